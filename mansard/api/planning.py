@@ -1,0 +1,42 @@
+"""`plan` and `tune`: the same calls as the one-shot functions, held or measured instead of just run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..plan.plan import Plan
+from .gram_call import plan_gram
+
+
+def plan(
+    operation: str,
+    A: Any,
+    B: Any = None,
+    *,
+    out: Any = None,
+    conj: bool = True,
+    deterministic: bool = True,
+    backend: str | None = None,
+) -> Plan:
+    """A held call: `plan("gram", A, B)` chooses and compiles now; `plan(A, B)` runs, `.explain()` says what and why.
+
+    Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
+    """
+    if operation != "gram":
+        raise ValueError(f"operation={operation!r}: there is 'gram'")
+    return plan_gram(A, None if B is A else B, out, conj, deterministic, backend)
+
+
+def tune(operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, conj: bool = True) -> Any:
+    """Measure candidates for these arrays on their device and remember the winner for later calls.
+
+    Every candidate is checked against the reference before it is timed. Returns the tuning result; calls planned
+    before keep their kernel, new ones use the winner.
+    """
+    from ..tune.session import tune_problem
+    from .tall_skinny import _PLANS
+
+    held = plan(operation, A, B, conj=conj)
+    result = tune_problem(held.problem, held.backend, strategy=strategy, limit=limit)
+    _PLANS.clear()
+    return result

@@ -1,0 +1,107 @@
+"""CUDA kernels executed on the CPU, thread by thread, for tests on machines without a GPU.
+
+Speed is irrelevant here, faithfulness is not: `include/mansard/emulated` has the rules. The device it pretends to be
+is a small Hopper, so that every kernel runs with few blocks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+
+from .. import settings
+from ..codegen.geometry import Device, Kernel
+from ..codegen.instantiate import Source
+from ..compile import cxx
+from ..errors import LaunchError
+from .base import Launch
+
+ORDERS = ("forward", "reverse", "random")
+_COUNTER_BYTES = 1024
+
+
+class _LaunchStruct(ctypes.Structure):
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_ulonglong),
+        ("order", ctypes.c_int),
+        ("seed", ctypes.c_uint),
+        ("cooperative", ctypes.c_int),
+    )
+
+
+class EmulatedBackend:
+    """A pretended GPU with `multiprocessors` multiprocessors."""
+
+    name = "emulated"
+
+    def __init__(self, multiprocessors: int = 3) -> None:
+        self.device = Device(
+            "emulated",
+            "emulated sm_90",
+            "sm_90a",
+            multiprocessors=multiprocessors,
+            shared_per_block=227 * 1024,
+            shared_per_multiprocessor=228 * 1024,
+            registers_per_multiprocessor=65536,
+            threads_per_multiprocessor=2048,
+            l2_bytes=1 << 20,
+        )
+
+    def prepare(self, kernel: Kernel) -> Launch:
+        entry = cxx.compile_emulated(kernel.source, settings.current().sanitize)
+        return EmulatedLaunch(ctypes.CDLL(str(entry.binary)), kernel)
+
+    def log(self, source: Source) -> str:
+        return cxx.compile_emulated(source, settings.current().sanitize).log
+
+    def synchronize(self, stream: int = 0) -> None:
+        """Emulated kernels are done when they return."""
+
+
+class EmulatedLaunch:
+    """A kernel library of the emulator; `seed` changes from launch to launch, for random order."""
+
+    def __init__(self, library: ctypes.CDLL, kernel: Kernel) -> None:
+        self._library, self._kernel, self._seed = library, kernel, 0
+        library.mansard_emulated_error.restype = ctypes.c_char_p
+
+    def __call__(self, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
+        geometry = self._kernel.geometry
+        self._seed += 1
+        # exact sizes, so that AddressSanitizer sees the first byte beyond
+        partials = ctypes.create_string_buffer(b"\xff" * geometry.partial_bytes, max(1, geometry.partial_bytes))
+        sums = ctypes.create_string_buffer(_COUNTER_BYTES + geometry.sum_bytes)
+        workspace = (ctypes.addressof(partials), ctypes.addressof(sums))
+        arguments = self._kernel.source.packing.pack(*pointers, *workspace, *self._kernel.fixed, *scalars)
+        holder = ctypes.create_string_buffer(arguments, len(arguments))
+        parameters = (ctypes.c_void_p * 1)(ctypes.addressof(holder))
+        launch = _LaunchStruct(
+            geometry.grid,
+            (geometry.block, 1, 1),
+            geometry.shared_bytes,
+            ORDERS.index(settings.current().emulated_order),
+            self._seed,
+            geometry.cooperative,
+        )
+        if self._library.mansard_launch(ctypes.byref(launch), parameters):
+            raise LaunchError(self._library.mansard_emulated_error().decode())
+        generation = 4 if geometry.cooperative else 0  # a grid barrier's generation is all that may remain
+        if any(sums.raw[_COUNTER_BYTES:]) or any(_without_generations(sums.raw[:_COUNTER_BYTES], generation)):
+            raise LaunchError("the kernel did not leave its counters and global sums at zero")
+
+
+def _without_generations(counters: bytes, period: int) -> list[int]:
+    words = [int.from_bytes(counters[i : i + 4], "little") for i in range(0, len(counters), 4)]
+    return [word for index, word in enumerate(words) if not (period and index % period == 2)]
+
+
+@lru_cache(maxsize=1)
+def backend() -> EmulatedBackend:
+    return EmulatedBackend()
+
+
+def unavailable() -> str | None:
+    """Why the emulator cannot be used here, or None if it can."""
+    return cxx.available()

@@ -1,0 +1,77 @@
+"""What a compiled kernel depends on, whole: its digest names the cache entry."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent.parent
+INCLUDE_DIRS = (PACKAGE / "include", PACKAGE)
+ABI = 1  # raise when the launch convention or the shape of an entry changes
+
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Key:
+    """Everything that decides the bytes of a binary."""
+
+    text: str
+    headers: str  # digest over every header the text reaches, content and name
+    flags: tuple[str, ...]
+    compiler: str  # name and full version
+    arch: str
+    abi: int = ABI
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:40]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self) | {"text": hashlib.sha256(self.text.encode()).hexdigest()}, indent=1)
+
+
+def make_key(text: str, flags: tuple[str, ...], compiler: str, arch: str) -> Key:
+    return Key(text, headers_digest(text), flags, compiler, arch)
+
+
+def headers_digest(text: str) -> str:
+    """Digest of all headers `text` includes, directly or not."""
+    digest = hashlib.sha256()
+    for path in sorted(_reach(text)):
+        digest.update(path.name.encode() + b"\0" + _content(path) + b"\0")
+    return digest.hexdigest()
+
+
+def _reach(text: str) -> set[Path]:
+    found: set[Path] = set()
+    pending = [_resolve(name, None) for name in _INCLUDE.findall(text)]
+    while pending:
+        path = pending.pop()
+        if path in found:
+            continue
+        found.add(path)
+        inner = _INCLUDE.findall(_content(path).decode())
+        pending.extend(_resolve(name, path.parent) for name in inner)
+    return found
+
+
+def _resolve(name: str, beside: Path | None) -> Path:
+    for folder in ((beside,) if beside else ()) + INCLUDE_DIRS:
+        if (folder / name).is_file():
+            return (folder / name).resolve()
+    raise FileNotFoundError(f'#include "{name}" is not under {", ".join(map(str, INCLUDE_DIRS))}')
+
+
+@lru_cache(maxsize=256)
+def _content_at(path: Path, mtime_ns: int, size: int) -> bytes:
+    return path.read_bytes()
+
+
+def _content(path: Path) -> bytes:
+    stat = path.stat()
+    return _content_at(path, stat.st_mtime_ns, stat.st_size)

@@ -1,0 +1,40 @@
+"""Every exception and warning Mansard raises on purpose. Messages name the argument and the remedy."""
+
+from __future__ import annotations
+
+
+class MansardError(Exception):
+    """Base of the errors below that are not also a built-in kind of error."""
+
+
+class UnsupportedProblem(MansardError, ValueError):
+    """No kernel family accepts the problem; the message carries each refusal's reason."""
+
+
+class IllegalConfig(MansardError, ValueError):
+    """A configuration that was asked for (pinned, or given to the tuner) breaks a rule of its space."""
+
+
+class CompileError(MansardError, RuntimeError):
+    """A compiler refused generated source. `str()` shows its log and the source with line numbers."""
+
+    def __init__(self, compiler: str, log: str, source: str) -> None:
+        self.compiler, self.log, self.source = compiler, log, source
+        super().__init__(f"{compiler} failed\n{log.strip()}\n\n{number_lines(source)}")
+
+
+class LaunchError(MansardError, RuntimeError):
+    """A kernel could not be loaded or launched, or the emulator found a fault in it."""
+
+
+class BackendUnavailable(MansardError, RuntimeError):
+    """The backend that was asked for cannot run here; the message says what is missing and how to get it."""
+
+
+class MansardWarning(UserWarning):
+    """Something works, but not as well as it could; the text says what to do about it."""
+
+
+def number_lines(source: str) -> str:
+    """`source` with line numbers, as a compiler's messages count them."""
+    return "\n".join(f"{number:4d} | {line}" for number, line in enumerate(source.splitlines(), 1))

@@ -1,0 +1,332 @@
+// gram on CPUs: C = alpha A^H B + beta C for tall A (K x M) and B (K x N), M and N small.
+//
+// The rows are cut into parts, each part into blocks that a cache holds. A block is read from memory once and
+// visited by every register tile of C; the sums of a part live in `partials` and are added pairwise at the end.
+// The order of all additions depends on K, `parts` and Params only, never on the number of threads.
+//
+// A complex matrix is a real one of twice the columns (re, im, re, im, ...). G, the real product of two such
+// matrices, holds every product of a real or imaginary part with another; `entry` forms the complex sums from it.
+//
+// One operand, X, is broadcast; the other, Y, is read as vectors. X is A, unless SWAP computes C^T from (B, A).
+//   Y row-major:     lanes run along the columns of Y, X may have either layout       (tile_along_columns)
+//   Y column-major:  lanes run along K in both, so X must be column-major too         (tile_along_rows)
+//
+// Params beside T, M, N, CONJ, SAME, ROW_MAJOR_A, ROW_MAJOR_B:
+//   LANES     reals per vector
+//   TILE_M    columns of X per register tile
+//   TILE_N    columns of Y per register tile if lanes run along K, otherwise vectors of columns
+//   UNROLL    independent copies of a tile's sums, for tiles too small to hide the latency of an fma
+//   ROWS      rows per block
+//   SWAP      broadcast B instead of A
+//   EDGE      columns of Y that fill no vector are broadcast against vectors of X (both row-major, Y of at least
+//             LANES reals); without it, the last vector is partly wasted
+//   PACK      copy each block to consecutive memory first (lanes along K only): with a power of two as leading
+//             dimension, all columns would fall into the same few sets of a cache
+//   PREFETCH  cache (1, 2) to which the tiles of a block bring the next block; 0 leaves it to the hardware
+#pragma once
+#include "mansard/simd.hpp"
+
+namespace mansard {
+
+// A tall matrix of reals. Strides count reals; of a complex matrix, `column` is the distance of two entries.
+template <class R>
+struct Operand {
+  const R* data;
+  i64 row, column;
+
+  Operand below(i64 rows) const { return {data + rows * row, row, column}; }
+  Operand right(i64 reals) const { return {data + reals, row, column}; }
+};
+
+template <class P>
+struct GramShape {
+  using T = typename P::T;
+  using R = typename Scalar<T>::Real;
+  static constexpr int WORDS = Scalar<T>::WORDS;
+  static constexpr int X_COLUMNS = P::SWAP ? P::N : P::M, Y_COLUMNS = P::SWAP ? P::M : P::N;
+  static constexpr bool X_ROW_MAJOR = P::SWAP ? P::ROW_MAJOR_B : P::ROW_MAJOR_A;
+  static constexpr bool Y_ROW_MAJOR = P::SWAP ? P::ROW_MAJOR_A : P::ROW_MAJOR_B;
+  static constexpr bool ALONG_K = !Y_ROW_MAJOR;
+  static constexpr int STEP = ALONG_K ? P::LANES / WORDS : 1;  // rows that one step of a tile consumes
+
+  // G, the real product, has G_ROWS rows of LEADING reals. The edge, if there is one, follows it: the transpose of
+  // the last EDGE columns, as EDGE rows of EDGE_LEADING reals.
+  static constexpr int G_ROWS = WORDS * X_COLUMNS, G_COLUMNS = WORDS * Y_COLUMNS;
+  static constexpr int EDGE = P::EDGE ? G_COLUMNS % P::LANES : 0;
+  static constexpr int LEADING = round_up(G_COLUMNS - EDGE, P::LANES);
+  static constexpr int EDGE_LEADING = round_up(G_ROWS, P::LANES);
+  static constexpr int SIZE = G_ROWS * LEADING + EDGE * EDGE_LEADING;
+  static constexpr int BUFFER = ALONG_K ? P::ROWS * (G_ROWS + G_COLUMNS)  // reals that a thread may copy
+                                        : P::LANES * (EDGE ? EDGE_LEADING : LEADING);
+
+  using TilesX = Pieces<X_COLUMNS, P::TILE_M>;
+  using TilesY = Pieces<ALONG_K ? Y_COLUMNS : LEADING / P::LANES, P::TILE_N>;
+  using EdgeY = Pieces<EDGE_LEADING / P::LANES, EDGE ? ceil_div(WORDS * P::TILE_M * P::TILE_N, EDGE) : 1>;
+
+  // Of a symmetric product, the tiles that lie wholly below the diagonal are left out.
+  static constexpr int TILE_COLUMN = ALONG_K ? WORDS : P::LANES;  // columns of G per column of a tile
+  static constexpr bool skipped(int i, int j_end) { return P::SAME && j_end * TILE_COLUMN <= i * WORDS; }
+  static constexpr int count_tiles() {
+    int count = EDGE ? EdgeY::COUNT : 0;
+    for (int i = 0; i < TilesX::COUNT; ++i)
+      for (int j = 1; j <= TilesY::COUNT; ++j) count += !skipped(TilesX::begin(i), TilesY::begin(j));
+    return count;
+  }
+  static constexpr int TILES = count_tiles();
+
+  static_assert(!(ALONG_K && X_ROW_MAJOR), "one row-major operand must be the one read as vectors: flip SWAP");
+  static_assert(P::LANES >= 2 && P::ROWS % P::LANES == 0);
+  static_assert(!P::EDGE || (X_ROW_MAJOR && Y_ROW_MAJOR && G_COLUMNS >= P::LANES));
+  static_assert(!P::PACK || ALONG_K);
+};
+
+// Walks over an operand in the order of its memory, PACE reals at a time, and prefetches what it passes.
+template <int LEVEL, int PACE, class R>
+struct Walk {
+  static constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R));
+  const R* run;          // consecutive reals: a row, or the rows of a block in one column
+  i64 length, distance;  // of a run, and to the next
+  i64 position = 0;
+
+  MANSARD_INLINE void advance() {
+    if constexpr (LEVEL > 0) {
+      for (int line = 0; line < PACE; line += LINE) prefetch<LEVEL>(run + position + line);
+      position += PACE;
+      run += position >= length ? distance : 0;
+      position -= position >= length ? length : 0;
+    }
+  }
+};
+
+// The next block of both operands, walked at the pace at which the tiles walk over this one.
+template <class P>
+struct Ahead {
+  using S = GramShape<P>;
+  using R = typename S::R;
+  Walk<P::PREFETCH, ceil_div(S::G_ROWS * S::STEP, S::TILES), R> x;
+  Walk<P::SAME ? 0 : P::PREFETCH, ceil_div(S::G_COLUMNS * S::STEP, S::TILES), R> y;
+
+  Ahead(Operand<R> X, Operand<R> Y)
+      : x{X.data, S::X_ROW_MAJOR ? S::G_ROWS : P::ROWS * S::WORDS, S::X_ROW_MAJOR ? X.row : X.column},
+        y{Y.data, S::Y_ROW_MAJOR ? S::G_COLUMNS : P::ROWS * S::WORDS, S::Y_ROW_MAJOR ? Y.row : Y.column} {}
+  MANSARD_INLINE void advance() {
+    x.advance();
+    y.advance();
+  }
+};
+
+// G[i, j] += sum over k of X[k, i] Y[k, j], for TILE_M columns of X and TILE_N vectors of columns of Y.
+template <class P, int LEADING, int TILE_M, int TILE_N, class R>
+inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>& next) {
+  using S = GramShape<P>;
+  using V = Vector<R, P::LANES>;
+  constexpr int TILE_ROWS = TILE_M * S::WORDS;
+  Ahead<P> ahead = next;
+  V sums[P::UNROLL][TILE_ROWS][TILE_N] = {};
+
+  const auto add_row = [&](V(&sum)[TILE_ROWS][TILE_N]) __attribute__((always_inline)) {
+    V y_row[TILE_N];
+    MANSARD_UNROLL
+    for (int j = 0; j < TILE_N; ++j) y_row[j] = load<P::LANES>(y.data + j * P::LANES);
+    MANSARD_UNROLL
+    for (int i = 0; i < TILE_ROWS; ++i) {
+      const R x_i = S::X_ROW_MAJOR ? x.data[i] : x.data[i / S::WORDS * x.column + i % S::WORDS];
+      MANSARD_UNROLL
+      for (int j = 0; j < TILE_N; ++j) sum[i][j] += x_i * y_row[j];
+    }
+    ahead.advance();
+    x.data += x.row;
+    y.data += y.row;
+  };
+  i64 k = rows;
+  for (; k >= P::UNROLL; k -= P::UNROLL) {
+    MANSARD_UNROLL
+    for (int u = 0; u < P::UNROLL; ++u) add_row(sums[u]);
+  }
+  for (; P::UNROLL > 1 && k > 0; --k) add_row(sums[0]);
+  next = ahead;
+
+  MANSARD_UNROLL
+  for (int i = 0; i < TILE_ROWS; ++i) {
+    MANSARD_UNROLL
+    for (int j = 0; j < TILE_N; ++j) {
+      MANSARD_UNROLL
+      for (int u = 1; u < P::UNROLL; ++u) sums[0][i][j] += sums[u][i][j];
+      R* const g = G + i * LEADING + j * P::LANES;
+      store<P::LANES>(g, load<P::LANES>(g) + sums[0][i][j]);
+    }
+  }
+}
+
+// The same for TILE_M columns of X and TILE_N columns of Y; the lanes of a sum belong to successive rows.
+// Complex columns alternate real and imaginary parts, so x * y has the products re re and im im in alternate lanes,
+// and x times y with its parts exchanged has re im and im re.
+template <class P, int TILE_M, int TILE_N, class R>
+inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>& next) {
+  using S = GramShape<P>;
+  using V = Vector<R, P::LANES>;
+  constexpr int W = S::WORDS;
+  Ahead<P> ahead = next;
+  V sums[P::UNROLL][TILE_M][TILE_N][W] = {};
+
+  const auto add_rows = [&](V(&sum)[TILE_M][TILE_N][W]) __attribute__((always_inline)) {
+    V x_rows[TILE_M];
+    MANSARD_UNROLL
+    for (int i = 0; i < TILE_M; ++i) x_rows[i] = load<P::LANES>(x.data + i * x.column);
+    MANSARD_UNROLL
+    for (int j = 0; j < TILE_N; ++j) {
+      const V y_rows = load<P::LANES>(y.data + j * y.column);
+      MANSARD_UNROLL
+      for (int i = 0; i < TILE_M; ++i) {
+        sum[i][j][0] += x_rows[i] * y_rows;
+        if constexpr (W == 2) sum[i][j][1] += x_rows[i] * exchange<1, R, P::LANES>(y_rows);
+      }
+    }
+    ahead.advance();
+    x.data += P::LANES;
+    y.data += P::LANES;
+  };
+  i64 k = rows;
+  for (; k >= P::UNROLL * S::STEP; k -= P::UNROLL * S::STEP) {
+    MANSARD_UNROLL
+    for (int u = 0; u < P::UNROLL; ++u) add_rows(sums[u]);
+  }
+  for (; P::UNROLL > 1 && k > 0; k -= S::STEP) add_rows(sums[0]);
+  next = ahead;
+
+  MANSARD_UNROLL
+  for (int i = 0; i < TILE_M; ++i) {
+    MANSARD_UNROLL
+    for (int j = 0; j < TILE_N; ++j) {
+      MANSARD_UNROLL
+      for (int w = 0; w < W; ++w) {
+        MANSARD_UNROLL
+        for (int u = 1; u < P::UNROLL; ++u) sums[0][i][j][w] += sums[u][i][j][w];
+        const V total = sum_lanes<W, R, P::LANES>(sums[0][i][j][w]);
+        for (int v = 0; v < W; ++v) G[(i * W + v) * S::LEADING + j * W + (v ^ w)] += total[v];
+      }
+    }
+  }
+}
+
+// A block of column-major rows, copied to consecutive memory; zeros fill the last step.
+template <class P, int COLUMNS, class R>
+inline Operand<R> copy_columns(R* to, Operand<R> from, i64 rows) {
+  constexpr int WORDS = GramShape<P>::WORDS, LENGTH = P::ROWS * WORDS;
+  copy_padded<R>(to, LENGTH, from.data, from.column, COLUMNS, rows * WORDS, round_up<i64>(rows * WORDS, P::LANES));
+  return {to, WORDS, LENGTH};
+}
+
+// G += X^T Y over one block, tile by tile.
+template <class P, class R>
+inline void add_block(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P> ahead) {
+  using S = GramShape<P>;
+  S::TilesX::for_each([&](int i, auto tile_m) __attribute__((always_inline)) {
+    const Operand<R> x_tile = x.right(S::X_ROW_MAJOR ? i * S::WORDS : i * x.column);
+    S::TilesY::for_each([&](int j, auto tile_n) __attribute__((always_inline)) {
+      if (S::skipped(i, j + tile_n)) return;
+      const Operand<R> y_tile = y.right(S::ALONG_K ? j * y.column : j * P::LANES);
+      R* const g = G + i * S::WORDS * S::LEADING + j * S::TILE_COLUMN;
+      if constexpr (S::ALONG_K) tile_along_rows<P, tile_m, tile_n>(x_tile, y_tile, rows, g, ahead);
+      else tile_along_columns<P, S::LEADING, tile_m, tile_n>(x_tile, y_tile, rows, g, ahead);
+    });
+  });
+  if constexpr (S::EDGE > 0) {
+    R* const edge = G + S::G_ROWS * S::LEADING;
+    const Operand<R> last = y.right(S::LEADING);
+    S::EdgeY::for_each([&](int j, auto tile_n) __attribute__((always_inline)) {
+      tile_along_columns<P, S::EDGE_LEADING, S::EDGE / S::WORDS, tile_n>(last, x.right(j * P::LANES), rows,
+                                                                         edge + j * P::LANES, ahead);
+    });
+  }
+}
+
+// G = X^T Y over the rows [begin, end) of K. Where vectors would reach past the last row of an operand, they read
+// a copy padded with zeros; elsewhere they may reach into the next row, whose products go to the padding of G.
+template <class P, class R>
+inline void add_part(Operand<R> x, Operand<R> y, i64 K, i64 begin, i64 end, R* G, R* buffer) {
+  using S = GramShape<P>;
+  constexpr int WIDTH = S::EDGE ? S::G_ROWS : S::G_COLUMNS, PADDED = S::EDGE ? S::EDGE_LEADING : S::LEADING;
+  const i64 safe = S::ALONG_K ? K / S::STEP * S::STEP : K - ceil_div<i64>(PADDED - WIDTH, S::EDGE ? x.row : y.row);
+  const i64 direct = P::PACK ? 0 : safe;
+  for (int e = 0; e < S::SIZE; ++e) G[e] = 0;
+  for (i64 k = begin, rows; k < end; k += rows) {
+    rows = smaller<i64>(P::ROWS, (k < direct ? smaller(end, direct) : end) - k);
+    const Ahead<P> ahead(x.below(k + P::ROWS), y.below(k + P::ROWS));
+    Operand<R> x_block = x.below(k), y_block = y.below(k);
+    if (k >= direct && S::ALONG_K) {
+      x_block = copy_columns<P, S::X_COLUMNS>(buffer, x_block, rows);
+      y_block = P::SAME ? x_block : copy_columns<P, S::Y_COLUMNS>(buffer + P::ROWS * S::G_ROWS, y_block, rows);
+    } else if (k >= direct) {
+      Operand<R>& vectors = S::EDGE ? x_block : y_block;
+      copy_padded<R>(buffer, PADDED, vectors.data, vectors.row, rows, WIDTH, PADDED);
+      vectors = {buffer, PADDED, S::WORDS};
+    }
+    add_block<P>(x_block, y_block, round_up<i64>(rows, S::STEP), G, ahead);
+  }
+}
+
+// partials[0] += all the others, pairwise, for the elements [begin, end) of each.
+template <class R>
+inline void add_partials(R* partials, i64 parts, i64 size, i64 begin, i64 end) {
+  for (i64 distance = 1; distance < parts; distance *= 2)
+    for (i64 p = 0; p + distance < parts; p += 2 * distance)
+      for (i64 e = begin; e < end; ++e) partials[p * size + e] += partials[(p + distance) * size + e];
+}
+
+// Entry (m, n) of A^H B or A^T B from the real products.
+template <class P, class R>
+inline typename P::T entry(const R* G, int m, int n) {
+  using S = GramShape<P>;
+  const auto product = [&](int w, int v) {  // part w of column x of X with part v of column y of Y
+    int i = (P::SWAP ? n : m) * S::WORDS + w, j = (P::SWAP ? m : n) * S::WORDS + v;
+    if (P::SAME && j < i) std::swap(i, j);
+    const bool in_edge = S::EDGE && j >= S::LEADING;
+    return in_edge ? G[S::G_ROWS * S::LEADING + (j - S::LEADING) * S::EDGE_LEADING + i] : G[i * S::LEADING + j];
+  };
+  if constexpr (S::WORDS == 1) {
+    return product(0, 0);
+  } else {
+    const R re_im = product(0, 1), im_re = product(1, 0);
+    if (!P::CONJ) return {product(0, 0) - product(1, 1), re_im + im_re};
+    return {product(0, 0) + product(1, 1), P::SWAP ? im_re - re_im : re_im - im_re};
+  }
+}
+
+template <class P, class Arguments>
+int gram(const Arguments& a) {
+  using S = GramShape<P>;
+  using T = typename S::T;
+  using R = typename S::R;
+  constexpr int W = S::WORDS, CHUNK = 512;
+  const auto operand = [](const T* data, i64 leading, bool row_major) -> Operand<R> {
+    return {reinterpret_cast<const R*>(data), W * (row_major ? leading : 1), W * (row_major ? 1 : leading)};
+  };
+  const Operand<R> A = operand(a.A, a.lda, P::ROW_MAJOR_A);
+  const Operand<R> B = P::SAME ? A : operand(a.B, a.ldb, P::ROW_MAJOR_B);
+  const Operand<R> X = P::SWAP ? B : A, Y = P::SWAP ? A : B;
+  const i64 K = a.K, parts = a.parts, part_rows = round_up<i64>(ceil_div(K, parts), 64);
+  R* const partials = reinterpret_cast<R*>(a.partials);
+
+#pragma omp parallel num_threads(static_cast<int>(smaller<i64>(a.threads, parts))) if (parts > 1)
+  {
+    R* const buffer = partials + parts * S::SIZE + thread_index() * S::BUFFER;
+#pragma omp for schedule(dynamic)
+    for (i64 p = 0; p < parts; ++p)
+      add_part<P>(X, Y, K, p * part_rows, smaller(K, (p + 1) * part_rows), partials + p * S::SIZE, buffer);
+#pragma omp for schedule(static)
+    for (int e = 0; e < S::SIZE; e += CHUNK)
+      add_partials<R>(partials, parts, S::SIZE, e, smaller(e + CHUNK, S::SIZE));
+#pragma omp for schedule(static)
+    for (int m = 0; m < P::M; ++m) {
+      for (int n = 0; n < P::N; ++n) {
+        T& c = a.C[m * a.ldc_row + n * a.ldc_col];
+        const T product = times(a.alpha_re, a.alpha_im, entry<P>(partials, m, n));
+        c = a.beta_re == 0 && a.beta_im == 0 ? product : product + times(a.beta_re, a.beta_im, c);
+      }
+    }
+  }
+  return 0;
+}
+
+}  // namespace mansard

@@ -1,0 +1,256 @@
+"""The configurations of `gram`: what each parameter means, its candidates, and why a combination is illegal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any, ClassVar, TypeAlias
+
+from ...codegen.geometry import Device
+from ...errors import IllegalConfig
+from ...plan.problem import Problem
+from . import spec, work
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """Tiles of C in registers, the mapping of Ernst et al.; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "tiled"
+    TILE_M: int = 4  # columns of A per thread
+    TILE_N: int = 4  # columns of B per thread
+    TRANSPOSED: bool = True  # a thread's columns interleave with its neighbours'
+    LEAPFROG: bool = False  # load the next rows before using the current ones
+    UNROLL: int = 1  # rows per thread at once
+    BLOCK: int = 256  # threads per block
+    BLOCKS_PER_SM: int = 2
+    REDUCE: str = "ticket"  # atomic | block | ticket | sliced
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """FP64 tensor cores fed straight from memory; any layout and stride."""
+
+    VARIANT: ClassVar[str] = "fragment"
+    TILE_M: int = 2  # slots of eight real columns of A per warp
+    TILE_N: int = 2
+    WARPS_M: int = 1  # warps side by side over a block's part of C
+    WARPS_N: int = 1
+    WARPS_K: int = 8  # teams of warps that share a block's rows
+    DEPTH: int = 4  # steps of four rows in flight
+    VECTOR: int = 1  # words per load across columns
+    K_VECTOR: int = 1  # words per load down a column
+    FOLD: int = 1  # rows viewed as one
+    BLOCKS_PER_SM: int = 1
+    REDUCE: str = "ticket"
+
+
+@dataclass(frozen=True)
+class Ring:
+    """FP64 tensor cores fed by a ring of bulk copies; row-major, rows of any width."""
+
+    VARIANT: ClassVar[str] = "ring"
+    WARPS_M: int = 1
+    WARPS_N: int = 1
+    WARPS_K: int = 1
+    GROUPS: int = 8  # teams per block, each with a ring of its own
+    ROWS: int = 32  # rows per chunk
+    STAGES: int = 3  # chunks per ring
+    FEED: str = "own"  # own | producer: who refills the ring
+    SHIFT: bool = False  # four displaced blocks per chunk, against bank conflicts
+    KSTEP: int = 4  # rows per tensor-core instruction
+    FOLD: int = 1
+    BLOCKS_PER_SM: int = 1
+    REDUCE: str = "ticket"
+
+
+@dataclass(frozen=True)
+class Simd:
+    """The CPU kernel; see kernel.hpp for the meaning of the parameters."""
+
+    VARIANT: ClassVar[str] = "simd"
+    TILE_M: int = 4
+    TILE_N: int = 4
+    ROWS: int = 64
+
+
+Config: TypeAlias = Tiled | Fragment | Ring | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiled, Fragment, Ring, Simd)}
+REDUCTIONS = ("ticket", "sliced", "block", "atomic")
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """The form in which a configuration is stored: its variant first, then its parameters."""
+    return {"VARIANT": config.VARIANT, **asdict(config)}
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """The inverse of `to_dict`; unknown names are refused."""
+    values = dict(values)
+    variant = values.pop("VARIANT", None)
+    if variant not in VARIANTS:
+        raise IllegalConfig(f"gram: VARIANT={variant!r} is not one of {', '.join(VARIANTS)}")
+    kind = VARIANTS[variant]
+    unknown = set(values) - set(kind.__dataclass_fields__)
+    if unknown:
+        raise IllegalConfig(f"gram: {variant} has no parameter {', '.join(sorted(unknown))}")
+    return kind(**values)
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Simd):
+        return None if device.backend == "cpu" else f"{config.VARIANT} is a CPU variant"
+    if device.backend == "cpu":
+        return f"{config.VARIANT} is a GPU variant"
+    if config.REDUCE not in REDUCTIONS:
+        return f"REDUCE={config.REDUCE!r} is not one of {', '.join(REDUCTIONS)}"
+    if problem.deterministic and config.REDUCE in ("atomic", "block"):
+        return f"REDUCE={config.REDUCE} varies from run to run and a reproducible result was asked for"
+    rules = {"tiled": _tiled, "fragment": _fragment, "ring": _ring}[config.VARIANT]
+    return rules(problem, config, device) or _resources(problem, config, device)  # type: ignore[operator]
+
+
+def _tiled(problem: Problem, c: Tiled, device: Device) -> str | None:
+    per_row = -(-problem.M // c.TILE_M) * -(-problem.N // c.TILE_N)
+    if c.TILE_M > problem.M or c.TILE_N > problem.N:
+        return f"a tile of {c.TILE_M} x {c.TILE_N} is larger than C, {problem.M} x {problem.N}"
+    if per_row > c.BLOCK:
+        return f"a row takes {per_row} threads, a block has {c.BLOCK}"
+    return None
+
+
+def _tensor(problem: Problem, c: Fragment | Ring, device: Device) -> str | None:
+    if device.capability < 90:
+        return f"needs m16n8k4 tensor-core instructions (sm_90), the device is {device.arch}"
+    if c.FOLD > 1 and not spec.is_contiguous(problem):
+        return f"FOLD={c.FOLD} needs contiguous row-major operands"
+    return None
+
+
+def _fragment(problem: Problem, c: Fragment, device: Device) -> str | None:
+    words, width_m, width_n = work.real_widths(problem, c.FOLD)
+    tiles = -(-width_m // (8 * c.TILE_M * c.WARPS_M)) * -(-width_n // (8 * c.TILE_N * c.WARPS_N))
+    row = problem.layout_a == problem.layout_b == "row"
+    real = problem.itemsize // words
+    if c.TILE_M % 2 or c.TILE_M % c.VECTOR or c.TILE_N % c.VECTOR:
+        return f"TILE_M={c.TILE_M} must be even and both tiles multiples of VECTOR={c.VECTOR}"
+    if c.FOLD > 1 and tiles > 1:
+        return "a folded product must lie in one block"
+    if tiles > 64:
+        return f"C falls into {tiles} tiles; at most 64 have counters"
+    if words == 2 and c.VECTOR < 2:
+        return "complex numbers are loaded whole: VECTOR must be 2 or more"
+    if c.VECTOR > words and not row:
+        return f"VECTOR={c.VECTOR} reads adjacent columns, which need row-major operands"
+    if c.VECTOR > words and (width_m % c.VECTOR or width_n % c.VECTOR):
+        return f"VECTOR={c.VECTOR} does not divide the widths {width_m} and {width_n}"
+    pitches = (problem.pitch_a, problem.pitch_b) if c.FOLD == 1 else (width_m // words, width_n // words)
+    wide = max(c.VECTOR, c.K_VECTOR) * real
+    if wide > real and (not problem.aligned or any(pitch * problem.itemsize % wide for pitch in pitches)):
+        return f"loads of {wide} bytes need aligned operands and pitches"
+    if c.K_VECTOR > 1 and (words == 2 or "col" not in (problem.layout_a, problem.layout_b) or c.DEPTH % c.K_VECTOR):
+        return "K_VECTOR reads down real column-major columns and must divide DEPTH"
+    return _tensor(problem, c, device)
+
+
+def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
+    if problem.layout_a != "row" or problem.layout_b != "row" or not problem.aligned:
+        return "bulk copies need row-major operands that start on 16-byte boundaries"
+    if max(problem.pitch_a, problem.pitch_b) > 128 + 8:
+        return f"pitch {max(problem.pitch_a, problem.pitch_b)}: most of a chunk would be padding"
+    if problem.pitch_a > 1.25 * problem.M + 1 or problem.pitch_b > 1.25 * problem.N + 1:
+        return f"pitches {problem.pitch_a}, {problem.pitch_b}: too much padding would be fetched"
+    shape = work.ring_shape(problem, c)
+    if c.SHIFT and c.ROWS % 16:
+        return f"SHIFT splits a chunk into four blocks: ROWS={c.ROWS} must be a multiple of 16"
+    if c.ROWS % (4 * c.WARPS_K) or shape.quads % (c.KSTEP // 4):
+        return f"ROWS={c.ROWS} does not split into WARPS_K={c.WARPS_K} x KSTEP={c.KSTEP}"
+    if not c.SHIFT and shape.quads % shape.step:
+        return f"ROWS={c.ROWS} is not a multiple of {4 * shape.step * c.WARPS_K}, which free of bank conflicts needs"
+    if c.GROUPS > 15:
+        return f"GROUPS={c.GROUPS}: there are 15 named barriers"
+    if shape.threads > 1024:
+        return f"{shape.threads} threads exceed a block's 1024"
+    return _tensor(problem, c, device)
+
+
+def _resources(problem: Problem, config: Config, device: Device) -> str | None:
+    registers = work.registers(problem, config)
+    threads = work.threads(problem, config)
+    limit = min(255, device.registers_per_multiprocessor // (threads * config.BLOCKS_PER_SM) // 8 * 8)
+    if registers > limit:
+        return f"about {registers} registers per thread, {limit} fit"
+    shared = work.shared_bytes(problem, config)
+    room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
+    if shared > room:
+        return f"{shared} bytes of shared memory, {room} are there"
+    if config.REDUCE == "sliced" and threads * config.BLOCKS_PER_SM > device.threads_per_multiprocessor:
+        return "a cooperative grid must be resident at once"
+    return None
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering; the model ranks them."""
+    if device.backend == "cpu":
+        from . import space_cpu
+
+        yield from space_cpu.candidates(problem, device)
+        return
+    for config in (*_ring_candidates(problem), *_fragment_candidates(problem), *_tiled_candidates(problem)):
+        if illegal(problem, config, device) is None:
+            yield config
+
+
+def reduction(problem: Problem) -> str:
+    """Few entries are added by the last block; many would keep it busy too long and are shared among all."""
+    return "ticket" if problem.M * problem.N * (2 if problem.is_complex else 1) <= 1024 else "sliced"
+
+
+def folds(problem: Problem) -> tuple[int, ...]:
+    """Rows to view as one so that narrow matrices fill a tensor-core tile."""
+    width = max(problem.M, problem.N) * (2 if problem.is_complex else 1)
+    if not spec.is_contiguous(problem) or width > 8:
+        return (1,)
+    return tuple(dict.fromkeys((max(1, 15 // width), max(1, 16 // width), 1)))
+
+
+def _ring_candidates(problem: Problem) -> Iterator[Ring]:
+    reduce = reduction(problem)
+    grids = ((1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (1, 3, 1), (2, 3, 1), (3, 2, 1), (4, 2, 1), (2, 4, 1), (4, 4, 1),
+             (1, 1, 4), (2, 1, 4), (1, 2, 4), (2, 2, 2), (1, 1, 8))  # fmt: skip
+    for (wm, wn, wk), rows, stages, fold in product(grids, (16, 32, 64, 128), (2, 3, 4, 6, 8), folds(problem)):
+        for groups, shift in product((1, 2, 3, 4, 5, 6, 8, 11, 12), (False, True)):
+            warps = wm * wn * wk * groups
+            if not 4 <= warps <= 16:
+                continue
+            for feed in ("own", "producer"):
+                yield Ring(wm, wn, wk, groups, rows, stages, feed, shift, 4, fold, 1, reduce)
+
+
+def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:
+    reduce = reduction(problem)
+    words = 2 if problem.is_complex else 1
+    vectors = (words, 2, 4) if problem.dtype in ("float32", "complex64") else (words, 2)
+    for fold in folds(problem):
+        _, width_m, width_n = work.real_widths(problem, fold)
+        for (wm, wn), vector in product(((1, 1), (1, 2), (2, 2), (2, 4)), dict.fromkeys(vectors)):
+            even = max(2, vector)
+            tile_m = -(-width_m // (8 * wm * even)) * even
+            tile_n = -(-width_n // (8 * wn * vector)) * vector
+            if tile_m > 8 or tile_n > 16:
+                tile_m, tile_n = min(tile_m, 8), min(tile_n, 8)
+            for wk, depth, k_vector, per_sm in product((2, 4, 8, 16), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4)):
+                if 4 <= wm * wn * wk <= 16:
+                    yield Fragment(tile_m, tile_n, wm, wn, wk, depth, vector, k_vector, fold, per_sm, reduce)
+
+
+def _tiled_candidates(problem: Problem) -> Iterator[Tiled]:
+    sides_m = [t for t in (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 16) if t <= problem.M]
+    sides_n = [t for t in (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 16) if t <= problem.N]
+    flags = product((True, False), (True, False), (1, 2, 4), (128, 256), (1, 2, 4), REDUCTIONS)
+    for transposed, leapfrog, unroll, block, per_sm, reduce in flags:
+        for tile_m, tile_n in product(sides_m, sides_n):
+            if tile_m * tile_n <= 128 and max(tile_m, tile_n) <= 4 * min(tile_m, tile_n) + 4:
+                yield Tiled(tile_m, tile_n, transposed, leapfrog, unroll, block, per_sm, reduce)

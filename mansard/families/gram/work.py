@@ -1,0 +1,141 @@
+"""Bytes, flops, registers and shared memory of a gram problem and its configurations: what model and pruning use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+from ...model.roofline import Work
+from ...plan.problem import REAL, Problem
+
+
+def work(problem: Problem, unit: str | None = None) -> Work:
+    """The least a gram product must move and compute; `same` reads one operand and needs half the products."""
+    columns = problem.M + (0 if problem.same else problem.N)
+    factor = 8 if problem.is_complex else 2
+    flops = factor * problem.M * problem.N * problem.K
+    if problem.same:
+        flops = factor * problem.M * (problem.M + 1) // 2 * problem.K
+    return Work(
+        read=problem.K * columns * problem.itemsize,
+        written=problem.M * problem.N * problem.itemsize,
+        flops=flops,
+        dtype=problem.dtype,
+    )
+
+
+def real_widths(problem: Problem, fold: int) -> tuple[int, int, int]:
+    """Real words per element, and the real columns of `fold` rows of A and of B."""
+    words = 2 if problem.is_complex else 1
+    return words, fold * problem.M * words, fold * problem.N * words
+
+
+@dataclass(frozen=True)
+class RingShape:
+    """The numbers of `RingShape` in kernel_ring.cuh that decide legality; the kernel asserts that they agree."""
+
+    threads: int
+    quads: int
+    step: int
+    tiles_m: int
+    tiles_n: int
+    shared_bytes: int
+    stage_bytes: int
+
+
+def ring_shape(problem: Problem, c: Any) -> RingShape:
+    words, width_m, width_n = real_widths(problem, c.FOLD)
+    real = problem.itemsize // words
+    lda, ldb = (width_m, width_n) if c.FOLD > 1 else (problem.pitch_a * words, problem.pitch_b * words)
+    team = c.WARPS_M * c.WARPS_N * c.WARPS_K
+    threads = (team * c.GROUPS + (c.FEED == "producer")) * 32
+    quarter = 32 // real
+    step = max(quarter // gcd(lda, quarter), quarter // gcd(ldb, quarter))
+    tiles_m, tiles_n = -(--(-width_m // 16) // c.WARPS_M), -(--(-width_n // 8) // c.WARPS_N)
+    stage = _operand_words(c, lda, quarter) + (0 if problem.same else _operand_words(c, ldb, quarter))
+    block_m, block_n = tiles_m * c.WARPS_M * 16, tiles_n * c.WARPS_N * 8
+    barriers = -(-2 * c.GROUPS * c.STAGES * 8 // 128) * 128
+    ring = barriers + (c.GROUPS * c.STAGES * stage + max(block_m, block_n)) * real
+    tile = block_m * (block_n + 1) * 8  # the teams' sums meet in as many tiles as the ring's memory holds
+    shared = max(ring, tile, threads * 8 * words)
+    return RingShape(threads, c.ROWS // 4 // c.WARPS_K, step, tiles_m, tiles_n, -(-shared // 128) * 128, stage * real)
+
+
+def _operand_words(c: Any, pitch: int, quarter: int) -> int:
+    if not c.SHIFT:
+        return int(c.ROWS * pitch)
+    block = c.ROWS // 4 * pitch
+    return int(4 * (block + (quarter - block) % (4 * quarter)))
+
+
+def threads(problem: Problem, c: Any) -> int:
+    """Threads per block."""
+    if c.VARIANT == "tiled":
+        return int(c.BLOCK)
+    if c.VARIANT == "fragment":
+        return int(c.WARPS_M * c.WARPS_N * c.WARPS_K * 32)
+    return ring_shape(problem, c).threads
+
+
+def shared_bytes(problem: Problem, c: Any) -> int:
+    """Dynamic shared memory per block."""
+    words, width_m, width_n = real_widths(problem, getattr(c, "FOLD", 1))
+    if c.VARIANT == "ring":
+        return ring_shape(problem, c).shared_bytes
+    if c.VARIANT == "fragment":
+        tile = c.WARPS_K * c.WARPS_M * c.TILE_M * 8 * (c.WARPS_N * c.TILE_N * 8 + 1) * 8
+        return int(-(-max(tile, threads(problem, c) * 8 * words) // 128) * 128)
+    per_row = -(-problem.M // c.TILE_M) * -(-problem.N // c.TILE_N)
+    staged = min(c.TILE_M * c.TILE_N, 8) * per_row * (c.BLOCK // per_row)
+    return int(-(-(problem.M * problem.N + max(staged, c.BLOCK)) * problem.itemsize // 128) * 128)
+
+
+def registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread, estimated. For `tiled` the formula of Ernst et al.: tile plus one (or, leap-frogging,
+    two) sets of operands, two registers per real number of eight bytes."""
+    words = 2 if problem.is_complex else 1
+    per_word = problem.itemsize // words // 4
+    if c.VARIANT == "tiled":
+        operands = (2 if c.LEAPFROG else 1) * c.UNROLL * (c.TILE_M + c.TILE_N)
+        return int(words * per_word * (c.TILE_M * c.TILE_N + operands)) + 16
+    if c.VARIANT == "fragment":
+        reuse = problem.same and c.WARPS_M == c.WARPS_N == 1
+        operands = 2 * c.DEPTH * (c.TILE_M + (0 if reuse else c.TILE_N)) * per_word
+        return int(c.TILE_M // 2 * c.TILE_N * 8 + operands) + 24
+    shape = ring_shape(problem, c)
+    tiles = shape.tiles_m * shape.tiles_n
+    if problem.same and c.WARPS_M == c.WARPS_N == 1:
+        tiles = sum(8 * j + 7 >= 16 * i for i in range(shape.tiles_m) for j in range(shape.tiles_n))
+    return int(tiles * 8 + c.KSTEP // 4 * (2 * shape.tiles_m + shape.tiles_n) * 2) + 32
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
+    words, width_m, width_n = real_widths(problem, getattr(c, "FOLD", 1))
+    if c.VARIANT == "ring":
+        return int(c.BLOCKS_PER_SM * c.GROUPS * (c.STAGES - 1) * ring_shape(problem, c).stage_bytes)
+    if c.VARIANT == "fragment":
+        slots = c.TILE_M + (0 if problem.same else c.TILE_N)
+        return int(c.BLOCKS_PER_SM * c.WARPS_K * c.WARPS_M * c.WARPS_N * c.DEPTH * 4 * slots * 8 * problem.itemsize // words)
+    rows = c.BLOCK // (-(-problem.M // c.TILE_M) * -(-problem.N // c.TILE_N))
+    return int(c.BLOCKS_PER_SM * c.UNROLL * rows * (problem.M + problem.N) * problem.itemsize)
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops the kernel really does: tensor-core tiles are 16 x 8 whether they are full or not."""
+    words, width_m, width_n = real_widths(problem, getattr(c, "FOLD", 1))
+    if c.VARIANT == "tiled":
+        per_row = -(-problem.M // c.TILE_M) * c.TILE_M * -(-problem.N // c.TILE_N) * c.TILE_N
+        return int(per_row * (8 if words == 2 else 2) * problem.K)
+    m = -(-width_m // (16 * c.WARPS_M)) * 16 * c.WARPS_M
+    n = -(-width_n // (8 * c.WARPS_N)) * 8 * c.WARPS_N
+    half = 0.6 if problem.same and c.WARPS_M == c.WARPS_N == 1 and width_m > 16 else 1.0
+    return int(half * 2 * m * n * problem.K / c.FOLD)
+
+
+def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+    """Flops per second of the unit the variant computes with."""
+    if c.VARIANT == "tiled":
+        return float(machine.fma[REAL[problem.dtype]])
+    return float(machine.tensor.get("float64", machine.fma["float64"]))

@@ -1,0 +1,170 @@
+// Words for CPU kernels: scalars, SIMD vectors by GCC's vector extensions, pieces of a range.
+//
+// Compiles with g++ and clang++ for any target; the widest vector is chosen from the target's macros.
+#pragma once
+#include <cstddef>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+// A loop whose unrolling is the point: its arrays become registers only when every index is a constant.
+#if defined(__clang__)
+#define MANSARD_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define MANSARD_UNROLL _Pragma("GCC unroll 128")
+#endif
+#define MANSARD_INLINE inline __attribute__((always_inline))
+
+namespace mansard {
+
+using u32 = unsigned int;
+using i64 = long long;
+
+template <int VALUE>
+using Int = std::integral_constant<int, VALUE>;
+
+// ---- scalars: a complex number is two reals -----------------------------------------------------------------
+
+#ifndef MANSARD_SCALARS
+#define MANSARD_SCALARS
+template <class R>
+struct Complex {  // as numpy lays it out
+  R re, im;
+};
+
+template <class T>
+struct Scalar {
+  using Real = T;
+  static constexpr int WORDS = 1;  // real numbers per element
+};
+template <class R>
+struct Scalar<Complex<R>> {
+  using Real = R;
+  static constexpr int WORDS = 2;
+};
+#endif
+
+// (re + i im) * x; an imaginary part that is zero is not multiplied, so that infinities stay themselves.
+template <class R>
+constexpr R times(double re, double, R x) {
+  return static_cast<R>(re) * x;
+}
+template <class R>
+constexpr Complex<R> times(double re, double im, Complex<R> x) {
+  const R r = static_cast<R>(re), i = static_cast<R>(im);
+  if (im == 0) return {r * x.re, r * x.im};
+  return {r * x.re - i * x.im, r * x.im + i * x.re};
+}
+template <class R>
+constexpr Complex<R> operator+(Complex<R> a, Complex<R> b) {
+  return {a.re + b.re, a.im + b.im};
+}
+
+// ---- vectors ------------------------------------------------------------------------------------------------
+
+#if defined(__AVX512F__)
+constexpr int VECTOR_BYTES = 64;
+#elif defined(__AVX__)
+constexpr int VECTOR_BYTES = 32;
+#else
+constexpr int VECTOR_BYTES = 16;
+#endif
+constexpr int CACHE_LINE = 64;
+
+template <class R>
+constexpr int native_lanes = VECTOR_BYTES / static_cast<int>(sizeof(R));
+
+// Two types: one to compute with, one that may alias anything and need not be aligned, to read and write memory.
+template <class R, int LANES>
+struct VectorOf {
+  typedef R Type __attribute__((vector_size(LANES * sizeof(R))));
+  typedef R Memory __attribute__((vector_size(LANES * sizeof(R)), aligned(alignof(R)), may_alias));
+};
+template <class R, int LANES>
+using Vector = typename VectorOf<R, LANES>::Type;
+
+template <int LANES, class R>
+MANSARD_INLINE Vector<R, LANES> load(const R* p) {
+  return *reinterpret_cast<const typename VectorOf<R, LANES>::Memory*>(p);
+}
+template <int LANES, class R>
+MANSARD_INLINE void store(R* p, Vector<R, LANES> v) {
+  *reinterpret_cast<typename VectorOf<R, LANES>::Memory*>(p) = v;
+}
+
+// Lane l of the result is lane l XOR DISTANCE of v: DISTANCE = 1 exchanges real and imaginary parts.
+template <int DISTANCE, class R, int LANES, std::size_t... L>
+MANSARD_INLINE Vector<R, LANES> exchange(Vector<R, LANES> v, std::index_sequence<L...>) {
+#if defined(__clang__)
+  return __builtin_shufflevector(v, v, (static_cast<int>(L) ^ DISTANCE)...);
+#else
+  using Index = std::conditional_t<sizeof(R) == 8, long long, int>;
+  return __builtin_shuffle(v, Vector<Index, LANES>{(static_cast<Index>(L) ^ DISTANCE)...});
+#endif
+}
+template <int DISTANCE, class R, int LANES>
+MANSARD_INLINE Vector<R, LANES> exchange(Vector<R, LANES> v) {
+  return exchange<DISTANCE, R, LANES>(v, std::make_index_sequence<LANES>());
+}
+
+// Lane l of the result is the sum of the lanes l, l + PERIOD, l + 2 PERIOD, ... modulo the width, added as a tree.
+template <int PERIOD, class R, int LANES, int DISTANCE = LANES / 2>
+MANSARD_INLINE Vector<R, LANES> sum_lanes(Vector<R, LANES> v) {
+  if constexpr (DISTANCE < PERIOD) return v;
+  else return sum_lanes<PERIOD, R, LANES, DISTANCE / 2>(v + exchange<DISTANCE, R, LANES>(v));
+}
+
+// LEVEL is the cache that should hold the line: 1 or 2. A prefetch never faults, so p may lie past the end.
+template <int LEVEL>
+MANSARD_INLINE void prefetch(const void* p) {
+  __builtin_prefetch(p, 0, LEVEL == 1 ? 3 : 2);
+}
+
+// ---- pieces of a range --------------------------------------------------------------------------------------
+
+template <class I>
+constexpr I ceil_div(I a, I b) { return (a + b - 1) / b; }
+template <class I>
+constexpr I round_up(I a, I b) { return ceil_div(a, b) * b; }
+template <class I>
+constexpr I smaller(I a, I b) { return a < b ? a : b; }
+
+// [0, TOTAL) in the fewest pieces of at most LIMIT, of sizes that differ by one at most.
+template <int TOTAL, int LIMIT>
+struct Pieces {
+  static constexpr int COUNT = ceil_div(TOTAL, LIMIT);
+  static constexpr int SIZE = TOTAL / COUNT;    // of the last pieces
+  static constexpr int LARGER = TOTAL % COUNT;  // the first so many have one more
+
+  static constexpr int begin(int piece) { return piece * SIZE + smaller(piece, LARGER); }
+
+  // visit(first, Int<size>): the size is a type, so that it can shape the registers of a tile.
+  template <class Visit>
+  static MANSARD_INLINE void for_each(Visit visit) {
+    if constexpr (LARGER > 0)
+      for (int piece = 0; piece < LARGER; ++piece) visit(begin(piece), Int<SIZE + 1>());
+    for (int piece = LARGER; piece < COUNT; ++piece) visit(begin(piece), Int<SIZE>());
+  }
+};
+
+inline int thread_index() {
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
+
+// `lines` runs of `length` reals, copied to runs of `padded` reals that end in zeros.
+template <class R>
+inline void copy_padded(R* to, i64 to_stride, const R* from, i64 from_stride, i64 lines, i64 length, i64 padded) {
+  for (i64 line = 0; line < lines; ++line, to += to_stride, from += from_stride) {
+    std::memcpy(to, from, static_cast<std::size_t>(length) * sizeof(R));
+    std::memset(to + length, 0, static_cast<std::size_t>(padded - length) * sizeof(R));
+  }
+}
+
+}  // namespace mansard

@@ -1,0 +1,87 @@
+"""A machine's measured ceilings: stored once per device, read by everything that states a percentage."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from .. import settings
+from ..codegen.geometry import Device
+from ..plan.problem import REAL
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Ceilings of one device, in bytes, flops and seconds."""
+
+    device: str
+    origin: str  # "measured 2026-..." or "nominal for sm_90"
+    read_bandwidth: float
+    copy_bandwidth: float
+    scale_bandwidth: float
+    fma: dict[str, float]  # float32, float64: fused multiply-add, flops per second
+    tensor: dict[str, float] = field(default_factory=dict)  # float64: tensor cores
+    cache_bandwidth: tuple[tuple[int, float], ...] = ()  # (footprint in bytes, bandwidth)
+    launch_seconds: float = 4e-6
+    graph_step_seconds: float = 2e-6
+    grid_barrier_seconds: float = 1.2e-6
+    latency_seconds: float = 0.8e-6
+    details: dict[str, object] = field(default_factory=dict)  # spreads, driver, clocks: whatever the measurement noted
+
+    def flop_rate(self, dtype: str) -> float:
+        """The fastest unit that computes `dtype` at full accuracy. float32 products may run on float64 tensor cores."""
+        real = REAL[dtype]
+        rates = [self.fma[real]] + ([self.tensor["float64"]] if "float64" in self.tensor else [])
+        return max(rates)
+
+
+_NOMINAL = {
+    "sm_90": Machine("sm_90", "nominal for sm_90: run `mansard info` to measure this device", 4.4e12, 4.2e12, 4.0e12,
+                     {"float32": 60e12, "float64": 31e12}, {"float64": 62e12}),
+    "sm_80": Machine("sm_80", "nominal for sm_80: run `mansard info` to measure this device", 1.5e12, 1.4e12, 1.4e12,
+                     {"float32": 19e12, "float64": 9.5e12}, {"float64": 19e12}),
+    "cpu": Machine("cpu", "nominal: run `mansard info` to measure this machine", 2e10, 2e10, 2e10,
+                   {"float32": 8e10, "float64": 4e10}, launch_seconds=5e-6),
+}  # fmt: skip
+
+
+def store_path(device: Device) -> Path:
+    """Where the ceilings of `device` are kept."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", f"{device.backend}-{device.name}-{device.multiprocessors}").strip("-").lower()
+    return settings.current().cache_dir / "machines" / f"{name}.json"
+
+
+def known(device: Device) -> Machine:
+    """The measured ceilings of `device`, or nominal ones that say so."""
+    return _load(store_path(device)) or _nominal(device)
+
+
+def save(machine: Machine, device: Device) -> Path:
+    """Store measured ceilings; later calls of `known` see them."""
+    path = store_path(device)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_text(json.dumps(asdict(machine), indent=1))
+    os.replace(draft, path)
+    _load.cache_clear()
+    return path
+
+
+@lru_cache(maxsize=16)
+def _load(path: Path) -> Machine | None:
+    try:
+        values = json.loads(path.read_text())
+        values["cache_bandwidth"] = tuple(map(tuple, values["cache_bandwidth"]))
+        return Machine(**values)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _nominal(device: Device) -> Machine:
+    if device.backend == "cpu":
+        return _NOMINAL["cpu"]
+    return _NOMINAL["sm_90" if device.capability >= 90 else "sm_80"]

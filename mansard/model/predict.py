@@ -1,0 +1,28 @@
+"""What a configuration should take: roofline, degraded by too few bytes in flight and padded arithmetic, plus the fixed
+costs of launching and reducing. It ranks candidates; measurement decides."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..codegen.geometry import Device
+from ..plan.problem import Problem
+from . import occupancy, roofline
+from .machine import Machine
+
+
+def seconds(family: ModuleType, problem: Problem, config: Any, device: Device, machine: Machine) -> float:
+    """Predicted time of one call."""
+    work = family.work.work(problem)
+    bound = roofline.time_bound(work, machine)
+    if device.backend == "cpu":
+        return bound.seconds + machine.launch_seconds
+    in_flight = family.work.bytes_in_flight(problem, config)
+    efficiency = occupancy.little_efficiency(
+        in_flight, machine.read_bandwidth, machine.latency_seconds, device.multiprocessors
+    )
+    memory = bound.parts["memory"] / max(efficiency, 1e-3)
+    arithmetic = family.work.executed_flops(problem, config) / family.work.unit_rate(problem, config, machine)
+    reduction = machine.grid_barrier_seconds * (2 if getattr(config, "REDUCE", "") == "sliced" else 1)
+    return machine.launch_seconds + max(memory, arithmetic) + reduction

@@ -1,0 +1,82 @@
+"""Which kernel answers a problem: pinned > tuned > model > default, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from ..codegen.geometry import Device
+from ..errors import IllegalConfig
+from ..families import family_of
+from ..model import machine, predict
+from ..tune import database
+from . import pin
+from .problem import Problem
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What will run: a configuration of a family, or the vendor's routine, and why."""
+
+    family: ModuleType
+    config: Any  # None: the vendor's routine
+    origin: str  # pinned | tuned | model | default | vendor | empty
+    reason: str
+
+
+def choose(problem: Problem, device: Device) -> Choice:
+    """The best known way to answer `problem` on `device`."""
+    family = family_of(problem.operation)
+    if problem.K == 0 or problem.M == 0 or problem.N == 0:
+        return Choice(family, None, "empty", "nothing to multiply: C = beta C")
+    pinned = pin.pins()
+    if pinned:
+        return _pinned(family, problem, device, pinned)
+    refusal = family.spec.refusal(problem)
+    if refusal:
+        return Choice(family, None, "vendor", refusal)
+    record = database.best(problem, device, family)
+    if record:
+        return Choice(family, record.config, record.origin, record.reason)
+    return _modelled(family, problem, device)
+
+
+def _modelled(family: ModuleType, problem: Problem, device: Device) -> Choice:
+    default = family.defaults.default(problem, device)
+    if default is None:
+        return Choice(family, None, "vendor", f"no configuration of {problem.operation} is legal on {device.name}")
+    ceilings = machine.known(device)
+    estimate = predict.seconds(family, problem, default, device, ceilings)
+    text = f"no tuning record for this shape on {device.name}; the rule for its width, about {estimate * 1e6:.3g} us by the model"
+    return Choice(family, default, "model", text)
+
+
+def _pinned(family: ModuleType, problem: Problem, device: Device, pinned: dict[str, Any]) -> Choice:
+    if pinned.get("VARIANT") == "vendor":
+        return Choice(family, None, "pinned", "the vendor's routine was pinned")
+    base = family.defaults.default(problem, device, variant=pinned.get("VARIANT"))
+    values = family.space.to_dict(base) if base else {}
+    unknown = [name for name in pinned if name not in values]
+    if unknown and "VARIANT" not in pinned:
+        unknown = _switch_variant(family, problem, device, values, pinned)
+    if unknown:
+        raise IllegalConfig(f"{problem.operation}: pinned {', '.join(unknown)} is no parameter of {values.get('VARIANT')}")
+    config = family.space.from_dict({**values, **pinned})
+    reason = family.space.illegal(problem, config, device)
+    if reason:
+        raise IllegalConfig(f"{problem.operation}: pinned configuration {config}: {reason}")
+    return Choice(family, config, "pinned", "pinned " + ", ".join(f"{k}={v}" for k, v in pinned.items()))
+
+
+def _switch_variant(
+    family: ModuleType, problem: Problem, device: Device, values: dict[str, Any], pinned: dict[str, Any]
+) -> list[str]:
+    """Pinned names that the default variant lacks may belong to another one; `values` becomes that one's default."""
+    for variant in family.space.VARIANTS:
+        base = family.defaults.default(problem, device, variant=variant)
+        if base and all(name in family.space.to_dict(base) for name in pinned):
+            values.clear()
+            values.update(family.space.to_dict(base))
+            return []
+    return [name for name in pinned if name not in values]

@@ -1,0 +1,28 @@
+"""Pinning: `with ms.pin(VARIANT="tiled", TILE_M=8): ...` fixes some parameters, the library chooses the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_PINS: ContextVar[dict[str, Any]] = ContextVar("mansard_pins", default={})  # noqa: B039  never changed in place
+
+
+@contextmanager
+def pin(**parameters: Any) -> Iterator[None]:
+    """Fix parameters of the configuration for the calls inside; names are those of `plan.explain()`.
+
+    Pins nest and end with the block. A combination that no kernel allows raises `IllegalConfig` with the reason.
+    """
+    token = _PINS.set({**_PINS.get(), **parameters})
+    try:
+        yield
+    finally:
+        _PINS.reset(token)
+
+
+def pins() -> dict[str, Any]:
+    """What is pinned here and now."""
+    return _PINS.get()

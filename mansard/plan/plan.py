@@ -1,0 +1,64 @@
+"""A plan: one problem, one chosen kernel, ready to run. It executes, explains itself and shows its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ..codegen.geometry import Kernel
+from ..model import machine, roofline
+from .dispatch import Choice
+from .problem import Problem
+
+
+@dataclass
+class Plan:
+    """What `ms.plan(...)` returns. Call it with arrays like the ones it was made for.
+
+    `run` is the operation's fast path: it takes the same arguments as the one-shot function.
+    """
+
+    problem: Problem
+    choice: Choice
+    backend: Any
+    kernel: Kernel | None
+    run: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(*args, **kwargs)
+
+    def source(self) -> str:
+        """The generated text that was compiled; empty if the vendor's routine runs."""
+        return self.kernel.source.text if self.kernel else ""
+
+    def log(self) -> str:
+        """What the compiler reported: registers, spills, warnings."""
+        return self.backend.log(self.kernel.source) if self.kernel else ""
+
+    def explain(self) -> str:
+        """What runs and why, the limit of this device for this problem, and which limit it is."""
+        work = self.choice.family.work.work(self.problem)
+        ceilings = machine.known(self.backend.device)
+        bound = roofline.time_bound(work, ceilings)
+        lines = [
+            str(self.problem),
+            f"device   {self.backend.device.name} ({self.backend.name})",
+            f"runs     {self._what()}",
+            f"because  {self.choice.origin}: {self.choice.reason}",
+            f"moves    {work.read / 1e6:.4g} MB in, {work.written / 1e6:.4g} MB out, {work.flops / 1e9:.4g} GFLOP",
+            f"limit    {bound.seconds * 1e6:.4g} us, set by {bound.limit} "
+            + "(" + ", ".join(f"{name} {seconds * 1e6:.4g} us" for name, seconds in bound.parts.items()) + ")",
+            f"ceilings {ceilings.origin}",
+        ]  # fmt: skip
+        if self.kernel and self.backend.name != "cpu":
+            geometry = self.kernel.geometry
+            lines.insert(3, f"launch   {geometry.grid[0]} x {geometry.grid[1]} blocks of {geometry.block} threads, "
+                            f"{geometry.shared_bytes} bytes of shared memory")  # fmt: skip
+        return "\n".join(lines)
+
+    def _what(self) -> str:
+        if self.choice.config is None:
+            return "no kernel" if self.choice.origin == "empty" else "the vendor's matrix product"
+        values = self.choice.family.space.to_dict(self.choice.config)
+        return " ".join(f"{name}={value}" for name, value in values.items())

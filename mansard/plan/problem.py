@@ -1,0 +1,57 @@
+"""A problem: what is asked, free of arrays and frameworks. It is the key of dispatch and of the tuning records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+ITEMSIZE = {"float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
+REAL = {"float32": "float32", "float64": "float64", "complex64": "float32", "complex128": "float64"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An operation with its sizes and traits, immutable and hashable.
+
+    `sizes` are the dimensions (M, N, K); `traits` everything else a kernel must know (layouts, alignment,
+    conjugation). Both read as attributes: `problem.M`, `problem.layout_a`.
+    """
+
+    operation: str
+    dtype: str
+    sizes: tuple[tuple[str, int], ...]
+    traits: tuple[tuple[str, Any], ...] = ()
+    _values: Mapping[str, Any] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_values", dict(self.sizes) | dict(self.traits))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return object.__getattribute__(self, "_values")[name]
+        except (KeyError, AttributeError):
+            raise AttributeError(f"{type(self).__name__} has no size or trait {name!r}") from None
+
+    @property
+    def itemsize(self) -> int:
+        return ITEMSIZE[self.dtype]
+
+    @property
+    def is_complex(self) -> bool:
+        return self.dtype.startswith("complex")
+
+    def replace(self, **changes: Any) -> Problem:
+        """The same problem with other sizes or traits."""
+        sizes = tuple((name, changes.pop(name, value)) for name, value in self.sizes)
+        traits = tuple((name, changes.pop(name, value)) for name, value in self.traits)
+        dtype = changes.pop("dtype", self.dtype)
+        if changes:
+            raise TypeError(f"{self.operation} has no size or trait {', '.join(changes)}")
+        return Problem(self.operation, dtype, sizes, traits)
+
+    def __str__(self) -> str:
+        sizes = " ".join(f"{name}={value}" for name, value in self.sizes)
+        traits = " ".join(f"{name}={value}" for name, value in self.traits)
+        return f"{self.operation} {self.dtype} {sizes} {traits}".rstrip()
