@@ -123,6 +123,21 @@ class Driver:
         self.check(code, "cuStreamGetCaptureInfo")
         return number.value if status.value else 0
 
+    def event(self) -> c_void_p:
+        handle = c_void_p()
+        self.check(self.lib.cuEventCreate(byref(handle), c_uint(0)), "cuEventCreate")
+        return handle
+
+    def record(self, event: c_void_p, stream: int = 0) -> None:
+        self.check(self.lib.cuEventRecord(event, c_void_p(stream)), "cuEventRecord")
+
+    def elapsed(self, begin: c_void_p, end: c_void_p) -> float:
+        """Seconds between two events, once the second has happened."""
+        milliseconds = ctypes.c_float()
+        self.check(self.lib.cuEventSynchronize(end), "cuEventSynchronize")
+        self.check(self.lib.cuEventElapsedTime(byref(milliseconds), begin, end), "cuEventElapsedTime")
+        return milliseconds.value * 1e-3
+
     def synchronize(self, stream: int = 0) -> None:
         self.check(self.lib.cuStreamSynchronize(c_void_p(stream)), "the stream's work")
 
