@@ -45,7 +45,7 @@ class Builder:
 
     folder: Path
 
-    @functools.cache  # noqa: B019 - lives as long as the session
+    @functools.cache  # noqa: B019 - lives as long as the tests
     def runtime(self, sanitized: bool) -> Path:
         path = self.folder / f"runtime{'_sanitized' * sanitized}.o"
         flags = ADDRESS if sanitized else []

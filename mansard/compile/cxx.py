@@ -15,8 +15,9 @@ from .cache import Built, Entry, default_cache
 from .key import INCLUDE_DIRS, make_key
 
 CPU_FLAGS = ("-std=c++17", "-O3", "-march=native", "-fopenmp", "-fPIC", "-Wall", "-Wextra")
-EMULATED_FLAGS = ("-std=c++17", "-O1", "-g1", "-fPIC", "-Wall", "-Wno-unknown-pragmas", "-DMANSARD_EMULATED")
+EMULATED_FLAGS = ("-std=c++17", "-O1", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", "-DMANSARD_EMULATED")
 SANITIZE_FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
+RUNTIME_SANITIZE_FLAGS = ("-fsanitize=address", "-fno-omit-frame-pointer")  # UBSan there doubles its compile time
 RUNTIME = '#include "mansard/emulated/runtime.cpp"\n'
 
 
@@ -27,8 +28,8 @@ def compile_cpu(source: Source, extra_flags: tuple[str, ...] = ()) -> Entry:
 
 def compile_emulated(source: Source, sanitize: bool) -> Entry:
     """The shared library of a CUDA kernel for the emulator, linked with the emulator's runtime object."""
+    runtime = _compile(RUNTIME, EMULATED_FLAGS + (RUNTIME_SANITIZE_FLAGS if sanitize else ()), shared=False)
     flags = EMULATED_FLAGS + (SANITIZE_FLAGS if sanitize else ())
-    runtime = _compile(RUNTIME, flags, shared=False)
     if source.cooperative:
         flags += ("-DMANSARD_EMULATED_COOPERATIVE",)
     return _compile(source.text, flags, shared=True, link=(runtime.binary,))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <utility>
 
 #include "machine.hpp"
 
@@ -70,21 +71,19 @@ inline std::string describe_stuck(const std::vector<Fiber>& fibers) {
     std::string first;
     u32 count = 0;
   };
-  std::map<std::string, Group> groups;
+  std::map<std::pair<std::string, std::string>, Group> groups;
   for (const Fiber& fiber : fibers) {
     if (fiber.finished) continue;
-    Group& group = groups["block " + describe(fiber.block) + ": %u waiting " + describe(fiber) + ", " +
-                          describe(fiber.wait.site) + ", first thread "];
+    Group& group = groups[{describe(fiber.block), describe(fiber) + ", " + describe(fiber.wait.site)}];
     if (group.count++ == 0) group.first = describe(fiber.thread);
   }
   constexpr std::size_t kMostLines = 12;
   std::string result = "threads wait and nothing can end it";
   std::size_t lines = 0;
-  for (const auto& [what, group] : groups) {
+  for (const auto& [key, group] : groups) {
     if (lines++ == kMostLines) return result + text("\n  and %zu more", groups.size() - kMostLines);
-    std::string line = what;
-    line.replace(line.find("%u"), 2, std::to_string(group.count));
-    result += "\n  " + line + group.first;
+    result += "\n  block " + key.first + ": " + std::to_string(group.count) + " waiting " + key.second +
+              ", first thread " + group.first;
   }
   return result;
 }
