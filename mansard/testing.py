@@ -54,7 +54,7 @@ def laid_out(matrix: Any, layout: str, pitch: int, aligned: bool = True) -> Any:
         offset = 0 if aligned else 1
         flat = xp.empty(max(1, lines) * max(pitch, length) + 2 * offset, matrix.dtype)
         flat.fill(np.nan)
-        if not aligned and ITEMSIZE[matrix.dtype.name] == 16:
+        if not aligned and ITEMSIZE[matrix.dtype.name] == 16 and xp is np:  # CuPy itself needs whole elements
             words = flat.view(flat.real.dtype)
             flat = words[1 : 1 + 2 * (len(flat) - 1)].view(matrix.dtype)
             offset = 0

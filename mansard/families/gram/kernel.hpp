@@ -8,8 +8,8 @@
 // matrices, holds every product of a real or imaginary part with another; `entry` forms the complex sums from it.
 //
 // One operand, X, is broadcast; the other, Y, is read as vectors. X is A, unless SWAP computes C^T from (B, A).
-//   Y row-major:     lanes run along the columns of Y, X may have either layout       (tile_along_columns)
-//   Y column-major:  lanes run along K in both, so X must be column-major too         (tile_along_rows)
+//   Y row-major, or PACK:  lanes run along the columns of Y; X may have either layout  (tile_along_columns)
+//   Y column-major:        lanes run along K in both, so X must be column-major too    (tile_along_rows)
 //
 // Params beside T, M, N, CONJ, SAME, ROW_MAJOR_A, ROW_MAJOR_B:
 //   LANES     reals per vector
@@ -20,8 +20,7 @@
 //   SWAP      broadcast B instead of A
 //   EDGE      columns of Y that fill no vector are broadcast against vectors of X (both row-major, Y of at least
 //             LANES reals); without it, the last vector is partly wasted
-//   PACK      copy each block to consecutive memory first (lanes along K only): with a power of two as leading
-//             dimension, all columns would fall into the same few sets of a cache
+//   PACK      transpose each block of a column-major operand to rows first: pays when many tiles visit the block
 //   PREFETCH  cache (1, 2) to which the tiles of a block bring the next block; 0 leaves it to the hardware
 #pragma once
 #include "mansard/simd.hpp"
@@ -44,24 +43,25 @@ struct GramShape {
   using R = typename Scalar<T>::Real;
   static constexpr int WORDS = Scalar<T>::WORDS;
   static constexpr int X_COLUMNS = P::SWAP ? P::N : P::M, Y_COLUMNS = P::SWAP ? P::M : P::N;
-  static constexpr bool X_ROW_MAJOR = P::SWAP ? P::ROW_MAJOR_B : P::ROW_MAJOR_A;
-  static constexpr bool Y_ROW_MAJOR = P::SWAP ? P::ROW_MAJOR_A : P::ROW_MAJOR_B;
+  static constexpr bool X_IN_ROWS = P::SWAP ? P::ROW_MAJOR_B : P::ROW_MAJOR_A;  // in memory
+  static constexpr bool Y_IN_ROWS = P::SWAP ? P::ROW_MAJOR_A : P::ROW_MAJOR_B;
+  static constexpr bool X_ROW_MAJOR = X_IN_ROWS || P::PACK, Y_ROW_MAJOR = Y_IN_ROWS || P::PACK;  // for the tiles
   static constexpr bool ALONG_K = !Y_ROW_MAJOR;
   static constexpr int STEP = ALONG_K ? P::LANES / WORDS : 1;  // rows that one step of a tile consumes
 
   // G, the real product, has G_ROWS rows of LEADING reals. The edge, if there is one, follows it: the transpose of
-  // the last EDGE columns, as EDGE rows of EDGE_LEADING reals.
+  // the last EDGE columns, as EDGE rows of X_PADDED reals.
   static constexpr int G_ROWS = WORDS * X_COLUMNS, G_COLUMNS = WORDS * Y_COLUMNS;
+  static constexpr int X_PADDED = round_up(G_ROWS, P::LANES), Y_PADDED = round_up(G_COLUMNS, P::LANES);
   static constexpr int EDGE = P::EDGE ? G_COLUMNS % P::LANES : 0;
-  static constexpr int LEADING = round_up(G_COLUMNS - EDGE, P::LANES);
-  static constexpr int EDGE_LEADING = round_up(G_ROWS, P::LANES);
-  static constexpr int SIZE = G_ROWS * LEADING + EDGE * EDGE_LEADING;
-  static constexpr int BUFFER = ALONG_K ? P::ROWS * (G_ROWS + G_COLUMNS)  // reals that a thread may copy
-                                        : P::LANES * (EDGE ? EDGE_LEADING : LEADING);
+  static constexpr int LEADING = EDGE ? G_COLUMNS - EDGE : Y_PADDED;
+  static constexpr int SIZE = G_ROWS * LEADING + EDGE * X_PADDED;
+  static constexpr int COPIED = P::PACK ? P::ROWS : P::LANES;  // rows of a block that may have to be copied
+  static constexpr int BUFFER = COPIED * (X_PADDED + Y_PADDED);
 
   using TilesX = Pieces<X_COLUMNS, P::TILE_M>;
   using TilesY = Pieces<ALONG_K ? Y_COLUMNS : LEADING / P::LANES, P::TILE_N>;
-  using EdgeY = Pieces<EDGE_LEADING / P::LANES, EDGE ? ceil_div(WORDS * P::TILE_M * P::TILE_N, EDGE) : 1>;
+  using EdgeY = Pieces<X_PADDED / P::LANES, EDGE ? ceil_div(WORDS * P::TILE_M * P::TILE_N, EDGE) : 1>;
 
   // Of a symmetric product, the tiles that lie wholly below the diagonal are left out.
   static constexpr int TILE_COLUMN = ALONG_K ? WORDS : P::LANES;  // columns of G per column of a tile
@@ -77,7 +77,6 @@ struct GramShape {
   static_assert(!(ALONG_K && X_ROW_MAJOR), "one row-major operand must be the one read as vectors: flip SWAP");
   static_assert(P::LANES >= 2 && P::ROWS % P::LANES == 0);
   static_assert(!P::EDGE || (X_ROW_MAJOR && Y_ROW_MAJOR && G_COLUMNS >= P::LANES));
-  static_assert(!P::PACK || ALONG_K);
 };
 
 // Walks over an operand in the order of its memory, PACE reals at a time, and prefetches what it passes.
@@ -107,8 +106,8 @@ struct Ahead {
   Walk<P::SAME ? 0 : P::PREFETCH, ceil_div(S::G_COLUMNS * S::STEP, S::TILES), R> y;
 
   Ahead(Operand<R> X, Operand<R> Y)
-      : x{X.data, S::X_ROW_MAJOR ? S::G_ROWS : P::ROWS * S::WORDS, S::X_ROW_MAJOR ? X.row : X.column},
-        y{Y.data, S::Y_ROW_MAJOR ? S::G_COLUMNS : P::ROWS * S::WORDS, S::Y_ROW_MAJOR ? Y.row : Y.column} {}
+      : x{X.data, S::X_IN_ROWS ? S::G_ROWS : P::ROWS * S::WORDS, S::X_IN_ROWS ? X.row : X.column},
+        y{Y.data, S::Y_IN_ROWS ? S::G_COLUMNS : P::ROWS * S::WORDS, S::Y_IN_ROWS ? Y.row : Y.column} {}
   MANSARD_INLINE void advance() {
     x.advance();
     y.advance();
@@ -170,16 +169,19 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
   V sums[P::UNROLL][TILE_M][TILE_N][W] = {};
 
   const auto add_rows = [&](V(&sum)[TILE_M][TILE_N][W]) __attribute__((always_inline)) {
-    V x_rows[TILE_M];
-    MANSARD_UNROLL
-    for (int i = 0; i < TILE_M; ++i) x_rows[i] = load<P::LANES>(x.data + i * x.column);
+    V y_rows[TILE_N][W];
     MANSARD_UNROLL
     for (int j = 0; j < TILE_N; ++j) {
-      const V y_rows = load<P::LANES>(y.data + j * y.column);
+      y_rows[j][0] = load<P::LANES>(y.data + j * y.column);
+      if constexpr (W == 2) y_rows[j][1] = exchange<1, R, P::LANES>(y_rows[j][0]);
+    }
+    MANSARD_UNROLL
+    for (int i = 0; i < TILE_M; ++i) {
+      const V x_rows = in_register(load<P::LANES>(x.data + i * x.column));
       MANSARD_UNROLL
-      for (int i = 0; i < TILE_M; ++i) {
-        sum[i][j][0] += x_rows[i] * y_rows;
-        if constexpr (W == 2) sum[i][j][1] += x_rows[i] * exchange<1, R, P::LANES>(y_rows);
+      for (int j = 0; j < TILE_N; ++j) {
+        MANSARD_UNROLL
+        for (int w = 0; w < W; ++w) sum[i][j][w] += x_rows * y_rows[j][w];
       }
     }
     ahead.advance();
@@ -209,12 +211,46 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
   }
 }
 
-// A block of column-major rows, copied to consecutive memory; zeros fill the last step.
-template <class P, int COLUMNS, class R>
-inline Operand<R> copy_columns(R* to, Operand<R> from, i64 rows) {
-  constexpr int WORDS = GramShape<P>::WORDS, LENGTH = P::ROWS * WORDS;
-  copy_padded<R>(to, LENGTH, from.data, from.column, COLUMNS, rows * WORDS, round_up<i64>(rows * WORDS, P::LANES));
-  return {to, WORDS, LENGTH};
+// Rows of a column-major operand, transposed into rows of PADDED reals. The padding holds copies of the last column.
+template <class P, int COLUMNS, int PADDED, class R>
+inline void transpose_block(R* to, Operand<R> from, i64 rows) {
+  constexpr int W = GramShape<P>::WORDS, SQUARE = P::LANES / W;
+  const i64 whole = rows / SQUARE * SQUARE;
+  for (int c = 0; c < COLUMNS; c += SQUARE) {
+    const R* column[SQUARE];
+    for (int i = 0; i < SQUARE; ++i) column[i] = from.data + smaller(c + i, COLUMNS - 1) * from.column;
+    for (i64 k = 0; k < whole; k += SQUARE) {
+      Vector<R, P::LANES> square[SQUARE];
+      MANSARD_UNROLL
+      for (int i = 0; i < SQUARE; ++i) square[i] = load<P::LANES>(column[i] + k * W);
+      transpose<W, R, P::LANES>(square);
+      MANSARD_UNROLL
+      for (int i = 0; i < SQUARE; ++i) store<P::LANES>(to + (k + i) * PADDED + c * W, square[i]);
+    }
+    for (i64 k = whole; k < rows; ++k)
+      for (int i = 0; i < P::LANES; ++i) to[k * PADDED + c * W + i] = column[i / W][k * W + i % W];
+  }
+}
+
+// A block as the tiles can read it: in place, or copied to `buffer`. The last rows of all are copied because vectors
+// would reach past the end of the operand; anywhere else they may reach into the next row, whose products go to the
+// padding of G.
+template <class P, bool IN_ROWS, int COLUMNS, int PADDED, class R>
+inline Operand<R> fetch(Operand<R> block, i64 rows, bool last, R* buffer) {
+  using S = GramShape<P>;
+  constexpr int W = S::WORDS;
+  if constexpr (P::PACK && !IN_ROWS) {
+    transpose_block<P, COLUMNS, PADDED>(buffer, block, rows);
+    return {buffer, PADDED, W};
+  } else if constexpr (S::ALONG_K) {
+    if (!last) return block;
+    copy_padded<R>(buffer, P::LANES, block.data, block.column, COLUMNS, rows * W, P::LANES);
+    return {buffer, W, P::LANES};
+  } else {
+    if (!last || !IN_ROWS) return block;
+    copy_padded<R>(buffer, PADDED, block.data, block.row, rows, COLUMNS * W, PADDED);
+    return {buffer, PADDED, W};
+  }
 }
 
 // G += X^T Y over one block, tile by tile.
@@ -235,33 +271,27 @@ inline void add_block(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P> ahead
     R* const edge = G + S::G_ROWS * S::LEADING;
     const Operand<R> last = y.right(S::LEADING);
     S::EdgeY::for_each([&](int j, auto tile_n) __attribute__((always_inline)) {
-      tile_along_columns<P, S::EDGE_LEADING, S::EDGE / S::WORDS, tile_n>(last, x.right(j * P::LANES), rows,
+      tile_along_columns<P, S::X_PADDED, S::EDGE / S::WORDS, tile_n>(last, x.right(j * P::LANES), rows,
                                                                          edge + j * P::LANES, ahead);
     });
   }
 }
 
-// G = X^T Y over the rows [begin, end) of K. Where vectors would reach past the last row of an operand, they read
-// a copy padded with zeros; elsewhere they may reach into the next row, whose products go to the padding of G.
+// G = X^T Y over the rows [begin, end) of K.
 template <class P, class R>
 inline void add_part(Operand<R> x, Operand<R> y, i64 K, i64 begin, i64 end, R* G, R* buffer) {
   using S = GramShape<P>;
-  constexpr int WIDTH = S::EDGE ? S::G_ROWS : S::G_COLUMNS, PADDED = S::EDGE ? S::EDGE_LEADING : S::LEADING;
-  const i64 safe = S::ALONG_K ? K / S::STEP * S::STEP : K - ceil_div<i64>(PADDED - WIDTH, S::EDGE ? x.row : y.row);
-  const i64 direct = P::PACK ? 0 : safe;
+  const i64 x_last = S::X_IN_ROWS ? ceil_div<i64>(S::X_PADDED - S::G_ROWS, x.row) : K % S::STEP;
+  const i64 y_last = S::Y_IN_ROWS ? ceil_div<i64>(S::Y_PADDED - S::G_COLUMNS, y.row) : K % S::STEP;
+  const i64 safe = K - larger(x_last, y_last);
   for (int e = 0; e < S::SIZE; ++e) G[e] = 0;
   for (i64 k = begin, rows; k < end; k += rows) {
-    rows = smaller<i64>(P::ROWS, (k < direct ? smaller(end, direct) : end) - k);
+    const bool last = k >= safe;
+    rows = smaller<i64>(P::ROWS, (last ? end : smaller(end, safe)) - k);
     const Ahead<P> ahead(x.below(k + P::ROWS), y.below(k + P::ROWS));
-    Operand<R> x_block = x.below(k), y_block = y.below(k);
-    if (k >= direct && S::ALONG_K) {
-      x_block = copy_columns<P, S::X_COLUMNS>(buffer, x_block, rows);
-      y_block = P::SAME ? x_block : copy_columns<P, S::Y_COLUMNS>(buffer + P::ROWS * S::G_ROWS, y_block, rows);
-    } else if (k >= direct) {
-      Operand<R>& vectors = S::EDGE ? x_block : y_block;
-      copy_padded<R>(buffer, PADDED, vectors.data, vectors.row, rows, WIDTH, PADDED);
-      vectors = {buffer, PADDED, S::WORDS};
-    }
+    const Operand<R> x_block = fetch<P, S::X_IN_ROWS, S::X_COLUMNS, S::X_PADDED>(x.below(k), rows, last, buffer);
+    const Operand<R> y_block = P::SAME ? x_block
+        : fetch<P, S::Y_IN_ROWS, S::Y_COLUMNS, S::Y_PADDED>(y.below(k), rows, last, buffer + S::COPIED * S::X_PADDED);
     add_block<P>(x_block, y_block, round_up<i64>(rows, S::STEP), G, ahead);
   }
 }
@@ -282,7 +312,7 @@ inline typename P::T entry(const R* G, int m, int n) {
     int i = (P::SWAP ? n : m) * S::WORDS + w, j = (P::SWAP ? m : n) * S::WORDS + v;
     if (P::SAME && j < i) std::swap(i, j);
     const bool in_edge = S::EDGE && j >= S::LEADING;
-    return in_edge ? G[S::G_ROWS * S::LEADING + (j - S::LEADING) * S::EDGE_LEADING + i] : G[i * S::LEADING + j];
+    return in_edge ? G[S::G_ROWS * S::LEADING + (j - S::LEADING) * S::X_PADDED + i] : G[i * S::LEADING + j];
   };
   if constexpr (S::WORDS == 1) {
     return product(0, 0);

@@ -13,6 +13,8 @@
 //   ROWS, STAGES          rows per chunk, chunks per ring
 //   FEED                  producer: a warp of its own refills the rings; own: the first warp of a team does
 //   KSTEP                 rows per tensor-core instruction: 4, 8 or 16
+//   UNIT                  float64: float32 data is widened and summed without error. tf32x3: each float32 number is two
+//                         TF32 numbers and a product three instructions, at several times the rate
 //   FOLD                  rows of a narrow matrix viewed as one
 #pragma once
 #include "families/gram/real_tile.cuh"
@@ -21,6 +23,7 @@
 namespace mansard {
 
 enum class Feed { producer, own };
+enum class Unit { float64, tf32x3 };
 
 // Rows between the lanes of a quad such that their reads fall into different quarters of the banks.
 MANSARD_HOST_DEVICE int lane_step(int pitch, int quarter) { return quarter / gcd(pitch, quarter); }
@@ -164,6 +167,9 @@ MANSARD_UNROLL_BY(1)
       mbarrier_wait(full(group, stage), parity);
       __syncwarp();  // the warp must be converged again for mma.sync
       multiply(stage_of(group, stage));
+      // An arrival (or a refill) may overtake reads of this stage that bank conflicts hold up, and the next chunk
+      // would land under them: seen on an H200. The fence waits for the reads.
+      __threadfence_block();
       __syncwarp();
       if constexpr (OWN && S::TEAM == 1) {
         if (ahead < chunks) fill(group, stage, ahead);
@@ -220,6 +226,42 @@ MANSARD_DEVICE void multiply_chunk(double (&sums)[RingShape<P>::TILES_M][RingSha
   }
 }
 
+// The same on TF32 units: x y = high high + high low + low high, smallest first. A chunk's sums are short chains of
+// float additions; between chunks they are kept in double precision.
+template <class P>
+MANSARD_DEVICE void multiply_chunk_tf32(double (&sums)[RingShape<P>::TILES_M][RingShape<P>::TILES_N][4], const float* a,
+                                        const float* b) {
+  using S = RingShape<P>;
+  float chunk[S::TILES_M][S::TILES_N][4] = {};
+  MANSARD_UNROLL
+  for (int q = 0; q < S::QUADS; q += 2) {
+    u32 high_a[S::TILES_M][4], low_a[S::TILES_M][4], high_b[S::TILES_N][2], low_b[S::TILES_N][2];
+    MANSARD_UNROLL
+    for (int z = 0; z < 2; ++z) {
+      MANSARD_UNROLL
+      for (int i = 0; i < 2 * S::TILES_M; ++i)
+        split_tf32(a[S::row_of(q + z) * S::LDA + i * 8], high_a[i / 2][2 * z + i % 2], low_a[i / 2][2 * z + i % 2]);
+      MANSARD_UNROLL
+      for (int j = 0; j < S::TILES_N; ++j) split_tf32(b[S::row_of(q + z) * S::LDB + j * 8], high_b[j][z], low_b[j][z]);
+    }
+    MANSARD_UNROLL
+    for (int i = 0; i < S::TILES_M; ++i)
+      MANSARD_UNROLL
+      for (int j = 0; j < S::TILES_N; ++j) {
+        if (S::MIRROR && 8 * j + 7 < 16 * i) continue;
+        mma_tf32_m16n8k8(chunk[i][j], low_a[i], high_b[j]);
+        mma_tf32_m16n8k8(chunk[i][j], high_a[i], low_b[j]);
+        mma_tf32_m16n8k8(chunk[i][j], high_a[i], high_b[j]);
+      }
+  }
+  MANSARD_UNROLL
+  for (int i = 0; i < S::TILES_M; ++i)
+    MANSARD_UNROLL
+    for (int j = 0; j < S::TILES_N; ++j)
+      MANSARD_UNROLL
+      for (int e = 0; e < 4; ++e) sums[i][j][e] += static_cast<double>(chunk[i][j][e]);
+}
+
 // Writes a warp's sums to a tile in shared memory, or adds them to what is there.
 template <class P>
 MANSARD_DEVICE void add_to_tile(const double (&sums)[RingShape<P>::TILES_M][RingShape<P>::TILES_N][4], double* tile,
@@ -257,7 +299,10 @@ MANSARD_DEVICE void gram_ring(const Arguments& arguments) {
     const int first_row = warp_k * (P::SHIFT ? S::QUADS : 4 * S::QUADS);
     const int offset_a = first_row * S::LDA + t * S::LANE_A + warp_m * S::TILES_M * 16 + g;
     const int offset_b = (P::SAME ? 0 : S::STAGE_A) + first_row * S::LDB + t * S::LANE_B + warp_n * S::TILES_N * 8 + g;
-    const auto multiply = [&](const Word* stage) { multiply_chunk<P>(sums, stage + offset_a, stage + offset_b); };
+    const auto multiply = [&](const Word* stage) {
+      if constexpr (P::UNIT == Unit::tf32x3) multiply_chunk_tf32<P>(sums, stage + offset_a, stage + offset_b);
+      else multiply_chunk<P>(sums, stage + offset_a, stage + offset_b);
+    };
     const i64 end = ring.consume(group, member == 0, multiply);
     if (end == ring.chunks && ring.chunks * P::ROWS * P::FOLD < arguments.K) {  // one team meets the remaining rows
       const auto meet = [&] {

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...errors import IllegalConfig
-from ...plan.problem import Problem
+from ...plan.problem import REAL, Problem
 from . import spec, work
 
 
@@ -63,6 +63,7 @@ class Ring:
     FOLD: int = 1
     BLOCKS_PER_SM: int = 1
     REDUCE: str = "ticket"
+    UNIT: str = "float64"  # float64 | tf32x3: what multiplies float32 data
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,10 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
         return f"ROWS={c.ROWS} does not split into WARPS_K={c.WARPS_K} x KSTEP={c.KSTEP}"
     if not c.SHIFT and shape.quads % shape.step:
         return f"ROWS={c.ROWS} is not a multiple of {4 * shape.step * c.WARPS_K}, which free of bank conflicts needs"
+    if c.UNIT not in ("float64", "tf32x3"):
+        return f"UNIT={c.UNIT!r} is not one of float64, tf32x3"
+    if c.UNIT == "tf32x3" and (REAL[problem.dtype] != "float32" or c.KSTEP != 8 or problem.K < 4096):
+        return "tf32x3 multiplies float32 data, eight rows at a time, and is accurate enough from K = 4096"
     if c.GROUPS > 15:
         return f"GROUPS={c.GROUPS}: there are 15 named barriers"
     if shape.threads > 1024:
@@ -179,7 +184,9 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
 def _resources(problem: Problem, config: Config, device: Device) -> str | None:
     registers = work.registers(problem, config)
     threads = work.threads(problem, config)
-    limit = min(255, device.registers_per_multiprocessor // (threads * config.BLOCKS_PER_SM) // 8 * 8)
+    # each of the four quarters of a multiprocessor holds its share of the warps
+    warps = -(-threads // 128) * 4 * config.BLOCKS_PER_SM
+    limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
     if registers > limit:
         return f"about {registers} registers per thread, {limit} fit"
     shared = work.shared_bytes(problem, config)
@@ -216,17 +223,30 @@ def folds(problem: Problem) -> tuple[int, ...]:
     return tuple(dict.fromkeys((max(1, 15 // width), max(1, 16 // width), 1)))
 
 
+def warp_grids(problem: Problem, fold: int, most: int = 16) -> Iterator[tuple[int, int]]:
+    """Ways to lay warps over C that compute little beyond it (16 x 8 tiles, the same number for every warp)."""
+    _, width_m, width_n = work.real_widths(problem, fold)
+    rows, columns = -(-width_m // 16), -(-width_n // 8)
+    grids = [(m, n) for m in range(1, min(rows, 8) + 1) for n in range(1, min(columns, 8) + 1) if m * n <= most]
+    computed = {(m, n): -(-rows // m) * m * -(-columns // n) * n for m, n in grids}
+    registers = {(m, n): 8 * -(-rows // m) * -(-columns // n) for m, n in grids}
+    for grid in grids:
+        if registers[grid] <= 160 and computed[grid] <= 1.2 * min(computed.values()):
+            yield grid
+
+
 def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     reduce = reduction(problem)
-    grids = ((1, 1, 1), (1, 2, 1), (2, 1, 1), (2, 2, 1), (3, 1, 1), (1, 3, 1), (2, 3, 1), (3, 2, 1), (4, 2, 1), (2, 4, 1), (4, 4, 1),
-             (1, 1, 4), (2, 1, 4), (1, 2, 4), (2, 2, 2), (1, 1, 8))  # fmt: skip
-    for (wm, wn, wk), rows, stages, fold in product(grids, (16, 32, 64, 128), (2, 3, 4, 6, 8), folds(problem)):
-        for groups, shift in product((1, 2, 3, 4, 5, 6, 8, 11, 12), (False, True)):
-            warps = wm * wn * wk * groups
-            if not 4 <= warps <= 16:
-                continue
-            for feed in ("own", "producer"):
-                yield Ring(wm, wn, wk, groups, rows, stages, feed, shift, 4, fold, 1, reduce)
+    units = (("float64", 4), ("tf32x3", 8)) if REAL[problem.dtype] == "float32" else (("float64", 4),)
+    for fold in folds(problem):
+        for (wm, wn), wk in product(warp_grids(problem, fold), (1, 2, 4, 8)):
+            for groups in (1, 2, 3, 4, 5, 6, 8, 11, 12):
+                if not 6 <= wm * wn * wk * groups <= 16:
+                    continue
+                for rows, stages, shift, feed, (unit, kstep) in product(
+                    (16, 32, 64, 128, 256), (2, 3, 4, 6, 8), (False, True), ("own", "producer"), units
+                ):
+                    yield Ring(wm, wn, wk, groups, rows, stages, feed, shift, kstep, fold, 1, reduce, unit)
 
 
 def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:

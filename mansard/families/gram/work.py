@@ -107,7 +107,10 @@ def registers(problem: Problem, c: Any) -> int:
     tiles = shape.tiles_m * shape.tiles_n
     if problem.same and c.WARPS_M == c.WARPS_N == 1:
         tiles = sum(8 * j + 7 >= 16 * i for i in range(shape.tiles_m) for j in range(shape.tiles_n))
-    return int(tiles * 8 + c.KSTEP // 4 * (2 * shape.tiles_m + shape.tiles_n) * 2) + 32
+    operands = 2 * shape.tiles_m + shape.tiles_n
+    if c.UNIT == "tf32x3":  # sums in double, a chunk's in float, and both halves of the operands
+        return int(tiles * 12 + 4 * operands) + 32
+    return int(tiles * 8 + c.KSTEP // 4 * operands * 2) + 32
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
@@ -138,4 +141,6 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "tiled":
         return float(machine.fma[REAL[problem.dtype]])
+    if getattr(c, "UNIT", "") == "tf32x3":
+        return float(machine.tensor.get("tf32", 5 * machine.fma["float32"])) / 3
     return float(machine.tensor.get("float64", machine.fma["float64"]))

@@ -1,4 +1,4 @@
-// Warp-wide products of double fragments: C += A B on the FP64 tensor cores.
+// Warp-wide products of fragments: C += A B on the tensor cores, double precision and TF32.
 //
 // With g = lane / 4 and t = lane % 4, a lane holds
 //   a[i] = A[g + 8 * (i % 2)][t + 4 * (i / 2)]     (m8n8k4: a = A[g][t])
@@ -66,6 +66,26 @@ MANSARD_DEVICE void mma_m16n8k16(double (&c)[4], const double (&a)[8], const dou
 #endif
 }
 
+// TF32 operands are the upper 19 bits of floats; products are exact, sums are kept in float and truncated.
+MANSARD_DEVICE void mma_tf32_m16n8k8(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 }  // namespace mansard
 
 #endif
+
+namespace mansard {
+
+// x = high + low up to 2^-22 |x|: two TF32 numbers hold what one float holds, nearly. An infinity stays one.
+MANSARD_DEVICE void split_tf32(float x, u32& high, u32& low) {
+  high = __float_as_uint(x) & 0xffffe000u;
+  const float rest = x - __uint_as_float(high);
+  low = (high & 0x7fffffffu) == 0x7f800000u && x == x ? 0u : __float_as_uint(rest);
+}
+
+}  // namespace mansard

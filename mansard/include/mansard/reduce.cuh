@@ -56,16 +56,19 @@ MANSARD_DEVICE bool last_block_to_arrive(u32* counter, u32 blocks, u32* flag) {
   return last;
 }
 
-// All blocks of a cooperative grid meet here. counter[0] counts arrivals, counter[1] is the generation.
+// All blocks of a cooperative grid meet here. counter[0] counts arrivals, counter[1] is the generation. The fences of
+// thread 0 are not optional: the block that arrives last never waits, so nothing else makes it see the others' stores.
 MANSARD_DEVICE void grid_barrier(u32* counter, u32 blocks) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence();
     const u32 generation = load_acquire(counter + 1);
     if (atomicInc(counter, blocks - 1) == blocks - 1)
       store_release(counter + 1, generation + 1);
     else
       wait_until_differs(counter + 1, generation);
+    __threadfence();
   }
   __syncthreads();
 }

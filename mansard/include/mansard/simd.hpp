@@ -95,19 +95,35 @@ MANSARD_INLINE void store(R* p, Vector<R, LANES> v) {
   *reinterpret_cast<typename VectorOf<R, LANES>::Memory*>(p) = v;
 }
 
-// Lane l of the result is lane l XOR DISTANCE of v: DISTANCE = 1 exchanges real and imaginary parts.
-template <int DISTANCE, class R, int LANES, std::size_t... L>
-MANSARD_INLINE Vector<R, LANES> exchange(Vector<R, LANES> v, std::index_sequence<L...>) {
+// A vector used several times: read it once. Compilers else repeat the load as an operand of every use, and the
+// two loads of a cycle become the limit instead of the two fmas.
+template <class V>
+MANSARD_INLINE V in_register(V v) {
+#if defined(__x86_64__)
+  if constexpr (sizeof(V) <= VECTOR_BYTES && sizeof(V) >= 16) asm("" : "+v"(v));
+#endif
+  return v;
+}
+
+// Lanes chosen from the concatenation of a and b.
+template <class R, int LANES, int... FROM>
+MANSARD_INLINE Vector<R, LANES> choose(Vector<R, LANES> a, Vector<R, LANES> b, std::integer_sequence<int, FROM...>) {
 #if defined(__clang__)
-  return __builtin_shufflevector(v, v, (static_cast<int>(L) ^ DISTANCE)...);
+  return __builtin_shufflevector(a, b, FROM...);
 #else
   using Index = std::conditional_t<sizeof(R) == 8, long long, int>;
-  return __builtin_shuffle(v, Vector<Index, LANES>{(static_cast<Index>(L) ^ DISTANCE)...});
+  return __builtin_shuffle(a, b, Vector<Index, LANES>{FROM...});
 #endif
+}
+
+// Lane l of the result is lane l XOR DISTANCE of v: DISTANCE = 1 exchanges real and imaginary parts.
+template <int DISTANCE, class R, int LANES, int... L>
+MANSARD_INLINE Vector<R, LANES> exchange(Vector<R, LANES> v, std::integer_sequence<int, L...>) {
+  return choose<R, LANES>(v, v, std::integer_sequence<int, (L ^ DISTANCE)...>());
 }
 template <int DISTANCE, class R, int LANES>
 MANSARD_INLINE Vector<R, LANES> exchange(Vector<R, LANES> v) {
-  return exchange<DISTANCE, R, LANES>(v, std::make_index_sequence<LANES>());
+  return exchange<DISTANCE, R, LANES>(v, std::make_integer_sequence<int, LANES>());
 }
 
 // Lane l of the result is the sum of the lanes l, l + PERIOD, l + 2 PERIOD, ... modulo the width, added as a tree.
@@ -115,6 +131,27 @@ template <int PERIOD, class R, int LANES, int DISTANCE = LANES / 2>
 MANSARD_INLINE Vector<R, LANES> sum_lanes(Vector<R, LANES> v) {
   if constexpr (DISTANCE < PERIOD) return v;
   else return sum_lanes<PERIOD, R, LANES, DISTANCE / 2>(v + exchange<DISTANCE, R, LANES>(v));
+}
+
+// Exchanges the blocks of DISTANCE lanes off the diagonal: lanes with bit DISTANCE of a, lanes without it of b.
+template <int DISTANCE, class R, int LANES, int... L>
+MANSARD_INLINE void exchange_blocks(Vector<R, LANES>& a, Vector<R, LANES>& b, std::integer_sequence<int, L...>) {
+  const Vector<R, LANES> old = a;
+  a = choose<R, LANES>(old, b, std::integer_sequence<int, (L & DISTANCE ? LANES + L - DISTANCE : L)...>());
+  b = choose<R, LANES>(old, b, std::integer_sequence<int, (L & DISTANCE ? LANES + L : L + DISTANCE)...>());
+}
+
+// A square of entries of WORDS reals, transposed in log2 steps.
+template <int WORDS, class R, int LANES, int DISTANCE = LANES / 2>
+MANSARD_INLINE void transpose(Vector<R, LANES> (&rows)[LANES / WORDS]) {
+  if constexpr (DISTANCE >= WORDS) {
+    constexpr int APART = DISTANCE / WORDS;
+    MANSARD_UNROLL
+    for (int i = 0; i < LANES / WORDS; ++i)
+      if (!(i & APART))
+        exchange_blocks<DISTANCE, R, LANES>(rows[i], rows[i + APART], std::make_integer_sequence<int, LANES>());
+    transpose<WORDS, R, LANES, DISTANCE / 2>(rows);
+  }
 }
 
 // LEVEL is the cache that should hold the line: 1 or 2. A prefetch never faults, so p may lie past the end.
@@ -131,6 +168,8 @@ template <class I>
 constexpr I round_up(I a, I b) { return ceil_div(a, b) * b; }
 template <class I>
 constexpr I smaller(I a, I b) { return a < b ? a : b; }
+template <class I>
+constexpr I larger(I a, I b) { return a < b ? b : a; }
 
 // [0, TOTAL) in the fewest pieces of at most LIMIT, of sizes that differ by one at most.
 template <int TOTAL, int LIMIT>

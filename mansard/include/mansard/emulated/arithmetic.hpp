@@ -100,3 +100,5 @@ inline float __int_as_float(int bits) {
   __builtin_memcpy(&value, &bits, sizeof(value));
   return value;
 }
+inline unsigned __float_as_uint(float x) { return static_cast<unsigned>(__float_as_int(x)); }
+inline float __uint_as_float(unsigned x) { return __int_as_float(static_cast<int>(x)); }

@@ -48,4 +48,14 @@ inline void mma_m16n8k16(double (&c)[4], const double (&a)[8], const double (&b)
   emulated::multiply_fragments<16, 16>(c, a, b, site);
 }
 
+
+// The low 13 bits of an operand do not reach the tensor core.
+inline void mma_tf32_m16n8k8(float (&c)[4], const u32 (&a)[4], const u32 (&b)[2], MANSARD_HERE) {
+  double wide_a[4], wide_b[2], wide_c[4];
+  for (int i = 0; i < 4; ++i) wide_a[i] = __uint_as_float(a[i] & 0xffffe000u), wide_c[i] = c[i];
+  for (int i = 0; i < 2; ++i) wide_b[i] = __uint_as_float(b[i] & 0xffffe000u);
+  emulated::multiply_fragments<16, 8>(wide_c, wide_a, wide_b, site);
+  for (int i = 0; i < 4; ++i) c[i] = static_cast<float>(wide_c[i]);
+}
+
 }  // namespace mansard
