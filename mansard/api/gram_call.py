@@ -14,6 +14,9 @@ from . import arrays
 from .arrays import View
 
 
+_NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
+
+
 def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend: str | None) -> Plan:
     """A plan for these arrays. Nothing is written before every argument has been checked."""
     given = [("A", A)] + ([("B", B)] if B is not None else []) + ([("out", out)] if out is not None else [])
@@ -36,6 +39,7 @@ def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend
     if isinstance(chosen, ReferenceBackend) and choice.config is not None:
         choice = dispatch.Choice(choice.family, None, "vendor", "no kernel can be compiled here, or the reference was asked for")
     runner = GramRun(kind, problem, run, copies, views, device[1])
+    runner.signatures = {name: kind.signature(array) for name, array in given}
     return Plan(problem, choice, chosen, kernel, runner)
 
 
@@ -117,8 +121,10 @@ class GramRun:
         self, kind: Any, problem: Problem, launch: Any, copies: tuple[bool, bool], views: dict[str, View], ordinal: int
     ) -> None:
         self.kind, self.problem, self.launch, self.copies, self.ordinal = kind, problem, launch, copies, ordinal
-        self.shape = (problem.M, problem.N)
-        self._copy = copies != (False, False)
+        self.shape, self._dtype = (problem.M, problem.N), problem.dtype
+        self._plain = launch is not None and copies == (False, False)
+        self._empty, self._address, self._stream = kind.empty, kind.address, kind.stream
+        self.signatures: dict[str, Any] = {}
         item = ITEMSIZE[problem.dtype]
         # how far each operand reaches from its address, to see whether `out` overlaps an input
         self._reach = {
@@ -126,24 +132,39 @@ class GramRun:
         }
 
     def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        if out is None and alpha == 1.0 and beta == 0.0 and self._plain:
+            result = self._empty(self.shape, self._dtype, A)
+            address = self._address
+            a = address(A)
+            self.launch((a, a if B is None else address(B), address(result)), _NO_SCALING, self._stream(self.ordinal))
+            return result
+        return self._general(A, A if B is None else B, out, alpha, beta)
+
+    def verify(self, A: Any, B: Any, out: Any) -> None:
+        """Refuse arrays that differ from those the plan was made for."""
+        for name, array in (("A", A), ("B", B), ("out", out)):
+            made_for = self.signatures.get(name)
+            if (None if array is None else self.kind.signature(array)) != made_for and not (name == "B" and B is A):
+                if array is None and name == "out":
+                    continue  # a fresh result has the strides of a fresh result
+                raise ValueError(f"{name} differs in shape, strides, dtype, alignment or device from the plan's {name}")
+
+    def _general(self, A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
         kind = self.kind
-        if B is None:
-            B = A
-        if self._copy:
+        if self.copies != (False, False):
             A, B = self._copied(A, B)
-        scalars = (1.0, 0.0, 0.0, 0.0) if alpha == 1.0 and beta == 0.0 else self._scalars(alpha, beta)
+        scalars = self._scalars(alpha, beta)
         a, b = kind.address(A), kind.address(B)
         if out is None:
             if beta != 0.0:
                 raise ValueError("beta scales the content of out: pass out")
-            result = kind.empty(self.shape, self.problem.dtype, A)
-            c = kind.address(result)
+            result = kind.empty(self.shape, self._dtype, A)
         else:
-            result, c = out, kind.address(out)
-            self._check_overlap(a, b, c)
+            result = out
+            self._check_overlap(a, b, kind.address(out))
         if self.launch is None:
             return self._vendor(A, B, result, alpha, beta)
-        self.launch((a, b, c), scalars, kind.stream(self.ordinal))
+        self.launch((a, b, kind.address(result)), scalars, kind.stream(self.ordinal))
         return result
 
     def _copied(self, A: Any, B: Any) -> tuple[Any, Any]:
@@ -153,6 +174,8 @@ class GramRun:
         return (self.kind.plain(A) if self.copies[0] else A), (self.kind.plain(B) if self.copies[1] else B)
 
     def _scalars(self, alpha: complex, beta: complex) -> tuple[float, float, float, float]:
+        if alpha == 1.0 and beta == 0.0:
+            return _NO_SCALING
         alpha, beta = complex(alpha), complex(beta)
         if not self.problem.is_complex and (alpha.imag or beta.imag):
             raise TypeError(f"alpha and beta must be real for {self.problem.dtype} matrices")

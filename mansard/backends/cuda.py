@@ -1,15 +1,16 @@
 """Kernels on NVIDIA GPUs: NVRTC's cubins, launched with prepared argument buffers on the caller's stream.
 
-A launch costs one `pack_into`, one capture query and one driver call. Argument buffers belong to a thread, because
+A launch costs three addresses, one capture query and one driver call. Argument buffers belong to a thread, because
 ctypes lets other threads run while the driver reads them.
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 from ctypes import byref, c_int, c_uint, c_void_p
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
@@ -30,12 +31,15 @@ class CudaBackend:
         self.driver = driver()
         self.device: Device = self.driver.device(ordinal)
         self.workspaces = Workspaces(self.driver)
+        self._functions: dict[tuple[str, int], c_void_p] = {}
 
     def prepare(self, kernel: Kernel) -> Launch:
         self.driver.make_current(self.device.ordinal)
-        entry = nvrtc.compile_cuda(kernel.source, self.device.arch)
-        function = self.driver.load(entry.binary.read_bytes(), kernel.geometry.shared_bytes)
-        return CudaLaunch(self, kernel, function)
+        key = (kernel.source.text, kernel.geometry.shared_bytes)
+        if key not in self._functions:  # a module is loaded once, whatever the number of plans that use it
+            entry = nvrtc.compile_cuda(kernel.source, self.device.arch)
+            self._functions[key] = self.driver.load(entry.binary.read_bytes(), kernel.geometry.shared_bytes)
+        return CudaLaunch(self, kernel, self._functions[key])
 
     def log(self, source: Source) -> str:
         return nvrtc.compile_cuda(source, self.device.arch).log
@@ -44,55 +48,65 @@ class CudaBackend:
         self.driver.synchronize(stream)
 
 
+class _Call:
+    """What one thread reuses from launch to launch on one stream."""
+
+    __slots__ = ("arguments", "buffer", "capturing", "flag", "scalars", "stream", "workspace")
+
+    def __init__(self, launch: CudaLaunch, stream: int) -> None:
+        kernel, driver = launch.kernel, launch.backend.driver
+        geometry = kernel.geometry
+        handle, flag = c_void_p(stream), c_int()
+        self.buffer = ctypes.create_string_buffer(kernel.source.packing.size)
+        parameters = (c_void_p * 1)(ctypes.addressof(self.buffer))
+        sizes = (*geometry.grid, geometry.block, 1, 1, geometry.shared_bytes)
+        extra = () if launch.cooperative else (None,)
+        self.arguments = (launch.function, *map(c_uint, sizes), handle, parameters, *extra)
+        self.capturing = partial(driver.lib.cuStreamIsCapturing, handle, byref(flag))
+        self.flag, self.stream = flag, handle
+        self.workspace = launch.backend.workspaces.get(kernel, stream, 0)
+        self.scalars: tuple[float, ...] | None = None  # those that lie in the buffer
+
+
 class CudaLaunch:
     """A loaded kernel with its geometry: call it with operand addresses, scalars and a stream handle."""
 
     def __init__(self, backend: CudaBackend, kernel: Kernel, function: c_void_p) -> None:
         self.backend, self.kernel, self.function = backend, kernel, function
-        self._fixed = kernel.fixed
-        self._pack = kernel.source.packing.pack_into
-        self._local = threading.local()
+        self.cooperative = kernel.geometry.cooperative and kernel.geometry.grid[0] > 1
         lib = backend.driver.lib
-        cooperative = kernel.geometry.cooperative and kernel.geometry.grid[0] > 1
-        self._launch = lib.cuLaunchCooperativeKernel if cooperative else lib.cuLaunchKernel
-        self._extra = () if cooperative else (None,)
-        self._capturing = lib.cuStreamIsCapturing
+        self._launch = lib.cuLaunchCooperativeKernel if self.cooperative else lib.cuLaunchKernel
+        self._pack = kernel.source.packing.pack_into
+        operands = next(i for i, field in enumerate(kernel.source.arguments) if field.name == "partials")
+        self._pack_pointers = struct.Struct(f"={operands}Q").pack_into
+        self._local = threading.local()
 
     def __call__(self, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
-        local = self._local
         try:
-            buffer, workspace, arguments, handle, flag, flag_at = local.calls[stream]
+            call = self._local.calls[stream]
         except (AttributeError, KeyError):
-            buffer, workspace, arguments, handle, flag, flag_at = self._first_call(stream)
-        self._capturing(handle, flag_at)
-        if flag.value:  # a graph may run beside later work of this stream: it gets memory of its own
-            workspace = self.backend.workspaces.get(self.kernel, stream, self.backend.driver.capture_id(handle))
-        self._pack(buffer, 0, *pointers, *workspace, *self._fixed, *scalars)
-        status = self._launch(*arguments)
+            call = self._first_call(stream)
+        call.capturing()
+        if call.flag.value or call.scalars is not scalars:
+            self._repack(call, pointers, scalars, stream)
+        else:
+            self._pack_pointers(call.buffer, 0, *pointers)
+        status = self._launch(*call.arguments)
         if status:
-            self._failed(status, arguments)
+            self._failed(status, call.arguments)
 
-    def _first_call(self, stream: int) -> tuple:  # type: ignore[type-arg]
-        buffer = ctypes.create_string_buffer(self.kernel.source.packing.size)
-        parameters = (c_void_p * 1)(ctypes.addressof(buffer))
-        grid, block = self.kernel.geometry.grid, self.kernel.geometry.block
-        handle = c_void_p(stream)
-        arguments = (
-            self.function,
-            *map(c_uint, grid),
-            *map(c_uint, (block, 1, 1)),
-            c_uint(self.kernel.geometry.shared_bytes),
-            handle,
-            parameters,
-            *self._extra,
-        )
-        workspace = self.backend.workspaces.get(self.kernel, stream, 0)
-        flag = c_int()
-        record = (buffer, workspace, arguments, handle, flag, byref(flag))
+    def _first_call(self, stream: int) -> _Call:
         if not hasattr(self._local, "calls"):
             self._local.calls = {}
-        self._local.calls[stream] = record
-        return record
+        call = self._local.calls[stream] = _Call(self, stream)
+        return call
+
+    def _repack(self, call: _Call, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
+        workspace, call.scalars = call.workspace, scalars
+        if call.flag.value:  # a graph may run beside later work of this stream: it gets memory of its own
+            workspace = self.backend.workspaces.get(self.kernel, stream, self.backend.driver.capture_id(call.stream))
+            call.scalars = None
+        self._pack(call.buffer, 0, *pointers, *workspace, *self.kernel.fixed, *scalars)
 
     def _failed(self, status: int, arguments: tuple) -> None:  # type: ignore[type-arg]
         if status == _INVALID_CONTEXT:  # a thread that has not used the GPU yet, or another device is current

@@ -22,7 +22,11 @@ def seconds(family: ModuleType, problem: Problem, config: Any, device: Device, m
     efficiency = occupancy.little_efficiency(
         in_flight, machine.read_bandwidth, machine.latency_seconds, device.multiprocessors
     )
-    memory = bound.parts["memory"] / max(efficiency, 1e-3)
-    arithmetic = family.work.executed_flops(problem, config) / family.work.unit_rate(problem, config, machine)
+    times = [bound.parts["memory"] / max(efficiency, 1e-3), *family.work.limits(problem, config, device, machine).values()]
+    # resources overlap, but not perfectly: what is not the bottleneck still costs a little
+    overlapped = max(times) + _OVERLAP_LOSS * (sum(times) - max(times))
     reduction = machine.grid_barrier_seconds * (2 if getattr(config, "REDUCE", "") == "sliced" else 1)
-    return machine.launch_seconds + max(memory, arithmetic) + reduction
+    return machine.launch_seconds + overlapped + reduction
+
+
+_OVERLAP_LOSS = 0.05

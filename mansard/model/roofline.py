@@ -24,8 +24,11 @@ class Work:
 class Ceilings(Protocol):
     """Measured limits of a device, in bytes and flops per second."""
 
-    read_bandwidth: float
-    copy_bandwidth: float
+    @property
+    def read_bandwidth(self) -> float: ...
+
+    @property
+    def copy_bandwidth(self) -> float: ...
 
     def flop_rate(self, dtype: str) -> float: ...
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,17 +15,18 @@ from .problem import Problem
 class Plan:
     """What `ms.plan(...)` returns. Call it with arrays like the ones it was made for.
 
-    `run` is the operation's fast path: it takes the same arguments as the one-shot function.
+    `run` is the operation's fast path, without checks; calling the plan checks first that the arrays fit.
     """
 
     problem: Problem
     choice: Choice
     backend: Any
     kernel: Kernel | None
-    run: Callable[..., Any]
+    run: Any
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.run(*args, **kwargs)
+    def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        self.run.verify(A, B, out)
+        return self.run(A, B, out, alpha, beta)
 
     def source(self) -> str:
         """The generated text that was compiled; empty if the vendor's routine runs."""

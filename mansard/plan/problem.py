@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -23,16 +22,13 @@ class Problem:
     dtype: str
     sizes: tuple[tuple[str, int], ...]
     traits: tuple[tuple[str, Any], ...] = ()
-    _values: Mapping[str, Any] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_values", dict(self.sizes) | dict(self.traits))
+        self.__dict__.update(self.sizes)
+        self.__dict__.update(self.traits)
 
     def __getattr__(self, name: str) -> Any:
-        try:
-            return object.__getattribute__(self, "_values")[name]
-        except (KeyError, AttributeError):
-            raise AttributeError(f"{type(self).__name__} has no size or trait {name!r}") from None
+        raise AttributeError(f"{self.__class__.__name__} has no size or trait {name!r}")
 
     @property
     def itemsize(self) -> int:

@@ -1,7 +1,178 @@
-"""placeholder"""
+"""Which configuration the records recommend: the user's own trials first, then the tables shipped in `data/`.
+
+A record answers a problem of the same dtype, widths, layouts, kind of pitch and alignment. Conjugation does not change
+the speed and is ignored. The tall dimension need not agree: the record nearest in log2 K answers. Beyond a factor of
+eight its configuration is still the better guess (the rules of thumb do not look at K at all) and the reason says how
+far away it was measured; a verdict for the vendor's routine, though, rests on fixed costs and is not carried that far.
+
+A record whose kernel text has changed since is never served. Dispatch asks once per new shape, so files are read and
+indexed once per change, and hashes of headers are kept.
+"""
+
 from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log2
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from ..codegen.geometry import Device
+from ..compile.key import headers_digest
+from ..errors import IllegalConfig
+from ..plan.problem import Problem
+from .records import Store, Trial, config_key, slug, store_path
 
-def best(problem: Any, device: Any, family: Any) -> Any:
+DATA = Path(__file__).resolve().parent / "data"
+FAR = 8.0  # beyond this factor in K the reason warns, and the vendor's victory does not count
+VENDOR_MARGIN = 1.03  # the vendor's routine must be faster by more than this; less is noise
+
+_TALL = "K"
+_WIDTH_OF = {"pitch_a": ("layout_a", "M"), "pitch_b": ("layout_b", "N")}
+_IRRELEVANT = ("conj", "deterministic")  # speed does not depend on the first; legality decides about the second
+_INCLUDES = re.compile(r'^\s*#\s*include\s*"[^"]+"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What dispatch is told: a configuration (None: the vendor's routine), where it comes from, and why."""
+
+    config: Any
+    origin: str  # tuned | vendor
+    reason: str
+
+
+Key = tuple[Any, ...]
+Index = dict[Key, dict[int, list[Trial]]]  # key -> K -> trials, best first
+
+
+def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
+    """The fastest recorded way to answer `problem` on `device`, or None if no record applies."""
+    key, name = match_key(problem), family_name(family)
+    for path, place in ((store_path(device, name), "here"), (DATA / f"{slug(device)}.{name}.jsonl", "shipped table")):
+        by_k = _index_of(path).get(key)
+        if by_k:
+            for tall in sorted(by_k, key=lambda K: (abs(log2(K) - log2(problem.K)), -K)):
+                record = _judge(problem, device, family, by_k[tall], tall, place)
+                if record:
+                    return record
     return None
+
+
+def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleType) -> str:
+    """Names the kernel's text and every header it reaches: equal hashes mean the same code."""
+    text = family.emit.source(problem, config, device.backend).text
+    headers = _headers("\n".join(_INCLUDES.findall(text)))
+    return hashlib.sha256(f"{headers}\0{text}".encode()).hexdigest()[:16]
+
+
+def match_key(problem: Problem) -> Key:
+    """All that must agree between a record's problem and the one asked for."""
+    sizes = tuple(item for item in problem.sizes if item[0] != _TALL)
+    traits = tuple(
+        (name, _pitch_class(problem, name) if name.startswith("pitch") else value)
+        for name, value in problem.traits
+        if name not in _IRRELEVANT
+    )
+    return problem.operation, problem.dtype, sizes, traits
+
+
+def family_name(family: ModuleType) -> str:
+    return family.__name__.rpartition(".")[2]
+
+
+def forget() -> None:
+    """Read files and headers again at the next lookup, whatever their dates say."""
+    _load.cache_clear()
+    _headers.cache_clear()
+
+
+def _pitch_class(problem: Problem, name: str) -> str:
+    """packed, padded (rows start on 16-byte boundaries) or ragged: kernels run alike within a class."""
+    layout, width = _WIDTH_OF[name]
+    kind, pitch = getattr(problem, layout), getattr(problem, name)
+    if kind == "any":
+        return "any"
+    if pitch == (getattr(problem, width) if kind == "row" else getattr(problem, _TALL)):
+        return "packed"
+    return "ragged" if pitch * problem.itemsize % 16 else "padded"
+
+
+def _judge(
+    problem: Problem, device: Device, family: ModuleType, trials: list[Trial], tall: int, place: str
+) -> Record | None:
+    """The verdict of the records made at one K: the first usable configuration, or the vendor's routine."""
+    vendor = next((trial for trial in trials if trial.is_vendor), None)
+    if device.backend == "emulated":
+        vendor = None  # the emulator exists to run our kernels, not to lose against the host
+    for trial in trials:
+        config = None if trial.is_vendor else _usable(trial, problem, device, family)
+        if config is None:
+            continue
+        far = max(tall, problem.K) / min(tall, problem.K)
+        if vendor and far <= FAR and vendor.median * VENDOR_MARGIN < trial.median:
+            return Record(
+                None,
+                "vendor",
+                f"the vendor's routine took {_micro(vendor)} where our best took {_micro(trial)}, "
+                f"tuned at K={tall} ({place}, {trial.date[:10]})",
+            )
+        return Record(config, "tuned", _reason(trial, vendor, problem, tall, far, place))
+    return None
+
+
+def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) -> Any:
+    """The trial's configuration if it exists still, is legal for this problem and its kernel has not changed."""
+    try:
+        config = family.space.from_dict(trial.config)
+    except (IllegalConfig, TypeError):
+        return None
+    if family.space.illegal(problem, config, device) is not None:
+        return None
+    return config if kernel_hash(trial.problem, config, device, family) == trial.kernel else None
+
+
+def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: int, far: float, place: str) -> str:
+    share = f", {trial.percent:.0f} % of the limit" if trial.percent else ""
+    versus = f", the vendor's routine {_micro(vendor)}" if vendor else ""
+    text = f"tuned at K={tall}: {_micro(trial)}{share}{versus} ({place}, {trial.date[:10]})"
+    if far > FAR:
+        side = "more" if tall < problem.K else "fewer"
+        text += f"; no record is nearer to K={problem.K}, {far:.3g} times {side} rows"
+    return text
+
+
+def _micro(trial: Trial) -> str:
+    return f"{trial.median * 1e6:.4g} us"
+
+
+def _index_of(path: Path) -> Index:
+    try:
+        stat = path.stat()
+    except OSError:
+        return {}
+    return _load(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=16)
+def _load(path: Path, mtime_ns: int, size: int) -> Index:
+    last: dict[tuple[Problem, str, str], Trial] = {}
+    for trial in Store(path):
+        last[(trial.problem, config_key(trial.config), trial.kernel)] = trial
+    index: Index = {}
+    for trial in last.values():
+        if trial.ok and trial.seconds and trial.problem.K > 0:
+            index.setdefault(match_key(trial.problem), {}).setdefault(trial.problem.K, []).append(trial)
+    for by_k in index.values():
+        for trials in by_k.values():
+            # finalists first: a lucky short measurement must not beat the repeated ones
+            trials.sort(key=lambda trial: (-trial.round, trial.median))
+    return index
+
+
+@lru_cache(maxsize=64)
+def _headers(includes: str) -> str:
+    return headers_digest(includes)

@@ -1,13 +1,14 @@
 // gram on CPUs: C = alpha A^H B + beta C for tall A (K x M) and B (K x N), M and N small.
 //
 // The rows are cut into parts, each part into blocks that a cache holds. A block is read from memory once and
-// visited by every register tile of C; the sums of a part live in `partials` and are added pairwise at the end.
-// The order of all additions depends on K, `parts` and Params only, never on the number of threads.
+// visited by every register tile of C, while the next block is prefetched; the sums of a part live in
+// `partials` and are added pairwise at the end. The order of all additions depends on K, `parts` and Params,
+// never on the number of threads.
 //
 // A complex matrix is a real one of twice the columns (re, im, re, im, ...). G, the real product of two such
-// matrices, holds every product of a real or imaginary part with another; `entry` forms the complex sums from it.
+// matrices, holds every product of a part with a part; `entry` forms the complex sums from it.
 //
-// One operand, X, is broadcast; the other, Y, is read as vectors. X is A, unless SWAP computes C^T from (B, A).
+// One operand, X, is broadcast, the other, Y, read as vectors. X is A, unless SWAP computes C^T from (B, A).
 //   Y row-major, or PACK:  lanes run along the columns of Y; X may have either layout  (tile_along_columns)
 //   Y column-major:        lanes run along K in both, so X must be column-major too    (tile_along_rows)
 //
@@ -18,9 +19,9 @@
 //   UNROLL    independent copies of a tile's sums, for tiles too small to hide the latency of an fma
 //   ROWS      rows per block
 //   SWAP      broadcast B instead of A
-//   EDGE      columns of Y that fill no vector are broadcast against vectors of X (both row-major, Y of at least
-//             LANES reals); without it, the last vector is partly wasted
-//   PACK      transpose each block of a column-major operand to rows first: pays when many tiles visit the block
+//   EDGE      columns of Y that fill no vector are broadcast against vectors of X, instead of wasting lanes;
+//             both must be row-major (or PACK) and Y have at least LANES reals in a row
+//   PACK      transpose each block of a column-major operand to rows: pays when many tiles visit the block
 //   PREFETCH  cache (1, 2) to which the tiles of a block bring the next block; 0 leaves it to the hardware
 #pragma once
 #include "mansard/simd.hpp"
@@ -45,12 +46,13 @@ struct GramShape {
   static constexpr int X_COLUMNS = P::SWAP ? P::N : P::M, Y_COLUMNS = P::SWAP ? P::M : P::N;
   static constexpr bool X_IN_ROWS = P::SWAP ? P::ROW_MAJOR_B : P::ROW_MAJOR_A;  // in memory
   static constexpr bool Y_IN_ROWS = P::SWAP ? P::ROW_MAJOR_A : P::ROW_MAJOR_B;
-  static constexpr bool X_ROW_MAJOR = X_IN_ROWS || P::PACK, Y_ROW_MAJOR = Y_IN_ROWS || P::PACK;  // for the tiles
+  static constexpr bool X_ROW_MAJOR = X_IN_ROWS || P::PACK;  // as the tiles see it
+  static constexpr bool Y_ROW_MAJOR = Y_IN_ROWS || P::PACK;
   static constexpr bool ALONG_K = !Y_ROW_MAJOR;
   static constexpr int STEP = ALONG_K ? P::LANES / WORDS : 1;  // rows that one step of a tile consumes
 
-  // G, the real product, has G_ROWS rows of LEADING reals. The edge, if there is one, follows it: the transpose of
-  // the last EDGE columns, as EDGE rows of X_PADDED reals.
+  // G, the real product, has G_ROWS rows of LEADING reals. The edge, if there is one, follows it: the
+  // transpose of the last EDGE columns, as EDGE rows of X_PADDED reals.
   static constexpr int G_ROWS = WORDS * X_COLUMNS, G_COLUMNS = WORDS * Y_COLUMNS;
   static constexpr int X_PADDED = round_up(G_ROWS, P::LANES), Y_PADDED = round_up(G_COLUMNS, P::LANES);
   static constexpr int EDGE = P::EDGE ? G_COLUMNS % P::LANES : 0;
@@ -74,27 +76,9 @@ struct GramShape {
   }
   static constexpr int TILES = count_tiles();
 
-  static_assert(!(ALONG_K && X_ROW_MAJOR), "one row-major operand must be the one read as vectors: flip SWAP");
+  static_assert(!(ALONG_K && X_ROW_MAJOR), "a row-major operand must be the one read as vectors: flip SWAP");
   static_assert(P::LANES >= 2 && P::ROWS % P::LANES == 0);
   static_assert(!P::EDGE || (X_ROW_MAJOR && Y_ROW_MAJOR && G_COLUMNS >= P::LANES));
-};
-
-// Walks over an operand in the order of its memory, PACE reals at a time, and prefetches what it passes.
-template <int LEVEL, int PACE, class R>
-struct Walk {
-  static constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R));
-  const R* run;          // consecutive reals: a row, or the rows of a block in one column
-  i64 length, distance;  // of a run, and to the next
-  i64 position = 0;
-
-  MANSARD_INLINE void advance() {
-    if constexpr (LEVEL > 0) {
-      for (int line = 0; line < PACE; line += LINE) prefetch<LEVEL>(run + position + line);
-      position += PACE;
-      run += position >= length ? distance : 0;
-      position -= position >= length ? length : 0;
-    }
-  }
 };
 
 // The next block of both operands, walked at the pace at which the tiles walk over this one.
@@ -123,7 +107,7 @@ inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead
   Ahead<P> ahead = next;
   V sums[P::UNROLL][TILE_ROWS][TILE_N] = {};
 
-  const auto add_row = [&](V(&sum)[TILE_ROWS][TILE_N]) __attribute__((always_inline)) {
+  in_copies<P::UNROLL>(rows, [&](int copy) __attribute__((always_inline)) {
     V y_row[TILE_N];
     MANSARD_UNROLL
     for (int j = 0; j < TILE_N; ++j) y_row[j] = load<P::LANES>(y.data + j * P::LANES);
@@ -131,18 +115,12 @@ inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead
     for (int i = 0; i < TILE_ROWS; ++i) {
       const R x_i = S::X_ROW_MAJOR ? x.data[i] : x.data[i / S::WORDS * x.column + i % S::WORDS];
       MANSARD_UNROLL
-      for (int j = 0; j < TILE_N; ++j) sum[i][j] += x_i * y_row[j];
+      for (int j = 0; j < TILE_N; ++j) sums[copy][i][j] += x_i * y_row[j];
     }
     ahead.advance();
     x.data += x.row;
     y.data += y.row;
-  };
-  i64 k = rows;
-  for (; k >= P::UNROLL; k -= P::UNROLL) {
-    MANSARD_UNROLL
-    for (int u = 0; u < P::UNROLL; ++u) add_row(sums[u]);
-  }
-  for (; P::UNROLL > 1 && k > 0; --k) add_row(sums[0]);
+  });
   next = ahead;
 
   MANSARD_UNROLL
@@ -150,7 +128,7 @@ inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead
     MANSARD_UNROLL
     for (int j = 0; j < TILE_N; ++j) {
       MANSARD_UNROLL
-      for (int u = 1; u < P::UNROLL; ++u) sums[0][i][j] += sums[u][i][j];
+      for (int copy = 1; copy < P::UNROLL; ++copy) sums[0][i][j] += sums[copy][i][j];
       R* const g = G + i * LEADING + j * P::LANES;
       store<P::LANES>(g, load<P::LANES>(g) + sums[0][i][j]);
     }
@@ -158,8 +136,8 @@ inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead
 }
 
 // The same for TILE_M columns of X and TILE_N columns of Y; the lanes of a sum belong to successive rows.
-// Complex columns alternate real and imaginary parts, so x * y has the products re re and im im in alternate lanes,
-// and x times y with its parts exchanged has re im and im re.
+// Complex columns alternate real and imaginary parts, so x * y has the products re re and im im in alternate
+// lanes, and x times y with its parts exchanged has re im and im re.
 template <class P, int TILE_M, int TILE_N, class R>
 inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>& next) {
   using S = GramShape<P>;
@@ -168,7 +146,7 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
   Ahead<P> ahead = next;
   V sums[P::UNROLL][TILE_M][TILE_N][W] = {};
 
-  const auto add_rows = [&](V(&sum)[TILE_M][TILE_N][W]) __attribute__((always_inline)) {
+  in_copies<P::UNROLL>(rows / S::STEP, [&](int copy) __attribute__((always_inline)) {
     V y_rows[TILE_N][W];
     MANSARD_UNROLL
     for (int j = 0; j < TILE_N; ++j) {
@@ -181,19 +159,13 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
       MANSARD_UNROLL
       for (int j = 0; j < TILE_N; ++j) {
         MANSARD_UNROLL
-        for (int w = 0; w < W; ++w) sum[i][j][w] += x_rows * y_rows[j][w];
+        for (int w = 0; w < W; ++w) sums[copy][i][j][w] += x_rows * y_rows[j][w];
       }
     }
     ahead.advance();
     x.data += P::LANES;
     y.data += P::LANES;
-  };
-  i64 k = rows;
-  for (; k >= P::UNROLL * S::STEP; k -= P::UNROLL * S::STEP) {
-    MANSARD_UNROLL
-    for (int u = 0; u < P::UNROLL; ++u) add_rows(sums[u]);
-  }
-  for (; P::UNROLL > 1 && k > 0; k -= S::STEP) add_rows(sums[0]);
+  });
   next = ahead;
 
   MANSARD_UNROLL
@@ -203,7 +175,7 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
       MANSARD_UNROLL
       for (int w = 0; w < W; ++w) {
         MANSARD_UNROLL
-        for (int u = 1; u < P::UNROLL; ++u) sums[0][i][j][w] += sums[u][i][j][w];
+        for (int copy = 1; copy < P::UNROLL; ++copy) sums[0][i][j][w] += sums[copy][i][j][w];
         const V total = sum_lanes<W, R, P::LANES>(sums[0][i][j][w]);
         for (int v = 0; v < W; ++v) G[(i * W + v) * S::LEADING + j * W + (v ^ w)] += total[v];
       }
@@ -211,36 +183,15 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
   }
 }
 
-// Rows of a column-major operand, transposed into rows of PADDED reals. The padding holds copies of the last column.
-template <class P, int COLUMNS, int PADDED, class R>
-inline void transpose_block(R* to, Operand<R> from, i64 rows) {
-  constexpr int W = GramShape<P>::WORDS, SQUARE = P::LANES / W;
-  const i64 whole = rows / SQUARE * SQUARE;
-  for (int c = 0; c < COLUMNS; c += SQUARE) {
-    const R* column[SQUARE];
-    for (int i = 0; i < SQUARE; ++i) column[i] = from.data + smaller(c + i, COLUMNS - 1) * from.column;
-    for (i64 k = 0; k < whole; k += SQUARE) {
-      Vector<R, P::LANES> square[SQUARE];
-      MANSARD_UNROLL
-      for (int i = 0; i < SQUARE; ++i) square[i] = load<P::LANES>(column[i] + k * W);
-      transpose<W, R, P::LANES>(square);
-      MANSARD_UNROLL
-      for (int i = 0; i < SQUARE; ++i) store<P::LANES>(to + (k + i) * PADDED + c * W, square[i]);
-    }
-    for (i64 k = whole; k < rows; ++k)
-      for (int i = 0; i < P::LANES; ++i) to[k * PADDED + c * W + i] = column[i / W][k * W + i % W];
-  }
-}
-
-// A block as the tiles can read it: in place, or copied to `buffer`. The last rows of all are copied because vectors
-// would reach past the end of the operand; anywhere else they may reach into the next row, whose products go to the
-// padding of G.
+// A block as the tiles can read it: in place, or copied to `buffer`. The last rows of all are copied because
+// vectors would reach past the end of the operand; anywhere else they may reach into the next row, whose
+// products go to the padding of G.
 template <class P, bool IN_ROWS, int COLUMNS, int PADDED, class R>
 inline Operand<R> fetch(Operand<R> block, i64 rows, bool last, R* buffer) {
   using S = GramShape<P>;
   constexpr int W = S::WORDS;
   if constexpr (P::PACK && !IN_ROWS) {
-    transpose_block<P, COLUMNS, PADDED>(buffer, block, rows);
+    columns_to_rows<P::LANES, W, COLUMNS, PADDED>(buffer, block.data, block.column, rows);
     return {buffer, PADDED, W};
   } else if constexpr (S::ALONG_K) {
     if (!last) return block;
@@ -268,16 +219,15 @@ inline void add_block(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P> ahead
     });
   });
   if constexpr (S::EDGE > 0) {
-    R* const edge = G + S::G_ROWS * S::LEADING;
-    const Operand<R> last = y.right(S::LEADING);
     S::EdgeY::for_each([&](int j, auto tile_n) __attribute__((always_inline)) {
-      tile_along_columns<P, S::X_PADDED, S::EDGE / S::WORDS, tile_n>(last, x.right(j * P::LANES), rows,
-                                                                         edge + j * P::LANES, ahead);
+      R* const g = G + S::G_ROWS * S::LEADING + j * P::LANES;
+      const Operand<R> last = y.right(S::LEADING), vectors = x.right(j * P::LANES);
+      tile_along_columns<P, S::X_PADDED, S::EDGE / S::WORDS, tile_n>(last, vectors, rows, g, ahead);
     });
   }
 }
 
-// G = X^T Y over the rows [begin, end) of K.
+// G = X^T Y over the rows [begin, end) of K. From row `safe` on, vectors would reach past the end.
 template <class P, class R>
 inline void add_part(Operand<R> x, Operand<R> y, i64 K, i64 begin, i64 end, R* G, R* buffer) {
   using S = GramShape<P>;
@@ -289,9 +239,12 @@ inline void add_part(Operand<R> x, Operand<R> y, i64 K, i64 begin, i64 end, R* G
     const bool last = k >= safe;
     rows = smaller<i64>(P::ROWS, (last ? end : smaller(end, safe)) - k);
     const Ahead<P> ahead(x.below(k + P::ROWS), y.below(k + P::ROWS));
-    const Operand<R> x_block = fetch<P, S::X_IN_ROWS, S::X_COLUMNS, S::X_PADDED>(x.below(k), rows, last, buffer);
-    const Operand<R> y_block = P::SAME ? x_block
-        : fetch<P, S::Y_IN_ROWS, S::Y_COLUMNS, S::Y_PADDED>(y.below(k), rows, last, buffer + S::COPIED * S::X_PADDED);
+    const auto x_block = fetch<P, S::X_IN_ROWS, S::X_COLUMNS, S::X_PADDED>(x.below(k), rows, last, buffer);
+    auto y_block = x_block;
+    if constexpr (!P::SAME) {
+      R* const behind = buffer + S::COPIED * S::X_PADDED;
+      y_block = fetch<P, S::Y_IN_ROWS, S::Y_COLUMNS, S::Y_PADDED>(y.below(k), rows, last, behind);
+    }
     add_block<P>(x_block, y_block, round_up<i64>(rows, S::STEP), G, ahead);
   }
 }

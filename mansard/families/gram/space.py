@@ -267,10 +267,14 @@ def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:
 
 
 def _tiled_candidates(problem: Problem) -> Iterator[Tiled]:
-    sides_m = [t for t in (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 16) if t <= problem.M]
-    sides_n = [t for t in (1, 2, 3, 4, 5, 6, 8, 10, 11, 12, 16) if t <= problem.N]
-    flags = product((True, False), (True, False), (1, 2, 4), (128, 256), (1, 2, 4), REDUCTIONS)
-    for transposed, leapfrog, unroll, block, per_sm, reduce in flags:
-        for tile_m, tile_n in product(sides_m, sides_n):
-            if tile_m * tile_n <= 128 and max(tile_m, tile_n) <= 4 * min(tile_m, tile_n) + 4:
+    reductions = (reduction(problem),) if problem.deterministic else REDUCTIONS
+    flags = list(product((True, False), (True, False), (1, 2, 4), (128, 256), (1, 2, 4), reductions))
+    for tile_m, tile_n in product(_sides(problem.M), _sides(problem.N)):
+        if tile_m * tile_n <= 128 and max(tile_m, tile_n) <= 4 * min(tile_m, tile_n) + 4:
+            for transposed, leapfrog, unroll, block, per_sm, reduce in flags:
                 yield Tiled(tile_m, tile_n, transposed, leapfrog, unroll, block, per_sm, reduce)
+
+
+def _sides(width: int) -> list[int]:
+    """The smallest tile side for every number of threads across."""
+    return sorted({-(-width // threads) for threads in range(1, width + 1) if -(-width // threads) <= 16})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Any
 
@@ -42,8 +44,11 @@ class RingShape:
     tiles_n: int
     shared_bytes: int
     stage_bytes: int
+    lane_a: int  # words between the lanes of a quad
+    lane_b: int
 
 
+@lru_cache(maxsize=4096)
 def ring_shape(problem: Problem, c: Any) -> RingShape:
     words, width_m, width_n = real_widths(problem, c.FOLD)
     real = problem.itemsize // words
@@ -59,7 +64,10 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     ring = barriers + (c.GROUPS * c.STAGES * stage + max(block_m, block_n)) * real
     tile = block_m * (block_n + 1) * 8  # the teams' sums meet in as many tiles as the ring's memory holds
     shared = max(ring, tile, threads * 8 * words)
-    return RingShape(threads, c.ROWS // 4 // c.WARPS_K, step, tiles_m, tiles_n, -(-shared // 128) * 128, stage * real)
+    lane_a, lane_b = (_operand_words(c, ld, quarter) // 4 if c.SHIFT else step * ld for ld in (lda, ldb))
+    return RingShape(
+        threads, c.ROWS // 4 // c.WARPS_K, step, tiles_m, tiles_n, -(-shared // 128) * 128, stage * real, lane_a, lane_b
+    )
 
 
 def _operand_words(c: Any, pitch: int, quarter: int) -> int:
@@ -111,6 +119,39 @@ def registers(problem: Problem, c: Any) -> int:
     if c.UNIT == "tf32x3":  # sums in double, a chunk's in float, and both halves of the operands
         return int(tiles * 12 + 4 * operands) + 32
     return int(tiles * 8 + c.KSTEP // 4 * operands * 2) + 32
+
+
+def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+    """Seconds that each resource of the device needs at the least, with this configuration."""
+    seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
+    if c.VARIANT != "ring":
+        return seconds
+    shape = ring_shape(problem, c)
+    chunks = -(-problem.K // (c.ROWS * c.FOLD)) / device.multiprocessors
+    feeders = 1 if c.FEED == "producer" else c.GROUPS
+    pieces = (4 if c.SHIFT else 1) * (1 if problem.same else 2)
+    seconds["feed"] = chunks * (_CHUNK_SECONDS + pieces * _COPY_SECONDS) / feeders
+    words, _, _ = real_widths(problem, c.FOLD)
+    real = problem.itemsize // words
+    reads = 2 * shape.tiles_m * wavefronts(shape.lane_a, real) + shape.tiles_n * wavefronts(shape.lane_b, real)
+    seconds["shared memory"] = chunks * c.WARPS_M * c.WARPS_N * c.ROWS / 4 * reads / _CLOCK
+    return seconds
+
+
+# Fitted on an H200: handling a chunk, issuing a bulk copy, and the clock that shared memory runs at.
+_CHUNK_SECONDS, _COPY_SECONDS, _CLOCK = 0.20e-6, 0.025e-6, 1.75e9
+
+
+@lru_cache(maxsize=1024)
+def wavefronts(lane_stride: int, real: int) -> int:
+    """Passes a warp's read of one fragment takes: lane (g, t) reads word t * lane_stride + g of `real` bytes."""
+    banks, lanes_at_once = 128 // real, 128 // real
+    passes = 0
+    for first in range(0, 32, lanes_at_once):
+        lanes = range(first, first + lanes_at_once)
+        words = {(lane % 4) * lane_stride + lane // 4 for lane in lanes}
+        passes += max(Counter(word % banks for word in words).values())
+    return passes
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:

@@ -26,7 +26,7 @@ using i64 = long long;
 template <int VALUE>
 using Int = std::integral_constant<int, VALUE>;
 
-// ---- scalars: a complex number is two reals -----------------------------------------------------------------
+// ---- scalars: a complex number is two reals ---------------------------------------------------------------
 
 #ifndef MANSARD_SCALARS
 #define MANSARD_SCALARS
@@ -63,7 +63,7 @@ constexpr Complex<R> operator+(Complex<R> a, Complex<R> b) {
   return {a.re + b.re, a.im + b.im};
 }
 
-// ---- vectors ------------------------------------------------------------------------------------------------
+// ---- vectors ----------------------------------------------------------------------------------------------
 
 #if defined(__AVX512F__)
 constexpr int VECTOR_BYTES = 64;
@@ -77,7 +77,7 @@ constexpr int CACHE_LINE = 64;
 template <class R>
 constexpr int native_lanes = VECTOR_BYTES / static_cast<int>(sizeof(R));
 
-// Two types: one to compute with, one that may alias anything and need not be aligned, to read and write memory.
+// Two types: one to compute with; one for memory, which may alias anything and need not be aligned.
 template <class R, int LANES>
 struct VectorOf {
   typedef R Type __attribute__((vector_size(LANES * sizeof(R))));
@@ -95,8 +95,8 @@ MANSARD_INLINE void store(R* p, Vector<R, LANES> v) {
   *reinterpret_cast<typename VectorOf<R, LANES>::Memory*>(p) = v;
 }
 
-// A vector used several times: read it once. Compilers else repeat the load as an operand of every use, and the
-// two loads of a cycle become the limit instead of the two fmas.
+// A vector used several times: read it once. Compilers else repeat the load as an operand of every use, and
+// the two loads of a cycle become the limit instead of the two fmas.
 template <class V>
 MANSARD_INLINE V in_register(V v) {
 #if defined(__x86_64__)
@@ -107,7 +107,8 @@ MANSARD_INLINE V in_register(V v) {
 
 // Lanes chosen from the concatenation of a and b.
 template <class R, int LANES, int... FROM>
-MANSARD_INLINE Vector<R, LANES> choose(Vector<R, LANES> a, Vector<R, LANES> b, std::integer_sequence<int, FROM...>) {
+MANSARD_INLINE Vector<R, LANES> choose(Vector<R, LANES> a, Vector<R, LANES> b,
+                                       std::integer_sequence<int, FROM...>) {
 #if defined(__clang__)
   return __builtin_shufflevector(a, b, FROM...);
 #else
@@ -126,16 +127,17 @@ MANSARD_INLINE Vector<R, LANES> exchange(Vector<R, LANES> v) {
   return exchange<DISTANCE, R, LANES>(v, std::make_integer_sequence<int, LANES>());
 }
 
-// Lane l of the result is the sum of the lanes l, l + PERIOD, l + 2 PERIOD, ... modulo the width, added as a tree.
+// Lane l of the result is the sum of the lanes l, l + PERIOD, l + 2 PERIOD, ... modulo the width, as a tree.
 template <int PERIOD, class R, int LANES, int DISTANCE = LANES / 2>
 MANSARD_INLINE Vector<R, LANES> sum_lanes(Vector<R, LANES> v) {
   if constexpr (DISTANCE < PERIOD) return v;
   else return sum_lanes<PERIOD, R, LANES, DISTANCE / 2>(v + exchange<DISTANCE, R, LANES>(v));
 }
 
-// Exchanges the blocks of DISTANCE lanes off the diagonal: lanes with bit DISTANCE of a, lanes without it of b.
+// Exchanges blocks of DISTANCE lanes: those with bit DISTANCE of a for those without it of b.
 template <int DISTANCE, class R, int LANES, int... L>
-MANSARD_INLINE void exchange_blocks(Vector<R, LANES>& a, Vector<R, LANES>& b, std::integer_sequence<int, L...>) {
+MANSARD_INLINE void exchange_blocks(Vector<R, LANES>& a, Vector<R, LANES>& b,
+                                    std::integer_sequence<int, L...>) {
   const Vector<R, LANES> old = a;
   a = choose<R, LANES>(old, b, std::integer_sequence<int, (L & DISTANCE ? LANES + L - DISTANCE : L)...>());
   b = choose<R, LANES>(old, b, std::integer_sequence<int, (L & DISTANCE ? LANES + L : L + DISTANCE)...>());
@@ -149,7 +151,8 @@ MANSARD_INLINE void transpose(Vector<R, LANES> (&rows)[LANES / WORDS]) {
     MANSARD_UNROLL
     for (int i = 0; i < LANES / WORDS; ++i)
       if (!(i & APART))
-        exchange_blocks<DISTANCE, R, LANES>(rows[i], rows[i + APART], std::make_integer_sequence<int, LANES>());
+        exchange_blocks<DISTANCE, R, LANES>(rows[i], rows[i + APART],
+                                            std::make_integer_sequence<int, LANES>());
     transpose<WORDS, R, LANES, DISTANCE / 2>(rows);
   }
 }
@@ -160,16 +163,42 @@ MANSARD_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, LEVEL == 1 ? 3 : 2);
 }
 
-// ---- pieces of a range --------------------------------------------------------------------------------------
+// Walks over a matrix in the order of its memory, PACE reals at a time, and prefetches what it passes.
+template <int LEVEL, int PACE, class R>
+struct Walk {
+  static constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R));
+  const R* run;          // consecutive reals: a row, or a piece of a column
+  i64 length, distance;  // of a run, and to the next one
+  i64 position = 0;
+
+  MANSARD_INLINE void advance() {
+    if constexpr (LEVEL > 0) {
+      for (int line = 0; line < PACE; line += LINE) prefetch<LEVEL>(run + position + line);
+      position += PACE;
+      run += position >= length ? distance : 0;
+      position -= position >= length ? length : 0;
+    }
+  }
+};
+
+// ---- pieces of a range, copies ----------------------------------------------------------------------------
 
 template <class I>
-constexpr I ceil_div(I a, I b) { return (a + b - 1) / b; }
+constexpr I ceil_div(I a, I b) {
+  return (a + b - 1) / b;
+}
 template <class I>
-constexpr I round_up(I a, I b) { return ceil_div(a, b) * b; }
+constexpr I round_up(I a, I b) {
+  return ceil_div(a, b) * b;
+}
 template <class I>
-constexpr I smaller(I a, I b) { return a < b ? a : b; }
+constexpr I smaller(I a, I b) {
+  return a < b ? a : b;
+}
 template <class I>
-constexpr I larger(I a, I b) { return a < b ? b : a; }
+constexpr I larger(I a, I b) {
+  return a < b ? b : a;
+}
 
 // [0, TOTAL) in the fewest pieces of at most LIMIT, of sizes that differ by one at most.
 template <int TOTAL, int LIMIT>
@@ -189,6 +218,16 @@ struct Pieces {
   }
 };
 
+// step(copy) `steps` times, COPIES at a time: sums[copy] are independent, so that their fmas overlap.
+template <int COPIES, class Step>
+MANSARD_INLINE void in_copies(i64 steps, Step step) {
+  for (; steps >= COPIES; steps -= COPIES) {
+    MANSARD_UNROLL
+    for (int copy = 0; copy < COPIES; ++copy) step(copy);
+  }
+  for (; COPIES > 1 && steps > 0; --steps) step(0);
+}
+
 inline int thread_index() {
 #ifdef _OPENMP
   return omp_get_thread_num();
@@ -199,10 +238,35 @@ inline int thread_index() {
 
 // `lines` runs of `length` reals, copied to runs of `padded` reals that end in zeros.
 template <class R>
-inline void copy_padded(R* to, i64 to_stride, const R* from, i64 from_stride, i64 lines, i64 length, i64 padded) {
+inline void copy_padded(R* to, i64 to_stride, const R* from, i64 from_stride, i64 lines, i64 length,
+                        i64 padded) {
   for (i64 line = 0; line < lines; ++line, to += to_stride, from += from_stride) {
     std::memcpy(to, from, static_cast<std::size_t>(length) * sizeof(R));
     std::memset(to + length, 0, static_cast<std::size_t>(padded - length) * sizeof(R));
+  }
+}
+
+// COLUMNS columns of entries of WORDS reals, `column` reals apart, to rows of PADDED reals. The padding holds
+// copies of the last column. One square of columns after the other, since the hardware prefetches few streams
+// at a time.
+template <int LANES, int WORDS, int COLUMNS, int PADDED, class R>
+inline void columns_to_rows(R* to, const R* from, i64 column, i64 rows) {
+  constexpr int SQUARE = LANES / WORDS;
+  const i64 whole = rows / SQUARE * SQUARE;
+  for (int c = 0; c < COLUMNS; c += SQUARE) {
+    const R* columns[SQUARE];
+    for (int i = 0; i < SQUARE; ++i) columns[i] = from + smaller(c + i, COLUMNS - 1) * column;
+    for (i64 k = 0; k < whole; k += SQUARE) {
+      Vector<R, LANES> square[SQUARE];
+      MANSARD_UNROLL
+      for (int i = 0; i < SQUARE; ++i) square[i] = load<LANES>(columns[i] + k * WORDS);
+      transpose<WORDS, R, LANES>(square);
+      MANSARD_UNROLL
+      for (int i = 0; i < SQUARE; ++i) store<LANES>(to + (k + i) * PADDED + c * WORDS, square[i]);
+    }
+    for (i64 k = whole; k < rows; ++k)
+      for (int i = 0; i < LANES; ++i)
+        to[k * PADDED + c * WORDS + i] = columns[i / WORDS][k * WORDS + i % WORDS];
   }
 }
 

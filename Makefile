@@ -1,0 +1,35 @@
+# `make bench` and `make test` each do all their own set-up: a virtual environment in .venv, then the package in it.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+export OPENBLAS_THREAD_TIMEOUT ?= 4
+
+.PHONY: bench test lint clean
+
+bench: $(VENV)/.bench
+	$(BIN)/mansard bench --set quick --out report
+
+test: $(VENV)/.test lint
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check mansard tests examples
+	$(BIN)/mypy
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[bench]'
+	@if command -v nvidia-smi >/dev/null 2>&1 && nvidia-smi >/dev/null 2>&1; then \
+	  $(BIN)/python -m pip install --quiet --editable '.[bench,cuda]'; fi
+	touch $@
+
+# The array libraries are wanted by the tests of the array boundary; without them those tests say that they were skipped.
+$(VENV)/.test: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --editable '.[frameworks]' || echo "PyTorch or JAX could not be installed; their tests will be skipped"
+	touch $@
+
+clean:
+	rm -rf $(VENV) report .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,222 @@
+"""What is measured: named sets of cases. A case is one problem, how it is called, and what is pinned.
+
+Sets depend on the device only through `Size` (how large "out of cache" is), so they can be listed, counted and tested
+anywhere. The paper's pictures are sets too: `tilesize` is its figure 16, `mapping` figure 15, `reduction` figure 19.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from ..families.gram import spec
+from ..model.calibrate_cpu import last_level_cache
+from ..plan.problem import ITEMSIZE, Problem
+
+WIDTHS = tuple(range(1, 65))
+RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))
+LAYOUTS = ("row", "col", "padded", "unaligned")
+PADDING = 3  # columns between rows of a padded matrix: odd, so that rows lose their alignment too
+GPU_ONLY = ("short", "tilesize", "mapping", "reduction")
+_QUICK_WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 31, 32, 48, 64)
+_QUICK_COMPLEX = (1, 2, 4, 8, 16, 32, 64)
+_TILES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 16)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One problem and how it is run. Modes: `device` (one call, out of cache, timed on the device), `graph` (per node
+    of a captured graph), `eager` (per call of a Python loop), `host` (the caller's cost alone)."""
+
+    set: str
+    dtype: str
+    M: int
+    N: int
+    K: int
+    layout: str = "row"
+    same: bool = False
+    mode: str = "device"
+    temperature: str = "cold"
+    pins: tuple[tuple[str, Any], ...] = ()
+    deterministic: bool = True
+    peers: bool = True
+
+    @property
+    def key(self) -> str:
+        """Names the measurement, whichever set asked for it: sets that share a case share its result. Experiments with
+        pinned parameters keep to themselves, so that each picture has its own candidates."""
+        parts = [self.dtype, f"{self.M}x{self.N}", f"K{self.K}", self.layout, self.mode, self.temperature]
+        parts += ["same"] * self.same + ["varying"] * (not self.deterministic)
+        parts += [self.set] * bool(self.pins)
+        return " ".join(parts + [f"{name}={value}" for name, value in self.pins])
+
+    @property
+    def bytes(self) -> int:
+        """Size of the operands, padding left out."""
+        return self.K * (self.M + (0 if self.same else self.N)) * ITEMSIZE[self.dtype]
+
+    def pitch(self, columns: int) -> int:
+        """Elements from one row (or column) of an operand to the next."""
+        return self.K if self.layout == "col" else columns + (PADDING if self.layout == "padded" else 0)
+
+    def problem(self) -> Problem:
+        """The problem as the library will see it."""
+        layout = "col" if self.layout == "col" else "row"
+        return spec.problem(
+            self.dtype, self.M, self.N, self.K, layout_a=layout, layout_b=layout, pitch_a=self.pitch(self.M),
+            pitch_b=self.pitch(self.N), aligned=self.layout != "unaligned", same=self.same,
+            deterministic=self.deterministic,
+        )  # fmt: skip
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "pins": dict(self.pins)}
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large cases must be on a device: elements of an operand out of cache, by dtype, and its last cache."""
+
+    backend: str
+    elements: dict[str, int]
+    cache_bytes: int
+
+    def rows(self, dtype: str, width: int) -> int:
+        return max(1, self.elements[dtype] // width)
+
+
+def size_for(backend: Any, free_bytes: int | None = None) -> Size:
+    """Sizes for a backend: K*M = 2^28 on GPUs that have the memory, twice the last cache on CPUs."""
+    if backend.name == "cuda":
+        most = 1 << 28
+        while free_bytes is not None and most * 16 * 8 > free_bytes:  # both operands, copies for peers and checks
+            most //= 2
+        return Size("cuda", dict.fromkeys(ITEMSIZE, most), backend.device.l2_bytes or 64 << 20)
+    if backend.name == "cpu":
+        cache = last_level_cache()
+        operand = min(max(cache, 64 << 20), 320 << 20)
+        return Size("cpu", {dtype: operand // item for dtype, item in ITEMSIZE.items()}, cache)
+    return Size(backend.name, dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20)
+
+
+def _square(name: str, size: Size, widths: Iterable[int], dtypes: Iterable[str], **options: Any) -> list[Case]:
+    return [Case(name, dtype, m, m, size.rows(dtype, m), **options) for dtype, m in product(dtypes, widths)]
+
+
+def _rectangle(name: str, size: Size, pairs: Iterable[tuple[int, int]], dtypes: Iterable[str]) -> list[Case]:
+    return [Case(name, dtype, m, n, size.rows(dtype, max(m, n))) for dtype, (m, n) in product(dtypes, pairs)]
+
+
+def quick(size: Size) -> list[Case]:
+    """What `make bench` runs: the widths that tell most, first real, then complex."""
+    if size.backend != "cuda":
+        return _square("quick", size, _QUICK_WIDTHS, ["float64"]) + _square(
+            "quick", size, _QUICK_COMPLEX, ["complex128"]
+        )
+    cases = _square("quick", size, (*_QUICK_WIDTHS, 7, 17, 33, 40, 56, 63), ["float64", "complex128"])
+    cases += _square("quick", size, (1, 4, 8, 16, 32, 64), ["float32", "complex64"])
+    cases += _rectangle("quick", size, RECTANGLES[:6], ["float64"])
+    return cases + [case for case in short(size) if case.K <= 100_000 and case.temperature == "cold"]
+
+
+def full(size: Size) -> list[Case]:
+    """Every width from 1 to 64."""
+    dtypes = ("float64", "complex128", "float32", "complex64") if size.backend == "cuda" else ("float64", "complex128")
+    return _square("full", size, WIDTHS, dtypes)
+
+
+def rectangular(size: Size) -> list[Case]:
+    return _rectangle("rectangular", size, RECTANGLES, ("float64", "complex128"))
+
+
+def same(size: Size) -> list[Case]:
+    """gram(A): A is read once."""
+    return _square("same", size, (1, 2, 4, 7, 8, 16, 24, 32, 48, 64), ("float64", "complex128"), same=True)
+
+
+def layouts(size: Size) -> list[Case]:
+    """Operands as they come. Unaligned ones are real: a complex number off its own boundary is no peer's input."""
+    cases = []
+    for layout in LAYOUTS[1:]:
+        dtypes = ("float64", "float32") if layout == "unaligned" else ("float64", "complex128")
+        for dtype, m in product(dtypes, (1, 4, 8, 13, 16, 32, 64)):
+            rows = size.elements[dtype] // (m + (PADDING if layout == "padded" else 1))
+            cases.append(Case("layouts", dtype, m, m, rows - rows % 2, layout))
+    return cases
+
+
+def short(size: Size) -> list[Case]:
+    """Few rows: inside a graph and from Python, operands in the cache (hot) or rotated through memory (cold)."""
+    return [
+        Case("short", "float64", m, m, rows, mode=mode, temperature=temperature)
+        for mode, temperature, rows, m in product(
+            ("graph", "eager"), ("cold", "hot"), (10_000, 100_000, 1_000_000), (4, 16, 64)
+        )
+    ]
+
+
+def overhead(size: Size) -> list[Case]:
+    """One tiny problem: all that is left is the cost of calling. The runner hands it to `overhead.measure`."""
+    return [Case("overhead", "float64", 4, 4, 64, mode="host", temperature="hot", peers=False)]
+
+
+def _tiled_pins(m: int, tile_m: int, tile_n: int, **pins: Any) -> tuple[tuple[str, Any], ...]:
+    """Tile and flags; the block grows only where a row of C needs more threads."""
+    threads = -(-m // tile_m) * -(-m // tile_n)
+    block = next((size for size in (256, 512, 1024) if size >= threads), 1024)
+    return tuple({"VARIANT": "tiled", "TILE_M": tile_m, "TILE_N": tile_n, "BLOCK": block, **pins}.items())
+
+
+def tilesize(size: Size) -> list[Case]:
+    """Figure 16: speed against both tile sizes, M = N = 32, leap-frogging and transposed."""
+    cases, m = [], 32
+    for tile_m, tile_n, per_sm in product(_TILES, _TILES, (1, 2)):
+        pins = _tiled_pins(m, tile_m, tile_n, TRANSPOSED=True, LEAPFROG=True, BLOCKS_PER_SM=per_sm)
+        cases.append(Case("tilesize", "float64", m, m, size.rows("float64", m), pins=pins, peers=False))
+    return cases
+
+
+def mapping(size: Size) -> list[Case]:
+    """Figure 15: leap-frogging x transposition; the picture shows the best tile of each."""
+    cases = []
+    for m, transposed, leapfrog in product((*range(4, 65, 4),), (True, False), (True, False)):
+        for tile, per_sm in ((2, 4), (4, 4), (4, 2), (6, 2), (8, 1)):
+            if tile <= m and m // tile <= 32:
+                pins = _tiled_pins(m, tile, tile, TRANSPOSED=transposed, LEAPFROG=leapfrog, BLOCKS_PER_SM=per_sm)
+                cases.append(Case("mapping", "float64", m, m, size.rows("float64", m), pins=pins, peers=False))
+    return cases
+
+
+def reduction(size: Size) -> list[Case]:
+    """Figure 19: what each reduction costs as K grows, for a narrow and a wide product."""
+    cases = []
+    for (m, tile), reduce in product(((4, 4), (32, 8)), ("ticket", "sliced", "block", "atomic")):
+        pins = _tiled_pins(m, tile, tile, BLOCKS_PER_SM=1, REDUCE=reduce)
+        for power in range(6, 17):  # K from 1e3 to 1e8 in half decades
+            rows = round(10 ** (power / 2))
+            if rows * m <= size.elements["float64"]:
+                cases.append(Case("reduction", "float64", m, m, rows, mode="graph", temperature="hot", pins=pins,
+                                  deterministic=False, peers=False))  # fmt: skip
+    return cases
+
+
+SETS: dict[str, Callable[[Size], list[Case]]] = {
+    function.__name__: function
+    for function in (quick, full, rectangular, same, layouts, short, overhead, tilesize, mapping, reduction)
+}
+
+
+def select(names: Iterable[str], size: Size) -> tuple[list[Case], dict[str, str]]:
+    """The cases of several sets, each once, and the sets that make no sense on this device with the reason."""
+    chosen: dict[str, Case] = {}
+    refused = {}
+    for name in names:
+        if name not in SETS:
+            raise ValueError(f"--set {name}: there are {', '.join(SETS)}, and all")
+        if name in GPU_ONLY and size.backend in ("cpu", "reference"):
+            refused[name] = "for GPUs only"
+            continue
+        for case in SETS[name](size):
+            chosen.setdefault(case.key, case)
+    return list(chosen.values()), refused

@@ -1,0 +1,142 @@
+"""One sample of time, for every mode: host or device clock, single calls, loops and captured graphs.
+
+Contenders are sampled in turn, so a sample is the unit here; `tune.measure` repeats one candidate instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ..codegen.instantiate import Source
+from ..compile import nvrtc
+
+Call = Callable[[], Any]
+
+# The device waits this long before a timed call, so that the call and both events are queued when it starts and the
+# host's launch cost (5 us of a 500 us kernel) stays out of the device's time.
+_SPIN = """extern "C" __global__ void kernel() {
+  long long begin, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begin < 60000);
+}
+"""
+_EMPTY = 'extern "C" __global__ void kernel() {}\n'
+
+
+class HostClock:
+    """For backends whose calls return when they are done."""
+
+    def __init__(self, pause: float = 0.0) -> None:
+        self._pause = pause
+
+    def sample(self, run: Call) -> float:
+        """Seconds of one call. The pause lets the threads of whoever ran before go to sleep."""
+        if self._pause:
+            time.sleep(self._pause)
+        begin = time.perf_counter()
+        run()
+        return time.perf_counter() - begin
+
+    def loop(self, run: Callable[[int], Any], count: int) -> float:
+        """Seconds per call of a loop over operand pairs."""
+        begin = time.perf_counter()
+        for index in range(count):
+            run(index)
+        return (time.perf_counter() - begin) / count
+
+    def enqueue(self, run: Call, count: int) -> float:
+        """Seconds per call that the caller spends."""
+        return self.loop(lambda index: run(), count)
+
+
+class DeviceClock(HostClock):
+    """For a GPU, on its default stream."""
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__()
+        self._driver = backend.driver
+        self._driver.make_current(backend.device.ordinal)
+        self._events = (self._driver.event(), self._driver.event())
+        self._spin = prepared_launch(backend, _SPIN)
+
+    def sample(self, run: Call) -> float:
+        begin, end = self._events
+        self._spin()
+        self._driver.record(begin)
+        run()
+        self._driver.record(end)
+        return float(self._driver.elapsed(begin, end))
+
+    def loop(self, run: Callable[[int], Any], count: int) -> float:
+        self._driver.synchronize()
+        begin = time.perf_counter()
+        for index in range(count):
+            run(index)
+        self._driver.synchronize()
+        return (time.perf_counter() - begin) / count
+
+    def enqueue(self, run: Call, count: int) -> float:
+        """The caller's cost alone: fewer calls than the launch queue holds, waited for after the clock stopped."""
+        self._driver.synchronize()
+        begin = time.perf_counter()
+        for _ in range(count):
+            run()
+        elapsed = time.perf_counter() - begin
+        self._driver.synchronize()
+        return elapsed / count
+
+
+def prepared_launch(backend: Any, text: str = _EMPTY) -> Call:
+    """A call that does nothing but launch one thread of a kernel without arguments: the cheapest launch there is."""
+    from ctypes import c_uint, c_void_p
+
+    entry = nvrtc.compile_cuda(Source("cuda", text, ()), backend.device.arch)
+    function = backend.driver.load(entry.binary.read_bytes(), 0)
+    one, arguments = c_uint(1), backend.driver.lib.cuLaunchKernel
+    prepared = (function, one, one, one, one, one, one, c_uint(0), c_void_p(0), None, None)
+    return lambda: arguments(*prepared)
+
+
+def capture_cupy(run: Callable[[int], Any], count: int) -> Call:
+    """A graph of `count` calls on CuPy's current stream, as a call that launches it."""
+    import cupy
+
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        run(0)  # compiled and loaded before capture begins
+        stream.synchronize()
+        stream.begin_capture()
+        try:
+            for index in range(count):
+                run(index)
+        finally:
+            graph = stream.end_capture()
+    graph.launch()
+    cupy.cuda.get_current_stream().synchronize()
+    return graph.launch  # type: ignore[no-any-return]
+
+
+def capture_torch(run: Callable[[int], Any], count: int) -> Call:
+    """The same for PyTorch's streams."""
+    import torch
+
+    side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run(0)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=side):
+        kept = [run(index) for index in range(count)]
+    graph.replay()
+    torch.cuda.synchronize()
+    held = (graph, kept)  # results live as long as the graph that writes them
+    return lambda: held[0].replay()
+
+
+def clock_for(backend: Any) -> HostClock:
+    if backend.name == "cuda":
+        return DeviceClock(backend)
+    return HostClock(pause=0.004 if backend.name == "cpu" else 0.0)

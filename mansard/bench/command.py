@@ -1,0 +1,103 @@
+"""`mansard bench`: measure, print the table, write the report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..errors import BackendUnavailable
+from . import summary, targets
+from .cases import SETS
+from .report import write_report
+from .rows import OURS
+from .runner import Options
+from .runner import run as measure
+
+_MOST_MISSES = 12  # lines on the terminal
+_QUICK_SECONDS = 150.0  # `make bench` promises three minutes, report included
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("family", nargs="?", default="gram", choices=["gram"], help="which family (default: gram)")
+    parser.add_argument("--set", default="quick", help=f"comma list of {', '.join(SETS)}, or all (default: quick)")
+    devices = ["auto", "cpu", "cuda", "emulated", "reference"]
+    text = "auto takes a GPU if one is usable; emulated and reference only try the machinery"
+    parser.add_argument("--device", default="auto", choices=devices, help=text)
+    parser.add_argument("--out", type=Path, default=Path("report"), help="folder of the results (default: ./report); "
+                        "an interrupted run with the same folder and sets continues")  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=float, help="stop measuring after so long (default: 150 for quick, else none)"
+    )
+    parser.add_argument("--repeats", type=int, default=7, help="samples per contender, taken in turn (default: 7)")
+    parser.add_argument("--no-peers", action="store_true", help="measure only Mansard")
+    parser.add_argument(
+        "--elements", type=int, help="at most so many elements per operand: for a quick try, out of cache no more"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    _still_openblas()
+    sets = tuple(SETS) if args.set == "all" else tuple(name.strip() for name in args.set.split(",") if name.strip())
+    unknown = [name for name in sets if name not in SETS]
+    if unknown or args.repeats < 1:
+        print(
+            f"--set {','.join(unknown)}: there are {', '.join(SETS)}, and all"
+            if unknown
+            else "--repeats must be 1 or more",
+            file=sys.stderr,
+        )
+        return 2
+    seconds = args.seconds if args.seconds is not None else (_QUICK_SECONDS if sets == ("quick",) else None)
+    try:
+        results = measure(Options(sets, args.device, args.out, seconds, args.repeats, not args.no_peers, args.elements))
+    except BackendUnavailable as error:
+        print(error, file=sys.stderr)
+        return 1
+    index = write_report(results, args.out)
+    show(results)
+    print(f"report: {index}")
+    ours = [row["status"] for row in results["rows"] if row["contender"] == OURS]
+    return 1 if "wrong" in ours or "failed" in ours else 0
+
+
+def _still_openblas() -> None:
+    """OpenBLAS's workers spin for half a second after a call and would slow whoever is measured next. They read this
+    variable when the library is loaded, which has happened: so the command starts itself again, once."""
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    ours = Path(sys.argv[0]).name == "mansard" or (main is not None and main.name == "mansard.__main__")
+    if "OPENBLAS_THREAD_TIMEOUT" in os.environ or not ours:  # called from another program, which is not ours to restart
+        return
+    os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "mansard", *sys.argv[1:]])
+
+
+def show(results: dict[str, Any]) -> None:
+    """Print the tables, what is missing and what misses its target."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    missed = targets.misses(results)
+    ids = {id(row) for row, _ in missed}
+    chosen = summary.tables(results, ids)
+    cases = summary.ours(results["rows"], mode="device")
+    if len(cases) <= 80:
+        chosen = [table for table in chosen if not table.title.startswith("Rectangles")]
+        chosen.insert(0, summary.each(results, ids, cases))
+    for table in chosen:
+        shown = Table(*table.columns, title=table.title)
+        for number, cells in enumerate(table.cells):
+            shown.add_row(*cells, style="bold red" if number in table.bad else None)
+        console.print(shown)
+    for name, reason in results["missing"].items():
+        console.print(f"missing: {name} ({reason})", highlight=False)
+    if results["unfinished"]:
+        console.print(f"out of time: {len(results['unfinished'])} cases were not measured; the same command continues")
+    for name, how, text in summary.below(missed).cells[:_MOST_MISSES]:
+        console.print(f"below target: {name} ({how}): {text}", highlight=False, markup=False)
+    if len(missed) > _MOST_MISSES:
+        console.print(f"below target: {len(missed) - _MOST_MISSES} more, listed in the report")

@@ -1,0 +1,136 @@
+"""One case: contenders enter, are checked, then sampled in turn; out come their rows with raw seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import mansard as ms
+
+from ..errors import MansardError
+from ..families import family_of
+from . import clock as clocks
+from .cases import Case
+from .check import Reference
+from .data import Operands
+from .peers import Entry, Peer, TorchPeer, enter
+from .rows import OURS, Row, row
+
+Sampler = Callable[[], float]
+_LONGEST = 20.0  # seconds a case may take before its repeats are cut (never below three)
+_LOOP = 100  # calls of an eager sample, unless rotating operands asks for more
+_GRAPH = 32  # nodes of a graph on hot operands
+
+
+class Contest:
+    """What all cases share: backend, clock, operands, peers."""
+
+    def __init__(
+        self, backend: Any, operands: Operands, peers: list[Peer], repeats: int, longest: float = _LONGEST
+    ) -> None:
+        self.backend, self.operands, self.peers, self.repeats, self.longest = backend, operands, peers, repeats, longest
+        self.clock = clocks.clock_for(backend)
+        # arrays on the GPU find their backend; on the CPU three could answer
+        self._asked = None if backend.name == "cuda" else backend.name
+
+    def run(self, case: Case) -> list[Row]:
+        """The rows of all contenders; a case that cannot run is one row that says why."""
+        facts = {**case.to_dict(), "case": case.key, "date": time.strftime("%Y-%m-%d %H:%M:%S")}
+        pairs = [self.operands.pair(case, index) for index in range(self.operands.sets(case))]
+        try:
+            ours, more = self._ours(case, pairs)
+        except (MansardError, ValueError) as error:
+            status = "illegal" if case.pins else "failed"
+            return [row(facts, OURS, status=status, note=_gist(error))]
+        entries, refused = self._peers(case, pairs)
+        entries = [ours, *entries]
+        reference = Reference(*pairs[0])
+        errors = {entry.name: reference.error(entry.result()) for entry in entries}
+        samplers, uncaptured = self._samplers(case, entries, len(pairs))
+        seconds = self._take_turns(samplers)
+        rows = [row(facts, name, status="missing", note=why) for name, why in (refused | uncaptured).items()]
+        for entry in entries:
+            if entry.name in seconds:
+                about = more if entry.name == OURS else {}
+                worst = errors[entry.name]
+                verdict = {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
+                rows.append(row(facts, entry.name, seconds[entry.name], **verdict, **about))
+        return rows
+
+    def _ours(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[Entry, dict[str, Any]]:
+        with ms.pin(**dict(case.pins)):
+            plan = ms.plan("gram", *pairs[0], deterministic=case.deterministic, backend=self._asked)
+        config = plan.choice.config
+        values = family_of("gram").space.to_dict(config) if config else {}
+        more = {"config": values, "origin": plan.choice.origin, "reason": plan.choice.reason}
+        run = plan.run
+        if case.mode == "eager":
+            return Entry(OURS, "ms.gram(A, B)", lambda index: ms.gram(*pairs[index]), _same), more
+        if case.mode == "graph":  # results of captured calls need memory that outlives the capture
+            outs = [self.operands.xp.empty((case.M, case.N), case.dtype) for _ in pairs]
+            with ms.pin(**dict(case.pins)):
+                held = ms.plan("gram", *pairs[0], out=outs[0], deterministic=case.deterministic, backend=self._asked)
+            return Entry(OURS, "plan(A, B, out)", lambda index: held.run(*pairs[index], outs[index]), _same), more
+        return Entry(OURS, "plan(A, B)", lambda index: run(*pairs[index]), _same), more
+
+    def _peers(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[list[Entry], dict[str, str]]:
+        entries, refused = [], {}
+        for peer in self.peers if case.peers else ():
+            if peer.missing:
+                continue  # named once for the whole run
+            try:
+                entries.append(enter(peer, case, pairs, lambda run: self.clock.sample(lambda: run(0))))
+            except (RuntimeError, ValueError, MemoryError) as error:
+                refused[peer.name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        return entries, refused
+
+    def _samplers(self, case: Case, entries: list[Entry], pairs: int) -> tuple[dict[str, Sampler], dict[str, str]]:
+        """One function per contender that takes a sample, in seconds per call."""
+        samplers: dict[str, Sampler] = {}
+        refused: dict[str, str] = {}
+        by_name = {peer.name: peer for peer in self.peers}
+        for entry in entries:
+            peer = by_name.get(entry.name)
+            if case.mode == "graph" and peer is not None and peer.captures:
+                refused[entry.name] = peer.captures
+            elif case.mode == "graph" and self.backend.name == "cuda":
+                samplers[entry.name] = self._graph_sampler(case, entry, pairs, peer)
+            elif case.mode in ("eager", "graph"):  # without graphs a loop is the nearest thing
+                samplers[entry.name] = self._loop_sampler(entry, pairs)
+            else:
+                samplers[entry.name] = lambda run=entry.run: self.clock.sample(lambda: run(0))  # type: ignore[misc]
+        return samplers, refused
+
+    def _loop_sampler(self, entry: Entry, pairs: int) -> Sampler:
+        count = max(_LOOP, pairs) if self.backend.name == "cuda" else 2
+        return lambda: self.clock.loop(lambda index: entry.run(index % pairs), count)
+
+    def _graph_sampler(self, case: Case, entry: Entry, pairs: int, peer: Peer | None) -> Sampler:
+        count = pairs if pairs > 1 else max(1, min(_GRAPH, (1 << 31) // max(1, case.bytes)))
+        capture = clocks.capture_torch if isinstance(peer, TorchPeer) else clocks.capture_cupy
+        launch = capture(lambda index: entry.run(index % pairs), count)
+        return lambda: self.clock.sample(launch) / count
+
+    def _take_turns(self, samplers: dict[str, Sampler]) -> dict[str, list[float]]:
+        """Round robin: whatever disturbs the machine for a second disturbs all contenders alike."""
+        begin = time.monotonic()
+        seconds: dict[str, list[float]] = {name: [] for name in samplers}
+        for sampler in samplers.values():
+            sampler()
+        for turn in range(self.repeats):
+            for name, sampler in samplers.items():
+                seconds[name].append(sampler())
+            if turn >= 2 and time.monotonic() - begin > self.longest:
+                break
+        return seconds
+
+
+def _gist(error: Exception) -> str:
+    """The line of a message that says what is wrong; a compiler's comes after its command."""
+    lines = str(error).splitlines() or [type(error).__name__]
+    return next((line for line in lines if "error:" in line), lines[0])
+
+
+def _same(result: Any) -> Any:
+    return result

@@ -1,0 +1,163 @@
+"""Who we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and through PyTorch on GPUs.
+
+A peer may spell A^H B in several ways; all correct ones race and the fastest is measured, so that no peer loses to a
+clumsy spelling. A peer that is not installed is a peer with a reason in `missing`, and is reported as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from .cases import Case
+
+Product = Callable[[Any, Any], Any]
+
+
+class Peer:
+    """A library: how it takes our arrays, and its spellings of the product. Arrays are shared, never copied."""
+
+    name = ""
+    captures = ""  # why its calls cannot be captured in a graph; empty if they can
+
+    def __init__(self) -> None:
+        self.missing = self._find()
+
+    def _find(self) -> str:
+        """Why the library cannot be used, empty if it can."""
+        return ""
+
+    def take(self, array: Any) -> Any:
+        """Our array as one of the library's own, on the same memory."""
+        return array
+
+    def give(self, result: Any) -> Any:
+        """The library's result as one of our arrays."""
+        return result
+
+    def spellings(self, case: Case) -> dict[str, Product]:
+        raise NotImplementedError
+
+
+class NumpyPeer(Peer):
+    """NumPy, and for complex operands SciPy's handle on the same BLAS: NumPy itself must copy to conjugate."""
+
+    name = "NumPy"
+
+    def spellings(self, case: Case) -> dict[str, Product]:
+        if not case.dtype.startswith("complex"):
+            return {"A.T @ B": lambda A, B: A.T @ B}
+        ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B}
+        try:
+            blas = import_module("scipy.linalg.blas")
+        except ImportError:
+            return ways
+        gemm = getattr(blas, {"complex64": "cgemm", "complex128": "zgemm"}[case.dtype])
+        if case.layout == "row":  # row-major memory is the transpose in Fortran's eyes: C^T = B^T conj(A)
+            ways["scipy.linalg.blas.gemm(B.T, A.T, trans_b='C').T"] = lambda A, B: gemm(1.0, B.T, A.T, trans_b=2).T
+        elif case.layout == "col":
+            ways["scipy.linalg.blas.gemm(A, B, trans_a='C')"] = lambda A, B: gemm(1.0, A, B, trans_a=2)
+        return ways
+
+
+class TorchPeer(Peer):
+    """PyTorch, on the CPU or on the GPU: its conjugation is lazy and reaches the BLAS as an operation flag."""
+
+    name = "PyTorch"
+    _reason = "PyTorch is not installed: pip install torch"
+
+    def _find(self) -> str:
+        try:
+            self.torch = import_module("torch")
+        except ImportError:
+            return self._reason
+        return ""
+
+    def take(self, array: Any) -> Any:
+        return self.torch.from_numpy(array)
+
+    def give(self, result: Any) -> Any:
+        return result.resolve_conj().numpy()
+
+    def spellings(self, case: Case) -> dict[str, Product]:
+        if case.dtype.startswith("complex"):
+            return {"A.mH @ B": lambda A, B: A.mH @ B}
+        return {"A.mT @ B": lambda A, B: A.mT @ B}
+
+
+class TorchCudaPeer(TorchPeer):
+    name = "PyTorch (cuBLAS)"
+
+    def _find(self) -> str:
+        reason = super()._find()
+        if not reason and not self.torch.cuda.is_available():
+            return "this PyTorch was built without CUDA, or finds no GPU"
+        return reason
+
+    def take(self, array: Any) -> Any:
+        return self.torch.from_dlpack(array)
+
+    def give(self, result: Any) -> Any:
+        return import_module("cupy").from_dlpack(result.resolve_conj())
+
+
+class CupyPeer(Peer):
+    name = "CuPy (cuBLAS)"
+    captures = "CuPy refuses cuBLAS calls while a stream is captured"
+
+    def _find(self) -> str:
+        try:
+            self.cublas = import_module("cupy.cublas")
+        except ImportError:
+            return "CuPy is not installed: pip install 'mansard[cuda]'"
+        return ""
+
+    def spellings(self, case: Case) -> dict[str, Product]:
+        if not case.dtype.startswith("complex"):
+            return {"A.T @ B": lambda A, B: A.T @ B}
+        ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B}
+        gemm = self.cublas.gemm
+        if case.layout == "row":
+            ways["cupy.cublas.gemm('N', 'H', B.T, A.T).T"] = lambda A, B: gemm("N", "H", B.T, A.T).T
+        elif case.layout == "col":
+            ways["cupy.cublas.gemm('H', 'N', A, B)"] = lambda A, B: gemm("H", "N", A, B)
+        return ways
+
+
+def peers_for(backend_name: str) -> list[Peer]:
+    """The peers of a backend, missing ones included."""
+    if backend_name == "cuda":
+        return [CupyPeer(), TorchCudaPeer()]
+    return [NumpyPeer(), TorchPeer()]
+
+
+class Entry:
+    """A contender in one case: a name, how it spells the product, and a call on the case's operand pairs."""
+
+    def __init__(self, name: str, spelling: str, run: Callable[[int], Any], give: Callable[[Any], Any]) -> None:
+        self.name, self.spelling, self.run, self._give = name, spelling, run, give
+
+    def result(self) -> Any:
+        """The product of the first pair, as one of our arrays."""
+        return self._give(self.run(0))
+
+
+def enter(peer: Peer, case: Case, pairs: list[tuple[Any, Any]], race: Callable[[Callable[[int], Any]], float]) -> Entry:
+    """The peer's entry with its fastest spelling; `race` times one call."""
+    taken = [(peer.take(A), None if B is None else peer.take(B)) for A, B in pairs]
+    operands = [(A, A if B is None else B) for A, B in taken]
+
+    def calling(product: Product) -> Callable[[int], Any]:
+        return lambda index: product(*operands[index])
+
+    ways = {label: calling(product) for label, product in peer.spellings(case).items()}
+    if len(ways) == 1:
+        label = next(iter(ways))
+    else:
+        times = {}
+        for label, run in ways.items():
+            run(0)
+            times[label] = min(race(run), race(run))
+        label = min(times, key=lambda name: times[name])
+    return Entry(peer.name, label, ways[label], peer.give)

@@ -1,0 +1,173 @@
+"""`mansard report`: one page that needs nothing else (`index.html`, pictures inside) and `summary.md`, from results."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import html
+import sys
+from pathlib import Path
+from typing import Any
+
+from . import store, summary, targets
+from .summary import Table
+
+_TITLES = {
+    "percent_of_limit": "Share of the roofline limit against the width (the paper's figures 3 and 18)",
+    "tile_size": "Speed against tile size (figure 16)",
+    "leapfrog_transposed": "Leap-frogging and transposed mapping (figure 15)",
+    "reduction": "Cost of the reduction against the number of rows (figure 19)",
+    "few_rows": "Few rows",
+    "overhead": "What a call costs the caller",
+    "roofline": "Roofline",
+}
+_STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em; color: #222; }
+table { border-collapse: collapse; font-size: 13px; margin: .6em 0 1.6em; }
+th, td { padding: .25em .7em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
+th { background: #f3f5f7; } td:first-child, th:first-child { text-align: left; }
+tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a00; } .wide { overflow-x: auto; }
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", nargs="?", type=Path, default=Path("report"), help="folder with results (default: ./report)"
+    )
+    parser.add_argument("--to", type=Path, help="write the report to another folder")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        results = store.load(args.folder)
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(f"report: {write_report(results, args.to or args.folder)}")
+    return 0
+
+
+def write_report(results: dict[str, Any], folder: Path) -> Path:
+    """Pictures, `summary.md` and `index.html` in `folder`; returns the page's path."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures, without = _pictures(results, folder / "plots")
+    missed = targets.misses(results)
+    tables = summary.tables(results, {id(row) for row, _ in missed})
+    tables += [summary.below(missed)] if missed else []
+    facts, notes = _facts(results), _notes(results, missed, without)
+    everything = summary.each(results, {id(row) for row, _ in missed})
+    (folder / "summary.md").write_text(_markdown(facts, notes, tables, pictures, folder))
+    index = folder / "index.html"
+    index.write_text(_html(facts, notes, tables, everything, pictures))
+    return index
+
+
+def _pictures(results: dict[str, Any], folder: Path) -> tuple[dict[str, Path], str]:
+    """The pictures, and why there are none."""
+    try:
+        from . import plots
+
+        return plots.draw_all(results, folder), ""
+    except ImportError as error:
+        return {}, f"no pictures: {error.name or 'matplotlib'} is not installed (pip install 'mansard[bench]')"
+
+
+def _facts(results: dict[str, Any]) -> dict[str, str]:
+    """What the numbers belong to."""
+    environment, ceilings = results["environment"], results.get("ceilings")
+    packages = ", ".join(f"{name} {version}" for name, version in environment.get("packages", {}).items())
+    changed = " with local changes" if environment.get("dirty") else ""
+    facts = {
+        "device": f"{environment['device']} ({environment['backend']}, {environment.get('arch', '')})",
+        "driver": environment.get("driver", ""),
+        "date": environment["date"],
+        "version": f"{environment['version']} {environment.get('commit', '')[:12]}{changed}",
+        "software": f"Python {environment['python']}, {packages}, {environment['system']}",
+        "command": environment["command"],
+    }
+    if ceilings:
+        fma = ", ".join(f"{name} {rate / 1e9:.4g} GFLOP/s" for name, rate in ceilings["fma"].items())
+        tensor = ", ".join(f"{name} {rate / 1e9:.4g} GFLOP/s" for name, rate in ceilings["tensor"].items())
+        read, copy = (ceilings[f"{name}_bandwidth"] / 1e9 for name in ("read", "copy"))
+        cores = f"; tensor cores {tensor}" if tensor else ""
+        facts["ceilings"] = f"read {read:.1f} GB/s, copy {copy:.1f} GB/s; FMA {fma}{cores} ({ceilings['origin']})"
+    probes = [probe["read_bandwidth"] / 1e9 for probe in results.get("probes", [])]
+    if probes:
+        facts["read bandwidth while running"] = (
+            f"{min(probes):.1f} to {max(probes):.1f} GB/s in {len(probes)} probes; percentages use the median"
+        )
+    return {name: text for name, text in facts.items() if text}
+
+
+def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], without: str) -> list[tuple[str, bool]]:
+    """Sentences below the facts; True marks a bad one."""
+    notes = [(f"Missing: {name}: {reason}.", False) for name, reason in results["missing"].items()]
+    refused = {(row["contender"], row["note"]) for row in results["rows"] if row["status"] == "missing"}
+    notes += [(f"Missing in some cases: {name}: {reason}.", False) for name, reason in sorted(refused)]
+    notes += [(without + ".", False)] if without else []
+    if results["unfinished"]:
+        notes.append((f"Out of time: {len(results['unfinished'])} cases were not measured.", True))
+    wrong = [row for row in results["rows"] if row["status"] == "wrong"]
+    notes += [
+        (f"Wrong result: {row['contender']} in {row['case']} (error {row['error']:.3g} of its bound).", True)
+        for row in wrong
+    ]
+    verdict = (
+        f"{len(missed)} results are below their target: see the table."
+        if missed
+        else "Every result reaches its target."
+    )
+    notes.append((verdict, bool(missed)))
+    return notes
+
+
+def _markdown(
+    facts: dict[str, str], notes: list[tuple[str, bool]], tables: list[Table], pictures: dict[str, Path], folder: Path
+) -> str:
+    lines = ["# Benchmark of gram: A^H B", ""]
+    lines += [f"* {name}: {text}" for name, text in facts.items()] + [""]
+    for table in tables:
+        lines += [f"## {table.title}", "", table.markdown(), ""]
+    if any(table.bad for table in tables):
+        lines += ["Bold lines hold a miss.", ""]
+    lines += ["## Notes", "", *(f"* {text}" for text, _ in notes), ""]
+    for name, path in pictures.items():
+        lines += [f"## {_TITLES[name]}", "", f"![{_TITLES[name]}]({path.relative_to(folder).as_posix()})", ""]
+    return "\n".join(lines)
+
+
+def _html(
+    facts: dict[str, str],
+    notes: list[tuple[str, bool]],
+    tables: list[Table],
+    everything: Table,
+    pictures: dict[str, Path],
+) -> str:
+    parts = [
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Benchmark of gram</title>",
+        f"<style>{_STYLE}</style></head><body>",
+    ]
+    parts += ["<h1>Benchmark of gram: A<sup>H</sup>B</h1><table>"]
+    parts += [
+        f"<tr><td>{html.escape(name)}</td><td style='text-align:left;white-space:normal'>{html.escape(text)}</td></tr>"
+        for name, text in facts.items()
+    ]
+    parts += [
+        "</table><ul>",
+        *(f"<li{' class=bad' if bad else ''}>{html.escape(text)}</li>" for text, bad in notes),
+        "</ul>",
+    ]
+    parts += [_html_table(table) for table in tables]
+    for name, path in pictures.items():
+        data = base64.b64encode(path.read_bytes()).decode()
+        title = html.escape(_TITLES[name])
+        parts.append(f"<h2>{title}</h2><img alt='{title}' src='data:image/png;base64,{data}'>")
+    return "\n".join([*parts, _html_table(everything), "</body></html>"])
+
+
+def _html_table(table: Table) -> str:
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
+    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in cells) for cells in table.cells)
+    body = "".join(f"<tr{' class=bad' if n in table.bad else ''}>{line}</tr>" for n, line in enumerate(lines))
+    return f"<h2>{html.escape(table.title)}</h2><div class='wide'><table><tr>{head}</tr>{body}</table></div>"

@@ -1,0 +1,72 @@
+"""A row: one contender in one case. Everything but the raw seconds is computed from them here, and can be again."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ..families import family_of
+from ..families.gram import spec
+from ..model import roofline
+from ..plan.problem import Problem
+from ..tune.measure import Timing
+
+OURS = "Mansard"
+Row = dict[str, Any]
+COLUMNS = (
+    "family", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling", "status",
+    "median", "spread", "gbytes_per_second", "gflops", "percent_read", "percent_limit", "limit", "bound_seconds",
+    "x_peer", "best_peer", "error", "variant", "origin", "config", "note", "date", "seconds",
+)  # fmt: skip
+
+
+def row(case: dict[str, Any], contender: str, seconds: Sequence[float] = (), **more: Any) -> Row:
+    """A row as it is stored while measuring: the case, who, and raw seconds; `status` says whether to believe it."""
+    return {"family": "gram", **case, "contender": contender, "seconds": list(seconds), "status": "ok", **more}
+
+
+def problem_of(row: Row) -> Problem:
+    """The problem a row is about, as far as bytes and flops depend on it."""
+    return spec.problem(row["dtype"], row["M"], row["N"], row["K"], same=row["same"])
+
+
+def complete(row: Row, ceilings: Any) -> Row:
+    """The row with its statistics and its percentages of these ceilings, all from the raw seconds."""
+    seconds = row["seconds"]
+    if not seconds or row["mode"] == "host":
+        return row | (
+            {"median": statistics.median(seconds), "spread": Timing(tuple(seconds)).spread} if seconds else {}
+        )
+    timing = Timing(tuple(seconds))
+    work = family_of(row["family"]).work.work(problem_of(row))
+    bound = roofline.time_bound(work, ceilings)
+    median = timing.median
+    return row | {
+        "median": median,
+        "spread": timing.spread,
+        "gbytes_per_second": work.bytes / median / 1e9,
+        "gflops": work.flops / median / 1e9,
+        "percent_read": 100 * work.bytes / median / ceilings.read_bandwidth,
+        "percent_limit": 100 * bound.seconds / median,
+        "limit": bound.limit,
+        "bound_seconds": bound.seconds,
+        "read_bandwidth": ceilings.read_bandwidth,
+        "intensity": work.flops / work.bytes,
+    }
+
+
+def compare(rows: Iterable[Row]) -> list[Row]:
+    """Rows with `x_peer`, the best right peer's median over this one's, and `best_peer`, its name."""
+    rows = list(rows)
+    best: dict[str, Row] = {}
+    for each in rows:
+        if each["contender"] != OURS and each["status"] == "ok" and each.get("median") and each["mode"] != "host":
+            held = best.get(each["case"])
+            if held is None or each["median"] < held["median"]:
+                best[each["case"]] = each
+    for each in rows:
+        peer = best.get(each["case"])
+        if peer and each["contender"] == OURS and each.get("median"):
+            each["x_peer"], each["best_peer"] = peer["median"] / each["median"], peer["contender"]
+    return rows

@@ -1,0 +1,138 @@
+"""A run: environment, ceilings, kernels built ahead, cases one by one into the journal, within a time limit."""
+
+from __future__ import annotations
+
+import gc
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..errors import BackendUnavailable
+from ..plan.problem import REAL
+from . import cases as catalogue
+from . import ceilings, environment, overhead, store
+from .build import build_all
+from .cases import Case, Size
+from .contest import Contest
+from .data import Operands
+from .peers import Peer, peers_for
+from .progress import Progress
+
+# seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
+_LONGEST = {"quick": 2.5, "full": 4.0}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for; see `mansard bench --help`."""
+
+    sets: tuple[str, ...] = ("quick",)
+    device: str = "auto"
+    out: Path = Path("report")
+    seconds: float | None = None
+    repeats: int = 7
+    peers: bool = True
+    most_elements: int | None = None  # shrink all operands, to try the machinery
+
+
+def choose_backend(device: str) -> Any:
+    """The backend for `--device`; `auto` takes a GPU if one is usable."""
+    from ..backends import cpu, cuda, emulated, select
+
+    if device in ("auto", "cuda"):
+        reason = cuda.unavailable() or _no_cupy()
+        if reason is None:
+            return cuda.backend(0)
+        if device == "cuda":
+            raise BackendUnavailable(f"--device cuda: {reason}")
+    if device == "emulated":
+        return emulated.backend()
+    if device == "reference" or cpu.unavailable():
+        return select.ReferenceBackend(cpu.backend().device)
+    return cpu.backend()
+
+
+def _no_cupy() -> str | None:
+    try:
+        import cupy  # noqa: F401
+    except ImportError:
+        return "CuPy supplies the benchmark's memory and is not installed: pip install 'mansard[cuda]'"
+    return None
+
+
+def _size(backend: Any, most_elements: int | None) -> Size:
+    free = None
+    if backend.name == "cuda":
+        import cupy
+
+        backend.driver.make_current(backend.device.ordinal)
+        free = int(cupy.cuda.runtime.memGetInfo()[0])
+    size = catalogue.size_for(backend, free)
+    if most_elements is None:
+        return size
+    return replace(size, elements={dtype: min(most_elements, count) for dtype, count in size.elements.items()})
+
+
+def run(options: Options) -> dict[str, Any]:
+    """Measure, write journal, JSON and CSV; returns the results document."""
+    begin = time.monotonic()
+    deadline = begin + options.seconds if options.seconds else None
+    backend = choose_backend(options.device)
+    size = _size(backend, options.most_elements)
+    chosen, refused = catalogue.select(options.sets, size)
+    facts = environment.describe(backend) | {"operands": size.elements["float64"]}
+    journal = store.Journal(
+        options.out, facts, {**asdict(options), "sets": list(options.sets), "out": str(options.out)}
+    )
+    if journal.ceilings is None:
+        journal.write("ceilings", machine=asdict(ceilings.measure(backend)))
+    peers = peers_for(backend.name) if options.peers else []
+    missing = {peer.name: peer.missing for peer in peers if peer.missing} | {
+        f"set {name}": why for name, why in refused.items()
+    }
+    waiting = [case for case in chosen if case.key not in journal.done]
+    if journal.resumed and len(waiting) < len(chosen):
+        print(f"continuing: {len(chosen) - len(waiting)} of {len(chosen)} cases were measured before the interruption")
+    build_all(waiting, backend, begin + options.seconds / 2 if options.seconds else None)
+    longest = min((_LONGEST.get(name, 20.0) for name in options.sets), default=20.0)
+    left = waiting
+    try:
+        left = _measure(waiting, backend, peers, journal, deadline, (options.repeats, longest), size)
+    finally:
+        finished = {
+            line["case"] for line in store.read(journal.path) if line["line"] == "row" and line["run"] == journal.run
+        }
+        journal.write("note", missing=missing, unfinished=[case.key for case in chosen if case.key not in finished])
+        results = store.write_results(options.out)
+    if not left:
+        journal.write("finished")
+    return results
+
+
+def _measure(
+    waiting: list[Case], backend: Any, peers: list[Peer], journal: store.Journal, deadline: float | None,
+    effort: tuple[int, float], size: Size,
+) -> list[Case]:  # fmt: skip
+    """Run the cases; returns those the time limit left out."""
+    repeats, longest = effort
+    waiting = sorted(waiting, key=lambda case: REAL[case.dtype] != "float64")  # one real type's buffers at a time
+    operands = Operands(backend.name, waiting, size.cache_bytes)
+    contest = Contest(backend, operands, peers, repeats, longest)
+    probe = ceilings.Probe(backend)
+    with Progress("measuring", len(waiting), deadline) as shown:
+        for number, case in enumerate(waiting):
+            if deadline is not None and time.monotonic() > deadline:
+                return waiting[number:]
+            if number and REAL[case.dtype] != REAL[waiting[number - 1].dtype]:
+                operands.release(REAL[waiting[number - 1].dtype])
+            if probe.due():
+                found = probe.run()
+                if found:
+                    journal.write("probe", **found)
+            journal.rows(overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case))
+            shown.step(case.key)
+    operands.release("float64")
+    operands.release("float32")
+    gc.collect()
+    return []

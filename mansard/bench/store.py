@@ -1,0 +1,165 @@
+"""Results on disk: a journal that grows while measuring, and the JSON and CSV made from it at the end.
+
+The journal (`rows.jsonl`) makes a run interruptible: each case's rows are appended in one write. It holds lines of four
+kinds: a run begins, ceilings or a probe of it, rows of a case, a run is finished. An unfinished run of the same sets on
+the same device by the same sources is continued; otherwise a new run begins, and of each case the latest rows count.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import statistics
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ..model.machine import Machine
+from .rows import COLUMNS, Row, compare, complete
+
+JOURNAL, RESULTS, TABLE = "rows.jsonl", "results.json", "results.csv"
+FORMAT = 1
+_IDENTITY = ("device", "backend", "sources", "operands")
+
+
+class Journal:
+    """The journal of one output folder, open for one run."""
+
+    def __init__(self, folder: Path, environment: dict[str, Any], options: dict[str, Any]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / JOURNAL
+        lines = read(self.path)
+        runs = [line for line in lines if line["line"] == "run"]
+        if runs and runs[-1]["environment"].get("device") != environment.get("device"):
+            stamp = time.strftime("%Y%m%d-%H%M%S")
+            os.replace(self.path, self.path.with_name(f"rows-{stamp}.jsonl"))  # another device's results are kept aside
+            lines, runs = [], []
+        finished = {line["run"] for line in lines if line["line"] == "finished"}
+        self.resumed = bool(runs) and runs[-1]["run"] not in finished and _alike(runs[-1], environment, options)
+        self.run = runs[-1]["run"] if self.resumed else len(runs) + 1
+        self.done = {line["case"] for line in lines if line["line"] == "row" and line["run"] == self.run}
+        self.ceilings = next(
+            (line["machine"] for line in lines if line["line"] == "ceilings" and line["run"] == self.run), None
+        )
+        if not self.resumed:
+            self.write("run", environment=environment, options=options)
+
+    def write(self, kind: str, **content: Any) -> None:
+        self.write_all([{"line": kind, "run": self.run, **content}])
+
+    def rows(self, rows: list[Row]) -> None:
+        """All rows of a case, together: a case is either in the journal or still to be measured."""
+        self.write_all([{"line": "row", "run": self.run, **row} for row in rows])
+
+    def write_all(self, lines: list[dict[str, Any]]) -> None:
+        with open(self.path, "a") as file:
+            file.write("".join(json.dumps(line, default=str) + "\n" for line in lines))
+
+
+def _alike(run: dict[str, Any], environment: dict[str, Any], options: dict[str, Any]) -> bool:
+    same = all(run["environment"].get(name) == environment.get(name) for name in _IDENTITY)
+    return same and run["options"].get("sets") == options.get("sets")
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The journal's lines; a last line cut short by an interruption is dropped."""
+    lines = []
+    try:
+        texts = path.read_text().splitlines()
+    except OSError:
+        return []
+    for text in texts:
+        try:
+            lines.append(json.loads(text))
+        except ValueError:
+            continue
+    return lines
+
+
+def machine_from(values: dict[str, Any]) -> Machine:
+    """Ceilings as they were stored."""
+    values = dict(values)
+    values["cache_bandwidth"] = tuple(map(tuple, values.get("cache_bandwidth", ())))
+    return Machine(**values)
+
+
+def ceilings_of(lines: list[dict[str, Any]], run: int) -> Machine | None:
+    """The ceilings of a run. Its read bandwidth is the median of the first measurement and all probes made while it
+    ran, so that neither a lucky nor a disturbed moment sets the yardstick."""
+    stored = [line for line in lines if line["line"] == "ceilings" and line["run"] == run]
+    if not stored:
+        return None
+    machine = machine_from(stored[-1]["machine"])
+    probes = [line["read_bandwidth"] for line in lines if line["line"] == "probe" and line["run"] == run]
+    return replace(machine, read_bandwidth=statistics.median([machine.read_bandwidth, *probes]))
+
+
+def collect(folder: Path) -> dict[str, Any]:
+    """Everything the journal holds, as the document written to `results.json`."""
+    lines = read(folder / JOURNAL)
+    runs = [line for line in lines if line["line"] == "run"]
+    if not runs:
+        raise FileNotFoundError(f"{folder / JOURNAL} holds no results: run `mansard bench --out {folder}` first")
+    latest = {line["case"]: line["run"] for line in lines if line["line"] == "row"}
+    machines = {run["run"]: ceilings_of(lines, run["run"]) for run in runs}
+    rows = []
+    for line in lines:
+        if line["line"] == "row" and latest[line["case"]] == line["run"]:
+            row = {name: value for name, value in line.items() if name != "line"}
+            machine = machines[line["run"]]
+            rows.append(complete(row, machine) if machine else row)
+    last = runs[-1]
+    machine = machines[last["run"]]
+    notes = [line for line in lines if line["line"] == "note" and line["run"] == last["run"]]
+    return {
+        "format": FORMAT,
+        "family": "gram",
+        "environment": last["environment"],
+        "options": last["options"],
+        "ceilings": asdict(machine) if machine else None,
+        "probes": [_without(line) for line in lines if line["line"] == "probe" and line["run"] == last["run"]],
+        "missing": {name: reason for note in notes for name, reason in note.get("missing", {}).items()},
+        "unfinished": notes[-1].get("unfinished", []) if notes else [],
+        "runs": [_without(run) for run in runs],
+        "rows": compare(rows),
+    }
+
+
+def _without(line: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in line.items() if name != "line"}
+
+
+def write_results(folder: Path) -> dict[str, Any]:
+    """`results.json` and `results.csv` from the journal; returns the document."""
+    results = collect(folder)
+    draft = folder / f"{RESULTS}.{os.getpid()}"
+    draft.write_text(json.dumps(results, indent=1, default=str))
+    os.replace(draft, folder / RESULTS)
+    with open(folder / TABLE, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for row in results["rows"]:
+            writer.writerow([_cell(name, row) for name in COLUMNS])
+    return results
+
+
+def _cell(name: str, row: Row) -> Any:
+    value = row.get(name, "")
+    if name == "variant":
+        value = (row.get("config") or {}).get("VARIANT", "")
+    if name == "config":
+        return " ".join(f"{key}={item}" for key, item in (row.get("config") or {}).items())
+    return " ".join(map(repr, value)) if isinstance(value, list) else value
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """The results of a folder: its journal if there is one (it may be ahead of the JSON), else its `results.json`."""
+    if (folder / JOURNAL).exists():
+        return collect(folder)
+    path = folder if folder.is_file() else folder / RESULTS
+    try:
+        return json.loads(path.read_text())  # type: ignore[no-any-return]
+    except OSError:
+        raise FileNotFoundError(f"{folder} holds neither {JOURNAL} nor {RESULTS}: run `mansard bench` first") from None

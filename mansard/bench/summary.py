@@ -1,0 +1,200 @@
+"""Tables from rows: per dtype and range of widths the worst and the median, the worst width by its name."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .rows import OURS, Row
+
+RANGES = ((1, 8), (9, 16), (17, 32), (33, 48), (49, 64), (65, 128))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A title, column names and cells of text; `bad` are the numbers of rows that miss a target."""
+
+    title: str
+    columns: tuple[str, ...]
+    cells: Sequence[tuple[str, ...]]
+    bad: frozenset[int] = frozenset()
+
+    def markdown(self) -> str:
+        lines = [f"| {' | '.join(self.columns)} |", "|" + "---|" * len(self.columns)]
+        for number, cells in enumerate(self.cells):
+            marked = [f"**{cell}**" if number in self.bad and cell else cell for cell in cells]
+            lines.append(f"| {' | '.join(marked)} |")
+        return "\n".join(lines)
+
+
+def ours(rows: Iterable[Row], **wanted: Any) -> list[Row]:
+    """Our right rows with these values, pinned experiments left out unless asked for."""
+    return [
+        row for row in rows
+        if row["contender"] == OURS and row["status"] == "ok" and bool(row.get("pins")) == bool(wanted.get("pinned"))
+        and all(row[name] == value for name, value in wanted.items() if name != "pinned")
+    ]  # fmt: skip
+
+
+def squares(rows: Iterable[Row]) -> list[Row]:
+    """M = N, row-major, out of cache: the paper's case."""
+    return [row for row in ours(rows, mode="device", layout="row", same=False) if row["M"] == row["N"]]
+
+
+def by_range(results: dict[str, Any], missed: set[int]) -> Table:
+    """Worst and median per dtype and range of widths. `missed` holds ids of rows that miss a target."""
+    cells: list[tuple[str, ...]] = []
+    bad = set()
+    rows = squares(results["rows"])
+    for dtype in dict.fromkeys(row["dtype"] for row in rows):
+        for low, high in RANGES:
+            inside = [row for row in rows if row["dtype"] == dtype and low <= row["M"] <= high]
+            if not inside:
+                continue
+            if any(id(row) in missed for row in inside):
+                bad.add(len(cells))
+            cells.append((dtype, f"{low}-{high}", str(len(inside)), *_worst_and_median(inside)))
+    columns = (
+        "dtype",
+        "M = N",
+        "widths",
+        "% of limit, min",
+        "median",
+        "worst",
+        "% of read, min",
+        "median",
+        "x peer, min",
+        "median",
+        "worst",
+    )
+    return Table("A^H B by width", columns, cells, frozenset(bad))
+
+
+def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
+    worst = min(rows, key=lambda row: row["percent_limit"])
+    limits, reads = [row["percent_limit"] for row in rows], [row["percent_read"] for row in rows]
+    texts = (
+        f"{min(limits):.1f}",
+        f"{statistics.median(limits):.1f}",
+        f"M={worst['M']}",
+        f"{min(reads):.1f}",
+        f"{statistics.median(reads):.1f}",
+    )
+    faced = [row for row in rows if row.get("x_peer")]
+    if not faced:
+        return (*texts, "no peer", "", "")
+    least = min(faced, key=lambda row: row["x_peer"])
+    middle = statistics.median(row["x_peer"] for row in faced)
+    return (*texts, f"{least['x_peer']:.2f}", f"{middle:.2f}", f"M={least['M']}")
+
+
+def each(
+    results: dict[str, Any], missed: set[int], chosen: list[Row] | None = None, title: str = "Every case"
+) -> Table:
+    """One line per case of ours."""
+    chosen = ours(results["rows"]) if chosen is None else chosen
+    cells: list[tuple[str, ...]] = []
+    bad = set()
+    for number, row in enumerate(chosen):
+        if id(row) in missed:
+            bad.add(number)
+        cells.append((
+            row["dtype"], f"{row['M']} x {row['N']}", f"{row['K']}", _how(row),
+            f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
+            f"{row.get('percent_read', 0):.1f}", f"{row.get('percent_limit', 0):.1f}",
+            f"{row['x_peer']:.2f}" if row.get("x_peer") else "", row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
+            f"{(row.get('config') or {}).get('VARIANT', 'vendor')} ({row.get('origin', '')})",
+        ))  # fmt: skip
+    columns = (
+        "dtype",
+        "M x N",
+        "K",
+        "how",
+        "us",
+        "+- %",
+        "GB/s",
+        "% of read",
+        "% of limit",
+        "x peer",
+        "best peer",
+        "error",
+        "kernel",
+    )
+    return Table(title, columns, cells, frozenset(bad))
+
+
+def _how(row: Row) -> str:
+    words = [row["layout"]] if row["layout"] != "row" else []
+    words += ["gram(A)"] if row["same"] else []
+    words += [row["mode"], row["temperature"]] if row["mode"] != "device" else []
+    return " ".join(words) or "row"
+
+
+def short(results: dict[str, Any], missed: set[int]) -> Table:
+    """Few rows: microseconds per call of every contender."""
+    rows = [
+        row
+        for row in results["rows"]
+        if row["mode"] in ("graph", "eager") and not row.get("pins") and row["status"] in ("ok", "missing")
+    ]
+    rows.sort(key=lambda row: (row["mode"] == "eager", row["temperature"], row["K"], row["M"]))
+    names = sorted({row["contender"] for row in rows}, key=lambda name: (name != OURS, name))
+    cells: list[tuple[str, ...]] = []
+    bad = set()
+    for case in dict.fromkeys(row["case"] for row in rows):
+        found = {row["contender"]: row for row in rows if row["case"] == case}
+        first = next(iter(found.values()))
+        if any(id(row) in missed for row in found.values()):
+            bad.add(len(cells))
+        times = (
+            f"{found[name]['median'] * 1e6:.1f}" if found.get(name, {}).get("median") else "missing" for name in names
+        )
+        cells.append((first["mode"], first["temperature"], f"{first['K']}", f"{first['M']}", *times))
+    return Table(
+        "Few rows, float64, microseconds per call", ("how", "operands", "K", "M = N", *names), cells, frozenset(bad)
+    )
+
+
+def host(results: dict[str, Any], missed: set[int]) -> Table:
+    """What a call costs the caller."""
+    rows = [row for row in results["rows"] if row["mode"] == "host" and row.get("median")]
+    base = rows[0]["median"] if rows else 0.0
+    cells = [
+        (
+            row["contender"],
+            f"{row['median'] * 1e6:.2f}",
+            f"{100 * row['spread']:.1f}",
+            f"{(row['median'] - base) * 1e6:+.2f}",
+        )
+        for row in rows
+    ]
+    bad = frozenset(number for number, row in enumerate(rows) if id(row) in missed)
+    return Table("Cost of a call for the caller", ("call", "us", "+- %", "above the cheapest launch, us"), cells, bad)
+
+
+def others(results: dict[str, Any], missed: set[int]) -> Table:
+    """Rectangles, gram(A) and layouts."""
+    rows = [
+        row
+        for row in ours(results["rows"], mode="device")
+        if row["M"] != row["N"] or row["same"] or row["layout"] != "row"
+    ]
+    return each(results, missed, rows, "Rectangles, gram(A), other layouts")
+
+
+def below(missed: list[tuple[Row, str]]) -> Table:
+    """What misses its target."""
+    cells = [(_name(row), _how(row), text) for row, text in missed]
+    return Table("Below target", ("case", "how", "found"), cells, frozenset(range(len(cells))))
+
+
+def _name(row: Row) -> str:
+    return "overhead" if row["mode"] == "host" else f"{row['dtype']} {row['M']} x {row['N']}, K = {row['K']}"
+
+
+def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
+    """Every table of the report that has content."""
+    makers = (by_range, others, short, host)
+    return [table for table in (maker(results, missed) for maker in makers) if table.cells]

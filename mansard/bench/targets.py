@@ -1,0 +1,96 @@
+"""The numbers to reach. A row that misses its target is shown as a miss in every table; nothing is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .overhead import CHEAPEST
+from .rows import OURS, Row
+
+_NOISE = 0.97  # "never below the peer" allows for this much noise
+
+# up to width -> per cent, GPU, operands out of cache: of the measured read bandwidth in double precision, of the
+# roofline's limit in single, whose wider products no bandwidth limits (complex64 beyond M = 30)
+_GPU_READ = {
+    "float64": ((63, 95.0), (64, 92.0)),
+    "complex128": ((32, 95.0), (48, 85.0), (64, 70.0)),
+    "float32": ((32, 88.0), (64, 80.0)),
+    "complex64": ((32, 88.0), (64, 80.0)),
+}
+_GPU_RECTANGLE = 90.0
+# (K, M) -> microseconds inside a graph, float64
+_GPU_GRAPH = {(10_000, 4): 7, (10_000, 16): 8, (10_000, 64): 10, (100_000, 4): 8, (100_000, 16): 10, (100_000, 64): 30}
+# (K, M) -> share of PyTorch's time when called from Python
+_GPU_EAGER = {(10_000, 4): 1.0, (10_000, 16): 1.0, (10_000, 64): 1.0, (100_000, 4): 0.6, (100_000, 16): 0.6}
+_PLANNED, _UNPLANNED = 5e-6, 12e-6  # above the cheapest launch
+
+
+def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
+    """Our rows that miss a target, each with what was asked and what was found."""
+    rows = results["rows"]
+    gpu = results["environment"].get("backend") == "cuda"
+    others = {(row["case"], row["contender"]): row for row in rows}
+    found = []
+    for row in rows:
+        if row["contender"] == OURS and row["status"] in ("wrong", "failed"):
+            found.append((row, f"{row['status']}: {row.get('note') or 'error ' + format(row.get('error', 0), '.3g')}"))
+        elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins"):
+            texts = _gpu(row, others) if gpu else _cpu(row)
+            found += [(row, text) for text in texts]
+    return found + _overheads(rows, gpu)
+
+
+def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
+    if row["mode"] == "device":
+        wanted = _read_target(row)
+        single = row["dtype"] in ("float32", "complex64")
+        reached = row["percent_limit" if single else "percent_read"]
+        if wanted and reached < wanted:
+            yield f"{reached:.1f} % of {'the limit' if single else 'read bandwidth'}, target {wanted:.0f}"
+        yield from _not_below_peer(row, 1.0)
+    elif row["mode"] == "graph":
+        limit = _GPU_GRAPH.get((row["K"], row["M"]))
+        if limit and row["median"] * 1e6 > limit:
+            yield f"{row['median'] * 1e6:.1f} us in a graph ({row['temperature']}), target {limit}"
+    elif row["mode"] == "eager":
+        share = _GPU_EAGER.get((row["K"], row["M"]))
+        torch = others.get((row["case"], "PyTorch (cuBLAS)"), {})
+        if share and torch.get("median") and row["median"] > share * torch["median"]:
+            yield (f"{row['median'] * 1e6:.1f} us from Python ({row['temperature']}), target "
+                   f"{share:.0%} of PyTorch's {torch['median'] * 1e6:.1f}")  # fmt: skip
+
+
+def _read_target(row: Row) -> float | None:
+    if row["layout"] != "row" or row["same"]:
+        return None
+    if row["M"] != row["N"]:
+        return _GPU_RECTANGLE if row["dtype"] == "float64" else None
+    return next((wanted for width, wanted in _GPU_READ[row["dtype"]] if row["M"] <= width), None)
+
+
+def _cpu(row: Row) -> Iterable[str]:
+    if row["mode"] != "device" or row["layout"] != "row" or row["dtype"] not in ("float64", "complex128"):
+        return
+    width = max(row["M"], row["N"])
+    wanted = 85.0 if width <= 8 else 65.0
+    if row["percent_limit"] < wanted and row["M"] == row["N"] and not row["same"]:
+        yield f"{row['percent_limit']:.1f} % of the limit, target {wanted:.0f}"
+    yield from _not_below_peer(row, 1.3 if width <= 32 and row["M"] == row["N"] else 1.0)
+
+
+def _not_below_peer(row: Row, wanted: float) -> Iterable[str]:
+    if row.get("x_peer") and row["x_peer"] < wanted * (_NOISE if wanted == 1.0 else 1.0):
+        yield f"{row['x_peer']:.2f} x {row['best_peer']}, target {wanted:g}"
+
+
+def _overheads(rows: list[Row], gpu: bool) -> list[tuple[Row, str]]:
+    host = [row for row in rows if row["mode"] == "host" and row.get("median")]
+    cheapest = next((row["median"] for row in host if row["contender"] == CHEAPEST), None)
+    found = []
+    for row in host if gpu and cheapest is not None else ():
+        limit = {"plan": _PLANNED, "plan.run": _PLANNED, "ms.gram": _UNPLANNED}.get(row["contender"].partition("(")[0])
+        if limit and row["median"] - cheapest > limit:
+            over = f"{(row['median'] - cheapest) * 1e6:.1f} us above the cheapest launch"
+            found.append((row, f"{row['contender']}: {over}, target {limit * 1e6:.0f}"))
+    return found

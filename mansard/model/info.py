@@ -1,0 +1,275 @@
+"""`mansard info`: what is here, what is missing and how to get it, and this machine's measured ceilings."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from importlib import metadata
+from typing import Any
+
+from .. import settings
+from ..backends import cpu, cuda
+from ..backends.cuda_driver import driver
+from ..compile import cxx, nvrtc
+from ..errors import BackendUnavailable, MansardError
+from . import machine
+from .calibrate import calibrate
+from .machine import Machine
+
+# name -> module, distributions that provide it, what it is for
+_LIBRARIES = {
+    "NumPy": ("numpy", ("numpy",), ""),
+    "SciPy": ("scipy", ("scipy",), "pip install scipy: sparse matrices"),
+    "CuPy": ("cupy", ("cupy-cuda13x", "cupy-cuda12x", "cupy"), "pip install 'mansard[cuda]': arrays on NVIDIA GPUs"),
+    "PyTorch": ("torch", ("torch",), "pip install torch: only if you use tensors"),
+    "JAX": ("jax", ("jax",), "pip install jax: only if you use JAX arrays"),
+    "rich": ("rich", ("rich",), "pip install rich: progress bars"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--measure", action=argparse.BooleanOptionalAction, default=None,
+                        help="measure again, or never; without it, what was never measured is")  # fmt: skip
+    parser.add_argument("--full", action="store_true", help="every probe, shape and footprint with its spread")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="only this kind of device")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Collect, measure where asked, print."""
+    facts = surroundings()
+    if not args.json:
+        print(_facts_text(facts))
+    machines, failed = [], False
+    try:
+        backends = list(_backends(args.device))
+    except BackendUnavailable as error:
+        print(error, file=sys.stderr)
+        return 1
+    for backend in backends:
+        try:
+            machines.append(_ceilings(backend, args.measure))
+        except MansardError as error:
+            failed = True
+            print(f"{backend.device.name}: the ceilings could not be measured: {error}", file=sys.stderr)
+            machines.append(machine.known(backend.device))
+        if not args.json:
+            print("\n" + ceilings_text(machines[-1], args.full))
+    if args.json:
+        print(json.dumps({**facts, "machines": [asdict(one) for one in machines]}, indent=1))
+    return int(failed)
+
+
+# --- What is here ------------------------------------------------------------------------------------------------
+
+
+def surroundings() -> dict[str, Any]:
+    """Versions of everything Mansard works with, None where it is missing, and what to do about that."""
+    from .. import __version__
+
+    missing = {}
+    libraries = {}
+    for name, (module, distributions, remedy) in _LIBRARIES.items():
+        libraries[name] = _version(module, distributions)
+        if libraries[name] is None:
+            missing[name] = remedy
+    for name, reason in (("CPU kernels", cpu.unavailable()), ("GPU", cuda.unavailable()), ("NVRTC", nvrtc.available())):
+        if reason:
+            missing[name] = reason
+    folder, host = settings.current().cache_dir, cpu.backend().device
+    return {
+        "mansard": __version__,
+        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "libraries": libraries,
+        "nvrtc": None if nvrtc.available() else nvrtc._library().version,
+        "compiler": None if cxx.available() else ": ".join(cxx.find_compiler()),
+        "cpu": f"{host.name}, {host.multiprocessors} threads, {host.vector_bytes}-byte vectors",
+        **_gpus(),
+        "cache": {"folder": str(folder), "writable": _writable(str(folder))},
+        "missing": missing,
+    }
+
+
+def _version(module: str, distributions: tuple[str, ...]) -> str | None:
+    """Without importing: some of these take seconds."""
+    if importlib.util.find_spec(module) is None:
+        return None
+    for name in distributions:
+        try:
+            return metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return "unknown version"
+
+
+def _gpus() -> dict[str, Any]:
+    try:
+        found = driver()
+        devices = [found.device(ordinal) for ordinal in range(found.device_count())]
+    except MansardError:
+        return {"driver": None, "gpus": []}
+    texts = [f"{d.name}, {d.arch}, {d.multiprocessors} multiprocessors, {d.l2_bytes >> 20} MiB L2" for d in devices]
+    return {"driver": f"CUDA {found.version()}", "gpus": texts}
+
+
+def _writable(folder: str) -> bool:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
+
+
+def _facts_text(facts: dict[str, Any]) -> str:
+    cache = facts["cache"]
+    rows = [
+        ("Mansard", facts["mansard"]),
+        ("Python", facts["python"]),
+        *((name, version or "-") for name, version in facts["libraries"].items()),
+        ("NVRTC", facts["nvrtc"] or "-"),
+        ("C++ compiler", facts["compiler"] or "-"),
+        ("CPU", facts["cpu"]),
+        ("NVIDIA driver", facts["driver"] or "-"),
+        *((f"GPU {number}", text) for number, text in enumerate(facts["gpus"])),
+        ("Cache", cache["folder"] + ("" if cache["writable"] else "  (cannot be written: set MANSARD_CACHE_DIR)")),
+    ]
+    lines = [f"{name:<14} {value}" for name, value in rows]
+    if facts["missing"]:
+        lines += ["", "Missing"] + [f"  {name}: {remedy}" for name, remedy in facts["missing"].items()]
+    return "\n".join(lines)
+
+
+# --- Ceilings ----------------------------------------------------------------------------------------------------
+
+
+def _backends(device: str | None) -> Iterator[Any]:
+    """The backends that can be measured here; asking for one that is not here says why."""
+    if device != "cuda" and cpu.unavailable() is None:
+        yield cpu.backend()
+    if device == "cpu":
+        return
+    reason = cuda.unavailable()
+    if reason is None:
+        for ordinal in range(driver().device_count()):
+            yield cuda.backend(ordinal)
+    elif device == "cuda":
+        raise BackendUnavailable(reason)
+
+
+def _ceilings(backend: Any, measure: bool | None) -> Machine:
+    known = machine.known(backend.device)
+    if measure is False or (measure is None and known.origin.startswith("measured")):
+        return known
+    with _display(backend.device.name) as progress:
+        return calibrate(backend, progress)
+
+
+@contextmanager
+def _display(device: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal that has rich, lines elsewhere; always on stderr, so that output can be piped."""
+    if sys.stderr.isatty() and importlib.util.find_spec("rich"):
+        from rich.console import Console
+        from rich.progress import Progress
+
+        with Progress(console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(f"measuring {device}")
+            yield lambda label, done, total: bar.update(
+                task, completed=done, total=total, description=f"{device}: {label}"
+            )
+    else:
+        yield lambda label, done, total: print(f"[{done + 1}/{total}] {device}: {label}", file=sys.stderr, flush=True)
+
+
+def ceilings_text(one: Machine, full: bool = False) -> str:
+    """The table of a machine's ceilings, with units."""
+    rows = [
+        ("read", _rate(one.read_bandwidth, "B/s"), ("read", "read_ring", "dot")),
+        ("copy (read + written)", _rate(one.copy_bandwidth, "B/s"), ("copy", "copy_ring")),
+        ("scale (read + written)", _rate(one.scale_bandwidth, "B/s"), ("scale", "scale_ring")),
+        *((f"multiply-add {d}", _rate(v, "FLOP/s"), (f"fma_{d}",)) for d, v in sorted(one.fma.items())),
+        *((f"tensor cores {d}", _rate(v, "FLOP/s"), (f"tensor_{d}",)) for d, v in sorted(one.tensor.items())),
+        ("memory latency", _time(one.latency_seconds), ("latency",)),
+        ("launch", _time(one.launch_seconds), ("launch",)),
+        *_device_rows(one),
+    ]
+    lines = [f"Ceilings of {one.device} ({one.origin})"]
+    lines += [f"  {name:<24}{value:>16}{_shape_note(one, probes)}" for name, value, probes in rows]
+    lines += _warnings(one)
+    return "\n".join(lines + (_full_text(one) if full else _cache_text(one)))
+
+
+def _device_rows(one: Machine) -> list[tuple[str, str, tuple[str, ...]]]:
+    if "threads" in one.details:
+        return [("parallel region", _time(one.grid_barrier_seconds), ("fork",))]
+    if one.device == "cpu":
+        return []
+    return [("graph step", _time(one.graph_step_seconds), ("graph_step",)),
+            ("grid barrier", _time(one.grid_barrier_seconds), ("grid_barrier",))]  # fmt: skip
+
+
+def _probes(one: Machine) -> dict[str, dict[str, dict[str, float]]]:
+    return one.details.get("probes", {})  # type: ignore[return-value]
+
+
+def _shape_note(one: Machine, names: tuple[str, ...]) -> str:
+    """The winning shape of a ceiling, and its spread."""
+    shapes = [item for name in names for item in _probes(one).get(name, {}).items()]
+    if not shapes:
+        return ""
+    _, shape, spread = max((entry["value"], shape, entry["spread"]) for shape, entry in shapes)
+    return f"  +- {100 * spread:.1f} %  {shape}"
+
+
+def _warnings(one: Machine) -> list[str]:
+    stolen, load, threads = (one.details.get(name, 0) for name in ("stolen", "load", "threads"))
+    texts = []
+    if isinstance(stolen, float) and stolen > 0.02:
+        texts.append(f"the hypervisor gave {100 * stolen:.0f} % of the time to others")
+    if isinstance(load, float) and isinstance(threads, int) and load > 1.3 * threads:
+        texts.append(f"other programs were running (load {load} on {threads} threads)")
+    if str(one.details.get("served_by", "memory")) != "memory":
+        texts.append(f"served by {one.details['served_by']}")
+    texts += [f"{name} failed: {reason}" for name, reason in dict(one.details.get("failures", {})).items()]  # type: ignore[call-overload]
+    return [f"  note: {text}" for text in texts]
+
+
+def _cache_text(one: Machine) -> list[str]:
+    if not one.cache_bandwidth:
+        return []
+    curve = ", ".join(f"{_size(size)} {_rate(rate, 'B/s')}" for size, rate in one.cache_bandwidth)
+    return [f"  read by footprint        {curve}"]
+
+
+def _full_text(one: Machine) -> list[str]:
+    lines = _cache_text(one)
+    for probe, shapes in _probes(one).items():
+        for shape, entry in shapes.items():
+            unit = "FLOP/s" if probe.startswith(("fma", "tensor")) else "B/s"
+            value = _time(entry["value"]) if entry["value"] < 1 else _rate(entry["value"], unit)
+            lines.append(f"  {probe:<20}{value:>16}  +- {100 * entry['spread']:.1f} %  {shape}")
+    notes = {name: value for name, value in one.details.items() if name not in ("probes", "failures")}
+    return lines + [f"  {name}: {value}" for name, value in notes.items()]
+
+
+def _rate(value: float, unit: str) -> str:
+    for factor, letter in ((1e12, "T"), (1e9, "G")):
+        if value >= factor:
+            return f"{value / factor:.4g} {letter}{unit}"
+    return f"{value / 1e6:.4g} M{unit}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1e6:.3g} us" if seconds >= 1e-6 else f"{seconds * 1e9:.3g} ns"
+
+
+def _size(size: int) -> str:
+    return f"{size / (1 << 20):.4g} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"

@@ -1,0 +1,63 @@
+"""Tables of winners: what is shipped in `data/` for known devices, and what is printed after a tune."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+from ..codegen.geometry import Device
+from ..plan.problem import Problem
+from .database import DATA, family_name, kernel_hash
+from .records import Store, Trial, slug, store_path
+
+_FALLBACK = 1.25  # a variant this close to the winner is kept too: it may be legal where the winner is not
+
+
+def export(device: Device, family: ModuleType, path: Path | None = None) -> tuple[Path, int]:
+    """Write the table of this device's winners; returns its path and the number of problems in it.
+
+    Only records of today's kernel text are taken: others would never be served.
+    """
+    name = family_name(family)
+    path = path or DATA / f"{slug(device)}.{name}.jsonl"
+    store = store_path(device, name)
+    groups = grouped(trial for trial in Store(store) if trial.is_vendor or is_current(trial, device, family))
+    chosen = [kept for trials in groups.values() if (kept := winners(trials))]
+    lines = [trial.to_line() for kept in chosen for trial in kept]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(line + "\n" for line in lines))
+    return path, len(chosen)
+
+
+def is_current(trial: Trial, device: Device, family: ModuleType) -> bool:
+    """The trial's kernel text is still what would be generated."""
+    if not trial.ok:
+        return False
+    try:
+        config = family.space.from_dict(trial.config)
+        return kernel_hash(trial.problem, config, device, family) == trial.kernel
+    except (ValueError, TypeError):
+        return False
+
+
+def grouped(trials: Iterable[Trial]) -> dict[Problem, list[Trial]]:
+    """Trials by problem, each configuration once (its last line), best first."""
+    groups: dict[Problem, dict[tuple[str, str], Trial]] = {}
+    for trial in trials:
+        if trial.ok:
+            groups.setdefault(trial.problem, {})[trial.key] = trial
+    order = sorted(groups, key=lambda problem: (problem.operation, problem.dtype, problem.sizes, str(problem)))
+    return {problem: sorted(groups[problem].values(), key=lambda t: (-t.round, t.median)) for problem in order}
+
+
+def winners(trials: list[Trial]) -> list[Trial]:
+    """The best of each variant that comes close to the best, and the vendor's routine; medians instead of raw times."""
+    own = [trial for trial in trials if not trial.is_vendor]
+    if not own:
+        return []
+    firsts = {trial.config["VARIANT"]: trial for trial in reversed(own)}
+    kept = [own[0], *(t for t in firsts.values() if t is not own[0] and t.median <= _FALLBACK * own[0].median)]
+    kept += [trial for trial in trials if trial.is_vendor][:1]
+    return [replace(trial, seconds=(trial.median,), predicted=None, registers=0) for trial in kept]

@@ -1,0 +1,94 @@
+"""Is a kernel right? Asked of every candidate before it is timed; a fast wrong kernel must never win.
+
+First exactly: small integers, where every order of summation gives the same bits, at a K that no chunk divides, at one
+smaller than any chunk, and at one that fills the device several times (a bound would not notice a lost chunk of float32
+there; equality does). Then on the operands that will be timed, element by element against a bound, with a reference
+computed once per problem. Results start as NaN, so an entry that is left out shows.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..plan.problem import REAL
+from .case import GramCase
+
+_LARGE = 1 << 19  # rows of integers whose sums, at most 18 each, stay below 2^24 and are exact in float32
+_LARGEST_ROUNDOFF = 0.1  # long sums in float32 have no useful bound for one chain; kernels sum in many short ones
+_CHUNK_ELEMENTS = 1 << 26  # of operands widened at a time: bounds the reference's memory
+
+
+class Wrong(Exception):
+    """A kernel's result differs from the reference; the message says where and by how much."""
+
+
+class Verifier:
+    """The checks of one problem; references are made once and shared by all candidates."""
+
+    def __init__(self, case: GramCase) -> None:
+        self.case = case
+        rows, M = case.problem.K, case.problem.M
+        if case.backend.name == "emulated":  # thread by thread: large sizes would take minutes
+            sizes = [(66 + M) | 1, 3]
+        else:
+            sizes = [(4098 + M) | 1, 3] + ([(min(rows, _LARGE) - M) | 1] if rows > 16384 else [])
+        self.exact_cases = tuple(case.smaller(K) for K in sizes)
+
+    def exact(self, config: Any, wait: Any) -> None:
+        """Raise Wrong unless products of small integers come out equal to the last bit."""
+        for index, case in enumerate(self.exact_cases):
+            out = case.poisoned()
+            case.call(case.backend.prepare(case.kernel(config)), out)()
+            wait()
+            expected = self._expected[index]
+            if not bool(case.xp.all(out == expected)):
+                raise Wrong(f"integers, K={case.problem.K}: {_worst(case.xp, out, expected)}")
+
+    def bounded(self, out: Any) -> None:
+        """Raise Wrong if the result on the timed operands leaves the error bound anywhere."""
+        reference, bound = self._reference
+        xp = self.case.xp
+        error = xp.abs(out - reference)
+        if not bool(xp.all(error <= bound)):  # a NaN compares false and is caught
+            raise Wrong(f"random, K={self.case.problem.K}: {_worst(xp, out, reference)}")
+
+    @cached_property
+    def _expected(self) -> list[Any]:
+        return [self._product(case)[0].astype(case.problem.dtype) for case in self.exact_cases]
+
+    @cached_property
+    def _reference(self) -> tuple[Any, Any]:
+        """The product and the largest permissible error of each entry: that of `mansard.testing.gram_error`."""
+        problem = self.case.problem
+        product, scale = self._product(self.case)
+        terms = problem.K * (4 if problem.is_complex else 1) + 4
+        info = np.finfo(REAL[problem.dtype])
+        roundoff = min(terms * float(info.eps) / 2, _LARGEST_ROUNDOFF)
+        return product, 2 * roundoff / (1 - roundoff) * scale + float(info.tiny)
+
+    @staticmethod
+    def _product(case: GramCase) -> tuple[Any, Any]:
+        """A^H B and |A|^T |B| in double precision, summed over pieces of K."""
+        A, B = case.operands
+        problem = case.problem
+        wide = "complex128" if problem.is_complex else "float64"
+        rows = max(1, _CHUNK_ELEMENTS // (problem.M + problem.N))
+        product = case.xp.zeros((problem.M, problem.N), wide)
+        scale = case.xp.zeros((problem.M, problem.N), "float64")
+        for begin in range(0, problem.K, rows):
+            a, b = (array[begin : begin + rows].astype(wide) for array in (A, B))
+            product += case.family.spec.reference(a, b, conj=problem.conj)
+            scale += case.xp.abs(a).T @ case.xp.abs(b)
+        return product, scale
+
+
+def _worst(xp: Any, out: Any, expected: Any) -> str:
+    """The entry that is farthest off, NaN first."""
+    error = xp.abs(out - expected)
+    error = xp.where(xp.isnan(error), np.inf, error)
+    i, j = divmod(int(xp.argmax(error)), out.shape[1])
+    wrong = int(xp.sum(out != expected))
+    return f"C[{i},{j}] = {out[i, j]}, should be {expected[i, j]} ({wrong} of {out.size} entries differ)"

@@ -1,0 +1,51 @@
+"""Fixtures: one numerical test body runs on every backend that is here; those that are not are skipped by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import mansard.settings
+from mansard.backends import cpu, cuda, emulated
+
+UNAVAILABLE = {"cpu": cpu.unavailable, "emulated": emulated.unavailable, "cuda": cuda.unavailable}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """All tests of a run share one fresh kernel cache, unless the caller names one."""
+    if "MANSARD_CACHE_DIR" not in os.environ:
+        root = Path(config.rootpath) / ".pytest_cache" / "mansard"
+        os.environ["MANSARD_CACHE_DIR"] = str(root)
+    mansard.settings.reread()
+
+
+@pytest.fixture(params=["cpu", "emulated", "cuda"])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Name of a backend; the test is skipped, with the reason, where it cannot run."""
+    return usable(request.param)
+
+
+@pytest.fixture(params=["emulated", "cuda"])
+def gpu_backend(request: pytest.FixtureRequest) -> str:
+    """The real GPU and its emulation."""
+    return usable(request.param)
+
+
+def usable(name: str) -> str:
+    reason = UNAVAILABLE[name]()
+    if reason:
+        pytest.skip(f"{name}: {reason}")
+    return name
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty cache folder for this test alone."""
+    monkeypatch.setenv("MANSARD_CACHE_DIR", str(tmp_path / "cache"))
+    mansard.settings.reread()
+    yield tmp_path / "cache"
+    monkeypatch.undo()
+    mansard.settings.reread()

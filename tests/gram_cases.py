@@ -1,0 +1,113 @@
+"""Problems and configurations that between them reach every branch of the gram kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import mansard as ms
+from mansard import testing
+from mansard.families.gram import space, spec
+from mansard.families.gram.space import Config, Fragment, Ring, Tiled
+from mansard.plan.problem import Problem
+
+P = spec.problem
+
+# (problem, configuration): odd widths and tails, every parameter away from its default at least once
+CASES: list[tuple[Problem, Config]] = [
+    # tiled: plain and transposed, leap-frog, unroll, ragged tiles, idle threads, all layouts and reductions
+    (P("float64", 16, 16, 300), Tiled(4, 4)),
+    (P("float64", 13, 7, 257), Tiled(4, 3, TRANSPOSED=False, LEAPFROG=True)),
+    (P("float32", 13, 7, 257), Tiled(5, 2, UNROLL=2, REDUCE="sliced")),
+    (P("complex128", 5, 9, 130), Tiled(2, 4, LEAPFROG=True, UNROLL=2, BLOCK=128)),
+    (P("complex64", 1, 33, 99), Tiled(1, 8, TRANSPOSED=False)),
+    (P("float64", 6, 5, 200, layout_a="col", layout_b="col"), Tiled(3, 5)),
+    (P("complex128", 6, 5, 77, layout_a="any", layout_b="row"), Tiled(2, 2)),
+    (P("float64", 11, 3, 140, deterministic=False), Tiled(4, 3, REDUCE="atomic")),
+    (P("complex64", 4, 4, 140, deterministic=False), Tiled(2, 2, REDUCE="block", LEAPFROG=True)),
+    (P("float32", 40, 24, 150, deterministic=False), Tiled(8, 8, REDUCE="block", TRANSPOSED=False)),
+    (P("float64", 128, 128, 70), Tiled(8, 8, BLOCK=256, BLOCKS_PER_SM=1, REDUCE="sliced")),
+    # fragment: layouts, vectors across and down, folds, reuse of A, several tiles per matrix
+    (P("float64", 16, 16, 301), Fragment(2, 2, VECTOR=2)),
+    (P("float64", 13, 7, 263), Fragment(2, 1)),
+    (P("float64", 20, 12, 131, layout_a="col", layout_b="row", pitch_a=132), Fragment(4, 2, DEPTH=4, K_VECTOR=2)),
+    (P("float64", 9, 17, 129, layout_a="col", layout_b="any"), Fragment(2, 3, DEPTH=2, WARPS_K=4)),
+    (P("float32", 32, 32, 200), Fragment(4, 4, VECTOR=4, DEPTH=2)),
+    (P("float32", 7, 5, 201, layout_a="col", layout_b="col", pitch_a=204, pitch_b=208), Fragment(2, 1, K_VECTOR=4)),
+    (P("complex128", 9, 6, 150, layout_a="col", layout_b="any"), Fragment(4, 2, VECTOR=2, DEPTH=2)),
+    (P("complex64", 8, 8, 150), Fragment(4, 4, VECTOR=4, DEPTH=2)),
+    (P("float64", 4, 4, 997), Fragment(2, 2, VECTOR=2, FOLD=4)),
+    (P("complex128", 3, 3, 333, same=True), Fragment(2, 2, VECTOR=2, FOLD=2)),
+    (P("float64", 32, 32, 140, same=True), Fragment(4, 4, VECTOR=2, DEPTH=2)),
+    (P("complex64", 17, 17, 90, same=True), Fragment(6, 6, VECTOR=2, DEPTH=1, WARPS_K=4)),
+    (P("float64", 70, 50, 90), Fragment(4, 4, WARPS_M=2, WARPS_N=1, WARPS_K=4, DEPTH=2)),
+    (P("complex128", 40, 128, 60), Fragment(4, 8, VECTOR=2, WARPS_M=2, WARPS_N=2, WARPS_K=2, DEPTH=1, REDUCE="sliced")),
+    (P("float64", 19, 21, 100, deterministic=False), Fragment(4, 3, REDUCE="atomic")),
+    # ring: both feeds, teams, splits of K, shifts, folds, paddings, instruction depths, units
+    (P("float64", 16, 16, 1000), Ring()),
+    (P("float64", 16, 16, 700), Ring(GROUPS=4, SHIFT=True, ROWS=64, FEED="producer")),
+    (P("float64", 13, 7, 1003), Ring(GROUPS=5, ROWS=16, STAGES=2)),
+    (P("float64", 1, 1, 5000), Ring(FOLD=12, ROWS=64, STAGES=2)),
+    (P("float64", 4, 3, 1501), Ring(FOLD=3, ROWS=32, FEED="producer")),
+    (P("complex128", 2, 2, 777), Ring(FOLD=3, ROWS=32, GROUPS=6)),
+    (P("complex128", 17, 9, 333), Ring(1, 2, 1, 4, 16, 3, "producer")),
+    (P("float64", 33, 34, 500), Ring(1, 2, 1, 4, 16, 3, "producer", REDUCE="sliced")),
+    (P("float64", 63, 63, 333), Ring(2, 2, 1, 3, 16, 4, "producer", REDUCE="sliced")),
+    (P("float64", 64, 64, 400), Ring(2, 2, 2, 1, 64, 2, "own", True, REDUCE="sliced")),
+    (P("float64", 31, 31, 450), Ring(2, 1, 4, 1, 64, 3, "own")),
+    (P("float64", 24, 24, 450), Ring(3, 1, 1, 2, 16, 3, "own", KSTEP=8)),
+    (P("float64", 20, 40, 500), Ring(1, 1, 1, 6, 32, 2, "own", KSTEP=16)),
+    (P("float32", 33, 33, 600), Ring(1, 2, 1, 4, 32, 3, "producer")),
+    (P("float32", 32, 16, 600), Ring(1, 1, 1, 8, 64, 2, "own", True)),
+    (P("complex64", 17, 17, 400), Ring(3, 1, 1, 3, 32, 3, "own")),
+    (P("float64", 15, 15, 400, pitch_a=16, pitch_b=18), Ring(GROUPS=4, ROWS=32)),
+    (P("float64", 12, 12, 500, same=True), Ring(GROUPS=4)),
+    (P("complex128", 16, 16, 300, same=True), Ring(GROUPS=4, ROWS=16, SHIFT=True)),
+    (P("float64", 64, 64, 200, same=True), Ring(GROUPS=6, ROWS=16, STAGES=2, SHIFT=True, REDUCE="sliced")),
+    (P("complex64", 33, 33, 250, same=True), Ring(2, 2, 1, 2, 32, 2, "own", REDUCE="sliced")),
+    (P("float32", 48, 33, 4133), Ring(3, 1, 1, 2, 64, 2, "own", KSTEP=8, UNIT="tf32x3", REDUCE="sliced")),
+    (P("complex64", 16, 8, 4100), Ring(2, 1, 1, 3, 32, 2, "producer", KSTEP=8, UNIT="tf32x3")),
+    (P("float64", 100, 128, 150), Ring(4, 4, 1, 1, 16, 3, "own", REDUCE="sliced")),
+    (P("float64", 19, 21, 400, deterministic=False), Ring(GROUPS=3, ROWS=16, REDUCE="atomic")),
+]
+
+
+def case_id(case: tuple[Problem, Config]) -> str:
+    problem, config = case
+    return f"{config.VARIANT}-{problem.dtype}-{problem.M}x{problem.N}x{problem.K}-{CASES.index(case)}"
+
+
+def run(problem: Problem, config: Config | None, backend: str, A: Any, B: Any, **options: Any) -> Any:
+    """`ms.gram` with the configuration pinned, on the named backend."""
+    pinned = space.to_dict(config) if config else {}
+    with ms.pin(**pinned):
+        return ms.gram(
+            A,
+            None if problem.same else B,
+            conj=bool(problem.conj),
+            deterministic=problem.deterministic,
+            backend=None if backend == "cuda" else backend,
+            **options,
+        )
+
+
+def exact(problem: Problem, config: Config | None, backend: str, seed: int = 0) -> None:
+    """Small integers: every order of summation gives the same, exact result."""
+    A, B = testing.operands(problem, backend, seed, integers=True)
+    C = run(problem, config, backend, A, B)
+    expected = spec.reference(A, B, conj=bool(problem.conj))
+    assert C.dtype.name == problem.dtype and C.shape == (problem.M, problem.N)
+    wrong = np.argwhere(np.asarray(_host(C) != _host(expected)))
+    assert len(wrong) == 0, f"{len(wrong)} entries differ, the first at {wrong[0].tolist()}: {problem} {config}"
+
+
+def bounded(problem: Problem, config: Config | None, backend: str, seed: int = 1) -> None:
+    """Random numbers: every entry within the bound of the error analysis."""
+    A, B = testing.operands(problem, backend, seed)
+    C = run(problem, config, backend, A, B)
+    assert testing.gram_error(C, A, B, conj=bool(problem.conj)) <= 1.0
+
+
+def _host(array: Any) -> Any:
+    return array.get() if hasattr(array, "get") else array

@@ -1,0 +1,234 @@
+"""The face: array kinds in and out, bad input by name, plans, pins, explanations."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mansard as ms
+from mansard.errors import IllegalConfig, UnsupportedProblem
+
+rng = np.random.default_rng(3)
+A = rng.integers(-3, 4, (50, 4)).astype(float)
+B = rng.integers(-3, 4, (50, 3)).astype(float)
+
+
+def wanted(name: str) -> Any:
+    """An array library, imported; the test is skipped, by name, where it is not installed."""
+    return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+def test_numpy_in_numpy_out() -> None:
+    C = ms.gram(A, B)
+    assert type(C) is np.ndarray and (C == A.T @ B).all()
+
+
+def test_subclass_and_memmap(tmp_path: Any) -> None:
+    mapped = np.memmap(tmp_path / "a", float, "w+", shape=A.shape)
+    mapped[...] = A
+    assert (ms.gram(mapped, mapped) == A.T @ A).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_torch_cpu(dtype: str) -> None:
+    torch = wanted("torch")
+    a, b = torch.tensor(A).to(getattr(torch, dtype)), torch.tensor(B).to(getattr(torch, dtype))
+    if dtype.startswith("complex"):
+        a, b = a * (1 + 2j), b * (2 - 1j)
+    C = ms.gram(a, b)
+    assert isinstance(C, torch.Tensor) and C.dtype == a.dtype and C.device == a.device
+    assert torch.equal(C, a.mH @ b)
+    assert torch.equal(ms.gram(a, b, conj=False), a.mT @ b)
+    assert torch.equal(ms.gram(a.conj(), b), a.mT @ b)  # lazily conjugated: no copy of A
+    assert torch.equal(ms.gram(a, b.conj()), a.mH @ b.conj())
+    assert torch.equal(ms.gram(a.T.contiguous().T, b), a.mH @ b)
+
+
+def test_torch_gradient_is_refused() -> None:
+    torch = wanted("torch")
+    a = torch.ones(5, 2, requires_grad=True)
+    with pytest.raises(TypeError, match="detach"):
+        ms.gram(a)
+    with torch.no_grad():
+        assert ms.gram(a).tolist() == [[5, 5], [5, 5]]
+
+
+def test_jax() -> None:
+    jnp = wanted("jax.numpy")
+    a, b = jnp.asarray(A, "float32"), jnp.asarray(B, "float32")
+    C = ms.gram(a, b)
+    assert type(C) is type(a) and (np.asarray(C) == A.T @ B).all()
+    with pytest.raises(TypeError, match="JAX"):
+        ms.gram(a, b, out=C)
+
+
+@pytest.mark.gpu
+def test_gpu_kinds_and_streams() -> None:
+    from conftest import usable
+
+    usable("cuda")
+    cupy, torch = wanted("cupy"), wanted("torch")
+    a, b = cupy.asarray(A), cupy.asarray(B)
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        C = ms.gram(a, b)
+    stream.synchronize()
+    assert isinstance(C, cupy.ndarray) and (C.get() == A.T @ B).all()
+    ta, tb = torch.tensor(A, device="cuda"), torch.tensor(B, device="cuda")
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        tc = ms.gram(ta, tb)
+    side.synchronize()
+    assert tc.device == ta.device and torch.equal(tc.cpu(), torch.tensor(A.T @ B))
+    with pytest.raises(ValueError, match="on cuda:0 and B on cpu"):
+        ms.gram(ta, torch.tensor(B))
+    with pytest.raises(TypeError, match="CuPy array and B a PyTorch"):
+        ms.gram(a, tb)
+
+
+@pytest.mark.gpu
+def test_gpu_graph_capture_and_replay() -> None:
+    from conftest import usable
+
+    usable("cuda")
+    torch = wanted("torch")
+    a, b = (torch.randn(20011, 24, dtype=torch.float64, device="cuda") for _ in range(2))
+    outs = [torch.empty(24, 24, dtype=torch.float64, device="cuda") for _ in range(2)]
+    expected = ms.gram(a, b).clone()
+    ms.gram(a, b, out=outs[0])
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for out in outs:
+            ms.gram(a, b, out=out)
+    for _ in range(5):
+        for out in outs:
+            out.fill_(float("nan"))
+        graph.replay()
+        beside = ms.gram(a, b)  # eager work between replays has other workspace
+        torch.cuda.synchronize()
+        assert all(torch.equal(out, expected) for out in (*outs, beside))
+
+
+@pytest.mark.gpu
+def test_gpu_jax() -> None:
+    from conftest import usable
+
+    usable("cuda")
+    jax = wanted("jax")
+    if not any(device.platform == "gpu" for device in jax.devices()):
+        pytest.skip("JAX sees no GPU")
+    a = jax.numpy.asarray(A, "float32")
+    C = ms.gram(a)
+    assert type(C) is type(a) and (np.asarray(C) == A.T @ A).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda: ms.gram(A, B[:-1]), ValueError, "A has 50 rows and B 49"),
+        (lambda: ms.gram(A[0]), ValueError, "A has shape"),
+        (lambda: ms.gram(A, B[None]), ValueError, "B has shape"),
+        (lambda: ms.gram(A.astype(int)), UnsupportedProblem, "A has dtype int64"),
+        (lambda: ms.gram(A.astype("float16")), UnsupportedProblem, "A has dtype float16"),
+        (lambda: ms.gram(A, B.astype("float32")), TypeError, "B float32"),
+        (lambda: ms.gram([[1.0]]), TypeError, r"A is a builtins\.list"),
+        (lambda: ms.gram(A, B, out=np.empty((3, 4))), ValueError, "out has shape"),
+        (lambda: ms.gram(A, B, out=np.empty((4, 3), "float32")), TypeError, "out float32"),
+        (lambda: ms.gram(A, out=A[:4]), ValueError, "out overlaps A"),
+        (lambda: ms.gram(A, np.ones((50, 50)), out=np.broadcast_to(np.zeros(50), (4, 50))), ValueError, "out is read-only"),
+        (lambda: ms.gram(A, B, beta=1.0), ValueError, "pass out"),
+        (lambda: ms.gram(A, B, alpha=1j), TypeError, "must be real"),
+        (lambda: ms.gram(A, B, backend="gpu"), ValueError, "backend='gpu'"),
+        (lambda: ms.gram(A, B, backend="cuda"), ValueError, "needs arrays on a GPU"),
+        (lambda: ms.plan("spam", A), ValueError, "operation='spam'"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+
+
+def test_overlap_with_b_and_nothing_written() -> None:
+    big = np.arange(200.0).reshape(50, 4)
+    before = big.copy()
+    with pytest.raises(ValueError, match="out overlaps B"):
+        ms.gram(A, big[:, :4], out=big[2:6])
+    assert (big == before).all()
+
+
+def test_repeating_out_is_refused() -> None:
+    out = np.lib.stride_tricks.as_strided(np.zeros(4), (4, 3), (8, 0))
+    with pytest.raises(ValueError, match="share one place"):
+        ms.gram(A, B, out=out)
+
+
+def test_mixing_kinds_says_which() -> None:
+    torch = wanted("torch")
+    with pytest.raises(TypeError, match="A is a NumPy array and B a PyTorch array"):
+        ms.gram(A, torch.tensor(B))
+
+
+def test_plan_holds_a_call() -> None:
+    plan = ms.plan("gram", A, B)
+    assert (plan(A, B) == A.T @ B).all()
+    out = np.empty((4, 3))
+    held = ms.plan("gram", A, B, out=out)
+    assert held(A, B, out=out, alpha=2.0) is out and (out == 2 * A.T @ B).all()
+    with pytest.raises(ValueError, match="B differs"):
+        plan(A, A)
+
+
+def test_explain_tells_what_runs() -> None:
+    text = ms.plan("gram", A, B, backend="emulated").explain()
+    for word in ("VARIANT=", "because", "limit", "set by", "ceilings"):
+        assert word in text
+    assert "reference" in ms.plan("gram", A, B, backend="reference").explain()
+
+
+def test_source_is_the_generated_text() -> None:
+    source = ms.plan("gram", A, B, backend="emulated").source()
+    assert "struct Params" in source and "static constexpr int M = 4;" in source
+
+
+def test_pin_some_and_leave_the_rest() -> None:
+    with ms.pin(VARIANT="tiled", TILE_M=2):
+        plan = ms.plan("gram", A, B, backend="emulated")
+        assert plan.choice.config.TILE_M == 2 and plan.choice.origin == "pinned"
+        with ms.pin(TILE_N=3):
+            assert ms.plan("gram", A, B, backend="emulated").choice.config.TILE_N == 3
+    assert ms.plan("gram", A, B, backend="emulated").choice.origin != "pinned"
+
+
+def test_pinned_name_finds_its_variant() -> None:
+    with ms.pin(LEAPFROG=True):
+        assert ms.plan("gram", A, B, backend="emulated").choice.config.VARIANT == "tiled"
+
+
+@pytest.mark.parametrize("pins", [{"VARIANT": "tiled", "TILE_M": 99}, {"NOSUCH": 1}, {"VARIANT": "spam"}])
+def test_impossible_pin_says_why(pins: dict[str, Any]) -> None:
+    with pytest.raises(IllegalConfig), ms.pin(**pins):
+        ms.gram(A, B, backend="emulated")
+
+
+def test_wide_problems_go_to_the_vendor() -> None:
+    wide = np.ones((300, 200))
+    plan = ms.plan("gram", wide)
+    assert plan.choice.origin == "vendor" and (plan(wide) == 300).all()
+
+
+def test_importing_mansard_imports_no_framework() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, mansard; print([m for m in ('torch', 'cupy', 'jax', 'matplotlib') if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_frameworks_that_were_not_tested_are_named() -> None:
+    """Not a check but a record: the summary of a run shows which array libraries its tests met."""
+    missing = [name for name in ("torch", "jax", "cupy") if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"not installed, hence not tested here: {', '.join(missing)}")

@@ -1,0 +1,61 @@
+"""Compile lane: configurations compile for real GPUs without warnings, and spill only where declared. No GPU needed."""
+
+from __future__ import annotations
+
+import pytest
+from gram_cases import CASES, case_id
+
+from mansard.codegen.geometry import Device
+from mansard.compile import nvrtc
+from mansard.families.gram import defaults, emit, space, spec, work
+from mansard.families.gram.space import Config
+from mansard.plan.problem import DTYPES, Problem
+
+H200 = Device("cuda", "NVIDIA H200", "sm_90a", 132, 232448, 233472, 65536, 2048, 60 << 20)
+A100 = Device("cuda", "NVIDIA A100", "sm_80", 108, 166912, 167936, 65536, 2048, 40 << 20)
+
+pytestmark = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+
+
+def compiled(problem: Problem, config: Config, device: Device) -> nvrtc.Resources:
+    entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), device.arch)
+    assert "warning" not in entry.log, entry.log
+    return nvrtc.resources(entry.log)
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None:
+    problem, config = case
+    assert space.illegal(problem, config, H200) is None
+    resources = compiled(problem, config, H200)
+    assert resources.spill_bytes == 0 and resources.stack_bytes == 0
+    assert resources.registers <= 255
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[1].VARIANT == "tiled"], ids=case_id)
+def test_tiled_compiles_for_sm_80(case: tuple[Problem, Config]) -> None:
+    assert compiled(*case, A100).spill_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 8, 17, 32, 48, 64])
+def test_default_does_not_spill(width: int, dtype: str) -> None:
+    problem = spec.problem(dtype, width, width, 1 << 20)
+    config = defaults.default(problem, H200)
+    assert config is not None
+    assert compiled(problem, config, H200).spill_bytes == 0
+
+
+def test_a_gpu_without_the_instructions_gets_the_tiled_kernel() -> None:
+    config = defaults.default(spec.problem("float64", 16, 16, 1000), A100)
+    assert config is not None and config.VARIANT == "tiled"
+    reason = space.illegal(spec.problem("float64", 16, 16, 1000), space.Ring(), A100)
+    assert reason is not None and "sm_90" in reason
+
+
+def test_register_estimate_is_near_the_assembler() -> None:
+    """The estimate prunes; it may be off by a few registers, not by a factor."""
+    for problem, config in CASES[::5]:
+        estimate = work.registers(problem, config)
+        actual = compiled(problem, config, H200).registers
+        assert 0.5 * actual - 16 <= estimate <= 1.6 * actual + 24, (problem, config, estimate, actual)
