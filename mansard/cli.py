@@ -18,16 +18,22 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     parser = argparse.ArgumentParser(prog="mansard", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, (module, text) in COMMANDS.items():
-        import_module(module).add_arguments(commands.add_parser(name, help=text, description=text))
+        command = commands.add_parser(name, help=text, description=text)
+        if name in arguments[:1]:  # the others are not needed, and importing them takes time
+            import_module(module).add_arguments(command)
     chosen = parser.parse_args(arguments)
     try:
         return int(import_module(COMMANDS[chosen.command][0]).run(chosen) or 0)
     except KeyboardInterrupt:
         print("interrupted; what was measured so far is kept", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # the reader of our output (`| head`) has seen enough
+        sys.stderr.close()
+        return 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 
 import mansard.settings
 from mansard.backends import cpu, cuda, emulated
+from mansard.model import machine
 
 UNAVAILABLE = {"cpu": cpu.unavailable, "emulated": emulated.unavailable, "cuda": cuda.unavailable}
 
@@ -46,6 +47,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     """An empty cache folder for this test alone."""
     monkeypatch.setenv("MANSARD_CACHE_DIR", str(tmp_path / "cache"))
     mansard.settings.reread()
+    machine._load.cache_clear()
     yield tmp_path / "cache"
     monkeypatch.undo()
     mansard.settings.reread()
+    machine._load.cache_clear()

@@ -8,7 +8,9 @@ import re
 import statistics
 import sys
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,9 +20,26 @@ sys.path.insert(0, str(Path(__file__).parent))
 import bench_samples
 
 from mansard import cli
-from mansard.bench import cases, command, contest, peers, plots, report, rows, runner, store, summary, targets
+from mansard.bench import (
+    build,
+    cases,
+    clock,
+    command,
+    contest,
+    peers,
+    plots,
+    report,
+    rows,
+    runner,
+    store,
+    summary,
+    targets,
+)
 from mansard.bench.check import Reference
 from mansard.bench.data import Operands
+from mansard.codegen.geometry import Device
+from mansard.codegen.instantiate import Source
+from mansard.compile import nvrtc
 from mansard.plan.problem import DTYPES, ITEMSIZE
 
 CPU_SIZE = cases.Size("cpu", {dtype: (1 << 22) // item for dtype, item in ITEMSIZE.items()}, 1 << 20)
@@ -140,8 +159,8 @@ def test_every_spelling_of_every_peer_is_right(dtype: str, layout: str) -> None:
     for peer in peers.peers_for("cpu"):
         if peer.missing:
             continue
-        for label, product in peer.spellings(case).items():
-            result = peer.give(product(peer.take(A), peer.take(B)))
+        for label, spelled in peer.spellings(case).items():
+            result = peer.give(spelled(peer.take(A), peer.take(B)))
             assert Reference(A, B).error(result) <= 1, (peer.name, label)
 
 
@@ -215,6 +234,28 @@ def test_misses_are_found() -> None:
         assert bool(targets.misses(results)) == missed
     results["rows"] = [rows.row(facts, rows.OURS, status="wrong", error=7.0)]
     assert "wrong" in targets.misses(results)[0][1]
+
+
+@pytest.mark.skipif(nvrtc.available() is not None, reason="NVRTC is not installed")
+def test_the_clocks_kernels_compile() -> None:
+    for text in (clock._SPIN, clock._EMPTY):
+        assert nvrtc.compile_cuda(Source("cuda", text, ()), "sm_90a").binary.stat().st_size > 0
+
+
+def test_pinned_experiments_have_legal_configurations_on_a_gpu() -> None:
+    """Most tiles must be drawn; each combination of figure 15 needs at least one at every width."""
+    device = Device("cuda", "NVIDIA H200", "sm_90a", 132, 227 << 10, 228 << 10, 65536, 2048, 60 << 20)
+    backend = SimpleNamespace(name="cuda", device=device)
+    assert len(build.sources(cases.tilesize(bench_samples.SIZE), backend)) > 150
+    assert len(build.sources(cases.reduction(bench_samples.SIZE), backend)) == 8
+    for m, leapfrog, transposed in product((4, 32, 64), (True, False), (True, False)):
+        wanted = {"LEAPFROG": leapfrog, "TRANSPOSED": transposed}
+        chosen = [
+            case
+            for case in cases.mapping(bench_samples.SIZE)
+            if m == case.M and wanted.items() <= dict(case.pins).items()
+        ]
+        assert build.sources(chosen, backend), (m, wanted)
 
 
 # --- journal

@@ -18,8 +18,8 @@ Call = Callable[[], Any]
 # host's launch cost (5 us of a 500 us kernel) stays out of the device's time.
 _SPIN = """extern "C" __global__ void kernel() {
   long long begin, now;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-  do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begin < 60000);
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < 60000);
 }
 """
 _EMPTY = 'extern "C" __global__ void kernel() {}\n'

@@ -15,6 +15,7 @@ from .report import write_report
 from .rows import OURS
 from .runner import Options
 from .runner import run as measure
+from .store import RESULTS, load
 
 _MOST_MISSES = 12  # lines on the terminal
 _QUICK_SECONDS = 150.0  # `make bench` promises three minutes, report included
@@ -56,6 +57,10 @@ def run(args: argparse.Namespace) -> int:
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        if (args.out / RESULTS).exists():
+            print(f"report of what was measured: {write_report(load(args.out), args.out)}")
+        raise
     index = write_report(results, args.out)
     show(results)
     print(f"report: {index}")

@@ -40,6 +40,7 @@ class Contest:
         pairs = [self.operands.pair(case, index) for index in range(self.operands.sets(case))]
         try:
             ours, more = self._ours(case, pairs)
+            ours.run(0)  # a kernel that cannot be launched says so here
         except (MansardError, ValueError) as error:
             status = "illegal" if case.pins else "failed"
             return [row(facts, OURS, status=status, note=_gist(error))]
@@ -49,7 +50,8 @@ class Contest:
         errors = {entry.name: reference.error(entry.result()) for entry in entries}
         samplers, uncaptured = self._samplers(case, entries, len(pairs))
         seconds = self._take_turns(samplers)
-        rows = [row(facts, name, status="missing", note=why) for name, why in (refused | uncaptured).items()]
+        absent = {name: "failed" if name == OURS else "missing" for name in (refused | uncaptured)}
+        rows = [row(facts, name, status=absent[name], note=why) for name, why in (refused | uncaptured).items()]
         for entry in entries:
             if entry.name in seconds:
                 about = more if entry.name == OURS else {}
@@ -82,7 +84,7 @@ class Contest:
             try:
                 entries.append(enter(peer, case, pairs, lambda run: self.clock.sample(lambda: run(0))))
             except (RuntimeError, ValueError, MemoryError) as error:
-                refused[peer.name] = f"{type(error).__name__}: {str(error).splitlines()[0]}"
+                refused[peer.name] = f"{type(error).__name__}: {_gist(error)}"
         return entries, refused
 
     def _samplers(self, case: Case, entries: list[Entry], pairs: int) -> tuple[dict[str, Sampler], dict[str, str]]:
@@ -95,7 +97,10 @@ class Contest:
             if case.mode == "graph" and peer is not None and peer.captures:
                 refused[entry.name] = peer.captures
             elif case.mode == "graph" and self.backend.name == "cuda":
-                samplers[entry.name] = self._graph_sampler(case, entry, pairs, peer)
+                try:
+                    samplers[entry.name] = self._graph_sampler(case, entry, pairs, peer)
+                except RuntimeError as error:
+                    refused[entry.name] = f"capture failed: {_gist(error)}"
             elif case.mode in ("eager", "graph"):  # without graphs a loop is the nearest thing
                 samplers[entry.name] = self._loop_sampler(entry, pairs)
             else:

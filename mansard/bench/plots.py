@@ -92,18 +92,8 @@ def percent(results: dict[str, Any]) -> Any:
     return drawn
 
 
-def roofline(results: dict[str, Any]) -> Any:
-    """The roofs of this device, and every case of ours out of cache under them; the best peer is a hollow point."""
-    rows = [
-        row
-        for row in results["rows"]
-        if row["mode"] == "device" and row["status"] == "ok" and row.get("gflops") and not row.get("pins")
-    ]
-    ceilings = results.get("ceilings")
-    if not rows or not ceilings:
-        return None
-    drawn, axes = figure(results, "Roofline", size=(8.2, 5.2))
-    axis = axes[0]
+def _roofs(axis: Any, rows: list[Row], ceilings: dict[str, Any]) -> tuple[float, float]:
+    """The slope of the read bandwidth and the flat roofs that these rows could meet; returns the range of x."""
     intensities = [row["intensity"] for row in rows]
     low, high = min(intensities) / 2, max(intensities) * 10
     roofs = {f"FMA {real}": rate for real, rate in ceilings["fma"].items()} | {
@@ -123,6 +113,22 @@ def roofline(results: dict[str, Any]) -> Any:
         color="#333333",
         linewidth=1.3,
     )
+    return low, high
+
+
+def roofline(results: dict[str, Any]) -> Any:
+    """The roofs of this device, and every case of ours out of cache under them; the best peer is a hollow point."""
+    rows = [
+        row
+        for row in results["rows"]
+        if row["mode"] == "device" and row["status"] == "ok" and row.get("gflops") and not row.get("pins")
+    ]
+    ceilings = results.get("ceilings")
+    if not rows or not ceilings:
+        return None
+    drawn, axes = figure(results, "Roofline", size=(8.2, 5.2))
+    axis = axes[0]
+    low, high = _roofs(axis, rows, ceilings)
     for number, dtype in enumerate(dict.fromkeys(row["dtype"] for row in rows)):
         marker, colour = _MARKERS[number], COLOURS[number]
         mine = [row for row in rows if row["dtype"] == dtype and row["contender"] == OURS]

@@ -36,21 +36,24 @@ class Options:
     most_elements: int | None = None  # shrink all operands, to try the machinery
 
 
-def choose_backend(device: str) -> Any:
-    """The backend for `--device`; `auto` takes a GPU if one is usable."""
+def choose_backend(device: str) -> tuple[Any, dict[str, str]]:
+    """The backend for `--device`, and what is missing for a better one; `auto` takes a GPU if one is usable."""
     from ..backends import cpu, cuda, emulated, select
 
+    missing = {}
     if device in ("auto", "cuda"):
         reason = cuda.unavailable() or _no_cupy()
         if reason is None:
-            return cuda.backend(0)
+            return cuda.backend(0), {}
         if device == "cuda":
             raise BackendUnavailable(f"--device cuda: {reason}")
+        missing["GPU"] = reason
     if device == "emulated":
-        return emulated.backend()
-    if device == "reference" or cpu.unavailable():
-        return select.ReferenceBackend(cpu.backend().device)
-    return cpu.backend()
+        return emulated.backend(), missing
+    reason = cpu.unavailable()
+    if device == "reference" or reason:
+        return select.ReferenceBackend(cpu.backend().device), missing | ({"CPU kernels": reason} if reason else {})
+    return cpu.backend(), missing
 
 
 def _no_cupy() -> str | None:
@@ -78,7 +81,7 @@ def run(options: Options) -> dict[str, Any]:
     """Measure, write journal, JSON and CSV; returns the results document."""
     begin = time.monotonic()
     deadline = begin + options.seconds if options.seconds else None
-    backend = choose_backend(options.device)
+    backend, missing = choose_backend(options.device)
     size = _size(backend, options.most_elements)
     chosen, refused = catalogue.select(options.sets, size)
     facts = environment.describe(backend) | {"operands": size.elements["float64"]}
@@ -88,9 +91,8 @@ def run(options: Options) -> dict[str, Any]:
     if journal.ceilings is None:
         journal.write("ceilings", machine=asdict(ceilings.measure(backend)))
     peers = peers_for(backend.name) if options.peers else []
-    missing = {peer.name: peer.missing for peer in peers if peer.missing} | {
-        f"set {name}": why for name, why in refused.items()
-    }
+    missing |= {peer.name: peer.missing for peer in peers if peer.missing}
+    missing |= {f"set {name}": why for name, why in refused.items()}
     waiting = [case for case in chosen if case.key not in journal.done]
     if journal.resumed and len(waiting) < len(chosen):
         print(f"continuing: {len(chosen) - len(waiting)} of {len(chosen)} cases were measured before the interruption")

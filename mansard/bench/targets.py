@@ -29,13 +29,14 @@ _PLANNED, _UNPLANNED = 5e-6, 12e-6  # above the cheapest launch
 def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
     """Our rows that miss a target, each with what was asked and what was found."""
     rows = results["rows"]
-    gpu = results["environment"].get("backend") == "cuda"
+    backend = results["environment"].get("backend")
+    gpu = backend == "cuda"
     others = {(row["case"], row["contender"]): row for row in rows}
     found = []
     for row in rows:
         if row["contender"] == OURS and row["status"] in ("wrong", "failed"):
             found.append((row, f"{row['status']}: {row.get('note') or 'error ' + format(row.get('error', 0), '.3g')}"))
-        elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins"):
+        elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins") and backend in ("cpu", "cuda"):
             texts = _gpu(row, others) if gpu else _cpu(row)
             found += [(row, text) for text in texts]
     return found + _overheads(rows, gpu)
@@ -74,9 +75,10 @@ def _cpu(row: Row) -> Iterable[str]:
         return
     width = max(row["M"], row["N"])
     wanted = 85.0 if width <= 8 else 65.0
-    if row["percent_limit"] < wanted and row["M"] == row["N"] and not row["same"]:
+    product = row["M"] == row["N"] and not row["same"]
+    if row["percent_limit"] < wanted and product:
         yield f"{row['percent_limit']:.1f} % of the limit, target {wanted:.0f}"
-    yield from _not_below_peer(row, 1.3 if width <= 32 and row["M"] == row["N"] else 1.0)
+    yield from _not_below_peer(row, 1.3 if width <= 32 and product else 1.0)
 
 
 def _not_below_peer(row: Row, wanted: float) -> Iterable[str]:

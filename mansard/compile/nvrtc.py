@@ -93,6 +93,11 @@ class Nvrtc:
         return buffer.raw
 
 
+def version() -> str:
+    """The compiler's version, as it stands in every key."""
+    return _library().version
+
+
 def available() -> str | None:
     """None if NVRTC can be used here, otherwise what is missing and the remedy."""
     try:

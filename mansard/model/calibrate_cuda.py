@@ -263,7 +263,7 @@ def _facts(backend: Any, memory: Memory) -> dict[str, object]:
     facts: dict[str, object] = {
         "operand_bytes": memory.bytes,
         "driver": backend.driver.version(),
-        "compiler": f"NVRTC {nvrtc._library().version}",
+        "compiler": f"NVRTC {nvrtc.version()}",
         "arch": backend.device.arch,
     }
     for name, attribute in _ATTRIBUTES.items():

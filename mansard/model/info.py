@@ -89,7 +89,7 @@ def surroundings() -> dict[str, Any]:
         "mansard": __version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         "libraries": libraries,
-        "nvrtc": None if nvrtc.available() else nvrtc._library().version,
+        "nvrtc": None if nvrtc.available() else nvrtc.version(),
         "compiler": None if cxx.available() else ": ".join(cxx.find_compiler()),
         "cpu": f"{host.name}, {host.multiprocessors} threads, {host.vector_bytes}-byte vectors",
         **_gpus(),

@@ -12,6 +12,7 @@
 // `count` is in doubles and a multiple of 512 per thread; threads take contiguous parts.
 #pragma once
 #include "mansard/simd.hpp"
+#include <time.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -31,19 +32,29 @@ inline ProbePart part_of(i64 count, i64 thread, i64 threads) {
   return {first * PROBE_PIECE, (last - first) * PROBE_PIECE};
 }
 
-// work(begin, count) on every thread's part; the sum of what it returns.
+inline double seconds_now() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// work(begin, count) on every thread's part; the sum of what it returns. result[1] becomes the slowest thread's own
+// time: on a busy machine the threads may not start together, and who waits for whom is no property of the hardware.
 template <class Arguments, class Work>
 double on_parts(const Arguments& arguments, i64 count, Work work) {
-  double total = 0;
-#pragma omp parallel num_threads(static_cast<int>(arguments.threads)) reduction(+ : total)
+  double total = 0, slowest = 0;
+#pragma omp parallel num_threads(static_cast<int>(arguments.threads)) reduction(+ : total) reduction(max : slowest)
   {
 #ifdef _OPENMP
     const ProbePart part = part_of(count, omp_get_thread_num(), omp_get_num_threads());
 #else
     const ProbePart part = part_of(count, 0, 1);
 #endif
+    const double begin = seconds_now();
     total += work(part.begin, part.count);
+    slowest = seconds_now() - begin;
   }
+  arguments.result[1] = slowest;
   return total;
 }
 

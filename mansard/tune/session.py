@@ -234,7 +234,7 @@ def facts(problem: Problem, backend: Any) -> dict[str, Any]:
         "device": backend.device.name,
         "arch": backend.device.arch,
         "driver": backend.driver.version() if cuda else f"{platform.system()} {platform.release()}",
-        "compiler": f"nvrtc {nvrtc._library().version}" if cuda else cxx.find_compiler()[1],
+        "compiler": f"nvrtc {nvrtc.version()}" if cuda else cxx.find_compiler()[1],
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": __version__,
     }

@@ -96,6 +96,12 @@ struct Ring {
   }
 
   MANSARD_DEVICE void initialise() const {
+    if constexpr (P::UNIT == Unit::tf32x3) {  // bytes that no copy fills must not look like a NaN
+      float4* at = reinterpret_cast<float4*>(arena + S::BARRIER_BYTES);
+      const int count = (P::SHARED_BYTES - S::BARRIER_BYTES) / int(sizeof(float4));
+      for (int i = threadIdx.x; i < count; i += S::THREADS) at[i] = make_float4(0, 0, 0, 0);
+      fence_async_shared();
+    }
     if (threadIdx.x == 0) {
       for (int i = 0; i < P::GROUPS * P::STAGES; ++i) {
         mbarrier_init(full(0, i), 1);
@@ -207,7 +213,8 @@ MANSARD_DEVICE void multiply_chunk(double (&sums)[RingShape<P>::TILES_M][RingSha
                                    const typename RingShape<P>::Word* a, const typename RingShape<P>::Word* b) {
   using S = RingShape<P>;
   constexpr int STEPS = P::KSTEP / 4;
-  MANSARD_UNROLL
+  constexpr int UNROLL = P::UNIT == Unit::float64 ? S::QUADS / STEPS : 1;  // rolled where it is the exception
+  MANSARD_UNROLL_BY(UNROLL)
   for (int q = 0; q < S::QUADS; q += STEPS) {
     double fragment_a[S::TILES_M][2 * STEPS], fragment_b[S::TILES_N][STEPS];
     MANSARD_UNROLL
@@ -227,7 +234,8 @@ MANSARD_DEVICE void multiply_chunk(double (&sums)[RingShape<P>::TILES_M][RingSha
 }
 
 // The same on TF32 units: x y = high high + high low + low high, smallest first. A chunk's sums are short chains of
-// float additions; between chunks they are kept in double precision.
+// float additions; between chunks they are kept in double precision. A chunk with infinities or NaNs, which splitting
+// does not survive, is done again in double precision.
 template <class P>
 MANSARD_DEVICE void multiply_chunk_tf32(double (&sums)[RingShape<P>::TILES_M][RingShape<P>::TILES_N][4], const float* a,
                                         const float* b) {
@@ -253,6 +261,17 @@ MANSARD_DEVICE void multiply_chunk_tf32(double (&sums)[RingShape<P>::TILES_M][Ri
         mma_tf32_m16n8k8(chunk[i][j], high_a[i], low_b[j]);
         mma_tf32_m16n8k8(chunk[i][j], high_a[i], high_b[j]);
       }
+  }
+  float all = 0.0f;
+  MANSARD_UNROLL
+  for (int i = 0; i < S::TILES_M; ++i)
+    MANSARD_UNROLL
+    for (int j = 0; j < S::TILES_N; ++j)
+      MANSARD_UNROLL
+      for (int e = 0; e < 4; ++e) all += chunk[i][j][e];
+  if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) {
+    multiply_chunk<P>(sums, a, b);
+    return;
   }
   MANSARD_UNROLL
   for (int i = 0; i < S::TILES_M; ++i)

@@ -81,11 +81,10 @@ MANSARD_DEVICE void mma_tf32_m16n8k8(float (&c)[4], const u32 (&a)[4], const u32
 
 namespace mansard {
 
-// x = high + low up to 2^-22 |x|: two TF32 numbers hold what one float holds, nearly. An infinity stays one.
+// x = high + low up to 2^-22 |x|: two TF32 numbers hold nearly what one float holds. An infinity gives a NaN.
 MANSARD_DEVICE void split_tf32(float x, u32& high, u32& low) {
   high = __float_as_uint(x) & 0xffffe000u;
-  const float rest = x - __uint_as_float(high);
-  low = (high & 0x7fffffffu) == 0x7f800000u && x == x ? 0u : __float_as_uint(rest);
+  low = __float_as_uint(x - __uint_as_float(high));
 }
 
 }  // namespace mansard
