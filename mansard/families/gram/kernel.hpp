@@ -63,7 +63,7 @@ struct GramShape {
 
   using TilesX = Pieces<X_COLUMNS, P::TILE_M>;
   using TilesY = Pieces<ALONG_K ? Y_COLUMNS : LEADING / P::LANES, P::TILE_N>;
-  using EdgeY = Pieces<X_PADDED / P::LANES, EDGE ? ceil_div(WORDS * P::TILE_M * P::TILE_N, EDGE) : 1>;
+  using EdgeY = Pieces<X_PADDED / P::LANES, EDGE ? larger(WORDS * P::TILE_M * P::TILE_N / EDGE, 1) : 1>;
 
   // Of a symmetric product, the tiles that lie wholly below the diagonal are left out.
   static constexpr int TILE_COLUMN = ALONG_K ? WORDS : P::LANES;  // columns of G per column of a tile

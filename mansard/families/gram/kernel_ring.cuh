@@ -252,15 +252,16 @@ MANSARD_DEVICE void multiply_chunk_tf32(double (&sums)[RingShape<P>::TILES_M][Ri
       MANSARD_UNROLL
       for (int j = 0; j < S::TILES_N; ++j) split_tf32(b[S::row_of(q + z) * S::LDB + j * 8], high_b[j][z], low_b[j][z]);
     }
-    MANSARD_UNROLL
-    for (int i = 0; i < S::TILES_M; ++i)
+    const auto multiply = [&](const u32 (&left)[S::TILES_M][4], const u32 (&right)[S::TILES_N][2]) {
       MANSARD_UNROLL
-      for (int j = 0; j < S::TILES_N; ++j) {
-        if (S::MIRROR && 8 * j + 7 < 16 * i) continue;
-        mma_tf32_m16n8k8(chunk[i][j], low_a[i], high_b[j]);
-        mma_tf32_m16n8k8(chunk[i][j], high_a[i], low_b[j]);
-        mma_tf32_m16n8k8(chunk[i][j], high_a[i], high_b[j]);
-      }
+      for (int i = 0; i < S::TILES_M; ++i)
+        MANSARD_UNROLL
+        for (int j = 0; j < S::TILES_N; ++j)
+          if (!S::MIRROR || 8 * j + 7 >= 16 * i) mma_tf32_m16n8k8(chunk[i][j], left[i], right[j]);
+    };
+    multiply(low_a, high_b);  // tile by tile inside, so that no instruction waits for the one before it
+    multiply(high_a, low_b);
+    multiply(high_a, high_b);
   }
   float all = 0.0f;
   MANSARD_UNROLL

@@ -134,12 +134,18 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     words, _, _ = real_widths(problem, c.FOLD)
     real = problem.itemsize // words
     reads = 2 * shape.tiles_m * wavefronts(shape.lane_a, real) + shape.tiles_n * wavefronts(shape.lane_b, real)
-    seconds["shared memory"] = chunks * c.WARPS_M * c.WARPS_N * c.ROWS / 4 * reads / _CLOCK
+    quads = chunks * c.WARPS_M * c.WARPS_N * c.ROWS / 4  # steps of four rows, over all warps of a multiprocessor
+    seconds["shared memory"] = quads * reads / _CLOCK
+    fragments = 2 * shape.tiles_m + shape.tiles_n
+    if c.UNIT == "tf32x3":  # two instructions split a number, three multiply
+        seconds["issue"] = quads * (3 * fragments + 1.5 * shape.tiles_m * shape.tiles_n) / 4 / _CLOCK
+    elif real == 4:
+        seconds["widening"] = quads * fragments * 32 / _WIDENED_PER_CLOCK / _CLOCK
     return seconds
 
 
-# Fitted on an H200: handling a chunk, issuing a bulk copy, and the clock that shared memory runs at.
-_CHUNK_SECONDS, _COPY_SECONDS, _CLOCK = 0.20e-6, 0.025e-6, 1.75e9
+# Fitted on an H200: handling a chunk, issuing a bulk copy, the clock under load, and conversions to float64.
+_CHUNK_SECONDS, _COPY_SECONDS, _CLOCK, _WIDENED_PER_CLOCK = 0.20e-6, 0.025e-6, 1.75e9, 16
 
 
 @lru_cache(maxsize=1024)

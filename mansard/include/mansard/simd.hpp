@@ -175,8 +175,9 @@ struct Walk {
     if constexpr (LEVEL > 0) {
       for (int line = 0; line < PACE; line += LINE) prefetch<LEVEL>(run + position + line);
       position += PACE;
-      run += position >= length ? distance : 0;
-      position -= position >= length ? length : 0;
+      const i64 at_end = -static_cast<i64>(position >= length);  // a mask: a branch would be mispredicted
+      run += at_end & distance;
+      position -= at_end & length;
     }
   }
 };
