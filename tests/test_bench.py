@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import bench_samples
 
 from mansard import cli
+from mansard.backends import cuda
 from mansard.bench import (
     build,
     cases,
@@ -238,7 +239,7 @@ def test_misses_are_found() -> None:
 
 @pytest.mark.skipif(nvrtc.available() is not None, reason="NVRTC is not installed")
 def test_the_clocks_kernels_compile() -> None:
-    for text in (clock._SPIN, clock._EMPTY):
+    for text in (cuda._HOLD, clock._EMPTY):
         assert nvrtc.compile_cuda(Source("cuda", text, ()), "sm_90a").binary.stat().st_size > 0
 
 

@@ -463,9 +463,9 @@ def lines(device):
 
 
 def test_a_tune_records_everything_and_serves_its_winner():
-    backend = FakeBackend(SMALL, seconds=lambda text: 2e-4 if "gram_tiled" in text else 1e-3)
+    backend = FakeBackend(SMALL, seconds=lambda text: 2e-4 if "gram_fragment" in text else 1e-3)
     result = tune_problem(SMALL, backend, limit=8)
-    assert isinstance(result.best, gram.space.Tiled) and result.complete
+    assert isinstance(result.best, gram.space.Fragment) and result.complete
     assert result.vendor and result.vendor.config == VENDOR
     assert {config_key(t.config) for t in result.trials} <= {config_key(t.config) for t in lines(backend.device)}
     assert result.winner.round == 2 and len(result.winner.seconds) == 15

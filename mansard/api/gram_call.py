@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from ..backends.select import ReferenceBackend, select
@@ -39,8 +40,39 @@ def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend
     if isinstance(chosen, ReferenceBackend) and choice.config is not None:
         choice = dispatch.Choice(choice.family, None, "vendor", "no kernel can be compiled here, or the reference was asked for")
     runner = GramRun(kind, problem, run, copies, views, device[1])
-    runner.signatures = {name: kind.signature(array) for name, array in given}
-    return Plan(problem, choice, chosen, kernel, runner)
+    return Plan(problem, choice, chosen, kernel, runner.fast, _make_verify(kind, A, B, out), run)
+
+
+def _make_verify(kind: Any, A: Any, B: Any, out: Any) -> Any:
+    """A function that refuses arrays which differ from those the plan was made for. Arrays it saw last are not looked
+    at again; weak references, because a plan must not keep anybody's memory alive."""
+    signature = kind.signature
+    of_a, of_b, of_out = (None if array is None else signature(array) for array in (A, B, out))
+    seen_a, seen_b, seen_out = (_weak(array) for array in (A, B, out))
+
+    def verify(A: Any, B: Any, out: Any) -> None:
+        nonlocal seen_a, seen_b, seen_out
+        if seen_a() is A and seen_b() is B and seen_out() is out:
+            return
+        if signature(A) != of_a:
+            raise ValueError(_DIFFERS.format("A"))
+        if B is not A and (None if B is None else signature(B)) != of_b:
+            raise ValueError(_DIFFERS.format("B"))
+        if out is not None and signature(out) != of_out:
+            raise ValueError(_DIFFERS.format("out"))
+        seen_a, seen_b, seen_out = _weak(A), _weak(B), _weak(out)
+
+    return verify
+
+
+_DIFFERS = "{0} differs in shape, strides, dtype, alignment or device from the plan's {0}: make another plan"
+
+
+def _weak(array: Any) -> Any:
+    try:
+        return weakref.ref(array)
+    except TypeError:  # None, or a kind of array that cannot be referred to weakly
+        return (lambda: None) if array is None else (lambda: _weak)
 
 
 def _prepare(problem: Problem, backend: Any, strides: tuple[int, ...]) -> tuple[Any, dispatch.Choice, Any]:
@@ -115,42 +147,52 @@ def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> P
 
 
 class GramRun:
-    """The fast path: operands whose shapes are known to fit, to addresses, to a launch."""
+    """Runs a plan's kernel on arrays. `fast` is the path every call takes once its arrays are known to fit: it is a
+    plain function over local names, because at this point tenths of microseconds count."""
 
     def __init__(
         self, kind: Any, problem: Problem, launch: Any, copies: tuple[bool, bool], views: dict[str, View], ordinal: int
     ) -> None:
         self.kind, self.problem, self.launch, self.copies, self.ordinal = kind, problem, launch, copies, ordinal
-        self.shape, self._dtype = (problem.M, problem.N), problem.dtype
-        self._plain = launch is not None and copies == (False, False)
-        self._empty, self._address, self._stream = kind.empty, kind.address, kind.stream
-        self.signatures: dict[str, Any] = {}
+        self.shape = (problem.M, problem.N)
         item = ITEMSIZE[problem.dtype]
         # how far each operand reaches from its address, to see whether `out` overlaps an input
         self._reach = {
             name: tuple(end - view.address for end in arrays.extent(view, item)) for name, view in views.items()
         }
+        self.fast = self._make_fast() if launch is not None and copies == (False, False) else self.general
 
-    def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
-        if out is None and alpha == 1.0 and beta == 0.0 and self._plain:
-            result = self._empty(self.shape, self._dtype, A)
-            address = self._address
+    def _make_fast(self) -> Any:
+        address, empty, stream, launch, general = (
+            self.kind.address, self.kind.empty, self.kind.stream, self.launch, self.general,
+        )  # fmt: skip
+        shape, dtype, ordinal, refuse = self.shape, self.problem.dtype, self.ordinal, self._check_overlap
+        first_c, last_c = self._reach.get("out", (0, 0))
+        first_a, last_a = self._reach["A"]
+        first_b, last_b = self._reach.get("B", (0, 0))
+
+        def fast(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+            if alpha != 1.0 or beta != 0.0:
+                return general(A, B, out, alpha, beta)
             a = address(A)
-            self.launch((a, a if B is None else address(B), address(result)), _NO_SCALING, self._stream(self.ordinal))
-            return result
-        return self._general(A, A if B is None else B, out, alpha, beta)
+            b = a if B is None else address(B)
+            if out is None:
+                out = empty(shape, dtype, A)
+                c = address(out)
+            else:
+                c = address(out)
+                low, high = c + first_c, c + last_c
+                if (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b):
+                    refuse(a, b, c)
+            launch((a, b, c), _NO_SCALING, stream(ordinal))
+            return out
 
-    def verify(self, A: Any, B: Any, out: Any) -> None:
-        """Refuse arrays that differ from those the plan was made for."""
-        for name, array in (("A", A), ("B", B), ("out", out)):
-            made_for = self.signatures.get(name)
-            if (None if array is None else self.kind.signature(array)) != made_for and not (name == "B" and B is A):
-                if array is None and name == "out":
-                    continue  # a fresh result has the strides of a fresh result
-                raise ValueError(f"{name} differs in shape, strides, dtype, alignment or device from the plan's {name}")
+        return fast
 
-    def _general(self, A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+    def general(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        """The same with scaling, copies of operands that no kernel reads, or the vendor's routine."""
         kind = self.kind
+        B = A if B is None else B
         if self.copies != (False, False):
             A, B = self._copied(A, B)
         scalars = self._scalars(alpha, beta)
@@ -158,7 +200,7 @@ class GramRun:
         if out is None:
             if beta != 0.0:
                 raise ValueError("beta scales the content of out: pass out")
-            result = kind.empty(self.shape, self._dtype, A)
+            result = kind.empty(self.shape, self.problem.dtype, A)
         else:
             result = out
             self._check_overlap(a, b, kind.address(out))
@@ -182,12 +224,12 @@ class GramRun:
         return alpha.real, alpha.imag, beta.real, beta.imag
 
     def _check_overlap(self, a: int, b: int, c: int) -> None:
-        low, high = (c + end for end in self._reach["out"])
+        low, high = self._reach["out"]
+        low, high = low + c, high + c
         for name, address in (("A", a), ("B", b)):
-            if name in self._reach:
-                first, last = (address + end for end in self._reach[name])
-                if first < high and low < last:
-                    raise ValueError(f"out overlaps {name}: the result needs memory of its own")
+            reach = self._reach.get(name)
+            if reach and address + reach[0] < high and low < address + reach[1]:
+                raise ValueError(f"out overlaps {name}: the result needs memory of its own")
 
     def _vendor(self, A: Any, B: Any, result: Any, alpha: complex, beta: complex) -> Any:
         """The array library's own product; also the answer to empty problems."""

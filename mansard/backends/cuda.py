@@ -20,6 +20,12 @@ from .cuda_driver import _INVALID_CONTEXT, Driver, driver
 
 _COUNTER_BYTES = 1024  # COUNTERS words of mansard/reduce.cuh
 _PER_THREAD_STREAM = 2
+_HOLD = """extern "C" __global__ void kernel(long long nanoseconds) {
+  long long begin, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
+  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < nanoseconds);
+}
+"""
 
 
 class CudaBackend:
@@ -32,6 +38,7 @@ class CudaBackend:
         self.device: Device = self.driver.device(ordinal)
         self.workspaces = Workspaces(self.driver)
         self._functions: dict[tuple[str, int], c_void_p] = {}
+        self._hold: c_void_p | None = None
 
     def prepare(self, kernel: Kernel) -> Launch:
         self.driver.make_current(self.device.ordinal)
@@ -46,6 +53,19 @@ class CudaBackend:
 
     def synchronize(self, stream: int = 0) -> None:
         self.driver.synchronize(stream)
+
+    def hold(self, seconds: float, stream: int = 0) -> None:
+        """Keep a stream busy for a while: what is launched meanwhile starts without waiting for the host."""
+        if self._hold is None:
+            self.driver.make_current(self.device.ordinal)
+            entry = nvrtc.compile_cuda(Source("cuda", _HOLD, ()), self.device.arch)
+            self._hold = self.driver.load(entry.binary.read_bytes(), 0)
+        duration, one = ctypes.c_longlong(int(seconds * 1e9)), c_uint(1)
+        parameters = (c_void_p * 1)(ctypes.addressof(duration))
+        status = self.driver.lib.cuLaunchKernel(
+            self._hold, one, one, one, one, one, one, c_uint(0), c_void_p(stream), parameters, None
+        )
+        self.driver.check(status, "hold")
 
 
 class _Call:

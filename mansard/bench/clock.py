@@ -16,12 +16,7 @@ Call = Callable[[], Any]
 
 # The device waits this long before a timed call, so that the call and both events are queued when it starts and the
 # host's launch cost (5 us of a 500 us kernel) stays out of the device's time.
-_SPIN = """extern "C" __global__ void kernel() {
-  long long begin, now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
-  do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - begin < 60000);
-}
-"""
+_HOLD_SECONDS = 60e-6
 _EMPTY = 'extern "C" __global__ void kernel() {}\n'
 
 
@@ -59,11 +54,11 @@ class DeviceClock(HostClock):
         self._driver = backend.driver
         self._driver.make_current(backend.device.ordinal)
         self._events = (self._driver.event(), self._driver.event())
-        self._spin = prepared_launch(backend, _SPIN)
+        self._hold = backend.hold
 
     def sample(self, run: Call) -> float:
         begin, end = self._events
-        self._spin()
+        self._hold(_HOLD_SECONDS)
         self._driver.record(begin)
         run()
         self._driver.record(end)

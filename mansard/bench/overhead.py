@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import mansard as ms
+from mansard.api.arrays import kind_of
 
 from . import clock as clocks
 from .cases import Case
@@ -50,6 +51,7 @@ def _calls(case: Case, backend: Any, peers: list[Peer]) -> dict[str, Callable[[]
             calls[CHEAPEST] = _cheapest(backend, plan, A, B, out)
         calls[f"plan(A, B), {kind}"] = _bind(plan, A, B)
         calls[f"plan.run(A, B), {kind}"] = _bind(plan.run, A, B)
+        calls[f"plan(A, B, out), {kind}"] = _bind(into, A, B, out)
         calls[f"plan.run(A, B, out), {kind}"] = _bind(into.run, A, B, out)
         calls[f"ms.gram(A, B), {kind}"] = _bind(partial(ms.gram, backend=asked) if asked else ms.gram, A, B)
         calls[f"A.T @ B, {kind}"] = _bind(_vendor, A, B)
@@ -85,8 +87,8 @@ def _cheapest(backend: Any, plan: Any, A: Any, B: Any, out: Any) -> Callable[[],
     """On a GPU a prepared launch of an empty kernel; on a CPU the compiled kernel called with addresses at hand."""
     if backend.name == "cuda":
         return clocks.prepared_launch(backend)
-    if plan.run.launch is None:
+    if plan.launch is None:
         return lambda: None
-    kind, launch = plan.run.kind, plan.run.launch
+    kind, launch = kind_of(A, "A"), plan.launch
     addresses = (kind.address(A), kind.address(B), kind.address(out))
     return lambda: launch(addresses, (1.0, 0.0, 0.0, 0.0), 0)

@@ -55,7 +55,10 @@ def _modelled(family: ModuleType, problem: Problem, device: Device) -> Choice:
 def _pinned(family: ModuleType, problem: Problem, device: Device, pinned: dict[str, Any]) -> Choice:
     if pinned.get("VARIANT") == "vendor":
         return Choice(family, None, "pinned", "the vendor's routine was pinned")
-    base = family.defaults.default(problem, device, variant=pinned.get("VARIANT"))
+    variant = pinned.get("VARIANT")
+    base = family.defaults.default(problem, device, variant=variant)
+    if base is None and variant in family.space.VARIANTS:  # no rule fits, but what was pinned may
+        base = family.space.VARIANTS[variant]()
     values = family.space.to_dict(base) if base else {}
     unknown = [name for name in pinned if name not in values]
     if unknown and "VARIANT" not in pinned:

@@ -87,7 +87,7 @@ def plan_without_arrays(problem: Problem, backend: Any) -> Plan:
     kernel: Kernel | None = None
     if choice.config is not None:
         kernel = choice.family.emit.kernel(problem, choice.config, backend.device, _strides(problem))
-    return Plan(problem, choice, backend, kernel, _NeedsArrays())
+    return Plan(problem, choice, backend, kernel, _needs_arrays, _needs_arrays)
 
 
 def resources_text(plan: Plan) -> str:
@@ -111,13 +111,9 @@ def _strides(problem: Problem) -> tuple[int, ...]:
     return (*pairs[0], *pairs[1], problem.N, 1)
 
 
-class _NeedsArrays:
+def _needs_arrays(*_: Any, **__: Any) -> None:
     """Stands where a plan keeps its fast path."""
-
-    def __call__(self, *_: Any, **__: Any) -> None:
-        raise MansardError("this plan was made without arrays, only to be read: mansard.plan makes one that runs")
-
-    verify = __call__
+    raise MansardError("this plan was made without arrays, only to be read: mansard.plan makes one that runs")
 
 
 def _size(text: str) -> int:

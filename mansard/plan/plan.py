@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +23,12 @@ class Plan:
     choice: Choice
     backend: Any
     kernel: Kernel | None
-    run: Any
+    run: Callable[..., Any]
+    verify: Callable[..., None]
+    launch: Any = None  # the backend's prepared launch, which takes addresses
 
     def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
-        self.run.verify(A, B, out)
+        self.verify(A, B, out)
         return self.run(A, B, out, alpha, beta)
 
     def source(self) -> str:

@@ -14,6 +14,7 @@ from ..families import family_of, names
 from ..plan.problem import DTYPES, Problem
 from . import observer as observers
 from . import table
+from .ahead import compile_ahead
 from .runner import DeviceLost
 from .session import TuningResult, tune_problem
 from .strategy import STRATEGIES
@@ -64,6 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def tune_all(todo: list[Problem], backend: Any, args: argparse.Namespace, deadline: float) -> list[TuningResult]:
     """Tune one problem after the other until the deadline; a problem that breaks is reported and passed over."""
     results = []
+    compile_ahead(todo, backend.device, args.strategy, args.limit, args.seed, _compiled)
     with observers.for_terminal(len(todo)) as observer:
         for problem in todo:
             if time.monotonic() > deadline:
@@ -80,6 +82,12 @@ def tune_all(todo: list[Problem], backend: Any, args: argparse.Namespace, deadli
                 print(f"{problem}: {type(error).__name__}: {error}", file=sys.stderr)
                 results.append(TuningResult(problem, None, []))
     return results
+
+
+def _compiled(done: int, count: int) -> None:
+    """One line in ten while the sweep is compiled."""
+    if done == count or done % max(1, count // 10) == 0:
+        print(f"compiled ahead: {done} of {count} problems", flush=True)
 
 
 def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:

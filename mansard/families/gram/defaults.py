@@ -4,7 +4,8 @@ the width of the problem in real columns."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
+from itertools import product
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
@@ -55,11 +56,10 @@ def _ring(problem: Problem) -> Iterator[Ring]:
                 wm, wn, groups = 1, 1, min(8, wm * wn * groups)
             # multiples of 16 doubles (32 floats) wide hit the same banks in every row
             shifts = (True, False) if width % (128 // real) == 0 or width > 64 and width % 8 == 0 else (False, True)
-            for shift in shifts:
-                for factor in (1, 2, 4):
-                    for stages in (8, 6, 5, 4, 3, 2):
-                        yield Ring(wm, wn, wk, groups, rows * factor, stages, feed, shift, 4, fold, 1, reduce)
-    return
+            for shift, factor in product(shifts, (1, 2, 4)):
+                one = Ring(wm, wn, wk, groups, rows * factor, 1, feed, shift, 4, fold, 1, reduce)
+                for stages in space.depths(work.ring_shape(problem, one).stage_bytes * groups):
+                    yield replace(one, STAGES=stages)
 
 
 def _fragment(problem: Problem) -> Iterator[Fragment]:

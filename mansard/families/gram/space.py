@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
@@ -239,14 +239,21 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     reduce = reduction(problem)
     units = (("float64", 4), ("tf32x3", 8)) if REAL[problem.dtype] == "float32" else (("float64", 4),)
     for fold in folds(problem):
-        for (wm, wn), wk in product(warp_grids(problem, fold), (1, 2, 4, 8)):
-            for groups in (1, 2, 3, 4, 5, 6, 8, 11, 12):
-                if not 6 <= wm * wn * wk * groups <= 16:
-                    continue
-                for rows, stages, shift, feed, (unit, kstep) in product(
-                    (16, 32, 64, 128, 256), (2, 3, 4, 6, 8), (False, True), ("own", "producer"), units
-                ):
-                    yield Ring(wm, wn, wk, groups, rows, stages, feed, shift, kstep, fold, 1, reduce, unit)
+        for (wm, wn), wk, groups in product(warp_grids(problem, fold), (1, 2, 4, 8), (1, 2, 3, 4, 5, 6, 8, 12)):
+            if not 6 <= wm * wn * wk * groups <= 16:
+                continue
+            for rows, shift, feed, (unit, kstep) in product(
+                (16, 32, 64, 128, 256), (False, True), ("own", "producer"), units
+            ):
+                one = Ring(wm, wn, wk, groups, rows, 1, feed, shift, kstep, fold, 1, reduce, unit)
+                for stages in depths(work.ring_shape(problem, one).stage_bytes * groups):
+                    yield replace(one, STAGES=stages)
+
+
+def depths(bytes_per_stage: int) -> tuple[int, ...]:
+    """Stages worth trying: what fits a multiprocessor's shared memory, and half of it."""
+    fit = min(8, 220 * 1024 // bytes_per_stage)
+    return tuple(dict.fromkeys(stages for stages in (fit, fit // 2) if stages >= 2))
 
 
 def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:
@@ -261,14 +268,15 @@ def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:
             tile_n = -(-width_n // (8 * wn * vector)) * vector
             if tile_m > 8 or tile_n > 16:
                 tile_m, tile_n = min(tile_m, 8), min(tile_n, 8)
-            for wk, depth, k_vector, per_sm in product((2, 4, 8, 16), (1, 2, 4, 8), (1, 2, 4), (1, 2, 4)):
+            k_vectors = (1, 2, 4) if "col" in (problem.layout_a, problem.layout_b) else (1,)
+            for wk, depth, k_vector, per_sm in product((2, 4, 8, 16), (1, 2, 4, 8), k_vectors, (1, 2, 4)):
                 if 4 <= wm * wn * wk <= 16:
                     yield Fragment(tile_m, tile_n, wm, wn, wk, depth, vector, k_vector, fold, per_sm, reduce)
 
 
 def _tiled_candidates(problem: Problem) -> Iterator[Tiled]:
     reductions = (reduction(problem),) if problem.deterministic else REDUCTIONS
-    flags = list(product((True, False), (True, False), (1, 2, 4), (128, 256), (1, 2, 4), reductions))
+    flags = list(product((True, False), (True, False), (1, 2), (128, 256), (1, 2, 4), reductions))
     for tile_m, tile_n in product(_sides(problem.M), _sides(problem.N)):
         if tile_m * tile_n <= 128 and max(tile_m, tile_n) <= 4 * min(tile_m, tile_n) + 4:
             for transposed, leapfrog, unroll, block, per_sm, reduce in flags:

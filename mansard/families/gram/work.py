@@ -124,6 +124,10 @@ def registers(problem: Problem, c: Any) -> int:
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
+    if c.VARIANT == "tiled":  # every thread loads its share of a row by itself, mostly from the L1 cache
+        per_row = -(-problem.M // c.TILE_M) * -(-problem.N // c.TILE_N)
+        loads = problem.K * per_row * (c.TILE_M + c.TILE_N) * (2 if problem.is_complex else 1) / 32
+        seconds["L1 cache"] = loads * _CLOCKS_PER_LOAD / device.multiprocessors / _CLOCK
     if c.VARIANT != "ring":
         return seconds
     shape = ring_shape(problem, c)
@@ -145,7 +149,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
 
 
 # Fitted on an H200: handling a chunk, issuing a bulk copy, the clock under load, and conversions to float64.
-_CHUNK_SECONDS, _COPY_SECONDS, _CLOCK, _WIDENED_PER_CLOCK = 0.20e-6, 0.025e-6, 1.75e9, 16
+_CHUNK_SECONDS, _COPY_SECONDS, _CLOCK, _WIDENED_PER_CLOCK, _CLOCKS_PER_LOAD = 0.20e-6, 0.025e-6, 1.75e9, 16, 4
 
 
 @lru_cache(maxsize=1024)
@@ -189,5 +193,5 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     if c.VARIANT == "tiled":
         return float(machine.fma[REAL[problem.dtype]])
     if getattr(c, "UNIT", "") == "tf32x3":
-        return float(machine.tensor.get("tf32", 5 * machine.fma["float32"])) / 3
+        return float(machine.tensor.get("tf32", 2.8 * machine.fma["float32"])) / 3
     return float(machine.tensor.get("float64", machine.fma["float64"]))

@@ -1,0 +1,53 @@
+"""Compiling a sweep ahead of measuring it: one process per core, so that the device never waits for a compiler."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
+
+from .. import settings
+from ..codegen.geometry import Device
+from ..compile import cxx, nvrtc
+from ..errors import MansardError
+from ..families import family_of
+from ..plan.problem import Problem
+from .search import search_space
+from .strategy import STRATEGIES
+
+
+def compile_ahead(
+    problems: Sequence[Problem],
+    device: Device,
+    strategy: str,
+    limit: int,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Fill the compile cache with the first batch of every problem. What fails here fails again, and is recorded, when
+    the problem is tuned."""
+    jobs = settings.current().threads
+    if len(problems) < 2 or jobs < 2 or device.backend == "emulated":
+        return
+    work = partial(_compile_problem, device=device, strategy=strategy, limit=limit, seed=seed)
+    context = multiprocessing.get_context("spawn")  # forking a process that holds a GPU is not safe
+    with ProcessPoolExecutor(min(jobs, len(problems)), mp_context=context) as pool:
+        futures = [pool.submit(work, problem) for problem in problems]
+        for done, _ in enumerate(as_completed(futures), 1):
+            if progress:
+                progress(done, len(futures))
+
+
+def _compile_problem(problem: Problem, device: Device, strategy: str, limit: int, seed: int) -> None:
+    family = family_of(problem.operation)
+    space = search_space(problem, device, family)
+    for config in next(STRATEGIES[strategy](space, limit, seed)):
+        try:
+            source = family.emit.source(problem, config, device.backend)
+            if device.backend == "cpu":
+                cxx.compile_cpu(source)
+            else:
+                nvrtc.compile_cuda(source, device.arch)
+        except MansardError:
+            continue
