@@ -22,6 +22,7 @@ def seconds(family: ModuleType, problem: Problem, config: Any, device: Device, m
     efficiency = occupancy.little_efficiency(
         in_flight, machine.read_bandwidth, machine.latency_seconds, device.multiprocessors
     )
+    efficiency *= family.work.bandwidth_share(problem, config)
     times = [bound.parts["memory"] / max(efficiency, 1e-3), *family.work.limits(problem, config, device, machine).values()]
     # resources overlap, but not perfectly: what is not the bottleneck still costs a little
     overlapped = max(times) + _OVERLAP_LOSS * (sum(times) - max(times))

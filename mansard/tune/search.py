@@ -24,7 +24,7 @@ from ..plan.problem import Problem
 HOPELESS = 2.0  # predicted slower than the best by this factor: not worth compiling
 STARVED = 0.5  # keeps less than this share of the best's bandwidth busy (Little's law)
 IDLE = 4.0  # computes this many times more padding than the tightest of its variant
-_ROOMY = 2.0  # bytes in flight over what Little's law asks: above one the model is indifferent, hardware likes slack
+_ROOMY = 4.0  # bytes in flight over what Little's law asks for, where more stops helping
 _THREADS = 384  # resident threads of a typical winner; only breaks ties
 _TIE = 0.02  # weight of the tie-breakers against a prediction of 1
 SHAPE = ("WARPS_M", "WARPS_N", "WARPS_K", "GROUPS", "ROWS", "TILE_M", "TILE_N", "FOLD")

@@ -23,7 +23,7 @@ Batches = Generator[list[Any], Times, None]
 Strategy = Callable[[SearchSpace, int, int], Batches]
 
 BATCH = 64  # kernels compiled ahead of measuring
-DIVERSITY = 0.1  # predicted time a wholly different candidate may cost more than a copy of a chosen one
+DIVERSITY = 0.06  # predicted time a wholly different candidate may cost more than a copy of a chosen one
 
 
 def top(space: SearchSpace, limit: int, seed: int) -> Batches:
@@ -61,7 +61,7 @@ STRATEGIES: dict[str, Strategy] = {"top": top, "climb": climb, "exhaustive": exh
 
 def spread(space: SearchSpace, limit: int) -> list[Any]:
     """At most `limit` configurations: the rules of thumb first, then cheap and unlike the ones before."""
-    chosen = space.defaults(max(min(limit, 3), limit // 4))
+    chosen = space.defaults(max(min(limit, 2), limit // 8))
     pool = [candidate for candidate in _representatives(space.candidates) if candidate.config not in set(chosen)]
     if not pool:
         return chosen

@@ -25,6 +25,15 @@ namespace mansard {
 enum class Feed { producer, own };
 enum class Unit { float64, tf32x3 };
 
+template <Unit UNIT>
+struct SumOf {
+  using Type = double;
+};
+template <>
+struct SumOf<Unit::tf32x3> {
+  using Type = float;
+};
+
 // Rows between the lanes of a quad such that their reads fall into different quarters of the banks.
 MANSARD_HOST_DEVICE int lane_step(int pitch, int quarter) { return quarter / gcd(pitch, quarter); }
 // The next length that moves what follows by a quarter of the banks.
@@ -36,6 +45,7 @@ template <class P>
 struct RingShape : RealShape<P> {
   using R = RealShape<P>;
   using Word = typename R::Word;
+  using Partial = typename SumOf<P::UNIT>::Type;
   static constexpr int LDA = P::FOLD > 1 ? R::WIDTH_M : P::PITCH_A * R::WORDS;
   static constexpr int LDB = P::FOLD > 1 ? R::WIDTH_N : P::PITCH_B * R::WORDS;
   static constexpr bool PADDED = P::PITCH_A != P::M || P::PITCH_B != P::N;
@@ -207,14 +217,28 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
+// A warp's part of C: tiles of 16 x 8, four sums per lane each.
+template <class P>
+struct Sums {
+  typename RingShape<P>::Partial at[RingShape<P>::TILES_M][RingShape<P>::TILES_N][4];
+};
+template <class P, class Visit>
+MANSARD_DEVICE void for_each_sum(Visit visit) {
+  MANSARD_UNROLL
+  for (int i = 0; i < RingShape<P>::TILES_M; ++i)
+    MANSARD_UNROLL
+    for (int j = 0; j < RingShape<P>::TILES_N; ++j)
+      MANSARD_UNROLL
+      for (int e = 0; e < 4; ++e) visit(i, j, e);
+}
+
 // One warp, one chunk: `a` and `b` already point at the lane's first element.
 template <class P>
-MANSARD_DEVICE void multiply_chunk(double (&sums)[RingShape<P>::TILES_M][RingShape<P>::TILES_N][4],
-                                   const typename RingShape<P>::Word* a, const typename RingShape<P>::Word* b) {
+MANSARD_DEVICE void multiply_chunk(Sums<P>& sums, const typename RingShape<P>::Word* a,
+                                   const typename RingShape<P>::Word* b) {
   using S = RingShape<P>;
   constexpr int STEPS = P::KSTEP / 4;
-  constexpr int UNROLL = P::UNIT == Unit::float64 ? S::QUADS / STEPS : 1;  // rolled where it is the exception
-  MANSARD_UNROLL_BY(UNROLL)
+  MANSARD_UNROLL
   for (int q = 0; q < S::QUADS; q += STEPS) {
     double fragment_a[S::TILES_M][2 * STEPS], fragment_b[S::TILES_N][STEPS];
     MANSARD_UNROLL
@@ -229,18 +253,39 @@ MANSARD_DEVICE void multiply_chunk(double (&sums)[RingShape<P>::TILES_M][RingSha
     for (int i = 0; i < S::TILES_M; ++i)
       MANSARD_UNROLL
       for (int j = 0; j < S::TILES_N; ++j)
-        if (!S::MIRROR || 8 * j + 7 >= 16 * i) mma_steps<P::KSTEP>(sums[i][j], fragment_a[i], fragment_b[j]);
+        if (!S::MIRROR || 8 * j + 7 >= 16 * i) mma_steps<P::KSTEP>(sums.at[i][j], fragment_a[i], fragment_b[j]);
   }
 }
 
-// The same on TF32 units: x y = high high + high low + low high, smallest first. A chunk's sums are short chains of
-// float additions; between chunks they are kept in double precision. A chunk with infinities or NaNs, which splitting
-// does not survive, is done again in double precision.
-template <class P>
-MANSARD_DEVICE void multiply_chunk_tf32(double (&sums)[RingShape<P>::TILES_M][RingShape<P>::TILES_N][4], const float* a,
-                                        const float* b) {
+// A chunk in double precision, tile by tile with few registers, added to float sums: for the rare chunk below.
+template <class P, int I, int J>
+MANSARD_DEVICE void multiply_tile(float (&sums)[4], const float* a, const float* b) {
   using S = RingShape<P>;
-  float chunk[S::TILES_M][S::TILES_N][4] = {};
+  double tile[4] = {};
+  MANSARD_UNROLL_BY(1)
+  for (int q = 0; q < S::QUADS; ++q) {
+    const float* row_a = a + S::row_of(q) * S::LDA + I * 16;
+    mma_m16n8k4(tile, row_a[0], row_a[8], b[S::row_of(q) * S::LDB + J * 8]);
+  }
+  MANSARD_UNROLL
+  for (int e = 0; e < 4; ++e) sums[e] += static_cast<float>(tile[e]);
+}
+template <class P, int TILE = 0>
+MANSARD_DEVICE void multiply_tiles(Sums<P>& sums, const float* a, const float* b) {
+  constexpr int I = TILE / RingShape<P>::TILES_N, J = TILE % RingShape<P>::TILES_N;
+  if constexpr (I < RingShape<P>::TILES_M) {
+    multiply_tile<P, I, J>(sums.at[I][J], a, b);
+    multiply_tiles<P, TILE + 1>(sums, a, b);
+  }
+}
+
+// The same on TF32 units: x y = high high + high low + low high, smallest first. The units truncate, so their chains end
+// with the chunk, whose sums are added with rounding. A chunk with infinities or NaNs, which splitting does not survive,
+// is done again in double precision.
+template <class P>
+MANSARD_DEVICE void multiply_chunk_tf32(Sums<P>& sums, const float* a, const float* b) {
+  using S = RingShape<P>;
+  Sums<P> chunk = {};
   MANSARD_UNROLL
   for (int q = 0; q < S::QUADS; q += 2) {
     u32 high_a[S::TILES_M][4], low_a[S::TILES_M][4], high_b[S::TILES_N][2], low_b[S::TILES_N][2];
@@ -257,47 +302,31 @@ MANSARD_DEVICE void multiply_chunk_tf32(double (&sums)[RingShape<P>::TILES_M][Ri
       for (int i = 0; i < S::TILES_M; ++i)
         MANSARD_UNROLL
         for (int j = 0; j < S::TILES_N; ++j)
-          if (!S::MIRROR || 8 * j + 7 >= 16 * i) mma_tf32_m16n8k8(chunk[i][j], left[i], right[j]);
+          if (!S::MIRROR || 8 * j + 7 >= 16 * i) mma_tf32_m16n8k8(chunk.at[i][j], left[i], right[j]);
     };
     multiply(low_a, high_b);  // tile by tile inside, so that no instruction waits for the one before it
     multiply(high_a, low_b);
     multiply(high_a, high_b);
   }
   float all = 0.0f;
-  MANSARD_UNROLL
-  for (int i = 0; i < S::TILES_M; ++i)
-    MANSARD_UNROLL
-    for (int j = 0; j < S::TILES_N; ++j)
-      MANSARD_UNROLL
-      for (int e = 0; e < 4; ++e) all += chunk[i][j][e];
-  if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) {
-    multiply_chunk<P>(sums, a, b);
-    return;
-  }
-  MANSARD_UNROLL
-  for (int i = 0; i < S::TILES_M; ++i)
-    MANSARD_UNROLL
-    for (int j = 0; j < S::TILES_N; ++j)
-      MANSARD_UNROLL
-      for (int e = 0; e < 4; ++e) sums[i][j][e] += static_cast<double>(chunk[i][j][e]);
+  for_each_sum<P>([&](int i, int j, int e) { all += chunk.at[i][j][e]; });
+  if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f)))
+    multiply_tiles<P>(sums, a, b);
+  else
+    for_each_sum<P>([&](int i, int j, int e) { sums.at[i][j][e] += chunk.at[i][j][e]; });
 }
 
 // Writes a warp's sums to a tile in shared memory, or adds them to what is there.
 template <class P>
-MANSARD_DEVICE void add_to_tile(const double (&sums)[RingShape<P>::TILES_M][RingShape<P>::TILES_N][4], double* tile,
-                                bool add) {
+MANSARD_DEVICE void add_to_tile(const Sums<P>& sums, double* tile, bool add) {
   using S = RingShape<P>;
   const int lane = threadIdx.x % 32;
   double* start = tile + lane / 4 * S::PITCH + lane % 4 * 2;
-  MANSARD_UNROLL
-  for (int i = 0; i < S::TILES_M; ++i)
-    MANSARD_UNROLL
-    for (int j = 0; j < S::TILES_N; ++j)
-      MANSARD_UNROLL
-      for (int e = 0; e < 4; ++e) {
-        double* entry = start + (i * 16 + e / 2 * 8) * S::PITCH + j * 8 + e % 2;
-        *entry = add ? *entry + sums[i][j][e] : sums[i][j][e];
-      }
+  for_each_sum<P>([&](int i, int j, int e) {
+    double* entry = start + (i * 16 + e / 2 * 8) * S::PITCH + j * 8 + e % 2;
+    const double sum = static_cast<double>(sums.at[i][j][e]);
+    *entry = add ? *entry + sum : sum;
+  });
 }
 
 template <class P, class Arguments>
@@ -312,7 +341,7 @@ MANSARD_DEVICE void gram_ring(const Arguments& arguments) {
   const int group = warp / S::TEAM, member = warp % S::TEAM;
   const int warp_k = member / (P::WARPS_M * P::WARPS_N), warp_m = member / P::WARPS_N % P::WARPS_M;
   const int warp_n = member % P::WARPS_N;
-  double sums[S::TILES_M][S::TILES_N][4] = {};
+  Sums<P> sums = {};
   if (group == P::GROUPS) {
     ring.produce();
   } else {

@@ -116,8 +116,8 @@ def registers(problem: Problem, c: Any) -> int:
     if problem.same and c.WARPS_M == c.WARPS_N == 1:
         tiles = sum(8 * j + 7 >= 16 * i for i in range(shape.tiles_m) for j in range(shape.tiles_n))
     operands = 2 * shape.tiles_m + shape.tiles_n
-    if c.UNIT == "tf32x3":  # sums in double, a chunk's in float, and both halves of the operands
-        return int(tiles * 12 + 4 * operands) + 32
+    if c.UNIT == "tf32x3":  # sums, those of a chunk, and both halves of the operands
+        return int(tiles * 8 + 4 * operands) + 32
     return int(tiles * 8 + c.KSTEP // 4 * operands * 2) + 32
 
 
@@ -164,6 +164,16 @@ def wavefronts(lane_stride: int, real: int) -> int:
     return passes
 
 
+def bandwidth_share(problem: Problem, c: Any) -> float:
+    """The share of the bandwidth that a variant's way of loading reaches; fitted on an H200."""
+    if c.VARIANT == "ring":
+        return 1.0
+    if c.VARIANT == "tiled":
+        return 0.85
+    words = 2 if problem.is_complex else 1
+    return 0.93 if max(c.VECTOR, c.K_VECTOR) * problem.itemsize // words >= 16 else 0.7
+
+
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
     words, width_m, width_n = real_widths(problem, getattr(c, "FOLD", 1))
@@ -188,10 +198,13 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(half * 2 * m * n * problem.K / c.FOLD)
 
 
+_SUSTAINED = 0.83  # of the tensor cores' peak, with operands from shared memory
+
+
 def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "tiled":
         return float(machine.fma[REAL[problem.dtype]])
     if getattr(c, "UNIT", "") == "tf32x3":
-        return float(machine.tensor.get("tf32", 2.8 * machine.fma["float32"])) / 3
-    return float(machine.tensor.get("float64", machine.fma["float64"]))
+        return float(machine.tensor.get("tf32", 3.3 * machine.fma["float32"])) / 3
+    return _SUSTAINED * float(machine.tensor.get("float64", machine.fma["float64"]))
