@@ -144,7 +144,7 @@ def test_top_holds_the_rules_of_thumb_and_many_shapes(problem):
     (chosen,) = strategy.top(space, 24, 0)
     assert len(chosen) == len(set(chosen)) == 24
     ranked = (c for c in gram.defaults.ranked(problem, H200) if gram.space.illegal(problem, c, H200) is None)
-    assert all(next(ranked) in chosen for _ in range(3))
+    assert all(next(ranked) in chosen for _ in range(2))
     assert {c.config.VARIANT for c in space.candidates} <= {config.VARIANT for config in chosen}
     assert len({shape(config) for config in chosen}) >= 8
     assert chosen == next(strategy.top(search_space(problem, H200, gram), 24, 0))
@@ -308,7 +308,10 @@ def test_other_problems_get_no_record(change):
 
 
 def test_the_kernel_text_must_be_the_same():
-    remember(fake_trial(RULES[0], 1e-3, BIG, kernel="0" * 16), fake_trial(RULES[1], 2e-3, BIG))
+    gone, second = fake_trial(RULES[0], 1e-3, BIG, kernel="0" * 16), fake_trial(RULES[1], 2e-3, BIG)
+    remember(gone, second)  # the second was found to be slower than a kernel that has changed since
+    assert database.best(BIG, H200, gram) is None
+    remember(replace(second, date="2999-01-01T00:00:00+00:00"))  # measured again, after the change
     assert database.best(BIG, H200, gram).config == RULES[1]
 
 
@@ -464,7 +467,7 @@ def lines(device):
 
 def test_a_tune_records_everything_and_serves_its_winner():
     backend = FakeBackend(SMALL, seconds=lambda text: 2e-4 if "gram_fragment" in text else 1e-3)
-    result = tune_problem(SMALL, backend, limit=8)
+    result = tune_problem(SMALL, backend, limit=12)
     assert isinstance(result.best, gram.space.Fragment) and result.complete
     assert result.vendor and result.vendor.config == VENDOR
     assert {config_key(t.config) for t in result.trials} <= {config_key(t.config) for t in lines(backend.device)}

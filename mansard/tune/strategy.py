@@ -23,6 +23,7 @@ Batches = Generator[list[Any], Times, None]
 Strategy = Callable[[SearchSpace, int, int], Batches]
 
 BATCH = 64  # kernels compiled ahead of measuring
+_EVERY_VARIANT = 12  # from so many trials on, each variant has at least one
 DIVERSITY = 0.06  # predicted time a wholly different candidate may cost more than a copy of a chosen one
 
 
@@ -62,6 +63,9 @@ STRATEGIES: dict[str, Strategy] = {"top": top, "climb": climb, "exhaustive": exh
 def spread(space: SearchSpace, limit: int) -> list[Any]:
     """At most `limit` configurations: the rules of thumb first, then cheap and unlike the ones before."""
     chosen = space.defaults(max(min(limit, 2), limit // 8))
+    if limit >= _EVERY_VARIANT:
+        best_of = {candidate.config.VARIANT: candidate.config for candidate in reversed(space.candidates)}
+        chosen = list(dict.fromkeys([*chosen, *best_of.values()]))
     pool = [candidate for candidate in _representatives(space.candidates) if candidate.config not in set(chosen)]
     if not pool:
         return chosen
