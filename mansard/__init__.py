@@ -5,4 +5,4 @@ from .api.tall_skinny import gram
 from .plan.pin import pin
 
 __version__ = "0.1.0"
-__all__ = ["gram", "pin", "plan", "tune", "__version__"]
+__all__ = ["__version__", "gram", "pin", "plan", "tune"]

@@ -9,6 +9,7 @@
 | `MANSARD_SANITIZE`      | `1`: build emulated kernels with AddressSanitizer and UBSan                   |
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse` or `random`                |
 | `CUDA_PATH`             | a CUDA toolkit whose libnvrtc may be used                                     |
+| `OPENBLAS_THREAD_TIMEOUT` | OpenBLAS's: how long its idle workers spin; the benchmark asks for 4         |
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Settings:
     sanitize: bool
     emulated_order: str
     cuda_path: Path | None
+    openblas_thread_timeout: str | None
 
 
 def _threads() -> int:
@@ -49,12 +51,18 @@ def _read() -> Settings:
         sanitize=env("MANSARD_SANITIZE") == "1",
         emulated_order=env("MANSARD_EMULATED_ORDER") or "forward",
         cuda_path=Path(env("CUDA_PATH") or env("CUDA_HOME") or "/usr/local/cuda"),
+        openblas_thread_timeout=env("OPENBLAS_THREAD_TIMEOUT"),
     )
 
 
 def current() -> Settings:
     """The settings of this process; the environment is read once, at the first call."""
     return _read()
+
+
+def still_openblas_environment() -> dict[str, str]:
+    """This process's environment, for another one in which OpenBLAS's idle workers go to sleep at once."""
+    return {**os.environ, "OPENBLAS_THREAD_TIMEOUT": "4"}
 
 
 def reread(**changes: object) -> Settings:

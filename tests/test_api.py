@@ -137,7 +137,7 @@ def test_gpu_jax() -> None:
         (lambda: ms.gram(A, B, out=np.empty((3, 4))), ValueError, "out has shape"),
         (lambda: ms.gram(A, B, out=np.empty((4, 3), "float32")), TypeError, "out float32"),
         (lambda: ms.gram(A, out=A[:4]), ValueError, "out overlaps A"),
-        (lambda: ms.gram(A, np.ones((50, 50)), out=np.broadcast_to(np.zeros(50), (4, 50))), ValueError, "out is read-only"),
+        (lambda: ms.gram(A, A, out=np.broadcast_to(np.zeros(4), (4, 4))), ValueError, "out is read-only"),
         (lambda: ms.gram(A, B, beta=1.0), ValueError, "pass out"),
         (lambda: ms.gram(A, B, alpha=1j), TypeError, "must be real"),
         (lambda: ms.gram(A, B, backend="gpu"), ValueError, "backend='gpu'"),

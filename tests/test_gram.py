@@ -141,7 +141,7 @@ def test_same_bits_every_time(backend: str) -> None:
     for problem in (spec.problem("float64", 16, 16, 2000), spec.problem("complex64", 40, 33, 700)):
         A, B = testing.operands(problem, backend)
         results = [run(problem, None, backend, A, B) for _ in range(3)]
-        assert all(bool((C == results[0]).all()) for C in results)
+        assert all(bool((results[0] == C).all()) for C in results)
 
 
 def test_infinity_and_nan_reach_the_result(backend: str) -> None:
@@ -200,7 +200,15 @@ def random_case(rng: np.random.Generator) -> tuple[Problem, Config | None]:
     layout = str(rng.choice(["row", "row", "col"]))
     pitch = (M if layout == "row" else K) + int(rng.choice([0, 0, 1, 2])), (N if layout == "row" else K)
     problem = spec.problem(
-        dtype, M, N, K, layout_a=layout, layout_b=layout, pitch_a=pitch[0], pitch_b=pitch[0] if same else pitch[1], same=same
+        dtype,
+        M,
+        N,
+        K,
+        layout_a=layout,
+        layout_b=layout,
+        pitch_a=pitch[0],
+        pitch_b=pitch[0] if same else pitch[1],
+        same=same,
     )
     legal = list(space.candidates(problem, cuda.backend(0).device))
     return problem, legal[int(rng.integers(len(legal)))] if legal else None
@@ -217,6 +225,6 @@ def test_beyond_two_to_the_31_elements() -> None:
     A = cupy.ones((K, 3), "float32")
     A[-1] = 2
     C = ms.gram(A)
-    assert bool((C == np.float32(K - 1 + 4)).all())
+    assert bool((np.float32(K - 1 + 4) == C).all())
     del A
     cupy.get_default_memory_pool().free_all_blocks()

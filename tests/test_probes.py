@@ -255,7 +255,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> PlayedBackend:
     )
     monkeypatch.setattr(calibrate_cuda, "_QUICK_BYTES", 1 << 18)
     monkeypatch.setattr(calibrate_cuda, "_FLOPS_PER_SM", {"float64": 1e4, "float32": 1e4})
-    compiler = SimpleNamespace(compile_cuda=lambda *_: None, _library=lambda: SimpleNamespace(version="none"))
+    compiler = SimpleNamespace(compile_cuda=lambda *_: None, version=lambda: "none")
     monkeypatch.setattr(calibrate_cuda, "nvrtc", compiler)
     for name, count in (("latency", 16), ("launches", 2), ("graph", 3), ("barrier", 4)):
         wait = getattr(calibrate_waits, name)

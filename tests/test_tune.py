@@ -43,6 +43,7 @@ KINDS = [
 def own_cache(tmp_path, monkeypatch):
     """Records and kernels of a test belong to the test."""
     monkeypatch.setenv("MANSARD_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(database, "DATA", tmp_path / "shipped")
     settings.reread()
     yield tmp_path
     monkeypatch.undo()

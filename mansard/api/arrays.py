@@ -41,7 +41,9 @@ class NumpyKind:
         data, readonly = array.__array_interface__["data"]
         item = array.itemsize or 1
         if any(stride % item for stride in array.strides):
-            raise ValueError(f"strides {array.strides} are no multiples of the itemsize: pass numpy.ascontiguousarray(...)")
+            raise ValueError(
+                f"strides {array.strides} are no multiples of the itemsize: pass numpy.ascontiguousarray(...)"
+            )
         strides = tuple(stride // item for stride in array.strides)
         return View(data, array.shape, strides, array.dtype.name, ("cpu", 0), readonly)
 
@@ -204,7 +206,8 @@ def kind_of(array: Any, argument: str) -> Any:
             kind = _BY_TYPE[type(array)] = KINDS["numpy"]
             return kind
     raise TypeError(
-        f"{argument} is a {type(array).__module__}.{type(array).__name__}; Mansard takes NumPy, CuPy, PyTorch and JAX arrays"
+        f"{argument} is a {type(array).__module__}.{type(array).__name__}; "
+        "Mansard takes NumPy, CuPy, PyTorch and JAX arrays"
     )
 
 

@@ -14,7 +14,6 @@ from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from . import arrays
 from .arrays import View
 
-
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
 
 
@@ -38,7 +37,9 @@ def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend
     strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
     run, choice, kernel = _prepare(problem, chosen, strides)
     if isinstance(chosen, ReferenceBackend) and choice.config is not None:
-        choice = dispatch.Choice(choice.family, None, "vendor", "no kernel can be compiled here, or the reference was asked for")
+        choice = dispatch.Choice(
+            choice.family, None, "vendor", "no kernel can be compiled here, or the reference was asked for"
+        )
     runner = GramRun(kind, problem, run, copies, views, device[1])
     return Plan(problem, choice, chosen, kernel, runner.fast, _make_verify(kind, A, B, out), run)
 
@@ -56,7 +57,7 @@ def _make_verify(kind: Any, A: Any, B: Any, out: Any) -> Any:
             return
         if signature(A) != of_a:
             raise ValueError(_DIFFERS.format("A"))
-        if B is not A and (None if B is None else signature(B)) != of_b:
+        if (None if B is None or (B is A and of_b is None) else signature(B)) != of_b:
             raise ValueError(_DIFFERS.format("B"))
         if out is not None and signature(out) != of_out:
             raise ValueError(_DIFFERS.format("out"))
@@ -88,7 +89,9 @@ def _validate(views: dict[str, View]) -> None:
         if len(view.shape) != 2:
             raise ValueError(f"{name} has shape {view.shape}: a matrix (two dimensions) is needed")
         if view.dtype not in DTYPES:
-            raise UnsupportedProblem(f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
+            raise UnsupportedProblem(
+                f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first"
+            )
         if view.dtype != views["A"].dtype:
             raise TypeError(f"A has dtype {views['A'].dtype} and {name} {view.dtype}: convert one of them")
     a, b = views["A"], views.get("B", views["A"])
@@ -114,11 +117,10 @@ def _repeats(out: View) -> bool:
 def _layout(view: View) -> tuple[str, int]:
     """Layout and pitch (distance between rows or columns) of a K x M operand."""
     (rows, columns), (row, column) = view.shape, view.strides
-    if column == 1 or columns == 1:
-        if row >= columns or rows <= 1:
-            if not (columns == 1 and row == 1 and rows > 1):
-                return "row", columns if rows <= 1 else row
-            return "row", 1
+    if rows <= 1 and (column == 1 or columns == 1):
+        return "row", columns
+    if (column == 1 or columns == 1) and row >= columns:
+        return "row", row
     if row == 1 and column >= rows:
         return "col", column
     return "any", 0

@@ -55,9 +55,13 @@ def gram(
         B = None
     kind = arrays.known_kind(A)
     if kind is None or (B is not None and type(B) is not type(A)):
-        kind = arrays.common_kind([("A", A), *((("B", B),) if B is not None else ()), *((("out", out),) if out is not None else ())])
+        kind = arrays.common_kind(
+            [("A", A), *((("B", B),) if B is not None else ()), *((("out", out),) if out is not None else ())]
+        )
         if kind.name == "JAX":
-            return _gram_jax(kind, A, B, out, dict(alpha=alpha, beta=beta, conj=conj, deterministic=deterministic, backend=backend))
+            return _gram_jax(
+                kind, A, B, out, dict(alpha=alpha, beta=beta, conj=conj, deterministic=deterministic, backend=backend)
+            )
     key = (
         kind.signature(A),
         None if B is None else kind.signature(B),

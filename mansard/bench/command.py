@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .. import settings
 from ..errors import BackendUnavailable
 from . import summary, targets
 from .cases import SETS
@@ -73,11 +74,11 @@ def _still_openblas() -> None:
     variable when the library is loaded, which has happened: so the command starts itself again, once."""
     main = getattr(sys.modules["__main__"], "__spec__", None)
     ours = Path(sys.argv[0]).name == "mansard" or (main is not None and main.name == "mansard.__main__")
-    if "OPENBLAS_THREAD_TIMEOUT" in os.environ or not ours:  # called from another program, which is not ours to restart
+    if settings.current().openblas_thread_timeout or not ours:  # another program's process is not ours to restart
         return
-    os.environ["OPENBLAS_THREAD_TIMEOUT"] = "4"
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "mansard", *sys.argv[1:]])
+    command = [sys.executable, "-m", "mansard", *sys.argv[1:]]
+    os.execve(sys.executable, command, settings.still_openblas_environment())
 
 
 def show(results: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 import subprocess
 import sys
@@ -32,7 +31,7 @@ def describe(backend: Any) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "threads": settings.current().threads,
         "packages": _packages(),
-        "openblas_thread_timeout": os.environ.get("OPENBLAS_THREAD_TIMEOUT", "unset: its workers spin after a call"),
+        "openblas_thread_timeout": settings.current().openblas_thread_timeout or "unset: its workers spin after a call",
     }
     facts["commit"], facts["dirty"] = _commit()
     facts["sources"] = _sources()

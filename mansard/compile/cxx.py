@@ -43,7 +43,16 @@ def _compile(text: str, flags: tuple[str, ...], shared: bool, link: tuple[Path, 
     def build(folder: Path) -> Built:
         binary = "kernel.so" if shared else "runtime.o"
         include = [f"-I{directory}" for directory in INCLUDE_DIRS]
-        command = [compiler, *flags, *include, "-shared" if shared else "-c", "kernel.cpp", *map(str, link), "-o", binary]
+        command = [
+            compiler,
+            *flags,
+            *include,
+            "-shared" if shared else "-c",
+            "kernel.cpp",
+            *map(str, link),
+            "-o",
+            binary,
+        ]
         run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if run.returncode:
             raise CompileError(" ".join(command), run.stderr, text)

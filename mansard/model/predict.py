@@ -12,22 +12,44 @@ from . import occupancy, roofline
 from .machine import Machine
 
 
+def choose(family: ModuleType, problem: Problem, device: Device, machine: Machine) -> Any:
+    """The configuration with the least predicted time; the rule for the width where it is about as good, because rules
+    were found by measurement. None if nothing is legal."""
+    rule = family.defaults.default(problem, device)
+    if device.backend != "cuda" or rule is None:
+        return rule
+    ranked = [
+        (seconds(family, problem, config, device, machine), config)
+        for config in family.space.candidates(problem, device)
+    ]
+    best = min(ranked, key=lambda pair: pair[0], default=None)
+    if best is None or seconds(family, problem, rule, device, machine) <= _AS_GOOD * best[0]:
+        return rule
+    return best[1]
+
+
+_AS_GOOD = 1.02
+
+
 def seconds(family: ModuleType, problem: Problem, config: Any, device: Device, machine: Machine) -> float:
     """Predicted time of one call."""
     work = family.work.work(problem)
     bound = roofline.time_bound(work, machine)
     if device.backend == "cpu":
         return bound.seconds + machine.launch_seconds
-    in_flight = family.work.bytes_in_flight(problem, config)
+    in_flight: int = family.work.bytes_in_flight(problem, config)
     efficiency = occupancy.little_efficiency(
         in_flight, machine.read_bandwidth, machine.latency_seconds, device.multiprocessors
     )
     efficiency *= family.work.bandwidth_share(problem, config)
-    times = [bound.parts["memory"] / max(efficiency, 1e-3), *family.work.limits(problem, config, device, machine).values()]
+    times = [
+        bound.parts["memory"] / max(efficiency, 1e-3),
+        *family.work.limits(problem, config, device, machine).values(),
+    ]
     # resources overlap, but not perfectly: what is not the bottleneck still costs a little
     overlapped = max(times) + _OVERLAP_LOSS * (sum(times) - max(times))
     reduction = machine.grid_barrier_seconds * (2 if getattr(config, "REDUCE", "") == "sliced" else 1)
-    return machine.launch_seconds + overlapped + reduction
+    return float(machine.launch_seconds + overlapped + reduction)
 
 
 _OVERLAP_LOSS = 0.05

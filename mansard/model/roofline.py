@@ -52,6 +52,9 @@ def bandwidth(work: Work, ceilings: Ceilings) -> float:
 
 def time_bound(work: Work, ceilings: Ceilings) -> Bound:
     """The roofline's limit for `work` on a device with these ceilings."""
-    parts = {"memory": work.bytes / bandwidth(work, ceilings), "arithmetic": work.flops / ceilings.flop_rate(work.dtype)}
+    parts = {
+        "memory": work.bytes / bandwidth(work, ceilings),
+        "arithmetic": work.flops / ceilings.flop_rate(work.dtype),
+    }
     limit = max(parts, key=lambda name: parts[name])
     return Bound(parts[limit], limit, parts)

@@ -43,13 +43,13 @@ def choose(problem: Problem, device: Device) -> Choice:
 
 
 def _modelled(family: ModuleType, problem: Problem, device: Device) -> Choice:
-    default = family.defaults.default(problem, device)
-    if default is None:
-        return Choice(family, None, "vendor", f"no configuration of {problem.operation} is legal on {device.name}")
     ceilings = machine.known(device)
-    estimate = predict.seconds(family, problem, default, device, ceilings)
-    text = f"no tuning record for this shape on {device.name}; the rule for its width, about {estimate * 1e6:.3g} us by the model"
-    return Choice(family, default, "model", text)
+    config = predict.choose(family, problem, device, ceilings)
+    if config is None:
+        return Choice(family, None, "vendor", f"no configuration of {problem.operation} is legal on {device.name}")
+    estimate = predict.seconds(family, problem, config, device, ceilings)
+    text = f"no tuning record for this shape on {device.name}; about {estimate * 1e6:.3g} us by the model"
+    return Choice(family, config, "model", text)
 
 
 def _pinned(family: ModuleType, problem: Problem, device: Device, pinned: dict[str, Any]) -> Choice:
@@ -64,7 +64,9 @@ def _pinned(family: ModuleType, problem: Problem, device: Device, pinned: dict[s
     if unknown and "VARIANT" not in pinned:
         unknown = _switch_variant(family, problem, device, values, pinned)
     if unknown:
-        raise IllegalConfig(f"{problem.operation}: pinned {', '.join(unknown)} is no parameter of {values.get('VARIANT')}")
+        raise IllegalConfig(
+            f"{problem.operation}: pinned {', '.join(unknown)} is no parameter of {values.get('VARIANT')}"
+        )
     config = family.space.from_dict({**values, **pinned})
     reason = family.space.illegal(problem, config, device)
     if reason:

@@ -43,30 +43,18 @@ BUGS = {
         "if (warp < 2) __syncthreads();\n  else while (load_acquire(arguments.ticket) < 99) {}",
         STUCK + "64 waiting at __syncthreads.*32 waiting spinning",
     ),
-    "ticket read too early": Bug(
-        "tree_sum", "__syncthreads();  // everyone learns the ticket", "", always=False
-    ),
-    "cp.async awaited too late": Bug(
-        "double_buffer", "cp_async_wait<1>();", "if (chunk > 0) cp_async_wait<1>();"
-    ),
+    "ticket read too early": Bug("tree_sum", "__syncthreads();  // everyone learns the ticket", "", always=False),
+    "cp.async awaited too late": Bug("double_buffer", "cp_async_wait<1>();", "if (chunk > 0) cp_async_wait<1>();"),
     "cp.async never awaited": Bug("double_buffer", "cp_async_wait<1>();", "", "exits with a cp.async"),
-    "chunk read before all loaded": Bug(
-        "double_buffer", "__syncthreads();  // all parts of the chunk are there", ""
-    ),
+    "chunk read before all loaded": Bug("double_buffer", "__syncthreads();  // all parts of the chunk are there", ""),
     "buffer refilled too early": Bug("double_buffer", "__syncthreads();  // all have read it", ""),
-    "misaligned cp.async": Bug(
-        "double_buffer", "128 + 2 * thread)", "128 + 2 * thread + 1)", "misaligned: the source"
-    ),
-    "mbarrier not awaited": Bug(
-        "bulk_ring", WAIT_FULL, "if (chunk == 0) " + WAIT_FULL, "wrong answer|more often"
-    ),
+    "misaligned cp.async": Bug("double_buffer", "128 + 2 * thread)", "128 + 2 * thread + 1)", "misaligned: the source"),
+    "mbarrier not awaited": Bug("bulk_ring", WAIT_FULL, "if (chunk == 0) " + WAIT_FULL, "wrong answer|more often"),
     "last chunk not awaited": Bug(
         "bulk_ring", WAIT_FULL, "if (chunk < 9) " + WAIT_FULL, "bulk loads .* nobody waited for"
     ),
     "consumers' parity wrong": Bug("bulk_ring", "u32 parity = 0;", "u32 parity = 1;", "more often"),
-    "producer's parity wrong": Bug(
-        "bulk_ring", "u32 parity = 1;", "u32 parity = 0;", STUCK + "mbarrier at shared"
-    ),
+    "producer's parity wrong": Bug("bulk_ring", "u32 parity = 1;", "u32 parity = 0;", STUCK + "mbarrier at shared"),
     "stage refilled too early": Bug("bulk_ring", WAIT_EMPTY, "", "more often|still fills"),
     "stage released too early": Bug(
         "bulk_ring",
@@ -77,27 +65,15 @@ BUGS = {
     "two loads into one place": Bug("bulk_ring", LOAD, LOAD + "\n    " + LOAD, "still fills"),
     "store's source overwritten": Bug("bulk_ring", "if (thread == 0) bulk_wait_read<0>();", ""),
     "store not awaited": Bug("bulk_ring", "if (thread == 0) bulk_wait<0>();", "", "may not have been read"),
-    "chunk stored incomplete": Bug(
-        "bulk_ring", "named_barrier_sync(1, CONSUMERS);  // the chunk is complete", ""
-    ),
+    "chunk stored incomplete": Bug("bulk_ring", "named_barrier_sync(1, CONSUMERS);  // the chunk is complete", ""),
     "too many arrivals": Bug(
         "bulk_ring", RELEASE, RELEASE.replace("if (thread % 32 == 0) ", ""), "more often|" + STUCK
     ),
-    "mbarrier not initialised": Bug(
-        "bulk_ring", "mbarrier_init(&ring->empty[stage], CONSUMERS / 32);", "", "not init"
-    ),
-    "misaligned bulk source": Bug(
-        "bulk_ring", LOAD, LOAD.replace("CHUNK,", "CHUNK + 1,"), "misaligned: the source"
-    ),
-    "misaligned bulk size": Bug(
-        "bulk_ring", LOAD, LOAD.replace("* 4", "* 4 - 8"), "misaligned: a bulk load of 248"
-    ),
-    "bytes not expected": Bug(
-        "bulk_ring", "[stage], CHUNK * 8);", "[stage], 0);", "still fills|wrong answer"
-    ),
-    "bytes expected in vain": Bug(
-        "bulk_ring", "[stage], CHUNK * 8);", "[stage], CHUNK * 9);", STUCK + "and 64 bytes"
-    ),
+    "mbarrier not initialised": Bug("bulk_ring", "mbarrier_init(&ring->empty[stage], CONSUMERS / 32);", "", "not init"),
+    "misaligned bulk source": Bug("bulk_ring", LOAD, LOAD.replace("CHUNK,", "CHUNK + 1,"), "misaligned: the source"),
+    "misaligned bulk size": Bug("bulk_ring", LOAD, LOAD.replace("* 4", "* 4 - 8"), "misaligned: a bulk load of 248"),
+    "bytes not expected": Bug("bulk_ring", "[stage], CHUNK * 8);", "[stage], 0);", "still fills|wrong answer"),
+    "bytes expected in vain": Bug("bulk_ring", "[stage], CHUNK * 8);", "[stage], CHUNK * 9);", STUCK + "and 64 bytes"),
     "named barrier too large": Bug(
         "bulk_ring",
         "CONSUMERS);\n    ring.out",
@@ -108,9 +84,7 @@ BUGS = {
     "shuffle lane missing": Bug(
         "warp_words", "out[4 * 32] =", "if (lane != 3) out[4 * 32] =", STUCK + "lanes 0x00000008"
     ),
-    "shuffle from a lane that left": Bug(
-        "warp_words", "out[0 * 32]", "if (lane == 5) return;\n  out[0 * 32]"
-    ),
+    "shuffle from a lane that left": Bug("warp_words", "out[0 * 32]", "if (lane == 5) return;\n  out[0 * 32]"),
     "mma lane missing": Bug(
         "mma_shapes", "double* c = arg", "if (threadIdx.x == 9) return;\n  double* c = arg", "mma without"
     ),
@@ -129,9 +103,7 @@ SANITIZED_BUGS = {
     "static shared overflow": Bug(
         "tree_sum", "arrived = atomicAdd(", "(&arrived)[1] = atomicAdd(", "insufficient space|global-buffer"
     ),
-    "array read past its end": Bug(
-        "tree_sum", "i < arguments.n;", "i <= arguments.n;", "heap-buffer-overflow"
-    ),
+    "array read past its end": Bug("tree_sum", "i < arguments.n;", "i <= arguments.n;", "heap-buffer-overflow"),
     "bulk load past the array": Bug(
         "bulk_ring",
         LOAD,

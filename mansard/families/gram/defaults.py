@@ -9,8 +9,8 @@ from itertools import product
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from . import space, spec, work
-from .space import Config, Fragment, Ring, Simd, Tiled
+from . import space, space_cpu, spec, work
+from .space import Config, Fragment, Ring, Tiled
 
 # real width up to -> (WARPS_M, WARPS_N, WARPS_K, GROUPS, ROWS, FEED)
 _RING_SHAPES = (
@@ -35,7 +35,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Configurations from the best guess to the one that always works."""
     if device.backend == "cpu":
-        yield Simd()
+        yield space_cpu.default(problem, device)
         return
     yield from _ring(problem)
     yield from _fragment(problem)
@@ -43,6 +43,8 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _ring(problem: Problem) -> Iterator[Ring]:
+    if problem.layout_a != "row" or problem.layout_b != "row":
+        return
     words, m, n = work.real_widths(problem, 1)
     width = max(m, n)
     fold = _FOLD.get(width, 1) if spec.is_contiguous(problem) else 1
@@ -55,7 +57,7 @@ def _ring(problem: Problem) -> Iterator[Ring]:
             if problem.same and width <= 64:  # one warp sees all of A: half the products
                 wm, wn, groups = 1, 1, min(8, wm * wn * groups)
             # multiples of 16 doubles (32 floats) wide hit the same banks in every row
-            shifts = (True, False) if width % (128 // real) == 0 or width > 64 and width % 8 == 0 else (False, True)
+            shifts = (True, False) if width % (128 // real) == 0 or (width > 64 and width % 8 == 0) else (False, True)
             for shift, factor in product(shifts, (1, 2, 4)):
                 one = Ring(wm, wn, wk, groups, rows * factor, 1, feed, shift, 4, fold, 1, reduce)
                 for stages in space.depths(work.ring_shape(problem, one).stage_bytes * groups):
@@ -84,5 +86,3 @@ def _tiled(problem: Problem) -> Iterator[Tiled]:
             for per_sm in (2, 1):
                 tile_m, tile_n = min(side, problem.M), min(side, problem.N)
                 yield Tiled(tile_m, tile_n, True, False, 1, block, per_sm, space.reduction(problem))
-
-

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from ...codegen.geometry import Device, Geometry, Kernel
 from ...codegen.instantiate import CPP_TYPES, Field, Source, instantiate
 from ...plan.problem import Problem
-from . import work
-from .space import Config, Simd
+from . import space_cpu, work
+from .space import Config
+from .space_cpu import Simd
 
-_POINTERS = (Field("A", "const Params::T*", "pointer"), Field("B", "const Params::T*", "pointer"), Field("C", "Params::T*", "pointer"))
+_POINTERS = (
+    Field("A", "const Params::T*", "pointer"),
+    Field("B", "const Params::T*", "pointer"),
+    Field("C", "Params::T*", "pointer"),
+)
 _SCALARS = tuple(Field(name, "double", "real") for name in ("alpha_re", "alpha_im", "beta_re", "beta_im"))
 _WORKSPACE = (Field("partials", "void*", "pointer"), Field("counters", "mansard::u32*", "pointer"))
 _STRIDES = ("K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
-_MOST_PARTS = 256
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
@@ -22,27 +27,22 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
     geometry = launch_geometry(problem, config, device)
     fixed = (problem.K, *strides)
     if isinstance(config, Simd):
-        fixed += (parts(problem),)
+        fixed += (space_cpu.parts(problem), device.multiprocessors)
     return Kernel(source(problem, config, device.backend), geometry, fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    constants = {
-        "M": problem.M,
-        "N": problem.N,
-        "CONJ": problem.conj,
-        "SAME": problem.same,
-        "LAYOUT_A": problem.layout_a,
-        "LAYOUT_B": problem.layout_b,
-    }
-    if config.VARIANT == "ring":
-        constants |= {"PITCH_A": problem.pitch_a, "PITCH_B": problem.pitch_b}
-    integers = _STRIDES
+    constants = {"M": problem.M, "N": problem.N, "CONJ": problem.conj, "SAME": problem.same}
+    integers: tuple[str, ...] = _STRIDES
     if isinstance(config, Simd):
-        integers += ("parts",)
+        integers += ("parts", "threads")
         bounds, header = None, "families/gram/kernel.hpp"
+        constants |= dict(zip(("ROW_MAJOR_A", "ROW_MAJOR_B"), space_cpu.rows_major(problem), strict=True))
     else:
+        constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b}
+        if config.VARIANT == "ring":
+            constants |= {"PITCH_A": problem.pitch_a, "PITCH_B": problem.pitch_b}
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
         bounds = (work.threads(problem, config), config.BLOCKS_PER_SM)
         header = f"families/gram/kernel_{config.VARIANT}.cuh"
@@ -60,13 +60,17 @@ def source(problem: Problem, config: Config, target: str) -> Source:
     )
 
 
-def launch_geometry(problem: Problem, config: Config, device: Device) -> Geometry:
+def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the problem's K."""
     wide = 16 if problem.is_complex else 8
     if isinstance(config, Simd):
-        return Geometry((1, 1, 1), 1, partial_bytes=2 * parts(problem) * problem.M * problem.N * wide)
+        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
     most = device.multiprocessors * config.BLOCKS_PER_SM
-    blocks, tiles, entries = max(1, min(most, -(-problem.K // _rows_per_block(problem, config)))), 1, problem.M * problem.N
+    blocks, tiles, entries = (
+        max(1, min(most, -(-problem.K // _rows_per_block(problem, config)))),
+        1,
+        problem.M * problem.N,
+    )
     if config.VARIANT == "fragment":
         words, width_m, width_n = work.real_widths(problem, config.FOLD)
         block_m, block_n = 8 * config.TILE_M * config.WARPS_M, 8 * config.TILE_N * config.WARPS_N
@@ -85,17 +89,11 @@ def launch_geometry(problem: Problem, config: Config, device: Device) -> Geometr
     )
 
 
-def _rows_per_block(problem: Problem, config: Config) -> int:
+def _rows_per_block(problem: Problem, config: Any) -> int:
     """Rows that keep every warp of a block busy once."""
     if config.VARIANT == "tiled":
         per_row = -(-problem.M // config.TILE_M) * -(-problem.N // config.TILE_N)
-        return config.BLOCK // per_row * config.UNROLL
+        return int(config.BLOCK // per_row * config.UNROLL)
     if config.VARIANT == "fragment":
-        return config.WARPS_K * 4 * config.DEPTH * config.FOLD
-    return config.GROUPS * config.ROWS * config.FOLD
-
-
-def parts(problem: Problem) -> int:
-    """Pieces of K that CPU threads sum independently: fixed by the problem alone, so that the result does not depend
-    on the number of threads."""
-    return max(1, min(_MOST_PARTS, problem.K * max(problem.M, problem.N) >> 15))
+        return int(config.WARPS_K * 4 * config.DEPTH * config.FOLD)
+    return int(config.GROUPS * config.ROWS * config.FOLD)

@@ -277,7 +277,7 @@ inline typename P::T entry(const R* G, int m, int n) {
 }
 
 template <class P, class Arguments>
-int gram(const Arguments& a) {
+int gram_simd(const Arguments& a) {
   using S = GramShape<P>;
   using T = typename S::T;
   using R = typename S::R;
@@ -285,8 +285,8 @@ int gram(const Arguments& a) {
   const auto operand = [](const T* data, i64 leading, bool row_major) -> Operand<R> {
     return {reinterpret_cast<const R*>(data), W * (row_major ? leading : 1), W * (row_major ? 1 : leading)};
   };
-  const Operand<R> A = operand(a.A, a.lda, P::ROW_MAJOR_A);
-  const Operand<R> B = P::SAME ? A : operand(a.B, a.ldb, P::ROW_MAJOR_B);
+  const Operand<R> A = operand(a.A, P::ROW_MAJOR_A ? a.a_row : a.a_col, P::ROW_MAJOR_A);
+  const Operand<R> B = P::SAME ? A : operand(a.B, P::ROW_MAJOR_B ? a.b_row : a.b_col, P::ROW_MAJOR_B);
   const Operand<R> X = P::SWAP ? B : A, Y = P::SWAP ? A : B;
   const i64 K = a.K, parts = a.parts, part_rows = round_up<i64>(ceil_div(K, parts), 64);
   R* const partials = reinterpret_cast<R*>(a.partials);
@@ -303,7 +303,7 @@ int gram(const Arguments& a) {
 #pragma omp for schedule(static)
     for (int m = 0; m < P::M; ++m) {
       for (int n = 0; n < P::N; ++n) {
-        T& c = a.C[m * a.ldc_row + n * a.ldc_col];
+        T& c = a.C[m * a.c_row + n * a.c_col];
         const T product = times(a.alpha_re, a.alpha_im, entry<P>(partials, m, n));
         c = a.beta_re == 0 && a.beta_im == 0 ? product : product + times(a.beta_re, a.beta_im, c);
       }

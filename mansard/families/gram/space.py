@@ -10,7 +10,8 @@ from typing import Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...errors import IllegalConfig
 from ...plan.problem import REAL, Problem
-from . import spec, work
+from . import space_cpu, spec, work
+from .space_cpu import Simd
 
 
 @dataclass(frozen=True)
@@ -66,16 +67,6 @@ class Ring:
     UNIT: str = "float64"  # float64 | tf32x3: what multiplies float32 data
 
 
-@dataclass(frozen=True)
-class Simd:
-    """The CPU kernel; see kernel.hpp for the meaning of the parameters."""
-
-    VARIANT: ClassVar[str] = "simd"
-    TILE_M: int = 4
-    TILE_N: int = 4
-    ROWS: int = 64
-
-
 Config: TypeAlias = Tiled | Fragment | Ring | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiled, Fragment, Ring, Simd)}
 REDUCTIONS = ("ticket", "sliced", "block", "atomic")
@@ -102,9 +93,11 @@ def from_dict(values: dict[str, Any]) -> Config:
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if isinstance(config, Simd):
-        return None if device.backend == "cpu" else f"{config.VARIANT} is a CPU variant"
+        return (
+            space_cpu.illegal(problem, config, device) if device.backend == "cpu" else f"{config.VARIANT} is for CPUs"
+        )
     if device.backend == "cpu":
-        return f"{config.VARIANT} is a GPU variant"
+        return f"{config.VARIANT} is for GPUs"
     if config.REDUCE not in REDUCTIONS:
         return f"REDUCE={config.REDUCE!r} is not one of {', '.join(REDUCTIONS)}"
     if problem.deterministic and config.REDUCE in ("atomic", "block"):
@@ -143,9 +136,9 @@ def _fragment(problem: Problem, c: Fragment, device: Device) -> str | None:
         return f"C falls into {tiles} tiles; at most 64 have counters"
     if words == 2 and c.VECTOR < 2:
         return "complex numbers are loaded whole: VECTOR must be 2 or more"
-    if c.VECTOR > words and not row:
+    if words < c.VECTOR and not row:
         return f"VECTOR={c.VECTOR} reads adjacent columns, which need row-major operands"
-    if c.VECTOR > words and (width_m % c.VECTOR or width_n % c.VECTOR):
+    if words < c.VECTOR and (width_m % c.VECTOR or width_n % c.VECTOR):
         return f"VECTOR={c.VECTOR} does not divide the widths {width_m} and {width_n}"
     pitches = (problem.pitch_a, problem.pitch_b) if c.FOLD == 1 else (width_m // words, width_n // words)
     wide = max(c.VECTOR, c.K_VECTOR) * real
@@ -181,7 +174,7 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
     return _tensor(problem, c, device)
 
 
-def _resources(problem: Problem, config: Config, device: Device) -> str | None:
+def _resources(problem: Problem, config: Tiled | Fragment | Ring, device: Device) -> str | None:
     registers = work.registers(problem, config)
     threads = work.threads(problem, config)
     # each of the four quarters of a multiprocessor holds its share of the warps
@@ -201,13 +194,10 @@ def _resources(problem: Problem, config: Config, device: Device) -> str | None:
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
-        from . import space_cpu
-
         yield from space_cpu.candidates(problem, device)
         return
-    for config in (*_ring_candidates(problem), *_fragment_candidates(problem), *_tiled_candidates(problem)):
-        if illegal(problem, config, device) is None:
-            yield config
+    for variant in (_ring_candidates, _fragment_candidates, _tiled_candidates):
+        yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
 def reduction(problem: Problem) -> str:
@@ -236,6 +226,8 @@ def warp_grids(problem: Problem, fold: int, most: int = 16) -> Iterator[tuple[in
 
 
 def _ring_candidates(problem: Problem) -> Iterator[Ring]:
+    if problem.layout_a != "row" or problem.layout_b != "row":
+        return
     reduce = reduction(problem)
     units = (("float64", 4), ("tf32x3", 8)) if REAL[problem.dtype] == "float32" else (("float64", 4),)
     for fold in folds(problem):

@@ -47,7 +47,7 @@ def refusal(problem: Problem) -> str | None:
     if problem.dtype not in DTYPES:
         return f"gram: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
     if max(problem.M, problem.N) > WIDEST:
-        return f"gram: M={problem.M}, N={problem.N}: wider than {WIDEST}, where a general matrix product is the better tool"
+        return f"gram: M={problem.M}, N={problem.N}: wider than {WIDEST}, where a general matrix product does better"
     return None
 
 

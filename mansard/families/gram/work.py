@@ -33,6 +33,10 @@ def real_widths(problem: Problem, fold: int) -> tuple[int, int, int]:
     return words, fold * problem.M * words, fold * problem.N * words
 
 
+def _up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
 @dataclass(frozen=True)
 class RingShape:
     """The numbers of `RingShape` in kernel_ring.cuh that decide legality; the kernel asserts that they agree."""
@@ -57,7 +61,7 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     threads = (team * c.GROUPS + (c.FEED == "producer")) * 32
     quarter = 32 // real
     step = max(quarter // gcd(lda, quarter), quarter // gcd(ldb, quarter))
-    tiles_m, tiles_n = -(--(-width_m // 16) // c.WARPS_M), -(--(-width_n // 8) // c.WARPS_N)
+    tiles_m, tiles_n = _up(_up(width_m, 16), c.WARPS_M), _up(_up(width_n, 8), c.WARPS_N)
     stage = _operand_words(c, lda, quarter) + (0 if problem.same else _operand_words(c, ldb, quarter))
     block_m, block_n = tiles_m * c.WARPS_M * 16, tiles_n * c.WARPS_N * 8
     barriers = -(-2 * c.GROUPS * c.STAGES * 8 // 128) * 128
@@ -88,7 +92,7 @@ def threads(problem: Problem, c: Any) -> int:
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
-    words, width_m, width_n = real_widths(problem, getattr(c, "FOLD", 1))
+    words, _, _ = real_widths(problem, getattr(c, "FOLD", 1))
     if c.VARIANT == "ring":
         return ring_shape(problem, c).shared_bytes
     if c.VARIANT == "fragment":
@@ -100,8 +104,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 
 
 def registers(problem: Problem, c: Any) -> int:
-    """32-bit registers per thread, estimated. For `tiled` the formula of Ernst et al.: tile plus one (or, leap-frogging,
-    two) sets of operands, two registers per real number of eight bytes."""
+    """32-bit registers per thread, estimated. For `tiled` the formula of Ernst et al.: the tile and one set of operands
+    (leap-frogging: two), two registers per real number of eight bytes."""
     words = 2 if problem.is_complex else 1
     per_word = problem.itemsize // words // 4
     if c.VARIANT == "tiled":
@@ -176,12 +180,14 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
-    words, width_m, width_n = real_widths(problem, getattr(c, "FOLD", 1))
+    words, _, _ = real_widths(problem, getattr(c, "FOLD", 1))
     if c.VARIANT == "ring":
         return int(c.BLOCKS_PER_SM * c.GROUPS * (c.STAGES - 1) * ring_shape(problem, c).stage_bytes)
     if c.VARIANT == "fragment":
         slots = c.TILE_M + (0 if problem.same else c.TILE_N)
-        return int(c.BLOCKS_PER_SM * c.WARPS_K * c.WARPS_M * c.WARPS_N * c.DEPTH * 4 * slots * 8 * problem.itemsize // words)
+        return int(
+            c.BLOCKS_PER_SM * c.WARPS_K * c.WARPS_M * c.WARPS_N * c.DEPTH * 4 * slots * 8 * problem.itemsize // words
+        )
     rows = c.BLOCK // (-(-problem.M // c.TILE_M) * -(-problem.N // c.TILE_N))
     return int(c.BLOCKS_PER_SM * c.UNROLL * rows * (problem.M + problem.N) * problem.itemsize)
 
