@@ -1,7 +1,7 @@
 """Run in a process of its own, with AddressSanitizer loaded first: gram cases on the emulator, under the sanitizers.
 
-    sanitized_gram.py FIRST STEP       every STEP-th case from FIRST on, exact
-    sanitized_gram.py overrun          a kernel that is told of one row more than A has
+sanitized_gram.py FIRST STEP       every STEP-th case from FIRST on, exact
+sanitized_gram.py overrun          a kernel that is told of one row more than A has
 """
 
 from __future__ import annotations

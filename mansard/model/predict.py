@@ -39,7 +39,7 @@ def seconds(family: ModuleType, problem: Problem, config: Any, device: Device, m
         return bound.seconds + machine.launch_seconds
     in_flight: int = family.work.bytes_in_flight(problem, config)
     efficiency = occupancy.little_efficiency(
-        in_flight, machine.read_bandwidth, machine.latency_seconds, device.multiprocessors
+        in_flight, machine.read_bandwidth, machine.loaded_latency, device.multiprocessors
     )
     efficiency *= family.work.bandwidth_share(problem, config)
     times = [
@@ -48,7 +48,7 @@ def seconds(family: ModuleType, problem: Problem, config: Any, device: Device, m
     ]
     # resources overlap, but not perfectly: what is not the bottleneck still costs a little
     overlapped = max(times) + _OVERLAP_LOSS * (sum(times) - max(times))
-    reduction = machine.grid_barrier_seconds * (2 if getattr(config, "REDUCE", "") == "sliced" else 1)
+    reduction = family.work.reduction_seconds(problem, config, device, machine)
     return float(machine.launch_seconds + overlapped + reduction)
 
 

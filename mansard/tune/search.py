@@ -109,7 +109,7 @@ class _Estimate:
         work = family.work
         threads = work.threads(problem, config)
         registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-        needed = ceilings.read_bandwidth * ceilings.latency_seconds / device.multiprocessors
+        needed = ceilings.read_bandwidth * ceilings.loaded_latency / device.multiprocessors
         return _Estimate(
             config,
             predicted,

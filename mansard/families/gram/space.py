@@ -202,7 +202,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 def reduction(problem: Problem) -> str:
     """Few entries are added by the last block; many would keep it busy too long and are shared among all."""
-    return "ticket" if problem.M * problem.N * (2 if problem.is_complex else 1) <= 1024 else "sliced"
+    return "ticket" if problem.M * problem.N * (2 if problem.is_complex else 1) <= 192 else "sliced"
 
 
 def folds(problem: Problem) -> tuple[int, ...]:

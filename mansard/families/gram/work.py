@@ -168,10 +168,23 @@ def wavefronts(lane_stride: int, real: int) -> int:
     return passes
 
 
+def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+    """What it takes the blocks to agree, once they are done."""
+    if c.REDUCE == "sliced":
+        return 2.0 * float(machine.grid_barrier_seconds)
+    sums = problem.M * problem.N * (16 if problem.is_complex else 8)
+    return 1e-6 + sums * device.multiprocessors * c.BLOCKS_PER_SM / _ONE_BLOCK_BANDWIDTH
+
+
+_ONE_BLOCK_BANDWIDTH = 55e9  # at which a single block reads what all the others have left in the L2 cache
+
+
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a variant's way of loading reaches; fitted on an H200."""
-    if c.VARIANT == "ring":
-        return 1.0
+    if c.VARIANT == "ring":  # a copy costs a little, and more where it lands beside a 128-byte boundary
+        copies = (4 if c.SHIFT else 1) * (1 if problem.same else 2)
+        chunk = ring_shape(problem, c).stage_bytes
+        return chunk / (chunk + copies * (110 if c.SHIFT else 30))
     if c.VARIANT == "tiled":
         return 0.85
     words = 2 if problem.is_complex else 1

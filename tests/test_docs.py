@@ -1,0 +1,48 @@
+"""What the documentation shows is run: the README's example, the examples, doctests; its links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mansard.api.tall_skinny
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_readme_example(capsys: pytest.CaptureFixture[str]) -> None:
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code is not None
+    exec(compile(code.group(1), "README.md", "exec"), {})
+    assert "limit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_example_runs(path: Path) -> None:
+    result = subprocess.run([sys.executable, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+
+
+def test_doctests() -> None:
+    failures, tried = doctest.testmod(mansard.api.tall_skinny)
+    assert tried >= 3 and failures == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_commands_of_the_readme_exist() -> None:
+    from mansard.cli import COMMANDS
+
+    for name in re.findall(r"`mansard (\w+)", (ROOT / "README.md").read_text()):
+        assert name in COMMANDS
