@@ -173,7 +173,7 @@ def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> fl
     if c.REDUCE == "sliced":
         return 2.0 * float(machine.grid_barrier_seconds)
     sums = problem.M * problem.N * (16 if problem.is_complex else 8)
-    return 1e-6 + sums * device.multiprocessors * c.BLOCKS_PER_SM / _ONE_BLOCK_BANDWIDTH
+    return float(1e-6 + sums * device.multiprocessors * c.BLOCKS_PER_SM / _ONE_BLOCK_BANDWIDTH)
 
 
 _ONE_BLOCK_BANDWIDTH = 55e9  # at which a single block reads what all the others have left in the L2 cache
