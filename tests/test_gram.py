@@ -155,6 +155,22 @@ def test_infinity_and_nan_reach_the_result(backend: str) -> None:
         assert bool((C[[0, 1, 3, 5]] == (A.T @ B)[[0, 1, 3, 5]]).all())
 
 
+def test_tf32_units_are_as_accurate_as_float32(gpu_backend: str) -> None:
+    """Three TF32 products per product: the error stays near that of the array library's own float32 product, also for
+    positive numbers, where truncation would add up."""
+    xp = testing.array_module(gpu_backend)
+    problem, config = next(case for case in CASES if getattr(case[1], "UNIT", "") == "tf32x3")
+    for positive in (False, True):
+        A, B = testing.operands(problem, gpu_backend)
+        if positive:
+            A, B = xp.abs(A), xp.abs(B)
+        exact = A.astype("float64").T @ B.astype("float64")
+        scale = xp.abs(A).astype("float64").T @ xp.abs(B).astype("float64")
+        ours = float((xp.abs(run(problem, config, gpu_backend, A, B) - exact) / scale).max())
+        plain = float((xp.abs(A.T @ B - exact) / scale).max())
+        assert ours <= 4 * plain + 2.0**-22, (ours, plain)
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     M=st.integers(1, 40),

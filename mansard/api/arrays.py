@@ -75,6 +75,7 @@ class CupyKind(NumpyKind):
     def __init__(self) -> None:
         self._cupy = sys.modules["cupy"]
         self._stream = self._cupy.cuda.get_current_stream
+        self._several = self._cupy.cuda.runtime.getDeviceCount() > 1
 
     def signature(self, array: Any) -> tuple[Any, ...]:
         return (array.shape, array.strides, array.dtype.char, array.data.ptr & 15, array.data.device_id)
@@ -89,13 +90,16 @@ class CupyKind(NumpyKind):
         return array.data.ptr  # type: ignore[no-any-return]
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        if self._several:
+            with like.device:
+                return self._cupy.ndarray(shape, dtype)
         return self._cupy.ndarray(shape, dtype)  # what cupy.empty comes down to
 
     def plain(self, array: Any) -> Any:
         return self._cupy.ascontiguousarray(array)
 
     def stream(self, device: int) -> int:
-        return self._stream().ptr  # type: ignore[no-any-return]
+        return (self._stream(device) if self._several else self._stream()).ptr  # type: ignore[no-any-return]
 
     def matmul(self, a: Any, b: Any) -> Any:
         return self._cupy.matmul(a, b)

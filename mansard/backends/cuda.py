@@ -11,15 +11,17 @@ import struct
 import threading
 from ctypes import byref, c_int, c_uint, c_void_p
 from functools import lru_cache, partial
+from typing import Any
 
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
 from .base import Launch
-from .cuda_driver import _INVALID_CONTEXT, Driver, driver
+from .cuda_driver import Driver, driver
 
 _COUNTER_BYTES = 1024  # COUNTERS words of mansard/reduce.cuh
 _PER_THREAD_STREAM = 2
+_INVALID_CONTEXT, _INVALID_HANDLE = 201, 400
 _HOLD = """extern "C" __global__ void kernel(long long nanoseconds) {
   long long begin, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(begin));
@@ -128,12 +130,18 @@ class CudaLaunch:
             call.scalars = None
         self._pack(call.buffer, 0, *pointers, *workspace, *self.kernel.fixed, *scalars)
 
-    def _failed(self, status: int, arguments: tuple) -> None:  # type: ignore[type-arg]
-        if status == _INVALID_CONTEXT:  # a thread that has not used the GPU yet, or another device is current
-            self.backend.driver.make_current(self.backend.device.ordinal)
+    def _failed(self, status: int, arguments: tuple[Any, ...]) -> None:
+        """A thread that has not used the GPU yet has no context, and another device's may be current: launch once more
+        in the right one, and leave the caller's as it was."""
+        driver = self.backend.driver
+        if status in (_INVALID_CONTEXT, _INVALID_HANDLE):
+            before = driver.current_context()
+            driver.make_current(self.backend.device.ordinal)
             status = self._launch(*arguments)
+            if before.value:
+                driver.restore(before)
         geometry = self.kernel.geometry
-        self.backend.driver.check(status, f"launch of {geometry.grid} blocks of {geometry.block} threads")
+        driver.check(status, f"launch of {geometry.grid} blocks of {geometry.block} threads")
 
 
 class Workspaces:

@@ -24,7 +24,6 @@ _ATTRIBUTES = {
     "shared_per_block": 97,  # with the opt-in attribute
 }
 _MAX_DYNAMIC_SHARED = 8
-_INVALID_CONTEXT = 201
 
 
 class Driver:
@@ -76,6 +75,15 @@ class Driver:
     def make_current(self, ordinal: int) -> None:
         """Bind the device's primary context to this thread, as the frameworks do on first use."""
         self.check(self.lib.cuCtxSetCurrent(self.primary_context(ordinal)), "cuCtxSetCurrent")
+
+    def current_context(self) -> c_void_p:
+        """The context of this thread; its value is None if there is none."""
+        context = c_void_p()
+        self.check(self.lib.cuCtxGetCurrent(byref(context)), "cuCtxGetCurrent")
+        return context
+
+    def restore(self, context: c_void_p) -> None:
+        self.check(self.lib.cuCtxSetCurrent(context), "cuCtxSetCurrent")
 
     def version(self) -> str:
         value = c_int()

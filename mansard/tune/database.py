@@ -124,7 +124,7 @@ def _judge(
                 None,
                 "vendor",
                 f"the vendor's routine took {_micro(vendor)} where our best took {_micro(trial)}, "
-                f"tuned at K={tall} ({place}, {trial.date[:10]})",
+                f"measured at K={tall} ({place}, {trial.date[:10]})",
             )
         return Record(config, "tuned", _reason(trial, vendor, problem, tall, far, place))
     return None
@@ -142,7 +142,7 @@ def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) 
 def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: int, far: float, place: str) -> str:
     share = f", {trial.percent:.0f} % of the limit" if trial.percent else ""
     versus = f", the vendor's routine {_micro(vendor)}" if vendor else ""
-    text = f"tuned at K={tall}: {_micro(trial)}{share}{versus} ({place}, {trial.date[:10]})"
+    text = f"measured at K={tall}: {_micro(trial)}{share}{versus} ({place}, {trial.date[:10]})"
     if far > FAR:
         side = "more" if tall < problem.K else "fewer"
         text += f"; no record is nearer to K={problem.K}, {far:.3g} times {side} rows"
