@@ -46,3 +46,12 @@ def test_commands_of_the_readme_exist() -> None:
 
     for name in re.findall(r"`mansard (\w+)", (ROOT / "README.md").read_text()):
         assert name in COMMANDS
+
+
+def test_the_vocabulary_names_every_parameter() -> None:
+    from mansard.families.gram import space
+
+    words = set(re.findall(r"\b[A-Z_]{4,}\b", (ROOT / "docs" / "vocabulary.md").read_text()))
+    for config in space.VARIANTS.values():
+        assert set(config.__dataclass_fields__) <= words, config
+    assert words - {"VARIANT"} <= {name for config in space.VARIANTS.values() for name in config.__dataclass_fields__}
