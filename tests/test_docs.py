@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import subprocess
 import sys
@@ -25,7 +26,8 @@ def test_readme_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example_runs(path: Path) -> None:
-    result = subprocess.run([sys.executable, str(path)], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
 
 
