@@ -475,7 +475,8 @@ def test_a_tune_records_everything_and_serves_its_winner():
     assert result.winner.round == 2 and len(result.winner.seconds) == 15
     database.forget()
     assert database.best(SMALL, backend.device, gram).config == result.best
-    assert "% of the limit" in result.line() and "trials" in result.summary()
+    assert "% of the limit" not in result.line()  # the ceilings of this device are nominal
+    assert "trials" in result.summary()
 
 
 def test_a_second_tune_measures_nothing():

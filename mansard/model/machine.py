@@ -34,6 +34,11 @@ class Machine:
     details: dict[str, object] = field(default_factory=dict)  # spreads, driver, clocks: whatever the measurement noted
 
     @property
+    def measured(self) -> bool:
+        """False for the nominal numbers that stand in until a device was measured."""
+        return self.origin.startswith("measured")
+
+    @property
     def loaded_latency(self) -> float:
         """Seconds a load takes while the memory runs at its limit: about 2.3 times as long (H200)."""
         return 2.3 * self.latency_seconds

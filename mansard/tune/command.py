@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -11,6 +12,8 @@ from typing import Any
 
 from ..errors import BackendUnavailable, MansardError
 from ..families import family_of, names
+from ..model import machine
+from ..model.calibrate import calibrate
 from ..plan.problem import DTYPES, Problem
 from . import observer as observers
 from . import table
@@ -47,6 +50,9 @@ def run(args: argparse.Namespace) -> int:
     backend, family = make_backend(args.backend), family_of(args.operation)
     todo = list(problems(args, backend.name))
     print(f"{len(todo)} problems of {args.operation} on {backend.device.name} ({backend.name})", flush=True)
+    if todo and backend.name in ("cpu", "cuda") and not machine.known(backend.device).measured:
+        print("measuring this device's ceilings first", flush=True)
+        calibrate(backend)
     begin = time.monotonic()
     try:
         results = tune_all(todo, backend, args, begin + args.seconds)
@@ -133,7 +139,7 @@ def print_winners(results: list[TuningResult]) -> None:
             print(f"{row}{'-':>10}{'-':>9}{'-':>11}  no configuration worked: {result.failures()}")
             continue
         other = f"{vendor.median * 1e6:.4g}" if vendor else "-"
-        times = f"{trial.median * 1e6:10.4g}{trial.percent or 0:9.1f}{other:>11}"
+        times = f"{trial.median * 1e6:10.4g}{trial.percent or math.nan:9.1f}{other:>11}"
         config = " ".join(f"{name}={value}" for name, value in trial.config.items())
         print(f"{row}{times}  {'the vendor, before ' if result.vendor_wins else ''}{config}")
 

@@ -227,10 +227,11 @@ def facts(problem: Problem, backend: Any) -> dict[str, Any]:
     """What every trial of this session states: where, with what, when, and the roofline's limit."""
     from .. import __version__
 
-    bound = roofline.time_bound(family_of(problem.operation).work.work(problem), machine.known(backend.device))
+    ceilings = machine.known(backend.device)
+    bound = roofline.time_bound(family_of(problem.operation).work.work(problem), ceilings)
     cuda = backend.name == "cuda"
     return {
-        "bound": bound.seconds,
+        "bound": bound.seconds if ceilings.measured else None,  # no percentage of a limit nobody measured
         "device": backend.device.name,
         "arch": backend.device.arch,
         "driver": backend.driver.version() if cuda else f"{platform.system()} {platform.release()}",
