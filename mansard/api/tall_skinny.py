@@ -49,7 +49,13 @@ def gram(
     array([[20., 26.],
            [26., 35.]])
 
+    Notes
+    -----
     Moves K (M + N) elements and nothing else; for M = N below about 60 (float64, H200) that is the limit.
+
+    On GPUs, float32 and complex64 products are summed in float64, or, from K = 4096 on where that is faster, formed as
+    three TF32 products each (22 of float32's 24 bits) and summed in float32 chunk by chunk, then in float64: an error
+    like that of a plain float32 product. `with ms.pin(UNIT="float64")` insists on the former.
     """
     if B is A:
         B = None
