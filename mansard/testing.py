@@ -86,18 +86,23 @@ def operands(problem: Problem, backend_name: str, seed: int = 0, integers: bool 
     return A, B
 
 
+def gram_gamma(dtype: str, rows: int) -> float:
+    """The error of a sum of `rows` products, relative to the sum of their magnitudes. For n terms and unit roundoff u:
+    n u / (1 - n u), which holds for every order of summation, or, for long sums where that means little, 10 sqrt(n) u,
+    which random data do not reach."""
+    terms = rows * (4 if dtype.startswith("complex") else 1) + 4
+    u = _UNIT_ROUNDOFF[REAL[dtype]]
+    return float(min(10 * terms**0.5 * u, terms * u / (1 - terms * u) if terms * u < 0.1 else 1.0))
+
+
 def gram_error(C: Any, A: Any, B: Any, conj: bool = True) -> float:
     """The largest error of any entry, in units of its bound; at most 1 is right.
 
-    The bound is 2 gamma |A|^T |B|. For n terms and unit roundoff u, gamma is n u / (1 - n u), which holds for every
-    order of summation, or, for long sums where that means little, 10 sqrt(n) u, which random data do not reach. The
-    reference is computed in higher precision where there is one.
+    The bound is 2 gamma |A|^T |B| with `gram_gamma`; the reference is computed in higher precision where there is one.
     """
     xp = _module_of(C)
     dtype = C.dtype.name
-    terms = A.shape[0] * (4 if dtype.startswith("complex") else 1) + 4
-    u = _UNIT_ROUNDOFF[REAL[dtype]]
-    gamma = min(10 * terms**0.5 * u, terms * u / (1 - terms * u) if terms * u < 0.1 else 1.0)
+    gamma = gram_gamma(dtype, A.shape[0])
     wide = "complex128" if dtype.startswith("complex") else "float64"
     exact = spec.reference(A.astype(wide), B.astype(wide), conj=conj)
     scale = xp.abs(A).astype("float64").T @ xp.abs(B).astype("float64")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,13 @@ def pytest_configure(config: pytest.Config) -> None:
         root = Path(config.rootpath) / ".pytest_cache" / "mansard"
         os.environ["MANSARD_CACHE_DIR"] = str(root)
     mansard.settings.reread()
+
+
+def pytest_report_header() -> list[str]:
+    """What this run will not test, said before it starts."""
+    backends = [f"{name}: {reason()}" for name, reason in UNAVAILABLE.items() if reason()]
+    libraries = [name for name in ("torch", "jax", "cupy") if importlib.util.find_spec(name) is None]
+    return [f"not tested here: {what}" for what in (*backends, *libraries)]
 
 
 @pytest.fixture(params=["cpu", "emulated", "cuda"])

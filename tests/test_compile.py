@@ -59,3 +59,14 @@ def test_register_estimate_is_near_the_assembler() -> None:
         estimate = work.registers(problem, config)
         actual = compiled(problem, config, H200).registers
         assert 0.5 * actual - 16 <= estimate <= 1.6 * actual + 24, (problem, config, estimate, actual)
+
+
+def test_the_shipped_table_is_current() -> None:
+    """Every record's kernel text is still what would be generated; a stale table would silently serve nothing."""
+    from mansard.families import gram
+    from mansard.tune import database, table
+    from mansard.tune.records import Store
+
+    trials = [trial for path in database.DATA.glob("*.gram.jsonl") for trial in Store(path) if not trial.is_vendor]
+    assert len(trials) > 100
+    assert all(table.is_current(trial, H200, gram) for trial in trials)

@@ -1,4 +1,8 @@
-"""How good the model is, by replay: the trials recorded on an H200 say what its choices would have cost."""
+"""The model by replay: the trials recorded on an H200 say what its choices would have cost.
+
+A guard against making the model worse, not a proof that it is good: its constants were fitted on these trials, and it
+had chosen most of the configurations that were tried.
+"""
 
 from __future__ import annotations
 

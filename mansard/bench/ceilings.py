@@ -39,6 +39,7 @@ class Probe:
         self._backend = backend
         self._read = _reader(backend)
         self._last = time.monotonic()
+        self.failure = ""  # why it stopped, if it did: named in the results
 
     def due(self) -> bool:
         return self._read is not None and time.monotonic() - self._last > PROBE_EVERY
@@ -48,8 +49,8 @@ class Probe:
         assert self._read is not None
         try:
             bandwidth = float(self._read(self._backend))
-        except MansardError:
-            self._read = None
+        except MansardError as error:
+            self._read, self.failure = None, f"stopped at {time.strftime('%H:%M:%S')}: {error}"
             return None
         self._last = time.monotonic()
         found: dict[str, Any] = {"read_bandwidth": bandwidth, "at": time.strftime("%H:%M:%S")}

@@ -98,13 +98,15 @@ def run(options: Options) -> dict[str, Any]:
         print(f"continuing: {len(chosen) - len(waiting)} of {len(chosen)} cases were measured before the interruption")
     build_all(waiting, backend, begin + options.seconds / 2 if options.seconds else None)
     longest = min((_LONGEST.get(name, 20.0) for name in options.sets), default=20.0)
-    left = waiting
+    left, probe = waiting, ceilings.Probe(backend)
     try:
-        left = _measure(waiting, backend, peers, journal, deadline, (options.repeats, longest), size)
+        left = _measure(waiting, backend, peers, journal, deadline, (options.repeats, longest), size, probe)
     finally:
         finished = {
             line["case"] for line in store.read(journal.path) if line["line"] == "row" and line["run"] == journal.run
         }
+        if probe.failure:
+            missing["read probe"] = probe.failure
         journal.write("note", missing=missing, unfinished=[case.key for case in chosen if case.key not in finished])
         results = store.write_results(options.out)
     if not left:
@@ -114,14 +116,13 @@ def run(options: Options) -> dict[str, Any]:
 
 def _measure(
     waiting: list[Case], backend: Any, peers: list[Peer], journal: store.Journal, deadline: float | None,
-    effort: tuple[int, float], size: Size,
+    effort: tuple[int, float], size: Size, probe: ceilings.Probe,
 ) -> list[Case]:  # fmt: skip
     """Run the cases; returns those the time limit left out."""
     repeats, longest = effort
     waiting = sorted(waiting, key=lambda case: REAL[case.dtype] != "float64")  # one real type's buffers at a time
     operands = Operands(backend.name, waiting, size.cache_bytes)
     contest = Contest(backend, operands, peers, repeats, longest)
-    probe = ceilings.Probe(backend)
     with Progress("measuring", len(waiting), deadline) as shown:
         for number, case in enumerate(waiting):
             if deadline is not None and time.monotonic() > deadline:

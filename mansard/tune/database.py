@@ -123,7 +123,7 @@ def _judge(
             return Record(
                 None,
                 "vendor",
-                f"the vendor's routine took {_micro(vendor)} where our best took {_micro(trial)}, "
+                f"handing over to the array library took {_micro(vendor)} where our best took {_micro(trial)}, "
                 f"measured at K={tall} ({place}, {trial.date[:10]})",
             )
         return Record(config, "tuned", _reason(trial, vendor, problem, tall, far, place))
@@ -141,7 +141,7 @@ def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) 
 
 def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: int, far: float, place: str) -> str:
     share = f", {trial.percent:.0f} % of the limit" if trial.percent else ""
-    versus = f", the vendor's routine {_micro(vendor)}" if vendor else ""
+    versus = f", handing over {_micro(vendor)}" if vendor else ""
     text = f"measured at K={tall}: {_micro(trial)}{share}{versus} ({place}, {trial.date[:10]})"
     if far > FAR:
         side = "more" if tall < problem.K else "fewer"

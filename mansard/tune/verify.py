@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from .. import testing
 from ..plan.problem import REAL
 from .case import GramCase
 
 _LARGE = 1 << 19  # rows of integers whose sums, at most 18 each, stay below 2^24 and are exact in float32
-_LARGEST_ROUNDOFF = 0.1  # long sums in float32 have no useful bound for one chain; kernels sum in many short ones
 _CHUNK_ELEMENTS = 1 << 26  # of operands widened at a time: bounds the reference's memory
 
 
@@ -64,10 +64,8 @@ class Verifier:
         """The product and the largest permissible error of each entry: that of `mansard.testing.gram_error`."""
         problem = self.case.problem
         product, scale = self._product(self.case)
-        terms = problem.K * (4 if problem.is_complex else 1) + 4
-        info = np.finfo(REAL[problem.dtype])
-        roundoff = min(terms * float(info.eps) / 2, _LARGEST_ROUNDOFF)
-        return product, 2 * roundoff / (1 - roundoff) * scale + float(info.tiny)
+        tiny = float(np.finfo(REAL[problem.dtype]).tiny)
+        return product, 2 * testing.gram_gamma(problem.dtype, problem.K) * scale + tiny
 
     @staticmethod
     def _product(case: GramCase) -> tuple[Any, Any]:
