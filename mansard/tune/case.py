@@ -48,8 +48,8 @@ class GramCase:
         return lambda: launch(pointers, _UNIT, 0)
 
     def vendor(self) -> Callable[[], Any]:
-        """What a hand-over would run: the array library's own product, which forms the conjugate of A first. For complex
-        numbers cuBLAS with its conjugating option is faster; that is the benchmark's peer, this is not."""
+        """What a hand-over would run: the array library's own product, which forms the conjugate of A first. For
+        complex numbers cuBLAS with its conjugating option is faster; that is the benchmark's peer, this is not."""
         A, B = self.operands
         if self.problem.conj:
             return lambda: self.xp.matmul(A.conj().T, B)
