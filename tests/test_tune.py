@@ -586,7 +586,7 @@ def parsed(line):
 def test_the_command_line_describes_problems():
     args = parsed("gram --m 2,4 --n 3 --dtype float64,complex128 --elements 2^12 --layout col")
     found = list(command.problems(args, "cpu"))
-    assert [(p.dtype, p.M, p.N, p.K) for p in found][:2] == [("float64", 2, 3, 2048), ("float64", 4, 3, 1024)]
+    assert [(p.dtype, p.M, p.N, p.K) for p in found][:2] == [("float64", 2, 3, 1365), ("float64", 4, 3, 1024)]
     assert len(found) == 4 and found[0].layout_b == "col"
     (same,) = command.problems(parsed("gram --m 5 --same --k 99 --dtype float32"), "cpu")
     assert same.same and (same.M, same.N, same.K) == (5, 5, 99)

@@ -87,14 +87,14 @@ class EmulatedLaunch:
         )
         if self._library.mansard_launch(ctypes.byref(launch), parameters):
             raise LaunchError(self._library.mansard_emulated_error().decode())
-        generation = 4 if geometry.cooperative else 0  # a grid barrier's generation is all that may remain
-        if any(sums.raw[_COUNTER_BYTES:]) or any(_without_generations(sums.raw[:_COUNTER_BYTES], generation)):
+        # the bit that a grid barrier flips is all that may remain
+        if any(sums.raw[_COUNTER_BYTES:]) or any(_without_flips(sums.raw[:_COUNTER_BYTES], geometry.cooperative)):
             raise LaunchError("the kernel did not leave its counters and global sums at zero")
 
 
-def _without_generations(counters: bytes, period: int) -> list[int]:
+def _without_flips(counters: bytes, cooperative: bool) -> list[int]:
     words = [int.from_bytes(counters[i : i + 4], "little") for i in range(0, len(counters), 4)]
-    return [word for index, word in enumerate(words) if not (period and index % period == 2)]
+    return [word & 0x7FFFFFFF if cooperative and index % 4 == 1 else word for index, word in enumerate(words)]
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,7 @@ WIDTHS = tuple(range(1, 65))
 RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))
 LAYOUTS = ("row", "col", "padded", "unaligned")
 PADDING = 3  # columns between rows of a padded matrix: odd, so that rows lose their alignment too
-GPU_ONLY = ("short", "tilesize", "mapping", "reduction")
+GPU_ONLY = ("short", "sustained", "tilesize", "mapping", "reduction")
 _QUICK_WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 31, 32, 48, 64)
 _QUICK_COMPLEX = (1, 2, 4, 8, 16, 32, 64)
 _TILES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 16)
@@ -27,8 +27,9 @@ _TILES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 16)
 
 @dataclass(frozen=True)
 class Case:
-    """One problem and how it is run. Modes: `device` (one call, out of cache, timed on the device), `graph` (per node
-    of a captured graph), `eager` (per call of a Python loop), `host` (the caller's cost alone)."""
+    """One problem and how it is run. Modes: `device` (one call, out of cache, timed on the device), `sustained` (the
+    same, call behind call for seconds), `graph` (per node of a captured graph), `eager` (per call of a Python loop),
+    `host` (the caller's cost alone)."""
 
     set: str
     dtype: str
@@ -156,6 +157,12 @@ def short(size: Size) -> list[Case]:
     ]
 
 
+def sustained(size: Size) -> list[Case]:
+    """Without rests: what is left when the card's power limit lowers its clock."""
+    real = _square("sustained", size, (8, 16, 32, 48, 64), ["float64"], mode="sustained")
+    return real + _square("sustained", size, (8, 16, 24, 32, 40, 48, 56, 64), ["complex128"], mode="sustained")
+
+
 def overhead(size: Size) -> list[Case]:
     """One tiny problem: all that is left is the cost of calling. The runner hands it to `overhead.measure`."""
     return [Case("overhead", "float64", 4, 4, 64, mode="host", temperature="hot", peers=False)]
@@ -203,7 +210,7 @@ def reduction(size: Size) -> list[Case]:
 
 SETS: dict[str, Callable[[Size], list[Case]]] = {
     function.__name__: function
-    for function in (quick, full, rectangular, same, layouts, short, overhead, tilesize, mapping, reduction)
+    for function in (quick, full, rectangular, same, layouts, short, sustained, overhead, tilesize, mapping, reduction)
 }
 
 

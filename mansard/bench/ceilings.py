@@ -9,7 +9,7 @@ from typing import Any
 from ..errors import MansardError
 from ..model import machine
 from ..model.machine import Machine
-from .environment import query
+from .power import Power
 from .progress import Progress
 
 PROBE_EVERY = 20.0  # seconds
@@ -38,6 +38,7 @@ class Probe:
     def __init__(self, backend: Any) -> None:
         self._backend = backend
         self._read = _reader(backend)
+        self._power = Power(backend)
         self._last = time.monotonic()
         self.failure = ""  # why it stopped, if it did: named in the results
 
@@ -45,7 +46,7 @@ class Probe:
         return self._read is not None and time.monotonic() - self._last > PROBE_EVERY
 
     def run(self) -> dict[str, Any] | None:
-        """Bandwidth in bytes per second, when, and the clocks; None if the probe failed."""
+        """Bandwidth in bytes per second, when, and clock and power; None if the probe failed."""
         assert self._read is not None
         try:
             bandwidth = float(self._read(self._backend))
@@ -53,10 +54,7 @@ class Probe:
             self._read, self.failure = None, f"stopped at {time.strftime('%H:%M:%S')}: {error}"
             return None
         self._last = time.monotonic()
-        found: dict[str, Any] = {"read_bandwidth": bandwidth, "at": time.strftime("%H:%M:%S")}
-        if self._backend.name == "cuda":
-            found["clocks"] = query("clocks.sm,clocks.mem,power.draw,temperature.gpu")
-        return found
+        return {"read_bandwidth": bandwidth, "at": time.strftime("%H:%M:%S"), **self._power.read()}
 
 
 def _reader(backend: Any) -> Callable[[Any], float] | None:

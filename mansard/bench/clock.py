@@ -17,6 +17,10 @@ Call = Callable[[], Any]
 # The device waits this long before a timed call, so that the call and both events are queued when it starts and the
 # host's launch cost (5 us of a 500 us kernel) stays out of the device's time.
 _HOLD_SECONDS = 60e-6
+# A card at its power limit lowers its clock for some 100 ms. After a sample it rests for three times as long, so that
+# the next contender does not pay for this one; the set `sustained` shows what happens without. The call before the
+# timed one wakes it up again: the first after a pause takes about 150 us longer.
+_REST = 3.0
 _EMPTY = 'extern "C" __global__ void kernel() {}\n'
 
 
@@ -41,6 +45,13 @@ class HostClock:
             run(index)
         return (time.perf_counter() - begin) / count
 
+    def sustain(self, run: Call, seconds: float) -> list[float]:
+        """Seconds of each of the calls that go on, one behind the other, for so long."""
+        samples: list[float] = []
+        while sum(samples) < seconds:
+            samples.append(self.loop(lambda index: run(), 1))
+        return samples
+
     def enqueue(self, run: Call, count: int) -> float:
         """Seconds per call that the caller spends."""
         return self.loop(lambda index: run(), count)
@@ -58,11 +69,27 @@ class DeviceClock(HostClock):
 
     def sample(self, run: Call) -> float:
         begin, end = self._events
+        run()
         self._hold(_HOLD_SECONDS)
         self._driver.record(begin)
         run()
         self._driver.record(end)
-        return float(self._driver.elapsed(begin, end))
+        seconds = float(self._driver.elapsed(begin, end))
+        time.sleep(_REST * 2 * seconds)
+        return seconds
+
+    def sustain(self, run: Call, seconds: float) -> list[float]:
+        """Seconds per call, in samples of some 50 ms, of calls one behind the other for so long."""
+        count = max(1, round(0.05 / self.sample(run)))
+        begin, end = self._events
+        samples: list[float] = []
+        while sum(samples) * count < seconds:
+            self._driver.record(begin)
+            for _ in range(count):
+                run()
+            self._driver.record(end)
+            samples.append(float(self._driver.elapsed(begin, end)) / count)
+        return samples
 
     def loop(self, run: Callable[[int], Any], count: int) -> float:
         self._driver.synchronize()

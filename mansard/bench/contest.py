@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import mansard as ms
@@ -15,12 +16,14 @@ from .cases import Case
 from .check import Reference
 from .data import Operands
 from .peers import Entry, Peer, TorchPeer, enter
+from .power import Power
 from .rows import OURS, Row, row
 
 Sampler = Callable[[], float]
 _LONGEST = 20.0  # seconds a case may take before its repeats are cut (never below three)
 _LOOP = 100  # calls of an eager sample, unless rotating operands asks for more
 _GRAPH = 32  # nodes of a graph on hot operands
+_SUSTAINED, _COOL = 1.5, 0.5  # seconds of calls, and of rest before them
 
 
 class Contest:
@@ -31,6 +34,7 @@ class Contest:
     ) -> None:
         self.backend, self.operands, self.peers, self.repeats, self.longest = backend, operands, peers, repeats, longest
         self.clock = clocks.clock_for(backend)
+        self.power = Power(backend)
         # arrays on the GPU find their backend; on the CPU three could answer
         self._asked = None if backend.name == "cuda" else backend.name
 
@@ -49,7 +53,7 @@ class Contest:
         reference = Reference(*pairs[0])
         errors = {entry.name: reference.error(entry.result()) for entry in entries}
         samplers, uncaptured = self._samplers(case, entries, len(pairs))
-        seconds = self._take_turns(samplers)
+        seconds, power = self._sustain(entries) if case.mode == "sustained" else self._take_turns(samplers)
         absent = {name: "failed" if name == OURS else "missing" for name in (refused | uncaptured)}
         rows = [row(facts, name, status=absent[name], note=why) for name, why in (refused | uncaptured).items()]
         for entry in entries:
@@ -57,7 +61,7 @@ class Contest:
                 about = more if entry.name == OURS else {}
                 worst = errors[entry.name]
                 verdict = {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
-                rows.append(row(facts, entry.name, seconds[entry.name], **verdict, **about))
+                rows.append(row(facts, entry.name, seconds[entry.name], **verdict, **about, **power[entry.name]))
         return rows
 
     def _ours(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[Entry, dict[str, Any]]:
@@ -117,18 +121,35 @@ class Contest:
         launch = capture(lambda index: entry.run(index % pairs), count)
         return lambda: self.clock.sample(launch) / count
 
-    def _take_turns(self, samplers: dict[str, Sampler]) -> dict[str, list[float]]:
+    def _take_turns(self, samplers: dict[str, Sampler]) -> tuple[dict[str, list[float]], dict[str, Any]]:
         """Round robin: whatever disturbs the machine for a second disturbs all contenders alike."""
         begin = time.monotonic()
         seconds: dict[str, list[float]] = {name: [] for name in samplers}
+        readings: dict[str, list[dict[str, Any]]] = {name: [] for name in samplers}
         for sampler in samplers.values():
             sampler()
         for turn in range(self.repeats):
             for name, sampler in samplers.items():
                 seconds[name].append(sampler())
+                readings[name].append(self.power.read())
             if turn >= 2 and time.monotonic() - begin > self.longest:
                 break
-        return seconds
+        return seconds, {name: _lowest_clock(found) for name, found in readings.items()}
+
+    def _sustain(self, entries: list[Entry]) -> tuple[dict[str, list[float]], dict[str, Any]]:
+        """Each contender alone, one call behind the other; the second half counts, when the card has settled."""
+        seconds, power = {}, {}
+        for entry in entries:
+            time.sleep(_COOL)
+            samples = self.clock.sustain(partial(entry.run, 0), _SUSTAINED)
+            power[entry.name] = self.power.read()
+            seconds[entry.name] = samples[len(samples) // 2 :]
+        return seconds, power
+
+
+def _lowest_clock(readings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Of several readings the one with the lowest clock."""
+    return min(readings, key=lambda reading: reading.get("mhz", 0), default={})
 
 
 def _gist(error: Exception) -> str:

@@ -17,7 +17,8 @@ Row = dict[str, Any]
 COLUMNS = (
     "family", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling", "status",
     "median", "spread", "gbytes_per_second", "gflops", "percent_read", "percent_limit", "limit", "bound_seconds",
-    "x_peer", "best_peer", "error", "variant", "origin", "config", "note", "date", "seconds",
+    "x_peer", "best_peer", "error", "mhz", "watts", "slowed_by", "variant", "origin", "config", "note", "date",
+    "seconds",
 )  # fmt: skip
 
 

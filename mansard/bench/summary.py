@@ -157,6 +157,26 @@ def short(results: dict[str, Any], missed: set[int]) -> Table:
     )
 
 
+def sustained(results: dict[str, Any], missed: set[int]) -> Table:
+    """Calls one behind the other: speed, and the clock the power limit leaves."""
+    rows = [row for row in results["rows"] if row["mode"] == "sustained" and row.get("median")]
+    cells = [
+        (
+            row["dtype"],
+            str(row["M"]),
+            row["contender"],
+            f"{row['median'] * 1e6:.0f}",
+            f"{row['percent_read']:.1f}",
+            f"{row.get('mhz', '')}",
+            f"{row.get('watts', '')}",
+            row.get("slowed_by", ""),
+        )
+        for row in rows
+    ]
+    columns = ("dtype", "M = N", "contender", "us", "% of read", "SM MHz", "watts", "slowed by")
+    return Table("Sustained: without rests between calls", columns, cells)
+
+
 def host(results: dict[str, Any], missed: set[int]) -> Table:
     """What a call costs the caller."""
     rows = [row for row in results["rows"] if row["mode"] == "host" and row.get("median")]
@@ -196,5 +216,5 @@ def _name(row: Row) -> str:
 
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
-    makers = (by_range, others, short, host)
+    makers = (by_range, others, short, sustained, host)
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--n", type=sizes, default=None, help="columns of B (default: the same as M)")
     add("--dtype", type=dtypes, default=("float64",), help=f"comma-separated: {', '.join(DTYPES)}")
     add("--k", type=number, default=None, help="rows (default: by --elements)")
-    add("--elements", type=number, default=None, help="K times M, for example 2^28; the default depends on the backend")
+    add("--elements", type=number, default=None, help="K times max(M, N), for example 2^28")
     add("--layout", choices=("row", "col"), default="row")
     add("--same", action="store_true", help="B is A: half the work (needs M = N)")
     add("--any-order", action="store_true", help="admit reductions whose order varies (deterministic=False)")
@@ -104,7 +104,7 @@ def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:
     for dtype in args.dtype:
         for M in args.m:
             for N in (M,) if args.same or not args.n else args.n:
-                K = args.k or max(1, (args.elements or _ELEMENTS[backend]) // M)
+                K = args.k or max(1, (args.elements or _ELEMENTS[backend]) // max(M, N))
                 yield family.spec.problem(
                     dtype,
                     M,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _HOLD_SECONDS = 12e-6  # more than a launch costs the host
+_REST = 3.0  # times what was measured: a GPU that has reached its power limit makes the next candidate look slow
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ def measure(
         run()
     backend.synchronize(stream)
     sample = _sample_device if backend.name == "cuda" else _sample_host
-    return Timing(tuple(sample(run, backend, inner, stream) / inner for _ in range(repeats)))
+    timing = Timing(tuple(sample(run, backend, inner, stream) / inner for _ in range(repeats)))
+    if backend.name == "cuda":
+        time.sleep(_REST * sum(timing.seconds) * inner)
+    return timing
 
 
 def _sample_device(run: Callable[[], Any], backend: Any, inner: int, stream: int) -> float:

@@ -5,21 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from . import space, space_cpu, spec, work
 from .space import Config, Fragment, Ring, Tiled
 
-# real width up to -> (WARPS_M, WARPS_N, WARPS_K, GROUPS, ROWS, FEED)
+# real width up to -> (WARPS_M, WARPS_N, WARPS_K, GROUPS, ROWS, FEED, KSTEP)
 _RING_SHAPES = (
-    (16, ((1, 1, 1, 8, 64, "own"), (1, 1, 1, 8, 32, "own"), (1, 1, 1, 4, 32, "own"))),
-    (32, ((2, 2, 1, 3, 32, "producer"), (1, 2, 1, 5, 32, "producer"))),
-    (48, ((1, 2, 1, 4, 16, "producer"), (1, 2, 1, 4, 32, "producer"))),
-    (64, ((2, 2, 1, 3, 16, "producer"), (2, 2, 1, 2, 32, "producer"))),
-    (96, ((2, 3, 1, 2, 16, "own"), (2, 4, 1, 1, 32, "own"))),
-    (128, ((4, 4, 1, 1, 32, "own"), (2, 4, 1, 1, 16, "own"))),
+    (16, ((1, 1, 8, 1, 256, "producer", 4), (1, 1, 1, 8, 32, "own", 4), (1, 1, 1, 4, 32, "own", 4))),
+    (40, ((1, 1, 8, 1, 128, "producer", 4), (1, 2, 1, 5, 32, "producer", 4))),
+    (48, ((1, 3, 4, 1, 128, "producer", 4), (1, 2, 1, 4, 32, "producer", 4))),
+    (64, ((2, 2, 2, 1, 64, "producer", 4), (2, 2, 1, 2, 32, "producer", 4))),
+    (80, ((2, 2, 2, 1, 64, "own", 8), (2, 4, 1, 1, 32, "own", 4))),
+    (96, ((3, 4, 1, 1, 64, "own", 8), (2, 4, 1, 1, 32, "own", 4))),
+    (128, ((2, 4, 1, 1, 32, "own", 8), (4, 4, 1, 1, 32, "own", 4), (2, 4, 1, 1, 16, "own", 4))),
 )
 _FOLD = {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 6: 2, 7: 2}
 
@@ -45,21 +45,19 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 def _ring(problem: Problem) -> Iterator[Ring]:
     if problem.layout_a != "row" or problem.layout_b != "row":
         return
-    words, m, n = work.real_widths(problem, 1)
+    _, m, n = work.real_widths(problem, 1)
     width = max(m, n)
     fold = _FOLD.get(width, 1) if spec.is_contiguous(problem) else 1
     reduce = space.reduction(problem)
-    real = problem.itemsize // words
     for widest, shapes in _RING_SHAPES:
         if width > widest:
             continue
-        for wm, wn, wk, groups, rows, feed in shapes:
+        for wm, wn, wk, groups, rows, feed, kstep in shapes:
             if problem.same and width <= 64:  # one warp sees all of A: half the products
                 wm, wn, groups = 1, 1, min(8, wm * wn * groups)
-            # multiples of 16 doubles (32 floats) wide hit the same banks in every row
-            shifts = (True, False) if width % (128 // real) == 0 or (width > 64 and width % 8 == 0) else (False, True)
-            for shift, factor in product(shifts, (1, 2, 4)):
-                one = Ring(wm, wn, wk, groups, rows * factor, 1, feed, shift, 4, fold, 1, reduce)
+            spread = "shift" if width > 64 else "rotate"  # instructions are dear where arithmetic is the limit
+            for factor in (1, 2, 4):
+                one = Ring(wm, wn, wk, groups, rows * factor, 1, feed, spread, kstep, fold, 1, reduce)
                 for stages in space.depths(work.ring_shape(problem, one).stage_bytes * groups):
                     yield replace(one, STAGES=stages)
 

@@ -28,7 +28,7 @@ template <class P, int GROUPS, int ROWS, int PITCH>
 MANSARD_DEVICE double sum_of_tiles(const double* tiles, int row, int column) {
   using S = RealShape<P>;
   double sum = 0.0;
-MANSARD_UNROLL_BY(1)
+MANSARD_UNROLL_BY(4)
   for (int group = 0; group < GROUPS; ++group, tiles += ROWS * PITCH)
 MANSARD_UNROLL_BY(1)
     for (int fold = 0; fold < P::FOLD; ++fold) sum += tiles[(fold * S::M + row) * PITCH + fold * S::N + column];

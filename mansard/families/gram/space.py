@@ -59,7 +59,7 @@ class Ring:
     ROWS: int = 32  # rows per chunk
     STAGES: int = 3  # chunks per ring
     FEED: str = "own"  # own | producer: who refills the ring
-    SHIFT: bool = False  # four displaced blocks per chunk, against bank conflicts
+    SPREAD: str = "rotate"  # none | rotate | shift: what keeps rows from colliding in the banks
     KSTEP: int = 4  # rows per tensor-core instruction
     FOLD: int = 1
     BLOCKS_PER_SM: int = 1
@@ -157,11 +157,11 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
     if problem.pitch_a > 1.25 * problem.M + 1 or problem.pitch_b > 1.25 * problem.N + 1:
         return f"pitches {problem.pitch_a}, {problem.pitch_b}: too much padding would be fetched"
     shape = work.ring_shape(problem, c)
-    if c.SHIFT and c.ROWS % 16:
-        return f"SHIFT splits a chunk into four blocks: ROWS={c.ROWS} must be a multiple of 16"
     if c.ROWS % (4 * c.WARPS_K) or shape.quads % (c.KSTEP // 4):
         return f"ROWS={c.ROWS} does not split into WARPS_K={c.WARPS_K} x KSTEP={c.KSTEP}"
-    if not c.SHIFT and shape.quads % shape.step:
+    if c.SPREAD == "shift" and c.ROWS % 16:
+        return f"SPREAD=shift splits a chunk into four blocks: ROWS={c.ROWS} must be a multiple of 16"
+    if c.SPREAD != "shift" and shape.quads % shape.step:
         return f"ROWS={c.ROWS} is not a multiple of {4 * shape.step * c.WARPS_K}, which free of bank conflicts needs"
     if c.UNIT not in ("float64", "tf32x3"):
         return f"UNIT={c.UNIT!r} is not one of float64, tf32x3"
@@ -214,12 +214,12 @@ def folds(problem: Problem) -> tuple[int, ...]:
 
 
 def warp_grids(problem: Problem, fold: int, most: int = 16) -> Iterator[tuple[int, int]]:
-    """Ways to lay warps over C that compute little beyond it (16 x 8 tiles, the same number for every warp)."""
+    """Ways to lay warps over C that compute little beyond it (the same number of slots for every warp)."""
     _, width_m, width_n = work.real_widths(problem, fold)
-    rows, columns = -(-width_m // 16), -(-width_n // 8)
+    rows, columns = -(-width_m // 8), -(-width_n // 8)
     grids = [(m, n) for m in range(1, min(rows, 8) + 1) for n in range(1, min(columns, 8) + 1) if m * n <= most]
     computed = {(m, n): -(-rows // m) * m * -(-columns // n) * n for m, n in grids}
-    registers = {(m, n): 8 * -(-rows // m) * -(-columns // n) for m, n in grids}
+    registers = {(m, n): 4 * -(-rows // m) * -(-columns // n) for m, n in grids}
     for grid in grids:
         if registers[grid] <= 160 and computed[grid] <= 1.2 * min(computed.values()):
             yield grid
@@ -229,16 +229,23 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     if problem.layout_a != "row" or problem.layout_b != "row":
         return
     reduce = reduction(problem)
-    units = (("float64", 4), ("tf32x3", 8)) if REAL[problem.dtype] == "float32" else (("float64", 4),)
+    units: list[tuple[str, int]] = [("float64", 4)]
+    if REAL[problem.dtype] == "float32":
+        units.append(("tf32x3", 8))
+    elif max(problem.M, problem.N) * (2 if problem.is_complex else 1) > 64:  # arithmetic counts: fewer, longer steps
+        units += [("float64", 8), ("float64", 16)]
     for fold in folds(problem):
         for (wm, wn), wk, groups in product(warp_grids(problem, fold), (1, 2, 4, 8), (1, 2, 3, 4, 5, 6, 8, 12)):
             if not 6 <= wm * wn * wk * groups <= 16:
                 continue
-            for rows, shift, feed, (unit, kstep) in product(
-                (16, 32, 64, 128, 256), (False, True), ("own", "producer"), units
+            for rows, feed, (unit, kstep), spread in product(
+                (16, 32, 64, 128, 256), ("own", "producer"), units, ("rotate", "shift")
             ):
-                one = Ring(wm, wn, wk, groups, rows, 1, feed, shift, kstep, fold, 1, reduce, unit)
-                for stages in depths(work.ring_shape(problem, one).stage_bytes * groups):
+                one = Ring(wm, wn, wk, groups, rows, 1, feed, spread, kstep, fold, 1, reduce, unit)
+                shape = work.ring_shape(problem, one)
+                if spread == "shift" and shape.clash_a == shape.clash_b == 1:
+                    continue  # nothing to spread
+                for stages in depths(shape.stage_bytes * groups):
                     yield replace(one, STAGES=stages)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
@@ -44,12 +43,17 @@ class RingShape:
     threads: int
     quads: int
     step: int
-    tiles_m: int
-    tiles_n: int
+    slots_m: int  # per warp, of eight columns each
+    slots_n: int
     shared_bytes: int
     stage_bytes: int
-    lane_a: int  # words between the lanes of a quad
-    lane_b: int
+    clash_a: int  # rows of a quad whose reads meet in the same banks
+    clash_b: int
+
+    @property
+    def tiles(self) -> int:
+        """Products of 16 x 8 that cover a warp's slots."""
+        return self.slots_m // 2 * self.slots_n + self.slots_m % 2 * _up(self.slots_n, 2)
 
 
 @lru_cache(maxsize=4096)
@@ -61,24 +65,27 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     threads = (team * c.GROUPS + (c.FEED == "producer")) * 32
     quarter = 32 // real
     step = max(quarter // gcd(lda, quarter), quarter // gcd(ldb, quarter))
-    tiles_m, tiles_n = _up(_up(width_m, 16), c.WARPS_M), _up(_up(width_n, 8), c.WARPS_N)
+    slots_m, slots_n = _up(_up(width_m, 8), c.WARPS_M), _up(_up(width_n, 8), c.WARPS_N)
     stage = _operand_words(c, lda, quarter) + (0 if problem.same else _operand_words(c, ldb, quarter))
-    block_m, block_n = tiles_m * c.WARPS_M * 16, tiles_n * c.WARPS_N * 8
-    barriers = -(-2 * c.GROUPS * c.STAGES * 8 // 128) * 128
+    block_m, block_n = slots_m * c.WARPS_M * 8, slots_n * c.WARPS_N * 8
+    barriers = _up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     ring = barriers + (c.GROUPS * c.STAGES * stage + max(block_m, block_n)) * real
     tile = block_m * (block_n + 1) * 8  # the teams' sums meet in as many tiles as the ring's memory holds
-    shared = max(ring, tile, threads * 8 * words)
-    lane_a, lane_b = (_operand_words(c, ld, quarter) // 4 if c.SHIFT else step * ld for ld in (lda, ldb))
-    return RingShape(
-        threads, c.ROWS // 4 // c.WARPS_K, step, tiles_m, tiles_n, -(-shared // 128) * 128, stage * real, lane_a, lane_b
-    )
+    shared = _up(max(ring, tile, threads * 8 * words), 128) * 128
+    clash_a, clash_b = (_clashing_rows(step * ld, real) for ld in (lda, ldb))
+    return RingShape(threads, c.ROWS // 4 // c.WARPS_K, step, slots_m, slots_n, shared, stage * real, clash_a, clash_b)
 
 
 def _operand_words(c: Any, pitch: int, quarter: int) -> int:
-    if not c.SHIFT:
+    if c.SPREAD != "shift":
         return int(c.ROWS * pitch)
-    block = c.ROWS // 4 * pitch
-    return int(4 * (block + (quarter - block) % (4 * quarter)))
+    piece = c.ROWS // 4 * pitch
+    return int(4 * (piece + (quarter - piece) % (4 * quarter)))
+
+
+def _clashing_rows(lane_stride: int, real: int) -> int:
+    banks = 128 // real
+    return 4 if lane_stride % banks == 0 else 2 if lane_stride % (banks // 2) == 0 else 1
 
 
 def threads(problem: Problem, c: Any) -> int:
@@ -116,13 +123,19 @@ def registers(problem: Problem, c: Any) -> int:
         operands = 2 * c.DEPTH * (c.TILE_M + (0 if reuse else c.TILE_N)) * per_word
         return int(c.TILE_M // 2 * c.TILE_N * 8 + operands) + 24
     shape = ring_shape(problem, c)
-    tiles = shape.tiles_m * shape.tiles_n
-    if problem.same and c.WARPS_M == c.WARPS_N == 1:
-        tiles = sum(8 * j + 7 >= 16 * i for i in range(shape.tiles_m) for j in range(shape.tiles_n))
-    operands = 2 * shape.tiles_m + shape.tiles_n
+    tiles, operands = shape.tiles, shape.slots_m + shape.slots_n
+    if _mirrors(problem, c):
+        tiles, operands = _up(3 * tiles, 5), shape.slots_m
+    rotates = c.SPREAD == "rotate" and max(shape.clash_a, shape.clash_b) > 1
+    turning = 6 if rotates else 0  # addresses that differ from slot to slot
     if c.UNIT == "tf32x3":  # sums, those of a chunk, and both halves of the operands
-        return int(tiles * 8 + 4 * operands) + 32
-    return int(tiles * 8 + c.KSTEP // 4 * operands * 2) + 32
+        return int(tiles * 8 + 4 * operands + turning) + 32
+    return int(tiles * 8 + c.KSTEP // 4 * operands * 2 + turning) + 32
+
+
+def _mirrors(problem: Problem, c: Any) -> bool:
+    """Whether one warp sees all of A and leaves out half of A^H A."""
+    return bool(problem.same and c.WARPS_M == c.WARPS_N == 1 and c.FOLD == 1)
 
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
@@ -137,18 +150,27 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     shape = ring_shape(problem, c)
     chunks = -(-problem.K // (c.ROWS * c.FOLD)) / device.multiprocessors
     feeders = 1 if c.FEED == "producer" else c.GROUPS
-    pieces = (4 if c.SHIFT else 1) * (1 if problem.same else 2)
-    seconds["feed"] = chunks * (_CHUNK_SECONDS + pieces * _COPY_SECONDS) / feeders
+    copies = (1 if problem.same else 2) * (4 if c.SPREAD == "shift" else 1)
+    seconds["feed"] = chunks * (_CHUNK_SECONDS + copies * _COPY_SECONDS) / feeders
     words, _, _ = real_widths(problem, c.FOLD)
     real = problem.itemsize // words
-    reads = 2 * shape.tiles_m * wavefronts(shape.lane_a, real) + shape.tiles_n * wavefronts(shape.lane_b, real)
+    reads = passes(shape.slots_m, shape.clash_a, c.SPREAD)
+    if not _mirrors(problem, c):
+        reads += passes(shape.slots_n, shape.clash_b, c.SPREAD)
+    reads *= real // 4  # a warp's doubles are read in two halves
     quads = chunks * c.WARPS_M * c.WARPS_N * c.ROWS / 4  # steps of four rows, over all warps of a multiprocessor
     seconds["shared memory"] = quads * reads / _CLOCK
-    fragments = 2 * shape.tiles_m + shape.tiles_n
+    slots = shape.slots_m + shape.slots_n
+    selects = turns(shape.slots_m, shape.clash_a, c.SPREAD) + turns(shape.slots_n, shape.clash_b, c.SPREAD)
+    selects *= real // 4
+    # loads and selects take the tensor cores' turn to issue, and the fullest quarter of a multiprocessor is waited for
+    warps = c.WARPS_M * c.WARPS_N * c.WARPS_K * c.GROUPS
+    seconds["arithmetic"] += quads * (slots + selects) / 4 / _CLOCK
+    seconds["arithmetic"] *= _up(warps, 4) * 4 / warps
     if c.UNIT == "tf32x3":  # two instructions split a number, three multiply
-        seconds["issue"] = quads * (3 * fragments + 1.5 * shape.tiles_m * shape.tiles_n) / 4 / _CLOCK
+        seconds["issue"] = quads * (3 * slots + selects + 1.5 * shape.tiles) / 4 / _CLOCK
     elif real == 4:
-        seconds["widening"] = quads * fragments * 32 / _WIDENED_PER_CLOCK / _CLOCK
+        seconds["widening"] = quads * slots * 32 / _WIDENED_PER_CLOCK / _CLOCK
     return seconds
 
 
@@ -156,16 +178,21 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
 _CHUNK_SECONDS, _COPY_SECONDS, _CLOCK, _WIDENED_PER_CLOCK, _CLOCKS_PER_LOAD = 0.20e-6, 0.025e-6, 1.75e9, 16, 4
 
 
-@lru_cache(maxsize=1024)
-def wavefronts(lane_stride: int, real: int) -> int:
-    """Passes a warp's read of one fragment takes: lane (g, t) reads word t * lane_stride + g of `real` bytes."""
-    banks, lanes_at_once = 128 // real, 128 // real
-    passes = 0
-    for first in range(0, 32, lanes_at_once):
-        lanes = range(first, first + lanes_at_once)
-        words = {(lane % 4) * lane_stride + lane // 4 for lane in lanes}
-        passes += max(Counter(word % banks for word in words).values())
-    return passes
+def passes(slots: int, clash: int, spread: str) -> int:
+    """Times 128 bytes that a warp needs to read its slots of 4-byte words, as `Slots` in slots.cuh groups them."""
+    if spread != "rotate":
+        return slots * (clash if spread == "none" else 1)
+    fours = slots // 4 * 4 if clash == 4 else 0
+    twos = slots // 2 * 2 if clash > 1 else 0
+    return int(fours + (twos - fours) * max(1, clash // 2) + (slots - twos) * clash)
+
+
+def turns(slots: int, clash: int, spread: str) -> int:
+    """Selects per 4-byte word with which a warp puts slots right that it read in turns."""
+    if spread != "rotate" or clash == 1:
+        return 0
+    fours = slots // 4 * 4 if clash == 4 else 0
+    return int(2 * fours + slots // 2 * 2 - fours)
 
 
 def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
@@ -181,10 +208,10 @@ _ONE_BLOCK_BANDWIDTH = 55e9  # at which a single block reads what all the others
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a variant's way of loading reaches; fitted on an H200."""
-    if c.VARIANT == "ring":  # a copy costs a little, and more where it lands beside a 128-byte boundary
-        copies = (4 if c.SHIFT else 1) * (1 if problem.same else 2)
+    if c.VARIANT == "ring":  # a copy costs a little
         chunk = ring_shape(problem, c).stage_bytes
-        return chunk / (chunk + copies * (110 if c.SHIFT else 30))
+        share = chunk / (chunk + (30 if problem.same else 60))
+        return 0.9 * share if c.SPREAD == "shift" else share
     if c.VARIANT == "tiled":
         return 0.85
     words = 2 if problem.is_complex else 1
@@ -211,13 +238,17 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "tiled":
         per_row = -(-problem.M // c.TILE_M) * c.TILE_M * -(-problem.N // c.TILE_N) * c.TILE_N
         return int(per_row * (8 if words == 2 else 2) * problem.K)
+    if c.VARIANT == "ring":
+        tiles = ring_shape(problem, c).tiles * (0.6 if _mirrors(problem, c) and width_m > 16 else 1.0)
+        return int(tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)
     m = -(-width_m // (16 * c.WARPS_M)) * 16 * c.WARPS_M
     n = -(-width_n // (8 * c.WARPS_N)) * 8 * c.WARPS_N
     half = 0.6 if problem.same and c.WARPS_M == c.WARPS_N == 1 and width_m > 16 else 1.0
     return int(half * 2 * m * n * problem.K / c.FOLD)
 
 
-_SUSTAINED = 0.83  # of the tensor cores' peak, with operands from shared memory
+# Of the tensor cores' peak, at the clock that power leaves; longer steps read and write the sums less often.
+_SUSTAINED = {4: 0.88, 8: 0.93, 16: 0.93}
 
 
 def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
@@ -226,4 +257,4 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
         return float(machine.fma[REAL[problem.dtype]])
     if getattr(c, "UNIT", "") == "tf32x3":
         return float(machine.tensor.get("tf32", 3.3 * machine.fma["float32"])) / 3
-    return _SUSTAINED * float(machine.tensor.get("float64", machine.fma["float64"]))
+    return _SUSTAINED[getattr(c, "KSTEP", 4)] * float(machine.tensor.get("float64", machine.fma["float64"]))

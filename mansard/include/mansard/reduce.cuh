@@ -44,30 +44,29 @@ MANSARD_DEVICE void atomic_add(R* at, Complex<R> x) {
   atomicAdd(at + 1, x.im);
 }
 
-// True in every thread of the block that arrives last; the counter is back at zero then.
+// True in every thread of the block that arrives last; the counter is back at zero then. The fences of one thread order
+// the whole block's stores and loads, which __syncthreads has put before or after them.
 MANSARD_DEVICE bool last_block_to_arrive(u32* counter, u32 blocks, u32* flag) {
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) *flag = atomicInc(counter, blocks - 1) == blocks - 1;
-  __syncthreads();
-  const bool last = *flag != 0;
-  __threadfence();
-  __syncthreads();
-  return last;
-}
-
-// All blocks of a cooperative grid meet here. counter[0] counts arrivals, counter[1] is the generation. The fences of
-// thread 0 are not optional: the block that arrives last never waits, so nothing else makes it see the others' stores.
-MANSARD_DEVICE void grid_barrier(u32* counter, u32 blocks) {
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();
-    const u32 generation = load_acquire(counter + 1);
-    if (atomicInc(counter, blocks - 1) == blocks - 1)
-      store_release(counter + 1, generation + 1);
-    else
-      wait_until_differs(counter + 1, generation);
+    *flag = atomicInc(counter, blocks - 1) == blocks - 1;
+    __threadfence();
+  }
+  __syncthreads();
+  const bool last = *flag != 0;
+  __syncthreads();  // the flag's place may be written again
+  return last;
+}
+
+// All `blocks` blocks of a cooperative grid meet here. Arrivals add up to 2^31: the last one flips the upper bit of the word,
+// which is what the others wait for, and leaves the lower bits zero.
+MANSARD_DEVICE void grid_barrier(u32* word, u32 blocks) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    const u32 old = atomicAdd(word, blockIdx.x == 0 ? 0x80000000u - (blocks - 1) : 1u);
+    wait_until_flips(word, old);
     __threadfence();
   }
   __syncthreads();
@@ -78,7 +77,7 @@ MANSARD_DEVICE void grid_barrier(u32* counter, u32 blocks) {
 template <class Acc, int ENTRIES, int THREADS, class Store>
 MANSARD_DEVICE void sum_partials(const typename Scalar<Acc>::Real* partials, int blocks, int begin, int end,
                                  Acc* scratch, Store store) {
-  constexpr int WORDS = Scalar<Acc>::WORDS;
+  constexpr int WORDS = Scalar<Acc>::WORDS, BATCH = 16;  // loads under way at once: each takes most of a microsecond
   int width = 1;
   while (width < end - begin && 2 * width <= THREADS) width *= 2;
   const int runs = THREADS / width, run = threadIdx.x / width, lane = threadIdx.x % width;
@@ -89,11 +88,16 @@ MANSARD_DEVICE void sum_partials(const typename Scalar<Acc>::Real* partials, int
       const int stop = blocks * (run + 1) / runs;
       int block = blocks * run / runs;
       const auto* at = partials + (static_cast<i64>(block) * ENTRIES + entry) * WORDS;
-MANSARD_UNROLL_BY(8)
-      for (; block < stop; ++block, at += ENTRIES * WORDS) {
-        Acc part;
-        load_words(at, part);
-        add_to(sum, part);
+MANSARD_UNROLL_BY(1)
+      for (; block < stop; block += BATCH, at += BATCH * ENTRIES * WORDS) {
+        Acc part[BATCH];
+        MANSARD_UNROLL
+        for (int i = 0; i < BATCH; ++i) {
+          part[i] = zero<Acc>();
+          if (block + i < stop) load_words(at + i * ENTRIES * WORDS, part[i]);
+        }
+        MANSARD_UNROLL
+        for (int i = 0; i < BATCH; ++i) add_to(sum, part[i]);
       }
     }
     if (runs > 1) {

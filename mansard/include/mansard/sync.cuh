@@ -21,8 +21,11 @@ inline void store_release(u32* word, u32 value) {
 inline u32 add_release(u32* word, u32 value, MANSARD_HERE) { return atomicAdd(word, value, site); }
 inline u32 atomic_add_acq_rel(u32* word, u32 value, MANSARD_HERE) { return atomicAdd(word, value, site); }
 inline u32 wait_until_differs(const u32* flag, u32 old, MANSARD_HERE) {
-  emulated::wait_until_differs(flag, old, site);
+  emulated::wait_until_differs(flag, old, ~0u, site);
   return *flag;
+}
+inline void wait_until_flips(const u32* word, u32 old, MANSARD_HERE) {
+  emulated::wait_until_differs(word, old, 0x80000000u, site);
 }
 
 #else
@@ -57,6 +60,12 @@ MANSARD_DEVICE u32 wait_until_differs(const u32* flag, u32 old) {
     value = load_acquire(flag);
   } while (value == old);
   return value;
+}
+
+// Waits until the upper bit of the word differs from that of `old`.
+MANSARD_DEVICE void wait_until_flips(const u32* word, u32 old) {
+  while (((load_acquire(word) ^ old) & 0x80000000u) == 0) {
+  }
 }
 
 #endif

@@ -137,12 +137,12 @@ Slots exchange(Collective kind, u32 mask, const void* value, u32 bytes, Site sit
 
 // --- Flags -------------------------------------------------------------------------------------------------
 
-void wait_until_differs(const u32* word, u32 old, Site site) {
+void wait_until_differs(const u32* word, u32 old, u32 mask, Site site) {
   Wait wait;
   wait.reason = Reason::flag;
   wait.word = word;
-  wait.mask = ~0u;
-  wait.old = old;
+  wait.mask = mask;
+  wait.old = old & mask;
   wait.site = site;
   if (!wait.over()) machine->block_on(wait);
 }

@@ -64,7 +64,7 @@ extern u64 visible_changes;
 u32 sync_threads(bool predicate, Site site);
 void sync_named(int id, int threads, Site site);
 // Blocks until *word differs from old.
-void wait_until_differs(const u32* word, u32 old, Site site);
+void wait_until_differs(const u32* word, u32 old, u32 mask, Site site);
 // Ends the launch with a report.
 [[noreturn]] void trap(Site site);
 // Called by a read or an atomic that changed nothing: it may be one turn of a spin loop, so others run.
