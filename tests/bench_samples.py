@@ -40,8 +40,6 @@ def journal(folder: Path, sets: tuple[str, ...] = tuple(SETS)) -> store.Journal:
     rng = np.random.default_rng(1)
     made = store.Journal(folder, ENVIRONMENT, {"sets": list(sets)})
     made.write("ceilings", machine=asdict(H200))
-    made.write("probe", read_bandwidth=4.52e12, at="12:01:00")
-    made.write("probe", read_bandwidth=4.48e12, at="12:02:00")
     for case in select(sets, SIZE)[0]:
         made.rows(_host(case, rng) if case.mode == "host" else _contest(case, rng))
     made.write("note", missing={"PyTorch": "PyTorch is not installed: pip install torch"}, unfinished=[])

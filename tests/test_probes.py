@@ -15,7 +15,7 @@ from mansard.backends import cpu, emulated
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.errors import LaunchError
-from mansard.model import calibrate, calibrate_cuda, calibrate_waits, machine, occupancy, probe_kernels
+from mansard.model import calibrate, calibrate_cpu, calibrate_cuda, calibrate_waits, machine, occupancy, probe_kernels
 from mansard.model.probe_kernels import ADDEND, FACTOR, LINE, PROBES, Shape
 from mansard.plan import explain
 from mansard.tune.measure import Timing
@@ -294,6 +294,22 @@ def test_a_probe_that_computes_wrongly_is_no_ceiling(small: PlayedBackend, monke
 
 
 @needs_compiler
-def test_read_bandwidth_alone(small: PlayedBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yardsticks_of_a_gpu(small: PlayedBackend, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calibrate_cuda, "_OPERAND_BYTES", 1 << 18)
-    assert calibrate.read_bandwidth(small) > 0
+    held = calibrate.yardsticks(small)
+    run, moved = held.runs["read_bandwidth"]
+    run()
+    assert moved == 1 << 18
+    held.close()
+    assert held.runs == {}
+
+
+@needs_compiler
+def test_yardsticks_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calibrate_cpu, "operand_bytes", lambda cache: 8 << 20)
+    held = calibrate.yardsticks(cpu.backend())
+    for run, work in held.runs.values():
+        run()
+        assert work > 0
+    assert set(held.runs) == {"read_bandwidth", "fma"}
+    held.close()

@@ -13,6 +13,7 @@ from ..errors import MansardError
 from ..families import family_of
 from . import clock as clocks
 from .cases import Case
+from .ceilings import Beside
 from .check import Reference
 from .data import Operands
 from .peers import Entry, Peer, TorchPeer, enter
@@ -30,9 +31,16 @@ class Contest:
     """What all cases share: backend, clock, operands, peers."""
 
     def __init__(
-        self, backend: Any, operands: Operands, peers: list[Peer], repeats: int, longest: float = _LONGEST
+        self,
+        backend: Any,
+        operands: Operands,
+        peers: list[Peer],
+        repeats: int,
+        longest: float = _LONGEST,
+        beside: Beside | None = None,
     ) -> None:
         self.backend, self.operands, self.peers, self.repeats, self.longest = backend, operands, peers, repeats, longest
+        self.beside = beside
         self.clock = clocks.clock_for(backend)
         self.power = Power(backend)
         # arrays on the GPU find their backend; on the CPU three could answer
@@ -53,15 +61,20 @@ class Contest:
         reference = Reference(*pairs[0])
         errors = {entry.name: reference.error(entry.result()) for entry in entries}
         samplers, uncaptured = self._samplers(case, entries, len(pairs))
-        seconds, power = self._sustain(entries) if case.mode == "sustained" else self._take_turns(samplers)
+        if case.mode == "sustained":
+            seconds, power = self._sustain(entries)
+        else:
+            seconds, power = self._take_turns(samplers | self._yardsticks(case))
+        rates = self.beside.rates(seconds) if self.beside else {}
         absent = {name: "failed" if name == OURS else "missing" for name in (refused | uncaptured)}
         rows = [row(facts, name, status=absent[name], note=why) for name, why in (refused | uncaptured).items()]
         for entry in entries:
             if entry.name in seconds:
                 about = more if entry.name == OURS else {}
                 worst = errors[entry.name]
-                verdict = {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
-                rows.append(row(facts, entry.name, seconds[entry.name], **verdict, **about, **power[entry.name]))
+                about |= {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
+                about |= {"beside": rates, **power[entry.name]}
+                rows.append(row(facts, entry.name, seconds[entry.name], **about))
         return rows
 
     def _ours(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[Entry, dict[str, Any]]:
@@ -110,6 +123,11 @@ class Contest:
             else:
                 samplers[entry.name] = lambda run=entry.run: self.clock.sample(lambda: run(0))  # type: ignore[misc]
         return samplers, refused
+
+    def _yardsticks(self, case: Case) -> dict[str, Sampler]:
+        """The ceilings, as contenders: only beside single calls on operands out of cache."""
+        runs = self.beside.runs if self.beside and case.mode == "device" else {}
+        return {name: partial(self.clock.sample, run) for name, run in runs.items()}
 
     def _loop_sampler(self, entry: Entry, pairs: int) -> Sampler:
         count = max(_LOOP, pairs) if self.backend.name == "cuda" else 2

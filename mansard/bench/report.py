@@ -92,11 +92,14 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
         read, copy = (ceilings[f"{name}_bandwidth"] / 1e9 for name in ("read", "copy"))
         cores = f"; tensor cores {tensor}" if tensor else ""
         facts["ceilings"] = f"read {read:.1f} GB/s, copy {copy:.1f} GB/s; FMA {fma}{cores} ({ceilings['origin']})"
-    probes = [probe["read_bandwidth"] / 1e9 for probe in results.get("probes", [])]
-    if probes:
-        facts["read bandwidth while running"] = (
-            f"{min(probes):.1f} to {max(probes):.1f} GB/s in {len(probes)} probes; percentages use the median"
-        )
+    beside = [row["beside"] for row in results["rows"] if row.get("beside")]
+    if beside:
+        spans = [
+            f"{name.replace('_', ' ')} {min(rates) / 1e9:.1f} to {max(rates) / 1e9:.1f} G/s"
+            for name in beside[0]
+            for rates in [[each[name] for each in beside]]
+        ]
+        facts["ceilings beside the cases"] = f"{', '.join(spans)}; each case is measured against its own"
     return {name: text for name, text in facts.items() if text}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..families import family_of
@@ -40,6 +41,7 @@ def complete(row: Row, ceilings: Any) -> Row:
             {"median": statistics.median(seconds), "spread": Timing(tuple(seconds)).spread} if seconds else {}
         )
     timing = Timing(tuple(seconds))
+    ceilings = _at_the_time(ceilings, row.get("beside") or {})
     work = family_of(row["family"]).work.work(problem_of(row))
     bound = roofline.time_bound(work, ceilings)
     median = timing.median
@@ -55,6 +57,15 @@ def complete(row: Row, ceilings: Any) -> Row:
         "read_bandwidth": ceilings.read_bandwidth,
         "intensity": work.flops / work.bytes,
     }
+
+
+def _at_the_time(ceilings: Any, beside: dict[str, float]) -> Any:
+    """The ceilings of the run, but those that were sampled beside the case as they were then."""
+    if "read_bandwidth" in beside:
+        ceilings = replace(ceilings, read_bandwidth=beside["read_bandwidth"])
+    if "fma" in beside:
+        ceilings = replace(ceilings, fma=ceilings.fma | {"float64": beside["fma"]})
+    return ceilings
 
 
 def compare(rows: Iterable[Row]) -> list[Row]:

@@ -98,15 +98,16 @@ def run(options: Options) -> dict[str, Any]:
         print(f"continuing: {len(chosen) - len(waiting)} of {len(chosen)} cases were measured before the interruption")
     build_all(waiting, backend, begin + options.seconds / 2 if options.seconds else None)
     longest = min((_LONGEST.get(name, 20.0) for name in options.sets), default=20.0)
-    left, probe = waiting, ceilings.Probe(backend)
+    left, beside = waiting, ceilings.Beside(backend)
+    if beside.failure:
+        missing["ceilings beside the cases"] = beside.failure
     try:
-        left = _measure(waiting, backend, peers, journal, deadline, (options.repeats, longest), size, probe)
+        left = _measure(waiting, backend, peers, journal, deadline, (options.repeats, longest), size, beside)
     finally:
+        beside.close()
         finished = {
             line["case"] for line in store.read(journal.path) if line["line"] == "row" and line["run"] == journal.run
         }
-        if probe.failure:
-            missing["read probe"] = probe.failure
         journal.write("note", missing=missing, unfinished=[case.key for case in chosen if case.key not in finished])
         results = store.write_results(options.out)
     if not left:
@@ -116,23 +117,19 @@ def run(options: Options) -> dict[str, Any]:
 
 def _measure(
     waiting: list[Case], backend: Any, peers: list[Peer], journal: store.Journal, deadline: float | None,
-    effort: tuple[int, float], size: Size, probe: ceilings.Probe,
+    effort: tuple[int, float], size: Size, beside: ceilings.Beside,
 ) -> list[Case]:  # fmt: skip
     """Run the cases; returns those the time limit left out."""
     repeats, longest = effort
     waiting = sorted(waiting, key=lambda case: REAL[case.dtype] != "float64")  # one real type's buffers at a time
     operands = Operands(backend.name, waiting, size.cache_bytes)
-    contest = Contest(backend, operands, peers, repeats, longest)
+    contest = Contest(backend, operands, peers, repeats, longest, beside)
     with Progress("measuring", len(waiting), deadline) as shown:
         for number, case in enumerate(waiting):
             if deadline is not None and time.monotonic() > deadline:
                 return waiting[number:]
             if number and REAL[case.dtype] != REAL[waiting[number - 1].dtype]:
                 operands.release(REAL[waiting[number - 1].dtype])
-            if probe.due():
-                found = probe.run()
-                if found:
-                    journal.write("probe", **found)
             journal.rows(overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case))
             shown.step(case.key)
     operands.release("float64")

@@ -1,7 +1,7 @@
 """Results on disk: a journal that grows while measuring, and the JSON and CSV made from it at the end.
 
 The journal (`rows.jsonl`) makes a run interruptible: each case's rows are appended in one write. It holds lines of four
-kinds: a run begins, ceilings or a probe of it, rows of a case, a run is finished. An unfinished run of the same sets on
+kinds: a run begins, its ceilings, rows of a case, a run is finished. An unfinished run of the same sets on
 the same device by the same sources is continued; otherwise a new run begins, and of each case the latest rows count.
 """
 
@@ -10,9 +10,8 @@ from __future__ import annotations
 import csv
 import json
 import os
-import statistics
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -86,14 +85,9 @@ def machine_from(values: dict[str, Any]) -> Machine:
 
 
 def ceilings_of(lines: list[dict[str, Any]], run: int) -> Machine | None:
-    """The ceilings of a run. Its read bandwidth is the median of the first measurement and all probes made while it
-    ran, so that neither a lucky nor a disturbed moment sets the yardstick."""
+    """The ceilings measured when a run began."""
     stored = [line for line in lines if line["line"] == "ceilings" and line["run"] == run]
-    if not stored:
-        return None
-    machine = machine_from(stored[-1]["machine"])
-    probes = [line["read_bandwidth"] for line in lines if line["line"] == "probe" and line["run"] == run]
-    return replace(machine, read_bandwidth=statistics.median([machine.read_bandwidth, *probes]))
+    return machine_from(stored[-1]["machine"]) if stored else None
 
 
 def collect(folder: Path) -> dict[str, Any]:
@@ -119,7 +113,6 @@ def collect(folder: Path) -> dict[str, Any]:
         "environment": last["environment"],
         "options": last["options"],
         "ceilings": asdict(machine) if machine else None,
-        "probes": [_without(line) for line in lines if line["line"] == "probe" and line["run"] == last["run"]],
         "missing": {name: reason for note in notes for name, reason in note.get("missing", {}).items()},
         "unfinished": notes[-1].get("unfinished", []) if notes else [],
         "runs": [_without(run) for run in runs],

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,14 +98,31 @@ def calibrate(backend: Any, progress: Progress | None = None, *, quick: bool = F
     return result
 
 
-def read_bandwidth(backend: Any) -> float:
-    """The read ceiling measured again with the shape that won before: has the yardstick moved since?"""
+class Yardsticks:
+    """The probes that set the ceilings, ready to be sampled beside other work: on a machine that others disturb, a
+    percentage is worth something only if both its numbers were measured at the same time."""
+
+    def __init__(self, runs: dict[str, tuple[Callable[[], None], float]], held: Any) -> None:
+        self.runs = runs  # ceiling -> (one run of its probe, the bytes or flops of it)
+        self._held = held
+
+    def close(self) -> None:
+        """Give the operands back."""
+        self.runs = {}
+        self._held.close()
+
+
+def yardsticks(backend: Any) -> Yardsticks:
+    """Those of the backend's device, in the shapes that won when it was calibrated."""
     probes: Any = machine.known(backend.device).details.get("probes", {})
     rates = {
-        (name, shape): entry["value"] for name in ("read", "read_ring") for shape, entry in probes.get(name, {}).items()
+        (name, shape): entry["value"]
+        for name in ("read", "read_ring", "dot")
+        for shape, entry in probes.get(name, {}).items()
     }
-    winner = max(rates, key=lambda key: rates[key], default=None)
-    return float(_probes_of(backend).read_again(backend, winner))
+    winner = max(rates, key=lambda key: rates[key], default=("read", ""))
+    held = ExitStack()
+    return Yardsticks(_probes_of(backend).yardsticks(backend, winner, held), held)
 
 
 def _probes_of(backend: Any) -> Any:

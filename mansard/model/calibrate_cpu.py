@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +50,16 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
     }
 
 
-def read_again(backend: Any, winner: tuple[str, str] | None) -> float:
-    """The read bandwidth by the shape that won before, or by all of them."""
-    run = CpuProbes(backend, Record(2, fastest=True), quick=False)
-    run.call("touch", y=run.x)()
-    run.total = float(run.result[0])
-    run.read_alone((winner[1],) if winner and winner[1] in _READ_SHAPES else _READ_SHAPES)
-    return run.record.best("read")
+def yardsticks(backend: Any, winner: tuple[str, str], held: ExitStack) -> dict[str, tuple[Callable[[], None], float]]:
+    """Read bandwidth and multiply-add rate, for `calibrate.Yardsticks`."""
+    run = CpuProbes(backend, Record(2), quick=False)
+    run.touch()
+    if winner[0] == "dot":
+        read, moved = run.call("dot"), 2 * run.bytes
+    else:
+        read, moved = run.call("read", shape=_READ_SHAPES.index(winner[1]) if winner[1] else 0), run.bytes
+    held.callback(run.release)
+    return {"read_bandwidth": (read, moved), "fma": run.fma("fma64", 8)}
 
 
 class CpuProbes:
@@ -129,15 +133,11 @@ class CpuProbes:
         def is_second_moment() -> None:  # y equals x; numbers even in [0.5, 1.5) have mean 1 and mean square 13/12
             expect("dot", float(self.result[0]), self.total * 13 / 12, 1e-2)
 
-        self.read_alone(_READ_SHAPES)
-        self.best_of("dot", ("two arrays",), 2 * self.bytes, lambda shape: self.call("dot"), is_second_moment)
-
-    def read_alone(self, names: tuple[str, ...]) -> None:
         def is_total() -> None:
             expect("read", float(self.result[0]), self.total)
 
-        numbers = [_READ_SHAPES.index(name) for name in names]
-        self.best_of("read", names, self.bytes, lambda shape: self.call("read", shape=numbers[shape]), is_total)
+        self.best_of("read", _READ_SHAPES, self.bytes, lambda shape: self.call("read", shape=shape), is_total)
+        self.best_of("dot", ("two arrays",), 2 * self.bytes, lambda shape: self.call("dot"), is_second_moment)
 
     def write(self, kind: str) -> None:
         """Bytes read and bytes written both count; a line fetched only to be overwritten does not."""
@@ -187,12 +187,19 @@ class CpuProbes:
         self.record.step("multiply-add rate")
         for dtype, probe, size in (("float64", "fma64", 8), ("float32", "fma32", 4)):
             lanes = self.backend.device.vector_bytes // size * self.threads
-            rounds = 1_000 if self.quick else 10_000  # a millisecond or two: shorter than a time slice
             self.call(probe, a=1.0, b=0.5, repeats=1000)()
             expect(probe, float(self.result[0]), lanes * (66 + 12 * 16 * 1000 * 0.5))
-            timed = self.call(probe, a=0.98765, b=0.12345, repeats=rounds)
-            timing = self.threads_time(timed, self.few(25))
-            self.record.add(f"fma_{dtype}", "12 chains", timing, float(_FLOPS_PER_ROUND) * lanes * rounds)
+            timed, flops = self.fma(probe, size)
+            self.record.add(f"fma_{dtype}", "12 chains", self.threads_time(timed, self.few(25)), flops)
+
+    def fma(self, probe: str, size: int) -> tuple[Callable[[], None], float]:
+        """A run of multiply-adds and its flops: a millisecond or two, shorter than a time slice."""
+        rounds = 1_000 if self.quick else 10_000
+        lanes = self.backend.device.vector_bytes // size * self.threads
+        return self.call(probe, a=0.98765, b=0.12345, repeats=rounds), float(_FLOPS_PER_ROUND) * lanes * rounds
+
+    def release(self) -> None:
+        self.x = self.y = np.zeros(0)
 
     def waits(self) -> None:
         """Latency of memory, of a parallel region, and of a call through Python."""

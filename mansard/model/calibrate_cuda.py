@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from ctypes import byref, c_size_t, c_uint, c_void_p
 from typing import Any
 
@@ -63,14 +63,18 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
     return record, values
 
 
-def read_again(backend: Any, winner: tuple[str, str] | None) -> float:
-    """The read bandwidth by the shape that won before, or by all of them."""
+def yardsticks(backend: Any, winner: tuple[str, str], held: ExitStack) -> dict[str, tuple[Callable[[], None], float]]:
+    """Read bandwidth, for `calibrate.Yardsticks`."""
     backend.driver.make_current(backend.device.ordinal)
-    with operands(backend, quick=False, arrays=1) as memory:
-        run = GpuProbes(backend, Record(2), memory)
-        run.fill()
-        run.read(winner)
-    return run.record.best("read", "read_ring")
+    memory = held.enter_context(operands(backend, quick=False, arrays=1))
+    run = GpuProbes(backend, Record(2), memory)
+    run.fill()
+    shapes = {
+        (probe, str(shape)): shape for probe in ("read", "read_ring") for shape in kernels.shapes(probe, run.device)
+    }
+    probe = winner[0] if winner in shapes else "read"
+    launch, _ = run.prepare(probe, shapes.get(winner), count=memory.count)
+    return {"read_bandwidth": (run.call(launch, x=memory.x), memory.bytes)}
 
 
 class Memory:
@@ -168,13 +172,11 @@ class GpuProbes:
         self.backend.synchronize()
         self.total = float(self.memory.results(blocks).sum())
 
-    def read(self, winner: tuple[str, str] | None = None) -> None:
-        """All shapes, or the one named."""
+    def read(self) -> None:
         self.record.step("read bandwidth")
-        every = [(probe, shape) for probe in ("read", "read_ring") for shape in kernels.shapes(probe, self.device)]
-        named = [(probe, shape) for probe, shape in every if (probe, str(shape)) == winner]
-        for probe, shape in named or every:
-            self.record.attempt(probe, str(shape), self._read, probe, shape)
+        for probe in ("read", "read_ring"):
+            for shape in kernels.shapes(probe, self.device):
+                self.record.attempt(probe, str(shape), self._read, probe, shape)
 
     def _read(self, probe: str, shape: Shape) -> None:
         launch, blocks = self.prepare(probe, shape, count=self.memory.count)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 _HOLD_SECONDS = 12e-6  # more than a launch costs the host
-_REST = 3.0  # times what was measured: a GPU that has reached its power limit makes the next candidate look slow
+# Times what was measured, at most so many seconds: a GPU at its power limit makes the next candidate look slow.
+_REST, _LONGEST_REST = 3.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def measure(
     sample = _sample_device if backend.name == "cuda" else _sample_host
     timing = Timing(tuple(sample(run, backend, inner, stream) / inner for _ in range(repeats)))
     if backend.name == "cuda":
-        time.sleep(_REST * sum(timing.seconds) * inner)
+        time.sleep(min(_REST * sum(timing.seconds) * inner, _LONGEST_REST))
     return timing
 
 
