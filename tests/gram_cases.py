@@ -9,7 +9,7 @@ import numpy as np
 import mansard as ms
 from mansard import testing
 from mansard.families.gram import space, spec
-from mansard.families.gram.space import Config, Fragment, Ring, Tiled
+from mansard.families.gram.space import Config, Fragment, Ring, Simd, Tiled
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -85,10 +85,35 @@ CASES: list[tuple[Problem, Config]] = [
     (P("float64", 19, 21, 400, deterministic=False), Ring(GROUPS=3, ROWS=16, REDUCE="atomic")),
 ]
 
+# The same for the CPU kernel: narrow and wide vectors, both sides broadcast, edges, copies, prefetching, all layouts.
+CPU_CASES: list[tuple[Problem, Config]] = [
+    (P("float64", 5, 7, 301), Simd(2, 3, 2)),
+    (P("float64", 16, 16, 301), Simd(4, 4, 2, PREFETCH=0)),
+    (P("float64", 13, 9, 1003), Simd(4, 6, 1, UNROLL=2, ROWS=128)),
+    (P("float64", 3, 3, 1003), Simd(2, 3, 2, UNROLL=2, ROWS=512)),
+    (P("float64", 9, 13, 500), Simd(4, 3, 2, SWAP=True, PREFETCH=2)),
+    (P("float64", 21, 19, 333), Simd(4, 5, 2, EDGE=True)),
+    (P("float64", 21, 19, 333), Simd(4, 5, 2, SWAP=True, EDGE=True, PACK=True)),
+    (P("float32", 33, 34, 200), Simd(4, 4, 3, ROWS=32)),
+    (P("complex64", 11, 6, 200), Simd(4, 2, 3, EDGE=True)),
+    (P("complex128", 17, 9, 150), Simd(2, 2, 3, SWAP=True)),
+    (P("complex128", 32, 32, 170), Simd(2, 3, 2, ROWS=32, PACK=True)),
+    (P("float64", 64, 64, 170), Simd(4, 6, 2, ROWS=64, PACK=True, PREFETCH=2)),
+    (P("float64", 24, 24, 300, same=True), Simd(4, 4, 3, PACK=True)),
+    (P("complex64", 13, 13, 300, same=True), Simd(4, 3, 2, EDGE=True)),
+    (P("float64", 6, 5, 301, layout_a="col", layout_b="col"), Simd(4, 3, 2, UNROLL=2)),
+    (P("complex128", 6, 5, 301, layout_a="col", layout_b="col"), Simd(2, 2, 1, PREFETCH=2)),
+    (P("float32", 20, 21, 301, layout_a="col", layout_b="col"), Simd(4, 4, 2, EDGE=True, PACK=True)),
+    (P("float64", 12, 10, 301, layout_a="col", layout_b="row"), Simd(4, 4, 2)),
+    (P("complex64", 12, 10, 301, layout_a="row", layout_b="col"), Simd(4, 2, 2, SWAP=True)),
+    (P("float64", 15, 15, 250, pitch_a=16, pitch_b=18), Simd(4, 5, 2, EDGE=True, PREFETCH=1)),
+]
+
 
 def case_id(case: tuple[Problem, Config]) -> str:
     problem, config = case
-    return f"{config.VARIANT}-{problem.dtype}-{problem.M}x{problem.N}x{problem.K}-{CASES.index(case)}"
+    number = (CPU_CASES if case in CPU_CASES else CASES).index(case)
+    return f"{config.VARIANT}-{problem.dtype}-{problem.M}x{problem.N}x{problem.K}-{number}"
 
 
 def run(problem: Problem, config: Config | None, backend: str, A: Any, B: Any, **options: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gram_cases import CASES, bounded, case_id, exact, run
+from gram_cases import CASES, CPU_CASES, bounded, case_id, exact, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -25,6 +25,12 @@ def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> Non
 @pytest.mark.parametrize("case", CASES[::3], ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
+
+
+@pytest.mark.parametrize("case", CPU_CASES, ids=case_id)
+def test_cpu_variant(case: tuple[Problem, Config]) -> None:
+    exact(*case, "cpu")
+    bounded(*case, "cpu")
 
 
 @pytest.mark.parametrize("order", ["reverse", "random"])

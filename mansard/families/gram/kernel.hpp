@@ -21,7 +21,8 @@
 //   SWAP      broadcast B instead of A
 //   EDGE      columns of Y that fill no vector are broadcast against vectors of X, instead of wasting lanes;
 //             both must be row-major (or PACK) and Y have at least LANES reals in a row
-//   PACK      transpose each block of a column-major operand to rows: pays when many tiles visit the block
+//   PACK      copy each block to rows of an odd number of vectors, column-major ones transposed: pays when many tiles
+//             visit the block, or when rows lie a power of two apart and would fight for the same lines of the cache
 //   PREFETCH  cache (1, 2) to which the tiles of a block bring the next block; 0 leaves it to the hardware
 #pragma once
 #include "mansard/simd.hpp"
@@ -59,7 +60,10 @@ struct GramShape {
   static constexpr int LEADING = EDGE ? G_COLUMNS - EDGE : Y_PADDED;
   static constexpr int SIZE = G_ROWS * LEADING + EDGE * X_PADDED;
   static constexpr int COPIED = P::PACK ? P::ROWS : P::LANES;  // rows of a block that may have to be copied
-  static constexpr int BUFFER = COPIED * (X_PADDED + Y_PADDED);
+  // reals between rows of a copy: an odd number of vectors
+  static constexpr int X_PITCH = P::PACK ? X_PADDED + (X_PADDED / P::LANES + 1) % 2 * P::LANES : X_PADDED;
+  static constexpr int Y_PITCH = P::PACK ? Y_PADDED + (Y_PADDED / P::LANES + 1) % 2 * P::LANES : Y_PADDED;
+  static constexpr int BUFFER = COPIED * (X_PITCH + Y_PITCH);
 
   using TilesX = Pieces<X_COLUMNS, P::TILE_M>;
   using TilesY = Pieces<ALONG_K ? Y_COLUMNS : LEADING / P::LANES, P::TILE_N>;
@@ -186,13 +190,16 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
 // A block as the tiles can read it: in place, or copied to `buffer`. The last rows of all are copied because
 // vectors would reach past the end of the operand; anywhere else they may reach into the next row, whose
 // products go to the padding of G.
-template <class P, bool IN_ROWS, int COLUMNS, int PADDED, class R>
+template <class P, bool IN_ROWS, int COLUMNS, int PADDED, int PITCH, class R>
 inline Operand<R> fetch(Operand<R> block, i64 rows, bool last, R* buffer) {
   using S = GramShape<P>;
   constexpr int W = S::WORDS;
   if constexpr (P::PACK && !IN_ROWS) {
-    columns_to_rows<P::LANES, W, COLUMNS, PADDED>(buffer, block.data, block.column, rows);
-    return {buffer, PADDED, W};
+    columns_to_rows<P::LANES, W, COLUMNS, PITCH>(buffer, block.data, block.column, rows);
+    return {buffer, PITCH, W};
+  } else if constexpr (P::PACK) {
+    copy_padded<R>(buffer, PITCH, block.data, block.row, rows, COLUMNS * W, PADDED);
+    return {buffer, PITCH, W};
   } else if constexpr (S::ALONG_K) {
     if (!last) return block;
     copy_padded<R>(buffer, P::LANES, block.data, block.column, COLUMNS, rows * W, P::LANES);
@@ -239,11 +246,11 @@ inline void add_part(Operand<R> x, Operand<R> y, i64 K, i64 begin, i64 end, R* G
     const bool last = k >= safe;
     rows = smaller<i64>(P::ROWS, (last ? end : smaller(end, safe)) - k);
     const Ahead<P> ahead(x.below(k + P::ROWS), y.below(k + P::ROWS));
-    const auto x_block = fetch<P, S::X_IN_ROWS, S::X_COLUMNS, S::X_PADDED>(x.below(k), rows, last, buffer);
+    const auto x_block = fetch<P, S::X_IN_ROWS, S::X_COLUMNS, S::X_PADDED, S::X_PITCH>(x.below(k), rows, last, buffer);
     auto y_block = x_block;
     if constexpr (!P::SAME) {
-      R* const behind = buffer + S::COPIED * S::X_PADDED;
-      y_block = fetch<P, S::Y_IN_ROWS, S::Y_COLUMNS, S::Y_PADDED>(y.below(k), rows, last, behind);
+      R* const behind = buffer + S::COPIED * S::X_PITCH;
+      y_block = fetch<P, S::Y_IN_ROWS, S::Y_COLUMNS, S::Y_PADDED, S::Y_PITCH>(y.below(k), rows, last, behind);
     }
     add_block<P>(x_block, y_block, round_up<i64>(rows, S::STEP), G, ahead);
   }

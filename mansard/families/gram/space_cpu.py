@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
@@ -24,7 +24,7 @@ class Simd:
     ROWS: int = 64  # rows per block
     SWAP: bool = False  # broadcast B instead of A
     EDGE: bool = False  # columns that fill no vector are broadcast against vectors of the other operand
-    PACK: bool = False  # transpose column-major blocks to rows
+    PACK: bool = False  # copy blocks to rows of an odd number of vectors
     PREFETCH: int = 1  # cache level that the next block is brought to; 0 leaves it to the hardware
 
 
@@ -71,6 +71,8 @@ def default(problem: Problem, device: Device) -> Simd:
         whole = tile_m >= M and tile_n >= N
         unroll = max(1, 8 // (tile_m * tile_n * words))
         return Simd(full, tile_m, tile_n, unroll, 512, False, False, False, 0 if whole else 2)
+    # rows a multiple of 1 KiB apart share so few lines of the first cache that a block does not fit
+    clash = max(problem.pitch_a, problem.pitch_b) * problem.itemsize % 1024 == 0
     pack = not row_a and not row_b
     swap = (row_a if row_a != row_b else M > N) and not problem.same
     x, y = (N, M) if swap else (M, N)
@@ -85,6 +87,8 @@ def default(problem: Problem, device: Device) -> Simd:
     single = -(-x // tile_m) * -(-vectors // tile_n) + edge == 1
     row_bytes = max(x, y) * words * real
     rows = max(64, min(512, 8192 // row_bytes // 64 * 64)) if single else 256 if pack and row_bytes >= 384 else 64
+    if row_a and row_b and row_bytes >= 768:
+        rows, pack = (64, True) if clash else (32, False)
     unroll = max(1, min(4, 8 // (words * tile_m * tile_n))) if single else 1
     return Simd(lanes, tile_m, tile_n, unroll, rows, swap, edge, pack, 1 if single else 2)
 
@@ -97,11 +101,17 @@ def _piece(total: int, limit: int) -> int:
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     """The default and what lies around it."""
     first = default(problem, device)
-    variations = [replace(first, SWAP=not first.SWAP), replace(first, EDGE=not first.EDGE), first]
+    flags: tuple[dict[str, Any], ...] = (
+        {"SWAP": not first.SWAP},
+        {"EDGE": not first.EDGE},
+        {"PACK": not first.PACK},
+        {},
+    )
+    variations = [replace(first, **flag) for flag in flags]
     for base in variations:
         for tile_m in {base.TILE_M, *range(2, 15, 2)}:
             for tile_n in (1, 2, 3, 4):
-                for rows in (64, 128, 256):
+                for rows in (32, 64, 128, 256):
                     for prefetch in (0, 1, 2):
                         config = replace(base, TILE_M=tile_m, TILE_N=tile_n, ROWS=rows, PREFETCH=prefetch, UNROLL=1)
                         if tile_m <= max(problem.M, problem.N) and illegal(problem, config, device) is None:
@@ -121,10 +131,11 @@ def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     words, real = _words(problem)
     x, y = (problem.N, problem.M) if c.SWAP else (problem.M, problem.N)
     x_padded, y_padded = -(-words * x // c.LANES) * c.LANES, -(-words * y // c.LANES) * c.LANES
+    x_pitch, y_pitch = (n + (n // c.LANES + 1) % 2 * c.LANES if c.PACK else n for n in (x_padded, y_padded))
     edge = words * y % c.LANES if c.EDGE else 0
     leading = words * y - edge if edge else y_padded
     sums = parts(problem) * (words * x * leading + edge * x_padded)
-    return int(real * (sums + threads * (c.ROWS if c.PACK else c.LANES) * (x_padded + y_padded)))
+    return int(real * (sums + threads * (c.ROWS if c.PACK else c.LANES) * (x_pitch + y_pitch)))
 
 
 def _words(problem: Problem) -> tuple[int, int]:
