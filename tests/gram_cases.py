@@ -81,6 +81,11 @@ CASES: list[tuple[Problem, Config]] = [
     (P("float32", 16, 48, 400), Ring(GROUPS=6)),
     (P("float64", 40, 40, 250, same=True), Ring(GROUPS=4, ROWS=16, REDUCE="sliced")),
     (P("complex64", 20, 20, 250, same=True), Ring(GROUPS=4, REDUCE="sliced")),
+    (P("float64", 64, 64, 250, same=True), Ring(2, 1, 4, 1, 32, 2, "own", "shift", REDUCE="sliced", TRIANGLE=True)),
+    (P("float64", 64, 64, 250, same=True), Ring(4, 1, 1, 2, 32, 2, "producer", "none", TRIANGLE=True)),
+    (P("complex128", 33, 33, 150, same=True), Ring(5, 1, 2, 1, 32, 2, "own", KSTEP=8, TRIANGLE=True)),
+    (P("complex128", 41, 41, 150, same=True), Ring(3, 1, 2, 1, 32, 2, "own", REDUCE="sliced", TRIANGLE=True)),
+    (P("float32", 70, 70, 4133, same=True), Ring(5, 1, 2, 1, 32, 2, "own", KSTEP=8, UNIT="tf32x3", TRIANGLE=True)),
     (P("float32", 40, 24, 4200), Ring(1, 1, 1, 4, 64, 2, "own", KSTEP=8, UNIT="tf32x3", REDUCE="sliced")),
     (P("float64", 19, 21, 400, deterministic=False), Ring(GROUPS=3, ROWS=16, REDUCE="atomic")),
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import mansard as ms
+from mansard.backends import cuda
 from mansard.errors import IllegalConfig, UnsupportedProblem
 
 rng = np.random.default_rng(3)
@@ -108,6 +111,60 @@ def test_gpu_graph_capture_and_replay() -> None:
         beside = ms.gram(a, b)  # eager work between replays has other workspace
         torch.cuda.synchronize()
         assert all(torch.equal(out, expected) for out in (*outs, beside))
+
+
+@pytest.mark.gpu
+def test_gpu_graphs_leave_their_workspace_to_others() -> None:
+    from conftest import usable
+
+    usable("cuda")
+    torch = wanted("torch")
+    a, out = torch.randn(20011, 24, device="cuda"), torch.empty(24, 24, device="cuda")
+    ms.gram(a, out=out)
+    held = []
+    for _ in range(6):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            ms.gram(a, out=out)
+        graph.replay()
+        torch.cuda.synchronize()
+        del graph
+        gc.collect()
+        held.append(len(cuda.backend(0).workspaces._pieces))
+    assert held[-1] <= held[1], "every graph left a workspace behind"
+
+
+class PlayedGraphs:
+    """What `Workspaces` asks of a driver: memory, and signs that graphs are gone."""
+
+    def __init__(self) -> None:
+        self.allocated, self.signs, self.ended = 0, 0, set()  # type: ignore[var-annotated]
+
+    def allocate(self, size: int) -> int:
+        self.allocated += 1
+        return self.allocated << 20
+
+    def end_of_capture(self, stream: object) -> int:
+        self.signs += 1
+        return self.signs
+
+    def has_ended(self, sign: int) -> bool:
+        return sign in self.ended and not self.ended.discard(sign)
+
+
+def test_workspaces_of_graphs() -> None:
+    driver = PlayedGraphs()
+    spaces = cuda.Workspaces(driver)  # type: ignore[arg-type]
+    small = SimpleNamespace(geometry=SimpleNamespace(partial_bytes=1000, sum_bytes=0))
+    stream, first, second = (spaces.get(small, 7, capture) for capture in (0, 1, 2))
+    assert len({*stream, *first, *second}) == 6  # streams and living graphs share nothing
+    assert spaces.get(small, 7, 1) == first
+    assert len({*spaces.get(small, 8, 1), *first}) == 4  # nor do branches of one graph
+    driver.ended.add(1)
+    assert spaces.get(small, 7, 4) == first  # what a graph left behind is used again
+    large = SimpleNamespace(geometry=SimpleNamespace(partial_bytes=1 << 20, sum_bytes=0))
+    partials, sums = spaces.get(large, 7, 4)
+    assert partials != first[0] and sums == first[1]
 
 
 @pytest.mark.gpu

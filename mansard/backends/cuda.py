@@ -145,32 +145,45 @@ class CudaLaunch:
 
 
 class Workspaces:
-    """Scratch memory per stream. Work on a stream is ordered, so all kernels of a stream may share one piece; a
-    captured graph has its own. Pieces only grow and are never freed: launches hold their addresses."""
+    """Scratch memory per stream. Work on a stream is ordered, so all kernels of a stream may share one piece; a stream
+    of a captured graph has its own, which others take over when the graph is gone. Pieces only grow and are never
+    freed: launches hold their addresses."""
 
     def __init__(self, owner: Driver) -> None:
         self._driver = owner
         self._lock = threading.Lock()
-        self._partials: dict[object, tuple[int, int]] = {}
-        self._sums: dict[object, tuple[int, int]] = {}
+        self._pieces: dict[object, dict[str, tuple[int, int]]] = {}  # key -> kind -> address, bytes
+        self._graphs: dict[object, c_void_p] = {}  # key -> what tells that the graph is gone
+        self._idle: list[dict[str, tuple[int, int]]] = []
 
     def get(self, kernel: Kernel, stream: int, capture: int) -> tuple[int, int]:
         """Addresses of the partial sums (any content) and of the counters with the global sums (zero)."""
-        key: object = ("graph", capture) if capture else stream
-        if key == _PER_THREAD_STREAM:
-            key = ("thread", threading.get_ident())
+        thread = threading.get_ident() if stream == _PER_THREAD_STREAM else 0
+        key = (stream, thread, capture)
         geometry = kernel.geometry
         with self._lock:
-            partials = self._piece(self._partials, key, geometry.partial_bytes)
-            sums = self._piece(self._sums, key, _COUNTER_BYTES + geometry.sum_bytes)
+            if key not in self._pieces:
+                self._pieces[key] = self._begin_graph(key, stream) if capture else {}
+            partials = self._piece(key, "partials", geometry.partial_bytes)
+            sums = self._piece(key, "sums", _COUNTER_BYTES + geometry.sum_bytes)
         return partials, sums
 
-    def _piece(self, pieces: dict[object, tuple[int, int]], key: object, size: int) -> int:
-        address, held = pieces.get(key, (0, 0))
+    def _begin_graph(self, key: object, stream: int) -> dict[str, tuple[int, int]]:
+        """Pieces of a graph that is gone, if there is one."""
+        for gone in [other for other, sign in self._graphs.items() if self._driver.has_ended(sign)]:
+            del self._graphs[gone]
+            self._idle.append(self._pieces.pop(gone))
+        sign = self._driver.end_of_capture(c_void_p(stream))
+        if sign is not None:
+            self._graphs[key] = sign
+        return self._idle.pop() if self._idle else {}
+
+    def _piece(self, key: object, kind: str, size: int) -> int:
+        address, held = self._pieces[key].get(kind, (0, 0))
         if size > held:
             held = max(1 << (size - 1).bit_length(), 1 << 16)
             address = self._driver.allocate(held)
-            pieces[key] = (address, held)
+            self._pieces[key][kind] = (address, held)
         return address
 
 

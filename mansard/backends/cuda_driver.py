@@ -25,6 +25,9 @@ _ATTRIBUTES = {
 }
 _MAX_DYNAMIC_SHARED = 8
 
+_LIBC = ctypes.CDLL(None)
+_LIBC.calloc.restype = c_void_p
+
 
 class Driver:
     """libcuda, initialised."""
@@ -130,6 +133,28 @@ class Driver:
         code = self.lib.cuStreamGetCaptureInfo_v2(stream, byref(status), byref(number), None, None, None)
         self.check(code, "cuStreamGetCaptureInfo")
         return number.value if status.value else 0
+
+    def end_of_capture(self, stream: Any) -> c_void_p | None:
+        """A semaphore that the driver raises when the graph being captured on the stream, and all that was made from
+        it, is gone; None where the driver cannot do this. The callback is libc's own `sem_post`: it may be called when
+        Python is no more."""
+        status, number, graph, watcher = c_int(), ctypes.c_ulonglong(), c_void_p(), c_void_p()
+        code = self.lib.cuStreamGetCaptureInfo_v2(stream, byref(status), byref(number), byref(graph), None, None)
+        if code or not hasattr(self.lib, "cuUserObjectCreate"):
+            return None
+        semaphore = c_void_p(_LIBC.calloc(1, c_size_t(64)))
+        _LIBC.sem_init(semaphore, 0, 0)
+        raise_it = ctypes.cast(_LIBC.sem_post, c_void_p)
+        if self.lib.cuUserObjectCreate(byref(watcher), semaphore, raise_it, c_uint(1), c_uint(1)):
+            return None
+        if self.lib.cuGraphRetainUserObject(graph, watcher, c_uint(1), c_uint(1)):  # the graph has it now, not we
+            return None
+        return semaphore
+
+    @staticmethod
+    def has_ended(semaphore: c_void_p) -> bool:
+        """Whether the graph of `end_of_capture` is gone; true once."""
+        return bool(_LIBC.sem_trywait(semaphore) == 0)
 
     def event(self) -> c_void_p:
         handle = c_void_p()

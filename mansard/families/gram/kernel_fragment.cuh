@@ -173,7 +173,8 @@ MANSARD_UNROLL_BY(1)
   store_fragments<P>(sums, tiles + group * (S::BLOCK_M * S::PITCH) + warp_m * P::TILE_M * 8 * S::PITCH + warp_n * P::TILE_N * 8);
   __syncthreads();
   const auto value = [&](int entry) {
-    return mirrored<P, S::REUSE>(entry / S::ENTRIES_N, entry % S::ENTRIES_N, [&](int m, int n) {
+    const int m = entry / S::ENTRIES_N, n = entry % S::ENTRIES_N;
+    return mirrored<P>(!S::REUSE || m <= n, m, n, [&](int m, int n) {
       auto sum = entry_of_tiles<P, P::WARPS_K, S::BLOCK_M, S::PITCH>(tiles, m, n);
       if (P::FOLD > 1 && blockIdx.x == 0) add_unfolded<P>(arguments, rows * P::FOLD, m, n, sum);
       return sum;

@@ -1,31 +1,24 @@
 // C = A^H B on tensor cores, fed by rings of bulk copies: the kernel for every width, odd ones too.
 //
-// A contiguous tall matrix is a flat stream of bytes, fetched in chunks of ROWS rows of A and of B (mansard/ring.cuh). The
-// warps read fragments from the chunk as it lies: lane t of a quad takes rows STEP t + u, and with
-// STEP = BANKS / 4 / gcd(pitch, BANKS / 4) the 32 lanes hit different banks for every pitch that is not a multiple of half
-// the banks; those are SPREAD. Columns past the width are read (they belong to the next row) and their products are never
+// Chunks of rows arrive in shared memory (chunk.cuh, mansard/ring.cuh), warps read them as fragments (slots.cuh) and keep
+// their part of C in registers. Columns past the width are read (they belong to the next row) and their products are never
 // looked at, so the loop has no predicates.
 //
 //   WARPS_M x WARPS_N     warps side by side over C; WARPS_K of these share the rows of a chunk
 //   GROUPS, STAGES, FEED  see mansard/ring.cuh
-//   ROWS                  rows per chunk
-//   SPREAD                of rows that begin in the same banks. rotate: their slots are read in turns (slots.cuh), which
-//                         costs instructions. shift: a chunk is fetched as four blocks of rows, each displaced by a
-//                         quarter of the banks, and lane t reads block t; copies that do not land on 128-byte boundaries
-//                         reach 80 % of the bandwidth. none: they collide
+//   ROWS, SPREAD, FOLD    see chunk.cuh
 //   KSTEP                 rows per tensor-core instruction: 4, 8 or 16
 //   UNIT                  float64: float32 data is widened and summed without error. tf32x3: each float32 number is two
 //                         TF32 numbers and a product three instructions, at several times the rate
-//   FOLD                  rows of a narrow matrix viewed as one
+//   TRIANGLE              of A^H A, WARPS_M warps share one half (`Turn` in slots.cuh). A single warp needs no such help
 #pragma once
-#include "families/gram/real_tile.cuh"
+#include "families/gram/chunk.cuh"
 #include "families/gram/slots.cuh"
 #include "mansard/ring.cuh"
 
 namespace mansard {
 
 enum class Unit { float64, tf32x3 };
-enum class Spread { none, rotate, shift };
 
 template <Unit UNIT>
 struct SumOf {
@@ -36,102 +29,53 @@ struct SumOf<Unit::tf32x3> {
   using Type = float;
 };
 
-// Rows between the lanes of a quad such that their reads fall into different quarters of the banks.
-MANSARD_HOST_DEVICE int lane_step(int pitch, int quarter) { return quarter / gcd(pitch, quarter); }
-// The next length that moves what follows by a quarter of the banks.
-MANSARD_HOST_DEVICE int shifted(int words, int quarter) {
-  return words + (quarter - words % (4 * quarter) + 4 * quarter) % (4 * quarter);
-}
+template <bool YES, class A, class B>
+struct Choose {
+  using Type = A;
+};
+template <class A, class B>
+struct Choose<false, A, B> {
+  using Type = B;
+};
 
 template <class P>
-struct RingShape : RealShape<P> {
-  using R = RealShape<P>;
-  using Word = typename R::Word;
+struct RingShape : ChunkShape<P> {
+  using C = ChunkShape<P>;
+  using Word = typename C::Word;
   using Partial = typename SumOf<P::UNIT>::Type;
-  static constexpr int LDA = P::FOLD > 1 ? R::WIDTH_M : P::PITCH_A * R::WORDS;
-  static constexpr int LDB = P::FOLD > 1 ? R::WIDTH_N : P::PITCH_B * R::WORDS;
-  static constexpr bool PADDED = P::PITCH_A != P::M || P::PITCH_B != P::N;
+  using Chunks =
+      Ring<P::GROUPS, P::WARPS_M * P::WARPS_N * P::WARPS_K, P::STAGES, C::STAGE * int(sizeof(Word)), P::FEED>;
 
-  static constexpr int QUARTER = 32 / sizeof(Word);  // of the banks, in words
-  static constexpr int STEP_A = lane_step(LDA, QUARTER), STEP_B = lane_step(LDB, QUARTER);
-  static constexpr int STEP = STEP_A > STEP_B ? STEP_A : STEP_B;
-  static constexpr bool SHIFT = P::SPREAD == Spread::shift;
-  static constexpr int PIECES = SHIFT ? 4 : 1, PIECE = P::ROWS / PIECES;  // copies per operand, and their rows
-  // words between the lanes of a quad
-  static constexpr int LANE_A = SHIFT ? shifted(PIECE * LDA, QUARTER) : STEP * LDA;
-  static constexpr int LANE_B = SHIFT ? shifted(PIECE * LDB, QUARTER) : STEP * LDB;
-  static constexpr int STAGE_A = SHIFT ? 4 * LANE_A : P::ROWS * LDA;
-  static constexpr int STAGE_B = P::SAME ? 0 : SHIFT ? 4 * LANE_B : P::ROWS * LDB, STAGE = STAGE_A + STAGE_B;
-  static constexpr int QUADS = P::ROWS / 4 / P::WARPS_K;  // K steps of four rows per warp and chunk
-  static_assert(P::ROWS % (4 * P::WARPS_K) == 0 && QUADS % (P::KSTEP / 4) == 0, "rows per chunk");
-  static_assert(SHIFT ? P::ROWS % 16 == 0 : QUADS % STEP == 0, "rows per chunk must cover the lanes' stride");
-
-  static constexpr int SLOTS_M = ceil_div(ceil_div(R::WIDTH_M, 8), P::WARPS_M);  // per warp
-  static constexpr int SLOTS_N = ceil_div(ceil_div(R::WIDTH_N, 8), P::WARPS_N);
-  static constexpr int BLOCK_M = SLOTS_M * P::WARPS_M * 8, BLOCK_N = SLOTS_N * P::WARPS_N * 8, PITCH = BLOCK_N + 1;
+  static constexpr int ALL_M = ceil_div(C::WIDTH_M, 8), ALL_N = ceil_div(C::WIDTH_N, 8);  // slots
+  static constexpr int PAIRS = ceil_div(ALL_M, 2);
+  static constexpr int SLOTS_M = P::TRIANGLE ? 2 * PAIRS : ceil_div(ALL_M, P::WARPS_M);  // of a warp
+  static constexpr int SLOTS_N = P::TRIANGLE ? 2 * PAIRS : ceil_div(ALL_N, P::WARPS_N);
+  static constexpr int BLOCK_M = SLOTS_M * 8 * (P::TRIANGLE ? 1 : P::WARPS_M);
+  static constexpr int BLOCK_N = SLOTS_N * 8 * (P::TRIANGLE ? 1 : P::WARPS_N), PITCH = BLOCK_N + 1;
+  // A single warp that holds all of A^H A leaves out the tiles below the diagonal.
+  static constexpr bool ALONE = P::SAME && P::WARPS_M == 1 && P::WARPS_N == 1 && P::FOLD == 1 && !P::TRIANGLE;
+  static constexpr bool SHARED = ALONE || P::TRIANGLE;  // A's slots are B's too
   static constexpr bool ROTATE = P::SPREAD == Spread::rotate;
-  using A = Slots<Word, SLOTS_M, ROTATE ? clashing_rows(LANE_A, sizeof(Word)) : 1>;
-  using B = Slots<Word, SLOTS_N, ROTATE ? clashing_rows(LANE_B, sizeof(Word)) : 1>;
-  // A single warp that holds all of A^H A leaves out the tiles below the diagonal, and reads A once.
-  static constexpr bool MIRROR = P::SAME && P::WARPS_M == 1 && P::WARPS_N == 1 && P::FOLD == 1;
-  using Tiles = Tiling<A, B, MIRROR>;
+  using SlotsA = Slots<Word, SLOTS_M, ROTATE ? clashing_rows(C::LANE_A, sizeof(Word)) : 1>;
+  using SlotsB = Slots<Word, SLOTS_N, ROTATE ? clashing_rows(C::LANE_B, sizeof(Word)) : 1>;
+  using A = typename Choose<P::TRIANGLE, TurnedSlots<Word, PAIRS>, SlotsA>::Type;
+  using B = typename Choose<P::TRIANGLE, TurnedSlots<Word, PAIRS>, SlotsB>::Type;
+  using Tiles = typename Choose<P::TRIANGLE, Turn<PAIRS, P::WARPS_M>, Tiling<SlotsA, SlotsB, ALONE>>::Type;
+  static_assert(!P::TRIANGLE || (P::SAME && P::WARPS_N == 1 && P::FOLD == 1), "a triangle is one of A^H A");
 
-  using Chunks = Ring<P::GROUPS, P::WARPS_M * P::WARPS_N * P::WARPS_K, P::STAGES, STAGE * int(sizeof(Word)), P::FEED>;
   static constexpr int SLACK = BLOCK_M > BLOCK_N ? BLOCK_M : BLOCK_N;  // columns read past the last row
   // The teams' sums meet in as many tiles as the ring's memory holds.
   static constexpr int TEAMS = P::GROUPS * P::WARPS_K, TILE = BLOCK_M * PITCH;
   static constexpr int ROOM = P::SHARED_BYTES / (TILE * 8), MEETING = ROOM < TEAMS ? ROOM : TEAMS;
   static_assert(Chunks::BYTES + SLACK * int(sizeof(Word)) <= P::SHARED_BYTES && MEETING >= 1, "shared memory");
 
-  // Row of the chunk that lane 0 of a quad reads in step q, relative to the warp's first, and that one.
-  static MANSARD_HOST_DEVICE int row_of(int q) { return SHIFT ? q : q / STEP * 4 * STEP + q % STEP; }
-  static MANSARD_HOST_DEVICE int first_row(int warp_k) { return warp_k * (SHIFT ? QUADS : 4 * QUADS); }
-};
-
-// The two matrices as a sequence of chunks.
-template <class P, class Arguments>
-struct Stream {
-  using S = RingShape<P>;
-  using Word = typename S::Word;
-  const Word *A, *B;
-  i64 K, chunks;  // chunks that lie wholly inside both matrices
-
-  MANSARD_DEVICE explicit Stream(const Arguments& given)
-      : A(reinterpret_cast<const Word*>(given.A)), B(reinterpret_cast<const Word*>(given.B)), K(given.K) {
-    // the last row of a padded matrix may end with the array
-    chunks = K == 0 ? 0 : (K - (S::PADDED ? 1 : 0)) / (static_cast<i64>(P::ROWS) * P::FOLD);
-  }
-
-  // One warp fetches a chunk.
-  MANSARD_DEVICE void fill(unsigned char* stage, mbarrier* arrival, i64 chunk) const {
-    const int lane = threadIdx.x % 32;
-    if (lane == 0) mbarrier_arrive_expect(arrival, P::ROWS * (S::LDA + (P::SAME ? 0 : S::LDB)) * sizeof(Word));
-    __syncwarp();
-    Word* to = reinterpret_cast<Word*>(stage);
-    if (lane < S::PIECES)
-      fetch<S::LDA>(to + lane * S::LANE_A, A, chunk * S::PIECES + lane, arrival);
-    else if (!P::SAME && lane < 2 * S::PIECES)
-      fetch<S::LDB>(to + S::STAGE_A + (lane - S::PIECES) * S::LANE_B, B, chunk * S::PIECES + lane - S::PIECES, arrival);
-    __syncwarp();
-  }
-  template <int LD>
-  static MANSARD_DEVICE void fetch(Word* to, const Word* from, i64 piece, mbarrier* arrival) {
-    bulk_load(to, from + piece * (S::PIECE * LD), S::PIECE * LD * sizeof(Word), arrival);
-  }
-
-  // The rows behind the last whole chunk, padded with zeros, by `threads` threads.
-  MANSARD_DEVICE void fill_tail(Word* stage, int thread, int threads) const {
-    fill_operand<S::LDA, S::LANE_A, S::M>(stage, A, thread, threads);
-    if constexpr (!P::SAME) fill_operand<S::LDB, S::LANE_B, S::N>(stage + S::STAGE_A, B, thread, threads);
-  }
-  template <int LD, int LANE, int WIDTH>
-  MANSARD_DEVICE void fill_operand(Word* to, const Word* from, int thread, int threads) const {
-    const i64 first = chunks * P::ROWS, words_left = K * WIDTH - first * LD;
-    for (int i = thread; i < P::ROWS * LD; i += threads) {
-      const bool inside = P::FOLD > 1 ? i < words_left : first + i / LD < K && i % LD < WIDTH;
-      const int at = S::SHIFT ? i / (S::PIECE * LD) * LANE + i % (S::PIECE * LD) : i;
-      to[at] = inside ? from[first * LD + i] : Word(0);
+  // Whether entry (m, n) of A^H A was computed; otherwise (n, m) was.
+  static MANSARD_DEVICE bool computed(int m, int n) {
+    if constexpr (P::TRIANGLE) {
+      const int p = m * C::WORDS / 16, q = n * C::WORDS / 16;
+      return p == q ? m <= n : Tiles::computed(p, q);
     }
+    return !ALONE || m <= n;
   }
 };
 
@@ -147,18 +91,18 @@ struct Warp {
   typename S::Partial sums[Tiles::COUNT][4] = {};
 
   MANSARD_DEVICE Warp()
-      : g(threadIdx.x % 32 / 4), t(threadIdx.x % 4), a(S::LANE_A, g, t), b(S::LANE_B, g, t) {
-    const int warp = threadIdx.x / 32;
-    group = warp / S::Chunks::TEAM, member = warp % S::Chunks::TEAM;
-    warp_k = member / (P::WARPS_M * P::WARPS_N), warp_m = member / P::WARPS_N % P::WARPS_M, warp_n = member % P::WARPS_N;
-    row_a = S::first_row(warp_k) * S::LDA + warp_m * S::SLOTS_M * 8;
+      : group(threadIdx.x / 32 / S::Chunks::TEAM), member(threadIdx.x / 32 % S::Chunks::TEAM),
+        warp_m(member / P::WARPS_N % P::WARPS_M), warp_n(member % P::WARPS_N),
+        warp_k(member / (P::WARPS_M * P::WARPS_N)), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4),
+        a(S::LANE_A, g, t, warp_m), b(S::LANE_B, g, t, warp_m) {
+    row_a = S::first_row(warp_k) * S::LDA + (P::TRIANGLE ? 0 : warp_m * S::SLOTS_M * 8);
     row_b = (P::SAME ? 0 : S::STAGE_A) + S::first_row(warp_k) * S::LDB + warp_n * S::SLOTS_N * 8;
   }
 
   // The slots of step q of a chunk.
   MANSARD_DEVICE void load(const Word* stage, int q, Word (&slots_a)[S::SLOTS_M], Word (&slots_b)[S::SLOTS_N]) const {
     a.load(stage + row_a + S::row_of(q) * S::LDA, t, slots_a);
-    if constexpr (S::MIRROR) {
+    if constexpr (S::SHARED) {
       MANSARD_UNROLL
       for (int s = 0; s < S::SLOTS_N; ++s) slots_b[s] = slots_a[s];
     } else {
@@ -267,15 +211,16 @@ MANSARD_UNROLL_BY(1)
 
   // Writes the warp's sums to its part of a tile in shared memory, or adds them to what is there.
   MANSARD_DEVICE void add_to(double* tile, bool add) const {
-    double* origin = tile + warp_m * S::SLOTS_M * 8 * S::PITCH + warp_n * S::SLOTS_N * 8;
+    double* origin = tile;
+    if constexpr (!P::TRIANGLE) origin += warp_m * S::SLOTS_M * 8 * S::PITCH + warp_n * S::SLOTS_N * 8;
     MANSARD_UNROLL
     for (int n = 0; n < Tiles::COUNT; ++n)
       MANSARD_UNROLL
       for (int e = 0; e < 4; ++e) {
         if (e / 2 == 1 && Tiles::doubled(n)) continue;
         const int left = Tiles::left(n, e / 2), right = Tiles::right(n), column = 2 * t + e % 2;
-        const int row = Tiles::upright(n) ? S::A::column(left, g) : S::A::column(right, column);
-        double* entry = origin + row * S::PITCH + (Tiles::upright(n) ? S::B::column(right, column) : S::B::column(left, g));
+        const int row = Tiles::upright(n) ? a.column(left, g) : a.column(right, column);
+        double* entry = origin + row * S::PITCH + (Tiles::upright(n) ? b.column(right, column) : b.column(left, g));
         const double sum = static_cast<double>(sums[n][e]);
         *entry = add ? *entry + sum : sum;
       }
@@ -328,8 +273,9 @@ MANSARD_UNROLL_BY(1)
     __syncthreads();
   }
   const auto value = [&](int entry) {
-    return mirrored<P, S::MIRROR>(entry / P::N, entry % P::N, [&](int m, int n) {
-      return entry_of_tiles<P, S::MEETING, S::BLOCK_M, S::PITCH>(tiles, m, n);
+    const int m = entry / P::N, n = entry % P::N;
+    return mirrored<P>(S::computed(m, n), m, n, [&](int i, int j) {
+      return entry_of_tiles<P, S::MEETING, S::BLOCK_M, S::PITCH>(tiles, i, j);
     });
   };
   const auto store = [&](int entry, typename S::Sum sum) { store_entry<P>(arguments, entry / P::N, entry % P::N, sum); };

@@ -52,10 +52,10 @@ MANSARD_DEVICE typename RealShape<P>::Sum entry_of_tiles(const double* tiles, in
   }
 }
 
-// Where only entries on and above the diagonal exist, an entry below is the mirrored one, conjugated if CONJ.
-template <class P, bool MIRROR, class Value>
-MANSARD_DEVICE auto mirrored(int m, int n, Value value) {
-  if (!MIRROR || m <= n) return value(m, n);
+// Of A^H A one half is computed; an entry of the other is the mirrored one, conjugated if CONJ.
+template <class P, class Value>
+MANSARD_DEVICE auto mirrored(bool computed, int m, int n, Value value) {
+  if (computed) return value(m, n);
   return P::CONJ ? conjugate(value(n, m)) : value(n, m);
 }
 

@@ -40,7 +40,7 @@ struct Slots {
 
   int lane, four[4], two[2], turn, one;  // offsets in words of what a lane reads, from the quad's first row
 
-  MANSARD_DEVICE Slots(int lane_stride, int g, int t) : lane(t * lane_stride), turn(CLASH == 4 ? t & 1 : t >> 1) {
+  MANSARD_DEVICE Slots(int lane_stride, int g, int t, int) : lane(t * lane_stride), turn(CLASH == 4 ? t & 1 : t >> 1) {
     MANSARD_UNROLL
     for (int n = 0; n < 4; ++n) four[n] = lane + g / SIDE * SIDE * 4 + (n ^ t) * SIDE + g % SIDE;
     MANSARD_UNROLL
@@ -94,6 +94,53 @@ struct Tiling {
     const int first = A::column(a, 0) < A::column(other, 0) ? A::column(a, 0) : A::column(other, 0);
     const int last = B::column(b, 7), twin = upright(tile) ? last : B::column(left(tile, 0), 7);
     return (last > twin ? last : twin) >= first;
+  }
+};
+
+// A^H A by several warps. Pairs of slots are dealt out in a circle of PAIRS: a warp reads them from its own number on, and
+// forms the products of pair w (and w + WARPS, w + 2 WARPS, ...) with itself and the pairs that follow, half the way round
+// the circle. So every product appears once, all warps do the same work, and none has to choose: what differs is where
+// they begin to read.
+template <class Word, int PAIRS>
+struct TurnedSlots {
+  static constexpr int COUNT = 2 * PAIRS;
+  int first, pair[PAIRS];  // words from the quad's first row
+
+  MANSARD_DEVICE TurnedSlots(int lane_stride, int g, int t, int warp) : first(warp) {
+    MANSARD_UNROLL
+    for (int k = 0; k < PAIRS; ++k) pair[k] = t * lane_stride + column(2 * k, g);
+  }
+  MANSARD_DEVICE int column(int slot, int g) const { return (first + slot / 2) % PAIRS * 16 + slot % 2 * 8 + g; }
+  MANSARD_DEVICE void load(const Word* row, int, Word (&slot)[COUNT]) const {
+    MANSARD_UNROLL
+    for (int s = 0; s < COUNT; ++s) slot[s] = row[pair[s / 2] + s % 2 * 8];
+  }
+  MANSARD_DEVICE Word load_one(const Word* row, int s, int) const { return row[pair[s / 2] + s % 2 * 8]; }
+};
+
+template <int PAIRS, int WARPS>
+struct Turn {
+  static constexpr int TURNS = PAIRS / WARPS, AHEAD = (PAIRS + 1) / 2;  // pairs of a warp, and products of each
+  // Opposite pairs of an even circle: their product is needed once.
+  static constexpr int OPPOSITE = PAIRS % 2 ? 0 : TURNS % 2 ? TURNS : TURNS / 2;
+  static constexpr int BLOCKS = TURNS * AHEAD + OPPOSITE, COUNT = 2 * BLOCKS;
+  static_assert(PAIRS % WARPS == 0, "every warp has as many pairs");
+
+  static MANSARD_HOST_DEVICE int from(int block) {
+    return (block < TURNS * AHEAD ? block / AHEAD : block - TURNS * AHEAD) * WARPS;
+  }
+  static MANSARD_HOST_DEVICE int to(int block) {
+    return (from(block) + (block < TURNS * AHEAD ? block % AHEAD : PAIRS / 2)) % PAIRS;
+  }
+  static MANSARD_HOST_DEVICE bool upright(int) { return true; }
+  static MANSARD_HOST_DEVICE int left(int tile, int half) { return 2 * from(tile / 2) + half; }
+  static MANSARD_HOST_DEVICE int right(int tile) { return 2 * to(tile / 2) + tile % 2; }
+  static MANSARD_HOST_DEVICE bool doubled(int) { return false; }
+  static MANSARD_HOST_DEVICE bool needed(int) { return true; }
+  // Whether the product of pair p with pair q is formed by somebody, rather than that of q with p.
+  static MANSARD_DEVICE bool computed(int p, int q) {
+    const int ahead = (q - p + PAIRS) % PAIRS;
+    return ahead < AHEAD || (2 * ahead == PAIRS && p < q);
   }
 };
 

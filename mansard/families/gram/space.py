@@ -65,6 +65,7 @@ class Ring:
     BLOCKS_PER_SM: int = 1
     REDUCE: str = "ticket"
     UNIT: str = "float64"  # float64 | tf32x3: what multiplies float32 data
+    TRIANGLE: bool = False  # WARPS_M warps share one half of A^H A
 
 
 Config: TypeAlias = Tiled | Fragment | Ring | Simd
@@ -167,6 +168,10 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
         return f"UNIT={c.UNIT!r} is not one of float64, tf32x3"
     if c.UNIT == "tf32x3" and (REAL[problem.dtype] != "float32" or c.KSTEP != 8 or problem.K < 4096):
         return "tf32x3 multiplies float32 data, eight rows at a time, and is accurate enough from K = 4096"
+    if c.TRIANGLE and (not problem.same or c.WARPS_N > 1 or c.FOLD > 1 or shape.slots_m // 2 % c.WARPS_M):
+        return f"TRIANGLE is for A^H A, with WARPS_N=1 and WARPS_M={c.WARPS_M} dividing {shape.slots_m // 2} pairs"
+    if c.TRIANGLE and c.SPREAD == "rotate" and shape.clash_a > 1:
+        return "TRIANGLE reads slots where they lie: SPREAD must be shift or none"
     if c.GROUPS > 15:
         return f"GROUPS={c.GROUPS}: there are 15 named barriers"
     if shape.threads > 1024:
@@ -225,6 +230,12 @@ def warp_grids(problem: Problem, fold: int, most: int = 16) -> Iterator[tuple[in
             yield grid
 
 
+def triangles(problem: Problem) -> list[int]:
+    """Numbers of warps that can share one half of A^H A, where it is too large for one."""
+    pairs = -(-work.real_widths(problem, 1)[1] // 16)
+    return [warps for warps in range(2, pairs + 1) if pairs % warps == 0] if problem.same and pairs > 2 else []
+
+
 def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     if problem.layout_a != "row" or problem.layout_b != "row":
         return
@@ -235,13 +246,14 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     elif max(problem.M, problem.N) * (2 if problem.is_complex else 1) > 64:  # arithmetic counts: fewer, longer steps
         units += [("float64", 8), ("float64", 16)]
     for fold in folds(problem):
-        for (wm, wn), wk, groups in product(warp_grids(problem, fold), (1, 2, 4, 8), (1, 2, 3, 4, 5, 6, 8, 12)):
+        grids = [(wm, wn, False) for wm, wn in warp_grids(problem, fold)] + [(wm, 1, True) for wm in triangles(problem)]
+        for (wm, wn, triangle), wk, groups in product(grids, (1, 2, 4, 8), (1, 2, 3, 4, 5, 6, 8, 12)):
             if not 6 <= wm * wn * wk * groups <= 16:
                 continue
             for rows, feed, (unit, kstep), spread in product(
                 (16, 32, 64, 128, 256), ("own", "producer"), units, ("rotate", "shift")
             ):
-                one = Ring(wm, wn, wk, groups, rows, 1, feed, spread, kstep, fold, 1, reduce, unit)
+                one = Ring(wm, wn, wk, groups, rows, 1, feed, spread, kstep, fold, 1, reduce, unit, triangle)
                 shape = work.ring_shape(problem, one)
                 if spread == "shift" and shape.clash_a == shape.clash_b == 1:
                     continue  # nothing to spread

@@ -49,11 +49,7 @@ class RingShape:
     stage_bytes: int
     clash_a: int  # rows of a quad whose reads meet in the same banks
     clash_b: int
-
-    @property
-    def tiles(self) -> int:
-        """Products of 16 x 8 that cover a warp's slots."""
-        return self.slots_m // 2 * self.slots_n + self.slots_m % 2 * _up(self.slots_n, 2)
+    tiles: int  # products of 16 x 8 that a warp forms in a step
 
 
 @lru_cache(maxsize=4096)
@@ -66,14 +62,29 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     quarter = 32 // real
     step = max(quarter // gcd(lda, quarter), quarter // gcd(ldb, quarter))
     slots_m, slots_n = _up(_up(width_m, 8), c.WARPS_M), _up(_up(width_n, 8), c.WARPS_N)
+    if c.TRIANGLE:
+        slots_m = slots_n = _up(width_m, 16) * 2
     stage = _operand_words(c, lda, quarter) + (0 if problem.same else _operand_words(c, ldb, quarter))
-    block_m, block_n = slots_m * c.WARPS_M * 8, slots_n * c.WARPS_N * 8
+    block_m, block_n = (slots_m * 8, slots_n * 8) if c.TRIANGLE else (slots_m * c.WARPS_M * 8, slots_n * c.WARPS_N * 8)
     barriers = _up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     ring = barriers + (c.GROUPS * c.STAGES * stage + max(block_m, block_n)) * real
     tile = block_m * (block_n + 1) * 8  # the teams' sums meet in as many tiles as the ring's memory holds
     shared = _up(max(ring, tile, threads * 8 * words), 128) * 128
     clash_a, clash_b = (_clashing_rows(step * ld, real) for ld in (lda, ldb))
-    return RingShape(threads, c.ROWS // 4 // c.WARPS_K, step, slots_m, slots_n, shared, stage * real, clash_a, clash_b)
+    quads, tiles = c.ROWS // 4 // c.WARPS_K, _tiles(problem, c, slots_m, slots_n)
+    return RingShape(threads, quads, step, slots_m, slots_n, shared, stage * real, clash_a, clash_b, tiles)
+
+
+def _tiles(problem: Problem, c: Any, slots_m: int, slots_n: int) -> int:
+    """As `Turn` and `Tiling` in slots.cuh count them."""
+    if c.TRIANGLE:
+        pairs = slots_m // 2
+        turns = pairs // c.WARPS_M
+        opposite = 0 if pairs % 2 else turns if turns % 2 else turns // 2
+        return int(2 * (turns * ((pairs + 1) // 2) + opposite))
+    if _alone(problem, c):  # slots read four at a time interleave, and two more of them reach above the diagonal
+        return int(sum(slots_n - 2 * i + 2 * (i % 2) for i in range(slots_m // 2)) + slots_m % 2)
+    return int(slots_m // 2 * slots_n + slots_m % 2 * _up(slots_n, 2))
 
 
 def _operand_words(c: Any, pitch: int, quarter: int) -> int:
@@ -123,9 +134,7 @@ def registers(problem: Problem, c: Any) -> int:
         operands = 2 * c.DEPTH * (c.TILE_M + (0 if reuse else c.TILE_N)) * per_word
         return int(c.TILE_M // 2 * c.TILE_N * 8 + operands) + 24
     shape = ring_shape(problem, c)
-    tiles, operands = shape.tiles, shape.slots_m + shape.slots_n
-    if _mirrors(problem, c):
-        tiles, operands = _up(3 * tiles, 5), shape.slots_m
+    tiles, operands = shape.tiles, shape.slots_m + (0 if _reads_once(problem, c) else shape.slots_n)
     rotates = c.SPREAD == "rotate" and max(shape.clash_a, shape.clash_b) > 1
     turning = 6 if rotates else 0  # addresses that differ from slot to slot
     if c.UNIT == "tf32x3":  # sums, those of a chunk, and both halves of the operands
@@ -133,9 +142,14 @@ def registers(problem: Problem, c: Any) -> int:
     return int(tiles * 8 + c.KSTEP // 4 * operands * 2 + turning) + 32
 
 
-def _mirrors(problem: Problem, c: Any) -> bool:
+def _alone(problem: Problem, c: Any) -> bool:
     """Whether one warp sees all of A and leaves out half of A^H A."""
-    return bool(problem.same and c.WARPS_M == c.WARPS_N == 1 and c.FOLD == 1)
+    return bool(problem.same and c.WARPS_M == c.WARPS_N == 1 and c.FOLD == 1 and not c.TRIANGLE)
+
+
+def _reads_once(problem: Problem, c: Any) -> bool:
+    """Whether a warp's slots of A are those of B too."""
+    return bool(_alone(problem, c) or c.TRIANGLE)
 
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
@@ -155,13 +169,14 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     words, _, _ = real_widths(problem, c.FOLD)
     real = problem.itemsize // words
     reads = passes(shape.slots_m, shape.clash_a, c.SPREAD)
-    if not _mirrors(problem, c):
+    if not _reads_once(problem, c):
         reads += passes(shape.slots_n, shape.clash_b, c.SPREAD)
     reads *= real // 4  # a warp's doubles are read in two halves
     quads = chunks * c.WARPS_M * c.WARPS_N * c.ROWS / 4  # steps of four rows, over all warps of a multiprocessor
     seconds["shared memory"] = quads * reads / _CLOCK
-    slots = shape.slots_m + shape.slots_n
-    selects = turns(shape.slots_m, shape.clash_a, c.SPREAD) + turns(shape.slots_n, shape.clash_b, c.SPREAD)
+    slots, selects = shape.slots_m, turns(shape.slots_m, shape.clash_a, c.SPREAD)
+    if not _reads_once(problem, c):
+        slots, selects = slots + shape.slots_n, selects + turns(shape.slots_n, shape.clash_b, c.SPREAD)
     selects *= real // 4
     # loads and selects take the tensor cores' turn to issue, and the fullest quarter of a multiprocessor is waited for
     warps = c.WARPS_M * c.WARPS_N * c.WARPS_K * c.GROUPS
@@ -239,8 +254,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
         per_row = -(-problem.M // c.TILE_M) * c.TILE_M * -(-problem.N // c.TILE_N) * c.TILE_N
         return int(per_row * (8 if words == 2 else 2) * problem.K)
     if c.VARIANT == "ring":
-        tiles = ring_shape(problem, c).tiles * (0.6 if _mirrors(problem, c) and width_m > 16 else 1.0)
-        return int(tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)
+        return int(ring_shape(problem, c).tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)
     m = -(-width_m // (16 * c.WARPS_M)) * 16 * c.WARPS_M
     n = -(-width_n // (8 * c.WARPS_N)) * 8 * c.WARPS_N
     half = 0.6 if problem.same and c.WARPS_M == c.WARPS_N == 1 and width_m > 16 else 1.0
