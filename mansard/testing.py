@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .families import tsmm
 from .families.gram import spec
 from .plan.problem import ITEMSIZE, REAL, Problem
 
@@ -86,11 +87,20 @@ def operands(problem: Problem, backend_name: str, seed: int = 0, integers: bool 
     return A, B
 
 
-def gram_gamma(dtype: str, rows: int) -> float:
-    """The error of a sum of `rows` products, relative to the sum of their magnitudes. For n terms and unit roundoff u:
+def tsmm_operands(problem: Problem, backend_name: str, seed: int = 0, integers: bool = False) -> tuple[Any, Any]:
+    """A as the problem describes it, and a small C."""
+    xp = array_module(backend_name)
+    A = random_matrix(xp, problem.K, problem.M, problem.dtype, seed, integers)
+    if not (problem.layout_a == "row" and problem.pitch_a == problem.M and problem.aligned):
+        A = laid_out(A, problem.layout_a, problem.pitch_a, problem.aligned)
+    return A, random_matrix(xp, problem.M, problem.N, problem.dtype, seed + 1, integers)
+
+
+def gamma(dtype: str, products: int) -> float:
+    """The error of a sum of so many products, relative to the sum of their magnitudes. For n terms and unit roundoff u:
     n u / (1 - n u), which holds for every order of summation, or, for long sums where that means little, 10 sqrt(n) u,
     which random data do not reach."""
-    terms = rows * (4 if dtype.startswith("complex") else 1) + 4
+    terms = products * (4 if dtype.startswith("complex") else 1) + 4
     u = _UNIT_ROUNDOFF[REAL[dtype]]
     return float(min(10 * terms**0.5 * u, terms * u / (1 - terms * u) if terms * u < 0.1 else 1.0))
 
@@ -98,11 +108,11 @@ def gram_gamma(dtype: str, rows: int) -> float:
 def gram_error(C: Any, A: Any, B: Any, conj: bool = True) -> float:
     """The largest error of any entry, in units of its bound; at most 1 is right.
 
-    The bound is 2 gamma |A|^T |B| with `gram_gamma`; the reference is computed in higher precision where there is one.
+    The bound is 2 gamma |A|^T |B| with `gamma`; the reference is computed in higher precision where there is one.
     """
     xp = _module_of(C)
     dtype = C.dtype.name
-    gamma = gram_gamma(dtype, A.shape[0])
+    relative = gamma(dtype, A.shape[0])
     wide = "complex128" if dtype.startswith("complex") else "float64"
     exact = spec.reference(A.astype(wide), B.astype(wide), conj=conj)
     scale = xp.abs(A).astype("float64").T @ xp.abs(B).astype("float64")
@@ -110,4 +120,18 @@ def gram_error(C: Any, A: Any, B: Any, conj: bool = True) -> float:
     if not bool(xp.all(xp.isfinite(error))):
         return float("inf")
     tiny = np.finfo(REAL[dtype]).tiny
-    return float(xp.max(error / (2 * gamma * scale + tiny))) if error.size else 0.0
+    return float(xp.max(error / (2 * relative * scale + tiny))) if error.size else 0.0
+
+
+def tsmm_error(W: Any, A: Any, C: Any, conj: bool = False) -> float:
+    """The same for A C, with the bound 2 gamma |A| |C|."""
+    xp = _module_of(W)
+    dtype = W.dtype.name
+    wide = "complex128" if dtype.startswith("complex") else "float64"
+    exact = tsmm.spec.reference(A.astype(wide), C.astype(wide), conj=conj)
+    scale = xp.abs(A).astype("float64") @ xp.abs(C).astype("float64")
+    error = xp.abs(W - exact)
+    if not bool(xp.all(xp.isfinite(error))):
+        return float("inf")
+    tiny = np.finfo(REAL[dtype]).tiny
+    return float(xp.max(error / (2 * gamma(dtype, A.shape[1]) * scale + tiny))) if error.size else 0.0

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import mansard.api.matmul
 import mansard.api.tall_skinny
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,8 +33,9 @@ def test_example_runs(path: Path) -> None:
 
 
 def test_doctests() -> None:
-    failures, tried = doctest.testmod(mansard.api.tall_skinny)
-    assert tried >= 3 and failures == 0
+    for module, least in ((mansard.api.tall_skinny, 3), (mansard.api.matmul, 3)):
+        failures, tried = doctest.testmod(module)
+        assert tried >= least and failures == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -51,9 +53,10 @@ def test_commands_of_the_readme_exist() -> None:
 
 
 def test_the_vocabulary_names_every_parameter() -> None:
-    from mansard.families.gram import space
+    from mansard.families import FAMILIES
 
-    words = set(re.findall(r"\b[A-Z_]{4,}\b", (ROOT / "docs" / "vocabulary.md").read_text()))
-    for config in space.VARIANTS.values():
+    words = set(re.findall(r"\b[A-Z_]{3,}\b", (ROOT / "docs" / "vocabulary.md").read_text()))
+    configs = [config for family in FAMILIES for config in family.space.VARIANTS.values()]
+    for config in configs:
         assert set(config.__dataclass_fields__) <= words, config
-    assert words - {"VARIANT"} <= {name for config in space.VARIANTS.values() for name in config.__dataclass_fields__}
+    assert words - {"VARIANT", "GPU", "CPU"} <= {name for config in configs for name in config.__dataclass_fields__}

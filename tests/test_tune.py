@@ -19,7 +19,7 @@ from mansard import settings, testing
 from mansard.backends import emulated
 from mansard.codegen.geometry import Device
 from mansard.errors import BackendUnavailable, CompileError, LaunchError, UnsupportedProblem
-from mansard.families import gram
+from mansard.families import gram, tsmm
 from mansard.plan import dispatch
 from mansard.tune import command, database, session, strategy, table
 from mansard.tune.case import make_case
@@ -413,7 +413,7 @@ def test_the_bound_is_that_of_the_tests(dtype, layout):
     bad = good.copy()
     bad[1, 2] = reference[1, 2] + 1.5 * bound[1, 2]
     assert testing.gram_error(bad, A, B) > 1 >= testing.gram_error(good, A, B)
-    with pytest.raises(Wrong, match=r"C\[1,2\]"):
+    with pytest.raises(Wrong, match=r"entry \[1,2\]"):
         verifier.bounded(bad)
 
 
@@ -607,3 +607,23 @@ def test_the_command_stops_when_its_time_is_up(monkeypatch, capsys):
     monkeypatch.setattr(command, "make_backend", lambda asked: FakeBackend(SMALL))
     assert command.run(parsed("gram --m 4 --k 9001 --limit 3 --seconds 0")) == 0
     assert "0 of 1 problems" in capsys.readouterr().out
+
+
+def test_tsmm_is_tuned_too(own_cache, tmp_path):
+    problem = tsmm.spec.problem("float64", 5, 4, 200)
+    result = session.tune_problem(problem, emulated.backend(), limit=4)
+    assert result.winner is not None and result.winner.status == "ok"
+    assert {trial.status for trial in result.trials} <= {"ok", "spills"}
+
+
+def test_a_wrong_tsmm_is_found():
+    problem = tsmm.spec.problem("complex64", 3, 5, 500, layout_a="col", layout_w="col")
+    case = make_case(problem, FakeBackend(problem))
+    A, C = case.operands
+    verifier = Verifier(case)
+    good = tsmm.spec.reference(A, C)
+    verifier.bounded(good)
+    bad = good.copy()
+    bad[7, 2] += 1e-3
+    with pytest.raises(Wrong, match=r"entry \[7,2\]"):
+        verifier.bounded(bad)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..plan.plan import Plan
 from .gram_call import plan_gram
+from .tsmm_call import plan_tsmm
 
 
 def plan(
@@ -22,8 +23,12 @@ def plan(
 
     Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
     """
+    if operation == "tsmm":
+        if B is None:
+            raise TypeError("tsmm multiplies A with a small matrix: pass B")
+        return plan_tsmm(A, B, out, backend)
     if operation != "gram":
-        raise ValueError(f"operation={operation!r}: there is 'gram'")
+        raise ValueError(f"operation={operation!r}: there are 'gram' and 'tsmm'")
     return plan_gram(A, None if B is A else B, out, conj, deterministic, backend)
 
 

@@ -12,7 +12,6 @@ from .. import settings
 from ..codegen.instantiate import Source
 from ..compile import cxx, nvrtc
 from ..errors import MansardError
-from ..families.gram import emit
 from ..plan import dispatch
 from ..plan.pin import pin
 from .cases import Case
@@ -41,7 +40,7 @@ def sources(cases: Iterable[Case], backend: Any) -> list[Source]:
         except MansardError:
             continue
         if choice.config is not None:
-            source = emit.source(problem, choice.config, backend.name)
+            source = choice.family.emit.source(problem, choice.config, backend.name)
             texts[source.text] = source
     return list(texts.values())
 

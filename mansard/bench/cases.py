@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from ..families.gram import spec
+from ..families import gram, tsmm
 from ..model.calibrate_cpu import last_level_cache
 from ..plan.problem import ITEMSIZE, Problem
 
@@ -43,19 +43,21 @@ class Case:
     pins: tuple[tuple[str, Any], ...] = ()
     deterministic: bool = True
     peers: bool = True
+    operation: str = "gram"  # or tsmm: A K x M times a small M x N matrix
 
     @property
     def key(self) -> str:
         """Names the measurement, whichever set asked for it: sets that share a case share its result. Experiments with
         pinned parameters keep to themselves, so that each picture has its own candidates."""
         parts = [self.dtype, f"{self.M}x{self.N}", f"K{self.K}", self.layout, self.mode, self.temperature]
+        parts = [self.operation] * (self.operation != "gram") + parts
         parts += ["same"] * self.same + ["varying"] * (not self.deterministic)
         parts += [self.set] * bool(self.pins)
         return " ".join(parts + [f"{name}={value}" for name, value in self.pins])
 
     @property
     def bytes(self) -> int:
-        """Size of the operands, padding left out."""
+        """Size of what is moved, padding left out: both operands of gram, A and the result of tsmm."""
         return self.K * (self.M + (0 if self.same else self.N)) * ITEMSIZE[self.dtype]
 
     def pitch(self, columns: int) -> int:
@@ -65,10 +67,12 @@ class Case:
     def problem(self) -> Problem:
         """The problem as the library will see it."""
         layout = "col" if self.layout == "col" else "row"
-        return spec.problem(
-            self.dtype, self.M, self.N, self.K, layout_a=layout, layout_b=layout, pitch_a=self.pitch(self.M),
-            pitch_b=self.pitch(self.N), aligned=self.layout != "unaligned", same=self.same,
-            deterministic=self.deterministic,
+        sizes, aligned = (self.dtype, self.M, self.N, self.K), self.layout != "unaligned"
+        if self.operation == "tsmm":  # the result is a fresh array, row-major without gaps
+            return tsmm.spec.problem(*sizes, layout_a=layout, pitch_a=self.pitch(self.M), aligned=aligned)
+        return gram.spec.problem(
+            *sizes, layout_a=layout, layout_b=layout, pitch_a=self.pitch(self.M), pitch_b=self.pitch(self.N),
+            aligned=aligned, same=self.same, deterministic=self.deterministic,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
@@ -101,39 +105,39 @@ def size_for(backend: Any, free_bytes: int | None = None) -> Size:
     return Size(backend.name, dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20)
 
 
-def _square(name: str, size: Size, widths: Iterable[int], dtypes: Iterable[str], **options: Any) -> list[Case]:
+def square(name: str, size: Size, widths: Iterable[int], dtypes: Iterable[str], **options: Any) -> list[Case]:
     return [Case(name, dtype, m, m, size.rows(dtype, m), **options) for dtype, m in product(dtypes, widths)]
 
 
-def _rectangle(name: str, size: Size, pairs: Iterable[tuple[int, int]], dtypes: Iterable[str]) -> list[Case]:
-    return [Case(name, dtype, m, n, size.rows(dtype, max(m, n))) for dtype, (m, n) in product(dtypes, pairs)]
+def rectangle(
+    name: str, size: Size, pairs: Iterable[tuple[int, int]], dtypes: Iterable[str], **options: Any
+) -> list[Case]:
+    return [Case(name, dtype, m, n, size.rows(dtype, max(m, n)), **options) for dtype, (m, n) in product(dtypes, pairs)]
 
 
 def quick(size: Size) -> list[Case]:
     """What `make bench` runs: the widths that tell most, first real, then complex."""
     if size.backend != "cuda":
-        return _square("quick", size, _QUICK_WIDTHS, ["float64"]) + _square(
-            "quick", size, _QUICK_COMPLEX, ["complex128"]
-        )
-    cases = _square("quick", size, (*_QUICK_WIDTHS, 7, 17, 33, 40, 56, 63), ["float64", "complex128"])
-    cases += _square("quick", size, (1, 4, 8, 16, 32, 64), ["float32", "complex64"])
-    cases += _rectangle("quick", size, RECTANGLES[:6], ["float64"])
+        return square("quick", size, _QUICK_WIDTHS, ["float64"]) + square("quick", size, _QUICK_COMPLEX, ["complex128"])
+    cases = square("quick", size, (*_QUICK_WIDTHS, 7, 17, 33, 40, 56, 63), ["float64", "complex128"])
+    cases += square("quick", size, (1, 4, 8, 16, 32, 64), ["float32", "complex64"])
+    cases += rectangle("quick", size, RECTANGLES[:6], ["float64"])
     return cases + [case for case in short(size) if case.K <= 100_000 and case.temperature == "cold"]
 
 
 def full(size: Size) -> list[Case]:
     """Every width from 1 to 64."""
     dtypes = ("float64", "complex128", "float32", "complex64") if size.backend == "cuda" else ("float64", "complex128")
-    return _square("full", size, WIDTHS, dtypes)
+    return square("full", size, WIDTHS, dtypes)
 
 
 def rectangular(size: Size) -> list[Case]:
-    return _rectangle("rectangular", size, RECTANGLES, ("float64", "complex128"))
+    return rectangle("rectangular", size, RECTANGLES, ("float64", "complex128"))
 
 
 def same(size: Size) -> list[Case]:
     """gram(A): A is read once."""
-    return _square("same", size, (1, 2, 4, 7, 8, 16, 24, 32, 48, 64), ("float64", "complex128"), same=True)
+    return square("same", size, (1, 2, 4, 7, 8, 16, 24, 32, 48, 64), ("float64", "complex128"), same=True)
 
 
 def layouts(size: Size) -> list[Case]:
@@ -159,8 +163,8 @@ def short(size: Size) -> list[Case]:
 
 def sustained(size: Size) -> list[Case]:
     """Without rests: what is left when the card's power limit lowers its clock."""
-    real = _square("sustained", size, (8, 16, 32, 48, 64), ["float64"], mode="sustained")
-    return real + _square("sustained", size, (8, 16, 24, 32, 40, 48, 56, 64), ["complex128"], mode="sustained")
+    real = square("sustained", size, (8, 16, 32, 48, 64), ["float64"], mode="sustained")
+    return real + square("sustained", size, (8, 16, 24, 32, 40, 48, 56, 64), ["complex128"], mode="sustained")
 
 
 def overhead(size: Size) -> list[Case]:
@@ -214,16 +218,19 @@ SETS: dict[str, Callable[[Size], list[Case]]] = {
 }
 
 
-def select(names: Iterable[str], size: Size) -> tuple[list[Case], dict[str, str]]:
+Sets = dict[str, Callable[[Size], list[Case]]]
+
+
+def select(names: Iterable[str], size: Size, sets: Sets = SETS) -> tuple[list[Case], dict[str, str]]:
     """The cases of several sets, each once, and the sets that make no sense on this device with the reason."""
     chosen: dict[str, Case] = {}
     refused = {}
     for name in names:
-        if name not in SETS:
-            raise ValueError(f"--set {name}: there are {', '.join(SETS)}, and all")
+        if name not in sets:
+            raise ValueError(f"--set {name}: there are {', '.join(sets)}, and all")
         if name in GPU_ONLY and size.backend in ("cpu", "reference"):
             refused[name] = "for GPUs only"
             continue
-        for case in SETS[name](size):
+        for case in sets[name](size):
             chosen.setdefault(case.key, case)
     return list(chosen.values()), refused

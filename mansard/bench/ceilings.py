@@ -32,7 +32,7 @@ def measure(backend: Any) -> Machine:
 class Beside:
     """Ceilings sampled in turn with the contenders of a case: its percentages are of what the device could do then."""
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: Any, family: str = "gram") -> None:
         self.failure = ""  # why there are none, if there are none: named in the results
         self._held: Any = None
         if backend.name not in ("cpu", "cuda"):
@@ -40,7 +40,7 @@ class Beside:
         from ..model import calibrate
 
         try:
-            self._held = calibrate.yardsticks(backend)
+            self._held = calibrate.yardsticks(backend, writes=family != "gram")
         except MansardError as error:
             self.failure = str(error)
 

@@ -14,11 +14,17 @@ import numpy as np
 
 from ..families.gram import spec
 from ..plan.problem import REAL
+from ..testing import gamma
 
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 _SLICE = 1 << 25  # elements of an operand converted at a time
 _CONFIDENCE = 10.0  # standard deviations of the walk of roundings
 _REACH = 3.0  # how far partial sums may stray, in standard deviations
+
+
+def reference_for(operation: str, A: Any, B: Any) -> Reference | SmallReference:
+    """What results of the operation are compared with."""
+    return SmallReference(A, B) if operation == "tsmm" else Reference(A, B)
 
 
 class Reference:
@@ -43,6 +49,29 @@ class Reference:
         ratio = abs(C - self.exact) / self.bound
         worst = float(ratio.max()) if ratio.size else 0.0
         return float("inf") if isnan(worst) else worst
+
+
+class SmallReference:
+    """A C in double precision, compared slice by slice: the bound of M products, worst case, for every entry."""
+
+    def __init__(self, A: Any, C: Any) -> None:
+        self.A, self.C, self.dtype = A, C, A.dtype.name
+
+    def error(self, W: Any) -> float:
+        """The largest error of any entry in units of its bound; at most 1 is right."""
+        A, C = self.A, self.C
+        if W.shape != (A.shape[0], C.shape[1]):
+            return float("inf")
+        wide = "complex128" if self.dtype.startswith("complex") else "float64"
+        relative = 2 * gamma(self.dtype, A.shape[1])
+        small, magnitudes, worst = C.astype(wide), abs(C).astype("float64"), 0.0
+        step = max(1, _SLICE // max(W.shape[1], A.shape[1]))
+        for start in range(0, A.shape[0], step):
+            a = A[start : start + step].astype(wide)
+            bound = relative * (abs(a) @ magnitudes) + np.finfo(REAL[self.dtype]).tiny
+            ratio = float((abs(W[start : start + step] - a @ small) / bound).max())
+            worst = max(worst, float("inf") if isnan(ratio) else ratio)
+        return worst
 
 
 def _product(A: Any, B: Any) -> Any:

@@ -11,10 +11,9 @@ from typing import Any
 from .. import settings
 from ..errors import BackendUnavailable
 from . import summary, targets
-from .cases import SETS
 from .report import write_report
 from .rows import OURS
-from .runner import Options
+from .runner import CATALOGUES, Options
 from .runner import run as measure
 from .store import RESULTS, load
 
@@ -23,8 +22,9 @@ _QUICK_SECONDS = 150.0  # `make bench` promises three minutes, report included
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("family", nargs="?", default="gram", choices=["gram"], help="which family (default: gram)")
-    parser.add_argument("--set", default="quick", help=f"comma list of {', '.join(SETS)}, or all (default: quick)")
+    parser.add_argument("family", nargs="?", default="gram", choices=list(CATALOGUES), help="what (default: gram)")
+    lists = "; ".join(f"{family}: {', '.join(sets)}" for family, sets in CATALOGUES.items())
+    parser.add_argument("--set", default="quick", help=f"comma list, or all (default: quick). {lists}")
     devices = ["auto", "cpu", "cuda", "emulated", "reference"]
     text = "auto takes a GPU if one is usable; emulated and reference only try the machinery"
     parser.add_argument("--device", default="auto", choices=devices, help=text)
@@ -42,11 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _still_openblas()
-    sets = tuple(SETS) if args.set == "all" else tuple(name.strip() for name in args.set.split(",") if name.strip())
-    unknown = [name for name in sets if name not in SETS]
+    known = CATALOGUES[args.family]
+    sets = tuple(known) if args.set == "all" else tuple(name.strip() for name in args.set.split(",") if name.strip())
+    unknown = [name for name in sets if name not in known]
     if unknown or args.repeats < 1:
         print(
-            f"--set {','.join(unknown)}: there are {', '.join(SETS)}, and all"
+            f"--set {','.join(unknown)}: there are {', '.join(known)}, and all"
             if unknown
             else "--repeats must be 1 or more",
             file=sys.stderr,
@@ -54,7 +55,8 @@ def run(args: argparse.Namespace) -> int:
         return 2
     seconds = args.seconds if args.seconds is not None else (_QUICK_SECONDS if sets == ("quick",) else None)
     try:
-        results = measure(Options(sets, args.device, args.out, seconds, args.repeats, not args.no_peers, args.elements))
+        effort = (args.out, seconds, args.repeats, not args.no_peers, args.elements)
+        results = measure(Options(sets, args.device, *effort, family=args.family))
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
         return 1

@@ -10,11 +10,10 @@ from typing import Any
 import mansard as ms
 
 from ..errors import MansardError
-from ..families import family_of
 from . import clock as clocks
 from .cases import Case
 from .ceilings import Beside
-from .check import Reference
+from .check import reference_for
 from .data import Operands
 from .peers import Entry, Peer, TorchPeer, enter
 from .power import Power
@@ -58,7 +57,7 @@ class Contest:
             return [row(facts, OURS, status=status, note=_gist(error))]
         entries, refused = self._peers(case, pairs)
         entries = [ours, *entries]
-        reference = Reference(*pairs[0])
+        reference = reference_for(case.operation, *pairs[0])
         errors = {entry.name: reference.error(entry.result()) for entry in entries}
         samplers, uncaptured = self._samplers(case, entries, len(pairs))
         if case.mode == "sustained":
@@ -78,20 +77,24 @@ class Contest:
         return rows
 
     def _ours(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[Entry, dict[str, Any]]:
-        with ms.pin(**dict(case.pins)):
-            plan = ms.plan("gram", *pairs[0], deterministic=case.deterministic, backend=self._asked)
-        config = plan.choice.config
-        values = family_of("gram").space.to_dict(config) if config else {}
-        more = {"config": values, "origin": plan.choice.origin, "reason": plan.choice.reason}
-        run = plan.run
-        if case.mode == "eager":
-            return Entry(OURS, "ms.gram(A, B)", lambda index: ms.gram(*pairs[index]), _same), more
-        if case.mode == "graph":  # results of captured calls need memory that outlives the capture
-            outs = [self.operands.xp.empty((case.M, case.N), case.dtype) for _ in pairs]
+        def planned(out: Any = None) -> Any:
             with ms.pin(**dict(case.pins)):
-                held = ms.plan("gram", *pairs[0], out=outs[0], deterministic=case.deterministic, backend=self._asked)
+                given = {"out": out, "deterministic": case.deterministic, "backend": self._asked}
+                return ms.plan(case.operation, *pairs[0], **given)
+
+        plan = planned()
+        config = plan.choice.config
+        values = plan.choice.family.space.to_dict(config) if config else {}
+        more = {"config": values, "origin": plan.choice.origin, "reason": plan.choice.reason}
+        if case.mode == "eager":
+            name, call = ("ms.gram", ms.gram) if case.operation == "gram" else ("ms.matmul", ms.matmul)
+            return Entry(OURS, f"{name}(A, B)", lambda index: call(*pairs[index]), _same), more
+        if case.mode == "graph":  # results of captured calls need memory that outlives the capture
+            shape = (case.M if case.operation == "gram" else case.K, case.N)
+            outs = [self.operands.xp.empty(shape, case.dtype) for _ in pairs]
+            held = planned(outs[0])
             return Entry(OURS, "plan(A, B, out)", lambda index: held.run(*pairs[index], outs[index]), _same), more
-        return Entry(OURS, "plan(A, B)", lambda index: run(*pairs[index]), _same), more
+        return Entry(OURS, "plan(A, B)", lambda index: plan.run(*pairs[index]), _same), more
 
     def _peers(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[list[Entry], dict[str, str]]:
         entries, refused = [], {}
@@ -143,16 +146,17 @@ class Contest:
         """Round robin: whatever disturbs the machine for a second disturbs all contenders alike."""
         begin = time.monotonic()
         seconds: dict[str, list[float]] = {name: [] for name in samplers}
-        readings: dict[str, list[dict[str, Any]]] = {name: [] for name in samplers}
+        power: dict[str, Any] = {}
         for sampler in samplers.values():
             sampler()
         for turn in range(self.repeats):
             for name, sampler in samplers.items():
                 seconds[name].append(sampler())
-                readings[name].append(self.power.read())
-            if turn >= 2 and time.monotonic() - begin > self.longest:
+                if turn == self.repeats // 2:  # once is enough: asking takes longer than many a sample
+                    power[name] = self.power.read()
+            if turn >= 2 and turn >= self.repeats // 2 and time.monotonic() - begin > self.longest:
                 break
-        return seconds, {name: _lowest_clock(found) for name, found in readings.items()}
+        return seconds, power
 
     def _sustain(self, entries: list[Entry]) -> tuple[dict[str, list[float]], dict[str, Any]]:
         """Each contender alone, one call behind the other; the second half counts, when the card has settled."""
@@ -163,11 +167,6 @@ class Contest:
             power[entry.name] = self.power.read()
             seconds[entry.name] = samples[len(samples) // 2 :]
         return seconds, power
-
-
-def _lowest_clock(readings: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of several readings the one with the lowest clock."""
-    return min(readings, key=lambda reading: reading.get("mhz", 0), default={})
 
 
 def _gist(error: Exception) -> str:

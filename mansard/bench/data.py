@@ -26,7 +26,8 @@ class Operands:
         self._seed = seed
         self._sizes: dict[str, int] = {}
         for case in cases:
-            need = max(self._stride(case, case.M), self._stride(case, case.N)) * self.sets(case)
+            widest = case.M if case.operation == "tsmm" else max(case.M, case.N)
+            need = max(self._stride(case, widest) * self.sets(case), 2 * case.M * case.N)
             real = REAL[case.dtype]
             self._sizes[real] = max(self._sizes.get(real, 0), need)
         self._buffers: dict[tuple[str, str], Any] = {}
@@ -38,8 +39,12 @@ class Operands:
         return max(1, min(_MOST_SETS, -(-2 * self.cache_bytes // case.bytes)))
 
     def pair(self, case: Case, index: int = 0) -> tuple[Any, Any]:
-        """A and B of the case; B is None for gram(A)."""
-        return self._view("A", case, case.M, index), None if case.same else self._view("B", case, case.N, index)
+        """A and B of the case; B is None for gram(A), and small for tsmm."""
+        A = self._view("A", case, case.M, index)
+        if case.operation == "tsmm":
+            words = case.M * case.N * (2 if case.dtype.startswith("complex") else 1)
+            return A, self._buffer("B", REAL[case.dtype])[:words].view(case.dtype).reshape(case.M, case.N)
+        return A, None if case.same else self._view("B", case, case.N, index)
 
     def release(self, real: str) -> None:
         """Give a type's buffers back when no more cases need them."""

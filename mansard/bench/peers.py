@@ -37,6 +37,10 @@ class Peer:
         return result
 
     def spellings(self, case: Case) -> dict[str, Product]:
+        """All correct ways to write the case's product."""
+        return {"A @ C": lambda A, C: A @ C} if case.operation == "tsmm" else self.gram(case)
+
+    def gram(self, case: Case) -> dict[str, Product]:
         raise NotImplementedError
 
 
@@ -45,7 +49,7 @@ class NumpyPeer(Peer):
 
     name = "NumPy"
 
-    def spellings(self, case: Case) -> dict[str, Product]:
+    def gram(self, case: Case) -> dict[str, Product]:
         if not case.dtype.startswith("complex"):
             return {"A.T @ B": lambda A, B: A.T @ B}
         ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B}
@@ -80,7 +84,7 @@ class TorchPeer(Peer):
     def give(self, result: Any) -> Any:
         return result.resolve_conj().numpy()
 
-    def spellings(self, case: Case) -> dict[str, Product]:
+    def gram(self, case: Case) -> dict[str, Product]:
         if case.dtype.startswith("complex"):
             return {"A.mH @ B": lambda A, B: A.mH @ B}
         return {"A.mT @ B": lambda A, B: A.mT @ B}
@@ -113,7 +117,7 @@ class CupyPeer(Peer):
             return "CuPy is not installed: pip install 'mansard[cuda]'"
         return ""
 
-    def spellings(self, case: Case) -> dict[str, Product]:
+    def gram(self, case: Case) -> dict[str, Product]:
         if not case.dtype.startswith("complex"):
             return {"A.T @ B": lambda A, B: A.T @ B}
         ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B}

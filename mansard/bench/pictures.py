@@ -88,7 +88,7 @@ def reduction(results: dict[str, Any]) -> Any:
     for number, reduce in enumerate(dict.fromkeys(row["pins"]["REDUCE"] for row in rows)):
         for column, m in enumerate(widths):
             found = sorted(
-                (row["K"], row["median"], row["percent_read"])
+                (row["K"], row["median"], row["percent_bandwidth"])
                 for row in rows
                 if row["M"] == m and row["pins"]["REDUCE"] == reduce
             )

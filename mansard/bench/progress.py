@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 _EVERY = 10.0  # seconds between plain lines
+
+
+@contextmanager
+def watched(seconds: float) -> Iterator[None]:
+    """If what is inside takes longer, show on the standard error where it is, again and again; it goes on."""
+    try:
+        faulthandler.dump_traceback_later(seconds, repeat=True)
+    except (OSError, ValueError, RuntimeError, AttributeError):  # no file behind sys.stderr, as in notebooks
+        yield
+        return
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class Progress:

@@ -30,6 +30,9 @@ tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a0
 """
 
 
+_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: tall A times small C"}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "folder", nargs="?", type=Path, default=Path("report"), help="folder with results (default: ./report)"
@@ -79,6 +82,7 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
     packages = ", ".join(f"{name} {version}" for name, version in environment.get("packages", {}).items())
     changed = " with local changes" if environment.get("dirty") else ""
     facts = {
+        "product": _PRODUCTS[results["family"]],
         "device": f"{environment['device']} ({environment['backend']}, {environment.get('arch', '')})",
         "driver": environment.get("driver", ""),
         "date": environment["date"],
@@ -128,8 +132,8 @@ def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], wi
 def _markdown(
     facts: dict[str, str], notes: list[tuple[str, bool]], tables: list[Table], pictures: dict[str, Path], folder: Path
 ) -> str:
-    lines = ["# Benchmark of gram: A^H B", ""]
-    lines += [f"* {name}: {text}" for name, text in facts.items()] + [""]
+    lines = [f"# Benchmark of {facts['product']}", ""]
+    lines += [f"* {name}: {text}" for name, text in facts.items() if name != "product"] + [""]
     for table in tables:
         lines += [f"## {table.title}", "", table.markdown(), ""]
     if any(table.bad for table in tables):
@@ -148,10 +152,10 @@ def _html(
     pictures: dict[str, Path],
 ) -> str:
     parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Benchmark of gram</title>",
+        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Benchmark</title>",
         f"<style>{_STYLE}</style></head><body>",
     ]
-    parts += ["<h1>Benchmark of gram: A<sup>H</sup>B</h1><table>"]
+    parts += [f"<h1>Benchmark of {html.escape(facts['product'])}</h1><table>"]
     parts += [
         f"<tr><td>{html.escape(name)}</td><td style='text-align:left;white-space:normal'>{html.escape(text)}</td></tr>"
         for name, text in facts.items()

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from ..families import family_of
-from ..families.gram import spec
 from ..model import roofline
 from ..plan.problem import Problem
 from ..tune.measure import Timing
@@ -16,21 +15,27 @@ from ..tune.measure import Timing
 OURS = "Mansard"
 Row = dict[str, Any]
 COLUMNS = (
-    "family", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling", "status",
-    "median", "spread", "gbytes_per_second", "gflops", "percent_read", "percent_limit", "limit", "bound_seconds",
-    "x_peer", "best_peer", "error", "mhz", "watts", "slowed_by", "variant", "origin", "config", "note", "date",
-    "seconds",
+    "operation", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling",
+    "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "percent_limit", "limit",
+    "bound_seconds", "x_peer", "best_peer", "error", "mhz", "watts", "slowed_by", "variant", "origin", "config", "note",
+    "date", "seconds",
 )  # fmt: skip
 
 
 def row(case: dict[str, Any], contender: str, seconds: Sequence[float] = (), **more: Any) -> Row:
     """A row as it is stored while measuring: the case, who, and raw seconds; `status` says whether to believe it."""
-    return {"family": "gram", **case, "contender": contender, "seconds": list(seconds), "status": "ok", **more}
+    return {**case, "contender": contender, "seconds": list(seconds), "status": "ok", **more}
 
 
 def problem_of(row: Row) -> Problem:
     """The problem a row is about, as far as bytes and flops depend on it."""
-    return spec.problem(row["dtype"], row["M"], row["N"], row["K"], same=row["same"])
+    sizes = (row["dtype"], row["M"], row["N"], row["K"])
+    traits = {"same": row["same"]} if operation_of(row) == "gram" else {}
+    return family_of(operation_of(row)).spec.problem(*sizes, **traits)  # type: ignore[no-any-return]
+
+
+def operation_of(row: Row) -> str:
+    return str(row.get("operation", "gram"))
 
 
 def complete(row: Row, ceilings: Any) -> Row:
@@ -42,7 +47,7 @@ def complete(row: Row, ceilings: Any) -> Row:
         )
     timing = Timing(tuple(seconds))
     ceilings = _at_the_time(ceilings, row.get("beside") or {})
-    work = family_of(row["family"]).work.work(problem_of(row))
+    work = family_of(operation_of(row)).work.work(problem_of(row))
     bound = roofline.time_bound(work, ceilings)
     median = timing.median
     return row | {
@@ -50,7 +55,7 @@ def complete(row: Row, ceilings: Any) -> Row:
         "spread": timing.spread,
         "gbytes_per_second": work.bytes / median / 1e9,
         "gflops": work.flops / median / 1e9,
-        "percent_read": 100 * work.bytes / median / ceilings.read_bandwidth,
+        "percent_bandwidth": 100 * work.bytes / median / roofline.bandwidth(work, ceilings),
         "percent_limit": 100 * bound.seconds / median,
         "limit": bound.limit,
         "bound_seconds": bound.seconds,
@@ -61,8 +66,9 @@ def complete(row: Row, ceilings: Any) -> Row:
 
 def _at_the_time(ceilings: Any, beside: dict[str, float]) -> Any:
     """The ceilings of the run, but those that were sampled beside the case as they were then."""
-    if "read_bandwidth" in beside:
-        ceilings = replace(ceilings, read_bandwidth=beside["read_bandwidth"])
+    for name in ("read_bandwidth", "copy_bandwidth"):
+        if name in beside:
+            ceilings = replace(ceilings, **{name: beside[name]})
     if "fma" in beside:
         ceilings = replace(ceilings, fma=ceilings.fma | {"float64": beside["fma"]})
     return ceilings

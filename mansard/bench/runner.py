@@ -11,16 +11,18 @@ from typing import Any
 from ..errors import BackendUnavailable
 from ..plan.problem import REAL
 from . import cases as catalogue
-from . import ceilings, environment, overhead, store
+from . import ceilings, environment, matmul_cases, overhead, store
 from .build import build_all
 from .cases import Case, Size
 from .contest import Contest
 from .data import Operands
 from .peers import Peer, peers_for
-from .progress import Progress
+from .progress import Progress, watched
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
 _LONGEST = {"quick": 2.5, "full": 4.0}
+CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS}
+_STUCK = 90.0  # seconds after which a case shows where it is
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Options:
     repeats: int = 7
     peers: bool = True
     most_elements: int | None = None  # shrink all operands, to try the machinery
+    family: str = "gram"
 
 
 def choose_backend(device: str) -> tuple[Any, dict[str, str]]:
@@ -83,7 +86,7 @@ def run(options: Options) -> dict[str, Any]:
     deadline = begin + options.seconds if options.seconds else None
     backend, missing = choose_backend(options.device)
     size = _size(backend, options.most_elements)
-    chosen, refused = catalogue.select(options.sets, size)
+    chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
     facts = environment.describe(backend) | {"operands": size.elements["float64"]}
     journal = store.Journal(
         options.out, facts, {**asdict(options), "sets": list(options.sets), "out": str(options.out)}
@@ -98,7 +101,7 @@ def run(options: Options) -> dict[str, Any]:
         print(f"continuing: {len(chosen) - len(waiting)} of {len(chosen)} cases were measured before the interruption")
     build_all(waiting, backend, begin + options.seconds / 2 if options.seconds else None)
     longest = min((_LONGEST.get(name, 20.0) for name in options.sets), default=20.0)
-    left, beside = waiting, ceilings.Beside(backend)
+    left, beside = waiting, ceilings.Beside(backend, options.family)
     if beside.failure:
         missing["ceilings beside the cases"] = beside.failure
     try:
@@ -130,7 +133,8 @@ def _measure(
                 return waiting[number:]
             if number and REAL[case.dtype] != REAL[waiting[number - 1].dtype]:
                 operands.release(REAL[waiting[number - 1].dtype])
-            journal.rows(overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case))
+            with watched(_STUCK):
+                journal.rows(overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case))
             shown.step(case.key)
     operands.release("float64")
     operands.release("float32")

@@ -109,7 +109,7 @@ def collect(folder: Path) -> dict[str, Any]:
     notes = [line for line in lines if line["line"] == "note" and line["run"] == last["run"]]
     return {
         "format": FORMAT,
-        "family": "gram",
+        "family": last["options"].get("family", "gram"),
         "environment": last["environment"],
         "options": last["options"],
         "ceilings": asdict(machine) if machine else None,

@@ -63,18 +63,18 @@ def by_range(results: dict[str, Any], missed: set[int]) -> Table:
         "% of limit, min",
         "median",
         "worst",
-        "% of read, min",
+        "% of bandwidth, min",
         "median",
         "x peer, min",
         "median",
         "worst",
     )
-    return Table("A^H B by width", columns, cells, frozenset(bad))
+    return Table("By width", columns, cells, frozenset(bad))
 
 
 def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
     worst = min(rows, key=lambda row: row["percent_limit"])
-    limits, reads = [row["percent_limit"] for row in rows], [row["percent_read"] for row in rows]
+    limits, reads = [row["percent_limit"] for row in rows], [row["percent_bandwidth"] for row in rows]
     texts = (
         f"{min(limits):.1f}",
         f"{statistics.median(limits):.1f}",
@@ -103,7 +103,7 @@ def each(
         cells.append((
             row["dtype"], f"{row['M']} x {row['N']}", f"{row['K']}", _how(row),
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
-            f"{row.get('percent_read', 0):.1f}", f"{row.get('percent_limit', 0):.1f}",
+            f"{row.get('percent_bandwidth', 0):.1f}", f"{row.get('percent_limit', 0):.1f}",
             f"{row['x_peer']:.2f}" if row.get("x_peer") else "", row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
             f"{(row.get('config') or {}).get('VARIANT', 'vendor')} ({row.get('origin', '')})",
         ))  # fmt: skip
@@ -115,7 +115,7 @@ def each(
         "us",
         "+- %",
         "GB/s",
-        "% of read",
+        "% of bandwidth",
         "% of limit",
         "x peer",
         "best peer",
@@ -166,14 +166,14 @@ def sustained(results: dict[str, Any], missed: set[int]) -> Table:
             str(row["M"]),
             row["contender"],
             f"{row['median'] * 1e6:.0f}",
-            f"{row['percent_read']:.1f}",
+            f"{row['percent_bandwidth']:.1f}",
             f"{row.get('mhz', '')}",
             f"{row.get('watts', '')}",
             row.get("slowed_by", ""),
         )
         for row in rows
     ]
-    columns = ("dtype", "M = N", "contender", "us", "% of read", "SM MHz", "watts", "slowed by")
+    columns = ("dtype", "M = N", "contender", "us", "% of bandwidth", "SM MHz", "watts", "slowed by")
     return Table("Sustained: without rests between calls", columns, cells)
 
 

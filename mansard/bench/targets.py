@@ -18,6 +18,13 @@ _GPU_READ = {
     "float32": ((32, 88.0), (64, 80.0)),
     "complex64": ((32, 88.0), (64, 80.0)),
 }
+# the same for tsmm, of the copy bandwidth
+_GPU_TSMM = {
+    "float64": ((64, 95.0),),
+    "complex128": ((32, 96.0), (48, 85.0), (64, 70.0)),
+    "float32": ((32, 88.0), (64, 80.0)),
+    "complex64": ((32, 88.0), (64, 80.0)),
+}
 _GPU_RECTANGLE = 90.0
 # (K, M) -> microseconds inside a graph, float64
 _GPU_GRAPH = {(10_000, 4): 7, (10_000, 16): 8, (10_000, 64): 10, (100_000, 4): 8, (100_000, 16): 10, (100_000, 64): 30}
@@ -45,9 +52,11 @@ def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
 def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
     if row["mode"] == "device":
         wanted = _read_target(row)
-        if wanted and row["percent_read"] < wanted:
-            yield f"{row['percent_read']:.1f} % of read bandwidth, target {wanted:.0f}"
+        if wanted and row["percent_bandwidth"] < wanted:
+            yield f"{row['percent_bandwidth']:.1f} % of the bandwidth, target {wanted:.0f}"
         yield from _not_below_peer(row, 1.0)
+    elif row.get("operation") == "tsmm":
+        yield from _few_rows_of_tsmm(row, others)
     elif row["mode"] == "graph":
         limit = _GPU_GRAPH.get((row["K"], row["M"]))
         if limit and row["median"] * 1e6 > limit:
@@ -61,6 +70,8 @@ def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
 
 
 def _read_target(row: Row) -> float | None:
+    if row.get("operation") == "tsmm":
+        return next((wanted for width, wanted in _GPU_TSMM[row["dtype"]] if max(row["M"], row["N"]) <= width), None)
     if row["layout"] != "row" or row["same"]:
         return None
     if row["M"] != row["N"]:
@@ -68,7 +79,17 @@ def _read_target(row: Row) -> float | None:
     return next((wanted for width, wanted in _GPU_READ[row["dtype"]] if row["M"] <= width), None)
 
 
+def _few_rows_of_tsmm(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
+    torch = others.get((row["case"], "PyTorch (cuBLAS)"), {})
+    share = {"graph": 0.7, "eager": 1.0}[row["mode"]]
+    if row["K"] <= 100_000 and torch.get("median") and row["median"] > share * torch["median"]:
+        yield f"{row['median'] * 1e6:.1f} us, target {share:.0%} of PyTorch's {torch['median'] * 1e6:.1f}"
+
+
 def _cpu(row: Row) -> Iterable[str]:
+    if row.get("operation") == "tsmm":
+        yield from _not_below_peer(row, 1.5 if max(row["M"], row["N"]) <= 16 else 1.0)
+        return
     if row["mode"] != "device" or row["layout"] != "row" or row["dtype"] not in ("float64", "complex128"):
         return
     width = max(row["M"], row["N"])

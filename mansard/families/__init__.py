@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import gram
+from . import gram, tsmm
 
-FAMILIES: tuple[ModuleType, ...] = (gram,)
+FAMILIES: tuple[ModuleType, ...] = (gram, tsmm)
 
 
 def family_of(operation: str) -> ModuleType:

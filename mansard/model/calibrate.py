@@ -112,17 +112,17 @@ class Yardsticks:
         self._held.close()
 
 
-def yardsticks(backend: Any) -> Yardsticks:
-    """Those of the backend's device, in the shapes that won when it was calibrated."""
+def yardsticks(backend: Any, writes: bool = False) -> Yardsticks:
+    """Those of the backend's device, in the shapes that won when it was calibrated; with `writes` the copy too."""
     probes: Any = machine.known(backend.device).details.get("probes", {})
-    rates = {
-        (name, shape): entry["value"]
-        for name in ("read", "read_ring", "dot")
-        for shape, entry in probes.get(name, {}).items()
-    }
-    winner = max(rates, key=lambda key: rates[key], default=("read", ""))
+
+    def winner(*names: str) -> tuple[str, str]:
+        rates = {(name, shape): each["value"] for name in names for shape, each in probes.get(name, {}).items()}
+        return max(rates, key=lambda key: rates[key], default=(names[0], ""))
+
     held = ExitStack()
-    return Yardsticks(_probes_of(backend).yardsticks(backend, winner, held), held)
+    copy = winner("copy", "copy_ring") if writes else None
+    return Yardsticks(_probes_of(backend).yardsticks(backend, winner("read", "read_ring", "dot"), copy, held), held)
 
 
 def _probes_of(backend: Any) -> Any:

@@ -50,8 +50,10 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
     }
 
 
-def yardsticks(backend: Any, winner: tuple[str, str], held: ExitStack) -> dict[str, tuple[Callable[[], None], float]]:
-    """Read bandwidth and multiply-add rate, for `calibrate.Yardsticks`."""
+def yardsticks(
+    backend: Any, winner: tuple[str, str], copy: tuple[str, str] | None, held: ExitStack
+) -> dict[str, tuple[Callable[[], None], float]]:
+    """Read bandwidth and multiply-add rate, copies if asked for: what `calibrate.Yardsticks` holds."""
     run = CpuProbes(backend, Record(2), quick=False)
     run.touch()
     if winner[0] == "dot":
@@ -60,7 +62,11 @@ def yardsticks(backend: Any, winner: tuple[str, str], held: ExitStack) -> dict[s
         read, moved = run.call("read", shape=_READ_SHAPES.index(winner[1]) if winner[1] else 0), run.bytes
     held.callback(run.release)
     # as long as a call that it is compared with: what disturbs one disturbs the other
-    return {"read_bandwidth": (read, moved), "fma": run.fma("fma64", 8, rounds=100_000)}
+    found = {"read_bandwidth": (read, moved), "fma": run.fma("fma64", 8, rounds=100_000)}
+    if copy:
+        shape = _WRITE_SHAPES["copy"].index(copy[1]) if copy[1] else 0
+        found["copy_bandwidth"] = run.call("copy", shape=shape), 2 * run.bytes
+    return found
 
 
 class CpuProbes:

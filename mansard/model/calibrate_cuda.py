@@ -63,18 +63,25 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
     return record, values
 
 
-def yardsticks(backend: Any, winner: tuple[str, str], held: ExitStack) -> dict[str, tuple[Callable[[], None], float]]:
-    """Read bandwidth, for `calibrate.Yardsticks`."""
+def yardsticks(
+    backend: Any, winner: tuple[str, str], copy: tuple[str, str] | None, held: ExitStack
+) -> dict[str, tuple[Callable[[], None], float]]:
+    """Read bandwidth, copies if asked for: what `calibrate.Yardsticks` holds."""
     backend.driver.make_current(backend.device.ordinal)
-    memory = held.enter_context(operands(backend, quick=False, arrays=1))
+    memory = held.enter_context(operands(backend, quick=False, arrays=2 if copy else 1))
     run = GpuProbes(backend, Record(2), memory)
     run.fill()
-    shapes = {
-        (probe, str(shape)): shape for probe in ("read", "read_ring") for shape in kernels.shapes(probe, run.device)
-    }
-    probe = winner[0] if winner in shapes else "read"
-    launch, _ = run.prepare(probe, shapes.get(winner), count=memory.count)
-    return {"read_bandwidth": (run.call(launch, x=memory.x), memory.bytes)}
+
+    def prepared(chosen: tuple[str, str]) -> Any:
+        probe, name = chosen
+        shapes = {str(shape): shape for shape in kernels.shapes(probe, run.device)}
+        return run.prepare(probe, shapes.get(name), count=memory.count)[0]
+
+    found = {"read_bandwidth": (run.call(prepared(winner), x=memory.x), float(memory.bytes))}
+    if copy:
+        both = {"x": memory.x, "y": memory.y}
+        found["copy_bandwidth"] = run.call(prepared(copy), **both), 2.0 * memory.bytes
+    return found
 
 
 class Memory:

@@ -37,7 +37,7 @@ class Absent:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operation", choices=names())
     parser.add_argument("--m", type=_size, required=True, help="columns of A")
-    parser.add_argument("--n", type=_size, help="columns of B (default: those of A)")
+    parser.add_argument("--n", type=_size, help="columns of B, or of the small matrix (default: those of A)")
     parser.add_argument("--k", type=_size, required=True, help="rows of A and B; 1e6 is understood")
     parser.add_argument("--dtype", choices=DTYPES, default="float64")
     parser.add_argument("--layout", choices=("row", "col"), default="row", help="whether rows or columns are adjacent")
@@ -54,10 +54,11 @@ def run(args: argparse.Namespace) -> int:
     if args.same and args.n not in (None, args.m):
         print(f"--same means B is A: leave out --n or give --n {args.m}")
         return 2
-    problem = family_of(args.operation).spec.problem(
-        args.dtype, args.m, args.m if args.n is None else args.n, args.k,
-        layout_a=args.layout, layout_b=args.layout, same=args.same,
-    )  # fmt: skip
+    traits = {"layout_a": args.layout, "layout_b": args.layout, "same": args.same}
+    if args.operation == "tsmm":
+        traits = {"layout_a": args.layout, "layout_w": args.layout}
+    N = args.m if args.n is None else args.n
+    problem = family_of(args.operation).spec.problem(args.dtype, args.m, N, args.k, **traits)
     plan = plan_without_arrays(problem, where(args.arch, args.device))
     print(plan.explain())
     resources = resources_text(plan)
@@ -104,11 +105,12 @@ def resources_text(plan: Plan) -> str:
 
 
 def _strides(problem: Problem) -> tuple[int, ...]:
-    pairs = [
-        (pitch, 1) if layout == "row" else (1, pitch)
-        for layout, pitch in ((problem.layout_a, problem.pitch_a), (problem.layout_b, problem.pitch_b))
-    ]
-    return (*pairs[0], *pairs[1], problem.N, 1)
+    def of(side: str) -> tuple[int, int]:
+        pitch = getattr(problem, f"pitch_{side}")
+        return (pitch, 1) if getattr(problem, f"layout_{side}") == "row" else (1, pitch)
+
+    small = (problem.N, 1)
+    return (*of("a"), *small, *of("w")) if problem.operation == "tsmm" else (*of("a"), *of("b"), *small)
 
 
 def _needs_arrays(*_: Any, **__: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import gcd
 from types import ModuleType
-from typing import Any
+from typing import Any, Self
 
 from .. import testing
 from ..backends.base import Launch
@@ -14,10 +14,13 @@ from ..families import family_of
 from ..plan.problem import Problem
 
 _UNIT = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0
+_CHUNK_ELEMENTS = 1 << 26  # of operands widened at a time: bounds the reference's memory
 
 
-class GramCase:
-    """Operands of a gram problem, made when first needed: a tune that finds everything recorded allocates nothing."""
+class Case:
+    """Operands of a problem, made when first needed: a tune that finds everything recorded allocates nothing."""
+
+    LAYOUTS: tuple[str, ...]  # the operands whose layout and pitch are traits
 
     def __init__(self, problem: Problem, backend: Any, integers: bool = False) -> None:
         self.problem, self.backend, self.integers = problem, backend, integers
@@ -28,41 +31,56 @@ class GramCase:
     @property
     def operands(self) -> tuple[Any, Any]:
         if self._operands is None:
-            self._operands = testing.operands(self.problem, self.backend.name, integers=self.integers)
+            self._operands = self.make_operands()
         return self._operands
+
+    def make_operands(self) -> tuple[Any, Any]:
+        """Both inputs, as the problem describes them."""
+        raise NotImplementedError
 
     def poisoned(self) -> Any:
         """A result full of NaN: a kernel must write every entry and read none."""
-        out = self.xp.empty((self.problem.M, self.problem.N), self.problem.dtype)
-        out.fill(complex("nan+nanj") if self.problem.is_complex else float("nan"))
-        return out
+        raise NotImplementedError
+
+    def vendor(self) -> Callable[[], Any]:
+        """What a hand-over would run."""
+        raise NotImplementedError
+
+    def reference(self) -> tuple[Any, Any]:
+        """The product, and the sum of the magnitudes of its terms, in double precision."""
+        raise NotImplementedError
+
+    @property
+    def terms(self) -> int:
+        """Products that are added up to an entry."""
+        raise NotImplementedError
 
     def kernel(self, config: Any) -> Kernel:
         """What the backend compiles and launches for these operands."""
-        strides = (*_strides(self.operands[0]), *_strides(self.operands[1]), self.problem.N, 1)
+        strides = (*_strides(self.operands[0]), *_strides(self.operands[1]), *self.out_strides())
         return self.family.emit.kernel(self.problem, config, self.backend.device, strides)  # type: ignore[no-any-return]
+
+    def out_strides(self) -> tuple[int, int]:
+        return (self.problem.N, 1)
 
     def call(self, launch: Launch, out: Any) -> Callable[[], None]:
         """A run of a prepared kernel on the operands, without arguments, for the stopwatch."""
         pointers = tuple(_address(array) for array in (*self.operands, out))
         return lambda: launch(pointers, _UNIT, 0)
 
-    def vendor(self) -> Callable[[], Any]:
-        """What a hand-over would run: the array library's own product, which forms the conjugate of A first. For
-        complex numbers cuBLAS with its conjugating option is faster; that is the benchmark's peer, this is not."""
-        A, B = self.operands
-        if self.problem.conj:
-            return lambda: self.xp.matmul(A.conj().T, B)
-        return lambda: self.xp.matmul(A.T, B)
-
-    def smaller(self, K: int) -> GramCase:
+    def smaller(self, K: int) -> Self:
         """The same kind of problem with K rows of small integers, for exact comparison."""
         changes: dict[str, Any] = {"K": K}
-        for side in ("a", "b"):
+        for side in self.LAYOUTS:
             if getattr(self.problem, f"layout_{side}") == "col":  # columns stay as well aligned as they were
                 unit = gcd(getattr(self.problem, f"pitch_{side}"), 64)
                 changes[f"pitch_{side}"] = -(-K // unit) * unit
-        return GramCase(self.problem.replace(**changes), self.backend, integers=True)
+        return type(self)(self.problem.replace(**changes), self.backend, integers=True)
+
+    def nan_filled(self, rows: int, columns: int) -> Any:
+        out = self.xp.empty((rows, columns), self.problem.dtype)
+        out.fill(complex("nan+nanj") if self.problem.is_complex else float("nan"))
+        return out
 
     def close(self) -> None:
         """Give the memory back: the next problem's operands have other sizes."""
@@ -71,9 +89,80 @@ class GramCase:
             self.xp.get_default_memory_pool().free_all_blocks()
 
 
-def make_case(problem: Problem, backend: Any) -> GramCase:
+class GramCase(Case):
+    """A^H B."""
+
+    LAYOUTS = ("a", "b")
+
+    def make_operands(self) -> tuple[Any, Any]:
+        return testing.operands(self.problem, self.backend.name, integers=self.integers)
+
+    def poisoned(self) -> Any:
+        return self.nan_filled(self.problem.M, self.problem.N)
+
+    @property
+    def terms(self) -> int:
+        return int(self.problem.K)
+
+    def vendor(self) -> Callable[[], Any]:
+        """The array library's own product, which forms the conjugate of A first. For complex numbers cuBLAS with its
+        conjugating option is faster; that is the benchmark's peer, this is not."""
+        A, B = self.operands
+        if self.problem.conj:
+            return lambda: self.xp.matmul(A.conj().T, B)
+        return lambda: self.xp.matmul(A.T, B)
+
+    def reference(self) -> tuple[Any, Any]:
+        A, B = self.operands
+        problem = self.problem
+        wide = "complex128" if problem.is_complex else "float64"
+        rows = max(1, _CHUNK_ELEMENTS // (problem.M + problem.N))
+        product = self.xp.zeros((problem.M, problem.N), wide)
+        scale = self.xp.zeros((problem.M, problem.N), "float64")
+        for begin in range(0, problem.K, rows):
+            a, b = (array[begin : begin + rows].astype(wide) for array in (A, B))
+            product += self.family.spec.reference(a, b, conj=problem.conj)
+            scale += self.xp.abs(a).T @ self.xp.abs(b)
+        return product, scale
+
+
+class TsmmCase(Case):
+    """A C."""
+
+    LAYOUTS = ("a", "w")
+
+    def make_operands(self) -> tuple[Any, Any]:
+        return testing.tsmm_operands(self.problem, self.backend.name, integers=self.integers)
+
+    def poisoned(self) -> Any:
+        problem = self.problem
+        out = self.nan_filled(problem.K, problem.N)
+        if problem.layout_w == "row" and problem.pitch_w == problem.N and problem.aligned:
+            return out
+        return testing.laid_out(out, problem.layout_w, problem.pitch_w, problem.aligned)
+
+    def out_strides(self) -> tuple[int, int]:
+        return (self.problem.pitch_w, 1) if self.problem.layout_w == "row" else (1, self.problem.pitch_w)
+
+    @property
+    def terms(self) -> int:
+        return int(self.problem.M)
+
+    def vendor(self) -> Callable[[], Any]:
+        A, C = self.operands
+        return lambda: self.xp.matmul(A, C)
+
+    def reference(self) -> tuple[Any, Any]:
+        A, C = self.operands
+        wide = "complex128" if self.problem.is_complex else "float64"
+        c = C.astype(wide)
+        product = self.family.spec.reference(A.astype(wide), c, conj=self.problem.conj)
+        return product, self.xp.abs(A).astype("float64") @ self.xp.abs(c)
+
+
+def make_case(problem: Problem, backend: Any) -> Case:
     """The case class of the problem's operation."""
-    return {"gram": GramCase}[problem.operation](problem, backend)
+    return {"gram": GramCase, "tsmm": TsmmCase}[problem.operation](problem, backend)
 
 
 def _strides(array: Any) -> tuple[int, ...]:

@@ -105,6 +105,9 @@ def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:
         for M in args.m:
             for N in (M,) if args.same or not args.n else args.n:
                 K = args.k or max(1, (args.elements or _ELEMENTS[backend]) // max(M, N))
+                if args.operation == "tsmm":
+                    yield family.spec.problem(dtype, M, N, K, layout_a=args.layout, layout_w=args.layout)
+                    continue
                 yield family.spec.problem(
                     dtype,
                     M,

@@ -31,7 +31,7 @@ FAR = 8.0  # beyond this factor in K the reason warns, and the vendor's victory 
 VENDOR_MARGIN = 1.03  # the vendor's routine must be faster by more than this; less is noise
 
 _TALL = "K"
-_WIDTH_OF = {"pitch_a": ("layout_a", "M"), "pitch_b": ("layout_b", "N")}
+_WIDTH_OF = {"pitch_a": ("layout_a", "M"), "pitch_b": ("layout_b", "N"), "pitch_w": ("layout_w", "N")}
 _IRRELEVANT = ("conj", "deterministic")  # speed does not depend on the first; legality decides about the second
 _INCLUDES = re.compile(r'^\s*#\s*include\s*"[^"]+"', re.MULTILINE)
 

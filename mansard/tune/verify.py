@@ -15,10 +15,9 @@ import numpy as np
 
 from .. import testing
 from ..plan.problem import REAL
-from .case import GramCase
+from .case import Case
 
 _LARGE = 1 << 19  # rows of integers whose sums, at most 18 each, stay below 2^24 and are exact in float32
-_CHUNK_ELEMENTS = 1 << 26  # of operands widened at a time: bounds the reference's memory
 
 
 class Wrong(Exception):
@@ -28,7 +27,7 @@ class Wrong(Exception):
 class Verifier:
     """The checks of one problem; references are made once and shared by all candidates."""
 
-    def __init__(self, case: GramCase) -> None:
+    def __init__(self, case: Case) -> None:
         self.case = case
         rows, M = case.problem.K, case.problem.M
         if case.backend.name == "emulated":  # thread by thread: large sizes would take minutes
@@ -57,30 +56,15 @@ class Verifier:
 
     @cached_property
     def _expected(self) -> list[Any]:
-        return [self._product(case)[0].astype(case.problem.dtype) for case in self.exact_cases]
+        return [case.reference()[0].astype(case.problem.dtype) for case in self.exact_cases]
 
     @cached_property
     def _reference(self) -> tuple[Any, Any]:
-        """The product and the largest permissible error of each entry: that of `mansard.testing.gram_error`."""
+        """The product and the largest permissible error of each entry: that of `mansard.testing`."""
         problem = self.case.problem
-        product, scale = self._product(self.case)
+        product, scale = self.case.reference()
         tiny = float(np.finfo(REAL[problem.dtype]).tiny)
-        return product, 2 * testing.gram_gamma(problem.dtype, problem.K) * scale + tiny
-
-    @staticmethod
-    def _product(case: GramCase) -> tuple[Any, Any]:
-        """A^H B and |A|^T |B| in double precision, summed over pieces of K."""
-        A, B = case.operands
-        problem = case.problem
-        wide = "complex128" if problem.is_complex else "float64"
-        rows = max(1, _CHUNK_ELEMENTS // (problem.M + problem.N))
-        product = case.xp.zeros((problem.M, problem.N), wide)
-        scale = case.xp.zeros((problem.M, problem.N), "float64")
-        for begin in range(0, problem.K, rows):
-            a, b = (array[begin : begin + rows].astype(wide) for array in (A, B))
-            product += case.family.spec.reference(a, b, conj=problem.conj)
-            scale += case.xp.abs(a).T @ case.xp.abs(b)
-        return product, scale
+        return product, 2 * testing.gamma(problem.dtype, self.case.terms) * scale + tiny
 
 
 def _worst(xp: Any, out: Any, expected: Any) -> str:
@@ -89,4 +73,4 @@ def _worst(xp: Any, out: Any, expected: Any) -> str:
     error = xp.where(xp.isnan(error), np.inf, error)
     i, j = divmod(int(xp.argmax(error)), out.shape[1])
     wrong = int(xp.sum(out != expected))
-    return f"C[{i},{j}] = {out[i, j]}, should be {expected[i, j]} ({wrong} of {out.size} entries differ)"
+    return f"entry [{i},{j}] = {out[i, j]}, should be {expected[i, j]} ({wrong} of {out.size} entries differ)"

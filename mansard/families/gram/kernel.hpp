@@ -51,6 +51,7 @@ struct GramShape {
   static constexpr bool Y_ROW_MAJOR = Y_IN_ROWS || P::PACK;
   static constexpr bool ALONG_K = !Y_ROW_MAJOR;
   static constexpr int STEP = ALONG_K ? P::LANES / WORDS : 1;  // rows that one step of a tile consumes
+  static constexpr int ROUND = round_up(4, P::UNROLL);         // steps between two looks at the next block
 
   // G, the real product, has G_ROWS rows of LEADING reals. The edge, if there is one, follows it: the
   // transpose of the last EDGE columns, as EDGE rows of X_PADDED reals.
@@ -90,8 +91,8 @@ template <class P>
 struct Ahead {
   using S = GramShape<P>;
   using R = typename S::R;
-  Walk<P::PREFETCH, ceil_div(S::G_ROWS * S::STEP, S::TILES), R> x;
-  Walk<P::SAME ? 0 : P::PREFETCH, ceil_div(S::G_COLUMNS * S::STEP, S::TILES), R> y;
+  Walk<P::PREFETCH, ceil_div(S::G_ROWS * S::STEP * S::ROUND, S::TILES), R> x;
+  Walk<P::SAME ? 0 : P::PREFETCH, ceil_div(S::G_COLUMNS * S::STEP * S::ROUND, S::TILES), R> y;
 
   Ahead(Operand<R> X, Operand<R> Y)
       : x{X.data, S::X_IN_ROWS ? S::G_ROWS : P::ROWS * S::WORDS, S::X_IN_ROWS ? X.row : X.column},
@@ -99,6 +100,16 @@ struct Ahead {
   MANSARD_INLINE void advance() {
     x.advance();
     y.advance();
+  }
+  // step(copy) `steps` times, copies in turn: their sums are independent, so that their fmas overlap.
+  template <class Step>
+  MANSARD_INLINE void walk(i64 steps, Step step) {
+    for (; steps >= S::ROUND; steps -= S::ROUND) {
+      MANSARD_UNROLL
+      for (int i = 0; i < S::ROUND; ++i) step(i % P::UNROLL);
+      advance();
+    }
+    for (; steps > 0; --steps) step(0);
   }
 };
 
@@ -111,7 +122,7 @@ inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead
   Ahead<P> ahead = next;
   V sums[P::UNROLL][TILE_ROWS][TILE_N] = {};
 
-  in_copies<P::UNROLL>(rows, [&](int copy) __attribute__((always_inline)) {
+  ahead.walk(rows, [&](int copy) __attribute__((always_inline)) {
     V y_row[TILE_N];
     MANSARD_UNROLL
     for (int j = 0; j < TILE_N; ++j) y_row[j] = load<P::LANES>(y.data + j * P::LANES);
@@ -121,7 +132,6 @@ inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead
       MANSARD_UNROLL
       for (int j = 0; j < TILE_N; ++j) sums[copy][i][j] += x_i * y_row[j];
     }
-    ahead.advance();
     x.data += x.row;
     y.data += y.row;
   });
@@ -150,7 +160,7 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
   Ahead<P> ahead = next;
   V sums[P::UNROLL][TILE_M][TILE_N][W] = {};
 
-  in_copies<P::UNROLL>(rows / S::STEP, [&](int copy) __attribute__((always_inline)) {
+  ahead.walk(rows / S::STEP, [&](int copy) __attribute__((always_inline)) {
     V y_rows[TILE_N][W];
     MANSARD_UNROLL
     for (int j = 0; j < TILE_N; ++j) {
@@ -166,7 +176,6 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
         for (int w = 0; w < W; ++w) sums[copy][i][j][w] += x_rows * y_rows[j][w];
       }
     }
-    ahead.advance();
     x.data += P::LANES;
     y.data += P::LANES;
   });

@@ -219,16 +219,6 @@ struct Pieces {
   }
 };
 
-// step(copy) `steps` times, COPIES at a time: sums[copy] are independent, so that their fmas overlap.
-template <int COPIES, class Step>
-MANSARD_INLINE void in_copies(i64 steps, Step step) {
-  for (; steps >= COPIES; steps -= COPIES) {
-    MANSARD_UNROLL
-    for (int copy = 0; copy < COPIES; ++copy) step(copy);
-  }
-  for (; COPIES > 1 && steps > 0; --steps) step(0);
-}
-
 inline int thread_index() {
 #ifdef _OPENMP
   return omp_get_thread_num();

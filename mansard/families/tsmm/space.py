@@ -1,0 +1,155 @@
+"""The configurations of `tsmm`: what each parameter means, its candidates, and why a combination is illegal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from typing import Any, ClassVar, TypeAlias
+
+from ...codegen.geometry import Device
+from ...errors import IllegalConfig
+from ...plan.problem import Problem
+from . import space_cpu, work
+from .space_cpu import Simd
+
+
+@dataclass(frozen=True)
+class Threads:
+    """A few threads per row, the mappings of Ernst et al. and of TSM2L; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "threads"
+    PER_ROW: int = 1  # threads per row
+    TRANSPOSED: bool = True  # a thread's columns interleave with its neighbours'
+    UNROLL: int = 1  # rows per thread at once
+    SOURCE: str = "cache"  # registers | shared | cache: where C is read from
+    BLOCK: int = 256  # threads per block
+    BLOCKS_PER_SM: int = 4
+
+
+@dataclass(frozen=True)
+class Ring:
+    """FP64 tensor cores between bulk copies in and out; row-major, rows of any width."""
+
+    VARIANT: ClassVar[str] = "ring"
+    WARPS_K: int = 2  # warps along the rows of a chunk
+    WARPS_N: int = 1  # and along the columns of W
+    GROUPS: int = 4  # teams per block, each with a ring of its own
+    ROWS: int = 64  # rows per chunk
+    STAGES: int = 3  # chunks per ring
+    OUT: int = 2  # chunks of W on their way out; 0: stored by the lanes
+    SOURCE: str = "shared"  # registers | shared: where C is read from
+    BLOCKS_PER_SM: int = 1
+
+
+Config: TypeAlias = Threads | Ring | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Ring, Simd)}
+
+
+def to_dict(config: Config) -> dict[str, Any]:
+    """The form in which a configuration is stored: its variant first, then its parameters."""
+    return {"VARIANT": config.VARIANT, **asdict(config)}
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """The inverse of `to_dict`; unknown names are refused."""
+    values = dict(values)
+    variant = values.pop("VARIANT", None)
+    if variant not in VARIANTS:
+        raise IllegalConfig(f"tsmm: VARIANT={variant!r} is not one of {', '.join(VARIANTS)}")
+    kind = VARIANTS[variant]
+    unknown = set(values) - set(kind.__dataclass_fields__)
+    if unknown:
+        raise IllegalConfig(f"tsmm: {variant} has no parameter {', '.join(sorted(unknown))}")
+    return kind(**values)
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Simd):
+        legal_here = device.backend == "cpu"
+        return space_cpu.illegal(problem, config, device) if legal_here else f"{config.VARIANT} is for CPUs"
+    if device.backend == "cpu":
+        return f"{config.VARIANT} is for GPUs"
+    reason = _threads(problem, config) if isinstance(config, Threads) else _ring(problem, config, device)
+    return reason or _resources(problem, config, device)
+
+
+def _threads(problem: Problem, c: Threads) -> str | None:
+    if c.SOURCE not in ("registers", "shared", "cache"):
+        return f"SOURCE={c.SOURCE!r} is not one of registers, shared, cache"
+    if not 1 <= c.PER_ROW <= min(problem.N, c.BLOCK):
+        return f"PER_ROW={c.PER_ROW}: a row of W has {problem.N} columns, a block {c.BLOCK} threads"
+    if problem.in_place and 32 % c.PER_ROW:
+        return f"in place, a row's PER_ROW={c.PER_ROW} threads must lie in one warp"
+    return None
+
+
+def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
+    if device.capability < 90:
+        return f"needs m16n8k4 tensor-core instructions (sm_90), the device is {device.arch}"
+    if problem.layout_a != "row" or problem.layout_w != "row" or not problem.aligned:
+        return "bulk copies need row-major operands that start on 16-byte boundaries"
+    if problem.pitch_a > 1.25 * problem.M + 1:
+        return f"pitch {problem.pitch_a}: too much padding would be fetched"
+    if problem.in_place and problem.pitch_a != problem.M:
+        return "in place, padding between rows would be fetched while neighbours write"
+    if c.OUT > 0 and problem.pitch_w != problem.N:
+        return f"OUT={c.OUT}: bulk copies write whole chunks, and rows of W are {problem.pitch_w} apart"
+    if c.SOURCE not in ("registers", "shared"):
+        return f"SOURCE={c.SOURCE!r} is not one of registers, shared"
+    shape = work.ring_shape(problem, c)
+    if c.ROWS % (16 * c.WARPS_K) or shape.octets % shape.step:
+        return f"ROWS={c.ROWS} does not split into WARPS_K={c.WARPS_K} x {8 * max(2, shape.step)} rows"
+    if c.SOURCE == "registers" and (shape.blocks_m > 8 or shape.blocks_m * shape.tiles_n > 24):
+        return f"{shape.blocks_m} x {shape.tiles_n} fragments of C are too many for registers"
+    if c.GROUPS > 15:
+        return f"GROUPS={c.GROUPS}: there are 15 named barriers"
+    return None
+
+
+def _resources(problem: Problem, config: Threads | Ring, device: Device) -> str | None:
+    threads, registers = work.threads(problem, config), work.registers(problem, config)
+    if threads > 1024:
+        return f"{threads} threads exceed a block's 1024"
+    # each of the four quarters of a multiprocessor holds its share of the warps
+    warps = -(-threads // 128) * 4 * config.BLOCKS_PER_SM
+    limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
+    if registers > limit:
+        return f"about {registers} registers per thread, {limit} fit"
+    shared = work.shared_bytes(problem, config)
+    room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
+    if shared > room:
+        return f"{shared} bytes of shared memory, {room} are there"
+    return None
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering; the model ranks them."""
+    if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
+        return
+    for variant in (_ring_candidates, _threads_candidates):
+        yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
+
+
+def _ring_candidates(problem: Problem) -> Iterator[Ring]:
+    if problem.layout_a != "row" or problem.layout_w != "row":
+        return
+    outs = (1, 2) if problem.pitch_w == problem.N else (0,)
+    for wk, wn, groups, rows in product((1, 2, 4, 8), (1, 2, 4), (1, 2, 3, 4, 6, 8), (16, 32, 64, 128, 256)):
+        if 4 <= wk * wn * groups <= 16:
+            for out, source in product(outs, ("shared", "registers")):
+                one = Ring(wk, wn, groups, rows, 1, out, source)
+                shape = work.ring_shape(problem, one)
+                room = 220 * 1024 - shape.small_bytes - groups * out * shape.out_bytes
+                for stages in dict.fromkeys((min(8, room // (groups * shape.stage_bytes)), 2, 3)):
+                    if stages >= 2:
+                        yield replace(one, STAGES=stages)
+
+
+def _threads_candidates(problem: Problem) -> Iterator[Threads]:
+    per_row = sorted({1, 2, 4, 8, 16, 32, problem.N} & set(range(1, problem.N + 1)))
+    for threads, transposed, unroll in product(per_row, (True, False), (1, 2, 4)):
+        for source, block, per_sm in product(("registers", "shared", "cache"), (128, 256), (2, 4, 8)):
+            yield Threads(threads, transposed, unroll, source, block, per_sm)

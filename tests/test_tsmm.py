@@ -1,0 +1,127 @@
+"""The tsmm kernels and `ms.matmul`: exact on integers, within bounds on random numbers, for all variants, layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tsmm_cases import CASES, bounded, case_id, exact
+
+import mansard as ms
+from mansard import testing
+from mansard.families.tsmm.space import Config
+from mansard.plan.problem import DTYPES, Problem
+
+WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
+
+
+@pytest.mark.parametrize("case", CASES, ids=case_id)
+def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
+    exact(*case, gpu_backend)
+    exact(*case, gpu_backend, scaled=True)
+
+
+@pytest.mark.parametrize("case", CASES[::3], ids=case_id)
+def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
+    bounded(*case, gpu_backend)
+
+
+@pytest.mark.parametrize("order", ["reverse", "random"])
+@pytest.mark.parametrize("case", CASES[1::4], ids=case_id)
+def test_variant_in_other_thread_orders(
+    case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
+    ms.settings.reread()
+    try:
+        exact(*case, "emulated")
+    finally:
+        monkeypatch.undo()
+        ms.settings.reread()
+
+
+def integers(backend: str, dtype: str, K: int, M: int, N: int) -> tuple[object, object]:
+    xp = testing.array_module(backend)
+    return tuple(
+        testing.random_matrix(xp, *shape, dtype, seed, integers=True) for seed, shape in enumerate(((K, M), (M, N)))
+    )  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_matmul_by_width(width: int, dtype: str, backend: str) -> None:
+    where = None if backend == "cuda" else backend
+    for M, N in ((width, width), (width, 5)):
+        A, C = integers(backend, dtype, 16 * max(width, 5) + 13, M, N)
+        W = ms.matmul(A, C, backend=where)
+        assert W.dtype.name == dtype and bool((W == A @ C).all())  # type: ignore[operator, attr-defined]
+    A, C = integers(backend, dtype, 16 * width + 5, width, width)
+    expected = A @ C  # type: ignore[operator]
+    assert ms.matmul(A, C, out=A, backend=where) is A and bool((expected == A).all())  # type: ignore[attr-defined]
+
+
+def test_a_transposed_view_finds_gram(backend: str) -> None:
+    V, W = (integers(backend, "complex128", 500, 6, 6)[0] for _ in range(2))
+    where = None if backend == "cuda" else backend
+    with ms.pin(VARIANT="simd" if backend == "cpu" else "tiled"):
+        assert bool((ms.matmul(V.T, W, backend=where) == V.T @ W).all())  # type: ignore[attr-defined]
+    assert bool((ms.matmul(V.conj().T, W, backend=where) == V.conj().T @ W).all())  # type: ignore[attr-defined]
+
+
+def test_alpha_beta_and_layouts(backend: str) -> None:
+    xp = testing.array_module(backend)
+    where = None if backend == "cuda" else backend
+    A, C = integers(backend, "float64", 200, 6, 6)
+    for left in (A, xp.asfortranarray(A), A[::-1], xp.repeat(A, 2, axis=1)[:, ::2]):  # type: ignore[index]
+        for small in (C, C.T, C[::-1, ::-1]):  # type: ignore[attr-defined, index]
+            for order in "CF":
+                out = xp.asarray(xp.ones((200, 6)), order=order)
+                assert ms.matmul(left, small, out=out, alpha=2.0, beta=3.0, backend=where) is out
+                assert bool((out == 2 * (left @ small) + 3).all())
+
+
+def test_nan_in_out_does_not_leak_and_nan_in_a_row_stays_there(backend: str) -> None:
+    where = None if backend == "cuda" else backend
+    A, C = integers(backend, "float64", 200, 3, 3)
+    expected = A @ C  # type: ignore[operator]
+    A[50, 1] = np.inf  # type: ignore[index]
+    out = testing.array_module(backend).full((200, 3), np.nan)
+    ms.matmul(A, C, out=out, backend=where)
+    rows = np.arange(200) != 50
+    assert bool((out[rows] == expected[rows]).all()) and not bool(np.isfinite(np.asarray(_host(out[50]))).all())
+
+
+def _host(array: object) -> object:
+    return array.get() if hasattr(array, "get") else array
+
+
+def test_other_shapes_are_the_librarys() -> None:
+    rng = np.random.default_rng(1)
+    for a, b in (((30, 40), (40, 50)), ((300, 300), (300, 3)), ((2, 30, 4), (2, 4, 5)), ((7,), (7,)), ((7, 3), (3,))):
+        A, B = rng.standard_normal(a), rng.standard_normal(b)
+        assert np.allclose(ms.matmul(A, B), A @ B)
+    assert (ms.matmul(np.arange(6).reshape(3, 2), np.arange(2).reshape(2, 1)) == np.array([[1], [3], [5]])).all()
+    out = np.ones((30, 50))
+    A, B = rng.standard_normal((30, 40)), rng.standard_normal((40, 50))
+    assert ms.matmul(A, B, out=out, alpha=2.0, beta=1.0) is out and np.allclose(out, 2 * A @ B + 1)
+
+
+def test_bad_input_is_named() -> None:
+    A = np.ones((500, 4))
+    with pytest.raises(ValueError, match="A has 4 columns and B 3 rows"):
+        ms.matmul(A, np.ones((3, 3)))
+    with pytest.raises(ValueError, match="out has shape"):
+        ms.matmul(A, np.ones((4, 3)), out=np.ones((500, 4)))
+    with pytest.raises(ValueError, match="out overlaps A"):
+        ms.matmul(A[1:], np.ones((4, 4)), out=A[:-1])
+    with pytest.raises(ValueError, match="beta scales"):
+        ms.matmul(A, np.ones((4, 4)), beta=1.0)
+    with pytest.raises(TypeError, match="Mansard takes"):
+        ms.matmul([[1.0]], A)
+
+
+@pytest.mark.parametrize("shape", [(0, 4, 4), (500, 0, 4), (500, 4, 0)])
+def test_empty(shape: tuple[int, int, int], backend: str) -> None:
+    K, M, N = shape
+    xp = testing.array_module(backend)
+    W = ms.matmul(xp.ones((K, M)), xp.ones((M, N)), backend=None if backend == "cuda" else backend)
+    assert W.shape == (K, N) and not bool(W.any())

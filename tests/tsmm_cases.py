@@ -1,0 +1,99 @@
+"""Problems and configurations that between them reach every branch of the tsmm kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mansard import testing
+from mansard.backends import cpu, cuda, emulated
+from mansard.families.tsmm import emit, space, spec
+from mansard.families.tsmm.space import Config, Ring, Threads
+from mansard.plan.problem import Problem
+
+P = spec.problem
+BACKENDS = {"cpu": cpu, "cuda": cuda, "emulated": emulated}
+
+CASES: list[tuple[Problem, Config]] = [
+    # threads: both mappings, all sources of C, ragged shares, unrolled rows, all layouts, in place
+    (P("float64", 4, 4, 300), Threads()),
+    (P("float64", 5, 7, 300), Threads(2, False, 2, "registers", 64, 2)),
+    (P("complex128", 6, 5, 130), Threads(4, True, 1, "shared", 128, 2)),
+    (P("float32", 33, 20, 90), Threads(3, False, 1, "shared", 128, 2)),
+    (P("float32", 9, 9, 200, in_place=True), Threads(8, True, 1, "cache", 64, 2)),
+    (P("complex64", 5, 3, 100, layout_a="col", layout_w="col", conj=True), Threads(1, True, 4, "shared", 128, 1)),
+    (P("float64", 6, 8, 77, layout_a="any", layout_w="col"), Threads(2, True, 1, "cache", 96, 1)),
+    (P("complex128", 3, 4, 77, layout_a="row", layout_w="any", conj=True), Threads(1, True, 2, "registers", 64, 1)),
+    (P("float64", 7, 7, 99, aligned=False), Threads(7, True, 1, "cache", 128, 2)),
+    # ring: narrow and wide, odd widths, rows that clash in the banks, both sources of C, teams, stores of its own
+    (P("float64", 16, 16, 1000), Ring()),
+    (P("float64", 16, 16, 1000, in_place=True), Ring()),
+    (P("float64", 13, 7, 1003), Ring(1, 1, 4, 32, 2, 1, "registers")),
+    (P("float64", 1, 1, 1003), Ring(1, 1, 4, 64, 2, 2, "registers")),
+    (P("float64", 3, 2, 777), Ring(1, 1, 4, 64, 2, 2)),
+    (P("float64", 2, 9, 500), Ring(2, 1, 3, 64, 3, 2)),
+    (P("float64", 64, 64, 300), Ring(2, 2, 1, 32, 2, 1)),
+    (P("float64", 48, 40, 300), Ring(1, 2, 2, 32, 2, 1)),
+    (P("float64", 24, 24, 300), Ring(2, 1, 2, 32, 2, 2)),
+    (P("float64", 128, 100, 100), Ring(1, 4, 1, 16, 2, 1)),
+    (P("complex128", 16, 16, 300), Ring(1, 2, 2, 32, 2, 2)),
+    (P("complex128", 17, 9, 300, conj=True), Ring(1, 1, 2, 32, 2, 2)),
+    (P("complex128", 40, 40, 100, in_place=True), Ring(1, 4, 1, 16, 2, 1)),
+    (P("float32", 32, 32, 400), Ring(2, 1, 2, 64, 2, 2)),
+    (P("float32", 33, 17, 400), Ring(1, 1, 3, 32, 2, 2)),
+    (P("float32", 8, 8, 400), Ring(1, 1, 4, 32, 2, 2, "registers")),
+    (P("complex64", 8, 12, 400), Ring(1, 1, 3, 32, 2, 2)),
+    (P("float64", 15, 15, 400, pitch_a=16, pitch_w=18), Ring(1, 1, 3, 32, 2, 0)),
+    (P("float64", 6, 6, 5), Ring(1, 1, 3, 32, 2, 2)),
+]
+
+
+def case_id(case: tuple[Problem, Config]) -> str:
+    problem, config = case
+    return f"{config.VARIANT}-{problem.dtype}-{problem.M}x{problem.N}x{problem.K}-{CASES.index(case)}"
+
+
+def launch(
+    problem: Problem, config: Config, backend: str, A: Any, C: Any, W: Any, alpha: complex, beta: complex
+) -> None:
+    """The kernel itself, on arrays laid out as the problem says."""
+    where = BACKENDS[backend].backend()
+    reason = space.illegal(problem, config, where.device)
+    assert reason is None, reason
+    strides = tuple(stride // problem.itemsize for array in (A, C, W) for stride in array.strides)
+    pointers = tuple(array.ctypes.data if backend != "cuda" else array.data.ptr for array in (A, C, W))
+    scalars = (complex(alpha).real, complex(alpha).imag, complex(beta).real, complex(beta).imag)
+    where.prepare(emit.kernel(problem, config, where.device, strides))(pointers, scalars, 0)
+    where.synchronize()
+
+
+def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0) -> None:
+    """Small integers: every order of summation gives the same, exact result. Unscaled, W starts as NaN."""
+    xp = testing.array_module(backend)
+    A, C = testing.tsmm_operands(problem, backend, seed, integers=True)
+    alpha, beta = ((2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)) if scaled else (1.0, 0.0)
+    W = testing.random_matrix(xp, problem.K, problem.N, problem.dtype, seed + 2, integers=True)
+    if not scaled:
+        W.fill(np.nan)
+    if problem.in_place:
+        W = A
+    elif not (problem.layout_w == "row" and problem.pitch_w == problem.N and problem.aligned):
+        W = testing.laid_out(W, problem.layout_w, problem.pitch_w, problem.aligned)
+    expected = spec.reference(A, C, W.copy(), alpha, beta, conj=problem.conj)
+    launch(problem, config, backend, A, C, W, alpha, beta)
+    wrong = int((expected != W).sum())
+    assert wrong == 0, f"{wrong} of {expected.size} entries differ: {problem} {config}"
+
+
+def bounded(problem: Problem, config: Config, backend: str, seed: int = 1) -> None:
+    """Random numbers: every entry within the bound of the error analysis."""
+    A, C = testing.tsmm_operands(problem, backend, seed)
+    W = testing.laid_out(
+        testing.random_matrix(testing.array_module(backend), problem.K, problem.N, problem.dtype, seed + 2),
+        problem.layout_w, problem.pitch_w, problem.aligned,
+    )  # fmt: skip
+    old = A.copy()
+    W = A if problem.in_place else W
+    launch(problem, config, backend, A, C, W, 1.0, 0.0)
+    assert testing.tsmm_error(W, old, C, conj=problem.conj) <= 1.0
