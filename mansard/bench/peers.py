@@ -10,6 +10,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from .cases import Case
 
 Product = Callable[[Any, Any], Any]
@@ -38,7 +40,21 @@ class Peer:
 
     def spellings(self, case: Case) -> dict[str, Product]:
         """All correct ways to write the case's product."""
-        return {"A @ C": lambda A, C: A @ C} if case.operation == "tsmm" else self.gram(case)
+        return self.tsmm() if case.operation == "tsmm" else self.gram(case)
+
+    def tsmm(self) -> dict[str, Product]:
+        """Into memory that is there already: a fresh result costs more page faults than arithmetic."""
+        held: list[Any] = []
+
+        def product(A: Any, C: Any) -> Any:
+            if not held:
+                held.append(A @ C)
+            return self.matmul(A, C, held[0])
+
+        return {"matmul(A, C, out=W)": product}
+
+    def matmul(self, A: Any, C: Any, out: Any) -> Any:
+        raise NotImplementedError
 
     def gram(self, case: Case) -> dict[str, Product]:
         raise NotImplementedError
@@ -48,6 +64,9 @@ class NumpyPeer(Peer):
     """NumPy, and for complex operands SciPy's handle on the same BLAS: NumPy itself must copy to conjugate."""
 
     name = "NumPy"
+
+    def matmul(self, A: Any, C: Any, out: Any) -> Any:
+        return np.matmul(A, C, out=out)
 
     def gram(self, case: Case) -> dict[str, Product]:
         if not case.dtype.startswith("complex"):
@@ -84,6 +103,9 @@ class TorchPeer(Peer):
     def give(self, result: Any) -> Any:
         return result.resolve_conj().numpy()
 
+    def matmul(self, A: Any, C: Any, out: Any) -> Any:
+        return self.torch.matmul(A, C, out=out)
+
     def gram(self, case: Case) -> dict[str, Product]:
         if case.dtype.startswith("complex"):
             return {"A.mH @ B": lambda A, B: A.mH @ B}
@@ -116,6 +138,9 @@ class CupyPeer(Peer):
         except ImportError:
             return "CuPy is not installed: pip install 'mansard[cuda]'"
         return ""
+
+    def matmul(self, A: Any, C: Any, out: Any) -> Any:
+        return import_module("cupy").matmul(A, C, out=out)
 
     def gram(self, case: Case) -> dict[str, Product]:
         if not case.dtype.startswith("complex"):
