@@ -113,6 +113,13 @@ def test_bad_input_is_named() -> None:
         ms.matmul(A, np.ones((4, 3)), out=np.ones((500, 4)))
     with pytest.raises(ValueError, match="out overlaps A"):
         ms.matmul(A[1:], np.ones((4, 4)), out=A[:-1])
+    square = np.eye(4)
+    assert (ms.matmul(A[:-1], square, out=A[:-1]) == 1).all()  # exactly in place, whichever objects say so
+    with pytest.raises(ValueError, match="out overlaps A"):  # and not a row beside it, planned before or not
+        ms.matmul(A[1:], square, out=A[:-1])
+    held = ms.plan("tsmm", A[:-1], square, out=A[:-1])
+    with pytest.raises(ValueError, match="out overlaps A"):
+        held(A[1:], square, A[:-1])
     with pytest.raises(ValueError, match="beta scales"):
         ms.matmul(A, np.ones((4, 4)), beta=1.0)
     with pytest.raises(TypeError, match="Mansard takes"):

@@ -129,8 +129,7 @@ class Run:
         self._reach = {
             name: tuple(end - view.address for end in arrays.extent(view, item)) for name, view in views.items()
         }
-        if dict(problem.traits).get("in_place"):
-            self._reach["A"] = (0, 0)  # the result may take A's place
+        self._in_place = bool(dict(problem.traits).get("in_place"))  # the result may take A's place, exactly
         self.fast = self._make_fast() if launch is not None and copies == (False, False) else self.general
 
     def _make_fast(self) -> Any:
@@ -199,6 +198,8 @@ class Run:
         low, high = low + c, high + c
         for name, address, copied in (("A", a, self.copies[0]), ("B", b, self.copies[1])):
             reach = self._reach.get(name)
+            if name == "A" and self._in_place and a == c:
+                continue
             if reach and not copied and address + reach[0] < high and low < address + reach[1]:
                 raise ValueError(f"out overlaps {name}: the result needs memory of its own")
 

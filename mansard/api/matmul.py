@@ -53,7 +53,8 @@ def matmul(
     given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
     arrays.common_kind(given)
     of_out = None if out is None else kind.signature(out)
-    key = (type(A), kind.signature(A), kind.signature(B), of_out, out is A, backend)
+    in_place = out is not None and kind.address(out) == kind.address(A)
+    key = (type(A), kind.signature(A), kind.signature(B), of_out, in_place, backend)
     run = _RUNS.get(key)
     if run is None or pin.pins():
         run = _choose(kind, A, B, out, backend)

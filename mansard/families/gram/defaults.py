@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from .. import configs
 from . import space, space_cpu, spec, work
 from .space import Config, Fragment, Ring, Tiled
 
@@ -26,10 +27,7 @@ _FOLD = {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 6: 2, 7: 2}
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
     """The first legal rule; `variant` restricts it to one kind of kernel."""
-    for config in ranked(problem, device):
-        if variant in (None, config.VARIANT) and space.illegal(problem, config, device) is None:
-            return config
-    return None
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:

@@ -7,16 +7,14 @@ from dataclasses import replace
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from .. import configs
 from . import space, space_cpu, work
 from .space import Config, Ring, Threads
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
     """The first legal rule; `variant` restricts it to one kind of kernel."""
-    for config in ranked(problem, device):
-        if variant in (None, config.VARIANT) and space.illegal(problem, config, device) is None:
-            return config
-    return None
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:

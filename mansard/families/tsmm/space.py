@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
-from ...errors import IllegalConfig
 from ...plan.problem import Problem
+from .. import configs
 from . import space_cpu, work
 from .space_cpu import Simd
 
@@ -46,22 +46,12 @@ Config: TypeAlias = Threads | Ring | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Ring, Simd)}
 
 
-def to_dict(config: Config) -> dict[str, Any]:
-    """The form in which a configuration is stored: its variant first, then its parameters."""
-    return {"VARIANT": config.VARIANT, **asdict(config)}
+to_dict = configs.to_dict
 
 
 def from_dict(values: dict[str, Any]) -> Config:
     """The inverse of `to_dict`; unknown names are refused."""
-    values = dict(values)
-    variant = values.pop("VARIANT", None)
-    if variant not in VARIANTS:
-        raise IllegalConfig(f"tsmm: VARIANT={variant!r} is not one of {', '.join(VARIANTS)}")
-    kind = VARIANTS[variant]
-    unknown = set(values) - set(kind.__dataclass_fields__)
-    if unknown:
-        raise IllegalConfig(f"tsmm: {variant} has no parameter {', '.join(sorted(unknown))}")
-    return kind(**values)
+    return configs.from_dict("tsmm", VARIANTS, values)  # type: ignore[no-any-return]
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
@@ -109,19 +99,10 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
 
 
 def _resources(problem: Problem, config: Threads | Ring, device: Device) -> str | None:
-    threads, registers = work.threads(problem, config), work.registers(problem, config)
+    threads = work.threads(problem, config)
     if threads > 1024:
         return f"{threads} threads exceed a block's 1024"
-    # each of the four quarters of a multiprocessor holds its share of the warps
-    warps = -(-threads // 128) * 4 * config.BLOCKS_PER_SM
-    limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
-    if registers > limit:
-        return f"about {registers} registers per thread, {limit} fit"
-    shared = work.shared_bytes(problem, config)
-    room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
-    if shared > room:
-        return f"{shared} bytes of shared memory, {room} are there"
-    return None
+    return configs.too_large(work, problem, config, device)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:

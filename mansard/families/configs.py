@@ -1,0 +1,51 @@
+"""What configurations of all families share: how they are stored, what a GPU has room for, the first rule that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from types import ModuleType
+from typing import Any
+
+from ..codegen.geometry import Device
+from ..errors import IllegalConfig
+from ..plan.problem import Problem
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The form in which a configuration is stored: its variant first, then its parameters."""
+    return {"VARIANT": config.VARIANT, **asdict(config)}
+
+
+def from_dict(operation: str, variants: Mapping[str, Any], values: dict[str, Any]) -> Any:
+    """The inverse of `to_dict`; unknown names are refused."""
+    values = dict(values)
+    variant = values.pop("VARIANT", None)
+    if variant not in variants:
+        raise IllegalConfig(f"{operation}: VARIANT={variant!r} is not one of {', '.join(variants)}")
+    kind = variants[variant]
+    unknown = set(values) - set(kind.__dataclass_fields__)
+    if unknown:
+        raise IllegalConfig(f"{operation}: {variant} has no parameter {', '.join(sorted(unknown))}")
+    return kind(**values)
+
+
+def too_large(work: ModuleType, problem: Problem, config: Any, device: Device) -> str | None:
+    """Why a multiprocessor has no room for the blocks of a configuration, or None if it has."""
+    threads, registers = work.threads(problem, config), work.registers(problem, config)
+    # each of the four quarters of a multiprocessor holds its share of the warps
+    warps = -(-threads // 128) * 4 * config.BLOCKS_PER_SM
+    limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
+    if registers > limit:
+        return f"about {registers} registers per thread, {limit} fit"
+    shared = work.shared_bytes(problem, config)
+    room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
+    return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
+
+
+def first_legal(space: ModuleType, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:
+    """The first legal one; `variant` restricts it to one kind of kernel."""
+    for config in ranked:
+        if variant in (None, config.VARIANT) and space.illegal(problem, config, device) is None:
+            return config
+    return None
