@@ -19,8 +19,10 @@ Call = Callable[[], Any]
 _HOLD_SECONDS = 60e-6
 # A card at its power limit lowers its clock for some 100 ms. After a sample it rests for three times as long (at most
 # _LONGEST_REST), so that the next contender does not pay for this one; the set `sustained` shows what happens without.
-# The call before the timed one wakes it up again: the first after a pause takes about 150 us longer.
+# The call before the timed one wakes it up again (`wake`): the first after a pause takes about 150 us longer, which
+# nobody sees who takes longer than _LONG.
 _REST, _LONGEST_REST = 3.0, 0.03
+_LONG = 0.02
 _EMPTY = 'extern "C" __global__ void kernel() {}\n'
 
 
@@ -30,7 +32,7 @@ class HostClock:
     def __init__(self, pause: float = 0.0) -> None:
         self._pause = pause
 
-    def sample(self, run: Call) -> float:
+    def sample(self, run: Call, wake: bool = True) -> float:
         """Seconds of one call. The pause lets the threads of whoever ran before go to sleep."""
         if self._pause:
             time.sleep(self._pause)
@@ -67,9 +69,10 @@ class DeviceClock(HostClock):
         self._events = (self._driver.event(), self._driver.event())
         self._hold = backend.hold
 
-    def sample(self, run: Call) -> float:
+    def sample(self, run: Call, wake: bool = True) -> float:
         begin, end = self._events
-        run()
+        if wake:
+            run()
         self._hold(_HOLD_SECONDS)
         self._driver.record(begin)
         run()
@@ -108,6 +111,19 @@ class DeviceClock(HostClock):
         elapsed = time.perf_counter() - begin
         self._driver.synchronize()
         return elapsed / count
+
+
+def sampler(clock: HostClock, run: Call) -> Callable[[], float]:
+    """Takes a sample of one call at a time, and spares those who take long the call before it."""
+    wake = True
+
+    def sample() -> float:
+        nonlocal wake
+        seconds = clock.sample(run, wake)
+        wake = seconds < _LONG
+        return seconds
+
+    return sample
 
 
 def prepared_launch(backend: Any, text: str = _EMPTY) -> Call:

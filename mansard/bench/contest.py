@@ -21,6 +21,7 @@ from .rows import OURS, Row, row
 
 Sampler = Callable[[], float]
 _LONGEST = 20.0  # seconds a case may take before its repeats are cut (never below three)
+_SLOW, _SLOW_REPEATS = 0.1, 3  # seconds a call; who takes longer is sampled so often and no more
 _LOOP = 100  # calls of an eager sample, unless rotating operands asks for more
 _GRAPH = 32  # nodes of a graph on hot operands
 _SUSTAINED, _COOL = 1.5, 0.5  # seconds of calls, and of rest before them
@@ -125,13 +126,13 @@ class Contest:
             elif case.mode in ("eager", "graph"):  # without graphs a loop is the nearest thing
                 samplers[entry.name] = self._loop_sampler(entry, pairs)
             else:
-                samplers[entry.name] = lambda run=entry.run: self.clock.sample(lambda: run(0))  # type: ignore[misc]
+                samplers[entry.name] = clocks.sampler(self.clock, partial(entry.run, 0))
         return samplers, refused
 
     def _yardsticks(self, case: Case) -> dict[str, Sampler]:
         """The ceilings, as contenders: only beside single calls on operands out of cache."""
         runs = self.beside.runs if self.beside and case.mode == "device" else {}
-        return {name: partial(self.clock.sample, run) for name, run in runs.items()}
+        return {name: clocks.sampler(self.clock, run) for name, run in runs.items()}
 
     def _loop_sampler(self, entry: Entry, pairs: int) -> Sampler:
         count = max(_LOOP, pairs) if self.backend.name == "cuda" else 2
@@ -148,12 +149,13 @@ class Contest:
         begin = time.monotonic()
         seconds: dict[str, list[float]] = {name: [] for name in samplers}
         power: dict[str, Any] = {}
-        for sampler in samplers.values():
-            sampler()
+        slow = {name for name, sampler in samplers.items() if sampler() > _SLOW}
         for turn in range(self.repeats):
             for name, sampler in samplers.items():
+                if name in slow and turn >= _SLOW_REPEATS:
+                    continue
                 seconds[name].append(sampler())
-                if turn == self.repeats // 2:  # once is enough: asking takes longer than many a sample
+                if turn == min(self.repeats, _SLOW_REPEATS) // 2:  # once is enough: asking takes longer than many a sample
                     power[name] = self.power.read()
             if turn >= 2 and turn >= self.repeats // 2 and time.monotonic() - begin > self.longest:
                 break
