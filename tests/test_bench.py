@@ -170,11 +170,16 @@ def test_every_spelling_of_every_peer_is_right(dtype: str, layout: str) -> None:
 def test_the_fastest_spelling_is_measured() -> None:
     class Slow(peers.NumpyPeer):
         def spellings(self, case: cases.Case) -> dict[str, peers.Product]:
-            return {"slow": lambda A, B: "slow", "fast": lambda A, B: "fast"}
+            return {"slow": lambda A, B: (2.0, len(A)), "fast": lambda A, B: (1.0, len(A)), "never": never}
 
-    race: Callable[[Any], float] = lambda run: {"slow": 2.0, "fast": 1.0}[run(0)]  # noqa: E731
-    entry = peers.enter(Slow(), cases.Case("x", "float64", 1, 1, 1), [(None, None)], race)
-    assert entry.spelling == "fast" and entry.result() == "fast"
+    def never(A: Any, B: Any) -> tuple[float, int]:
+        assert len(A) < 128, "was asked for all rows after losing on a share of them"
+        return (9.0, len(A))
+
+    race: Callable[[Any], float] = lambda run: run(0)[0]  # noqa: E731
+    A = np.ones((128, 1))
+    entry = peers.enter(Slow(), cases.Case("x", "float64", 1, 1, 128), [(A, A)], race)
+    assert entry.spelling == "fast" and entry.result() == (1.0, 128)
 
 
 # --- numbers

@@ -40,11 +40,12 @@ def trials(dtype: str) -> Iterator[tuple[Problem, Any, float]]:
             sizes = problem["sizes"]
             ours = record["status"] == "ok" and record["config"]["VARIANT"] != "vendor"
             if ours and problem["dtype"] == dtype and sizes["K"] > 1_000_000:
-                given = gram.spec.problem(dtype, sizes["M"], sizes["N"], sizes["K"])
+                same = problem["traits"]["same"]
+                given = gram.spec.problem(dtype, sizes["M"], sizes["N"], sizes["K"], same=same)
                 yield given, gram.space.from_dict(record["config"]), record["median"]
 
 
-@pytest.mark.parametrize("dtype", ("float64", "complex128"))
+@pytest.mark.parametrize("dtype", ("float64", "complex128", "float32", "complex64"))
 def test_the_models_choice_is_near_the_best_measured(dtype: str) -> None:
     by_problem: dict[Problem, dict[Any, float]] = {}
     for problem, config, seconds in trials(dtype):

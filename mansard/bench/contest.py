@@ -155,7 +155,7 @@ class Contest:
                 if name in slow and turn >= _SLOW_REPEATS:
                     continue
                 seconds[name].append(sampler())
-                if turn == min(self.repeats, _SLOW_REPEATS) // 2:  # once is enough: asking takes longer than many a sample
+                if turn == min(self.repeats, _SLOW_REPEATS) // 2:  # once: asking takes longer than many a sample
                     power[name] = self.power.read()
             if turn >= 2 and turn >= self.repeats // 2 and time.monotonic() - begin > self.longest:
                 break

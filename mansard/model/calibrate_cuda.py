@@ -53,7 +53,11 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
         "copy_bandwidth": record.best("copy", "copy_ring"),
         "scale_bandwidth": record.best("scale", "scale_ring"),
         "fma": {dtype: record.best(f"fma_{dtype}") for dtype in ("float32", "float64")},
-        "tensor": {"float64": record.best("tensor_float64")} if "tensor_float64" in record.results else {},
+        "tensor": {
+            name: record.best(f"tensor_{dtype}")
+            for name, dtype in (("float64", "float64"), ("tf32", "float32"))
+            if f"tensor_{dtype}" in record.results
+        },
         "cache_bandwidth": run.cache_curve,
         "launch_seconds": record.seconds("launch"),
         "graph_step_seconds": record.seconds("graph_step"),
@@ -251,10 +255,11 @@ class GpuProbes:
             constants = dict(shape.constants)
             tiles = constants["TILES"] * constants["UNROLL"]
             flops = 2 * 16 * 8 * constants["KSTEP"] * tiles * shape.block // 32  # of a block and round
-            rounds = int(2 * _FLOPS_PER_SM["float64"] / flops)
+            rounds = int(2 * _FLOPS_PER_SM[shape.dtype] / flops)
             entry = rounds * constants["UNROLL"] * constants["KSTEP"] * 0.5
             exact = np.full(shape.block, 4 * constants["TILES"] * entry)
-            self.record.attempt("tensor_float64", str(shape), self._arithmetic, "tensor", shape, rounds, flops, exact)
+            name = f"tensor_{shape.dtype}"
+            self.record.attempt(name, str(shape), self._arithmetic, "tensor", shape, rounds, flops, exact)
 
     def _arithmetic(self, probe: str, shape: Shape, rounds: int, flops: int, exact: Any) -> None:
         """Checked with numbers whose result is exact, timed with numbers whose bits are all in use."""

@@ -196,7 +196,10 @@ def ceilings_text(one: Machine, full: bool = False) -> str:
         ("copy (read + written)", _rate(one.copy_bandwidth, "B/s"), ("copy", "copy_ring")),
         ("scale (read + written)", _rate(one.scale_bandwidth, "B/s"), ("scale", "scale_ring")),
         *((f"multiply-add {d}", _rate(v, "FLOP/s"), (f"fma_{d}",)) for d, v in sorted(one.fma.items())),
-        *((f"tensor cores {d}", _rate(v, "FLOP/s"), (f"tensor_{d}",)) for d, v in sorted(one.tensor.items())),
+        *(
+            (f"tensor cores {d}", _rate(v, "FLOP/s"), (f"tensor_{_PROBED.get(d, d)}",))
+            for d, v in sorted(one.tensor.items())
+        ),
         ("memory latency", _time(one.latency_seconds), ("latency",)),
         ("launch", _time(one.launch_seconds), ("launch",)),
         *_device_rows(one),
@@ -258,6 +261,9 @@ def _full_text(one: Machine) -> list[str]:
             lines.append(f"  {probe:<20}{value:>16}  +- {100 * entry['spread']:.1f} %  {shape}")
     notes = {name: value for name, value in one.details.items() if name not in ("probes", "failures")}
     return lines + [f"  {name}: {value}" for name, value in notes.items()]
+
+
+_PROBED = {"tf32": "float32"}  # what goes in and comes out
 
 
 def _rate(value: float, unit: str) -> str:

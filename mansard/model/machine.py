@@ -24,7 +24,7 @@ class Machine:
     copy_bandwidth: float
     scale_bandwidth: float
     fma: dict[str, float]  # float32, float64: fused multiply-add, flops per second
-    tensor: dict[str, float] = field(default_factory=dict)  # float64: tensor cores
+    tensor: dict[str, float] = field(default_factory=dict)  # tensor cores: float64, and tf32 (three make one float32)
     cache_bandwidth: tuple[tuple[int, float], ...] = ()  # (footprint in bytes, bandwidth)
     launch_seconds: float = 4e-6
     graph_step_seconds: float = 2e-6
@@ -44,10 +44,11 @@ class Machine:
         return 2.3 * self.latency_seconds
 
     def flop_rate(self, dtype: str) -> float:
-        """The fastest unit that computes `dtype` at full accuracy. float32 products may run on float64 tensor cores."""
+        """The fastest unit that computes `dtype` at full accuracy. float32 products may run on float64 tensor cores, or
+        as three products of TF32 numbers."""
         real = REAL[dtype]
-        rates = [self.fma[real]] + ([self.tensor["float64"]] if "float64" in self.tensor else [])
-        return max(rates)
+        on_tensor_cores = max(self.tensor.get("float64", 0.0), self.tensor.get("tf32", 0.0) / 3 * (real == "float32"))
+        return max(self.fma[real], on_tensor_cores)
 
 
 _NOMINAL = {

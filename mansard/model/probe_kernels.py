@@ -73,9 +73,12 @@ _FMA = tuple(
     for block, per_sm, chains, unroll in ((512, 2, 8, 16), (1024, 2, 8, 32))
 )
 _TENSOR = tuple(
-    Shape(32 * warps, 1, (("KSTEP", kstep), ("TILES", tiles), ("UNROLL", 4)))
-    for kstep, warps, tiles in ((4, 8, 8), (4, 16, 8), (8, 16, 8), (16, 8, 8), (16, 16, 4))
-)
+    Shape(32 * warps, 1, (("KSTEP", kstep), ("TILES", tiles), ("UNROLL", 4)), dtype)
+    for dtype, kstep, warps, tiles in (
+        ("float64", 4, 8, 8), ("float64", 4, 16, 8), ("float64", 8, 16, 8), ("float64", 16, 8, 8),
+        ("float64", 16, 16, 4), ("float32", 8, 8, 8), ("float32", 8, 16, 8), ("float32", 8, 32, 4),
+    )
+)  # fmt: skip
 _ONCE = {"fill": 1024, "link": 1024, "chase": 32, "empty": 32, "step": 128, "barrier": 256}
 
 

@@ -271,21 +271,29 @@ MANSARD_UNROLL_BY(1)
 }
 
 // TILES 16 x 8 products per warp, C += A B with A = a and B = b everywhere: an entry ends as repeats * UNROLL * KSTEP * a b.
+// Doubles, or floats of which the units see 19 bits (TF32).
 template <class P, class Arguments>
 MANSARD_DEVICE void probe_tensor(const Arguments& arguments) {
   constexpr int STEPS = P::KSTEP / 4;
-  double a[2 * STEPS], b[STEPS], sums[P::TILES][4] = {};
+  using T = typename P::T;
+  const auto operand = [](double value) {
+    if constexpr (sizeof(T) == 8) return value;
+    else return __float_as_uint(static_cast<float>(value));
+  };
+  decltype(operand(0.0)) a[2 * STEPS], b[STEPS];
+  T sums[P::TILES][4] = {};
   MANSARD_UNROLL
-  for (int i = 0; i < 2 * STEPS; ++i) a[i] = arguments.a;
+  for (int i = 0; i < 2 * STEPS; ++i) a[i] = operand(arguments.a);
   MANSARD_UNROLL
-  for (int i = 0; i < STEPS; ++i) b[i] = arguments.b;
+  for (int i = 0; i < STEPS; ++i) b[i] = operand(arguments.b);
 MANSARD_UNROLL_BY(1)
   for (i64 round = 0; round < arguments.repeats; ++round) {
     MANSARD_UNROLL
     for (int u = 0; u < P::UNROLL; ++u)
       MANSARD_UNROLL
       for (int i = 0; i < P::TILES; ++i) {
-        if constexpr (P::KSTEP == 4) mma_m16n8k4(sums[i], a[0], a[1], b[0]);
+        if constexpr (sizeof(T) == 4) mma_tf32_m16n8k8(sums[i], a, b);
+        else if constexpr (P::KSTEP == 4) mma_m16n8k4(sums[i], a[0], a[1], b[0]);
         else if constexpr (P::KSTEP == 8) mma_m16n8k8(sums[i], a, b);
         else mma_m16n8k16(sums[i], a, b);
       }
