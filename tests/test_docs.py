@@ -55,7 +55,7 @@ def test_commands_of_the_readme_exist() -> None:
 def test_the_vocabulary_names_every_parameter() -> None:
     from mansard.families import FAMILIES
 
-    words = set(re.findall(r"\b[A-Z_]{3,}\b", (ROOT / "docs" / "vocabulary.md").read_text()))
+    words = set(re.findall(r"\b[A-Z_]{3,}\b|\bT[123]\b", (ROOT / "docs" / "vocabulary.md").read_text()))
     configs = [config for family in FAMILIES for config in family.space.VARIANTS.values()]
     for config in configs:
         assert set(config.__dataclass_fields__) <= words, config

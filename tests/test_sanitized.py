@@ -1,4 +1,4 @@
-"""Every gram case under AddressSanitizer and UBSan, in three thread orders; and proof that the sanitizers look."""
+"""Every family's cases under AddressSanitizer and UBSan, in three thread orders; and proof that the sanitizers look."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from mansard.compile import cxx
 
 HERE = Path(__file__).parent
 ORDERS = ("forward", "reverse", "random")
+PARTS = {"gram": 6, "tsmm": 3, "tsm2r": 3}  # runs per family, each with a share of its cases
 
 
 def sanitizer() -> str | None:
@@ -36,13 +37,13 @@ def child(order: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         "PYTHONPATH": f"{HERE.parent}:{HERE}",
         "OPENBLAS_NUM_THREADS": "1",
     }
-    command = [sys.executable, str(HERE / "sanitized_gram.py"), *arguments]
+    command = [sys.executable, str(HERE / "sanitized_cases.py"), *arguments]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
 
 
-@pytest.mark.parametrize("first", range(6))
-def test_cases_are_clean(first: int) -> None:
-    result = child(ORDERS[first % 3], str(first), "6")
+@pytest.mark.parametrize(("family", "first", "step"), [(f, i, n) for f, n in PARTS.items() for i in range(n)])
+def test_cases_are_clean(family: str, first: int, step: int) -> None:
+    result = child(ORDERS[first % 3], family, str(first), str(step))
     assert result.returncode == 0 and "clean: " in result.stdout, result.stderr[-3000:]
 
 

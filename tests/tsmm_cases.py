@@ -46,6 +46,23 @@ CASES: list[tuple[Problem, Config]] = [
     (P("complex64", 8, 12, 400), Ring(1, 1, 3, 32, 2, 2)),
     (P("float64", 15, 15, 400, pitch_a=16, pitch_w=18), Ring(1, 1, 3, 32, 2, 0)),
     (P("float64", 6, 6, 5), Ring(1, 1, 3, 32, 2, 2)),
+    # passes, results back into their stages, lanes with whole rows, three TF32 products; warps without columns
+    (P("float64", 12, 9, 1003), Ring(2, 1, 2, 256, 2, 2, "shared", 4)),
+    (P("float64", 32, 30, 500), Ring(1, 2, 2, 32, 2, 0)),
+    (P("float64", 32, 32, 500, in_place=True), Ring(2, 2, 1, 64, 3, 0)),
+    (P("complex128", 33, 33, 200), Ring(1, 4, 1, 32, 2, 0)),
+    (P("complex128", 24, 24, 200, in_place=True), Ring(1, 4, 2, 16, 2, 0)),
+    (P("float32", 3, 3, 1003), Ring(2, 1, 2, 256, 2, 2, "registers", 4, "fma")),
+    (P("float32", 4, 5, 1003), Ring(1, 1, 4, 64, 2, 1, "registers", 2, "fma")),
+    (P("float64", 1, 1, 2003), Ring(4, 1, 1, 512, 2, 2, "registers", 2, "fma")),
+    (P("float64", 7, 7, 503, pitch_a=8, pitch_w=9), Ring(1, 1, 4, 64, 2, 0, "registers", 2, "fma")),
+    (P("complex64", 3, 2, 503), Ring(2, 1, 2, 128, 2, 2, "registers", 2, "fma")),
+    (P("complex128", 2, 2, 503, in_place=True, conj=True), Ring(1, 1, 4, 32, 2, 0, "registers", 1, "fma")),
+    (P("float32", 64, 64, 300), Ring(1, 2, 2, 32, 2, 1, "shared", 1, "tf32x3")),
+    (P("float32", 33, 20, 403), Ring(2, 1, 2, 128, 2, 2, "shared", 2, "tf32x3")),
+    (P("complex64", 32, 33, 203), Ring(1, 2, 2, 32, 2, 1, "shared", 1, "tf32x3")),
+    (P("complex64", 19, 17, 203, conj=True), Ring(1, 4, 1, 64, 2, 0, "shared", 1, "tf32x3")),
+    (P("float64", 20, 20, 203), Ring(1, 4, 1, 32, 2, 1)),
 ]
 
 

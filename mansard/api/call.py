@@ -90,7 +90,7 @@ def check_out(out: View | None, shape: tuple[int, int]) -> None:
         raise ValueError("out is read-only")
     if out.conjugated:
         raise ValueError("out is a lazily conjugated tensor: pass out.resolve_conj()")
-    if 0 in out.strides and max(out.shape) > 1 and _repeats(out):
+    if 0 in out.strides and 0 not in out.shape and _repeats(out):
         raise ValueError(f"out has strides {out.strides}: several entries share one place in memory")
 
 

@@ -9,6 +9,7 @@ from ..plan import pin
 from ..plan.problem import DTYPES
 from . import arrays
 from .gram_call import plan_gram
+from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
 Run = Callable[[Any, Any, Any, complex, complex], Any]
@@ -17,6 +18,7 @@ _RUNS: dict[Any, Run] = {}
 _MOST_RUNS = 4096
 _WIDEST = 128  # columns of a skinny matrix
 _TALL = 16  # times as many rows
+_SKINNY, _LARGE = 32, 2048  # columns of B, rows and columns of A, from where tsm2r may be asked
 
 
 def matmul(
@@ -24,8 +26,8 @@ def matmul(
 ) -> Any:
     """alpha A B + beta out, for operands of any shape.
 
-    A tall matrix times a small one, and a transposed tall one times a tall one (`matmul(V.T, W)`), are computed by
-    kernels made for the shape; everything else is handed to the array library.
+    A tall matrix times a small one, a transposed tall one times a tall one (`matmul(V.T, W)`) and, on GPUs, a large one
+    times a skinny one are computed by kernels made for the shape; everything else is handed to the array library.
 
     Parameters
     ----------
@@ -78,6 +80,8 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
         return lambda A, B, out, alpha, beta: gram.run(A.T, B, out, alpha, beta)
     if max(k, n) <= _WIDEST and m >= _TALL * max(k, n):
         return plan_tsmm(A, B, out, backend).run
+    if n <= _SKINNY and min(m, k) >= _LARGE:
+        return plan_tsm2r(A, B, out, backend).run
     return _vendor(kind)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..plan.plan import Plan
 from .gram_call import plan_gram
+from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
 
@@ -27,8 +28,12 @@ def plan(
         if B is None:
             raise TypeError("tsmm multiplies A with a small matrix: pass B")
         return plan_tsmm(A, B, out, backend)
+    if operation == "tsm2r":
+        if B is None:
+            raise TypeError("tsm2r multiplies A with a skinny matrix: pass B")
+        return plan_tsm2r(A, B, out, backend)
     if operation != "gram":
-        raise ValueError(f"operation={operation!r}: there are 'gram' and 'tsmm'")
+        raise ValueError(f"operation={operation!r}: there are 'gram', 'tsmm' and 'tsm2r'")
     return plan_gram(A, None if B is A else B, out, conj, deterministic, backend)
 
 
@@ -39,9 +44,11 @@ def tune(operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit:
     before keep their kernel, new ones use the winner.
     """
     from ..tune.session import tune_problem
+    from .matmul import _RUNS
     from .tall_skinny import _PLANS
 
     held = plan(operation, A, B, conj=conj)
     result = tune_problem(held.problem, held.backend, strategy=strategy, limit=limit)
     _PLANS.clear()
+    _RUNS.clear()
     return result

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import gram, tsmm
+from . import gram, tsm2r, tsmm
 
-FAMILIES: tuple[ModuleType, ...] = (gram, tsmm)
+FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r)
 
 
 def family_of(operation: str) -> ModuleType:

@@ -36,9 +36,9 @@ class Absent:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operation", choices=names())
-    parser.add_argument("--m", type=_size, required=True, help="columns of A")
+    parser.add_argument("--m", type=_size, required=True, help="columns of A (tsm2r: its rows)")
     parser.add_argument("--n", type=_size, help="columns of B, or of the small matrix (default: those of A)")
-    parser.add_argument("--k", type=_size, required=True, help="rows of A and B; 1e6 is understood")
+    parser.add_argument("--k", type=_size, required=True, help="rows (tsm2r: columns of A); 1e6 is understood")
     parser.add_argument("--dtype", choices=DTYPES, default="float64")
     parser.add_argument("--layout", choices=("row", "col"), default="row", help="whether rows or columns are adjacent")
     parser.add_argument("--same", action="store_true", help="B is A")
@@ -54,11 +54,8 @@ def run(args: argparse.Namespace) -> int:
     if args.same and args.n not in (None, args.m):
         print(f"--same means B is A: leave out --n or give --n {args.m}")
         return 2
-    traits = {"layout_a": args.layout, "layout_b": args.layout, "same": args.same}
-    if args.operation == "tsmm":
-        traits = {"layout_a": args.layout, "layout_w": args.layout}
     N = args.m if args.n is None else args.n
-    problem = family_of(args.operation).spec.problem(args.dtype, args.m, N, args.k, **traits)
+    problem = family_of(args.operation).spec.from_options(args.dtype, args.m, N, args.k, args.layout, args.same)
     plan = plan_without_arrays(problem, where(args.arch, args.device))
     print(plan.explain())
     resources = resources_text(plan)
@@ -87,7 +84,7 @@ def plan_without_arrays(problem: Problem, backend: Any) -> Plan:
     choice = dispatch.choose(problem, backend.device)
     kernel: Kernel | None = None
     if choice.config is not None:
-        kernel = choice.family.emit.kernel(problem, choice.config, backend.device, _strides(problem))
+        kernel = choice.family.emit.kernel(problem, choice.config, backend.device, choice.family.spec.strides(problem))
     return Plan(problem, choice, backend, kernel, _needs_arrays, _needs_arrays)
 
 
@@ -102,15 +99,6 @@ def resources_text(plan: Plan) -> str:
         f"compiled {found.registers} registers, {found.spill_bytes} bytes spilled; "
         f"{blocks} blocks ({blocks * geometry.block // 32} warps) per multiprocessor"
     )
-
-
-def _strides(problem: Problem) -> tuple[int, ...]:
-    def of(side: str) -> tuple[int, int]:
-        pitch = getattr(problem, f"pitch_{side}")
-        return (pitch, 1) if getattr(problem, f"layout_{side}") == "row" else (1, pitch)
-
-    small = (problem.N, 1)
-    return (*of("a"), *small, *of("w")) if problem.operation == "tsmm" else (*of("a"), *of("b"), *small)
 
 
 def _needs_arrays(*_: Any, **__: Any) -> None:

@@ -38,6 +38,11 @@ class Problem:
     def is_complex(self) -> bool:
         return self.dtype.startswith("complex")
 
+    def strides(self, side: str) -> tuple[int, int]:
+        """Rows and columns of operand `side` in elements, as its layout and pitch say."""
+        pitch = getattr(self, f"pitch_{side}")
+        return (1, pitch) if getattr(self, f"layout_{side}") == "col" else (pitch, 1)
+
     def replace(self, **changes: Any) -> Problem:
         """The same problem with other sizes or traits."""
         sizes = tuple((name, changes.pop(name, value)) for name, value in self.sizes)

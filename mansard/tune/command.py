@@ -28,10 +28,10 @@ _ELEMENTS = {"cuda": 1 << 28, "cpu": 1 << 24, "emulated": 1 << 11}  # K times M:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("operation", choices=names(), help="the family to tune")
-    add("--m", type=sizes, default=None, help="columns of A: a:b[:step] (b included), lists 1,2,5:8")
+    add("--m", type=sizes, default=None, help="columns of A (tsm2r: its rows): a:b[:step] (b included), lists 1,2,5:8")
     add("--n", type=sizes, default=None, help="columns of B (default: the same as M)")
     add("--dtype", type=dtypes, default=("float64",), help=f"comma-separated: {', '.join(DTYPES)}")
-    add("--k", type=number, default=None, help="rows (default: by --elements)")
+    add("--k", type=number, default=None, help="rows (tsm2r: columns of A; default: by --elements)")
     add("--elements", type=number, default=None, help="K times max(M, N), for example 2^28")
     add("--layout", choices=("row", "col"), default="row")
     add("--same", action="store_true", help="B is A: half the work (needs M = N)")
@@ -105,19 +105,7 @@ def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:
         for M in args.m:
             for N in (M,) if args.same or not args.n else args.n:
                 K = args.k or max(1, (args.elements or _ELEMENTS[backend]) // max(M, N))
-                if args.operation == "tsmm":
-                    yield family.spec.problem(dtype, M, N, K, layout_a=args.layout, layout_w=args.layout)
-                    continue
-                yield family.spec.problem(
-                    dtype,
-                    M,
-                    N,
-                    K,
-                    layout_a=args.layout,
-                    layout_b=args.layout,
-                    same=args.same,
-                    deterministic=not args.any_order,
-                )
+                yield family.spec.from_options(dtype, M, N, K, args.layout, args.same, not args.any_order)
 
 
 def make_backend(asked: str | None) -> Any:

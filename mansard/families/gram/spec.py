@@ -42,6 +42,19 @@ def problem(
     )
 
 
+def from_options(
+    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
+) -> Problem:
+    """The problem that a command line describes."""
+    options = {"same": same, "deterministic": deterministic}
+    return problem(dtype, M, N, K, layout_a=layout, layout_b=layout, **options)
+
+
+def strides(problem: Problem) -> tuple[int, ...]:
+    """Of A, B and a fresh C: rows then columns, in elements."""
+    return (*problem.strides("a"), *problem.strides("b"), problem.N, 1)
+
+
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     if problem.dtype not in DTYPES:

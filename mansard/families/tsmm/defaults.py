@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 from ...codegen.geometry import Device
-from ...plan.problem import Problem
+from ...plan.problem import REAL, Problem
 from .. import configs
 from . import space, space_cpu, work
 from .space import Config, Ring, Threads
@@ -27,19 +28,25 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _ring(problem: Problem) -> Iterator[Ring]:
-    """Chunks of 12 to 16 KB, eight warps or more, C in registers where it fits."""
+    """Chunks of 8 KB and more, eight warps or more, C in registers where it fits."""
     row_bytes = max(problem.M, problem.N) * problem.itemsize
-    rows = next((rows for rows in (256, 128, 64, 32) if rows * row_bytes <= 16 << 10), 16)
-    out = 2 if problem.pitch_w == problem.N else 0
-    for source in ("registers", "shared"):
-        for wk, wn, groups in ((1, 1, 8), (2, 1, 4), (2, 2, 3), (1, 4, 2), (1, 2, 4), (2, 4, 1), (1, 8, 1), (1, 4, 1)):
-            for factor in (1, 2, 4):
-                one = Ring(wk, wn, groups, max(16 * wk, rows) * factor, 2, out, source)
-                shape = work.ring_shape(problem, one)
-                room = 220 * 1024 - shape.small_bytes - groups * out * shape.out_bytes
-                for stages in (4, 3, 2):
-                    if stages * groups * shape.stage_bytes <= room:
-                        yield replace(one, STAGES=stages)
+    outs = (2, 0) if problem.pitch_w == problem.N else (0,)
+    wide = REAL[problem.dtype] == "float32" and problem.M * problem.itemsize > 64
+    units = [("fma", "registers"), ("float64", "registers")]
+    units += ([("tf32x3", "shared")] if wide else []) + [("float64", "shared")]
+    teams = ((2, 1, 4), (2, 2, 3), (1, 2, 4), (1, 4, 2), (2, 4, 1), (1, 8, 1), (1, 4, 1))
+    for (unit, source), (wk, wn, groups), tall in product(units, teams, (32, 16)):
+        least = wk * tall
+        rows = next((n for n in (1024, 512, 256, 128, 64, 32) if n * row_bytes <= 8 << 10), 16)
+        rows = max(least, rows // least * least)
+        for out in outs:
+            passes = rows // least if out else 1
+            one = Ring(wk, wn, groups, passes * least, 2, out, source, passes, unit)
+            shape = work.ring_shape(problem, one)
+            room = 220 * 1024 - shape.small_bytes - groups * out * shape.out_bytes
+            for stages in (4, 3, 2):
+                if stages * groups * shape.stage_bytes <= room and work.registers(problem, one) <= 200:
+                    yield replace(one, STAGES=stages)
 
 
 def _threads(problem: Problem) -> Iterator[Threads]:

@@ -40,7 +40,7 @@ def source(problem: Problem, config: Config, target: str) -> Source:
         constants |= {"ROW_MAJOR_A": problem.layout_a == "row", "ROW_MAJOR_W": problem.layout_w == "row"}
     else:
         if config.VARIANT == "ring":
-            constants |= {"PITCH_A": problem.pitch_a}
+            constants |= {"PITCH_A": problem.pitch_a, "DIRECT": problem.pitch_w != problem.N}
         else:
             constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_W": problem.layout_w, "IN_PLACE": problem.in_place}
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)

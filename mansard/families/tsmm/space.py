@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
-from ...plan.problem import Problem
+from ...plan.problem import REAL, Problem
 from .. import configs
 from . import space_cpu, work
 from .space_cpu import Simd
@@ -29,7 +29,7 @@ class Threads:
 
 @dataclass(frozen=True)
 class Ring:
-    """FP64 tensor cores between bulk copies in and out; row-major, rows of any width."""
+    """Tensor cores, or lanes with whole rows, between bulk copies in and out; row-major, rows of any width."""
 
     VARIANT: ClassVar[str] = "ring"
     WARPS_K: int = 2  # warps along the rows of a chunk
@@ -37,8 +37,10 @@ class Ring:
     GROUPS: int = 4  # teams per block, each with a ring of its own
     ROWS: int = 64  # rows per chunk
     STAGES: int = 3  # chunks per ring
-    OUT: int = 2  # chunks of W on their way out; 0: stored by the lanes
-    SOURCE: str = "shared"  # registers | shared: where C is read from
+    OUT: int = 2  # chunks of W on their way out; 0: where their rows came from, or stored by the lanes
+    SOURCE: str = "shared"  # registers | shared: where C waits
+    PASSES: int = 1  # how often a warp comes back to a chunk for more of its rows
+    UNIT: str = "float64"  # float64 | tf32x3 | fma: who multiplies
     BLOCKS_PER_SM: int = 1
 
 
@@ -86,15 +88,28 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
         return "in place, padding between rows would be fetched while neighbours write"
     if c.OUT > 0 and problem.pitch_w != problem.N:
         return f"OUT={c.OUT}: bulk copies write whole chunks, and rows of W are {problem.pitch_w} apart"
-    if c.SOURCE not in ("registers", "shared"):
-        return f"SOURCE={c.SOURCE!r} is not one of registers, shared"
-    shape = work.ring_shape(problem, c)
-    if c.ROWS % (16 * c.WARPS_K) or shape.octets % shape.step:
-        return f"ROWS={c.ROWS} does not split into WARPS_K={c.WARPS_K} x {8 * max(2, shape.step)} rows"
-    if c.SOURCE == "registers" and (shape.blocks_m > 8 or shape.blocks_m * shape.tiles_n > 24):
-        return f"{shape.blocks_m} x {shape.tiles_n} fragments of C are too many for registers"
+    if c.OUT == 0 and problem.pitch_w == problem.N and (problem.pitch_a < problem.N or c.PASSES > 1):
+        return "OUT=0: results do not fit where their rows came from, or other rows are still to be read"
     if c.GROUPS > 15:
         return f"GROUPS={c.GROUPS}: there are 15 named barriers"
+    return _unit(problem, c)
+
+
+def _unit(problem: Problem, c: Ring) -> str | None:
+    if c.UNIT not in ("float64", "tf32x3", "fma") or c.SOURCE not in ("registers", "shared"):
+        return f"UNIT={c.UNIT!r}, SOURCE={c.SOURCE!r}: units are float64, tf32x3, fma, sources registers, shared"
+    if c.UNIT == "tf32x3" and (REAL[problem.dtype] != "float32" or problem.M < 16):
+        return "tf32x3 multiplies float32 data, and is accurate enough from M = 16"
+    shape = work.ring_shape(problem, c)
+    rows = c.WARPS_K * c.PASSES
+    if c.UNIT == "fma":
+        if problem.M * problem.N * shape.words > 64 or c.WARPS_N > 1 or problem.pitch_a * shape.words > 16:
+            return "a lane holds at most 64 words of C and 16 of a row, and all columns"
+        return None if c.ROWS % (32 * rows) == 0 else f"ROWS={c.ROWS} is not {rows} warps and passes of 32 rows"
+    if c.ROWS % (8 * max(2, shape.step) * rows):
+        return f"ROWS={c.ROWS} does not split into {rows} warps and passes of {8 * max(2, shape.step)} rows"
+    if c.SOURCE == "registers" and shape.blocks * shape.columns > 16:
+        return f"{shape.blocks} x {shape.columns} fragments of C are too many for registers"
     return None
 
 
@@ -117,16 +132,24 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     if problem.layout_a != "row" or problem.layout_w != "row":
         return
-    outs = (1, 2) if problem.pitch_w == problem.N else (0,)
-    for wk, wn, groups, rows in product((1, 2, 4, 8), (1, 2, 4), (1, 2, 3, 4, 6, 8), (16, 32, 64, 128, 256)):
+    dense = problem.pitch_w == problem.N
+    outs = (1, 2, 0) if dense and problem.pitch_a >= problem.N else (1, 2) if dense else (0,)
+    units = [("float64", "shared"), ("float64", "registers"), ("fma", "registers")]
+    units += [("tf32x3", "shared")] * (REAL[problem.dtype] == "float32")
+    rows_of = (16, 32, 64, 128, 256, 512, 1024)
+    for wk, wn, groups, rows in product((1, 2, 4, 8), (1, 2, 4), (1, 2, 3, 4, 6, 8), rows_of):
         if 4 <= wk * wn * groups <= 16:
-            for out, source in product(outs, ("shared", "registers")):
-                one = Ring(wk, wn, groups, rows, 1, out, source)
-                shape = work.ring_shape(problem, one)
-                room = 220 * 1024 - shape.small_bytes - groups * out * shape.out_bytes
-                for stages in dict.fromkeys((min(8, room // (groups * shape.stage_bytes)), 2, 3)):
-                    if stages >= 2:
-                        yield replace(one, STAGES=stages)
+            for out, (unit, source), tall in product(outs, units, (16, 32, 64)):
+                if rows >= wk * tall:
+                    one = Ring(wk, wn, groups, rows, 1, out, source, rows // wk // tall, unit)
+                    yield from (replace(one, STAGES=stages) for stages in _stages(problem, one))
+
+
+def _stages(problem: Problem, c: Ring) -> Iterator[int]:
+    """As many as there is room for, to eight, and fewer."""
+    shape = work.ring_shape(problem, c)
+    room = 220 * 1024 - shape.small_bytes - c.GROUPS * c.OUT * shape.out_bytes
+    yield from (n for n in dict.fromkeys((min(8, room // (c.GROUPS * shape.stage_bytes)), 2, 3)) if n >= 2)
 
 
 def _threads_candidates(problem: Problem) -> Iterator[Threads]:

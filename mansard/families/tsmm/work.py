@@ -28,14 +28,15 @@ def _up(a: int, b: int) -> int:
 
 @dataclass(frozen=True)
 class RingShape:
-    """The numbers of `RingShape` in kernel_ring.cuh that decide legality; the kernel asserts that they agree."""
+    """The numbers of pairs.cuh and kernel_ring.cuh that decide legality; the kernel asserts that they agree."""
 
     threads: int
+    words: int  # per element
     step: int
-    octets: int  # rows of a warp, eight at a time
-    blocks_m: int  # of four real columns of A
-    tiles_n: int  # of eight real columns of W, per warp
     clash: int  # rows whose reads meet in the same banks
+    octets: int  # rows of a warp and pass, eight at a time
+    blocks: int  # of eight words of a row of A
+    columns: int  # of W, eight at a time, per warp
     stage_bytes: int
     out_bytes: int
     small_bytes: int
@@ -46,20 +47,23 @@ class RingShape:
 def ring_shape(problem: Problem, c: Any) -> RingShape:
     words = 2 if problem.is_complex else 1
     real = problem.itemsize // words
-    width_m, width_n, lda = problem.M * words, problem.N * words, problem.pitch_a * words
-    step = 4 // gcd(lda, 4)
-    blocks_m, blocks_n = _up(width_m, 4), _up(width_n, 8)
-    small = blocks_m * blocks_n * (16 if words == 2 else 32) * 8 if c.SOURCE == "shared" else 0
-    stage, out = c.ROWS * lda * real, c.ROWS * width_n * real
+    lda = problem.pitch_a * words
+    segment = 4 if lda % 2 else 8
+    step = segment // gcd(lda, segment)
+    blocks, columns = _up(problem.M * words, 8), _up(_up(problem.N, 8), c.WARPS_N)
+    staged = c.UNIT != "fma" and c.SOURCE == "shared"
+    small = blocks * columns * c.WARPS_N * 512 if staged else 0
+    stage, out = c.ROWS * lda * real, c.ROWS * problem.N * problem.itemsize
     head = _up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     shared = head + c.GROUPS * c.STAGES * stage + 128 + c.GROUPS * c.OUT * out + small
     return RingShape(
         threads=c.WARPS_K * c.WARPS_N * c.GROUPS * 32,
+        words=words,
         step=step,
-        octets=c.ROWS // 8 // c.WARPS_K,
-        blocks_m=blocks_m,
-        tiles_n=_up(blocks_n, c.WARPS_N),
-        clash=gcd(step * lda // 4, 4 if real == 8 else 8),
+        clash=gcd(step * lda // segment, 128 // (segment * real)),
+        octets=c.ROWS // 8 // c.WARPS_K // c.PASSES,
+        blocks=blocks,
+        columns=columns,
         stage_bytes=stage,
         out_bytes=out,
         small_bytes=small,
@@ -82,15 +86,25 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
     if c.VARIANT == "ring":
-        shape = ring_shape(problem, c)
-        sums = shape.octets // 2 * shape.tiles_n * 8
-        held = 2 * shape.blocks_m * shape.tiles_n if c.SOURCE == "registers" else 2 * shape.tiles_n
-        turning = 4 * shape.octets * shape.clash if shape.clash > 1 else 2 * shape.octets
-        return int(sums + held + turning) + 40
+        return _ring_registers(problem, c)
     per_element = problem.itemsize // 4
     results = _up(problem.N, c.PER_ROW)
     held = problem.M * results if c.SOURCE == "registers" else results
     return int(per_element * (c.UNROLL * (results + 1) + held)) + 24
+
+
+def _ring_registers(problem: Problem, c: Any) -> int:
+    shape = ring_shape(problem, c)
+    real = problem.itemsize // shape.words // 4
+    if c.UNIT == "fma":
+        rows = shape.octets // 4
+        return int(shape.words * real * (problem.M * problem.N + rows * (problem.N + problem.pitch_a))) + 40
+    tiles = shape.octets // 2 * shape.columns * shape.words
+    pairs = shape.octets * shape.clash * 2 * real
+    if c.UNIT == "tf32x3":  # both halves of the rows
+        return int(1.15 * (4 * tiles + pairs + 4 * shape.octets + 4 * shape.columns)) + 40
+    held = 4 * shape.blocks * shape.columns if c.SOURCE == "registers" else 4 * shape.columns
+    return int(1.15 * (8 * tiles + pairs + held + (4 * shape.octets if real == 1 else 0))) + 40
 
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
@@ -104,18 +118,27 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         seconds["L1 cache"] = loads * _CLOCKS_PER_LOAD / device.multiprocessors / _CLOCK
         return seconds
     shape = ring_shape(problem, c)
-    real = problem.itemsize // (2 if problem.is_complex else 1)
-    # per 16 x WARPS_N rows: reads of A (twice, in halves for doubles) and of C', results laid down and carried out
-    reads = shape.blocks_m * (shape.octets * (real // 4) + (0 if c.SOURCE == "registers" else 2 * shape.tiles_n))
-    passes = problem.K / (shape.octets * 8) * c.WARPS_N * (reads + shape.octets * shape.tiles_n)
-    seconds["shared memory"] = passes / device.multiprocessors / _CLOCK
+    real = problem.itemsize // shape.words
+    moved = problem.K * problem.itemsize * (problem.M + problem.N) / 128  # into shared memory and out of it
+    if c.UNIT == "fma":  # rows are read and written once, in pieces that mostly do not clash
+        reads = 1.3 * moved
+    else:  # per pass of a warp: A, C, and results laid down
+        of_pass = shape.blocks * (shape.octets * (real // 2) + (4 * shape.columns if c.SOURCE == "shared" else 0))
+        of_pass += shape.octets * shape.columns * problem.itemsize // 2
+        reads = problem.K / (shape.octets * 8) * c.WARPS_N * of_pass
+    seconds["shared memory"] = (moved + reads) / device.multiprocessors / _CLOCK
+    if real == 4 and c.UNIT == "float64":  # numbers widened and narrowed, sixteen at a time
+        converted = 8 * c.WARPS_N * (shape.blocks + shape.columns * shape.words)
+        seconds["conversions"] = problem.K * converted / 16 / device.multiprocessors / _CLOCK
     chunks = problem.K / c.ROWS / device.multiprocessors
-    seconds["teams"] = chunks * _CHUNK_SECONDS / c.GROUPS
+    waits = _CHUNK_SECONDS + c.PASSES * (_PASS_SECONDS + shape.blocks * _BLOCK_SECONDS)
+    seconds["teams"] = chunks * waits / c.GROUPS
     return seconds
 
 
-# Guessed from gram's on an H200, until this family is measured: handling a chunk, the clock under load.
-_CHUNK_SECONDS, _CLOCK, _CLOCKS_PER_LOAD = 0.4e-6, 1.75e9, 4
+# Guessed: what a team waits per chunk, pass and block of eight words, before any queue; the clock under load.
+_CHUNK_SECONDS, _PASS_SECONDS, _BLOCK_SECONDS = 0.5e-6, 0.15e-6, 0.03e-6
+_CLOCK, _CLOCKS_PER_LOAD = 1.75e9, 4
 
 
 def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
@@ -128,13 +151,14 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
     if c.VARIANT == "threads":
         return 0.85
     chunk = ring_shape(problem, c).stage_bytes
-    return (chunk / (chunk + 200)) * (1.0 if c.OUT else 0.9)
+    return (chunk / (chunk + 200)) * (1.0 if problem.pitch_w == problem.N else 0.9)
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
-    if c.VARIANT == "ring":
-        return int(c.BLOCKS_PER_SM * c.GROUPS * (c.STAGES - 1) * ring_shape(problem, c).stage_bytes)
+    if c.VARIANT == "ring":  # a stage that carries its results out is refilled late
+        waiting = c.STAGES - (1.5 if c.OUT == 0 and problem.pitch_w == problem.N else 1)
+        return int(c.BLOCKS_PER_SM * c.GROUPS * waiting * ring_shape(problem, c).stage_bytes)
     return int(c.BLOCKS_PER_SM * c.BLOCK // c.PER_ROW * c.UNROLL * min(8, problem.M) * problem.itemsize)
 
 
@@ -143,12 +167,17 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "threads":
         per_row = problem.M * _up(problem.N, c.PER_ROW) * c.PER_ROW
         return int(per_row * (8 if problem.is_complex else 2) * problem.K)
+    if c.UNIT == "fma":
+        return work(problem).flops
     shape = ring_shape(problem, c)
-    return int(2 * problem.K * shape.blocks_m * 4 * shape.tiles_n * c.WARPS_N * 8)
+    return int(2 * problem.K * shape.blocks * 8 * shape.columns * c.WARPS_N * 8 * shape.words)
 
 
 def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     """Flops per second of the unit the variant computes with."""
-    if c.VARIANT == "threads":
+    if c.VARIANT == "threads" or c.UNIT == "fma":
         return float(machine.fma[REAL[problem.dtype]])
-    return 0.85 * float(machine.tensor.get("float64", machine.fma["float64"]))
+    busy = 1.0 if threads(problem, c) >= 256 else 0.9  # one warp per scheduler has nobody to hide behind
+    if c.UNIT == "tf32x3":
+        return busy * 1.1 * float(machine.fma["float32"])  # what gram's products of three reach
+    return busy * 0.85 * float(machine.tensor.get("float64", machine.fma["float64"]))

@@ -5,6 +5,15 @@
 //
 // A block has GROUPS teams of TEAM warps, each with a ring of STAGES stages. The first warp of a team feeds it. `counter`
 // holds the next chunk and, behind it, the teams that are done; both are zero before a launch and left so.
+//
+//   ring.start(fill);
+//   for (i64 chunk; (chunk = ring.wait()) >= 0; ring.advance()) {
+//     ... read ring.current(), ring.meet(), ring.refill(ring.stage, fill) ...
+//   }
+//   ring.finish();
+//
+// `fill(stage, barrier, chunk)` is called by the whole feeding warp and must arrive once on the barrier with the bytes it
+// expects.
 #pragma once
 #include "mansard/async.cuh"
 
@@ -19,67 +28,69 @@ struct TicketRing {
   unsigned char* arena;
   i64 chunks;
   u32* counter;
+  int group, member;
+  bool leader;  // the feeding warp's first lane
+  u32 ticket = 0, parity = 0;
+  int stage = 0;
 
-  MANSARD_DEVICE mbarrier* full(int group, int stage) const {
-    return reinterpret_cast<mbarrier*>(arena) + group * STAGES + stage;
-  }
-  MANSARD_DEVICE volatile i64* chunk_of(int group, int stage) const {
-    return reinterpret_cast<volatile i64*>(arena) + (GROUPS + group) * STAGES + stage;
-  }
-  MANSARD_DEVICE unsigned char* stage_of(int group, int stage) const {
-    return arena + HEAD_BYTES + (group * STAGES + stage) * STAGE_BYTES;
-  }
+  MANSARD_DEVICE TicketRing(unsigned char* memory, i64 count, u32* counters)
+      : arena(memory), chunks(count), counter(counters), group(threadIdx.x / 32 / TEAM), member(threadIdx.x / 32 % TEAM),
+        leader(member == 0 && threadIdx.x % 32 == 0) {}
 
-  MANSARD_DEVICE void initialise() const {
-    if (threadIdx.x == 0) {
-      for (int i = 0; i < GROUPS * STAGES; ++i) mbarrier_init(full(0, i), 1);
-      mbarrier_init_fence();
-    }
-    __syncthreads();
+  MANSARD_DEVICE mbarrier* full(int of) const { return reinterpret_cast<mbarrier*>(arena) + group * STAGES + of; }
+  MANSARD_DEVICE volatile i64* chunk_of(int of) const {
+    return reinterpret_cast<volatile i64*>(arena) + (GROUPS + group) * STAGES + of;
   }
-  // A barrier of one team's warps.
-  static MANSARD_DEVICE void meet(int group) {
+  MANSARD_DEVICE unsigned char* stage_at(int of) const {
+    return arena + HEAD_BYTES + (group * STAGES + of) * STAGE_BYTES;
+  }
+  MANSARD_DEVICE unsigned char* current() const { return stage_at(stage); }
+
+  // A barrier of the team's warps. What they read before it may be overwritten behind it: see mansard/ring.cuh.
+  MANSARD_DEVICE void meet() const {
+    __threadfence_block();
     if constexpr (TEAM == 1) __syncwarp();
     else named_barrier_sync(1 + group, TEAM * 32);
   }
 
-  // All warps of a team: read(stage) once per chunk, then, when nobody needs the stage any more, write(chunk). `fill` is
-  // called by one whole warp and must arrive once on the barrier with the bytes it expects.
-  template <class Fill, class Read, class Write>
-  MANSARD_DEVICE void run(int group, bool feeder, Fill fill, Read read, Write write) const {
-    const bool first = feeder && threadIdx.x % 32 == 0;
-    u32 ticket = first ? atomicAdd(counter, 1u) : 0;  // drawn one ahead: it takes most of a microsecond
-    const auto feed = [&](int stage) {
-      const i64 chunk = static_cast<i64>(__shfl_sync(~0u, ticket, 0));
-      if (chunk < chunks) {
-        if (first) *chunk_of(group, stage) = chunk, ticket = atomicAdd(counter, 1u);
-        __syncwarp();
-        fill(stage_of(group, stage), full(group, stage), chunk);
-      } else if (first) {
-        *chunk_of(group, stage) = -1;
-        mbarrier_arrive(full(group, stage));
-      }
-      __syncwarp();
-    };
-    if (feeder)
-      for (int stage = 0; stage < STAGES; ++stage) feed(stage);
-    int stage = 0;
-    u32 parity = 0;
-MANSARD_UNROLL_BY(1)
-    for (;;) {
-      mbarrier_wait(full(group, stage), parity);
-      __syncwarp();  // the warp must be converged again for mma.sync
-      const i64 chunk = *chunk_of(group, stage);
-      if (chunk < 0) break;
-      read(stage_of(group, stage));
-      __threadfence_block();  // the reads are done before the next chunk may land under them: see mansard/ring.cuh
-      meet(group);
-      if (feeder) feed(stage);
-      write(chunk);
-      if (++stage == STAGES) stage = 0, parity ^= 1;
+  // All threads of the block; what they wrote to shared memory before is visible to all behind it.
+  template <class Fill>
+  MANSARD_DEVICE void start(Fill fill) {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < GROUPS * STAGES; ++i) mbarrier_init(reinterpret_cast<mbarrier*>(arena) + i, 1);
+      mbarrier_init_fence();
     }
-    meet(group);
-    if (first && atomicAdd(counter + 1, 1u) == gridDim.x * GROUPS - 1) counter[0] = counter[1] = 0;
+    if (leader) ticket = atomicAdd(counter, 1u);  // drawn one ahead: it takes most of a microsecond
+    __syncthreads();
+    for (int of = 0; of < STAGES; ++of) refill(of, fill);
+  }
+  // Asks for the team's next chunk; only the feeding warp does anything.
+  template <class Fill>
+  MANSARD_DEVICE void refill(int of, Fill fill) {
+    if (member != 0) return;
+    const i64 chunk = static_cast<i64>(__shfl_sync(~0u, ticket, 0));
+    if (chunk < chunks) {
+      if (leader) *chunk_of(of) = chunk, ticket = atomicAdd(counter, 1u);
+      __syncwarp();
+      fill(stage_at(of), full(of), chunk);
+    } else if (leader) {
+      *chunk_of(of) = -1;
+      mbarrier_arrive(full(of));
+    }
+    __syncwarp();
+  }
+  // The chunk that is in the current stage; negative behind the last one.
+  MANSARD_DEVICE i64 wait() const {
+    mbarrier_wait(full(stage), parity);
+    __syncwarp();  // the warp must be converged again for mma.sync
+    return *chunk_of(stage);
+  }
+  MANSARD_DEVICE void advance() {
+    if (++stage == STAGES) stage = 0, parity ^= 1;
+  }
+  MANSARD_DEVICE void finish() const {
+    meet();
+    if (leader && atomicAdd(counter + 1, 1u) == gridDim.x * GROUPS - 1) counter[0] = counter[1] = 0;
   }
 };
 

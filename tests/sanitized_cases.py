@@ -1,15 +1,15 @@
-"""Run in a process of its own, with AddressSanitizer loaded first: gram cases on the emulator, under the sanitizers.
+"""Run in a process of its own, with AddressSanitizer loaded first: a family's cases on the emulator.
 
-sanitized_gram.py FIRST STEP       every STEP-th case from FIRST on, exact
-sanitized_gram.py overrun          a kernel that is told of one row more than A has
+sanitized_cases.py FAMILY FIRST STEP   every STEP-th case from FIRST on, exact
+sanitized_cases.py overrun             a kernel that is told of one row more than A has
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 
 import numpy as np
-from gram_cases import CASES, exact
 
 from mansard.backends import emulated
 from mansard.families.gram import emit, space, spec
@@ -27,7 +27,9 @@ if __name__ == "__main__":
         overrun()
         print("not noticed")
     else:
-        chosen = CASES[int(sys.argv[1]) :: int(sys.argv[2])]
+        family, first, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+        cases = import_module(f"{family}_cases")
+        chosen = cases.CASES[first::step]
         for problem, config in chosen:
-            exact(problem, config, "emulated")
+            cases.exact(problem, config, "emulated")
         print(f"clean: {len(chosen)}")

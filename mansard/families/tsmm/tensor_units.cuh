@@ -1,0 +1,255 @@
+// Tensor cores that multiply a warp's rows of a chunk with C.
+//
+//   FloatUnit   UNIT=float64: in double precision, whatever the data
+//   HalvesUnit  UNIT=tf32x3: a float is two TF32 numbers and a product three instructions, at several times the rate
+//
+// Units have hold (what they keep of C), multiply (pass `pass` over the rows in `stage`) and for_each_pair, which calls
+// put(row of the chunk, column, entry, its right neighbour) for all results of that pass.
+#pragma once
+#include "families/tsmm/pairs.cuh"
+
+namespace mansard {
+
+template <int VALUE_>
+struct Size {
+  static constexpr int VALUE = VALUE_;
+};
+
+template <class Word>
+MANSARD_DEVICE void swap_if(bool swap, Pair<Word>& a, Pair<Word>& b) {
+  const Pair<Word> first = {swap ? b.x : a.x, swap ? b.y : a.y};
+  b = {swap ? a.x : b.x, swap ? a.y : b.y};
+  a = first;
+}
+
+// What both tensor-core units share: places, reads of A, C in shared memory or in registers.
+template <class P, class Sum>
+struct TensorUnit {
+  using S = UnitShape<P>;
+  using Word = typename S::Word;
+  static constexpr bool TF32 = P::UNIT == Unit::tf32x3;
+  int warp_k, warp_n, g, t, turn, pass = 0;
+  const Fragment* small;  // the lane's first fragment
+  Fragment held[S::STAGED ? 1 : S::BLOCKS][S::COLUMNS_OF_WARP];
+  Sum sums[S::TILES_M][S::TILES_N][4];
+
+  MANSARD_DEVICE TensorUnit(int member, const unsigned char* memory)
+      : warp_k(member / P::WARPS_N), warp_n(member % P::WARPS_N), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4),
+        turn(g % S::AT_ONCE / (S::AT_ONCE / S::CLASH)),
+        small(reinterpret_cast<const Fragment*>(memory) + warp_n * S::COLUMNS_OF_WARP * 32 + threadIdx.x % 32) {}
+
+  template <int THREADS, class Arguments>
+  MANSARD_DEVICE void hold(const Arguments& arguments, unsigned char* memory) {
+    if constexpr (S::STAGED) {
+      Fragment* to = reinterpret_cast<Fragment*>(memory);
+      for (int i = threadIdx.x; i < S::BLOCKS * S::SMALL_COLUMNS * 32; i += THREADS)
+        to[i] = fragment_of<P, TF32>(arguments, i / 32 / S::SMALL_COLUMNS, i / 32 % S::SMALL_COLUMNS, i % 32 / 4, i % 4);
+    } else {
+      MANSARD_UNROLL
+      for (int b = 0; b < S::BLOCKS; ++b)
+        MANSARD_UNROLL
+        for (int j = 0; j < S::COLUMNS_OF_WARP; ++j)
+          held[b][j] = fragment_of<P, TF32>(arguments, b, warp_n * S::COLUMNS_OF_WARP + j, g, t);
+    }
+  }
+  MANSARD_DEVICE Fragment fragment(int block, int j) const {
+    if constexpr (S::STAGED) return small[(block * S::SMALL_COLUMNS + j) * 32];
+    else return held[block][j];
+  }
+  MANSARD_DEVICE int row(int octet) const {
+    return (warp_k * P::PASSES + pass) * S::PASS_ROWS + S::row_of(octet) + S::STEP * g;
+  }
+  // Word 0 of the lane's rows.
+  MANSARD_DEVICE const Word* rows(const unsigned char* stage) const {
+    return reinterpret_cast<const Word*>(stage) + row(0) * S::LDA;
+  }
+
+  // SIZE blocks of the lane's rows, put right if they were read in turns.
+  template <int SIZE>
+  MANSARD_DEVICE void load(const Word* rows, int block, Pair<Word> (&a)[S::OCTETS][SIZE]) const {
+    MANSARD_UNROLL
+    for (int o = 0; o < S::OCTETS; ++o) {
+      MANSARD_UNROLL
+      for (int n = 0; n < SIZE; ++n)
+        a[o][n] = S::load(rows + S::row_of(o) * S::LDA + (block + (n ^ (turn & (SIZE - 1)))) * 8, t);
+      MANSARD_UNROLL
+      for (int bit = 1; bit < SIZE; bit *= 2)
+        MANSARD_UNROLL
+        for (int n = 0; n < SIZE; ++n)
+          if ((n & bit) == 0) swap_if((turn & bit) != 0, a[o][n], a[o][n | bit]);
+    }
+    MANSARD_UNROLL
+    for (int n = 0; n < SIZE; ++n)
+      if (S::WIDTH % 8 != 0 && block + n == S::BLOCKS - 1)
+        MANSARD_UNROLL
+        for (int o = 0; o < S::OCTETS; ++o) {
+          if (S::x_of(t) >= S::WIDTH % 8) a[o][n].x = 0;
+          if (S::y_of(t) >= S::WIDTH % 8) a[o][n].y = 0;
+        }
+  }
+  // Calls add(Size<SIZE>, block) for all blocks: as many at a time as clash, the rest in smaller groups.
+  template <class Add>
+  static MANSARD_DEVICE void for_each_block(Add add) {
+    constexpr int WHOLE = S::WIDTH / 8 / S::CLASH * S::CLASH;  // in full groups, and wholly inside the width
+    if constexpr (S::STAGED) {
+MANSARD_UNROLL_BY(4)
+      for (int block = 0; block < WHOLE; block += S::CLASH) add(Size<S::CLASH>{}, block);
+    } else {  // registers have no addresses
+      MANSARD_UNROLL
+      for (int block = 0; block < WHOLE; block += S::CLASH) add(Size<S::CLASH>{}, block);
+    }
+    rest<S::CLASH, WHOLE>(add);
+  }
+  template <int SIZE, int BLOCK, class Add>
+  static MANSARD_DEVICE void rest(Add add) {
+    if constexpr (BLOCK + SIZE <= S::BLOCKS) {
+      add(Size<SIZE>{}, BLOCK);
+      rest<SIZE, BLOCK + SIZE>(add);
+    } else if constexpr (SIZE > 1) {
+      rest<SIZE / 2, BLOCK>(add);
+    }
+  }
+  MANSARD_DEVICE void clear() {
+    MANSARD_UNROLL
+    for (int i = 0; i < S::TILES_M * S::TILES_N * 4; ++i) sums[i / 4 / S::TILES_N][i / 4 % S::TILES_N][i % 4] = 0;
+  }
+
+  template <class Put>
+  MANSARD_DEVICE void for_each_pair(Put put) const {
+    MANSARD_UNROLL
+    for (int o = 0; o < S::OCTETS; ++o)
+      MANSARD_UNROLL
+      for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) {
+        const Sum* re = sums[o / 2][j * S::WORDS] + o % 2 * 2;
+        const int column = (warp_n * S::COLUMNS_OF_WARP + j) * 8 + 2 * t;
+        if constexpr (S::WORDS == 2) {
+          const Sum* im = sums[o / 2][j * 2 + 1] + o % 2 * 2;
+          put(row(o), column, Complex<Sum>{re[0], im[0]}, Complex<Sum>{re[1], im[1]});
+        } else {
+          put(row(o), column, re[0], re[1]);
+        }
+      }
+  }
+};
+
+template <class P>
+struct FloatUnit : TensorUnit<P, double> {
+  using Base = TensorUnit<P, double>;
+  using S = UnitShape<P>;
+  using Word = typename S::Word;
+  using Base::Base;
+
+  MANSARD_DEVICE void multiply(const unsigned char* stage, int pass) {
+    this->pass = pass;
+    this->clear();
+    const Word* rows = this->rows(stage);
+    this->for_each_block([&](auto size, int block) {
+      constexpr int SIZE = decltype(size)::VALUE;
+      Pair<Word> a[S::OCTETS][SIZE];
+      this->template load<SIZE>(rows, block, a);
+      MANSARD_UNROLL
+      for (int n = 0; n < SIZE; ++n) {
+        Fragment c[S::COLUMNS_OF_WARP];
+        MANSARD_UNROLL
+        for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) c[j] = this->fragment(block + n, j);
+        MANSARD_UNROLL
+        for (int i = 0; i < S::TILES_M; ++i) {
+          const Pair<Word>&up = a[2 * i][n], &low = a[2 * i + 1][n];
+          const double left[4] = {double(up.x), double(low.x), double(up.y), double(low.y)};
+          MANSARD_UNROLL
+          for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) {
+            const double x = c[j].wide[0], y = c[j].wide[1];
+            mma_m16n8k8(this->sums[i][j * S::WORDS], left, {x, S::WORDS == 2 ? -y : y});
+            if constexpr (S::WORDS == 2) mma_m16n8k8(this->sums[i][j * 2 + 1], left, {y, x});
+          }
+        }
+      }
+    });
+  }
+};
+
+// x y = high high + high low + low high, smallest first. Splitting does not survive infinities and NaNs: rows that have
+// them (or overflow) are done again in double precision.
+template <class P>
+struct HalvesUnit : TensorUnit<P, float> {
+  using Base = TensorUnit<P, float>;
+  using S = UnitShape<P>;
+  using Word = typename S::Word;
+  using Base::Base;
+
+  MANSARD_DEVICE void multiply(const unsigned char* stage, int pass) {
+    this->pass = pass;
+    this->clear();
+    const Word* rows = this->rows(stage);
+    this->for_each_block([&](auto size, int block) {
+      constexpr int SIZE = decltype(size)::VALUE;
+      Pair<Word> a[S::OCTETS][SIZE];
+      this->template load<SIZE>(rows, block, a);
+      MANSARD_UNROLL
+      for (int n = 0; n < SIZE; ++n) {
+        Fragment c[S::COLUMNS_OF_WARP];
+        MANSARD_UNROLL
+        for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) c[j] = this->fragment(block + n, j);
+        u32 high[S::TILES_M][4], low[S::TILES_M][4];
+        MANSARD_UNROLL
+        for (int o = 0; o < S::OCTETS; ++o) {
+          split_tf32(a[o][n].x, high[o / 2][o % 2], low[o / 2][o % 2]);
+          split_tf32(a[o][n].y, high[o / 2][2 + o % 2], low[o / 2][2 + o % 2]);
+        }
+        add<0>(low, c);  // tile by tile inside, so that no instruction waits for the one before it
+        add<2>(high, c);
+        add<0>(high, c);
+      }
+    });
+    float all = 0.0f;
+    MANSARD_UNROLL
+    for (int i = 0; i < S::TILES_M; ++i) {
+      float some = 0.0f;  // short chains: they are in the way of the next chunk
+      MANSARD_UNROLL
+      for (int j = 0; j < S::TILES_N; ++j)
+        some += (this->sums[i][j][0] + this->sums[i][j][1]) + (this->sums[i][j][2] + this->sums[i][j][3]);
+      all += some;
+    }
+    if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) redo(rows);
+  }
+  // Adds the product with the high (FIRST = 0) or low (FIRST = 2) halves of C.
+  template <int FIRST>
+  MANSARD_DEVICE void add(const u32 (&left)[S::TILES_M][4], const Fragment (&c)[S::COLUMNS_OF_WARP]) {
+    MANSARD_UNROLL
+    for (int i = 0; i < S::TILES_M; ++i)
+      MANSARD_UNROLL
+      for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) {
+        const u32 x = c[j].halves[FIRST], y = c[j].halves[FIRST + 1];
+        mma_tf32_m16n8k8(this->sums[i][j * S::WORDS], left[i], {x, S::WORDS == 2 ? y ^ 0x80000000u : y});
+        if constexpr (S::WORDS == 2) mma_tf32_m16n8k8(this->sums[i][j * 2 + 1], left[i], {y, x});
+      }
+  }
+  // Tile by tile with few registers; both halves of C together are C to 2^-22.
+  MANSARD_DEVICE void redo(const Word* rows) {
+    MANSARD_UNROLL
+    for (int i = 0; i < S::TILES_M; ++i)
+      MANSARD_UNROLL
+      for (int j = 0; j < S::TILES_N; ++j) {
+        double tile[4] = {};
+MANSARD_UNROLL_BY(1)
+        for (int block = 0; block < S::BLOCKS; ++block) {
+          double left[4];
+          MANSARD_UNROLL
+          for (int o = 0; o < 2; ++o) {
+            const Pair<Word> a = S::load(rows + S::row_of(2 * i + o) * S::LDA + block * 8, this->t);
+            left[o] = block * 8 + S::x_of(this->t) < S::WIDTH ? a.x : Word(0);
+            left[2 + o] = block * 8 + S::y_of(this->t) < S::WIDTH ? a.y : Word(0);
+          }
+          const Fragment c = this->fragment(block, j / S::WORDS);
+          const double x = double(__uint_as_float(c.halves[0])) + double(__uint_as_float(c.halves[2]));
+          const double y = double(__uint_as_float(c.halves[1])) + double(__uint_as_float(c.halves[3]));
+          const bool im = S::WORDS == 2 && j % 2 == 1;
+          mma_m16n8k8(tile, left, {im ? y : x, im ? x : S::WORDS == 2 ? -y : y});
+        }
+        MANSARD_UNROLL
+        for (int e = 0; e < 4; ++e) this->sums[i][j][e] = static_cast<float>(tile[e]);
+      }
+  }
+};
+
+}  // namespace mansard
