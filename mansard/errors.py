@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numpy.linalg import LinAlgError
+
 
 class MansardError(Exception):
     """Base of the errors below that are not also a built-in kind of error."""
@@ -29,6 +31,14 @@ class LaunchError(MansardError, RuntimeError):
 
 class BackendUnavailable(MansardError, RuntimeError):
     """The backend that was asked for cannot run here; the message says what is missing and how to get it."""
+
+
+class RankDeficient(MansardError, LinAlgError):
+    """A column has no part of its own beside those before it, to the precision of the method; `column` says which."""
+
+    def __init__(self, message: str, column: int) -> None:
+        self.column = column
+        super().__init__(message)
 
 
 class MansardWarning(UserWarning):

@@ -281,3 +281,11 @@ def test_importing_mansard_imports_no_framework() -> None:
     code = "import sys, mansard; print([m for m in ('torch', 'cupy', 'jax', 'matplotlib') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_gram_of_a_lazily_conjugated_tensor() -> None:
+    torch = pytest.importorskip("torch")
+    A = torch.complex(torch.arange(12.0).reshape(4, 3), torch.arange(12.0).reshape(4, 3) ** 2)
+    literal = A.conj().resolve_conj()
+    assert torch.equal(ms.gram(A.conj()), ms.gram(literal))
+    assert torch.allclose(ms.gram(A.conj()), literal.mH @ literal)

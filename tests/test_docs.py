@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import mansard.api.fused
 import mansard.api.matmul
+import mansard.api.orthogonal
 import mansard.api.tall_skinny
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,7 +35,12 @@ def test_example_runs(path: Path) -> None:
 
 
 def test_doctests() -> None:
-    for module, least in ((mansard.api.tall_skinny, 3), (mansard.api.matmul, 3)):
+    for module, least in (
+        (mansard.api.tall_skinny, 3),
+        (mansard.api.matmul, 3),
+        (mansard.api.fused, 4),
+        (mansard.api.orthogonal, 2),
+    ):
         failures, tried = doctest.testmod(module)
         assert tried >= least and failures == 0
 

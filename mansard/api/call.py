@@ -114,6 +114,16 @@ def as_copied(view: View) -> View:
     return view._replace(strides=(view.shape[1], 1), address=0, conjugated=False)
 
 
+def scalars(problem: Problem, alpha: complex, beta: complex) -> tuple[float, float, float, float]:
+    """alpha and beta as kernels take them."""
+    if alpha == 1.0 and beta == 0.0:
+        return _NO_SCALING
+    alpha, beta = complex(alpha), complex(beta)
+    if not problem.is_complex and (alpha.imag or beta.imag):
+        raise TypeError(f"alpha and beta must be real for {problem.dtype} matrices")
+    return alpha.real, alpha.imag, beta.real, beta.imag
+
+
 class Run:
     """Runs a plan's kernel on arrays. `fast` is the path every call takes once its arrays are known to fit: it is a
     plain function over local names, because at this point tenths of microseconds count."""
@@ -165,7 +175,7 @@ class Run:
         B = A if B is None else B
         if self.copies != (False, False):
             A, B = self._copied(A, B)
-        scalars = self._scalars(alpha, beta)
+        scaling = scalars(self.problem, alpha, beta)
         a, b = kind.address(A), kind.address(B)
         if out is None:
             if beta != 0.0:
@@ -176,7 +186,7 @@ class Run:
             self._check_overlap(a, b, kind.address(out))  # a copied operand is out of danger
         if self.launch is None:
             return self._vendor(A, B, result, alpha, beta)
-        self.launch((a, b, kind.address(result)), scalars, kind.stream(self.ordinal))
+        self.launch((a, b, kind.address(result)), scaling, kind.stream(self.ordinal))
         return result
 
     def _copied(self, A: Any, B: Any) -> tuple[Any, Any]:
@@ -184,14 +194,6 @@ class Run:
             plain = self.kind.plain(A)
             return plain, plain
         return (self.kind.plain(A) if self.copies[0] else A), (self.kind.plain(B) if self.copies[1] else B)
-
-    def _scalars(self, alpha: complex, beta: complex) -> tuple[float, float, float, float]:
-        if alpha == 1.0 and beta == 0.0:
-            return _NO_SCALING
-        alpha, beta = complex(alpha), complex(beta)
-        if not self.problem.is_complex and (alpha.imag or beta.imag):
-            raise TypeError(f"alpha and beta must be real for {self.problem.dtype} matrices")
-        return alpha.real, alpha.imag, beta.real, beta.imag
 
     def _check_overlap(self, a: int, b: int, c: int) -> None:
         low, high = self._reach["out"]

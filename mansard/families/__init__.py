@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import gram, tsm2r, tsmm
+from . import gram, matmul_gram, tsm2r, tsmm
 
-FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r)
+FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram)
 
 
 def family_of(operation: str) -> ModuleType:

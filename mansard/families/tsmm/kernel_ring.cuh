@@ -12,6 +12,7 @@
 //   UNIT, SOURCE       who multiplies; where C waits: shared | registers
 #pragma once
 #include "families/tsmm/lane_unit.cuh"
+#include "families/tsmm/stream.cuh"
 #include "families/tsmm/tensor_units.cuh"
 #include "mansard/ticket_ring.cuh"
 
@@ -44,57 +45,6 @@ struct RingShape : UnitShape<P> {
   static_assert(SMALL_AT + U::SMALL_BYTES <= P::SHARED_BYTES && OUT_BYTES % 16 == 0, "shared memory");
 };
 
-// Memory-side view: chunks of A in, chunks of W out.
-template <class P, class Arguments>
-struct Stream {
-  using S = RingShape<P>;
-  using T = typename P::T;
-  using Word = typename S::Word;
-  const Arguments& arguments;
-  i64 chunks;  // that lie wholly inside A
-  bool scaled;
-
-  MANSARD_DEVICE explicit Stream(const Arguments& given)
-      // the last row of a padded matrix may end with the array
-      : arguments(given), chunks((given.K - (P::PITCH_A != P::M ? 1 : 0)) / P::ROWS),
-        scaled(given.beta_re != 0.0 || given.beta_im != 0.0) {}
-
-  MANSARD_DEVICE const Word* A() const { return reinterpret_cast<const Word*>(arguments.A); }
-
-  MANSARD_DEVICE void fill(unsigned char* stage, mbarrier* arrival, i64 chunk) const {
-    if (threadIdx.x % 32 == 0) {
-      mbarrier_arrive_expect(arrival, S::Chunks::STAGE_BYTES);
-      bulk_load(stage, A() + chunk * (P::ROWS * S::LDA), S::Chunks::STAGE_BYTES, arrival);
-    }
-    __syncwarp();
-  }
-  // The rows behind the last whole chunk, and zeros.
-  MANSARD_DEVICE void fill_tail(Word* stage, int thread, int threads) const {
-    const i64 first = chunks * P::ROWS;
-    for (int i = thread; i < P::ROWS * S::LDA; i += threads) {
-      const bool inside = first + i / S::LDA < arguments.K && i % S::LDA < S::WIDTH;
-      stage[i] = inside ? A()[first * S::LDA + i] : Word(0);
-    }
-  }
-  MANSARD_DEVICE T* place(i64 row, int column) const { return arguments.W + row * arguments.w_row + column; }
-
-  // An entry of W: a result, plus beta times what is there.
-  template <class Value>
-  MANSARD_DEVICE T entry(Value value, i64 row, int column) const {
-    if (scaled) return mansard::scaled<T>(widened(value), 1.0, 0.0, arguments.beta_re, arguments.beta_im, place(row, column));
-    if constexpr (S::WORDS == 2) return {Word(value.re), Word(value.im)};
-    else return static_cast<T>(value);
-  }
-  template <class R>
-  static MANSARD_DEVICE double widened(R value) {
-    return static_cast<double>(value);
-  }
-  template <class R>
-  static MANSARD_DEVICE Complex<double> widened(Complex<R> value) {
-    return {static_cast<double>(value.re), static_cast<double>(value.im)};
-  }
-};
-
 template <class P, class Arguments>
 MANSARD_DEVICE void tsmm_ring(const Arguments& arguments) {
   using S = RingShape<P>;
@@ -120,16 +70,11 @@ MANSARD_DEVICE void tsmm_ring(const Arguments& arguments) {
       if (column >= P::N) return;
       T* at = rows + row * P::N + column;
       const T x = stream.entry(left, first + row, column);
-      if constexpr (S::WORDS == 2) {
-        *reinterpret_cast<Pair<Word>*>(at) = {x.re, x.im};
-        if (P::N % 2 == 1 && column + 1 == P::N) return;
-        const T y = stream.entry(right, first + row, column + 1);
-        *reinterpret_cast<Pair<Word>*>(at + 1) = {y.re, y.im};
-      } else if constexpr (P::N % 2 == 0) {
+      if constexpr (S::WORDS == 1 && P::N % 2 == 0) {
         *reinterpret_cast<Pair<Word>*>(at) = {x, stream.entry(right, first + row, column + 1)};
       } else {
-        at[0] = x;
-        if (column + 1 < P::N) at[1] = stream.entry(right, first + row, column + 1);
+        lay(at, x);
+        if (column + 1 < P::N) lay(at + 1, stream.entry(right, first + row, column + 1));
       }
     });
   };

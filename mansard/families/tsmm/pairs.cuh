@@ -46,6 +46,37 @@ struct PairShape {
   }
 };
 
+template <class Word>
+MANSARD_DEVICE void swap_if(bool swap, Pair<Word>& a, Pair<Word>& b) {
+  const Pair<Word> first = {swap ? b.x : a.x, swap ? b.y : a.y};
+  b = {swap ? a.x : b.x, swap ? a.y : b.y};
+  a = first;
+}
+
+// SIZE blocks of a lane's rows, put right if they were read in turns; row_of(octet) is counted from `rows`.
+template <class P, int OCTETS, int SIZE, class Word, class RowOf>
+MANSARD_DEVICE void load_pairs(const Word* rows, int block, int turn, int t, Pair<Word> (&a)[OCTETS][SIZE], RowOf row_of) {
+  using S = PairShape<P>;
+  MANSARD_UNROLL
+  for (int o = 0; o < OCTETS; ++o) {
+    MANSARD_UNROLL
+    for (int n = 0; n < SIZE; ++n) a[o][n] = S::load(rows + row_of(o) * S::LDA + (block + (n ^ (turn & (SIZE - 1)))) * 8, t);
+    MANSARD_UNROLL
+    for (int bit = 1; bit < SIZE; bit *= 2)
+      MANSARD_UNROLL
+      for (int n = 0; n < SIZE; ++n)
+        if ((n & bit) == 0) swap_if((turn & bit) != 0, a[o][n], a[o][n | bit]);
+  }
+  MANSARD_UNROLL
+  for (int n = 0; n < SIZE; ++n)
+    if (S::WIDTH % 8 != 0 && block + n == S::BLOCKS - 1)
+      MANSARD_UNROLL
+      for (int o = 0; o < OCTETS; ++o) {
+        if (S::x_of(t) >= S::WIDTH % 8) a[o][n].x = 0;
+        if (S::y_of(t) >= S::WIDTH % 8) a[o][n].y = 0;
+      }
+}
+
 // alpha C (or its conjugate), entry (m, n), in double precision.
 template <class P, class Arguments>
 MANSARD_DEVICE auto small_entry(const Arguments& arguments, int m, int n) {

@@ -15,13 +15,6 @@ struct Size {
   static constexpr int VALUE = VALUE_;
 };
 
-template <class Word>
-MANSARD_DEVICE void swap_if(bool swap, Pair<Word>& a, Pair<Word>& b) {
-  const Pair<Word> first = {swap ? b.x : a.x, swap ? b.y : a.y};
-  b = {swap ? a.x : b.x, swap ? a.y : b.y};
-  a = first;
-}
-
 // What both tensor-core units share: places, reads of A, C in shared memory or in registers.
 template <class P, class Sum>
 struct TensorUnit {
@@ -64,28 +57,9 @@ struct TensorUnit {
     return reinterpret_cast<const Word*>(stage) + row(0) * S::LDA;
   }
 
-  // SIZE blocks of the lane's rows, put right if they were read in turns.
   template <int SIZE>
   MANSARD_DEVICE void load(const Word* rows, int block, Pair<Word> (&a)[S::OCTETS][SIZE]) const {
-    MANSARD_UNROLL
-    for (int o = 0; o < S::OCTETS; ++o) {
-      MANSARD_UNROLL
-      for (int n = 0; n < SIZE; ++n)
-        a[o][n] = S::load(rows + S::row_of(o) * S::LDA + (block + (n ^ (turn & (SIZE - 1)))) * 8, t);
-      MANSARD_UNROLL
-      for (int bit = 1; bit < SIZE; bit *= 2)
-        MANSARD_UNROLL
-        for (int n = 0; n < SIZE; ++n)
-          if ((n & bit) == 0) swap_if((turn & bit) != 0, a[o][n], a[o][n | bit]);
-    }
-    MANSARD_UNROLL
-    for (int n = 0; n < SIZE; ++n)
-      if (S::WIDTH % 8 != 0 && block + n == S::BLOCKS - 1)
-        MANSARD_UNROLL
-        for (int o = 0; o < S::OCTETS; ++o) {
-          if (S::x_of(t) >= S::WIDTH % 8) a[o][n].x = 0;
-          if (S::y_of(t) >= S::WIDTH % 8) a[o][n].y = 0;
-        }
+    load_pairs<P>(rows, block, turn, t, a, [](int octet) { return S::row_of(octet); });
   }
   // Calls add(Size<SIZE>, block) for all blocks: as many at a time as clash, the rest in smaller groups.
   template <class Add>

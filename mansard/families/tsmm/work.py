@@ -131,7 +131,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         converted = 8 * c.WARPS_N * (shape.blocks + shape.columns * shape.words)
         seconds["conversions"] = problem.K * converted / 16 / device.multiprocessors / _CLOCK
     chunks = problem.K / c.ROWS / device.multiprocessors
-    waits = _CHUNK_SECONDS + c.PASSES * (_PASS_SECONDS + shape.blocks * _BLOCK_SECONDS)
+    waits = _CHUNK_SECONDS * (1 if c.OUT > 1 else 2) + c.PASSES * (_PASS_SECONDS + shape.blocks * _BLOCK_SECONDS)
     seconds["teams"] = chunks * waits / c.GROUPS
     return seconds
 

@@ -1,7 +1,8 @@
 // Rings of bulk copies whose chunks are dealt out by a counter.
 //
 // Like mansard/ring.cuh, but a team takes the next chunk when it has room for one: where reads and writes mix, some
-// multiprocessors fall behind, and a fixed order would wait for them. Results must not depend on who takes which chunk.
+// multiprocessors fall behind, and a fixed order would wait for them. Where results depend on who takes which chunk, FIXED
+// deals them out round and round, the same way every time.
 //
 // A block has GROUPS teams of TEAM warps, each with a ring of STAGES stages. The first warp of a team feeds it. `counter`
 // holds the next chunk and, behind it, the teams that are done; both are zero before a launch and left so.
@@ -19,7 +20,7 @@
 
 namespace mansard {
 
-template <int GROUPS_, int TEAM_, int STAGES_, int STAGE_BYTES_>
+template <int GROUPS_, int TEAM_, int STAGES_, int STAGE_BYTES_, bool FIXED = false>
 struct TicketRing {
   static constexpr int GROUPS = GROUPS_, TEAM = TEAM_, STAGES = STAGES_, STAGE_BYTES = STAGE_BYTES_;
   static constexpr int THREADS = GROUPS * TEAM * 32;
@@ -60,7 +61,7 @@ struct TicketRing {
       for (int i = 0; i < GROUPS * STAGES; ++i) mbarrier_init(reinterpret_cast<mbarrier*>(arena) + i, 1);
       mbarrier_init_fence();
     }
-    if (leader) ticket = atomicAdd(counter, 1u);  // drawn one ahead: it takes most of a microsecond
+    if (leader) ticket = FIXED ? blockIdx.x * GROUPS + group : atomicAdd(counter, 1u);
     __syncthreads();
     for (int of = 0; of < STAGES; ++of) refill(of, fill);
   }
@@ -70,7 +71,11 @@ struct TicketRing {
     if (member != 0) return;
     const i64 chunk = static_cast<i64>(__shfl_sync(~0u, ticket, 0));
     if (chunk < chunks) {
-      if (leader) *chunk_of(of) = chunk, ticket = atomicAdd(counter, 1u);
+      if (leader) {
+        *chunk_of(of) = chunk;
+        if (FIXED) ticket += gridDim.x * GROUPS;
+        else ticket = atomicAdd(counter, 1u);  // drawn one ahead: it takes most of a microsecond
+      }
       __syncwarp();
       fill(stage_at(of), full(of), chunk);
     } else if (leader) {
@@ -90,7 +95,7 @@ struct TicketRing {
   }
   MANSARD_DEVICE void finish() const {
     meet();
-    if (leader && atomicAdd(counter + 1, 1u) == gridDim.x * GROUPS - 1) counter[0] = counter[1] = 0;
+    if (!FIXED && leader && atomicAdd(counter + 1, 1u) == gridDim.x * GROUPS - 1) counter[0] = counter[1] = 0;
   }
 };
 

@@ -1,0 +1,5 @@
+"""W = alpha A C + beta W and its Gram matrix G = W^H W in one pass over the tall A."""
+
+from . import defaults, emit, space, spec, work
+
+__all__ = ["defaults", "emit", "space", "spec", "work"]
