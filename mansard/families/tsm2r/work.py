@@ -220,3 +220,15 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     if c.UNIT == "tf32x3":
         return 1.4 * float(machine.fma["float32"])  # what products of three should reach, not what the units could
     return {4: 0.88, 8: 0.93}[c.KSTEP] * float(machine.tensor.get("float64", machine.fma["float64"]))
+
+
+def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
+    """What TSM2's own model says: of the paper's kernel if it runs, and of the parameters the paper would choose."""
+    from ...model.tsm2 import Parameters, Shape, Tsm2Model
+    from ...model.tsm2_search import optimise
+
+    model, size = Tsm2Model(device, machine), Shape(problem.M, problem.K, problem.N, problem.dtype)
+    lines = []
+    if c is not None and c.VARIANT == "steps":
+        lines.append(f"TSM2     {model.predict(size, Parameters(c.T1, c.T2, c.T3, split=c.SPLIT)).text()}")
+    return [*lines, f"TSM2     its choice: {optimise(model, size).text()}"]
