@@ -10,9 +10,19 @@ import mansard as ms
 from mansard import testing
 from mansard.families.gram import space, spec
 from mansard.families.gram.space import Config, Fragment, Ring, Simd, Tiled
+from mansard.families.gram.space_columns import Columns
 from mansard.plan.problem import Problem
 
 P = spec.problem
+
+
+def column_major(dtype: str, M: int, N: int, K: int, padding: int = 0, **options: Any) -> Problem:
+    """A problem whose operands are both column-major, `padding` elements between the columns."""
+    pitch = K + padding
+    return P(dtype, M, N, K, layout_a="col", layout_b="col", pitch_a=pitch, pitch_b=pitch, **options)
+
+
+F = column_major
 
 # (problem, configuration): odd widths and tails, every parameter away from its default at least once
 CASES: list[tuple[Problem, Config]] = [
@@ -88,6 +98,35 @@ CASES: list[tuple[Problem, Config]] = [
     (P("float32", 70, 70, 4133, same=True), Ring(5, 1, 2, 1, 32, 2, "own", KSTEP=8, UNIT="tf32x3", TRIANGLE=True)),
     (P("float32", 40, 24, 4200), Ring(1, 1, 1, 4, 64, 2, "own", KSTEP=8, UNIT="tf32x3", REDUCE="sliced")),
     (P("float64", 19, 21, 400, deterministic=False), Ring(GROUPS=3, ROWS=16, REDUCE="atomic")),
+    # columns: all dtypes and steps, both feeds and spreads, teams and splits, skewed and padded pitches, folds
+    (F("float64", 16, 16, 1024), Columns()),
+    (F("float64", 16, 16, 1000, padding=2), Columns(1, 1, 2, 2, 64, 2, "producer")),
+    (F("float64", 13, 7, 1002), Columns(1, 1, 4, 2, 64, 2, KSTEP=8)),
+    (F("float64", 17, 33, 501, padding=3), Columns(1, 2, 2, 1, 64, 3, "producer", KSTEP=16, REDUCE="sliced")),
+    (F("float64", 64, 64, 334), Columns(2, 2, 2, 1, 32, 2, "own", "none", REDUCE="sliced")),
+    (F("float64", 128, 128, 98), Columns(2, 4, 1, 1, 32, 2, "own", "none", KSTEP=8, REDUCE="sliced")),
+    (F("float64", 7, 128, 112), Columns(1, 4, 1, 1, 16, 3, "producer", REDUCE="sliced")),
+    (F("float64", 40, 9, 300), Columns(4, 1, 1, 1, 32, 3)),
+    (F("float32", 7, 13, 1004), Columns(1, 1, 2, 2, 64, 2)),
+    (F("float32", 33, 64, 404), Columns(2, 2, 1, 1, 64, 2, "producer", "none", KSTEP=16, REDUCE="sliced")),
+    (F("complex128", 13, 7, 333), Columns(1, 1, 4, 1, 32, 3, "producer")),
+    (F("complex128", 33, 17, 203), Columns(3, 3, 1, 1, 16, 2, "own", KSTEP=16, REDUCE="sliced")),
+    (F("complex128", 64, 1, 100), Columns(4, 1, 1, 1, 16, 3, "producer", "none")),
+    (F("complex64", 17, 3, 402), Columns(3, 1, 2, 1, 64, 3, KSTEP=8)),
+    (F("complex64", 1, 33, 402, padding=6, conj=False), Columns(1, 2, 2, 1, 32, 3, "own", "none")),
+    (F("float64", 1, 1, 5000), Columns(1, 1, 2, 2, 256, 2, FOLD=8)),
+    (F("float64", 3, 1, 1502, padding=2), Columns(1, 1, 4, 1, 128, 3, "producer", FOLD=2)),
+    (F("complex128", 3, 4, 777), Columns(1, 1, 2, 2, 64, 2, FOLD=2)),
+    (F("complex64", 2, 2, 1000, same=True), Columns(1, 1, 2, 1, 128, 3, FOLD=4)),
+    (F("float64", 33, 33, 502, same=True), Columns(1, 1, 4, 1, 64, 3, REDUCE="sliced")),
+    (F("complex128", 13, 13, 302, same=True), Columns(1, 1, 2, 2, 32, 2)),
+    (F("float32", 24, 24, 404, same=True), Columns(3, 1, 2, 1, 64, 2)),
+    (F("float64", 64, 64, 250, same=True), Columns(2, 1, 2, 1, 32, 2, "producer", REDUCE="sliced", TRIANGLE=True)),
+    (F("complex128", 33, 33, 150, same=True), Columns(5, 1, 1, 1, 16, 2, KSTEP=8, REDUCE="sliced", TRIANGLE=True)),
+    (F("float32", 33, 17, 4132), Columns(1, 1, 2, 1, 128, 2, KSTEP=8, UNIT="tf32x3", REDUCE="sliced")),
+    (F("complex64", 13, 8, 4100), Columns(2, 1, 1, 2, 64, 2, "producer", "none", KSTEP=8, UNIT="tf32x3")),
+    (F("float32", 40, 40, 4132, same=True), Columns(3, 1, 1, 2, 64, 2, KSTEP=8, UNIT="tf32x3", TRIANGLE=True)),
+    (F("float64", 19, 21, 400, deterministic=False), Columns(1, 1, 2, 2, 32, 2, REDUCE="atomic")),
 ]
 
 # The same for the CPU kernel: narrow and wide vectors, both sides broadcast, edges, copies, prefetching, all layouts.

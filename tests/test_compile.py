@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from gram_cases import CASES, case_id
+from gram_cases import CASES, case_id, column_major
 
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
@@ -44,6 +44,16 @@ def test_default_does_not_spill(width: int, dtype: str) -> None:
     config = defaults.default(problem, H200)
     assert config is not None
     assert compiled(problem, config, H200).spill_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [1, 17, 32, 48, 64])
+def test_default_for_columns_does_not_spill(width: int, dtype: str) -> None:
+    for same in (False, True):
+        problem = column_major(dtype, width, width, 1 << 20, same=same)
+        config = defaults.default(problem, H200)
+        assert config is not None and config.VARIANT == "columns"
+        assert compiled(problem, config, H200).spill_bytes == 0
 
 
 def test_a_gpu_without_the_instructions_gets_the_tiled_kernel() -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from gram_cases import CASES, CPU_CASES, bounded, case_id, exact, run
+from gram_cases import CASES, CPU_CASES, bounded, case_id, column_major, exact, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import mansard as ms
 from mansard import testing
+from mansard.errors import IllegalConfig
 from mansard.families.gram import space, spec
 from mansard.families.gram.space import Config
+from mansard.families.gram.space_columns import Columns
 from mansard.plan.problem import DTYPES, Problem
 
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
@@ -59,6 +61,20 @@ def test_default_choice(width: int, dtype: str, backend: str) -> None:
         exact(problem, None, backend)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", (1, 3, 8, 17, 40))
+def test_default_choice_for_columns(width: int, dtype: str, gpu_backend: str) -> None:
+    for problem in (column_major(dtype, width, width, 336), column_major(dtype, width, width, 150, 2, same=True)):
+        exact(problem, None, gpu_backend)
+
+
+@pytest.mark.parametrize("K", [0, 1, 2, 31, 32, 33, 64, 127, 500])
+def test_every_small_height_of_columns(K: int, gpu_backend: str) -> None:
+    config = Columns(1, 1, 2, 2, 32, 2)
+    exact(column_major("float64", 5, 6, K, -K % 2 + 2), config, gpu_backend)
+    exact(column_major("complex128", 4, 4, K, 2, same=True), config, gpu_backend)
+
+
 @pytest.mark.parametrize("K", [0, 1, 2, 3, 4, 5, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 129, 1000])
 def test_every_small_height(K: int, backend: str) -> None:
     exact(spec.problem("float64", 5, 6, K), None, backend)
@@ -95,6 +111,29 @@ def test_negative_and_zero_strides(backend: str) -> None:
         assert bool((ms.gram(left, right, backend=where) == left.T @ right).all())
 
 
+def test_columns_that_begin_anywhere(gpu_backend: str) -> None:
+    """At every place of a line that copies can begin at, single ones and every second one too."""
+    xp = testing.array_module(gpu_backend)
+    A = xp.asfortranarray(testing.random_matrix(xp, 112, 6, "float64", 0, integers=True))
+    views = [(A[first : first + 90], A[16 - first : 106 - first]) for first in range(0, 17, 2)]
+    with ms.pin(**space.to_dict(Columns(1, 1, 2, 2, 32, 2))):
+        for left, right in (*views, (A[:, ::2], A), (A, A[:, :1]), (A[:, 5:], A)):
+            C = ms.gram(left, right, backend=None if gpu_backend == "cuda" else gpu_backend)
+            assert bool((left.T @ right == C).all())
+
+
+def test_columns_that_cannot_be_copied_are_refused_with_a_reason(gpu_backend: str) -> None:
+    for problem in (
+        column_major("float64", 5, 5, 101),
+        column_major("float64", 5, 5, 100, aligned=False),
+        spec.problem("float64", 5, 5, 100, layout_a="col"),
+        spec.problem("float64", 5, 5, 100),
+    ):
+        A, B = testing.operands(problem, gpu_backend)
+        with pytest.raises(IllegalConfig, match="16-byte boundaries"):
+            run(problem, Columns(1, 1, 2, 2, 32, 2), gpu_backend, A, B)
+
+
 def test_nan_in_out_does_not_leak(backend: str) -> None:
     problem = spec.problem("float64", 5, 6, 100)
     A, B = testing.operands(problem, backend, integers=True)
@@ -111,6 +150,17 @@ def test_alpha_and_beta(dtype: str, backend: str) -> None:
     alpha, beta = (2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)
     out = old.copy()
     run(problem, None, backend, A, B, out=out, alpha=alpha, beta=beta)
+    assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_alpha_and_beta_of_columns(dtype: str, gpu_backend: str) -> None:
+    problem = column_major(dtype, 5, 6, 100)
+    A, B = testing.operands(problem, gpu_backend, integers=True)
+    old = testing.random_matrix(testing.array_module(gpu_backend), 5, 6, dtype, 9, integers=True)
+    alpha, beta = (2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)
+    out = old.copy()
+    run(problem, Columns(1, 1, 1, 2, 32, 2), gpu_backend, A, B, out=out, alpha=alpha, beta=beta)
     assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
 
 
@@ -161,11 +211,27 @@ def test_infinity_and_nan_reach_the_result(backend: str) -> None:
         assert bool((C[[0, 1, 3, 5]] == (A.T @ B)[[0, 1, 3, 5]]).all())
 
 
-def test_tf32_units_are_as_accurate_as_float32(gpu_backend: str) -> None:
+@pytest.mark.parametrize("triangle", [False, True])
+def test_infinity_survives_tf32_columns(triangle: bool, gpu_backend: str) -> None:
+    problem = column_major("float32", 40, 40, 4132, same=triangle)
+    config = Columns(3 if triangle else 1, 1 if triangle else 2, 2, 1, 64, 2, KSTEP=8, UNIT="tf32x3", TRIANGLE=triangle)
+    A, B = testing.operands(problem, gpu_backend, integers=True)
+    A += 10
+    B += 0 if triangle else 10
+    A[17, 2], A[99, 36] = np.inf, np.nan
+    C = run(problem, config, gpu_backend, A, B)
+    rest = [i for i in range(40) if i not in (2, 36)]
+    assert bool((C[2][rest] == np.inf).all()) and bool((C[36] != C[36]).all())
+    assert bool((C[rest][:, rest] == (A.T @ B)[rest][:, rest]).all())
+
+
+@pytest.mark.parametrize("variant", ["ring", "columns"])
+def test_tf32_units_are_as_accurate_as_float32(variant: str, gpu_backend: str) -> None:
     """Three TF32 products per product: the error stays near that of the array library's own float32 product, also for
     positive numbers, where truncation would add up."""
     xp = testing.array_module(gpu_backend)
-    problem, config = next(case for case in CASES if getattr(case[1], "UNIT", "") == "tf32x3")
+    tf32 = (case for case in CASES if getattr(case[1], "UNIT", "") == "tf32x3")
+    problem, config = next(case for case in tf32 if variant == case[1].VARIANT)
     for positive in (False, True):
         A, B = testing.operands(problem, gpu_backend)
         if positive:

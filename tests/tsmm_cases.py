@@ -63,6 +63,14 @@ CASES: list[tuple[Problem, Config]] = [
     (P("complex64", 32, 33, 203), Ring(1, 2, 2, 32, 2, 1, "shared", 1, "tf32x3")),
     (P("complex64", 19, 17, 203, conj=True), Ring(1, 4, 1, 64, 2, 0, "shared", 1, "tf32x3")),
     (P("float64", 20, 20, 203), Ring(1, 4, 1, 32, 2, 1)),
+    # transposed tiles
+    (P("float64", 20, 20, 203), Ring(1, 4, 1, 32, 2, 1, TURNED=True)),
+    (P("float64", 13, 7, 403), Ring(2, 1, 2, 128, 2, 2, PASSES=2, TURNED=True)),
+    (P("float64", 64, 64, 203, in_place=True), Ring(1, 2, 2, 32, 2, 0, TURNED=True)),
+    (P("complex128", 33, 33, 103), Ring(1, 4, 2, 32, 2, 0, TURNED=True)),
+    (P("complex128", 16, 5, 203, conj=True), Ring(2, 1, 2, 32, 2, 1, TURNED=True)),
+    (P("float32", 24, 40, 203), Ring(1, 2, 2, 32, 2, 1, TURNED=True)),
+    (P("complex64", 12, 12, 203, pitch_w=14), Ring(1, 1, 4, 32, 2, 0, TURNED=True)),
 ]
 
 

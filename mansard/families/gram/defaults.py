@@ -5,12 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
-from . import space, space_cpu, spec, work
+from . import space, space_columns, space_cpu, spec, work
 from .space import Config, Fragment, Ring, Tiled
+from .space_columns import Columns
 
 # real width up to -> (WARPS_M, WARPS_N, WARPS_K, GROUPS, ROWS, FEED, KSTEP)
 _RING_SHAPES = (
@@ -21,6 +23,15 @@ _RING_SHAPES = (
     (80, ((2, 2, 2, 1, 64, "own", 8), (2, 4, 1, 1, 32, "own", 4))),
     (96, ((3, 4, 1, 1, 64, "own", 8), (2, 4, 1, 1, 32, "own", 4))),
     (128, ((2, 4, 1, 1, 32, "own", 8), (4, 4, 1, 1, 32, "own", 4), (2, 4, 1, 1, 16, "own", 4))),
+)
+# real width up to -> (WARPS_M, WARPS_N, WARPS_K, FEED, SPREAD, KSTEP); counted, not measured
+_COLUMNS_SHAPES = (
+    (32, ((1, 1, 8, "producer", "rotate", 4), (1, 1, 4, "producer", "rotate", 4))),
+    (40, ((1, 2, 4, "own", "rotate", 4),)),
+    (64, ((2, 2, 2, "producer", "rotate", 8), (2, 2, 2, "own", "rotate", 4))),
+    (80, ((2, 4, 1, "producer", "rotate", 4), (2, 4, 1, "own", "none", 8))),
+    (96, ((4, 4, 1, "own", "rotate", 4), (2, 4, 1, "own", "none", 8))),
+    (128, ((2, 4, 1, "own", "none", 8), (2, 4, 1, "own", "none", 4), (4, 4, 1, "own", "none", 4))),
 )
 _FOLD = {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 6: 2, 7: 2}
 
@@ -36,6 +47,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         yield space_cpu.default(problem, device)
         return
     yield from _ring(problem)
+    yield from _columns(problem)
     yield from _fragment(problem)
     yield from _tiled(problem)
 
@@ -58,6 +70,34 @@ def _ring(problem: Problem) -> Iterator[Ring]:
                 one = Ring(wm, wn, wk, groups, rows * factor, 1, feed, spread, kstep, fold, 1, reduce)
                 for stages in space.depths(work.ring_shape(problem, one).stage_bytes * groups):
                     yield replace(one, STAGES=stages)
+
+
+def _columns(problem: Problem) -> Iterator[Columns]:
+    """Long copies first, in chunks that leave room for three; of few columns very long ones."""
+    if "col" not in (problem.layout_a, problem.layout_b):
+        return
+    reduce, fold = space.reduction(problem), space_columns.folds(problem)[0]
+    for least, grid, size in product((3, 2), _columns_grids(problem), (8192, 4096, 2048, 1024, 512, 256, 128)):
+        wm, wn, wk, feed, spread, kstep, triangle = grid
+        rows = size // problem.itemsize
+        one = Columns(wm, wn, wk, 1, rows, 1, feed, spread, kstep, fold, 1, reduce, TRIANGLE=triangle)
+        stage = work.shape_of(problem, one).stage_bytes
+        for stages in space_columns.depths(stage)[:1]:
+            if stages >= least and (size <= 2048 or stage <= 20 << 10):
+                yield replace(one, STAGES=stages)
+
+
+def _columns_grids(problem: Problem) -> list[tuple[int, int, int, str, str, int, bool]]:
+    width = max(work.real_widths(problem, 1)[1:])
+    if problem.same and width <= 48:  # one warp sees all of A: half the products
+        return [(1, 1, wk, "own", "rotate", 4, False) for wk in (8, 4)]
+    shapes = next((shapes for widest, shapes in _COLUMNS_SHAPES if width <= widest), ())
+    grids = [(*shape, False) for shape in shapes]
+    if problem.same:
+        shared = [warps for warps, _, triangle in space_columns.warp_grids(problem, 1) if triangle and warps <= 8]
+        ways = product(("rotate", "none"), shared)
+        return [(warps, 1, max(1, 8 // warps), "own", spread, 8, True) for spread, warps in ways] + grids
+    return grids
 
 
 def _fragment(problem: Problem) -> Iterator[Fragment]:

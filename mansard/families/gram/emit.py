@@ -8,7 +8,7 @@ from typing import Any
 from ...codegen.geometry import Device, Geometry, Kernel
 from ...codegen.instantiate import CPP_TYPES, Field, Source, instantiate
 from ...plan.problem import Problem
-from . import space_cpu, work
+from . import space_cpu, work, work_columns
 from .space import Config
 from .space_cpu import Simd
 
@@ -43,6 +43,8 @@ def source(problem: Problem, config: Config, target: str) -> Source:
         constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b}
         if config.VARIANT == "ring":
             constants |= {"PITCH_A": problem.pitch_a, "PITCH_B": problem.pitch_b}
+        if config.VARIANT == "columns":
+            constants |= dict(zip(("SKEW_A", "SKEW_B"), work_columns.skews(problem), strict=True))
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
         bounds = (work.threads(problem, config), config.BLOCKS_PER_SM)
         header = f"families/gram/kernel_{config.VARIANT}.cuh"
@@ -96,4 +98,4 @@ def _rows_per_block(problem: Problem, config: Any) -> int:
         return int(config.BLOCK // per_row * config.UNROLL)
     if config.VARIANT == "fragment":
         return int(config.WARPS_K * 4 * config.DEPTH * config.FOLD)
-    return int(config.GROUPS * config.ROWS * config.FOLD)
+    return int(config.GROUPS * config.ROWS * (config.FOLD if config.VARIANT == "ring" else 1))

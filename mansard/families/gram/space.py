@@ -10,7 +10,8 @@ from typing import Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
 from .. import configs
-from . import space_cpu, spec, work
+from . import space_columns, space_cpu, spec, work
+from .space_columns import Columns
 from .space_cpu import Simd
 
 
@@ -68,8 +69,8 @@ class Ring:
     TRIANGLE: bool = False  # WARPS_M warps share one half of A^H A
 
 
-Config: TypeAlias = Tiled | Fragment | Ring | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiled, Fragment, Ring, Simd)}
+Config: TypeAlias = Tiled | Fragment | Ring | Columns | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiled, Fragment, Ring, Columns, Simd)}
 REDUCTIONS = ("ticket", "sliced", "block", "atomic")
 
 
@@ -93,7 +94,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return f"REDUCE={config.REDUCE!r} is not one of {', '.join(REDUCTIONS)}"
     if problem.deterministic and config.REDUCE in ("atomic", "block"):
         return f"REDUCE={config.REDUCE} varies from run to run and a reproducible result was asked for"
-    rules = {"tiled": _tiled, "fragment": _fragment, "ring": _ring}[config.VARIANT]
+    rules = {"tiled": _tiled, "fragment": _fragment, "ring": _ring, "columns": space_columns.illegal}[config.VARIANT]
     return rules(problem, config, device) or _resources(problem, config, device)  # type: ignore[operator]
 
 
@@ -169,7 +170,7 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
     return _tensor(problem, c, device)
 
 
-def _resources(problem: Problem, config: Tiled | Fragment | Ring, device: Device) -> str | None:
+def _resources(problem: Problem, config: Tiled | Fragment | Ring | Columns, device: Device) -> str | None:
     resident = work.threads(problem, config) * config.BLOCKS_PER_SM
     reason = configs.too_large(work, problem, config, device)
     if not reason and config.REDUCE == "sliced" and resident > device.threads_per_multiprocessor:
@@ -182,7 +183,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    for variant in (_ring_candidates, _fragment_candidates, _tiled_candidates):
+    for variant in (_ring_candidates, _columns_candidates, _fragment_candidates, _tiled_candidates):
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
@@ -246,6 +247,10 @@ def depths(bytes_per_stage: int) -> tuple[int, ...]:
     """Stages worth trying: what fits a multiprocessor's shared memory, and half of it."""
     fit = min(8, 220 * 1024 // bytes_per_stage)
     return tuple(dict.fromkeys(stages for stages in (fit, fit // 2) if stages >= 2))
+
+
+def _columns_candidates(problem: Problem) -> Iterator[Columns]:
+    yield from space_columns.candidates(problem, reduction(problem))
 
 
 def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
+from . import work_columns
 
 
 def work(problem: Problem, unit: str | None = None) -> Work:
@@ -99,20 +100,25 @@ def _clashing_rows(lane_stride: int, real: int) -> int:
     return 4 if lane_stride % banks == 0 else 2 if lane_stride % (banks // 2) == 0 else 1
 
 
+def shape_of(problem: Problem, c: Any) -> Any:
+    """The numbers of a kernel that is fed by a ring."""
+    return work_columns.columns_shape(problem, c) if c.VARIANT == "columns" else ring_shape(problem, c)
+
+
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
     if c.VARIANT == "tiled":
         return int(c.BLOCK)
     if c.VARIANT == "fragment":
         return int(c.WARPS_M * c.WARPS_N * c.WARPS_K * 32)
-    return ring_shape(problem, c).threads
+    return int(shape_of(problem, c).threads)
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     words, _, _ = real_widths(problem, getattr(c, "FOLD", 1))
-    if c.VARIANT == "ring":
-        return ring_shape(problem, c).shared_bytes
+    if c.VARIANT in ("ring", "columns"):
+        return int(shape_of(problem, c).shared_bytes)
     if c.VARIANT == "fragment":
         tile = c.WARPS_K * c.WARPS_M * c.TILE_M * 8 * (c.WARPS_N * c.TILE_N * 8 + 1) * 8
         return int(-(-max(tile, threads(problem, c) * 8 * words) // 128) * 128)
@@ -133,6 +139,8 @@ def registers(problem: Problem, c: Any) -> int:
         reuse = problem.same and c.WARPS_M == c.WARPS_N == 1
         operands = 2 * c.DEPTH * (c.TILE_M + (0 if reuse else c.TILE_N)) * per_word
         return int(c.TILE_M // 2 * c.TILE_N * 8 + operands) + 24
+    if c.VARIANT == "columns":
+        return work_columns.registers(problem, c)
     shape = ring_shape(problem, c)
     tiles, operands = shape.tiles, shape.slots_m + (0 if _reads_once(problem, c) else shape.slots_n)
     rotates = c.SPREAD == "rotate" and max(shape.clash_a, shape.clash_b) > 1
@@ -159,38 +167,47 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         per_row = -(-problem.M // c.TILE_M) * -(-problem.N // c.TILE_N)
         loads = problem.K * per_row * (c.TILE_M + c.TILE_N) * (2 if problem.is_complex else 1) / 32
         seconds["L1 cache"] = loads * _CLOCKS_PER_LOAD / device.multiprocessors / _CLOCK
-    if c.VARIANT != "ring":
+    if c.VARIANT in ("tiled", "fragment"):
         return seconds
-    shape = ring_shape(problem, c)
-    chunks = -(-problem.K // (c.ROWS * c.FOLD)) / device.multiprocessors
+    shape = shape_of(problem, c)
+    fold = c.FOLD if c.VARIANT == "ring" else 1  # folded rows of a matrix, or of a chunk
+    chunks = -(-problem.K // (c.ROWS * fold)) / device.multiprocessors
     feeders = 1 if c.FEED == "producer" else c.GROUPS
-    copies = (1 if problem.same else 2) * (4 if c.SPREAD == "shift" else 1)
-    seconds["feed"] = chunks * (_CHUNK_SECONDS + copies * _COPY_SECONDS) / feeders
-    words, _, _ = real_widths(problem, c.FOLD)
-    real = problem.itemsize // words
-    reads = passes(shape.slots_m, shape.clash_a, c.SPREAD)
-    if not _reads_once(problem, c):
-        reads += passes(shape.slots_n, shape.clash_b, c.SPREAD)
-    reads *= real // 4  # a warp's doubles are read in two halves
-    quads = chunks * c.WARPS_M * c.WARPS_N * c.ROWS / 4  # steps of four rows, over all warps of a multiprocessor
+    if c.VARIANT == "ring":
+        slots, loads, reads, selects, copies = _ring_traffic(problem, c)
+        feed = _CHUNK_SECONDS + copies * _COPY_SECONDS
+    else:
+        slots, loads, reads, selects, copies = work_columns.traffic(problem, c)
+        feed = _CHUNK_SECONDS + copies * _NEXT_COPY_SECONDS
+        seconds["busiest"] = work_columns.busiest_seconds(problem, c, device, machine)
+    seconds["feed"] = chunks * feed / feeders
+    # steps of four rows, over all warps of a multiprocessor
+    quads = chunks * c.WARPS_M * c.WARPS_N * c.ROWS / 4 * fold / c.FOLD
     seconds["shared memory"] = quads * reads / _CLOCK
-    slots, selects = shape.slots_m, turns(shape.slots_m, shape.clash_a, c.SPREAD)
-    if not _reads_once(problem, c):
-        slots, selects = slots + shape.slots_n, selects + turns(shape.slots_n, shape.clash_b, c.SPREAD)
-    selects *= real // 4
     # loads and selects take the tensor cores' turn to issue, and the fullest quarter of a multiprocessor is waited for
     warps = c.WARPS_M * c.WARPS_N * c.WARPS_K * c.GROUPS
-    seconds["arithmetic"] += quads * (slots + selects) / 4 / _CLOCK
+    seconds["arithmetic"] += quads * (loads + selects) / 4 / _CLOCK
     seconds["arithmetic"] *= _up(warps, 4) * 4 / warps
     if c.UNIT == "tf32x3":  # two instructions split a number, three multiply
-        seconds["issue"] = quads * (3 * slots + selects + 1.5 * shape.tiles) / 4 / _CLOCK
-    elif real == 4:
+        seconds["issue"] = quads * (2 * slots + loads + selects + 1.5 * shape.tiles) / 4 / _CLOCK
+    elif REAL[problem.dtype] == "float32":
         seconds["widening"] = quads * slots * 32 / _WIDENED_PER_CLOCK / _CLOCK
     return seconds
 
 
+def _ring_traffic(problem: Problem, c: Any) -> tuple[int, float, float, float, int]:
+    """Per warp and step of four rows: slots, instructions that read them, passes of 128 bytes, selects; and the copies
+    of a chunk."""
+    shape, real = ring_shape(problem, c), problem.itemsize // real_widths(problem, c.FOLD)[0]
+    sides = [(shape.slots_m, shape.clash_a), (shape.slots_n, shape.clash_b)][: 1 if _reads_once(problem, c) else 2]
+    slots = sum(count for count, _ in sides)
+    reads, selects = (real // 4 * sum(count(*side, c.SPREAD) for side in sides) for count in (passes, turns))
+    return slots, slots, reads, selects, (1 if problem.same else 2) * (4 if c.SPREAD == "shift" else 1)
+
+
 # Fitted on an H200: handling a chunk, issuing a bulk copy, the clock under load, and conversions to float64.
 _CHUNK_SECONDS, _COPY_SECONDS, _CLOCK, _WIDENED_PER_CLOCK, _CLOCKS_PER_LOAD = 0.20e-6, 0.025e-6, 1.75e9, 16, 4
+_NEXT_COPY_SECONDS = 0.008e-6  # of many copies issued one behind the other; counted instructions, not measured
 
 
 def passes(slots: int, clash: int, spread: str) -> int:
@@ -227,17 +244,21 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
         chunk = ring_shape(problem, c).stage_bytes
         share = chunk / (chunk + (30 if problem.same else 60))
         return 0.9 * share if c.SPREAD == "shift" else share
+    if c.VARIANT == "columns":
+        return work_columns.bandwidth_share(problem, c)
     if c.VARIANT == "tiled":
         return 0.85
     words = 2 if problem.is_complex else 1
+    if "col" in (problem.layout_a, problem.layout_b):  # neighbouring lanes read different columns
+        return 0.75
     return 0.93 if max(c.VECTOR, c.K_VECTOR) * problem.itemsize // words >= 16 else 0.7
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
     words, _, _ = real_widths(problem, getattr(c, "FOLD", 1))
-    if c.VARIANT == "ring":
-        return int(c.BLOCKS_PER_SM * c.GROUPS * (c.STAGES - 1) * ring_shape(problem, c).stage_bytes)
+    if c.VARIANT in ("ring", "columns"):
+        return int(c.BLOCKS_PER_SM * c.GROUPS * (c.STAGES - 1) * shape_of(problem, c).stage_bytes)
     if c.VARIANT == "fragment":
         slots = c.TILE_M + (0 if problem.same else c.TILE_N)
         return int(
@@ -253,8 +274,8 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "tiled":
         per_row = -(-problem.M // c.TILE_M) * c.TILE_M * -(-problem.N // c.TILE_N) * c.TILE_N
         return int(per_row * (8 if words == 2 else 2) * problem.K)
-    if c.VARIANT == "ring":
-        return int(ring_shape(problem, c).tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)
+    if c.VARIANT in ("ring", "columns"):
+        return int(shape_of(problem, c).tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)
     m = -(-width_m // (16 * c.WARPS_M)) * 16 * c.WARPS_M
     n = -(-width_n // (8 * c.WARPS_N)) * 8 * c.WARPS_N
     half = 0.6 if problem.same and c.WARPS_M == c.WARPS_N == 1 and width_m > 16 else 1.0

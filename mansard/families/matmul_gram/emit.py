@@ -30,7 +30,7 @@ def kernel(problem: Problem, config: Ring, device: Device, strides: tuple[int, .
 
 def source(problem: Problem, config: Ring, target: str) -> Source:
     """The kernel's text for `target` (cuda or emulated)."""
-    constants = {"M": problem.M, "N": problem.N, "CONJ": problem.conj, "PITCH_A": problem.pitch_a}
+    constants = {"M": problem.M, "N": problem.N, "CONJ": problem.conj, "PITCH_A": problem.pitch_a, "WARPS_N": 1}
     constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
     return instantiate(
         title=f"matmul_gram: W[K,{problem.N}] = A[K,{problem.M}] C[{problem.M},{problem.N}], G = W^H W, "

@@ -1,9 +1,8 @@
 // W = alpha A C + beta W and G = W^H W, in one pass over A.
 //
-// Chunks of A come and chunks of W go as in tsmm's kernel_ring.cuh. Tensor cores form W transposed: tiles of 16 columns (or
-// the real and imaginary parts of eight) and eight rows, fragments of C times rows of A. A lane (g, t) then holds columns
-// g and g + 8, rows 2t and 2t + 1: exactly what W^H W wants as its operands, if rows are taken in the order that the lanes
-// have them. So the second product reads nothing; its sums stay in registers until the end.
+// Chunks of A come and chunks of W go as in tsmm's kernel_ring.cuh. Tensor cores form W transposed (tsmm's turned_unit.cuh), and
+// what a lane then holds is exactly what W^H W wants as its operands, if rows are taken in the order that the lanes have
+// them. So the second product reads nothing; its sums stay in registers until the end.
 //
 //   WARPS_K, GROUPS, STAGES  warps of a team, teams of a block, chunks of A per team
 //   ROWS, PASSES             rows per chunk; how often a warp comes back to it for more of them
@@ -11,138 +10,51 @@
 //   REDUCE                   how the blocks' sums of G are added: mansard/reduce.cuh
 #pragma once
 #include "families/tsmm/stream.cuh"
+#include "families/tsmm/turned_unit.cuh"
 #include "mansard/reduce.cuh"
 #include "mansard/ticket_ring.cuh"
 
 namespace mansard {
 
 template <class P>
-struct FusedShape : PairShape<P> {
-  using S = PairShape<P>;
+struct FusedShape : TurnedShape<P> {
+  using S = TurnedShape<P>;
   using Word = typename S::Word;
   using Sum = typename Scalar<typename P::T>::template With<double>;
-  static constexpr int OCTETS = P::ROWS / P::WARPS_K / P::PASSES / 8;  // rows of a warp and pass, eight at a time
-  static constexpr int TILES = ceil_div(P::N * S::WORDS, 16);          // of W: 16 real columns
-  static constexpr int SMALL_COLUMNS = S::WORDS == 2 ? TILES : 2 * TILES;  // fragments of C next to each other
-  static constexpr int SMALL_BYTES = S::BLOCKS * SMALL_COLUMNS * 32 * int(sizeof(Fragment));
   using Chunks = TicketRing<P::GROUPS, P::WARPS_K, P::STAGES, P::ROWS * S::LDA * int(sizeof(Word)), true>;
   static constexpr int OUT_BYTES = P::ROWS * P::N * int(sizeof(typename P::T));
   static constexpr int OUT_AT = Chunks::BYTES + 128, SMALL_AT = OUT_AT + P::GROUPS * P::OUT * OUT_BYTES;
-  static_assert(SMALL_AT + SMALL_BYTES <= P::SHARED_BYTES && OUT_BYTES % 16 == 0, "shared memory");
-  static_assert(OCTETS % S::STEP == 0 && P::ROWS == OCTETS * 8 * P::WARPS_K * P::PASSES, "rows per chunk");
+  static_assert(SMALL_AT + S::SMALL_BYTES <= P::SHARED_BYTES && OUT_BYTES % 16 == 0, "shared memory");
 
   // G in slots of eight real columns: those of W, or real parts and imaginary parts of eight columns in turn. Two slots and
   // one make a tile of sums; tiles below the diagonal are left out.
-  static constexpr int SLOTS = S::WORDS == 2 ? 2 * TILES : S::COLUMNS, PAIRS = ceil_div(SLOTS, 2);
+  static constexpr int SLOTS = S::WORDS == 2 ? 2 * S::TILES : S::COLUMNS, PAIRS = ceil_div(SLOTS, 2);
   static constexpr int SIDE = 16 * PAIRS, PITCH = SIDE + 1;
   static constexpr int PRODUCTS = PAIRS * (2 * SLOTS - 2 * PAIRS + 2) / 2;  // sum over p of SLOTS - 2 p
   static constexpr int WARPS = P::GROUPS * P::WARPS_K, ROOM = P::SHARED_BYTES / (SIDE * PITCH * 8);
   static constexpr int MEETING = ROOM < WARPS ? ROOM : WARPS;
   static_assert(MEETING >= 1, "shared memory");
 
-  static MANSARD_HOST_DEVICE int row_of(int octet) { return octet / S::STEP * 8 * S::STEP + octet % S::STEP; }
   // Where part `part` (0: real) of column n of W stands among the real ones.
   static MANSARD_DEVICE int place_of(int n, int part) { return S::WORDS == 2 ? n / 8 * 16 + part * 8 + n % 8 : n; }
 };
 
+// A turned unit that goes on to multiply what it has with itself.
 template <class P>
-struct FusedWarp {
+struct FusedUnit : TurnedUnit<P> {
   using S = FusedShape<P>;
-  using T = typename P::T;
-  using Word = typename S::Word;
-  int warp, g, t, turn, pass = 0;
-  const Fragment* small;
-  double rows[S::OCTETS][S::TILES][4];  // of W: [octet][tile][2 * upper or lower columns + first or second row]
-  double sums[S::PRODUCTS][4] = {};     // of G
-
-  MANSARD_DEVICE FusedWarp(int member, const unsigned char* memory)
-      : warp(member), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4), turn(g % S::AT_ONCE / (S::AT_ONCE / S::CLASH)),
-        small(reinterpret_cast<const Fragment*>(memory) + threadIdx.x % 32) {}
-
-  MANSARD_DEVICE int first_row(int octet) const { return ((warp * P::PASSES + pass) * S::OCTETS) * 8 + S::row_of(octet); }
-
-  MANSARD_DEVICE void multiply(const unsigned char* stage, int number) {
-    pass = number;
-    const Word* from = reinterpret_cast<const Word*>(stage) + (first_row(0) + S::STEP * g) * S::LDA;
-    MANSARD_UNROLL
-    for (int i = 0; i < S::OCTETS * S::TILES * 4; ++i) rows[i / 4 / S::TILES][i / 4 % S::TILES][i % 4] = 0.0;
-    constexpr int WHOLE = S::WIDTH / 8 / S::CLASH * S::CLASH;
-MANSARD_UNROLL_BY(4)
-    for (int block = 0; block < WHOLE; block += S::CLASH) add<S::CLASH>(from, block);
-    rest<S::CLASH, WHOLE>(from);
-  }
-  template <int SIZE, int BLOCK>
-  MANSARD_DEVICE void rest(const Word* from) {
-    if constexpr (BLOCK + SIZE <= S::BLOCKS) {
-      add<SIZE>(from, BLOCK);
-      rest<SIZE, BLOCK + SIZE>(from);
-    } else if constexpr (SIZE > 1) {
-      rest<SIZE / 2, BLOCK>(from);
-    }
-  }
-  template <int SIZE>
-  MANSARD_DEVICE void add(const Word* from, int block) {
-    Pair<Word> a[S::OCTETS][SIZE];
-    load_pairs<P>(from, block, turn, t, a, [](int octet) { return S::row_of(octet); });
-    MANSARD_UNROLL
-    for (int n = 0; n < SIZE; ++n)
-      MANSARD_UNROLL
-      for (int tile = 0; tile < S::TILES; ++tile) {
-        double left[4];
-        operand(block + n, tile, left);
-        MANSARD_UNROLL
-        for (int o = 0; o < S::OCTETS; ++o) mma_m16n8k8(rows[o][tile], left, {double(a[o][n].x), double(a[o][n].y)});
-      }
-  }
-  MANSARD_DEVICE void operand(int block, int tile, double (&left)[4]) const {
-    if constexpr (S::WORDS == 2) {
-      const Fragment c = small[(block * S::SMALL_COLUMNS + tile) * 32];
-      left[0] = left[3] = c.wide[0], left[1] = c.wide[1], left[2] = -c.wide[1];
-    } else {
-      const Fragment* c = small + (block * S::SMALL_COLUMNS + 2 * tile) * 32;
-      left[0] = c[0].wide[0], left[1] = c[32].wide[0], left[2] = c[0].wide[1], left[3] = c[32].wide[1];
-    }
-  }
-
-  // Turns the products into entries of W, as they will stand in memory: finish(row, column, value). Then puts them:
-  // put(row, column, entry).
-  template <class Finish, class Put>
-  MANSARD_DEVICE void complete(Finish finish, Put put) {
-    MANSARD_UNROLL
-    for (int o = 0; o < S::OCTETS; ++o)
-      MANSARD_UNROLL
-      for (int tile = 0; tile < S::TILES; ++tile)
-        MANSARD_UNROLL
-        for (int e = 0; e < 2; ++e) {
-          double(&four)[4] = rows[o][tile];
-          const int row = first_row(o) + S::STEP * (2 * t + e);
-          if constexpr (S::WORDS == 2) {
-            const int column = tile * 8 + g;
-            if (column >= P::N) continue;
-            const T entry = finish(row, column, Complex<double>{four[e], four[2 + e]});
-            four[e] = entry.re, four[2 + e] = entry.im;
-            put(row, column, entry);
-          } else {
-            MANSARD_UNROLL
-            for (int half = 0; half < 2; ++half) {
-              const int column = tile * 16 + half * 8 + g;
-              if (column >= P::N) continue;
-              const T entry = finish(row, column, four[2 * half + e]);
-              four[2 * half + e] = entry;
-              put(row, column, entry);
-            }
-          }
-        }
-  }
+  double sums[S::PRODUCTS][4] = {};  // of G
+  using TurnedUnit<P>::TurnedUnit;
 
   // Both rows of a lane at once: slot s of row e is rows[o][s / 2][s % 2 * 2 + e].
   MANSARD_DEVICE void add_products() {
     MANSARD_UNROLL
-    for (int o = 0; o < S::OCTETS; ++o) for_each_product([&](int product, int pair, int slot) {
-      const double(&l)[4] = rows[o][pair];
-      const double* r = rows[o][slot / 2] + slot % 2 * 2;
-      mma_m16n8k8(sums[product], {l[0], l[2], l[1], l[3]}, {r[0], r[1]});
-    });
+    for (int o = 0; o < S::OCTETS; ++o)
+      for_each_product([&](int product, int pair, int slot) {
+        const double(&l)[4] = this->rows[o][pair];
+        const double* r = this->rows[o][slot / 2] + slot % 2 * 2;
+        mma_m16n8k8(sums[product], {l[0], l[2], l[1], l[3]}, {r[0], r[1]});
+      });
   }
   // Calls use(number, pair of slots, slot) for all tiles of G.
   template <class Use>
@@ -158,7 +70,7 @@ MANSARD_UNROLL_BY(4)
     for_each_product([&](int product, int pair, int slot) {
       MANSARD_UNROLL
       for (int e = 0; e < 4; ++e) {
-        double* entry = tile + (pair * 16 + e / 2 * 8 + g) * S::PITCH + slot * 8 + 2 * t + e % 2;
+        double* entry = tile + (pair * 16 + e / 2 * 8 + this->g) * S::PITCH + slot * 8 + 2 * this->t + e % 2;
         *entry = add ? *entry + sums[product][e] : sums[product][e];
       }
     });
@@ -187,10 +99,8 @@ MANSARD_DEVICE void matmul_gram_ring(const Arguments& arguments) {
   MANSARD_SHARED_ARENA(unsigned char, arena);
   const Stream<P, Arguments> stream(arguments);
   typename S::Chunks ring(arena, stream.chunks, arguments.counters);
-  Fragment* small = reinterpret_cast<Fragment*>(arena + S::SMALL_AT);
-  for (int i = threadIdx.x; i < S::BLOCKS * S::SMALL_COLUMNS * 32; i += S::Chunks::THREADS)
-    small[i] = fragment_of<P, false>(arguments, i / 32 / S::SMALL_COLUMNS, i / 32 % S::SMALL_COLUMNS, i % 32 / 4, i % 4);
-  FusedWarp<P> warp(ring.member, arena + S::SMALL_AT);
+  FusedUnit<P> unit(ring.member, arena + S::SMALL_AT);
+  unit.template hold<S::Chunks::THREADS>(arguments, arena + S::SMALL_AT);
   const auto fill = [&](unsigned char* stage, mbarrier* arrival, i64 chunk) { stream.fill(stage, arrival, chunk); };
   ring.start(fill);
 
@@ -201,15 +111,18 @@ MANSARD_UNROLL_BY(1)
     const i64 first = chunk * P::ROWS;
 MANSARD_UNROLL_BY(1)
     for (int pass = 0; pass < P::PASSES; ++pass) {
-      warp.multiply(ring.current(), pass);
+      unit.multiply(ring.current(), pass);
       if (pass == 0) {
         if (ring.leader) bulk_wait_read<P::OUT - 1>();  // room for what is written next
         ring.meet();
         if (P::PASSES == 1) ring.refill(ring.stage, fill);
       }
-      warp.complete([&](int row, int column, auto value) { return stream.entry(value, first + row, column); },
-                    [&](int row, int column, T entry) { lay(reinterpret_cast<T*>(to) + row * P::N + column, entry); });
-      warp.add_products();
+      unit.for_each_entry([&](int row, int column, auto& value) {
+        const T entry = stream.entry(value, first + row, column);
+        lay(reinterpret_cast<T*>(to) + row * P::N + column, entry);
+        value = Stream<P, Arguments>::widened(entry);  // G is that of W as it stands in memory
+      });
+      unit.add_products();
     }
     fence_async_shared();
     ring.meet();
@@ -226,13 +139,16 @@ MANSARD_UNROLL_BY(1)
     const i64 first = stream.chunks * P::ROWS;
     stream.fill_tail(reinterpret_cast<typename S::Word*>(ring.stage_at(0)), threadIdx.x, S::Chunks::TEAM * 32);
     ring.meet();
-    const auto inside = [&](int row) { return first + row < arguments.K; };
 MANSARD_UNROLL_BY(1)
     for (int pass = 0; pass < P::PASSES; ++pass) {
-      warp.multiply(ring.stage_at(0), pass);
-      warp.complete([&](int row, int column, auto value) { return inside(row) ? stream.entry(value, first + row, column) : T{}; },
-                    [&](int row, int column, T entry) { if (inside(row)) *stream.place(first + row, column) = entry; });
-      warp.add_products();
+      unit.multiply(ring.stage_at(0), pass);
+      unit.for_each_entry([&](int row, int column, auto& value) {  // rows past the last are zeros, and stay so
+        if (first + row >= arguments.K) return;
+        const T entry = stream.entry(value, first + row, column);
+        *stream.place(first + row, column) = entry;
+        value = Stream<P, Arguments>::widened(entry);
+      });
+      unit.add_products();
     }
   }
   if (ring.leader) bulk_wait<0>();
@@ -242,7 +158,7 @@ MANSARD_UNROLL_BY(1)
   const int number = threadIdx.x / 32;
 MANSARD_UNROLL_BY(1)
   for (int turn = 0; turn < S::WARPS; turn += S::MEETING) {
-    if (number >= turn && number < turn + S::MEETING) warp.add_to(tiles + (number - turn) * S::SIDE * S::PITCH, turn > 0);
+    if (number >= turn && number < turn + S::MEETING) unit.add_to(tiles + (number - turn) * S::SIDE * S::PITCH, turn > 0);
     __syncthreads();
   }
   using Sum = typename S::Sum;

@@ -1,7 +1,7 @@
 // W = alpha A C + beta W between bulk copies in and out: the kernel for every width, odd ones too.
 //
 // Chunks of ROWS rows of A arrive in shared memory as they lie (mansard/ticket_ring.cuh). The warps of a team multiply them
-// with C (tensor_units.cuh, lane_unit.cuh), lay the results down row by row, and a bulk copy carries these out: whole lines,
+// with C (tensor_units.cuh, turned_unit.cuh, lane_unit.cuh), lay the results down row by row, and a bulk copy carries these out: whole lines,
 // whatever the width. Each row is read before it is written, so that W may be A.
 //
 //   WARPS_K x WARPS_N  warps of a team: along the rows of a chunk, along the columns of W
@@ -10,30 +10,40 @@
 //   OUT                chunks of W per team on their way out; 0: results take the place of the rows they came from, or, if
 //                      rows of W are padded (DIRECT), lanes store them to memory themselves
 //   UNIT, SOURCE       who multiplies; where C waits: shared | registers
+//   TURNED             tensor cores form W transposed (turned_unit.cuh)
 #pragma once
 #include "families/tsmm/lane_unit.cuh"
 #include "families/tsmm/stream.cuh"
 #include "families/tsmm/tensor_units.cuh"
+#include "families/tsmm/turned_unit.cuh"
 #include "mansard/ticket_ring.cuh"
 
 namespace mansard {
 
-template <class P, Unit UNIT>
+template <class P, Unit UNIT, bool TURNED>
 struct UnitOf {
   using Type = FloatUnit<P>;
+  using Shape = UnitShape<P>;
 };
 template <class P>
-struct UnitOf<P, Unit::tf32x3> {
+struct UnitOf<P, Unit::float64, true> {
+  using Type = TurnedUnit<P>;
+  using Shape = TurnedShape<P>;
+};
+template <class P>
+struct UnitOf<P, Unit::tf32x3, false> {
   using Type = HalvesUnit<P>;
+  using Shape = UnitShape<P>;
 };
 template <class P>
-struct UnitOf<P, Unit::fma> {
+struct UnitOf<P, Unit::fma, false> {
   using Type = LaneUnit<P>;
+  using Shape = UnitShape<P>;
 };
 
 template <class P>
-struct RingShape : UnitShape<P> {
-  using U = UnitShape<P>;
+struct RingShape : UnitOf<P, P::UNIT, P::TURNED>::Shape {
+  using U = typename UnitOf<P, P::UNIT, P::TURNED>::Shape;
   using Word = typename U::Word;
   using Chunks = TicketRing<P::GROUPS, P::WARPS_K * P::WARPS_N, P::STAGES, P::ROWS * U::LDA * int(sizeof(Word))>;
   static constexpr int OUT_BYTES = P::ROWS * P::N * int(sizeof(typename P::T));
@@ -53,30 +63,35 @@ MANSARD_DEVICE void tsmm_ring(const Arguments& arguments) {
   MANSARD_SHARED_ARENA(unsigned char, arena);
   const Stream<P, Arguments> stream(arguments);
   typename S::Chunks ring(arena, stream.chunks, arguments.counters);
-  typename UnitOf<P, P::UNIT>::Type unit(ring.member, arena + S::SMALL_AT);
+  typename UnitOf<P, P::UNIT, P::TURNED>::Type unit(ring.member, arena + S::SMALL_AT);
   unit.template hold<S::Chunks::THREADS>(arguments, arena + S::SMALL_AT);
   const auto fill = [&](unsigned char* stage, mbarrier* arrival, i64 chunk) { stream.fill(stage, arrival, chunk); };
   ring.start(fill);
 
   const auto store = [&](i64 first) {  // to memory
-    unit.for_each_pair([&](int row, int column, auto left, auto right) {
-      if (first + row >= arguments.K) return;
-      if (column < P::N) *stream.place(first + row, column) = stream.entry(left, first + row, column);
-      if (column + 1 < P::N) *stream.place(first + row, column + 1) = stream.entry(right, first + row, column + 1);
-    });
+    const auto one = [&](int row, int column, auto value) {
+      if (first + row < arguments.K && column < P::N)
+        *stream.place(first + row, column) = stream.entry(value, first + row, column);
+    };
+    unit.for_each_result([&](int row, int column, auto left, auto right) {
+      one(row, column, left);
+      one(row, column + 1, right);
+    }, one);
   };
   const auto lay_down = [&](T* rows, i64 first) {  // in shared memory
-    unit.for_each_pair([&](int row, int column, auto left, auto right) {
-      if (column >= P::N) return;
-      T* at = rows + row * P::N + column;
-      const T x = stream.entry(left, first + row, column);
+    const auto one = [&](int row, int column, auto value) {
+      if (column < P::N) lay(rows + row * P::N + column, stream.entry(value, first + row, column));
+    };
+    unit.for_each_result([&](int row, int column, auto left, auto right) {
       if constexpr (S::WORDS == 1 && P::N % 2 == 0) {
-        *reinterpret_cast<Pair<Word>*>(at) = {x, stream.entry(right, first + row, column + 1)};
+        if (column >= P::N) return;
+        const Word x = stream.entry(left, first + row, column), y = stream.entry(right, first + row, column + 1);
+        *reinterpret_cast<Pair<Word>*>(rows + row * P::N + column) = {x, y};
       } else {
-        lay(at, x);
-        if (column + 1 < P::N) lay(at + 1, stream.entry(right, first + row, column + 1));
+        one(row, column, left);
+        one(row, column + 1, right);
       }
-    });
+    }, one);
   };
 
   int slot = 0, emptied = -1;  // the stage whose results are on their way out

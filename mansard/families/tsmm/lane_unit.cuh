@@ -57,8 +57,8 @@ struct LaneUnit {
     }
   }
 
-  template <class Put>
-  MANSARD_DEVICE void for_each_pair(Put put) const {
+  template <class Put, class Single>
+  MANSARD_DEVICE void for_each_result(Put put, Single) const {
     MANSARD_UNROLL
     for (int i = 0; i < ROWS; ++i)
       MANSARD_UNROLL

@@ -77,6 +77,35 @@ MANSARD_DEVICE void load_pairs(const Word* rows, int block, int turn, int t, Pai
       }
 }
 
+template <int VALUE_>
+struct Size {
+  static constexpr int VALUE = VALUE_;
+};
+
+// Calls add(Size<SIZE>, block) for all blocks of a row: as many at a time as clash, the rest in smaller groups.
+template <class P, int SIZE, int BLOCK, class Add>
+MANSARD_DEVICE void for_the_rest(Add add) {
+  if constexpr (BLOCK + SIZE <= PairShape<P>::BLOCKS) {
+    add(Size<SIZE>{}, BLOCK);
+    for_the_rest<P, SIZE, BLOCK + SIZE>(add);
+  } else if constexpr (SIZE > 1) {
+    for_the_rest<P, SIZE / 2, BLOCK>(add);
+  }
+}
+template <class P, bool ALL_AT_ONCE = false, class Add>
+MANSARD_DEVICE void for_each_block(Add add) {
+  using S = PairShape<P>;
+  constexpr int WHOLE = S::WIDTH / 8 / S::CLASH * S::CLASH;  // in full groups, and wholly inside the width
+  if constexpr (ALL_AT_ONCE) {                                // what is held in registers has no address
+    MANSARD_UNROLL
+    for (int block = 0; block < WHOLE; block += S::CLASH) add(Size<S::CLASH>{}, block);
+  } else {
+MANSARD_UNROLL_BY(4)
+    for (int block = 0; block < WHOLE; block += S::CLASH) add(Size<S::CLASH>{}, block);
+  }
+  for_the_rest<P, S::CLASH, WHOLE>(add);
+}
+
 // alpha C (or its conjugate), entry (m, n), in double precision.
 template <class P, class Arguments>
 MANSARD_DEVICE auto small_entry(const Arguments& arguments, int m, int n) {

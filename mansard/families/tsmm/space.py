@@ -41,6 +41,7 @@ class Ring:
     SOURCE: str = "shared"  # registers | shared: where C waits
     PASSES: int = 1  # how often a warp comes back to a chunk for more of its rows
     UNIT: str = "float64"  # float64 | tf32x3 | fma: who multiplies
+    TURNED: bool = False  # tensor cores form W transposed
     BLOCKS_PER_SM: int = 1
 
 
@@ -100,6 +101,8 @@ def _unit(problem: Problem, c: Ring) -> str | None:
         return f"UNIT={c.UNIT!r}, SOURCE={c.SOURCE!r}: units are float64, tf32x3, fma, sources registers, shared"
     if c.UNIT == "tf32x3" and (REAL[problem.dtype] != "float32" or problem.M < 16):
         return "tf32x3 multiplies float32 data, and is accurate enough from M = 16"
+    if c.TURNED and (c.UNIT != "float64" or c.SOURCE != "shared"):
+        return "TURNED is a form of UNIT=float64 with SOURCE=shared"
     shape = work.ring_shape(problem, c)
     rows = c.WARPS_K * c.PASSES
     if c.UNIT == "fma":
@@ -134,14 +137,14 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
         return
     dense = problem.pitch_w == problem.N
     outs = (1, 2, 0) if dense and problem.pitch_a >= problem.N else (1, 2) if dense else (0,)
-    units = [("float64", "shared"), ("float64", "registers"), ("fma", "registers")]
-    units += [("tf32x3", "shared")] * (REAL[problem.dtype] == "float32")
+    units = [("float64", "shared", False), ("float64", "shared", True), ("float64", "registers", False)]
+    units += [("fma", "registers", False)] + [("tf32x3", "shared", False)] * (REAL[problem.dtype] == "float32")
     rows_of = (16, 32, 64, 128, 256, 512, 1024)
     for wk, wn, groups, rows in product((1, 2, 4, 8), (1, 2, 4), (1, 2, 3, 4, 6, 8), rows_of):
         if 4 <= wk * wn * groups <= 16:
-            for out, (unit, source), tall in product(outs, units, (16, 32, 64)):
+            for out, (unit, source, turned), tall in product(outs, units, (16, 32, 64)):
                 if rows >= wk * tall:
-                    one = Ring(wk, wn, groups, rows, 1, out, source, rows // wk // tall, unit)
+                    one = Ring(wk, wn, groups, rows, 1, out, source, rows // wk // tall, unit, turned)
                     yield from (replace(one, STAGES=stages) for stages in _stages(problem, one))
 
 

@@ -3,17 +3,12 @@
 //   FloatUnit   UNIT=float64: in double precision, whatever the data
 //   HalvesUnit  UNIT=tf32x3: a float is two TF32 numbers and a product three instructions, at several times the rate
 //
-// Units have hold (what they keep of C), multiply (pass `pass` over the rows in `stage`) and for_each_pair, which calls
-// put(row of the chunk, column, entry, its right neighbour) for all results of that pass.
+// Units have hold (what they keep of C), multiply (pass `pass` over the rows in `stage`) and for_each_result, which calls
+// put(row of the chunk, column, entry, its right neighbour) or single(row, column, entry) for all results of that pass.
 #pragma once
 #include "families/tsmm/pairs.cuh"
 
 namespace mansard {
-
-template <int VALUE_>
-struct Size {
-  static constexpr int VALUE = VALUE_;
-};
 
 // What both tensor-core units share: places, reads of A, C in shared memory or in registers.
 template <class P, class Sum>
@@ -61,35 +56,13 @@ struct TensorUnit {
   MANSARD_DEVICE void load(const Word* rows, int block, Pair<Word> (&a)[S::OCTETS][SIZE]) const {
     load_pairs<P>(rows, block, turn, t, a, [](int octet) { return S::row_of(octet); });
   }
-  // Calls add(Size<SIZE>, block) for all blocks: as many at a time as clash, the rest in smaller groups.
-  template <class Add>
-  static MANSARD_DEVICE void for_each_block(Add add) {
-    constexpr int WHOLE = S::WIDTH / 8 / S::CLASH * S::CLASH;  // in full groups, and wholly inside the width
-    if constexpr (S::STAGED) {
-MANSARD_UNROLL_BY(4)
-      for (int block = 0; block < WHOLE; block += S::CLASH) add(Size<S::CLASH>{}, block);
-    } else {  // registers have no addresses
-      MANSARD_UNROLL
-      for (int block = 0; block < WHOLE; block += S::CLASH) add(Size<S::CLASH>{}, block);
-    }
-    rest<S::CLASH, WHOLE>(add);
-  }
-  template <int SIZE, int BLOCK, class Add>
-  static MANSARD_DEVICE void rest(Add add) {
-    if constexpr (BLOCK + SIZE <= S::BLOCKS) {
-      add(Size<SIZE>{}, BLOCK);
-      rest<SIZE, BLOCK + SIZE>(add);
-    } else if constexpr (SIZE > 1) {
-      rest<SIZE / 2, BLOCK>(add);
-    }
-  }
   MANSARD_DEVICE void clear() {
     MANSARD_UNROLL
     for (int i = 0; i < S::TILES_M * S::TILES_N * 4; ++i) sums[i / 4 / S::TILES_N][i / 4 % S::TILES_N][i % 4] = 0;
   }
 
-  template <class Put>
-  MANSARD_DEVICE void for_each_pair(Put put) const {
+  template <class Put, class Single>
+  MANSARD_DEVICE void for_each_result(Put put, Single) const {
     MANSARD_UNROLL
     for (int o = 0; o < S::OCTETS; ++o)
       MANSARD_UNROLL
@@ -117,7 +90,7 @@ struct FloatUnit : TensorUnit<P, double> {
     this->pass = pass;
     this->clear();
     const Word* rows = this->rows(stage);
-    this->for_each_block([&](auto size, int block) {
+    for_each_block<P, !S::STAGED>([&](auto size, int block) {
       constexpr int SIZE = decltype(size)::VALUE;
       Pair<Word> a[S::OCTETS][SIZE];
       this->template load<SIZE>(rows, block, a);
@@ -155,7 +128,7 @@ struct HalvesUnit : TensorUnit<P, float> {
     this->pass = pass;
     this->clear();
     const Word* rows = this->rows(stage);
-    this->for_each_block([&](auto size, int block) {
+    for_each_block<P, !S::STAGED>([&](auto size, int block) {
       constexpr int SIZE = decltype(size)::VALUE;
       Pair<Word> a[S::OCTETS][SIZE];
       this->template load<SIZE>(rows, block, a);

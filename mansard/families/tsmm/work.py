@@ -51,6 +51,8 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     segment = 4 if lda % 2 else 8
     step = segment // gcd(lda, segment)
     blocks, columns = _up(problem.M * words, 8), _up(_up(problem.N, 8), c.WARPS_N)
+    if c.TURNED and words == 1:  # tiles of 16 columns
+        columns = 2 * _up(_up(problem.N, 16), c.WARPS_N)
     staged = c.UNIT != "fma" and c.SOURCE == "shared"
     small = blocks * columns * c.WARPS_N * 512 if staged else 0
     stage, out = c.ROWS * lda * real, c.ROWS * problem.N * problem.itemsize
@@ -124,7 +126,8 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         reads = 1.3 * moved
     else:  # per pass of a warp: A, C, and results laid down
         of_pass = shape.blocks * (shape.octets * (real // 2) + (4 * shape.columns if c.SOURCE == "shared" else 0))
-        of_pass += shape.octets * shape.columns * problem.itemsize // 2
+        laid = shape.octets * shape.columns * problem.itemsize // 2
+        of_pass += laid * (4 if c.TURNED else 1)  # four rows in the same banks
         reads = problem.K / (shape.octets * 8) * c.WARPS_N * of_pass
     seconds["shared memory"] = (moved + reads) / device.multiprocessors / _CLOCK
     if real == 4 and c.UNIT == "float64":  # numbers widened and narrowed, sixteen at a time
@@ -180,4 +183,5 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     busy = 1.0 if threads(problem, c) >= 256 else 0.9  # one warp per scheduler has nobody to hide behind
     if c.UNIT == "tf32x3":
         return busy * 1.1 * float(machine.fma["float32"])  # what gram's products of three reach
-    return busy * 0.85 * float(machine.tensor.get("float64", machine.fma["float64"]))
+    rearranged = 0.92 if c.TURNED else 0.85 if not problem.is_complex else 0.78  # moves between reads and instructions
+    return busy * rearranged * float(machine.tensor.get("float64", machine.fma["float64"]))
