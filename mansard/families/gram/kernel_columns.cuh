@@ -144,10 +144,7 @@ MANSARD_UNROLL_BY(1)
         multiply_halves(chain, high_a, high_b);
       }
     }
-    float all = 0.0f;
-    MANSARD_UNROLL
-    for (int i = 0; i < 4 * Tiles::COUNT; ++i) all += chain[i / 4][i % 4];
-    if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) {
+    if (__any_sync(~0u, !(watched<Tiles>(chain) <= 3.0e38f))) {
       redo<0>(lines);
     } else {
       MANSARD_UNROLL

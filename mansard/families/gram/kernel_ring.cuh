@@ -163,10 +163,7 @@ struct Warp {
       multiply_halves(chunk, high_a, low_b);
       multiply_halves(chunk, high_a, high_b);
     }
-    float all = 0.0f;
-    MANSARD_UNROLL
-    for (int i = 0; i < 4 * Tiles::COUNT; ++i) all += chunk[i / 4][i % 4];
-    if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) {
+    if (__any_sync(~0u, !(watched<Tiles>(chunk) <= 3.0e38f))) {
       redo<0>(stage);
     } else {
       MANSARD_UNROLL
