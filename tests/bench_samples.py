@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mansard.bench import rows, store
+from mansard.bench import matmul_cases, rows, store
 from mansard.bench.cases import SETS, Case, Size, select
+from mansard.bench.operations import route, work_of
 from mansard.bench.overhead import CHEAPEST
-from mansard.families import family_of
 from mansard.model.machine import Machine
 from mansard.model.roofline import time_bound
 from mansard.plan.problem import ITEMSIZE
@@ -35,12 +35,12 @@ ENVIRONMENT = {
 _PEERS = {"CuPy (cuBLAS)": 0.55, "PyTorch (cuBLAS)": 0.6}
 
 
-def journal(folder: Path, sets: tuple[str, ...] = tuple(SETS)) -> store.Journal:
+def journal(folder: Path, sets: tuple[str, ...] = tuple(SETS), family: str = "gram") -> store.Journal:
     """A finished journal with made-up rows of these sets."""
     rng = np.random.default_rng(1)
-    made = store.Journal(folder, ENVIRONMENT, {"sets": list(sets)})
+    made = store.Journal(folder, ENVIRONMENT, {"sets": list(sets), "family": family})
     made.write("ceilings", machine=asdict(H200))
-    for case in select(sets, SIZE)[0]:
+    for case in select(sets, SIZE, matmul_cases.SETS if family == "matmul" else SETS)[0]:
         made.rows(_host(case, rng) if case.mode == "host" else _contest(case, rng))
     made.write("note", missing={"PyTorch": "PyTorch is not installed: pip install torch"}, unfinished=[])
     made.write("finished")
@@ -67,24 +67,43 @@ def _host(case: Case, rng: np.random.Generator) -> list[rows.Row]:
     return [rows.row(_facts(case), name, _times(rng, 1e-6 * value)) for name, value in calls.items()]
 
 
+def _found(case: Case) -> dict[str, Any]:
+    if case.operation == "cholesky_qr":
+        return {"departure": 3e-15, "residual": 1e-15}
+    return {"family": route(case.M, case.N, case.K) or "vendor"} if case.operation == "matmul" else {}
+
+
+def _tiled_share(pins: dict[str, Any]) -> float:
+    """How fast the tiled kernel of gram might be."""
+    tile = pins["TILE_M"] * pins["TILE_N"]
+    if "TRANSPOSED" not in pins:
+        return 0.9
+    flags = (1 if pins.get("LEAPFROG", True) else 0.8) * (1 if pins["TRANSPOSED"] else 0.9)
+    return float(min(0.97, 0.15 + tile / 80) * flags)
+
+
+def _pinned_share(pins: dict[str, Any]) -> float:
+    """The same for the kernels of matmul."""
+    if "STEP" in pins:
+        step = {"inner": 0.2, "outer": 0.35, "shared": 0.5, "prefetch": 0.75}[pins["STEP"]]
+        return float(step * (0.8 + 0.2 * min(pins["T3"], 8) / 8) * (1 if pins["T1"] == 128 else 0.95))
+    place = {"registers": 0.8, "shared": 0.9, "cache": 0.7}.get(pins.get("SOURCE", ""), 0.95)
+    return float(place * min(1, 0.7 + 0.1 * pins.get("UNROLL", 3)) * min(1, 0.5 + pins.get("PER_ROW", 8) / 8))
+
+
 def _contest(case: Case, rng: np.random.Generator) -> list[rows.Row]:
-    least = time_bound(family_of("gram").work.work(case.problem()), H200).seconds
+    least = time_bound(work_of(case.to_dict()), H200).seconds
     pins = dict(case.pins)
     fixed, share = 1.5e-6, 0.98 - 0.06 * rng.random()
     if case.mode != "device":
         fixed = 5e-6 if case.mode == "graph" else 9e-6
-    if pins:
-        tile = pins["TILE_M"] * pins["TILE_N"]
-        if tile > 140:
+    if "TILE_M" in pins:
+        if pins["TILE_M"] * pins["TILE_N"] > 140:
             return [rows.row(_facts(case), rows.OURS, status="illegal", note="about 300 registers per thread, 255 fit")]
-        share = (
-            min(0.97, 0.15 + tile / 80)
-            * (1 if pins.get("LEAPFROG", True) else 0.8)
-            * (1 if pins["TRANSPOSED"] else 0.9)
-            if "TRANSPOSED" in pins
-            else 0.9
-        )
+        share = _tiled_share(pins)
         fixed += {"ticket": 1e-6, "sliced": 2e-6, "block": 3e-6, "atomic": 9e-6}.get(pins.get("REDUCE", ""), 0)
+    elif pins:
+        share = _pinned_share(pins) * (0.97 + 0.03 * rng.random())
     config = {"VARIANT": pins.get("VARIANT", "ring"), "TILE_M": 4}
     found = [
         rows.row(
@@ -95,9 +114,12 @@ def _contest(case: Case, rng: np.random.Generator) -> list[rows.Row]:
             config=config,
             origin="tuned",
             spelling="plan(A, B)",
+            **_found(case),
         )
     ]
     for name, rate in _PEERS.items() if case.peers else ():
+        if case.operation == "matmul" and "CuPy" not in name:
+            continue
         if case.mode == "graph" and "CuPy" in name:
             found.append(
                 rows.row(
@@ -105,6 +127,6 @@ def _contest(case: Case, rng: np.random.Generator) -> list[rows.Row]:
                 )
             )
             continue
-        slow = least / (rate * (0.3 + 0.7 * case.M / 64 + 0.1 * (case.M % 8 == 0)))
+        slow = least / (rate * (0.3 + 0.7 * min(case.M, case.N) / 64 + 0.1 * (case.M % 8 == 0)))
         found.append(rows.row(_facts(case), name, _times(rng, 2 * fixed + slow), error=0.02, spelling="A.T @ B"))
     return found

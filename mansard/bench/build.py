@@ -33,15 +33,15 @@ def sources(cases: Iterable[Case], backend: Any) -> list[Source]:
     """The distinct texts the cases need; a case whose pins are illegal needs none and says so when it is run."""
     texts: dict[str, Source] = {}
     for case in cases:
-        problem = case.problem()
-        try:
-            with pin(**dict(case.pins)):
-                choice = dispatch.choose(problem, backend.device)
-        except MansardError:
-            continue
-        if choice.config is not None:
-            source = choice.family.emit.source(problem, choice.config, backend.name)
-            texts[source.text] = source
+        for problem in case.problems():
+            try:
+                with pin(**dict(case.pins)):
+                    choice = dispatch.choose(problem, backend.device)
+            except MansardError:
+                continue
+            if choice.config is not None:
+                source = choice.family.emit.source(problem, choice.config, backend.name)
+                texts[source.text] = source
     return list(texts.values())
 
 

@@ -11,15 +11,20 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
-from ..families import gram, tsmm
+from ..codegen.geometry import Device
+from ..families import family_of
 from ..model.calibrate_cpu import last_level_cache
 from ..plan.problem import ITEMSIZE, Problem
+from . import operations
 
 WIDTHS = tuple(range(1, 65))
 RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))
 LAYOUTS = ("row", "col", "padded", "unaligned")
 PADDING = 3  # columns between rows of a padded matrix: odd, so that rows lose their alignment too
-GPU_ONLY = ("short", "sustained", "tilesize", "mapping", "reduction")
+GPU_ONLY = frozenset((
+    "short", "sustained", "tilesize", "mapping", "reduction",
+    "tsm2r", "steps", "tsm2model", "source", "unroll", "threads",
+))  # fmt: skip
 _QUICK_WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 31, 32, 48, 64)
 _QUICK_COMPLEX = (1, 2, 4, 8, 16, 32, 64)
 _TILES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 16)
@@ -36,14 +41,16 @@ class Case:
     M: int
     N: int
     K: int
-    layout: str = "row"
+    layout: str = "row"  # of both operands where both are large; "row-col" is another one for B
     same: bool = False
     mode: str = "device"
     temperature: str = "cold"
     pins: tuple[tuple[str, Any], ...] = ()
     deterministic: bool = True
     peers: bool = True
-    operation: str = "gram"  # or tsmm: A K x M times a small M x N matrix
+    operation: str = "gram"  # see operations.py
+    condition: float = 0.0  # of A, for cholesky_qr
+    role: str = ""  # "model": what a model chose, among pinned ones
 
     @property
     def key(self) -> str:
@@ -52,28 +59,50 @@ class Case:
         parts = [self.dtype, f"{self.M}x{self.N}", f"K{self.K}", self.layout, self.mode, self.temperature]
         parts = [self.operation] * (self.operation != "gram") + parts
         parts += ["same"] * self.same + ["varying"] * (not self.deterministic)
+        parts += [f"condition={self.condition:g}"] * bool(self.condition)
         parts += [self.set] * bool(self.pins)
         return " ".join(parts + [f"{name}={value}" for name, value in self.pins])
 
     @property
-    def bytes(self) -> int:
-        """Size of what is moved, padding left out: both operands of gram, A and the result of tsmm."""
-        return self.K * (self.M + (0 if self.same else self.N)) * ITEMSIZE[self.dtype]
+    def shapes(self) -> tuple[operations.Shape, operations.Shape, operations.Shape]:
+        """Of A, B and the result."""
+        return operations.shapes(self.operation, self.M, self.N, self.K)
 
-    def pitch(self, columns: int) -> int:
-        """Elements from one row (or column) of an operand to the next."""
-        return self.K if self.layout == "col" else columns + (PADDING if self.layout == "padded" else 0)
+    @property
+    def bytes(self) -> int:
+        """What must be moved, padding left out."""
+        return operations.work_of(asdict(self)).bytes
+
+    def layout_of(self, which: str) -> str:
+        """The layout of operand A or B; a B that is small has rows without gaps."""
+        first, _, second = self.layout.partition("-")
+        if which == "A":
+            return first
+        return second or (first if operations.both_large(self.operation) else "row")
+
+    def pitch(self, which: str) -> int:
+        """Elements from one row (or column) of operand A or B to the next."""
+        (rows, columns), layout = self.shapes[which == "B"], self.layout_of(which)
+        return rows if layout == "col" else columns + (PADDING if layout == "padded" else 0)
 
     def problem(self) -> Problem:
-        """The problem as the library will see it."""
-        layout = "col" if self.layout == "col" else "row"
-        sizes, aligned = (self.dtype, self.M, self.N, self.K), self.layout != "unaligned"
-        if self.operation == "tsmm":  # the result is a fresh array, row-major without gaps
-            return tsmm.spec.problem(*sizes, layout_a=layout, pitch_a=self.pitch(self.M), aligned=aligned)
-        return gram.spec.problem(
-            *sizes, layout_a=layout, layout_b=layout, pitch_a=self.pitch(self.M), pitch_b=self.pitch(self.N),
-            aligned=aligned, same=self.same, deterministic=self.deterministic,
-        )  # fmt: skip
+        """The problem as the library will see it, where one kernel answers."""
+        return self.problems()[0]
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Those whose kernels the case runs; the vendor's routine has none."""
+        sizes = (self.dtype, self.M, self.N, self.K)
+        if self.operation in operations.ORTHOGONAL:
+            return operations.orthogonal_problems(self.operation, *sizes)
+        if self.operation == "matmul":
+            return operations.routed_problems(*sizes, self.layout_of("A"), self.layout_of("B"))
+        layout = {which: "col" if self.layout_of(which) == "col" else "row" for which in "AB"}
+        traits = {"layout_a": layout["A"], "pitch_a": self.pitch("A"), "aligned": self.layout != "unaligned"}
+        if self.operation == "gram":
+            traits |= {"layout_b": layout["B"], "pitch_b": self.pitch("B")}
+            traits |= {"same": self.same, "deterministic": self.deterministic}
+        # results are fresh arrays, row-major without gaps
+        return (family_of(self.operation).spec.problem(*sizes, **traits),)
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "pins": dict(self.pins)}
@@ -86,6 +115,7 @@ class Size:
     backend: str
     elements: dict[str, int]
     cache_bytes: int
+    device: Device | None = None  # None: an H200, for lists without a device
 
     def rows(self, dtype: str, width: int) -> int:
         return max(1, self.elements[dtype] // width)
@@ -97,12 +127,12 @@ def size_for(backend: Any, free_bytes: int | None = None) -> Size:
         most = 1 << 28
         while free_bytes is not None and most * 16 * 8 > free_bytes:  # both operands, copies for peers and checks
             most //= 2
-        return Size("cuda", dict.fromkeys(ITEMSIZE, most), backend.device.l2_bytes or 64 << 20)
+        return Size("cuda", dict.fromkeys(ITEMSIZE, most), backend.device.l2_bytes or 64 << 20, backend.device)
     if backend.name == "cpu":
         cache = last_level_cache()
         operand = min(max(cache, 64 << 20), 320 << 20)
-        return Size("cpu", {dtype: operand // item for dtype, item in ITEMSIZE.items()}, cache)
-    return Size(backend.name, dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20)
+        return Size("cpu", {dtype: operand // item for dtype, item in ITEMSIZE.items()}, cache, backend.device)
+    return Size(backend.name, dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20, backend.device)
 
 
 def square(name: str, size: Size, widths: Iterable[int], dtypes: Iterable[str], **options: Any) -> list[Case]:
@@ -132,6 +162,7 @@ def full(size: Size) -> list[Case]:
 
 
 def rectangular(size: Size) -> list[Case]:
+    """A and B of different widths."""
     return rectangle("rectangular", size, RECTANGLES, ("float64", "complex128"))
 
 

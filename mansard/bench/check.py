@@ -7,6 +7,7 @@ sqrt(n) rms, each of n additions rounds one of them, and the roundings add up li
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import isnan, sqrt
 from typing import Any
 
@@ -15,16 +16,27 @@ import numpy as np
 from ..families.gram import spec
 from ..plan.problem import REAL
 from ..testing import gamma
+from .cases import Case
+from .operations import route
 
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 _SLICE = 1 << 25  # elements of an operand converted at a time
 _CONFIDENCE = 10.0  # standard deviations of the walk of roundings
+_RESIDUAL = 1000.0  # roundings of V - Q R: docs/notes/orthogonal.md
 _REACH = 3.0  # how far partial sums may stray, in standard deviations
 
 
-def reference_for(operation: str, A: Any, B: Any) -> Reference | SmallReference:
-    """What results of the operation are compared with."""
-    return SmallReference(A, B) if operation == "tsmm" else Reference(A, B)
+def reference_for(case: Case, A: Any, B: Any) -> Any:
+    """What results of the case are compared with."""
+    if case.operation == "matmul_gram":
+        return FusedReference(A, B)
+    if case.operation == "project":
+        return ProjectedReference(A, B)
+    if case.operation == "cholesky_qr":
+        return QrReference(A)
+    if case.operation == "matmul" and route(case.M, case.N, case.K) == "gram":  # real, and long sums
+        return Reference(A.T, B)
+    return Reference(A, B) if case.operation == "gram" else SmallReference(A, B)
 
 
 class Reference:
@@ -46,41 +58,112 @@ class Reference:
         """The largest error of any entry in units of its bound; at most 1 is right."""
         if C.shape != self.exact.shape:
             return float("inf")
-        ratio = abs(C - self.exact) / self.bound
-        worst = float(ratio.max()) if ratio.size else 0.0
-        return float("inf") if isnan(worst) else worst
+        return _largest(abs(C - self.exact) / self.bound)
 
 
 class SmallReference:
-    """A C in double precision, compared slice by slice: the bound of M products, worst case, for every entry."""
+    """A B in double precision, compared slice by slice: the bound of a sum of products for every entry."""
 
-    def __init__(self, A: Any, C: Any) -> None:
-        self.A, self.C, self.dtype = A, C, A.dtype.name
+    def __init__(self, A: Any, B: Any) -> None:
+        self.A, self.B, self.shape = A, B, (A.shape[0], B.shape[1])
+        few = self.shape[0] * self.shape[1] <= _SLICE // 8
+        self._kept = list(self._expected()) if few else None  # large ones are computed for each contender
 
-    def error(self, W: Any) -> float:
+    def _expected(self) -> Iterator[tuple[slice, Any, Any]]:
+        """The product and what is allowed around it, slice by slice."""
+        A, B, dtype = self.A, self.B, self.A.dtype.name
+        relative, wide = 2 * gamma(dtype, A.shape[1]), _wide(dtype)
+        factor, magnitudes = B.astype(wide), abs(B).astype("float64")
+        for part in _slices(A.shape[0], max(self.shape[1], A.shape[1])):
+            a = A[part].astype(wide)
+            yield part, a @ factor, relative * (abs(a) @ magnitudes) + np.finfo(REAL[dtype]).tiny
+
+    def error(self, C: Any) -> float:
         """The largest error of any entry in units of its bound; at most 1 is right."""
-        A, C = self.A, self.C
-        if W.shape != (A.shape[0], C.shape[1]):
+        if C.shape != self.shape:
             return float("inf")
-        wide = "complex128" if self.dtype.startswith("complex") else "float64"
-        relative = 2 * gamma(self.dtype, A.shape[1])
-        small, magnitudes, worst = C.astype(wide), abs(C).astype("float64"), 0.0
-        step = max(1, _SLICE // max(W.shape[1], A.shape[1]))
-        for start in range(0, A.shape[0], step):
-            a = A[start : start + step].astype(wide)
-            bound = relative * (abs(a) @ magnitudes) + np.finfo(REAL[self.dtype]).tiny
-            ratio = float((abs(W[start : start + step] - a @ small) / bound).max())
-            worst = max(worst, float("inf") if isnan(ratio) else ratio)
-        return worst
+        expected = self._expected() if self._kept is None else self._kept
+        return max((_largest(abs(C[part] - exact) / bound) for part, exact, bound in expected), default=0.0)
+
+
+class FusedReference:
+    """W = V S as above, and W^H W of the W that came out."""
+
+    def __init__(self, V: Any, S: Any) -> None:
+        self.product = SmallReference(V, S)
+
+    def error(self, results: tuple[Any, Any]) -> float:
+        W, G = results
+        return max(self.product.error(W), Reference(W, None).error(G))
+
+
+class ProjectedReference:
+    """W - V (V^H W), whose coefficients are as uncertain as A^H B, and the Gram matrix of what came out."""
+
+    def __init__(self, V: Any, W: Any) -> None:
+        self.V, self.W, self.inner = V, W, Reference(V, W)
+
+    def error(self, results: tuple[Any, Any]) -> float:
+        (rest, G), V, W, C = results, self.V, self.W, self.inner.exact
+        if rest.shape != W.shape:
+            return float("inf")
+        relative, worst, magnitudes = 2 * gamma(self.inner.dtype, V.shape[1] + 1), 0.0, abs(C)
+        for part in _slices(V.shape[0], max(V.shape[1], W.shape[1])):
+            v, w = (X[part].astype(C.dtype) for X in (V, W))
+            bound = relative * (abs(v) @ magnitudes + abs(w)) + abs(v) @ self.inner.bound
+            worst = max(worst, _largest(abs(rest[part] - (w - v @ C)) / bound))
+        return max(worst, Reference(rest, None).error(G))
+
+
+class QrReference:
+    """max |Q^H Q - I| below N 1e-14 (as much looser in single precision as its roundoff), and V - Q R small, column by
+    column."""
+
+    def __init__(self, V: Any) -> None:
+        self.V, self.u = V, _ROUNDOFF[REAL[V.dtype.name]]
+        self.found: dict[str, float] = {}  # of the result that was looked at last
+
+    def error(self, results: tuple[Any, ...]) -> float:
+        (Q, R), V, columns = results[:2], self.V, self.V.shape[1]
+        if Q.shape != V.shape or R.shape != (columns, columns):
+            return float("inf")
+        allowed = columns * 1e-14 * self.u / _ROUNDOFF["float64"]
+        R, left, norms = R.astype(_wide(V.dtype.name)), 0.0, 0.0
+        for part in _slices(V.shape[0], columns):
+            v = V[part].astype(R.dtype)
+            left = left + _squares(v - Q[part].astype(R.dtype) @ R).sum(axis=0)
+            norms = norms + _squares(v).sum(axis=0)
+        self.found = {"departure": _departure(Q), "residual": _largest((left / norms) ** 0.5)}
+        return float(max(self.found["departure"] / allowed, self.found["residual"] / (_RESIDUAL * self.u)))
+
+
+def _departure(Q: Any) -> float:
+    """max |Q^H Q - I|."""
+    G = _product(Q, Q)
+    G.reshape(-1)[:: len(G) + 1] -= 1
+    return _largest(abs(G))
+
+
+def _slices(rows: int, columns: int) -> Iterator[slice]:
+    """Parts of the rows: converting gigabytes at once would need as many more."""
+    step = max(1, _SLICE // columns)
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
+def _largest(ratios: Any) -> float:
+    worst = float(ratios.max()) if ratios.size else 0.0
+    return float("inf") if isnan(worst) else worst
+
+
+def _wide(dtype: str) -> str:
+    return "complex128" if dtype.startswith("complex") else "float64"
 
 
 def _product(A: Any, B: Any) -> Any:
-    """The reference in slices: converting gigabytes at once would need as many more."""
-    wide = "complex128" if A.dtype.name.startswith("complex") else "float64"
-    step = max(1, _SLICE // max(A.shape[1], B.shape[1]))
-    total: Any = 0
-    for start in range(0, A.shape[0], step):
-        total = total + spec.reference(*(X[start : start + step].astype(wide, copy=False) for X in (A, B)))
+    """A^H B in double precision."""
+    wide, total = _wide(A.dtype.name), 0
+    for part in _slices(A.shape[0], max(A.shape[1], B.shape[1])):
+        total = total + spec.reference(*(X[part].astype(wide, copy=False) for X in (A, B)))
     return total
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from .. import settings
 from ..errors import BackendUnavailable
 from . import summary, targets
+from .cases import GPU_ONLY
 from .report import write_report
 from .rows import OURS
 from .runner import CATALOGUES, Options
@@ -23,8 +24,8 @@ _QUICK_SECONDS = 150.0  # `make bench` promises three minutes, report included
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("family", nargs="?", default="gram", choices=list(CATALOGUES), help="what (default: gram)")
-    lists = "; ".join(f"{family}: {', '.join(sets)}" for family, sets in CATALOGUES.items())
-    parser.add_argument("--set", default="quick", help=f"comma list, or all (default: quick). {lists}")
+    parser.add_argument("--set", default="quick", help="comma list of the sets below, or all (default: quick)")
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, _sets_text()
     devices = ["auto", "cpu", "cuda", "emulated", "reference"]
     text = "auto takes a GPU if one is usable; emulated and reference only try the machinery"
     parser.add_argument("--device", default="auto", choices=devices, help=text)
@@ -38,6 +39,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--elements", type=int, help="at most so many elements per operand: for a quick try, out of cache no more"
     )
+
+
+def _sets_text() -> str:
+    """The sets of every family, each with the first line of what it says about itself."""
+    lines = []
+    for family, sets in CATALOGUES.items():
+        lines.append(f"sets of `mansard bench {family}`:")
+        for name, function in sets.items():
+            where = " [GPU]" if name in GPU_ONLY else ""
+            lines.append(f"  {name:12} {(function.__doc__ or '').strip().splitlines()[0]}{where}")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,7 +106,7 @@ def show(results: dict[str, Any]) -> None:
     ids = {id(row) for row, _ in missed}
     chosen = summary.tables(results, ids)
     cases = summary.ours(results["rows"], mode="device")
-    if len(cases) <= 80:
+    if 0 < len(cases) <= 80:
         chosen = [table for table in chosen if not table.title.startswith("Rectangles")]
         chosen.insert(0, summary.each(results, ids, cases))
     for table in chosen:

@@ -7,11 +7,15 @@ reinterpreted: the bits of doubles read as floats would be NaN and denormals, wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import sqrt
 from typing import Any
+
+import numpy as np
 
 from ..plan.problem import REAL
 from ..testing import array_module
 from .cases import Case
+from .operations import both_large
 
 _ALIGN = 256  # words: every operand starts as a fresh allocation would
 _MOST_SETS = 512
@@ -24,12 +28,12 @@ class Operands:
         self.xp = array_module(backend_name)
         self.cache_bytes = cache_bytes
         self._seed = seed
-        self._sizes: dict[str, int] = {}
+        self._sizes: dict[tuple[str, str], int] = {}
         for case in cases:
-            widest = case.M if case.operation == "tsmm" else max(case.M, case.N)
-            need = max(self._stride(case, widest) * self.sets(case), 2 * case.M * case.N)
-            real = REAL[case.dtype]
-            self._sizes[real] = max(self._sizes.get(real, 0), need)
+            for which in "AB":
+                copies = self.sets(case) if which == "A" or both_large(case.operation) else 1
+                place = (which, REAL[case.dtype])
+                self._sizes[place] = max(self._sizes.get(place, 0), self._stride(case, which) * copies)
         self._buffers: dict[tuple[str, str], Any] = {}
 
     def sets(self, case: Case) -> int:
@@ -39,36 +43,55 @@ class Operands:
         return max(1, min(_MOST_SETS, -(-2 * self.cache_bytes // case.bytes)))
 
     def pair(self, case: Case, index: int = 0) -> tuple[Any, Any]:
-        """A and B of the case; B is None for gram(A), and small for tsmm."""
-        A = self._view("A", case, case.M, index)
-        if case.operation == "tsmm":
-            words = case.M * case.N * (2 if case.dtype.startswith("complex") else 1)
-            return A, self._buffer("B", REAL[case.dtype])[:words].view(case.dtype).reshape(case.M, case.N)
-        return A, None if case.same else self._view("B", case, case.N, index)
+        """A and B of the case; B is None for gram(A) and cholesky_qr, and the same in every pair where it is small."""
+        A = self._view("A", case, index)
+        if case.operation == "cholesky_qr":
+            return self.conditioned(A, case.condition), None
+        if case.operation == "project":  # columns about orthonormal, as they should be
+            A = A / self.xp.asarray(sqrt(case.K), A.dtype)
+        if case.same:
+            return A, None
+        return A, self._view("B", case, index if both_large(case.operation) else 0)
+
+    def conditioned(self, A: Any, condition: float) -> Any:
+        """A times a square matrix with singular values from 1 down to 1 / condition. A itself is random and tall, which
+        is to say as well conditioned as can be."""
+        columns = A.shape[1]
+        rng = np.random.default_rng(self._seed)
+        left, right = (np.linalg.qr(rng.standard_normal((columns, columns)))[0] for _ in range(2))
+        values = np.logspace(0, -np.log10(max(1.0, condition)), columns)
+        return self.xp.matmul(A, self.xp.asarray((left * values) @ right.T, A.dtype))
+
+    def empty(self, case: Case) -> Any:
+        """Memory for the result."""
+        return self.xp.empty(case.shapes[2], case.dtype)
 
     def release(self, real: str) -> None:
         """Give a type's buffers back when no more cases need them."""
         for which in ("A", "B"):
             self._buffers.pop((which, real), None)
 
-    def _stride(self, case: Case, columns: int) -> int:
-        lines = columns if case.layout == "col" else case.K
-        words = lines * case.pitch(columns) * (2 if case.dtype.startswith("complex") else 1)
-        return -(-(words + 2) // _ALIGN) * _ALIGN
+    def _words(self, case: Case, which: str) -> tuple[int, int]:
+        """Lines of an operand, that is rows or columns, and words per element."""
+        rows, columns = case.shapes[which == "B"]
+        return columns if case.layout_of(which) == "col" else rows, 2 if case.dtype.startswith("complex") else 1
 
-    def _view(self, which: str, case: Case, columns: int, index: int) -> Any:
-        lines, pitch = (columns if case.layout == "col" else case.K), case.pitch(columns)
-        words = lines * pitch * (2 if case.dtype.startswith("complex") else 1)
-        start = index * self._stride(case, columns) + (1 if case.layout == "unaligned" else 0)
-        flat = self._buffer(which, REAL[case.dtype])[start : start + words].view(case.dtype)
+    def _stride(self, case: Case, which: str) -> int:
+        lines, words = self._words(case, which)
+        return -(-(lines * case.pitch(which) * words + 2) // _ALIGN) * _ALIGN
+
+    def _view(self, which: str, case: Case, index: int) -> Any:
+        (lines, words), pitch, layout = self._words(case, which), case.pitch(which), case.layout_of(which)
+        start = index * self._stride(case, which) + (1 if layout == "unaligned" else 0)
+        flat = self._buffer(which, REAL[case.dtype])[start : start + lines * pitch * words].view(case.dtype)
         body = flat.reshape(lines, pitch)
-        return body.T if case.layout == "col" else body[:, :columns]
+        return body.T if layout == "col" else body[:, : case.shapes[which == "B"][1]]
 
     def _buffer(self, which: str, real: str) -> Any:
         key = (which, real)
         if key not in self._buffers:
             rng = self.xp.random.default_rng(self._seed + (which == "B"))
-            size = self._sizes[real]
+            size = self._sizes[key]
             if self.xp.__name__ == "numpy":  # one core draws: a tenth of the words, repeated, is random enough
                 drawn = rng.standard_normal(max(1, min(size, max(1 << 20, size // 10 | 1))), dtype=real)
                 self._buffers[key] = self.xp.resize(drawn, size)

@@ -1,7 +1,8 @@
 """Who we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and through PyTorch on GPUs.
 
-A peer may spell A^H B in several ways; all correct ones race and the fastest is measured, so that no peer loses to a
-clumsy spelling. A peer that is not installed is a peer with a reason in `missing`, and is reported as such.
+A peer may spell a product in several ways; all correct ones race and the fastest is measured, so that no peer loses to
+a clumsy spelling. Large results are written into memory that is there already: a fresh one costs more page faults than
+arithmetic. A peer that is not installed is a peer with a reason in `missing`, and is reported as such.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from .cases import Case
 
-Product = Callable[[Any, Any], Any]
+Product = Callable[..., Any]  # of A, B, and memory for the result where the operation has a large one
 _SHARE, _CLOSE = 64, 3  # spellings race on this share of the rows first; those this close race again on all of them
 
 
@@ -22,6 +23,7 @@ class Peer:
     """A library: how it takes our arrays, and its spellings of the product. Arrays are shared, never copied."""
 
     name = ""
+    own = False  # its arrays are the benchmark's own: it is who `ms.matmul` hands other shapes to
     captures = ""  # why its calls cannot be captured in a graph; empty if they can
 
     def __init__(self) -> None:
@@ -41,23 +43,38 @@ class Peer:
 
     def spellings(self, case: Case) -> dict[str, Product]:
         """All correct ways to write the case's product."""
-        return self.tsmm() if case.operation == "tsmm" else self.gram(case)
+        if case.operation == "gram":
+            return self.gram(case)
+        if case.operation == "matmul_gram":
+            return {"matmul(V, S, out=W), W.T @ W": self._matmul_gram}
+        if case.operation == "project":
+            return self.project()
+        if case.operation == "cholesky_qr":
+            return {"linalg.qr(V)": lambda V, S: self.qr(V)}
+        return {"matmul(A, B, out=C)": self.matmul}
 
-    def tsmm(self) -> dict[str, Product]:
-        """Into memory that is there already: a fresh result costs more page faults than arithmetic."""
-        held: list[Any] = []
+    def _matmul_gram(self, V: Any, S: Any, out: Any) -> Any:
+        W = self.matmul(V, S, out)
+        return W, W.T @ W
 
-        def product(A: Any, C: Any) -> Any:
-            if not held:
-                held.append(A @ C)
-            return self.matmul(A, C, held[0])
+    def project(self) -> dict[str, Product]:
+        """W - V (V^T W) and its Gram matrix; real ones are measured."""
 
-        return {"matmul(A, C, out=W)": product}
+        def subtracted(V: Any, W: Any, out: Any) -> Any:
+            rest = self.matmul(V, V.T @ W, out)
+            rest *= -1
+            rest += W
+            return rest, rest.T @ rest
 
-    def matmul(self, A: Any, C: Any, out: Any) -> Any:
+        return {"matmul(V, V.T @ W, out=P), W - P, P.T @ P": subtracted}
+
+    def matmul(self, A: Any, B: Any, out: Any) -> Any:
         raise NotImplementedError
 
     def gram(self, case: Case) -> dict[str, Product]:
+        raise NotImplementedError
+
+    def qr(self, V: Any) -> Any:
         raise NotImplementedError
 
 
@@ -65,9 +82,13 @@ class NumpyPeer(Peer):
     """NumPy, and for complex operands SciPy's handle on the same BLAS: NumPy itself must copy to conjugate."""
 
     name = "NumPy"
+    own = True
 
-    def matmul(self, A: Any, C: Any, out: Any) -> Any:
-        return np.matmul(A, C, out=out)
+    def matmul(self, A: Any, B: Any, out: Any) -> Any:
+        return np.matmul(A, B, out=out)
+
+    def qr(self, V: Any) -> Any:
+        return np.linalg.qr(V)
 
     def gram(self, case: Case) -> dict[str, Product]:
         if not case.dtype.startswith("complex"):
@@ -104,8 +125,18 @@ class TorchPeer(Peer):
     def give(self, result: Any) -> Any:
         return result.resolve_conj().numpy()
 
-    def matmul(self, A: Any, C: Any, out: Any) -> Any:
-        return self.torch.matmul(A, C, out=out)
+    def matmul(self, A: Any, B: Any, out: Any) -> Any:
+        return self.torch.matmul(A, B, out=out)
+
+    def project(self) -> dict[str, Product]:
+        def added(V: Any, W: Any, out: Any) -> Any:
+            rest = self.torch.addmm(W, V, V.T @ W, alpha=-1, out=out)
+            return rest, rest.T @ rest
+
+        return {"addmm(W, V, V.T @ W, alpha=-1, out=P), P.T @ P": added}
+
+    def qr(self, V: Any) -> Any:
+        return self.torch.linalg.qr(V)
 
     def gram(self, case: Case) -> dict[str, Product]:
         if case.dtype.startswith("complex"):
@@ -131,17 +162,29 @@ class TorchCudaPeer(TorchPeer):
 
 class CupyPeer(Peer):
     name = "CuPy (cuBLAS)"
+    own = True
     captures = "CuPy refuses cuBLAS calls while a stream is captured"
 
     def _find(self) -> str:
         try:
-            self.cublas = import_module("cupy.cublas")
+            self.cupy, self.cublas = import_module("cupy"), import_module("cupy.cublas")
         except ImportError:
             return "CuPy is not installed: pip install 'mansard[cuda]'"
         return ""
 
-    def matmul(self, A: Any, C: Any, out: Any) -> Any:
-        return import_module("cupy").matmul(A, C, out=out)
+    def matmul(self, A: Any, B: Any, out: Any) -> Any:
+        return self.cupy.matmul(A, B, out=out)
+
+    def project(self) -> dict[str, Product]:
+        def added(V: Any, W: Any, out: Any) -> Any:
+            out[...] = W
+            rest = self.cublas.gemm("N", "N", V, V.T @ W, out=out, alpha=-1.0, beta=1.0)
+            return rest, rest.T @ rest
+
+        return super().project() | {"P = W, cupy.cublas.gemm(V, V.T @ W, P, -1, 1), P.T @ P": added}
+
+    def qr(self, V: Any) -> Any:
+        return self.cupy.linalg.qr(V)
 
     def gram(self, case: Case) -> dict[str, Product]:
         if not case.dtype.startswith("complex"):
@@ -169,31 +212,35 @@ class Entry:
         self.name, self.spelling, self.run, self._give = name, spelling, run, give
 
     def result(self) -> Any:
-        """The product of the first pair, as one of our arrays."""
-        return self._give(self.run(0))
+        """The product of the first pair, as one of our arrays; several where the operation has several."""
+        result = self.run(0)
+        return tuple(map(self._give, result)) if isinstance(result, tuple) else self._give(result)
 
 
-def enter(peer: Peer, case: Case, pairs: list[tuple[Any, Any]], race: Callable[[Callable[[int], Any]], float]) -> Entry:
-    """The peer's entry with its fastest spelling; `race` times one call."""
-    taken = [(peer.take(A), None if B is None else peer.take(B)) for A, B in pairs]
-    operands = [(A, A if B is None else B) for A, B in taken]
+def enter(
+    peer: Peer, case: Case, operands: list[tuple[Any, ...]], race: Callable[[Callable[[int], Any]], float]
+) -> Entry:
+    """The peer's entry with its fastest spelling; `race` times one call. Operands are A, B (None: A) and, where it is
+    not made anew, the result."""
+    taken = [tuple(None if array is None else peer.take(array) for array in each) for each in operands]
+    given = [(each[0], each[0] if each[1] is None else each[1], *each[2:]) for each in taken]
 
     def calling(product: Product) -> Callable[[int], Any]:
-        return lambda index: product(*operands[index])
+        return lambda index: product(*given[index])
 
-    ways = {label: calling(product) for label, product in fastest(peer, case, operands[0], race).items()}
+    ways = {label: calling(product) for label, product in fastest(peer, case, given[0], race).items()}
     times = {label: min(race(run), race(run)) for label, run in ways.items()} if len(ways) > 1 else {}
     label = min(ways, key=lambda name: times.get(name, 0.0))
     return Entry(peer.name, label, ways[label], peer.give)
 
 
 def fastest(
-    peer: Peer, case: Case, operands: tuple[Any, Any], race: Callable[[Callable[[int], Any]], float]
+    peer: Peer, case: Case, operands: tuple[Any, ...], race: Callable[[Callable[[int], Any]], float]
 ) -> dict[str, Product]:
     """The peer's spellings that are worth a race. A sixty-fourth of the rows tells: there is one that takes 18 s for
     what another does in 5 ms (cuBLAS, complex128 1 x 1), and nobody should wait for it."""
     ways = peer.spellings(case)
-    if len(ways) == 1 or case.layout != "row":
+    if len(ways) == 1 or case.layout != "row" or case.operation != "gram":
         return ways
     A, B = (array[: -(-case.K // _SHARE)] for array in operands)
     times = {}

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from .operations import TALL
 from .plots import contenders, figure, style
-from .rows import Row
+from .rows import Row, operation_of
 
 
 def _pinned(results: dict[str, Any], name: str) -> list[Row]:
@@ -126,16 +127,18 @@ def few_rows(results: dict[str, Any]) -> Any:
         row
         for row in results["rows"]
         if row["mode"] in ("graph", "eager") and row["status"] == "ok" and not row.get("pins")
-    ]
-    modes = sorted({row["mode"] for row in rows}, reverse=True)
-    widths = sorted({row["M"] for row in rows})
+        and operation_of(row) in TALL
+    ]  # fmt: skip
     if not rows:
         return None
-    title = "Few rows, float64: time of a call (hollow: operands in the cache)"
+    modes = sorted({(row["dtype"], row["mode"]) for row in rows}, reverse=True)
+    widths = sorted({row["M"] for row in rows})
+    title = "Few rows: time of a call (hollow: operands in the cache)"
     drawn, axes = figure(results, title, len(modes), len(widths), (4.6, 3.4))
-    for number, (mode, m) in enumerate(product(modes, widths)):
-        _few_rows_panel(axes[number], [row for row in rows if row["mode"] == mode and row["M"] == m], contenders(rows))
-        axes[number].set_title(f"{'in a graph' if mode == 'graph' else 'from Python'}, M = N = {m}")
+    for axis, ((dtype, mode), m) in zip(axes, product(modes, widths), strict=True):
+        inside = [row for row in rows if (row["dtype"], row["mode"], row["M"]) == (dtype, mode, m)]
+        _few_rows_panel(axis, inside, contenders(rows))
+        axis.set_title(f"{dtype}, {'in a graph' if mode == 'graph' else 'from Python'}, M = N = {m}")
     max(axes, key=lambda axis: len(axis.lines)).legend(fontsize=8)  # a graph has fewer contenders
     return drawn
 

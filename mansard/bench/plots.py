@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from .operations import TALL
 from .overhead import CHEAPEST
-from .rows import OURS, Row
+from .rows import OURS, Row, operation_of
 from .summary import squares
 
 COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
@@ -65,8 +66,9 @@ def percent(results: dict[str, Any]) -> Any:
     if not dtypes:
         return None
     columns = 1 if len(dtypes) == 1 else 2
+    what = "A$^H$B" if results["family"] == "gram" else "A C, tall A"
     drawn, axes = figure(
-        results, "A$^H$B: share of the roofline limit", -(-len(dtypes) // columns), columns, (7.2, 3.9)
+        results, f"{what}: share of the roofline limit", -(-len(dtypes) // columns), columns, (7.2, 3.9)
     )
     for axis, dtype in zip(axes, dtypes, strict=False):
         for number, name in enumerate(contenders(rows)):
@@ -122,7 +124,8 @@ def roofline(results: dict[str, Any]) -> Any:
         row
         for row in results["rows"]
         if row["mode"] == "device" and row["status"] == "ok" and row.get("gflops") and not row.get("pins")
-    ]
+        and operation_of(row) in (*TALL, "tsm2r")
+    ]  # fmt: skip
     ceilings = results.get("ceilings")
     if not rows or not ceilings:
         return None
@@ -182,11 +185,15 @@ def overhead(results: dict[str, Any]) -> Any:
 
 def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
     """Every picture whose rows are there, as PNG and SVG; returns name -> PNG. ImportError without matplotlib."""
-    from . import pictures
+    from . import matmul_pictures, pictures
 
     makers = {
         "percent_of_limit": percent, "tile_size": pictures.tile_size, "leapfrog_transposed": pictures.mapping,
         "reduction": pictures.reduction, "few_rows": pictures.few_rows, "overhead": overhead, "roofline": roofline,
+        **{
+            name: getattr(matmul_pictures, name)
+            for name in ("skinny", "steps", "model", "grid", "source", "unroll", "threads")
+        },
     }  # fmt: skip
     import matplotlib
 

@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from . import store, summary, targets
-from .summary import Table
+from .table import Table
 
 _TITLES = {
-    "percent_of_limit": "Share of the roofline limit against the width (the paper's figures 3 and 18)",
+    "percent_of_limit": "Share of the roofline limit against the width (the paper's figures 3 and 18; of A C 4 and 23)",
     "tile_size": "Speed against tile size (figure 16)",
     "leapfrog_transposed": "Leap-frogging and transposed mapping (figure 15)",
     "reduction": "Cost of the reduction against the number of rows (figure 19)",
     "few_rows": "Few rows",
     "overhead": "What a call costs the caller",
     "roofline": "Roofline",
+    "skinny": "Large A times skinny B: share of the read bandwidth, and times cuBLAS (TSM2R)",
+    "steps": "The steps of TSM2 (its figure 6)",
+    "model": "TSM2's model: its choice against all that were tried",
+    "grid": "matmul against the vendor's own call, shape by shape",
+    "source": "Where C is read from (Ernst et al., figure 20)",
+    "unroll": "Rows per thread at once (figure 21)",
+    "threads": "Threads per row (figure 22)",
 }
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em; color: #222; }
@@ -30,7 +37,7 @@ tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a0
 """
 
 
-_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: tall A times small C"}
+_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,31 +7,24 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..families import family_of
 from ..model import roofline
-from ..plan.problem import Problem
+from ..plan.problem import ITEMSIZE
 from ..tune.measure import Timing
+from .operations import ORTHOGONAL, work_of
 
 OURS = "Mansard"
 Row = dict[str, Any]
 COLUMNS = (
     "operation", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling",
     "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "percent_limit", "limit",
-    "bound_seconds", "x_peer", "best_peer", "error", "mhz", "watts", "slowed_by", "variant", "origin", "config", "note",
-    "date", "seconds",
+    "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts", "slowed_by",
+    "family", "variant", "origin", "config", "note", "date", "seconds",
 )  # fmt: skip
 
 
 def row(case: dict[str, Any], contender: str, seconds: Sequence[float] = (), **more: Any) -> Row:
     """A row as it is stored while measuring: the case, who, and raw seconds; `status` says whether to believe it."""
     return {**case, "contender": contender, "seconds": list(seconds), "status": "ok", **more}
-
-
-def problem_of(row: Row) -> Problem:
-    """The problem a row is about, as far as bytes and flops depend on it."""
-    sizes = (row["dtype"], row["M"], row["N"], row["K"])
-    traits = {"same": row["same"]} if operation_of(row) == "gram" else {}
-    return family_of(operation_of(row)).spec.problem(*sizes, **traits)  # type: ignore[no-any-return]
 
 
 def operation_of(row: Row) -> str:
@@ -47,9 +40,11 @@ def complete(row: Row, ceilings: Any) -> Row:
         )
     timing = Timing(tuple(seconds))
     ceilings = _at_the_time(ceilings, row.get("beside") or {})
-    work = family_of(operation_of(row)).work.work(problem_of(row))
+    work = work_of(row)
     bound = roofline.time_bound(work, ceilings)
     median = timing.median
+    if operation_of(row) in ORTHOGONAL:  # how often the block could have been read or written in that time
+        row = row | {"passes": median * ceilings.copy_bandwidth / (row["K"] * row["M"] * ITEMSIZE[row["dtype"]])}
     return row | {
         "median": median,
         "spread": timing.spread,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..errors import BackendUnavailable
+from ..errors import BackendUnavailable, LaunchError
 from ..plan.problem import REAL
 from . import cases as catalogue
 from . import ceilings, environment, matmul_cases, overhead, store
@@ -20,7 +20,7 @@ from .peers import Peer, peers_for
 from .progress import Progress, watched
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
-_LONGEST = {"quick": 2.5, "full": 4.0}
+_LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0}
 CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS}
 _STUCK = 90.0  # seconds after which a case shows where it is
 
@@ -86,13 +86,14 @@ def run(options: Options) -> dict[str, Any]:
     deadline = begin + options.seconds if options.seconds else None
     backend, missing = choose_backend(options.device)
     size = _size(backend, options.most_elements)
-    chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
     facts = environment.describe(backend) | {"operands": size.elements["float64"]}
     journal = store.Journal(
         options.out, facts, {**asdict(options), "sets": list(options.sets), "out": str(options.out)}
     )
     if journal.ceilings is None:
         journal.write("ceilings", machine=asdict(ceilings.measure(backend)))
+    # a model's choice depends on the ceilings
+    chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
     peers = peers_for(backend.name) if options.peers else []
     missing |= {peer.name: peer.missing for peer in peers if peer.missing}
     missing |= {f"set {name}": why for name, why in refused.items()}
@@ -132,10 +133,14 @@ def _measure(
             if deadline is not None and time.monotonic() > deadline:
                 return waiting[number:]
             if number and REAL[case.dtype] != REAL[waiting[number - 1].dtype]:
+                contest.forget()
                 operands.release(REAL[waiting[number - 1].dtype])
             with watched(_STUCK):
                 journal.rows(overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case))
+            if contest.dead:
+                raise LaunchError(f"{case.key} took the device along ({contest.dead}): the same command goes on behind")
             shown.step(case.key)
+    contest.forget()
     operands.release("float64")
     operands.release("float32")
     gc.collect()

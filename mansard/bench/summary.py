@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
-from .rows import OURS, Row
+from . import matmul_summary
+from .operations import TALL
+from .rows import OURS, Row, operation_of
+from .table import Table
 
 RANGES = ((1, 8), (9, 16), (17, 32), (33, 48), (49, 64), (65, 128))
-
-
-@dataclass(frozen=True)
-class Table:
-    """A title, column names and cells of text; `bad` are the numbers of rows that miss a target."""
-
-    title: str
-    columns: tuple[str, ...]
-    cells: Sequence[tuple[str, ...]]
-    bad: frozenset[int] = frozenset()
-
-    def markdown(self) -> str:
-        lines = [f"| {' | '.join(self.columns)} |", "|" + "---|" * len(self.columns)]
-        for number, cells in enumerate(self.cells):
-            marked = [f"**{cell}**" if number in self.bad and cell else cell for cell in cells]
-            lines.append(f"| {' | '.join(marked)} |")
-        return "\n".join(lines)
 
 
 def ours(rows: Iterable[Row], **wanted: Any) -> list[Row]:
@@ -40,7 +25,12 @@ def ours(rows: Iterable[Row], **wanted: Any) -> list[Row]:
 
 def squares(rows: Iterable[Row]) -> list[Row]:
     """M = N, row-major, out of cache: the paper's case."""
-    return [row for row in ours(rows, mode="device", layout="row", same=False) if row["M"] == row["N"]]
+    return [row for row in tall(rows) if row["M"] == row["N"] and row["layout"] == "row" and not row["same"]]
+
+
+def tall(rows: Iterable[Row]) -> list[Row]:
+    """All of ours that have a width and are as long as memory allows."""
+    return [row for row in ours(rows, mode="device") if operation_of(row) in TALL and row["set"] != "tsm2l"]
 
 
 def by_range(results: dict[str, Any], missed: set[int]) -> Table:
@@ -105,7 +95,7 @@ def each(
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
             f"{row.get('percent_bandwidth', 0):.1f}", f"{row.get('percent_limit', 0):.1f}",
             f"{row['x_peer']:.2f}" if row.get("x_peer") else "", row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
-            f"{(row.get('config') or {}).get('VARIANT', 'vendor')} ({row.get('origin', '')})",
+            f"{_kernel(row)} ({row.get('origin', '')})",
         ))  # fmt: skip
     columns = (
         "dtype",
@@ -125,9 +115,16 @@ def each(
     return Table(title, columns, cells, frozenset(bad))
 
 
+def _kernel(row: Row) -> str:
+    """The variant, and the family that `ms.matmul` asked."""
+    variant = (row.get("config") or {}).get("VARIANT", "vendor")
+    return f"{row['family']} {variant}" if row.get("family", "vendor") != "vendor" else str(variant)
+
+
 def _how(row: Row) -> str:
     words = [row["layout"]] if row["layout"] != "row" else []
     words += ["gram(A)"] if row["same"] else []
+    words += [operation_of(row)] if operation_of(row) not in TALL else []
     words += [row["mode"], row["temperature"]] if row["mode"] != "device" else []
     return " ".join(words) or "row"
 
@@ -138,8 +135,10 @@ def short(results: dict[str, Any], missed: set[int]) -> Table:
         row
         for row in results["rows"]
         if row["mode"] in ("graph", "eager") and not row.get("pins") and row["status"] in ("ok", "missing")
-    ]
-    rows.sort(key=lambda row: (row["mode"] == "eager", row["temperature"], row["K"], row["M"]))
+        and operation_of(row) in TALL
+    ]  # fmt: skip
+    rows.sort(key=lambda row: (row["dtype"] != "float64", row["mode"] == "eager", row["temperature"], row["K"],
+                               row["M"]))  # fmt: skip
     names = sorted({row["contender"] for row in rows}, key=lambda name: (name != OURS, name))
     cells: list[tuple[str, ...]] = []
     bad = set()
@@ -151,10 +150,11 @@ def short(results: dict[str, Any], missed: set[int]) -> Table:
         times = (
             f"{found[name]['median'] * 1e6:.1f}" if found.get(name, {}).get("median") else "missing" for name in names
         )
-        cells.append((first["mode"], first["temperature"], f"{first['K']}", f"{first['M']}", *times))
-    return Table(
-        "Few rows, float64, microseconds per call", ("how", "operands", "K", "M = N", *names), cells, frozenset(bad)
-    )
+        cells.append(
+            (first["dtype"], first["mode"], first["temperature"], f"{first['K']}", f"{first['M']}", *times)
+        )
+    columns = ("dtype", "how", "operands", "K", "M = N", *names)
+    return Table("Few rows, microseconds per call", columns, cells, frozenset(bad))
 
 
 def sustained(results: dict[str, Any], missed: set[int]) -> Table:
@@ -198,7 +198,7 @@ def others(results: dict[str, Any], missed: set[int]) -> Table:
     """Rectangles, gram(A) and layouts."""
     rows = [
         row
-        for row in ours(results["rows"], mode="device")
+        for row in tall(results["rows"])
         if row["M"] != row["N"] or row["same"] or row["layout"] != "row"
     ]
     return each(results, missed, rows, "Rectangles, gram(A), other layouts")
@@ -211,10 +211,13 @@ def below(missed: list[tuple[Row, str]]) -> Table:
 
 
 def _name(row: Row) -> str:
-    return "overhead" if row["mode"] == "host" else f"{row['dtype']} {row['M']} x {row['N']}, K = {row['K']}"
+    if row["mode"] == "host":
+        return "overhead"
+    more = f", condition {row['condition']:g}" if row.get("condition") else ""
+    return f"{row['dtype']} {row['M']} x {row['N']}, K = {row['K']}{more}"
 
 
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
-    makers = (by_range, others, short, sustained, host)
+    makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS)
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

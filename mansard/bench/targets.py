@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from . import experiments
+from .operations import ORTHOGONAL
 from .overhead import CHEAPEST
-from .rows import OURS, Row
+from .rows import OURS, Row, operation_of
 
-_NOISE = 0.97  # "never below the peer" allows for this much noise
+_NOISE = experiments.SLOWER  # "never below the peer" allows for this much
 
 # up to width -> per cent of the measured read bandwidth, GPU, operands out of cache; also where arithmetic is the limit
 # (complex64 beyond M = 30), so that a miss shows as one
@@ -26,6 +28,11 @@ _GPU_TSMM = {
     "complex64": ((32, 88.0), (64, 80.0)),
 }
 _GPU_RECTANGLE = 90.0
+_GPU_TSM2R = {"float64": 92.0, "float32": 90.0}  # of the read bandwidth
+_GPU_TSM2L = (10_000_000, 92.0)  # rows, of the copy bandwidth
+_MODEL = 0.9  # the model's choice, of the best
+_PASSES = ((1e7, 5), (1e12, 8))  # condition of A -> passes of cholesky_qr
+_SLACK = 1.1
 # (K, M) -> microseconds inside a graph, float64
 _GPU_GRAPH = {(10_000, 4): 7, (10_000, 16): 8, (10_000, 64): 10, (100_000, 4): 8, (100_000, 16): 10, (100_000, 64): 30}
 # (K, M) -> share of PyTorch's time when called from Python
@@ -46,16 +53,20 @@ def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
         elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins") and backend in ("cpu", "cuda"):
             texts = _gpu(row, others) if gpu else _cpu(row)
             found += [(row, text) for text in texts]
-    return found + _overheads(rows, gpu)
+    return found + _overheads(rows, gpu) + (_models(rows) if gpu else [])
 
 
 def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
-    if row["mode"] == "device":
+    if operation_of(row) == "matmul":
+        yield from _not_below_peer(row, 1.0)
+    elif operation_of(row) in ORTHOGONAL:
+        yield from _too_many_passes(row)
+    elif row["mode"] == "device":
         wanted = _read_target(row)
         if wanted and row["percent_bandwidth"] < wanted:
             yield f"{row['percent_bandwidth']:.1f} % of the bandwidth, target {wanted:.0f}"
         yield from _not_below_peer(row, 1.0)
-    elif row.get("operation") == "tsmm":
+    elif operation_of(row) == "tsmm":
         yield from _few_rows_of_tsmm(row, others)
     elif row["mode"] == "graph":
         limit = _GPU_GRAPH.get((row["K"], row["M"]))
@@ -70,13 +81,34 @@ def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
 
 
 def _read_target(row: Row) -> float | None:
-    if row.get("operation") == "tsmm":
+    if operation_of(row) == "tsm2r":
+        return _GPU_TSM2R.get(row["dtype"])
+    if row["set"] == "tsm2l":
+        return _GPU_TSM2L[1] if row["K"] == _GPU_TSM2L[0] else None
+    if operation_of(row) == "tsmm":
         return next((wanted for width, wanted in _GPU_TSMM[row["dtype"]] if max(row["M"], row["N"]) <= width), None)
     if row["layout"] != "row" or row["same"]:
         return None
     if row["M"] != row["N"]:
         return _GPU_RECTANGLE
     return next((wanted for width, wanted in _GPU_READ[row["dtype"]] if row["M"] <= width), None)
+
+
+def _too_many_passes(row: Row) -> Iterable[str]:
+    wanted = next((passes for condition, passes in _PASSES if row["condition"] <= condition), None)
+    if operation_of(row) == "cholesky_qr" and wanted and row["passes"] > _SLACK * wanted and row["K"] >= _GPU_TSM2L[0]:
+        yield f"{row['passes']:.2f} passes, target {wanted} + 10 %"
+
+
+def _models(rows: list[Row]) -> list[tuple[Row, str]]:
+    """Choices of TSM2's model that fall behind, and those that no kernel allows."""
+    found = [
+        (each.chosen, f"{each.share:.1%} of the speed of {experiments.parameters_of(each.best)}, target {_MODEL:.0%}")
+        for each in experiments.choices(rows)
+        if each.share < _MODEL
+    ]
+    lost = [row for row in rows if row.get("role") == "model" and row["status"] == "illegal"]
+    return found + [(row, f"the model's choice is illegal: {row.get('note', '')}") for row in lost]
 
 
 def _few_rows_of_tsmm(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
@@ -87,7 +119,11 @@ def _few_rows_of_tsmm(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[
 
 
 def _cpu(row: Row) -> Iterable[str]:
-    if row.get("operation") == "tsmm":
+    if operation_of(row) == "matmul":
+        yield from _not_below_peer(row, 1.0)
+    if operation_of(row) in (*ORTHOGONAL, "matmul"):
+        return
+    if operation_of(row) == "tsmm":
         yield from _not_below_peer(row, 1.5 if max(row["M"], row["N"]) <= 16 else 1.0)
         return
     if row["mode"] != "device" or row["layout"] != "row" or row["dtype"] not in ("float64", "complex128"):

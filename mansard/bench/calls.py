@@ -1,0 +1,103 @@
+"""How a case is called: our entry in the contest, for every operation and mode, and what is known about the choice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import mansard as ms
+
+from ..errors import IllegalConfig
+from ..families import names as families
+from ..plan import dispatch
+from .cases import Case
+from .data import Operands
+from .operations import ORTHOGONAL
+from .peers import Entry
+from .rows import OURS
+
+Pairs = list[tuple[Any, Any]]
+About = dict[str, Any]
+
+
+def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[Entry, About]:
+    """Our entry, and configuration, origin and reason of the choice."""
+    asked = None if backend.name == "cuda" else backend.name  # on the CPU three backends could answer
+    if case.operation == "matmul":
+        return _matmul(case, pairs, operands, asked)
+    if case.operation in ORTHOGONAL:
+        return _orthogonal(case, pairs, operands, backend, asked)
+
+    # results of captured calls need memory that outlives the capture; tall ones are not made anew every time
+    into = case.operation != "gram" or case.mode == "graph"
+    outs = [operands.empty(case) if into else None for _ in pairs]
+    with ms.pin(**dict(case.pins)):
+        given: dict[str, Any] = {"out": outs[0], "deterministic": case.deterministic, "backend": asked}
+        plan = ms.plan(case.operation, *pairs[0], **given)
+    about = _about(plan.choice)
+    if case.mode == "eager":
+        name, call = ("ms.gram", ms.gram) if case.operation == "gram" else ("ms.matmul", ms.matmul)
+        return _entry(f"{name}(A, B{', out=C' if into else ''})", _asking(call, asked), pairs, outs), about
+    run, spelling = plan.run, f"plan(A, B{', out' if into else ''})"
+    return Entry(OURS, spelling, lambda index: run(*pairs[index], outs[index]), _same), about
+
+
+def _entry(spelling: str, call: Callable[..., Any], pairs: Pairs, outs: list[Any]) -> Entry:
+    """A one-shot function, called as its users do."""
+    if outs[0] is None:
+        return Entry(OURS, spelling, lambda index: call(*pairs[index]), _same)
+    return Entry(OURS, spelling, lambda index: call(*pairs[index], out=outs[index]), _same)
+
+
+def _matmul(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> tuple[Entry, About]:
+    outs = [operands.empty(case) for _ in pairs]
+    entry = _entry("ms.matmul(A, B, out=C)", _asking(ms.matmul, asked), pairs, outs)
+    (A, B), family = pairs[0], answering(*pairs[0], outs[0], asked)
+    if family == "vendor":
+        return entry, {"family": family, "config": {}, "origin": "vendor", "reason": "no family is made for this shape"}
+    with_out = {"out": outs[0], "backend": asked}
+    plan = ms.plan(family, A.T, B, conj=False, **with_out) if family == "gram" else ms.plan(family, A, B, **with_out)
+    return entry, {"family": family if plan.choice.config else "vendor", **_about(plan.choice)}
+
+
+def answering(A: Any, B: Any, out: Any, asked: str | None) -> str:
+    """The family that `ms.matmul` asks: whichever refuses a variant that none of them has."""
+    try:
+        with ms.pin(VARIANT="none"):
+            ms.matmul(A, B, out=out, backend=asked)
+    except IllegalConfig as error:
+        name = str(error).partition(":")[0]
+        if name not in families():
+            raise
+        return name
+    return "vendor"
+
+
+def _orthogonal(
+    case: Case, pairs: Pairs, operands: Operands, backend: Any, asked: str | None
+) -> tuple[Entry, About]:
+    about: About = {"config": {}, "origin": "vendor", "reason": "two passes: no fused kernel here"}
+    if backend.name in ("cuda", "emulated"):
+        about = _about(dispatch.choose(case.problem(), backend.device))
+    calls: dict[str, tuple[str, Callable[..., Any]]] = {
+        "matmul_gram": ("ms.matmul_gram(V, S, out=W)", ms.matmul_gram),
+        "project": ("ms.project(V, W, out=P)", ms.project),
+        "cholesky_qr": ("ms.cholesky_qr(V, out=Q)", lambda V, S, **given: ms.cholesky_qr(V, **given)),
+    }
+    spelling, call = calls[case.operation]
+    return _entry(spelling, _asking(call, asked), pairs, [operands.empty(case) for _ in pairs]), about
+
+
+def _asking(call: Callable[..., Any], asked: str | None) -> Callable[..., Any]:
+    """On a GPU the function as it is: an argument more would cost."""
+    return partial(call, backend=asked) if asked else call
+
+
+def _about(choice: Any) -> About:
+    values = choice.family.space.to_dict(choice.config) if choice.config else {}
+    return {"config": values, "origin": choice.origin, "reason": choice.reason}
+
+
+def _same(result: Any) -> Any:
+    return result
