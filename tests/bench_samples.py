@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from mansard.api.matmul import family_for
 from mansard.bench import matmul_cases, rows, store
 from mansard.bench.cases import SETS, Case, Size, select
-from mansard.bench.operations import route, work_of
+from mansard.bench.operations import work_of
 from mansard.bench.overhead import CHEAPEST
 from mansard.model.machine import Machine
 from mansard.model.roofline import time_bound
@@ -70,7 +71,7 @@ def _host(case: Case, rng: np.random.Generator) -> list[rows.Row]:
 def _found(case: Case) -> dict[str, Any]:
     if case.operation == "cholesky_qr":
         return {"departure": 3e-15, "residual": 1e-15}
-    return {"family": route(case.M, case.N, case.K) or "vendor"} if case.operation == "matmul" else {}
+    return {"family": family_for(case.M, case.K, case.N) or "vendor"} if case.operation == "matmul" else {}
 
 
 def _tiled_share(pins: dict[str, Any]) -> float:

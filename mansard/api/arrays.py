@@ -60,8 +60,8 @@ class NumpyKind:
     def stream(self, device: int) -> int:
         return 0
 
-    def matmul(self, a: Any, b: Any) -> Any:
-        return np.matmul(a, b)
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        return np.matmul(a, b, out=out)
 
     def conj(self, array: Any) -> Any:
         return array.conj()
@@ -101,8 +101,8 @@ class CupyKind(NumpyKind):
     def stream(self, device: int) -> int:
         return (self._stream(device) if self._several else self._stream()).ptr  # type: ignore[no-any-return]
 
-    def matmul(self, a: Any, b: Any) -> Any:
-        return self._cupy.matmul(a, b)
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        return self._cupy.matmul(a, b, out=out)
 
 
 class TorchKind:
@@ -150,8 +150,8 @@ class TorchKind:
     def stream(self, device: int) -> int:
         return self._raw_stream(device) if self._raw_stream else 0
 
-    def matmul(self, a: Any, b: Any) -> Any:
-        return self._torch.matmul(a, b)
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        return self._torch.matmul(a, b, out=out)
 
     def conj(self, array: Any) -> Any:
         return array.conj()

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..plan import pin
-from ..plan.problem import DTYPES
-from . import arrays
+from ..plan.problem import DTYPES, ITEMSIZE
+from . import arrays, call
+from .arrays import View
 from .gram_call import plan_gram
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
@@ -18,6 +19,7 @@ _RUNS: dict[Any, Run] = {}
 _MOST_RUNS = 4096
 _WIDEST = 128  # columns of a skinny matrix
 _TALL = 16  # times as many rows
+_FEWEST = 2048  # of these on CPUs: less is over before a kernel of ours has begun
 _SKINNY, _LARGE = 32, 2048  # columns of B, rows and columns of A, from where tsm2r may be asked
 
 
@@ -67,28 +69,60 @@ def matmul(
     return run(A, B, out, alpha, beta)
 
 
+def family_for(m: int, k: int, n: int, fewest: int = 0) -> str | None:
+    """Which family multiplies an (m, k) with a (k, n) matrix, by shape alone; None: the array library."""
+    if max(m, n) <= _WIDEST and k >= max(_TALL * max(m, n), fewest):
+        return "gram"
+    if max(k, n) <= _WIDEST and m >= max(_TALL * max(k, n), fewest):
+        return "tsmm"
+    return "tsm2r" if n <= _SKINNY and min(m, k) >= _LARGE else None
+
+
 def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
-    """By shape alone: which family, or the array library."""
     a, b = kind.view(A), kind.view(B)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
-        return _vendor(kind)
+        return _vendor(kind, None)
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
-    if max(m, n) <= _WIDEST and k >= _TALL * max(m, n):
+    family = family_for(m, k, n, _FEWEST if a.device[0] == "cpu" and backend is None else 0)
+    if family == "gram":
         gram = plan_gram(A.T, B, out, False, True, backend)
         return lambda A, B, out, alpha, beta: gram.run(A.T, B, out, alpha, beta)
-    if max(k, n) <= _WIDEST and m >= _TALL * max(k, n):
+    if family == "tsmm":
         return plan_tsmm(A, B, out, backend).run
-    if n <= _SKINNY and min(m, k) >= _LARGE:
+    if family == "tsm2r":
         return plan_tsm2r(A, B, out, backend).run
-    return _vendor(kind)
+    return _vendor(kind, None if out is None else (a, b, kind.view(out)))
 
 
-def _vendor(kind: Any) -> Run:
+def _vendor(kind: Any, views: tuple[View, View, View] | None) -> Run:
+    """The array library's product, put into `out` itself where that has the layout the libraries want."""
+    direct = False
+    if views is not None:
+        a, b, c = views
+        call.check_out(c, (a.shape[0], b.shape[1]))
+        direct = c.strides == (c.shape[1], 1) and c.dtype == a.dtype and 0 not in c.shape
+        reach = [tuple(end - view.address for end in arrays.extent(view, ITEMSIZE[view.dtype])) for view in views]
+        in_place = (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
+
+    def apart(A: Any, B: Any, out: Any) -> bool:
+        """False: `out` is A, exactly. Anything between is refused, as by the other families."""
+        low, high = (kind.address(out) + end for end in reach[2])
+        for name, array, (first, last) in (("A", A, reach[0]), ("B", B, reach[1])):
+            at = kind.address(array)
+            if at + first < high and low < at + last:
+                if name == "A" and in_place:
+                    return False
+                raise ValueError(f"out overlaps {name}: the result needs memory of its own")
+        return True
+
     def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
         if out is None and beta != 0.0:
             raise ValueError("beta scales the content of out: pass out")
+        own = views is None or apart(A, B, out)
+        if direct and own and alpha == 1.0 and beta == 0.0:
+            return kind.matmul(A, B, out)
         product = kind.matmul(A, B)
         if alpha != 1.0:
             product = product * alpha

@@ -74,9 +74,7 @@ def answering(A: Any, B: Any, out: Any, asked: str | None) -> str:
     return "vendor"
 
 
-def _orthogonal(
-    case: Case, pairs: Pairs, operands: Operands, backend: Any, asked: str | None
-) -> tuple[Entry, About]:
+def _orthogonal(case: Case, pairs: Pairs, operands: Operands, backend: Any, asked: str | None) -> tuple[Entry, About]:
     about: About = {"config": {}, "origin": "vendor", "reason": "two passes: no fused kernel here"}
     if backend.name in ("cuda", "emulated"):
         about = _about(dispatch.choose(case.problem(), backend.device))

@@ -10,6 +10,8 @@ from typing import Any
 
 from .. import settings
 from ..errors import BackendUnavailable
+from ..plan.problem import DTYPES
+from ..tune.command import dtypes
 from . import summary, targets
 from .cases import GPU_ONLY
 from .report import write_report
@@ -26,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("family", nargs="?", default="gram", choices=list(CATALOGUES), help="what (default: gram)")
     parser.add_argument("--set", default="quick", help="comma list of the sets below, or all (default: quick)")
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, _sets_text()
+    parser.add_argument("--dtype", type=dtypes, default=DTYPES, help="comma list: only cases of these (default: all)")
     devices = ["auto", "cpu", "cuda", "emulated", "reference"]
     text = "auto takes a GPU if one is usable; emulated and reference only try the machinery"
     parser.add_argument("--device", default="auto", choices=devices, help=text)
@@ -69,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     seconds = args.seconds if args.seconds is not None else (_QUICK_SECONDS if sets == ("quick",) else None)
     try:
         effort = (args.out, seconds, args.repeats, not args.no_peers, args.elements)
-        results = measure(Options(sets, args.device, *effort, family=args.family))
+        results = measure(Options(sets, args.device, *effort, family=args.family, dtypes=args.dtype))
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
         return 1

@@ -169,9 +169,7 @@ class Contest:
         launch = capture(lambda index: entry.run(index % pairs), count)
         return lambda: self.clock.sample(launch) / count
 
-    def _take_turns(
-        self, samplers: dict[str, Sampler], repeats: int
-    ) -> tuple[dict[str, list[float]], dict[str, Any]]:
+    def _take_turns(self, samplers: dict[str, Sampler], repeats: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
         """Round robin: whatever disturbs the machine for a second disturbs all contenders alike."""
         begin = time.monotonic()
         seconds: dict[str, list[float]] = {name: [] for name in samplers}

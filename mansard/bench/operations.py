@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..api.matmul import family_for
 from ..families import family_of
 from ..families import names as families
 from ..model.roofline import Work
@@ -15,7 +16,6 @@ from ..plan.problem import ITEMSIZE, Problem
 Shape = tuple[int, int]
 ORTHOGONAL = ("matmul_gram", "project", "cholesky_qr")
 TALL = ("gram", "tsmm")  # one width and many rows: what tables and pictures by width show
-_WIDEST, _TALL, _SKINNY, _LARGE = 128, 16, 32, 2048
 _TWO_STEPS = 1e7  # to this condition number two steps of Cholesky QR do, in double precision
 
 
@@ -35,19 +35,9 @@ def both_large(operation: str) -> bool:
     return operation in ("gram", "project")
 
 
-def route(M: int, N: int, K: int) -> str:
-    """The family that `ms.matmul` asks for an M x K matrix times a K x N one, so that its kernels can be built ahead;
-    who really answered is asked when the case is run."""
-    if max(M, N) <= min(_WIDEST, K // _TALL):
-        return "gram"
-    if max(K, N) <= min(_WIDEST, M // _TALL):
-        return "tsmm"
-    return "tsm2r" if N <= _SKINNY and min(M, K) >= _LARGE else ""
-
-
 def routed_problems(dtype: str, M: int, N: int, K: int, layout_a: str, layout_b: str) -> tuple[Problem, ...]:
     """The problem that `ms.matmul` hands to a family; none where it hands the operands to the vendor."""
-    name = route(M, N, K)
+    name = family_for(M, K, N)  # those of the CPU, which need no kernel for few rows, have it all the same
     if not name:
         return ()
     make = family_of(name).spec.problem

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BackendUnavailable, LaunchError
-from ..plan.problem import REAL
+from ..plan.problem import DTYPES, REAL
 from . import cases as catalogue
 from . import ceilings, environment, matmul_cases, overhead, store
 from .build import build_all
@@ -37,6 +37,7 @@ class Options:
     peers: bool = True
     most_elements: int | None = None  # shrink all operands, to try the machinery
     family: str = "gram"
+    dtypes: tuple[str, ...] = DTYPES
 
 
 def choose_backend(device: str) -> tuple[Any, dict[str, str]]:
@@ -88,12 +89,15 @@ def run(options: Options) -> dict[str, Any]:
     size = _size(backend, options.most_elements)
     facts = environment.describe(backend) | {"operands": size.elements["float64"]}
     journal = store.Journal(
-        options.out, facts, {**asdict(options), "sets": list(options.sets), "out": str(options.out)}
+        options.out,
+        facts,
+        {**asdict(options), "sets": list(options.sets), "dtypes": list(options.dtypes), "out": str(options.out)},
     )
     if journal.ceilings is None:
         journal.write("ceilings", machine=asdict(ceilings.measure(backend)))
     # a model's choice depends on the ceilings
     chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
+    chosen = [case for case in chosen if case.dtype in options.dtypes]
     peers = peers_for(backend.name) if options.peers else []
     missing |= {peer.name: peer.missing for peer in peers if peer.missing}
     missing |= {f"set {name}": why for name, why in refused.items()}

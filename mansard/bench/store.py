@@ -59,7 +59,7 @@ class Journal:
 
 def _alike(run: dict[str, Any], environment: dict[str, Any], options: dict[str, Any]) -> bool:
     same = all(run["environment"].get(name) == environment.get(name) for name in _IDENTITY)
-    return same and run["options"].get("sets") == options.get("sets")
+    return same and all(run["options"].get(name) == options.get(name) for name in ("sets", "dtypes"))
 
 
 def read(path: Path) -> list[dict[str, Any]]:

@@ -150,9 +150,7 @@ def short(results: dict[str, Any], missed: set[int]) -> Table:
         times = (
             f"{found[name]['median'] * 1e6:.1f}" if found.get(name, {}).get("median") else "missing" for name in names
         )
-        cells.append(
-            (first["dtype"], first["mode"], first["temperature"], f"{first['K']}", f"{first['M']}", *times)
-        )
+        cells.append((first["dtype"], first["mode"], first["temperature"], f"{first['K']}", f"{first['M']}", *times))
     columns = ("dtype", "how", "operands", "K", "M = N", *names)
     return Table("Few rows, microseconds per call", columns, cells, frozenset(bad))
 
@@ -196,11 +194,7 @@ def host(results: dict[str, Any], missed: set[int]) -> Table:
 
 def others(results: dict[str, Any], missed: set[int]) -> Table:
     """Rectangles, gram(A) and layouts."""
-    rows = [
-        row
-        for row in tall(results["rows"])
-        if row["M"] != row["N"] or row["same"] or row["layout"] != "row"
-    ]
+    rows = [row for row in tall(results["rows"]) if row["M"] != row["N"] or row["same"] or row["layout"] != "row"]
     return each(results, missed, rows, "Rectangles, gram(A), other layouts")
 
 
