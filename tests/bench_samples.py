@@ -71,7 +71,7 @@ def _host(case: Case, rng: np.random.Generator) -> list[rows.Row]:
 def _found(case: Case) -> dict[str, Any]:
     if case.operation == "cholesky_qr":
         return {"departure": 3e-15, "residual": 1e-15}
-    return {"family": family_for(case.M, case.K, case.N) or "vendor"} if case.operation == "matmul" else {}
+    return {"family": family_for(case.dtype, case.M, case.K, case.N) or "vendor"} if case.operation == "matmul" else {}
 
 
 def _tiled_share(pins: dict[str, Any]) -> float:

@@ -72,7 +72,8 @@ class EmulatedLaunch:
         self._seed += 1
         # exact sizes, so that AddressSanitizer sees the first byte beyond
         partials = ctypes.create_string_buffer(b"\xff" * geometry.partial_bytes, max(1, geometry.partial_bytes))
-        sums = ctypes.create_string_buffer(_COUNTER_BYTES + geometry.sum_bytes)
+        found = _counters(flipped=self._seed % 2 == 1)
+        sums = ctypes.create_string_buffer(found + bytes(geometry.sum_bytes), len(found) + geometry.sum_bytes)
         workspace = (ctypes.addressof(partials), ctypes.addressof(sums))
         arguments = self._kernel.source.packing.pack(*pointers, *workspace, *self._kernel.fixed, *scalars)
         holder = ctypes.create_string_buffer(arguments, len(arguments))
@@ -87,14 +88,21 @@ class EmulatedLaunch:
         )
         if self._library.mansard_launch(ctypes.byref(launch), parameters):
             raise LaunchError(self._library.mansard_emulated_error().decode())
-        # the bit that a grid barrier flips is all that may remain
-        if any(sums.raw[_COUNTER_BYTES:]) or any(_without_flips(sums.raw[:_COUNTER_BYTES], geometry.cooperative)):
-            raise LaunchError("the kernel did not leave its counters and global sums at zero")
+        left = sums.raw[: len(found)]
+        if any(sums.raw[len(found) :]) or _changed(found, left, geometry.cooperative):
+            raise LaunchError("the kernel did not leave its counters and global sums as it found them")
 
 
-def _without_flips(counters: bytes, cooperative: bool) -> list[int]:
-    words = [int.from_bytes(counters[i : i + 4], "little") for i in range(0, len(counters), 4)]
-    return [word & 0x7FFFFFFF if cooperative and index % 4 == 1 else word for index, word in enumerate(words)]
+def _counters(flipped: bool) -> bytes:
+    """Counters as kernels find them: zero, but for the bit that grid barriers of other kernels may have flipped."""
+    return (bytes(4) + (0x80000000 * flipped).to_bytes(4, "little") + bytes(8)) * (_COUNTER_BYTES // 16)
+
+
+def _changed(found: bytes, left: bytes, cooperative: bool) -> bool:
+    """Whether more has changed than the bit that the kernel's own grid barrier flips."""
+    pairs = zip(*(memoryview(words).cast("I") for words in (found, left)), strict=True)
+    spared = 0x80000000 if cooperative else 0
+    return any((a ^ b) & ~(spared if index % 4 == 1 else 0) for index, (a, b) in enumerate(pairs))
 
 
 @lru_cache(maxsize=1)

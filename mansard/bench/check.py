@@ -34,7 +34,7 @@ def reference_for(case: Case, A: Any, B: Any) -> Any:
         return ProjectedReference(A, B)
     if case.operation == "cholesky_qr":
         return QrReference(A)
-    if case.operation == "matmul" and family_for(case.M, case.K, case.N) == "gram":  # real, and long sums
+    if case.operation == "matmul" and family_for(case.dtype, case.M, case.K, case.N) == "gram":  # real, and long sums
         return Reference(A.T, B)
     return Reference(A, B) if case.operation == "gram" else SmallReference(A, B)
 

@@ -37,7 +37,7 @@ def both_large(operation: str) -> bool:
 
 def routed_problems(dtype: str, M: int, N: int, K: int, layout_a: str, layout_b: str) -> tuple[Problem, ...]:
     """The problem that `ms.matmul` hands to a family; none where it hands the operands to the vendor."""
-    name = family_for(M, K, N)  # those of the CPU, which need no kernel for few rows, have it all the same
+    name = family_for(dtype, M, K, N)  # those of the CPU, which need no kernel for few rows, have it all the same
     if not name:
         return ()
     make = family_of(name).spec.problem

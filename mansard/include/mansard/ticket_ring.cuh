@@ -5,7 +5,8 @@
 // deals them out round and round, the same way every time.
 //
 // A block has GROUPS teams of TEAM warps, each with a ring of STAGES stages. The first warp of a team feeds it. `counter`
-// holds the next chunk and, behind it, the teams that are done; both are zero before a launch and left so.
+// holds the next chunk and, behind it, the teams that are done; both are zero before a launch and left so. They are the third
+// and fourth of the counters: the first two are those of mansard/reduce.cuh, whose barrier leaves a bit that flips.
 //
 //   ring.start(fill);
 //   for (i64 chunk; (chunk = ring.wait()) >= 0; ring.advance()) {
@@ -35,7 +36,7 @@ struct TicketRing {
   int stage = 0;
 
   MANSARD_DEVICE TicketRing(unsigned char* memory, i64 count, u32* counters)
-      : arena(memory), chunks(count), counter(counters), group(threadIdx.x / 32 / TEAM), member(threadIdx.x / 32 % TEAM),
+      : arena(memory), chunks(count), counter(counters + 2), group(threadIdx.x / 32 / TEAM), member(threadIdx.x / 32 % TEAM),
         leader(member == 0 && threadIdx.x % 32 == 0) {}
 
   MANSARD_DEVICE mbarrier* full(int of) const { return reinterpret_cast<mbarrier*>(arena) + group * STAGES + of; }
