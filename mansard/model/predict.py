@@ -18,10 +18,8 @@ def choose(family: ModuleType, problem: Problem, device: Device, machine: Machin
     rule = family.defaults.default(problem, device)
     if device.backend != "cuda" or rule is None:
         return rule
-    ranked = [
-        (seconds(family, problem, config, device, machine), config)
-        for config in family.space.candidates(problem, device)
-    ]
+    likely = getattr(family.space, "likely", family.space.candidates)
+    ranked = [(seconds(family, problem, config, device, machine), config) for config in likely(problem, device)]
     best = min(ranked, key=lambda pair: pair[0], default=None)
     if best is None or seconds(family, problem, rule, device, machine) <= _AS_GOOD * best[0]:
         return rule

@@ -26,6 +26,14 @@ class Problem:
     def __post_init__(self) -> None:
         self.__dict__.update(self.sizes)
         self.__dict__.update(self.traits)
+        # asked for thousands of times while candidates are ranked
+        self.__dict__["_hash"] = hash((self.operation, self.dtype, self.sizes, self.traits))
+
+    def __hash__(self) -> int:
+        return self._hash  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:  # another process hashes otherwise
+        return Problem, (self.operation, self.dtype, self.sizes, self.traits)
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self.__class__.__name__} has no size or trait {name!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
@@ -187,6 +187,19 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
+def likely(problem: Problem, device: Device) -> Iterator[Config]:
+    """Those that may win: where bulk copies can be had, the tiled kernel, of which there are most, does not."""
+    for config in candidates(problem, device):
+        if config.VARIANT in ("ring", "columns"):
+            yield config
+            break
+    else:
+        yield from candidates(problem, device)
+        return
+    for variant in (_ring_candidates, _columns_candidates, _fragment_candidates):
+        yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
+
+
 def reduction(problem: Problem) -> str:
     """Few entries are added by the last block; many would keep it busy too long and are shared among all."""
     return "ticket" if problem.M * problem.N * (2 if problem.is_complex else 1) <= 192 else "sliced"
@@ -239,8 +252,8 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
                 shape = work.ring_shape(problem, one)
                 if spread == "shift" and shape.clash_a == shape.clash_b == 1:
                     continue  # nothing to spread
-                for stages in depths(shape.stage_bytes * groups):
-                    yield replace(one, STAGES=stages)
+                for stages in depths(shape.stage_bytes * groups):  # not `replace`, which takes longer than all the rest
+                    yield Ring(wm, wn, wk, groups, rows, stages, feed, spread, kstep, fold, 1, reduce, unit, triangle)
 
 
 def depths(bytes_per_stage: int) -> tuple[int, ...]:

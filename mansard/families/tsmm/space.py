@@ -132,20 +132,41 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
+def likely(problem: Problem, device: Device) -> Iterator[Config]:
+    """Those that may win: where bulk copies can be had, threads on their own do not."""
+    some = next((config for config in candidates(problem, device) if config.VARIANT == "ring"), None)
+    if some is None:
+        yield from candidates(problem, device)
+    else:
+        yield from (config for config in _ring_candidates(problem) if illegal(problem, config, device) is None)
+
+
 def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     if problem.layout_a != "row" or problem.layout_w != "row":
         return
     dense = problem.pitch_w == problem.N
     outs = (1, 2, 0) if dense and problem.pitch_a >= problem.N else (1, 2) if dense else (0,)
-    units = [("float64", "shared", False), ("float64", "shared", True), ("float64", "registers", False)]
-    units += [("fma", "registers", False)] + [("tf32x3", "shared", False)] * (REAL[problem.dtype] == "float32")
-    rows_of = (16, 32, 64, 128, 256, 512, 1024)
+    row_bytes = problem.pitch_a * problem.itemsize
+    rows_of = [n for n in (16, 32, 64, 128, 256, 512, 1024) if n == 16 or 2048 <= n * row_bytes <= 65536]
     for wk, wn, groups, rows in product((1, 2, 4, 8), (1, 2, 4), (1, 2, 3, 4, 6, 8), rows_of):
         if 4 <= wk * wn * groups <= 16:
-            for out, (unit, source, turned), tall in product(outs, units, (16, 32, 64)):
-                if rows >= wk * tall:
+            for out, (unit, source, turned), tall in product(outs, _units(problem), (16, 32, 64)):
+                if rows >= wk * tall and not (unit == "fma" and wn > 1):
                     one = Ring(wk, wn, groups, rows, 1, out, source, rows // wk // tall, unit, turned)
                     yield from (replace(one, STAGES=stages) for stages in _stages(problem, one))
+
+
+def _units(problem: Problem) -> list[tuple[str, str, bool]]:
+    """Who might multiply: unit, source of C, whether turned."""
+    words = 2 if problem.is_complex else 1
+    units = [("float64", "shared", False), ("float64", "shared", True)]
+    if problem.M * problem.N * words * words <= 32 * 32:
+        units.append(("float64", "registers", False))
+    if problem.M * problem.N * words <= 64 and problem.pitch_a * words <= 16:
+        units.append(("fma", "registers", False))
+    if REAL[problem.dtype] == "float32" and problem.M >= 16:
+        units.append(("tf32x3", "shared", False))
+    return units
 
 
 def _stages(problem: Problem, c: Ring) -> Iterator[int]:
