@@ -30,6 +30,11 @@ class Field:
     kind: str  # pointer | integer | real
 
 
+# What every family's `Arguments` end with: scratch (see Geometry), and alpha and beta.
+WORKSPACE = (Field("partials", "void*", "pointer"), Field("counters", "mansard::u32*", "pointer"))
+SCALARS = tuple(Field(name, "double", "real") for name in ("alpha_re", "alpha_im", "beta_re", "beta_im"))
+
+
 @dataclass(frozen=True)
 class Source:
     """A kernel's text for one target, ready to compile, and the shape of its `Arguments`."""

@@ -12,6 +12,11 @@ from ..errors import IllegalConfig
 from ..plan.problem import Problem
 
 
+def up(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
 def to_dict(config: Any) -> dict[str, Any]:
     """The form in which a configuration is stored: its variant first, then its parameters."""
     return {"VARIANT": config.VARIANT, **asdict(config)}

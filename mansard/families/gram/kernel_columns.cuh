@@ -10,6 +10,7 @@
 //   UNIT, TRIANGLE        see kernel_ring.cuh
 #pragma once
 #include "families/gram/columns.cuh"
+#include "families/gram/halves.cuh"
 
 namespace mansard {
 
@@ -130,41 +131,13 @@ MANSARD_UNROLL_BY(1)
       Word slots_a[READ][S::SLOTS_M], slots_b[READ][S::SLOTS_N];
       load(lines, n, slots_a, slots_b);
       MANSARD_UNROLL
-      for (int first = 0; first < READ; first += 2) {
-        u32 high_a[2][S::SLOTS_M], low_a[2][S::SLOTS_M], high_b[2][S::SLOTS_N], low_b[2][S::SLOTS_N];
-        MANSARD_UNROLL
-        for (int z = 0; z < 2; ++z) {
-          MANSARD_UNROLL
-          for (int s = 0; s < S::SLOTS_M; ++s) split_tf32(slots_a[first + z][s], high_a[z][s], low_a[z][s]);
-          MANSARD_UNROLL
-          for (int s = 0; s < S::SLOTS_N; ++s) split_tf32(slots_b[first + z][s], high_b[z][s], low_b[z][s]);
-        }
-        multiply_halves(chain, low_a, high_b);
-        multiply_halves(chain, high_a, low_b);
-        multiply_halves(chain, high_a, high_b);
-      }
+      for (int first = 0; first < READ; first += 2) multiply_thrice<Tiles>(chain, slots_a, slots_b, first);
     }
     if (__any_sync(~0u, !(watched<Tiles>(chain) <= 3.0e38f))) {
       redo<0>(lines);
     } else {
       MANSARD_UNROLL
       for (int i = 0; i < 4 * Tiles::COUNT; ++i) sums[i / 4][i % 4] += chain[i / 4][i % 4];
-    }
-  }
-  static MANSARD_DEVICE void multiply_halves(float (&chain)[Tiles::COUNT][4], const u32 (&a)[2][S::SLOTS_M],
-                                             const u32 (&b)[2][S::SLOTS_N]) {
-    MANSARD_UNROLL
-    for (int tile = 0; tile < Tiles::COUNT; ++tile) {
-      if (!Tiles::needed(tile)) continue;
-      u32 left[4], right[2];
-      MANSARD_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int slot = Tiles::left(tile, i % 2);
-        left[i] = Tiles::upright(tile) ? a[i / 2][slot] : b[i / 2][slot];
-      }
-      MANSARD_UNROLL
-      for (int z = 0; z < 2; ++z) right[z] = Tiles::upright(tile) ? b[z][Tiles::right(tile)] : a[z][Tiles::right(tile)];
-      mma_tf32_m16n8k8(chain[tile], left, right);
     }
   }
 

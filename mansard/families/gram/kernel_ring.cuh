@@ -13,6 +13,7 @@
 //   TRIANGLE              of A^H A, WARPS_M warps share one half (`Turn` in slots.cuh). A single warp needs no such help
 #pragma once
 #include "families/gram/chunk.cuh"
+#include "families/gram/halves.cuh"
 #include "families/gram/slots.cuh"
 #include "mansard/ring.cuh"
 
@@ -142,48 +143,22 @@ struct Warp {
     }
   }
 
-  // On TF32 units x y = high high + high low + low high, smallest first. The units truncate, so their chains end with the
-  // chunk, whose sums are added with rounding. A chunk with infinities or NaNs, which splitting does not survive, is done
-  // again in double precision.
+  // Chains of sums end with the chunk, and are added with rounding. A chunk with infinities or NaNs is done again in double
+  // precision.
   MANSARD_DEVICE void multiply_tf32(const Word* stage) {
     float chunk[Tiles::COUNT][4] = {};
     MANSARD_UNROLL
     for (int q = 0; q < S::QUADS; q += 2) {
-      u32 high_a[2][S::SLOTS_M], low_a[2][S::SLOTS_M], high_b[2][S::SLOTS_N], low_b[2][S::SLOTS_N];
+      Word slots_a[2][S::SLOTS_M], slots_b[2][S::SLOTS_N];
       MANSARD_UNROLL
-      for (int z = 0; z < 2; ++z) {
-        Word slots_a[S::SLOTS_M], slots_b[S::SLOTS_N];
-        load(stage, q + z, slots_a, slots_b);
-        MANSARD_UNROLL
-        for (int s = 0; s < S::SLOTS_M; ++s) split_tf32(slots_a[s], high_a[z][s], low_a[z][s]);
-        MANSARD_UNROLL
-        for (int s = 0; s < S::SLOTS_N; ++s) split_tf32(slots_b[s], high_b[z][s], low_b[z][s]);
-      }
-      multiply_halves(chunk, low_a, high_b);  // tile by tile inside, so that no instruction waits for the one before it
-      multiply_halves(chunk, high_a, low_b);
-      multiply_halves(chunk, high_a, high_b);
+      for (int z = 0; z < 2; ++z) load(stage, q + z, slots_a[z], slots_b[z]);
+      multiply_thrice<Tiles>(chunk, slots_a, slots_b, 0);
     }
     if (__any_sync(~0u, !(watched<Tiles>(chunk) <= 3.0e38f))) {
       redo<0>(stage);
     } else {
       MANSARD_UNROLL
       for (int i = 0; i < 4 * Tiles::COUNT; ++i) sums[i / 4][i % 4] += chunk[i / 4][i % 4];
-    }
-  }
-  static MANSARD_DEVICE void multiply_halves(float (&chunk)[Tiles::COUNT][4], const u32 (&a)[2][S::SLOTS_M],
-                                             const u32 (&b)[2][S::SLOTS_N]) {
-    MANSARD_UNROLL
-    for (int tile = 0; tile < Tiles::COUNT; ++tile) {
-      if (!Tiles::needed(tile)) continue;
-      u32 left[4], right[2];
-      MANSARD_UNROLL
-      for (int i = 0; i < 4; ++i) {
-        const int slot = Tiles::left(tile, i % 2);
-        left[i] = Tiles::upright(tile) ? a[i / 2][slot] : b[i / 2][slot];
-      }
-      MANSARD_UNROLL
-      for (int z = 0; z < 2; ++z) right[z] = Tiles::upright(tile) ? b[z][Tiles::right(tile)] : a[z][Tiles::right(tile)];
-      mma_tf32_m16n8k8(chunk[tile], left, right);
     }
   }
 

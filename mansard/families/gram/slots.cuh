@@ -144,33 +144,4 @@ struct Turn {
   }
 };
 
-// Whether no tile before this one has the same slots on the left, or the same one on the right.
-template <class Tiles>
-MANSARD_HOST_DEVICE bool first_of_left(int tile) {
-  for (int i = 0; i < tile; ++i)
-    if (Tiles::needed(i) && Tiles::upright(i) == Tiles::upright(tile) && Tiles::left(i, 0) == Tiles::left(tile, 0)) return false;
-  return Tiles::needed(tile);
-}
-template <class Tiles>
-MANSARD_HOST_DEVICE bool first_of_right(int tile) {
-  for (int i = 0; i < tile; ++i)
-    if (Tiles::needed(i) && Tiles::upright(i) == Tiles::upright(tile) && Tiles::right(i) == Tiles::right(tile)) return false;
-  return Tiles::needed(tile);
-}
-
-// Finite if no infinity or NaN went into sums of TF32 products: the low half of one is a NaN, which spreads over a whole row
-// or column, so that one entry of each is enough to see it.
-template <class Tiles>
-MANSARD_DEVICE float watched(const float (&sums)[Tiles::COUNT][4]) {
-  float seen[2] = {};
-  MANSARD_UNROLL
-  for (int tile = 0; tile < Tiles::COUNT; ++tile) {
-    const bool rows = first_of_left<Tiles>(tile), columns = first_of_right<Tiles>(tile);
-    if (rows || columns) seen[tile % 2] += sums[tile][0];
-    if (rows) seen[tile % 2] += sums[tile][2];
-    if (columns) seen[tile % 2] += sums[tile][1];
-  }
-  return fabsf(seen[0]) + fabsf(seen[1]);
-}
-
 }  // namespace mansard

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
+from ..configs import up
 from . import work_columns
 
 
@@ -31,10 +32,6 @@ def real_widths(problem: Problem, fold: int) -> tuple[int, int, int]:
     """Real words per element, and the real columns of `fold` rows of A and of B."""
     words = 2 if problem.is_complex else 1
     return words, fold * problem.M * words, fold * problem.N * words
-
-
-def _up(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 @dataclass(frozen=True)
@@ -62,15 +59,15 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     threads = (team * c.GROUPS + (c.FEED == "producer")) * 32
     quarter = 32 // real
     step = max(quarter // gcd(lda, quarter), quarter // gcd(ldb, quarter))
-    slots_m, slots_n = _up(_up(width_m, 8), c.WARPS_M), _up(_up(width_n, 8), c.WARPS_N)
+    slots_m, slots_n = up(up(width_m, 8), c.WARPS_M), up(up(width_n, 8), c.WARPS_N)
     if c.TRIANGLE:
-        slots_m = slots_n = _up(width_m, 16) * 2
+        slots_m = slots_n = up(width_m, 16) * 2
     stage = _operand_words(c, lda, quarter) + (0 if problem.same else _operand_words(c, ldb, quarter))
     block_m, block_n = (slots_m * 8, slots_n * 8) if c.TRIANGLE else (slots_m * c.WARPS_M * 8, slots_n * c.WARPS_N * 8)
-    barriers = _up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
+    barriers = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     ring = barriers + (c.GROUPS * c.STAGES * stage + max(block_m, block_n)) * real
     tile = block_m * (block_n + 1) * 8  # the teams' sums meet in as many tiles as the ring's memory holds
-    shared = _up(max(ring, tile, threads * 8 * words), 128) * 128
+    shared = up(max(ring, tile, threads * 8 * words), 128) * 128
     clash_a, clash_b = (_clashing_rows(step * ld, real) for ld in (lda, ldb))
     quads, tiles = c.ROWS // 4 // c.WARPS_K, _tiles(problem, c, slots_m, slots_n)
     return RingShape(threads, quads, step, slots_m, slots_n, shared, stage * real, clash_a, clash_b, tiles)
@@ -85,7 +82,7 @@ def _tiles(problem: Problem, c: Any, slots_m: int, slots_n: int) -> int:
         return int(2 * (turns * ((pairs + 1) // 2) + opposite))
     if _alone(problem, c):  # slots read four at a time interleave, and two more of them reach above the diagonal
         return int(sum(slots_n - 2 * i + 2 * (i % 2) for i in range(slots_m // 2)) + slots_m % 2)
-    return int(slots_m // 2 * slots_n + slots_m % 2 * _up(slots_n, 2))
+    return int(slots_m // 2 * slots_n + slots_m % 2 * up(slots_n, 2))
 
 
 def _operand_words(c: Any, pitch: int, quarter: int) -> int:
@@ -187,7 +184,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     # loads and selects take the tensor cores' turn to issue, and the fullest quarter of a multiprocessor is waited for
     warps = c.WARPS_M * c.WARPS_N * c.WARPS_K * c.GROUPS
     seconds["arithmetic"] += quads * (loads + selects) / 4 / _CLOCK
-    seconds["arithmetic"] *= _up(warps, 4) * 4 / warps
+    seconds["arithmetic"] *= up(warps, 4) * 4 / warps
     if c.UNIT == "tf32x3":  # two instructions split a number, three multiply
         seconds["issue"] = quads * (2 * slots + loads + selects + 1.5 * shape.tiles) / 4 / _CLOCK
     elif REAL[problem.dtype] == "float32":

@@ -7,12 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from ...plan.problem import Problem
+from ..configs import up
 
 LINE = 128  # bytes after which the banks repeat
-
-
-def _up(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 @dataclass(frozen=True)
@@ -53,9 +50,9 @@ def octets(problem: Problem, c: Any) -> tuple[int, int]:
     """Groups of eight columns of A and of B that a warp reads."""
     if c.TRIANGLE:
         words = 2 if problem.is_complex else 1
-        both = _up(_up(problem.M, 8) * words, 2) * 2 // words
+        both = up(up(problem.M, 8) * words, 2) * 2 // words
         return both, both
-    return _up(_up(c.FOLD * problem.M, 8), c.WARPS_M), _up(_up(c.FOLD * problem.N, 8), c.WARPS_N)
+    return up(up(c.FOLD * problem.M, 8), c.WARPS_M), up(up(c.FOLD * problem.N, 8), c.WARPS_N)
 
 
 @lru_cache(maxsize=4096)
@@ -71,11 +68,11 @@ def columns_shape(problem: Problem, c: Any) -> ColumnsShape:
     block_m, block_n = slots_m * 8, slots_n * 8
     if not c.TRIANGLE:
         block_m, block_n = block_m * c.WARPS_M, block_n * c.WARPS_N
-    barriers = _up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
+    barriers = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     tile = block_m * (block_n + 1) * 8  # the teams' sums meet in as many tiles as the ring's memory holds
-    shared = _up(max(barriers + c.GROUPS * c.STAGES * stage, tile, threads * 8 * words), 128) * 128
+    shared = up(max(barriers + c.GROUPS * c.STAGES * stage, tile, threads * 8 * words), 128) * 128
     height, lines = 16 // problem.itemsize, column // LINE // c.FOLD // c.WARPS_K
-    units = max(2 if c.SPREAD == "rotate" else 1, _up(c.KSTEP // 4, height))
+    units = max(2 if c.SPREAD == "rotate" else 1, up(c.KSTEP // 4, height))
     whole = problem.same and c.WARPS_M == c.WARPS_N == 1 and not c.TRIANGLE
     tiles = _tiles(c, slots_m, slots_n, whole and c.FOLD == 1)
     return ColumnsShape(threads, lines, units, height, slots_m, slots_n, shared, stage, tiles, whole or c.TRIANGLE)
@@ -90,7 +87,7 @@ def _tiles(c: Any, slots_m: int, slots_n: int, half: bool) -> int:
         return int(2 * (turns * ((pairs + 1) // 2) + opposite))
     if half:
         return int(sum(slots_n - 2 * i for i in range(slots_m // 2)) + slots_m % 2)
-    return int(slots_m // 2 * slots_n + slots_m % 2 * _up(slots_n, 2))
+    return int(slots_m // 2 * slots_n + slots_m % 2 * up(slots_n, 2))
 
 
 def registers(problem: Problem, c: Any) -> int:
@@ -124,5 +121,5 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
 
 def busiest_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
     """What the multiprocessor with the most chunks takes to read them: with few rows they do not come out even."""
-    most = _up(_up(problem.K, c.ROWS), device.multiprocessors)
+    most = up(up(problem.K, c.ROWS), device.multiprocessors)
     return float(most * columns_shape(problem, c).stage_bytes * device.multiprocessors / machine.read_bandwidth)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from ...codegen.geometry import Device, Geometry, Kernel
-from ...codegen.instantiate import CPP_TYPES, Field, Source, instantiate
+from ...codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
 from ...plan.problem import Problem
 from . import work
 from .space import Ring
@@ -16,8 +16,6 @@ _POINTERS = (
     Field("W", "Params::T*", "pointer"),
     Field("G", "Params::T*", "pointer"),
 )
-_SCALARS = tuple(Field(name, "double", "real") for name in ("alpha_re", "alpha_im", "beta_re", "beta_im"))
-_WORKSPACE = (Field("partials", "void*", "pointer"), Field("counters", "mansard::u32*", "pointer"))
 _STRIDES = ("K", "a_row", "a_col", "c_row", "c_col", "w_row", "w_col")
 
 
@@ -40,7 +38,7 @@ def source(problem: Problem, config: Ring, target: str) -> Source:
         target=target,
         types={"T": CPP_TYPES[problem.dtype]},
         constants=constants | asdict(config),
-        arguments=(*_POINTERS, *_WORKSPACE, *(Field(name, "long long", "integer") for name in _STRIDES), *_SCALARS),
+        arguments=(*_POINTERS, *WORKSPACE, *(Field(name, "long long", "integer") for name in _STRIDES), *SCALARS),
         bounds=(work.threads(problem, config), config.BLOCKS_PER_SM),
         cooperative=config.REDUCE == "sliced",
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
 from typing import Any
 
 from ...model.roofline import Work
 from ...plan.problem import Problem
+from ..configs import up
+from ..tsmm.work import banks
 
 
 def work(problem: Problem) -> Work:
@@ -17,10 +18,6 @@ def work(problem: Problem) -> Work:
     per_product = 8 if problem.is_complex else 2
     products = problem.M * problem.N + problem.N * (problem.N + 1) // 2
     return Work(rows * problem.M, rows * problem.N, per_product * products * problem.K, problem.dtype)
-
-
-def _up(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 @dataclass(frozen=True)
@@ -44,19 +41,18 @@ class Shape:
 def shape(problem: Problem, c: Any) -> Shape:
     words = 2 if problem.is_complex else 1
     real, lda = problem.itemsize // words, problem.pitch_a * words
-    segment = 4 if lda % 2 else 8
-    step = segment // gcd(lda, segment)
-    blocks, tiles = _up(problem.M * words, 8), _up(problem.N * words, 16)
-    slots = 2 * tiles if words == 2 else _up(problem.N, 8)
-    pairs = _up(slots, 2)
+    step, clash = banks(lda, real)
+    blocks, tiles = up(problem.M * words, 8), up(problem.N * words, 16)
+    slots = 2 * tiles if words == 2 else up(problem.N, 8)
+    pairs = up(slots, 2)
     stage, out = c.ROWS * lda * real, c.ROWS * problem.N * problem.itemsize
     small = blocks * (tiles if words == 2 else 2 * tiles) * 512
-    ring = _up(2 * c.GROUPS * c.STAGES * 8, 128) * 128 + c.GROUPS * c.STAGES * stage + 128
+    ring = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128 + c.GROUPS * c.STAGES * stage + 128
     meeting = 16 * pairs * (16 * pairs + 1) * 8  # at least one tile of G
     return Shape(
         words=words,
         step=step,
-        clash=gcd(step * lda // segment, 128 // (segment * real)),
+        clash=clash,
         octets=c.ROWS // 8 // c.WARPS_K // c.PASSES,
         blocks=blocks,
         tiles=tiles,
@@ -64,7 +60,7 @@ def shape(problem: Problem, c: Any) -> Shape:
         stage_bytes=stage,
         out_bytes=out,
         small_bytes=small,
-        shared_bytes=_up(max(ring + c.GROUPS * c.OUT * out + small, meeting, threads(problem, c) * 16), 128) * 128,
+        shared_bytes=up(max(ring + c.GROUPS * c.OUT * out + small, meeting, threads(problem, c) * 16), 128) * 128,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...codegen.geometry import Device, Geometry, Kernel
-from ...codegen.instantiate import CPP_TYPES, Field, Source, instantiate
+from ...codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
 from ...plan.problem import Problem
 from . import work
 from .space import Config
@@ -16,8 +16,6 @@ _POINTERS = (
     Field("B", "const Params::T*", "pointer"),
     Field("C", "Params::T*", "pointer"),
 )
-_SCALARS = tuple(Field(name, "double", "real") for name in ("alpha_re", "alpha_im", "beta_re", "beta_im"))
-_WORKSPACE = (Field("partials", "void*", "pointer"), Field("counters", "mansard::u32*", "pointer"))
 _INTEGERS = ("M", "K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
 
 
@@ -45,7 +43,7 @@ def source(problem: Problem, config: Config, target: str) -> Source:
         target=target,
         types={"T": CPP_TYPES[problem.dtype]},
         constants=constants | asdict(config),
-        arguments=(*_POINTERS, *_WORKSPACE, *(Field(name, "long long", "integer") for name in _INTEGERS), *_SCALARS),
+        arguments=(*_POINTERS, *WORKSPACE, *(Field(name, "long long", "integer") for name in _INTEGERS), *SCALARS),
         bounds=(work.threads(problem, config), config.BLOCKS_PER_SM),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
+from ..configs import up
 
 
 def work(problem: Problem) -> Work:
@@ -19,10 +20,6 @@ def work(problem: Problem) -> Work:
         flops=(8 if problem.is_complex else 2) * problem.M * problem.N * problem.K,
         dtype=problem.dtype,
     )
-
-
-def _up(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 def real_bytes(problem: Problem) -> int:
@@ -63,11 +60,11 @@ def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     col, words, real = problem.layout_a == "col", 2 if problem.is_complex else 1, real_bytes(problem)
     number = 4 if c.UNIT == "tf32x3" else 8
     pack, adjacent = 16 // number, 1 if col else vector(problem)
-    rows, tiles_n = c.WARPS_M * c.TILES * 16, _up(_up(width(problem), 8), c.WARPS_N)
+    rows, tiles_n = c.WARPS_M * c.TILES * 16, up(up(width(problem), 8), c.WARPS_N)
     consumers = c.WARPS_M * c.WARPS_N * c.WARPS_K * 32
     bulk = c.LOAD == "bulk"
     stage, small = rows * c.DEPTH * real, 2 * c.DEPTH * tiles_n * c.WARPS_N * 8 * number
-    ring = _up(2 * c.STAGES * 8, 128) * 128 + c.STAGES * stage if bulk else 0
+    ring = up(2 * c.STAGES * 8, 128) * 128 + c.STAGES * stage if bulk else 0
     return TensorShape(
         consumers=consumers,
         threads=consumers + (32 * c.FEEDERS if bulk else 0),
@@ -75,11 +72,11 @@ def tensor_shape(problem: Problem, c: Any) -> TensorShape:
         block=4 * max(adjacent, pack) // (1 if col else words),
         tiles_n=tiles_n,
         rows=rows,
-        panels=_up(problem.M * (words if col else 1), rows),
-        chunks=_up(problem.K * (1 if col else words), c.DEPTH),
+        panels=up(problem.M * (words if col else 1), rows),
+        chunks=up(problem.K * (1 if col else words), c.DEPTH),
         stage_bytes=stage,
         small_bytes=small,
-        shared_bytes=_up(ring + small + 16, 128) * 128,
+        shared_bytes=up(ring + small + 16, 128) * 128,
         partial_bytes=c.WARPS_K * rows * tiles_n * c.WARPS_N * 8 * number,
     )
 
@@ -103,7 +100,7 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     if c.VARIANT == "tensor":
         return tensor_shape(problem, c).shared_bytes
     tile = c.T1 * c.T2 * problem.itemsize if c.STEP in ("shared", "prefetch") else 0
-    return int(max(1, _up(tile, 128)) * 128)
+    return int(max(1, up(tile, 128)) * 128)
 
 
 def registers(problem: Problem, c: Any) -> int:
@@ -116,7 +113,7 @@ def registers(problem: Problem, c: Any) -> int:
     real, number = real_bytes(problem) // 4, 1 if c.UNIT == "tf32x3" else 2
     col, expands = problem.layout_a == "col", problem.is_complex and problem.layout_a == "row"
     sums = c.TILES * shape.tiles_n * 4 * number
-    staged = _up(c.DEPTH // (2 if expands else 1) * problem.N, shape.consumers) * problem.itemsize // 4
+    staged = up(c.DEPTH // (2 if expands else 1) * problem.N, shape.consumers) * problem.itemsize // 4
     if c.LOAD == "registers":  # the present chunk and the next one
         held = 2 * c.TILES * 2 * c.DEPTH // 4 // c.WARPS_K * real
     else:
@@ -131,7 +128,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     """Seconds that each resource of the device needs at the least, with this configuration."""
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
     if c.VARIANT == "steps":
-        passes = _up(problem.N, c.T2)
+        passes = up(problem.N, c.T2)
         # A is read from memory for every T2 results; B by every thread, from shared memory or the first cache
         seconds["A again"] = passes * problem.M * problem.K * problem.itemsize / machine.read_bandwidth
         loads = problem.M * problem.K * (passes + problem.N) * (2 if problem.is_complex else 1) / 32
@@ -207,7 +204,7 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
 def executed_flops(problem: Problem, c: Any) -> int:
     """Flops the kernel really does: tensor-core tiles are 16 x 8 whether they are full or not."""
     if c.VARIANT == "steps":
-        entries = _up(problem.M, c.T1) * c.T1 * _up(problem.N, c.T2) * c.T2
+        entries = up(problem.M, c.T1) * c.T1 * up(problem.N, c.T2) * c.T2
         return int((8 if problem.is_complex else 2) * entries * problem.K)
     shape = tensor_shape(problem, c)
     return int(2 * shape.panels * shape.rows * shape.chunks * c.DEPTH * shape.tiles_n * c.WARPS_N * 8)

@@ -52,13 +52,29 @@ struct TensorUnit {
     return reinterpret_cast<const Word*>(stage) + row(0) * S::LDA;
   }
 
-  template <int SIZE>
-  MANSARD_DEVICE void load(const Word* rows, int block, Pair<Word> (&a)[S::OCTETS][SIZE]) const {
-    load_pairs<P>(rows, block, turn, t, a, [](int octet) { return S::row_of(octet); });
-  }
   MANSARD_DEVICE void clear() {
     MANSARD_UNROLL
     for (int i = 0; i < S::TILES_M * S::TILES_N * 4; ++i) sums[i / 4 / S::TILES_N][i / 4 % S::TILES_N][i % 4] = 0;
+  }
+
+  // Clears the sums and calls step(pairs of block b of the lane's rows, by octet; fragments of C) for all blocks.
+  template <class Step>
+  MANSARD_DEVICE void walk(const unsigned char* stage, int number, Step step) {
+    pass = number;
+    clear();
+    const Word* first = rows(stage);
+    for_each_block<P, !S::STAGED>([&](auto size, int block) {
+      constexpr int SIZE = decltype(size)::VALUE;
+      Pair<Word> a[S::OCTETS][SIZE];
+      load_pairs<P>(first, block, turn, t, a, [](int octet) { return S::row_of(octet); });
+      MANSARD_UNROLL
+      for (int n = 0; n < SIZE; ++n) {
+        Fragment c[S::COLUMNS_OF_WARP];
+        MANSARD_UNROLL
+        for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) c[j] = fragment(block + n, j);
+        step([&](int octet) { return a[octet][n]; }, c);
+      }
+    });
   }
 
   template <class Put, class Single>
@@ -87,28 +103,16 @@ struct FloatUnit : TensorUnit<P, double> {
   using Base::Base;
 
   MANSARD_DEVICE void multiply(const unsigned char* stage, int pass) {
-    this->pass = pass;
-    this->clear();
-    const Word* rows = this->rows(stage);
-    for_each_block<P, !S::STAGED>([&](auto size, int block) {
-      constexpr int SIZE = decltype(size)::VALUE;
-      Pair<Word> a[S::OCTETS][SIZE];
-      this->template load<SIZE>(rows, block, a);
+    this->walk(stage, pass, [&](auto pair, const Fragment(&c)[S::COLUMNS_OF_WARP]) {
       MANSARD_UNROLL
-      for (int n = 0; n < SIZE; ++n) {
-        Fragment c[S::COLUMNS_OF_WARP];
+      for (int i = 0; i < S::TILES_M; ++i) {
+        const Pair<Word> up = pair(2 * i), low = pair(2 * i + 1);
+        const double left[4] = {double(up.x), double(low.x), double(up.y), double(low.y)};
         MANSARD_UNROLL
-        for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) c[j] = this->fragment(block + n, j);
-        MANSARD_UNROLL
-        for (int i = 0; i < S::TILES_M; ++i) {
-          const Pair<Word>&up = a[2 * i][n], &low = a[2 * i + 1][n];
-          const double left[4] = {double(up.x), double(low.x), double(up.y), double(low.y)};
-          MANSARD_UNROLL
-          for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) {
-            const double x = c[j].wide[0], y = c[j].wide[1];
-            mma_m16n8k8(this->sums[i][j * S::WORDS], left, {x, S::WORDS == 2 ? -y : y});
-            if constexpr (S::WORDS == 2) mma_m16n8k8(this->sums[i][j * 2 + 1], left, {y, x});
-          }
+        for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) {
+          const double x = c[j].wide[0], y = c[j].wide[1];
+          mma_m16n8k8(this->sums[i][j * S::WORDS], left, {x, S::WORDS == 2 ? -y : y});
+          if constexpr (S::WORDS == 2) mma_m16n8k8(this->sums[i][j * 2 + 1], left, {y, x});
         }
       }
     });
@@ -125,28 +129,16 @@ struct HalvesUnit : TensorUnit<P, float> {
   using Base::Base;
 
   MANSARD_DEVICE void multiply(const unsigned char* stage, int pass) {
-    this->pass = pass;
-    this->clear();
-    const Word* rows = this->rows(stage);
-    for_each_block<P, !S::STAGED>([&](auto size, int block) {
-      constexpr int SIZE = decltype(size)::VALUE;
-      Pair<Word> a[S::OCTETS][SIZE];
-      this->template load<SIZE>(rows, block, a);
+    this->walk(stage, pass, [&](auto pair, const Fragment(&c)[S::COLUMNS_OF_WARP]) {
+      u32 high[S::TILES_M][4], low[S::TILES_M][4];
       MANSARD_UNROLL
-      for (int n = 0; n < SIZE; ++n) {
-        Fragment c[S::COLUMNS_OF_WARP];
-        MANSARD_UNROLL
-        for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) c[j] = this->fragment(block + n, j);
-        u32 high[S::TILES_M][4], low[S::TILES_M][4];
-        MANSARD_UNROLL
-        for (int o = 0; o < S::OCTETS; ++o) {
-          split_tf32(a[o][n].x, high[o / 2][o % 2], low[o / 2][o % 2]);
-          split_tf32(a[o][n].y, high[o / 2][2 + o % 2], low[o / 2][2 + o % 2]);
-        }
-        add<0>(low, c);  // tile by tile inside, so that no instruction waits for the one before it
-        add<2>(high, c);
-        add<0>(high, c);
+      for (int o = 0; o < S::OCTETS; ++o) {
+        split_tf32(pair(o).x, high[o / 2][o % 2], low[o / 2][o % 2]);
+        split_tf32(pair(o).y, high[o / 2][2 + o % 2], low[o / 2][2 + o % 2]);
       }
+      add<0>(low, c);  // tile by tile inside, so that no instruction waits for the one before it
+      add<2>(high, c);
+      add<0>(high, c);
     });
     float all = 0.0f;
     MANSARD_UNROLL
@@ -157,7 +149,7 @@ struct HalvesUnit : TensorUnit<P, float> {
         some += (this->sums[i][j][0] + this->sums[i][j][1]) + (this->sums[i][j][2] + this->sums[i][j][3]);
       all += some;
     }
-    if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) redo(rows);
+    if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) redo(this->rows(stage));
   }
   // Adds the product with the high (FIRST = 0) or low (FIRST = 2) halves of C.
   template <int FIRST>

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
+from ..configs import up
 
 
 def work(problem: Problem) -> Work:
@@ -20,10 +21,6 @@ def work(problem: Problem) -> Work:
         flops=(8 if problem.is_complex else 2) * problem.M * problem.N * problem.K,
         dtype=problem.dtype,
     )
-
-
-def _up(a: int, b: int) -> int:
-    return -(-a // b)
 
 
 @dataclass(frozen=True)
@@ -43,33 +40,39 @@ class RingShape:
     shared_bytes: int
 
 
+def banks(lda: int, real: int) -> tuple[int, int]:
+    """STEP and CLASH of `PairShape` in pairs.cuh: which rows lanes read, how many of them meet in the same banks."""
+    segment = 4 if lda % 2 else 8
+    step = segment // gcd(lda, segment)
+    return step, gcd(step * lda // segment, 128 // (segment * real))
+
+
 @lru_cache(maxsize=4096)
 def ring_shape(problem: Problem, c: Any) -> RingShape:
     words = 2 if problem.is_complex else 1
     real = problem.itemsize // words
     lda = problem.pitch_a * words
-    segment = 4 if lda % 2 else 8
-    step = segment // gcd(lda, segment)
-    blocks, columns = _up(problem.M * words, 8), _up(_up(problem.N, 8), c.WARPS_N)
+    step, clash = banks(lda, real)
+    blocks, columns = up(problem.M * words, 8), up(up(problem.N, 8), c.WARPS_N)
     if c.TURNED and words == 1:  # tiles of 16 columns
-        columns = 2 * _up(_up(problem.N, 16), c.WARPS_N)
+        columns = 2 * up(up(problem.N, 16), c.WARPS_N)
     staged = c.UNIT != "fma" and c.SOURCE == "shared"
     small = blocks * columns * c.WARPS_N * 512 if staged else 0
     stage, out = c.ROWS * lda * real, c.ROWS * problem.N * problem.itemsize
-    head = _up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
+    head = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     shared = head + c.GROUPS * c.STAGES * stage + 128 + c.GROUPS * c.OUT * out + small
     return RingShape(
         threads=c.WARPS_K * c.WARPS_N * c.GROUPS * 32,
         words=words,
         step=step,
-        clash=gcd(step * lda // segment, 128 // (segment * real)),
+        clash=clash,
         octets=c.ROWS // 8 // c.WARPS_K // c.PASSES,
         blocks=blocks,
         columns=columns,
         stage_bytes=stage,
         out_bytes=out,
         small_bytes=small,
-        shared_bytes=_up(shared, 128) * 128,
+        shared_bytes=up(shared, 128) * 128,
     )
 
 
@@ -82,7 +85,7 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     if c.VARIANT == "ring":
         return ring_shape(problem, c).shared_bytes
-    return int(_up(problem.M * problem.N * problem.itemsize, 128) * 128) if c.SOURCE == "shared" else 128
+    return int(up(problem.M * problem.N * problem.itemsize, 128) * 128) if c.SOURCE == "shared" else 128
 
 
 def registers(problem: Problem, c: Any) -> int:
@@ -90,7 +93,7 @@ def registers(problem: Problem, c: Any) -> int:
     if c.VARIANT == "ring":
         return _ring_registers(problem, c)
     per_element = problem.itemsize // 4
-    results = _up(problem.N, c.PER_ROW)
+    results = up(problem.N, c.PER_ROW)
     held = problem.M * results if c.SOURCE == "registers" else results
     return int(per_element * (c.UNROLL * (results + 1) + held)) + 24
 
@@ -114,7 +117,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
     if c.VARIANT == "threads":  # every thread of a row reads all of it, and C unless it holds it
         words = 2 if problem.is_complex else 1
-        results = _up(problem.N, c.PER_ROW)
+        results = up(problem.N, c.PER_ROW)
         from_c = 0 if c.SOURCE == "registers" else results / c.UNROLL
         loads = problem.K * c.PER_ROW * problem.M * (1 + from_c) * words / 32
         seconds["L1 cache"] = loads * _CLOCKS_PER_LOAD / device.multiprocessors / _CLOCK
@@ -171,7 +174,7 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
 def executed_flops(problem: Problem, c: Any) -> int:
     """Flops the kernel really does: tensor-core tiles are 16 x 8 x 4 whether they are full or not."""
     if c.VARIANT == "threads":
-        per_row = problem.M * _up(problem.N, c.PER_ROW) * c.PER_ROW
+        per_row = problem.M * up(problem.N, c.PER_ROW) * c.PER_ROW
         return int(per_row * (8 if problem.is_complex else 2) * problem.K)
     if c.UNIT == "fma":
         return work(problem).flops
