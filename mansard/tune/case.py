@@ -213,9 +213,12 @@ class Tsm2rCase(Case):
         return type(self)(self.problem.replace(K=K, M=M, pitch_a=pitch), self.backend, integers=True)
 
 
+CASES: dict[str, type[Case]] = {"gram": GramCase, "tsmm": TsmmCase, "tsm2r": Tsm2rCase}  # what can be tuned
+
+
 def make_case(problem: Problem, backend: Any) -> Case:
     """The case class of the problem's operation."""
-    return {"gram": GramCase, "tsmm": TsmmCase, "tsm2r": Tsm2rCase}[problem.operation](problem, backend)
+    return CASES[problem.operation](problem, backend)
 
 
 def _strides(array: Any) -> tuple[int, ...]:

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..errors import BackendUnavailable, MansardError
-from ..families import family_of, names
+from ..families import family_of
 from ..model import machine
 from ..model.calibrate import calibrate
 from ..plan.problem import DTYPES, Problem
 from . import observer as observers
 from . import table
 from .ahead import compile_ahead
+from .case import CASES
 from .runner import DeviceLost
 from .session import TuningResult, tune_problem
 from .strategy import STRATEGIES
@@ -27,7 +28,7 @@ _ELEMENTS = {"cuda": 1 << 28, "cpu": 1 << 24, "emulated": 1 << 11}  # K times M:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("operation", choices=names(), help="the family to tune")
+    add("operation", choices=tuple(CASES), help="the family to tune")
     add("--m", type=sizes, default=None, help="columns of A (tsm2r: its rows): a:b[:step] (b included), lists 1,2,5:8")
     add("--n", type=sizes, default=None, help="columns of B (default: the same as M)")
     add("--dtype", type=dtypes, default=("float64",), help=f"comma-separated: {', '.join(DTYPES)}")
