@@ -312,9 +312,8 @@ def test_orthogonalize(share: float, dtype: str, backend: str) -> None:
     xp = testing.array_module(backend)
     u = unit_roundoff(dtype)
     basis = xp.asarray(np.linalg.qr(testing.random_matrix(np, 300, 8, dtype, 0))[0])
-    V = basis @ testing.random_matrix(xp, 8, 5, dtype, 1) + np.asarray(share, basis.real.dtype) * (
-        testing.random_matrix(xp, 300, 5, dtype, 2)
-    )
+    beside = testing.random_matrix(xp, 300, 5, dtype, 2) * basis.real.dtype.type(share)
+    V = basis @ testing.random_matrix(xp, 8, 5, dtype, 1) + beside
     out = xp.empty_like(V)
     for target in (None, out, V.copy()):
         given = V if target is None or target is out else target
