@@ -19,7 +19,7 @@ from mansard import settings, testing
 from mansard.backends import emulated
 from mansard.codegen.geometry import Device
 from mansard.errors import BackendUnavailable, CompileError, LaunchError, UnsupportedProblem
-from mansard.families import gram, tsmm
+from mansard.families import gram, tsm2r, tsmm
 from mansard.plan import dispatch
 from mansard.tune import command, database, session, strategy, table
 from mansard.tune.case import make_case
@@ -296,6 +296,19 @@ def test_the_nearest_k_answers_and_a_far_one_says_so():
     record = database.best(BIG.replace(K=100), H200, gram)  # 164 times fewer rows: the vendor's win is not carried over
     assert record.config == RULES[1] and "K=16384" in record.reason and "fewer rows" in record.reason
     assert "more rows" in database.best(BIG.replace(K=1 << 30), H200, gram).reason
+
+
+def test_both_sides_of_a_large_matrix_may_differ_from_the_record():
+    square = tsm2r.spec.problem("float32", 10240, 8, 10240)
+    config = next(tsm2r.defaults.ranked(square, H200))
+    text = database.kernel_hash(square, config, H200, tsm2r)
+    trial = Trial(square, tsm2r.space.to_dict(config), "ok", (1e-3,), kernel=text, date="2026-01-01T00:00:00")
+    Store(store_path(H200, "tsm2r")).append(trial)
+    other = tsm2r.spec.problem("float32", 20480, 8, 12288)
+    assert database.best(other, H200, tsm2r).config == config
+    assert "M=10240, K=10240" in database.best(other, H200, tsm2r).reason
+    for apart in (other.replace(N=7), other.replace(pitch_a=12290), other.replace(layout_a="col", pitch_a=20480)):
+        assert database.best(apart, H200, tsm2r) is None
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """Which configuration the records recommend: the user's own trials first, then the tables shipped in `data/`.
 
 A record answers a problem of the same dtype, widths, layouts, kind of pitch and alignment. Conjugation does not change
-the speed and is ignored. The tall dimension need not agree: the record nearest in log2 K answers. Beyond a factor of
-eight its configuration is still the better guess (the rules of thumb do not look at K at all) and the reason says how
-far away it was measured; a verdict for the vendor's routine, though, rests on fixed costs and is not carried that far.
+the speed and is ignored. The long dimensions (`spec.LONG`) need not agree: the record nearest in their logarithms
+answers. Beyond a factor of eight its configuration is still the better guess (the rules of thumb do not look at them at
+all) and the reason says how far away it was measured; a verdict for the vendor's routine, though, rests on fixed costs
+and is not carried that far.
 
 A record whose kernel text has changed since is never served. Dispatch asks once per new shape, so files are read and
 indexed once per change, and hashes of headers are kept.
@@ -15,7 +16,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log2
+from math import log2, prod
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,16 +24,15 @@ from typing import Any
 from ..codegen.geometry import Device
 from ..compile.key import headers_digest
 from ..errors import IllegalConfig
+from ..families import family_of
 from ..plan.problem import Problem
 from .records import Store, Trial, config_key, slug, store_path
 
 DATA = Path(__file__).resolve().parent / "data"
-FAR = 8.0  # beyond this factor in K the reason warns, and the vendor's victory does not count
+FAR = 8.0  # beyond this factor in size the reason warns, and the vendor's victory does not count
 VENDOR_MARGIN = 1.03  # the vendor's routine must be faster by more than this; less is noise
 
-_TALL = "K"
-_WIDTH_OF = {"pitch_a": ("layout_a", "M"), "pitch_b": ("layout_b", "N"), "pitch_w": ("layout_w", "N")}
-_IRRELEVANT = ("conj", "deterministic")  # speed does not depend on the first; legality decides about the second
+_IRRELEVANT = ("conj", "conj_a", "conj_b", "deterministic")  # the speed is the same; of the last, legality decides
 _INCLUDES = re.compile(r'^\s*#\s*include\s*"[^"]+"', re.MULTILINE)
 
 
@@ -46,17 +46,19 @@ class Record:
 
 
 Key = tuple[Any, ...]
-Index = dict[Key, dict[int, list[Trial]]]  # key -> K -> trials, best first
+Sizes = tuple[int, ...]
+Index = dict[Key, dict[Sizes, list[Trial]]]  # key -> long sizes -> trials, best first
 
 
 def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
     """The fastest recorded way to answer `problem` on `device`, or None if no record applies."""
     key, name = match_key(problem), family_name(family)
     for path, place in ((store_path(device, name), "here"), (DATA / f"{slug(device)}.{name}.jsonl", "shipped table")):
-        by_k = _index_of(path).get(key)
-        if by_k:
-            for tall in sorted(by_k, key=lambda K: (abs(log2(K) - log2(problem.K)), -K)):
-                record = _judge(problem, device, family, by_k[tall], tall, place)
+        by_size = _index_of(path).get(key)
+        if by_size:
+            asked = long_sizes(problem)
+            for tall in sorted(by_size, key=lambda sizes: (_distance(sizes, asked), -prod(sizes))):
+                record = _judge(problem, device, family, by_size[tall], tall, place)
                 if record:
                     return record
     return None
@@ -71,13 +73,19 @@ def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleTyp
 
 def match_key(problem: Problem) -> Key:
     """All that must agree between a record's problem and the one asked for."""
-    sizes = tuple(item for item in problem.sizes if item[0] != _TALL)
+    long = family_of(problem.operation).spec.LONG
+    sizes = tuple(item for item in problem.sizes if item[0] not in long)
     traits = tuple(
         (name, _pitch_class(problem, name) if name.startswith("pitch") else value)
         for name, value in problem.traits
         if name not in _IRRELEVANT
     )
     return problem.operation, problem.dtype, sizes, traits
+
+
+def long_sizes(problem: Problem) -> Sizes:
+    """The sizes in which a record and a problem may differ."""
+    return tuple(getattr(problem, name) for name in family_of(problem.operation).spec.LONG)
 
 
 def family_name(family: ModuleType) -> str:
@@ -92,19 +100,20 @@ def forget() -> None:
 
 def _pitch_class(problem: Problem, name: str) -> str:
     """packed, padded (rows start on 16-byte boundaries) or ragged: kernels run alike within a class."""
-    layout, width = _WIDTH_OF[name]
-    kind, pitch = getattr(problem, layout), getattr(problem, name)
+    side = name.removeprefix("pitch_")
+    kind, pitch = getattr(problem, f"layout_{side}"), getattr(problem, name)
     if kind == "any":
         return "any"
-    if pitch == (getattr(problem, width) if kind == "row" else getattr(problem, _TALL)):
+    rows, columns = family_of(problem.operation).spec.SHAPES[side]
+    if pitch == getattr(problem, columns if kind == "row" else rows):
         return "packed"
     return "ragged" if pitch * problem.itemsize % 16 else "padded"
 
 
 def _judge(
-    problem: Problem, device: Device, family: ModuleType, trials: list[Trial], tall: int, place: str
+    problem: Problem, device: Device, family: ModuleType, trials: list[Trial], tall: Sizes, place: str
 ) -> Record | None:
-    """The verdict of the records made at one K: the first usable configuration, or the vendor's routine."""
+    """The verdict of the records made at one size: the first usable configuration, or the vendor's routine."""
     vendor = next((trial for trial in trials if trial.is_vendor), None)
     if device.backend == "emulated":
         vendor = None  # the emulator exists to run our kernels, not to lose against the host
@@ -118,13 +127,13 @@ def _judge(
             continue
         if trial.date[:13] <= changed[:13]:
             return None  # it lost against a kernel whose text has changed since: that says nothing now
-        far = max(tall, problem.K) / min(tall, problem.K)
+        far = 2.0 ** _distance(tall, long_sizes(problem))
         if vendor and far <= FAR and vendor.median * VENDOR_MARGIN < trial.median:
             return Record(
                 None,
                 "vendor",
                 f"handing over to the array library took {_micro(vendor)} where our best took {_micro(trial)}, "
-                f"measured at K={tall} ({place}, {trial.date[:10]})",
+                f"measured at {_named(problem, tall)} ({place}, {trial.date[:10]})",
             )
         return Record(config, "tuned", _reason(trial, vendor, problem, tall, far, place))
     return None
@@ -139,14 +148,25 @@ def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) 
     return config if family.space.illegal(problem, config, device) is None else None
 
 
-def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: int, far: float, place: str) -> str:
+def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, far: float, place: str) -> str:
     share = f", {trial.percent:.0f} % of the limit" if trial.percent else ""
     versus = f", handing over {_micro(vendor)}" if vendor else ""
-    text = f"measured at K={tall}: {_micro(trial)}{share}{versus} ({place}, {trial.date[:10]})"
+    text = f"measured at {_named(problem, tall)}: {_micro(trial)}{share}{versus} ({place}, {trial.date[:10]})"
     if far > FAR:
-        side = "more" if tall < problem.K else "fewer"
-        text += f"; no record is nearer to K={problem.K}, {far:.3g} times {side} rows"
+        asked = long_sizes(problem)
+        side = "more" if prod(tall) < prod(asked) else "fewer"
+        text += f"; no record is nearer to {_named(problem, asked)}, {far:.3g} times {side} rows"
     return text
+
+
+def _distance(one: Sizes, other: Sizes) -> float:
+    """How far apart two sizes are, in powers of two of the farthest dimension."""
+    return max(abs(log2(a) - log2(b)) for a, b in zip(one, other, strict=True))
+
+
+def _named(problem: Problem, sizes: Sizes) -> str:
+    names = family_of(problem.operation).spec.LONG
+    return ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
 
 
 def _micro(trial: Trial) -> str:
@@ -168,10 +188,10 @@ def _load(path: Path, mtime_ns: int, size: int) -> Index:
         last[(trial.problem, config_key(trial.config), trial.kernel)] = trial
     index: Index = {}
     for trial in last.values():
-        if trial.ok and trial.seconds and trial.problem.K > 0:
-            index.setdefault(match_key(trial.problem), {}).setdefault(trial.problem.K, []).append(trial)
-    for by_k in index.values():
-        for trials in by_k.values():
+        if trial.ok and trial.seconds and all(sizes := long_sizes(trial.problem)):
+            index.setdefault(match_key(trial.problem), {}).setdefault(sizes, []).append(trial)
+    for by_size in index.values():
+        for trials in by_size.values():
             # finalists first: a lucky short measurement must not beat the repeated ones
             trials.sort(key=lambda trial: (-trial.round, trial.median))
     return index

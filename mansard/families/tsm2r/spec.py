@@ -7,6 +7,8 @@ from typing import Any
 from ...plan.problem import DTYPES, Problem
 
 WIDEST = 64
+LONG = ("M", "K")  # sizes in which a tuning record may differ from the problem it answers
+SHAPES = {"a": ("M", "K")}  # rows and columns of the operands that have a pitch
 
 
 def problem(

@@ -7,6 +7,8 @@ from typing import Any
 from ...plan.problem import DTYPES, Problem
 
 WIDEST = 128
+LONG = ("K",)  # sizes in which a tuning record may differ from the problem it answers
+SHAPES = {"a": ("K", "M"), "w": ("K", "N")}  # rows and columns of the operands that have a pitch
 
 
 def problem(
