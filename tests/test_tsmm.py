@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from tsmm_cases import CASES, bounded, case_id, exact
+from tsmm_cases import CASES, bounded, case_id, exact, launch
 
 import mansard as ms
 from mansard import testing
@@ -37,6 +39,28 @@ def test_variant_in_other_thread_orders(
     finally:
         monkeypatch.undo()
         ms.settings.reread()
+
+
+THIRDS = [case for case in CASES if getattr(case[1], "PRODUCTS", 4) == 3 and not case[0].in_place]
+
+
+@pytest.mark.parametrize("case", THIRDS, ids=case_id)
+def test_three_products_are_four_where_numbers_are_not_finite(case: tuple[Problem, Config], gpu_backend: str) -> None:
+    """Infinities, NaNs and sums of parts that overflow; also: three products stay within the bound of four."""
+    problem, config = case
+    bounded(problem, config, gpu_backend)
+    A, C = testing.tsmm_operands(problem, gpu_backend, integers=True)
+    large = np.finfo(A.dtype).max * 0.75
+    A[3, 1], A[11, 0], A[20, 5], C[5, :3] = np.inf, complex(1, np.nan), complex(large, large), 0
+    found = []
+    for products in (3, 4):
+        W = testing.laid_out(C[:1].repeat(problem.K, 0), problem.layout_w, problem.pitch_w, problem.aligned)
+        launch(problem, replace(config, PRODUCTS=products), gpu_backend, A, C, W, 1.0, 0.0)
+        found.append(np.asarray(_host(W)))
+    assert np.array_equal(*(np.isfinite(W) for W in found)) and np.array_equal(*(np.isinf(W.real) for W in found))
+    finite = np.isfinite(found[0]).all(axis=1)
+    assert np.array_equal(found[0][finite], found[1][finite])
+    assert finite.sum() == problem.K - 3
 
 
 def integers(backend: str, dtype: str, K: int, M: int, N: int) -> tuple[object, object]:

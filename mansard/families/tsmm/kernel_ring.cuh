@@ -1,8 +1,8 @@
 // W = alpha A C + beta W between bulk copies in and out: the kernel for every width, odd ones too.
 //
 // Chunks of ROWS rows of A arrive in shared memory as they lie (mansard/ticket_ring.cuh). The warps of a team multiply them
-// with C (tensor_units.cuh, turned_unit.cuh, lane_unit.cuh), lay the results down row by row, and a bulk copy carries these out: whole lines,
-// whatever the width. Each row is read before it is written, so that W may be A.
+// with C (tensor_units.cuh, turned_unit.cuh, thirds_unit.cuh, lane_unit.cuh), lay the results down row by row, and a bulk copy
+// carries these out: whole lines, whatever the width. Each row is read before it is written, so that W may be A.
 //
 //   WARPS_K x WARPS_N  warps of a team: along the rows of a chunk, along the columns of W
 //   GROUPS, STAGES     teams per block, chunks of A per team
@@ -11,39 +11,52 @@
 //                      rows of W are padded (DIRECT), lanes store them to memory themselves
 //   UNIT, SOURCE       who multiplies; where C waits: shared | registers
 //   TURNED             tensor cores form W transposed (turned_unit.cuh)
+//   PRODUCTS           real products per complex one: 4, or 3 (thirds_unit.cuh)
 #pragma once
 #include "families/tsmm/lane_unit.cuh"
 #include "families/tsmm/stream.cuh"
 #include "families/tsmm/tensor_units.cuh"
+#include "families/tsmm/thirds_unit.cuh"
 #include "families/tsmm/turned_unit.cuh"
 #include "mansard/ticket_ring.cuh"
 
 namespace mansard {
 
-template <class P, Unit UNIT, bool TURNED>
+template <class P, Unit UNIT = P::UNIT, bool TURNED = P::TURNED, int PRODUCTS = P::PRODUCTS>
 struct UnitOf {
   using Type = FloatUnit<P>;
   using Shape = UnitShape<P>;
 };
 template <class P>
-struct UnitOf<P, Unit::float64, true> {
+struct UnitOf<P, Unit::float64, true, 4> {
   using Type = TurnedUnit<P>;
   using Shape = TurnedShape<P>;
 };
 template <class P>
-struct UnitOf<P, Unit::tf32x3, false> {
+struct UnitOf<P, Unit::tf32x3, false, 4> {
   using Type = HalvesUnit<P>;
   using Shape = UnitShape<P>;
 };
 template <class P>
-struct UnitOf<P, Unit::fma, false> {
+struct UnitOf<P, Unit::fma, false, 4> {
   using Type = LaneUnit<P>;
   using Shape = UnitShape<P>;
 };
 
 template <class P>
-struct RingShape : UnitOf<P, P::UNIT, P::TURNED>::Shape {
-  using U = typename UnitOf<P, P::UNIT, P::TURNED>::Shape;
+struct UnitOf<P, Unit::float64, false, 3> {
+  using Type = FloatThirds<P>;
+  using Shape = ThirdsShape<P>;
+};
+template <class P>
+struct UnitOf<P, Unit::tf32x3, false, 3> {
+  using Type = HalvesThirds<P>;
+  using Shape = ThirdsShape<P>;
+};
+
+template <class P>
+struct RingShape : UnitOf<P>::Shape {
+  using U = typename UnitOf<P>::Shape;
   using Word = typename U::Word;
   using Chunks = TicketRing<P::GROUPS, P::WARPS_K * P::WARPS_N, P::STAGES, P::ROWS * U::LDA * int(sizeof(Word))>;
   static constexpr int OUT_BYTES = P::ROWS * P::N * int(sizeof(typename P::T));
@@ -63,7 +76,7 @@ MANSARD_DEVICE void tsmm_ring(const Arguments& arguments) {
   MANSARD_SHARED_ARENA(unsigned char, arena);
   const Stream<P, Arguments> stream(arguments);
   typename S::Chunks ring(arena, stream.chunks, arguments.counters);
-  typename UnitOf<P, P::UNIT, P::TURNED>::Type unit(ring.member, arena + S::SMALL_AT);
+  typename UnitOf<P>::Type unit(ring.member, arena + S::SMALL_AT);
   unit.template hold<S::Chunks::THREADS>(arguments, arena + S::SMALL_AT);
   const auto fill = [&](unsigned char* stage, mbarrier* arrival, i64 chunk) { stream.fill(stage, arrival, chunk); };
   ring.start(fill);

@@ -42,6 +42,7 @@ class Ring:
     PASSES: int = 1  # how often a warp comes back to a chunk for more of its rows
     UNIT: str = "float64"  # float64 | tf32x3 | fma: who multiplies
     TURNED: bool = False  # tensor cores form W transposed
+    PRODUCTS: int = 4  # real products per complex one: 4 | 3
     BLOCKS_PER_SM: int = 1
 
 
@@ -103,6 +104,9 @@ def _unit(problem: Problem, c: Ring) -> str | None:
         return "tf32x3 multiplies float32 data, and is accurate enough from M = 16"
     if c.TURNED and (c.UNIT != "float64" or c.SOURCE != "shared"):
         return "TURNED is a form of UNIT=float64 with SOURCE=shared"
+    thirds = problem.is_complex and not c.TURNED and c.UNIT != "fma" and c.SOURCE == "shared"
+    if c.PRODUCTS != 4 and not (c.PRODUCTS == 3 and thirds):
+        return f"PRODUCTS={c.PRODUCTS}: 4, or, for complex numbers on tensor cores with SOURCE=shared, 3"
     shape = work.ring_shape(problem, c)
     rows = c.WARPS_K * c.PASSES
     if c.UNIT == "fma":
@@ -150,22 +154,26 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
     rows_of = [n for n in (16, 32, 64, 128, 256, 512, 1024) if n == 16 or 2048 <= n * row_bytes <= 65536]
     for wk, wn, groups, rows in product((1, 2, 4, 8), (1, 2, 4), (1, 2, 3, 4, 6, 8), rows_of):
         if 4 <= wk * wn * groups <= 16:
-            for out, (unit, source, turned), tall in product(outs, _units(problem), (16, 32, 64)):
+            for out, (unit, source, turned, products), tall in product(outs, _units(problem), (16, 32, 64)):
                 if rows >= wk * tall and not (unit == "fma" and wn > 1):
-                    one = Ring(wk, wn, groups, rows, 1, out, source, rows // wk // tall, unit, turned)
+                    one = Ring(wk, wn, groups, rows, 1, out, source, rows // wk // tall, unit, turned, products)
                     yield from (replace(one, STAGES=stages) for stages in _stages(problem, one))
 
 
-def _units(problem: Problem) -> list[tuple[str, str, bool]]:
-    """Who might multiply: unit, source of C, whether turned."""
+def _units(problem: Problem) -> list[tuple[str, str, bool, int]]:
+    """Who might multiply: unit, source of C, whether turned, real products per complex one. Three of these, which round a
+    little differently, are for widths where arithmetic is the limit."""
     words = 2 if problem.is_complex else 1
-    units = [("float64", "shared", False), ("float64", "shared", True)]
+    single = REAL[problem.dtype] == "float32" and problem.M >= 16
+    units = [("float64", "shared", False, 4), ("float64", "shared", True, 4)]
     if problem.M * problem.N * words * words <= 32 * 32:
-        units.append(("float64", "registers", False))
+        units.append(("float64", "registers", False, 4))
     if problem.M * problem.N * words <= 64 and problem.pitch_a * words <= 16:
-        units.append(("fma", "registers", False))
-    if REAL[problem.dtype] == "float32" and problem.M >= 16:
-        units.append(("tf32x3", "shared", False))
+        units.append(("fma", "registers", False, 4))
+    if single:
+        units.append(("tf32x3", "shared", False, 4))
+    if problem.is_complex and min(problem.M, problem.N) >= 16:
+        units.append(("tf32x3" if single else "float64", "shared", False, 3))
     return units
 
 

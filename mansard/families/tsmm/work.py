@@ -58,6 +58,8 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
         columns = 2 * up(up(problem.N, 16), c.WARPS_N)
     staged = c.UNIT != "fma" and c.SOURCE == "shared"
     small = blocks * columns * c.WARPS_N * 512 if staged else 0
+    if c.PRODUCTS == 3:  # neither split nor repeated
+        small = up(blocks, 2) * columns * c.WARPS_N * 128 * real
     stage, out = c.ROWS * lda * real, c.ROWS * problem.N * problem.itemsize
     head = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     shared = head + c.GROUPS * c.STAGES * stage + 128 + c.GROUPS * c.OUT * out + small
@@ -106,6 +108,9 @@ def _ring_registers(problem: Problem, c: Any) -> int:
         return int(shape.words * real * (problem.M * problem.N + rows * (problem.N + problem.pitch_a))) + 40
     tiles = shape.octets // 2 * shape.columns * shape.words
     pairs = shape.octets * shape.clash * 2 * real
+    if c.PRODUCTS == 3:  # of a plane both halves, of the others one
+        tiles = tiles * 3 // 2
+        pairs = shape.octets * max(2, shape.clash) * 3 * real
     if c.UNIT == "tf32x3":  # both halves of the rows
         return int(1.15 * (4 * tiles + pairs + 4 * shape.octets + 4 * shape.columns)) + 40
     held = 4 * shape.blocks * shape.columns if c.SOURCE == "registers" else 4 * shape.columns
@@ -128,7 +133,10 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     if c.UNIT == "fma":  # rows are read and written once, in pieces that mostly do not clash
         reads = 1.3 * moved
     else:  # per pass of a warp: A, C, and results laid down
-        of_pass = shape.blocks * (shape.octets * (real // 2) + (4 * shape.columns if c.SOURCE == "shared" else 0))
+        from_c = 4 * shape.columns if c.SOURCE == "shared" else 0
+        if c.PRODUCTS == 3:
+            from_c = shape.columns * real // 2
+        of_pass = shape.blocks * (shape.octets * (real // 2) + from_c)
         laid = shape.octets * shape.columns * problem.itemsize // 2
         of_pass += laid * (4 if c.TURNED else 1)  # four rows in the same banks
         reads = problem.K / (shape.octets * 8) * c.WARPS_N * of_pass
@@ -179,15 +187,18 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.UNIT == "fma":
         return work(problem).flops
     shape = ring_shape(problem, c)
-    return int(2 * problem.K * shape.blocks * 8 * shape.columns * c.WARPS_N * 8 * shape.words)
+    products = 3 * up(shape.blocks, 2) if c.PRODUCTS == 3 else shape.words * shape.blocks
+    return int(2 * problem.K * products * 8 * shape.columns * c.WARPS_N * 8)
 
 
 def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "threads" or c.UNIT == "fma":
         return float(machine.fma[REAL[problem.dtype]])
-    busy = 1.0 if threads(problem, c) >= 256 else 0.9  # one warp per scheduler has nobody to hide behind
+    warps = threads(problem, c) / 32
+    busy = warps / (warps + 2.5) * 14.5 / 12  # few warps have nobody to hide behind; fitted to 4 to 12 of them
     if c.UNIT == "tf32x3":
         return busy * 1.1 * float(machine.fma["float32"])  # what gram's products of three reach
-    rearranged = (0.76 if c.TURNED else 0.72) if problem.is_complex else 0.85  # moves between reads and instructions
+    # moves between reads and instructions
+    rearranged = (0.76 if c.TURNED else 0.72) if problem.is_complex and c.PRODUCTS == 4 else 0.85
     return busy * rearranged * float(machine.tensor.get("float64", machine.fma["float64"]))
