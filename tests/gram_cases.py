@@ -11,6 +11,7 @@ from mansard import testing
 from mansard.families.gram import space, spec
 from mansard.families.gram.space import Config, Fragment, Ring, Simd, Tiled
 from mansard.families.gram.space_columns import Columns
+from mansard.families.gram.space_thirds import Thirds
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -127,6 +128,15 @@ CASES: list[tuple[Problem, Config]] = [
     (F("complex64", 13, 8, 4100), Columns(2, 1, 1, 2, 64, 2, "producer", "none", KSTEP=8, UNIT="tf32x3")),
     (F("float32", 40, 40, 4132, same=True), Columns(3, 1, 1, 2, 64, 2, KSTEP=8, UNIT="tf32x3", TRIANGLE=True)),
     (F("float64", 19, 21, 400, deterministic=False), Columns(1, 1, 2, 2, 32, 2, REDUCE="atomic")),
+    # thirds: widths of all remainders, both units, lying tiles, rows that clash four and two at a time, feeds and spreads
+    (P("complex128", 33, 33, 203), Thirds(2, 4, 1, 1, 32, 3)),
+    (P("complex128", 64, 64, 150), Thirds(2, 4, 1, 1, 16, 2)),
+    (P("complex128", 40, 24, 203, conj=False), Thirds(1, 3, 2, 1, 64, 2, "producer", KSTEP=4)),
+    (P("complex128", 20, 12, 203), Thirds(1, 1, 2, 2, 32, 2, SPREAD="none", KSTEP=16, REDUCE="ticket")),
+    (P("complex128", 48, 9, 203, pitch_a=50, pitch_b=10), Thirds(3, 1, 2, 1, 64, 2, "producer", "shift")),
+    (P("complex64", 33, 40, 4203), Thirds(2, 2, 2, 1, 64, 2, UNIT="tf32x3")),
+    (P("complex64", 64, 48, 4133, conj=False), Thirds(2, 3, 1, 1, 32, 2, "producer", UNIT="tf32x3")),
+    (P("complex64", 17, 8, 403), Thirds(1, 1, 1, 4, 32, 2, REDUCE="ticket")),
 ]
 
 # The same for the CPU kernel: narrow and wide vectors, both sides broadcast, edges, copies, prefetching, all layouts.

@@ -43,6 +43,11 @@ def matmul(
     -------
     (K, N) array of the same kind, on the same device; `out` if it was given.
 
+    Notes
+    -----
+    The remarks in `gram` on float32 and on wide complex products hold here too; `with ms.pin(PRODUCTS=4)` insists on
+    four real products per complex one for tall & skinny A.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms

@@ -56,6 +56,10 @@ def gram(
     On GPUs, float32 and complex64 products are summed in float64, or, from K = 4096 on where that is faster, formed as
     three TF32 products each (22 of float32's 24 bits) and summed in float32 chunk by chunk, then in float64: an error
     like that of a plain float32 product. `with ms.pin(UNIT="float64")` insists on the former.
+
+    Wide complex products may be formed from three real products instead of four. Entries have the same kind of error
+    bound, a small multiple of |A|^T |B|, but a small imaginary part beside a large real one (or the reverse) is not more
+    accurate than the large one. `with ms.pin(VARIANT="ring")` insists on four.
     """
     if B is A:
         B = None

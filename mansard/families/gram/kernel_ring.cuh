@@ -200,10 +200,10 @@ MANSARD_UNROLL_BY(1)
 };
 
 // Bytes that no copy fills are read, and TF32 products look at them: they must not look like a NaN.
-template <class P>
+template <int BYTES, int THREADS>
 MANSARD_DEVICE void clear(unsigned char* arena) {
   float4* at = reinterpret_cast<float4*>(arena);
-  for (int i = threadIdx.x; i < P::SHARED_BYTES / int(sizeof(float4)); i += RingShape<P>::Chunks::THREADS)
+  for (int i = threadIdx.x; i < BYTES / int(sizeof(float4)); i += THREADS)
     at[i] = make_float4(0, 0, 0, 0);
   fence_async_shared();
   __syncthreads();
@@ -214,7 +214,7 @@ MANSARD_DEVICE void gram_ring(const Arguments& arguments) {
   using S = RingShape<P>;
   using Chunks = typename S::Chunks;
   MANSARD_SHARED_ARENA(unsigned char, arena);
-  if constexpr (P::UNIT == Unit::tf32x3) clear<P>(arena);
+  if constexpr (P::UNIT == Unit::tf32x3) clear<P::SHARED_BYTES, Chunks::THREADS>(arena);
   const Stream<P, Arguments> stream(arguments);
   const Chunks chunks{arena, stream.chunks};
   chunks.initialise();

@@ -6,8 +6,8 @@
 //
 // The lanes' rows are LANE words apart. Where that is a multiple of the banks (or of half of them), the four rows of a
 // quad begin in the same banks and a read takes CLASH = 4 (or 2) times as long. `Slots` then reads as many slots at once,
-// in an order that differs from row to row, and puts them right in registers: two selects per word, no conflict. For
-// doubles, of which only four columns are read at a time, the columns of such slots interleave.
+// in an order that differs from row to row, and puts them right in registers: two selects per word, no conflict. Of
+// doubles only four columns are read at a time, of complex ones two: there the columns of such slots interleave.
 #pragma once
 #include "mansard/platform.cuh"
 
@@ -30,7 +30,7 @@ struct Slots {
   static constexpr int COUNT = COUNT_;
   static constexpr int FOURS = CLASH == 4 ? COUNT / 4 * 4 : 0;  // slots read four at once
   static constexpr int TWOS = CLASH > 1 ? COUNT / 2 * 2 : 0;    // and, behind them, two at once
-  static constexpr int SIDE = sizeof(Word) == 8 ? 4 : 8;        // columns read at a time
+  static constexpr int SIDE = 32 / int(sizeof(Word));           // columns read at a time
 
   // Column g of a slot, counted from the first of all.
   static MANSARD_HOST_DEVICE int column(int slot, int g) {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
@@ -10,9 +10,10 @@ from typing import Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
 from .. import configs
-from . import space_columns, space_cpu, spec, work
+from . import space_columns, space_cpu, space_thirds, spec, work
 from .space_columns import Columns
 from .space_cpu import Simd
+from .space_thirds import Thirds
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ class Ring:
     TRIANGLE: bool = False  # WARPS_M warps share one half of A^H A
 
 
-Config: TypeAlias = Tiled | Fragment | Ring | Columns | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiled, Fragment, Ring, Columns, Simd)}
+Config: TypeAlias = Tiled | Fragment | Ring | Columns | Thirds | Simd
+VARIANTS: dict[str, type[Config]] = {
+    config.VARIANT: config for config in (Tiled, Fragment, Ring, Columns, Thirds, Simd)
+}
 REDUCTIONS = ("ticket", "sliced", "block", "atomic")
 
 
@@ -94,8 +97,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return f"REDUCE={config.REDUCE!r} is not one of {', '.join(REDUCTIONS)}"
     if problem.deterministic and config.REDUCE in ("atomic", "block"):
         return f"REDUCE={config.REDUCE} varies from run to run and a reproducible result was asked for"
-    rules = {"tiled": _tiled, "fragment": _fragment, "ring": _ring, "columns": space_columns.illegal}[config.VARIANT]
-    return rules(problem, config, device) or _resources(problem, config, device)  # type: ignore[operator]
+    return _RULES[config.VARIANT](problem, config, device) or _resources(problem, config, device)
 
 
 def _tiled(problem: Problem, c: Tiled, device: Device) -> str | None:
@@ -107,7 +109,7 @@ def _tiled(problem: Problem, c: Tiled, device: Device) -> str | None:
     return None
 
 
-def _tensor(problem: Problem, c: Fragment | Ring, device: Device) -> str | None:
+def _tensor(problem: Problem, c: Fragment | Ring | Thirds, device: Device) -> str | None:
     if device.capability < 90:
         return f"needs m16n8k4 tensor-core instructions (sm_90), the device is {device.arch}"
     if c.FOLD > 1 and not spec.is_contiguous(problem):
@@ -141,7 +143,7 @@ def _fragment(problem: Problem, c: Fragment, device: Device) -> str | None:
     return _tensor(problem, c, device)
 
 
-def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
+def _ring(problem: Problem, c: Ring | Thirds, device: Device) -> str | None:
     if problem.layout_a != "row" or problem.layout_b != "row" or not problem.aligned:
         return "bulk copies need row-major operands that start on 16-byte boundaries"
     if max(problem.pitch_a, problem.pitch_b) > 128 + 8:
@@ -170,7 +172,20 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
     return _tensor(problem, c, device)
 
 
-def _resources(problem: Problem, config: Tiled | Fragment | Ring | Columns, device: Device) -> str | None:
+def _thirds(problem: Problem, c: Thirds, device: Device) -> str | None:
+    return space_thirds.refusal(problem) or _ring(problem, c, device)
+
+
+_RULES: dict[str, Callable[[Problem, Any, Device], str | None]] = {
+    "tiled": _tiled,
+    "fragment": _fragment,
+    "ring": _ring,
+    "columns": space_columns.illegal,
+    "thirds": _thirds,
+}
+
+
+def _resources(problem: Problem, config: Any, device: Device) -> str | None:
     resident = work.threads(problem, config) * config.BLOCKS_PER_SM
     reason = configs.too_large(work, problem, config, device)
     if not reason and config.REDUCE == "sliced" and resident > device.threads_per_multiprocessor:
@@ -183,7 +198,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    for variant in (_ring_candidates, _columns_candidates, _fragment_candidates, _tiled_candidates):
+    for variant in (_ring_candidates, _thirds_candidates, _columns_candidates, _fragment_candidates, _tiled_candidates):
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
@@ -196,7 +211,7 @@ def likely(problem: Problem, device: Device) -> Iterator[Config]:
     else:
         yield from candidates(problem, device)
         return
-    for variant in (_ring_candidates, _columns_candidates, _fragment_candidates):
+    for variant in (_ring_candidates, _thirds_candidates, _columns_candidates, _fragment_candidates):
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
@@ -260,6 +275,10 @@ def depths(bytes_per_stage: int) -> tuple[int, ...]:
     """Stages worth trying: what fits a multiprocessor's shared memory, and half of it."""
     fit = min(8, 220 * 1024 // bytes_per_stage)
     return tuple(dict.fromkeys(stages for stages in (fit, fit // 2) if stages >= 2))
+
+
+def _thirds_candidates(problem: Problem) -> Iterator[Thirds]:
+    yield from space_thirds.candidates(problem, reduction(problem), depths)
 
 
 def _columns_candidates(problem: Problem) -> Iterator[Columns]:

@@ -12,6 +12,8 @@ from ...plan.problem import REAL, Problem
 from ..configs import up
 from . import work_columns
 
+_RINGS = ("ring", "columns", "thirds")  # fed by a ring of bulk copies
+
 
 def work(problem: Problem, unit: str | None = None) -> Work:
     """The least a gram product must move and compute; `same` reads one operand and needs half the products."""
@@ -34,9 +36,14 @@ def real_widths(problem: Problem, fold: int) -> tuple[int, int, int]:
     return words, fold * problem.M * words, fold * problem.N * words
 
 
+def columns_of(problem: Problem, c: Any) -> tuple[int, int, int]:
+    """Words per element, and columns of A and of B, as the kernel sees them: `thirds` has complex words."""
+    return (1, problem.M, problem.N) if c.VARIANT == "thirds" else real_widths(problem, c.FOLD)
+
+
 @dataclass(frozen=True)
 class RingShape:
-    """The numbers of `RingShape` in kernel_ring.cuh that decide legality; the kernel asserts that they agree."""
+    """The numbers of `RingShape` in kernel_ring.cuh (`ThirdsShape` in kernel_thirds.cuh) that decide legality; the kernel asserts that they agree."""
 
     threads: int
     quads: int
@@ -52,7 +59,8 @@ class RingShape:
 
 @lru_cache(maxsize=4096)
 def ring_shape(problem: Problem, c: Any) -> RingShape:
-    words, width_m, width_n = real_widths(problem, c.FOLD)
+    words, width_m, width_n = columns_of(problem, c)
+    sum_bytes = 16 if problem.is_complex else 8
     real = problem.itemsize // words
     lda, ldb = (width_m, width_n) if c.FOLD > 1 else (problem.pitch_a * words, problem.pitch_b * words)
     team = c.WARPS_M * c.WARPS_N * c.WARPS_K
@@ -66,8 +74,9 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     block_m, block_n = (slots_m * 8, slots_n * 8) if c.TRIANGLE else (slots_m * c.WARPS_M * 8, slots_n * c.WARPS_N * 8)
     barriers = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     ring = barriers + (c.GROUPS * c.STAGES * stage + max(block_m, block_n)) * real
-    tile = block_m * (block_n + 1) * 8  # the teams' sums meet in as many tiles as the ring's memory holds
-    shared = up(max(ring, tile, threads * 8 * words), 128) * 128
+    # the teams' sums meet in as many tiles as the ring's memory holds
+    tile = block_m * (block_n + 1) * (sum_bytes // words)
+    shared = up(max(ring, tile, threads * sum_bytes), 128) * 128
     clash_a, clash_b = (_clashing_rows(step * ld, real) for ld in (lda, ldb))
     quads, tiles = c.ROWS // 4 // c.WARPS_K, _tiles(problem, c, slots_m, slots_n)
     return RingShape(threads, quads, step, slots_m, slots_n, shared, stage * real, clash_a, clash_b, tiles)
@@ -114,7 +123,7 @@ def threads(problem: Problem, c: Any) -> int:
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     words, _, _ = real_widths(problem, getattr(c, "FOLD", 1))
-    if c.VARIANT in ("ring", "columns"):
+    if c.VARIANT in _RINGS:
         return int(shape_of(problem, c).shared_bytes)
     if c.VARIANT == "fragment":
         tile = c.WARPS_K * c.WARPS_M * c.TILE_M * 8 * (c.WARPS_N * c.TILE_N * 8 + 1) * 8
@@ -142,9 +151,18 @@ def registers(problem: Problem, c: Any) -> int:
     tiles, operands = shape.tiles, shape.slots_m + (0 if _reads_once(problem, c) else shape.slots_n)
     rotates = c.SPREAD == "rotate" and max(shape.clash_a, shape.clash_b) > 1
     turning = 6 if rotates else 0  # addresses that differ from slot to slot
+    if c.VARIANT == "thirds":
+        return _thirds_registers(c, tiles, operands, turning)
     if c.UNIT == "tf32x3":  # sums, those of a chunk, and both halves of the operands
         return int(tiles * 8 + 4 * operands + turning) + 32
     return int(tiles * 8 + c.KSTEP // 4 * operands * 2 + turning) + 32
+
+
+def _thirds_registers(c: Any, tiles: int, operands: int, turning: int) -> int:
+    """Three sums, and complex operands (TF32: three sums of a chunk and two of all, both halves of a plane as well)."""
+    if c.UNIT == "tf32x3":
+        return tiles * 20 + 8 * operands + turning + 40
+    return int(tiles * 24 + c.KSTEP // 4 * operands * 5 + turning) + 32
 
 
 def _alone(problem: Problem, c: Any) -> bool:
@@ -167,10 +185,10 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     if c.VARIANT in ("tiled", "fragment"):
         return seconds
     shape = shape_of(problem, c)
-    fold = c.FOLD if c.VARIANT == "ring" else 1  # folded rows of a matrix, or of a chunk
+    fold = 1 if c.VARIANT == "columns" else c.FOLD  # folded rows of a matrix, or of a chunk
     chunks = -(-problem.K // (c.ROWS * fold)) / device.multiprocessors
     feeders = 1 if c.FEED == "producer" else c.GROUPS
-    if c.VARIANT == "ring":
+    if c.VARIANT != "columns":
         slots, loads, reads, selects, copies = _ring_traffic(problem, c)
         feed = _CHUNK_SECONDS + copies * _COPY_SECONDS
     else:
@@ -185,17 +203,18 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     warps = c.WARPS_M * c.WARPS_N * c.WARPS_K * c.GROUPS
     seconds["arithmetic"] += quads * (loads + selects) / 4 / _CLOCK
     seconds["arithmetic"] *= up(warps, 4) * 4 / warps
+    planes = 3 if c.VARIANT == "thirds" else 1
     if c.UNIT == "tf32x3":  # two instructions split a number, three multiply
-        seconds["issue"] = quads * (2 * slots + loads + selects + 1.5 * shape.tiles) / 4 / _CLOCK
+        seconds["issue"] = quads * (planes * (2 * slots + 1.5 * shape.tiles) + loads + selects) / 4 / _CLOCK
     elif REAL[problem.dtype] == "float32":
-        seconds["widening"] = quads * slots * 32 / _WIDENED_PER_CLOCK / _CLOCK
+        seconds["widening"] = quads * planes * slots * 32 / _WIDENED_PER_CLOCK / _CLOCK
     return seconds
 
 
 def _ring_traffic(problem: Problem, c: Any) -> tuple[int, float, float, float, int]:
     """Per warp and step of four rows: slots, instructions that read them, passes of 128 bytes, selects; and the copies
     of a chunk."""
-    shape, real = ring_shape(problem, c), problem.itemsize // real_widths(problem, c.FOLD)[0]
+    shape, real = ring_shape(problem, c), problem.itemsize // columns_of(problem, c)[0]
     sides = [(shape.slots_m, shape.clash_a), (shape.slots_n, shape.clash_b)][: 1 if _reads_once(problem, c) else 2]
     slots = sum(count for count, _ in sides)
     reads, selects = (real // 4 * sum(count(*side, c.SPREAD) for side in sides) for count in (passes, turns))
@@ -237,7 +256,7 @@ _ONE_BLOCK_BANDWIDTH = 55e9  # at which a single block reads what all the others
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a variant's way of loading reaches; fitted on an H200."""
-    if c.VARIANT == "ring":  # a copy costs a little
+    if c.VARIANT in ("ring", "thirds"):  # a copy costs a little
         chunk = ring_shape(problem, c).stage_bytes
         share = chunk / (chunk + (30 if problem.same else 60))
         return 0.9 * share if c.SPREAD == "shift" else share
@@ -254,7 +273,7 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
     words, _, _ = real_widths(problem, getattr(c, "FOLD", 1))
-    if c.VARIANT in ("ring", "columns"):
+    if c.VARIANT in _RINGS:
         return int(c.BLOCKS_PER_SM * c.GROUPS * (c.STAGES - 1) * shape_of(problem, c).stage_bytes)
     if c.VARIANT == "fragment":
         slots = c.TILE_M + (0 if problem.same else c.TILE_N)
@@ -271,8 +290,9 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "tiled":
         per_row = -(-problem.M // c.TILE_M) * c.TILE_M * -(-problem.N // c.TILE_N) * c.TILE_N
         return int(per_row * (8 if words == 2 else 2) * problem.K)
-    if c.VARIANT in ("ring", "columns"):
-        return int(shape_of(problem, c).tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)
+    if c.VARIANT in _RINGS:
+        planes = 3 if c.VARIANT == "thirds" else 1
+        return int(planes * shape_of(problem, c).tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)
     m = -(-width_m // (16 * c.WARPS_M)) * 16 * c.WARPS_M
     n = -(-width_n // (8 * c.WARPS_N)) * 8 * c.WARPS_N
     half = 0.6 if problem.same and c.WARPS_M == c.WARPS_N == 1 and width_m > 16 else 1.0
