@@ -128,7 +128,7 @@ CASES: list[tuple[Problem, Config]] = [
     (F("complex64", 13, 8, 4100), Columns(2, 1, 1, 2, 64, 2, "producer", "none", KSTEP=8, UNIT="tf32x3")),
     (F("float32", 40, 40, 4132, same=True), Columns(3, 1, 1, 2, 64, 2, KSTEP=8, UNIT="tf32x3", TRIANGLE=True)),
     (F("float64", 19, 21, 400, deterministic=False), Columns(1, 1, 2, 2, 32, 2, REDUCE="atomic")),
-    # thirds: widths of all remainders, both units, lying tiles, rows that clash four and two at a time, feeds and spreads
+    # thirds: widths of all remainders, both units, lying tiles, rows that clash four and two at a time, all feeds
     (P("complex128", 33, 33, 203), Thirds(2, 4, 1, 1, 32, 3)),
     (P("complex128", 64, 64, 150), Thirds(2, 4, 1, 1, 16, 2)),
     (P("complex128", 40, 24, 203, conj=False), Thirds(1, 3, 2, 1, 64, 2, "producer", KSTEP=4)),

@@ -13,7 +13,13 @@ from mansard.compile import cxx
 
 HERE = Path(__file__).parent
 ORDERS = ("forward", "reverse", "random")
-PARTS = {"gram": 6, "tsmm": 3, "tsm2r": 3, "matmul_gram": 1}  # runs per family, each with a share of its cases
+PARTS = {
+    "gram": 6,
+    "tsmm": 3,
+    "tsm2r": 3,
+    "matmul_gram": 1,
+    "gemm": 4,
+}  # runs per family, each with a share of its cases
 
 
 def sanitizer() -> str | None:

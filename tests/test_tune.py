@@ -298,6 +298,18 @@ def test_the_nearest_k_answers_and_a_far_one_says_so():
     assert "more rows" in database.best(BIG.replace(K=1 << 30), H200, gram).reason
 
 
+def test_a_record_of_many_rows_does_not_speak_for_few():
+    long = tsmm.spec.problem("float64", 8, 8, 1 << 24)
+    config = next(config for config in tsmm.space.candidates(long, H200))
+    text = database.kernel_hash(long, config, H200, tsmm)
+    trial = Trial(long, tsmm.space.to_dict(config), "ok", (1e-3,), kernel=text, date="2026-01-01T00:00:00")
+    Store(store_path(H200, "tsmm")).append(trial)
+    assert database.best(long.replace(K=1 << 20), H200, tsmm).config == config
+    assert database.best(long.replace(K=10_000), H200, tsmm) is None
+    choice = dispatch.choose(long.replace(K=10_000), H200)
+    assert choice.origin == "model" and choice.config.VARIANT == "threads"
+
+
 def test_both_sides_of_a_large_matrix_may_differ_from_the_record():
     square = tsm2r.spec.problem("float32", 10240, 8, 10240)
     config = next(tsm2r.defaults.ranked(square, H200))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from ..errors import RankDeficient
 from ..plan.problem import REAL
@@ -74,7 +75,7 @@ def _factors(H: Any, u: float, shift: str, name: str) -> tuple[Any, Any]:
     """An inverse factor and the factor: triangular where that is accurate, turned where not, shifted where needed."""
     R = None if shift == "always" else _cholesky(H)
     if R is not None:
-        inverse = np.linalg.inv(R)  # without pivoting, since nothing is below the diagonal
+        inverse = get_lapack_funcs("trtri", (R,))(R)[0]
         trusted = SAFE * u * np.linalg.norm(inverse) ** 2 <= 1.0
         if trusted and (np.abs(inverse) @ np.abs(R)).sum(axis=0).max(initial=0.0) <= CANCELLATION:
             return inverse, R
@@ -92,10 +93,9 @@ def _factors(H: Any, u: float, shift: str, name: str) -> tuple[Any, Any]:
 
 
 def _cholesky(H: Any) -> Any:
-    try:
-        return np.linalg.cholesky(H).conj().T
-    except np.linalg.LinAlgError:
-        return None
+    """The upper factor, or None. By LAPACK itself: the device waits, and NumPy's cover takes longer than it."""
+    factor, info = get_lapack_funcs("potrf", (H,))(H)
+    return factor if info == 0 else None
 
 
 def _shifted(H: Any, u: float) -> Any:

@@ -58,8 +58,8 @@ def gram(
     like that of a plain float32 product. `with ms.pin(UNIT="float64")` insists on the former.
 
     Wide complex products may be formed from three real products instead of four. Entries have the same kind of error
-    bound, a small multiple of |A|^T |B|, but a small imaginary part beside a large real one (or the reverse) is not more
-    accurate than the large one. `with ms.pin(VARIANT="ring")` insists on four.
+    bound, a small multiple of |A|^T |B|, but a small imaginary part beside a large real one (or the reverse) is not
+    more accurate than the large one. `with ms.pin(VARIANT="ring")` insists on four.
     """
     if B is A:
         B = None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import gram, matmul_gram, tsm2r, tsmm
+from . import gemm, gram, matmul_gram, tsm2r, tsmm
 
-FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram)
+FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram, gemm)
 
 
 def family_of(operation: str) -> ModuleType:

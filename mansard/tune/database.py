@@ -4,7 +4,8 @@ A record answers a problem of the same dtype, widths, layouts, kind of pitch and
 the speed and is ignored. The long dimensions (`spec.LONG`) need not agree: the record nearest in their logarithms
 answers. Beyond a factor of eight its configuration is still the better guess (the rules of thumb do not look at them at
 all) and the reason says how far away it was measured; a verdict for the vendor's routine, though, rests on fixed costs
-and is not carried that far.
+and is not carried that far. Nor does a record speak for a problem that far away if only one of them is short
+(`work.is_short`): the model does.
 
 A record whose kernel text has changed since is never served. Dispatch asks once per new shape, so files are read and
 indexed once per change, and hashes of headers are kept.
@@ -128,6 +129,8 @@ def _judge(
         if trial.date[:13] <= changed[:13]:
             return None  # it lost against a kernel whose text has changed since: that says nothing now
         far = 2.0 ** _distance(tall, long_sizes(problem))
+        if far > FAR and _other_regime(problem, trial.problem, family):
+            return None
         if vendor and far <= FAR and vendor.median * VENDOR_MARGIN < trial.median:
             return Record(
                 None,
@@ -137,6 +140,12 @@ def _judge(
             )
         return Record(config, "tuned", _reason(trial, vendor, problem, tall, far, place))
     return None
+
+
+def _other_regime(problem: Problem, recorded: Problem, family: ModuleType) -> bool:
+    """Whether one of the two is over before a ring is set up, for families where that decides."""
+    is_short = getattr(family.work, "is_short", None)
+    return is_short is not None and is_short(problem) != is_short(recorded)
 
 
 def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) -> Any:

@@ -65,4 +65,4 @@ def _grids(problem: Problem) -> list[tuple[int, int]]:
     grids = [(m, n) for m in range(1, min(rows, 8) + 1) for n in range(1, min(columns, 8) + 1) if m * n <= 16]
     computed = {(m, n): up(rows, m) * m * up(columns, n) * n for m, n in grids}
     sums = {(m, n): 12 * up(rows, m) * up(columns, n) for m, n in grids}
-    return [grid for grid in grids if sums[grid] <= 160 and computed[grid] <= 1.2 * min(computed.values())]
+    return [grid for grid in grids if sums[grid] <= 160 and computed[grid] <= 1.35 * min(computed.values())]

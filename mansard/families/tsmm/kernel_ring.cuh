@@ -44,13 +44,8 @@ struct UnitOf<P, Unit::fma, false, 4> {
 };
 
 template <class P>
-struct UnitOf<P, Unit::float64, false, 3> {
-  using Type = FloatThirds<P>;
-  using Shape = ThirdsShape<P>;
-};
-template <class P>
 struct UnitOf<P, Unit::tf32x3, false, 3> {
-  using Type = HalvesThirds<P>;
+  using Type = ThirdsUnit<P>;
   using Shape = ThirdsShape<P>;
 };
 

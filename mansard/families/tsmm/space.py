@@ -104,9 +104,9 @@ def _unit(problem: Problem, c: Ring) -> str | None:
         return "tf32x3 multiplies float32 data, and is accurate enough from M = 16"
     if c.TURNED and (c.UNIT != "float64" or c.SOURCE != "shared"):
         return "TURNED is a form of UNIT=float64 with SOURCE=shared"
-    thirds = problem.is_complex and not c.TURNED and c.UNIT != "fma" and c.SOURCE == "shared"
+    thirds = problem.is_complex and c.UNIT == "tf32x3" and c.SOURCE == "shared"
     if c.PRODUCTS != 4 and not (c.PRODUCTS == 3 and thirds):
-        return f"PRODUCTS={c.PRODUCTS}: 4, or, for complex numbers on tensor cores with SOURCE=shared, 3"
+        return f"PRODUCTS={c.PRODUCTS}: 4, or, for complex numbers with UNIT=tf32x3, SOURCE=shared, 3"
     shape = work.ring_shape(problem, c)
     rows = c.WARPS_K * c.PASSES
     if c.UNIT == "fma":
@@ -137,9 +137,9 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def likely(problem: Problem, device: Device) -> Iterator[Config]:
-    """Those that may win: where bulk copies can be had, threads on their own do not."""
+    """Those that may win: where bulk copies can be had, threads on their own do not, unless there are few rows."""
     some = next((config for config in candidates(problem, device) if config.VARIANT == "ring"), None)
-    if some is None:
+    if some is None or work.is_short(problem):
         yield from candidates(problem, device)
     else:
         yield from (config for config in _ring_candidates(problem) if illegal(problem, config, device) is None)
@@ -161,19 +161,16 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
 
 
 def _units(problem: Problem) -> list[tuple[str, str, bool, int]]:
-    """Who might multiply: unit, source of C, whether turned, real products per complex one. Three of these, which round a
-    little differently, are for widths where arithmetic is the limit."""
+    """Who might multiply: unit, source of C, whether turned, real products per complex one. Three of these, which round
+    a little differently, are for widths where arithmetic is the limit; in double precision they were no faster."""
     words = 2 if problem.is_complex else 1
-    single = REAL[problem.dtype] == "float32" and problem.M >= 16
     units = [("float64", "shared", False, 4), ("float64", "shared", True, 4)]
     if problem.M * problem.N * words * words <= 32 * 32:
         units.append(("float64", "registers", False, 4))
     if problem.M * problem.N * words <= 64 and problem.pitch_a * words <= 16:
         units.append(("fma", "registers", False, 4))
-    if single:
-        units.append(("tf32x3", "shared", False, 4))
-    if problem.is_complex and min(problem.M, problem.N) >= 16:
-        units.append(("tf32x3" if single else "float64", "shared", False, 3))
+    if REAL[problem.dtype] == "float32" and problem.M >= 16:
+        units += [("tf32x3", "shared", False, products) for products in ((3, 4) if problem.is_complex else (4,))]
     return units
 
 

@@ -59,7 +59,7 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     staged = c.UNIT != "fma" and c.SOURCE == "shared"
     small = blocks * columns * c.WARPS_N * 512 if staged else 0
     if c.PRODUCTS == 3:  # neither split nor repeated
-        small = up(blocks, 2) * columns * c.WARPS_N * 128 * real
+        small = up(blocks, 2) * columns * c.WARPS_N * 512
     stage, out = c.ROWS * lda * real, c.ROWS * problem.N * problem.itemsize
     head = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     shared = head + c.GROUPS * c.STAGES * stage + 128 + c.GROUPS * c.OUT * out + small
@@ -135,7 +135,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     else:  # per pass of a warp: A, C, and results laid down
         from_c = 4 * shape.columns if c.SOURCE == "shared" else 0
         if c.PRODUCTS == 3:
-            from_c = shape.columns * real // 2
+            from_c = 2 * shape.columns
         of_pass = shape.blocks * (shape.octets * (real // 2) + from_c)
         laid = shape.octets * shape.columns * problem.itemsize // 2
         of_pass += laid * (4 if c.TURNED else 1)  # four rows in the same banks
@@ -159,8 +159,13 @@ _CLOCK, _CLOCKS_PER_LOAD = 1.75e9, 4
 
 
 def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """There is nothing to agree on."""
-    return 0.0
+    """There is nothing to agree on, but a ring and C have to be set up."""
+    return 3e-6 if c.VARIANT == "ring" else 0.5e-6
+
+
+def is_short(problem: Problem) -> bool:
+    """So few rows that the set-up counts, and the caches may hold them."""
+    return bool(problem.K * (problem.M + problem.N) * problem.itemsize < 32 << 20)
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
@@ -197,8 +202,7 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
         return float(machine.fma[REAL[problem.dtype]])
     warps = threads(problem, c) / 32
     busy = warps / (warps + 2.5) * 14.5 / 12  # few warps have nobody to hide behind; fitted to 4 to 12 of them
-    if c.UNIT == "tf32x3":
-        return busy * 1.1 * float(machine.fma["float32"])  # what gram's products of three reach
-    # moves between reads and instructions
-    rearranged = (0.76 if c.TURNED else 0.72) if problem.is_complex and c.PRODUCTS == 4 else 0.85
+    if c.UNIT == "tf32x3":  # more to split and to add per product, with three of them
+        return busy * (1.1 if c.PRODUCTS == 4 else 0.9) * float(machine.fma["float32"])
+    rearranged = (0.76 if c.TURNED else 0.72) if problem.is_complex else 0.85  # moves between reads and instructions
     return busy * rearranged * float(machine.tensor.get("float64", machine.fma["float64"]))

@@ -1,0 +1,155 @@
+"""The CPU half of the space: configurations of `simd`, their rules, their default, and the workspace they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import ClassVar
+
+from ...codegen.geometry import Device
+from ...plan.problem import Problem
+
+_CACHED_BYTES = 1 << 25  # of all operands; less may still be in a cache when it is needed again
+_GROUP_BYTES = 512  # of C that leave together, as the kernel has it
+_LINE = 64
+
+
+@dataclass(frozen=True)
+class Simd:
+    """Tiles of C in registers, rows of one operand as vectors; of interleaved stacks, a matrix in every lane."""
+
+    VARIANT: ClassVar[str] = "simd"
+    LANES: int = 4  # reals per vector
+    TILE_M: int = 4  # rows of C (of its transpose, where C is column-major) per register tile
+    TILE_N: int = 2  # vectors of columns per register tile; columns, of interleaved stacks
+    UNROLL: int = 1  # steps along K per turn of the inner loop
+    STREAM: bool = False  # write C past the caches
+    PREFETCH: int = 0  # cache level that matrices to come are brought to; 0 leaves it to the hardware
+    AHEAD: int = 4096  # how far ahead, in bytes
+
+
+def _registers(device: Device) -> int:
+    """Vector registers; 32-byte vectors have half as many as the others."""
+    return 16 if device.vector_bytes == 32 else 32
+
+
+def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
+    """Why the configuration cannot be used, or None if it can."""
+    words, real = _words(problem)
+    stacks = [getattr(problem, f"stack_{side}") for side in "abc"]
+    sums, registers = c.TILE_M * c.TILE_N * words, _registers(device) - 2
+    if "any" in (problem.layout_a, problem.layout_b, problem.layout_c):
+        return "arbitrary strides are copied to rows first"
+    if problem.stack_c == "shared":
+        return "the matrices of C need a place each"
+    if "interleaved" in stacks and (stacks[2] != "interleaved" or set(stacks) - {"interleaved", "shared"}):
+        return "where one stack is interleaved, C is, and A and B are, or are shared"
+    least = max(words, 2) if problem.stack_c == "interleaved" else words
+    if least > c.LANES or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
+        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if problem.stack_c == "interleaved" and words * _interleaved(problem) % c.LANES:
+        return f"LANES={c.LANES} does not divide the {words * _interleaved(problem)} reals side by side"
+    if min(c.TILE_M, c.TILE_N) < 1 or sums > registers:
+        return f"{sums} vector sums, about {registers} registers"
+    if not 1 <= c.UNROLL <= problem.K:
+        return f"UNROLL={c.UNROLL} steps along K, which has {problem.K}"
+    if c.STREAM and (problem.accumulate or problem.stack_c not in ("packed", "interleaved")):
+        return "only a C without gaps that is not read can be written past the caches"
+    return None
+
+
+def default(problem: Problem, device: Device) -> Simd:
+    """A good configuration by the sizes alone."""
+    large = _bytes(problem) >= _CACHED_BYTES
+    stream = large and not problem.accumulate and problem.stack_c in ("packed", "interleaved")
+    largest = max(problem.M * problem.K, problem.K * problem.N) * problem.itemsize
+    prefetch = (1 if largest <= 4096 else 2) if large else 0
+    first = _interleaved_tile(problem, device) if problem.stack_c == "interleaved" else _tile(problem, device)
+    return replace(first, STREAM=stream, PREFETCH=prefetch, AHEAD=4096 if largest <= 4096 else 8192)
+
+
+def _tile(problem: Problem, device: Device) -> Simd:
+    words, real = _words(problem)
+    rows, columns = _oriented(problem)
+    lanes = max(16, device.vector_bytes) // real
+    while lanes // 2 >= words * columns and (lanes * real > 16 or device.vector_bytes == 16 or columns == 1):
+        lanes //= 2  # x86 has no vectors of eight bytes, but masks
+    sums = _registers(device) - (4 if device.vector_bytes == 32 else 8)
+    tile_n = _piece(-(-words * columns // lanes), 4 if sums == 24 and words == 1 else 2)
+    tile_m = max(1, min(rows, 12, sums // (tile_n * words)))
+    return Simd(lanes, tile_m, tile_n, _unroll(problem.K, 128 // (tile_m * tile_n * words)))
+
+
+def _interleaved_tile(problem: Problem, device: Device) -> Simd:
+    words, real = _words(problem)
+    lanes = max(16, device.vector_bytes) // real
+    while words * _interleaved(problem) % lanes:
+        lanes //= 2
+    side = 3 if _registers(device) == 16 or words == 2 else 4
+    return Simd(lanes, _piece(problem.M, side), _piece(problem.N, side), 1)
+
+
+def _unroll(steps: int, limit: int) -> int:
+    """As many steps as the limit allows, or half of them if that leaves no rest."""
+    limit = max(1, min(steps, 8, limit))
+    return max(range(1, limit + 1), key=lambda unroll: (steps % unroll == 0 and 2 * unroll >= limit, unroll))
+
+
+def _piece(total: int, limit: int) -> int:
+    """The largest of the fewest balanced pieces of `total` that keep to the limit."""
+    return -(-total // -(-total // limit))
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
+    """The default and what lies around it."""
+    first = default(problem, device)
+    lanes = {first.LANES, 2 * first.LANES, first.LANES // 2}
+    fetches = ((first.PREFETCH, first.AHEAD), (0, 4096), (1, 2048), (2, 8192))
+    flags = dict.fromkeys(product((first.STREAM, False), fetches))
+    tiles = product((1, 2, 3, 4, 6, 8, 12), (1, 2, 3, 4), (1, 2, 4, 8))
+    rows, _ = _oriented(problem)
+    for (tile_m, tile_n, unroll), width, (stream, (prefetch, ahead)) in product(tiles, sorted(lanes), flags):
+        config = Simd(width, tile_m, tile_n, unroll, stream, prefetch, ahead)
+        if tile_m <= max(rows, problem.M) and illegal(problem, config, device) is None:
+            yield config
+    yield first
+
+
+def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
+    """For each thread the vectors' operand in rows, where it has columns, and results on their way out."""
+    if problem.stack_c == "interleaved":
+        return 0
+    words, real = _words(problem)
+    widest = words * max(problem.M, problem.N)  # whichever way round the product is formed
+
+    def padded(reals: int) -> int:
+        return -(-reals * real // _LINE) * _LINE
+
+    packed = problem.K * padded(widest)
+    block = 2 * _GROUP_BYTES + padded(words * problem.M * problem.N)
+    return int(threads * (packed + c.STREAM * block))
+
+
+def _oriented(problem: Problem) -> tuple[int, int]:
+    """Rows and columns of C as the kernel forms it: lanes run along its columns."""
+    tight = problem.pitch_c == (problem.N if problem.layout_c == "row" else problem.M)
+    swap = problem.N < problem.M if tight and 1 in (problem.M, problem.N) else problem.layout_c == "col"
+    return (problem.N, problem.M) if swap else (problem.M, problem.N)
+
+
+def _interleaved(problem: Problem) -> int:
+    """Matrices side by side in an interleaved C."""
+    return int(problem.pitch_c // (problem.N if problem.layout_c == "row" else problem.M))
+
+
+def _bytes(problem: Problem) -> int:
+    sizes = {"a": problem.M * problem.K, "b": problem.K * problem.N, "c": problem.M * problem.N}
+    each = sum(size for side, size in sizes.items() if getattr(problem, f"stack_{side}") != "shared")
+    return int(problem.BATCH * each * problem.itemsize)
+
+
+def _words(problem: Problem) -> tuple[int, int]:
+    """Real words per element, bytes per real word."""
+    words = 2 if problem.is_complex else 1
+    return words, problem.itemsize // words
