@@ -142,7 +142,7 @@ def test_restrictions_drop_what_starves_the_memory():
 @pytest.mark.parametrize("problem", KINDS, ids=str)
 def test_top_holds_the_rules_of_thumb_and_many_shapes(problem):
     space = search_space(problem, H200, gram)
-    (chosen,) = strategy.top(space, 24, 0)
+    chosen = next(strategy.top(space, 24, 0))
     assert len(chosen) == len(set(chosen)) == 24
     ranked = (c for c in gram.defaults.ranked(problem, H200) if gram.space.illegal(problem, c, H200) is None)
     assert all(next(ranked) in chosen for _ in range(2))
@@ -205,6 +205,15 @@ def test_strategies_replayed(tmp_path, name):
     assert len(runner.asked) == len(set(runner.asked))
     if name == "exhaustive":
         assert result.winner.median == min(trial.median for trial in trials)
+
+
+def test_what_fails_makes_room_for_others(tmp_path):
+    space, trials = landscape(3)
+    first = [gram.space.to_dict(config) for config in strategy.spread(space, 4)]
+    trials = [replace(t, status="spills", seconds=()) if t.config in first[1:] else t for t in trials]
+    runner = ReplayRunner.of(trials, gram.space.to_dict)
+    result = Session(space, runner, Store(tmp_path / "replay.jsonl")).run("top", 4, 0)
+    assert sum(trial.ok for trial in result.trials) == 4 and len(result.trials) == 7
 
 
 def test_climbing_beats_a_random_sample_on_average(tmp_path):
@@ -555,7 +564,7 @@ def test_a_deadline_ends_early_with_a_result():
 
 def test_nothing_works_is_a_result_too():
     result = tune_problem(SMALL, FakeBackend(SMALL, lambda text: "fault"), limit=3)
-    assert result.best is None and "3 runtime" in result.line() and "planted fault" in result.summary()
+    assert result.best is None and "9 runtime" in result.line() and "planted fault" in result.summary()
 
 
 def test_what_cannot_be_tuned_is_refused():

@@ -10,6 +10,7 @@ ranking would be near-duplicates. `top` therefore trades prediction against dist
 
 from __future__ import annotations
 
+import math
 import random as random_module
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
@@ -23,13 +24,21 @@ Batches = Generator[list[Any], Times, None]
 Strategy = Callable[[SearchSpace, int, int], Batches]
 
 BATCH = 64  # kernels compiled ahead of measuring
+_SECOND_CHANCES = 2  # batches that replace failures
 _EVERY_VARIANT = 12  # from so many trials on, each variant has at least one
 DIVERSITY = 0.06  # predicted time a wholly different candidate may cost more than a copy of a chosen one
 
 
 def top(space: SearchSpace, limit: int, seed: int) -> Batches:
-    """The rules of thumb, then the model's best, spread over variants and shapes."""
-    yield spread(space, limit)
+    """The rules of thumb, then the model's best, spread over variants and shapes. What fails, mostly because it spills,
+    makes room for others."""
+    times = yield spread(space, limit)
+    for _ in range(_SECOND_CHANCES):
+        failed = sum(math.isinf(seconds) for seconds in times.values())
+        batch = [config for config in spread(space, limit + failed) if config not in times][:failed]
+        if not batch:
+            return
+        times = yield batch
 
 
 def climb(space: SearchSpace, limit: int, seed: int) -> Batches:
