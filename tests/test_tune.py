@@ -201,7 +201,7 @@ def test_strategies_replayed(tmp_path, name):
     runner = ReplayRunner.of(trials, gram.space.to_dict)
     result = Session(space, runner, Store(tmp_path / "replay.jsonl")).run(name, 20, 0)
     assert result.winner.median == min(trial.median for trial in result.trials)
-    assert name == "exhaustive" or len(runner.asked) <= 20
+    assert name == "exhaustive" or sum(trial.ok for trial in result.trials) <= 20
     assert len(runner.asked) == len(set(runner.asked))
     if name == "exhaustive":
         assert result.winner.median == min(trial.median for trial in trials)
@@ -213,7 +213,7 @@ def test_what_fails_makes_room_for_others(tmp_path):
     trials = [replace(t, status="spills", seconds=()) if t.config in first[1:] else t for t in trials]
     runner = ReplayRunner.of(trials, gram.space.to_dict)
     result = Session(space, runner, Store(tmp_path / "replay.jsonl")).run("top", 4, 0)
-    assert sum(trial.ok for trial in result.trials) == 4 and len(result.trials) == 7
+    assert sum(trial.ok for trial in result.trials) == 4 and len(result.trials) > 4
 
 
 def test_climbing_beats_a_random_sample_on_average(tmp_path):
@@ -316,7 +316,7 @@ def test_a_record_of_many_rows_does_not_speak_for_few():
     assert database.best(long.replace(K=1 << 20), H200, tsmm).config == config
     assert database.best(long.replace(K=10_000), H200, tsmm) is None
     choice = dispatch.choose(long.replace(K=10_000), H200)
-    assert choice.origin == "model" and choice.config.VARIANT == "threads"
+    assert choice.origin == "model" and choice.config.VARIANT == "fragment"
 
 
 def test_both_sides_of_a_large_matrix_may_differ_from_the_record():

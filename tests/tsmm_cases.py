@@ -9,7 +9,7 @@ import numpy as np
 from mansard import testing
 from mansard.backends import cpu, cuda, emulated
 from mansard.families.tsmm import emit, space, spec
-from mansard.families.tsmm.space import Config, Ring, Threads
+from mansard.families.tsmm.space import Config, Fragment, Ring, Threads
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -71,6 +71,15 @@ CASES: list[tuple[Problem, Config]] = [
     (P("complex128", 16, 5, 203, conj=True), Ring(2, 1, 2, 32, 2, 1, TURNED=True)),
     (P("float32", 24, 40, 203), Ring(1, 2, 2, 32, 2, 1, TURNED=True)),
     (P("complex64", 12, 12, 203, pitch_w=14), Ring(1, 1, 4, 32, 2, 0, TURNED=True)),
+    # few rows
+    (P("float64", 8, 8, 300), Fragment()),
+    (P("float64", 13, 7, 203, in_place=False), Fragment(2, 1)),
+    (P("float64", 16, 16, 203, in_place=True), Fragment(1, 4)),
+    (P("float64", 15, 15, 101, pitch_a=16, pitch_w=18), Fragment(2, 2)),
+    (P("float64", 9, 12, 101, aligned=False), Fragment()),
+    (P("float32", 33, 64, 101), Fragment(1, 1)),
+    (P("complex128", 17, 9, 101, conj=True), Fragment(1, 2)),
+    (P("complex64", 5, 3, 203, aligned=False), Fragment(2, 2)),
     # three products per complex one
     (P("complex64", 24, 40, 203), Ring(1, 2, 2, 32, 2, 1, UNIT="tf32x3", PRODUCTS=3)),
     (P("complex64", 19, 17, 403), Ring(1, 1, 3, 64, 2, 2, PASSES=2, UNIT="tf32x3", PRODUCTS=3)),

@@ -10,7 +10,7 @@ from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
 from .. import configs
 from . import space, space_cpu, work
-from .space import Config, Ring, Threads
+from .space import Config, Fragment, Ring, Threads
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -23,8 +23,11 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
+    if work.is_short(problem):
+        yield Fragment()
     yield from _ring(problem)
     yield from _threads(problem)
+    yield Fragment()  # where it was asked for by name
 
 
 def _ring(problem: Problem) -> Iterator[Ring]:

@@ -39,6 +39,8 @@ def source(problem: Problem, config: Config, target: str) -> Source:
     else:
         if config.VARIANT == "ring":
             constants |= {"PITCH_A": problem.pitch_a, "DIRECT": problem.pitch_w != problem.N}
+        elif config.VARIANT == "fragment":
+            constants |= {"PITCH_A": problem.pitch_a, "PITCH_W": problem.pitch_w, "ALIGNED": problem.aligned}
         else:
             constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_W": problem.layout_w, "IN_PLACE": problem.in_place}
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
@@ -62,8 +64,8 @@ def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the problem's K."""
     if isinstance(config, Simd):
         return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
-    rows = config.GROUPS * config.ROWS if config.VARIANT == "ring" else config.BLOCK // config.PER_ROW * config.UNROLL
-    most = device.multiprocessors * config.BLOCKS_PER_SM
+    most = (1 << 30) if config.VARIANT == "fragment" else device.multiprocessors * config.BLOCKS_PER_SM
+    rows = work.rows_of_block(config)
     return Geometry(
         grid=(max(1, min(most, -(-problem.K // rows))), 1, 1),
         block=work.threads(problem, config),

@@ -46,8 +46,18 @@ class Ring:
     BLOCKS_PER_SM: int = 1
 
 
-Config: TypeAlias = Threads | Ring | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Ring, Simd)}
+@dataclass(frozen=True)
+class Fragment:
+    """FP64 tensor cores fed straight from memory, for few rows; row-major, any pitch."""
+
+    VARIANT: ClassVar[str] = "fragment"
+    TILES: int = 1  # tiles of 16 rows per warp
+    WARPS: int = 2  # per block
+    BLOCKS_PER_SM: int = 1  # that must fit: there are as many as the rows need
+
+
+Config: TypeAlias = Threads | Ring | Fragment | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Ring, Fragment, Simd)}
 
 
 to_dict = configs.to_dict
@@ -65,11 +75,19 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return space_cpu.illegal(problem, config, device) if legal_here else f"{config.VARIANT} is for CPUs"
     if device.backend == "cpu":
         return f"{config.VARIANT} is for GPUs"
-    reason = _threads(problem, config) if isinstance(config, Threads) else _ring(problem, config, device)
-    return reason or _resources(problem, config, device)
+    rules: dict[str, Any] = {"threads": _threads, "ring": _ring, "fragment": _fragment}
+    return rules[config.VARIANT](problem, config, device) or _resources(problem, config, device)
 
 
-def _threads(problem: Problem, c: Threads) -> str | None:
+def _fragment(problem: Problem, c: Fragment, device: Device) -> str | None:
+    if device.capability < 90:
+        return f"needs m16n8k8 tensor-core instructions (sm_90), the device is {device.arch}"
+    if problem.layout_a != "row" or problem.layout_w != "row":
+        return "fragments are read and written along rows: both matrices must be row-major"
+    return None if min(c.TILES, c.WARPS) >= 1 else f"TILES={c.TILES}, WARPS={c.WARPS}: one at least"
+
+
+def _threads(problem: Problem, c: Threads, device: Device) -> str | None:
     if c.SOURCE not in ("registers", "shared", "cache"):
         return f"SOURCE={c.SOURCE!r} is not one of registers, shared, cache"
     if not 1 <= c.PER_ROW <= min(problem.N, c.BLOCK):
@@ -120,7 +138,7 @@ def _unit(problem: Problem, c: Ring) -> str | None:
     return None
 
 
-def _resources(problem: Problem, config: Threads | Ring, device: Device) -> str | None:
+def _resources(problem: Problem, config: Threads | Ring | Fragment, device: Device) -> str | None:
     threads = work.threads(problem, config)
     if threads > 1024:
         return f"{threads} threads exceed a block's 1024"
@@ -132,7 +150,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    for variant in (_ring_candidates, _threads_candidates):
+    for variant in (_ring_candidates, _fragment_candidates, _threads_candidates):
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
@@ -158,6 +176,11 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
                 if rows >= wk * tall and not (unit == "fma" and wn > 1):
                     one = Ring(wk, wn, groups, rows, 1, out, source, rows // wk // tall, unit, turned, products)
                     yield from (replace(one, STAGES=stages) for stages in _stages(problem, one))
+
+
+def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:
+    if work.is_short(problem):
+        yield from (Fragment(tiles, warps) for tiles, warps in product((1, 2), (1, 2, 4, 8)))
 
 
 def _units(problem: Problem) -> list[tuple[str, str, bool, int]]:

@@ -78,8 +78,17 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     )
 
 
+def rows_of_block(c: Any) -> int:
+    """Rows that a block works on at once."""
+    if c.VARIANT == "fragment":
+        return int(16 * c.TILES * c.WARPS)
+    return int(c.GROUPS * c.ROWS if c.VARIANT == "ring" else c.BLOCK // c.PER_ROW * c.UNROLL)
+
+
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
+    if c.VARIANT == "fragment":
+        return int(c.WARPS * 32)
     return int(c.BLOCK) if c.VARIANT == "threads" else ring_shape(problem, c).threads
 
 
@@ -87,6 +96,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     if c.VARIANT == "ring":
         return ring_shape(problem, c).shared_bytes
+    if c.VARIANT == "fragment":
+        return 0
     return int(up(problem.M * problem.N * problem.itemsize, 128) * 128) if c.SOURCE == "shared" else 128
 
 
@@ -94,6 +105,10 @@ def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
     if c.VARIANT == "ring":
         return _ring_registers(problem, c)
+    if c.VARIANT == "fragment":  # the rows, what of C meets them, sums
+        words = 2 if problem.is_complex else 1
+        blocks = up(problem.M * words, 8)
+        return int(8 * blocks * c.TILES + 4 * max(blocks, min(16, blocks * up(problem.N, 8))) + 16 * c.TILES) + 32
     per_element = problem.itemsize // 4
     results = up(problem.N, c.PER_ROW)
     held = problem.M * results if c.SOURCE == "registers" else results
@@ -125,6 +140,10 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         results = up(problem.N, c.PER_ROW)
         from_c = 0 if c.SOURCE == "registers" else results / c.UNROLL
         loads = problem.K * c.PER_ROW * problem.M * (1 + from_c) * words / 32
+        seconds["L1 cache"] = loads * _CLOCKS_PER_LOAD / device.multiprocessors / _CLOCK
+        return seconds
+    if c.VARIANT == "fragment":  # every warp reads all of C for its rows
+        loads = up(problem.K, 16 * c.TILES) * up(problem.M, 4) * up(problem.N, 8) * 2
         seconds["L1 cache"] = loads * _CLOCKS_PER_LOAD / device.multiprocessors / _CLOCK
         return seconds
     shape = ring_shape(problem, c)
@@ -160,7 +179,7 @@ _CLOCK, _CLOCKS_PER_LOAD = 1.75e9, 4
 
 def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
     """There is nothing to agree on, but a ring and C have to be set up."""
-    return 3e-6 if c.VARIANT == "ring" else 0.5e-6
+    return {"ring": 3e-6, "threads": 1e-6}.get(c.VARIANT, 0.0)
 
 
 def is_short(problem: Problem) -> bool:
@@ -170,7 +189,7 @@ def is_short(problem: Problem) -> bool:
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a variant's way of loading reaches."""
-    if c.VARIANT == "threads":
+    if c.VARIANT != "ring":
         return 0.85
     chunk = ring_shape(problem, c).stage_bytes
     return (chunk / (chunk + 200)) * (1.0 if problem.pitch_w == problem.N else 0.9)
@@ -181,6 +200,8 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
     if c.VARIANT == "ring":  # a stage that carries its results out is refilled late
         waiting = c.STAGES - (1.5 if c.OUT == 0 and problem.pitch_w == problem.N else 1)
         return int(c.BLOCKS_PER_SM * c.GROUPS * waiting * ring_shape(problem, c).stage_bytes)
+    if c.VARIANT == "fragment":
+        return int(16 * 16 * c.TILES * problem.M * problem.itemsize)  # about sixteen warps
     return int(c.BLOCKS_PER_SM * c.BLOCK // c.PER_ROW * c.UNROLL * min(8, problem.M) * problem.itemsize)
 
 
@@ -189,7 +210,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "threads":
         per_row = problem.M * up(problem.N, c.PER_ROW) * c.PER_ROW
         return int(per_row * (8 if problem.is_complex else 2) * problem.K)
-    if c.UNIT == "fma":
+    if c.VARIANT == "fragment" or c.UNIT == "fma":
         return work(problem).flops
     shape = ring_shape(problem, c)
     products = 3 * up(shape.blocks, 2) if c.PRODUCTS == 3 else shape.words * shape.blocks
@@ -198,6 +219,8 @@ def executed_flops(problem: Problem, c: Any) -> int:
 
 def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     """Flops per second of the unit the variant computes with."""
+    if c.VARIANT == "fragment":
+        return 0.7 * float(machine.tensor.get("float64", machine.fma["float64"]))
     if c.VARIANT == "threads" or c.UNIT == "fma":
         return float(machine.fma[REAL[problem.dtype]])
     warps = threads(problem, c) / 32
