@@ -314,8 +314,8 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
 
 
 def _tf32_reach(problem: Problem, c: Any) -> float:
-    """What products of three TF32 numbers reach, as a share of the rate of multiply-adds. Fitted to trials of complex64:
-    beginning and ending a chunk costs as much as fifteen rows of it."""
+    """What products of three TF32 numbers reach, as a share of the rate of multiply-adds. Fitted to trials of
+    complex64: beginning and ending a chunk costs as much as fifteen rows of it."""
     if not problem.is_complex:
         return 1.1
     return (1.0 if c.VARIANT == "thirds" else 1.4) / (1 + 15 * c.WARPS_K / c.ROWS)
