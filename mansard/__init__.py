@@ -1,5 +1,6 @@
 """Mansard: linear algebra for the shapes that vendor libraries neglect, at the speed the hardware allows."""
 
+from . import blas
 from .api.fused import matmul_gram, project
 from .api.matmul import matmul
 from .api.orthogonal import cholesky_qr, orthogonalize
@@ -10,6 +11,7 @@ from .plan.pin import pin
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
+    "blas",
     "cholesky_qr",
     "gram",
     "matmul",

@@ -289,3 +289,24 @@ def test_gram_of_a_lazily_conjugated_tensor() -> None:
     literal = A.conj().resolve_conj()
     assert torch.equal(ms.gram(A.conj()), ms.gram(literal))
     assert torch.allclose(ms.gram(A.conj()), literal.mH @ literal)
+
+
+def test_what_memory_does_not_hold_literally_is_refused() -> None:
+    A = np.arange(40.0).reshape(10, 4)
+    with pytest.raises(TypeError, match="foreign byte order"):
+        ms.gram(A.astype(">f8" if A.dtype.isnative and np.little_endian else "<f8"))
+    torch = pytest.importorskip("torch")
+    lazy = torch.ones(10, 4, dtype=torch.complex128).conj().imag  # negated when it is read
+    assert lazy.is_neg()
+    with pytest.raises(TypeError, match="lazily negated"):
+        ms.gram(lazy)
+
+
+def test_a_plan_for_a_writable_out_does_not_write_to_a_read_only_one() -> None:
+    A, out = np.ones((10, 4)), np.zeros((4, 4))
+    ms.gram(A, A, out=out)
+    out[:] = 0
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        ms.gram(A, A, out=out)
+    assert not out.any()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,11 +36,14 @@ class NumpyKind:
 
     def signature(self, array: Any) -> tuple[Any, ...]:
         """Cheap, hashable, and different whenever planning could differ; the address enters by its alignment."""
-        return (array.shape, array.strides, array.dtype.char, array.__array_interface__["data"][0] & 15)
+        data, readonly = array.__array_interface__["data"]
+        return (array.shape, array.strides, array.dtype.char, array.dtype.byteorder, data & 15, readonly)
 
     def view(self, array: Any) -> View:
         data, readonly = array.__array_interface__["data"]
         item = array.itemsize or 1
+        if not array.dtype.isnative:
+            raise TypeError(f"dtype {array.dtype.str} has foreign byte order: pass array.astype({array.dtype.name!r})")
         if any(stride % item for stride in array.strides):
             raise ValueError(
                 f"strides {array.strides} are no multiples of the itemsize: pass numpy.ascontiguousarray(...)"
@@ -132,7 +136,7 @@ class TorchKind:
         if array.layout is not self._torch.strided:
             raise TypeError(f"a tensor with layout {array.layout} is not a dense matrix: pass tensor.to_dense()")
         if array.is_neg():
-            array = array.resolve_neg()
+            raise TypeError("the tensor is lazily negated: pass tensor.resolve_neg()")
         name = self._names.get(array.dtype, str(array.dtype).removeprefix("torch."))
         device = (array.device.type, array.device.index or 0)
         return View(array.data_ptr(), tuple(array.shape), array.stride(), name, device, False, array.is_conj())
@@ -142,7 +146,8 @@ class TorchKind:
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         # dtype and device come along; new_empty costs 2 us more
-        return like.new_empty_strided(shape, (shape[1], 1))
+        strides = (shape[1], 1) if len(shape) == 2 else tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+        return like.new_empty_strided(shape, strides)
 
     def plain(self, array: Any) -> Any:
         return array.resolve_conj().resolve_neg().contiguous()

@@ -80,7 +80,7 @@ def check_matrices(views: dict[str, View]) -> None:
             raise TypeError(f"A has dtype {views['A'].dtype} and {name} {view.dtype}: convert one of them")
 
 
-def check_out(out: View | None, shape: tuple[int, int]) -> None:
+def check_out(out: View | None, shape: tuple[int, ...]) -> None:
     """The result's shape, writable, every entry in a place of its own."""
     if out is None:
         return

@@ -1,4 +1,4 @@
-"""`matmul`: any operands; tall & skinny ones by our kernels, the rest by the array library."""
+"""`matmul`: any operands; tall & skinny ones and batches of small ones by our kernels, others by the array library."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from ..plan import pin
 from ..plan.problem import DTYPES, ITEMSIZE
-from . import arrays, call
+from . import arrays, call, stacks
 from .arrays import View
+from .gemm_call import multiply, plan_gemm
 from .gram_call import plan_gram
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
@@ -29,24 +30,32 @@ def matmul(
 ) -> Any:
     """alpha A B + beta out, for operands of any shape.
 
-    A tall matrix times a small one, a transposed tall one times a tall one (`matmul(V.T, W)`) and, on GPUs, a large one
-    times a skinny one are computed by kernels made for the shape; everything else is handed to the array library.
+    A tall matrix times a small one, a transposed tall one times a tall one (`matmul(V.T, W)`), batches of small
+    matrices and, on GPUs, a large matrix times a skinny one are computed by kernels made for the shape; everything else
+    is handed to the array library.
 
     Parameters
     ----------
-    A : (K, M) array of any strides; more or fewer dimensions are the array library's
-    B : (M, N) array of the same kind, dtype and device
-    out : (K, N) array that receives the result; it may be A if A is tall and B square: the product is formed in place
+    A : (..., K, M) array of any strides, or a list of (K, M) arrays
+    B : (..., M, N) array of the same kind, dtype and device, or a list. Leading dimensions, and one-dimensional arrays,
+        are treated as by `numpy.matmul`; a list goes with a list of the same length, one matrix, or a stack of as many
+    out : (..., K, N) array (or list of arrays) that receives the result; it may be A if A is a tall matrix and B
+        square: the product is formed in place
     backend : None chooses by where the arrays live; "emulated" runs the GPU kernel on the CPU
 
     Returns
     -------
-    (K, N) array of the same kind, on the same device; `out` if it was given.
+    (..., K, N) array of the same kind, on the same device; `out` if it was given; of lists, a list of (K, N) arrays,
+    which lie one after the other in memory.
 
     Notes
     -----
     The remarks in `gram` on float32 and on wide complex products hold here too; `with ms.pin(PRODUCTS=4)` insists on
     four real products per complex one for tall & skinny A.
+
+    Leading dimensions through which A, B and the result each move with one stride cost one launch; others, one launch
+    for each of the smaller ones, or an array of addresses. Lists cost an array of addresses and a look at every array.
+    As with any work on a GPU's stream, arrays of a list stay as they are until it is done.
 
     Examples
     --------
@@ -56,10 +65,16 @@ def matmul(
     array([[1., 0.],
            [3., 2.],
            [5., 4.]])
+    >>> ms.matmul(V.reshape(3, 1, 2), np.ones((3, 2, 1))).ravel()
+    array([1., 5., 9.])
     """
-    kind = arrays.known_kind(A) or arrays.kind_of(A, "A")
-    if kind.name == "JAX":
-        return _matmul_jax(kind, A, B, out, dict(alpha=alpha, beta=beta, backend=backend))
+    kind = arrays.known_kind(A)
+    if kind is None or type(B) is not type(A):
+        if stacks.is_list(A) or stacks.is_list(B):
+            return multiply(A, B, out, alpha, beta, backend)
+        kind = arrays.kind_of(A, "A")
+        if kind.name == "JAX":
+            return _matmul_jax(kind, A, B, out, dict(alpha=alpha, beta=beta, backend=backend))
     given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
     arrays.common_kind(given)
     of_out = None if out is None else kind.signature(out)
@@ -86,6 +101,8 @@ def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | Non
 
 def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
     a, b = kind.view(A), kind.view(B)
+    if _is_stack(a, b):
+        return plan_gemm(A, B, out, backend, handover=True).run
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
         return _vendor(kind, None)
     (m, k), n = a.shape, b.shape[1]
@@ -100,6 +117,12 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
     if family == "tsm2r":
         return plan_tsm2r(A, B, out, backend).run
     return _vendor(kind, None if out is None else (a, b, kind.view(out)))
+
+
+def _is_stack(a: View, b: View) -> bool:
+    """Whether this is a batch of products that kernels of ours might form."""
+    dimensions = len(a.shape), len(b.shape)
+    return max(dimensions) > 2 and min(dimensions) > 0 and a.dtype in DTYPES and a.dtype == b.dtype
 
 
 def _vendor(kind: Any, views: tuple[View, View, View] | None) -> Run:

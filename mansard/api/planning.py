@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..plan.plan import Plan
+from .gemm_call import plan_gemm
 from .gram_call import plan_gram
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
@@ -22,6 +23,8 @@ def plan(
 ) -> Plan:
     """A held call: `plan("gram", A, B)` chooses and compiles now; `plan(A, B)` runs, `.explain()` says what and why.
 
+    Operations are `gram`, `tsmm`, `tsm2r` and `gemm` (stacks or lists of small matrices).
+
     Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
     """
     if operation == "tsmm":
@@ -32,8 +35,12 @@ def plan(
         if B is None:
             raise TypeError("tsm2r multiplies A with a skinny matrix: pass B")
         return plan_tsm2r(A, B, out, backend)
+    if operation == "gemm":
+        if B is None:
+            raise TypeError("gemm multiplies the matrices of A with those of B: pass B")
+        return plan_gemm(A, B, out, backend)
     if operation != "gram":
-        raise ValueError(f"operation={operation!r}: there are 'gram', 'tsmm' and 'tsm2r'")
+        raise ValueError(f"operation={operation!r}: there are 'gram', 'tsmm', 'tsm2r' and 'gemm'")
     return plan_gram(A, None if B is A else B, out, conj, deterministic, backend)
 
 
@@ -44,11 +51,10 @@ def tune(operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit:
     before keep their kernel, new ones use the winner.
     """
     from ..tune.session import tune_problem
-    from .matmul import _RUNS
-    from .tall_skinny import _PLANS
+    from . import gemm_call, matmul, tall_skinny
 
     held = plan(operation, A, B, conj=conj)
     result = tune_problem(held.problem, held.backend, strategy=strategy, limit=limit)
-    _PLANS.clear()
-    _RUNS.clear()
+    for held_plans in (tall_skinny._PLANS, matmul._RUNS, gemm_call._PLANS):
+        held_plans.clear()
     return result

@@ -105,7 +105,8 @@ def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:
     for dtype in args.dtype:
         for M in args.m:
             for N in (M,) if args.same or not args.n else args.n:
-                K = args.k or max(1, (args.elements or _ELEMENTS[backend]) // max(M, N))
+                entries = getattr(family.spec, "entries", max)(M, N)  # of an operand, per row or product
+                K = args.k or max(1, (args.elements or _ELEMENTS[backend]) // entries)
                 yield family.spec.from_options(dtype, M, N, K, args.layout, args.same, not args.any_order)
 
 

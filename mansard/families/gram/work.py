@@ -318,4 +318,4 @@ def _tf32_reach(problem: Problem, c: Any) -> float:
     complex64: beginning and ending a chunk costs as much as fifteen rows of it."""
     if not problem.is_complex:
         return 1.1
-    return (1.0 if c.VARIANT == "thirds" else 1.4) / (1 + 15 * c.WARPS_K / c.ROWS)
+    return float((1.0 if c.VARIANT == "thirds" else 1.4) / (1 + 15 * c.WARPS_K / c.ROWS))

@@ -1,0 +1,174 @@
+"""From batches of small products to a plan: validation, the problem, and what is launched."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from ..backends.select import select
+from ..errors import UnsupportedProblem
+from ..families import gemm
+from ..plan import dispatch, pin
+from ..plan.plan import Plan
+from ..plan.problem import DTYPES, Problem
+from ..tune import database
+from . import arrays, call, stacks
+from .gemm_run import BatchRun
+from .stacks import Batch, Operand
+
+SMALL = 32  # rows and columns up to which our kernels answer; beyond, a record must say that they are faster
+
+_PLANS: dict[Any, Plan] = {}
+_MOST_PLANS = 4096
+
+
+class Form(NamedTuple):
+    """What is done to the operands before they are multiplied."""
+
+    trans_a: bool = False
+    conj_a: bool = False
+    trans_b: bool = False
+    conj_b: bool = False
+
+
+_PLAIN = Form()
+
+
+def multiply(
+    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
+) -> Any:  # fmt: skip
+    """alpha A B + beta out for stacks and lists, by a plan made before where there is one."""
+    kind = _kind(A, B, out)
+    if kind is None or _is_empty_list(A) or _is_empty_list(B):
+        return _nothing(A, B, out)
+    if kind.name == "JAX":
+        return _multiply_jax(kind, A, B, out, (alpha, beta, backend, form))
+    key = (kind, *(stacks.signature(kind, one) for one in (A, B, out)), backend, form)
+    plan = _PLANS.get(key)
+    if plan is None or pin.pins():
+        plan = plan_gemm(A, B, out, backend, form, handover=True)
+        if not pin.pins():
+            if len(_PLANS) >= _MOST_PLANS:
+                _PLANS.clear()
+            _PLANS[key] = plan
+    return plan.run(A, B, out, alpha, beta)
+
+
+def plan_gemm(
+    A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = False
+) -> Plan:  # fmt: skip
+    """A plan of A B for stacks and lists. Nothing is written before every argument has been checked. `handover` leaves
+    products wider than SMALL to the array library, unless a record or the caller's choice of a backend speaks for ours.
+    """
+    kind = _kind(A, B, out)
+    if kind is None or _is_empty_list(A) or _is_empty_list(B):
+        raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
+    a = stacks.operand_of(kind, A, "A", form.trans_a, "row")
+    b = stacks.operand_of(kind, B, "B", form.trans_b, "column")
+    given = [("A", a), ("B", b)] + ([("out", _out_of(kind, out, a, b))] if out is not None else [])
+    _check(given)
+    shape = stacks.broadcast(a, b)
+    if out is not None:
+        _check_out(kind, out, given[2][1], a, b, shape)
+    chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
+    a, b = (operand._replace(loose=chosen.name == "cpu") for operand in (a, b))
+    copies = tuple(_is_unreadable(operand, chosen.name) for operand in (a, b))
+    read = [operand.copied() if copied else operand for operand, copied in zip((a, b), copies, strict=True)]
+    indirect = out is not None and _is_unreadable(given[2][1], chosen.name)
+    c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
+    batch = stacks.batch_of(read[0], read[1], c, shape)
+    problem = stacks.problem_of(batch, (form.conj_a, form.conj_b))
+    launch, choice, kernel = _prepare(problem, batch, chosen, handover and backend is None)
+    run = BatchRun(
+        kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
+    )  # fmt: skip
+    signer = SimpleNamespace(signature=lambda operand: stacks.signature(kind, operand))
+    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(signer, A, B, out), launch)
+
+
+def _prepare(problem: Problem, batch: Batch, backend: Any, handover: bool) -> tuple[Any, dispatch.Choice, Any]:
+    """The launch (None: the array library answers), what was chosen and why, and the kernel."""
+    widest = max(problem.M, problem.N, problem.K)
+    if 0 in (*batch.shape, problem.M, problem.N, problem.K):
+        return None, dispatch.Choice(gemm, None, "empty", "nothing to multiply: C = beta C"), None
+    if handover and widest > SMALL and not pin.pins() and database.best(problem, backend.device, gemm) is None:
+        reason = f"{widest} rows or columns, and no record says that a kernel of ours is faster there"
+        return None, dispatch.Choice(gemm, None, "vendor", reason), None
+    return call.prepare(gemm.emit, problem, backend, batch.strides)
+
+
+def _kind(A: Any, B: Any, out: Any) -> Any:
+    """The one array library of all arguments; None if there are only empty lists."""
+    found = [(name, stacks.kind_of(one, name)) for name, one in (("A", A), ("B", B), ("out", out)) if one is not None]
+    found = [(name, kind) for name, kind in found if kind is not None]
+    for name, kind in found[1:]:
+        if kind is not found[0][1]:
+            raise TypeError(
+                f"{found[0][0]} has {found[0][1].name} arrays and {name} {kind.name} arrays: convert one of them"
+            )
+    return found[0][1] if found else None
+
+
+def _check(given: list[tuple[str, Operand]]) -> None:
+    """One supported dtype, and sizes that fit."""
+    for name, operand in given:
+        dtype, first = operand.view.dtype, given[0][1].view.dtype
+        if dtype not in DTYPES:
+            raise UnsupportedProblem(f"{name} has dtype {dtype}; supported are {', '.join(DTYPES)}: convert it first")
+        if dtype != first:
+            raise TypeError(f"A has dtype {first} and {name} {dtype}: convert one of them")
+    a, b = given[0][1], given[1][1]
+    if a.columns != b.rows:
+        raise ValueError(f"A has {a.columns} columns and B {b.rows} rows: both need the same number")
+
+
+def _out_of(kind: Any, out: Any, a: Operand, b: Operand) -> Operand:
+    """`out`, with the dimensions that one-dimensional operands take from it."""
+    if stacks.is_list(out) or not (a.vector or b.vector):
+        return stacks.operand_of(kind, out, "out")
+    view, lost = kind.view(out), int(a.vector) + int(b.vector)
+    split = len(view.shape) - (2 - lost)
+    if split < 0:
+        raise ValueError(f"out has shape {view.shape}, and the result {2 - lost} dimensions at least")
+    sizes, steps = list(view.shape[split:]), list(view.strides[split:])
+    for at, vector in ((0, a.vector), (1, b.vector)):
+        if vector:
+            sizes.insert(at, 1)
+            steps.insert(at, 1)
+    return stacks.matrices_of(view, tuple(sizes), tuple(steps), split)
+
+
+def _check_out(kind: Any, array: Any, out: Operand, a: Operand, b: Operand, shape: tuple[int, ...]) -> None:
+    if (*out.shape, out.rows, out.columns) != (*shape, a.rows, b.columns):
+        found = f"{out.shape[0]} arrays of {out.view.shape}" if out.listed else f"shape {out.view.shape}"
+        wanted = (*shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
+        raise ValueError(f"out has {found}, the result {wanted}")
+    same: Any = out.view.shape
+    for one in array if out.listed else (array,):
+        call.check_out(kind.view(one), same)
+
+
+def _is_unreadable(operand: Operand, backend: str) -> bool:
+    """Whether the kernel needs a copy: of lists whose arrays differ in their strides, and on CPUs of what has neither
+    rows nor columns that are adjacent in memory."""
+    return not operand.uniform or (backend == "cpu" and operand.layout[0] == "any")
+
+
+def _is_empty_list(operand: Any) -> bool:
+    return stacks.is_list(operand) and not operand
+
+
+def _nothing(A: Any, B: Any, out: Any) -> Any:
+    """The products of an empty list."""
+    for name, one, other in (("A", A, "B"), ("B", B, "A"), ("out", out, "A and B")):
+        if stacks.is_list(one) and one:
+            raise ValueError(f"{name} is a list of {len(one)} arrays, and of {other} there are none")
+    return [] if out is None else out
+
+
+def _multiply_jax(kind: Any, A: Any, B: Any, out: Any, options: tuple[Any, ...]) -> Any:
+    if out is not None:
+        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
+    A, B = ([kind.unwrap(one) for one in x] if stacks.is_list(x) else kind.unwrap(x) for x in (A, B))
+    result = multiply(A, B, None, *options)
+    return [kind.wrap(one) for one in result] if stacks.is_list(result) else kind.wrap(result)

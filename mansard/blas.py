@@ -1,0 +1,224 @@
+"""BLAS's names and options on matrices, stacks (..., rows, columns) and lists of small matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .api import stacks
+from .api.gemm_call import Form, multiply
+from .api.matmul import matmul
+
+__all__ = ["gemm", "herk", "syrk"]
+
+_FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
+
+
+def gemm(
+    a: Any,
+    b: Any,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    trans_a: str = "N",
+    trans_b: str = "N",
+    out: Any = None,
+    backend: str | None = None,
+) -> Any:
+    """alpha op(a) op(b) + beta out, for every matrix of a batch.
+
+    Parameters
+    ----------
+    a, b : arrays (..., rows, columns) whose leading dimensions broadcast as in `numpy.matmul`, or lists of matrices of
+        one shape; float32, float64, complex64 or complex128, any strides
+    alpha, beta : factors; with beta = 0 the content of `out` is not read
+    trans_a, trans_b : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them
+        copies anything
+    out : array or list that receives the result; it shares no memory with a or b
+    backend : as for `matmul`
+
+    Returns
+    -------
+    An array of the same kind, on the same device; `out` if it was given; of lists, a list.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> a = np.arange(8.0).reshape(2, 2, 2)
+    >>> ms.blas.gemm(a, a, trans_b="T")
+    array([[[ 1.,  3.],
+            [ 3., 13.]],
+    <BLANKLINE>
+           [[41., 59.],
+            [59., 85.]]])
+    >>> out = np.ones((2, 2, 2))
+    >>> ms.blas.gemm(a, np.eye(2), alpha=2.0, beta=-1.0, out=out) is out
+    True
+    >>> out[1]
+    array([[ 7.,  9.],
+           [11., 13.]])
+    """
+    form = Form(*_option("trans_a", trans_a), *_option("trans_b", trans_b))
+    kinds = _check(a, "a"), _check(b, "b")
+    if None in kinds or kinds[0].name == "JAX" or not (_is_matrix(a) and _is_matrix(b)):
+        return multiply(a, b, out, alpha, beta, backend, form)
+    a, b = _turned(kinds[0], a, trans_a), _turned(kinds[1], b, trans_b)
+    return matmul(a, b, out=out, alpha=alpha, beta=beta, backend=backend)
+
+
+def syrk(
+    a: Any,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    uplo: str = "L",
+    trans: str = "N",
+    out: Any = None,
+    backend: str | None = None,
+) -> Any:
+    """alpha a a^T + beta out (`trans` = "T": alpha a^T a + beta out), for every matrix of a batch.
+
+    Parameters
+    ----------
+    a : array (..., n, k), or list of matrices of one shape; with "T", (..., k, n)
+    uplo : the triangle of `out` that is written: "L" or "U"; the other one is neither read nor written
+    out : array (..., n, n) or list. Without it the whole matrix is returned, exactly symmetric
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.blas.syrk(np.arange(4.0).reshape(1, 2, 2), out=np.zeros((1, 2, 2)))
+    array([[[ 1.,  0.],
+            [ 3., 13.]]])
+    """
+    return _rank_k(a, (alpha, beta), (uplo, trans, "T"), out, backend)
+
+
+def herk(
+    a: Any,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    uplo: str = "L",
+    trans: str = "N",
+    out: Any = None,
+    backend: str | None = None,
+) -> Any:
+    """alpha a a^H + beta out (`trans` = "C": alpha a^H a + beta out), for every matrix of a batch.
+
+    As `syrk`; alpha and beta are real, and so is the diagonal of the result. Without `out` the result is exactly
+    Hermitian.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.blas.herk(np.array([[[1.0 + 2.0j], [2.0]]]))
+    array([[[5.+0.j, 2.+4.j],
+            [2.-4.j, 4.+0.j]]])
+    """
+    for name, factor in (("alpha", alpha), ("beta", beta)):
+        if complex(factor).imag:
+            raise TypeError(f"{name} must be real: the result would not be Hermitian")
+    return _rank_k(a, (alpha, beta), (uplo, trans, "C"), out, backend)
+
+
+def _rank_k(
+    a: Any, factors: tuple[complex, complex], options: tuple[str, str, str], out: Any, backend: str | None
+) -> Any:
+    """The whole product is formed; one triangle of it counts."""
+    (alpha, beta), (uplo, trans, other) = factors, options
+    if uplo not in ("L", "U"):
+        raise ValueError(f"uplo={uplo!r} is neither 'L' nor 'U'")
+    if trans not in ("N", other):
+        raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
+    if out is None and beta != 0.0:
+        raise ValueError("beta scales the content of out: pass out")
+    kind, hermitian = _check(a, "a"), other == "C"
+    if kind is not None and kind.name == "JAX":
+        raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
+    if out is not None:
+        _check_places(kind, a, trans, out)
+    trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
+    product = gemm(a, a, alpha=alpha, trans_a=trans_a, trans_b=trans_b, backend=backend)
+    if out is None:
+        for one in _each(product):
+            _mirror(kind, one, uplo, hermitian)
+        return product
+    for one, place in zip(_each(product), _each(out), strict=True):
+        _write(one, place, beta, uplo, hermitian)
+    return out
+
+
+def _mirror(kind: Any, product: Any, uplo: str, hermitian: bool) -> None:
+    """One triangle becomes the other; rounding may have told them apart."""
+    rows, columns = _triangle(product.shape[-1], uplo, diagonal=False)
+    chosen = product[..., rows, columns]
+    product[..., columns, rows] = kind.conj(chosen) if hermitian else chosen
+    if hermitian:
+        _make_diagonal_real(product)
+
+
+def _write(product: Any, place: Any, beta: complex, uplo: str, hermitian: bool) -> None:
+    rows, columns = _triangle(product.shape[-1], uplo, diagonal=True)
+    chosen = product[..., rows, columns]
+    place[..., rows, columns] = chosen if beta == 0.0 else chosen + place[..., rows, columns] * beta
+    if hermitian:
+        _make_diagonal_real(place)
+
+
+def _make_diagonal_real(matrix: Any) -> None:
+    if "complex" in str(matrix.dtype):
+        every = list(range(matrix.shape[-1]))
+        matrix[..., every, every] = matrix[..., every, every].real + 0j
+
+
+def _triangle(size: int, uplo: str, diagonal: bool) -> tuple[list[int], list[int]]:
+    """Rows and columns of its entries."""
+    lower = [(i, j) for i in range(size) for j in range(i + diagonal)]
+    rows, columns = [i for i, _ in lower], [j for _, j in lower]
+    return (rows, columns) if uplo == "L" else (columns, rows)
+
+
+def _each(operand: Any) -> Any:
+    return operand if stacks.is_list(operand) else (operand,)
+
+
+def _check_places(kind: Any, a: Any, trans: str, out: Any) -> None:
+    """The result's kind, number, shape and dtype; nothing is cast."""
+    if stacks.kind_of(out, "out") is not kind:
+        raise TypeError("a and out are arrays of different libraries: convert one of them")
+    if stacks.is_list(out) != stacks.is_list(a) or len(_each(out)) != len(_each(a)):
+        raise ValueError(f"out is {_counted(out)} and a {_counted(a)}: one for each is needed")
+    for one, place in zip(_each(a), _each(out), strict=True):
+        wanted = (*one.shape[:-2], *(one.shape[-2 if trans == "N" else -1],) * 2)
+        if tuple(place.shape) != wanted:
+            raise ValueError(f"out has shape {tuple(place.shape)}, the result {wanted}")
+        if place.dtype != one.dtype:
+            raise TypeError(f"a has dtype {one.dtype} and out {place.dtype}: convert one of them")
+
+
+def _counted(operand: Any) -> str:
+    return f"a list of {len(operand)} arrays" if stacks.is_list(operand) else "an array"
+
+
+def _check(operand: Any, name: str) -> Any:
+    """The operand's array library, None for an empty list. Vectors are refused; those of lists are, later."""
+    kind = stacks.kind_of(operand, name)
+    if not stacks.is_list(operand) and len(operand.shape) < 2:
+        raise ValueError(f"{name} has shape {tuple(operand.shape)}: a matrix or a stack of matrices is needed")
+    return kind
+
+
+def _turned(kind: Any, matrix: Any, option: str) -> Any:
+    if option == "N":
+        return matrix
+    return kind.conj(matrix.swapaxes(-1, -2)) if option == "C" else matrix.swapaxes(-1, -2)
+
+
+def _is_matrix(operand: Any) -> bool:
+    return not stacks.is_list(operand) and len(operand.shape) == 2
+
+
+def _option(name: str, value: str) -> tuple[bool, bool]:
+    if value not in _FORMS:
+        raise ValueError(f"{name}={value!r} is not one of 'N', 'T' and 'C'")
+    return _FORMS[value]
