@@ -261,8 +261,10 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
             if not 6 <= wm * wn * wk * groups <= 16:
                 continue
             for rows, feed, (unit, kstep), spread in product(
-                (16, 32, 64, 128, 256), ("own", "producer"), units, ("rotate", "shift")
+                (16, 32, 64, 96, 128, 256), ("own", "producer"), units, ("rotate", "shift")
             ):
+                if rows == 96 and not (unit == "tf32x3" and problem.is_complex):  # where long chunks matter most
+                    continue
                 one = Ring(wm, wn, wk, groups, rows, 1, feed, spread, kstep, fold, 1, reduce, unit, triangle)
                 shape = work.ring_shape(problem, one)
                 if spread == "shift" and shape.clash_a == shape.clash_b == 1:
