@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from mansard.api.matmul import family_for
-from mansard.bench import matmul_cases, rows, store
+from mansard.bench import rows, store
 from mansard.bench.cases import SETS, Case, Size, select
 from mansard.bench.operations import work_of
 from mansard.bench.overhead import CHEAPEST
+from mansard.bench.runner import CATALOGUES
 from mansard.model.machine import Machine
 from mansard.model.roofline import time_bound
 from mansard.plan.problem import ITEMSIZE
@@ -41,7 +42,7 @@ def journal(folder: Path, sets: tuple[str, ...] = tuple(SETS), family: str = "gr
     rng = np.random.default_rng(1)
     made = store.Journal(folder, ENVIRONMENT, {"sets": list(sets), "family": family})
     made.write("ceilings", machine=asdict(H200))
-    for case in select(sets, SIZE, matmul_cases.SETS if family == "matmul" else SETS)[0]:
+    for case in select(sets, SIZE, CATALOGUES[family])[0]:
         made.rows(_host(case, rng) if case.mode == "host" else _contest(case, rng))
     made.write("note", missing={"PyTorch": "PyTorch is not installed: pip install torch"}, unfinished=[])
     made.write("finished")

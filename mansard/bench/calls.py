@@ -8,6 +8,8 @@ from typing import Any
 
 import mansard as ms
 
+from .. import settings
+from ..api.gemm_call import plan_gemm
 from ..errors import IllegalConfig
 from ..families import names as families
 from ..plan import dispatch
@@ -26,6 +28,8 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
     asked = None if backend.name == "cuda" else backend.name  # on the CPU three backends could answer
     if case.operation == "matmul":
         return _matmul(case, pairs, operands, asked)
+    if case.operation == "gemm":
+        return _batched(case, pairs, operands, backend)
     if case.operation in ORTHOGONAL:
         return _orthogonal(case, pairs, operands, backend, asked)
 
@@ -59,6 +63,24 @@ def _matmul(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> 
     with_out = {"out": outs[0], "backend": asked}
     plan = ms.plan(family, A.T, B, conj=False, **with_out) if family == "gram" else ms.plan(family, A, B, **with_out)
     return entry, {"family": family if plan.choice.config else "vendor", **_about(plan.choice)}
+
+
+def _batched(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[Entry, About]:
+    """What `ms.matmul` does with stacks, which is to leave wide ones to the array library; a backend that is named
+    would keep them, so the one that is chosen anyway is not."""
+    asked = None if backend.name in ("cuda", settings.current().backend) else backend.name
+    outs, more = [operands.empty(case) for _ in pairs], {"beta": 1.0} if case.accumulate else {}
+    with ms.pin(**dict(case.pins)):
+        plan = plan_gemm(*pairs[0], outs[0], asked, handover=True)
+        choice = plan.choice
+        if case.accumulate and choice.config is not None:
+            choice = dispatch.choose(plan.problem.replace(accumulate=True), backend.device)
+    added = ", beta=1" if case.accumulate else ""
+    if case.mode == "eager":
+        call, spelling = partial(_asking(ms.matmul, asked), **more), f"ms.matmul(A, B, out=C{added})"
+        return Entry(OURS, spelling, lambda i: call(*pairs[i], out=outs[i]), _same, outs[0]), _about(choice)
+    run = partial(plan.run, **more) if more else plan.run
+    return Entry(OURS, f"plan(A, B, out{added})", lambda i: run(*pairs[i], outs[i]), _same, outs[0]), _about(choice)
 
 
 def answering(A: Any, B: Any, out: Any, asked: str | None) -> str:

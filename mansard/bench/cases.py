@@ -34,7 +34,10 @@ _TILES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 16)
 class Case:
     """One problem and how it is run. Modes: `device` (one call, out of cache, timed on the device), `sustained` (the
     same, call behind call for seconds), `graph` (per node of a captured graph), `eager` (per call of a Python loop),
-    `host` (the caller's cost alone)."""
+    `host` (the caller's cost alone).
+
+    A case of gemm is K products of M x `inner` and `inner` x N matrices: what grows until operands are out of cache is
+    K, as elsewhere."""
 
     set: str
     dtype: str
@@ -51,6 +54,8 @@ class Case:
     operation: str = "gram"  # see operations.py
     condition: float = 0.0  # of A, for cholesky_qr
     role: str = ""  # "model": what a model chose, among pinned ones
+    inner: int = 0  # of gemm's products; 0: M
+    accumulate: bool = False  # the product is added to what the result holds (beta = 1)
 
     @property
     def key(self) -> str:
@@ -60,13 +65,14 @@ class Case:
         parts = [self.operation] * (self.operation != "gram") + parts
         parts += ["same"] * self.same + ["varying"] * (not self.deterministic)
         parts += [f"condition={self.condition:g}"] * bool(self.condition)
+        parts += [f"inner={self.inner}"] * bool(self.inner) + ["beta=1"] * self.accumulate
         parts += [self.set] * bool(self.pins)
         return " ".join(parts + [f"{name}={value}" for name, value in self.pins])
 
     @property
     def shapes(self) -> tuple[operations.Shape, operations.Shape, operations.Shape]:
         """Of A, B and the result."""
-        return operations.shapes(self.operation, self.M, self.N, self.K)
+        return operations.shapes(self.operation, self.M, self.N, self.K, self.inner)
 
     @property
     def bytes(self) -> int:
@@ -82,7 +88,7 @@ class Case:
 
     def pitch(self, which: str) -> int:
         """Elements from one row (or column) of operand A or B to the next."""
-        (rows, columns), layout = self.shapes[which == "B"], self.layout_of(which)
+        (*_, rows, columns), layout = self.shapes[which == "B"], self.layout_of(which)
         return rows if layout == "col" else columns + (PADDING if layout == "padded" else 0)
 
     def problem(self) -> Problem:
@@ -94,6 +100,8 @@ class Case:
         sizes = (self.dtype, self.M, self.N, self.K)
         if self.operation in operations.ORTHOGONAL:
             return operations.orthogonal_problems(self.operation, *sizes)
+        if self.operation == "gemm":
+            return operations.batch_problems(*sizes, self.inner, self.accumulate)
         if self.operation == "matmul":
             return operations.routed_problems(*sizes, self.layout_of("A"), self.layout_of("B"))
         layout = {which: "col" if self.layout_of(which) == "col" else "row" for which in "AB"}

@@ -12,15 +12,16 @@ from .. import settings
 from ..errors import BackendUnavailable
 from ..plan.problem import DTYPES
 from ..tune.command import dtypes
-from . import summary, targets
+from . import batched_summary, summary, targets
 from .cases import GPU_ONLY
 from .report import write_report
-from .rows import OURS
+from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options
 from .runner import run as measure
 from .store import RESULTS, load
 
 _MOST_MISSES = 12  # lines on the terminal
+_MOST_LINES = 80  # of a table with a line per case
 _QUICK_SECONDS = 150.0  # `make bench` promises three minutes, report included
 
 
@@ -108,8 +109,9 @@ def show(results: dict[str, Any]) -> None:
     missed = targets.misses(results)
     ids = {id(row) for row, _ in missed}
     chosen = summary.tables(results, ids)
-    cases = summary.ours(results["rows"], mode="device")
-    if 0 < len(cases) <= 80:
+    chosen = [table for table in chosen if table.title != batched_summary.EVERY or len(table.cells) <= _MOST_LINES]
+    cases = [row for row in summary.ours(results["rows"], mode="device") if operation_of(row) != "gemm"]
+    if 0 < len(cases) <= _MOST_LINES:
         chosen = [table for table in chosen if not table.title.startswith("Rectangles")]
         chosen.insert(0, summary.each(results, ids, cases))
     for table in chosen:

@@ -77,6 +77,8 @@ class Contest:
         reference = self._reference(case, pairs[0])
         errors, found = {}, {}
         for entry in entries:
+            if case.operation == "gemm":
+                reference.prepare(entry.out)
             errors[entry.name] = reference.error(entry.result())
             found[entry.name] = dict(getattr(reference, "found", {}))
         samplers, uncaptured = self._samplers(case, entries, len(pairs))
@@ -99,7 +101,7 @@ class Contest:
 
     def _reference(self, case: Case, pair: tuple[Any, Any]) -> Any:
         """What results are compared with; experiments run one problem many times, and need it once."""
-        about = (case.operation, case.dtype, case.shapes, case.layout, case.same, case.condition)
+        about = (case.operation, case.dtype, case.shapes, case.layout, case.same, case.condition, case.accumulate)
         if self._held is None or self._held[0] != about:
             self._held = (about, reference_for(case, *pair))
         return self._held[1]

@@ -7,7 +7,7 @@ reinterpreted: the bits of doubles read as floats would be NaN and denormals, wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -63,8 +63,8 @@ class Operands:
         return self.xp.matmul(A, self.xp.asarray((left * values) @ right.T, A.dtype))
 
     def empty(self, case: Case) -> Any:
-        """Memory for the result."""
-        return self.xp.empty(case.shapes[2], case.dtype)
+        """Memory for the result; zeros where a product is added to it."""
+        return (self.xp.zeros if case.accumulate else self.xp.empty)(case.shapes[2], case.dtype)
 
     def release(self, real: str) -> None:
         """Give a type's buffers back when no more cases need them."""
@@ -73,7 +73,8 @@ class Operands:
 
     def _words(self, case: Case, which: str) -> tuple[int, int]:
         """Lines of an operand, that is rows or columns, and words per element."""
-        rows, columns = case.shapes[which == "B"]
+        *stack, rows, columns = case.shapes[which == "B"]
+        rows *= prod(stack)  # of all matrices
         return columns if case.layout_of(which) == "col" else rows, 2 if case.dtype.startswith("complex") else 1
 
     def _stride(self, case: Case, which: str) -> int:
@@ -85,6 +86,8 @@ class Operands:
         start = index * self._stride(case, which) + (1 if layout == "unaligned" else 0)
         flat = self._buffer(which, REAL[case.dtype])[start : start + lines * pitch * words].view(case.dtype)
         body = flat.reshape(lines, pitch)
+        if case.operation == "gemm":
+            return body.reshape(case.shapes[which == "B"])
         return body.T if layout == "col" else body[:, : case.shapes[which == "B"][1]]
 
     def _buffer(self, which: str, real: str) -> Any:

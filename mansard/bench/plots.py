@@ -40,7 +40,8 @@ def figure(
     drawn.suptitle(title, fontsize=13, fontweight="bold")
     foot = f"{environment['device']}, {environment['date'][:10]}"
     if ceilings:
-        foot += f", read bandwidth {_rate(ceilings['read_bandwidth'])}B/s ({ceilings['origin'].split(':')[0]})"
+        which = "copy" if results.get("family") == "batched" else "read"
+        foot += f", {which} bandwidth {_rate(ceilings[f'{which}_bandwidth'])}B/s ({ceilings['origin'].split(':')[0]})"
     drawn.supxlabel(foot, fontsize=8, color="#444444")
     for axis in axes:
         axis.grid(True, color="#DDDDDD", linewidth=0.6)
@@ -185,7 +186,7 @@ def overhead(results: dict[str, Any]) -> Any:
 
 def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
     """Every picture whose rows are there, as PNG and SVG; returns name -> PNG. ImportError without matplotlib."""
-    from . import matmul_pictures, pictures
+    from . import batched_pictures, matmul_pictures, pictures
 
     makers = {
         "percent_of_limit": percent, "tile_size": pictures.tile_size, "leapfrog_transposed": pictures.mapping,
@@ -194,6 +195,7 @@ def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
             name: getattr(matmul_pictures, name)
             for name in ("skinny", "steps", "model", "grid", "source", "unroll", "threads")
         },
+        "batched": batched_pictures.sizes,
     }  # fmt: skip
     import matplotlib
 

@@ -27,6 +27,7 @@ _TITLES = {
     "source": "Where C is read from (Ernst et al., figure 20)",
     "unroll": "Rows per thread at once (figure 21)",
     "threads": "Threads per row (figure 22)",
+    "batched": "Batches of small products: share of the copy bandwidth, that is of P_max, against the size",
 }
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em; color: #222; }
@@ -37,7 +38,7 @@ tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a0
 """
 
 
-_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B"}
+_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: A B, many small ones"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ COLUMNS = (
     "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts", "slowed_by",
     "family", "variant", "origin", "config", "note", "date", "seconds",
 )  # fmt: skip
+BATCHED_COLUMNS = ("inner", "accumulate", "bound_gflops")
 
 
 def row(case: dict[str, Any], contender: str, seconds: Sequence[float] = (), **more: Any) -> Row:
@@ -45,12 +46,16 @@ def complete(row: Row, ceilings: Any) -> Row:
     median = timing.median
     if operation_of(row) in ORTHOGONAL:  # how often the block could have been read or written in that time
         row = row | {"passes": median * ceilings.copy_bandwidth / (row["K"] * row["M"] * ITEMSIZE[row["dtype"]])}
+    memory = roofline.bandwidth(work, ceilings)
+    if operation_of(row) == "gemm":  # the bound of Masliah et al. (n B / 16 for A B + C in float64), B being a copy's
+        memory = ceilings.copy_bandwidth
+        row = row | {"bound_gflops": work.flops / work.bytes * memory / 1e9}
     return row | {
         "median": median,
         "spread": timing.spread,
         "gbytes_per_second": work.bytes / median / 1e9,
         "gflops": work.flops / median / 1e9,
-        "percent_bandwidth": 100 * work.bytes / median / roofline.bandwidth(work, ceilings),
+        "percent_bandwidth": 100 * work.bytes / median / memory,
         "percent_limit": 100 * bound.seconds / median,
         "limit": bound.limit,
         "bound_seconds": bound.seconds,

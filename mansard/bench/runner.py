@@ -10,8 +10,8 @@ from typing import Any
 
 from ..errors import BackendUnavailable, LaunchError
 from ..plan.problem import DTYPES, REAL
+from . import batched_cases, ceilings, environment, matmul_cases, overhead, store
 from . import cases as catalogue
-from . import ceilings, environment, matmul_cases, overhead, store
 from .build import build_all
 from .cases import Case, Size
 from .contest import Contest
@@ -21,7 +21,7 @@ from .progress import Progress, watched
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
 _LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0}
-CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS}
+CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS}
 _STUCK = 90.0  # seconds after which a case shows where it is
 
 

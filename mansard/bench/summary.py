@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from . import matmul_summary
+from . import batched_summary, matmul_summary
 from .operations import TALL
 from .rows import OURS, Row, operation_of
 from .table import Table
@@ -91,7 +91,7 @@ def each(
         if id(row) in missed:
             bad.add(number)
         cells.append((
-            row["dtype"], f"{row['M']} x {row['N']}", f"{row['K']}", _how(row),
+            row["dtype"], _sizes(row), f"{row['K']}", _how(row),
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
             f"{row.get('percent_bandwidth', 0):.1f}", f"{row.get('percent_limit', 0):.1f}",
             f"{row['x_peer']:.2f}" if row.get("x_peer") else "", row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
@@ -115,6 +115,10 @@ def each(
     return Table(title, columns, cells, frozenset(bad))
 
 
+def _sizes(row: Row) -> str:
+    return batched_summary.sizes(row) if operation_of(row) == "gemm" else f"{row['M']} x {row['N']}"
+
+
 def _kernel(row: Row) -> str:
     """The variant, and the family that `ms.matmul` asked."""
     variant = (row.get("config") or {}).get("VARIANT", "vendor")
@@ -125,6 +129,7 @@ def _how(row: Row) -> str:
     words = [row["layout"]] if row["layout"] != "row" else []
     words += ["gram(A)"] if row["same"] else []
     words += [operation_of(row)] if operation_of(row) not in TALL else []
+    words += ["beta = 1"] if row.get("accumulate") else []
     words += [row["mode"], row["temperature"]] if row["mode"] != "device" else []
     return " ".join(words) or "row"
 
@@ -208,10 +213,10 @@ def _name(row: Row) -> str:
     if row["mode"] == "host":
         return "overhead"
     more = f", condition {row['condition']:g}" if row.get("condition") else ""
-    return f"{row['dtype']} {row['M']} x {row['N']}, K = {row['K']}{more}"
+    return f"{row['dtype']} {_sizes(row)}, K = {row['K']}{more}"
 
 
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
-    makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS)
+    makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS)
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import experiments
+from .batched_summary import is_square, largest
 from .operations import ORTHOGONAL
 from .overhead import CHEAPEST
 from .rows import OURS, Row, operation_of
@@ -37,6 +38,11 @@ _SLACK = 1.1
 _GPU_GRAPH = {(10_000, 4): 7, (10_000, 16): 8, (10_000, 64): 10, (100_000, 4): 8, (100_000, 16): 10, (100_000, 64): 30}
 # (K, M) -> share of PyTorch's time when called from Python
 _GPU_EAGER = {(10_000, 4): 1.0, (10_000, 16): 1.0, (10_000, 64): 1.0, (100_000, 4): 0.6, (100_000, 16): 0.6}
+# of batches: largest size -> per cent of the copy bandwidth; from 32 on the best peer decides
+_GPU_BATCH = {"float64": ((18, 97.0), (31, 91.0)), "other": ((31, 88.0),)}
+_GPU_BATCH_RECTANGLE, _GPU_BATCH_ADDED, _BATCH_LARGE = 85.0, 88.0, 32
+_GPU_BATCH_SMALL = 12  # microseconds of a call
+_CPU_BATCH, _CPU_BATCH_PEER = (8, 95.0), (16, 5.0)  # up to a size: per cent of P_max, times the best peer; float64
 _PLANNED, _UNPLANNED = 5e-6, 12e-6  # above the cheapest launch
 
 
@@ -57,7 +63,9 @@ def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
 
 
 def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
-    if operation_of(row) == "matmul":
+    if operation_of(row) == "gemm":
+        yield from _gpu_batch(row)
+    elif operation_of(row) == "matmul":
         yield from _not_below_peer(row, 1.0)
     elif operation_of(row) in ORTHOGONAL:
         yield from _too_many_passes(row)
@@ -94,6 +102,32 @@ def _read_target(row: Row) -> float | None:
     return next((wanted for width, wanted in _GPU_READ[row["dtype"]] if row["M"] <= width), None)
 
 
+def _gpu_batch(row: Row) -> Iterable[str]:
+    if row["mode"] != "device":
+        if row["set"] == "small" and row["median"] * 1e6 > _GPU_BATCH_SMALL:
+            yield f"{row['median'] * 1e6:.1f} us, target {_GPU_BATCH_SMALL}"
+        return
+    size = largest(row)
+    wanted = next((share for most, share in _GPU_BATCH.get(row["dtype"], _GPU_BATCH["other"]) if size <= most), None)
+    if size <= _BATCH_LARGE and not is_square(row):
+        wanted = _GPU_BATCH_RECTANGLE
+    elif size <= _BATCH_LARGE and row["accumulate"]:
+        wanted = _GPU_BATCH_ADDED
+    if wanted and row["percent_bandwidth"] < wanted:
+        yield f"{row['percent_bandwidth']:.1f} % of the copy bandwidth, target {wanted:.0f}"
+    if size >= _BATCH_LARGE:
+        yield from _not_below_peer(row, 1.0)
+
+
+def _cpu_batch(row: Row) -> Iterable[str]:
+    if row["mode"] != "device" or row["dtype"] != "float64" or row["accumulate"] or not is_square(row):
+        return
+    if row["M"] <= _CPU_BATCH[0] and row["percent_bandwidth"] < _CPU_BATCH[1]:
+        yield f"{row['percent_bandwidth']:.1f} % of P_max, target {_CPU_BATCH[1]:.0f}"
+    if row["M"] <= _CPU_BATCH_PEER[0]:
+        yield from _not_below_peer(row, _CPU_BATCH_PEER[1])
+
+
 def _too_many_passes(row: Row) -> Iterable[str]:
     wanted = next((passes for condition, passes in _PASSES if row["condition"] <= condition), None)
     if operation_of(row) == "cholesky_qr" and wanted and row["passes"] > _SLACK * wanted and row["K"] >= _GPU_TSM2L[0]:
@@ -119,6 +153,9 @@ def _few_rows_of_tsmm(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[
 
 
 def _cpu(row: Row) -> Iterable[str]:
+    if operation_of(row) == "gemm":
+        yield from _cpu_batch(row)
+        return
     if operation_of(row) == "matmul":
         yield from _not_below_peer(row, 1.0)
     if operation_of(row) in (*ORTHOGONAL, "matmul"):
