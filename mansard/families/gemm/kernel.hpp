@@ -233,7 +233,7 @@ __attribute__((noinline)) void gemm_part(const Arguments& a, i64 begin, i64 end,
 // Items [0, count) in contiguous parts, one for each thread that is worth its while: part(begin, end, index).
 template <class Part>
 inline void in_parts(i64 count, i64 threads, i64 products, Part part) {
-  constexpr i64 LEAST = 1 << 15;  // products per thread
+  constexpr i64 LEAST = 1 << 19;  // products per thread: less is done before another has woken up
   if (count == 0) return;
   const i64 parts = smaller(smaller(threads, count), ceil_div(products, LEAST));
   if (parts == 1) return part(i64(0), count, i64(0));  // a region of one thread still costs a third of a microsecond
