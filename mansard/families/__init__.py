@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import gemm, gram, matmul_gram, tsm2r, tsmm
+from . import gemm, gram, matmul_gram, trsm, tsm2r, tsmm
 
-FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram, gemm)
+FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram, gemm, trsm)
 
 
 def family_of(operation: str) -> ModuleType:

@@ -28,8 +28,8 @@ class Choice:
 def choose(problem: Problem, device: Device) -> Choice:
     """The best known way to answer `problem` on `device`."""
     family = family_of(problem.operation)
-    if problem.K == 0 or problem.M == 0 or problem.N == 0:
-        return Choice(family, None, "empty", "nothing to multiply: C = beta C")
+    if any(size == 0 for _, size in problem.sizes):
+        return Choice(family, None, "empty", "a size is zero: nothing to multiply")
     pinned = pin.pins()
     if pinned:
         return _pinned(family, problem, device, pinned)

@@ -65,7 +65,7 @@ def window_feed(problem: Problem, side: str, whole: bool) -> str:
     return ("flat" if whole else "linear") if feed == "flat" else "elements"
 
 
-def _windows(problem: Problem, side: str, extents: tuple[int, int]) -> Iterator[Window]:
+def windows(problem: Problem, side: str, extents: tuple[int, int]) -> Iterator[Window]:
     """Lines x elements of operand `side`, with all pitches that its feed admits."""
     length = images.lines(problem, side)[1]
     vector, whole = 16 // problem.itemsize, extents[1] == length
@@ -88,13 +88,13 @@ def _windows(problem: Problem, side: str, extents: tuple[int, int]) -> Iterator[
 
 def _window(problem: Problem, c: Any, side: str, extents: tuple[int, int], k_adjacent: bool) -> Window:
     """The one whose reads keep apart."""
-    windows = list(_windows(problem, side, extents))
+    found = list(windows(problem, side, extents))
     if c.VARIANT == "tensor":  # Outer in tensor_tile.cuh
         clash = 4 if problem.is_complex and not k_adjacent else 8
-        return next((one for one in windows if one.pitch % clash), windows[0])
+        return next((one for one in found if one.pitch % clash), found[0])
     step = "line" if k_adjacent else "run"
     steps = (step, "") if side == "a" else ("", step)
-    return min(windows, key=lambda one: (images.collisions(one, (c.DIM_Y, c.DIM_X), steps), one.pitch))
+    return min(found, key=lambda one: (images.collisions(one, (c.DIM_Y, c.DIM_X), steps), one.pitch))
 
 
 def _result(problem: Problem) -> Image:

@@ -1,0 +1,180 @@
+"""The GPU configurations of `trsm`: what each parameter means, their rules, and what is worth considering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, ClassVar, TypeAlias
+
+from ...codegen.geometry import Device
+from ...model import occupancy
+from ...plan.problem import Problem
+from .. import configs
+from . import space_cpu, work
+from .space_cpu import Simd
+from .work_shapes import lanes_shape
+
+NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
+_REGISTERS = 144  # of X, per lane
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "lanes"
+    LANES_M: int = 4  # lanes along the rows of X; a known row goes from one to the others
+    LANES_N: int = 1  # and along its columns
+    PER_TEAM: int = 1  # matrices of a group per team of lanes
+    STAGES: int = 1  # groups under way per warp; 1: warps come and go
+    OUT: str = "back"  # where X is laid down on its way out: back where B was, or in a place of its own
+    TRIANGLE: bool = False  # leave out what lies on the other side of the diagonal
+    INVERT: bool = False  # multiply by inverted diagonal entries: less accurate than dividing by them
+    WARPS: int = 4  # per block
+    BLOCKS_PER_SM: int = 2
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A block of threads per matrix, or per some of its columns; A in square blocks. Any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "blocked"
+    BLK_M: int = 32  # order of the blocks of A
+    BLK_N: int = 32  # columns of X per block of threads
+    DIM_X: int = 8  # threads along the columns of X
+    DIM_Y: int = 16  # and along its rows, lanes of a warp
+    STAGES: int = 3  # blocks of A under way
+    INVERT: bool = False  # as above
+    BLOCKS_PER_SM: int = 1
+
+
+Gpu: TypeAlias = Lanes | Blocked
+Config: TypeAlias = Gpu | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Blocked, Simd)}
+
+to_dict = configs.to_dict
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """The inverse of `to_dict`; unknown names are refused."""
+    return configs.from_dict("trsm", VARIANTS, values)  # type: ignore[no-any-return]
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Simd):
+        legal_here = device.backend == "cpu"
+        return space_cpu.illegal(problem, config, device) if legal_here else f"{config.VARIANT} is for CPUs"
+    if device.backend == "cpu":
+        return f"{config.VARIANT} is for GPUs"
+    if problem.stack_x == "shared":
+        return "the matrices of X need a place each"
+    reason = _lanes(problem, config) if isinstance(config, Lanes) else _blocked(problem, config)
+    return reason or configs.too_large(work, problem, config, device)
+
+
+def _lanes(problem: Problem, c: Lanes) -> str | None:
+    if min(c.LANES_M, c.LANES_N, c.PER_TEAM, c.STAGES, c.WARPS) < 1 or 32 % (c.LANES_M * c.LANES_N):
+        return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or a count is not positive"
+    if problem.N > NARROW or c.WARPS > 32:
+        return f"{problem.N} rows, {c.WARPS} warps: at most {NARROW} and 32"
+    if c.OUT not in ("own", "back"):
+        return f"OUT={c.OUT!r} is not one of own, back"
+    if c.OUT == "back" and problem.stack_b == "shared":
+        return "OUT=back: B is needed again"
+    shape = lanes_shape(problem, c)
+    if c.OUT == "back" and c.PER_TEAM > 1 and (shape.b != shape.x or shape.b.shifted):
+        return "OUT=back: a team's results would not lie exactly where its B was"
+    whole = problem.N**2 * problem.itemsize % 16 == 0
+    if c.TRIANGLE and (problem.stack_a == "shared" or shape.a.feed != "flat" or shape.a.shifted or not whole):
+        return "TRIANGLE: only of a packed stack whose matrices are pieces of 16 bytes"
+    return None
+
+
+def _blocked(problem: Problem, c: Blocked) -> str | None:
+    threads = c.DIM_X * c.DIM_Y
+    if min(c.BLK_M, c.BLK_N, c.DIM_X, c.DIM_Y) < 1 or c.STAGES < 2:
+        return "a count is not positive, or STAGES less than 2"
+    if 32 % c.DIM_Y or threads % 32 or threads > 1024:
+        return f"{c.DIM_X} x {c.DIM_Y} threads: DIM_Y does not divide a warp, or they are not 1 to 32 whole warps"
+    if c.BLK_M > NARROW or c.BLK_M & (c.BLK_M - 1):
+        return f"BLK_M={c.BLK_M} is no power of two up to {NARROW}"
+    return None
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering; the model ranks them."""
+    if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
+        return
+    yield from dict.fromkeys(
+        config
+        for rough in _gpu_candidates(problem)
+        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
+    )
+
+
+def resident(problem: Problem, config: Any, device: Device) -> Any:
+    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
+    if isinstance(config, Blocked) and _blocked(problem, config):
+        return None
+    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
+    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
+    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+
+
+def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
+    if problem.N <= NARROW:
+        yield from _lanes_candidates(problem)
+    if problem.N > 8:
+        for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
+            for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:
+                rows = configs.up(min(order, problem.N), dim_y)
+                fits = rows * configs.up(columns, dim_x) * problem.itemsize // 4 <= _REGISTERS // 2
+                if fits and (dim_y <= order or problem.NRHS == 1):
+                    yield Blocked(order, columns, dim_x, dim_y, stages)
+
+
+def _lanes_candidates(problem: Problem) -> Iterator[Lanes]:
+    back = problem.stack_b != "shared"
+    triangles = (False, True) if problem.N * problem.itemsize >= 64 else (False,)
+    for (lanes_m, lanes_n), triangle in product(teams(problem), triangles):
+        yield Lanes(lanes_m, lanes_n, 1, 1, "back" if back else "own", triangle)
+        yield Lanes(lanes_m, lanes_n, 1, 2, "back" if back else "own", triangle)
+        group_bytes = 32 // (lanes_m * lanes_n) * problem.N**2 * problem.itemsize
+        if group_bytes <= 4096:
+            yield from (Lanes(lanes_m, lanes_n, per_team, 1, "own", triangle) for per_team in (2, 4))
+
+
+def teams(problem: Problem) -> list[tuple[int, int]]:
+    """Shapes of teams, the most promising first: by what a multiprocessor with all its shared memory and registers in
+    use has to issue, to wait for and to move per matrix."""
+    found = []
+    for m, n in product((1, 2, 4, 8, 16, 32), repeat=2):
+        rows, columns = configs.up(problem.N, m), configs.up(problem.NRHS, n)
+        idle = (m > 1 and rows * (m // 2) >= problem.N) or (n > 1 and columns * (n // 2) >= problem.NRHS)
+        if m * n > 32 or idle or rows * columns * problem.itemsize // 4 > _REGISTERS:
+            continue
+        config = Lanes(m, n, OUT="own" if problem.stack_b == "shared" else "back")
+        shape = lanes_shape(problem, config)
+        warps = min(48, 2000 // work.registers(problem, config), _SHARED // max(1, shape.stage_bytes))
+        issued, waited = work.issued(problem, config) / 4, work.waited(problem, config) / max(1, warps)
+        moved = shape.group * (problem.N + 2 * problem.NRHS) * problem.N * problem.itemsize / _BYTES_PER_CLOCK
+        cost = max(issued, waited, moved) + 0.2 * (issued + waited + moved)
+        few = max(1.0, 24 / max(warps, 0.1))  # warps, to take turns at copying and computing
+        found.append((cost * few / shape.group, m, n))
+    return [(m, n) for _, m, n in sorted(found)[:6]]
+
+
+_SHARED, _BYTES_PER_CLOCK = 220 << 10, 20  # of a multiprocessor
+
+
+def dims(problem: Problem) -> list[tuple[int, int]]:
+    """Threads of blocked configurations, along columns and rows."""
+    if problem.NRHS == 1:
+        return [(1, 32)]
+    if problem.NRHS <= 8:
+        return [(2, 16), (4, 8), (4, 16), (8, 8), (2, 32)]
+    return [(8, 16), (16, 8), (8, 8), (16, 16), (32, 4), (4, 32)]

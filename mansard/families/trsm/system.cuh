@@ -1,0 +1,51 @@
+// The three operands of A X = alpha B as the kernels see them, whichever way round the call had them; and copies that
+// leave out what lies on the other side of the diagonal.
+#pragma once
+#include "families/gemm/image.cuh"
+
+namespace mansard {
+
+using LayoutX = Layout;
+using FeedX = Feed;
+
+template <class P, class Arguments>
+struct System {
+  using T = typename P::T;
+  decltype(place_of(Arguments::A, Layout::row, 0, 0, 0)) A;
+  decltype(place_of(Arguments::B, Layout::row, 0, 0, 0)) B;
+  decltype(place_of(Arguments::X, Layout::row, 0, 0, 0)) X;
+  Scales scales;
+  bool vanishes;  // alpha is zero: X is, and neither A nor B is read
+
+  MANSARD_DEVICE System(const Arguments& x)
+      : A(place_of(x.A, P::LAYOUT_A, x.a_matrix, x.a_row, x.a_col)),
+        B(place_of(x.B, P::LAYOUT_B, x.b_matrix, x.b_row, x.b_col)),
+        X(place_of(x.X, P::LAYOUT_X, x.x_matrix, x.x_row, x.x_col)),
+        scales{x.alpha_re, x.alpha_im, 0.0, 0.0}, vanishes(x.alpha_re == 0.0 && x.alpha_im == 0.0) {}
+
+  MANSARD_DEVICE T right_hand_side(const T* entry) const { return vanishes ? zero<T>() : scales.product(*entry); }
+};
+
+// Where entry (row, column) is in an image of this layout.
+template <Layout LAYOUT, int PITCH>
+MANSARD_DEVICE int entry_at(int row, int column) {
+  return LAYOUT == Layout::col ? column * PITCH + row : row * PITCH + column;
+}
+
+// The same as Image::fill for a packed stack of triangles: pieces of 16 bytes that hold nothing of a triangle stay
+// away. Lines are rows of a lower triangle or columns of an upper one (FALLING), or the other way round.
+template <class Image, bool FALLING, int THREADS, class Pointer>
+MANSARD_DEVICE void fill_triangles(typename Image::T* memory, const Place<Pointer>& place, i64 first, int count,
+                                   i64 batch, int rank) {
+  constexpr int VECTOR = Image::VECTOR, SIZE = Image::SIZE, LENGTH = Image::LENGTH;
+  static_assert(Image::FEED == Feed::flat && !Image::SHIFTED && SIZE % VECTOR == 0, "pieces belong to one matrix");
+  if (count < Image::GROUP) return Image::template fill<THREADS>(memory, place, first, count, batch, rank);
+  const auto* pieces = place.base + first * SIZE + rank * VECTOR;
+  Image::template deal<Image::PIECES, THREADS>(rank, [&](int i, int j) {
+    const int begin = i * VECTOR % SIZE, end = begin + VECTOR - 1, line = begin / LENGTH;
+    const bool inside = FALLING ? begin % LENGTH <= line : end % LENGTH >= line;
+    if (end / LENGTH != line || inside) cp_async16(memory + Image::position(i * VECTOR), pieces + j * VECTOR);
+  });
+}
+
+}  // namespace mansard
