@@ -23,11 +23,7 @@
 //   STREAM    write W past the caches: a line that is written whole need not be read first
 //   PREFETCH  cache (1, 2) to which the tiles of a block bring the next block of A; 0 leaves it to the hardware
 #pragma once
-#include "mansard/simd.hpp"
-#include <cstdint>
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "mansard/parts.hpp"
 
 namespace mansard {
 
@@ -217,43 +213,6 @@ inline void multiply_block(Tall<const R> a, i64 rows, const R* C, R* block, Ahea
     for (; k + P::TILE_K * S::STEP <= rows; k += P::TILE_K * S::STEP) tile(k, Int<P::TILE_K>());
     for (; k < rows; k += S::STEP) tile(k, Int<1>());
   });
-}
-
-// Past the caches where the processor has such a store; p must be aligned.
-template <int LANES, class R>
-MANSARD_INLINE void stream(R* p, Vector<R, LANES> v) {
-#if defined(__clang__)
-  __builtin_nontemporal_store(v, reinterpret_cast<Vector<R, LANES>*>(p));
-#elif defined(__AVX512F__)
-  _mm512_stream_si512(reinterpret_cast<__m512i*>(p), reinterpret_cast<__m512i>(v));
-#elif defined(__AVX__)
-  _mm256_stream_si256(reinterpret_cast<__m256i*>(p), reinterpret_cast<__m256i>(v));
-#elif defined(__SSE2__)
-  _mm_stream_si128(reinterpret_cast<__m128i*>(p), reinterpret_cast<__m128i>(v));
-#else
-  store<LANES>(p, v);
-#endif
-}
-
-// A thread's streamed stores become visible before those that follow.
-inline void finish_streams() {
-#if defined(__x86_64__)
-  _mm_sfence();
-#endif
-}
-
-// memcpy past the caches, up to the last whole cache line; returns the number of reals copied.
-template <class R>
-inline i64 stream_lines(R* to, const R* from, i64 count) {
-  constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R)), FULL = native_lanes<R>;
-  const i64 place = static_cast<i64>(reinterpret_cast<std::uintptr_t>(to) / sizeof(R) % LINE);
-  i64 done = smaller<i64>(count, (LINE - place) % LINE);
-  for (i64 i = 0; i < done; ++i) to[i] = from[i];
-  for (; done + LINE <= count; done += LINE) {
-    MANSARD_UNROLL
-    for (int lane = 0; lane < LINE; lane += FULL) stream<FULL>(to + done + lane, load<FULL>(from + done + lane));
-  }
-  return done;
 }
 
 // w = sums + beta w for `reals` adjacent reals of W.
