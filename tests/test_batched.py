@@ -523,7 +523,7 @@ def test_commands(own_cache: Any, capsys: pytest.CaptureFixture[str]) -> None:
 def test_tuned_operands_lie_as_the_problem_says(stack: str) -> None:
     from mansard.backends import cpu
     from mansard.families.gemm import spec
-    from mansard.tune.case import GemmCase
+    from mansard.tune.cases.gemm import GemmCase
     from mansard.tune.verify import Verifier, Wrong
 
     for layout_c in ("row", "col"):
@@ -543,7 +543,7 @@ def test_tuned_operands_lie_as_the_problem_says(stack: str) -> None:
 
 
 def test_doctests() -> None:
-    failures, tried = doctest.testmod(ms.blas)
+    failures, tried = doctest.testmod(ms.blas.products)
     assert tried >= 8 and failures == 0
 
 

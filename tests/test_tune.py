@@ -22,7 +22,7 @@ from mansard.errors import BackendUnavailable, CompileError, LaunchError, Unsupp
 from mansard.families import gram, tsm2r, tsmm
 from mansard.plan import dispatch
 from mansard.tune import command, database, session, strategy, table
-from mansard.tune.case import make_case
+from mansard.tune.cases import make_case
 from mansard.tune.records import VENDOR, Store, Trial, config_key, store_path
 from mansard.tune.runner import DeviceLost, DeviceRunner, ReplayRunner
 from mansard.tune.search import search_space, shape

@@ -18,7 +18,7 @@ from ..plan.problem import DTYPES, Problem
 from . import observer as observers
 from . import table
 from .ahead import compile_ahead
-from .case import CASES
+from .cases import CASES
 from .runner import DeviceLost
 from .session import TuningResult, tune_problem
 from .strategy import STRATEGIES

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from .. import settings
 from ..compile import nvrtc
 from ..errors import CompileError, MansardError
-from .case import Case
+from .cases import Case
 from .database import kernel_hash
 from .measure import Timing, measure
 from .records import VENDOR, Trial, config_key

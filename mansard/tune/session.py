@@ -19,7 +19,7 @@ from ..errors import BackendUnavailable, UnsupportedProblem
 from ..families import family_of
 from ..model import machine, roofline
 from ..plan.problem import Problem
-from .case import make_case
+from .cases import make_case
 from .database import VENDOR_MARGIN, family_name, kernel_hash
 from .observer import Observer
 from .records import Store, Trial, config_key, store_path

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import testing
 from ..plan.problem import REAL
-from .case import Case
+from .cases import Case
 
 _LARGE = 1 << 19  # rows of integers whose sums, at most 18 each, stay below 2^24 and are exact in float32
 

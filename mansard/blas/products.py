@@ -1,14 +1,12 @@
-"""BLAS's names and options on matrices, stacks (..., rows, columns) and lists of small matrices."""
+"""Products: `gemm`, `syrk`, `herk`."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .api import stacks
-from .api.gemm_call import Form, multiply
-from .api.matmul import matmul
-
-__all__ = ["gemm", "herk", "syrk"]
+from ..api import stacks
+from ..api.gemm_call import Form, multiply
+from ..api.matmul import matmul
 
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
 

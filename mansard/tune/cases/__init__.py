@@ -1,0 +1,21 @@
+"""What can be tuned: one case class per operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...plan.problem import Problem
+from .base import Case
+from .gemm import GemmCase
+from .gram import GramCase
+from .tsm2r import Tsm2rCase
+from .tsmm import TsmmCase
+
+__all__ = ["CASES", "Case", "make_case"]
+
+CASES: dict[str, type[Case]] = {"gram": GramCase, "tsmm": TsmmCase, "tsm2r": Tsm2rCase, "gemm": GemmCase}
+
+
+def make_case(problem: Problem, backend: Any) -> Case:
+    """The case class of the problem's operation."""
+    return CASES[problem.operation](problem, backend)
