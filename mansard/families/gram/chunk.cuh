@@ -64,6 +64,12 @@ struct Stream {
     chunks = K == 0 ? 0 : (K - (S::PADDED ? 1 : 0)) / (static_cast<i64>(P::ROWS) * P::FOLD);
   }
 
+  // With the one that is not whole.
+  MANSARD_DEVICE i64 all_chunks() const {
+    constexpr i64 ROWS = static_cast<i64>(P::ROWS) * P::FOLD;
+    return (K + ROWS - 1) / ROWS;
+  }
+
   // One warp fetches a chunk.
   MANSARD_DEVICE void fill(unsigned char* stage, mbarrier* arrival, i64 chunk) const {
     const int lane = threadIdx.x % 32;
@@ -81,14 +87,14 @@ struct Stream {
     bulk_load(to, from + piece * (S::PIECE * LD), S::PIECE * LD * sizeof(Word), arrival);
   }
 
-  // The rows behind the last whole chunk, padded with zeros, by `threads` threads.
-  MANSARD_DEVICE void fill_tail(Word* stage, int thread, int threads) const {
-    fill_operand<S::LDA, S::LANE_A, S::M>(stage, A, thread, threads);
-    if constexpr (!P::SAME) fill_operand<S::LDB, S::LANE_B, S::N>(stage + S::STAGE_A, B, thread, threads);
+  // A chunk, read by `threads` threads themselves: the last one, padded with zeros, or any other once more.
+  MANSARD_DEVICE void read(Word* stage, i64 chunk, int thread, int threads) const {
+    read_operand<S::LDA, S::LANE_A, S::M>(stage, A, chunk, thread, threads);
+    if constexpr (!P::SAME) read_operand<S::LDB, S::LANE_B, S::N>(stage + S::STAGE_A, B, chunk, thread, threads);
   }
   template <int LD, int LANE, int WIDTH>
-  MANSARD_DEVICE void fill_operand(Word* to, const Word* from, int thread, int threads) const {
-    const i64 first = chunks * P::ROWS, words_left = K * WIDTH - first * LD;
+  MANSARD_DEVICE void read_operand(Word* to, const Word* from, i64 chunk, int thread, int threads) const {
+    const i64 first = chunk * P::ROWS, words_left = K * WIDTH - first * LD;
     for (int i = thread; i < P::ROWS * LD; i += threads) {
       const bool inside = P::FOLD > 1 ? i < words_left : first + i / LD < K && i % LD < WIDTH;
       const int at = S::SHIFT ? i / (S::PIECE * LD) * LANE + i % (S::PIECE * LD) : i;

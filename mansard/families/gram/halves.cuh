@@ -40,6 +40,29 @@ MANSARD_DEVICE void multiply_thrice(float (&sums)[Tiles::COUNT][4], const float 
   multiply_halves<Tiles>(sums, high_a, high_b);
 }
 
+// A chain of sums that the units add to. It ends after so many rows that truncation does not count.
+template <int TILES, int ROWS>
+struct Chain {
+  static constexpr int CHUNKS = ROWS < 128 ? 128 / ROWS : 1;  // of ROWS rows, to a chain
+  int left = CHUNKS;
+  float sums[TILES][4] = {};
+
+  // Called once per chunk: whether it was the chain's last.
+  MANSARD_DEVICE bool is_long() { return CHUNKS == 1 || --left == 0; }
+  MANSARD_DEVICE void end(float (&to)[TILES][4]) {
+    MANSARD_UNROLL
+    for (int i = 0; i < 4 * TILES; ++i) to[i / 4][i % 4] += sums[i / 4][i % 4];
+    restart();
+  }
+  MANSARD_DEVICE void restart() {
+    left = CHUNKS;
+    MANSARD_UNROLL
+    for (int i = 0; i < 4 * TILES; ++i) sums[i / 4][i % 4] = 0;
+  }
+};
+template <int TILES>
+struct Chain<TILES, 0> {};  // nobody needs one
+
 // Whether no tile before this one has the same slots on the left, or the same one on the right.
 template <class Tiles>
 MANSARD_HOST_DEVICE bool first_of_left(int tile) {

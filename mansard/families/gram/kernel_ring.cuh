@@ -90,6 +90,7 @@ struct Warp {
   typename S::A a;
   typename S::B b;
   typename S::Partial sums[Tiles::COUNT][4] = {};
+  Chain<Tiles::COUNT, P::UNIT == Unit::tf32x3 ? P::ROWS / P::WARPS_K : 0> chain;
 
   MANSARD_DEVICE Warp()
       : group(threadIdx.x / 32 / S::Chunks::TEAM), member(threadIdx.x / 32 % S::Chunks::TEAM),
@@ -143,25 +144,28 @@ struct Warp {
     }
   }
 
-  // Chains of sums end with the chunk, and are added with rounding. A chunk with infinities or NaNs is done again in double
-  // precision.
+  // Chains of sums are short, and are added with rounding (halves.cuh).
   MANSARD_DEVICE void multiply_tf32(const Word* stage) {
-    float chunk[Tiles::COUNT][4] = {};
     MANSARD_UNROLL
     for (int q = 0; q < S::QUADS; q += 2) {
       Word slots_a[2][S::SLOTS_M], slots_b[2][S::SLOTS_N];
       MANSARD_UNROLL
       for (int z = 0; z < 2; ++z) load(stage, q + z, slots_a[z], slots_b[z]);
-      multiply_thrice<Tiles>(chunk, slots_a, slots_b, 0);
+      multiply_thrice<Tiles>(chain.sums, slots_a, slots_b, 0);
     }
-    if (__any_sync(~0u, !(watched<Tiles>(chunk) <= 3.0e38f))) {
-      redo<0>(stage);
-    } else {
-      MANSARD_UNROLL
-      for (int i = 0; i < 4 * Tiles::COUNT; ++i) sums[i / 4][i % 4] += chunk[i / 4][i % 4];
-    }
+    if (chain.is_long()) chain.end(sums);
+  }
+  // Whether infinities or NaNs went into the sums.
+  MANSARD_DEVICE bool spoilt() {
+    chain.end(sums);
+    return !(watched<Tiles>(sums) <= 3.0e38f);
+  }
+  MANSARD_DEVICE void clear() {
+    MANSARD_UNROLL
+    for (int i = 0; i < 4 * Tiles::COUNT; ++i) sums[i / 4][i % 4] = 0;
   }
 
+  MANSARD_DEVICE void redo(const unsigned char* bytes) { redo<0>(reinterpret_cast<const Word*>(bytes)); }
   // A chunk in double precision, tile by tile with few registers, added to float sums.
   template <int TILE>
   MANSARD_DEVICE void redo(const Word* stage) {
@@ -209,6 +213,35 @@ MANSARD_DEVICE void clear(unsigned char* arena) {
   __syncthreads();
 }
 
+// A team reads a chunk without the ring.
+template <class S, class Chunks, class Rows, class Use>
+MANSARD_DEVICE void by_hand(const Chunks& chunks, const Rows& rows, int group, i64 chunk, Use use) {
+  constexpr int TEAM = Chunks::TEAM * 32;
+  unsigned char* stage = chunks.stage_of(group, 0);
+  Chunks::meet(group);
+  rows.read(reinterpret_cast<typename S::Word*>(stage), chunk, threadIdx.x - group * TEAM, TEAM);
+  Chunks::meet(group);
+  use(stage);
+}
+
+// Splitting does not survive infinities and NaNs: a warp that has seen one does all its chunks again, in double precision,
+// and its team reads them for it.
+template <class S, class Chunks, class Rows, class Warp>
+MANSARD_DEVICE void do_again(const Chunks& chunks, const Rows& rows, Warp& warp) {
+  Chunks::meet(warp.group);
+  int* spoilt = reinterpret_cast<int*>(chunks.stage_of(warp.group, 0));
+  if (warp.member == 0 && threadIdx.x % 32 == 0) *spoilt = 0;
+  Chunks::meet(warp.group);
+  if (warp.spoilt()) *spoilt = 1;
+  Chunks::meet(warp.group);
+  if (*spoilt == 0) return;
+  warp.clear();
+  const i64 stride = static_cast<i64>(gridDim.x) * Chunks::GROUPS;
+MANSARD_UNROLL_BY(1)
+  for (i64 chunk = static_cast<i64>(warp.group) * gridDim.x + blockIdx.x; chunk < rows.all_chunks(); chunk += stride)
+    by_hand<S>(chunks, rows, warp.group, chunk, [&](const unsigned char* stage) { warp.redo(stage); });
+}
+
 template <class P, class Arguments>
 MANSARD_DEVICE void gram_ring(const Arguments& arguments) {
   using S = RingShape<P>;
@@ -226,14 +259,9 @@ MANSARD_DEVICE void gram_ring(const Arguments& arguments) {
   } else {
     const auto multiply = [&](const unsigned char* stage) { warp.multiply(stage); };
     const i64 end = chunks.consume(warp.group, warp.member == 0, fill, multiply);
-    if (end == stream.chunks && end * P::ROWS * P::FOLD < arguments.K) {  // one team meets the remaining rows
-      unsigned char* stage = chunks.stage_of(warp.group, 0);
-      const int team = Chunks::TEAM * 32;
-      Chunks::meet(warp.group);
-      stream.fill_tail(reinterpret_cast<typename S::Word*>(stage), threadIdx.x - warp.group * team, team);
-      Chunks::meet(warp.group);
-      multiply(stage);
-    }
+    if (end == stream.chunks && end * P::ROWS * P::FOLD < arguments.K)  // one team meets the remaining rows
+      by_hand<S>(chunks, stream, warp.group, end, multiply);
+    if constexpr (P::UNIT == Unit::tf32x3) do_again<S>(chunks, stream, warp);
   }
 
   __syncthreads();

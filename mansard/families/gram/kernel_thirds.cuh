@@ -74,6 +74,7 @@ struct ThirdsWarp {
   typename S::A a;
   typename S::B b;
   typename SumOf<P::UNIT>::Type sums[TF32 ? 2 : 3][Tiles::COUNT][4] = {};
+  Chain<Tiles::COUNT, TF32 ? P::ROWS / P::WARPS_K : 0> t1, t2, t3;  // in step with each other
 
   MANSARD_DEVICE ThirdsWarp()
       : group(threadIdx.x / 32 / S::Chunks::TEAM), member(threadIdx.x / 32 % S::Chunks::TEAM),
@@ -136,10 +137,8 @@ struct ThirdsWarp {
     for (int s = 0; s < S::SLOTS_N; ++s) of_b[s] = part<P, false, PLANE>(slots_b[s]);
   }
 
-  // Chains of sums end with the chunk, and are combined and added with rounding. A chunk with infinities or NaNs is done
-  // again in double precision, with four products.
+  // Chains of sums are short, and are combined and added with rounding (halves.cuh).
   MANSARD_DEVICE void multiply_tf32(const Word* stage) {
-    float chunk[3][Tiles::COUNT][4] = {};
     MANSARD_UNROLL
     for (int q = 0; q < S::QUADS; q += 2) {
       Word slots_a[2][S::SLOTS_M], slots_b[2][S::SLOTS_N];
@@ -148,22 +147,31 @@ struct ThirdsWarp {
         a.load(at_a(stage, q + z), t, slots_a[z]);
         b.load(at_b(stage, q + z), t, slots_b[z]);
       }
-      add_thrice<0>(chunk[0], slots_a, slots_b);
-      add_thrice<1>(chunk[1], slots_a, slots_b);
-      add_thrice<2>(chunk[2], slots_a, slots_b);
+      add_thrice<0>(t1.sums, slots_a, slots_b);
+      add_thrice<1>(t2.sums, slots_a, slots_b);
+      add_thrice<2>(t3.sums, slots_a, slots_b);
     }
-    const float seen = watched<Tiles>(chunk[0]) + watched<Tiles>(chunk[1]) + watched<Tiles>(chunk[2]);
-    if (__any_sync(~0u, !(seen <= 3.0e38f))) {
-      redo<0>(stage);
-    } else {
-      MANSARD_UNROLL
-      for (int i = 0; i < 4 * Tiles::COUNT; ++i) {
-        const Complex<float> sum = of_thirds<P>(chunk[0][i / 4][i % 4], chunk[1][i / 4][i % 4], chunk[2][i / 4][i % 4]);
-        sums[0][i / 4][i % 4] += sum.re;
-        sums[1][i / 4][i % 4] += sum.im;
-      }
-    }
+    if (t1.is_long()) end_chains();
   }
+  MANSARD_DEVICE void end_chains() {
+    MANSARD_UNROLL
+    for (int i = 0; i < 4 * Tiles::COUNT; ++i) {
+      const Complex<float> sum = of_thirds<P>(t1.sums[i / 4][i % 4], t2.sums[i / 4][i % 4], t3.sums[i / 4][i % 4]);
+      sums[0][i / 4][i % 4] += sum.re;
+      sums[1][i / 4][i % 4] += sum.im;
+    }
+    t1.restart(), t2.restart(), t3.restart();
+  }
+  MANSARD_DEVICE bool spoilt() {
+    end_chains();
+    return !(watched<Tiles>(sums[0]) + watched<Tiles>(sums[1]) <= 3.0e38f);
+  }
+  MANSARD_DEVICE void clear() {
+    MANSARD_UNROLL
+    for (int i = 0; i < 4 * Tiles::COUNT; ++i) sums[0][i / 4][i % 4] = sums[1][i / 4][i % 4] = 0;
+  }
+  // With four products.
+  MANSARD_DEVICE void redo(const unsigned char* bytes) { redo<0>(reinterpret_cast<const Word*>(bytes)); }
   template <int PLANE>
   static MANSARD_DEVICE void add_thrice(float (&to)[Tiles::COUNT][4], const Word (&slots_a)[2][S::SLOTS_M],
                                         const Word (&slots_b)[2][S::SLOTS_N]) {
@@ -241,14 +249,9 @@ MANSARD_DEVICE void gram_thirds(const Arguments& arguments) {
   } else {
     const auto multiply = [&](const unsigned char* stage) { warp.multiply(stage); };
     const i64 end = chunks.consume(warp.group, warp.member == 0, fill, multiply);
-    if (end == stream.chunks && end * P::ROWS < arguments.K) {  // one team meets the remaining rows
-      unsigned char* stage = chunks.stage_of(warp.group, 0);
-      const int team = Chunks::TEAM * 32;
-      Chunks::meet(warp.group);
-      stream.fill_tail(reinterpret_cast<typename S::Word*>(stage), threadIdx.x - warp.group * team, team);
-      Chunks::meet(warp.group);
-      multiply(stage);
-    }
+    if (end == stream.chunks && end * P::ROWS < arguments.K)  // one team meets the remaining rows
+      by_hand<S>(chunks, stream, warp.group, end, multiply);
+    if constexpr (P::UNIT == Unit::tf32x3) do_again<S>(chunks, stream, warp);
   }
 
   __syncthreads();
