@@ -11,7 +11,7 @@ from mansard import testing
 from mansard.backends import cpu, cuda, emulated
 from mansard.families.gemm import emit, space, spec
 from mansard.families.gemm.space import Block, Config, Lanes, Readonly, Tensor
-from mansard.plan.problem import ITEMSIZE, REAL, Problem
+from mansard.plan.problem import REAL, Problem
 
 P = spec.problem
 BACKENDS = {"cpu": cpu, "cuda": cuda, "emulated": emulated}
@@ -179,7 +179,7 @@ def stack_of(problem: Problem, side: str, xp: Any, values: Any) -> Stack:
     dtype = np.dtype(problem.dtype)
     elements = max(1, batch - 1) * matrix * (batch > 1) + (rows - 1) * row + (columns - 1) * column + 1
     real = np.dtype(REAL[problem.dtype])
-    whole = problem.aligned or (xp is not np and ITEMSIZE[problem.dtype] == 16)  # CuPy itself needs whole elements
+    whole = problem.aligned or xp is not np  # CuPy itself needs whole elements
     shift = 0 if problem.aligned else dtype.itemsize // real.itemsize if whole or not problem.is_complex else 1
     words = xp.full(max(0, elements) * (dtype.itemsize // real.itemsize) + shift, np.nan, real)
     buffer = words[shift:].view(dtype)
