@@ -39,14 +39,20 @@ def case_id(case: tuple[Problem, Config]) -> str:
     return f"{config.VARIANT}-{problem.dtype}-{problem.M}x{problem.N}x{problem.K}-{CASES.index(case)}"
 
 
-def launch(problem: Problem, config: Config, backend: str, arrays: tuple[Any, ...], scalars: tuple[float, ...]) -> None:
-    """The kernel itself on A, C, W and G."""
+def launch(
+    problem: Problem, config: Config, backend: str, arrays: tuple[Any, ...], scalars: tuple[float, ...],
+    gate: Any = None,
+) -> None:  # fmt: skip
+    """The kernel itself on A, C, D, W and G."""
     where = BACKENDS[backend].backend()
     reason = space.illegal(problem, config, where.device)
     assert reason is None, reason
-    strides = tuple(stride // problem.itemsize for array in arrays[:3] for stride in array.strides)
-    pointers = tuple(array.ctypes.data if backend != "cuda" else array.data.ptr for array in arrays)
-    where.prepare(emit.kernel(problem, config, where.device, strides))(pointers, scalars, 0)
+    A, C, D, W, _ = arrays
+    strides = [stride // problem.itemsize for array in (A, C, W) for stride in array.strides]
+    strides.append(D.strides[0] // problem.itemsize)
+    pointers = [array.ctypes.data if backend != "cuda" else array.data.ptr for array in arrays]
+    pointers.append(0 if gate is None else gate.ctypes.data if backend != "cuda" else gate.data.ptr)
+    where.prepare(emit.kernel(problem, config, where.device, tuple(strides)))(tuple(pointers), scalars, 0)
     where.synchronize()
 
 
@@ -59,15 +65,24 @@ def made(problem: Problem, backend: str, seed: int, integers: bool) -> tuple[Any
     return A, C, A if problem.in_place else W, G
 
 
-def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0) -> None:
-    """Small integers: every order of summation gives the same, exact result. Unscaled, W starts as NaN."""
+def exact(
+    problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0, beside: bool = False
+) -> None:
+    """Small integers: every order of summation gives the same, exact result. Unscaled, W starts as NaN; so it does
+    `beside` a D of its own, whose rows are further apart."""
     A, C, W, G = made(problem, backend, seed, integers=True)
     alpha, beta = ((1 - 1j, 1 + 1j) if problem.is_complex else (2.0, -1.0)) if scaled else (1.0, 0.0)
     if not scaled and not problem.in_place:
         W.fill(np.nan)
-    product, gram = spec.reference(A, C, W.copy(), alpha, beta, conj=problem.conj)
+    D = W
+    if beside:
+        xp = testing.array_module(backend)
+        D = testing.random_matrix(xp, problem.K, problem.N + 3, problem.dtype, seed + 3, True)[:, : problem.N]
+        if not problem.in_place:
+            W.fill(np.nan)
+    product, gram = spec.reference(A, C, D.copy(), alpha, beta, conj=problem.conj)
     scalars = (complex(alpha).real, complex(alpha).imag, complex(beta).real, complex(beta).imag)
-    launch(problem, config, backend, (A, C, W, G), scalars)
+    launch(problem, config, backend, (A, C, D, W, G), scalars)
     assert bool((product == W).all()), f"{int((product != W).sum())} entries of W differ: {problem} {config}"
     # float32 sums of integers round when they are stored, not before
     wide = "complex128" if problem.is_complex else "float64"
@@ -79,7 +94,7 @@ def bounded(problem: Problem, config: Config, backend: str, seed: int = 1) -> No
     """Random numbers: every entry of W and of G within the bound of the error analysis, G exactly Hermitian."""
     A, C, W, G = made(problem, backend, seed, integers=False)
     old = A.copy()
-    launch(problem, config, backend, (A, C, W, G), (1.0, 0.0, 0.0, 0.0))
+    launch(problem, config, backend, (A, C, W, W, G), (1.0, 0.0, 0.0, 0.0))
     assert testing.tsmm_error(W, old, C, conj=problem.conj) <= 1.0
     assert testing.gram_error(G, W, W) <= 1.0
     assert bool((G == G.conj().T).all())

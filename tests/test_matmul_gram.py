@@ -18,6 +18,7 @@ from mansard.plan.problem import DTYPES, Problem
 def test_variant_is_exact(case: tuple[Problem, matmul_gram.space.Ring], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
     exact(*case, gpu_backend, scaled=True)
+    exact(*case, gpu_backend, scaled=True, beside=True)
 
 
 @pytest.mark.parametrize("case", CASES[::2], ids=case_id)
@@ -39,12 +40,25 @@ def test_variant_in_other_thread_orders(
         ms.settings.reread()
 
 
+@pytest.mark.parametrize("case", CASES[:3], ids=case_id)
+def test_a_closed_gate_leaves_everything_as_it_is(
+    case: tuple[Problem, matmul_gram.space.Ring], gpu_backend: str
+) -> None:
+    xp = testing.array_module(gpu_backend)
+    A, C, W, G = made(case[0], gpu_backend, 7, integers=True)
+    old = W.copy()
+    for open_gate in (0, 1):
+        gate = xp.full(2, open_gate, "uint32")
+        launch(*case, gpu_backend, (A, C, W, W, G), (1.0, 0.0, 0.0, 0.0), gate)
+        assert bool((old == W).all()) == (open_gate == 0) and bool(xp.isnan(G).all()) == (open_gate == 0)
+
+
 def test_the_same_bits_every_time(gpu_backend: str) -> None:
     problem, config = CASES[0]
     results = []
     for _ in range(3):
         A, C, W, G = made(problem, gpu_backend, 5, integers=False)
-        launch(problem, config, gpu_backend, (A, C, W, G), (1.0, 0.0, 0.0, 0.0))
+        launch(problem, config, gpu_backend, (A, C, W, W, G), (1.0, 0.0, 0.0, 0.0))
         results.append(G)
     assert all(bool((results[0] == other).all()) for other in results)
 

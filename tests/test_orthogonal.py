@@ -10,7 +10,7 @@ import pytest
 
 import mansard as ms
 from mansard import testing
-from mansard.api import fused, orthogonal
+from mansard.api import device_steps, fused, orthogonal, small_factors
 from mansard.api.small_factors import CANCELLATION, WEAK, unit_roundoff
 from mansard.errors import RankDeficient, UnsupportedProblem
 from mansard.plan.problem import DTYPES
@@ -96,6 +96,21 @@ def test_project_is_exact_beside_unit_vectors(dtype: str, backend: str) -> None:
     assert rest is W and bool((expected == W).all())
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_project_reads_what_it_is_given(dtype: str, backend: str) -> None:
+    """W is not copied first, whatever its layout, and not written to."""
+    xp = testing.array_module(backend)
+    V, wide = xp.eye(200, 3, dtype=dtype), testing.random_matrix(xp, 200, 12, dtype, 1, integers=True)
+    for W in (wide[:, :5], wide[:, 7:], wide[:, ::3], xp.asfortranarray(wide)):
+        old = wide.copy()
+        expected = W.copy()
+        expected[:3] = 0
+        out = xp.full(W.shape, np.nan, dtype)
+        rest, G = ms.project(V, W, out=out, **where(backend))
+        assert rest is out and bool((rest == expected).all()) and bool((old == wide).all())
+        assert bool((expected.conj().T @ expected == G).all())
+
+
 def test_bad_input_to_fused_passes_is_named() -> None:
     V = np.ones((100, 4))
     for call, message in (
@@ -173,6 +188,110 @@ def test_passes_over_memory(spectrum: str, monkeypatch: pytest.MonkeyPatch) -> N
         passes = 0
         ms.cholesky_qr(conditioned(5000, 32, kappa, spectrum=spectrum))
         assert passes == most if kappa < 1e8 else passes <= most
+
+
+# steps planned on the device
+
+
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Passes over memory that the device's own steps take; nothing of the host's way may be called."""
+    counted = []
+
+    def count(cost: int, function: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            counted.append(cost)
+            return function(*arguments, **options)
+
+        return call
+
+    plan = device_steps.plan_matmul_gram
+    monkeypatch.setattr(device_steps, "gram", count(1, device_steps.gram))
+    monkeypatch.setattr(device_steps, "matmul", count(2, device_steps.matmul))
+    monkeypatch.setattr(device_steps, "plan_matmul_gram", lambda *arrays: (run := plan(*arrays)) and count(2, run))
+    for name in ("gram", "matmul", "multiplied"):
+        monkeypatch.setattr(orthogonal, name, None)
+    monkeypatch.setattr(small_factors, "to_host", None)
+    return counted
+
+
+@pytest.mark.parametrize("spectrum", ["even", "one", "half", "pair"])
+def test_passes_on_the_device(spectrum: str, gpu_backend: str, passes: list[int]) -> None:
+    """As few as the host's, without a look at any matrix; and turned steps leave less behind than triangular ones."""
+    xp = testing.array_module(gpu_backend)
+    for kappa, most in ((1.0, 3 if spectrum != "pair" else 5), (1e3, 5), (1e7, 5), (1e9, 7), (1e12, 7)):
+        V = xp.asarray(conditioned(600, 32, kappa, spectrum=spectrum))
+        for out in (None, xp.empty_like(V), V.copy()):
+            passes.clear()
+            Q, R = ms.cholesky_qr(
+                V if out is None or not bool((out == V).all()) else out, out=out, **where(gpu_backend)
+            )
+            assert sum(passes) == most if kappa < 1e8 else sum(passes) <= most
+            check(V, Q, R, residual=40)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_wide_blocks_on_the_device(order: str, dtype: str, gpu_backend: str, passes: list[int]) -> None:
+    """Without a fused kernel, gram and product take turns; the last product has no gram behind it."""
+    xp = testing.array_module(gpu_backend)
+    limit, n = unit_roundoff(dtype) ** -0.5, 26 if dtype.startswith("complex") else 52
+    for kappa, most in ((1.0, 3), (limit / 100, 6), (limit * 10, 9)):
+        V = xp.asarray(conditioned(200, n, kappa, dtype), order=order)
+        passes.clear()
+        Q, R = ms.cholesky_qr(V, out=V.copy(order="K"), **where(gpu_backend))
+        assert sum(passes) <= most
+        check(V, Q, R, residual=80)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_declined_is_left_alone(dtype: str, order: str, gpu_backend: str) -> None:
+    """Passes that were queued before the device had looked at the Gram matrix write nothing."""
+    xp = testing.array_module(gpu_backend)
+    V = xp.asarray(conditioned(*SMALL, 10.0, dtype), order=order)
+    for bad in (np.nan, np.inf):
+        V[77, 3] = bad
+        old = V.copy()
+        with pytest.raises(ValueError, match="column 3 of V has entries that are not finite"):
+            ms.cholesky_qr(V, out=V, **where(gpu_backend))
+        assert bool(((old == V) | (xp.isnan(old) & xp.isnan(V))).all())
+
+
+def test_edges_on_the_device(gpu_backend: str) -> None:
+    xp = testing.array_module(gpu_backend)
+    for K, n in ((1, 1), (5, 1), (40, 40), (30, 20), (500, 1)):
+        V = xp.asarray(testing.random_matrix(np, K, n, "complex128", n))
+        check(V, *ms.cholesky_qr(V, **where(gpu_backend)))
+    V = testing.random_matrix(xp, *SMALL, "float64", 0)
+    scales = xp.asarray(10.0 ** np.array([100, -100, 0, 50, -120, 3, -3, 120]))
+    Q, R, dependent = ms.cholesky_qr(V * scales, on_deficient="flag", **where(gpu_backend))
+    assert not dependent.any()
+    check(V, Q, R / scales)
+
+
+def test_torch_on_the_device() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    V = torch.tensor(conditioned(*SMALL, 1e3, "complex128"))
+    for given in (V, V.conj()):
+        Q, R = ms.cholesky_qr(given, backend="emulated")
+        assert isinstance(R, torch.Tensor) and R.dtype == V.dtype
+        check(given.resolve_conj(), Q, R)
+        rest, G = ms.project(Q, given, backend="emulated")
+        assert rest.abs().max() < 1e-13 and G.abs().max() < 1e-24
+
+
+def test_the_host_goes_on_where_the_device_stops(gpu_backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After no step, one, two and three: the same factorisation."""
+    xp = testing.array_module(gpu_backend)
+    for kappa in (1e3, 1e12, 1e15):
+        V = xp.asarray(conditioned(*SMALL, kappa))
+        for count in range(4):
+            monkeypatch.setattr(device_steps, "_PLANNED", {})
+            monkeypatch.setattr(device_steps, "STEPS", count)
+            check(V, *ms.cholesky_qr(V, **where(gpu_backend)))
+            block = V.copy()
+            check(V, *ms.cholesky_qr(block, out=block, **where(gpu_backend)))
 
 
 def test_many_rows_are_as_orthonormal() -> None:

@@ -18,6 +18,7 @@ PARTS = {
     "tsmm": 3,
     "tsm2r": 3,
     "matmul_gram": 1,
+    "small_step": 1,
     "gemm": 4,
 }  # runs per family, each with a share of its cases
 

@@ -52,7 +52,7 @@ def matmul_gram(
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
     check_out(views, (v.shape[0], s.shape[1]), may_be="V", apart=("S",))
-    return multiplied(V, S, out, alpha, beta, backend)
+    return multiplied(V, S, out, None, alpha, beta, backend)
 
 
 def project(V: Any, W: Any, *, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
@@ -83,27 +83,30 @@ def project(V: Any, W: Any, *, out: Any = None, backend: str | None = None) -> t
         return through_jax(kind, project, given, dict(backend=backend))
     check_same_rows(views, "V", "W")
     check_out(views, views["W"].shape, may_be="W", apart=("V",))
-    rest, _, G = projected(kind, V, W, out, backend)
+    rest, _, G = projected(V, W, out, backend)
     return rest, G
 
 
-def multiplied(V: Any, S: Any, out: Any, alpha: complex, beta: complex, backend: str | None) -> tuple[Any, Any]:
-    """W = alpha V S + beta out, and W^H W: by one kernel where there is one, else a product and its `gram`."""
-    run = plan_matmul_gram(V, S, out, backend)
+def multiplied(
+    V: Any, S: Any, out: Any, base: Any, alpha: complex, beta: complex, backend: str | None
+) -> tuple[Any, Any]:  # fmt: skip
+    """W = alpha V S + beta base, and W^H W: by one kernel where there is one, else a product and its `gram`. Without a
+    base, beta multiplies what `out` holds."""
+    run = plan_matmul_gram(V, S, out, base, backend)
     if run is not None:
-        return run(V, S, out, alpha, beta)
+        return run(V, S, out, base, alpha, beta)
+    if base is not None and base is not out:
+        kind = arrays.kind_of(V, "V")
+        out = kind.empty(tuple(base.shape), kind.view(V).dtype, V) if out is None else out
+        out[...] = base
     W = matmul(V, S, out=out, alpha=alpha, beta=beta, backend=backend)
     return W, gram(W, backend=backend)
 
 
-def projected(kind: Any, V: Any, W: Any, out: Any, backend: str | None) -> tuple[Any, Any, Any]:
+def projected(V: Any, W: Any, out: Any, backend: str | None) -> tuple[Any, Any, Any]:
     """W' = W - V C, C = V^H W, and W'^H W'."""
     C = gram(V, W, backend=backend)
-    if out is None:
-        out = kind.empty(tuple(W.shape), C.dtype, W)
-    if out is not W:
-        out[...] = W
-    rest, G = multiplied(V, C, out, -1.0, 1.0, backend)
+    rest, G = multiplied(V, C, out, W, -1.0, 1.0, backend)
     return rest, C, G
 
 

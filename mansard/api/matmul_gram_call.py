@@ -11,48 +11,60 @@ from ..plan import pin
 from . import arrays, call
 from .arrays import View
 
-Run = Callable[[Any, Any, Any, complex, complex], tuple[Any, Any]]
+Run = Callable[..., tuple[Any, Any]]
 
 _RUNS: dict[Any, Run | None] = {}
 _MOST_RUNS = 1024
 
 
-def plan_matmul_gram(V: Any, S: Any, out: Any, backend: str | None) -> Run | None:
-    """A call of the fused kernel for checked arrays like these; None where a product and a gram must do."""
+def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Run | None:
+    """A call of the fused kernel for checked arrays like these; None where a product and a gram must do.
+
+    `run(V, S, out, base, alpha, beta)` forms alpha V S + beta base; without a base, beta multiplies what `out` holds.
+    `gate` is the address of a word that tells the kernel whether to do anything at all.
+    """
     kind = arrays.kind_of(V, "V")
-    of_out = None if out is None else kind.signature(out)
+    of_out, of_base = (None if array is None else kind.signature(array) for array in (out, base))
     in_place = out is not None and kind.address(out) == kind.address(V)
-    key = (type(V), kind.signature(V), kind.signature(S), of_out, in_place, backend)
+    key = (type(V), kind.signature(V), kind.signature(S), of_out, of_base, in_place, backend)
     if key not in _RUNS or pin.pins():
         if len(_RUNS) >= _MOST_RUNS:
             _RUNS.clear()
-        _RUNS[key] = _planned(kind, kind.view(V), kind.view(S), None if out is None else kind.view(out), backend)
+        w, d = (None if array is None else kind.view(array) for array in (out, base))
+        _RUNS[key] = _planned(kind, kind.view(V), kind.view(S), w, d, backend)
     return _RUNS[key]
 
 
-def _planned(kind: Any, a: View, c: View, w: View | None, backend: str | None) -> Run | None:
+def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Run | None:
     chosen = select(a.device, backend)
     layout_a, pitch_a = call.layout(a)
     layout_w, pitch_w = call.layout(w) if w else ("row", c.shape[1])
-    dense = layout_a == layout_w == "row" and pitch_w == c.shape[1] and not a.conjugated
-    if chosen.name not in ("cuda", "emulated") or not dense or 0 in (*a.shape, *c.shape) or pin.pins():
+    layout_d, pitch_d = call.layout(d) if d else ("row", pitch_w)
+    dense = layout_a == layout_w == layout_d == "row" and pitch_w == c.shape[1]
+    literal = not a.conjugated and not (d and d.conjugated)
+    reached = chosen.name in ("cuda", "emulated")
+    if not reached or not dense or not literal or 0 in (*a.shape, *c.shape) or pin.pins():
         return None
     problem = spec.problem(
         a.dtype, a.shape[1], c.shape[1], a.shape[0], pitch_a=pitch_a, conj=c.conjugated,
         aligned=a.address % 16 == 0 and (w is None or w.address % 16 == 0),
         in_place=w is not None and w.address == a.address,
     )  # fmt: skip
-    strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)))
+    strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)), pitch_d)
     launch, _, _ = call.prepare(emit, problem, chosen, strides)
     if launch is None:
         return None
     ordinal, shape = a.device[1], (problem.K, problem.N)
+    address, empty = kind.address, kind.empty
 
-    def run(V: Any, S: Any, out: Any, alpha: complex, beta: complex) -> tuple[Any, Any]:
-        W = kind.empty(shape, problem.dtype, V) if out is None else out
-        G = kind.empty((problem.N, problem.N), problem.dtype, V)
-        scalars = call.scalars(problem, alpha, beta)
-        launch((kind.address(V), kind.address(S), kind.address(W), kind.address(G)), scalars, kind.stream(ordinal))
+    def run(
+        V: Any, S: Any, out: Any = None, base: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gate: int = 0
+    ) -> tuple[Any, Any]:  # fmt: skip
+        W = empty(shape, problem.dtype, V) if out is None else out
+        G = empty((problem.N, problem.N), problem.dtype, V)
+        at = address(W)
+        pointers = (address(V), address(S), at if base is None else address(base), at, address(G), gate)
+        launch(pointers, call.scalars(problem, alpha, beta), kind.stream(ordinal))
         return W, G
 
     return run

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import RankDeficient
 from . import small_factors as small
+from .device_steps import Progress, advanced
 from .fused import check_out, check_same_rows, checked, multiplied, projected, through_jax
 from .matmul import matmul
 from .tall_skinny import gram
@@ -51,8 +52,8 @@ def cholesky_qr(
 
     Notes
     -----
-    The N x N matrices are factored on the host, where it is also decided what comes next: every step waits for the
-    device, and the call cannot be captured in a CUDA graph.
+    On GPUs the N x N matrices are factored there (to N = 119, 84 if complex) while the host looks on: it decides
+    what comes next, and takes over where columns may be dependent, so that the call cannot be captured in a CUDA graph.
 
     Examples
     --------
@@ -81,15 +82,17 @@ def cholesky_qr(
 
     def advance(block: Any, S: Any, B: Any) -> tuple[Any, Any, bool]:
         S = small.from_host(kind, S, dtype, V)
-        block, G = multiplied(block, S, out if block is V else block, 1.0, 0.0, backend)
+        block, G = multiplied(block, S, out if block is V else block, None, 1.0, 0.0, backend)
         return block, small.to_host(kind, G, dtype), True
 
-    G = small.to_host(kind, gram(V, backend=backend), dtype)
-    small.check_finite(G, "V")
-    norms = np.sqrt(np.diag(G).real)
-    block, S, R, dependent = _orthonormalized(V, G, norms, columns, dtype, advance, True, shift, on_deficient)
-    S, R = (small.from_host(kind, matrix, dtype, V) for matrix in (S, R))
-    Q = matmul(block, S, out=out if block is V else block, backend=backend)
+    begun = advanced(kind, V, kind.view(V), out, backend) if shift == "auto" else None
+    if begun is not None and begun.G is None:
+        Q, R, dependent = begun.block, begun.factor, np.zeros(columns, bool)
+    else:
+        begun = begun or Progress(V, small.to_host(kind, gram(V, backend=backend), dtype), None, None)
+        block, S, R, dependent = _orthonormalized(begun, columns, dtype, advance, True, shift, on_deficient)
+        S, R = (small.from_host(kind, matrix, dtype, V) for matrix in (S, R))
+        Q = matmul(block, S, out=out if block is V else block, backend=backend)
     return (Q, R, dependent) if on_deficient == "flag" else (Q, R)
 
 
@@ -145,7 +148,7 @@ def orthogonalize(
         nonlocal H
         if S is not None:
             block = matmul(block, small.from_host(kind, S, dtype, V), out=block, backend=backend)
-        block, C, G = projected(kind, against, block, out if S is None else block, backend)
+        block, C, G = projected(against, block, out if S is None else block, backend)
         C, G = (small.to_host(kind, matrix, dtype) for matrix in (C, G))
         H = C if S is None else H + C @ B
         left, had = np.diag(G).real, _squares(G, C)
@@ -154,9 +157,8 @@ def orthogonalize(
     block, G, settled = advance(V, None, None)
     _check_finite(G, H)
     norms = np.sqrt(_squares(G, H))
-    block, S, R, dependent = _orthonormalized(
-        block, G, norms, columns + others, dtype, advance, settled, shift, on_deficient
-    )  # fmt: skip
+    begun = Progress(block, G, None, norms)
+    block, S, R, dependent = _orthonormalized(begun, columns + others, dtype, advance, settled, shift, on_deficient)
     S, R, H = (small.from_host(kind, matrix, dtype, V) for matrix in (S, R, H))
     Q = matmul(block, S, out=block, backend=backend)
     return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
@@ -176,14 +178,16 @@ def _squares(G: Any, C: Any) -> Any:
 
 
 def _orthonormalized(
-    block: Any, G: Any, norms: Any, width: int, dtype: str, advance: Advance, settled: bool, shift: str,
-    on_deficient: str,
+    begun: Progress, width: int, dtype: str, advance: Advance, settled: bool, shift: str, on_deficient: str
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
     """(block, S, R, dependent): the last product, block S, is left to the caller; it needs no Gram matrix."""
     u = small.unit_roundoff(dtype)
+    block, G, B, norms, first = begun
+    small.check_finite(G, "V")
+    norms = np.sqrt(np.diag(G).real) if norms is None else norms
     small.check_sizes(norms, dtype, "V")
-    B = np.eye(len(norms))
-    for count in range(_MOST_STEPS):
+    B = np.eye(len(norms)) if B is None else B
+    for count in range(first, _MOST_STEPS):
         if count >= _USUAL_STEPS:
             G = small.without_noise(G, B, norms, small.noise(width, u) * 4.0 ** (count - _USUAL_STEPS))
         step = small.step(G, u, shift)

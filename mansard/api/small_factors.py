@@ -1,4 +1,5 @@
 """The small matrices of an orthogonalisation: n x n, on the host, in double precision whatever the block's dtype.
+On GPUs the kernel of families/small_step plans the usual steps by the same rules.
 
 A block becomes orthonormal in steps, block <- block S, each planned from the Gram matrix of the block it starts from.
 S is the inverse of the Cholesky factor R of that matrix, or of the shifted one. An explicit inverse is as good as
@@ -14,6 +15,7 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from ..errors import RankDeficient
+from ..families.small_step.spec import Rules
 from ..plan.problem import REAL
 
 UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
@@ -38,6 +40,16 @@ def unit_roundoff(dtype: str) -> float:
     return UNIT_ROUNDOFF[REAL[dtype]]
 
 
+def least_norm(dtype: str) -> float:
+    """Of columns whose squares do not underflow."""
+    return float((np.finfo(REAL[dtype]).tiny / unit_roundoff(dtype)) ** 0.5)
+
+
+def rules(dtype: str, count: int) -> Rules:
+    """What a GPU plans the step by that follows `count` others."""
+    return Rules(count, unit_roundoff(dtype), NEAR, SAFE, CANCELLATION, SHIFT, WEAK, least_norm(dtype))
+
+
 def check_finite(G: Any, name: str) -> None:
     """A Gram matrix shows what a pass over the block would: entries that are not finite, by column."""
     if np.isfinite(G).all():
@@ -51,8 +63,7 @@ def check_finite(G: Any, name: str) -> None:
 
 def check_sizes(norms: Any, dtype: str, name: str) -> None:
     """Refuse columns whose squares underflow: their Gram matrix means nothing. Zero columns are dependent ones."""
-    least = float(np.finfo(REAL[dtype]).tiny / unit_roundoff(dtype)) ** 0.5
-    small = (norms > 0) & (norms < least)
+    small = (norms > 0) & (norms < least_norm(dtype))
     if small.any():
         column = int(np.argmax(small))
         raise ValueError(f"column {column} of {name} has norm {norms[column]:.1e}, whose square underflows: scale it")
@@ -183,11 +194,14 @@ def _triangular(matrix: Any) -> tuple[Any, Any]:
 
 def to_host(kind: Any, array: Any, dtype: str) -> Any:
     """A small array as a NumPy array in double precision; waits for the device."""
+    return np.asarray(raw(kind, array), "complex128" if dtype.startswith("complex") else "float64")
+
+
+def raw(kind: Any, array: Any) -> Any:
+    """A small array as a NumPy array; waits for the device."""
     if kind.name == "CuPy":
-        array = array.get()
-    elif kind.name == "PyTorch":
-        array = array.cpu().numpy()
-    return np.asarray(array, "complex128" if dtype.startswith("complex") else "float64")
+        return array.get()
+    return array.cpu().numpy() if kind.name == "PyTorch" else array
 
 
 def from_host(kind: Any, matrix: Any, dtype: str, like: Any) -> Any:

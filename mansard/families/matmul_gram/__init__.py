@@ -1,4 +1,4 @@
-"""W = alpha A C + beta W and its Gram matrix G = W^H W in one pass over the tall A."""
+"""W = alpha A C + beta D and its Gram matrix G = W^H W in one pass over the tall A."""
 
 from . import defaults, emit, space, spec, work
 

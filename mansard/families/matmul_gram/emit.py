@@ -13,14 +13,16 @@ from .space import Ring
 _POINTERS = (
     Field("A", "const Params::T*", "pointer"),
     Field("C", "const Params::T*", "pointer"),
+    Field("D", "const Params::T*", "pointer"),
     Field("W", "Params::T*", "pointer"),
     Field("G", "Params::T*", "pointer"),
+    Field("gate", "const mansard::u32*", "pointer"),
 )
-_STRIDES = ("K", "a_row", "a_col", "c_row", "c_col", "w_row", "w_col")
+_STRIDES = ("K", "a_row", "a_col", "c_row", "c_col", "w_row", "w_col", "d_row")
 
 
 def kernel(problem: Problem, config: Ring, device: Device, strides: tuple[int, ...]) -> Kernel:
-    """Everything a backend needs; `strides` are those of A, C and W, rows then columns, in elements."""
+    """Everything a backend needs; `strides` are those of A, C, W, rows then columns, and of rows of D, in elements."""
     return Kernel(
         source(problem, config, device.backend), launch_geometry(problem, config, device), (problem.K, *strides)
     )
@@ -31,7 +33,7 @@ def source(problem: Problem, config: Ring, target: str) -> Source:
     constants = {"M": problem.M, "N": problem.N, "CONJ": problem.conj, "PITCH_A": problem.pitch_a, "WARPS_N": 1}
     constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
     return instantiate(
-        title=f"matmul_gram: W[K,{problem.N}] = A[K,{problem.M}] C[{problem.M},{problem.N}], G = W^H W, "
+        title=f"matmul_gram: W[K,{problem.N}] = A[K,{problem.M}] C[{problem.M},{problem.N}] + D, G = W^H W, "
         f"{problem.dtype}, {config.VARIANT}",
         header="families/matmul_gram/kernel_ring.cuh",
         function="matmul_gram_ring",

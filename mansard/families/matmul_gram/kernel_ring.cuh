@@ -1,8 +1,10 @@
-// W = alpha A C + beta W and G = W^H W, in one pass over A.
+// W = alpha A C + beta D and G = W^H W, in one pass over A. D may be W.
 //
 // Chunks of A come and chunks of W go as in tsmm's kernel_ring.cuh. Tensor cores form W transposed (tsmm's turned_unit.cuh), and
 // what a lane then holds is exactly what W^H W wants as its operands, if rows are taken in the order that the lanes have
 // them. So the second product reads nothing; its sums stay in registers until the end.
+//
+// Work of a stream may be queued before it is known whether it is wanted: where `gate` points to zero, nothing is done.
 //
 //   WARPS_K, GROUPS, STAGES  warps of a team, teams of a block, chunks of A per team
 //   ROWS, PASSES             rows per chunk; how often a warp comes back to it for more of them
@@ -92,12 +94,27 @@ MANSARD_DEVICE typename FusedShape<P>::Sum gram_entry(const double* tiles, int m
   else return product(0, 0);
 }
 
+// Chunks of A in, entries of W out, where beta multiplies D.
+template <class P, class Arguments>
+struct FusedStream : Stream<P, Arguments> {
+  using typename Stream<P, Arguments>::T;
+  using Stream<P, Arguments>::Stream;
+  template <class Value>
+  MANSARD_DEVICE T entry(Value value, i64 row, int column) const {
+    const Arguments& given = this->arguments;
+    if (!this->scaled) return this->narrowed(value);
+    const T* from = given.D + row * given.d_row + column;
+    return mansard::scaled<T>(this->widened(value), 1.0, 0.0, given.beta_re, given.beta_im, from);
+  }
+};
+
 template <class P, class Arguments>
 MANSARD_DEVICE void matmul_gram_ring(const Arguments& arguments) {
+  if (arguments.gate != nullptr && *arguments.gate == 0) return;
   using S = FusedShape<P>;
   using T = typename P::T;
   MANSARD_SHARED_ARENA(unsigned char, arena);
-  const Stream<P, Arguments> stream(arguments);
+  const FusedStream<P, Arguments> stream(arguments);
   typename S::Chunks ring(arena, stream.chunks, arguments.counters);
   FusedUnit<P> unit(ring.member, arena + S::SMALL_AT);
   unit.template hold<S::Chunks::THREADS>(arguments, arena + S::SMALL_AT);

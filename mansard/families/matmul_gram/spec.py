@@ -23,7 +23,7 @@ def problem(
     in_place: bool = False,
     conj: bool = False,
 ) -> Problem:
-    """A matmul_gram problem: A and W are row-major, W without gaps."""
+    """A matmul_gram problem: A, D and W are row-major, W without gaps."""
     return Problem(
         "matmul_gram",
         dtype,
@@ -48,8 +48,8 @@ def from_options(
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
-    """Of A, C and W: rows then columns, in elements."""
-    return tsmm.strides(problem)
+    """Of A, C and W: rows then columns, and of the rows of D, in elements."""
+    return (*tsmm.strides(problem), problem.N)
 
 
 def refusal(problem: Problem) -> str | None:
@@ -63,8 +63,8 @@ def refusal(problem: Problem) -> str | None:
 
 
 def reference(
-    A: Any, C: Any, W: Any = None, alpha: complex = 1, beta: complex = 0, conj: bool = False
+    A: Any, C: Any, D: Any = None, alpha: complex = 1, beta: complex = 0, conj: bool = False
 ) -> tuple[Any, Any]:
     """The answer in NumPy, in the operands' own precision."""
-    product = tsmm.reference(A, C, W, alpha, beta, conj)
+    product = tsmm.reference(A, C, D, alpha, beta, conj)
     return product, product.conj().T @ product

@@ -1,0 +1,22 @@
+"""Rules of thumb: how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codegen.geometry import Device
+from ...plan.problem import Problem
+from .. import configs
+from . import space
+from .space import Block
+
+
+def default(problem: Problem, device: Device, variant: str | None = None) -> Block | None:
+    """The first legal rule."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Block]:
+    """Two entries of a matrix per thread, while there are threads."""
+    yield Block(min(1024, max(64, -(-(problem.N**2) // 64) * 32)))
+    yield Block(512)
