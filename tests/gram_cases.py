@@ -11,6 +11,7 @@ from mansard import testing
 from mansard.families.gram import space, spec
 from mansard.families.gram.space import Config, Fragment, Ring, Simd, Tiled
 from mansard.families.gram.space_columns import Columns
+from mansard.families.gram.space_group import Group
 from mansard.families.gram.space_thirds import Thirds
 from mansard.plan.problem import Problem
 
@@ -137,6 +138,15 @@ CASES: list[tuple[Problem, Config]] = [
     (P("complex64", 33, 40, 4203), Thirds(2, 2, 2, 1, 64, 2, UNIT="tf32x3")),
     (P("complex64", 64, 48, 4133, conj=False), Thirds(2, 3, 1, 1, 32, 2, "producer", UNIT="tf32x3")),
     (P("complex64", 17, 8, 403), Thirds(1, 1, 1, 4, 32, 2, REDUCE="ticket")),
+    # warpgroups: one and two of a team, widths of all remainders, both spreads
+    (P("float32", 64, 64, 4203), Group(2, 32, 2)),
+    (P("float32", 33, 20, 4132), Group(1, 64, 3)),
+    (P("float32", 7, 128, 4100), Group(2, 32, 2, REDUCE="ticket")),
+    (P("float32", 128, 9, 4133), Group(1, 16, 4, SPREAD="shift")),
+    (P("complex64", 64, 64, 4133), Group(1, 32, 2, "shift")),
+    (P("complex64", 33, 17, 4203, conj=False), Group(1, 32, 3)),
+    (P("complex64", 20, 40, 4203, pitch_a=22, pitch_b=41), Group(1, 32, 2)),
+    (P("complex64", 48, 48, 4117, same=True), Group(1, 16, 3, "shift")),
 ]
 
 # The same for the CPU kernel: narrow and wide vectors, both sides broadcast, edges, copies, prefetching, all layouts.

@@ -225,12 +225,16 @@ def test_infinity_survives_tf32_columns(triangle: bool, gpu_backend: str) -> Non
     assert bool((C[rest][:, rest] == (A.T @ B)[rest][:, rest]).all())
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if getattr(case[1], "UNIT", "") == "tf32x3"], ids=case_id)
+TF32 = [case for case in CASES if getattr(case[1], "UNIT", "") == "tf32x3" or case[1].VARIANT == "group"]
+
+
+@pytest.mark.parametrize("case", TF32, ids=case_id)
 def test_an_infinity_anywhere_survives_tf32(case: tuple[Problem, Config], gpu_backend: str) -> None:
     """In every slot of either operand: a row or a column of C is infinite, the rest exact."""
     problem, config = case
     xp = testing.array_module(gpu_backend)
-    for place in range(0, max(problem.M, problem.N), 5):
+    widest = max(problem.M, problem.N)
+    for place in range(0, widest, max(5, widest // 5)):
         A, B = testing.operands(problem, gpu_backend, integers=True)
         A[...], B[...] = 1, 1
         m, n = place % problem.M, None if problem.same else (place + 3) % problem.N
@@ -243,13 +247,12 @@ def test_an_infinity_anywhere_survives_tf32(case: tuple[Problem, Config], gpu_ba
         assert bool((C[finite] == problem.K).all()) and bool((C[~finite].real == np.inf).all())
 
 
-@pytest.mark.parametrize("variant", ["ring", "columns"])
+@pytest.mark.parametrize("variant", ["ring", "columns", "group"])
 def test_tf32_units_are_as_accurate_as_float32(variant: str, gpu_backend: str) -> None:
     """Three TF32 products per product: the error stays near that of the array library's own float32 product, also for
     positive numbers, where truncation would add up."""
     xp = testing.array_module(gpu_backend)
-    tf32 = (case for case in CASES if getattr(case[1], "UNIT", "") == "tf32x3")
-    problem, config = next(case for case in tf32 if variant == case[1].VARIANT)
+    problem, config = next(case for case in TF32 if variant == case[1].VARIANT)
     for positive in (False, True):
         A, B = testing.operands(problem, gpu_backend)
         if positive:

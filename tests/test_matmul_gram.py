@@ -8,6 +8,7 @@ from matmul_gram_cases import CASES, bounded, case_id, exact, launch, made
 
 import mansard as ms
 from mansard import testing
+from mansard.api.matmul_gram_call import plan_matmul_gram
 from mansard.families import matmul_gram
 from mansard.plan import dispatch
 from mansard.plan.explain import NOMINAL
@@ -93,3 +94,11 @@ def test_nan_in_out_does_not_leak(backend: str) -> None:
     out = xp.full((300, 4), np.nan)
     W, G = ms.matmul_gram(xp.ones((300, 4)), xp.eye(4), out=out, backend=None if backend == "cuda" else backend)
     assert bool((W == 1).all()) and bool((G == 300).all())
+
+
+def test_pins_do_not_outlive_their_block() -> None:
+    """While parameters of other kernels are pinned a product and a gram answer; afterwards the fused kernel again."""
+    V, S = np.ones((400, 5)), np.eye(5)
+    with ms.pin(VARIANT="ring"):
+        assert plan_matmul_gram(V, S, None, None, "emulated") is None
+    assert plan_matmul_gram(V, S, None, None, "emulated") is not None

@@ -10,7 +10,7 @@ from tsmm_cases import CASES, bounded, case_id, exact, launch
 
 import mansard as ms
 from mansard import testing
-from mansard.families.tsmm.space import Config
+from mansard.families.tsmm.space import Config, Ring
 from mansard.plan.problem import DTYPES, Problem
 
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
@@ -41,6 +41,7 @@ def test_variant_in_other_thread_orders(
         ms.settings.reread()
 
 
+WARPGROUPS = [case for case in CASES if case[1].VARIANT == "ring" and case[1].UNIT == "wgmma" and not case[0].in_place]
 THIRDS = [case for case in CASES if getattr(case[1], "PRODUCTS", 4) == 3 and not case[0].in_place]
 
 
@@ -61,6 +62,21 @@ def test_three_products_are_four_where_numbers_are_not_finite(case: tuple[Proble
     finite = np.isfinite(found[0]).all(axis=1)
     assert np.array_equal(found[0][finite], found[1][finite])
     assert finite.sum() == problem.K - 3
+
+
+@pytest.mark.parametrize("case", WARPGROUPS, ids=case_id)
+def test_warpgroups_meet_numbers_that_are_not_finite(case: tuple[Problem, Config], gpu_backend: str) -> None:
+    """They come out as those of double precision do, and stay in their rows."""
+    problem, config = case
+    A, C = testing.tsmm_operands(problem, gpu_backend, integers=True)
+    A[3, 1], A[11, 0], A[20, 5], C[5, :3] = np.inf, np.nan, -np.inf, 0
+    found = []
+    for one in (config, Ring(2, 4, 1, 64, 2, config.OUT)):
+        W = testing.laid_out(C[:1].repeat(problem.K, 0), problem.layout_w, problem.pitch_w, problem.aligned)
+        launch(problem, one, gpu_backend, A, C, W, 1.0, 0.0)
+        found.append(np.asarray(_host(W)))
+    assert np.array_equal(*found, equal_nan=True)
+    assert np.isfinite(found[0]).all(axis=1).sum() == problem.K - 3
 
 
 def integers(backend: str, dtype: str, K: int, M: int, N: int) -> tuple[object, object]:

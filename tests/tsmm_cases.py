@@ -86,6 +86,14 @@ CASES: list[tuple[Problem, Config]] = [
     (P("complex64", 20, 20, 203, conj=True, pitch_w=22), Ring(1, 1, 2, 32, 2, 0, UNIT="tf32x3", PRODUCTS=3)),
     (P("complex64", 64, 64, 103, in_place=True), Ring(1, 2, 2, 32, 2, 0, UNIT="tf32x3", PRODUCTS=3)),
     (P("complex64", 33, 33, 203), Ring(2, 2, 1, 64, 2, 1, UNIT="tf32x3", PRODUCTS=3)),
+    # warpgroups
+    (P("float32", 64, 64, 403), Ring(4, 1, 2, 64, 2, 1, UNIT="wgmma")),
+    (P("float32", 33, 20, 403), Ring(4, 1, 1, 128, 2, 2, PASSES=2, UNIT="wgmma")),
+    (P("float32", 19, 128, 203), Ring(4, 1, 1, 64, 3, 1, UNIT="wgmma")),
+    (P("complex64", 48, 48, 303), Ring(4, 1, 2, 64, 2, 1, UNIT="wgmma")),
+    (P("complex64", 17, 33, 203, conj=True), Ring(4, 1, 1, 64, 2, 2, UNIT="wgmma")),
+    (P("complex64", 18, 5, 203, pitch_a=20, pitch_w=7), Ring(4, 1, 3, 64, 2, 0, UNIT="wgmma")),
+    (P("complex64", 64, 64, 303, in_place=True), Ring(4, 1, 1, 64, 3, 0, UNIT="wgmma")),
 ]
 
 

@@ -27,7 +27,9 @@ def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -
     of_out, of_base = (None if array is None else kind.signature(array) for array in (out, base))
     in_place = out is not None and kind.address(out) == kind.address(V)
     key = (type(V), kind.signature(V), kind.signature(S), of_out, of_base, in_place, backend)
-    if key not in _RUNS or pin.pins():
+    if pin.pins():
+        return None  # parameters of other kernels, which a product and a gram take
+    if key not in _RUNS:
         if len(_RUNS) >= _MOST_RUNS:
             _RUNS.clear()
         w, d = (None if array is None else kind.view(array) for array in (out, base))
@@ -43,7 +45,7 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
     dense = layout_a == layout_w == layout_d == "row" and pitch_w == c.shape[1]
     literal = not a.conjugated and not (d and d.conjugated)
     reached = chosen.name in ("cuda", "emulated")
-    if not reached or not dense or not literal or 0 in (*a.shape, *c.shape) or pin.pins():
+    if not reached or not dense or not literal or 0 in (*a.shape, *c.shape):
         return None
     problem = spec.problem(
         a.dtype, a.shape[1], c.shape[1], a.shape[0], pitch_a=pitch_a, conj=c.conjugated,

@@ -39,7 +39,7 @@ def source(problem: Problem, config: Config, target: str) -> Source:
         constants |= dict(zip(("ROW_MAJOR_A", "ROW_MAJOR_B"), space_cpu.rows_major(problem), strict=True))
     else:
         constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b}
-        if config.VARIANT in ("ring", "thirds"):
+        if config.VARIANT in ("ring", "thirds", "group"):
             constants |= {"PITCH_A": problem.pitch_a, "PITCH_B": problem.pitch_b}
         if config.VARIANT == "columns":
             constants |= dict(zip(("SKEW_A", "SKEW_B"), work_columns.skews(problem), strict=True))

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
 from .. import configs
-from . import space_columns, space_cpu, space_thirds, spec, work
+from . import space_columns, space_cpu, space_group, space_thirds, spec, work
 from .space_columns import Columns
 from .space_cpu import Simd
+from .space_group import Group
 from .space_thirds import Thirds
 
 
@@ -70,9 +71,9 @@ class Ring:
     TRIANGLE: bool = False  # WARPS_M warps share one half of A^H A
 
 
-Config: TypeAlias = Tiled | Fragment | Ring | Columns | Thirds | Simd
+Config: TypeAlias = Tiled | Fragment | Ring | Columns | Thirds | Group | Simd
 VARIANTS: dict[str, type[Config]] = {
-    config.VARIANT: config for config in (Tiled, Fragment, Ring, Columns, Thirds, Simd)
+    config.VARIANT: config for config in (Tiled, Fragment, Ring, Columns, Thirds, Group, Simd)
 }
 REDUCTIONS = ("ticket", "sliced", "block", "atomic")
 
@@ -143,13 +144,20 @@ def _fragment(problem: Problem, c: Fragment, device: Device) -> str | None:
     return _tensor(problem, c, device)
 
 
-def _ring(problem: Problem, c: Ring | Thirds, device: Device) -> str | None:
+def _copied(problem: Problem) -> str | None:
+    """Why chunks of rows cannot be fetched by bulk copies."""
     if problem.layout_a != "row" or problem.layout_b != "row" or not problem.aligned:
         return "bulk copies need row-major operands that start on 16-byte boundaries"
     if max(problem.pitch_a, problem.pitch_b) > 128 + 8:
         return f"pitch {max(problem.pitch_a, problem.pitch_b)}: most of a chunk would be padding"
     if problem.pitch_a > 1.25 * problem.M + 1 or problem.pitch_b > 1.25 * problem.N + 1:
         return f"pitches {problem.pitch_a}, {problem.pitch_b}: too much padding would be fetched"
+    return None
+
+
+def _ring(problem: Problem, c: Ring | Thirds, device: Device) -> str | None:
+    if reason := _copied(problem):
+        return reason
     shape = work.ring_shape(problem, c)
     if c.ROWS % (4 * c.WARPS_K) or shape.quads % (c.KSTEP // 4):
         return f"ROWS={c.ROWS} does not split into WARPS_K={c.WARPS_K} x KSTEP={c.KSTEP}"
@@ -176,12 +184,17 @@ def _thirds(problem: Problem, c: Thirds, device: Device) -> str | None:
     return space_thirds.refusal(problem) or _ring(problem, c, device)
 
 
+def _group(problem: Problem, c: Group, device: Device) -> str | None:
+    return _copied(problem) or space_group.refusal(problem, c, device)
+
+
 _RULES: dict[str, Callable[[Problem, Any, Device], str | None]] = {
     "tiled": _tiled,
     "fragment": _fragment,
     "ring": _ring,
     "columns": space_columns.illegal,
     "thirds": _thirds,
+    "group": _group,
 }
 
 
@@ -198,7 +211,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    for variant in (_ring_candidates, _thirds_candidates, _columns_candidates, _fragment_candidates, _tiled_candidates):
+    for variant in (*_LIKELY, _tiled_candidates):
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
@@ -211,7 +224,7 @@ def likely(problem: Problem, device: Device) -> Iterator[Config]:
     else:
         yield from candidates(problem, device)
         return
-    for variant in (_ring_candidates, _thirds_candidates, _columns_candidates, _fragment_candidates):
+    for variant in _LIKELY:
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 
@@ -283,6 +296,10 @@ def _thirds_candidates(problem: Problem) -> Iterator[Thirds]:
     yield from space_thirds.candidates(problem, reduction(problem), depths)
 
 
+def _group_candidates(problem: Problem) -> Iterator[Group]:
+    yield from space_group.candidates(problem, reduction(problem))
+
+
 def _columns_candidates(problem: Problem) -> Iterator[Columns]:
     yield from space_columns.candidates(problem, reduction(problem))
 
@@ -317,3 +334,8 @@ def _tiled_candidates(problem: Problem) -> Iterator[Tiled]:
 def _sides(width: int) -> list[int]:
     """The smallest tile side for every number of threads across."""
     return sorted({-(-width // threads) for threads in range(1, width + 1) if -(-width // threads) <= 16})
+
+
+_LIKELY: tuple[Callable[[Problem], Iterator[Config]], ...] = (
+    _ring_candidates, _group_candidates, _thirds_candidates, _columns_candidates, _fragment_candidates,
+)  # fmt: skip

@@ -10,9 +10,9 @@ from typing import Any
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
-from . import work_columns
+from . import work_columns, work_group
 
-_RINGS = ("ring", "columns", "thirds")  # fed by a ring of bulk copies
+_RINGS = ("ring", "columns", "thirds", "group")  # fed by a ring of bulk copies
 
 
 def work(problem: Problem, unit: str | None = None) -> Work:
@@ -109,6 +109,8 @@ def _clashing_rows(lane_stride: int, real: int) -> int:
 
 def shape_of(problem: Problem, c: Any) -> Any:
     """The numbers of a kernel that is fed by a ring."""
+    if c.VARIANT == "group":
+        return work_group.group_shape(problem, c)
     return work_columns.columns_shape(problem, c) if c.VARIANT == "columns" else ring_shape(problem, c)
 
 
@@ -146,8 +148,8 @@ def registers(problem: Problem, c: Any) -> int:
         reuse = problem.same and c.WARPS_M == c.WARPS_N == 1
         operands = 2 * c.DEPTH * (c.TILE_M + (0 if reuse else c.TILE_N)) * per_word
         return int(c.TILE_M // 2 * c.TILE_N * 8 + operands) + 24
-    if c.VARIANT == "columns":
-        return work_columns.registers(problem, c)
+    if c.VARIANT in ("columns", "group"):
+        return int((work_columns if c.VARIANT == "columns" else work_group).registers(problem, c))
     shape = ring_shape(problem, c)
     tiles, operands = shape.tiles, shape.slots_m + (0 if _reads_once(problem, c) else shape.slots_n)
     rotates = c.SPREAD == "rotate" and max(shape.clash_a, shape.clash_b) > 1
@@ -178,6 +180,8 @@ def _reads_once(problem: Problem, c: Any) -> bool:
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
+    if c.VARIANT == "group":
+        return work_group.limits(problem, c, device, machine)
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
     if c.VARIANT == "tiled":  # every thread loads its share of a row by itself, mostly from the L1 cache
         per_row = -(-problem.M // c.TILE_M) * -(-problem.N // c.TILE_N)
@@ -261,8 +265,8 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
         chunk = ring_shape(problem, c).stage_bytes
         share = chunk / (chunk + (30 if problem.same else 60))
         return 0.9 * share if c.SPREAD == "shift" else share
-    if c.VARIANT == "columns":
-        return work_columns.bandwidth_share(problem, c)
+    if c.VARIANT in ("columns", "group"):
+        return float((work_columns if c.VARIANT == "columns" else work_group).bandwidth_share(problem, c))
     if c.VARIANT == "tiled":
         return 0.85
     words = 2 if problem.is_complex else 1
@@ -291,6 +295,8 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "tiled":
         per_row = -(-problem.M // c.TILE_M) * c.TILE_M * -(-problem.N // c.TILE_N) * c.TILE_N
         return int(per_row * (8 if words == 2 else 2) * problem.K)
+    if c.VARIANT == "group":
+        return work_group.executed_flops(problem, c)
     if c.VARIANT in _RINGS:
         planes = 3 if c.VARIANT == "thirds" else 1
         return int(planes * shape_of(problem, c).tiles * c.WARPS_M * c.WARPS_N * 256 * problem.K / c.FOLD)

@@ -1,8 +1,8 @@
 // W = alpha A C + beta W between bulk copies in and out: the kernel for every width, odd ones too.
 //
 // Chunks of ROWS rows of A arrive in shared memory as they lie (mansard/ticket_ring.cuh). The warps of a team multiply them
-// with C (tensor_units.cuh, turned_unit.cuh, thirds_unit.cuh, lane_unit.cuh), lay the results down row by row, and a bulk copy
-// carries these out: whole lines, whatever the width. Each row is read before it is written, so that W may be A.
+// with C (tensor_units.cuh, turned_unit.cuh, thirds_unit.cuh, group_unit.cuh, lane_unit.cuh), lay the results down row by row,
+// and a bulk copy carries these out: whole lines, whatever the width. Each row is read before it is written, so that W may be A.
 //
 //   WARPS_K x WARPS_N  warps of a team: along the rows of a chunk, along the columns of W
 //   GROUPS, STAGES     teams per block, chunks of A per team
@@ -13,6 +13,7 @@
 //   TURNED             tensor cores form W transposed (turned_unit.cuh)
 //   PRODUCTS           real products per complex one: 4, or 3 (thirds_unit.cuh)
 #pragma once
+#include "families/tsmm/group_unit.cuh"
 #include "families/tsmm/lane_unit.cuh"
 #include "families/tsmm/stream.cuh"
 #include "families/tsmm/tensor_units.cuh"
@@ -36,6 +37,11 @@ template <class P>
 struct UnitOf<P, Unit::tf32x3, false, 4> {
   using Type = HalvesUnit<P>;
   using Shape = UnitShape<P>;
+};
+template <class P>
+struct UnitOf<P, Unit::wgmma, false, 4> {
+  using Type = GroupUnit<P>;
+  using Shape = GroupShape<P>;
 };
 template <class P>
 struct UnitOf<P, Unit::fma, false, 4> {
@@ -95,6 +101,10 @@ MANSARD_DEVICE void tsmm_ring(const Arguments& arguments) {
         if (column >= P::N) return;
         const Word x = stream.entry(left, first + row, column), y = stream.entry(right, first + row, column + 1);
         *reinterpret_cast<Pair<Word>*>(rows + row * P::N + column) = {x, y};
+      } else if constexpr (S::WORDS == 2 && sizeof(T) == 8 && P::N % 2 == 0) {
+        if (column >= P::N) return;
+        const T x = stream.entry(left, first + row, column), y = stream.entry(right, first + row, column + 1);
+        *reinterpret_cast<Pair<Pair<Word>>*>(rows + row * P::N + column) = {{x.re, x.im}, {y.re, y.im}};
       } else {
         one(row, column, left);
         one(row, column + 1, right);

@@ -145,7 +145,7 @@ MANSARD_DEVICE Fragment fragment_of(const Arguments& arguments, int block, int c
   return result;
 }
 
-enum class Unit { float64, tf32x3, fma };
+enum class Unit { float64, tf32x3, wgmma, fma };
 enum class Source { shared, registers };
 
 template <class P>

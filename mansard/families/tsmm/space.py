@@ -40,7 +40,7 @@ class Ring:
     OUT: int = 2  # chunks of W on their way out; 0: where their rows came from, or stored by the lanes
     SOURCE: str = "shared"  # registers | shared: where C waits
     PASSES: int = 1  # how often a warp comes back to a chunk for more of its rows
-    UNIT: str = "float64"  # float64 | tf32x3 | fma: who multiplies
+    UNIT: str = "float64"  # float64 | tf32x3 | wgmma | fma: who multiplies
     TURNED: bool = False  # tensor cores form W transposed
     PRODUCTS: int = 4  # real products per complex one: 4 | 3
     BLOCKS_PER_SM: int = 1
@@ -112,14 +112,16 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
         return "OUT=0: results do not fit where their rows came from, or other rows are still to be read"
     if c.GROUPS > 15:
         return f"GROUPS={c.GROUPS}: there are 15 named barriers"
-    return _unit(problem, c)
+    return _unit(problem, c, device)
 
 
-def _unit(problem: Problem, c: Ring) -> str | None:
-    if c.UNIT not in ("float64", "tf32x3", "fma") or c.SOURCE not in ("registers", "shared"):
-        return f"UNIT={c.UNIT!r}, SOURCE={c.SOURCE!r}: units are float64, tf32x3, fma, sources registers, shared"
-    if c.UNIT == "tf32x3" and (REAL[problem.dtype] != "float32" or problem.M < 16):
-        return "tf32x3 multiplies float32 data, and is accurate enough from M = 16"
+def _unit(problem: Problem, c: Ring, device: Device) -> str | None:
+    if c.UNIT not in ("float64", "tf32x3", "wgmma", "fma") or c.SOURCE not in ("registers", "shared"):
+        return f"UNIT={c.UNIT!r}, SOURCE={c.SOURCE!r}: units are float64, tf32x3, wgmma, fma, sources registers, shared"
+    if c.UNIT in ("tf32x3", "wgmma") and (REAL[problem.dtype] != "float32" or problem.M < 16):
+        return f"{c.UNIT} multiplies float32 data, and is accurate enough from M = 16"
+    if c.UNIT == "wgmma":
+        return _warpgroup(problem, c, device)
     if c.TURNED and (c.UNIT != "float64" or c.SOURCE != "shared"):
         return "TURNED is a form of UNIT=float64 with SOURCE=shared"
     thirds = problem.is_complex and c.UNIT == "tf32x3" and c.SOURCE == "shared"
@@ -136,6 +138,16 @@ def _unit(problem: Problem, c: Ring) -> str | None:
     if c.SOURCE == "registers" and shape.blocks * shape.columns > 16:
         return f"{shape.blocks} x {shape.columns} fragments of C are too many for registers"
     return None
+
+
+def _warpgroup(problem: Problem, c: Ring, device: Device) -> str | None:
+    if device.arch != "sm_90a":
+        return f"UNIT=wgmma needs sm_90a, the device is {device.arch}"
+    if (c.WARPS_K, c.WARPS_N, c.SOURCE) != (4, 1, "shared") or c.ROWS != 64 * c.PASSES:
+        return "UNIT=wgmma: a team is four warps along 64 rows per pass, with C in shared memory"
+    if c.TURNED or c.PRODUCTS != 4:
+        return "UNIT=wgmma has neither TURNED nor PRODUCTS"
+    return f"N={problem.N}: a warpgroup takes 128 columns at most" if problem.N > 128 else None
 
 
 def _resources(problem: Problem, config: Threads | Ring | Fragment, device: Device) -> str | None:
@@ -194,6 +206,7 @@ def _units(problem: Problem) -> list[tuple[str, str, bool, int]]:
         units.append(("fma", "registers", False, 4))
     if REAL[problem.dtype] == "float32" and problem.M >= 16:
         units += [("tf32x3", "shared", False, products) for products in ((3, 4) if problem.is_complex else (4,))]
+        units.append(("wgmma", "shared", False, 4))
     return units
 
 

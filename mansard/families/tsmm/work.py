@@ -60,6 +60,8 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
     small = blocks * columns * c.WARPS_N * 512 if staged else 0
     if c.PRODUCTS == 3:  # neither split nor repeated
         small = up(blocks, 2) * columns * c.WARPS_N * 512
+    if c.UNIT == "wgmma":  # split, in steps of eight columns of A, on a boundary of their own
+        small = up(blocks, words) * columns * words * 512 + 128
     stage, out = c.ROWS * lda * real, c.ROWS * problem.N * problem.itemsize
     head = up(2 * c.GROUPS * c.STAGES * 8, 128) * 128
     shared = head + c.GROUPS * c.STAGES * stage + 128 + c.GROUPS * c.OUT * out + small
@@ -126,7 +128,7 @@ def _ring_registers(problem: Problem, c: Any) -> int:
     if c.PRODUCTS == 3:  # of a plane both halves, of the others one
         tiles = tiles * 3 // 2
         pairs = shape.octets * max(2, shape.clash) * 3 * real
-    if c.UNIT == "tf32x3":  # both halves of the rows
+    if c.UNIT in ("tf32x3", "wgmma"):  # both halves of the rows
         return int(1.15 * (4 * tiles + pairs + 4 * shape.octets + 4 * shape.columns)) + 40
     held = 4 * shape.blocks * shape.columns if c.SOURCE == "registers" else 4 * shape.columns
     return int(1.15 * (8 * tiles + pairs + held + (4 * shape.octets if real == 1 else 0))) + 40
@@ -155,6 +157,8 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         from_c = 4 * shape.columns if c.SOURCE == "shared" else 0
         if c.PRODUCTS == 3:
             from_c = 2 * shape.columns
+        elif c.UNIT == "wgmma":  # each half for 64 rows at once, the high one twice
+            from_c = 1.5 * shape.columns * shape.words
         of_pass = shape.blocks * (shape.octets * (real // 2) + from_c)
         laid = shape.octets * shape.columns * problem.itemsize // 2
         of_pass += laid * (4 if c.TURNED else 1)  # four rows in the same banks
@@ -224,6 +228,8 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     if c.VARIANT == "threads" or c.UNIT == "fma":
         return float(machine.fma[REAL[problem.dtype]])
     warps = threads(problem, c) / 32
+    if c.UNIT == "wgmma":  # runs ahead of its warps
+        return 1.8 * float(machine.fma["float32"])
     busy = warps / (warps + 2.5) * 14.5 / 12  # few warps have nobody to hide behind; fitted to 4 to 12 of them
     if c.UNIT == "tf32x3":  # more to split and to add per product, with three of them
         return busy * (1.1 if c.PRODUCTS == 4 else 0.9) * float(machine.fma["float32"])
