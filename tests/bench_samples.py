@@ -10,12 +10,15 @@ import numpy as np
 
 from mansard.api.matmul import family_for
 from mansard.bench import rows, store
+from mansard.bench.batched_operations import BATCHED
 from mansard.bench.cases import SETS, Case, Size, select
 from mansard.bench.operations import work_of
 from mansard.bench.overhead import CHEAPEST
 from mansard.bench.runner import CATALOGUES
+from mansard.families import family_of
 from mansard.model.machine import Machine
 from mansard.model.roofline import time_bound
+from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import ITEMSIZE
 
 H200 = Machine(
@@ -35,6 +38,7 @@ ENVIRONMENT = {
     "packages": {"numpy": "2.4"}, "driver": "580.1", "sources": "abc", "operands": 1 << 28,
 }  # fmt: skip
 _PEERS = {"CuPy (cuBLAS)": 0.55, "PyTorch (cuBLAS)": 0.6}
+_STREAMS = {"cuBLAS, one by one in streams": 0.3}
 
 
 def journal(folder: Path, sets: tuple[str, ...] = tuple(SETS), family: str = "gram") -> store.Journal:
@@ -72,6 +76,8 @@ def _host(case: Case, rng: np.random.Generator) -> list[rows.Row]:
 def _found(case: Case) -> dict[str, Any]:
     if case.operation == "cholesky_qr":
         return {"departure": 3e-15, "residual": 1e-15}
+    if case.operation == "ragged":
+        return {"uniform": {"bytes": case.uniform.bytes, "seconds": [case.uniform.bytes / 4.1e12]}}
     return {"family": family_for(case.dtype, case.M, case.K, case.N) or "vendor"} if case.operation == "matmul" else {}
 
 
@@ -93,6 +99,26 @@ def _pinned_share(pins: dict[str, Any]) -> float:
     return float(place * min(1, 0.7 + 0.1 * pins.get("UNROLL", 3)) * min(1, 0.5 + pins.get("PER_ROW", 8) / 8))
 
 
+def _batch_config(case: Case) -> dict[str, Any]:
+    """The kernel that an H200 would be given."""
+    if case.operation in ("gemv", "trsv", "trsm"):
+        return {"VARIANT": "lanes"}
+    if not case.problems():
+        return dict(case.pins)
+    gemm, device = family_of("gemm"), NOMINAL["sm_90a"]
+    config = gemm.defaults.default(case.problem(), device, dict(case.pins).get("VARIANT"))
+    return gemm.space.to_dict(config) | dict(case.pins)  # type: ignore[no-any-return]
+
+
+def _batch_share(pins: dict[str, Any], size: int) -> float:
+    """How fast pinned kernels of batches might be."""
+    if pins["VARIANT"] == "readonly":
+        return float(min(0.6, 0.1 + pins["PER_BLOCK"] * size / 64))
+    if pins["VARIANT"] == "lanes":
+        return float(0.9 / max(1, pins["LANES_M"] * pins["LANES_N"] / size**2 * 2))
+    return float(0.5 + pins["BLK_M"] / 256 - 0.1 * (size % pins["BLK_M"] > 0))
+
+
 def _contest(case: Case, rng: np.random.Generator) -> list[rows.Row]:
     least = time_bound(work_of(case.to_dict()), H200).seconds
     pins = dict(case.pins)
@@ -104,9 +130,13 @@ def _contest(case: Case, rng: np.random.Generator) -> list[rows.Row]:
             return [rows.row(_facts(case), rows.OURS, status="illegal", note="about 300 registers per thread, 255 fit")]
         share = _tiled_share(pins)
         fixed += {"ticket": 1e-6, "sliced": 2e-6, "block": 3e-6, "atomic": 9e-6}.get(pins.get("REDUCE", ""), 0)
+    elif pins and case.operation in BATCHED:
+        share = _batch_share(pins, case.M) * (0.97 + 0.03 * rng.random())
     elif pins:
         share = _pinned_share(pins) * (0.97 + 0.03 * rng.random())
     config = {"VARIANT": pins.get("VARIANT", "ring"), "TILE_M": 4}
+    if case.operation in BATCHED:
+        config = _batch_config(case)
     found = [
         rows.row(
             _facts(case),
@@ -119,7 +149,8 @@ def _contest(case: Case, rng: np.random.Generator) -> list[rows.Row]:
             **_found(case),
         )
     ]
-    for name, rate in _PEERS.items() if case.peers else ():
+    peers = _PEERS | (_STREAMS if case.set == "streamed" else {})
+    for name, rate in peers.items() if case.peers else ():
         if case.operation == "matmul" and "CuPy" not in name:
             continue
         if case.mode == "graph" and "CuPy" in name:

@@ -27,6 +27,7 @@ from mansard.bench import (
     clock,
     command,
     contest,
+    entries,
     peers,
     plots,
     report,
@@ -159,7 +160,7 @@ def test_every_spelling_of_every_peer_is_right(dtype: str, layout: str) -> None:
     case = cases.Case("x", dtype, 5, 3, 200, layout)
     A, B = Operands("cpu", [case], 1 << 10).pair(case)
     for peer in peers.peers_for("cpu"):
-        if peer.missing:
+        if peer.missing or not peer.takes_part(case):
             continue
         for label, spelled in peer.spellings(case).items():
             result = peer.give(spelled(peer.take(A), peer.take(B)))
@@ -177,7 +178,7 @@ def test_the_fastest_spelling_is_measured() -> None:
 
     race: Callable[[Any], float] = lambda run: run(0)[0]  # noqa: E731
     A = np.ones((128, 1))
-    entry = peers.enter(Slow(), cases.Case("x", "float64", 1, 1, 128), [(A, A)], race)
+    entry = entries.enter(Slow(), cases.Case("x", "float64", 1, 1, 128), [(A, A)], race)
     assert entry.spelling == "fast" and entry.result() == (1.0, 128)
 
 

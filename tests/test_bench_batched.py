@@ -30,8 +30,10 @@ from mansard.bench import (
     store,
     targets,
 )
+from mansard.bench.batched_operations import BATCHED
 from mansard.bench.cases import Case, Size
 from mansard.bench.data import Operands
+from mansard.bench.entries import enter
 from mansard.plan.problem import DTYPES, ITEMSIZE
 
 SIZE = bench_samples.SIZE
@@ -51,8 +53,9 @@ def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
     found = batched_cases.SETS[name](size)
     assert found and len({case.key for case in found}) == len(found)
     for case in found:
-        assert case.set == name and case.operation == "gemm" and case.bytes > 0 and case.K > 0
-        if case.mode == "device" and size is SIZE:  # all operands together, and no more than the last matrix short
+        assert case.set == name and case.operation in BATCHED and case.bytes > 0 and case.K > 0
+        if case.operation == "gemm" and (case.mode, case.temperature) == ("device", "cold") and size is SIZE:
+            # all operands together, and no more than the last matrix short
             elements = case.bytes // ITEMSIZE[case.dtype] - case.accumulate * case.K * case.M * case.N
             assert 0.999 * 3 * (1 << 28) < elements <= 3 << 28
 
@@ -64,8 +67,8 @@ def test_sets_hold_what_the_targets_speak_of() -> None:
     assert {case.M for case in batched_cases.accumulate(SIZE) if case.accumulate} == set(range(2, 33))
     shapes = {(case.M, case.N, case.inner) for case in batched_cases.rectangular(SIZE)}
     assert len(shapes) == 12 and max(map(max, shapes)) == 32 and not any(m == n == k for m, n, k in shapes)
-    small = {(case.mode, case.K, case.M) for case in batched_cases.small(SIZE)}
-    assert small == {("graph", 100, 16), ("eager", 100, 16)}
+    small = {(case.operation, case.mode, case.K, case.M) for case in batched_cases.small(SIZE)}
+    assert small == {(name, mode, 100, 16) for name in ("gemm", "gemv", "trsv") for mode in ("graph", "eager")}
 
 
 def test_a_batch_is_four_times_the_last_cache_of_a_cpu() -> None:
@@ -129,7 +132,7 @@ def test_every_contender_is_right_and_wrong_results_are_found(dtype: str, accumu
     entries = [calls.ours(case, [pair], operands, backend)[0]]
     for peer in peers.peers_for("cpu"):
         if not peer.missing:
-            entries.append(peers.enter(peer, case, [(*pair, operands.empty(case))], lambda run: 0.0))
+            entries.append(enter(peer, case, [(*pair, operands.empty(case))], lambda run: 0.0))
     assert len(entries) > 1
     for entry in entries:
         entry.run(0)  # whatever is there, a check begins afresh
@@ -213,10 +216,10 @@ def test_other_families_keep_their_columns(tmp_path: Path) -> None:
 # --- numbers
 
 
-def _row(case: Case, seconds: float, peer: float | None = None) -> list[rows.Row]:
+def _row(case: Case, seconds: float, peer: float | None = None, name: str = "PyTorch (cuBLAS)") -> list[rows.Row]:
     facts = {**case.to_dict(), "case": case.key}
     found = [rows.row(facts, rows.OURS, [seconds])]
-    found += [rows.row(facts, "PyTorch (cuBLAS)", [peer])] if peer else []
+    found += [rows.row(facts, name, [peer])] if peer else []
     return rows.compare(rows.complete(row, bench_samples.H200) for row in found)
 
 
@@ -262,20 +265,28 @@ def test_targets_of_cpus() -> None:
         case = batch("float64", n, n, 0, 1 << 20)
         least = case.bytes / bench_samples.H200.copy_bandwidth
         assert not _missed(_row(case, least / (share + 0.005)), "cpu") and _missed(_row(case, least / 0.945), "cpu")
-    case = batch("float64", 16, 16, 0, 1 << 20)
-    assert not _missed(_row(case, 1.0, peer=5.01), "cpu") and _missed(_row(case, 1.0, peer=4.99), "cpu")
-    assert not _missed(_row(batch("float64", 17, 17, 0, 1 << 20), 1.0, peer=4.99), "cpu")
+    for name in ("NumPy", "PyTorch"):
+        case = batch("float64", 11, 11, 0, 1 << 20)
+        assert not _missed(_row(case, 1.0, 5.01, name), "cpu")
+        assert _missed(_row(case, 1.0, 4.99, name), "cpu") == [f"4.99 x {name}, target 5"]
+    assert not _missed(_row(case, 1.0, 0.9, "Eigen"), "cpu"), "the others have no such target"
+    for n in (12, 32):
+        case = batch("float64", n, n, 0, 1 << 20)
+        least = _row(case, 1.0)[0]["bound_seconds"]
+        assert not _missed(_row(case, least / 0.76), "cpu") and _missed(_row(case, least / 0.74), "cpu")
+    assert not _missed(_row(batch("float64", 17, 17, 0, 1 << 20), 1e-3, 4e-3, "NumPy"), "cpu")
 
 
 # --- report
 
 
-def test_report_of_all_sets(tmp_path: Path) -> None:
-    bench_samples.journal(tmp_path, tuple(batched_cases.SETS), "batched")
+def test_report_of_products(tmp_path: Path) -> None:
+    sets = ("quick", "full", "accumulate", "rectangular", "small")
+    bench_samples.journal(tmp_path, sets, "batched")
     results = store.write_results(tmp_path)
     missed = {id(row) for row, _ in targets.misses(results)}
     text = report.write_report(results, tmp_path).read_text()
-    assert {path.stem for path in (tmp_path / "plots").glob("*.png")} == {"batched"}
+    assert {path.stem for path in (tmp_path / "plots").glob("*.png")} == {"batched", "batched_speed", "counters"}
     page = (tmp_path / "summary.md").read_text()
     for title in ("Batches by size", batched_summary.EVERY, "Few matrices", "share of the copy bandwidth", "P_max"):
         assert title in page and title in text
@@ -284,8 +295,9 @@ def test_report_of_all_sets(tmp_path: Path) -> None:
     assert len(every.cells) == 36 * 4 + 31 + 12 and all(float(cells[10]) > 0 for cells in every.cells)
     by_range = batched_summary.by_range(results, missed)
     assert sum(int(cells[3]) for cells in by_range.cells) == len(every.cells) and by_range.bad and every.bad
-    (graph, eager) = batched_summary.few(results, missed).cells
-    assert graph[3:6] != eager[3:6] and graph[5] == "missing"
+    cells = batched_summary.few(results, missed).cells
+    assert [line[0] for line in cells] == ["gemm", "gemm", "gemv", "gemv", "trsv", "trsv"]
+    assert cells[0][4:7] != cells[1][4:7] and cells[0][6] == "missing"
 
 
 def test_the_picture_has_a_panel_per_dtype_and_a_line_per_contender(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ PARTS = {
     "matmul_gram": 1,
     "small_step": 1,
     "gemm": 4,
+    "gemv": 2,
+    "ragged": 2,
 }  # runs per family, each with a share of its cases
 
 

@@ -99,14 +99,7 @@ def _prepare(problem: Problem, batch: Batch, backend: Any, handover: bool) -> tu
 
 def _kind(A: Any, B: Any, out: Any) -> Any:
     """The one array library of all arguments; None if there are only empty lists."""
-    found = [(name, stacks.kind_of(one, name)) for name, one in (("A", A), ("B", B), ("out", out)) if one is not None]
-    found = [(name, kind) for name, kind in found if kind is not None]
-    for name, kind in found[1:]:
-        if kind is not found[0][1]:
-            raise TypeError(
-                f"{found[0][0]} has {found[0][1].name} arrays and {name} {kind.name} arrays: convert one of them"
-            )
-    return found[0][1] if found else None
+    return stacks.common_kind((("A", A), ("B", B), ("out", out)))
 
 
 def _check(given: list[tuple[str, Operand]]) -> None:

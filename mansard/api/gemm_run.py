@@ -31,9 +31,9 @@ class BatchRun:
         self.launch, self.form, self.copies, self.given = launch, form, copies, given
         a, b = given[:2]
         self.listed = a.listed or b.listed
-        self.shape = (*batch.shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
+        self.shape = self._result_shape()
         self.item, self.ordinal = ITEMSIZE[problem.dtype], a.view.device[1]
-        self.empty = 0 in (*batch.shape, problem.M, problem.N, problem.K)
+        self.empty = 0 in (*batch.shape, *(size for _, size in problem.sizes))
         # how far each array reaches from its address, to see whether `out` overlaps an input
         ends = [(operand.view.address, arrays.extent(operand.view, self.item)) for operand in given]
         self._reach = [(first - address, last - address) for address, (first, last) in ends]
@@ -41,6 +41,10 @@ class BatchRun:
         self._addressed = any(one.listed for one in batch.operands) or any(t is not None for t in batch.walk.tables)
         simple = launch is not None and not (self._addressed or self.listed or any(copies))
         self.fast = self._make_fast() if simple and len(batch.walk.starts) == 1 else self.general
+
+    def _result_shape(self) -> tuple[int, ...]:
+        a, b = self.given[:2]
+        return (*self.batch.shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
 
     def _make_fast(self) -> Any:
         address, stream, launch, general = self.kind.address, self.kind.stream, self.launch, self.general

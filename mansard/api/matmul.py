@@ -9,8 +9,10 @@ from ..plan import pin
 from ..plan.problem import DTYPES, ITEMSIZE
 from . import arrays, call, stacks
 from .arrays import View
-from .gemm_call import multiply, plan_gemm
+from .gemm_call import Form, multiply, plan_gemm
+from .gemv_call import plan_gemv
 from .gram_call import plan_gram
+from .ragged_call import multiply_special
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
@@ -36,9 +38,10 @@ def matmul(
 
     Parameters
     ----------
-    A : (..., K, M) array of any strides, or a list of (K, M) arrays
+    A : (..., K, M) array of any strides, a list of (K, M) arrays, a `Ragged` or an `Interleaved` batch
     B : (..., M, N) array of the same kind, dtype and device, or a list. Leading dimensions, and one-dimensional arrays,
-        are treated as by `numpy.matmul`; a list goes with a list of the same length, one matrix, or a stack of as many
+        are treated as by `numpy.matmul`; a list goes with a list of the same length, one matrix, or a stack of as many;
+        a Ragged with a Ragged of the same length or one matrix, and so does an Interleaved
     out : (..., K, N) array (or list of arrays) that receives the result; it may be A if A is a tall matrix and B
         square: the product is formed in place
     backend : None chooses by where the arrays live; "emulated" runs the GPU kernel on the CPU
@@ -57,6 +60,10 @@ def matmul(
     for each of the smaller ones, or an array of addresses. Lists cost an array of addresses and a look at every array.
     As with any work on a GPU's stream, arrays of a list stay as they are until it is done.
 
+    Products of a Ragged are sorted by size on the device, and each size class has a kernel. Sizes that the host knows
+    are checked; where they exist only on a GPU and `out` is given, nothing waits for them, and products whose sizes do
+    not fit become NaN (`A.shapes` fetches the sizes, after which they are checked).
+
     Examples
     --------
     >>> import numpy as np, mansard as ms
@@ -70,6 +77,9 @@ def matmul(
     """
     kind = arrays.known_kind(A)
     if kind is None or type(B) is not type(A):
+        special = multiply_special(A, B)
+        if special is not None:
+            return special(A, B, out, alpha, beta, backend, Form())
         if stacks.is_list(A) or stacks.is_list(B):
             return multiply(A, B, out, alpha, beta, backend)
         kind = arrays.kind_of(A, "A")
@@ -102,6 +112,8 @@ def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | Non
 def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
     a, b = kind.view(A), kind.view(B)
     if _is_stack(a, b):
+        if _are_vectors(a, b, None if out is None else kind.view(out)):
+            return _times_vectors(A, B, out, backend)
         return plan_gemm(A, B, out, backend, handover=True).run
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
         return _vendor(kind, None)
@@ -117,6 +129,27 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
     if family == "tsm2r":
         return plan_tsm2r(A, B, out, backend).run
     return _vendor(kind, None if out is None else (a, b, kind.view(out)))
+
+
+def _are_vectors(a: View, b: View, out: View | None) -> bool:
+    """Whether a stack of matrices meets one vector (k,), or single columns (..., k, 1); shapes that do not fit are left
+    to gemm, which says so."""
+    columns = len(b.shape) == 1 or b.shape[-1] == 1
+    if len(a.shape) < 2 or not columns or a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
+        return False
+    return out is None or len(b.shape) == 1 or out.shape[-1:] == (1,)
+
+
+def _times_vectors(A: Any, B: Any, out: Any, backend: str | None) -> Run:
+    if len(B.shape) == 1:
+        return plan_gemv(A, B, out, backend).run
+    plan = plan_gemv(A, B[..., 0], None if out is None else out[..., 0], backend)
+
+    def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+        result = plan.run(A, B[..., 0], None if out is None else out[..., 0], alpha, beta)
+        return result[..., None] if out is None else out
+
+    return run
 
 
 def _is_stack(a: View, b: View) -> bool:

@@ -6,7 +6,9 @@ from typing import Any
 
 from ..plan.plan import Plan
 from .gemm_call import plan_gemm
+from .gemv_call import form_of, plan_gemv
 from .gram_call import plan_gram
+from .triangular_call import plan_trmm, plan_trsm, triangle
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
@@ -20,13 +22,25 @@ def plan(
     conj: bool = True,
     deterministic: bool = True,
     backend: str | None = None,
+    **options: Any,
 ) -> Plan:
     """A held call: `plan("gram", A, B)` chooses and compiles now; `plan(A, B)` runs, `.explain()` says what and why.
 
-    Operations are `gram`, `tsmm`, `tsm2r` and `gemm` (stacks or lists of small matrices).
+    Operations are `gram`, `tsmm`, `tsm2r` and, for stacks or lists of small matrices, `gemm`, `gemv`, `trsm` and
+    `trmm`, the last three with BLAS's options (side, uplo, trans, diag).
 
     Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
     """
+    if operation in ("trsm", "trmm"):
+        if B is None:
+            raise TypeError(f"{operation} takes triangular matrices and what they act on: pass B")
+        return (plan_trsm if operation == "trsm" else plan_trmm)(A, B, out, backend, triangle(**options))
+    if operation == "gemv":
+        if B is None:
+            raise TypeError("gemv multiplies the matrices of A with vectors: pass B")
+        return plan_gemv(A, B, out, backend, form_of(**options))
+    if options:
+        raise TypeError(f"{operation} has no option {', '.join(options)}")
     if operation == "tsmm":
         if B is None:
             raise TypeError("tsmm multiplies A with a small matrix: pass B")
@@ -40,21 +54,24 @@ def plan(
             raise TypeError("gemm multiplies the matrices of A with those of B: pass B")
         return plan_gemm(A, B, out, backend)
     if operation != "gram":
-        raise ValueError(f"operation={operation!r}: there are 'gram', 'tsmm', 'tsm2r' and 'gemm'")
+        raise ValueError(f"operation={operation!r}: there are 'gram', 'tsmm', 'tsm2r', 'gemm', 'gemv', 'trsm', 'trmm'")
     return plan_gram(A, None if B is A else B, out, conj, deterministic, backend)
 
 
-def tune(operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, conj: bool = True) -> Any:
+def tune(
+    operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, conj: bool = True, **options: Any
+) -> Any:
     """Measure candidates for these arrays on their device and remember the winner for later calls.
 
     Every candidate is checked against the reference before it is timed. Returns the tuning result; calls planned
     before keep their kernel, new ones use the winner.
     """
     from ..tune.session import tune_problem
-    from . import gemm_call, matmul, tall_skinny
+    from . import gemm_call, gemv_call, matmul, tall_skinny, triangular_call
 
-    held = plan(operation, A, B, conj=conj)
+    held = plan(operation, A, B, conj=conj, **options)
     result = tune_problem(held.problem, held.backend, strategy=strategy, limit=limit)
-    for held_plans in (tall_skinny._PLANS, matmul._RUNS, gemm_call._PLANS):
-        held_plans.clear()
+    for module in (tall_skinny, gemm_call, gemv_call, triangular_call):
+        module._PLANS.clear()
+    matmul._RUNS.clear()
     return result

@@ -9,6 +9,7 @@ addresses, and one launch does it all. Nothing is copied for the sake of the bat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -88,6 +89,18 @@ def kind_of(operand: Any, name: str) -> Any:
     return kind
 
 
+def common_kind(given: Sequence[tuple[str, Any]]) -> Any:
+    """The one array library of all arguments that are there; None if there are only empty lists."""
+    found = [(name, kind_of(one, name)) for name, one in given if one is not None]
+    found = [(name, kind) for name, kind in found if kind is not None]
+    for name, kind in found[1:]:
+        if kind is not found[0][1]:
+            raise TypeError(
+                f"{found[0][0]} has {found[0][1].name} arrays and {name} {kind.name} arrays: convert one of them"
+            )
+    return found[0][1] if found else None
+
+
 def signature(kind: Any, operand: Any) -> Any:
     """Different whenever planning could differ; of lists, the arrays' signatures in whatever order."""
     if is_list(operand):
@@ -151,9 +164,10 @@ def copy(kind: Any, array: Any, operand: Operand) -> Any:
     return kind.plain(array[kept])
 
 
-def broadcast(a: Operand, b: Operand) -> tuple[int, ...]:
+def broadcast(a: Operand, b: Operand, names: tuple[str, str] = ("A", "B")) -> tuple[int, ...]:
     """The leading dimensions of the result."""
-    for name, one, second, other in (("A", a, "B", b), ("B", b, "A", a)):
+    first, last = names
+    for name, one, second, other in ((first, a, last, b), (last, b, first, a)):
         fitting = (one.shape,) if other.listed else ((), (1,), one.shape)
         if one.listed and other.shape not in fitting:
             what = f"is a list of {other.shape[0]}" if other.listed else f"has leading dimensions {other.shape}"
@@ -161,7 +175,8 @@ def broadcast(a: Operand, b: Operand) -> tuple[int, ...]:
     try:
         return np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
-        raise ValueError(f"A has leading dimensions {a.shape} and B {b.shape}: they do not broadcast") from None
+        message = f"{first} has leading dimensions {a.shape} and {last} {b.shape}: they do not broadcast"
+        raise ValueError(message) from None
 
 
 class Walk(NamedTuple):
@@ -254,17 +269,18 @@ def problem_of(batch: Batch, conj: tuple[bool, bool]) -> Problem:
     """What the family is asked, for one launch; `conj` are conjugations beyond those of the arrays themselves."""
     a, b, c = batch.operands
     traits: dict[str, Any] = {}
-    for side, operand, stack in zip("abc", batch.operands, _stacks(batch), strict=True):
+    for side, operand, stack in zip("abc", batch.operands, stacks_of(batch), strict=True):
         layout, pitch = operand.layout
         traits |= {f"layout_{side}": layout, f"stack_{side}": stack}
         traits[f"pitch_{side}"] = None if layout == "any" else pitch
     return spec.problem(
-        a.view.dtype, c.rows, c.columns, a.columns, batch.walk.batch, **traits, aligned=_aligned(batch),
+        a.view.dtype, c.rows, c.columns, a.columns, batch.walk.batch, **traits, aligned=is_aligned(batch),
         conj_a=a.view.conjugated != conj[0], conj_b=b.view.conjugated != conj[1],
     )  # fmt: skip
 
 
-def _stacks(batch: Batch) -> list[str]:
+def stacks_of(batch: Batch) -> list[str]:
+    """How the matrices of each operand follow each other."""
     found = []
     for operand, step, table in zip(batch.operands, batch.walk.steps, batch.walk.tables, strict=True):
         if operand.listed or table is not None:
@@ -278,10 +294,10 @@ def _stacks(batch: Batch) -> list[str]:
     return found
 
 
-def _aligned(batch: Batch) -> bool:
+def is_aligned(batch: Batch) -> bool:
     """Every matrix on a 16-byte boundary; of a packed stack, the first one of a launch."""
     unit = max(1, 16 // ITEMSIZE[batch.operands[0].view.dtype])
-    for side, (operand, stack) in enumerate(zip(batch.operands, _stacks(batch), strict=True)):
+    for side, (operand, stack) in enumerate(zip(batch.operands, stacks_of(batch), strict=True)):
         starts, table = (start[side] for start in batch.walk.starts), batch.walk.tables[side]
         moved = any(start % unit for start in starts) or (table is not None and bool((table % unit).any()))
         stepping = stack == "strided" and batch.walk.batch > 1 and batch.walk.steps[side] % unit

@@ -1,4 +1,4 @@
-"""What `mansard bench batched` measures: batches of small products, A B and A B + C, for every matrix of a stack."""
+"""What `mansard bench batched` measures: small products here, other operations and experiments elsewhere."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from itertools import product
 from typing import Any
 
 from ..plan.problem import DTYPES
+from .batched_experiments import kernels, readonly, streamed, tba
+from .batched_routines import count, gemv, gemvt, ragged, trsm, trsv
 from .cases import Case, Sets, Size
 
 _QUICK = (2, 4, 8, 16, 32)
@@ -20,10 +22,8 @@ _FEW = (100, 16)  # matrices, and their size
 
 
 def batch(size: Size, dtype: str, M: int, N: int, inner: int) -> int:
-    """Matrices of operands out of cache: together three times the elements of one on GPUs, four times on CPUs, where
-    one is about as large as the last cache."""
-    elements = (4 if size.backend == "cpu" else 3) * size.elements[dtype]
-    return max(1, elements // (M * inner + inner * N + M * N))
+    """Products out of cache."""
+    return count(size, dtype, M * inner + inner * N + M * N)
 
 
 def squares(name: str, size: Size, sizes: Iterable[int], dtypes: Iterable[str], **options: Any) -> list[Case]:
@@ -57,10 +57,18 @@ def rectangular(size: Size) -> list[Case]:
 
 
 def small(size: Size) -> list[Case]:
-    """A hundred 16 x 16 matrices: time of a call in a graph and from Python."""
-    count, n = _FEW
+    """A hundred 16 x 16 products, products with vectors, systems: time of a call in a graph and from Python."""
+    matrices, n = _FEW
     modes = ("eager",) if size.backend == "cpu" else ("graph", "eager")
-    return [Case("small", "float64", n, n, count, mode=mode, temperature="hot", operation="gemm") for mode in modes]
+    return [
+        Case("small", "float64", n, columns, matrices, mode=mode, temperature="hot", operation=operation)
+        for (operation, columns), mode in product((("gemm", n), ("gemv", 1), ("trsv", 1)), modes)
+    ]
 
 
-SETS: Sets = {function.__name__: function for function in (quick, full, accumulate, rectangular, small)}
+SETS: Sets = {
+    function.__name__: function
+    for function in (
+        quick, full, accumulate, rectangular, small, gemv, gemvt, trsv, trsm, ragged, tba, readonly, kernels, streamed,
+    )
+}  # fmt: skip

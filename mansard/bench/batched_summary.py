@@ -1,10 +1,13 @@
-"""Tables of batches of small products: by range of sizes, every case with its bound, and few matrices."""
+"""Tables of batches of small products: by range of sizes, every case with its bound, and few matrices. Those of other
+operations are in batched_tables.py.
+"""
 
 from __future__ import annotations
 
 import statistics
 from typing import Any
 
+from .batched_operations import BATCHED, SOLVES
 from .rows import OURS, Row, operation_of
 from .table import Table
 
@@ -16,22 +19,33 @@ def largest(row: Row) -> int:
     return int(max(row["M"], row["N"], row["inner"]))
 
 
+def inner_of(row: Row) -> int:
+    """Columns of A."""
+    return int(row["inner"] or row["M"])
+
+
 def is_square(row: Row) -> bool:
-    return bool(row["M"] == row["N"] == (row["inner"] or row["M"]))
+    return bool(row["M"] == row["N"] == inner_of(row))
 
 
 def sizes(row: Row) -> str:
-    """m, n and k of a product."""
-    return f"{row['M']}x{row['N']}x{row['inner'] or row['M']}"
+    """m, n and k of a product; the sizes of another operation's matrices."""
+    if operation_of(row) == "gemv":
+        return f"{row['M']}x{inner_of(row)}"
+    if operation_of(row) in SOLVES:
+        return str(row["M"]) if row["N"] == 1 else f"{row['M']}, {row['N']} rhs"
+    if operation_of(row) == "ragged":
+        return f"1..{row['M']}" + (" x 1" if row["N"] == 1 else "")
+    return f"{row['M']}x{row['N']}x{inner_of(row)}"
 
 
-def batches(rows: list[Row]) -> list[Row]:
+def batches(rows: list[Row], operation: str = "gemm") -> list[Row]:
     """Our right rows of batches out of cache."""
     return [
         row
         for row in rows
-        if operation_of(row) == "gemm" and row["contender"] == OURS and row["status"] == "ok"
-        and row["mode"] == "device" and not row.get("pins")
+        if operation_of(row) == operation and row["contender"] == OURS and row["status"] == "ok"
+        and row["mode"] == "device" and row["temperature"] == "cold" and not row.get("pins")
     ]  # fmt: skip
 
 
@@ -70,24 +84,29 @@ def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
     return (*texts, f"{least['x_peer']:.2f}", f"{middle:.2f}", sizes(least))
 
 
+def line(row: Row) -> tuple[str, ...]:
+    """What every table with a line per batch ends with: time, speed, the bound beside it, and the best peer."""
+    return (
+        str(row["K"]), f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row['gbytes_per_second']:.0f}",
+        f"{row['percent_bandwidth']:.1f}", f"{row['percent_limit']:.1f}", f"{row['gflops']:.1f}",
+        f"{row['bound_gflops']:.1f}", f"{row['x_peer']:.2f}" if row.get("x_peer") else "",
+        row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
+        f"{(row.get('config') or {}).get('VARIANT', 'vendor')} ({row.get('origin', '')})",
+    )  # fmt: skip
+
+
+def heads(bandwidth: str) -> tuple[str, ...]:
+    """Names of the columns of `line`."""
+    return ("matrices", "us", "+- %", "GB/s", f"% of {bandwidth}", "% of limit", "GFLOP/s", "P_max", "x peer",
+            "best peer", "error", "kernel")  # fmt: skip
+
+
 def every(results: dict[str, Any], missed: set[int]) -> Table:
     """One line per batch, its bound beside it."""
     rows = batches(results["rows"])
-    cells = [
-        (
-            row["dtype"], sizes(row), "A B + C" if row["accumulate"] else "A B", str(row["K"]),
-            f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row['gbytes_per_second']:.0f}",
-            f"{row['percent_bandwidth']:.1f}", f"{row['percent_limit']:.1f}", f"{row['gflops']:.1f}",
-            f"{row['bound_gflops']:.1f}", f"{row['x_peer']:.2f}" if row.get("x_peer") else "",
-            row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
-            f"{(row.get('config') or {}).get('VARIANT', 'vendor')} ({row.get('origin', '')})",
-        )
-        for row in rows
-    ]  # fmt: skip
-    columns = ("dtype", "m, n, k", "product", "matrices", "us", "+- %", "GB/s", "% of copy", "% of limit",
-               "GFLOP/s", "P_max", "x peer", "best peer", "error", "kernel")  # fmt: skip
+    cells = [(row["dtype"], sizes(row), "A B + C" if row["accumulate"] else "A B", *line(row)) for row in rows]
     bad = frozenset(number for number, row in enumerate(rows) if id(row) in missed)
-    return Table(EVERY, columns, cells, bad)
+    return Table(EVERY, ("dtype", "m, n, k", "product", *heads("copy")), cells, bad)
 
 
 def few(results: dict[str, Any], missed: set[int]) -> Table:
@@ -95,7 +114,7 @@ def few(results: dict[str, Any], missed: set[int]) -> Table:
     rows = [
         row
         for row in results["rows"]
-        if operation_of(row) == "gemm" and row["mode"] in ("graph", "eager") and row["status"] in ("ok", "missing")
+        if operation_of(row) in BATCHED and row["mode"] in ("graph", "eager") and row["status"] in ("ok", "missing")
     ]  # fmt: skip
     names = sorted({row["contender"] for row in rows}, key=lambda name: (name != OURS, name))
     cells: list[tuple[str, ...]] = []
@@ -107,8 +126,8 @@ def few(results: dict[str, Any], missed: set[int]) -> Table:
             bad.add(len(cells))
         medians = (found.get(name, {}).get("median") for name in names)
         times = (f"{median * 1e6:.1f}" if median else "missing" for median in medians)
-        cells.append((first["dtype"], sizes(first), str(first["K"]), first["mode"], *times))
-    columns = ("dtype", "m, n, k", "matrices", "how", *names)
+        cells.append((operation_of(first), first["dtype"], sizes(first), str(first["K"]), first["mode"], *times))
+    columns = ("operation", "dtype", "sizes", "matrices", "how", *names)
     return Table("Few matrices, microseconds per call", columns, cells, frozenset(bad))
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any
 
 from .. import settings
@@ -15,6 +16,7 @@ from ..errors import MansardError
 from ..plan import dispatch
 from ..plan.pin import pin
 from .cases import Case
+from .peers import Peer
 from .progress import Progress
 
 
@@ -45,16 +47,22 @@ def sources(cases: Iterable[Case], backend: Any) -> list[Source]:
     return list(texts.values())
 
 
-def build_all(cases: Iterable[Case], backend: Any, until: float | None = None) -> int:
-    """Compile what the cases need, in their order; returns how many texts. A text that fails is reported by its case,
-    one that was not reached `until` (of `time.monotonic`) is compiled when its case is run."""
-    compile_one = compiler(backend)
-    needed = sources(cases, backend) if compile_one else []
-    if not needed or compile_one is None:
+def build_all(
+    cases: Iterable[Case], backend: Any, until: float | None = None, peers: Iterable[Peer] = ()
+) -> int:  # fmt: skip
+    """Compile what the cases need, in their order, for us and for peers; returns how many texts. A text that fails is
+    reported by its case, one that was not reached `until` (of `time.monotonic`) is compiled when its case is run."""
+    cases, compile_one = list(cases), compiler(backend)
+    needed: list[Callable[[], Any]] = []
+    if compile_one is not None:
+        needed += [partial(compile_one, source) for source in sources(cases, backend)]
+    present = [peer for peer in peers if not peer.missing and type(peer).build is not Peer.build]
+    needed += [partial(peer.build, case) for case in cases for peer in present if peer.takes_part(case)]
+    if not needed:
         return 0
     workers = max(1, min(settings.current().threads, 16, len(needed)))
     with Progress("compiling", len(needed)) as shown, ThreadPoolExecutor(workers) as pool:
-        waiting = [pool.submit(compile_one, source) for source in needed]
+        waiting = [pool.submit(one) for one in needed]
         for done in as_completed(waiting):
             done.exception()
             shown.step()

@@ -13,10 +13,11 @@ from ..api.gemm_call import plan_gemm
 from ..errors import IllegalConfig
 from ..families import names as families
 from ..plan import dispatch
+from .batched_operations import BATCHED
 from .cases import Case
 from .data import Operands
+from .entries import Entry
 from .operations import ORTHOGONAL
-from .peers import Entry
 from .rows import OURS
 
 Pairs = list[tuple[Any, Any]]
@@ -30,6 +31,8 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
         return _matmul(case, pairs, operands, asked)
     if case.operation == "gemm":
         return _batched(case, pairs, operands, backend)
+    if case.operation in BATCHED:
+        return _routine(case, pairs, operands, backend)
     if case.operation in ORTHOGONAL:
         return _orthogonal(case, pairs, operands, backend, asked)
 
@@ -68,7 +71,7 @@ def _matmul(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> 
 def _batched(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[Entry, About]:
     """What `ms.matmul` does with stacks, which is to leave wide ones to the array library; a backend that is named
     would keep them, so the one that is chosen anyway is not."""
-    asked = None if backend.name in ("cuda", settings.current().backend) else backend.name
+    asked = _unless_chosen(backend)
     outs, more = [operands.empty(case) for _ in pairs], {"beta": 1.0} if case.accumulate else {}
     with ms.pin(**dict(case.pins)):
         plan = plan_gemm(*pairs[0], outs[0], asked, handover=True)
@@ -81,6 +84,31 @@ def _batched(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tupl
         return Entry(OURS, spelling, lambda i: call(*pairs[i], out=outs[i]), _same, outs[0]), _about(choice)
     run = partial(plan.run, **more) if more else plan.run
     return Entry(OURS, f"plan(A, B, out{added})", lambda i: run(*pairs[i], outs[i]), _same, outs[0]), _about(choice)
+
+
+def _routine(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[Entry, About]:
+    """The other operations on batches, called as their users do."""
+    calls: dict[str, tuple[str, Callable[..., Any]]] = {
+        "gemv": ("ms.blas.gemv(A, x, out=y)", ms.blas.gemv),
+        "trsv": ("ms.blas.trsv(A, b, out=x)", ms.blas.trsv),
+        "trsm": ("ms.blas.trsm(A, B, out=X)", ms.blas.trsm),
+        "ragged": ("ms.matmul(A, B, out=C)", ms.matmul),
+    }
+    spelling, call = calls[case.operation]
+    asked, options = _unless_chosen(backend), {}
+    if case.operation != "ragged":
+        options = {"trans": case.form or "N"} if case.operation == "gemv" else {"uplo": case.form or "L"}
+    outs, run = [operands.empty(case) for _ in pairs], partial(_asking(call, asked), **options)
+    about: About = {"config": {}, "origin": "", "reason": "a kernel for each class of sizes"}
+    if case.problems():
+        about = _about(dispatch.choose(case.problem(), backend.device))
+    given = "".join(f", {name}={value!r}" for name, value in options.items() if case.form)
+    return Entry(OURS, spelling[:-1] + given + ")", lambda i: run(*pairs[i], out=outs[i]), _same, outs[0]), about
+
+
+def _unless_chosen(backend: Any) -> str | None:
+    """The backend, unless it would be chosen anyway."""
+    return None if backend.name in ("cuda", settings.current().backend) else str(backend.name)
 
 
 def answering(A: Any, B: Any, out: Any, asked: str | None) -> str:

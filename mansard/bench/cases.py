@@ -7,7 +7,7 @@ anywhere. The paper's pictures are sets too: `tilesize` is its figure 16, `mappi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -15,7 +15,8 @@ from ..codegen.geometry import Device
 from ..families import family_of
 from ..model.calibrate_cpu import last_level_cache
 from ..plan.problem import ITEMSIZE, Problem
-from . import operations
+from . import batched_operations, operations
+from .batched_operations import BATCHED, Shape
 
 WIDTHS = tuple(range(1, 65))
 RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))
@@ -24,6 +25,7 @@ PADDING = 3  # columns between rows of a padded matrix: odd, so that rows lose t
 GPU_ONLY = frozenset((
     "short", "sustained", "tilesize", "mapping", "reduction",
     "tsm2r", "steps", "tsm2model", "source", "unroll", "threads",
+    "tba", "readonly", "kernels", "streamed",
 ))  # fmt: skip
 _QUICK_WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 31, 32, 48, 64)
 _QUICK_COMPLEX = (1, 2, 4, 8, 16, 32, 64)
@@ -36,8 +38,7 @@ class Case:
     same, call behind call for seconds), `graph` (per node of a captured graph), `eager` (per call of a Python loop),
     `host` (the caller's cost alone).
 
-    A case of gemm is K products of M x `inner` and `inner` x N matrices: what grows until operands are out of cache is
-    K, as elsewhere."""
+    A case of a batch has K matrices: what grows until operands are out of cache is K, as elsewhere."""
 
     set: str
     dtype: str
@@ -54,8 +55,9 @@ class Case:
     operation: str = "gram"  # see operations.py
     condition: float = 0.0  # of A, for cholesky_qr
     role: str = ""  # "model": what a model chose, among pinned ones
-    inner: int = 0  # of gemm's products; 0: M
+    inner: int = 0  # columns of A in batches; 0: M
     accumulate: bool = False  # the product is added to what the result holds (beta = 1)
+    form: str = ""  # options of a batched operation: "T", "U"; see batched_operations.py
 
     @property
     def key(self) -> str:
@@ -66,13 +68,24 @@ class Case:
         parts += ["same"] * self.same + ["varying"] * (not self.deterministic)
         parts += [f"condition={self.condition:g}"] * bool(self.condition)
         parts += [f"inner={self.inner}"] * bool(self.inner) + ["beta=1"] * self.accumulate
+        parts += [f"form={self.form}"] * bool(self.form)
         parts += [self.set] * bool(self.pins)
         return " ".join(parts + [f"{name}={value}" for name, value in self.pins])
 
     @property
-    def shapes(self) -> tuple[operations.Shape, operations.Shape, operations.Shape]:
+    def shapes(self) -> tuple[Shape, Shape, Shape]:
         """Of A, B and the result."""
-        return operations.shapes(self.operation, self.M, self.N, self.K, self.inner)
+        sizes = (self.operation, self.M, self.N, self.K)
+        if self.operation in BATCHED:
+            return batched_operations.shapes(*sizes, self.inner, self.form, self.dtype)
+        return operations.shapes(*sizes)
+
+    @property
+    def uniform(self) -> Case:
+        """Equal matrices with the bytes of a ragged batch: what it is measured against."""
+        size, count = batched_operations.uniform_sizes(self.M, self.N, self.K)
+        operation, columns = ("gemm", size) if self.N > 1 else ("gemv", 1)
+        return replace(self, M=size, N=columns, K=count, operation=operation, peers=False)
 
     @property
     def bytes(self) -> int:
@@ -100,8 +113,8 @@ class Case:
         sizes = (self.dtype, self.M, self.N, self.K)
         if self.operation in operations.ORTHOGONAL:
             return operations.orthogonal_problems(self.operation, *sizes)
-        if self.operation == "gemm":
-            return operations.batch_problems(*sizes, self.inner, self.accumulate)
+        if self.operation in BATCHED:
+            return batched_operations.problems(self.operation, *sizes, self.inner, self.form, self.accumulate)
         if self.operation == "matmul":
             return operations.routed_problems(*sizes, self.layout_of("A"), self.layout_of("B"))
         layout = {which: "col" if self.layout_of(which) == "col" else "row" for which in "AB"}

@@ -17,7 +17,8 @@ from ..api.matmul import family_for
 from ..families.gram import spec
 from ..plan.problem import REAL
 from ..testing import gamma
-from .batched_check import BatchReference
+from . import batched_check
+from .batched_operations import BATCHED
 from .cases import Case
 
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
@@ -35,8 +36,8 @@ def reference_for(case: Case, A: Any, B: Any) -> Any:
         return ProjectedReference(A, B)
     if case.operation == "cholesky_qr":
         return QrReference(A)
-    if case.operation == "gemm":
-        return BatchReference(A, B, case.accumulate)
+    if case.operation in BATCHED:
+        return batched_check.reference_for(case, A, B)
     if case.operation == "matmul" and family_for(case.dtype, case.M, case.K, case.N) == "gram":  # real, and long sums
         return Reference(A.T, B)
     return Reference(A, B) if case.operation == "gram" else SmallReference(A, B)

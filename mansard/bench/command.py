@@ -12,7 +12,8 @@ from .. import settings
 from ..errors import BackendUnavailable
 from ..plan.problem import DTYPES
 from ..tune.command import dtypes
-from . import batched_summary, summary, targets
+from . import batched_tables, summary, targets
+from .batched_operations import BATCHED
 from .cases import GPU_ONLY
 from .report import write_report
 from .rows import OURS, operation_of
@@ -28,6 +29,7 @@ _QUICK_SECONDS = 150.0  # `make bench` promises three minutes, report included
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("family", nargs="?", default="gram", choices=list(CATALOGUES), help="what (default: gram)")
     parser.add_argument("--set", default="quick", help="comma list of the sets below, or all (default: quick)")
+    parser.add_argument("--list", action="store_true", help="print the sets of the operation named, and stop")
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, _sets_text()
     parser.add_argument("--dtype", type=dtypes, default=DTYPES, help="comma list: only cases of these (default: all)")
     devices = ["auto", "cpu", "cuda", "emulated", "reference"]
@@ -45,10 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _sets_text() -> str:
-    """The sets of every family, each with the first line of what it says about itself."""
+def _sets_text(*families: str) -> str:
+    """The sets of these families, or of all, each with the first line of what it says about itself."""
     lines = []
     for family, sets in CATALOGUES.items():
+        if families and family not in families:
+            continue
         lines.append(f"sets of `mansard bench {family}`:")
         for name, function in sets.items():
             where = " [GPU]" if name in GPU_ONLY else ""
@@ -58,6 +62,9 @@ def _sets_text() -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.list:
+        print(_sets_text(args.family).rstrip())
+        return 0
     _still_openblas()
     known = CATALOGUES[args.family]
     sets = tuple(known) if args.set == "all" else tuple(name.strip() for name in args.set.split(",") if name.strip())
@@ -109,8 +116,8 @@ def show(results: dict[str, Any]) -> None:
     missed = targets.misses(results)
     ids = {id(row) for row, _ in missed}
     chosen = summary.tables(results, ids)
-    chosen = [table for table in chosen if table.title != batched_summary.EVERY or len(table.cells) <= _MOST_LINES]
-    cases = [row for row in summary.ours(results["rows"], mode="device") if operation_of(row) != "gemm"]
+    chosen = [table for table in chosen if table.title not in batched_tables.LONG or len(table.cells) <= _MOST_LINES]
+    cases = [row for row in summary.ours(results["rows"], mode="device") if operation_of(row) not in BATCHED]
     if 0 < len(cases) <= _MOST_LINES:
         chosen = [table for table in chosen if not table.title.startswith("Rectangles")]
         chosen.insert(0, summary.each(results, ids, cases))
@@ -123,6 +130,10 @@ def show(results: dict[str, Any]) -> None:
         console.print(f"missing: {name} ({reason})", highlight=False)
     if results["unfinished"]:
         console.print(f"out of time: {len(results['unfinished'])} cases were not measured; the same command continues")
+        for name in results["unfinished"][:_MOST_MISSES]:
+            console.print(f"not measured: {name}", highlight=False, markup=False)
+        if len(results["unfinished"]) > _MOST_MISSES:
+            console.print(f"not measured: {len(results['unfinished']) - _MOST_MISSES} more, listed in the report")
     for name, how, text in summary.below(missed).cells[:_MOST_MISSES]:
         console.print(f"below target: {name} ({how}): {text}", highlight=False, markup=False)
     if len(missed) > _MOST_MISSES:

@@ -10,21 +10,25 @@ from typing import Any
 from ..errors import MansardError
 from . import calls
 from . import clock as clocks
+from .batched_operations import BATCHED
 from .cases import Case
 from .ceilings import Beside
 from .check import reference_for
 from .data import Operands
-from .peers import Entry, Peer, TorchPeer, enter
+from .entries import Entry, enter
+from .peers import Peer, TorchPeer
 from .power import Power
 from .rows import OURS, Row, row
 
 Sampler = Callable[[], float]
 _LONGEST = 20.0  # seconds a case may take before its repeats are cut (never below three)
 _SLOW, _SLOW_REPEATS = 0.1, 3  # seconds a call; who takes longer is sampled so often and no more
+_LOST, _FAR = 1.0, 4  # seconds, and times the fastest: who takes longer is sampled once
 _LOOP = 100  # calls of an eager sample, unless rotating operands asks for more
 _LOOP_SECONDS = (2e-3, 0.01)  # fewer calls are made where they take longer than this, on a CPU and on a GPU
 _CLOSE_CALL = 2  # times as many samples where a few per cent decide
 _GRAPH = 32  # nodes of a graph on hot operands
+UNIFORM = "uniform batch"
 _SUSTAINED, _COOL = 1.5, 0.5  # seconds of calls, and of rest before them
 
 
@@ -39,9 +43,10 @@ class Contest:
         repeats: int,
         longest: float = _LONGEST,
         beside: Beside | None = None,
+        deadline: float | None = None,
     ) -> None:
         self.backend, self.operands, self.peers, self.repeats, self.longest = backend, operands, peers, repeats, longest
-        self.beside = beside
+        self.beside, self.deadline = beside, deadline
         self.dead = ""  # why nothing can be measured any more
         self._held: tuple[Any, Any] | None = None  # the last problem and its reference
         self.clock = clocks.clock_for(backend)
@@ -74,19 +79,16 @@ class Contest:
             return [row(facts, OURS, status=status, note=_gist(error))]
         entries, refused = self._peers(case, pairs)
         entries = [ours, *entries]
-        reference = self._reference(case, pairs[0])
-        errors, found = {}, {}
-        for entry in entries:
-            if case.operation == "gemm":
-                reference.prepare(entry.out)
-            errors[entry.name] = reference.error(entry.result())
-            found[entry.name] = dict(getattr(reference, "found", {}))
+        errors, found = self._check(case, entries, self._reference(case, pairs[0]), refused)
+        entries = [entry for entry in entries if entry.name not in refused]
         samplers, uncaptured = self._samplers(case, entries, len(pairs))
         if case.mode == "sustained":
             seconds, power = self._sustain(entries)
         else:
             repeats = self.repeats * (_CLOSE_CALL if case.operation == "matmul" else 1)
-            seconds, power = self._take_turns(samplers | self._yardsticks(case), repeats)
+            seconds, power = self._take_turns(samplers | self._yardsticks(case) | self._uniform(case), repeats)
+        if UNIFORM in seconds:
+            more |= {"uniform": {"bytes": case.uniform.bytes, "seconds": seconds[UNIFORM]}}
         rates = self.beside.rates(seconds) if self.beside else {}
         absent = {name: "failed" if name == OURS else "missing" for name in (refused | uncaptured)}
         rows = [row(facts, name, status=absent[name], note=why) for name, why in (refused | uncaptured).items()]
@@ -99,9 +101,27 @@ class Contest:
                 rows.append(row(facts, entry.name, seconds[entry.name], **about))
         return rows
 
+    def _check(
+        self, case: Case, entries: list[Entry], reference: Any, refused: dict[str, str]
+    ) -> tuple[dict[str, float], dict[str, Any]]:
+        """Errors of all results and what else was found; peers that fail are added to those that were refused."""
+        errors, found = {}, {}
+        for entry in entries:
+            if case.operation in BATCHED:
+                reference.prepare(entry.out, entry.in_place)
+            try:
+                errors[entry.name] = reference.error(entry.result())
+            except Exception as error:  # whatever a library says, the others are still worth measuring
+                if entry.name == OURS:
+                    raise
+                refused[entry.name] = f"{type(error).__name__}: {_gist(error)}"
+            found[entry.name] = dict(getattr(reference, "found", {}))
+        return errors, found
+
     def _reference(self, case: Case, pair: tuple[Any, Any]) -> Any:
         """What results are compared with; experiments run one problem many times, and need it once."""
-        about = (case.operation, case.dtype, case.shapes, case.layout, case.same, case.condition, case.accumulate)
+        about: tuple[Any, ...] = (case.operation, case.dtype, case.shapes, case.layout, case.same)
+        about += (case.condition, case.accumulate, case.form)
         if self._held is None or self._held[0] != about:
             self._held = (about, reference_for(case, *pair))
         return self._held[1]
@@ -113,16 +133,22 @@ class Contest:
     def _peers(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[list[Entry], dict[str, str]]:
         entries, refused = [], {}
         for peer in self.peers if case.peers else ():
-            if peer.missing or (case.operation == "matmul" and not peer.own):
-                continue  # missing ones are named once for the whole run; matmul is compared with whom it calls
+            if peer.missing or not peer.takes_part(case):
+                continue  # missing ones are named once for the whole run
+            if self._is_over():
+                refused[peer.name] = "out of time"
+                continue
             try:
                 into = case.operation not in ("gram", "cholesky_qr")
                 given = [(*pair, *([self.operands.empty(case)] if into else [])) for pair in pairs]
                 entries.append(enter(peer, case, given, lambda run: self.clock.sample(lambda: run(0))))
-                entries[-1].run(0)
-            except (RuntimeError, ValueError, MemoryError) as error:
+            except Exception as error:
                 refused[peer.name] = f"{type(error).__name__}: {_gist(error)}"
-        return [entry for entry in entries if entry.name not in refused], refused
+        return entries, refused
+
+    def _is_over(self) -> bool:
+        """Whether the run's time is over (of `time.monotonic`): what was begun ends with as little as makes sense."""
+        return self.deadline is not None and time.monotonic() > self.deadline
 
     def _samplers(self, case: Case, entries: list[Entry], pairs: int) -> tuple[dict[str, Sampler], dict[str, str]]:
         """One function per contender that takes a sample, in seconds per call."""
@@ -152,6 +178,14 @@ class Contest:
         runs = self.beside.runs if self.beside and wanted else {}
         return {name: clocks.sampler(self.clock, run) for name, run in runs.items()}
 
+    def _uniform(self, case: Case) -> dict[str, Sampler]:
+        """Beside a ragged batch: equal matrices of the same bytes, as a contender that is no peer."""
+        if case.operation != "ragged":
+            return {}
+        equal, pair = case.uniform, self.operands.pair(case.uniform)
+        entry, _ = calls.ours(equal, [pair], self.operands, self.backend)
+        return {UNIFORM: clocks.sampler(self.clock, partial(entry.run, 0))}
+
     def _loop_count(self, entries: list[Entry], pairs: int) -> int:
         """Calls of an eager sample, the same for all: waiting for the last one is shared by as many."""
 
@@ -174,17 +208,21 @@ class Contest:
     def _take_turns(self, samplers: dict[str, Sampler], repeats: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
         """Round robin: whatever disturbs the machine for a second disturbs all contenders alike."""
         begin = time.monotonic()
-        seconds: dict[str, list[float]] = {name: [] for name in samplers}
-        power: dict[str, Any] = {}
-        slow = {name for name, sampler in samplers.items() if sampler() > _SLOW}
+        first = {name: sampler() for name, sampler in samplers.items()}
+        slow = {name for name, taken in first.items() if taken > _SLOW}
+        lost = {name for name, taken in first.items() if taken > max(_LOST, _FAR * min(first.values()))} - {OURS}
+        seconds: dict[str, list[float]] = {name: [first[name]] if name in lost else [] for name in samplers}
+        power: dict[str, Any] = {name: {} for name in samplers}
         for turn in range(repeats):
             for name, sampler in samplers.items():
-                if name in slow and turn >= _SLOW_REPEATS:
+                if name in lost or (name in slow and turn >= _SLOW_REPEATS):
                     continue
                 seconds[name].append(sampler())
                 if turn == min(repeats, _SLOW_REPEATS) // 2:  # once: asking takes longer than many a sample
                     power[name] = self.power.read()
             if turn >= 2 and turn >= repeats // 2 and time.monotonic() - begin > self.longest:
+                break
+            if self._is_over():
                 break
         return seconds, power
 

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
+import mansard as ms
+
 from ..plan.problem import REAL
 from ..testing import array_module
+from .batched_operations import BATCHED, SOLVES, offsets, ragged_sizes
 from .cases import Case
 from .operations import both_large
 
@@ -29,7 +32,7 @@ class Operands:
         self.cache_bytes = cache_bytes
         self._seed = seed
         self._sizes: dict[tuple[str, str], int] = {}
-        for case in cases:
+        for case in (each for given in cases for each in (given, *((given.uniform,) * (given.operation == "ragged")))):
             for which in "AB":
                 copies = self.sets(case) if which == "A" or both_large(case.operation) else 1
                 place = (which, REAL[case.dtype])
@@ -45,6 +48,8 @@ class Operands:
     def pair(self, case: Case, index: int = 0) -> tuple[Any, Any]:
         """A and B of the case; B is None for gram(A) and cholesky_qr, and the same in every pair where it is small."""
         A = self._view("A", case, index)
+        if case.operation in BATCHED:
+            return self._batch(case, A, self._view("B", case, index))
         if case.operation == "cholesky_qr":
             return self.conditioned(A, case.condition), None
         if case.operation == "project":  # columns about orthonormal, as they should be
@@ -52,6 +57,24 @@ class Operands:
         if case.same:
             return A, None
         return A, self._view("B", case, index if both_large(case.operation) else 0)
+
+    def _batch(self, case: Case, A: Any, B: Any) -> tuple[Any, Any]:
+        if case.operation == "ragged":
+            return self._ragged(case, A, case.M), self._ragged(case, B, case.N)
+        return (self._solvable(A) if case.operation in SOLVES else A), B
+
+    def _solvable(self, A: Any) -> Any:
+        """Rows of A divided by their length, and a diagonal of magnitude 1 and more: solutions neither grow nor vanish,
+        whichever triangle counts. The other one holds numbers that matter to whoever reads them."""
+        size = A.shape[-1]
+        A, every = A / self.xp.asarray(size, A.dtype), list(range(size))
+        diagonal = A[:, every, every]
+        A[:, every, every] = self.xp.where(diagonal.real < 0, -1, 1) * (1 + abs(diagonal))
+        return A
+
+    def _ragged(self, case: Case, buffer: Any, columns: int) -> Any:
+        sizes, starts = ragged_sizes(case.M, case.K), offsets(case.M, case.K, columns, case.dtype)[:-1]
+        return ms.Ragged(buffer.reshape(-1), sizes, sizes if columns > 1 else 1, starts)
 
     def conditioned(self, A: Any, condition: float) -> Any:
         """A times a square matrix with singular values from 1 down to 1 / condition. A itself is random and tall, which
@@ -63,8 +86,10 @@ class Operands:
         return self.xp.matmul(A, self.xp.asarray((left * values) @ right.T, A.dtype))
 
     def empty(self, case: Case) -> Any:
-        """Memory for the result; zeros where a product is added to it."""
-        return (self.xp.zeros if case.accumulate else self.xp.empty)(case.shapes[2], case.dtype)
+        """Memory for the result; zeros where a product is added to it, or a system is solved in its place."""
+        zeros = case.accumulate or case.operation in SOLVES
+        made = (self.xp.zeros if zeros else self.xp.empty)(case.shapes[2], case.dtype)
+        return self._ragged(case, made, case.N) if case.operation == "ragged" else made
 
     def release(self, real: str) -> None:
         """Give a type's buffers back when no more cases need them."""
@@ -86,7 +111,7 @@ class Operands:
         start = index * self._stride(case, which) + (1 if layout == "unaligned" else 0)
         flat = self._buffer(which, REAL[case.dtype])[start : start + lines * pitch * words].view(case.dtype)
         body = flat.reshape(lines, pitch)
-        if case.operation == "gemm":
+        if case.operation in BATCHED:
             return body.reshape(case.shapes[which == "B"])
         return body.T if layout == "col" else body[:, : case.shapes[which == "B"][1]]
 

@@ -1,30 +1,28 @@
 """The operations that are measured: shapes of their operands, and what they must move and compute at the least.
 
 M, N and K are each family's own: A is K x M and tall for gram, tsmm and the fused passes, M x K for tsm2r and matmul;
-for gemm there are K matrices, A's M x inner, B's inner x N (inner is M where it is 0).
+for those of batches see batched_operations.py.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..api.gemm_call import SMALL
 from ..api.matmul import family_for
 from ..families import family_of
 from ..families import names as families
 from ..model.roofline import Work
 from ..plan.problem import ITEMSIZE, Problem
+from . import batched_operations
+from .batched_operations import BATCHED, Shape
 
-Shape = tuple[int, ...]
 ORTHOGONAL = ("matmul_gram", "project", "cholesky_qr")
 TALL = ("gram", "tsmm")  # one width and many rows: what tables and pictures by width show
 _TWO_STEPS = 1e7  # to this condition number two steps of Cholesky QR do, in double precision
 
 
-def shapes(operation: str, M: int, N: int, K: int, inner: int = 0) -> tuple[Shape, Shape, Shape]:
-    """Of A, B and the result; cholesky_qr has no B."""
-    if operation == "gemm":
-        return (K, M, inner or M), (K, inner or M, N), (K, M, N)
+def shapes(operation: str, M: int, N: int, K: int) -> tuple[Shape, Shape, Shape]:
+    """Of A, B and the result of one product; cholesky_qr has no B."""
     if operation in ("tsm2r", "matmul"):
         return (M, K), (K, N), (M, N)
     if operation == "gram":
@@ -36,7 +34,7 @@ def shapes(operation: str, M: int, N: int, K: int, inner: int = 0) -> tuple[Shap
 
 def both_large(operation: str) -> bool:
     """B is as large as A: it has A's layout, and rotates through memory with it."""
-    return operation in ("gram", "project", "gemm")
+    return operation in ("gram", "project", *BATCHED)
 
 
 def routed_problems(dtype: str, M: int, N: int, K: int, layout_a: str, layout_b: str) -> tuple[Problem, ...]:
@@ -51,16 +49,6 @@ def routed_problems(dtype: str, M: int, N: int, K: int, layout_a: str, layout_b:
     if name == "tsmm":
         return (make(dtype, K, N, M, layout_a=layout_a),)
     return (make(dtype, M, N, K, layout_a=layout_a, layout_b=layout_b),)
-
-
-def batch_problems(dtype: str, M: int, N: int, K: int, inner: int, accumulate: bool) -> tuple[Problem, ...]:
-    """Of K products. A plan has a kernel that reads no result, and makes the one that adds to it when it is asked to.
-    Wider ones are the array library's, or a record's, which is compiled when its case is run."""
-    if max(M, N, inner) > SMALL:
-        return ()
-    make = family_of("gemm").spec.problem
-    adding = (make(dtype, M, N, inner or M, K, accumulate=True),) if accumulate else ()
-    return (*adding, make(dtype, M, N, inner or M, K))
 
 
 def work(operation: str, dtype: str, M: int, N: int, K: int, same: bool = False, condition: float = 0.0) -> Work:
@@ -79,17 +67,10 @@ def work(operation: str, dtype: str, M: int, N: int, K: int, same: bool = False,
     return Work((steps + 1) * K * M * item, steps * K * M * item, flop * products * K, dtype)
 
 
-def batch_work(dtype: str, M: int, N: int, K: int, inner: int, accumulate: bool) -> Work:
-    """Of K products: each operand is moved once, a result that is added to twice."""
-    gemm = family_of("gemm")
-    problem = gemm.spec.problem(dtype, M, N, inner or M, K, accumulate=accumulate)
-    return gemm.work.work(problem)  # type: ignore[no-any-return]
-
-
 def work_of(row: dict[str, Any]) -> Work:
     """The work of a row, or of a case's fields; rows of former versions are gram's and lack some."""
-    if row.get("operation") == "gemm":
-        return batch_work(row["dtype"], row["M"], row["N"], row["K"], row["inner"], row["accumulate"])
+    if row.get("operation") in BATCHED:
+        return batched_operations.work({"form": "", **row})
     sizes = (str(row.get("operation", "gram")), row["dtype"], row["M"], row["N"], row["K"])
     return work(*sizes, bool(row.get("same")), float(row.get("condition", 0.0)))
 

@@ -1,8 +1,9 @@
-"""Who we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and through PyTorch on GPUs.
+"""Who we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and through PyTorch on GPUs. Batches meet
+others besides, see compiled_peers.py and streamed_peer.py.
 
-A peer may spell a product in several ways; all correct ones race and the fastest is measured, so that no peer loses to
-a clumsy spelling. Large results are written into memory that is there already: a fresh one costs more page faults than
-arithmetic. A peer that is not installed is a peer with a reason in `missing`, and is reported as such.
+A peer may spell a product in several ways; all correct ones race and the fastest is measured (entries.py), so that no
+peer loses to a clumsy spelling. Large results are written into memory that is there already: a fresh one costs more
+page faults than arithmetic. A peer that is not installed is a peer with a reason in `missing`, and is reported as such.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from . import batched_peers
+from .batched_operations import BATCHED, SOLVES
 from .cases import Case
 
 Product = Callable[..., Any]  # of A, B, and memory for the result where the operation has a large one
-_SHARE, _CLOSE = 64, 3  # spellings race on this share of the rows first; those this close race again on all of them
 
 
 class Peer:
@@ -33,9 +35,20 @@ class Peer:
         """Why the library cannot be used, empty if it can."""
         return ""
 
+    def takes_part(self, case: Case) -> bool:
+        """Whether there is anything to compare: matmul meets only whom it calls."""
+        return self.own or case.operation != "matmul"
+
+    def build(self, case: Case) -> None:
+        """Compile what the case needs, before anything is timed."""
+
     def take(self, array: Any) -> Any:
         """Our array as one of the library's own, on the same memory."""
         return array
+
+    def take_ragged(self, case: Case, ragged: Any) -> Any:
+        """The matrices of a ragged batch."""
+        return [self.take(matrix) for matrix in ragged]
 
     def give(self, result: Any) -> Any:
         """The library's result as one of our arrays."""
@@ -51,20 +64,14 @@ class Peer:
             return self.project()
         if case.operation == "cholesky_qr":
             return {"linalg.qr(V)": lambda V, S: self.qr(V)}
-        if case.operation == "gemm":
+        if case.operation in BATCHED:
             return self.batched(case)
         return {"matmul(A, B, out=C)": self.matmul}
 
     def batched(self, case: Case) -> dict[str, Product]:
-        """Products of stacks. A loop over the matrices in Python, which costs 0.3 us each and more, is not among them:
-        these routines loop themselves."""
-        if case.accumulate:
-            return {"C += matmul(A, B)": self._add_matmul}
-        return {"matmul(A, B, out=C)": self.matmul}
-
-    def _add_matmul(self, A: Any, B: Any, out: Any) -> Any:
-        out += A @ B
-        return out
+        """Operations on batches. A loop over matrices of one size in Python, which costs 0.3 us each and more, is not
+        among them: routines of stacks loop themselves."""
+        raise NotImplementedError
 
     def _matmul_gram(self, V: Any, S: Any, out: Any) -> Any:
         W = self.matmul(V, S, out)
@@ -96,6 +103,12 @@ class NumpyPeer(Peer):
 
     name = "NumPy"
     own = True
+
+    def takes_part(self, case: Case) -> bool:
+        return case.operation not in SOLVES
+
+    def batched(self, case: Case) -> dict[str, Product]:
+        return batched_peers.numpy_ways(case)
 
     def matmul(self, A: Any, B: Any, out: Any) -> Any:
         return np.matmul(A, B, out=out)
@@ -142,9 +155,7 @@ class TorchPeer(Peer):
         return self.torch.matmul(A, B, out=out)
 
     def batched(self, case: Case) -> dict[str, Product]:
-        if case.accumulate:
-            return {"baddbmm(C, A, B, out=C)": lambda A, B, out: self.torch.baddbmm(out, A, B, out=out)}
-        return {"bmm(A, B, out=C)": lambda A, B, out: self.torch.bmm(A, B, out=out)}
+        return batched_peers.torch_ways(self.torch, case)
 
     def project(self) -> dict[str, Product]:
         def added(V: Any, W: Any, out: Any) -> Any:
@@ -174,6 +185,10 @@ class TorchCudaPeer(TorchPeer):
     def take(self, array: Any) -> Any:
         return self.torch.from_dlpack(array)
 
+    def take_ragged(self, case: Case, ragged: Any) -> Any:
+        columns = case.M if int(ragged.layout.host()[1].max()) > 1 else 1
+        return self.take(batched_peers.padded(import_module("cupy"), case, ragged, columns))
+
     def give(self, result: Any) -> Any:
         return import_module("cupy").from_dlpack(result.resolve_conj())
 
@@ -189,6 +204,12 @@ class CupyPeer(Peer):
         except ImportError:
             return "CuPy is not installed: pip install 'mansard[cuda]'"
         return ""
+
+    def take_ragged(self, case: Case, ragged: Any) -> Any:
+        return ragged
+
+    def batched(self, case: Case) -> dict[str, Product]:
+        return batched_peers.cupy_ways(self.cupy, case)
 
     def matmul(self, A: Any, B: Any, out: Any) -> Any:
         return self.cupy.matmul(A, B, out=out)
@@ -218,54 +239,8 @@ class CupyPeer(Peer):
 
 def peers_for(backend_name: str) -> list[Peer]:
     """The peers of a backend, missing ones included."""
+    from . import compiled_peers, streamed_peer  # they are peers of this module's kind
+
     if backend_name == "cuda":
-        return [CupyPeer(), TorchCudaPeer()]
-    return [NumpyPeer(), TorchPeer()]
-
-
-class Entry:
-    """A contender in one case: a name, how it spells the product, and a call on the case's operand pairs."""
-
-    def __init__(
-        self, name: str, spelling: str, run: Callable[[int], Any], give: Callable[[Any], Any], out: Any = None
-    ) -> None:
-        self.name, self.spelling, self.run, self._give = name, spelling, run, give
-        self.out = out  # one of our arrays, where the first pair's product goes; None where it is made anew
-
-    def result(self) -> Any:
-        """The product of the first pair, as one of our arrays; several where the operation has several."""
-        result = self.run(0)
-        return tuple(map(self._give, result)) if isinstance(result, tuple) else self._give(result)
-
-
-def enter(
-    peer: Peer, case: Case, operands: list[tuple[Any, ...]], race: Callable[[Callable[[int], Any]], float]
-) -> Entry:
-    """The peer's entry with its fastest spelling; `race` times one call. Operands are A, B (None: A) and, where it is
-    not made anew, the result."""
-    taken = [tuple(None if array is None else peer.take(array) for array in each) for each in operands]
-    given = [(each[0], each[0] if each[1] is None else each[1], *each[2:]) for each in taken]
-
-    def calling(product: Product) -> Callable[[int], Any]:
-        return lambda index: product(*given[index])
-
-    ways = {label: calling(product) for label, product in fastest(peer, case, given[0], race).items()}
-    times = {label: min(race(run), race(run)) for label, run in ways.items()} if len(ways) > 1 else {}
-    label = min(ways, key=lambda name: times.get(name, 0.0))
-    return Entry(peer.name, label, ways[label], peer.give, operands[0][2] if len(operands[0]) > 2 else None)
-
-
-def fastest(
-    peer: Peer, case: Case, operands: tuple[Any, ...], race: Callable[[Callable[[int], Any]], float]
-) -> dict[str, Product]:
-    """The peer's spellings that are worth a race. A sixty-fourth of the rows tells: there is one that takes 18 s for
-    what another does in 5 ms (cuBLAS, complex128 1 x 1), and nobody should wait for it."""
-    ways = peer.spellings(case)
-    if len(ways) == 1 or case.layout != "row" or case.operation != "gram":
-        return ways
-    A, B = (array[: -(-case.K // _SHARE)] for array in operands)
-    times = {}
-    for label, product in ways.items():
-        product(A, B)
-        times[label] = race(lambda index, product=product: product(A, B))  # type: ignore[misc]
-    return {label: ways[label] for label, seconds in times.items() if seconds <= _CLOSE * min(times.values())}
+        return [CupyPeer(), TorchCudaPeer(), streamed_peer.StreamedPeer()]
+    return [NumpyPeer(), TorchPeer(), *(make() for make in compiled_peers.PEERS)]

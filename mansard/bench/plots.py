@@ -16,6 +16,7 @@ from .summary import squares
 
 COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_NARROW = 8.0  # inches: a foot with two rates takes two lines
 _DASHES = ("-", "--", "-.", ":")
 
 
@@ -40,8 +41,10 @@ def figure(
     drawn.suptitle(title, fontsize=13, fontweight="bold")
     foot = f"{environment['device']}, {environment['date'][:10]}"
     if ceilings:
-        which = "copy" if results.get("family") == "batched" else "read"
-        foot += f", {which} bandwidth {_rate(ceilings[f'{which}_bandwidth'])}B/s ({ceilings['origin'].split(':')[0]})"
+        both = ("read", "copy") if results.get("family") == "batched" else ("read",)
+        rates = ", ".join(f"{which} bandwidth {_rate(ceilings[f'{which}_bandwidth'])}B/s" for which in both)
+        foot += "\n" if len(both) > 1 and size[0] * columns < _NARROW else ", "
+        foot += f"{rates} ({ceilings['origin'].split(':')[0]})"
     drawn.supxlabel(foot, fontsize=8, color="#444444")
     for axis in axes:
         axis.grid(True, color="#DDDDDD", linewidth=0.6)
@@ -186,7 +189,7 @@ def overhead(results: dict[str, Any]) -> Any:
 
 def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
     """Every picture whose rows are there, as PNG and SVG; returns name -> PNG. ImportError without matplotlib."""
-    from . import batched_pictures, matmul_pictures, pictures
+    from . import batched_experiment_pictures, batched_pictures, matmul_pictures, pictures
 
     makers = {
         "percent_of_limit": percent, "tile_size": pictures.tile_size, "leapfrog_transposed": pictures.mapping,
@@ -195,7 +198,11 @@ def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
             name: getattr(matmul_pictures, name)
             for name in ("skinny", "steps", "model", "grid", "source", "unroll", "threads")
         },
-        "batched": batched_pictures.sizes,
+        "batched": batched_pictures.sizes, "batched_speed": batched_pictures.speed, "gemv": batched_pictures.vectors,
+        "trsv": batched_pictures.substitution, "trsm": batched_pictures.systems,
+        "ragged": batched_experiment_pictures.ragged, "tba": batched_experiment_pictures.per_block,
+        "readonly": batched_experiment_pictures.cached, "kernels": batched_experiment_pictures.kernels,
+        "streamed": batched_experiment_pictures.streamed, "counters": batched_experiment_pictures.counters,
     }  # fmt: skip
     import matplotlib
 

@@ -28,6 +28,16 @@ _TITLES = {
     "unroll": "Rows per thread at once (figure 21)",
     "threads": "Threads per row (figure 22)",
     "batched": "Batches of small products: share of the copy bandwidth, that is of P_max, against the size",
+    "batched_speed": "Batches of small products: speed under the bound P_max (Masliah et al., figures 5 and 8)",
+    "gemv": "Batches of matrices times vectors (Dong, figures 3.19 to 3.29)",
+    "trsv": "Batches of triangular systems: forward and backward substitution (Dong, figures 4.4 and 4.5)",
+    "trsm": "Batches of triangular systems with several right-hand sides",
+    "ragged": "Batches of matrices of all sizes (Dong, figure 3.30)",
+    "tba": "Several matrices per block (Masliah et al., figure 6b)",
+    "readonly": "Through the read-only cache (Masliah et al.)",
+    "kernels": "Kernels for updates of rank 8, 16 and 32 (Dong, figures 3.12 to 3.14)",
+    "streamed": "Batched and one by one in streams (Dong, figures 3.15 and 3.16)",
+    "counters": "Occupancy and efficiency of loads, computed, not counted (Masliah et al., figures 7 and 8)",
 }
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em; color: #222; }
@@ -38,7 +48,7 @@ tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a0
 """
 
 
-_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: A B, many small ones"}
+_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: small matrices, many of them"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +76,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     missed = targets.misses(results)
     tables = summary.tables(results, {id(row) for row, _ in missed})
     tables += [summary.below(missed)] if missed else []
+    tables += [summary.unfinished(results)] if results["unfinished"] else []
     facts, notes = _facts(results), _notes(results, missed, without)
     everything = summary.each(results, {id(row) for row, _ in missed})
     (folder / "summary.md").write_text(_markdown(facts, notes, tables, pictures, folder))
@@ -122,7 +133,7 @@ def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], wi
     notes += [(f"Missing in some cases: {name}: {reason}.", False) for name, reason in sorted(refused)]
     notes += [(without + ".", False)] if without else []
     if results["unfinished"]:
-        notes.append((f"Out of time: {len(results['unfinished'])} cases were not measured.", True))
+        notes.append((f"Out of time: {len(results['unfinished'])} cases were not measured: see the table.", True))
     wrong = [row for row in results["rows"] if row["status"] == "wrong"]
     notes += [
         (f"Wrong result: {row['contender']} in {row['case']} (error {row['error']:.3g} of its bound).", True)

@@ -10,6 +10,8 @@ from typing import Any
 from ..model import roofline
 from ..plan.problem import ITEMSIZE
 from ..tune.measure import Timing
+from .batched_operations import BATCHED
+from .batched_operations import memory as batch_memory
 from .operations import ORTHOGONAL, work_of
 
 OURS = "Mansard"
@@ -20,7 +22,7 @@ COLUMNS = (
     "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts", "slowed_by",
     "family", "variant", "origin", "config", "note", "date", "seconds",
 )  # fmt: skip
-BATCHED_COLUMNS = ("inner", "accumulate", "bound_gflops")
+BATCHED_COLUMNS = ("inner", "accumulate", "form", "bound_gflops", "percent_uniform")
 
 
 def row(case: dict[str, Any], contender: str, seconds: Sequence[float] = (), **more: Any) -> Row:
@@ -47,9 +49,12 @@ def complete(row: Row, ceilings: Any) -> Row:
     if operation_of(row) in ORTHOGONAL:  # how often the block could have been read or written in that time
         row = row | {"passes": median * ceilings.copy_bandwidth / (row["K"] * row["M"] * ITEMSIZE[row["dtype"]])}
     memory = roofline.bandwidth(work, ceilings)
-    if operation_of(row) == "gemm":  # the bound of Masliah et al. (n B / 16 for A B + C in float64), B being a copy's
-        memory = ceilings.copy_bandwidth
+    if operation_of(row) in BATCHED:  # the bound of Masliah et al. (n B / 16 for A B + C in float64), see `memory`
+        memory = batch_memory(operation_of(row), work, ceilings)
         row = row | {"bound_gflops": work.flops / work.bytes * memory / 1e9}
+    if row.get("uniform"):  # speeds in bytes, of a ragged batch over that of equal matrices
+        equal = row["uniform"]["bytes"] / statistics.median(row["uniform"]["seconds"])
+        row = row | {"percent_uniform": 100 * work.bytes / median / equal}
     return row | {
         "median": median,
         "spread": timing.spread,

@@ -22,6 +22,7 @@ from .progress import Progress, watched
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
 _LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0}
 CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS}
+_RECENT = 3  # cases that tell how long the next one takes
 _STUCK = 90.0  # seconds after which a case shows where it is
 
 
@@ -99,12 +100,12 @@ def run(options: Options) -> dict[str, Any]:
     chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
     chosen = [case for case in chosen if case.dtype in options.dtypes]
     peers = peers_for(backend.name) if options.peers else []
-    missing |= {peer.name: peer.missing for peer in peers if peer.missing}
+    missing |= {peer.name: peer.missing for peer in peers if peer.missing and any(map(peer.takes_part, chosen))}
     missing |= {f"set {name}": why for name, why in refused.items()}
     waiting = [case for case in chosen if case.key not in journal.done]
     if journal.resumed and len(waiting) < len(chosen):
         print(f"continuing: {len(chosen) - len(waiting)} of {len(chosen)} cases were measured before the interruption")
-    build_all(waiting, backend, begin + options.seconds / 2 if options.seconds else None)
+    build_all(waiting, backend, begin + options.seconds / 2 if options.seconds else None, peers)
     longest = min((_LONGEST.get(name, 20.0) for name in options.sets), default=20.0)
     left, beside = waiting, ceilings.Beside(backend, options.family)
     if beside.failure:
@@ -131,10 +132,12 @@ def _measure(
     repeats, longest = effort
     waiting = sorted(waiting, key=lambda case: REAL[case.dtype] != "float64")  # one real type's buffers at a time
     operands = Operands(backend.name, waiting, size.cache_bytes)
-    contest = Contest(backend, operands, peers, repeats, longest, beside)
+    contest = Contest(backend, operands, peers, repeats, longest, beside, deadline)
+    taken = [0.0]  # seconds of the latest cases: a case that cannot be expected to end in time is not begun
     with Progress("measuring", len(waiting), deadline) as shown:
         for number, case in enumerate(waiting):
-            if deadline is not None and time.monotonic() > deadline:
+            begin = time.monotonic()
+            if deadline is not None and begin + max(taken[-_RECENT:]) > deadline:
                 return waiting[number:]
             if number and REAL[case.dtype] != REAL[waiting[number - 1].dtype]:
                 contest.forget()
@@ -143,6 +146,7 @@ def _measure(
                 journal.rows(overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case))
             if contest.dead:
                 raise LaunchError(f"{case.key} took the device along ({contest.dead}): the same command goes on behind")
+            taken.append(time.monotonic() - begin)
             shown.step(case.key)
     contest.forget()
     operands.release("float64")

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from . import batched_summary, matmul_summary
+from . import batched_summary, batched_tables, matmul_summary
+from .batched_operations import BATCHED
 from .operations import TALL
 from .rows import OURS, Row, operation_of
 from .table import Table
@@ -116,7 +117,7 @@ def each(
 
 
 def _sizes(row: Row) -> str:
-    return batched_summary.sizes(row) if operation_of(row) == "gemm" else f"{row['M']} x {row['N']}"
+    return batched_summary.sizes(row) if operation_of(row) in BATCHED else f"{row['M']} x {row['N']}"
 
 
 def _kernel(row: Row) -> str:
@@ -130,6 +131,7 @@ def _how(row: Row) -> str:
     words += ["gram(A)"] if row["same"] else []
     words += [operation_of(row)] if operation_of(row) not in TALL else []
     words += ["beta = 1"] if row.get("accumulate") else []
+    words += [row["form"]] if row.get("form") else []
     words += [row["mode"], row["temperature"]] if row["mode"] != "device" else []
     return " ".join(words) or "row"
 
@@ -209,6 +211,11 @@ def below(missed: list[tuple[Row, str]]) -> Table:
     return Table("Below target", ("case", "how", "found"), cells, frozenset(range(len(cells))))
 
 
+def unfinished(results: dict[str, Any]) -> Table:
+    """What there was no time for."""
+    return Table("Not measured, out of time", ("case",), [(name,) for name in results["unfinished"]])
+
+
 def _name(row: Row) -> str:
     if row["mode"] == "host":
         return "overhead"
@@ -218,5 +225,6 @@ def _name(row: Row) -> str:
 
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
-    makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS)
+    makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
+              *batched_tables.MAKERS)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import experiments
+from .batched_operations import BATCHED, SOLVES
 from .batched_summary import is_square, largest
 from .operations import ORTHOGONAL
 from .overhead import CHEAPEST
@@ -42,7 +43,13 @@ _GPU_EAGER = {(10_000, 4): 1.0, (10_000, 16): 1.0, (10_000, 64): 1.0, (100_000, 
 _GPU_BATCH = {"float64": ((18, 97.0), (31, 91.0)), "other": ((31, 88.0),)}
 _GPU_BATCH_RECTANGLE, _GPU_BATCH_ADDED, _BATCH_LARGE = 85.0, 88.0, 32
 _GPU_BATCH_SMALL = 12  # microseconds of a call
-_CPU_BATCH, _CPU_BATCH_PEER = (8, 95.0), (16, 5.0)  # up to a size: per cent of P_max, times the best peer; float64
+_GPU_VECTOR = (4, 256, 85.0)  # sizes of gemv, per cent of the read bandwidth
+_GPU_SYSTEM = (32, 60.0, 1.5)  # size of trsv, per cent of the bandwidth, times cuBLAS
+_GPU_RAGGED = 85.0  # per cent of the uniform batch with the same bytes
+# float64, up to a size: per cent of P_max; from 12 to 32 of the limit, which arithmetic is where caches feed it fast
+# enough; times NumPy and PyTorch
+_CPU_BATCH, _CPU_BATCH_WIDE, _CPU_BATCH_PEER = (8, 95.0), (12, 32, 75.0), (16, 5.0)
+_ARRAY_LIBRARIES = ("NumPy", "PyTorch")
 _PLANNED, _UNPLANNED = 5e-6, 12e-6  # above the cheapest launch
 
 
@@ -57,13 +64,13 @@ def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
         if row["contender"] == OURS and row["status"] in ("wrong", "failed"):
             found.append((row, f"{row['status']}: {row.get('note') or 'error ' + format(row.get('error', 0), '.3g')}"))
         elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins") and backend in ("cpu", "cuda"):
-            texts = _gpu(row, others) if gpu else _cpu(row)
+            texts = _gpu(row, others) if gpu else _cpu(row, others)
             found += [(row, text) for text in texts]
     return found + _overheads(rows, gpu) + (_models(rows) if gpu else [])
 
 
 def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
-    if operation_of(row) == "gemm":
+    if operation_of(row) in BATCHED:
         yield from _gpu_batch(row)
     elif operation_of(row) == "matmul":
         yield from _not_below_peer(row, 1.0)
@@ -106,26 +113,49 @@ def _gpu_batch(row: Row) -> Iterable[str]:
     if row["mode"] != "device":
         if row["set"] == "small" and row["median"] * 1e6 > _GPU_BATCH_SMALL:
             yield f"{row['median'] * 1e6:.1f} us, target {_GPU_BATCH_SMALL}"
-        return
+    elif operation_of(row) == "gemm":
+        yield from _gpu_products(row)
+    elif operation_of(row) == "gemv" and _GPU_VECTOR[0] <= largest(row) <= _GPU_VECTOR[1]:
+        yield from _below(row, "percent_bandwidth", _GPU_VECTOR[2], "of the read bandwidth")
+    elif operation_of(row) == "trsv" and row["M"] <= _GPU_SYSTEM[0]:
+        yield from _below(row, "percent_bandwidth", _GPU_SYSTEM[1], "of the bandwidth")
+        yield from _not_below_peer(row, _GPU_SYSTEM[2])
+    elif operation_of(row) == "ragged":
+        yield from _below(row, "percent_uniform", _GPU_RAGGED, "of the uniform batch")
+
+
+def _gpu_products(row: Row) -> Iterable[str]:
     size = largest(row)
     wanted = next((share for most, share in _GPU_BATCH.get(row["dtype"], _GPU_BATCH["other"]) if size <= most), None)
     if size <= _BATCH_LARGE and not is_square(row):
         wanted = _GPU_BATCH_RECTANGLE
     elif size <= _BATCH_LARGE and row["accumulate"]:
         wanted = _GPU_BATCH_ADDED
-    if wanted and row["percent_bandwidth"] < wanted:
-        yield f"{row['percent_bandwidth']:.1f} % of the copy bandwidth, target {wanted:.0f}"
+    if wanted and row["temperature"] == "cold":
+        yield from _below(row, "percent_bandwidth", wanted, "of the copy bandwidth")
     if size >= _BATCH_LARGE:
         yield from _not_below_peer(row, 1.0)
 
 
-def _cpu_batch(row: Row) -> Iterable[str]:
-    if row["mode"] != "device" or row["dtype"] != "float64" or row["accumulate"] or not is_square(row):
+def _below(row: Row, name: str, wanted: float, of: str) -> Iterable[str]:
+    if row.get(name) is not None and row[name] < wanted:
+        yield f"{row[name]:.1f} % {of}, target {wanted:.0f}"
+
+
+def _cpu_batch(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
+    if row["mode"] != "device":
         return
-    if row["M"] <= _CPU_BATCH[0] and row["percent_bandwidth"] < _CPU_BATCH[1]:
-        yield f"{row['percent_bandwidth']:.1f} % of P_max, target {_CPU_BATCH[1]:.0f}"
-    if row["M"] <= _CPU_BATCH_PEER[0]:
-        yield from _not_below_peer(row, _CPU_BATCH_PEER[1])
+    if operation_of(row) in ("gemv", "ragged", *SOLVES):
+        yield from _not_below_peer(row, 1.0)
+    elif row["dtype"] == "float64" and not row["accumulate"] and is_square(row):
+        if row["M"] <= _CPU_BATCH[0]:
+            yield from _below(row, "percent_bandwidth", _CPU_BATCH[1], "of P_max")
+        if _CPU_BATCH_WIDE[0] <= row["M"] <= _CPU_BATCH_WIDE[1]:
+            yield from _below(row, "percent_limit", _CPU_BATCH_WIDE[2], "of the limit")
+        for name in _ARRAY_LIBRARIES if row["M"] <= _CPU_BATCH_PEER[0] else ():
+            ratio = others.get((row["case"], name), {}).get("median", float("inf")) / row["median"]
+            if ratio < _CPU_BATCH_PEER[1]:
+                yield f"{ratio:.2f} x {name}, target {_CPU_BATCH_PEER[1]:g}"
 
 
 def _too_many_passes(row: Row) -> Iterable[str]:
@@ -152,9 +182,9 @@ def _few_rows_of_tsmm(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[
         yield f"{row['median'] * 1e6:.1f} us, target {share:.0%} of PyTorch's {torch['median'] * 1e6:.1f}"
 
 
-def _cpu(row: Row) -> Iterable[str]:
-    if operation_of(row) == "gemm":
-        yield from _cpu_batch(row)
+def _cpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
+    if operation_of(row) in BATCHED:
+        yield from _cpu_batch(row, others)
         return
     if operation_of(row) == "matmul":
         yield from _not_below_peer(row, 1.0)

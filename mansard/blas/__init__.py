@@ -1,5 +1,7 @@
 """BLAS's names and options on matrices, stacks (..., rows, columns) and lists of small matrices."""
 
 from .products import gemm, herk, syrk
+from .triangular import trmm, trsm, trsv
+from .vectors import gemv
 
-__all__ = ["gemm", "herk", "syrk"]
+__all__ = ["gemm", "gemv", "herk", "syrk", "trmm", "trsm", "trsv"]

@@ -7,6 +7,8 @@ from typing import Any
 from ..api import stacks
 from ..api.gemm_call import Form, multiply
 from ..api.matmul import matmul
+from ..api.ragged import Ragged
+from ..api.ragged_call import multiply_special
 
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
 
@@ -26,8 +28,9 @@ def gemm(
 
     Parameters
     ----------
-    a, b : arrays (..., rows, columns) whose leading dimensions broadcast as in `numpy.matmul`, or lists of matrices of
-        one shape; float32, float64, complex64 or complex128, any strides
+    a, b : arrays (..., rows, columns) whose leading dimensions broadcast as in `numpy.matmul`, lists of matrices of
+        one shape, or `Ragged` or `Interleaved` batches, with which one matrix may go; float32, float64, complex64 or
+        complex128, any strides
     alpha, beta : factors; with beta = 0 the content of `out` is not read
     trans_a, trans_b : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them
         copies anything
@@ -56,6 +59,9 @@ def gemm(
            [11., 13.]])
     """
     form = Form(*_option("trans_a", trans_a), *_option("trans_b", trans_b))
+    special = multiply_special(a, b)
+    if special is not None:
+        return special(a, b, out, alpha, beta, backend, form)
     kinds = _check(a, "a"), _check(b, "b")
     if None in kinds or kinds[0].name == "JAX" or not (_is_matrix(a) and _is_matrix(b)):
         return multiply(a, b, out, alpha, beta, backend, form)
@@ -77,7 +83,7 @@ def syrk(
 
     Parameters
     ----------
-    a : array (..., n, k), or list of matrices of one shape; with "T", (..., k, n)
+    a : array (..., n, k), list of matrices of one shape, or `Ragged`; with "T", (..., k, n)
     uplo : the triangle of `out` that is written: "L" or "U"; the other one is neither read nor written
     out : array (..., n, n) or list. Without it the whole matrix is returned, exactly symmetric
 
@@ -130,7 +136,7 @@ def _rank_k(
         raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
-    kind, hermitian = _check(a, "a"), other == "C"
+    kind, hermitian = _kind_of(a, "a"), other == "C"
     if kind is not None and kind.name == "JAX":
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
     if out is not None:
@@ -177,12 +183,14 @@ def _triangle(size: int, uplo: str, diagonal: bool) -> tuple[list[int], list[int
 
 
 def _each(operand: Any) -> Any:
-    return operand if stacks.is_list(operand) else (operand,)
+    return operand if stacks.is_list(operand) or isinstance(operand, Ragged) else (operand,)
 
 
 def _check_places(kind: Any, a: Any, trans: str, out: Any) -> None:
     """The result's kind, number, shape and dtype; nothing is cast."""
-    if stacks.kind_of(out, "out") is not kind:
+    if isinstance(a, Ragged) != isinstance(out, Ragged):
+        raise TypeError(f"out is {_counted(out)} and a {_counted(a)}: where one is a Ragged, so is the other")
+    if _kind_of(out, "out") is not kind:
         raise TypeError("a and out are arrays of different libraries: convert one of them")
     if stacks.is_list(out) != stacks.is_list(a) or len(_each(out)) != len(_each(a)):
         raise ValueError(f"out is {_counted(out)} and a {_counted(a)}: one for each is needed")
@@ -195,6 +203,8 @@ def _check_places(kind: Any, a: Any, trans: str, out: Any) -> None:
 
 
 def _counted(operand: Any) -> str:
+    if isinstance(operand, Ragged):
+        return repr(operand)
     return f"a list of {len(operand)} arrays" if stacks.is_list(operand) else "an array"
 
 
@@ -204,6 +214,11 @@ def _check(operand: Any, name: str) -> Any:
     if not stacks.is_list(operand) and len(operand.shape) < 2:
         raise ValueError(f"{name} has shape {tuple(operand.shape)}: a matrix or a stack of matrices is needed")
     return kind
+
+
+def _kind_of(operand: Any, name: str) -> Any:
+    """The same of a Ragged, too."""
+    return operand._kind if isinstance(operand, Ragged) else _check(operand, name)
 
 
 def _turned(kind: Any, matrix: Any, option: str) -> Any:

@@ -127,7 +127,8 @@ def print_winners(results: list[TuningResult]) -> None:
     print(f"{'dtype':11}{'M':>5}{'N':>5}{'K':>12}{'us':>10}{'% limit':>9}{'vendor us':>11}  winner")
     for result in results:
         problem, trial, vendor = result.problem, result.winner, result.vendor
-        row = f"{problem.dtype:11}{problem.M:5}{problem.N:5}{problem.K:12}"
+        first, second, *_, last = (size for _, size in problem.sizes)
+        row = f"{problem.dtype:11}{first:5}{second:5}{last:12}"
         if trial is None:
             print(f"{row}{'-':>10}{'-':>9}{'-':>11}  no configuration worked: {result.failures()}")
             continue

@@ -152,6 +152,7 @@ def _legal(problem: Problem, device: Device, family: ModuleType) -> tuple[Any, .
 
 def _without_k(problem: Problem) -> Problem:
     """Legality does not depend on K, except where K is the pitch: sweeps over K enumerate once."""
-    if "col" in (getattr(problem, "layout_a", "col"), getattr(problem, "layout_b", "col")):
+    batched = "BATCH" in dict(problem.sizes)
+    if batched or "col" in (getattr(problem, "layout_a", "col"), getattr(problem, "layout_b", "col")):
         return problem
     return problem.replace(K=1 << 20 if problem.K >= 4096 else 2048)  # short sums have fewer units to choose from

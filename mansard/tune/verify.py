@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import testing
-from ..plan.problem import REAL
+from ..plan.problem import REAL, Problem
 from .cases import Case
 
 _LARGE = 1 << 19  # rows of integers whose sums, at most 18 each, stay below 2^24 and are exact in float32
@@ -29,7 +29,8 @@ class Verifier:
 
     def __init__(self, case: Case) -> None:
         self.case = case
-        rows, M = case.problem.K, case.problem.M
+        extents = dict(case.problem.sizes)
+        rows, M = extents.get("K", 0), extents.get("M", 0)  # batches of other operations have neither
         if case.backend.name == "emulated":  # thread by thread: large sizes would take minutes
             sizes = [(66 + M) | 1, 3]
         else:
@@ -44,7 +45,7 @@ class Verifier:
             wait()
             expected = self._expected[index]
             if not bool(case.xp.all(out == expected)):
-                raise Wrong(f"integers, K={case.problem.K}: {_worst(case.xp, out, expected)}")
+                raise Wrong(f"integers, {_sizes(case.problem)}: {_worst(case.xp, out, expected)}")
 
     def bounded(self, out: Any) -> None:
         """Raise Wrong if the result on the timed operands leaves the error bound anywhere."""
@@ -52,7 +53,7 @@ class Verifier:
         xp = self.case.xp
         error = xp.abs(out - reference)
         if not bool(xp.all(error <= bound)):  # a NaN compares false and is caught
-            raise Wrong(f"random, K={self.case.problem.K}: {_worst(xp, out, reference)}")
+            raise Wrong(f"random, {_sizes(self.case.problem)}: {_worst(xp, out, reference)}")
 
     @cached_property
     def _expected(self) -> list[Any]:
@@ -65,6 +66,10 @@ class Verifier:
         product, scale = self.case.reference()
         tiny = float(np.finfo(REAL[problem.dtype]).tiny)
         return product, 2 * testing.gamma(problem.dtype, self.case.terms) * scale + tiny
+
+
+def _sizes(problem: Problem) -> str:
+    return " ".join(f"{name}={size}" for name, size in problem.sizes)
 
 
 def _worst(xp: Any, out: Any, expected: Any) -> str:

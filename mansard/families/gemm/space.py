@@ -47,6 +47,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return space_cpu.illegal(problem, config, device) if legal_here else f"{config.VARIANT} is for CPUs"
     if device.backend == "cpu":
         return f"{config.VARIANT} is for GPUs"
+    if "interleaved" in (problem.stack_a, problem.stack_b, problem.stack_c):
+        return "interleaved stacks have a kernel of their own (interleaved.py)"
     problem = images.oriented(problem)
     if isinstance(config, Lanes):
         reason = space_lanes.illegal(problem, config)

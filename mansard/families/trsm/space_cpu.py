@@ -51,6 +51,7 @@ def default(problem: Problem, device: Device) -> Simd:
     lanes = max(16, device.vector_bytes) // real
     limit = _registers(device) - (4 if device.vector_bytes == 32 else 8)
     across = problem.N <= _WIDEST_ACROSS and lanes > words and 2 * problem.NRHS * words <= lanes
+    across = across and 4 * problem.BATCH * words > lanes  # else most lanes would have no matrix
     if not across:
         while lanes // 2 >= max(2, words * problem.NRHS) and lanes * real > 16:
             lanes //= 2

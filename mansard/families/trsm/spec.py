@@ -36,9 +36,11 @@ def problem(
     """op(A) X = alpha B (`left`: B and X are N x NRHS) or X op(A) = alpha B (`right`: they are NRHS x N).
 
     A is N x N, of which only the triangle `uplo` is referenced, without its diagonal if it is `unit`; op is the
-    identity (`N`), the transpose (`T`) or the conjugate transpose (`C`). Layouts, pitches and stacks as in gemm; X lies
-    like B if nothing else is said, and may be B.
+    identity (`N`), the transpose (`T`), the conjugate transpose (`C`) or the conjugate (`R`). Layouts, pitches and
+    stacks as in gemm; X lies like B if nothing else is said, and may be B.
     """
+    if not dtype.startswith("complex"):
+        trans = {"C": "T", "R": "N"}.get(trans, trans)
     across, down = (NRHS, N) if side == "left" else (N, NRHS)
     layout_x = layout_b if layout_x is None else layout_x
     if stack_x is None:
@@ -55,7 +57,7 @@ def problem(
         (
             ("side", side),
             ("uplo", uplo),
-            ("trans", trans if dtype.startswith("complex") or trans == "N" else "T"),
+            ("trans", trans),
             ("unit", unit),
             ("layout_a", layout_a),
             ("layout_b", layout_b),
@@ -118,12 +120,11 @@ def reference(
 ) -> Any:
     """The answer in NumPy, row by row, in the operands' own precision."""
     if side == "right":
-        turned = {"N": "T", "T": "N", "C": "N"}[trans]
-        A, B = A.conj() if trans == "C" else A, B.swapaxes(-1, -2)
-        return reference(A, B, alpha, "left", uplo, turned, unit).swapaxes(-1, -2)
-    E, X = A if trans == "N" else A.swapaxes(-1, -2), alpha * B
-    E = E.conj() if trans == "C" else E
-    order = range(E.shape[-1]) if (uplo == "lower") == (trans == "N") else range(E.shape[-1] - 1, -1, -1)
+        turned = {"N": "T", "T": "N", "C": "R", "R": "C"}[trans]
+        return reference(A, B.swapaxes(-1, -2), alpha, "left", uplo, turned, unit).swapaxes(-1, -2)
+    E, X = A.swapaxes(-1, -2) if trans in "TC" else A, alpha * B
+    E = E.conj() if trans in "CR" else E
+    order = range(E.shape[-1]) if (uplo == "lower") == (trans in "NR") else range(E.shape[-1] - 1, -1, -1)
     known: list[int] = []
     for row in order:
         if known:

@@ -32,7 +32,7 @@ class System:
 def system(problem: Problem) -> System:
     """The system of a problem."""
     x_turned = problem.side == "right"
-    a_turned = (problem.trans != "N") != x_turned
+    a_turned = (problem.trans in "TC") != x_turned
     traits: dict[str, object] = {
         "layout_a": _TURNED[problem.layout_a] if a_turned else problem.layout_a,
         "pitch_a": problem.pitch_a,
@@ -58,7 +58,7 @@ def system(problem: Problem) -> System:
         operands,
         upper=(problem.uplo == "upper") != a_turned,
         unit=problem.unit,
-        conj=problem.trans == "C" and problem.is_complex,
+        conj=problem.trans in "CR" and problem.is_complex,
         a_turned=a_turned,
         x_turned=x_turned,
     )

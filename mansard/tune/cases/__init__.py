@@ -7,13 +7,22 @@ from typing import Any
 from ...plan.problem import Problem
 from .base import Case
 from .gemm import GemmCase
+from .gemv import GemvCase
 from .gram import GramCase
+from .trsm import TrsmCase
 from .tsm2r import Tsm2rCase
 from .tsmm import TsmmCase
 
 __all__ = ["CASES", "Case", "make_case"]
 
-CASES: dict[str, type[Case]] = {"gram": GramCase, "tsmm": TsmmCase, "tsm2r": Tsm2rCase, "gemm": GemmCase}
+CASES: dict[str, type[Case]] = {
+    "gram": GramCase,
+    "tsmm": TsmmCase,
+    "tsm2r": Tsm2rCase,
+    "gemm": GemmCase,
+    "gemv": GemvCase,
+    "trsm": TrsmCase,
+}
 
 
 def make_case(problem: Problem, backend: Any) -> Case:

@@ -1,0 +1,123 @@
+"""Triangular matrices: `trsm`, `trsv`, `trmm`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..api import arrays, stacks
+from ..api.triangular_call import multiply, solve, triangle
+
+
+def trsm(
+    a: Any,
+    b: Any,
+    *,
+    side: str = "L",
+    uplo: str = "L",
+    trans: str = "N",
+    diag: str = "N",
+    alpha: complex = 1.0,
+    out: Any = None,
+    check: bool = False,
+    invert_diagonal: bool = False,
+    backend: str | None = None,
+) -> Any:
+    """X with op(a) X = alpha b (`side` = "R": X op(a) = alpha b), for every triangular matrix of a batch.
+
+    Parameters
+    ----------
+    a : array (..., n, n), or list of matrices of one shape; float32, float64, complex64 or complex128, any strides
+    b : array (..., n, k) ("R": (..., k, n)) whose leading dimensions broadcast with those of a, or list
+    uplo : the triangle that is referenced: "L" or "U". The other one is never read
+    trans : "N": a as it is, "T": transposed, "C": transposed and conjugated; none of them copies anything
+    diag : "U": the diagonal counts as ones, and is not read either
+    out : array or list that receives the result. It may be b itself; otherwise it shares no memory with a or b
+    check : raise numpy.linalg.LinAlgError, before anything is written, if a diagonal has a zero; waits for a GPU.
+        Without it the solution of a singular system is inf or nan, and that of the others what it should be
+    invert_diagonal : invert the diagonal blocks once, and multiply by them: faster for many right-hand sides on GPUs.
+        The error grows with the condition of the blocks
+    backend : as for `matmul`
+
+    Returns
+    -------
+    An array of the same kind, on the same device; `out` if it was given; of lists, a list.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> a = np.array([[[2.0, np.nan], [1.0, 4.0]]])
+    >>> ms.blas.trsm(a, np.array([[2.0], [9.0]]))
+    array([[[1.],
+            [2.]]])
+    """
+    form = triangle(side, uplo, trans, diag, bool(invert_diagonal))
+    return solve(a, b, out, alpha, backend, form, check)
+
+
+def trsv(
+    a: Any,
+    x: Any,
+    *,
+    uplo: str = "L",
+    trans: str = "N",
+    diag: str = "N",
+    out: Any = None,
+    check: bool = False,
+    backend: str | None = None,
+) -> Any:
+    """The same for vectors: x is (..., n), or a list of vectors; `out` may be x.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.blas.trsv(np.array([[2.0, 1.0], [np.nan, 4.0]]), np.array([4.0, 8.0]), uplo="U")
+    array([1., 2.])
+    """
+    form = triangle("L", uplo, trans, diag)
+    columns, place = as_columns(x, "x"), None if out is None else as_columns(out, "out")
+    result = solve(a, columns, place, 1.0, backend, form, check)
+    return as_vectors(result) if out is None else out
+
+
+def trmm(
+    a: Any,
+    b: Any,
+    *,
+    side: str = "L",
+    uplo: str = "L",
+    trans: str = "N",
+    diag: str = "N",
+    alpha: complex = 1.0,
+    out: Any = None,
+    backend: str | None = None,
+) -> Any:
+    """alpha op(a) b (`side` = "R": alpha b op(a)) for every triangular matrix of a batch; options as for `trsm`.
+
+    The triangles are copied, with zeros on the other side of the diagonal, and multiplied by `gemm`.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.blas.trmm(np.array([[[2.0, np.nan], [1.0, 4.0]]]), np.array([[1.0], [2.0]]))
+    array([[[2.],
+            [9.]]])
+    """
+    return multiply(a, b, out, alpha, backend, triangle(side, uplo, trans, diag))
+
+
+def as_columns(operand: Any, name: str) -> Any:
+    """Vectors (..., n), or a list of them, as matrices of one column in the same memory."""
+    if stacks.is_list(operand):
+        for i, one in enumerate(operand):
+            arrays.kind_of(one, f"{name}[{i}]")
+            if len(one.shape) != 1:
+                raise ValueError(f"{name}[{i}] has shape {tuple(one.shape)}: a list holds vectors (one dimension)")
+        return [one[:, None] for one in operand]
+    arrays.kind_of(operand, name)
+    if len(operand.shape) < 1:
+        raise ValueError(f"{name} has shape (): a vector or a stack of vectors is needed")
+    return operand[..., None]
+
+
+def as_vectors(result: Any) -> Any:
+    return [one[:, 0] for one in result] if stacks.is_list(result) else result[..., 0]

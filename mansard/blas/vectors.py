@@ -1,0 +1,47 @@
+"""Matrices times vectors: `gemv`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..api.gemv_call import apply, form_of
+
+
+def gemv(
+    a: Any,
+    x: Any,
+    *,
+    alpha: complex = 1.0,
+    beta: complex = 0.0,
+    trans: str = "N",
+    out: Any = None,
+    backend: str | None = None,
+) -> Any:
+    """alpha op(a) x + beta out, for every matrix of a batch.
+
+    Parameters
+    ----------
+    a : array (..., m, n), or list of matrices of one shape; float32, float64, complex64 or complex128, any strides
+    x : array (..., n), with "T" and "C" (..., m), whose leading dimensions broadcast with those of a, or list of
+        vectors; a single matrix, or vector, serves all
+    alpha, beta : factors; with beta = 0 the content of `out` is not read
+    trans : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them copies anything
+    out : array (..., m), with "T" and "C" (..., n), or list, that receives the result; it shares no memory with a or x
+    backend : as for `matmul`
+
+    Returns
+    -------
+    An array of the same kind, on the same device; `out` if it was given; of lists, a list.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> a = np.arange(8.0).reshape(2, 2, 2)
+    >>> ms.blas.gemv(a, np.array([1.0, -1.0]))
+    array([[-1., -1.],
+           [-1., -1.]])
+    >>> ms.blas.gemv(a, np.ones((2, 2)), trans="T", alpha=0.5)
+    array([[1., 2.],
+           [5., 6.]])
+    """
+    return apply(a, x, out, alpha, beta, backend, form_of(trans))

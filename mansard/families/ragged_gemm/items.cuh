@@ -1,0 +1,35 @@
+// The products of a ragged batch as its kernels take them: one record each, sorted by size, the largest first.
+#pragma once
+#include "mansard/complex.cuh"
+
+namespace mansard {
+
+// op(A) is m x k, op(B) k x n; a, b and c say where the matrices begin, in elements. k is -1 where the sizes of the
+// operands do not fit: such a C becomes NaN.
+struct Item {
+  i64 a, b, c;
+  int m, n, k, unused;
+};
+
+// Sizes, by the largest of m, n and k: more than 128, up to 128, 64, 32, 24, 16, 12, 8, 4; then what has no entries.
+constexpr int CLASSES = 9;
+MANSARD_DEVICE int class_of(i64 m, i64 n, i64 k) {
+  if (m <= 0 || n <= 0) return CLASSES;
+  const i64 most = max(max(m, n), k);
+  if (most > 32) return most > 128 ? 0 : most > 64 ? 1 : 2;
+  return most > 24 ? 3 : most > 16 ? 4 : most > 12 ? 5 : most > 8 ? 6 : most > 4 ? 7 : 8;
+}
+
+// What a sum begins with.
+template <class R>
+struct Start {
+  static MANSARD_DEVICE R of(const Item& item) {
+    return item.k < 0 ? static_cast<R>(__longlong_as_double(0x7ff8000000000000ll)) : R(0);
+  }
+};
+template <class R>
+struct Start<Complex<R>> {
+  static MANSARD_DEVICE Complex<R> of(const Item& item) { return {Start<R>::of(item), Start<R>::of(item)}; }
+};
+
+}  // namespace mansard

@@ -1,0 +1,92 @@
+"""The GPU configurations of `ragged_gemm`: the sort, and one kernel for each class of sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+from ...codegen.geometry import Device
+from ...plan.problem import Problem
+from .. import configs
+from . import work
+from .space_cpu import Simd
+
+WIDTHS = (None, 128, 64, 32, 24, 16, 12, 8, 4)  # the largest of m, n and k in each class, as items.cuh has them
+
+
+@dataclass(frozen=True)
+class Sort:
+    """Products in the order of their classes: two launches."""
+
+    VARIANT: ClassVar[str] = "sort"
+    THREADS: int = 256
+    PLACE: bool = False  # the second one
+    BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A class of small products: teams of lanes, whole matrices in shared memory."""
+
+    VARIANT: ClassVar[str] = "lanes"
+    CLASS: int = 8
+    LANES_M: int = 2  # lanes of a team along the rows of C
+    LANES_N: int = 2  # and along its columns
+    WARPS: int = 4
+    BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """A class of large products: blocks of threads, tiles of C, panels of A and B."""
+
+    VARIANT: ClassVar[str] = "tiles"
+    CLASS: int = 0
+    SLOTS: int = 16  # blocks per product
+    BLK_M: int = 64  # the tile
+    BLK_N: int = 64
+    BLK_K: int = 16  # columns of A per panel
+    THREADS: int = 128
+    STAGES: int = 3  # panels under way
+    UNIT: str = "fma"  # or tensor, float64
+    BLOCKS_PER_SM: int = 1
+
+
+Gpu: TypeAlias = Sort | Lanes | Tiles
+Config: TypeAlias = Gpu | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Sort, Lanes, Tiles, Simd)}
+
+to_dict = configs.to_dict
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """The inverse of `to_dict`; unknown names are refused."""
+    return configs.from_dict("ragged_gemm", VARIANTS, values)  # type: ignore[no-any-return]
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Simd) or device.backend == "cpu":
+        return None if isinstance(config, Simd) == (device.backend == "cpu") else f"{config.VARIANT} is for others"
+    if isinstance(config, Sort):
+        return None if config.THREADS % 32 == 0 else "THREADS: whole warps are needed"
+    reason = _lanes(config) if isinstance(config, Lanes) else _tiles(problem, config)
+    return reason or configs.too_large(work, problem, config, device)
+
+
+def _lanes(c: Lanes) -> str | None:
+    width = WIDTHS[c.CLASS]
+    if width is None or width > 32:
+        return f"CLASS={c.CLASS} has matrices that no team holds"
+    if 32 % (c.LANES_M * c.LANES_N) or width % c.LANES_M or width % c.LANES_N:
+        return f"{c.LANES_M} x {c.LANES_N} lanes do not share {width} rows and columns, or a warp, evenly"
+    return None
+
+
+def _tiles(problem: Problem, c: Tiles) -> str | None:
+    if c.UNIT == "tensor" and problem.dtype != "float64":
+        return "tensor cores multiply float64 here"
+    rows, columns = (c.THREADS // 64 * 16, 16) if c.UNIT == "tensor" else (c.THREADS // 16, 16)
+    if c.THREADS % 64 or c.BLK_M % rows or c.BLK_N % columns or c.BLK_K % 4 or c.STAGES < 2:
+        return f"{c.THREADS} threads do not share {c.BLK_M} x {c.BLK_N} entries evenly"
+    return None

@@ -1,0 +1,165 @@
+"""Ragged batches of all kinds, and kernels of `ragged_gemm` alone: the sort, then one class of sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mansard import testing
+from mansard.api.ragged import Ragged
+from mansard.backends import cpu, cuda, emulated
+from mansard.families.ragged_gemm import defaults, emit, space, spec, work
+from mansard.families.ragged_gemm.space import Gpu, Lanes, Tiles
+from mansard.plan.problem import Problem
+
+BACKENDS = {"cpu": cpu, "emulated": emulated, "cuda": cuda}
+P = spec.problem
+CLASSES = len(space.WIDTHS)
+# One product of every class, and what lies at its ends: (m, n, k).
+ENDS = [(1, 1, 1), (4, 4, 4), (5, 1, 2), (8, 8, 8), (3, 9, 1), (12, 12, 12), (13, 2, 5), (16, 16, 16), (17, 3, 4),
+        (24, 24, 24), (7, 25, 1), (32, 32, 32), (33, 2, 1), (64, 64, 64), (65, 66, 67), (2, 3, 129)]  # fmt: skip
+EMPTY = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0), (40, 33, 0)]
+
+
+def sizes_of(rng: Any, count: int, most: int) -> list[tuple[int, int, int]]:
+    return [tuple(int(size) for size in three) for three in rng.integers(0, most + 1, (count, 3))]
+
+
+def integers(rng: Any, shape: tuple[int, int], dtype: str) -> Any:
+    """Small ones: every sum of their products is exact."""
+    values = rng.integers(-3, 4, shape).astype(dtype)
+    return (values + 1j * rng.integers(-3, 4, shape)).astype(dtype) if dtype.startswith("complex") else values
+
+
+def numbers(rng: Any, shape: tuple[int, int], dtype: str) -> Any:
+    values = rng.standard_normal(shape).astype(dtype)
+    return (values + 1j * rng.standard_normal(shape)).astype(dtype) if dtype.startswith("complex") else values
+
+
+def guarded(rng: Any, matrices: list[Any], dtype: str, xp: Any = np) -> Ragged:
+    """The matrices somewhere in a buffer of NaN, in any order, few of them on 16-byte boundaries."""
+    order = rng.permutation(len(matrices))
+    offsets, end = np.zeros(len(matrices), np.int64), 0
+    for i in order:
+        offsets[i] = end + rng.integers(1, 6)
+        end = int(offsets[i]) + matrices[i].size
+    buffer = np.full(end + 3, np.nan, dtype)
+    for matrix, offset in zip(matrices, offsets, strict=True):
+        buffer[offset : offset + matrix.size] = matrix.reshape(-1)
+    rows, columns = ([matrix.shape[side] for matrix in matrices] for side in (0, 1))
+    return Ragged(xp.asarray(buffer), rows, columns, offsets)
+
+
+def outside(ragged: Ragged) -> Any:
+    """What lies between the matrices."""
+    rows, columns, offsets = ragged.layout.host()
+    mask = np.ones(len(ragged.buffer), bool)
+    for size, offset in zip(rows * columns, offsets, strict=True):
+        mask[offset : offset + size] = False
+    return host(ragged.buffer)[mask]
+
+
+def host(array: Any) -> Any:
+    return array.get() if hasattr(array, "get") else np.asarray(array)
+
+
+def turned(matrix: Any, trans: bool, conj: bool) -> Any:
+    matrix = matrix.T if trans else matrix
+    return matrix.conj() if conj else matrix
+
+
+# ---- kernels alone ----------------------------------------------------------------------------------------
+
+
+def _cases() -> list[tuple[Problem, Gpu]]:
+    device = emulated.backend().device
+    found: list[tuple[Problem, Gpu]] = []
+    for i, dtype in enumerate(("float64", "float32", "complex64", "complex128")):
+        flags = [
+            dict(trans_a=bool(j & 1), trans_b=bool(j & 2), conj_a=bool(j & 2), conj_b=bool(j & 1)) for j in range(4)
+        ]
+        for index in range(CLASSES):
+            problem = P(dtype, 14, **flags[(index + i) % 4])
+            found.append((problem, defaults.of_class(problem, index, device)))
+    found.append((P("float64", 14), Lanes(3, 16, 2, 1)))
+    found.append((P("float64", 14, trans_a=True), Lanes(8, 1, 1, 2)))
+    found.append((P("float64", 14), Tiles(0, 3, 32, 32, 8, 64, 2, "tensor")))
+    found.append((P("float64", 14, trans_b=True), Tiles(1, 1, 32, 64, 16, 128, 2)))
+    return found
+
+
+CASES = _cases()
+
+
+def case_id(case: tuple[Problem, Gpu]) -> str:
+    problem, config = case
+    return f"{problem.dtype}-{config.VARIANT}-{getattr(config, 'CLASS', '')}-{CASES.index(case)}"
+
+
+def of_class(rng: Any, index: int, count: int) -> list[tuple[int, int, int]]:
+    """Sizes of one class, its ends among them."""
+    high = space.WIDTHS[index] or 140
+    low = (space.WIDTHS[index + 1] or 0) + 1 if index + 1 < CLASSES else 1
+    found = [(high, high, high), (low, 1, 1), (1, low, 0), (1, 1, high)]
+    while len(found) < count:
+        sizes = [int(rng.integers(1, high + 1)) for _ in range(3)]
+        sizes[int(rng.integers(3))] = int(rng.integers(low, high + 1))
+        found.append((sizes[0], sizes[1], sizes[2]))
+    return found[:count]
+
+
+def exact(problem: Problem, config: Gpu, backend: str, scaled: bool = False, seed: int = 0) -> None:
+    """Products of one class among those of others: these become exact, the others keep their NaN, and nothing else is
+    touched."""
+    rng, where, xp = np.random.default_rng(seed), BACKENDS[backend].backend(), testing.array_module(backend)
+    reason = space.illegal(problem, config, where.device)
+    assert reason is None, reason
+    problem = problem.replace(accumulate=scaled)
+    index = config.CLASS  # type: ignore[union-attr]
+    sizes = of_class(rng, index, problem.BATCH - 4)
+    sizes += [of_class(rng, other, 1)[0] if 3 <= other < CLASSES else (2, 2, 2) for other in (index + 1, index - 1)]
+    sizes = [*sizes[:3], *EMPTY[:2], *sizes[3:]][: problem.BATCH]
+    dtype = problem.dtype
+    A, B = [integers(rng, (m, k), dtype) for m, _, k in sizes], [integers(rng, (k, n), dtype) for _, n, k in sizes]
+    C = [integers(rng, (m, n), dtype) if scaled else np.full((m, n), np.nan, dtype) for m, n, _ in sizes]
+    a, b = (
+        guarded(rng, [turned(x, trans, False) for x in many], dtype, xp)
+        for many, trans in ((A, problem.trans_a), (B, problem.trans_b))
+    )
+    c = guarded(rng, C, dtype, xp)
+    launch(problem, config, where, (a, b, c), (2.0, 0.0, -3.0, 0.0) if scaled else (1.0, 0.0, 0.0, 0.0))
+    for i, (m, n, k) in enumerate(sizes):
+        if m * n == 0:
+            continue
+        product = turned(A[i], False, problem.conj_a) @ turned(B[i], False, problem.conj_b)
+        expected = 2 * product - 3 * C[i] if scaled else product
+        if class_of(m, n, k) != index:
+            expected = C[i]
+        assert np.array_equal(host(c[i]), expected, equal_nan=True), (i, sizes[i], problem, config)
+    assert np.isnan(outside(c)).all(), "written between the matrices"
+
+
+def class_of(m: int, n: int, k: int) -> int:
+    """As items.cuh has it, said in another way."""
+    widths = [width or 1 << 60 for width in space.WIDTHS]
+    return max(index for index, width in enumerate(widths) if width >= max(m, n, k))
+
+
+def launch(problem: Problem, config: Gpu, where: Any, given: tuple[Ragged, ...], scalars: tuple[float, ...]) -> Any:
+    """The sort, then the kernel of one class; returns where the classes begin."""
+    kind = given[0]._kind
+    tables: tuple[int, ...] = ()
+    for one in given:
+        tables += one.layout.addresses(kind, one.buffer, where, 0)
+    sorts = defaults.sorts(problem, where.device)
+    sizes = work.workspace_bytes(problem.BATCH, emit.sorters(problem.BATCH, sorts[0]))
+    xp = np if isinstance(given[0].buffer, np.ndarray) else testing.array_module("cuda")
+    memory = [xp.full(size // 8, -1, np.int64) for size in sizes]
+    places = tuple(kind.address(one) for one in memory)
+    for sort in sorts:
+        where.prepare(emit.kernel(problem, sort, where.device, (1, 1)))((*tables, *places), (1.0, 0.0, 0.0, 0.0), 0)
+    buffers = tuple(kind.address(one.buffer) for one in given)
+    where.prepare(emit.kernel(problem, config, where.device))((*buffers, *places[:2]), scalars, 0)
+    where.synchronize()
+    return host(memory[1])[: CLASSES + 1]
