@@ -149,8 +149,15 @@ def test_fma_probe_counts(run: Emulated, dtype: str) -> None:
 @needs_compiler
 @pytest.mark.parametrize("kstep", [4, 8, 16])
 def test_tensor_probe_counts(run: Emulated, kstep: int) -> None:
-    blocks = run("tensor", shape(64, KSTEP=kstep, TILES=2, UNROLL=2), a=1.0, b=0.5, repeats=3)
+    blocks = run("tensor", shape(64, KSTEP=kstep, TILES=2, UNROLL=2, GROUP=False), a=1.0, b=0.5, repeats=3)
     assert (run.result[: 64 * blocks] == 4 * 2 * (3 * 2 * kstep * 0.5)).all()
+
+
+@needs_compiler
+def test_warpgroup_probe_counts(run: Emulated) -> None:
+    form = shape(128, dtype="float32", KSTEP=8, TILES=3, UNROLL=2, GROUP=True)
+    blocks = run("tensor", form, a=1.0, b=0.5, repeats=3)
+    assert (run.result[: 128 * blocks] == 4 * 3 * (3 * 2 * 8 * 0.5)).all()
 
 
 @needs_compiler
@@ -231,7 +238,7 @@ SMALL = {
     "scale_ring": shape(64, CHUNK=1024, STAGES=3, SCALE=True),
     "cache": shape(64, 2, UNROLL=4),
     "fma": shape(64, CHAINS=4, UNROLL=2),
-    "tensor": shape(64, KSTEP=4, TILES=2, UNROLL=2),
+    "tensor": shape(64, KSTEP=4, TILES=2, UNROLL=2, GROUP=False),
     "barrier": shape(32),
     "fill": shape(64),
     "step": shape(64),

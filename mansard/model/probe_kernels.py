@@ -73,12 +73,15 @@ _FMA = tuple(
     for block, per_sm, chains, unroll in ((512, 2, 8, 16), (1024, 2, 8, 32))
 )
 _TENSOR = tuple(
-    Shape(32 * warps, 1, (("KSTEP", kstep), ("TILES", tiles), ("UNROLL", 4)), dtype)
+    Shape(32 * warps, 1, (("KSTEP", kstep), ("TILES", tiles), ("UNROLL", 4), ("GROUP", False)), dtype)
     for dtype, kstep, warps, tiles in (
         ("float64", 4, 8, 8), ("float64", 4, 16, 8), ("float64", 8, 16, 8), ("float64", 16, 8, 8),
         ("float64", 16, 16, 4), ("float32", 8, 8, 8), ("float32", 8, 16, 8), ("float32", 8, 32, 4),
     )
 )  # fmt: skip
+_GROUPS = tuple(
+    Shape(32 * warps, 1, (("KSTEP", 8), ("TILES", 16), ("UNROLL", 16), ("GROUP", True)), "float32") for warps in (8, 16)
+)
 _ONCE = {"fill": 1024, "link": 1024, "chase": 32, "empty": 32, "step": 128, "barrier": 256}
 
 
@@ -94,7 +97,7 @@ def shapes(probe: str, device: Device) -> tuple[Shape, ...]:
         "read_ring": _READ_RING if bulk else (),
         "cache": _CACHE,
         "fma": _FMA,
-        "tensor": _TENSOR if device.capability >= 80 else (),
+        "tensor": (*_TENSOR, *(_GROUPS if device.arch == "sm_90a" else ())) if device.capability >= 80 else (),
         "copy": _COPY,
         "scale": _COPY,
         "copy_ring": _COPY_RING if bulk else (),
@@ -116,6 +119,8 @@ def kernel(
     if "CHUNK" in constants:
         rings = shape.block // 32 * constants["STAGES"]
         shared = constants["SHARED_BYTES"] = -(-rings * 8 // 128) * 128 + rings * constants["CHUNK"]
+    if constants.get("GROUP"):
+        shared = constants["TILES"] * 256
     if blocks is None:
         blocks = shape.per_sm * device.multiprocessors or -(-count // (2 * shape.block * constants["UNROLL"]))
     source = instantiate(

@@ -14,6 +14,7 @@
 #include "mansard/async.cuh"
 #include "mansard/mma.cuh"
 #include "mansard/reduce.cuh"
+#include "mansard/warpgroup.cuh"
 
 namespace mansard {
 
@@ -270,10 +271,34 @@ MANSARD_UNROLL_BY(1)
   arguments.result[static_cast<i64>(blockIdx.x) * P::BLOCK + threadIdx.x] = static_cast<double>(sum);
 }
 
+// Products of TF32 numbers by warpgroups; there is no other kind.
+template <class P, class Arguments>
+MANSARD_DEVICE void probe_warpgroup(const Arguments& arguments) {
+  MANSARD_SHARED_ARENA(u32, right);
+  for (int i = threadIdx.x; i < P::TILES * 64; i += P::BLOCK) right[i] = __float_as_uint(static_cast<float>(arguments.b));
+  fence_async_shared();
+  __syncthreads();
+  const u32 left = __float_as_uint(static_cast<float>(arguments.a)), a[4] = {left, left, left, left};
+  float sums[P::TILES][4] = {};
+MANSARD_UNROLL_BY(1)
+  for (i64 round = 0; round < arguments.repeats; ++round) {
+    warpgroup_arrive();
+    MANSARD_UNROLL
+    for (int u = 0; u < P::UNROLL; ++u) wgmma_tf32(sums, a, right, true);
+    warpgroup_commit();
+    warpgroup_wait<0>();
+  }
+  double sum = 0;
+  MANSARD_UNROLL
+  for (int i = 0; i < P::TILES; ++i) sum += (sums[i][0] + sums[i][1]) + (sums[i][2] + sums[i][3]);
+  arguments.result[static_cast<i64>(blockIdx.x) * P::BLOCK + threadIdx.x] = sum;
+}
+
 // TILES 16 x 8 products per warp, C += A B with A = a and B = b everywhere: an entry ends as repeats * UNROLL * KSTEP * a b.
 // Doubles, or floats of which the units see 19 bits (TF32).
 template <class P, class Arguments>
 MANSARD_DEVICE void probe_tensor(const Arguments& arguments) {
+  if constexpr (P::GROUP) return probe_warpgroup<P>(arguments);
   constexpr int STEPS = P::KSTEP / 4;
   using T = typename P::T;
   const auto operand = [](double value) {

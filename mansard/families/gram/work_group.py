@@ -13,6 +13,7 @@ from ..configs import up
 _CLOCK = 1.7e9  # under load
 _SUSTAINED = 1.75  # of the rate of multiply-adds: what three TF32 products reach in warpgroups
 _CHUNK_SECONDS = 0.25e-6  # a team's barrier, and the tensor cores' first step behind it
+_STEP_CLOCKS = 200  # from one step of a team to the next, however little there is to multiply
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,11 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     a, b = 256 * shape.blocks, 32 * shape.tiles
     moved = shape.stage_bytes / c.ROWS + a * (shape.clash if c.SPREAD == "none" else 1) + 3 * b + 3 * b * shape.blocks
     waits = rows / c.ROWS * _CHUNK_SECONDS / c.GROUPS
-    return {"arithmetic": arithmetic + waits, "shared memory": rows * moved / 128 / _CLOCK}
+    return {
+        "arithmetic": arithmetic + waits,
+        "shared memory": rows * moved / 128 / _CLOCK,
+        "teams": rows / 8 * _STEP_CLOCKS / _CLOCK / c.GROUPS + waits,
+    }
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
