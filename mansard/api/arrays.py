@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -146,8 +147,7 @@ class TorchKind:
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         # dtype and device come along; new_empty costs 2 us more
-        strides = (shape[1], 1) if len(shape) == 2 else tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
-        return like.new_empty_strided(shape, strides)
+        return like.new_empty_strided(shape, (shape[1], 1) if len(shape) == 2 else _dense_strides(shape))
 
     def plain(self, array: Any) -> Any:
         return array.resolve_conj().resolve_neg().contiguous()
@@ -160,6 +160,11 @@ class TorchKind:
 
     def conj(self, array: Any) -> Any:
         return array.conj()
+
+
+@lru_cache(maxsize=1024)
+def _dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 class JaxKind:

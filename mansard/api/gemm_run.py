@@ -132,10 +132,7 @@ class BatchRun:
         return None if table is None else self.kind.address(array) + table * self.item
 
     def _fresh(self, like: Any) -> Any:
-        shape = self.shape
-        if len(shape) == 2:
-            return self.kind.empty(shape, self.problem.dtype, like)
-        return self.kind.empty((prod(shape[:-1]), shape[-1] if shape else 1), self.problem.dtype, like).reshape(shape)
+        return self.kind.empty(self.shape, self.problem.dtype, like)
 
     def _check_apart(self, A: Any, B: Any, out: Any) -> None:
         if self.listed or self.given[2].listed:

@@ -85,8 +85,8 @@ def matmul(
         kind = arrays.kind_of(A, "A")
         if kind.name == "JAX":
             return _matmul_jax(kind, A, B, out, dict(alpha=alpha, beta=beta, backend=backend))
-    given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
-    arrays.common_kind(given)
+    if type(B) is not type(A) or (out is not None and type(out) is not type(A)):
+        arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
     of_out = None if out is None else kind.signature(out)
     in_place = out is not None and kind.address(out) == kind.address(A)
     key = (type(A), kind.signature(A), kind.signature(B), of_out, in_place, backend)
