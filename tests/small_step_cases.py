@@ -27,6 +27,8 @@ CASES: list[tuple[Problem, Block | None]] = [
     (P("float32", 17), None),
     (P("complex64", 9), Block(128)),
     (P("float64", 70), None),
+    (P("complex128", 13), Block(64)),  # columns do not stay in registers
+    (P("float64", 101), None),
 ]
 
 

@@ -29,7 +29,7 @@ from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.families import trsm
 from mansard.families.trsm import defaults, emit, space, space_cpu, spec, work
-from mansard.families.trsm.space import Blocked, Config, Lanes
+from mansard.families.trsm.space import Blocked, Config, Lanes, Stream
 from mansard.families.trsm.space_cpu import Simd
 from mansard.families.trsm.systems import system
 from mansard.model import machine, predict
@@ -111,12 +111,12 @@ def test_blocked_batches(gpu_backend: str) -> None:
         exact(spec.problem("float64", 12, 9, batch), Blocked(8, 4, 4, 8, 2), gpu_backend)
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("which", [0, 1, 2, 3])
 def test_without_alpha_there_is_only_zero(which: int, backend: str) -> None:
     """Neither A nor B is looked at, so that NaN there does not matter."""
-    config = kernels(backend)[which % len(kernels(backend))]
+    config = [*kernels(backend), Stream(2, 2)][which % len(kernels(backend)) if backend == "cpu" else which]
     xp = testing.array_module(backend)
-    problem = spec.problem("float64", 10, 3, 11)
+    problem = spec.problem("float64", 10, 1 if config.VARIANT == "stream" else 3, 11)
     nothing = [xp.full((11, *spec.shape(problem, operand)), np.nan) for operand in "ab"]
     stacks = [stack_of(problem, operand, xp, values) for operand, values in zip("ab", nothing, strict=True)]
     out = place_for_x(problem, xp)
@@ -248,7 +248,7 @@ def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None
 
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("order", "columns"), [(12, 12), (32, 1), (64, 32)])
+@pytest.mark.parametrize(("order", "columns"), [(12, 12), (32, 1), (64, 32), (33, 1), (64, 1), (250, 1), (512, 1)])
 def test_what_is_chosen_does_not_spill(order: int, columns: int, dtype: str) -> None:
     problem = spec.problem(dtype, order, columns, 10_000)
     rule = defaults.default(problem, H200)
@@ -267,7 +267,16 @@ def test_compiles_for_sm_80() -> None:
 def test_there_is_always_a_configuration(dtype: str) -> None:
     """For every shape, layout and stack; candidates are legal, distinct and few."""
     rng = np.random.default_rng(4)
-    for N, NRHS in [(1, 1), (256, 1), (1, 256), (256, 256), (32, 32), (32, 1), *rng.integers(1, 257, (12, 2)).tolist()]:
+    for N, NRHS in [
+        (1, 1),
+        (256, 1),
+        (2048, 1),
+        (1, 256),
+        (256, 256),
+        (32, 32),
+        (32, 1),
+        *rng.integers(1, 257, (12, 2)).tolist(),
+    ]:
         layouts = {f"layout_{operand}": str(rng.choice(["row", "col", "any"])) for operand in "abx"}
         stacks = {"stack_a": str(rng.choice(spec.STACKS)), "stack_b": str(rng.choice(spec.STACKS))}
         side, uplo = str(rng.choice(["left", "right"])), str(rng.choice(["lower", "upper"]))
@@ -313,10 +322,16 @@ def test_every_problem_is_a_system_from_the_left() -> None:
         (Blocked(24), "no power of two"),
         (Blocked(DIM_X=3, DIM_Y=8), "whole warps"),
         (Blocked(STAGES=1), "STAGES less than 2"),
+        (Stream(), "only one is solved for"),
+        (Stream(STAGES=1), "STAGES less than 2"),
         (Simd(), "for CPUs"),
     ],
 )
 def test_illegal_ones_say_why(config: Config, reason: str) -> None:
     found = space.illegal(spec.problem("float64", 21, 21, 10, aligned=False), config, H200)
     assert found is not None and reason in found
-    assert "beyond 256" in (spec.refusal(spec.problem("float64", 257, 1, 1)) or "")
+    assert "beyond 256" in (spec.refusal(spec.problem("float64", 257, 2, 1)) or "")
+    assert "beyond 2048" in (spec.refusal(spec.problem("float64", 2049, 1, 1)) or "")
+    alone = spec.problem("float64", 21, 1, 10)
+    assert "no power of two" in (space.illegal(alone, Stream(BLK_K=24), H200) or "")
+    assert "can meet" in (space.illegal(alone, Stream(2, 16), H200) or "")

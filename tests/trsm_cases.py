@@ -11,7 +11,7 @@ from gemm_cases import BACKENDS, Stack
 from mansard import testing
 from mansard.families.gemm import spec as gemm_spec
 from mansard.families.trsm import emit, space, spec
-from mansard.families.trsm.space import Blocked, Config, Lanes
+from mansard.families.trsm.space import Blocked, Config, Lanes, Stream
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -102,7 +102,66 @@ BLOCKED: list[tuple[Problem, Config]] = [
     (P("complex128", 34, 3, 5, aligned=False, uplo="upper"), Blocked(16, 4, 4, 16, 3)),
     (P("float64", 70, 5, 3), Blocked(32, 8, 4, 32, 3, INVERT=True)),
 ]  # fmt: skip
-CASES = LANES + BLOCKED
+STREAM: list[tuple[Problem, Config]] = [
+    # one block of rows and several, ragged ends on either side, both layouts; lines on 16-byte boundaries
+    (P("float64", 64, 1, 9), Stream()),
+    (P("float64", 64, 1, 3, uplo="upper"), Stream(1, 2, 16, 2)),
+    (P("float64", 64, 1, 3, layout_a="col"), Stream(1, 1, 8, 4)),
+    (P("float64", 96, 1, 2, layout_a="col", uplo="upper"), Stream(1, 4, 32, 2)),
+    (P("float64", 40, 1, 5), Stream()),
+    (P("float64", 50, 1, 5, uplo="upper"), Stream(1, 2, 8, 3)),
+    (P("float64", 38, 1, 5, layout_a="col"), Stream()),
+    (P("float64", 44, 1, 5, layout_a="col", uplo="upper"), Stream(1, 4, 4, 5)),
+    (P("float64", 20, 1, 7, uplo="upper", unit=True), Stream()),
+    (P("float64", 5, 1, 3), Stream(1, 1, 2, 2)),
+    (P("float64", 1, 1, 3, uplo="upper"), Stream()),
+    # lines that begin anywhere
+    (P("float64", 33, 1, 7), Stream()),
+    (P("float64", 37, 1, 7, uplo="upper"), Stream(1, 3, 16, 3)),
+    (P("float64", 65, 1, 3, layout_a="col", unit=True), Stream(1, 2, 8, 3)),
+    (P("float64", 51, 1, 3, layout_a="col", uplo="upper"), Stream()),
+    (P("float64", 64, 1, 3, aligned=False), Stream()),
+    (P("float32", 64, 1, 3, aligned=False, uplo="upper"), Stream(1, 2, 32, 3)),
+    (P("float32", 35, 1, 3), Stream(1, 2, 32, 2)),
+    (P("float32", 41, 1, 3, layout_a="col"), Stream(1, 2, 8, 4)),
+    (P("float32", 46, 1, 3, layout_a="col", uplo="upper"), Stream()),
+    (P("complex64", 39, 1, 3, uplo="upper", trans="C"), Stream()),
+    (P("float64", 33, 1, 5, pitch_a=34, uplo="upper", **_STRIDED), Stream()),
+    (P("float64", 33, 1, 5, pitch_a=37, **_STRIDED), Stream()),
+    # several warps per matrix: too many and few, and pieces that do not go round
+    (P("float64", 128, 1, 5), Stream(2, 2, 16, 3)),
+    (P("float64", 160, 1, 3, uplo="upper"), Stream(4, 1, 16, 2)),
+    (P("float64", 170, 1, 2, layout_a="col"), Stream(3, 2, 8, 3)),
+    (P("float64", 131, 1, 3, layout_a="col", uplo="upper"), Stream(2, 1, 32, 2)),
+    (P("float32", 200, 1, 3, unit=True), Stream(8, 1, 32, 2)),
+    (P("complex128", 97, 1, 3, trans="C"), Stream(2, 2, 8, 3)),
+    (P("float64", 40, 1, 3), Stream(4, 1)),
+    (P("float64", 70, 1, 3), Stream(8, 1)),
+    # the other dtypes
+    (P("float32", 64, 1, 5), Stream(1, 4, 32, 3)),
+    (P("float32", 36, 1, 5, uplo="upper"), Stream(1, 4, 4, 3)),
+    (P("complex64", 40, 1, 5, trans="C"), Stream()),
+    (P("complex64", 48, 1, 3, uplo="upper", layout_a="col"), Stream(1, 2, 16, 3)),
+    (P("complex128", 35, 1, 3), Stream(1, 4, 8, 3)),
+    (P("complex128", 42, 1, 3, uplo="upper", unit=True), Stream(1, 4, 8, 3)),
+    (P("complex128", 34, 1, 3, layout_a="col", trans="C"), Stream(1, 2, 8, 3)),
+    # sides, strides, stacks
+    (P("float64", 40, 1, 5, side="right"), Stream()),
+    (P("float64", 35, 1, 5, side="right", layout_b="col", uplo="upper", trans="T"), Stream()),
+    (P("float64", 36, 1, 5, layout_a="any", layout_b="any"), Stream()),
+    (P("complex128", 33, 1, 5, layout_a="any", layout_b="any", uplo="upper"), Stream(1, 2, 8, 3)),
+    (P("complex128", 34, 1, 5, aligned=False), Stream(1, 2, 8, 3)),
+    (P("complex64", 34, 1, 5, aligned=False, uplo="upper"), Stream()),
+    (P("float32", 40, 1, 5, pitch_a=44, pitch_b=3, **_STRIDED), Stream()),
+    (P("float64", 48, 1, 9, **_POINTERS), Stream(1, 2)),
+    (P("float64", 35, 1, 9, **_POINTERS, uplo="upper"), Stream(1, 2)),
+    (P("float64", 100, 1, 5, stack_a="pointers", stack_x="strided"), Stream(2, 2)),
+    (P("float64", 40, 1, 9, stack_a="shared"), Stream(1, 2)),
+    (P("complex64", 40, 1, 5, stack_b="shared", layout_a="col"), Stream(1, 2)),
+    (P("float64", 48, 1, 5), Stream(INVERT=True)),
+    (P("complex64", 37, 1, 5, uplo="upper"), Stream(INVERT=True)),
+]  # fmt: skip
+CASES = LANES + BLOCKED + STREAM
 
 
 def case_id(case: tuple[Problem, Config]) -> str:

@@ -172,7 +172,8 @@ def _prepare(
             way, means = _blocked(kind, given, order, asked, form)
             return None, dispatch.Choice(trsm, None, "blocked", reason), None, way, means
     if backend.device.backend == "cpu" and problem.N > spec.WIDEST:
-        launch, choice, kernel = None, dispatch.Choice(trsm, None, "vendor", spec.refusal(problem) or ""), None
+        reason = spec.too_wide(problem.N, spec.WIDEST) or ""
+        launch, choice, kernel = None, dispatch.Choice(trsm, None, "vendor", reason), None
     else:
         launch, choice, kernel = call.prepare(trsm.emit, problem, backend, batch.strides)
     if launch is not None:
@@ -188,9 +189,10 @@ def _why_blocked(problem: Problem, backend: Any, asked: str | None, form: Triang
         return f"diagonal blocks of order {INVERTED} are inverted, as asked: faster to apply, less accurate"
     if pin.pins() or backend.device.backend == "cpu" or problem.N <= BLOCK:
         return ""
-    if problem.N > spec.WIDEST:
-        return f"{problem.N} unknowns, beyond {spec.WIDEST} no kernel takes them at once"
-    if asked is not None or database.best(problem, backend.device, trsm) is not None:
+    widest = spec.widest(problem)
+    if widest < problem.N:
+        return f"{problem.N} unknowns, beyond {widest} no kernel takes them at once"
+    if problem.NRHS == 1 or asked is not None or database.best(problem, backend.device, trsm) is not None:
         return ""
     return f"{problem.N} unknowns, and no record says that one kernel is faster than products beyond {BLOCK}"
 

@@ -17,6 +17,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Blo
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Block]:
-    """Two entries of a matrix per thread, while there are threads."""
-    yield Block(min(1024, max(64, -(-(problem.N**2) // 64) * 32)))
-    yield Block(512)
+    """Four lanes for each column of two matrices; more columns need fewer threads, for the sake of their registers."""
+    if problem.N <= 64:
+        yield Block(max(64, -(-problem.N // 4) * 32))
+    yield Block(256)

@@ -1,70 +1,55 @@
-// Small matrices in shared memory, worked on by one block: elimination with or without pivots, reflections.
+// Small matrices, worked on by one block: elimination with or without pivots, products.
 //
-// Both work on two matrices side by side, M and E: what is done to the rows of M is done to those of E.
+// M and E lie in shared memory, column after column. While they are worked on they lie in registers, since a round
+// through shared memory costs more than the arithmetic; what all warps must know goes through `line`, with one barrier
+// per row.
 #pragma once
-#include "mansard/complex.cuh"
+#include "families/small_step/scalars.cuh"
 
 namespace mansard {
-
-MANSARD_DEVICE double real_part(double x) { return x; }
-MANSARD_DEVICE double real_part(Complex<double> x) { return x.re; }
-MANSARD_DEVICE double square(double x) { return x * x; }
-MANSARD_DEVICE double square(Complex<double> x) { return x.re * x.re + x.im * x.im; }
-MANSARD_DEVICE double size(double x) { return fabs(x); }
-MANSARD_DEVICE double size(Complex<double> x) { return sqrt(square(x)); }
-MANSARD_DEVICE bool is_finite(double x) { return x - x == 0.0; }
-MANSARD_DEVICE bool is_finite(Complex<double> x) { return is_finite(x.re) && is_finite(x.im); }
-MANSARD_DEVICE double times_real(double x, double by) { return x * by; }
-MANSARD_DEVICE Complex<double> times_real(Complex<double> x, double by) { return {x.re * by, x.im * by}; }
-MANSARD_DEVICE void set_real(double& x, double value) { x = value; }
-MANSARD_DEVICE void set_real(Complex<double>& x, double value) { x = {value, 0.0}; }
-
-template <class R>
-MANSARD_DEVICE double widened(R x) {
-  return static_cast<double>(x);
-}
-template <class R>
-MANSARD_DEVICE Complex<double> widened(Complex<R> x) {
-  return {static_cast<double>(x.re), static_cast<double>(x.im)};
-}
-MANSARD_DEVICE void narrow(float& to, double x) { to = static_cast<float>(x); }
-MANSARD_DEVICE void narrow(double& to, double x) { to = x; }
-template <class R>
-MANSARD_DEVICE void narrow(Complex<R>& to, Complex<double> x) {
-  to = {static_cast<R>(x.re), static_cast<R>(x.im)};
-}
-
-// Sums over a warp, or over LANES of them; every lane has the result.
-template <int LANES>
-MANSARD_DEVICE double lane_sum(double x) {
-  MANSARD_UNROLL
-  for (int step = LANES / 2; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
-  return x;
-}
-template <int LANES>
-MANSARD_DEVICE Complex<double> lane_sum(Complex<double> x) {
-  return {lane_sum<LANES>(x.re), lane_sum<LANES>(x.im)};
-}
 
 template <class P>
 struct Matrices {
   using T = typename P::T;
   using Wide = typename Scalar<T>::template With<double>;
-  static constexpr int N = P::N, PITCH = N | 1, WARPS = P::BLOCK / 32, TEAM = 8;
-  static_assert((2 * N * PITCH + N) * int(sizeof(Wide)) + 3 * N * 8 + 256 <= P::SHARED_BYTES && P::BLOCK >= N, "room");
-  Wide *M, *E, *phases;
-  double *pivots, *scale, *weights, *sums;
+  static constexpr int N = P::N, PITCH = N | 1, WARPS = P::BLOCK / 32;
+  static constexpr int ROWS = ceil_div(N, 32), COLUMNS = ceil_div(N, WARPS);  // of a lane in an elimination
+  static constexpr int TILE = 4, PASSES = ceil_div(ROWS * ceil_div(N, TILE), WARPS);  // of a warp in a product
+  static constexpr int AHEAD = PASSES > 1 ? 1 : 4;
+  static constexpr int TEAM = 8, ROOM = ceil_div(N, TEAM) * TEAM;
+  static_assert((2 * N * PITCH + 2 * ROOM) * int(sizeof(Wide)) + N * 8 + 256 <= P::SHARED_BYTES, "room");
+  static_assert(N <= 128 && P::BLOCK >= N, "numbers of rows are put into seven bits");
+  Wide *M, *E, *line;  // two lines, in turns
+  double *scale, *sums;
 
   MANSARD_DEVICE explicit Matrices(unsigned char* arena)
-      : M(reinterpret_cast<Wide*>(arena)), E(M + N * PITCH), phases(E + N * PITCH),
-        pivots(reinterpret_cast<double*>(phases + N)), scale(pivots + N), weights(scale + N), sums(weights + N) {}
+      : M(reinterpret_cast<Wide*>(arena)), E(M + N * PITCH), line(E + N * PITCH),
+        scale(reinterpret_cast<double*>(line + 2 * ROOM)), sums(scale + N) {}
+
+  static MANSARD_DEVICE int at(int i, int j) { return j * PITCH + i; }
 
   // Calls use(i, j) for this thread's share of the entries.
   template <class Use>
   static MANSARD_DEVICE void for_each_entry(Use use) {
-    for (int entry = threadIdx.x; entry < N * N; entry += P::BLOCK) use(entry / N, entry % N);
+MANSARD_UNROLL_BY(4)
+    for (int first = 0; first < N * N; first += P::BLOCK) {
+      const int entry = first + threadIdx.x;
+      if (N * N % P::BLOCK == 0 || entry < N * N) use(entry / N, entry % N);
+    }
   }
-
+  // The sums over k < N of term(c, k) for all columns c, given to use(c, sum) in one thread each.
+  template <class Term, class Use>
+  static MANSARD_DEVICE void for_each_sum(Term term, Use use) {
+    const int lane = threadIdx.x % TEAM;
+    for (int first = 0; first < N; first += P::BLOCK / TEAM) {
+      const int c = first + threadIdx.x / TEAM;
+      const bool inside = N % (P::BLOCK / TEAM) == 0 || c < N;
+      double sum = 0.0;
+      for (int k = 0; k < N; k += TEAM) sum += inside && (N % TEAM == 0 || k + lane < N) ? term(c, k + lane) : 0.0;
+      sum = lane_sum<TEAM>(sum);
+      if (lane == 0 && inside) use(c, sum);
+    }
+  }
   // The sum over all threads; every one has it.
   MANSARD_DEVICE double block_sum(double x) const {
     x = lane_sum<32>(x);
@@ -76,101 +61,159 @@ struct Matrices {
     return x;
   }
 
-  // H = M becomes F and E, the identity, S^H, with F = S^-1 and S^H H S = I: rows are eliminated one by one, in their order
-  // (F is upper triangular then) or always that with the largest pivot. False where a pivot is not positive. Pivots are zero
-  // at the beginning, and until their rows have had their turn.
-  MANSARD_DEVICE bool eliminate(bool turned) {
-MANSARD_UNROLL_BY(1)
-    for (int k = 0; k < N; ++k) {
-      int row = k;
-      if (turned) {
-        row = largest();
-        __syncthreads();  // all warps have looked
-      }
-      const Wide* from = M + row * PITCH;
-      const double pivot = real_part(from[row]);
-      if (!(pivot > 0.0)) return false;
-      const double inverse = 1.0 / pivot;
-      for_each_entry([&](int i, int j) {
-        if (i == row || pivots[i] > 0.0) return;
-        const Wide factor = times_real(conjugate(from[i]), -inverse);
-        if (j == row) M[i * PITCH + j] = zero<Wide>();
-        else if (pivots[j] == 0.0) multiply_add<false>(M[i * PITCH + j], factor, from[j]);
-        multiply_add<false>(E[i * PITCH + j], factor, E[row * PITCH + j]);
-      });
-      if (threadIdx.x == 0) pivots[row] = pivot;  // which nobody looks at before the barrier
-      __syncthreads();
-    }
-    for_each_entry([&](int i, int j) {
-      const double by = 1.0 / sqrt(pivots[i]);
-      if (i == j) set_real(M[i * PITCH + j], sqrt(pivots[i]));
-      else M[i * PITCH + j] = times_real(M[i * PITCH + j], by);
-      E[i * PITCH + j] = times_real(E[i * PITCH + j], by);
-    });
-    __syncthreads();
-    return true;
-  }
-  // The row with the largest diagonal entry among those still to come; the same in all warps.
-  MANSARD_DEVICE int largest() const {
-    double most = -1.0;
-    int row = N;
-    for (int i = threadIdx.x % 32; i < N; i += 32) {
-      const double entry = real_part(M[i * PITCH + i]);
-      if (pivots[i] == 0.0 && (row == N || entry > most)) most = entry, row = i;
-    }
-    MANSARD_UNROLL
-    for (int step = 16; step > 0; step /= 2) {
-      const double other = __shfl_xor_sync(~0u, most, step);
-      const int its = __shfl_xor_sync(~0u, row, step);
-      if (its < N && (row == N || other > most || (other == most && its < row))) most = other, row = its;
-    }
-    return row;
-  }
+  // Products with a matrix in shared memory, op(A) B: tiles of TILE rows and 32 columns, in registers.
+  struct Tiles {
+    Wide sum[PASSES][TILE];
 
-  // M = Z R becomes R, upper triangular with a diagonal that is not negative, and E becomes Z^H E: Householder's
-  // reflections, a column of both matrices per team of lanes. Column k of M holds the vector of reflection k, but for its
-  // head, and is not written to before the end.
-  MANSARD_DEVICE void triangularise() {
-    const int lane = threadIdx.x % TEAM;
-MANSARD_UNROLL_BY(1)
-    for (int k = 0; k < N; ++k) {
-      double sum = 0.0;
-      for (int i = k + lane; i < N; i += TEAM) sum += square(M[i * PITCH + k]);
-      Wide head = M[k * PITCH + k], phase;
-      const double norm = sqrt(lane_sum<TEAM>(sum)), length = size(head);
-      set_real(phase, 1.0);
-      if (length > 0.0) phase = times_real(head, 1.0 / length);
-      add_to(head, times_real(phase, norm));
-      const double twice = norm > 0.0 ? -1.0 / (norm * (norm + length)) : 0.0;  // 2 / |v|^2
-MANSARD_UNROLL_BY(1)
-      for (int first = k + 1; first < 2 * N; first += P::BLOCK / TEAM) {
-        const int c = first + threadIdx.x / TEAM;
-        reflect(c < N ? M + c : E + (c - N), c < 2 * N, k, head, twice);
+    template <bool CONJ, class Get>
+    MANSARD_DEVICE void multiply(const Wide* A, Get get) {
+      MANSARD_UNROLL
+      for (int pass = 0; pass < PASSES; ++pass) {
+        MANSARD_UNROLL
+        for (int r = 0; r < TILE; ++r) sum[pass][r] = zero<Wide>();
+        const int first = row(pass, 0), j = column(pass);
+        if (first >= N || j >= N) continue;
+MANSARD_UNROLL_BY(AHEAD)
+        for (int k = 0; k < N; ++k) {
+          const Wide b = get(k, j);
+          MANSARD_UNROLL
+          for (int r = 0; r < TILE; ++r) multiply_add<CONJ>(sum[pass][r], A[at(first + r, k)], b);  // or none
+        }
       }
-      if (threadIdx.x == 0) pivots[k] = norm, phases[k] = times_real(conjugate(phase), -1.0);
-      __syncthreads();
     }
-    for_each_entry([&](int i, int j) {
-      Wide &m = M[i * PITCH + j], &e = E[i * PITCH + j];
-      if (i == j) set_real(m, pivots[i]);
-      else m = i < j ? product(phases[i], m) : zero<Wide>();
-      e = product(phases[i], e);
-    });
+    // Calls use(i, j, sum) for this thread's entries.
+    template <class Use>
+    MANSARD_DEVICE void for_each(Use use) const {
+      MANSARD_UNROLL
+      for (int pass = 0; pass < PASSES; ++pass)
+        MANSARD_UNROLL
+        for (int r = 0; r < TILE; ++r)
+          if (row(pass, r) < N && column(pass) < N) use(row(pass, r), column(pass), sum[pass][r]);
+    }
+    static MANSARD_DEVICE int tile(int pass) { return pass * WARPS + threadIdx.x / 32; }
+    static MANSARD_DEVICE int row(int pass, int r) { return tile(pass) / ROWS * TILE + r; }
+    static MANSARD_DEVICE int column(int pass) { return tile(pass) % ROWS * 32 + threadIdx.x % 32; }
+  };
+
+  // H becomes M = F and E = S^H, with F = S^-1 and S^H H S = I: rows are eliminated one by one, in their order (F is
+  // upper triangular then) or always one with a pivot that is almost the largest.
+  //
+  // F and S^H share one matrix, as neither has entries where the other has: column j of row i belongs to F if row j had
+  // its turn later than row i, to S^H if it was earlier. Rows are spread over lanes, columns over warps. Every warp
+  // keeps the whole diagonal: all of them choose the same row without asking each other.
+  struct Elimination {
+    Wide A[ROWS][COLUMNS];
+    double diagonal[ROWS];
+    int turn[ROWS];  // N until a row has had it
+
+    static MANSARD_DEVICE u32 row(int s) { return s * 32 + threadIdx.x % 32; }
+    static MANSARD_DEVICE u32 column(int t) { return threadIdx.x / 32 * COLUMNS + t; }
+    static MANSARD_DEVICE bool has_row(int s) { return N % 32 == 0 || row(s) < N; }
+    static MANSARD_DEVICE bool has_column(int t) { return WARPS * COLUMNS == N || column(t) < N; }
+
+    // H(i, j) = get(i, j), which is the same everywhere on the diagonal.
+    template <class Get>
+    MANSARD_DEVICE void load(double constant, Get get) {
+      MANSARD_UNROLL
+      for (int s = 0; s < ROWS; ++s) diagonal[s] = constant, turn[s] = has_row(s) ? N : -1;
+      MANSARD_UNROLL
+      for (int t = 0; t < COLUMNS; ++t)
+        MANSARD_UNROLL
+        for (int s = 0; s < ROWS; ++s) {
+          A[s][t] = zero<Wide>();
+          if (has_row(s) && has_column(t)) A[s][t] = get(row(s), column(t));
+        }
+    }
+    // False where a pivot is not positive, which is not looked at before the end: the way from a row to the next has no
+    // branch, so that compilers can mix all that happens on it.
+    template <bool TURNED>
+    MANSARD_DEVICE bool run(Wide* pivots, Wide* next) {
+MANSARD_UNROLL_BY(1)
+      for (int k = 0; k < N; ++k) {
+        const u32 chosen = TURNED ? largest() : k;
+        MANSARD_UNROLL
+        for (int s = 0; s < ROWS; ++s) turn[s] = row(s) == chosen ? k : turn[s];
+        publish(pivots, chosen);
+        double inverted = inverse(diagonal[0]);
+        MANSARD_UNROLL
+        for (int s = 1; s < ROWS; ++s) {
+          const double other = inverse(diagonal[s]);
+          inverted = turn[s] == k ? other : inverted;
+        }
+        __syncthreads();
+        subtract(pivots, chosen, lane_of<32>(inverted, chosen % 32));
+        Wide* const other = pivots;
+        pivots = next, next = other;
+      }
+      bool good = true;
+      MANSARD_UNROLL
+      for (int s = 0; s < ROWS; ++s) good = good && (!has_row(s) || diagonal[s] > 0.0);
+      return __all_sync(~0u, good);
+    }
+    // The number of a row: the upper bits of its pivot decide, then the lower number.
+    MANSARD_DEVICE u32 largest() const {
+      int most = -2147483647 - 1;
+      MANSARD_UNROLL
+      for (int s = 0; s < ROWS; ++s)
+        if (turn[s] == N) most = max(most, (upper_half(diagonal[s]) & ~127) | (127 - int(row(s))));
+      return 127 - (warp_max(most) & 127);
+    }
+    MANSARD_DEVICE void publish(Wide* pivots, u32 chosen) const {
+      MANSARD_UNROLL
+      for (int t = 0; t < COLUMNS; ++t) {
+        Wide entry = A[0][t];
+        MANSARD_UNROLL
+        for (int s = 1; s < ROWS; ++s) entry = row(s) == chosen ? A[s][t] : entry;
+        store_if(threadIdx.x % 32 == chosen % 32 && has_column(t), pivots + column(t), entry);
+      }
+    }
+    MANSARD_DEVICE void subtract(const Wide* pivots, u32 chosen, double inverted) {
+      Wide factor[ROWS];
+      MANSARD_UNROLL
+      for (int s = 0; s < ROWS; ++s) {
+        const Wide entry = pivots[has_row(s) ? row(s) : 0];
+        factor[s] = times_real(times_real(conjugate(entry), turn[s] == N ? inverted : 0.0), -1.0);
+        Wide sum;
+        set_real(sum, diagonal[s]);
+        multiply_add<false>(sum, factor[s], entry);
+        diagonal[s] = real_part(sum);
+      }
+      MANSARD_UNROLL
+      for (int t = 0; t < COLUMNS; ++t) {
+        const Wide entry = pivots[has_column(t) ? column(t) : 0];
+        MANSARD_UNROLL
+        for (int s = 0; s < ROWS; ++s) {
+          multiply_add<false>(A[s][t], factor[s], entry);
+          if (column(t) == chosen && turn[s] == N) A[s][t] = factor[s];  // from here on it belongs to S^H
+        }
+      }
+    }
+  };
+
+  // Of rows that have all been eliminated; returns this thread's part of |E|^2. A barrier has to follow.
+  MANSARD_DEVICE double unfold(const Elimination& rows) {
+    int* turns = reinterpret_cast<int*>(line + N % 2 * ROOM);  // the line that nobody reads any more
+    MANSARD_UNROLL
+    for (int s = 0; s < ROWS; ++s)
+      if (threadIdx.x < 32 && rows.has_row(s)) turns[rows.row(s)] = rows.turn[s];
     __syncthreads();
-  }
-  static MANSARD_DEVICE Wide product(Wide a, Wide b) {
-    Wide result = zero<Wide>();
-    multiply_add<false>(result, a, b);
-    return result;
-  }
-  // All lanes come here, those without a column too.
-  MANSARD_DEVICE void reflect(Wide* column, bool inside, int k, Wide head, double twice) const {
-    const int begin = k + threadIdx.x % TEAM, end = inside ? N : 0;
-    const auto vector = [&](int i) { return i == k ? head : M[i * PITCH + k]; };
-    Wide dot = zero<Wide>();
-    for (int i = begin; i < end; i += TEAM) multiply_add<true>(dot, vector(i), column[i * PITCH]);
-    dot = times_real(lane_sum<TEAM>(dot), twice);
-    for (int i = begin; i < end; i += TEAM) multiply_add<false>(column[i * PITCH], vector(i), dot);
+    double sum = 0.0;
+    MANSARD_UNROLL
+    for (int s = 0; s < ROWS; ++s) {
+      const double root = sqrt(rows.diagonal[s]), by = inverse(root);
+      MANSARD_UNROLL
+      for (int t = 0; t < COLUMNS; ++t) {
+        const int i = rows.row(s), j = rows.column(t);
+        if (!rows.has_row(s) || !rows.has_column(t)) continue;
+        const bool later = rows.turn[s] < turns[j];
+        const Wide entry = times_real(rows.A[s][t], by);
+        Wide f = later ? entry : zero<Wide>(), e = later ? zero<Wide>() : entry;
+        if (i == j) set_real(f, root), set_real(e, by);
+        M[at(i, j)] = f, E[at(i, j)] = e;
+        sum += square(e);
+      }
+    }
+    return sum;
   }
 };
 

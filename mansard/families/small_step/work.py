@@ -9,9 +9,9 @@ from ..configs import up
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
-    """Two matrices of odd pitch, three vectors of reals and one of entries, a number per warp."""
+    """Two matrices of odd pitch, two lines in whole teams of eight, a vector of reals, a number per warp."""
     n, wide = problem.N, 16 if problem.is_complex else 8
-    return int(up(2 * n * (n | 1) * wide + n * (24 + wide) + 256, 128) * 128)
+    return int(up((2 * n * (n | 1) + 16 * up(n, 8)) * wide + n * 8 + 256, 128) * 128)
 
 
 def threads(problem: Problem, c: Any) -> int:

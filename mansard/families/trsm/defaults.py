@@ -10,7 +10,7 @@ from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
 from . import space, space_cpu
-from .space import Blocked, Config, Lanes
+from .space import Blocked, Config, Lanes, Stream
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -23,7 +23,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
-    for rough in (*_lanes(problem), *_blocked(problem)):
+    for rough in (*_lanes(problem), *_streams(problem, device), *_blocked(problem)):
         config = space.resident(problem, rough, device)
         if config is not None:
             yield config
@@ -42,6 +42,21 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
         if problem.N * problem.itemsize >= 128:
             yield replace(plain, TRIANGLE=True)
         yield from (replace(plain, WARPS=warps) for warps in (4, 1))
+
+
+def _streams(problem: Problem, device: Device) -> Iterator[Stream]:
+    """As few warps per matrix as keep all multiprocessors busy for two turns, three pieces under way each."""
+    if problem.NRHS > 1:
+        return
+    width, most = min(32, 128 // problem.itemsize), configs.up(problem.N, 64)
+    warps = 1
+    while 2 * warps <= min(8, most) and problem.BATCH * warps < _TURNS * _WARPS * device.multiprocessors:
+        warps *= 2
+    for teams, stages in ((max(1, 4 // warps), 3), (max(1, 4 // warps), 2), (1, 2)):
+        yield Stream(warps, teams, width, stages)
+
+
+_TURNS, _WARPS = 2, 10  # matrices of a team, and warps that a multiprocessor has room for
 
 
 def _blocked(problem: Problem) -> Iterator[Blocked]:

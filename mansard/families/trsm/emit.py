@@ -12,7 +12,7 @@ from . import space_cpu, work
 from .space import Config
 from .space_cpu import Simd
 from .systems import system
-from .work_shapes import blocked_shape, lanes_shape
+from .work_shapes import blocked_shape, lanes_shape, stream_shape
 
 _OPERANDS = {"a": "a", "b": "b", "x": "c"}  # and what gemm's images call them
 
@@ -72,6 +72,8 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
     if config.VARIANT == "blocked":
         block = blocked_shape(problem, config).a
         return constants | {"FEED_A": block.feed, "PITCH_A": block.pitch}
+    if config.VARIANT == "stream":
+        return constants | {"FEED_A": stream_shape(problem, config).feed}
     shape = lanes_shape(problem, config)
     for name in _OPERANDS:
         image = getattr(shape, name)

@@ -13,7 +13,7 @@ from ...plan.problem import Problem
 from .. import configs
 from . import space_cpu, work
 from .space_cpu import Simd
-from .work_shapes import lanes_shape
+from .work_shapes import lanes_shape, stream_feed
 
 NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
 _REGISTERS = 144  # of X, per lane
@@ -49,9 +49,22 @@ class Blocked:
     BLOCKS_PER_SM: int = 1
 
 
-Gpu: TypeAlias = Lanes | Blocked
+@dataclass(frozen=True)
+class Stream:
+    """Some warps per matrix, one right-hand side; A in pieces that are always under way. Any dtype, layout, stride."""
+
+    VARIANT: ClassVar[str] = "stream"
+    WARPS: int = 1  # per matrix: one solves, the others prepare what it solves next
+    PER_BLOCK: int = 4  # matrices per block
+    BLK_K: int = 16  # columns of a piece, which has 32 rows
+    STAGES: int = 3  # pieces under way per warp
+    INVERT: bool = False  # as above
+    BLOCKS_PER_SM: int = 2
+
+
+Gpu: TypeAlias = Lanes | Blocked | Stream
 Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Blocked, Simd)}
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Blocked, Stream, Simd)}
 
 to_dict = configs.to_dict
 
@@ -70,7 +83,10 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return f"{config.VARIANT} is for GPUs"
     if problem.stack_x == "shared":
         return "the matrices of X need a place each"
-    reason = _lanes(problem, config) if isinstance(config, Lanes) else _blocked(problem, config)
+    if isinstance(config, Stream):
+        reason = _stream(problem, config)
+    else:
+        reason = _lanes(problem, config) if isinstance(config, Lanes) else _blocked(problem, config)
     return reason or configs.too_large(work, problem, config, device)
 
 
@@ -103,6 +119,22 @@ def _blocked(problem: Problem, c: Blocked) -> str | None:
     return None
 
 
+def _stream(problem: Problem, c: Stream) -> str | None:
+    if min(c.WARPS, c.PER_BLOCK) < 1 or c.STAGES < 2 or c.WARPS * c.PER_BLOCK > 32:
+        return "a count is not positive, STAGES less than 2, or there are more than 32 warps"
+    if problem.NRHS > 1:
+        return f"{problem.NRHS} right-hand sides, only one is solved for"
+    if c.WARPS > 1 and c.PER_BLOCK > _BARRIERS:
+        return f"{c.PER_BLOCK} teams of several warps: {_BARRIERS} can meet"
+    vector = 1 if stream_feed(problem) == "elements" else 16 // problem.itemsize
+    if c.BLK_K not in (1, 2, 4, 8, 16, 32) or c.BLK_K % vector:
+        return f"BLK_K={c.BLK_K} is no power of two from {vector} to 32"
+    return None
+
+
+_BARRIERS = 15
+
+
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
@@ -113,6 +145,13 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
         for rough in _gpu_candidates(problem)
         if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
     )
+
+
+def likely(problem: Problem, device: Device) -> Iterator[Config]:
+    """Those that the model may choose: between variants for one right-hand side only measurements decide."""
+    alone, narrow = problem.NRHS == 1, problem.N <= NARROW
+    other = (Stream if narrow else Blocked) if alone else ()
+    yield from (config for config in candidates(problem, device) if not isinstance(config, other))
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
@@ -128,6 +167,8 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     if problem.N <= NARROW:
         yield from _lanes_candidates(problem)
+    if problem.NRHS == 1 and problem.N > NARROW // 2:
+        yield from streams(problem)
     if problem.N > 8:
         for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
             for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:
@@ -146,6 +187,15 @@ def _lanes_candidates(problem: Problem) -> Iterator[Lanes]:
         group_bytes = 32 // (lanes_m * lanes_n) * problem.N**2 * problem.itemsize
         if group_bytes <= 4096:
             yield from (Lanes(lanes_m, lanes_n, per_team, 1, "own", triangle) for per_team in (2, 4))
+
+
+def streams(problem: Problem) -> Iterator[Stream]:
+    """One warp per matrix where there are many, and several where these are long; pieces of lines of 128 bytes."""
+    width = min(32, 128 // problem.itemsize)
+    most = configs.up(problem.N, 64)
+    for warps, (narrow, stages) in product((1, 2, 4, 8), ((1, 3), (1, 2), (2, 4), (1, 4))):
+        if warps == 1 or warps <= most:
+            yield Stream(warps, max(1, 4 // warps), width // narrow, stages)
 
 
 def teams(problem: Problem) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...plan.problem import DTYPES, Problem
 
-WIDEST = 256
+WIDEST, WIDEST_ALONE = 256, 2048  # unknowns of several right-hand sides, and of one
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
 SHAPES = {"a": ("N", "N"), "b": ("N", "NRHS"), "x": ("N", "NRHS")}  # rows and columns, where A is on the left
 STACKS = ("packed", "strided", "shared", "pointers")
@@ -104,8 +104,18 @@ def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     if problem.dtype not in DTYPES:
         return f"trsm: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
-    if problem.N > WIDEST:
-        return f"trsm: {problem.N} unknowns: beyond {WIDEST} a general triangular solver does better"
+    return too_wide(problem.N, widest(problem))
+
+
+def widest(problem: Problem) -> int:
+    """Unknowns that a kernel takes at the most."""
+    return WIDEST_ALONE if problem.NRHS == 1 else WIDEST
+
+
+def too_wide(unknowns: int, most: int) -> str | None:
+    """Why so many unknowns are not for a kernel, where that takes this many at the most."""
+    if unknowns > most:
+        return f"trsm: {unknowns} unknowns: beyond {most} a general triangular solver does better"
     return None
 
 

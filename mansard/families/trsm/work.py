@@ -7,7 +7,8 @@ from typing import Any
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
-from .work_shapes import blocked_shape, lanes_shape
+from . import work_stream
+from .work_shapes import blocked_shape, lanes_shape, stream_shape
 
 
 def work(problem: Problem) -> Work:
@@ -26,11 +27,16 @@ def work(problem: Problem) -> Work:
 
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
-    return int(c.WARPS * 32 if c.VARIANT == "lanes" else c.DIM_X * c.DIM_Y)
+    if c.VARIANT == "blocked":
+        return int(c.DIM_X * c.DIM_Y)
+    return int(c.WARPS * 32 * (c.PER_BLOCK if c.VARIANT == "stream" else 1))
 
 
 def _shape(problem: Problem, c: Any) -> Any:
-    return lanes_shape(problem, c) if c.VARIANT == "lanes" else blocked_shape(problem, c)
+    return _SHAPES[c.VARIANT](problem, c)
+
+
+_SHAPES: dict[str, Any] = {"lanes": lanes_shape, "blocked": blocked_shape, "stream": stream_shape}
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
@@ -40,6 +46,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
+    if c.VARIANT == "stream":
+        return work_stream.registers(problem, c)
     shape, words = _shape(problem, c), problem.itemsize // 4
     # X, entries of A with the rows they belong to, quotients on their way
     quotients = min(problem.N, 6) * shape.columns
@@ -58,6 +66,8 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
     if c.VARIANT == "lanes":
         needed = up(problem.BATCH, shape.group * c.WARPS)
         staying = c.STAGES > 1 or "shared" in (problem.stack_a, problem.stack_b)
+    elif c.VARIANT == "stream":
+        needed, staying = up(problem.BATCH, c.PER_BLOCK), True
     else:
         needed = problem.BATCH * shape.tiles
     return int(max(1, min(needed, device.multiprocessors * c.BLOCKS_PER_SM if staying else _MOST_BLOCKS)))
@@ -68,12 +78,14 @@ _MOST_BLOCKS = 1 << 30
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
+    arithmetic = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
+    if c.VARIANT == "stream":
+        return arithmetic | work_stream.limits(problem, c, device)
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
     lanes = c.VARIANT == "lanes"
     together = _shape(problem, c).group if lanes else 1 / _shape(problem, c).tiles  # matrices
     turns = c.BLOCKS_PER_SM * (c.WARPS if lanes else 1)  # groups, or matrices, under way
-    return {
-        "arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine),
+    return arithmetic | {
         "instructions": issued(problem, c) / together / 4 / clocks,
         "substitution": waited(problem, c) / together / turns / clocks,
     }
@@ -121,6 +133,8 @@ def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> fl
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a configuration's way of loading and storing reaches: what it reads on the other
     side of the diagonal, and single elements."""
+    if c.VARIANT == "stream":
+        return work_stream.bandwidth_share(problem, c)
     least, shape = work(problem), _shape(problem, c)
     moved = least.bytes
     if c.VARIANT == "lanes" and problem.stack_a != "shared":
@@ -135,6 +149,8 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
     shape = _shape(problem, c)
+    if c.VARIANT == "stream":
+        return int(work_stream.bytes_in_flight(problem, c))
     if c.VARIANT == "lanes":
         return int(c.BLOCKS_PER_SM * c.WARPS * shape.stage_bytes * (0.65 if c.STAGES == 1 else c.STAGES - 0.7))
     return int(c.BLOCKS_PER_SM * shape.stage_bytes * (c.STAGES - 1.3))
@@ -144,6 +160,8 @@ def executed_flops(problem: Problem, c: Any) -> int:
     """Flops the kernel really does: lanes past the last row or column compute, too."""
     each = (8 if problem.is_complex else 2) * problem.BATCH
     shape = _shape(problem, c)
+    if c.VARIANT == "stream":
+        return int(problem.BATCH * work_stream.executed_flops(problem, c))
     if c.VARIANT == "lanes":
         return int(each * problem.N / 2 * shape.rows * c.LANES_M * shape.columns * c.LANES_N)
     order = min(c.BLK_M, problem.N)

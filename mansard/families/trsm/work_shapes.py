@@ -41,6 +41,18 @@ class BlockedShape:
     shared_bytes: int
 
 
+@dataclass(frozen=True)
+class StreamShape:
+    """The same for streaming ones."""
+
+    feed: str
+    read: int  # elements of a row of A that are read at once
+    blocks: int  # of 32 rows
+    pieces: int  # of all blocks
+    stage_bytes: int
+    shared_bytes: int
+
+
 @lru_cache(maxsize=8192)
 def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     """Lanes of a team are numbered along the rows first."""
@@ -79,3 +91,28 @@ def blocked_shape(problem: Problem, c: Any) -> BlockedShape:
         a, up(problem.N, order), up(problem.NRHS, columns), up(order, c.DIM_Y), of_lane, a.bytes,
         up(c.STAGES * a.bytes + x_bytes, 128) * 128,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def stream_shape(problem: Problem, c: Any) -> StreamShape:
+    """32 rows x BLK_K columns of A at a time, lines apart by 16 bytes more than they are long."""
+    rows_first, feed = system(problem).operands.layout_a != "col", stream_feed(problem)
+    vector = 1 if feed == "elements" else 16 // problem.itemsize
+    lines, length = (32, c.BLK_K) if rows_first else (c.BLK_K, 32)
+    stage = up(lines * (length + vector) * problem.itemsize, 16) * 16
+    blocks = up(problem.N, 32)
+    pieces = sum(up(min(32 * (block + 1), problem.N), c.BLK_K) for block in range(blocks))
+    sums = ((blocks - 1) * 32 + 2 * (c.WARPS - 1) * 32) * problem.itemsize
+    read = vector if rows_first and feed != "linear" else 1
+    shared = c.PER_BLOCK * (sums + c.WARPS * c.STAGES * stage)
+    return StreamShape(feed, read, blocks, pieces, stage, up(shared, 128) * 128)
+
+
+def stream_feed(problem: Problem) -> str:
+    """Pieces of 16 bytes whose lines begin on boundaries (`lines`) or anywhere (`linear`), or single elements."""
+    operands, vector = system(problem).operands, 16 // problem.itemsize
+    if operands.layout_a == "any" or (problem.is_complex and not problem.aligned):
+        return "elements"
+    # the blocks of an upper triangle are counted from its end
+    whole = operands.pitch_a % vector == 0 and (problem.N % vector == 0 or not system(problem).upper)
+    return "lines" if problem.aligned and whole else "linear"
