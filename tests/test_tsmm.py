@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from tsmm_cases import CASES, bounded, case_id, exact, launch
 
 import mansard as ms
 from mansard import testing
+from mansard.api.matmul import _library_wins
+from mansard.families.tsmm import spec
 from mansard.families.tsmm.space import Config, Ring
 from mansard.plan.problem import DTYPES, Problem
 
@@ -172,3 +175,26 @@ def test_empty(shape: tuple[int, int, int], backend: str) -> None:
     xp = testing.array_module(backend)
     W = ms.matmul(xp.ones((K, M)), xp.ones((M, N)), backend=None if backend == "cuda" else backend)
     assert W.shape == (K, N) and not bool(W.any())
+
+
+@pytest.mark.parametrize(
+    ("origin", "layout", "width", "rows", "lost"),
+    [
+        ("model", "row", 16, 10_000, False),
+        ("model", "row", 64, 10_000, True),
+        ("tuned", "row", 64, 10_000, False),
+        ("model", "row", 128, 100_000, True),
+        ("model", "row", 128, 10_000_000, False),
+        ("model", "col", 16, 1_000_000, True),
+        ("model", "col", 8, 1_000_000, False),
+    ],
+)
+def test_the_library_takes_what_it_does_better(origin: str, layout: str, width: int, rows: int, lost: bool) -> None:
+    problem = spec.problem("float64", width, width, rows, layout_a=layout)
+    choice = SimpleNamespace(config=Ring(), origin=origin)
+    plan = SimpleNamespace(problem=problem, choice=choice, backend=SimpleNamespace(name="cuda"))
+    assert _library_wins(plan) is lost  # type: ignore[arg-type]
+    plan.backend.name, choice.config = "cpu", None
+    assert _library_wins(plan) is False  # type: ignore[arg-type]
+    choice.origin = "vendor"
+    assert _library_wins(plan) is True  # type: ignore[arg-type]

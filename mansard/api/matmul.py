@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..plan import pin
+from ..plan.plan import Plan
 from ..plan.problem import DTYPES, ITEMSIZE
 from . import arrays, call, stacks
 from .arrays import View
@@ -121,14 +122,34 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
     family = family_for(a.dtype, m, k, n, _FEWEST if a.device[0] == "cpu" and backend is None else 0)
-    if family == "gram":
-        gram = plan_gram(A.T, B, out, False, True, backend)
-        return lambda A, B, out, alpha, beta: gram.run(A.T, B, out, alpha, beta)
-    if family == "tsmm":
-        return plan_tsmm(A, B, out, backend).run
-    if family == "tsm2r":
-        return plan_tsm2r(A, B, out, backend).run
+    plan = _PLANS[family](A, B, out, backend) if family else None
+    if plan is not None and not (backend is None and not pin.pins() and _library_wins(plan)):
+        if family == "gram":
+            return lambda A, B, out, alpha, beta: plan.run(A.T, B, out, alpha, beta)
+        return plan.run
     return _vendor(kind, None if out is None else (a, b, kind.view(out)))
+
+
+_PLANS: dict[str, Callable[[Any, Any, Any, str | None], Plan]] = {
+    "gram": lambda A, B, out, backend: plan_gram(A.T, B, out, False, True, backend),
+    "tsmm": plan_tsmm,
+    "tsm2r": plan_tsm2r,
+}
+
+
+def _library_wins(plan: Plan) -> bool:
+    """Whether the array library is to be called at once: a record says so, or, on GPUs, nothing was recorded and the
+    shape is one of those where a model's choice lost to cuBLAS: wide and not very tall, or A against the grain."""
+    problem = plan.problem
+    if plan.choice.config is None:
+        return bool(plan.choice.origin == "vendor")
+    if plan.backend.name != "cuda" or plan.choice.origin == "tuned" or problem.operation == "tsm2r":
+        return False
+    widest = max(problem.M, problem.N)
+    moved = problem.K * (problem.M + problem.N) * problem.itemsize
+    if problem.operation == "tsmm" and problem.layout_a == "col" and widest > 8:
+        return True
+    return bool((widest > 32 and moved < 32 << 20) or (widest > 64 and moved < 256 << 20))
 
 
 def _are_vectors(a: View, b: View, out: View | None) -> bool:

@@ -96,6 +96,9 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         issued = c.PER_TEAM * (products + 1.5 * reads + 4 * lanes.rows * lanes.columns * words) + 200
         issued += lanes.group * (operands + 2 * result) / 512 * _COPY_INSTRUCTIONS
         seconds["instructions"] = issued / lanes.group / 4 / clocks
+        if problem.accumulate:  # old entries are asked for when the products are there: other warps must fill the gap
+            moved = problem.BATCH * (operands + 2 * result) / float(machine.copy_bandwidth)
+            seconds["old entries"] = moved * _WARPS_THAT_HIDE / (c.WARPS * c.BLOCKS_PER_SM)
         return seconds | {"shared memory": ((operands + 2 * result) / 128 + lanes.wavefronts / lanes.group) / clocks}
     panels = panel_shape(oriented, c)
     # tiles side by side fetch the same rows, tiles below each other the same columns
@@ -108,6 +111,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
 # Instructions per 16-byte copy of a warp; clocks of a load through the first cache; the clock under load; bytes per
 # second that the second cache hands out.
 _COPY_INSTRUCTIONS, _CLOCKS_PER_LOAD, _CLOCK, _CACHE_BANDWIDTH = 6, 4, 1.75e9, 6e12
+_WARPS_THAT_HIDE = 12  # of a multiprocessor; with eight, products with beta ran at two thirds of the bandwidth
 
 
 def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:

@@ -13,7 +13,7 @@ from . import space, space_cpu, work
 from .space import Gpu, Lanes, Sort, Tiles
 from .space_cpu import Simd
 
-_TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 2), 8: (4, 2), 4: (2, 2)}  # lanes, by width
+_TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}  # lanes, by width
 _SLOTS = {128: 4, 64: 1}
 _Kind = TypeVar("_Kind", Lanes, Tiles)
 
@@ -36,6 +36,8 @@ def of_class(problem: Problem, index: int, device: Device) -> Gpu:
         heavy = width * width * problem.itemsize > 8192
         return _resident(problem, Lanes(index, *team, 2 if heavy else 4), device)
     slots = 16 if width is None else _SLOTS[width]
+    if problem.dtype == "float64" and width == 128:  # one block per product: 1460 us where four took 1820 (H200)
+        return _resident(problem, Tiles(index, 1, 128, 128, THREADS=256, UNIT="tensor"), device)
     if problem.dtype == "float64":
         return _resident(problem, Tiles(index, slots, UNIT="tensor"), device)
     wide = problem.dtype == "complex128"
