@@ -96,7 +96,8 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         issued = c.PER_TEAM * (products + 1.5 * reads + 4 * lanes.rows * lanes.columns * words) + 200
         issued += lanes.group * (operands + 2 * result) / 512 * _COPY_INSTRUCTIONS
         seconds["instructions"] = issued / lanes.group / 4 / clocks
-        if problem.accumulate:  # old entries are asked for when the products are there: other warps must fill the gap
+        if problem.accumulate and c.WARPS * c.BLOCKS_PER_SM < _WARPS_THAT_HIDE:
+            # old entries are asked for when the products are there: other warps must fill the gap
             moved = problem.BATCH * (operands + 2 * result) / float(machine.copy_bandwidth)
             seconds["old entries"] = moved * _WARPS_THAT_HIDE / (c.WARPS * c.BLOCKS_PER_SM)
         return seconds | {"shared memory": ((operands + 2 * result) / 128 + lanes.wavefronts / lanes.group) / clocks}
