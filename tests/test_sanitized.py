@@ -52,7 +52,9 @@ def child(order: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
 
 
-@pytest.mark.parametrize(("family", "first", "step"), [(f, i, n) for f, (runs, n) in PARTS.items() for i in range(runs)])
+@pytest.mark.parametrize(
+    ("family", "first", "step"), [(f, i, n) for f, (runs, n) in PARTS.items() for i in range(runs)]
+)
 def test_cases_are_clean(family: str, first: int, step: int) -> None:
     result = child(ORDERS[first % 3], family, str(first), str(step))
     assert result.returncode == 0 and "clean: " in result.stdout, result.stderr[-3000:]
