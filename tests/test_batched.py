@@ -318,15 +318,13 @@ def test_other_dtypes_are_the_array_librarys() -> None:
 
 def test_wide_ones_are_the_array_librarys(played: Played) -> None:
     rng = np.random.default_rng(9)
-    A, B = integers(rng, (3, 33, 5)), integers(rng, (3, 5, 2))
+    A, B = integers(rng, (3, 161, 5)), integers(rng, (3, 5, 2))
     assert (ms.matmul(A, B) == A @ B).all() and played.launches == 0
-    out = np.ones((3, 33, 2))
+    out = np.ones((3, 161, 2))
     assert ms.matmul(A, B, out=out) is out and (out == A @ B).all()
     assert (ms.matmul(A, B, out=out, alpha=2, beta=1) == 3 * (A @ B)).all()
     assert all((x == y).all() for x, y in zip(ms.matmul(list(A), B[0]), A @ B[0], strict=True))
-    assert (
-        ms.blas.gemm(A, A * 1j, trans_a="C") if False else ms.blas.gemm(A, A, trans_a="C") == A.swapaxes(1, 2) @ A
-    ).all()
+    assert (ms.blas.gemm(A, A, trans_a="C") == A.swapaxes(1, 2) @ A).all()
     assert played.launches == 0
     A = A.real.copy()
     assert (ms.matmul(A, B, backend="cpu") == A @ B).all() and played.launches == 1  # but who asks, gets
