@@ -71,7 +71,7 @@ def sizes(results: dict[str, Any]) -> Any:
         sizes_below(axis, (row["M"] for row in rows))
         axis.set(title=f"{dtype}, {'A B + C' if added else 'A B'}", ylabel="% of copy bandwidth")
         share(axis)
-    legend(axes, loc="lower right")
+    legend(axes, loc="best")
     return drawn
 
 
