@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from ..backends.select import select
-from ..errors import UnsupportedProblem
 from ..families import gemm
 from ..plan import dispatch, pin
 from ..plan.plan import Plan
-from ..plan.problem import DTYPES, Problem
+from ..plan.problem import Problem
 from ..tune import database
 from . import arrays, call, stacks
+from .batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable, nothing, through_jax
 from .gemm_run import BatchRun
 from .stacks import Batch, Operand
 
@@ -40,10 +40,10 @@ def multiply(
 ) -> Any:  # fmt: skip
     """alpha A B + beta out for stacks and lists, by a plan made before where there is one."""
     kind = _kind(A, B, out)
-    if kind is None or _is_empty_list(A) or _is_empty_list(B):
-        return _nothing(A, B, out)
+    if kind is None or is_empty_list(A) or is_empty_list(B):
+        return nothing(("A", "B"), A, B, out)
     if kind.name == "JAX":
-        return _multiply_jax(kind, A, B, out, (alpha, beta, backend, form))
+        return through_jax(kind, A, B, out, lambda a, b: multiply(a, b, None, alpha, beta, backend, form))
     key = (kind, *(stacks.signature(kind, one) for one in (A, B, out)), backend, form)
     plan = _PLANS.get(key)
     if plan is None or pin.pins():
@@ -62,7 +62,7 @@ def plan_gemm(
     wide products to the array library, unless a record or the caller's choice of a backend speaks for ours.
     """
     kind = _kind(A, B, out)
-    if kind is None or _is_empty_list(A) or _is_empty_list(B):
+    if kind is None or is_empty_list(A) or is_empty_list(B):
         raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
     a = stacks.operand_of(kind, A, "A", form.trans_a, "row")
     b = stacks.operand_of(kind, B, "B", form.trans_b, "column")
@@ -70,12 +70,14 @@ def plan_gemm(
     _check(given)
     shape = stacks.broadcast(a, b)
     if out is not None:
-        _check_out(kind, out, given[2][1], a, b, shape)
+        fits = (*given[2][1].shape, given[2][1].rows, given[2][1].columns) == (*shape, a.rows, b.columns)
+        wanted = (*shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
+        check_out(kind, out, given[2][1], fits, wanted)
     chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
     a, b = (operand._replace(loose=chosen.name == "cpu") for operand in (a, b))
-    copies = tuple(_is_unreadable(operand, chosen.name) for operand in (a, b))
+    copies = tuple(is_unreadable(operand, chosen.name) for operand in (a, b))
     read = [operand.copied() if copied else operand for operand, copied in zip((a, b), copies, strict=True)]
-    indirect = out is not None and _is_unreadable(given[2][1], chosen.name)
+    indirect = out is not None and is_unreadable(given[2][1], chosen.name)
     c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
     batch = stacks.batch_of(read[0], read[1], c, shape)
     problem = stacks.problem_of(batch, (form.conj_a, form.conj_b))
@@ -107,12 +109,7 @@ def _kind(A: Any, B: Any, out: Any) -> Any:
 
 def _check(given: list[tuple[str, Operand]]) -> None:
     """One supported dtype, and sizes that fit."""
-    for name, operand in given:
-        dtype, first = operand.view.dtype, given[0][1].view.dtype
-        if dtype not in DTYPES:
-            raise UnsupportedProblem(f"{name} has dtype {dtype}; supported are {', '.join(DTYPES)}: convert it first")
-        if dtype != first:
-            raise TypeError(f"A has dtype {first} and {name} {dtype}: convert one of them")
+    check_dtypes(given)
     a, b = given[0][1], given[1][1]
     if a.columns != b.rows:
         raise ValueError(f"A has {a.columns} columns and B {b.rows} rows: both need the same number")
@@ -132,39 +129,3 @@ def _out_of(kind: Any, out: Any, a: Operand, b: Operand) -> Operand:
             sizes.insert(at, 1)
             steps.insert(at, 1)
     return stacks.matrices_of(view, tuple(sizes), tuple(steps), split)
-
-
-def _check_out(kind: Any, array: Any, out: Operand, a: Operand, b: Operand, shape: tuple[int, ...]) -> None:
-    if (*out.shape, out.rows, out.columns) != (*shape, a.rows, b.columns):
-        found = f"{out.shape[0]} arrays of {out.view.shape}" if out.listed else f"shape {out.view.shape}"
-        wanted = (*shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
-        raise ValueError(f"out has {found}, the result {wanted}")
-    same: Any = out.view.shape
-    for one in array if out.listed else (array,):
-        call.check_out(kind.view(one), same)
-
-
-def _is_unreadable(operand: Operand, backend: str) -> bool:
-    """Whether the kernel needs a copy: of lists whose arrays differ in their strides, and on CPUs of what has neither
-    rows nor columns that are adjacent in memory."""
-    return not operand.uniform or (backend == "cpu" and operand.layout[0] == "any")
-
-
-def _is_empty_list(operand: Any) -> bool:
-    return stacks.is_list(operand) and not operand
-
-
-def _nothing(A: Any, B: Any, out: Any) -> Any:
-    """The products of an empty list."""
-    for name, one, other in (("A", A, "B"), ("B", B, "A"), ("out", out, "A and B")):
-        if stacks.is_list(one) and one:
-            raise ValueError(f"{name} is a list of {len(one)} arrays, and of {other} there are none")
-    return [] if out is None else out
-
-
-def _multiply_jax(kind: Any, A: Any, B: Any, out: Any, options: tuple[Any, ...]) -> Any:
-    if out is not None:
-        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    A, B = ([kind.unwrap(one) for one in x] if stacks.is_list(x) else kind.unwrap(x) for x in (A, B))
-    result = multiply(A, B, None, *options)
-    return [kind.wrap(one) for one in result] if stacks.is_list(result) else kind.wrap(result)

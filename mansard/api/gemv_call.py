@@ -6,12 +6,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from ..backends.select import select
-from ..errors import UnsupportedProblem
 from ..families import gemv
 from ..plan import dispatch, pin
 from ..plan.plan import Plan
-from ..plan.problem import DTYPES, Problem
+from ..plan.problem import Problem
 from . import arrays, call, stacks
+from .batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable, nothing, through_jax
 from .gemm_call import Form
 from .gemv_run import VectorRun
 from .stacks import Batch, Operand
@@ -38,10 +38,10 @@ def apply(
         key = (kind, kind.signature(A), kind.signature(x), None if out is None else kind.signature(out), backend, form)
     else:
         kind = _kind(A, x, out)
-        if kind is None or _is_empty_list(A) or _is_empty_list(x):
-            return _nothing(A, x, out)
+        if kind is None or is_empty_list(A) or is_empty_list(x):
+            return nothing(("a", "x"), A, x, out)
         if kind.name == "JAX":
-            return _apply_jax(kind, A, x, out, (alpha, beta, backend, form))
+            return through_jax(kind, A, x, out, lambda a, b: apply(a, b, None, alpha, beta, backend, form))
         key = (kind, *(stacks.signature(kind, one) for one in (A, x, out)), backend, form)
     plan = _PLANS.get(key)
     if plan is None or pin.pins():
@@ -56,19 +56,20 @@ def apply(
 def plan_gemv(A: Any, x: Any, out: Any, backend: str | None, form: Form = _PLAIN) -> Plan:
     """A plan of op(A) x for stacks and lists. Nothing is written before every argument has been checked."""
     kind = _kind(A, x, out)
-    if kind is None or _is_empty_list(A) or _is_empty_list(x):
+    if kind is None or is_empty_list(A) or is_empty_list(x):
         raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
     a, b = stacks.operand_of(kind, A, "a", form.trans_a), vectors_of(kind, x, "x")
     given = [("a", a), ("x", b)] + ([("out", vectors_of(kind, out, "out"))] if out is not None else [])
     _check(given, form)
     shape = stacks.broadcast(a, b, ("a", "x"))
     if out is not None:
-        _check_out(kind, out, given[2][1], (*shape, a.rows))
+        wanted = (*shape, a.rows)
+        check_out(kind, out, given[2][1], (*given[2][1].shape, given[2][1].rows) == wanted, wanted)
     chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
     a, b = (operand._replace(loose=chosen.name == "cpu") for operand in (a, b))
-    copies = tuple(_is_unreadable(operand, chosen.name) for operand in (a, b))
+    copies = tuple(is_unreadable(operand, chosen.name) for operand in (a, b))
     read = [operand.copied() if copied else operand for operand, copied in zip((a, b), copies, strict=True)]
-    indirect = out is not None and _is_unreadable(given[2][1], chosen.name)
+    indirect = out is not None and is_unreadable(given[2][1], chosen.name)
     c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
     batch = stacks.batch_of(read[0], read[1], c, shape)
     problem = gemv.spec.of_products(stacks.problem_of(batch, (form.conj_a, False)))
@@ -124,48 +125,8 @@ def _kind(A: Any, x: Any, out: Any) -> Any:
 
 def _check(given: list[tuple[str, Operand]], form: Form) -> None:
     """One supported dtype, and sizes that fit."""
-    for name, operand in given:
-        dtype, first = operand.view.dtype, given[0][1].view.dtype
-        if dtype not in DTYPES:
-            raise UnsupportedProblem(f"{name} has dtype {dtype}; supported are {', '.join(DTYPES)}: convert it first")
-        if dtype != first:
-            raise TypeError(f"a has dtype {first} and {name} {dtype}: convert one of them")
+    check_dtypes(given)
     a, x = given[0][1], given[1][1]
     if a.columns != x.rows:
         lines = "rows (it is transposed)" if form.trans_a else "columns"
         raise ValueError(f"a has {a.columns} {lines} and x {x.rows} entries: both need the same number")
-
-
-def _check_out(kind: Any, array: Any, out: Operand, wanted: tuple[int, ...]) -> None:
-    if (*out.shape, out.rows) != wanted:
-        found = f"{out.shape[0]} arrays of {out.view.shape}" if out.listed else f"shape {out.view.shape}"
-        raise ValueError(f"out has {found}, the result {wanted}")
-    same = out.view.shape
-    for one in array if out.listed else (array,):
-        call.check_out(kind.view(one), same)
-
-
-def _is_unreadable(operand: Operand, backend: str) -> bool:
-    """Whether the kernel needs a copy: of lists whose arrays differ in their strides, and on CPUs of matrices that have
-    neither rows nor columns that are adjacent in memory, and of results that go backwards."""
-    return not operand.uniform or (backend == "cpu" and operand.layout[0] == "any")
-
-
-def _is_empty_list(operand: Any) -> bool:
-    return stacks.is_list(operand) and not operand
-
-
-def _nothing(A: Any, x: Any, out: Any) -> Any:
-    """The products of an empty list."""
-    for name, one, other in (("a", A, "x"), ("x", x, "a"), ("out", out, "a and x")):
-        if stacks.is_list(one) and one:
-            raise ValueError(f"{name} is a list of {len(one)} arrays, and of {other} there are none")
-    return [] if out is None else out
-
-
-def _apply_jax(kind: Any, A: Any, x: Any, out: Any, options: tuple[Any, ...]) -> Any:
-    if out is not None:
-        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    A, x = ([kind.unwrap(one) for one in some] if stacks.is_list(some) else kind.unwrap(some) for some in (A, x))
-    result = apply(A, x, None, *options)
-    return [kind.wrap(one) for one in result] if stacks.is_list(result) else kind.wrap(result)

@@ -10,14 +10,14 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from ..backends.select import ReferenceBackend, select
-from ..errors import UnsupportedProblem
 from ..families import trsm
 from ..families.trsm import lapack, spec
 from ..plan import dispatch, pin
 from ..plan.plan import Plan
-from ..plan.problem import DTYPES, Problem
+from ..plan.problem import Problem
 from ..tune import database
 from . import arrays, call, gemm_call, stacks
+from .batch_checks import check_dtypes, check_out, is_empty_list, nothing, through_jax
 from .stacks import Batch, Operand
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
 
@@ -59,10 +59,10 @@ def solve(
     """The solutions for stacks and lists, by a plan made before where there is one."""
     key = _key(A, B, out)
     if key is None:
-        return _nothing(A, B, out)
+        return nothing(("a", "b"), A, B, out)
     kind = key[0]
     if kind.name == "JAX":
-        return _through_jax(kind, A, B, out, lambda a, b: solve(a, b, None, alpha, backend, form, check))
+        return through_jax(kind, A, B, out, lambda a, b: solve(a, b, None, alpha, backend, form, check))
     plan = _planned((*key, "trsm", backend, form), lambda: plan_trsm(A, B, out, backend, form))
     if check and not form.unit:
         refuse_singular(kind, A)
@@ -76,7 +76,7 @@ def _key(A: Any, B: Any, out: Any) -> tuple[Any, ...] | None:
         of_b = kind.signature(B)
         return kind, kind.signature(A), of_b, None if out is None else of_b if out is B else kind.signature(out)
     kind = _kind(A, B, out)
-    if kind is None or _is_empty_list(A) or _is_empty_list(B):
+    if kind is None or is_empty_list(A) or is_empty_list(B):
         return None
     return (kind,) if kind.name == "JAX" else (kind, *(stacks.signature(kind, one) for one in (A, B, out)))
 
@@ -113,7 +113,8 @@ def _plan(A: Any, B: Any, out: Any, backend: str | None, form: Triangle, prepare
     a, b, given = _operands(kind, A, B, out, form)
     shape = stacks.broadcast(a, b, ("a", "b"))
     if out is not None:
-        _check_out(kind, out, given[2][1], (*shape, b.rows, b.columns))
+        wanted, place = (*shape, b.rows, b.columns), given[2][1]
+        check_out(kind, out, place, (*place.shape, place.rows, place.columns) == wanted, wanted)
     chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
     copies = (not a.uniform, not b.uniform or b.view.conjugated, out is not None and not given[2][1].uniform)
     read = [one.copied() if copied else one for one, copied in zip((a, b), copies, strict=False)]
@@ -135,7 +136,7 @@ def _operands(
     kind: Any, A: Any, B: Any, out: Any, form: Triangle
 ) -> tuple[Operand, Operand, list[tuple[str, Operand]]]:  # fmt: skip
     """A and B, and everything that was given by its name, checked."""
-    if kind is None or _is_empty_list(A) or _is_empty_list(B):
+    if kind is None or is_empty_list(A) or is_empty_list(B):
         raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
     given = [(name, stacks.operand_of(kind, one, name)) for name, one in (("a", A), ("b", B))]
     given += [("out", stacks.operand_of(kind, out, "out"))] if out is not None else []
@@ -213,49 +214,15 @@ def _kind(A: Any, B: Any, out: Any) -> Any:
     return stacks.common_kind((("a", A), ("b", B), ("out", out)))
 
 
-def _is_empty_list(operand: Any) -> bool:
-    return stacks.is_list(operand) and not operand
-
-
 def _check_operands(given: Sequence[tuple[str, Operand]], side: str) -> None:
     """One supported dtype, square matrices, and sizes that fit."""
-    for name, operand in given:
-        dtype, first = operand.view.dtype, given[0][1].view.dtype
-        if dtype not in DTYPES:
-            raise UnsupportedProblem(f"{name} has dtype {dtype}; supported are {', '.join(DTYPES)}: convert it first")
-        if dtype != first:
-            raise TypeError(f"a has dtype {first} and {name} {dtype}: convert one of them")
+    check_dtypes(given)
     a, b = given[0][1], given[1][1]
     if a.rows != a.columns:
         raise ValueError(f"a has {a.rows} rows and {a.columns} columns: a triangular matrix is square")
     what, size = ("rows", b.rows) if side == "left" else ("columns", b.columns)
     if size != a.rows:
         raise ValueError(f"a has order {a.rows} and b {size} {what}: both need the same number")
-
-
-def _check_out(kind: Any, array: Any, out: Operand, shape: tuple[int, ...]) -> None:
-    if (*out.shape, out.rows, out.columns) != shape:
-        found = f"{out.shape[0]} arrays of {out.view.shape}" if out.listed else f"shape {out.view.shape}"
-        raise ValueError(f"out has {found}, the result {shape}")
-    for one in array if out.listed else (array,):
-        call.check_out(kind.view(one), out.view.shape)
-
-
-def _nothing(A: Any, B: Any, out: Any) -> Any:
-    """The solutions of an empty list."""
-    for name, one, other in (("a", A, "b"), ("b", B, "a"), ("out", out, "a and b")):
-        if stacks.is_list(one) and one:
-            raise ValueError(f"{name} is a list of {len(one)} arrays, and of {other} there are none")
-    return [] if out is None else out
-
-
-def _through_jax(kind: Any, A: Any, B: Any, out: Any, run: Any) -> Any:
-    """The same on what JAX arrays hold; the result is a JAX array again."""
-    if out is not None:
-        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    A, B = ([kind.unwrap(one) for one in x] if stacks.is_list(x) else kind.unwrap(x) for x in (A, B))
-    result = run(A, B)
-    return [kind.wrap(one) for one in result] if stacks.is_list(result) else kind.wrap(result)
 
 
 # ---- products ---------------------------------------------------------------------------------------------
@@ -265,9 +232,9 @@ def multiply(A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form
     """alpha op(A) B, or alpha B op(A), of a triangle A, by a plan made before where there is one."""
     key = _key(A, B, out)
     if key is None:
-        return _nothing(A, B, out)
+        return nothing(("a", "b"), A, B, out)
     if key[0].name == "JAX":
-        return _through_jax(key[0], A, B, out, lambda a, b: multiply(a, b, None, alpha, backend, form))
+        return through_jax(key[0], A, B, out, lambda a, b: multiply(a, b, None, alpha, backend, form))
     plan = _planned((*key, "trmm", backend, form), lambda: plan_trmm(A, B, out, backend, form))
     return plan.run(A, B, out, alpha, 0.0)
 
@@ -278,7 +245,8 @@ def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _P
     a, b, given = _operands(kind, A, B, out, form)
     shape = stacks.broadcast(a, b, ("a", "b"))
     if out is not None:
-        _check_out(kind, out, given[2][1], (*shape, b.rows, b.columns))
+        wanted, place = (*shape, b.rows, b.columns), given[2][1]
+        check_out(kind, out, place, (*place.shape, place.rows, place.columns) == wanted, wanted)
     few = prod(shape) < _MANY or max(b.rows, b.columns) > _SMALL
     if a.view.device[0] == "cpu" and few and backend is None and not pin.pins():
         plan = _plan(A, B, out, backend, form, _one_by_one)
