@@ -15,8 +15,9 @@ from ..compile import nvrtc
 Call = Callable[[], Any]
 
 # The device waits this long before a timed call, so that the call and both events are queued when it starts and the
-# host's launch cost (5 us of a 500 us kernel) stays out of the device's time.
-_HOLD_SECONDS = 60e-6
+# host's launch cost (5 us of a 500 us kernel) stays out of the device's time. With 60 us, calls of an array library that
+# had just slept were queued too late now and then, and 40 us became 90.
+_HOLD_SECONDS = 300e-6
 # A card at its power limit lowers its clock for some 100 ms. After a sample it rests for three times as long (at most
 # _LONGEST_REST), so that the next contender does not pay for this one; the set `sustained` shows what happens without.
 # The call before the timed one wakes it up again (`wake`): the first after a pause takes about 150 us longer, which

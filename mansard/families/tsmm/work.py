@@ -143,6 +143,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         from_c = 0 if c.SOURCE == "registers" else results / c.UNROLL
         loads = problem.K * c.PER_ROW * problem.M * (1 + from_c) * words / 32
         seconds["L1 cache"] = loads * _CLOCKS_PER_LOAD / device.multiprocessors / _CLOCK
+        seconds["stores"] = _pieces_stored(problem, c) * _CLOCKS_PER_PIECE / device.multiprocessors / _CLOCK
         return seconds
     if c.VARIANT == "fragment":  # every warp reads all of C for its rows
         loads = up(problem.K, 16 * c.TILES) * up(problem.M, 4) * up(problem.N, 8) * 2
@@ -175,10 +176,19 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     return seconds
 
 
+def _pieces_stored(problem: Problem, c: Any) -> float:
+    """Pieces of 32 bytes that the stores of `threads` touch, each time: a store is one result of 32 / PER_ROW rows."""
+    rows = 32 / c.PER_ROW
+    of_row = up(c.PER_ROW * problem.itemsize, 32)
+    of_store = min(rows * of_row, rows * problem.pitch_w * problem.itemsize / 32)
+    return float(problem.K * up(problem.N, c.PER_ROW) / rows * max(1.0, of_store))
+
+
 # What a team waits per chunk, pass and block of eight words; the share of the units that one team can use; the clock
 # under load. Fitted by eye to some 70 trials on an H200.
 _CHUNK_SECONDS, _PASS_SECONDS, _BLOCK_SECONDS, _ALONE = 0.4e-6, 0.12e-6, 0.024e-6, 0.75
 _CLOCK, _CLOCKS_PER_LOAD = 1.75e9, 4
+_CLOCKS_PER_PIECE = 4.5  # float32 8 x 32, a thread per row: 71 us for 100 000 rows
 
 
 def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
