@@ -10,7 +10,7 @@ from mansard import testing
 from mansard.api.ragged import Ragged
 from mansard.backends import cpu, cuda, emulated
 from mansard.families.ragged_gemm import defaults, emit, space, spec, work
-from mansard.families.ragged_gemm.space import Gpu, Lanes, Tiles
+from mansard.families.ragged_gemm.space import Gpu, Lanes, Tiles, Whole
 from mansard.plan.problem import Problem
 
 BACKENDS = {"cpu": cpu, "emulated": emulated, "cuda": cuda}
@@ -84,6 +84,13 @@ def _cases() -> list[tuple[Problem, Gpu]]:
             found.append((problem, defaults.of_class(problem, index, device)))
     found.append((P("float64", 14), Lanes(3, 16, 2, 1)))
     found.append((P("float64", 14, trans_a=True), Lanes(8, 1, 1, 2)))
+    found.append((P("float64", 30, trans_b=True), Lanes(8, 2, 2, 1, 2)))
+    found.append((P("complex64", 30), Lanes(7, 2, 2, 1, 2)))
+    found.append((P("float32", 30, trans_a=True), Lanes(5, 4, 4, 1, 2)))
+    whole = (Whole(2, 2, 2, 1, 69, 2), Whole(2, 2, 4, 1, 200, 1), Whole(2, 4, 1), Whole(3, 1, 1, 4, 100, 2),
+             Whole(4, 2, 1, 2, 60, 2), Whole(6, 1, 1, 4, 20, 4))  # fmt: skip
+    for j, config in enumerate(whole):
+        found.append((P("float64", 24, **flags[j % 4]), config))
     found.append((P("float64", 14), Tiles(0, 3, 32, 32, 8, 64, 2, "tensor")))
     found.append((P("float64", 14, trans_b=True), Tiles(1, 1, 32, 64, 16, 128, 2)))
     return found

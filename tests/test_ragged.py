@@ -41,7 +41,7 @@ from mansard.backends import emulated
 from mansard.compile import nvrtc
 from mansard.errors import UnsupportedProblem
 from mansard.families.ragged_gemm import defaults, emit, space, spec, work
-from mansard.families.ragged_gemm.space import Lanes, Sort, Tiles
+from mansard.families.ragged_gemm.space import Lanes, Sort, Tiles, Whole
 from mansard.plan.problem import DTYPES, Problem
 
 FORMS = [Form(), Form(True, False, False, False), Form(False, False, True, True), Form(True, True, True, False)]
@@ -201,11 +201,25 @@ def test_compiles_without_spills(dtype: str) -> None:
         problem = spec.problem(dtype, 1 << 20, **flags)
         for device in (H200, A100):
             configs: list[Any] = [defaults.of_class(problem, index, device) for index in range(CLASSES)]
-            for config in (*defaults.sorts(problem, device), *configs[:: 1 if device is H200 else 4]):
+            for config in (*defaults.sorts(problem, device), *(configs if device is H200 else configs[:3])):
                 assert space.illegal(problem, config, device) is None, config
                 entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), device.arch)
                 found = nvrtc.resources(entry.log)
                 assert "warning" not in entry.log and found.spill_bytes == found.stack_bytes == 0, (problem, config)
+
+
+def test_defaults_need_no_more_than_there_is() -> None:
+    """Shared memory of other GPUs: 163 KiB, 99 KiB."""
+    small = replace(A100, shared_per_block=99 << 10, shared_per_multiprocessor=100 << 10)
+    for dtype in DTYPES:
+        problem = spec.problem(dtype, 1 << 20)
+        for device in (H200, A100, small):
+            for index in range(CLASSES):
+                config: Any = defaults.of_class(problem, index, device)
+                assert space.illegal(problem, config, device) is None and index == config.CLASS, config
+    double = spec.problem("float64", 1 << 20)
+    assert [defaults.of_class(double, 1, one).BLK_M for one in (H200, A100, small)] == [128, 128, 64]  # type: ignore[union-attr]
+    assert [defaults.of_class(double, 2, one).BLOCKS_PER_SM for one in (H200, A100, small)] == [3, 2, 1]
 
 
 def test_illegal_configurations_have_reasons() -> None:
@@ -217,11 +231,23 @@ def test_illegal_configurations_have_reasons() -> None:
         (Tiles(UNIT="tensor"), "float64"),
         (Tiles(STAGES=1), "evenly"),
         (Tiles(STAGES=30), "shared memory"),
+        (Tiles(BLK_N=128, THREADS=64), "evenly"),
+        (Whole(), "float64"),
         (Sort(THREADS=40), "warps"),
         (space.Simd(), "others"),
     ):
         assert reason in str(space.illegal(problem, config, device)), config
-    for config in (Sort(), Lanes(), Tiles(), space.Simd()):
+    double = spec.problem("float64", 10)
+    for config, reason in (
+        (Whole(1), "do not hold"),
+        (Whole(0), "do not hold"),
+        (Whole(ROOM=68), "do not hold"),
+        (Whole(3, 1, 1, 4, 72), "do not hold"),
+        (Whole(8, 1, 1, 16), "barriers"),
+        (Whole(ROOM=115), "shared memory"),
+    ):
+        assert reason in str(space.illegal(double, config, device)), config
+    for config in (Sort(), Lanes(), Tiles(), Whole(), space.Simd()):
         assert space.from_dict(space.to_dict(config)) == config
     assert spec.refusal(problem.replace(dtype="int64")) and not spec.refusal(problem)
 
@@ -452,5 +478,7 @@ def test_sizes_of_a_device_stay_there() -> None:
 
 def test_work_is_what_the_kernels_assert() -> None:
     problem = spec.problem("float64", 10)
-    assert work.shared_bytes(problem, Lanes(3, 8, 4, 4)) == 4 * 2 * 32 * 34 * 8
+    assert work.shared_bytes(problem, Lanes(3, 8, 4, 4)) == 4 * 2 * (32 * 34 + 2) * 8
+    assert work.shared_bytes(problem, Lanes(8, 1, 1, 1)) == 32 * 2 * (4 * 4 + 2) * 8
+    assert work.whole_bytes(problem, 2) == (2 * (64 * 68 + 2) + 16 + 2) * 8
     assert work.shared_bytes(problem, replace(Tiles(), STAGES=2)) == 2 * (64 * 20 + 16 * 68) * 8

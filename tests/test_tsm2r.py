@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tsm2r_cases import CASES, P, Steps, Tensor, bounded, case_id, exact, launch, operands
+from tsm2r_cases import CASES, GROUP, Group, P, Steps, Tensor, bounded, case_id, exact, launch, operands
 
 import mansard as ms
 from mansard import testing
@@ -27,6 +27,8 @@ SHARED: list[tuple[Problem, Config]] = [
     (P("float64", 100, 8, 600, layout_a="col"), Tensor(1, 1, 4, 2, 32)),
     (P("complex128", 60, 3, 300), Tensor(2, 1, 1, 1, 32, "registers")),
     (P("float32", 100, 20, 500), Tensor(4, 1, 1, 1, 64, UNIT="tf32x3")),
+    (P("float32", 100, 20, 500), Group(1, 1, 64, 1, 2, 1)),
+    (P("complex64", 100, 6, 200, layout_a="col"), Group(1, 2, 32, 2, 2, 1)),
     (P("float64", 100, 5, 700, layout_a="col"), Steps("prefetch", 32, 4, 4, 5)),
 ]
 
@@ -75,14 +77,22 @@ def test_blocks_share_panels(case: tuple[Problem, Config], monkeypatch: pytest.M
     ms.settings.reread()
 
 
+WIDE_RANGE: list[Config] = [
+    Tensor(4, 1, 1, 1, 32, UNIT="float64"),
+    Tensor(4, 1, 1, 1, 32, UNIT="tf32x3"),
+    Group(1, 1, 64, 2, 2, 1),
+    Group(1, 2, 64, 1, 2, 1),
+]
+
+
 @pytest.mark.parametrize("layout", ["row", "col"])
-@pytest.mark.parametrize("unit", ["tf32x3", "float64"])
-def test_infinities_and_nans_stay_in_their_rows(layout: str, unit: str, gpu_backend: str) -> None:
+@pytest.mark.parametrize("config", WIDE_RANGE, ids=lambda config: f"{config.VARIANT}-{config.UNIT}-{config.TILES}")
+def test_infinities_and_nans_stay_in_their_rows(config: Config, layout: str, gpu_backend: str) -> None:
     problem = P("float32", 100, 20, 160, layout_a=layout)
     A, B, C = operands(problem, gpu_backend, 0, integers=True)
     clean = A @ B
     A[3, 70], A[50, 1], A[77, 159], A[99, 80] = np.inf, np.nan, -np.inf, 3e38
-    launch(problem, Tensor(4, 1, 1, 1, 32, UNIT=unit), gpu_backend, A, B, C, 1.0, 0.0)
+    launch(problem, config, gpu_backend, A, B, C, 1.0, 0.0)
     with np.errstate(invalid="ignore"):
         expected = A.astype("float64") @ B.astype("float64")
     got, wanted = (np.asarray(_host(array)) for array in (C, expected))
@@ -94,6 +104,30 @@ def test_infinities_and_nans_stay_in_their_rows(layout: str, unit: str, gpu_back
     assert (got[[3, 77]][infinite] == wanted[[3, 77]][infinite]).all()
     with np.errstate(over="ignore"):
         assert np.allclose(got[99], wanted[99].astype("float32"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("layout", ["row", "col"])
+@pytest.mark.parametrize("config", WIDE_RANGE, ids=lambda config: f"{config.VARIANT}-{config.UNIT}-{config.TILES}")
+def test_infinities_and_nans_stay_in_their_columns(config: Config, layout: str, gpu_backend: str) -> None:
+    """A NaN may differ from an infinity in the last bits only, which TF32 does not have."""
+    problem = P("float32", 100, 20, 161, layout_a=layout, pitch_a=164 if layout == "row" else 100)
+    A, B, C = operands(problem, gpu_backend, 0, integers=True)
+    clean = A @ B
+    B[3, 7], B[70, 11], B[160, 0], B[90, 19] = np.inf, np.nan, -np.inf, 3e38
+    B[5, 15:16].view("uint32")[:] = 0x7F800001
+    launch(problem, config, gpu_backend, A, B, C, 1.0, 0.0)
+    with np.errstate(invalid="ignore"):
+        expected = A.astype("float64") @ B.astype("float64")
+    got, wanted = (np.asarray(_host(array)) for array in (C, expected))
+    rest = np.ones(20, bool)
+    rest[[0, 7, 11, 15, 19]] = False
+    assert (got[:, rest] == np.asarray(_host(clean))[:, rest]).all()
+    assert np.isnan(got[:, [11, 15]]).all()
+    assert (np.isnan(got[:, [0, 7]]) == np.isnan(wanted[:, [0, 7]])).all() and np.isinf(wanted[:, [0, 7]]).any()
+    infinite = np.isinf(wanted[:, [0, 7]])
+    assert (got[:, [0, 7]][infinite] == wanted[:, [0, 7]][infinite]).all()
+    with np.errstate(over="ignore"):
+        assert np.allclose(got[:, 19], wanted[:, 19].astype("float32"), rtol=1e-6)
 
 
 def _host(array: Any) -> Any:
@@ -112,7 +146,7 @@ def test_plan(order: str, dtype: str, backend: str) -> None:
     if backend == "cpu":
         assert plan.choice.origin == "vendor" and "no configuration of tsm2r is legal" in plan.explain()
     else:
-        assert plan.choice.config is not None and plan.choice.config.VARIANT in ("tensor", "steps")
+        assert plan.choice.config is not None and plan.choice.config.VARIANT in ("tensor", "group", "steps")
 
 
 def test_plan_with_other_strides_and_scaling(backend: str) -> None:
@@ -184,8 +218,27 @@ def test_rules_and_reasons() -> None:
         (Tensor(TILES=4), "registers per thread"),
         (Tensor(TILES=1, STAGES=9), "shared memory"),
         (Tensor(1, 1, 1), "too few to lay down B"),
+        (Group(), "float32 and complex64"),
     ):
         assert reason in str(space.illegal(problem, config, H200)), config
+    single = P("float32", 20480, 32, 20480)
+    for config, reason in (
+        (Group(DEPTH=48), "does not split"),
+        (Group(DEPTH=128), "threads do not divide"),
+        (Group(STAGES=5), "shared memory"),
+        (Group(4, 2, 32), "registers per thread"),
+        (Group(STAGES=1), "two at least"),
+        (Group(FEEDERS=0), "one at least"),
+    ):
+        assert reason in str(space.illegal(single, config, H200)), config
+    assert space.illegal(single, Group(), H200) is None
+    for other, device, reason in (
+        (single.replace(aligned=False), H200, "16-byte boundaries"),
+        (single.replace(layout_a="any"), H200, "neither row- nor column-major"),
+        (single, A100, "sm_90a"),
+    ):
+        assert reason in str(space.illegal(other, Group(), device))
+        assert not isinstance(defaults.default(other, device), Group)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -195,9 +248,10 @@ def test_the_space_is_sane(width: int, layout: str, dtype: str) -> None:
     problem = P(dtype, 10240, width, 10240, layout_a=layout)
     configs = list(space.candidates(problem, H200))
     assert 50 <= len(configs) <= 1000 and len(set(configs)) == len(configs)
-    assert {config.VARIANT for config in configs} == {"steps", "tensor"}
+    grouped = work.real_bytes(problem) == 4 and 9 <= work.width(problem) <= 64
+    assert {config.VARIANT for config in configs} == {"steps", "tensor", *(["group"] if grouped else [])}
     config = defaults.default(problem, H200)
-    assert config is not None and config.VARIANT == "tensor"
+    assert config is not None and isinstance(config, Group if grouped else Tensor)
     assert space.from_dict(space.to_dict(config)) == config
     assert work.bytes_in_flight(problem, config) >= 40 << 10
     assert all(work.threads(problem, config) <= 1024 for config in configs)
@@ -209,8 +263,8 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 @needs_nvrtc
 @pytest.mark.parametrize("layout", ["row", "col"])
 @pytest.mark.parametrize(
-    "dtype, width", [("float64", 2), ("float64", 8), ("float64", 16), ("float64", 32), ("float32", 32),
-                     ("complex128", 16), ("complex128", 64)]
+    "dtype, width", [("float64", 2), ("float64", 8), ("float64", 16), ("float64", 32), ("float32", 16),
+                     ("float32", 32), ("float32", 64), ("complex64", 16), ("complex128", 16), ("complex128", 64)]
 )  # fmt: skip
 def test_default_does_not_spill(dtype: str, width: int, layout: str) -> None:
     problem = P(dtype, 20480, width, 20480, layout_a=layout)
@@ -223,6 +277,17 @@ def test_default_does_not_spill(dtype: str, width: int, layout: str) -> None:
         assert resources.spill_bytes == 0 and resources.stack_bytes == 0
         estimate = work.registers(other, config)
         assert 0.5 * resources.registers - 16 <= estimate <= 1.6 * resources.registers + 24
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("case", GROUP[::2], ids=case_id)
+def test_warpgroups_compile_without_spills(case: tuple[Problem, Config]) -> None:
+    entry = nvrtc.compile_cuda(emit.source(*case, "cuda"), H200.arch)
+    resources = nvrtc.resources(entry.log)
+    assert "warning" not in entry.log and "serialized" not in entry.log, entry.log
+    assert resources.spill_bytes == 0 and resources.stack_bytes == 0
+    estimate = work.registers(*case)
+    assert 0.5 * resources.registers - 16 <= estimate <= 1.6 * resources.registers + 24
 
 
 @needs_nvrtc

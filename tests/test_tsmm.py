@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,13 +74,29 @@ def test_warpgroups_meet_numbers_that_are_not_finite(case: tuple[Problem, Config
     problem, config = case
     A, C = testing.tsmm_operands(problem, gpu_backend, integers=True)
     A[3, 1], A[11, 0], A[20, 5], C[5, :3] = np.inf, np.nan, -np.inf, 0
+    found = _with_and_without_warpgroups(problem, config, gpu_backend, A, C)
+    assert np.array_equal(*found, equal_nan=True)
+    assert np.isfinite(found[0]).all(axis=1).sum() == problem.K - 3
+
+
+@pytest.mark.parametrize("case", WARPGROUPS, ids=case_id)
+def test_warpgroups_meet_infinities_in_the_small_matrix(case: tuple[Problem, Config], gpu_backend: str) -> None:
+    """They spoil a column, and are not taken for NaNs."""
+    problem, config = case
+    A, C = testing.tsmm_operands(problem, gpu_backend, integers=True)
+    A[:, 2], C[2, 1] = 1, -np.inf
+    found = _with_and_without_warpgroups(problem, config, gpu_backend, A, C)
+    assert np.array_equal(*found, equal_nan=True)
+    assert (found[0][:, 1].real == -np.inf).all() and np.isfinite(np.delete(found[0], 1, 1)).all()
+
+
+def _with_and_without_warpgroups(problem: Problem, config: Config, backend: str, A: Any, C: Any) -> list[Any]:
     found = []
     for one in (config, Ring(2, 4, 1, 64, 2, config.OUT)):
         W = testing.laid_out(C[:1].repeat(problem.K, 0), problem.layout_w, problem.pitch_w, problem.aligned)
-        launch(problem, one, gpu_backend, A, C, W, 1.0, 0.0)
+        launch(problem, one, backend, A, C, W, 1.0, 0.0)
         found.append(np.asarray(_host(W)))
-    assert np.array_equal(*found, equal_nan=True)
-    assert np.isfinite(found[0]).all(axis=1).sum() == problem.K - 3
+    return found
 
 
 def integers(backend: str, dtype: str, K: int, M: int, N: int) -> tuple[object, object]:

@@ -19,7 +19,7 @@ from mansard import settings, testing
 from mansard.backends import emulated
 from mansard.codegen.geometry import Device
 from mansard.errors import BackendUnavailable, CompileError, LaunchError, UnsupportedProblem
-from mansard.families import gram, tsm2r, tsmm
+from mansard.families import gemm, gemv, gram, tsm2r, tsmm
 from mansard.plan import dispatch
 from mansard.tune import command, database, session, strategy, table
 from mansard.tune.cases import make_case
@@ -661,3 +661,45 @@ def test_a_wrong_tsmm_is_found():
     bad[7, 2] += 1e-3
     with pytest.raises(Wrong, match=r"entry \[7,2\]"):
         verifier.bounded(bad)
+
+
+@pytest.mark.parametrize("case_of", ["gemm", "gemv"])
+def test_what_is_added_to_is_read(case_of):
+    """A problem that accumulates is checked and timed with beta = 1; before, beta = 0 let kernels leave C unread."""
+    seen = []
+
+    class Listening:
+        """The emulator; remembers the scalars of every launch."""
+
+        name, device = "emulated", emulated.backend().device
+
+        def prepare(self, kernel):
+            launch = emulated.backend().prepare(kernel)
+            return lambda pointers, scalars, stream: (seen.append(scalars), launch(pointers, scalars, stream))
+
+        def log(self, source):
+            return emulated.backend().log(source)
+
+        def synchronize(self, stream=0):
+            emulated.backend().synchronize(stream)
+
+    family = {"gemm": gemm, "gemv": gemv}[case_of]
+    sizes = (3, 2, 5, 40) if case_of == "gemm" else (3, 5, 40)
+    for accumulate in (False, True):
+        seen.clear()
+        problem = family.spec.problem("complex64", *sizes).replace(accumulate=accumulate)
+        case = make_case(problem, Listening())
+        config = family.defaults.default(problem, case.backend.device)
+        (trial,) = DeviceRunner(case, session.facts(problem, case.backend)).run([config])
+        assert trial.status == "ok", trial.reason
+        assert seen and {scalars[2] for scalars in seen} == {float(accumulate)}
+    out, verifier = case.poisoned(), Verifier(case)
+    assert np.isfinite(out).all() and (out == case.poisoned()).all()
+    with pytest.raises(Wrong):
+        verifier.bounded(out)  # nothing added
+    A, B = case.operands
+    product = (A @ B).reshape(out.shape)
+    verifier.bounded(product + out)
+    with pytest.raises(Wrong):
+        verifier.bounded(product)  # what was there is lost
+    assert np.isfinite(case.vendor()()).all()

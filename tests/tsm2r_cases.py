@@ -10,6 +10,7 @@ from mansard import testing
 from mansard.backends import cuda, emulated
 from mansard.families.tsm2r import emit, space, spec
 from mansard.families.tsm2r.space import Config, Steps, Tensor
+from mansard.families.tsm2r.space_group import Group
 from mansard.plan.problem import REAL, Problem
 
 P = spec.problem
@@ -75,12 +76,31 @@ TENSOR: list[tuple[Problem, Config]] = [
     (P("complex64", 60, 4, 50, layout_a="col", aligned=False), Tensor(2, 1, 1, 2, 16, "registers")),
     (P("float64", 1, 1, 1), Tensor(1, 1, 1, 1, 16, "registers")),
 ]
-CASES = STEPS + TENSOR
+GROUP: list[tuple[Problem, Config]] = [
+    # warpgroups: both layouts, ragged in every direction, padded pitches, chunks in parts, few columns and many
+    (P("float32", 150, 32, 200), Group(1, 1, 64, 1, 2, 1)),
+    (P("float32", 300, 17, 330, pitch_a=332), Group(2, 1, 128, 2, 2, 2)),
+    (P("float32", 200, 24, 300, layout_b="col", layout_c="col"), Group(3, 1, 64, 1, 3, 4)),
+    (P("float32", 70, 64, 131, pitch_a=132), Group(1, 2, 64, 2, 2, 4)),
+    (P("float32", 260, 3, 70, pitch_a=72), Group(2, 1, 128, 4, 2, 2, ONCE=False)),
+    (P("float32", 5, 9, 4), Group(4, 1, 64, 2, 2, 1)),
+    (P("float32", 150, 32, 100, layout_a="col", pitch_a=152), Group(1, 2, 32, 1, 3, 1)),
+    (P("float32", 150, 9, 100, layout_a="col", pitch_a=152), Group(1, 1, 32, 2, 2, 1)),
+    (P("float32", 301, 20, 90, layout_a="col", layout_b="col", pitch_a=304), Group(1, 4, 16, 1, 2, 1)),
+    (P("float32", 8, 40, 3, layout_a="col"), Group(2, 1, 64, 4, 2, 2)),
+    (P("complex64", 50, 12, 70, conj_a=True), Group(1, 1, 64, 1, 2, 4)),
+    (P("complex64", 90, 20, 34, conj_b=True), Group(1, 2, 32, 1, 2, 1)),
+    (P("complex64", 40, 64, 40, conj_a=True, conj_b=True), Group(1, 1, 32, 1, 2, 1)),
+    (P("complex64", 90, 10, 70, layout_a="col", conj_b=True), Group(1, 2, 32, 1, 2, 1)),
+    (P("complex64", 90, 5, 70, layout_a="col", layout_b="col", conj_a=True), Group(2, 1, 16, 1, 2, 1)),
+    (P("complex64", 33, 16, 70, layout_a="col", conj_a=True, conj_b=True, pitch_a=34), Group(2, 2, 64, 2, 2, 1)),
+]
+CASES = STEPS + TENSOR + GROUP
 
 
 def case_id(case: tuple[Problem, Config]) -> str:
     problem, config = case
-    kind = getattr(config, "STEP", None) or getattr(config, "LOAD", "")
+    kind = getattr(config, {"steps": "STEP", "tensor": "LOAD"}.get(config.VARIANT, "VARIANT"))
     return f"{kind}-{problem.dtype}-{problem.M}x{problem.N}x{problem.K}-{problem.layout_a}-{CASES.index(case)}"
 
 

@@ -15,8 +15,8 @@ from ..compile import nvrtc
 Call = Callable[[], Any]
 
 # The device waits this long before a timed call, so that the call and both events are queued when it starts and the
-# host's launch cost (5 us of a 500 us kernel) stays out of the device's time. With 60 us, calls of an array library that
-# had just slept were queued too late now and then, and 40 us became 90.
+# host's launch cost (5 us of a 500 us kernel) stays out of the device's time. With 60 us, array libraries that had just
+# slept were too late now and then, and 40 us became 90.
 _HOLD_SECONDS = 300e-6
 # A card at its power limit lowers its clock for some 100 ms. After a sample it rests for three times as long (at most
 # _LONGEST_REST), so that the next contender does not pay for this one; the set `sustained` shows what happens without.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-_HOLD_SECONDS = 12e-6  # more than a launch costs the host
+_HOLD_SECONDS = 40e-6  # more than a call costs the host, an array library's too
 # Times what was measured, at most so many seconds: a GPU at its power limit makes the next candidate look slow.
 _REST, _LONGEST_REST = 3.0, 0.05
 

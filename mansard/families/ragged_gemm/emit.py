@@ -10,7 +10,7 @@ from ...codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source,
 from ...plan.problem import Problem
 from ..configs import up
 from . import space_cpu, work
-from .space import Config, Lanes, Sort, Tiles
+from .space import Config, Lanes, Sort, Tiles, Whole
 from .space_cpu import Simd
 
 MOST_SORTERS = 264  # blocks that sort
@@ -23,7 +23,8 @@ _OPERANDS = (
     Field("B", "const Params::T*", "pointer"),
     Field("C", "Params::T*", "pointer"),
 )
-_HEADERS = {"sort": "kernel_sort.cuh", "lanes": "kernel_lanes.cuh", "tiles": "kernel_tiles.cuh", "simd": "kernel.hpp"}
+_HEADERS = {"sort": "kernel_sort.cuh", "lanes": "kernel_lanes.cuh", "whole": "kernel_whole.cuh",
+            "tiles": "kernel_tiles.cuh", "simd": "kernel.hpp"}  # fmt: skip
 
 
 def kernel(problem: Problem, config: Config, device: Device, fixed: tuple[int, ...] = ()) -> Kernel:
@@ -60,7 +61,7 @@ def _constants(problem: Problem, config: Config) -> dict[str, Any]:
     constants |= {"CONJ_A": problem.conj_a, "CONJ_B": problem.conj_b, "ACCUMULATE": problem.accumulate}
     if isinstance(config, Simd):
         return constants
-    if isinstance(config, Lanes):
+    if isinstance(config, Lanes | Whole):
         constants["WIDTH"] = work.widest(config.CLASS)
     return constants | {"SHARED_BYTES": work.shared_bytes(problem, config)}
 
@@ -84,6 +85,8 @@ def launch_geometry(problem: Problem, config: Config, device: Device) -> Geometr
     resident = device.multiprocessors * config.BLOCKS_PER_SM
     if isinstance(config, Tiles):
         needed = problem.BATCH * config.SLOTS
+    elif isinstance(config, Whole):
+        needed = up(problem.BATCH, config.PER_BLOCK)
     else:
         needed = up(problem.BATCH, config.WARPS * 32 // (config.LANES_M * config.LANES_N))
     return Geometry(

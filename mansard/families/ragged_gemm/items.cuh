@@ -20,16 +20,18 @@ MANSARD_DEVICE int class_of(i64 m, i64 n, i64 k) {
   return most > 24 ? 3 : most > 16 ? 4 : most > 12 ? 5 : most > 8 ? 6 : most > 4 ? 7 : 8;
 }
 
-// What a sum begins with.
+// What a sum begins with: NaN, where sizes do not fit.
 template <class R>
 struct Start {
-  static MANSARD_DEVICE R of(const Item& item) {
-    return item.k < 0 ? static_cast<R>(__longlong_as_double(0x7ff8000000000000ll)) : R(0);
+  static MANSARD_DEVICE R of(bool misfit) {
+    return misfit ? static_cast<R>(__longlong_as_double(0x7ff8000000000000ll)) : R(0);
   }
+  static MANSARD_DEVICE R of(const Item& item) { return of(item.k < 0); }
 };
 template <class R>
 struct Start<Complex<R>> {
-  static MANSARD_DEVICE Complex<R> of(const Item& item) { return {Start<R>::of(item), Start<R>::of(item)}; }
+  static MANSARD_DEVICE Complex<R> of(bool misfit) { return {Start<R>::of(misfit), Start<R>::of(misfit)}; }
+  static MANSARD_DEVICE Complex<R> of(const Item& item) { return of(item.k < 0); }
 };
 
 }  // namespace mansard

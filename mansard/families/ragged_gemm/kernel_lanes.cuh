@@ -6,7 +6,7 @@
 //
 //   CLASS, WIDTH      which part of the list, and the most rows or columns in it
 //   LANES_M, LANES_N  lanes of a team, along the rows and the columns of C
-//   WARPS             per block
+//   WARPS, STAGES     per block; products under way: with two, copies run ahead of the one at hand
 //   TRANS_A|B, CONJ_A|B, ACCUMULATE
 #pragma once
 #include "families/ragged_gemm/items.cuh"
@@ -19,14 +19,16 @@ struct RaggedLanes {
   using T = typename P::T;
   static constexpr int TEAM = P::LANES_M * P::LANES_N, TEAMS = 32 / TEAM;
   static constexpr int ROWS = ceil_div(P::WIDTH, P::LANES_M), COLUMNS = ceil_div(P::WIDTH, P::LANES_N);
-  static constexpr int PLACE = ceil_div(Laid<T>::most(P::WIDTH), Laid<T>::VECTOR) * Laid<T>::VECTOR;
+  using Matrix = Laid<T, P::WIDTH>;
+  static constexpr int PLACE = Matrix::MOST;
   static_assert(32 % TEAM == 0 && P::LANES_M * ROWS == P::WIDTH && P::LANES_N * COLUMNS == P::WIDTH, "even shares");
-  static_assert(P::WARPS * TEAMS * 2 * PLACE * int(sizeof(T)) <= P::SHARED_BYTES, "shared memory");
+  static_assert(P::STAGES == 1 || P::STAGES == 2, "one, or one and the next");
+  static_assert(P::WARPS * TEAMS * P::STAGES * 2 * PLACE * int(sizeof(T)) <= P::SHARED_BYTES, "shared memory");
 };
 
 template <class P, class S = RaggedLanes<P>, class T = typename P::T>
-MANSARD_DEVICE void lanes_product(const Item& item, T* A, const T* B, const Laid<T>& a, const Laid<T>& b,
-                                  const Scales& scales, int rank) {
+MANSARD_DEVICE void lanes_product(const Item& item, const T* A, const T* B, const typename S::Matrix& a,
+                                  const typename S::Matrix& b, T* C, int pitch, const Scales& scales, int rank) {
   const int row = rank / P::LANES_N, column = rank % P::LANES_N;
   T sums[S::ROWS][S::COLUMNS];
   MANSARD_UNROLL
@@ -53,45 +55,58 @@ MANSARD_UNROLL_BY(2)
       for (int c = 0; c < S::COLUMNS; ++c) multiply_add<P::CONJ_A>(sums[r][c], x[r], y[c]);
   }
   __syncwarp();  // everybody has read A
-  const Laid<T> out(item.m, item.n);
-  T* to = A + row * out.pitch + column;
+  T* to = C + row * pitch + column;
   MANSARD_UNROLL
   for (int r = 0; r < S::ROWS; ++r)
     MANSARD_UNROLL
     for (int c = 0; c < S::COLUMNS; ++c)
       if (row + r * P::LANES_M < item.m && column + c * P::LANES_N < item.n)
-        *reinterpret_cast<Pack<T, 1>*>(to + r * P::LANES_M * out.pitch + c * P::LANES_N) = {scales.product(sums[r][c])};
+        *reinterpret_cast<Pack<T, 1>*>(to + r * P::LANES_M * pitch + c * P::LANES_N) = {scales.product(sums[r][c])};
 }
 
 template <class P, class Arguments>
 MANSARD_DEVICE void ragged_lanes(const Arguments& x) {
   using S = RaggedLanes<P>;
   using T = typename P::T;
+  using Matrix = typename S::Matrix;
   MANSARD_SHARED_ARENA(unsigned char, arena);
   const int warp = threadIdx.x / 32, team = threadIdx.x % 32 / S::TEAM, rank = threadIdx.x % S::TEAM;
-  T* const place_a = reinterpret_cast<T*>(arena) + (warp * S::TEAMS + team) * 2 * S::PLACE;
-  T* const place_b = place_a + S::PLACE;
+  T* const places = reinterpret_cast<T*>(arena) + (warp * S::TEAMS + team) * P::STAGES * 2 * S::PLACE;
   const Scales scales{x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
   const i64 end = x.starts[P::CLASS + 1], step = static_cast<i64>(gridDim.x) * P::WARPS * S::TEAMS;
   i64 first = x.starts[P::CLASS] + (static_cast<i64>(blockIdx.x) * P::WARPS + warp) * S::TEAMS;
   const auto item_at = [&](i64 i) { return i < end ? x.items[i] : Item{}; };
-
-  Item next = item_at(first + team);
-  for (; first < end; first += step) {
-    const Item item = next;
-    const int deep = max(item.k, 0);
-    const Laid<T> a = P::TRANS_A ? Laid<T>(deep, item.m) : Laid<T>(item.m, deep);
-    const Laid<T> b = P::TRANS_B ? Laid<T>(item.n, deep) : Laid<T>(deep, item.n);
-    a.template fill<S::TEAM>(place_a, x.A + item.a, rank);
-    b.template fill<S::TEAM>(place_b, x.B + item.b, rank);
+  const auto a_of = [](const Item& item) {
+    return P::TRANS_A ? Matrix(max(item.k, 0), item.m) : Matrix(item.m, max(item.k, 0));
+  };
+  const auto b_of = [](const Item& item) {
+    return P::TRANS_B ? Matrix(item.n, max(item.k, 0)) : Matrix(max(item.k, 0), item.n);
+  };
+  const auto fill = [&](const Item& item, T* place) {
+    a_of(item).template fill<S::TEAM>(place, x.A + item.a, rank);
+    b_of(item).template fill<S::TEAM>(place + S::PLACE, x.B + item.b, rank);
     cp_async_commit();
-    next = item_at(first + step + team);
-    cp_async_wait<0>();
+  };
+
+  Item item = item_at(first + team), next = item_at(first + step + team);
+  int stage = 0;
+  if constexpr (P::STAGES == 2) fill(item, places);
+  for (; first < end; first += step) {
+    T* const place = places + stage * 2 * S::PLACE;
+    if constexpr (P::STAGES == 2) fill(next, places + (1 - stage) * 2 * S::PLACE);
+    else fill(item, place);
+    const Item after = item_at(first + 2 * step + team);
+    cp_async_wait<P::STAGES - 1>();
     __syncwarp();
-    lanes_product<P>(item, place_a, place_b, a, b, scales, rank);
+    const Matrix a = a_of(item), b = b_of(item), c(item.m, item.n);
+    T* const C = x.C + item.c;
+    lanes_product<P>(item, place + a.shift(x.A + item.a), place + S::PLACE + b.shift(x.B + item.b), a, b,
+                     place + c.shift(C), c.pitch, scales, rank);
     __syncwarp();
-    Laid<T>(item.m, item.n).template store<S::TEAM, P::ACCUMULATE>(x.C + item.c, place_a, scales, rank);
+    c.template store<S::TEAM, P::ACCUMULATE>(C, place, scales, rank);
     __syncwarp();
+    item = next, next = after;
+    if constexpr (P::STAGES == 2) stage = 1 - stage;
   }
 }
 

@@ -1,7 +1,8 @@
 // The products of one class of a ragged batch, of any size: a block for each BLK_M x BLK_N tile of a C.
 //
 // Blocks stay. SLOTS of them share a product, each with every SLOTS-th of its tiles. Panels of BLK_K columns of A and
-// rows of B go through a ring of STAGES places in shared memory (panels.cuh); sums stay in registers.
+// rows of B go through a ring of STAGES places in shared memory (panels.cuh); sums stay in registers. Copies run ahead
+// of the products, across tiles and matrices: `Course` says what comes next.
 //
 //   CLASS, SLOTS         which part of the list; blocks per product
 //   BLK_M, BLK_N, BLK_K  the tile, and columns of A per panel
@@ -48,114 +49,147 @@ MANSARD_UNROLL_BY(2)
         for (int c = 0; c < COLUMNS; ++c) multiply_add<P::CONJ_A>(sums[r][c], x[r], y[c]);
     }
   }
-  // put(row, column, sum) for all entries of the thread
+  // put(row, column, ADJACENT sums) for all entries of the thread
+  static constexpr int ADJACENT = 1;
   template <class Put>
   MANSARD_DEVICE void for_each(Put put) const {
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r)
       MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c) put(row + r * DIM_Y, column + c * DIM_X, sums[r][c]);
+      for (int c = 0; c < COLUMNS; ++c) put(row + r * DIM_Y, column + c * DIM_X, &sums[r][c]);
   }
 };
 
-// Warps in two columns, each with tiles of 16 x 8 side by side.
+// Tiles of 16 x 8 are dealt out in turn to WARPS_M x WARPS_N warps: what exists of a small C is shared evenly.
 template <class P>
 struct RaggedTile<P, Unit::tensor> {
   using T = double;
   using S = RaggedPanels<P>;
-  static constexpr int WARPS_N = 2, WARPS_M = P::THREADS / 64;
-  static constexpr int TILES_M = P::BLK_M / (16 * WARPS_M), TILES_N = P::BLK_N / (8 * WARPS_N);
+  static constexpr int WARPS_M = P::THREADS > 64 ? 2 : 1, WARPS_N = P::THREADS / 32 / WARPS_M;
+  static constexpr int APART_M = 16 * WARPS_M, APART_N = 8 * WARPS_N;
+  static constexpr int TILES_M = P::BLK_M / APART_M, TILES_N = P::BLK_N / APART_N;
   const int g, t, row, column;
   double sums[TILES_M][TILES_N][4];
 
   MANSARD_DEVICE RaggedTile(int rank)
-      : g(rank % 32 / 4), t(rank % 4), row(rank / 32 / WARPS_N * TILES_M * 16),
-        column(rank / 32 % WARPS_N * TILES_N * 8) {}
+      : g(rank % 32 / 4), t(rank % 4), row(rank / 32 / WARPS_N * 16), column(rank / 32 % WARPS_N * 8) {}
   MANSARD_DEVICE void begin(T value) {
     MANSARD_UNROLL
     for (int i = 0; i < TILES_M * TILES_N * 4; ++i) (&sums[0][0][0])[i] = value;
   }
-  // Of the tile, `rows` and `columns` exist: a warp leaves out the halves of its part that do not.
+  // Of the whole tile, `rows` and `columns` exist: as many rows of tiles as that, then as many columns of them.
+  template <int M = TILES_M>
   MANSARD_DEVICE void multiply(const T* A, const T* B, int deep, int rows, int columns) {
-    constexpr int HALF_M = ceil_div(TILES_M, 2), HALF_N = ceil_div(TILES_N, 2);
-    if (row >= rows || column >= columns) return;
-    const bool low = row + HALF_M * 16 >= rows, narrow = column + HALF_N * 8 >= columns;
-    if (low && narrow) multiply_part<HALF_M, HALF_N>(A, B, deep);
-    else if (low) multiply_part<HALF_M, TILES_N>(A, B, deep);
-    else if (narrow) multiply_part<TILES_M, HALF_N>(A, B, deep);
-    else multiply_part<TILES_M, TILES_N>(A, B, deep);
+    if (row + (M - 1) * APART_M < rows) multiply_rows<M>(A, B, deep, columns);
+    else if constexpr (M > 1) multiply<M - 1>(A, B, deep, rows, columns);
   }
-  // Panels end in zeros, so the last four steps may hang over.
-  template <int COUNT_M, int COUNT_N>
-  MANSARD_DEVICE void multiply_part(const T* A, const T* B, int deep) {
+  template <int M, int N = TILES_N>
+  MANSARD_DEVICE void multiply_rows(const T* A, const T* B, int deep, int columns) {
+    if (column + (N - 1) * APART_N < columns) multiply_all<M, N>(A, B, deep);
+    else if constexpr (N > 1) multiply_rows<M, N - 1>(A, B, deep, columns);
+  }
+  template <int M, int N>
+  MANSARD_DEVICE void multiply_all(const T* A, const T* B, int deep) {
     const T* a = A + (row + g) * S::PITCH_A + t;
     const T* b = B + t * S::PITCH_B + column + g;
-MANSARD_UNROLL_BY(2)
-    for (int k = 0; k < deep; k += 4) {
-      double left[COUNT_M][2], right[COUNT_N];
+    if (deep == P::BLK_K) {
       MANSARD_UNROLL
-      for (int m = 0; m < COUNT_M * 2; ++m) left[m / 2][m % 2] = a[m * 8 * S::PITCH_A + k];
-      MANSARD_UNROLL
-      for (int n = 0; n < COUNT_N; ++n) right[n] = b[k * S::PITCH_B + n * 8];
-      MANSARD_UNROLL
-      for (int n = 0; n < COUNT_N; ++n)
-        MANSARD_UNROLL
-        for (int m = 0; m < COUNT_M; ++m) mma_m16n8k4(sums[m][n], left[m][0], left[m][1], right[n]);
+      for (int k = 0; k < P::BLK_K; k += 4) step<M, N>(a + k, b + k * S::PITCH_B, true);
+    } else {
+MANSARD_UNROLL_BY(1)
+      for (int k = 0; k < deep; k += 4) step<M, N>(a + k, b + k * S::PITCH_B, t < deep - k);
     }
   }
+  // Four of k; lanes that are past the end bring zeros.
+  template <int M, int N>
+  MANSARD_DEVICE void step(const T* a, const T* b, bool inside) {
+    double left[M][2], right[N];
+    MANSARD_UNROLL
+    for (int m = 0; m < M * 2; ++m) left[m / 2][m % 2] = inside ? a[(m / 2 * APART_M + m % 2 * 8) * S::PITCH_A] : 0;
+    MANSARD_UNROLL
+    for (int n = 0; n < N; ++n) right[n] = inside ? b[n * APART_N] : 0;
+    MANSARD_UNROLL
+    for (int n = 0; n < N; ++n)
+      MANSARD_UNROLL
+      for (int m = 0; m < M; ++m) mma_m16n8k4(sums[m][n], left[m][0], left[m][1], right[n]);
+  }
+  static constexpr int ADJACENT = 2;
   template <class Put>
   MANSARD_DEVICE void for_each(Put put) const {
     MANSARD_UNROLL
-    for (int i = 0; i < TILES_M * TILES_N * 4; ++i) {
-      const int m = i / (TILES_N * 4), n = i / 4 % TILES_N, e = i % 4;
-      put(row + m * 16 + g + e / 2 * 8, column + n * 8 + 2 * t + e % 2, sums[m][n][e]);
+    for (int i = 0; i < TILES_M * TILES_N * 2; ++i) {
+      const int m = i / (TILES_N * 2), n = i / 2 % TILES_N, lower = i % 2;
+      put(row + m * APART_M + g + lower * 8, column + n * APART_N + 2 * t, &sums[m][n][lower * 2]);
     }
   }
 };
 
-// One tile of one product.
 template <class P, class Arguments>
-MANSARD_DEVICE void tile_product(const Arguments& x, const Item& item, int row, int column, typename P::T* arena) {
-  using S = RaggedPanels<P>;
+MANSARD_DEVICE void store_tile(const Arguments& x, const Step& step, const RaggedTile<P>& tile) {
   using T = typename P::T;
-  const int rank = threadIdx.x, panels = item.k > 0 ? ceil_div(item.k, P::BLK_K) : 0;
-  const auto fill = [&](int p) {
-    if (p < panels) S::fill(arena + p % P::STAGES * S::STAGE, x.A + item.a, x.B + item.b, item, row, column, p, rank);
-    cp_async_commit();
-  };
-  RaggedTile<P> tile(rank);
-  tile.begin(Start<T>::of(item));
-  for (int p = 0; p < P::STAGES - 1; ++p) fill(p);
-MANSARD_UNROLL_BY(1)
-  for (int p = 0; p < panels; ++p) {
-    cp_async_wait<P::STAGES - 2>();
-    __syncthreads();  // the panel is here, and everybody is done with the one before
-    fill(p + P::STAGES - 1);
-    const T* stage = arena + p % P::STAGES * S::STAGE;
-    const int deep = min(P::BLK_K, item.k - p * P::BLK_K);
-    tile.multiply(stage, stage + S::SIZE_A, deep, item.m - row, item.n - column);
-  }
-  cp_async_wait<0>();
-  __syncthreads();
+  constexpr int ADJACENT = RaggedTile<P>::ADJACENT;
   const Scales scales{x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
-  T* const C = x.C + item.c + static_cast<i64>(row) * item.n + column;
-  tile.for_each([&](int r, int c, T sum) {
-    if (row + r >= item.m || column + c >= item.n) return;
-    T* const to = C + static_cast<i64>(r) * item.n + c;
-    const T value = scales.product(sum);
-    *to = P::ACCUMULATE ? scales.with_old(value, *to) : value;
+  const int n = step.n, rows = step.rows, columns = step.columns;
+  T* const C = x.C + step.c;
+  const bool together = n % ADJACENT == 0 && reinterpret_cast<u64>(C) % (ADJACENT * sizeof(T)) == 0;
+  tile.for_each([&](int r, int c, const T* sums) {
+    if (r >= rows || c >= columns) return;
+    T* const to = C + static_cast<i64>(r) * n + c;
+    Pack<T, ADJACENT> pack;
+    MANSARD_UNROLL
+    for (int j = 0; j < ADJACENT; ++j) {
+      pack.e[j] = scales.product(sums[j]);
+      if (P::ACCUMULATE && c + j < columns) pack.e[j] = scales.with_old(pack.e[j], to[j]);
+    }
+    if (ADJACENT > 1 && together) *reinterpret_cast<Pack<T, ADJACENT>*>(to) = pack;
+    else
+      MANSARD_UNROLL
+      for (int j = 0; j < ADJACENT; ++j)
+        if (c + j < columns) to[j] = pack.e[j];
   });
 }
 
 template <class P, class Arguments>
 MANSARD_DEVICE void ragged_tiles(const Arguments& x) {
-  MANSARD_SHARED_ARENA(typename P::T, arena);
-  const i64 first = x.starts[P::CLASS], end = (x.starts[P::CLASS + 1] - first) * P::SLOTS;
-  for (i64 i = blockIdx.x; i < end; i += gridDim.x) {
-    const Item item = x.items[first + i / P::SLOTS];
-    const int across = ceil_div(item.n, P::BLK_N), tiles = ceil_div(item.m, P::BLK_M) * across;
-    for (int tile = static_cast<int>(i % P::SLOTS); tile < tiles; tile += P::SLOTS)
-      tile_product<P>(x, item, tile / across * P::BLK_M, tile % across * P::BLK_N, arena);
+  using S = RaggedPanels<P>;
+  using T = typename P::T;
+  MANSARD_SHARED_ARENA(T, arena);
+  __shared__ typename Course<P, Arguments>::Now now;
+  __shared__ Step steps[P::STAGES + 1];
+  const int rank = threadIdx.x;
+  const bool plans = rank == P::THREADS - 32;  // one of the warp that multiplies least
+  Course<P, Arguments> course(x, now);
+  if (plans) {
+    course.begin();
+MANSARD_UNROLL_BY(1)
+    for (int s = 0; s < P::STAGES; ++s) course.plan(steps[s]);
+  }
+  __syncthreads();
+  const auto fill = [&](int place, const Step& step) {
+    if (step.flags != Step::NOTHING) S::fill(arena + place * S::STAGE, x.A, x.B, step, rank);
+    cp_async_commit();
+  };
+MANSARD_UNROLL_BY(1)
+  for (int s = 0; s < P::STAGES - 1; ++s) fill(s, steps[s]);
+
+  RaggedTile<P> tile(rank);
+  int place = 0, at = 0;  // of the panel, and of its step
+MANSARD_UNROLL_BY(1)
+  while (true) {
+    cp_async_wait<P::STAGES - 2>();
+    __syncthreads();  // the panel is here, the step to be asked for is planned, and what came before is done
+    const int before = place == 0 ? P::STAGES - 1 : place - 1, free = at == 0 ? P::STAGES : at - 1;
+    fill(before, steps[free == 0 ? P::STAGES : free - 1]);
+    if (plans) course.plan(steps[free]);
+    const Step& step = steps[at];
+    const int flags = step.flags;
+    if (flags == Step::NOTHING) break;
+    if (flags & Step::FIRST) tile.begin(Start<T>::of((flags & Step::MISFIT) != 0));
+    const T* panel = arena + place * S::STAGE;
+    tile.multiply(panel, panel + S::SIZE_A, step.deep, step.rows, step.columns);
+    if (flags & Step::LAST) store_tile<P>(x, step, tile);
+    place = place + 1 == P::STAGES ? 0 : place + 1;
+    at = at + 1 == P::STAGES + 1 ? 0 : at + 1;
   }
 }
 

@@ -1,68 +1,119 @@
 // A matrix on its way between global and shared memory, sizes known at run time: rows follow each other without gaps in
-// memory, and `pad` elements apart in shared memory, so that reads down a column do not collide in the banks. Pieces of
-// 16 bytes are moved where the matrix begins on a 16-byte boundary, elements elsewhere.
+// memory. In shared memory they do so as well, and the matrix begins as far from a 16-byte boundary as it does in
+// memory, so that pieces of 16 bytes can be moved wherever it begins. Only rows of a multiple of eight elements are PAD
+// elements apart there, so that reads down a column do not collide in the banks.
 #pragma once
 #include "families/gemm/image.cuh"
 #include "mansard/async_words.cuh"
 
 namespace mansard {
 
-template <class T>
+// No matrix has more than WIDTH rows or columns.
+template <class T, int WIDTH, int PAD = 16 / int(sizeof(T))>
 struct Laid {
   static constexpr int VECTOR = 16 / int(sizeof(T));
+  static_assert(WIDTH <= 64, "32 bits for `position`");
+  static_assert(PAD % VECTOR == 0, "rows of whole pieces stay on their boundaries");
   int count, pitch, pad;
-  u32 inverse;  // of the number of columns, times 2^32
+  u32 inverse = 0;  // where there is padding, of a WIDTH of 16 or more: of the number of columns, times 2^19
 
-  MANSARD_DEVICE Laid(int rows, int columns)
-      : count(rows * columns), pitch(columns + (columns % 8 == 0 ? VECTOR : 0)), pad(pitch - columns),
-        inverse(columns > 1 ? 0xffffffffu / static_cast<u32>(columns) + 1 : 0) {}
+  MANSARD_DEVICE Laid(int rows, int columns) : count(rows * columns), pitch(columns), pad(0) {
+    if (WIDTH >= 8 && columns > 0 && columns % 8 == 0) {
+      pad = PAD, pitch += PAD;
+      if (WIDTH >= 16) inverse = 0xffffu / (static_cast<u32>(columns) / 8) + 1;
+    }
+  }
 
-  // Elements that a matrix of at most so many rows and columns may take.
-  static MANSARD_HOST_DEVICE int most(int width) { return width * (width + VECTOR); }
+  // Elements that so many rows may take, wherever they begin: whole pieces.
+  static MANSARD_HOST_DEVICE int room(int rows, int pitch) {
+    return ceil_div(rows * pitch + VECTOR - 1, VECTOR) * VECTOR;
+  }
+  static constexpr int PADDED = WIDTH < 8 ? 0 : WIDTH / 8 * 8 + PAD;
+  static constexpr int MOST = room(WIDTH, PADDED > WIDTH ? PADDED : WIDTH);
 
   // Of element e, in the order of memory.
   MANSARD_DEVICE int position(int e) const {
-    return e + static_cast<int>(static_cast<u64>(static_cast<u32>(e)) * inverse >> 32) * pad;
+    if constexpr (WIDTH < 8) return e;
+    else if constexpr (WIDTH < 16) return e + static_cast<int>(static_cast<u32>(e) / 8) * pad;  // eight columns
+    else return e + static_cast<int>(static_cast<u32>(e) / 8 * inverse >> 16) * pad;
   }
-  static MANSARD_DEVICE bool in_pieces(const T* at) { return reinterpret_cast<u64>(at) % 16 == 0; }
+  // How far the matrix at this address is from its place's beginning.
+  MANSARD_DEVICE int shift(const T* at) const { return pad == 0 ? beyond(at) : 0; }
 
   // Copies are under way when it returns.
   template <int THREADS>
-  MANSARD_DEVICE void fill(T* to, const T* from, int rank) const {
-    int done = 0;
-    if (in_pieces(from)) {
-      done = count / VECTOR * VECTOR;
-MANSARD_UNROLL_BY(4)
-      for (int e = rank * VECTOR; e < done; e += THREADS * VECTOR) cp_async_word<16>(to + position(e), from + e);
-    }
-MANSARD_UNROLL_BY(2)
-    for (int e = done + rank; e < count; e += THREADS) cp_async_word<int(sizeof(T))>(to + position(e), from + e);
+  MANSARD_DEVICE void fill(T* place, const T* from, int rank) const {
+    T* const to = place + shift(from);
+    const Pieces pieces(*this, from);
+    deal<THREADS, WIDTH * WIDTH / VECTOR, 4>(rank, (pieces.end - pieces.begin) / VECTOR, [&](int i) {
+      const int e = pieces.begin + i * VECTOR;
+      cp_async_word<16>(to + position(e), from + e);
+    });
+    if constexpr (VECTOR > 1)
+      deal<THREADS, LOOSE, 1>(rank, pieces.loose, [&](int i) {
+        const int e = pieces.loose_one(i);
+        cp_async_word<int(sizeof(T))>(to + position(e), from + e);
+      });
   }
 
-  // The way back: `from` holds products; old entries are added where ACCUMULATE says so.
+  // The way back: `place` holds products; old entries are added where ACCUMULATE says so.
   template <int THREADS, bool ACCUMULATE>
-  MANSARD_DEVICE void store(T* to, const T* from, const Scales& scales, int rank) const {
-    int done = 0;
-    if (in_pieces(to)) {
-      done = count / VECTOR * VECTOR;
-MANSARD_UNROLL_BY(2)
-      for (int e = rank * VECTOR; e < done; e += THREADS * VECTOR) {
-        auto pack = *reinterpret_cast<const Pack<T, VECTOR>*>(from + position(e));
-        if constexpr (ACCUMULATE) {
-          const auto old = *reinterpret_cast<const Pack<T, VECTOR>*>(to + e);
-          MANSARD_UNROLL
-          for (int i = 0; i < VECTOR; ++i) pack.e[i] = scales.with_old(pack.e[i], old.e[i]);
-        }
-        store_pack(to + e, pack);
+  MANSARD_DEVICE void store(T* to, const T* place, const Scales& scales, int rank) const {
+    const T* const from = place + shift(to);
+    const Pieces pieces(*this, to);
+    deal<THREADS, WIDTH * WIDTH / VECTOR, 4>(rank, (pieces.end - pieces.begin) / VECTOR, [&](int i) {
+      const int e = pieces.begin + i * VECTOR;
+      auto pack = *reinterpret_cast<const Pack<T, VECTOR>*>(from + position(e));
+      if constexpr (ACCUMULATE) {
+        const auto old = *reinterpret_cast<const Pack<T, VECTOR>*>(to + e);
+        MANSARD_UNROLL
+        for (int j = 0; j < VECTOR; ++j) pack.e[j] = scales.with_old(pack.e[j], old.e[j]);
       }
-    }
-MANSARD_UNROLL_BY(1)
-    for (int e = done + rank; e < count; e += THREADS) {
-      T value = from[position(e)];
-      if constexpr (ACCUMULATE) value = scales.with_old(value, to[e]);
-      to[e] = value;
+      store_pack(to + e, pack);
+    });
+    if constexpr (VECTOR > 1)
+      deal<THREADS, LOOSE, 1>(rank, pieces.loose, [&](int i) {
+        const int e = pieces.loose_one(i);
+        T value = from[position(e)];
+        if constexpr (ACCUMULATE) value = scales.with_old(value, to[e]);
+        to[e] = value;
+      });
+  }
+
+ private:
+  // The most elements that are left over.
+  static constexpr int LOOSE = WIDTH < 8 ? 2 * (VECTOR - 1) : WIDTH * WIDTH;
+
+  // move(i) for every i < count, of at most MOST, that this one of THREADS threads has to do. A few turns are no loop:
+  // threads of a warp have matrices of different sizes.
+  template <int THREADS, int MOST, int UNROLL, class Move>
+  static MANSARD_DEVICE void deal(int rank, int count, Move move) {
+    constexpr int TURNS = ceil_div(MOST, THREADS);
+    if constexpr (TURNS <= 4) {
+      MANSARD_UNROLL
+      for (int j = 0; j < TURNS; ++j)
+        if (rank + j * THREADS < count) move(rank + j * THREADS);
+    } else {
+MANSARD_UNROLL_BY(UNROLL)
+      for (int i = rank; i < count; i += THREADS) move(i);
     }
   }
+  // Elements since the last 16-byte boundary.
+  static MANSARD_DEVICE int beyond(const T* at) {
+    return static_cast<int>(reinterpret_cast<u64>(at) % 16 / sizeof(T));
+  }
+  // What is moved 16 bytes at a time, begin to end, and how many elements are left over before and behind it. Padded
+  // rows that do not begin on boundaries have no pieces.
+  struct Pieces {
+    int begin, end, loose;
+    MANSARD_DEVICE Pieces(const Laid& laid, const T* at) {
+      const int ahead = (VECTOR - beyond(at)) % VECTOR, after = laid.count - ahead;
+      const bool none = after < VECTOR || ahead != 0 && laid.pad != 0;
+      begin = none ? 0 : ahead, end = none ? 0 : ahead + after / VECTOR * VECTOR;
+      loose = laid.count - (end - begin);
+    }
+    MANSARD_DEVICE int loose_one(int i) const { return i < begin ? i : end - begin + i; }
+  };
 };
 
 }  // namespace mansard

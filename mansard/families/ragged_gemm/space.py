@@ -33,7 +33,21 @@ class Lanes:
     LANES_M: int = 2  # lanes of a team along the rows of C
     LANES_N: int = 2  # and along its columns
     WARPS: int = 4
+    STAGES: int = 1  # products per team under way: 1, or 2
     BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A class of products on the tensor cores: teams of warps, whole matrices in shared memory. float64."""
+
+    VARIANT: ClassVar[str] = "whole"
+    CLASS: int = 2
+    WARPS_M: int = 2  # of a team, along the rows of C
+    WARPS_N: int = 2  # and along its columns
+    PER_BLOCK: int = 1  # teams
+    ROOM: int = 112  # KiB of shared memory per block: a team's is for the largest product, and the next beside most
+    BLOCKS_PER_SM: int = 2
 
 
 @dataclass(frozen=True)
@@ -52,9 +66,9 @@ class Tiles:
     BLOCKS_PER_SM: int = 1
 
 
-Gpu: TypeAlias = Sort | Lanes | Tiles
+Gpu: TypeAlias = Sort | Lanes | Whole | Tiles
 Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Sort, Lanes, Tiles, Simd)}
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Sort, Lanes, Whole, Tiles, Simd)}
 
 to_dict = configs.to_dict
 
@@ -70,7 +84,10 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return None if isinstance(config, Simd) == (device.backend == "cpu") else f"{config.VARIANT} is for others"
     if isinstance(config, Sort):
         return None if config.THREADS % 32 == 0 else "THREADS: whole warps are needed"
-    reason = _lanes(config) if isinstance(config, Lanes) else _tiles(problem, config)
+    if isinstance(config, Lanes):
+        reason = _lanes(config)
+    else:
+        reason = _whole(problem, config) if isinstance(config, Whole) else _tiles(problem, config)
     return reason or configs.too_large(work, problem, config, device)
 
 
@@ -80,13 +97,29 @@ def _lanes(c: Lanes) -> str | None:
         return f"CLASS={c.CLASS} has matrices that no team holds"
     if 32 % (c.LANES_M * c.LANES_N) or width % c.LANES_M or width % c.LANES_N:
         return f"{c.LANES_M} x {c.LANES_N} lanes do not share {width} rows and columns, or a warp, evenly"
+    if c.STAGES not in (1, 2):
+        return f"STAGES={c.STAGES}: 1 or 2"
+    return None
+
+
+def _whole(problem: Problem, c: Whole) -> str | None:
+    if problem.dtype != "float64":
+        return "tensor cores multiply float64 here"
+    if WIDTHS[c.CLASS] is None or work.whole_bytes(problem, c.CLASS) > c.ROOM * 1024 // c.PER_BLOCK:
+        return f"ROOM={c.ROOM} KiB do not hold the largest products of CLASS={c.CLASS}"
+    if c.PER_BLOCK > 15:
+        return f"PER_BLOCK={c.PER_BLOCK}: a block has 15 barriers for them"
     return None
 
 
 def _tiles(problem: Problem, c: Tiles) -> str | None:
     if c.UNIT == "tensor" and problem.dtype != "float64":
         return "tensor cores multiply float64 here"
-    rows, columns = (c.THREADS // 64 * 16, 16) if c.UNIT == "tensor" else (c.THREADS // 16, 16)
+    warps_m = 2 if c.THREADS > 64 else 1
+    rows, columns = (16 * warps_m, c.THREADS // 4 // warps_m) if c.UNIT == "tensor" else (c.THREADS // 16, 16)
+    sides = (c.BLK_K, c.BLK_N, *([c.BLK_M] if problem.trans_a else []))  # lines of panels, element by element
     if c.THREADS % 64 or c.BLK_M % rows or c.BLK_N % columns or c.BLK_K % 4 or c.STAGES < 2:
+        return f"{c.THREADS} threads do not share {c.BLK_M} x {c.BLK_N} entries evenly"
+    if any(c.THREADS % side for side in sides):
         return f"{c.THREADS} threads do not share {c.BLK_M} x {c.BLK_N} entries evenly"
     return None

@@ -8,25 +8,39 @@ from ...plan.problem import Problem
 from ..configs import up
 
 ITEM_BYTES, CLASSES = 40, 9  # of items.cuh
-_PAD = 4  # of panels.cuh
+_PAD = 4  # of panels.cuh and kernel_whole.cuh
+_OVERHANG = 16  # of kernel_whole.cuh
 
 
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
+    if c.VARIANT == "whole":
+        return int(c.WARPS_M * c.WARPS_N * c.PER_BLOCK * 32)
     return int(c.WARPS * 32 if c.VARIANT == "lanes" else c.THREADS)
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     if c.VARIANT == "lanes":
-        width = widest(c.CLASS)
-        vector = 16 // problem.itemsize
-        place = up(width * (width + vector), vector) * 16
-        return int(c.WARPS * 32 // (c.LANES_M * c.LANES_N) * 2 * place)
+        return int(c.WARPS * 32 // (c.LANES_M * c.LANES_N) * c.STAGES * 2 * place_bytes(problem, c.CLASS))
+    if c.VARIANT == "whole":
+        return int(c.ROOM * 1024)
     if c.VARIANT == "tiles":
         stage = c.BLK_M * (c.BLK_K + _PAD) + c.BLK_K * (c.BLK_N + _PAD)
         return int(c.STAGES * stage * problem.itemsize)
     return 0
+
+
+def place_bytes(problem: Problem, index: int, pad: int = 0) -> int:
+    """What a matrix of a class may take in shared memory (laid.cuh)."""
+    width, vector = widest(index), 16 // problem.itemsize
+    padded = 0 if width < 8 else width // 8 * 8 + (pad or vector)
+    return up(width * max(width, padded) + vector - 1, vector) * 16
+
+
+def whole_bytes(problem: Problem, index: int) -> int:
+    """Shared memory for the largest product of a class, by itself."""
+    return 2 * place_bytes(problem, index, _PAD) + _OVERHANG * problem.itemsize + 16
 
 
 def registers(problem: Problem, c: Any) -> int:
@@ -36,9 +50,12 @@ def registers(problem: Problem, c: Any) -> int:
         return 40
     if c.VARIANT == "lanes":
         rows, columns = widest(c.CLASS) // c.LANES_M, widest(c.CLASS) // c.LANES_N
-        return int(words * (rows * columns + rows + columns)) + 48
+        return int(words * (rows * columns + rows + columns)) + (56 if problem.is_complex else 48)
+    if c.VARIANT == "whole":
+        tiles = up(up(widest(c.CLASS), 16), c.WARPS_M), up(up(widest(c.CLASS), 16), c.WARPS_N)
+        return tiles[0] * tiles[1] * 16 + sum(tiles) * 12 + 52
     sums = c.BLK_M * c.BLK_N // c.THREADS
-    return int(words * sums * 1.4) + 44
+    return int(words * sums * 1.4) + (76 if c.UNIT == "tensor" else 44)
 
 
 def widest(index: int) -> int:

@@ -11,6 +11,7 @@ from ...plan.problem import Problem
 from .. import configs
 from . import space, work
 from .space import Config, Steps, Tensor
+from .space_group import NARROWEST, Group
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -23,8 +24,23 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         return
     if problem.layout_a != "any":
+        yield from _group(problem)
         yield from _tensor(problem)
     yield from _steps(problem, device)
+
+
+def _group(problem: Problem) -> Iterator[Group]:
+    """Panels of 256 rows, or of as many as registers hold; chunks of 64 columns, as many as shared memory holds."""
+    if work.real_bytes(problem) != 4 or work.width(problem) < NARROWEST:
+        return
+    col = problem.layout_a == "col"
+    rows = problem.M * (2 if problem.is_complex and col else 1)
+    large = (2, 2) if col else (4, 1)  # column-major, two tiles are read without collisions
+    teams = (large, (2, 1), (1, 1)) if work.width(problem) <= 32 else ((2, 1), (1, 1))
+    for (groups, tiles), stages in product(teams, (6, 5, 4, 3, 2)):
+        one = Group(groups, tiles, 64, 1, stages, 1 if col else 4)
+        if 64 * groups * tiles < 2 * rows and work.shared_bytes(problem, one) <= 227 << 10:
+            yield one
 
 
 def _tensor(problem: Problem) -> Iterator[Tensor]:

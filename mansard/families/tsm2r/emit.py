@@ -33,7 +33,7 @@ def source(problem: Problem, config: Config, target: str) -> Source:
         "CONJ_A": problem.conj_a,
         "CONJ_B": problem.conj_b,
     }
-    if config.VARIANT == "tensor":
+    if config.VARIANT != "steps":
         constants |= {"LAYOUT_B": problem.layout_b, "VECTOR": work.vector(problem)}
     constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
     return instantiate(

@@ -10,7 +10,8 @@ from typing import Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
-from . import work
+from . import space_group, work
+from .space_group import Group
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ class Tensor:
     BLOCKS_PER_SM: int = 1
 
 
-Config: TypeAlias = Steps | Tensor
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Steps, Tensor)}
+Config: TypeAlias = Steps | Tensor | Group
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Steps, Tensor, Group)}
 
 to_dict = configs.to_dict
 
@@ -61,7 +62,12 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if device.backend == "cpu":
         return f"{config.VARIANT} is for GPUs"
-    reason = _steps(problem, config) if isinstance(config, Steps) else _tensor(problem, config, device)
+    if isinstance(config, Steps):
+        reason = _steps(problem, config)
+    elif isinstance(config, Group):
+        reason = space_group.refusal(problem, config, device)
+    else:
+        reason = _tensor(problem, config, device)
     return reason or _resources(problem, config, device)
 
 
@@ -121,7 +127,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
         return
-    for variant in (_tensor_candidates, _steps_candidates):
+    for variant in (space_group.candidates, _tensor_candidates, _steps_candidates):
         yield from (config for config in variant(problem, device) if illegal(problem, config, device) is None)
 
 
@@ -131,9 +137,10 @@ def _tensor_candidates(problem: Problem, device: Device) -> Iterator[Tensor]:
     real, rows = work.real_bytes(problem), problem.M * (2 if problem.is_complex and problem.layout_a == "col" else 1)
     units = ("float64", "tf32x3") if real == 4 and work.width(problem) > 8 else ("float64",)
     feeders = 4 if problem.layout_a == "row" else 1  # many short copies, or few long ones
-    teams = _TEAMS if work.width(problem) <= 32 else (*_TEAMS, *_WIDE_TEAMS)
+    teams = (*_TEAMS, *(_WIDE_TEAMS if work.width(problem) > 32 else ()))
+    teams += _FEW_TEAMS if real == 8 and work.width(problem) > 16 else ()
     for (wm, wn, wk), tiles, depth, unit in product(teams, (1, 2, 4), (32, 64, 128), units):
-        one = Tensor(wm, wn, wk, tiles, depth, FEEDERS=feeders, UNIT=unit)
+        one = Tensor(wm, wn, wk, tiles, depth, FEEDERS=min(feeders, 2) if wm == 6 else feeders, UNIT=unit)
         shape = work.tensor_shape(problem, one)
         if not 64 <= shape.rows <= max(64, min(512, 2 * rows)) or shape.stage_bytes > 96 << 10:
             continue
@@ -146,6 +153,7 @@ def _tensor_candidates(problem: Problem, device: Device) -> Iterator[Tensor]:
 
 
 _TEAMS = ((8, 1, 1), (4, 1, 2), (12, 1, 1), (16, 1, 1), (8, 1, 2), (4, 1, 4), (2, 1, 4), (1, 1, 8))
+_FEW_TEAMS = ((6, 1, 1),)  # eight warps with those that fetch: registers for two tiles, which read B half as often
 _WIDE_TEAMS = ((4, 2, 1), (8, 2, 1), (2, 2, 2), (4, 2, 2), (2, 4, 1))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
+from . import work_group
 
 
 def work(problem: Problem) -> Work:
@@ -64,6 +65,8 @@ def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     consumers = c.WARPS_M * c.WARPS_N * c.WARPS_K * 32
     bulk = c.LOAD == "bulk"
     stage, small = rows * c.DEPTH * real, 2 * c.DEPTH * tiles_n * c.WARPS_N * 8 * number
+    if c.VARIANT == "group":  # two halves of every number, and two barriers
+        small = 2 * small // max(1, c.PARTS) + 16
     ring = up(2 * c.STAGES * 8, 128) * 128 + c.STAGES * stage if bulk else 0
     return TensorShape(
         consumers=consumers,
@@ -97,7 +100,7 @@ def threads(problem: Problem, c: Any) -> int:
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
-    if c.VARIANT == "tensor":
+    if c.VARIANT != "steps":
         return tensor_shape(problem, c).shared_bytes
     tile = c.T1 * c.T2 * problem.itemsize if c.STEP in ("shared", "prefetch") else 0
     return int(max(1, up(tile, 128)) * 128)
@@ -110,6 +113,8 @@ def registers(problem: Problem, c: Any) -> int:
         held = c.T2 + c.T3 * (2 if c.STEP == "prefetch" else 1) + (c.T2 if c.STEP != "inner" else 1)
         return int(problem.itemsize // 4 * held) + (30 if c.STEP in ("inner", "outer") else 44)
     shape = tensor_shape(problem, c)
+    if c.VARIANT == "group":
+        return work_group.registers(c, shape)
     real, number = real_bytes(problem) // 4, 1 if c.UNIT == "tf32x3" else 2
     col, expands = problem.layout_a == "col", problem.is_complex and problem.layout_a == "row"
     sums = c.TILES * shape.tiles_n * 4 * number
@@ -138,14 +143,17 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     shape, real = tensor_shape(problem, c), real_bytes(problem)
     busy = min(1.0, blocks(problem, c, device.multiprocessors) / device.multiprocessors)
     chunks = shape.panels * shape.chunks / device.multiprocessors / busy
-    # per chunk: A laid down and read (in turns, or with collisions), B read by every warp along the rows and laid down
-    a_reads = shape.stage_bytes / 128 * (1 + c.WARPS_N * _collisions(problem, c)) if c.LOAD == "bulk" else 0
-    b_reads = shape.small_bytes / 2 / 128 * (c.WARPS_M + 4)
-    seconds["shared memory"] = chunks * (a_reads + b_reads) / _CLOCK
+    if c.VARIANT == "group":
+        seconds |= work_group.limits(problem, c, shape, chunks)
+    else:
+        # per chunk: A laid down and read (in turns, or with collisions), B laid down and read by all warps of a column
+        a_reads = shape.stage_bytes / 128 * (1 + c.WARPS_N * _collisions(problem, c)) if c.LOAD == "bulk" else 0
+        b_reads = shape.small_bytes / 2 / 128 * (c.WARPS_M + 4)
+        seconds["shared memory"] = chunks * (a_reads + b_reads) / _CLOCK
+        seconds["meeting"] = chunks * _MEETING_SECONDS / c.BLOCKS_PER_SM
     if c.LOAD == "bulk":
         lines = c.DEPTH if problem.layout_a == "col" else shape.rows
         seconds["feed"] = chunks * (_CHUNK_SECONDS + lines * _COPY_SECONDS / c.FEEDERS)
-    seconds["meeting"] = chunks * _MEETING_SECONDS / c.BLOCKS_PER_SM
     seconds["L2 cache"] = chunks * (shape.stage_bytes + c.DEPTH * width(problem) * real) / _L2_BYTES_PER_SECOND
     if real == 4 and c.UNIT == "float64":
         seconds["widening"] = chunks * shape.stage_bytes / 4 / _WIDENED_PER_CLOCK / _CLOCK
@@ -214,8 +222,10 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "steps":
         return float(machine.fma[REAL[problem.dtype]])
+    if c.VARIANT == "group":
+        return work_group.SUSTAINED * float(machine.fma["float32"])
     if c.UNIT == "tf32x3":
-        return 1.4 * float(machine.fma["float32"])  # what products of three should reach, not what the units could
+        return 0.8 * float(machine.fma["float32"])  # measured: every warp splits B again for each of its tiles
     return {4: 0.88, 8: 0.93}[c.KSTEP] * float(machine.tensor.get("float64", machine.fma["float64"]))
 
 

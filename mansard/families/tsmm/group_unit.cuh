@@ -45,7 +45,10 @@ struct GroupUnit {
       const int m = step * 8 + (S::WORDS == 2 ? k : k < 4 ? S::x_of(k) : S::y_of(k - 4));
       u32* to = aligned(memory) + step * S::PLANES * S::PLANE + warpgroup_word(k, n);
       const auto put = [&](double x, int at) {
-        split_tf32(static_cast<float>(x), to[at * S::PLANE], to[(at + 1) * S::PLANE]);
+        u32 high, low;
+        split_tf32(static_cast<float>(x), high, low);
+        to[at * S::PLANE] = high;
+        to[(at + 1) * S::PLANE] = fabs(x) > 3.5e38 ? 0 : low;  // of an infinity it would be a NaN: see `entry`
       };
       const bool inside = m < P::M && n < P::N;
       if constexpr (S::WORDS == 2) {

@@ -14,6 +14,7 @@ from ...families import family_of
 from ...plan.problem import Problem
 
 UNIT = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0
+ADDED = (1.0, 0.0, 1.0, 0.0)  # alpha = beta = 1
 CHUNK_ELEMENTS = 1 << 26  # of operands widened at a time: bounds the reference's memory
 
 
@@ -39,7 +40,8 @@ class Case:
         raise NotImplementedError
 
     def poisoned(self) -> Any:
-        """A result full of NaN: a kernel must write every entry and read none."""
+        """A result full of NaN: a kernel must write every entry and read none. Where the problem says that kernels add
+        to what is there, numbers, the same ones every time."""
         raise NotImplementedError
 
     def vendor(self) -> Callable[[], Any]:
@@ -49,6 +51,16 @@ class Case:
     def reference(self) -> tuple[Any, Any]:
         """The product, and the sum of the magnitudes of its terms, in double precision."""
         raise NotImplementedError
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether the result is read as well: beta is 1 then."""
+        return bool(getattr(self.problem, "accumulate", False))
+
+    @property
+    def scalars(self) -> tuple[float, ...]:
+        """Of a measured call, as kernels take them."""
+        return ADDED if self.accumulates else UNIT
 
     @property
     def terms(self) -> int:
@@ -66,7 +78,8 @@ class Case:
     def call(self, launch: Launch, out: Any) -> Callable[[], None]:
         """A run of a prepared kernel on the operands, without arguments, for the stopwatch."""
         pointers = tuple(address_of(array) for array in (*self.operands, out))
-        return lambda: launch(pointers, UNIT, 0)
+        scalars = self.scalars
+        return lambda: launch(pointers, scalars, 0)
 
     def smaller(self, K: int) -> Self:
         """The same kind of problem with K rows of small integers, for exact comparison."""

@@ -8,11 +8,12 @@ from typing import Any, Self
 from ... import testing
 from ...backends.base import Launch
 from ..stacked import stacked
-from .base import CHUNK_ELEMENTS, UNIT, Case, address_of
+from .base import CHUNK_ELEMENTS, Case, address_of
 
 
 class GemmCase(Case):
-    """A B for every matrix of a batch, to a packed C; results are the rows (or columns) of all its matrices."""
+    """A B, or A B + C, for every matrix of a batch, to a packed C; results are the rows (or columns) of all its
+    matrices."""
 
     def make_operands(self) -> tuple[Any, Any]:
         return self._stack("a", 0), self._stack("b", 1)
@@ -31,21 +32,29 @@ class GemmCase(Case):
         return self.xp.broadcast_to(values, (problem.BATCH, rows, columns)) if stack == "shared" else values
 
     def poisoned(self) -> Any:
+        problem, (lines, length) = self.problem, self._lines_of_c()
+        if self.accumulates:
+            return testing.random_matrix(self.xp, lines, length, problem.dtype, 2, self.integers)
+        return self.nan_filled(lines, length)
+
+    def _lines_of_c(self) -> tuple[int, int]:
+        """Of all matrices together: lines of memory, and entries of a line."""
         problem = self.problem
         lines, length = (problem.N, problem.M) if problem.layout_c == "col" else (problem.M, problem.N)
-        return self.nan_filled(problem.BATCH * lines, length)
+        return problem.BATCH * lines, length
 
     def out_strides(self) -> tuple[int, ...]:
         return (self.problem.M * self.problem.N, *self.problem.strides("c"))
 
     @property
     def terms(self) -> int:
-        return int(self.problem.K)
+        return int(self.problem.K) + self.accumulates
 
     def call(self, launch: Launch, out: Any) -> Callable[[], None]:
         given = [self._addressed(side, array) for side, array in zip("ab", self.operands, strict=True)]
         pointers = tuple(address_of(array) for array in (*given, out))
-        return lambda held=given: launch(pointers, UNIT, 0)  # type: ignore[misc]
+        scalars = self.scalars
+        return lambda held=given: launch(pointers, scalars, 0)  # type: ignore[misc]
 
     def _addressed(self, side: str, array: Any) -> Any:
         if getattr(self.problem, f"stack_{side}") != "pointers":
@@ -56,12 +65,15 @@ class GemmCase(Case):
         stacks, conj = (self.problem.stack_a, self.problem.stack_b), (self.problem.conj_a, self.problem.conj_b)
         A, B = (x.conj() if c else x for x, c in zip(self.operands, conj, strict=True))
         A, B = (x[0] if stack == "shared" else x for x, stack in zip((A, B), stacks, strict=True))
-        return lambda: self.xp.matmul(A, B)
+        if not self.accumulates:
+            return lambda: self.xp.matmul(A, B)
+        C = self.xp.zeros((self.problem.BATCH, self.problem.M, self.problem.N), self.problem.dtype)
+        return lambda: self.xp.add(self.xp.matmul(A, B), C, out=C)
 
     def reference(self) -> tuple[Any, Any]:
         problem, (A, B) = self.problem, self.operands
         wide = "complex128" if problem.is_complex else "float64"
-        product, scale = self.poisoned().astype(wide), self.poisoned().real.astype("float64")
+        product, scale = (self.xp.empty(self._lines_of_c(), dtype) for dtype in (wide, "float64"))
         lines = product.shape[0] // problem.BATCH
         many = max(1, CHUNK_ELEMENTS // ((problem.M + problem.N) * problem.K))
         for begin in range(0, problem.BATCH, many):
@@ -70,6 +82,10 @@ class GemmCase(Case):
             for found, into in ((exact, product), (self.xp.abs(a) @ self.xp.abs(b), scale)):
                 found = found.swapaxes(1, 2) if problem.layout_c == "col" else found
                 into[begin * lines : (begin + many) * lines] = found.reshape(-1, into.shape[1])
+        if self.accumulates:
+            old = self.poisoned()
+            product += old
+            scale += self.xp.abs(old)
         return product, scale
 
     def smaller(self, K: int) -> Self:

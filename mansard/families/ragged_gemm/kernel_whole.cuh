@@ -1,0 +1,227 @@
+// The products of one class of a ragged batch, on the tensor cores (float64): a team of warps for each, whole
+// matrices.
+//
+// Teams stay and take one product of the sorted list after the other. A and B come to shared memory as they lie
+// (laid.cuh); the next product's follow as soon as there is room for them beside this one's, which small ones need less
+// of. C leaves in whole lines by way of the place of A and B.
+//
+// C is cut into squares of 16, dealt out in turn to WARPS_M x WARPS_N warps: only those that exist are computed, and
+// these are shared evenly. Lane (g, t) brings A[row(g)][k + t] and B[k + t][column(g)] (mma.cuh); which of 16 rows or
+// columns belong to g is free, and chosen so that the lanes' words lie in different banks (`Choice`). Rows and columns
+// past the end are computed and dropped.
+//
+//   CLASS, WIDTH      which part of the list, and the most rows or columns in it
+//   WARPS_M, WARPS_N  warps of a team, along the rows and the columns of C
+//   PER_BLOCK, ROOM   teams per block; KiB of shared memory that they share
+//   TRANS_A|B, ACCUMULATE
+#pragma once
+#include "families/ragged_gemm/items.cuh"
+#include "families/ragged_gemm/laid.cuh"
+#include "mansard/mma.cuh"
+
+namespace mansard {
+
+template <class P>
+struct RaggedWhole {
+  static constexpr int TEAM = 32 * P::WARPS_M * P::WARPS_N;  // threads
+  static constexpr int TILES_M = ceil_div(ceil_div(P::WIDTH, 16), P::WARPS_M);
+  static constexpr int TILES_N = ceil_div(ceil_div(P::WIDTH, 16), P::WARPS_N);
+  static constexpr int OVERHANG = 16;  // elements that are read past the end of an operand
+  static constexpr int OF_TEAM = P::SHARED_BYTES / 16 / P::PER_BLOCK * 2, ROOM = OF_TEAM - OVERHANG;
+  using Matrix = Laid<double, P::WIDTH, 4>;
+  static_assert(2 * Matrix::MOST <= ROOM, "shared memory");
+
+  // The threads of a team wait for each other.
+  static MANSARD_DEVICE void meet() {
+    if constexpr (TEAM == 32) __syncwarp();
+    else if constexpr (P::PER_BLOCK == 1) __syncthreads();
+    else named_barrier_sync(1 + threadIdx.x / TEAM, TEAM);
+  }
+};
+
+// Which of 16 rows (or columns) lane g has: of(g), and `second` more. Pitches are no multiples of eight.
+template <bool K_ADJACENT>
+struct Choice {
+  const int kind, second;
+  MANSARD_DEVICE Choice(int pitch)
+      : kind(pitch % 4 == 0 ? 0 : pitch % 2 == 0 ? 1 : 2), second(kind == 0 ? 8 : kind == 1 && !K_ADJACENT ? 4 : 1) {}
+  MANSARD_DEVICE int of(int g) const {
+    const int even = K_ADJACENT ? 2 * g : g % 2 + 8 * (g / 2 % 2) + 2 * (g / 4);
+    return kind == 0 ? g : kind == 1 ? even : 4 * (g % 4) + 2 * (g / 4);
+  }
+};
+
+// An operand's fragments: COUNT squares, APART of each other, from k = 0 on.
+template <bool K_ADJACENT, int COUNT, int APART>
+struct Fragments4 {
+  static constexpr int LINES = K_ADJACENT ? COUNT : 1;
+  const unsigned char* const memory;  // all of it: sums of offsets have 32 bits
+  int at[LINES][2];                   // bytes
+  const int step;
+
+  // The operand begins at element `origin`; `first` is the first square's first row (or column), `size` how many exist.
+  MANSARD_DEVICE Fragments4(const double* memory, int origin, int pitch, int first, int size, int g, int t)
+      : memory(reinterpret_cast<const unsigned char*>(memory)), step(K_ADJACENT ? 32 : 32 * pitch) {
+    const Choice<K_ADJACENT> choice(pitch);
+    MANSARD_UNROLL
+    for (int i = 0; i < LINES * 2; ++i) {
+      const int line = first + i / 2 * APART + choice.of(g) + i % 2 * choice.second;
+      // a row past the end may lie past the end of shared memory
+      at[i / 2][i % 2] = 8 * (origin + (K_ADJACENT ? min(line, size - 1) * pitch + t : t * pitch + line));
+    }
+  }
+  MANSARD_DEVICE double operator()(int square, int which) const {
+    const int offset = K_ADJACENT ? at[square % LINES][which] : at[0][which] + square * APART * 8;
+    return *reinterpret_cast<const double*>(memory + offset);
+  }
+  MANSARD_DEVICE void advance() {
+    MANSARD_UNROLL
+    for (int i = 0; i < LINES * 2; ++i) at[i / 2][i % 2] += step;
+  }
+};
+
+// A warp's squares of C: every WARPS_M-th of its rows, and every WARPS_N-th of these.
+template <class P>
+struct Squares {
+  using S = RaggedWhole<P>;
+  static constexpr int APART_M = 16 * P::WARPS_M, APART_N = 16 * P::WARPS_N;
+  static constexpr bool K_ADJACENT_A = !P::TRANS_A, K_ADJACENT_B = P::TRANS_B;
+  const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+  const int row = static_cast<int>(threadIdx.x) % S::TEAM / 32 / P::WARPS_N * 16;
+  const int column = static_cast<int>(threadIdx.x) / 32 % P::WARPS_N * 16;
+  double sums[S::TILES_M][S::TILES_N][2][4];
+
+  MANSARD_DEVICE void begin(double value) {
+    MANSARD_UNROLL
+    for (int i = 0; i < S::TILES_M * S::TILES_N * 8; ++i) (&sums[0][0][0][0])[i] = value;
+  }
+
+  struct Operand {
+    const double* memory;
+    int origin, pitch;
+  };
+  // As many rows of squares as exist, then as many columns of them.
+  template <int M = S::TILES_M>
+  MANSARD_DEVICE void multiply(const Item& item, const Operand& A, const Operand& B) {
+    if (row + (M - 1) * APART_M < item.m) multiply_rows<M>(item, A, B);
+    else if constexpr (M > 1) multiply<M - 1>(item, A, B);
+  }
+  template <int M, int N = S::TILES_N>
+  MANSARD_DEVICE void multiply_rows(const Item& item, const Operand& A, const Operand& B) {
+    if (column + (N - 1) * APART_N < item.n) multiply_all<M, N>(item, A, B);
+    else if constexpr (N > 1) multiply_rows<M, N - 1>(item, A, B);
+  }
+  template <int M, int N>
+  MANSARD_DEVICE void multiply_all(const Item& item, const Operand& A, const Operand& B) {
+    Fragments4<K_ADJACENT_A, M, APART_M> left(A.memory, A.origin, A.pitch, row, item.m, g, t);
+    Fragments4<K_ADJACENT_B, N, APART_N> right(B.memory, B.origin, B.pitch, column, item.n, g, t);
+    const int whole = item.k / 4 * 4;
+MANSARD_UNROLL_BY(4)
+    for (int k = 0; k < whole; k += 4) {
+      step<M, N>(left, right, true);
+      left.advance(), right.advance();
+    }
+    if (whole < item.k) step<M, N>(left, right, t < item.k - whole);
+  }
+  // Four of k; lanes that are past the end bring zeros.
+  template <int M, int N, class Left, class Right>
+  MANSARD_DEVICE void step(const Left& left, const Right& right, bool inside) {
+    double a[M][2], b[N][2];
+    MANSARD_UNROLL
+    for (int i = 0; i < M * 2; ++i) a[i / 2][i % 2] = inside ? left(i / 2, i % 2) : 0;
+    MANSARD_UNROLL
+    for (int i = 0; i < N * 2; ++i) b[i / 2][i % 2] = inside ? right(i / 2, i % 2) : 0;
+    MANSARD_UNROLL
+    for (int n = 0; n < N * 2; ++n)
+      MANSARD_UNROLL
+      for (int m = 0; m < M; ++m) mma_m16n8k4(sums[m][n / 2][n % 2], a[m][0], a[m][1], b[n / 2][n % 2]);
+  }
+
+  // `a_pitch` and `b_pitch` are those that the rows and columns of lanes were chosen for.
+  MANSARD_DEVICE void lay_down(double* C, int pitch, const Item& item, int a_pitch, int b_pitch,
+                               const Scales& scales) const {
+    const Choice<K_ADJACENT_A> rows(a_pitch);
+    const Choice<K_ADJACENT_B> columns(b_pitch);
+    MANSARD_UNROLL
+    for (int m = 0; m < S::TILES_M * 2; ++m) {
+      const int r = row + m / 2 * APART_M + rows.of(g) + m % 2 * rows.second;
+      double* const line = C + r * pitch;
+      MANSARD_UNROLL
+      for (int i = 0; i < S::TILES_N * 4; ++i) {
+        const int n = i / 4, tile = i / 2 % 2, side = i % 2;
+        const int c = column + n * APART_N + columns.of(2 * t + side) + tile * columns.second;
+        if (r < item.m && c < item.n) line[c] = scales.product(sums[m / 2][n][tile][m % 2 * 2 + side]);
+      }
+    }
+  }
+};
+
+// A product's matrices in shared memory.
+template <class P>
+struct Whole {
+  using Matrix = typename RaggedWhole<P>::Matrix;
+  const int deep, a_rows, b_rows;
+  const Matrix a, b, c;
+
+  MANSARD_DEVICE Whole(const Item& item)
+      : deep(max(item.k, 0)), a_rows(P::TRANS_A ? deep : item.m), b_rows(P::TRANS_B ? item.n : deep),
+        a(a_rows, P::TRANS_A ? item.m : deep), b(b_rows, P::TRANS_B ? deep : item.n), c(item.m, item.n) {}
+
+  // Of B, from A's place on; and what they need together, as C does after them.
+  MANSARD_DEVICE int place_b() const { return Matrix::room(a_rows, a.pitch); }
+  MANSARD_DEVICE int room(int m) const {
+    return max(place_b() + Matrix::room(b_rows, b.pitch), Matrix::room(m, c.pitch));
+  }
+};
+
+template <class P, class Arguments>
+MANSARD_DEVICE void ragged_whole(const Arguments& x) {
+  using S = RaggedWhole<P>;
+  MANSARD_SHARED_ARENA(double, shared);
+  const int team = threadIdx.x / S::TEAM, rank = threadIdx.x % S::TEAM;
+  double* const arena = shared + team * S::OF_TEAM;
+  const Scales scales{x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
+  const i64 end = x.starts[P::CLASS + 1], step = static_cast<i64>(gridDim.x) * P::PER_BLOCK;
+  const auto item_at = [&](i64 i) { return i < end ? x.items[i] : Item{}; };
+  const auto fill = [&](const Item& item, int place) {
+    const Whole<P> whole(item);
+    whole.a.template fill<S::TEAM>(arena + place, x.A + item.a, rank);
+    whole.b.template fill<S::TEAM>(arena + place + whole.place_b(), x.B + item.b, rank);
+  };
+
+  i64 i = x.starts[P::CLASS] + static_cast<i64>(blockIdx.x) * P::PER_BLOCK + team;
+  Item item = item_at(i), next = item_at(i + step);
+  int place = 0;
+  fill(item, place);
+  cp_async_commit();
+MANSARD_UNROLL_BY(1)
+  for (; i < end; i += step) {
+    const Whole<P> whole(item);
+    const int behind = place + whole.room(item.m), needed = Whole<P>(next).room(next.m);
+    const bool fits = behind + needed <= S::ROOM, early = fits || needed <= place;
+    const int next_place = fits ? behind : 0;
+    if (early) fill(next, next_place);
+    cp_async_commit();
+    const Item after = item_at(i + 2 * step);
+    cp_async_wait<1>();
+    S::meet();  // A and B are here
+    Squares<P> squares;
+    squares.begin(Start<double>::of(item));
+    const int origin_a = place + whole.a.shift(x.A + item.a);
+    const int origin_b = place + whole.place_b() + whole.b.shift(x.B + item.b);
+    squares.multiply(item, {arena, origin_a, whole.a.pitch}, {arena, origin_b, whole.b.pitch});
+    S::meet();  // everybody has read them
+    double* const C = x.C + item.c;
+    squares.lay_down(arena + place + whole.c.shift(C), whole.c.pitch, item, whole.a.pitch, whole.b.pitch, scales);
+    S::meet();
+    whole.c.template store<S::TEAM, P::ACCUMULATE>(C, arena + place, scales, rank);
+    S::meet();  // the place is free
+    if (!early) {
+      fill(next, next_place);
+      cp_async_commit();
+    }
+    item = next, next = after, place = next_place;
+  }
+}
+
+}  // namespace mansard
