@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..plan.plan import Plan
+from .factor_hold import plan_factorization
 from .gemm_call import plan_gemm
 from .gemv_call import form_of, plan_gemv
 from .gram_call import plan_gram
@@ -27,10 +28,13 @@ def plan(
     """A held call: `plan("gram", A, B)` chooses and compiles now; `plan(A, B)` runs, `.explain()` says what and why.
 
     Operations are `gram`, `tsmm`, `tsm2r` and, for stacks or lists of small matrices, `gemm`, `gemv`, `trsm` and
-    `trmm`, the last three with BLAS's options (side, uplo, trans, diag).
+    `trmm`, the last three with BLAS's options (side, uplo, trans, diag), and the factorizations `cholesky`, `lu` and
+    `qr`.
 
     Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
     """
+    if operation in ("cholesky", "lu", "qr"):
+        return plan_factorization(operation, A, B, out, backend, **options)
     if operation in ("trsm", "trmm"):
         if B is None:
             raise TypeError(f"{operation} takes triangular matrices and what they act on: pass B")
@@ -54,7 +58,8 @@ def plan(
             raise TypeError("gemm multiplies the matrices of A with those of B: pass B")
         return plan_gemm(A, B, out, backend)
     if operation != "gram":
-        raise ValueError(f"operation={operation!r}: there are 'gram', 'tsmm', 'tsm2r', 'gemm', 'gemv', 'trsm', 'trmm'")
+        known = ("gram", "tsmm", "tsm2r", "gemm", "gemv", "trsm", "trmm", "cholesky", "lu", "qr")
+        raise ValueError(f"operation={operation!r}: there are {', '.join(map(repr, known))}")
     return plan_gram(A, None if B is A else B, out, conj, deterministic, backend)
 
 
@@ -67,11 +72,12 @@ def tune(
     before keep their kernel, new ones use the winner.
     """
     from ..tune.session import tune_problem
-    from . import gemm_call, gemv_call, matmul, tall_skinny, triangular_call
+    from . import factor_plan, gemm_call, gemv_call, matmul, tall_skinny, triangular_call
 
     held = plan(operation, A, B, conj=conj, **options)
     result = tune_problem(held.problem, held.backend, strategy=strategy, limit=limit)
     for module in (tall_skinny, gemm_call, gemv_call, triangular_call):
         module._PLANS.clear()
-    matmul._RUNS.clear()
+    for held_by in (matmul._RUNS, factor_plan._PLANS, factor_plan._QUICK):
+        held_by.clear()
     return result

@@ -13,10 +13,12 @@ from ..api.gemm_call import plan_gemm
 from ..errors import IllegalConfig
 from ..families import names as families
 from ..plan import dispatch
+from . import factor_calls
 from .batched_operations import BATCHED
 from .cases import Case
 from .data import Operands
 from .entries import Entry
+from .factor_operations import FACTORS
 from .operations import ORTHOGONAL
 from .rows import OURS
 
@@ -33,6 +35,8 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
         return _batched(case, pairs, operands, backend)
     if case.operation in BATCHED:
         return _routine(case, pairs, operands, backend)
+    if case.operation in FACTORS:
+        return factor_calls.ours(case, pairs, operands, _unless_chosen(backend))
     if case.operation in ORTHOGONAL:
         return _orthogonal(case, pairs, operands, backend, asked)
 

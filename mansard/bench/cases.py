@@ -15,8 +15,9 @@ from ..codegen.geometry import Device
 from ..families import family_of
 from ..model.calibrate_cpu import last_level_cache
 from ..plan.problem import ITEMSIZE, Problem
-from . import batched_operations, operations
+from . import batched_operations, factor_operations, operations
 from .batched_operations import BATCHED, Shape
+from .factor_operations import FACTORS, RAGGED
 
 WIDTHS = tuple(range(1, 65))
 RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))
@@ -57,7 +58,7 @@ class Case:
     role: str = ""  # "model": what a model chose, among pinned ones
     inner: int = 0  # columns of A in batches; 0: M
     accumulate: bool = False  # the product is added to what the result holds (beta = 1)
-    form: str = ""  # options of a batched operation: "T", "U"; see batched_operations.py
+    form: str = ""  # options of an operation on batches: see batched_operations.py and factor_operations.py
 
     @property
     def key(self) -> str:
@@ -78,11 +79,20 @@ class Case:
         sizes = (self.operation, self.M, self.N, self.K)
         if self.operation in BATCHED:
             return batched_operations.shapes(*sizes, self.inner, self.form, self.dtype)
+        if self.operation in FACTORS:
+            return factor_operations.shapes(self.operation, self.M, self.K, self.form, self.dtype)
         return operations.shapes(*sizes)
+
+    @property
+    def is_ragged(self) -> bool:
+        return self.operation == "ragged" or self.form == RAGGED
 
     @property
     def uniform(self) -> Case:
         """Equal matrices with the bytes of a ragged batch: what it is measured against."""
+        if self.operation in FACTORS:
+            size, count = factor_operations.uniform_sizes(self.M, self.K)
+            return replace(self, M=size, K=count, form="", peers=False)
         size, count = batched_operations.uniform_sizes(self.M, self.N, self.K)
         operation, columns = ("gemm", size) if self.N > 1 else ("gemv", 1)
         return replace(self, M=size, N=columns, K=count, operation=operation, peers=False)
@@ -115,6 +125,8 @@ class Case:
             return operations.orthogonal_problems(self.operation, *sizes)
         if self.operation in BATCHED:
             return batched_operations.problems(self.operation, *sizes, self.inner, self.form, self.accumulate)
+        if self.operation in FACTORS:
+            return factor_operations.problems(self.operation, self.dtype, self.M, self.K, self.form)
         if self.operation == "matmul":
             return operations.routed_problems(*sizes, self.layout_of("A"), self.layout_of("B"))
         layout = {which: "col" if self.layout_of(which) == "col" else "row" for which in "AB"}
@@ -137,6 +149,7 @@ class Size:
     elements: dict[str, int]
     cache_bytes: int
     device: Device | None = None  # None: an H200, for lists without a device
+    every: bool = False  # some dtypes are asked for: each of them at every size
 
     def rows(self, dtype: str, width: int) -> int:
         return max(1, self.elements[dtype] // width)

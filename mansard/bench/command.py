@@ -12,9 +12,9 @@ from .. import settings
 from ..errors import BackendUnavailable
 from ..plan.problem import DTYPES
 from ..tune.command import dtypes
-from . import batched_tables, summary, targets
-from .batched_operations import BATCHED
+from . import batched_tables, factor_summary, summary, targets
 from .cases import GPU_ONLY
+from .factor_operations import STACKED
 from .report import write_report
 from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options
@@ -116,8 +116,9 @@ def show(results: dict[str, Any]) -> None:
     missed = targets.misses(results)
     ids = {id(row) for row, _ in missed}
     chosen = summary.tables(results, ids)
-    chosen = [table for table in chosen if table.title not in batched_tables.LONG or len(table.cells) <= _MOST_LINES]
-    cases = [row for row in summary.ours(results["rows"], mode="device") if operation_of(row) not in BATCHED]
+    long = (*batched_tables.LONG, *factor_summary.LONG)
+    chosen = [table for table in chosen if table.title not in long or len(table.cells) <= _MOST_LINES]
+    cases = [row for row in summary.ours(results["rows"], mode="device") if operation_of(row) not in STACKED]
     if 0 < len(cases) <= _MOST_LINES:
         chosen = [table for table in chosen if not table.title.startswith("Rectangles")]
         chosen.insert(0, summary.each(results, ids, cases))

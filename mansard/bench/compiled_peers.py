@@ -67,6 +67,15 @@ def _address(array: Any) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def pointer_of(capsule: Any) -> ctypes.c_void_p:
+    """The address of a routine that Cython hands out."""
+    python = ctypes.pythonapi
+    python.PyCapsule_GetName.restype, python.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    python.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return ctypes.c_void_p(python.PyCapsule_GetPointer(capsule, python.PyCapsule_GetName(capsule)))
+
+
 class BlasPeer(CompiledPeer):
     """Matrix by matrix with the BLAS that SciPy brings: all threads share the loop, or BLAS has them to itself."""
 
@@ -88,12 +97,7 @@ class BlasPeer(CompiledPeer):
 
     def _routine(self, case: Case) -> ctypes.c_void_p:
         letter = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}[case.dtype]
-        capsule = self.routines[letter + {"ragged": "gemm"}.get(case.operation, case.operation)]
-        python = ctypes.pythonapi
-        python.PyCapsule_GetName.restype, python.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
-        python.PyCapsule_GetPointer.restype = ctypes.c_void_p
-        python.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-        return ctypes.c_void_p(python.PyCapsule_GetPointer(capsule, python.PyCapsule_GetName(capsule)))
+        return pointer_of(self.routines[letter + {"ragged": "gemm"}.get(case.operation, case.operation)])
 
     def batched(self, case: Case) -> dict[str, Product]:
         function, routine = getattr(self._library(case), case.operation), self._routine(case)

@@ -8,14 +8,14 @@ from functools import partial
 from typing import Any
 
 from ..errors import MansardError
-from . import calls
+from . import calls, factor_entries
 from . import clock as clocks
-from .batched_operations import BATCHED
 from .cases import Case
 from .ceilings import Beside
 from .check import reference_for
 from .data import Operands
 from .entries import Entry, enter
+from .factor_operations import FACTORS, STACKED
 from .peers import Peer, TorchPeer
 from .power import Power
 from .rows import OURS, Row, row
@@ -98,7 +98,8 @@ class Contest:
                 worst = errors[entry.name]
                 about |= {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
                 about |= {"beside": rates, **power[entry.name], **found[entry.name]}
-                rows.append(row(facts, entry.name, seconds[entry.name], **about))
+                about |= {"note": entry.note} if entry.note else {}
+                rows.append(row(facts, entry.name, [entry.scale * taken for taken in seconds[entry.name]], **about))
         return rows
 
     def _check(
@@ -107,7 +108,7 @@ class Contest:
         """Errors of all results and what else was found; peers that fail are added to those that were refused."""
         errors, found = {}, {}
         for entry in entries:
-            if case.operation in BATCHED:
+            if case.operation in STACKED:
                 reference.prepare(entry.out, entry.in_place)
             try:
                 errors[entry.name] = reference.error(entry.result())
@@ -139,9 +140,11 @@ class Contest:
                 refused[peer.name] = "out of time"
                 continue
             try:
-                into = case.operation not in ("gram", "cholesky_qr")
+                factors = case.operation in FACTORS
+                into = not factors and case.operation not in ("gram", "cholesky_qr")
                 given = [(*pair, *([self.operands.empty(case)] if into else [])) for pair in pairs]
-                entries.append(enter(peer, case, given, lambda run: self.clock.sample(lambda: run(0))))
+                entering = factor_entries.enter if factors else enter
+                entries.append(entering(peer, case, given, lambda run: self.clock.sample(lambda: run(0))))
             except Exception as error:
                 refused[peer.name] = f"{type(error).__name__}: {_gist(error)}"
         return entries, refused
@@ -180,7 +183,7 @@ class Contest:
 
     def _uniform(self, case: Case) -> dict[str, Sampler]:
         """Beside a ragged batch: equal matrices of the same bytes, as a contender that is no peer."""
-        if case.operation != "ragged":
+        if not case.is_ragged:
             return {}
         equal, pair = case.uniform, self.operands.pair(case.uniform)
         entry, _ = calls.ours(equal, [pair], self.operands, self.backend)

@@ -16,8 +16,10 @@ import mansard as ms
 
 from ..plan.problem import REAL
 from ..testing import array_module
+from . import factor_data
 from .batched_operations import BATCHED, SOLVES, offsets, ragged_sizes
 from .cases import Case
+from .factor_operations import FACTORS, STACKED
 from .operations import both_large
 
 _ALIGN = 256  # words: every operand starts as a fresh allocation would
@@ -32,7 +34,7 @@ class Operands:
         self.cache_bytes = cache_bytes
         self._seed = seed
         self._sizes: dict[tuple[str, str], int] = {}
-        for case in (each for given in cases for each in (given, *((given.uniform,) * (given.operation == "ragged")))):
+        for case in (each for given in cases for each in (given, *((given.uniform,) if given.is_ragged else ()))):
             for which in "AB":
                 copies = self.sets(case) if which == "A" or both_large(case.operation) else 1
                 place = (which, REAL[case.dtype])
@@ -50,6 +52,8 @@ class Operands:
         A = self._view("A", case, index)
         if case.operation in BATCHED:
             return self._batch(case, A, self._view("B", case, index))
+        if case.operation in FACTORS:
+            return factor_data.pair(self.xp, case, A, self._view("B", case, index))
         if case.operation == "cholesky_qr":
             return self.conditioned(A, case.condition), None
         if case.operation == "project":  # columns about orthonormal, as they should be
@@ -89,6 +93,8 @@ class Operands:
         """Memory for the result; zeros where a product is added to it, or a system is solved in its place."""
         zeros = case.accumulate or case.operation in SOLVES
         made = (self.xp.zeros if zeros else self.xp.empty)(case.shapes[2], case.dtype)
+        if case.operation in FACTORS and case.is_ragged:
+            return factor_data.ragged(case, made, 1 if case.operation == "solve" else case.M)
         return self._ragged(case, made, case.N) if case.operation == "ragged" else made
 
     def release(self, real: str) -> None:
@@ -111,7 +117,7 @@ class Operands:
         start = index * self._stride(case, which) + (1 if layout == "unaligned" else 0)
         flat = self._buffer(which, REAL[case.dtype])[start : start + lines * pitch * words].view(case.dtype)
         body = flat.reshape(lines, pitch)
-        if case.operation in BATCHED:
+        if case.operation in STACKED:
             return body.reshape(case.shapes[which == "B"])
         return body.T if layout == "col" else body[:, : case.shapes[which == "B"][1]]
 

@@ -23,6 +23,7 @@ class Entry:
         self.name, self.spelling, self.run, self._give = name, spelling, run, give
         self.out = out  # one of our arrays, where the first pair's product goes; None where it is made anew
         self.in_place = spelling.startswith(IN_PLACE)
+        self.scale, self.note = 1.0, ""  # where a call does only a part of the case
 
     def result(self) -> Any:
         """The product of the first pair, as one of our arrays; several where the operation has several."""

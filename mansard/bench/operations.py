@@ -13,8 +13,9 @@ from ..families import family_of
 from ..families import names as families
 from ..model.roofline import Work
 from ..plan.problem import ITEMSIZE, Problem
-from . import batched_operations
+from . import batched_operations, factor_operations
 from .batched_operations import BATCHED, Shape
+from .factor_operations import FACTORS, STACKED
 
 ORTHOGONAL = ("matmul_gram", "project", "cholesky_qr")
 TALL = ("gram", "tsmm")  # one width and many rows: what tables and pictures by width show
@@ -34,7 +35,7 @@ def shapes(operation: str, M: int, N: int, K: int) -> tuple[Shape, Shape, Shape]
 
 def both_large(operation: str) -> bool:
     """B is as large as A: it has A's layout, and rotates through memory with it."""
-    return operation in ("gram", "project", *BATCHED)
+    return operation in ("gram", "project", *STACKED)
 
 
 def routed_problems(dtype: str, M: int, N: int, K: int, layout_a: str, layout_b: str) -> tuple[Problem, ...]:
@@ -71,6 +72,8 @@ def work_of(row: dict[str, Any]) -> Work:
     """The work of a row, or of a case's fields; rows of former versions are gram's and lack some."""
     if row.get("operation") in BATCHED:
         return batched_operations.work({"form": "", **row})
+    if row.get("operation") in FACTORS:
+        return factor_operations.work(row)
     sizes = (str(row.get("operation", "gram")), row["dtype"], row["M"], row["N"], row["K"])
     return work(*sizes, bool(row.get("same")), float(row.get("condition", 0.0)))
 

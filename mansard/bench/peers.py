@@ -237,10 +237,12 @@ class CupyPeer(Peer):
         return ways
 
 
-def peers_for(backend_name: str) -> list[Peer]:
-    """The peers of a backend, missing ones included."""
-    from . import compiled_peers, streamed_peer  # they are peers of this module's kind
+def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:
+    """The peers of a backend, missing ones included; factorizations have others."""
+    from . import compiled_peers, factor_peers, streamed_peer  # they are peers of this module's kind
 
+    if family == "factor":
+        return factor_peers.peers_for(backend_name)
     if backend_name == "cuda":
         return [CupyPeer(), TorchCudaPeer(), streamed_peer.StreamedPeer()]
     return [NumpyPeer(), TorchPeer(), *(make() for make in compiled_peers.PEERS)]

@@ -41,7 +41,7 @@ def figure(
     drawn.suptitle(title, fontsize=13, fontweight="bold")
     foot = f"{environment['device']}, {environment['date'][:10]}"
     if ceilings:
-        both = ("read", "copy") if results.get("family") == "batched" else ("read",)
+        both = ("read", "copy") if results.get("family") in ("batched", "factor") else ("read",)
         rates = ", ".join(f"{which} bandwidth {_rate(ceilings[f'{which}_bandwidth'])}B/s" for which in both)
         foot += "\n" if len(both) > 1 and size[0] * columns < _NARROW else ", "
         foot += f"{rates} ({ceilings['origin'].split(':')[0]})"
@@ -189,7 +189,7 @@ def overhead(results: dict[str, Any]) -> Any:
 
 def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
     """Every picture whose rows are there, as PNG and SVG; returns name -> PNG. ImportError without matplotlib."""
-    from . import batched_experiment_pictures, batched_pictures, matmul_pictures, pictures
+    from . import batched_experiment_pictures, batched_pictures, factor_pictures, matmul_pictures, pictures
 
     makers = {
         "percent_of_limit": percent, "tile_size": pictures.tile_size, "leapfrog_transposed": pictures.mapping,
@@ -203,6 +203,8 @@ def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
         "ragged": batched_experiment_pictures.ragged, "tba": batched_experiment_pictures.per_block,
         "readonly": batched_experiment_pictures.cached, "kernels": batched_experiment_pictures.kernels,
         "streamed": batched_experiment_pictures.streamed, "counters": batched_experiment_pictures.counters,
+        "factor": factor_pictures.share, "factor_speedup": factor_pictures.speedup,
+        "factor_dtypes": factor_pictures.dtypes, "factor_steps": factor_pictures.steps,
     }  # fmt: skip
     import matplotlib
 

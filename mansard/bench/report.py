@@ -37,6 +37,10 @@ _TITLES = {
     "readonly": "Through the read-only cache (Masliah et al.)",
     "kernels": "Kernels for updates of rank 8, 16 and 32 (Dong, figures 3.12 to 3.14)",
     "streamed": "Batched and one by one in streams (Dong, figures 3.15 and 3.16)",
+    "factor": "Factorizations of batches: share of the copy bandwidth against the size",
+    "factor_speedup": "Factorizations of batches: times the best peer",
+    "factor_dtypes": "Factorizations of batches: share of the copy bandwidth of all dtypes",
+    "factor_steps": "Factorizations of 2,000 matrices, step by step (Dong, figures 4.1 to 4.3)",
     "counters": "Occupancy and efficiency of loads, computed, not counted (Masliah et al., figures 7 and 8)",
 }
 _STYLE = """
@@ -48,7 +52,8 @@ tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a0
 """
 
 
-_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: small matrices, many of them"}
+_PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: small matrices, many of them",
+             "factor": "factor: Cholesky, LU, QR, systems and inverses of many matrices"}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,6 +137,8 @@ def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], wi
     refused = {(row["contender"], row["note"]) for row in results["rows"] if row["status"] == "missing"}
     notes += [(f"Missing in some cases: {name}: {reason}.", False) for name, reason in sorted(refused)]
     notes += [(without + ".", False)] if without else []
+    parts = sorted({row["contender"] for row in results["rows"] if row["status"] == "ok" and row.get("note")})
+    notes += [(f"Slow, measured on a part of some batches, time scaled: {', '.join(parts)}.", False)] if parts else []
     if results["unfinished"]:
         notes.append((f"Out of time: {len(results['unfinished'])} cases were not measured: see the table.", True))
     wrong = [row for row in results["rows"] if row["status"] == "wrong"]

@@ -10,8 +10,8 @@ from typing import Any
 from ..model import roofline
 from ..plan.problem import ITEMSIZE
 from ..tune.measure import Timing
-from .batched_operations import BATCHED
 from .batched_operations import memory as batch_memory
+from .factor_operations import STACKED
 from .operations import ORTHOGONAL, work_of
 
 OURS = "Mansard"
@@ -49,7 +49,7 @@ def complete(row: Row, ceilings: Any) -> Row:
     if operation_of(row) in ORTHOGONAL:  # how often the block could have been read or written in that time
         row = row | {"passes": median * ceilings.copy_bandwidth / (row["K"] * row["M"] * ITEMSIZE[row["dtype"]])}
     memory = roofline.bandwidth(work, ceilings)
-    if operation_of(row) in BATCHED:  # the bound of Masliah et al. (n B / 16 for A B + C in float64), see `memory`
+    if operation_of(row) in STACKED:  # the bound of Masliah et al. (n B / 16 for A B + C in float64), see `memory`
         memory = batch_memory(operation_of(row), work, ceilings)
         row = row | {"bound_gflops": work.flops / work.bytes * memory / 1e9}
     if row.get("uniform"):  # speeds in bytes, of a ragged batch over that of equal matrices

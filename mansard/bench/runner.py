@@ -10,18 +10,20 @@ from typing import Any
 
 from ..errors import BackendUnavailable, LaunchError
 from ..plan.problem import DTYPES, REAL
-from . import batched_cases, ceilings, environment, matmul_cases, overhead, store
+from . import batched_cases, ceilings, environment, factor_cases, matmul_cases, overhead, store
 from . import cases as catalogue
 from .build import build_all
 from .cases import Case, Size
 from .contest import Contest
 from .data import Operands
+from .factor_operations import FACTORS
 from .peers import Peer, peers_for
 from .progress import Progress, watched
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
-_LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0}
-CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS}
+_LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0, **dict.fromkeys(FACTORS, 4.0)}
+CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
+              "factor": factor_cases.SETS}  # fmt: skip
 _RECENT = 3  # cases that tell how long the next one takes
 _STUCK = 90.0  # seconds after which a case shows where it is
 
@@ -87,7 +89,7 @@ def run(options: Options) -> dict[str, Any]:
     begin = time.monotonic()
     deadline = begin + options.seconds if options.seconds else None
     backend, missing = choose_backend(options.device)
-    size = _size(backend, options.most_elements)
+    size = replace(_size(backend, options.most_elements), every=options.dtypes != DTYPES)
     facts = environment.describe(backend) | {"operands": size.elements["float64"]}
     journal = store.Journal(
         options.out,
@@ -99,7 +101,7 @@ def run(options: Options) -> dict[str, Any]:
     # a model's choice depends on the ceilings
     chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
     chosen = [case for case in chosen if case.dtype in options.dtypes]
-    peers = peers_for(backend.name) if options.peers else []
+    peers = peers_for(backend.name, options.family) if options.peers else []
     missing |= {peer.name: peer.missing for peer in peers if peer.missing and any(map(peer.takes_part, chosen))}
     missing |= {f"set {name}": why for name, why in refused.items()}
     waiting = [case for case in chosen if case.key not in journal.done]

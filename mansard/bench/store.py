@@ -132,7 +132,7 @@ def write_results(folder: Path) -> dict[str, Any]:
     os.replace(draft, folder / RESULTS)
     with open(folder / TABLE, "w", newline="") as file:
         writer = csv.writer(file)
-        columns = COLUMNS + (BATCHED_COLUMNS if results["family"] == "batched" else ())
+        columns = COLUMNS + (BATCHED_COLUMNS if results["family"] in ("batched", "factor") else ())
         writer.writerow(columns)
         for row in results["rows"]:
             writer.writerow([_cell(name, row) for name in columns])

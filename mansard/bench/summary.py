@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from . import batched_summary, batched_tables, matmul_summary
+from . import batched_summary, batched_tables, factor_summary, matmul_summary
 from .batched_operations import BATCHED
+from .factor_operations import FACTORS
 from .operations import TALL
 from .rows import OURS, Row, operation_of
 from .table import Table
@@ -117,6 +118,8 @@ def each(
 
 
 def _sizes(row: Row) -> str:
+    if operation_of(row) in FACTORS:
+        return factor_summary.sizes(row)
     return batched_summary.sizes(row) if operation_of(row) in BATCHED else f"{row['M']} x {row['N']}"
 
 
@@ -226,5 +229,5 @@ def _name(row: Row) -> str:
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
-              *batched_tables.MAKERS)  # fmt: skip
+              *batched_tables.MAKERS, *factor_summary.MAKERS)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

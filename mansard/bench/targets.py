@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import experiments
+from . import experiments, factor_targets
 from .batched_operations import BATCHED, SOLVES
 from .batched_summary import is_square, largest
+from .factor_operations import FACTORS
 from .operations import ORTHOGONAL
 from .overhead import CHEAPEST
 from .rows import OURS, Row, operation_of
@@ -64,7 +65,8 @@ def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
         if row["contender"] == OURS and row["status"] in ("wrong", "failed"):
             found.append((row, f"{row['status']}: {row.get('note') or 'error ' + format(row.get('error', 0), '.3g')}"))
         elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins") and backend in ("cpu", "cuda"):
-            texts = _gpu(row, others) if gpu else _cpu(row, others)
+            judge = (factor_targets.gpu if gpu else factor_targets.cpu) if operation_of(row) in FACTORS else None
+            texts = (judge or (_gpu if gpu else _cpu))(row, others)
             found += [(row, text) for text in texts]
     return found + _overheads(rows, gpu) + (_models(rows) if gpu else [])
 

@@ -14,9 +14,9 @@ from .machine import Machine
 
 def choose(family: ModuleType, problem: Problem, device: Device, machine: Machine) -> Any:
     """The configuration with the least predicted time; the rule for the width where it is about as good, because rules
-    were found by measurement. None if nothing is legal."""
+    were found by measurement, or where the family says that its model is worse (TRUSTED). None if nothing is legal."""
     rule = family.defaults.default(problem, device)
-    if device.backend != "cuda" or rule is None:
+    if device.backend != "cuda" or rule is None or getattr(family.defaults, "TRUSTED", False):
         return rule
     likely = getattr(family.space, "likely", family.space.candidates)
     ranked = [(seconds(family, problem, config, device, machine), config) for config in likely(problem, device)]

@@ -1,0 +1,90 @@
+"""Instantiation text and launch geometry of `cholesky`, for GPUs (and their emulation) and for CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ...codegen.geometry import Device, Geometry, Kernel
+from ...codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
+from ...plan.problem import Problem
+from . import space_cpu, spec, work
+from .shapes import block_shape, images_shape, run
+from .space import Config
+from .space_cpu import Simd
+from .views import conjugated, turned, view
+
+
+def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
+    """Everything a backend needs; `strides` are those of A, F, B and X, matrices, rows, columns, in elements."""
+    fixed = (problem.BATCH, *strides)
+    if isinstance(config, Simd):
+        fixed += (device.multiprocessors,)
+    return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
+
+
+def source(problem: Problem, config: Config, target: str) -> Source:
+    """The kernel's text for `target` (cuda, emulated or cpu)."""
+    on_cpu = isinstance(config, Simd)
+    constants = _constants(problem) | (_stacks(problem) if on_cpu else _images(problem, config))
+    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    right = f", B[{problem.N},{problem.NRHS}]" if problem.want == "solve" else ""
+    return instantiate(
+        title=f"cholesky: {problem.want} A[{problem.N},{problem.N}]{right}, {problem.dtype}, {config.VARIANT}",
+        header=f"families/cholesky/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
+        function=f"cholesky_{config.VARIANT}",
+        target=target,
+        types={"T": CPP_TYPES[problem.dtype]},
+        constants=constants | asdict(config),
+        arguments=_arguments(problem, on_cpu),
+        bounds=bounds,
+        cooperative=False,
+    )
+
+
+def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
+    """Pointers, scratch, sizes and strides. Rows of what is turned are called columns."""
+    pointers, integers = [], ["BATCH"]
+    for name in spec.SHAPES:
+        entry = "Params::T" if name in "fx" else "const Params::T"
+        many = not on_cpu and getattr(problem, f"stack_{name}") == "pointers" and name in spec.operands(problem)
+        pointers.append(Field(name.upper(), f"{entry}* const*" if many else f"{entry}*", "pointer"))
+        lines = ("col", "row") if turned(problem, name) else ("row", "col")
+        integers += [f"{name}_{what}" for what in ("matrix", *lines)]
+    integers += ["threads"] if on_cpu else []
+    info = Field("INFO", "int*", "pointer")
+    return (*pointers, info, *WORKSPACE, *(Field(name, "long long", "integer") for name in integers))
+
+
+def _constants(problem: Problem) -> dict[str, Any]:
+    layouts = {f"LAYOUT_{name.upper()}": view(problem, name).layout_c for name in spec.SHAPES}
+    return {"N": problem.N, "NRHS": problem.NRHS, "CONJ_B": conjugated(problem)} | layouts
+
+
+def _stacks(problem: Problem) -> dict[str, Any]:
+    return {f"STACK_{name.upper()}": getattr(problem, f"stack_{name}") for name in spec.SHAPES}
+
+
+def _images(problem: Problem, config: Any) -> dict[str, Any]:
+    constants = {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
+    if config.VARIANT == "block":
+        block = block_shape(problem, config)
+        return constants | {"VECTOR_A": block.vector_a, "VECTOR_F": block.vector_f, "WORDS": block.words}
+    shape = images_shape(problem, config)
+    if config.VARIANT == "tile":
+        constants["RUN"] = run(problem, config)
+    for name in spec.SHAPES:
+        image = getattr(shape, name)
+        constants |= {f"{what}_{name.upper()}": getattr(image, what.lower()) for what in ("FEED", "PITCH", "MATRIX")}
+    return constants | {"COLUMN": shape.column}
+
+
+def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
+    """Grid, block, shared memory and workspace for the batch."""
+    if isinstance(config, Simd):
+        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
+    return Geometry(
+        grid=(work.blocks(problem, config, device), 1, 1),
+        block=work.threads(problem, config),
+        shared_bytes=work.shared_bytes(problem, config),
+    )

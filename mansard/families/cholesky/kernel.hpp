@@ -1,0 +1,229 @@
+// cholesky on CPUs: A = L L^H of a batch of small matrices, whose order is a constant, with a matrix per lane.
+//
+// A tile of L, TILE_M rows and TILE_N columns of all lanes' matrices, stays in registers while the products of all
+// columns before it are subtracted, and is finished there: what lies on the diagonal is factored, what lies below is
+// solved for. Columns are stored one after the other. The lane of a matrix that is not positive definite goes on with
+// NaNs, which no other lane sees.
+//
+// Params beside T, N, NRHS (0: the factor is wanted, else the solutions), CONJ_B (right-hand sides and solutions are
+// conjugated on their way), LAYOUT_A|F|B|X, STACK_A|F|B|X:
+//   LANES           reals per vector, matrices at a time
+//   TILE_M, TILE_N  rows and columns per register tile
+#pragma once
+#include "mansard/groups.hpp"
+
+namespace mansard {
+
+template <class P>
+struct CholeskyShape {
+  using T = typename P::T;
+  using R = typename Scalar<T>::Real;
+  using V = Vector<R, P::LANES>;
+  using Entry = Number<T, P::LANES>;
+  static constexpr int LANES = P::LANES, N = P::N;
+  static constexpr int PITCH = N > 16 ? N | 1 : N;  // an odd number of lines where columns are long
+  static constexpr int ENTRIES = PITCH * (N + P::NRHS);
+  static constexpr int WORKSPACE = ENTRIES * Entry::REALS + N * LANES;
+  static_assert(LANES >= 2 && LANES <= native_lanes<R>);
+};
+
+template <class P>
+struct CholeskyPlaces {
+  using S = CholeskyShape<P>;
+  using R = typename S::R;
+  R* workspace;
+
+  // Right-hand sides are further columns.
+  MANSARD_INLINE R* entry(int i, int j) const { return workspace + (j * S::PITCH + i) * S::Entry::REALS; }
+  MANSARD_INLINE R* reciprocal(int k) const { return workspace + S::ENTRIES * S::Entry::REALS + k * S::LANES; }
+};
+
+// ---- tiles ------------------------------------------------------------------------------------------------
+
+// Entries of ROWS rows from i on and COLUMNS columns from j on, less the products of all columns before.
+template <class P, int ROWS, int COLUMNS>
+MANSARD_INLINE void subtract_before(const CholeskyPlaces<P>& at, int i, int j,
+                                    typename CholeskyShape<P>::Entry (&tile)[ROWS][COLUMNS]) {
+  using Entry = typename CholeskyShape<P>::Entry;
+  MANSARD_UNROLL
+  for (int c = 0; c < COLUMNS; ++c) {
+    MANSARD_UNROLL
+    for (int r = 0; r < ROWS; ++r) tile[r][c] = Entry::at(at.entry(i + r, j + c));
+  }
+#pragma GCC unroll 1
+  for (int k = 0; k < j; ++k) {
+    Entry left[ROWS];
+    MANSARD_UNROLL
+    for (int r = 0; r < ROWS; ++r) left[r] = Entry::at(at.entry(i + r, k)).kept();
+    MANSARD_UNROLL
+    for (int c = 0; c < COLUMNS; ++c) {
+      const Entry right = Entry::at(at.entry(j + c, k)).conjugate().kept();
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r) tile[r][c].subtract(left[r], right);
+    }
+  }
+}
+
+// The tile on the diagonal; `info` becomes the order of the first minor that is not positive.
+template <class P, int COLUMNS>
+MANSARD_INLINE void diagonal_tile(const CholeskyPlaces<P>& at, int j, typename CholeskyShape<P>::V& info) {
+  using S = CholeskyShape<P>;
+  using R = typename S::R;
+  using V = typename S::V;
+  typename S::Entry tile[COLUMNS][COLUMNS];
+  subtract_before<P, COLUMNS, COLUMNS>(at, j, j, tile);
+  MANSARD_UNROLL
+  for (int c = 0; c < COLUMNS; ++c) {
+    const V pivot = tile[c][c].re;
+    const auto fails = !greater<R, S::LANES>(pivot, V{}) & equal<R, S::LANES>(info, V{});
+    info = select<R, S::LANES>(fails, all_lanes<R, S::LANES>(static_cast<R>(j + c + 1)), info);
+    const V root = square_root<R, S::LANES>(pivot), reciprocal = 1 / root;
+    S::Entry::real(root).to(at.entry(j + c, j + c));
+    store<S::LANES>(at.reciprocal(j + c), reciprocal);
+    MANSARD_UNROLL
+    for (int r = c + 1; r < COLUMNS; ++r) {
+      tile[r][c] = tile[r][c] * reciprocal;
+      tile[r][c].to(at.entry(j + r, j + c));
+    }
+    MANSARD_UNROLL
+    for (int next = c + 1; next < COLUMNS; ++next) {
+      MANSARD_UNROLL
+      for (int r = next; r < COLUMNS; ++r) tile[r][next].subtract(tile[r][c], tile[next][c].conjugate());
+    }
+  }
+}
+
+// A tile below it.
+template <class P, int ROWS, int COLUMNS>
+MANSARD_INLINE void tile_below(const CholeskyPlaces<P>& at, int i, int j) {
+  using S = CholeskyShape<P>;
+  using Entry = typename S::Entry;
+  Entry tile[ROWS][COLUMNS];
+  subtract_before<P, ROWS, COLUMNS>(at, i, j, tile);
+  MANSARD_UNROLL
+  for (int c = 0; c < COLUMNS; ++c) {
+    MANSARD_UNROLL
+    for (int before = 0; before < c; ++before) {
+      const Entry right = Entry::at(at.entry(j + c, j + before)).conjugate();
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r) tile[r][c].subtract(tile[r][before], right);
+    }
+    const auto reciprocal = load<S::LANES>(at.reciprocal(j + c));
+    MANSARD_UNROLL
+    for (int r = 0; r < ROWS; ++r) {
+      tile[r][c] = tile[r][c] * reciprocal;
+      tile[r][c].to(at.entry(i + r, j + c));
+    }
+  }
+}
+
+// ---- one group --------------------------------------------------------------------------------------------
+
+template <class P>
+MANSARD_INLINE typename CholeskyShape<P>::V factor_group(const CholeskyPlaces<P>& at) {
+  using S = CholeskyShape<P>;
+  typename S::V info{};
+  Pieces<S::N, P::TILE_N>::for_each([&](int j, auto width) __attribute__((always_inline)) {
+    constexpr int COLUMNS = decltype(width)::value;
+    diagonal_tile<P, COLUMNS>(at, j, info);
+    for_tiles<P::TILE_M>(j + COLUMNS, S::N, [&](int i, auto height) __attribute__((always_inline)) {
+      tile_below<P, decltype(height)::value, COLUMNS>(at, i, j);
+    });
+  });
+  return info;
+}
+
+// COLUMNS right-hand sides from j on become solutions. Every entry is spread as soon as it is known.
+template <class P, int COLUMNS>
+MANSARD_INLINE void substitute(const CholeskyPlaces<P>& at, int j) {
+  using S = CholeskyShape<P>;
+  using Entry = typename S::Entry;
+  const auto spread = [&](int k, int begin, int end, auto factor) __attribute__((always_inline)) {
+    Entry known[COLUMNS];
+    MANSARD_UNROLL
+    for (int c = 0; c < COLUMNS; ++c) {
+      known[c] = (Entry::at(at.entry(k, j + c)) * load<S::LANES>(at.reciprocal(k))).kept();
+      known[c].to(at.entry(k, j + c));
+    }
+#pragma GCC unroll 4
+    for (int i = begin; i < end; ++i) {
+      const Entry of_row = factor(i, k).kept();
+      MANSARD_UNROLL
+      for (int c = 0; c < COLUMNS; ++c) {
+        Entry entry = Entry::at(at.entry(i, j + c));
+        entry.subtract(of_row, known[c]);
+        entry.to(at.entry(i, j + c));
+      }
+    }
+  };
+#pragma GCC unroll 1
+  for (int k = 0; k < S::N; ++k)
+    spread(k, k + 1, S::N, [&](int i, int k) __attribute__((always_inline)) { return Entry::at(at.entry(i, k)); });
+#pragma GCC unroll 1
+  for (int k = S::N - 1; k >= 0; --k)
+    spread(k, 0, k, [&](int i, int k) __attribute__((always_inline)) { return Entry::at(at.entry(k, i)).conjugate(); });
+}
+
+template <class P>
+MANSARD_INLINE void conjugate_right(const CholeskyPlaces<P>& at) {
+  using S = CholeskyShape<P>;
+  for (int j = S::N; P::CONJ_B && j < S::N + P::NRHS; ++j)
+    for (int i = 0; i < S::N; ++i) S::Entry::at(at.entry(i, j)).conjugate().to(at.entry(i, j));
+}
+
+// ---- the batch --------------------------------------------------------------------------------------------
+
+template <class P, class Arguments>
+MANSARD_INLINE void write_factor(const Arguments& a, const CholeskyPlaces<P>& at, i64 b, int count) {
+  using S = CholeskyShape<P>;
+  for (int j = 1; j < S::N; ++j)
+    for (int i = 0; i < j; ++i) typename S::Entry{}.to(at.entry(i, j));
+  const Matrices<typename P::T, P::STACK_F> F{a.F, a.f_matrix, a.f_row, a.f_col};
+  write_group<S::N, S::N, P::LAYOUT_F != LayoutF::col>(
+      Group<typename P::T, S::LANES>(F, b, count), [&](int i, int j, int word) __attribute__((always_inline)) {
+        return load<S::LANES>(at.entry(i, j) + word * S::LANES);
+      });
+}
+
+template <class P, class Arguments>
+MANSARD_INLINE void solve_right(const Arguments& a, const CholeskyPlaces<P>& at, i64 b, int count) {
+  using S = CholeskyShape<P>;
+  using T = typename P::T;
+  const Matrices<const T, P::STACK_B> B{a.B, a.b_matrix, a.b_row, a.b_col};
+  const Matrices<T, P::STACK_X> X{a.X, a.x_matrix, a.x_row, a.x_col};
+  read_group<S::N, P::NRHS, P::LAYOUT_B != LayoutB::col>(
+      Group<const T, S::LANES>(B, b, count),
+      [&](int i, int j) __attribute__((always_inline)) { return at.entry(i, S::N + j); });
+  conjugate_right<P>(at);
+  for_tiles<P::TILE_N>(S::N, S::N + P::NRHS, [&](int j, auto columns) __attribute__((always_inline)) {
+    substitute<P, decltype(columns)::value>(at, j);
+  });
+  conjugate_right<P>(at);
+  write_group<S::N, P::NRHS, P::LAYOUT_X != LayoutX::col>(
+      Group<T, S::LANES>(X, b, count), [&](int i, int j, int word) __attribute__((always_inline)) {
+        return load<S::LANES>(at.entry(i, S::N + j) + word * S::LANES);
+      });
+}
+
+template <class P, class Arguments>
+int cholesky_simd(const Arguments& a) {
+  using S = CholeskyShape<P>;
+  using T = typename P::T;
+  const Matrices<const T, P::STACK_A> A{a.A, a.a_matrix, a.a_row, a.a_col};
+  const i64 products = a.BATCH * S::N * S::N * (S::N / 6 + 1 + P::NRHS);
+  for_groups<S::LANES, S::WORKSPACE>(
+      a.BATCH, a.threads, products, reinterpret_cast<typename S::R*>(a.partials),
+      [&](i64 b, int count, typename S::R* workspace) __attribute__((always_inline)) {
+        const CholeskyPlaces<P> at{workspace};
+        read_group<S::N, S::N, P::LAYOUT_A != LayoutA::col>(
+            Group<const T, S::LANES>(A, b, count),
+            [&](int i, int j) __attribute__((always_inline)) { return at.entry(i, j); });
+        const auto info = factor_group<P>(at);
+        for (int lane = 0; lane < count; ++lane) a.INFO[b + lane] = static_cast<int>(info[lane]);
+        if constexpr (P::NRHS > 0) solve_right<P>(a, at, b, count);
+        else write_factor<P>(a, at, b, count);
+      });
+  return 0;
+}
+
+}  // namespace mansard

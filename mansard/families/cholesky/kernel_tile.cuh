@@ -1,0 +1,14 @@
+// Cholesky factors, or solutions, of a stack of small matrices: LANES_M x LANES_N lanes of a warp per matrix, rows and
+// runs of RUN adjacent columns dealt among them.
+#pragma once
+#include "families/cholesky/group.cuh"
+#include "families/cholesky/tile.cuh"
+
+namespace mansard {
+
+template <class P, class Arguments>
+MANSARD_DEVICE void cholesky_tile(const Arguments& arguments) {
+  factor_group<P, Tile<typename P::T, P::N, P::LANES_M, P::LANES_N, P::RUN, P::NRHS>>(arguments);
+}
+
+}  // namespace mansard

@@ -1,0 +1,92 @@
+"""Rules of thumb: the configuration to use before anything was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...codegen.geometry import Device
+from ...plan.problem import Problem
+from .. import configs
+from . import space, space_cpu
+from .space import Block, Config, Lanes, Swaps
+
+TRUSTED = True  # latencies decide, which the model does not see
+
+
+def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
+    """The first legal rule; `variant` restricts it to one kind of kernel."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """Configurations from the best guess to the one that always works."""
+    if device.backend == "cpu":
+        yield space_cpu.default(problem, device)
+        return
+    rules = _swaps(problem) if problem.want == "swap" else (*_lanes(problem), *_wide_lanes(problem), *_block(problem))
+    for rough in rules:
+        config = space.resident(problem, rough, device)
+        if config is not None:
+            yield config
+
+
+def _lanes(problem: Problem) -> Iterator[Lanes]:
+    """A lane per matrix as long as selecting rows is cheap; then teams whose lanes have two or three rows."""
+    size = max(problem.M, problem.N)
+    if size > space.NARROW:
+        return
+    words = problem.itemsize // 4
+    whole = {1: 10, 2: 8, 4: 6}[words] - {"factor": 3, "inverse": 3}.get(problem.want, 0)
+    if size <= whole:
+        yield Lanes(1, False, 8 if size <= 2 else 4)
+    for most, lanes in _TEAMS[words]:
+        if size <= most:
+            rolled = words == 4 or size > 16 or (problem.want, size) in _ROLLED
+            yield Lanes(lanes, rolled, 1)
+    yield from (Lanes(lanes, True, 1) for lanes in (16, 32))
+
+
+def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
+    """Matrices just beyond a warp, which blocks of threads would pad; and inverses, which they form in two passes."""
+    size = max(problem.M, problem.N)
+    if problem.dtype == "float64" and problem.want == "factor" and 32 < size <= 34:
+        yield Lanes(16, True, 1)
+    if problem.dtype == "float64" and problem.want == "inverse" and 32 < size <= 48:
+        yield Lanes(32, True, 1)
+
+
+# smaller ones whose steps share code with profit (H200, float64)
+_ROLLED = {("factor", 11), ("factor", 15), ("inverse", 11), ("inverse", 12)}
+# rows and columns up to which teams of so many lanes do, by the registers of an entry
+_TEAMS = {
+    1: ((16, 4), (28, 8), (32, 16)),
+    2: ((12, 4), (24, 8), (32, 16)),
+    4: ((8, 4), (12, 8), (16, 16), (32, 32)),
+}
+
+
+def _block(problem: Problem) -> Iterator[Block]:
+    """More warps for larger matrices; tall ones are factored by all of them, with two to four rows per thread."""
+    unit = "mma" if problem.dtype == "float64" else "fma"
+    if problem.M > 128:
+        warps = 4
+        while warps < 16 and 64 * warps < problem.M:
+            warps *= 2
+        yield from (Block(width, warps, "block", unit) for width in ((8, 4) if unit == "fma" else (8,)))
+    size = max(problem.M, problem.N)
+    if unit == "mma":
+        width, warps = next((w, n) for most, w, n in _BLOCKS if size <= most)
+        yield Block(width, warps, "warp", unit)
+    width = 4 if problem.dtype == "complex128" and problem.M > 64 else 8
+    for warps in (2 if size <= 64 else 4, 4, 2):
+        yield Block(width, warps, "warp", unit)
+    yield Block(4, 16, "block", "fma")
+
+
+# rows and columns up to which, columns of a panel, warps (H200, float64)
+_BLOCKS = ((47, 8, 1), (63, 8, 2), (88, 16, 2), (1 << 30, 16, 4))
+
+
+def _swaps(problem: Problem) -> Iterator[Swaps]:
+    """As many columns as leave room for several blocks."""
+    yield from (Swaps(columns, 4) for columns in (32, 16, 8, 4, 1))

@@ -1,0 +1,90 @@
+"""Instantiation text and launch geometry of `lu`, for GPUs (and their emulation) and for CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ...codegen.geometry import Device, Geometry, Kernel
+from ...codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
+from ...plan.problem import Problem
+from . import shapes, space_cpu, spec, work
+from .space import Config
+from .space_cpu import Simd
+
+
+def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
+    """Everything a backend needs; `strides` are those of A, F, B and X, matrices, rows, columns, in elements."""
+    fixed = (problem.BATCH, *strides)
+    if isinstance(config, Simd):
+        fixed += (device.multiprocessors,)
+    return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
+
+
+def source(problem: Problem, config: Config, target: str) -> Source:
+    """The kernel's text for `target` (cuda, emulated or cpu)."""
+    on_cpu = isinstance(config, Simd)
+    constants = _constants(problem, on_cpu) | (_stacks(problem) if on_cpu else _images(problem, config))
+    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    return instantiate(
+        title=f"lu: A[{problem.M},{problem.N}], {problem.want}, {problem.dtype}, {config.VARIANT}",
+        header=f"families/lu/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
+        function=f"lu_{config.VARIANT}",
+        target=target,
+        types={"T": CPP_TYPES[problem.dtype]},
+        constants=constants | asdict(config),
+        arguments=_arguments(problem, on_cpu),
+        bounds=bounds,
+    )
+
+
+def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
+    """Pointers, scratch, sizes and strides."""
+    pointers = {}
+    for name in spec.SHAPES:
+        entry = "Params::T" if name in "fx" else "const Params::T"
+        many = not on_cpu and getattr(problem, f"stack_{name}") == "pointers" and spec.present(problem, name)
+        pointers[name.upper()] = f"{entry}* const*" if many else f"{entry}*"
+    pointers |= {"PIVOTS": "const int*" if problem.want == "swap" else "int*", "INFO": "int*"}
+    integers = ["BATCH", *(f"{name}_{what}" for name in spec.SHAPES for what in ("matrix", "row", "col"))]
+    integers += ["threads"] if on_cpu else []
+    return (
+        *(Field(name, pointers[name], "pointer") for name in ("A", "F", "PIVOTS", "B", "X", "INFO")),
+        *WORKSPACE,
+        *(Field(name, "long long", "integer") for name in integers),
+    )
+
+
+def _constants(problem: Problem, on_cpu: bool) -> dict[str, Any]:
+    sizes: dict[str, Any] = {"M": problem.M, "N": problem.N, "NRHS": problem.NRHS}
+    layouts = {}
+    for name in spec.SHAPES:
+        layout = getattr(problem, f"layout_{name}") if on_cpu else shapes.layout(problem, name)
+        layouts[f"LAYOUT_{name.upper()}"] = layout
+    return sizes | {"WANT": problem.want, "PIVOT": problem.pivot} | layouts
+
+
+def _stacks(problem: Problem) -> dict[str, Any]:
+    return {f"STACK_{name.upper()}": getattr(problem, f"stack_{name}") for name in spec.SHAPES}
+
+
+def _images(problem: Problem, config: Any) -> dict[str, Any]:
+    constants = {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
+    if config.VARIANT == "swaps":
+        return constants
+    shape = (shapes.lanes_shape if config.VARIANT == "lanes" else shapes.block_shape)(problem, config)
+    for name in spec.SHAPES:
+        image = getattr(shape, name)
+        constants |= {f"{what}_{name.upper()}": getattr(image, what.lower()) for what in ("FEED", "PITCH", "MATRIX")}
+    return constants
+
+
+def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
+    """Grid, block, shared memory and workspace for the batch."""
+    if isinstance(config, Simd):
+        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
+    return Geometry(
+        grid=(work.blocks(problem, config, device), 1, 1),
+        block=work.threads(problem, config),
+        shared_bytes=work.shared_bytes(problem, config),
+    )

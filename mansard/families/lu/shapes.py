@@ -1,0 +1,103 @@
+"""Shared memory of the GPU configurations of lu: the numbers of the kernels, and how their operands lie there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ...plan.problem import Problem
+from ..configs import up
+from ..gemm import images
+from ..gemm import spec as gemm_spec
+from ..gemm.images import Image
+from . import spec
+
+
+@dataclass(frozen=True)
+class LanesShape:
+    """What decides legality; the kernel asserts that it agrees."""
+
+    a: Image
+    f: Image
+    b: Image
+    x: Image
+    group: int  # matrices per warp
+    slots: int  # rows of a lane
+    warp_bytes: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """The same for a block per matrix."""
+
+    a: Image
+    f: Image
+    b: Image
+    x: Image
+    slots: int  # rows of a panel per lane
+    shared_bytes: int
+
+
+@lru_cache(maxsize=8192)
+def like_gemm(problem: Problem, operand: str) -> Problem:
+    """A product whose result lies as the operand does: gemm's images serve here as well."""
+    rows, columns = (max(1, size) for size in spec.shape(problem, operand))
+    layout, pitch = getattr(problem, f"layout_{operand}"), getattr(problem, f"pitch_{operand}")
+    if not spec.present(problem, operand) or (rows, columns) == (1, 1):
+        layout, pitch = "row", columns
+    if columns == 1 and layout == "row" and pitch == 1:  # rows of one entry without gaps are a column
+        layout, pitch = "col", rows
+    return gemm_spec.problem(
+        problem.dtype,
+        rows,
+        columns,
+        1,
+        problem.BATCH,
+        layout_c=layout,
+        pitch_c=pitch,
+        stack_c=getattr(problem, f"stack_{operand}"),
+        aligned=problem.aligned,
+    )
+
+
+def layout(problem: Problem, operand: str) -> str:
+    """Which way lines run."""
+    return str(like_gemm(problem, operand).layout_c)
+
+
+@lru_cache(maxsize=8192)
+def lanes_shape(problem: Problem, c: Any) -> LanesShape:
+    """Lanes of a team stand at the rows of its matrix."""
+    group = 32 // c.LANES
+    place: dict[str, Image] = {}
+    for name in spec.SHAPES:
+        alike = like_gemm(problem, name)
+        step = "run" if alike.layout_c == "col" else "line"
+        place[name] = images.spread(images.of_operand(alike, "c", group), (1, c.LANES), ("", step))
+    of_f = place["f"].bytes if problem.want in ("factor", "inverse") else 0
+    of_b = max(place["b"].bytes, place["x"].bytes) if problem.want == "solve" else 0
+    steps = spec.steps(problem)
+    inverted = steps * problem.itemsize if c.LANES > 1 and problem.want in ("solve", "inverse") else 0
+    warp = max(place["a"].bytes, of_f) + of_b + up(group * steps * 4, 16) * 16 + group * inverted
+    return LanesShape(**place, group=group, slots=up(problem.M, c.LANES), warp_bytes=warp,
+                      shared_bytes=up(c.WARPS * up(warp, 16) * 16, 128) * 128)  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def block_shape(problem: Problem, c: Any) -> BlockShape:
+    """One matrix, whose rows are apart by what keeps the lanes of a panel from colliding."""
+    place: dict[str, Image] = {}
+    for name in spec.SHAPES:
+        alike = like_gemm(problem, name)
+        step = "run" if alike.layout_c == "col" else "line"
+        place[name] = images.spread(images.of_operand(alike, "c", 1), (1, 32), ("", step))
+    right = {"solve": problem.NRHS, "inverse": problem.N}.get(problem.want, 0)
+    of_b = up(right * problem.N * problem.itemsize, 16) * 16
+    real = problem.itemsize // 2 if problem.is_complex else problem.itemsize
+    offered = up(c.WARPS * (c.BLK * problem.itemsize + real + 4), real) * real
+    offers = up(2 * offered, 16) * 16 if c.TEAM == "block" else 0
+    numbers = (up(spec.steps(problem), c.BLK) * c.BLK + 2 * c.BLK + 4) * 4
+    shared = up(place["a"].bytes + of_b + offers + numbers, 128) * 128
+    return BlockShape(**place, slots=up(problem.M, 32), shared_bytes=shared)

@@ -1,0 +1,142 @@
+"""The GPU configurations of `lu`: what each parameter means, their rules, and what is worth considering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, ClassVar, TypeAlias
+
+from ...codegen.geometry import Device
+from ...plan.problem import Problem
+from .. import configs
+from . import space_cpu, work
+from .space_cpu import Simd
+
+NARROW = 32  # rows and columns beyond which a lane's share does not fit into registers
+_WORDS = 200  # registers of a lane for its rows
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "lanes"
+    LANES: int = 8  # of a team; each has whole rows, one in turn
+    ROLLED: bool = False  # four steps share their code
+    WARPS: int = 4  # per block
+    BLOCKS_PER_SM: int = 2
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of threads per matrix, which lies in shared memory; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "block"
+    BLK: int = 8  # columns of a panel
+    WARPS: int = 4
+    TEAM: str = "warp"  # who factors a panel: the first warp, or the whole block
+    UNIT: str = "fma"  # what updates the rest: fma, or (float64) mma
+    BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
+class Swaps:
+    """Only exchanges of rows: a block of threads per matrix and some of its columns."""
+
+    VARIANT: ClassVar[str] = "swaps"
+    BLK_N: int = 32  # columns per block
+    WARPS: int = 4
+    BLOCKS_PER_SM: int = 2
+
+
+Gpu: TypeAlias = Lanes | Block | Swaps
+Config: TypeAlias = Gpu | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Swaps, Simd)}
+
+to_dict = configs.to_dict
+
+
+def from_dict(values: dict[str, Any]) -> Config:
+    """The inverse of `to_dict`; unknown names are refused."""
+    return configs.from_dict("lu", VARIANTS, values)  # type: ignore[no-any-return]
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Simd):
+        legal_here = device.backend == "cpu"
+        return space_cpu.illegal(problem, config, device) if legal_here else f"{config.VARIANT} is for CPUs"
+    if device.backend == "cpu":
+        return f"{config.VARIANT} is for GPUs"
+    if (problem.want == "swap") != isinstance(config, Swaps):
+        return f"{config.VARIANT} is not what exchanges rows, or does nothing else"
+    if isinstance(config, Swaps):
+        legal = 1 <= config.WARPS <= 32 and config.BLK_N >= 1
+        reason = None if legal else f"{config.WARPS} warps, BLK_N={config.BLK_N}: 1 to 32, at least 1"
+    else:
+        reason = _lanes(problem, config) if isinstance(config, Lanes) else _block(problem, config)
+    return reason or _too_large(problem, config, device)
+
+
+def _lanes(problem: Problem, c: Lanes) -> str | None:
+    if c.LANES not in (1, 4, 8, 16, 32) or not 1 <= c.WARPS <= 32:
+        return f"{c.LANES} lanes, {c.WARPS} warps: teams of 1, 4, 8, 16 or 32 lanes, at most 32 warps"
+    held = work.share(problem, c)
+    return f"a lane's share of the rows fills {held} registers" if held > _WORDS else None
+
+
+def _block(problem: Problem, c: Block) -> str | None:
+    if c.BLK not in (4, 8, 16) or not 1 <= c.WARPS <= 32:
+        return f"BLK={c.BLK}, {c.WARPS} warps: panels of 4, 8 or 16 columns, 1 to 32 warps"
+    if c.UNIT not in ("fma", "mma") or c.TEAM not in ("warp", "block"):
+        return f"UNIT={c.UNIT}, TEAM={c.TEAM}: fma or mma, warp or block"
+    if c.UNIT == "mma" and (problem.dtype != "float64" or c.BLK < 8):
+        return "UNIT=mma: only of float64 numbers, 8 products at a time"
+    held = work.share(problem, c)
+    return f"a lane's share of a panel fills {held} registers" if held > _WORDS else None
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering; the model ranks them."""
+    if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
+        return
+    yield from dict.fromkeys(
+        config
+        for rough in _gpu_candidates(problem)
+        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
+    )
+
+
+def resident(problem: Problem, config: Any, device: Device) -> Any:
+    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
+    most = min(32, device.threads_per_multiprocessor // work.threads(problem, config))
+    for blocks in range(most, 0, -1):
+        fitting = replace(config, BLOCKS_PER_SM=blocks)
+        if _too_large(problem, fitting, device) is None:
+            return fitting
+    return None
+
+
+def _too_large(problem: Problem, config: Any, device: Device) -> str | None:
+    """As for other families, but blocks of one or two warps share the quarters of a multiprocessor."""
+    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    quarters = configs.up(work.threads(problem, config) * config.BLOCKS_PER_SM, 128)
+    limit = min(255, device.registers_per_multiprocessor // (quarters * 128) // 8 * 8)
+    if registers > limit:
+        return f"about {registers} registers per thread, {limit} fit"
+    room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
+    return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
+
+
+def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
+    if problem.want == "swap":
+        yield from (Swaps(*choice) for choice in product((8, 16, 32, 64), (2, 4, 8)))
+        return
+    if max(problem.M, problem.N) <= 2 * NARROW:
+        for lanes, rolled, warps in product((1, 4, 8, 16, 32), (False, True), (4, 1)):
+            yield Lanes(lanes, rolled and lanes > 1, warps)
+    if problem.N > NARROW // 2:
+        units = ("mma", "fma") if problem.dtype == "float64" else ("fma",)
+        yield from (Block(*choice) for choice in product((8, 16), (2, 4, 8, 16), ("warp", "block"), units))

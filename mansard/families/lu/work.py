@@ -1,0 +1,170 @@
+"""Bytes, flops, registers and shared memory of an lu problem and its configurations: what model and pruning use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...model.roofline import Work
+from ...plan.problem import REAL, Problem
+from ..configs import up
+from . import spec
+from .shapes import block_shape, lanes_shape
+
+
+def work(problem: Problem) -> Work:
+    """The least a batch must move and compute."""
+    M, N, batch, size = problem.M, problem.N, problem.BATCH, problem.itemsize
+    steps, right = min(M, N), problem.NRHS
+    read = {"solve": N * N + N * right}.get(problem.want, M * N) * size
+    written = {"factor": M * N * size + 4 * steps, "inverse": N * N * size, "solve": N * right * size}.get(
+        problem.want, size + (size // 2 if problem.is_complex else size) * (problem.want == "logdet")
+    )
+    if problem.want == "swap":
+        read, written = 2 * right * N * size + 4 * right, 2 * right * N * size - 4
+    products = M * N * steps - (M + N) * steps**2 / 2 + steps**3 / 3
+    products += {"solve": N * N * right, "inverse": 2 * N**3 / 3}.get(problem.want, 0)
+    addresses = 8 * sum(getattr(problem, f"stack_{name}") == "pointers" for name in spec.SHAPES)
+    return Work(
+        read=batch * (read + addresses),
+        written=batch * (written + 4),
+        flops=int(0 if problem.want == "swap" else (8 if problem.is_complex else 2) * products * batch),
+        dtype=problem.dtype,
+    )
+
+
+def threads(problem: Problem, c: Any) -> int:
+    """Threads per block."""
+    return int(c.WARPS * 32)
+
+
+def shared_bytes(problem: Problem, c: Any) -> int:
+    """Dynamic shared memory per block."""
+    if c.VARIANT == "swaps":
+        values = up(2 * problem.NRHS * c.BLK_N * problem.itemsize, 16) * 16
+        return int(up(values + (5 * problem.NRHS + problem.M) * 4, 128) * 128)
+    return (lanes_shape if c.VARIANT == "lanes" else block_shape)(problem, c).shared_bytes
+
+
+def share(problem: Problem, c: Any) -> int:
+    """32-bit registers that hold the rows of a lane."""
+    if c.VARIANT == "block":
+        lanes = 32 * (c.WARPS if c.TEAM == "block" else 1)
+        return int(up(problem.M, lanes) * c.BLK * problem.itemsize // 4)
+    right = problem.NRHS if problem.want == "solve" else 0
+    return int(up(problem.M, c.LANES) * (problem.N + right) * problem.itemsize // 4)
+
+
+def registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread, estimated."""
+    if c.VARIANT == "swaps":
+        return 40
+    held = share(problem, c)
+    wide = problem.dtype == "complex128"
+    if c.VARIANT == "block":
+        return held + (112 if wide else 80 if held > 32 else 64 + 8 * (problem.N % 2))
+    beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
+    if problem.want == "inverse":
+        beside = {1: 2 * problem.N * problem.itemsize // 4, 8: 4}.get(c.LANES, 0)
+    team = (24 if wide else 8 if held < 100 else 0) if c.LANES > 1 else 0
+    return int(held + 40 + team + beside)
+
+
+def blocks(problem: Problem, c: Any, device: Any) -> int:
+    """Blocks per launch."""
+    if c.VARIANT == "block":
+        return int(max(1, problem.BATCH))
+    if c.VARIANT == "swaps":
+        return int(max(1, problem.BATCH * up(problem.N, c.BLK_N)))
+    return int(max(1, up(problem.BATCH, lanes_shape(problem, c).group * c.WARPS)))
+
+
+def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+    """Seconds that each resource of the device needs at the least, with this configuration."""
+    clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
+    if c.VARIANT == "swaps":
+        return {"instructions": 20 * problem.N * problem.NRHS / 32 / 4 / clocks}
+    together = lanes_shape(problem, c).group if c.VARIANT == "lanes" else 1
+    turns = c.BLOCKS_PER_SM * (c.WARPS if c.VARIANT == "lanes" else 1)  # groups, or matrices, under way
+    return {
+        "arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine),
+        "instructions": issued(problem, c) / together / 4 / clocks,
+        "elimination": waited(problem, c) / together / turns / clocks,
+    }
+
+
+def issued(problem: Problem, c: Any) -> float:
+    """Instructions of all warps for a group of matrices, or for a matrix."""
+    M, N, steps = problem.M, problem.N, min(problem.M, problem.N)
+    words = problem.itemsize // 4
+    parts = 4 if problem.is_complex else 1  # real products of one of numbers
+    moved = 2 * M * N * problem.itemsize / 512 * _COPY_INSTRUCTIONS
+    if c.VARIANT == "block":
+        slots = up(M, 32)
+        panels = steps * (70 + 25 * slots + c.BLK / 2 * (words + slots * (parts + words / 2)))
+        columns = up(steps, c.BLK) * up(N, 32) * (30 + c.BLK * (4 + c.BLK / 2 * parts))
+        tiles = M * N * steps / 3 / c.BLK / 128 * (20 if c.UNIT == "mma" else (6 + 8 * parts) * c.BLK / 2)
+        return float(panels + columns + tiles + moved)
+    group = lanes_shape(problem, c).group
+    if c.LANES == 1:
+        return float(M * N * steps / 2 * (parts + 2 * words) + 20 * steps + moved * group)
+    slots = up(M, c.LANES)
+    update = words + slots * parts + (slots - 1) * words  # of a column: shuffles, products, selections
+    return float(steps * (60 + 12 * slots + N / 2 * update) + moved * group)
+
+
+def waited(problem: Problem, c: Any) -> float:
+    """Clocks from the first to the last step of a group, or of a matrix: only other warps can fill the time."""
+    steps = min(problem.M, problem.N)
+    if c.VARIANT == "block":
+        each = _STEP_CLOCKS + (200 if c.TEAM == "block" else 20 * up(problem.M, 32))
+        return float(_LATENCY + steps * each + up(steps, c.BLK) * (900 + 6 * problem.M * problem.N / 32 / c.WARPS))
+    return float(_LATENCY + steps * (_STEP_CLOCKS if c.LANES > 1 else 80) + 2 * issued(problem, c))
+
+
+# Instructions per 16-byte copy of a warp; clocks of a step, and until memory answers; the clock under load.
+_COPY_INSTRUCTIONS, _STEP_CLOCKS, _LATENCY, _CLOCK = 6, 220, 1500, 1.75e9
+
+
+def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+    """There is nothing to agree on."""
+    return 0.0
+
+
+def bandwidth_share(problem: Problem, c: Any) -> float:
+    """The share of the bandwidth that a configuration's way of loading and storing reaches."""
+    if c.VARIANT == "swaps":
+        return 0.5 if problem.layout_a == "col" else 0.9
+    shape = lanes_shape(problem, c) if c.VARIANT == "lanes" else block_shape(problem, c)
+    return float(0.85 ** (shape.a.feed == "elements"))
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
+    if c.VARIANT == "lanes":
+        return int(0.65 * c.BLOCKS_PER_SM * c.WARPS * lanes_shape(problem, c).warp_bytes)
+    return int(0.65 * c.BLOCKS_PER_SM * shared_bytes(problem, c))
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops the kernel really does: rows whose turn is over compute, too."""
+    if c.VARIANT == "swaps":
+        return 0
+    least = work(problem).flops
+    if c.VARIANT == "block":
+        return int(1.5 * least)
+    idle = up(problem.M, c.LANES) * c.LANES / problem.M
+    return int(least * idle * (1.5 if c.LANES > 1 else 1))
+
+
+def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+    """Flops per second of the unit the variant computes with."""
+    return 0.7 * float(machine.fma[REAL[problem.dtype]])
+
+
+def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
+    """The bound by memory, as for products."""
+    least = work(problem)
+    if not least.bytes:
+        return []
+    rate = least.flops / least.bytes * machine.copy_bandwidth
+    return [f"bound    P_max = {rate / 1e12:.3g} TFLOP/s: {least.flops / least.bytes:.3g} flops per byte moved"]

@@ -1,0 +1,179 @@
+"""LU factorizations: `lu_factor`, `lu_factor_ex`, `lu_solve`, `det`, `slogdet`."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+from scipy.linalg import LinAlgWarning
+
+from ..api import factor_systems as systems
+from ..api.factor_face import (
+    Operation,
+    Part,
+    answer,
+    check_matrices,
+    check_rows,
+    first_bad,
+    is_vector,
+    named,
+    scalar,
+)
+from ..api.factor_plan import factor, quick
+from ..api.factor_task import Task
+from ..blas.triangular import as_columns, as_vectors
+
+
+class SlogdetResult(NamedTuple):
+    """Sign (or phase) and logarithm of the absolute value of determinants."""
+
+    sign: Any
+    logabsdet: Any
+
+
+def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
+    """L, U and exchanges of rows for every matrix of a batch, as `scipy.linalg.lu_factor`.
+
+    Parameters
+    ----------
+    a : array (..., m, n), list of matrices of one shape, or Ragged. float32, float64, complex64 or complex128 of any
+        strides; of NumPy arrays also integers
+    pivot : False: rows stay where they are, which is faster, and only for matrices that are known to allow it
+    out : receives the factors; it may be a itself
+    backend : as for `matmul`
+
+    Returns
+    -------
+    lu : (..., m, n), U and, below its diagonal, L without its unit diagonal
+    piv : int32 (..., min(m, n)), row i was exchanged with row piv[i]
+
+    A singular matrix is factored all the same; a warning (scipy.linalg.LinAlgWarning) names the first one, and waits
+    for a GPU. `lu_factor_ex` does not.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> lu, piv = ms.linalg.lu_factor(np.array([[1.0, 2.0], [2.0, 8.0]]))
+    >>> lu
+    array([[ 2. ,  8. ],
+           [ 0.5, -2. ]])
+    >>> piv
+    array([1, 1], dtype=int32)
+    """
+    factors, pivots, info = lu_factor_ex(a, pivot=pivot, out=out, backend=backend)
+    bad = first_bad(info)
+    if bad:
+        at, column = bad
+        text = f"{named('a', at)} is singular: diagonal entry {column - 1} of U is zero"
+        warnings.warn(text, LinAlgWarning, stacklevel=2)
+    return factors, pivots
+
+
+def lu_factor_ex(
+    a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Factors, pivots, and LAPACK's `info` of every matrix instead of a warning.
+
+    `info` (int32, of the leading dimensions) is 0, or the number, counted from one, of the first diagonal entry of U
+    that is exactly zero. Nothing waits for a GPU.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.lu_factor_ex(np.array([[[1.0, 2.0], [2.0, 8.0]], [[1.0, 2.0], [2.0, 4.0]]]))[2]
+    array([0, 2], dtype=int32)
+    """
+    task = Task("lu", pivot=bool(pivot))
+    known = quick(task, backend, a, None, out)
+    if known is not None:
+        return known[0], known[1], known[2]
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, Any, Any]:
+        check_matrices(given[0], "a")
+        outs = {} if places[0] is None else {"F": places[0]}
+        found = factor(task, kind, given[0], None, outs, backend)
+        return found["F"], found["PIVOTS"], found["INFO"]
+
+    parts = (Part("matrix", lambda a: a), Part("row"), Part("info"))
+    return answer(Operation(run, parts), [a], out)
+
+
+_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
+
+
+def lu_solve(
+    lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, *, out: Any = None, backend: str | None = None
+) -> Any:  # fmt: skip
+    """x with a x = b from the factors of a, as `scipy.linalg.lu_solve`, for every matrix of a batch.
+
+    Parameters
+    ----------
+    lu_and_piv : what `lu_factor` gave for square matrices
+    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of lu; list, Ragged
+    trans : 0: a x = b, 1: a^T x = b, 2: a^H x = b
+    out : receives the solutions; it may be b itself
+    backend : as for `matmul`
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> factors = ms.linalg.lu_factor(np.array([[1.0, 2.0], [2.0, 8.0]]))
+    >>> ms.linalg.lu_solve(factors, np.array([5.0, 18.0]))
+    array([1., 2.])
+    """
+    if type(trans) not in (int, str) or trans not in _TRANS:
+        raise ValueError(f"trans={trans!r} is not one of 0, 1 and 2")
+    lu, piv = lu_and_piv
+    if is_vector(b):
+        place = None if out is None else as_columns(out, "out")
+        found = lu_solve((lu, piv), as_columns(b, "b"), trans, out=place, backend=backend)
+        return as_vectors(found) if out is None else out
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
+        factors, pivots, right = given
+        rows, _ = check_matrices(factors, "lu", square=True)
+        check_rows(rows, right, ("lu", "b"))
+        return (systems.lu_solve(kind, factors, pivots, right, _TRANS[trans], places[0], backend),)
+
+    operation = Operation(run, (Part("matrix", lambda lu, piv, b: b),), ("lu", "piv", "b"), ("piv",))
+    return answer(operation, [lu, piv, b], out)[0]
+
+
+def det(a: Any, *, backend: str | None = None) -> Any:
+    """Determinants, as `numpy.linalg.det`: an array of the leading dimensions of a, one number for one matrix.
+
+    Lists and Ragged give one array. Determinants of many rows overflow easily: see `slogdet`.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.det(np.array([[[2.0, 1.0], [0.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]))
+    array([ 8., -1.])
+    """
+    return scalar(_from_factors(Task("lu", "determinant"), a, backend)[0])
+
+
+def slogdet(a: Any, *, backend: str | None = None) -> SlogdetResult:
+    """Signs (phases) and logarithms of the absolute values of determinants, as `numpy.linalg.slogdet`.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> sign, logabsdet = ms.linalg.slogdet(np.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> float(sign), float(logabsdet)
+    (-1.0, 0.0)
+    """
+    return SlogdetResult(*map(scalar, _from_factors(Task("lu", "logdet"), a, backend)))
+
+
+def _from_factors(task: Task, a: Any, backend: str | None) -> tuple[Any, ...]:
+    known = quick(task, backend, a)
+    if known is not None:
+        return tuple(known)
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, ...]:
+        check_matrices(given[0], "a", square=True)
+        found = factor(task, kind, given[0], None, None, backend)
+        return tuple(found[part] for part in task.parts)
+
+    return answer(Operation(run, tuple(Part("value") for _ in task.parts)), [a])

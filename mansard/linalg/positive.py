@@ -1,0 +1,113 @@
+"""Hermitian positive definite matrices: `cholesky`, `cholesky_ex`, `cho_solve`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..api import factor_systems as systems
+from ..api.factor_face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
+from ..api.factor_plan import factor, quick
+from ..api.factor_task import Task
+from ..blas.triangular import as_columns, as_vectors
+
+
+def cholesky(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | None = None) -> Any:
+    """L with a = L L^H for every matrix of a batch, as `numpy.linalg.cholesky`; the other triangle is zero.
+
+    Parameters
+    ----------
+    a : array (..., n, n), list of matrices of one shape, or Ragged; only its lower triangle is read. float32, float64,
+        complex64 or complex128 of any strides; of NumPy arrays also integers
+    upper : U = L^H instead, from the upper triangle of a
+    out : receives the factors; it may be a itself
+    backend : as for `matmul`
+
+    Returns
+    -------
+    An array of the same kind, on the same device; `out` if it was given; of lists a list, of a Ragged a Ragged.
+    LinAlgError names the first matrix that is not positive definite; looking for it waits for a GPU. `cholesky_ex` does
+    not.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.cholesky(np.array([[[4.0, 2.0], [2.0, 5.0]], [[1.0, 0.0], [0.0, 9.0]]]))
+    array([[[2., 0.],
+            [1., 2.]],
+    <BLANKLINE>
+           [[1., 0.],
+            [0., 3.]]])
+    """
+    factors, info = cholesky_ex(a, upper=upper, out=out, backend=backend)
+    refuse_indefinite(info)
+    return factors
+
+
+def cholesky_ex(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
+    """The factors, and LAPACK's `info` of every matrix instead of an exception.
+
+    `info` (int32, of the leading dimensions) is 0, or the order of the first leading minor that is not positive
+    definite; what stands in the factor of such a matrix is not defined. Nothing waits for a GPU.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.cholesky_ex(np.array([[[4.0, 2.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]]]))[1]
+    array([0, 2], dtype=int32)
+    """
+    task = Task("cholesky", upper=bool(upper))
+    known = quick(task, backend, a, None, out)
+    if known is not None:
+        return known[0], known[1]
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, Any]:
+        check_matrices(given[0], "a", square=True)
+        outs = {} if places[0] is None else {"F": places[0]}
+        found = factor(task, kind, given[0], None, outs, backend)
+        return found["F"], found["INFO"]
+
+    return answer(Operation(run, (Part("matrix", lambda a: a), Part("info"))), [a], out)
+
+
+def refuse_indefinite(info: Any) -> None:
+    """LinAlgError for the first matrix that is not positive definite."""
+    bad = first_bad(info)
+    if bad:
+        at, order = bad
+        raise np.linalg.LinAlgError(
+            f"{named('a', at)} is not positive definite: its leading minor of order {order} is not positive"
+        )
+
+
+def cho_solve(c_and_lower: tuple[Any, bool], b: Any, *, out: Any = None, backend: str | None = None) -> Any:
+    """x with a x = b from the Cholesky factor of a, as `scipy.linalg.cho_solve`, for every matrix of a batch.
+
+    Parameters
+    ----------
+    c_and_lower : (c, lower): the factors (..., n, n), and whether they are lower triangles; the other one is not read
+    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of c; list, Ragged
+    out : receives the solutions; it may be b itself
+    backend : as for `matmul`
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> c = ms.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    >>> ms.linalg.cho_solve((c, True), np.array([8.0, 12.0]))
+    array([1., 2.])
+    """
+    c, lower = c_and_lower
+    if is_vector(b):
+        place = None if out is None else as_columns(out, "out")
+        found = cho_solve((c, lower), as_columns(b, "b"), out=place, backend=backend)
+        return as_vectors(found) if out is None else out
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
+        rows, _ = check_matrices(given[0], "c", square=True)
+        check_rows(rows, given[1], ("c", "b"))
+        return (systems.cholesky_solve(kind, given[0], bool(lower), given[1], places[0], backend),)
+
+    operation = Operation(run, (Part("matrix", lambda c, b: b),), ("c", "b"))
+    return answer(operation, [c, b], out)[0]

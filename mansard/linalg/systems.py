@@ -1,0 +1,136 @@
+"""Linear systems: `solve`, `solve_ex`, `inv`, `inv_ex`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..api import factor_systems as systems
+from ..api.factor_face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
+from ..api.factor_plan import factor, quick
+from ..api.factor_task import Task
+from ..blas.triangular import as_columns, as_vectors
+from .positive import refuse_indefinite
+
+_TASKS = {"gen": "lu", "pos": "cholesky"}
+
+
+def solve(
+    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, out: Any = None, backend: str | None = None
+) -> Any:
+    """x with a x = b, as `numpy.linalg.solve`, for every matrix of a batch.
+
+    Parameters
+    ----------
+    a : array (..., n, n), list of matrices of one shape, or Ragged. float32, float64, complex64 or complex128 of any
+        strides; of NumPy arrays also integers
+    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of a; list, Ragged
+    assume_a : `gen`, or `pos`: a is Hermitian and positive definite, and only its lower triangle is read
+    pivot : False: rows are not exchanged, for matrices that are known to allow it
+    out : receives the solutions; it may be b itself
+    backend : as for `matmul`
+
+    Returns
+    -------
+    An array of the same kind, on the same device; `out` if it was given; of lists a list, of a Ragged a Ragged.
+    LinAlgError names the first singular matrix; looking for it waits for a GPU. `solve_ex` does not.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> a = np.array([[[2.0, 0.0], [0.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]])
+    >>> ms.linalg.solve(a, np.array([4.0, 8.0]))
+    array([[2., 2.],
+           [8., 4.]])
+    """
+    x, info = solve_ex(a, b, assume_a=assume_a, pivot=pivot, out=out, backend=backend)
+    if assume_a == "pos":
+        refuse_indefinite(info)
+    else:
+        refuse_singular(info)
+    return x
+
+
+def solve_ex(
+    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, out: Any = None, backend: str | None = None
+) -> tuple[Any, Any]:
+    """Solutions, and LAPACK's `info` of every matrix instead of an exception.
+
+    `info` (int32, of the leading dimensions) is 0, or the number, counted from one, of the first pivot that is exactly
+    zero (`pos`: the order of the first minor that is not positive definite); the solutions of such a matrix are not
+    defined, those of its neighbours are what they should be. Nothing waits for a GPU.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.solve_ex(np.array([[[2.0]], [[0.0]]]), np.array([[[1.0]], [[1.0]]]))[1]
+    array([0, 1], dtype=int32)
+    """
+    if assume_a not in _TASKS:
+        raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _TASKS))}")
+    task = Task(_TASKS[assume_a], "solve", pivot=bool(pivot))
+    known = quick(task, backend, a, b, out)
+    if known is not None:
+        return known[0], known[1]
+    if is_vector(b):
+        place = None if out is None else as_columns(out, "out")
+        x, info = solve_ex(a, as_columns(b, "b"), assume_a=assume_a, pivot=pivot, out=place, backend=backend)
+        return (as_vectors(x) if out is None else out), info
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, Any]:
+        rows, _ = check_matrices(given[0], "a", square=True)
+        check_rows(rows, given[1], ("a", "b"))
+        return systems.solve(kind, task, given[0], given[1], places[0], backend)
+
+    parts = (Part("matrix", lambda a, b: b), Part("info"))
+    return answer(Operation(run, parts, ("a", "b")), [a, b], out)
+
+
+def refuse_singular(info: Any) -> None:
+    """LinAlgError for the first singular matrix."""
+    bad = first_bad(info)
+    if bad:
+        at, column = bad
+        raise np.linalg.LinAlgError(f"{named('a', at)} is singular: pivot {column - 1} of its elimination is zero")
+
+
+def inv(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> Any:
+    """The inverse of every matrix of a batch, as `numpy.linalg.inv`; arguments and exceptions as for `solve`.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.inv(np.array([[[2.0, 0.0], [0.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]))
+    array([[[0.5 , 0.  ],
+            [0.  , 0.25]],
+    <BLANKLINE>
+           [[0.  , 1.  ],
+            [1.  , 0.  ]]])
+    """
+    inverses, info = inv_ex(a, pivot=pivot, out=out, backend=backend)
+    refuse_singular(info)
+    return inverses
+
+
+def inv_ex(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
+    """Inverses, and LAPACK's `info` of every matrix, as `solve_ex` gives it, instead of an exception.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.inv_ex(np.array([[[2.0]], [[0.0]]]))[1]
+    array([0, 1], dtype=int32)
+    """
+    task = Task("lu", "inverse", pivot=bool(pivot))
+    known = quick(task, backend, a, None, out)
+    if known is not None:
+        return known[0], known[1]
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, Any]:
+        check_matrices(given[0], "a", square=True)
+        outs = {} if places[0] is None else {"F": places[0]}
+        found = factor(task, kind, given[0], None, outs, backend)
+        return found["F"], found["INFO"]
+
+    return answer(Operation(run, (Part("matrix", lambda a: a), Part("info"))), [a], out)

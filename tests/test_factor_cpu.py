@@ -1,0 +1,222 @@
+"""The factorizations on CPUs: exact where they can be, within bounds, LAPACK's choices; lanes keep to themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import cholesky_cases
+import lu_cases
+import numpy as np
+import pytest
+import qr_cases
+from conftest import usable
+from factor_cpu_cases import CHOLESKY, LU, QR, SPACES, C, P, Q, case_id, demanding
+from scipy import linalg
+
+from mansard.backends import cpu
+from mansard.compile import cxx
+from mansard.plan.problem import DTYPES, REAL, Problem
+
+
+@pytest.fixture(autouse=True)
+def on_cpus() -> None:
+    usable("cpu")
+
+
+def with_config(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
+    problem, config = case
+    return problem, config or SPACES[problem.operation].default(problem, cpu.backend().device)
+
+
+def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
+    """The case, or a skip where vectors are too short for it."""
+    problem, config = with_config(case)
+    reason = SPACES[problem.operation].illegal(problem, config, cpu.backend().device)
+    if reason is not None:
+        assert "vectors" in reason, reason
+        pytest.skip(reason)
+    return problem, config
+
+
+# ---- exact, and within bounds -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", LU, ids=case_id)
+def test_lu(case: tuple[Problem, Any]) -> None:
+    problem, config = legal(case)
+    lu_cases.exact(problem, config, "cpu")
+    lu_cases.exact(problem, config, "cpu", seed=2, spoil=True)
+    if problem.want in ("factor", "solve", "inverse"):
+        lu_cases.bounded(problem, config, "cpu")
+
+
+@pytest.mark.parametrize("case", CHOLESKY, ids=case_id)
+def test_cholesky(case: tuple[Problem, Any]) -> None:
+    problem, config = legal(case)
+    cholesky_cases.exact(problem, config, "cpu")
+    cholesky_cases.exact(problem, config, "cpu", in_place=True, seed=2)
+    cholesky_cases.bounded(problem, config, "cpu")
+
+
+@pytest.mark.parametrize("case", QR, ids=case_id)
+def test_qr(case: tuple[Problem, Any]) -> None:
+    problem, config = legal(case)
+    A = qr_cases.numbers(problem, "a")
+    B = qr_cases.numbers(problem, "b", 1) if problem.want == "solve" else None
+    got = qr_cases.check(problem, config, "cpu", A, B)
+    if problem.want != "raw":
+        return
+    F, tau = qr_cases.geqrf(A)
+    bound = 64 * max(problem.M, problem.N) * np.finfo(problem.dtype).eps
+    scale = abs(F).max(axis=(1, 2), keepdims=True)
+    assert (abs(got.F - F) <= bound * scale * np.linalg.cond(A)[:, None, None]).all()
+    assert (abs(got.tau - tau) <= bound * np.linalg.cond(A)[:, None]).all()
+
+
+# ---- the batch --------------------------------------------------------------------------------------------
+
+
+def test_every_size_of_a_batch() -> None:
+    """None, one, one less and one more than there are lanes."""
+    for batch in (0, 1, 2, 7, 8, 9, 15, 16, 17, 33):
+        lu_cases.exact(*with_config((P("float64", 6, 6, batch), None)), "cpu")
+        cholesky_cases.exact(*with_config((C("float64", 6, batch), None)), "cpu")
+        if batch:
+            problem, config = with_config((Q("float64", 6, 6, batch), None))
+            qr_cases.check(problem, config, "cpu", qr_cases.numbers(problem, "a"))
+
+
+def test_threads_share_a_batch() -> None:
+    """Enough products that a second thread wakes up."""
+    lu_cases.exact(*with_config((P("float64", 9, 9, 4001), None)), "cpu")
+    cholesky_cases.exact(*with_config((C("float64", 9, 8001), None)), "cpu")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_neighbours_do_not_notice(dtype: str) -> None:
+    """NaN, infinity, and numbers of other sizes in some matrices change no bit of the others."""
+    strange = {3: np.nan, 5: np.inf, 10: 0, 12: np.finfo(dtype).tiny / 4, 17: np.finfo(dtype).max / 4}
+    for n in (5, 20):
+        A = demanding(dtype, n, n, 19)["random"]
+        A = A @ A.conj().swapaxes(1, 2) + np.eye(n, dtype=dtype)
+        dirty = A.copy()
+        for number, value in strange.items():
+            dirty[number, :, n // 2 :] = value
+        kept = np.setdiff1d(np.arange(len(A)), list(strange))
+        lu, chol, qr = (with_config((p, None)) for p in (P(dtype, n, n, 19), C(dtype, n, 19), Q(dtype, n, n, 19)))
+        factors = [lu_cases.launch(*lu, "cpu", one) for one in (A, dirty)]
+        assert (factors[0].F[kept] == factors[1].F[kept]).all() and (factors[0].pivots == factors[1].pivots)[kept].all()
+        halves = [_cholesky(chol, one)[0] for one in (A, dirty)]
+        assert (halves[0][kept] == halves[1][kept]).all()
+        raw = [qr_cases.run(*qr, "cpu", one) for one in (A, dirty)]
+        assert (raw[0].F[kept] == raw[1].F[kept]).all() and (raw[0].tau[kept] == raw[1].tau[kept]).all()
+
+
+def _cholesky(case: tuple[Problem, Any], A: Any) -> tuple[Any, Any]:
+    out = cholesky_cases.empty_result(case[0], np)
+    info = cholesky_cases.launch(*case, "cpu", cholesky_cases.stack_of(case[0], "a", np, A), None, out)
+    return np.array(out.view), info
+
+
+# ---- as LAPACK does ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (12, 12), (12, 7), (23, 23)], ids=str)
+def test_lu_of_demanding_matrices(dtype: str, shape: tuple[int, int]) -> None:
+    """LAPACK's ratio, |P A - L U| over n eps |A|, and its pivots where rounding does not decide about them."""
+    rows, columns = shape
+    problem, config = with_config((P(dtype, rows, columns, 7), None))
+    for name, A in demanding(dtype, rows, columns).items():
+        got = lu_cases.launch(problem, config, "cpu", A)
+        wide = A.astype(np.clongdouble if problem.is_complex else np.longdouble)
+        steps = min(shape)
+        L = np.tril(got.F, -1)[:, :, :steps].astype(wide.dtype) + np.eye(rows, steps)
+        U = np.triu(got.F)[:, :steps].astype(wide.dtype)
+        order = lu_cases.spec.permutation(got.pivots, rows)
+        apart = abs(np.take_along_axis(wide, order[:, :, None], 1) - L @ U).sum(1).max(1)
+        assert (apart <= 30 * columns * np.finfo(dtype).eps * abs(wide).sum(1).max(1)).all(), name
+        assert (abs(L) <= 1.5).all(), name
+        if name in ("random", "graded"):
+            assert (got.pivots == np.stack([linalg.lu_factor(a)[1][:steps] for a in A])).all(), name
+            assert not got.info.any()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (13, 13), (20, 6), (6, 20)], ids=str)
+def test_qr_of_demanding_matrices(dtype: str, shape: tuple[int, int]) -> None:
+    problem, config = with_config((Q(dtype, *shape, 7), None))
+    for A in demanding(dtype, *shape).values():
+        qr_cases.check(problem, config, "cpu", A)
+    sparse = np.zeros((7, *shape), dtype)
+    sparse[:, 0, 0], sparse[1, -1, 0], sparse[2:, :, -1] = 1, np.finfo(REAL[dtype]).tiny, 2
+    qr_cases.check(problem, config, "cpu", sparse)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_solutions_of_ill_conditioned_systems(dtype: str) -> None:
+    """Residuals stay as small as they are for LAPACK."""
+    problem, config = with_config((P(dtype, 14, 14, 7, NRHS=1, want="solve"), None))
+    eps = np.finfo(dtype).eps
+    for name in ("random", "ill", "graded", "tiny", "huge"):
+        A = demanding(dtype, 14, 14)[name]
+        B = A.sum(2, keepdims=True)
+        X = lu_cases.launch(problem, config, "cpu", A, B).X
+        residual = abs(A.astype(np.clongdouble) @ X - B).sum(1)[:, 0]
+        norms = abs(A.astype(np.clongdouble)).sum(1).max(1) * abs(X).sum(1)[:, 0]
+        assert (residual <= 30 * 14 * eps * norms).all(), name
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_ties_are_broken_as_in_lapack(dtype: str) -> None:
+    """Entries of one size everywhere: the first of the rows as they stand after all exchanges so far."""
+    rng = np.random.default_rng(5)
+    for n in (4, 6, 11, 18):
+        A = rng.choice([1, -1, 1j] if dtype == "complex128" else [1, -1], (40, n, n)) * rng.choice([1, 2], (40, n, n))
+        problem, config = with_config((P(dtype, n, n, 40), None))
+        got = lu_cases.launch(problem, config, "cpu", A.astype(dtype))
+        _, expected, _ = lu_cases.spec.reference(A.astype(dtype))
+        first = 2  # steps that are exact
+        assert (got.pivots[:, :first] == expected[:, :first]).all()
+
+
+def test_info_of_singular_and_indefinite_matrices() -> None:
+    """The first zero pivot, and the first minor that is not positive."""
+    A = np.tile(np.eye(9), (20, 1, 1))
+    for number in range(1, 10):
+        A[number, number - 1, number - 1] = 0
+    assert (
+        lu_cases.launch(*with_config((P("float64", 9, 9, 20), None)), "cpu", A).info[:11] == range(10 + 1)
+    ).sum() == 10
+    A[10, 3, 3], A[11, 7, 7] = -1, np.nan
+    info = _cholesky(with_config((C("float64", 9, 20), None)), A)[1]
+    assert info[:12].tolist() == [0, *range(1, 10), 4, 8] and not info[12:].any()
+
+
+# ---- the space --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", SPACES)
+def test_candidates_are_legal_and_end_with_the_default(family: str) -> None:
+    make = {"lu": lambda d, n: P(d, n, n, 50), "cholesky": lambda d, n: C(d, n, 50), "qr": lambda d, n: Q(d, n, n, 50)}
+    device, space = cpu.backend().device, SPACES[family]
+    for dtype in DTYPES:
+        for n in (1, 4, 16, 33, 64):
+            problem = make[family](dtype, n)
+            found = list(space.candidates(problem, device))
+            assert found[-1] == space.default(problem, device) and len(set(found)) == len(found)
+            assert all(space.illegal(problem, config, device) is None for config in found)
+        assert not list(space.candidates(make[family](dtype, 129), device))
+
+
+@pytest.mark.parametrize("case", [LU[1], LU[11], LU[31], LU[36], CHOLESKY[16], QR[4], QR[18]], ids=case_id)
+def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> None:
+    problem, config = legal(case)
+    emit = {"lu": lu_cases.emit, "cholesky": cholesky_cases.emit, "qr": qr_cases.emit}[problem.operation]
+    source = emit.source(problem, config, "cpu")
+    shape = {"lu": "LuShape", "cholesky": "CholeskyShape", "qr": "QrShape"}[problem.operation]
+    bytes_each = SPACES[problem.operation].workspace_bytes(problem, config, 1)
+    real = np.dtype(REAL[problem.dtype]).itemsize
+    claim = f"static_assert(mansard::{shape}<Params>::WORKSPACE * {real} == {bytes_each});\n"
+    cxx.compile_cpu(replace(source, text=source.text + claim))
