@@ -47,10 +47,10 @@ def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
     found = factor_cases.SETS[name](size)
     assert found and len({case.key for case in found}) == len(found)
     for case in found:
-        assert case.set == name and case.operation in FACTORS and case.bytes > 0 and 0 < case.K <= 1 << 22
+        assert case.set == name and case.operation in FACTORS and case.bytes > 0 and 0 < case.K <= 1 << 25
         if size is SIZE and (case.mode, case.temperature) == ("device", "cold") and not case.form:
             matrices = case.K * case.M**2 * ITEMSIZE[case.dtype]
-            assert case.K == 1 << 22 or 0.99 * (1 << 30) < matrices <= 1 << 30
+            assert case.K == 1 << 25 or 0.99 * (1 << 30) < matrices <= 1 << 30
 
 
 def test_sets_hold_what_the_targets_speak_of() -> None:

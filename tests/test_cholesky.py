@@ -22,6 +22,7 @@ from cholesky_cases import (
     one_triangle,
     stack_of,
 )
+from sparing import spared
 from test_compile import A100, H200
 
 import mansard as ms
@@ -36,19 +37,19 @@ KERNELS: list[Any] = [Lanes(1), Lanes(4, WARPS=2), Tile(8, 2), Block(2)]
 KERNEL = pytest.mark.parametrize("config", KERNELS, ids=lambda config: f"{config.VARIANT}-{KERNELS.index(config)}")
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
     exact(*case, gpu_backend, in_place=True)
 
 
-@pytest.mark.parametrize("case", CASES[::2], ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES)[::2], ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
 
 @pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", CASES[1::4], ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES)[1::4], ids=case_id)
 def test_variant_in_other_thread_orders(
     case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lu_cases import BLOCK, CASES, SWAPS, bounded, case_id, exact, exact_matrices, launch, random_stack, swapped
+from sparing import spared
 from test_compile import A100, H200
 
 import mansard as ms
@@ -21,13 +22,13 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 ONE_OF_EACH: list[Config] = [Lanes(1), Lanes(4, True), Lanes(8), Block(8, 2), Block(4, 2, "block")]
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
     exact(*case, gpu_backend, seed=3, spoil=True)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if "det" not in case[0].want][::2], ids=case_id)
+@pytest.mark.parametrize("case", spared([case for case in CASES if "det" not in case[0].want][::2]), ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
@@ -38,7 +39,7 @@ def test_rows_are_exchanged(case: tuple[Problem, Config], gpu_backend: str) -> N
 
 
 @pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", [*CASES[1::5], *BLOCK[-2:], SWAPS[0]], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(CASES)[1::5], *BLOCK[-2:], SWAPS[0]], ids=case_id)
 def test_variant_in_other_thread_orders(
     case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,15 +169,16 @@ def test_default_is_exact(size: int, dtype: str, gpu_backend: str) -> None:
 
 
 def problems(size: int, dtype: str) -> list[Problem]:
+    """What is wanted of doubles; of others, factors."""
     wants: list[dict[str, Any]] = [{}, {"want": "solve", "NRHS": 1}]
     wants += [{"want": want} for want in ("inverse", "determinant", "logdet")]
-    every = [spec.problem(dtype, size, size, 1 << 20, **want) for want in wants]
+    every = [spec.problem(dtype, size, size, 1 << 20, **want) for want in wants[: 5 if dtype == "float64" else 1]]
     return [problem for problem in every if spec.refusal(problem) is None]
 
 
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [2, 8, 12, 16, 17, 24, 32, 33, 64, 100])
+@pytest.mark.parametrize("size", [2, 8, 16, 24, 33, 64, 100])
 def test_defaults_do_not_spill(size: int, dtype: str) -> None:
     for problem in problems(size, dtype):
         config = defaults.default(problem, H200)

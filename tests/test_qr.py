@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from qr_cases import BLOCK, CASES, LANES, case_id, check, epsilon, exact, geqrf, numbers, run
+from sparing import spared
 from test_compile import H200
 
 import mansard as ms
@@ -25,13 +26,13 @@ def operands(problem: Problem, seed: int = 0) -> tuple[Any, Any]:
     return numbers(problem, "a", seed), numbers(problem, "b", seed + 1) if problem.want == "solve" else None
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
 
 
 @pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", CASES[1::5], ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES)[1::5], ids=case_id)
 def test_variant_in_other_thread_orders(
     case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

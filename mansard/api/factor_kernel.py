@@ -71,11 +71,10 @@ def place_of(operand: Operand) -> Place:
     return Place(operand, stack, step, None)
 
 
-def packed(view: View, shape: tuple[int, ...], rows: int, columns: int, turned: bool = False) -> Operand:
-    """Matrices without gaps: row after row, or (`turned`) column after column."""
+def packed(view: View, shape: tuple[int, ...], rows: int, columns: int) -> Operand:
+    """Matrices without gaps, row after row."""
     steps = tuple(rows * columns * prod(shape[i + 1 :]) for i in range(len(shape)))
-    row, column = (1, rows) if turned else (columns, 1)
-    return Operand(view._replace(conjugated=False), rows, columns, row, column, shape, steps)
+    return Operand(view._replace(conjugated=False), rows, columns, columns, 1, shape, steps)
 
 
 def is_readable(operand: Operand, backend: str) -> bool:
@@ -126,8 +125,7 @@ class KernelRun:
         for part in MATRICES:
             if part in self.task.parts:
                 rows, columns = self.sizes.shape(self.task, part) or (1, 1)
-                turned = self.task.want == "raw"  # callers get its transpose
-                found[part] = outs.get(part) or packed(view, self.lead, rows, columns, turned)
+                found[part] = outs.get(part) or packed(view, self.lead, rows, columns)
         return found
 
     def _problem(self) -> Problem:
@@ -152,8 +150,6 @@ class KernelRun:
     def fresh(self, part: str, like: Any) -> Any:
         """Memory for a part of the result."""
         shape, dtype = self.sizes.shape(self.task, part), dtype_of(self.task, part, self.dtype)
-        if self.task.want == "raw" and part == "F":
-            return empty(self.kind, (*self.lead, *shape[::-1]), dtype, like).swapaxes(-1, -2)
         return empty(self.kind, (*self.lead, *shape), dtype, like)
 
     def __call__(self, A: Any, B: Any, outs: dict[str, Any]) -> dict[str, Any]:
@@ -221,8 +217,6 @@ class KernelRun:
     def _maker(self, part: str) -> Callable[[Any], Any]:
         """`fresh` for one part, with everything known beforehand."""
         shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
-        if (self.task.want, part) == ("raw", "F"):
-            return partial(self.fresh, part)
         if self.kind.name == "NumPy":
             return lambda like: np.empty(shape, dtype)
         if dtype == self.dtype and len(shape) > 1:

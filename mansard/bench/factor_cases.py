@@ -15,7 +15,7 @@ from .factor_operations import FACTORS, RAGGED
 SIZES = (*range(2, 33), 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512)
 _SOME = (2, 4, 8, 13, 16, 24, 32, 48, 64, 128, 256)  # of other dtypes, unless they are asked for
 _QUICK = (4, 8, 16, 32, 64, 128)
-_OPERAND, _MOST = 1 << 30, 1 << 22  # bytes of the matrices on a GPU, and their number
+_OPERAND, _MOST = 1 << 30, 1 << 25  # bytes of the matrices on a GPU, and their number
 _ONE = 8
 _LARGEST = 64  # of ragged batches
 _STEPS, _MATRICES = (32, 64, 96, 128, 192, 256, 320, 384, 448, 512), 2000

@@ -48,6 +48,8 @@ class FactorReference:
         arrays = dict(result.arrays)
         if "H" in arrays:
             arrays["F"] = arrays.pop("H").swapaxes(-1, -2)
+        if "L" in arrays:
+            arrays["F"] = self.xp.tril(arrays.pop("L"))
         if "PIVOTS_1" in arrays:
             arrays["PIVOTS"] = arrays.pop("PIVOTS_1") - 1
         if any(one.shape[:1] != (result.matrices,) for one in arrays.values()) or not self._plausible(arrays):

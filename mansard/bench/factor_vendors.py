@@ -151,6 +151,6 @@ class Vendor(Cublas):
             routine = getattr(cusolver, f"{self.letter.lower()}potrfBatched")
             handle = self.cupy.cuda.device.get_cusolver_handle()
             routine(handle, _UPPER, n, places.data.ptr, n, info.data.ptr, len(A))
-            return {"F": work, "INFO": info}
+            return {"L": work, "INFO": info}  # what it leaves in the other triangle is not said
 
         return run
