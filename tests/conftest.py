@@ -28,7 +28,9 @@ def pytest_report_header() -> list[str]:
     """What this run will not test, said before it starts."""
     backends = [f"{name}: {reason()}" for name, reason in UNAVAILABLE.items() if reason()]
     libraries = [name for name in ("torch", "jax", "cupy") if importlib.util.find_spec(name) is None]
-    spared = ["every second case of cholesky, lu and qr: GPUs go through all"] if UNAVAILABLE["cuda"]() else []
+    spared = (
+        ["every second case of the batched families and of tsm2r: GPUs go through all"] if UNAVAILABLE["cuda"]() else []
+    )
     return [f"not tested here: {what}" for what in (*backends, *libraries, *spared)]
 
 

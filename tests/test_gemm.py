@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gemm_cases import CASES, bounded, case_id, exact, launch, numbers, stack_of
+from sparing import spared
 from test_compile import A100, H200
 
 import mansard as ms
@@ -29,7 +30,7 @@ WIDTHS = (1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 65, 128, 129, 256)
 ONE_OF_EACH = [Lanes(2, 2), Lanes(2, 2, 1, 2, "own", 2), Block(4, 8, 8, 8, 8, 2, 2), Tensor(1, 1, 16, 16, 8, 8, 2, 2)]
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
     exact(*case, gpu_backend, scaled=True)
@@ -122,7 +123,7 @@ def compiled(problem: Problem, config: Config, device: Device) -> nvrtc.Resource
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None:
     problem, config = case
     assert space.illegal(problem, config, H200) is None

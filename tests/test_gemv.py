@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from batched_cases import DTYPES, arranged, integers
 from gemv_cases import CASES, bounded, case_id, exact, laid_out, launch, numbers
+from sparing import spared
 from test_api import wanted
 from test_compile import A100, H200
 from test_gemm_cpu import guarded
@@ -56,7 +57,7 @@ def no_plans() -> None:
 # ---- GPU kernels ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
     exact(*case, gpu_backend, scaled=True)
@@ -164,7 +165,7 @@ def compiled(problem: Problem, config: Config, arch: str = "sm_90a") -> nvrtc.Re
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None:
     problem, config = case
     assert space.illegal(problem, config, H200) is None

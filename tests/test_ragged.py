@@ -29,6 +29,7 @@ from ragged_cases import (
     sizes_of,
     turned,
 )
+from sparing import spared
 from test_compile import A100, H200
 
 import mansard as ms
@@ -151,7 +152,7 @@ def test_torch() -> None:
 # ---- the kernels ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_class_is_exact(case: tuple[Problem, Any], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
 

@@ -44,8 +44,6 @@ def problems(operation: str, dtype: str, M: int, K: int, form: str) -> tuple[Pro
     traits: dict[str, Any] = {"want": want}
     if want == "solve":
         traits["NRHS"] = 1
-    if want == "raw":  # as LAPACK and NumPy have it, columns adjacent
-        traits["layout_f"] = "col"
     if want == "determinant":  # one number per matrix
         traits["pitch_f"] = 1
     made = spec.problem(dtype, *((M,) if family == "cholesky" else (M, M)), K, **traits)
