@@ -8,6 +8,7 @@ from typing import Any
 from ...codegen.geometry import Device, Geometry, Kernel
 from ...codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
 from ...plan.problem import Problem
+from .. import batches
 from . import space_cpu, spec, work
 from .shapes import block_shape, images_shape, run
 from .space import Config
@@ -26,7 +27,7 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
     on_cpu = isinstance(config, Simd)
-    constants = _constants(problem) | (_stacks(problem) if on_cpu else _images(problem, config))
+    constants = _constants(problem) | (batches.stacks(problem, spec.SHAPES) if on_cpu else _images(problem, config))
     bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
     right = f", B[{problem.N},{problem.NRHS}]" if problem.want == "solve" else ""
     return instantiate(
@@ -46,23 +47,18 @@ def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
     """Pointers, scratch, sizes and strides. Rows of what is turned are called columns."""
     pointers, integers = [], ["BATCH"]
     for name in spec.SHAPES:
-        entry = "Params::T" if name in "fx" else "const Params::T"
         many = not on_cpu and getattr(problem, f"stack_{name}") == "pointers" and name in spec.operands(problem)
-        pointers.append(Field(name.upper(), f"{entry}* const*" if many else f"{entry}*", "pointer"))
+        pointers.append(batches.pointer(name, written=name in "fx", many=many))
         lines = ("col", "row") if turned(problem, name) else ("row", "col")
         integers += [f"{name}_{what}" for what in ("matrix", *lines)]
     integers += ["threads"] if on_cpu else []
     info = Field("INFO", "int*", "pointer")
-    return (*pointers, info, *WORKSPACE, *(Field(name, "long long", "integer") for name in integers))
+    return (*pointers, info, *WORKSPACE, *batches.integers(integers))
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
     layouts = {f"LAYOUT_{name.upper()}": view(problem, name).layout_c for name in spec.SHAPES}
     return {"N": problem.N, "NRHS": problem.NRHS, "CONJ_B": conjugated(problem)} | layouts
-
-
-def _stacks(problem: Problem) -> dict[str, Any]:
-    return {f"STACK_{name.upper()}": getattr(problem, f"stack_{name}") for name in spec.SHAPES}
 
 
 def _images(problem: Problem, config: Any) -> dict[str, Any]:
@@ -75,16 +71,10 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
         constants["RUN"] = run(problem, config)
     for name in spec.SHAPES:
         image = getattr(shape, name)
-        constants |= {f"{what}_{name.upper()}": getattr(image, what.lower()) for what in ("FEED", "PITCH", "MATRIX")}
+        constants |= batches.image(name, image)
     return constants | {"COLUMN": shape.column}
 
 
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the batch."""
-    if isinstance(config, Simd):
-        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
-    return Geometry(
-        grid=(work.blocks(problem, config, device), 1, 1),
-        block=work.threads(problem, config),
-        shared_bytes=work.shared_bytes(problem, config),
-    )
+    return batches.launch_geometry(work, space_cpu, problem, config, device)

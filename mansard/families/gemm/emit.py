@@ -8,6 +8,7 @@ from typing import Any
 from ...codegen.geometry import Device, Geometry, Kernel
 from ...codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
 from ...plan.problem import Problem
+from .. import batches
 from . import images, space_cpu, work
 from .space import Config
 from .space_cpu import Simd
@@ -52,17 +53,16 @@ def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
         names, row, column = "bac", "col", "row"
     pointers = []
     for side, name in zip(_SIDES, names, strict=True):
-        entry = "Params::T" if side == "c" else "const Params::T"
         many = not on_cpu and getattr(problem, f"stack_{side}") == "pointers"
-        pointers.append(Field(name.upper(), f"{entry}* const*" if many else f"{entry}*", "pointer"))
+        pointers.append(batches.pointer(name, written=side == "c", many=many))
     integers = ["BATCH", *(f"{name}_{what}" for name in names for what in ("matrix", row, column))]
     integers += ["parts", "threads"] if on_cpu else []
-    return (*pointers, *WORKSPACE, *(Field(name, "long long", "integer") for name in integers), *SCALARS)
+    return (*pointers, *WORKSPACE, *batches.integers(integers), *SCALARS)
 
 
 def _cpu_constants(problem: Problem) -> dict[str, Any]:
     sides = {f"ROW_MAJOR_{side.upper()}": getattr(problem, f"layout_{side}") == "row" for side in _SIDES}
-    stacks = {f"STACK_{side.upper()}": getattr(problem, f"stack_{side}") for side in _SIDES}
+    stacks = batches.stacks(problem, _SIDES)
     return _sizes(problem) | sides | stacks
 
 
@@ -80,7 +80,7 @@ def _gpu_constants(problem: Problem, config: Any) -> dict[str, Any]:
     shape: Any = lanes_shape(problem, config) if config.VARIANT == "lanes" else panel_shape(problem, config)
     for side in _SIDES:
         image = getattr(shape, side)
-        constants |= {f"{name}_{side.upper()}": getattr(image, name.lower()) for name in ("FEED", "PITCH", "MATRIX")}
+        constants |= batches.image(side, image)
     if config.VARIANT == "lanes":
         return constants | {f"SHARED_{side.upper()}": getattr(problem, f"stack_{side}") == "shared" for side in "ab"}
     return constants | {"SLACK": shape.slack, "ADJACENT": adjacent(problem)}
@@ -88,10 +88,4 @@ def _gpu_constants(problem: Problem, config: Any) -> dict[str, Any]:
 
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the batch."""
-    if isinstance(config, Simd):
-        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
-    return Geometry(
-        grid=(work.blocks(problem, config, device), 1, 1),
-        block=work.threads(problem, config),
-        shared_bytes=work.shared_bytes(problem, config),
-    )
+    return batches.launch_geometry(work, space_cpu, problem, config, device)

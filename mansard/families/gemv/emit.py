@@ -8,6 +8,7 @@ from typing import Any
 from ...codegen.geometry import Device, Geometry, Kernel
 from ...codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
 from ...plan.problem import Problem
+from .. import batches
 from . import shapes, space_cpu, work
 from .space import Config
 from .space_cpu import Simd
@@ -53,12 +54,11 @@ def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
     """Pointers, scratch, sizes and strides, scalars."""
     pointers = []
     for side in _SIDES:
-        entry = "Params::T" if side == "c" else "const Params::T"
         many = not on_cpu and getattr(problem, f"stack_{side}") == "pointers"
-        pointers.append(Field(side.upper(), f"{entry}* const*" if many else f"{entry}*", "pointer"))
+        pointers.append(batches.pointer(side, written=side == "c", many=many))
     integers = ["BATCH", *(f"{side}_{what}" for side in _SIDES for what in ("matrix", "row", "col"))]
     integers += ["threads"] if on_cpu else []
-    return (*pointers, *WORKSPACE, *(Field(name, "long long", "integer") for name in integers), *SCALARS)
+    return (*pointers, *WORKSPACE, *batches.integers(integers), *SCALARS)
 
 
 def _constants(problem: Problem, config: Any) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _constants(problem: Problem, config: Any) -> dict[str, Any]:
     constants: dict[str, Any] = {"M": problem.M, "K": problem.K, "CONJ_A": problem.conj_a, "CONJ_B": problem.conj_b}
     constants["ACCUMULATE"] = problem.accumulate
     if isinstance(config, Simd):
-        stacks = {f"STACK_{side.upper()}": getattr(problem, f"stack_{side}") for side in _SIDES}
+        stacks = batches.stacks(problem, _SIDES)
         units = {f"UNIT_{side.upper()}": getattr(canon, f"layout_{side}") == "col" for side in "bc"}
         return constants | {"ROW_MAJOR_A": canon.layout_a == "row"} | stacks | units
     constants |= {"LAYOUT_A": canon.layout_a, "ALIGNED": problem.aligned}
@@ -75,7 +75,7 @@ def _constants(problem: Problem, config: Any) -> dict[str, Any]:
         return constants | {"VECTOR": shapes.adjacent(problem)}
     shape = shapes.lanes_shape(problem, config)
     for side, image in zip(_SIDES, (shape.a, shape.x, shape.y), strict=True):
-        constants |= {f"{name}_{side.upper()}": getattr(image, name.lower()) for name in ("FEED", "PITCH", "MATRIX")}
+        constants |= batches.image(side, image)
     return constants | {f"SHARED_{side.upper()}": getattr(problem, f"stack_{side}") == "shared" for side in "ab"}
 
 

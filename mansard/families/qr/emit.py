@@ -8,6 +8,7 @@ from typing import Any
 from ...codegen.geometry import Device, Geometry, Kernel
 from ...codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
 from ...plan.problem import Problem
+from .. import batches
 from . import shapes, space_cpu, spec, work
 from .space import Config
 from .space_cpu import Simd
@@ -24,7 +25,7 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
     on_cpu = isinstance(config, Simd)
-    constants = _constants(problem) | (_stacks(problem) if on_cpu else _images(problem, config))
+    constants = _constants(problem) | (batches.stacks(problem, spec.OPERANDS) if on_cpu else _images(problem, config))
     bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
     return instantiate(
         title=f"qr: A[{problem.M},{problem.N}], {problem.want}, {problem.dtype}, {config.VARIANT}",
@@ -40,27 +41,22 @@ def source(problem: Problem, config: Config, target: str) -> Source:
 
 def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
     """Pointers, scratch, sizes and strides."""
-    pointers = {"TAU": "Params::T*"}
+    pointers = {"TAU": Field("TAU", "Params::T*", "pointer")}
     for name in spec.OPERANDS:
-        entry = "const Params::T" if name in "ab" else "Params::T"
         many = not on_cpu and getattr(problem, f"stack_{name}") == "pointers" and any(spec.shape(problem, name))
-        pointers[name.upper()] = f"{entry}* const*" if many else f"{entry}*"
+        pointers[name.upper()] = batches.pointer(name, written=name not in "ab", many=many)
     integers = ["BATCH", *(f"{name}_{what}" for name in spec.OPERANDS for what in ("matrix", "row", "col"))]
     integers += ["threads"] if on_cpu else []
     return (
-        *(Field(name, pointers[name], "pointer") for name in ("A", "F", "TAU", "Q", "B", "X")),
+        *(pointers[name] for name in ("A", "F", "TAU", "Q", "B", "X")),
         *WORKSPACE,
-        *(Field(name, "long long", "integer") for name in integers),
+        *batches.integers(integers),
     )
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
     sizes: dict[str, Any] = {"M": problem.M, "N": problem.N, "NRHS": problem.NRHS, "WANT": problem.want}
     return sizes | {f"LAYOUT_{name.upper()}": getattr(problem, f"layout_{name}") for name in spec.OPERANDS}
-
-
-def _stacks(problem: Problem) -> dict[str, Any]:
-    return {f"STACK_{name.upper()}": getattr(problem, f"stack_{name}") for name in spec.OPERANDS}
 
 
 def _images(problem: Problem, config: Any) -> dict[str, Any]:
@@ -78,10 +74,4 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
 
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the batch."""
-    if isinstance(config, Simd):
-        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
-    return Geometry(
-        grid=(work.blocks(problem, config, device), 1, 1),
-        block=work.threads(problem, config),
-        shared_bytes=work.shared_bytes(problem, config),
-    )
+    return batches.launch_geometry(work, space_cpu, problem, config, device)

@@ -8,6 +8,7 @@ from typing import Any
 from ...codegen.geometry import Device, Geometry, Kernel
 from ...codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
 from ...plan.problem import Problem
+from .. import batches
 from . import space_cpu, work
 from .space import Config
 from .space_cpu import Simd
@@ -28,7 +29,7 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
     on_cpu = isinstance(config, Simd)
-    constants = _constants(problem) | (_stacks(problem) if on_cpu else _images(problem, config))
+    constants = _constants(problem) | (batches.stacks(problem, _OPERANDS) if on_cpu else _images(problem, config))
     bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
     return instantiate(
         title=f"trsm: A[{problem.N},{problem.N}] X[{problem.N},{problem.NRHS}] = B, {problem.dtype}, {config.VARIANT}",
@@ -48,12 +49,11 @@ def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
     turned = {"a": system(problem).a_turned, "b": system(problem).x_turned, "x": system(problem).x_turned}
     pointers, integers = [], ["BATCH"]
     for name in _OPERANDS:
-        entry = "Params::T" if name == "x" else "const Params::T"
         many = not on_cpu and getattr(problem, f"stack_{name}") == "pointers"
-        pointers.append(Field(name.upper(), f"{entry}* const*" if many else f"{entry}*", "pointer"))
+        pointers.append(batches.pointer(name, written=name == "x", many=many))
         integers += [f"{name}_{what}" for what in ("matrix", *(("col", "row") if turned[name] else ("row", "col")))]
     integers += ["threads"] if on_cpu else []
-    return (*pointers, *WORKSPACE, *(Field(name, "long long", "integer") for name in integers), *SCALARS)
+    return (*pointers, *WORKSPACE, *batches.integers(integers), *SCALARS)
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
@@ -61,10 +61,6 @@ def _constants(problem: Problem) -> dict[str, Any]:
     layouts = {f"LAYOUT_{name.upper()}": getattr(what.operands, f"layout_{gemm}") for name, gemm in _OPERANDS.items()}
     sizes: dict[str, Any] = {"N": problem.N, "NRHS": problem.NRHS}
     return sizes | {"UPPER": what.upper, "UNIT": what.unit, "CONJ": what.conj} | layouts
-
-
-def _stacks(problem: Problem) -> dict[str, Any]:
-    return {f"STACK_{name.upper()}": getattr(problem, f"stack_{name}") for name in _OPERANDS}
 
 
 def _images(problem: Problem, config: Any) -> dict[str, Any]:
@@ -77,16 +73,10 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
     shape = lanes_shape(problem, config)
     for name in _OPERANDS:
         image = getattr(shape, name)
-        constants |= {f"{what}_{name.upper()}": getattr(image, what.lower()) for what in ("FEED", "PITCH", "MATRIX")}
+        constants |= batches.image(name, image)
     return constants | {f"SHARED_{name.upper()}": getattr(problem, f"stack_{name}") == "shared" for name in "ab"}
 
 
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the batch."""
-    if isinstance(config, Simd):
-        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
-    return Geometry(
-        grid=(work.blocks(problem, config, device), 1, 1),
-        block=work.threads(problem, config),
-        shared_bytes=work.shared_bytes(problem, config),
-    )
+    return batches.launch_geometry(work, space_cpu, problem, config, device)

@@ -10,14 +10,10 @@ struct Range;
 template <>
 struct Range<double> {
   static constexpr double LEAST = 0x1p-1022, MOST = 0x1.fffffffffffffp1023;  // normal numbers
-  static constexpr double LEAST_INVERTED = 0x1p-1021, MOST_INVERTED = 0x1p1021;  // whose inverses are normal, too
-  static constexpr double EPSILON = 0x1p-53;
 };
 template <>
 struct Range<float> {
   static constexpr float LEAST = 0x1p-126f, MOST = 0x1.fffffep127f;
-  static constexpr float LEAST_INVERTED = 0x1p-125f, MOST_INVERTED = 0x1p125f;
-  static constexpr float EPSILON = 0x1p-24f;
 };
 
 template <class R>
@@ -125,16 +121,6 @@ MANSARD_DEVICE Complex<R> by_real(Complex<R> x, R by) {
   return {x.re * by, x.im * by};
 }
 
-// Not inlined: few numbers need them, and they are long.
-template <class R>
-__device__ __noinline__ R exact_quotient(R x, R by) {
-  return x / by;
-}
-template <class R>
-__device__ __noinline__ R exact_root(R x) {
-  return sqrt(x);
-}
-
 // A first guess, of a number whose inverse (whose root) is normal: some 20 bits of a double, 22 of a float.
 MANSARD_DEVICE double inverse_guess(double x) {
 #if defined(MANSARD_EMULATED)
@@ -173,24 +159,12 @@ MANSARD_DEVICE float inverse_root_guess(float x) {
 #endif
 }
 
-// 1 / x to a unit in the last place, for numbers of which `invertible` holds; others give anything.
-template <class R>
-MANSARD_DEVICE bool invertible(R x) {
-  return fabs(x) >= Range<R>::LEAST_INVERTED && fabs(x) <= Range<R>::MOST_INVERTED;
-}
+// 1 / x to a unit in the last place, for numbers whose inverse is normal; others give anything.
 template <class R>
 MANSARD_DEVICE R quick_inverse(R x) {
   const R y = inverse_guess(x), error = fma(-x, y, R(1));
   return fma(y, fma(error, error, error), y);  // a step that triples the bits
 }
-// 1 / x for all numbers: inverses of 0, infinities and NaNs are what division makes of them.
-template <class R>
-MANSARD_DEVICE R inverse_of(R x) {
-  R y = quick_inverse(x);
-  if (!invertible(x)) y = exact_quotient(R(1), x);
-  return y;
-}
-
 // Positive, normal and finite: asked of the exponent, which is quicker than comparing numbers.
 MANSARD_DEVICE bool rootable(double x) {
   return static_cast<u32>(__double_as_longlong(x) >> 32) - 0x00100000u < 0x7fe00000u;
@@ -207,34 +181,6 @@ MANSARD_DEVICE R quick_root(R x, R inverse_root) {
   const R root = x * inverse_root;
   return fma(fma(-root, root, x), R(0.5) * inverse_root, root);
 }
-// Of all numbers; negative ones have a NaN for both, 0 has 0 and infinity.
-template <class R>
-struct Root {
-  R root, inverse;
-};
-template <class R>
-MANSARD_DEVICE Root<R> root_of(R x) {
-  Root<R> result;
-  result.inverse = quick_inverse_root(x);
-  result.root = quick_root(x, result.inverse);
-  if (!rootable(x)) {
-    result.root = exact_root(x);
-    result.inverse = exact_quotient(R(1), result.root);
-  }
-  return result;
-}
-
-// x / by, correctly rounded but for numbers that are extreme, which are divided as usual; `inverse` is inverse_of(by).
-template <class R>
-MANSARD_DEVICE R quotient_by(R x, R by, R inverse) {
-  const R first = x * inverse;
-  R quotient = fma(fma(-first, by, x), inverse, first);
-  if (!(invertible(by) && fabs(x) >= Range<R>::LEAST / Range<R>::EPSILON && invertible(first))) {
-    if (x != 0 || !(fabs(by) >= Range<R>::LEAST)) quotient = exact_quotient(x, by);
-  }
-  return quotient;
-}
-
 // Complex numbers by Smith's method: the larger part of the divisor is divided by, and nothing overflows on the way.
 template <class R>
 MANSARD_DEVICE R divided(R x, R by) {
@@ -253,11 +199,6 @@ MANSARD_DEVICE Complex<R> divided(Complex<R> x, Complex<R> by) {
   const R ratio = by.im / by.re, length = fma(by.im, ratio, by.re);
   return {fma(x.im, ratio, x.re) / length, fma(-x.re, ratio, x.im) / length};
 }
-template <class R>
-MANSARD_DEVICE Complex<R> inverse_of(Complex<R> x) {
-  return divided(Complex<R>{1, 0}, x);
-}
-
 // The same number, of which the compiler does not know that: addresses made of it are not kept from an earlier use, and
 // sums are formed before they go on, instead of keeping their terms in registers until somebody needs them.
 #if defined(MANSARD_EMULATED)
