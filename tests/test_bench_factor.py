@@ -54,7 +54,7 @@ def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
 
 
 def test_sets_hold_what_the_targets_speak_of() -> None:
-    every = [*range(2, 33), 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512]
+    every = [*range(2, 34), 40, 41, 48, 49, 56, 57, 64, 65, 80, 96, 97, 112, 128, 192, 256, 384, 512]
     for name in FACTORS:
         found = factor_cases.SETS[name](SIZE)
         assert [case.M for case in found if case.dtype == "float64"] == every

@@ -12,7 +12,7 @@ from .batched_routines import count
 from .cases import Case, Sets, Size
 from .factor_operations import FACTORS, RAGGED
 
-SIZES = (*range(2, 33), 40, 48, 56, 64, 80, 96, 112, 128, 192, 256, 384, 512)
+SIZES = (*range(2, 34), 40, 41, 48, 49, 56, 57, 64, 65, 80, 96, 97, 112, 128, 192, 256, 384, 512)
 _SOME = (2, 4, 8, 13, 16, 24, 32, 48, 64, 128, 256)  # of other dtypes, unless they are asked for
 _QUICK = (4, 8, 16, 32, 64, 128)
 _OPERAND, _MOST = 1 << 30, 1 << 25  # bytes of the matrices on a GPU, and their number

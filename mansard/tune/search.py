@@ -27,7 +27,10 @@ IDLE = 4.0  # computes this many times more padding than the tightest of its var
 _ROOMY = 4.0  # bytes in flight over what Little's law asks for, where more stops helping
 _THREADS = 384  # resident threads of a typical winner; only breaks ties
 _TIE = 0.02  # weight of the tie-breakers against a prediction of 1
-SHAPE = ("WARPS_M", "WARPS_N", "WARPS_K", "GROUPS", "ROWS", "TILE_M", "TILE_N", "FOLD", "SPREAD", "UNIT")
+SHAPE = (
+    "WARPS_M", "WARPS_N", "WARPS_K", "GROUPS", "ROWS", "TILE_M", "TILE_N", "FOLD", "SPREAD", "UNIT",
+    "LANES", "LANES_M", "LANES_N", "PANEL",
+)  # fmt: skip
 
 
 def shape(config: Any) -> tuple[Any, ...]:

@@ -104,7 +104,8 @@ def tune_problem(
     if not hasattr(backend, "prepare"):
         raise BackendUnavailable(f"backend {backend.name} compiles no kernels: there is nothing to tune")
     family = family_of(problem.operation)
-    refusal = family.spec.refusal(problem) or ("nothing to multiply" if 0 in dict(problem.sizes).values() else None)
+    empty = 0 in (size for name, size in problem.sizes if name != "NRHS")  # a factorization has no right-hand sides
+    refusal = family.spec.refusal(problem) or ("nothing to compute" if empty else None)
     if refusal:
         raise UnsupportedProblem(f"{refusal}; there is nothing to tune")
     space = search_space(problem, backend.device, family)

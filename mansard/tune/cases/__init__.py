@@ -6,6 +6,7 @@ from typing import Any
 
 from ...plan.problem import Problem
 from .base import Case
+from .factor import FactorCase
 from .gemm import GemmCase
 from .gemv import GemvCase
 from .gram import GramCase
@@ -22,6 +23,9 @@ CASES: dict[str, type[Case]] = {
     "gemm": GemmCase,
     "gemv": GemvCase,
     "trsm": TrsmCase,
+    "cholesky": FactorCase,
+    "lu": FactorCase,
+    "qr": FactorCase,
 }
 
 

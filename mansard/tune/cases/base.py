@@ -53,6 +53,11 @@ class Case:
         raise NotImplementedError
 
     @property
+    def exact(self) -> bool:
+        """Whether small integers come out equal to the last bit, in any order of summation."""
+        return True
+
+    @property
     def accumulates(self) -> bool:
         """Whether the result is read as well: beta is 1 then."""
         return bool(getattr(self.problem, "accumulate", False))
