@@ -10,15 +10,16 @@ from mansard import testing
 from mansard.api.ragged import Ragged
 from mansard.backends import cpu, cuda, emulated
 from mansard.families.ragged_gemm import defaults, emit, space, spec, work
-from mansard.families.ragged_gemm.space import Gpu, Lanes, Tiles, Whole
-from mansard.plan.problem import Problem
+from mansard.families.ragged_gemm.space import Gpu, Lanes, Stream, Tiles, Vectors, Whole
+from mansard.plan.problem import DTYPES, Problem
 
 BACKENDS = {"cpu": cpu, "emulated": emulated, "cuda": cuda}
 P = spec.problem
-CLASSES = len(space.WIDTHS)
+CLASSES = work.CLASSES
 # One product of every class, and what lies at its ends: (m, n, k).
 ENDS = [(1, 1, 1), (4, 4, 4), (5, 1, 2), (8, 8, 8), (3, 9, 1), (12, 12, 12), (13, 2, 5), (16, 16, 16), (17, 3, 4),
-        (24, 24, 24), (7, 25, 1), (32, 32, 32), (33, 2, 1), (64, 64, 64), (65, 66, 67), (2, 3, 129)]  # fmt: skip
+        (24, 24, 24), (7, 25, 1), (32, 32, 32), (33, 2, 1), (64, 64, 64), (65, 66, 67), (2, 3, 129),
+        (8, 1, 5), (16, 1, 16), (31, 1, 32), (33, 1, 40), (3, 1, 257), (1, 33, 20), (1, 1, 300)]  # fmt: skip
 EMPTY = [(0, 3, 2), (3, 0, 2), (3, 2, 0), (0, 0, 0), (40, 33, 0)]
 
 
@@ -91,8 +92,16 @@ def _cases() -> list[tuple[Problem, Gpu]]:
              Whole(4, 2, 1, 2, 60, 2), Whole(6, 1, 1, 4, 20, 4))  # fmt: skip
     for j, config in enumerate(whole):
         found.append((P("float64", 24, **flags[j % 4]), config))
+    for j, config in enumerate((Whole(3, 2, 1, 2, 80, 1), Whole(2, 2, 4, 1, 200, 1))):
+        found.append((P("complex128", 20, **flags[j * 3]), config))
     found.append((P("float64", 14), Tiles(0, 3, 32, 32, 8, 64, 2, "tensor")))
     found.append((P("float64", 14, trans_b=True), Tiles(1, 1, 32, 64, 16, 128, 2)))
+    found.append((P("complex128", 14, conj_b=True), Tiles(1, 2, 64, 32, 8, 64, 2, "tensor")))
+    vectors = (Vectors(11, 16, 2), Vectors(12, 4, 1), Vectors(13, 8, 2), Vectors(11, 8, 1), Stream(9, 3, 2, 4, 1),
+               Stream(10, 1, 2, 1, 2), Stream(14, 2, 3, 2, 4))  # fmt: skip
+    for j, vector in enumerate(vectors):
+        for trans in (False, True):
+            found.append((P(DTYPES[j % 4], 24, trans_a=trans, trans_b=trans, conj_b=not trans), vector))
     return found
 
 
@@ -106,14 +115,30 @@ def case_id(case: tuple[Problem, Gpu]) -> str:
 
 def of_class(rng: Any, index: int, count: int) -> list[tuple[int, int, int]]:
     """Sizes of one class, its ends among them."""
+    if index >= len(space.WIDTHS):
+        return _vectors_of(rng, index, count)
     high = space.WIDTHS[index] or 140
-    low = (space.WIDTHS[index + 1] or 0) + 1 if index + 1 < CLASSES else 1
-    found = [(high, high, high), (low, 1, 1), (1, low, 0), (1, 1, high)]
+    low = (space.WIDTHS[index + 1] or 0) + 1 if index + 1 < len(space.WIDTHS) else 1
+    least = 1 if high <= 4 else 2  # of rows and columns: vectors are another class
+    found = [(high, high, high), (low, least, 1), (least, low, 0), (least, least, high)]
     while len(found) < count:
-        sizes = [int(rng.integers(1, high + 1)) for _ in range(3)]
+        sizes = [int(rng.integers(least, high + 1)) for _ in range(3)]
         sizes[int(rng.integers(3))] = int(rng.integers(low, high + 1))
         found.append((sizes[0], sizes[1], sizes[2]))
     return found[:count]
+
+
+def _vectors_of(rng: Any, index: int, count: int) -> list[tuple[int, int, int]]:
+    """Matrices times a column, or, of the last class, a row times matrices."""
+    row, widths = index == space.ROW, (*space.VECTORS, 4)
+    high = 90 if row else widths[index - len(space.WIDTHS)] or 300
+    low = 33 if row else int(widths[index - len(space.WIDTHS) + 1] or 0) + 1
+    found = [(high, high), (low, 1), (low, 0), (2 if row else 1, high), (low, 8), (low, 12), (low, 20), (2, low)]
+    while len(found) < count:
+        one, other = int(rng.integers(low, high + 1)), int(rng.integers(2, high + 1))
+        found.append((one, other) if rng.integers(2) else (other, one))
+    found = [(size, deep if max(size, deep) <= high else high) for size, deep in found]
+    return [(1, size, deep) if row else (size, 1, deep) for size, deep in found[:count]]
 
 
 def exact(problem: Problem, config: Gpu, backend: str, scaled: bool = False, seed: int = 0) -> None:
@@ -125,7 +150,7 @@ def exact(problem: Problem, config: Gpu, backend: str, scaled: bool = False, see
     problem = problem.replace(accumulate=scaled)
     index = config.CLASS  # type: ignore[union-attr]
     sizes = of_class(rng, index, problem.BATCH - 4)
-    sizes += [of_class(rng, other, 1)[0] if 3 <= other < CLASSES else (2, 2, 2) for other in (index + 1, index - 1)]
+    sizes += [of_class(rng, other, 1)[0] if 3 <= other < 9 else (2, 2, 2) for other in (index + 1, index - 1)]
     sizes = [*sizes[:3], *EMPTY[:2], *sizes[3:]][: problem.BATCH]
     dtype = problem.dtype
     A, B = [integers(rng, (m, k), dtype) for m, _, k in sizes], [integers(rng, (k, n), dtype) for _, n, k in sizes]
@@ -141,16 +166,22 @@ def exact(problem: Problem, config: Gpu, backend: str, scaled: bool = False, see
             continue
         product = turned(A[i], False, problem.conj_a) @ turned(B[i], False, problem.conj_b)
         expected = 2 * product - 3 * C[i] if scaled else product
-        if class_of(m, n, k) != index:
+        if class_of(m, n, k, defaults.merges(problem)) != index:
             expected = C[i]
         assert np.array_equal(host(c[i]), expected, equal_nan=True), (i, sizes[i], problem, config)
     assert np.isnan(outside(c)).all(), "written between the matrices"
 
 
-def class_of(m: int, n: int, k: int) -> int:
+def class_of(m: int, n: int, k: int, merged: bool = False) -> int:
     """As items.cuh has it, said in another way."""
-    widths = [width or 1 << 60 for width in space.WIDTHS]
-    return max(index for index, width in enumerate(widths) if width >= max(m, n, k))
+    most = max(m, n, k)
+    if n == 1 and most > 4:
+        vectors = [width or 1 << 60 for width in space.VECTORS]
+        return len(space.WIDTHS) + max(index for index, width in enumerate(vectors) if width >= most)
+    if m == 1 and most > 32:
+        return space.ROW
+    found = max(index for index, width in enumerate(space.WIDTHS) if (width or 1 << 60) >= most)
+    return 3 if merged and found == 4 else found
 
 
 def launch(problem: Problem, config: Gpu, where: Any, given: tuple[Ragged, ...], scalars: tuple[float, ...]) -> Any:

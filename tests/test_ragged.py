@@ -42,7 +42,7 @@ from mansard.backends import emulated
 from mansard.compile import nvrtc
 from mansard.errors import UnsupportedProblem
 from mansard.families.ragged_gemm import defaults, emit, space, spec, work
-from mansard.families.ragged_gemm.space import Lanes, Sort, Tiles, Whole
+from mansard.families.ragged_gemm.space import Lanes, Sort, Stream, Tiles, Vectors, Whole
 from mansard.plan.problem import DTYPES, Problem
 
 FORMS = [Form(), Form(True, False, False, False), Form(False, False, True, True), Form(True, True, True, False)]
@@ -174,10 +174,13 @@ def test_sort(batch: int, gpu_backend: str) -> None:
         ms.Ragged(xp.zeros(int(length.sum()) + 1), rows, columns)
         for length, rows, columns in zip(lengths, (m, k, m), (k, n, n), strict=True)
     )
-    problem = spec.problem("float64", batch)
-    starts = launch(problem, Lanes(8, 2, 2, 1), BACKENDS[gpu_backend].backend(), (a, b, c), (1.0, 0.0, 0.0, 0.0))
-    expected = np.bincount([class_of(*size) for size in sizes if size[0] * size[1]], minlength=CLASSES)
-    assert np.diff(starts).tolist() == expected.tolist() == class_counts(np.stack([m, n, k]))
+    for dtype in ("float64", "float32"):
+        problem = spec.problem(dtype, batch)
+        merged = defaults.merges(problem)
+        starts = launch(problem, Lanes(8, 2, 2, 1), BACKENDS[gpu_backend].backend(), (a, b, c), (1.0, 0.0, 0.0, 0.0))
+        classes = [class_of(*size, merged) for size in sizes if size[0] * size[1]]
+        expected = np.bincount(classes, minlength=CLASSES)
+        assert np.diff(starts).tolist() == expected.tolist() == class_counts(np.stack([m, n, k]), merged)
 
 
 def test_sizes_that_do_not_fit_become_nan() -> None:
@@ -246,9 +249,16 @@ def test_illegal_configurations_have_reasons() -> None:
         (Whole(3, 1, 1, 4, 72), "do not hold"),
         (Whole(8, 1, 1, 16), "barriers"),
         (Whole(ROOM=115), "shared memory"),
+        (Whole(9), "has vectors"),
+        (Lanes(10), "has vectors"),
+        (Vectors(10), "no vectors that a team holds"),
+        (Vectors(8), "no vectors that a team holds"),
+        (Vectors(12, 32), "evenly"),
+        (Stream(8), "no vectors"),
+        (Stream(ROWS=3), "a power of two"),
     ):
         assert reason in str(space.illegal(double, config, device)), config
-    for config in (Sort(), Lanes(), Tiles(), Whole(), space.Simd()):
+    for config in (Sort(), Lanes(), Tiles(), Whole(), Vectors(), Stream(), space.Simd()):
         assert space.from_dict(space.to_dict(config)) == config
     assert spec.refusal(problem.replace(dtype="int64")) and not spec.refusal(problem)
 
@@ -259,7 +269,7 @@ def test_illegal_configurations_have_reasons() -> None:
 @pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_are_exact(dtype: str, form: Form, backend: str) -> None:
-    few = [ENDS[i] for i in (0, 1, 5, 9, 11, 12, 14, 15)] if backend == "emulated" else ENDS
+    few = [ENDS[i] for i in (0, 1, 5, 9, 11, 12, 14, 15, 16, 18, 19, 21)] if backend == "emulated" else ENDS
     sizes = sizes_of(np.random.default_rng(3), 60 if backend == "cpu" else 20, 20) + few + EMPTY
     A, B, expected = operands(sizes, dtype, form)
     options = dict(trans_a=_letter(form.trans_a, form.conj_a), trans_b=_letter(form.trans_b, form.conj_b))
@@ -382,6 +392,22 @@ def test_what_follows_from_sizes_goes_with_them() -> None:
     del a
     gc.collect()
     assert watched[0]() is None
+
+
+@pytest.mark.parametrize("trans", ["N", "T", "C"])
+def test_matrices_times_vectors(trans: str, backend: str) -> None:
+    """Every class of them."""
+    form, rng = Form(trans != "N", trans == "C"), np.random.default_rng(9)
+    shapes = [(1, 1), (4, 4), (7, 6), (16, 9), (32, 32), (3, 70), (90, 5), (2, 300), (0, 3), (3, 0)]
+    shapes += [(int(m), int(k)) for m, k in rng.integers(1, 34, (20, 2))]
+    A, x, expected = operands([(m, 1, k) for m, k in shapes], "complex64", form)
+    a, b = ragged(A, backend), ragged(x, backend)
+    result = ms.blas.gemv(a, b, trans=trans, backend=backend)
+    assert same(result, expected)
+    assert ms.blas.gemv(a, b, trans=trans, alpha=2.0, beta=1.0, out=result, backend=backend) is result
+    assert same(result, [3 * one for one in expected])
+    with pytest.raises(ValueError, match=r"A\[0\] has"):
+        ms.blas.gemv(a, ragged([np.ones((2, 1), "complex64"), *x[1:]], backend), trans=trans, backend=backend)
 
 
 @pytest.mark.parametrize("name", ["syrk", "herk"])

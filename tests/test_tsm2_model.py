@@ -7,8 +7,12 @@ from dataclasses import replace
 
 import pytest
 
+from mansard.bench.tsm2_cases import choice, planned
 from mansard.codegen.geometry import Device
+from mansard.compile import nvrtc
 from mansard.errors import IllegalConfig, UnsupportedProblem
+from mansard.families.tsm2r import emit, spec, work
+from mansard.families.tsm2r.space import Steps
 from mansard.model import machine, tsm2_search
 from mansard.model.machine import Machine
 from mansard.model.tsm2 import Parameters, Shape, Tsm2Model
@@ -188,6 +192,44 @@ def test_a_last_wave_that_is_not_full_costs_a_lifetime() -> None:
         model.predict(Shape(61 * 128, 1000, 4), p).parts["latency"]
         == 2 * model.predict(Shape(60 * 128, 1000, 4), p).parts["latency"]
     )
+
+
+def test_waves_come_one_behind_the_other() -> None:
+    """Four of five blocks fit: the fifth has its multiprocessor to itself, and waits for memory alone."""
+    shape, p = Shape(10240, 10240, 16), Parameters(64, 16, 16, split=4)
+    model = Tsm2Model(H200.device, H200.machine, setup_registers=44)  # 204 registers: two warps in each quarter
+    assert model.blocks("float64", p) == 4 and Tsm2Model(H200.device, H200.machine).blocks("float64", p) == 4
+    got = model.predict(shape, p)
+    of_one, lifetime = got.parts["shared"] / 5, model.lifetime(shape, p)
+    assert of_one < lifetime < 4 * of_one
+    edges = (1 + 1 + 2) * model.machine.latency_seconds
+    assert got.seconds > 4 * of_one + lifetime + edges > got.parts["shared"] + edges
+    assert model.predict(shape, replace(p, split=8)).seconds < got.seconds, "ten blocks leave two for the last wave"
+
+
+@pytest.mark.parametrize(("split", "planned"), [(1, 2), (2, 3), (4, 5), (8, 5), (16, 5), (32, 6)])
+def test_planned_blocks_are_those_of_the_fullest_wave(split: int, planned: int) -> None:
+    model = Tsm2Model(H200.device, H200.machine, setup_registers=44)  # six blocks fit
+    assert model.planned(Shape(10240, 10240, 8), Parameters(64, 8, 16, split=split)) == planned
+
+
+@pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+@pytest.mark.parametrize("n", [2, 4, 8, 16])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_choice_is_compiled_as_planned(dtype: str, n: int) -> None:
+    """As many blocks fit as the model plans with, and nothing spills."""
+    model = Tsm2Model(H200.device, H200.machine, setup_registers=work.STEPS_REGISTERS)
+    shape = Shape(10240, 10240, n, dtype)
+    t1, t2, t3, split = choice(model, dtype, 10240, n)
+    blocks = planned(model, shape, (t1, t2, t3, split))
+    assert blocks == model.planned(shape, Parameters(t1, t2, t3, split=split))
+    source = emit.source(
+        spec.problem(dtype, 10240, n, 10240, layout_a="col"), Steps("prefetch", t1, t2, t3, split, blocks), "cuda"
+    )
+    found = nvrtc.resources(nvrtc.compile_cuda(source, "sm_90a").log)
+    assert found.spill_bytes == 0
+    registers = math.ceil(found.registers / 8) * 8
+    assert 65536 // 4 // (32 * registers) * 4 // (t1 // 32) >= blocks
 
 
 def test_the_busiest_multiprocessor_decides_about_arithmetic() -> None:

@@ -14,8 +14,10 @@ from mansard import testing
 from mansard.backends import emulated
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
+from mansard.families import tsm2r
 from mansard.families.tsm2r import defaults, emit, space, spec, work
 from mansard.families.tsm2r.space import Config
+from mansard.model import machine, predict
 from mansard.plan.problem import DTYPES, Problem
 
 H200 = Device("cuda", "NVIDIA H200", "sm_90a", 132, 232448, 233472, 65536, 2048, 60 << 20)
@@ -83,6 +85,7 @@ WIDE_RANGE: list[Config] = [
     Tensor(4, 1, 1, 1, 32, UNIT="tf32x3"),
     Group(1, 1, 64, 2, 2, 1),
     Group(1, 2, 64, 1, 2, 1),
+    Group(1, 1, 64, 1, 2, 1, JOINED=True),
 ]
 
 
@@ -256,6 +259,19 @@ def test_the_space_is_sane(width: int, layout: str, dtype: str) -> None:
     assert space.from_dict(space.to_dict(config)) == config
     assert work.bytes_in_flight(problem, config) >= 40 << 10
     assert all(work.threads(problem, config) <= 1024 for config in configs)
+
+
+@pytest.mark.parametrize("layout", ["row", "col"])
+@pytest.mark.parametrize("width", [24, 32, 48, 64])
+def test_warpgroups_are_first_among_wide_ones(width: int, layout: str) -> None:
+    """What the H200 does best with 17 columns and more: the rule and all of the model's favourites."""
+    problem, ceilings = P("float32", 20480, width, 20480, layout_a=layout), machine.known(H200)
+    rule = defaults.default(problem, H200)
+    assert isinstance(rule, Group) and (2 if width <= 32 else 1) == rule.TILES and rule.FEEDERS == 2
+    favourites = sorted(
+        space.candidates(problem, H200), key=lambda config: predict.seconds(tsm2r, problem, config, H200, ceilings)
+    )[:5]
+    assert all(isinstance(config, Group) for config in favourites)
 
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))

@@ -94,6 +94,10 @@ GROUP: list[tuple[Problem, Config]] = [
     (P("complex64", 90, 10, 70, layout_a="col", conj_b=True), Group(1, 2, 32, 1, 2, 1)),
     (P("complex64", 90, 5, 70, layout_a="col", layout_b="col", conj_a=True), Group(2, 1, 16, 1, 2, 1)),
     (P("complex64", 33, 16, 70, layout_a="col", conj_a=True, conj_b=True, pitch_a=34), Group(2, 2, 64, 2, 2, 1)),
+    # both halves of B in one instruction
+    (P("float32", 300, 20, 330, pitch_a=332), Group(2, 1, 128, 2, 2, 2, JOINED=True)),
+    (P("float32", 150, 9, 100, layout_a="col", pitch_a=152), Group(1, 2, 32, 1, 2, 2, JOINED=True)),
+    (P("complex64", 90, 10, 70, conj_a=True), Group(1, 1, 64, 1, 2, 1, JOINED=True)),
 ]
 CASES = STEPS + TENSOR + GROUP
 

@@ -7,27 +7,23 @@ matrix, so that one launch does it all and the flat results (pivots, info) lie i
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from math import prod
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import families
+from ..families.batches import POINTERS
 from ..plan.dispatch import Choice
 from ..plan.problem import ITEMSIZE, Problem
 from . import arrays, call, stacks
 from .arrays import View
-from .factor_task import MATRICES, Sizes, Task, dtype_of, empty
+from .factor_task import MATRICES, Sizes, Task, dtype_of, empty, library
 from .gemm_run import _upload
 from .stacks import Operand
 
 STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX"}  # operands with strides, in the kernels' order
-POINTERS = {
-    "cholesky": ("A", "F", "B", "X", "INFO"),
-    "lu": ("A", "F", "PIVOTS", "B", "X", "INFO"),
-    "qr": ("A", "F", "TAU", "Q", "B", "X"),
-}
 _ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": ()}  # written whether asked for or not
 _FLAT = ("PIVOTS", "TAU", "INFO")
 
@@ -179,25 +175,32 @@ class KernelRun:
         address, stream, launch, ordinal = self.kind.address, self.kind.stream, self.launch, self.ordinal
         wanted = list(dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family])))
         makers = [self._maker(part) for part in wanted[placed:]]
-        held, count = ["A", "B", *wanted], 2 + len(self.task.parts)
-        slots = [
-            held.index(name) if name in self.places or name in wanted else -1 for name in POINTERS[self.task.family]
-        ]
+        held, count, right = ["A", "B", *wanted], 2 + len(self.task.parts), "B" in self.places
+        pointers = itemgetter(  # of the addresses of what is held, and a null at the end
+            *(held.index(name) if name in self.places or name in wanted else -1 for name in POINTERS[self.task.family])
+        )
         apart = self._apart(wanted[0]) if placed else None
 
         def run(A: Any, B: Any, out: Any) -> list[Any] | None:
-            if apart is not None and not apart(A, B, out):
-                return None
             used = [A, B, out] if placed else [A, B]
-            used += [make(A) for make in makers]
-            launch(tuple(0 if slot < 0 else address(used[slot]) for slot in slots), (), stream(ordinal))
+            at = [address(A), address(B) if right else 0]
+            if apart is not None:
+                at.append(address(out))
+                if not apart(*at):
+                    return None
+            for make in makers:
+                made = make(A)
+                used.append(made)
+                at.append(address(made))
+            at.append(0)
+            launch(pointers(at), (), stream(ordinal))
             return used[2:count]
 
         return run
 
-    def _apart(self, part: str) -> Callable[[Any, Any, Any], bool]:
-        """Whether a place is apart from what is read, or F exactly where A is."""
-        address, item, reach = self.kind.address, ITEMSIZE[self.dtype], {}
+    def _apart(self, part: str) -> Callable[[int, int, int], bool]:
+        """Whether a place is apart from what is read, or F exactly where A is: asked with their addresses."""
+        item, reach = ITEMSIZE[self.dtype], {}
         for name in ("A", "B", part):
             view = self.places[name].operand.view if name in self.places else None
             reach[name] = (0, 0) if view is None else tuple(end - view.address for end in arrays.extent(view, item))
@@ -205,10 +208,8 @@ class KernelRun:
         one, other = (self.places[name].operand.view for name in ("A", part))
         in_place = part == "F" and (one.shape, one.strides) == (other.shape, other.strides)
 
-        def apart(A: Any, B: Any, out: Any) -> bool:
-            a, x = address(A), address(out)
+        def apart(a: int, b: int, x: int) -> bool:
             low, high = x + first, x + last
-            b = high if B is None else address(B)
             beside = a + first_a >= high or low >= a + last_a or (in_place and a == x)
             return beside and (b + first_b >= high or low >= b + last_b)
 
@@ -217,12 +218,18 @@ class KernelRun:
     def _maker(self, part: str) -> Callable[[Any], Any]:
         """`fresh` for one part, with everything known beforehand."""
         shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
-        if self.kind.name == "NumPy":
+        kind = self.kind
+        if kind.name == "NumPy":
             return lambda like: np.empty(shape, dtype)
         if dtype == self.dtype and len(shape) > 1:
-            make = self.kind.empty
-            return lambda like: make(shape, dtype, like)
-        return partial(self.fresh, part)
+            return lambda like: kind.empty(shape, dtype, like)
+        if kind.name == "PyTorch":
+            of_library, steps = getattr(library(kind), dtype), arrays._dense_strides(shape)
+            return lambda like: like.new_empty_strided(shape, steps, dtype=of_library)
+        bare, of_numpy = library(kind).ndarray, np.dtype(dtype)
+        if kind._several:
+            return lambda like: empty(kind, shape, dtype, like)
+        return lambda like: bare(shape, of_numpy)  # what cupy.empty comes down to
 
     def _tables(self, used: list[Any], like: Any, stream: int) -> tuple[tuple[int, ...], Any]:
         """What a launch is handed: addresses, or the addresses of arrays of them, and who keeps these arrays."""

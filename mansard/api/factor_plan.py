@@ -69,7 +69,7 @@ def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = Non
 
 def _quick_key(task: Task, backend: str | None, kind: Any, A: Any, B: Any, out: Any) -> Any:
     signature = kind.signature
-    of_b, of_out = (None if one is None else signature(one) for one in (B, out))
+    of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
     return (task, backend, kind, signature(A), of_b, of_out)
 
 

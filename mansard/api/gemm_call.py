@@ -39,12 +39,17 @@ def multiply(
     A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
 ) -> Any:  # fmt: skip
     """alpha A B + beta out for stacks and lists, by a plan made before where there is one."""
-    kind = _kind(A, B, out)
-    if kind is None or is_empty_list(A) or is_empty_list(B):
-        return nothing(("A", "B"), A, B, out)
-    if kind.name == "JAX":
-        return through_jax(kind, A, B, out, lambda a, b: multiply(a, b, None, alpha, beta, backend, form))
-    key = (kind, *(stacks.signature(kind, one) for one in (A, B, out)), backend, form)
+    kind = arrays.known_kind(A) if type(A) is type(B) and (out is None or type(out) is type(A)) else None
+    if kind is not None:  # the usual case, in which tenths of microseconds count
+        signature = kind.signature
+        key = (kind, signature(A), signature(B), None if out is None else signature(out), backend, form)
+    else:
+        kind = _kind(A, B, out)
+        if kind is None or is_empty_list(A) or is_empty_list(B):
+            return nothing(("A", "B"), A, B, out)
+        if kind.name == "JAX":
+            return through_jax(kind, A, B, out, lambda a, b: multiply(a, b, None, alpha, beta, backend, form))
+        key = (kind, *(stacks.signature(kind, one) for one in (A, B, out)), backend, form)
     plan = _PLANS.get(key)
     if plan is None or pin.pins():
         plan = plan_gemm(A, B, out, backend, form, handover=True)

@@ -47,27 +47,41 @@ class BatchRun:
         return (*self.batch.shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
 
     def _make_fast(self) -> Any:
-        address, stream, launch, general = self.kind.address, self.kind.stream, self.launch, self.general
-        fresh, apart, ordinal = self._fresh, self._check_apart, self.ordinal
+        address, stream, plain, general = self.kind.address, self.kind.stream, self.launch, self.general
+        empty, shape, dtype, apart, ordinal = (
+            self.kind.empty, self.shape, self.problem.dtype, self._check_apart, self.ordinal,
+        )  # fmt: skip
         unit = call.scalars(self.problem, 1.0, 0.0)
         (first_a, last_a), (first_b, last_b), (first_c, last_c) = (*self._reach, (0, 0))[:3]
+        held: tuple[Any, ...] = (None,) * 4  # the last factors, and what they mean
 
         def fast(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+            nonlocal held
+            launch, scaling = plain, unit
             if alpha != 1.0 or beta != 0.0:
-                return general(A, B, out, alpha, beta)
+                if held[0] != alpha or held[1] != beta:
+                    held = (alpha, beta, *self._scaled(alpha, beta))
+                launch, scaling = held[2:]
+                if launch is None or (out is None and beta != 0.0):
+                    return general(A, B, out, alpha, beta)
             a, b = address(A), address(B)
             if out is None:
-                out = fresh(A)
+                out = empty(shape, dtype, A)
                 c = address(out)
             else:
                 c = address(out)
                 low, high = c + first_c, c + last_c
                 if (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b):
                     apart(A, B, out)
-            launch((a, b, c), unit, stream(ordinal))
+            launch((a, b, c), scaling, stream(ordinal))
             return out
 
         return fast
+
+    def _scaled(self, alpha: complex, beta: complex) -> tuple[Any, tuple[float, ...]]:
+        """The launch for these factors, None if there is none, and the factors as it takes them."""
+        scaling = call.scalars(self.problem, alpha, beta)
+        return self.launch if beta == 0.0 else self._launch_that_reads(), scaling
 
     def general(self, A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         """The same with scaling, copies, lists, several launches, or the array library's routine."""

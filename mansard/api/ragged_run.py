@@ -13,6 +13,7 @@ from .ragged import Ragged
 from .ragged_layout import scratch, stream_key
 
 _BOUNDS = np.array([width for width in reversed(space.WIDTHS) if width is not None])
+_VECTOR_BOUNDS = np.array([width for width in reversed(space.VECTORS) if width is not None])
 _SORTING = (1.0, 0.0, 0.0, 0.0)  # the sort has no use for them
 
 
@@ -92,7 +93,10 @@ class RaggedRun:
         """The largest first; classes that the host knows to be empty are left out."""
         if accumulate not in self._launches:
             problem, device = self.problem.replace(accumulate=accumulate), self.backend.device
-            counts = [self.problem.BATCH] * work.CLASSES if self.sizes is None else class_counts(self.sizes)
+            merged = defaults.merges(problem)
+            counts = [self.problem.BATCH] * work.CLASSES if self.sizes is None else class_counts(self.sizes, merged)
+            if merged:
+                counts[4] = 0
             kernels = [
                 emit.kernel(problem.replace(BATCH=count), defaults.of_class(problem, index, device), device)
                 for index, count in enumerate(counts)
@@ -153,9 +157,15 @@ def _sizes(problem: Problem, tables: Any, steps: tuple[int, int]) -> Any:
     return np.stack([m, n, k])
 
 
-def class_counts(sizes: Any) -> list[int]:
+def class_counts(sizes: Any, merged: bool = False) -> list[int]:
     """Products in each class (items.cuh), the largest first; what has no entries is in none."""
+    sizes = sizes[:, (sizes[0] > 0) & (sizes[1] > 0)]
     m, n, _ = sizes
-    most = sizes.max(0)[(m > 0) & (n > 0)]
+    most = sizes.max(0)
     classes = len(_BOUNDS) - np.searchsorted(_BOUNDS, most, side="left")
-    return np.bincount(classes, minlength=len(space.WIDTHS)).tolist()  # type: ignore[no-any-return]
+    if merged:
+        classes[classes == 4] = 3
+    classes[(m == 1) & (most > 32)] = space.ROW
+    vectors = (n == 1) & (most > 4)
+    classes[vectors] = space.ROW - 1 - np.searchsorted(_VECTOR_BOUNDS, most[vectors], side="left")
+    return np.bincount(classes, minlength=work.CLASSES).tolist()  # type: ignore[no-any-return]

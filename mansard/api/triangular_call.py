@@ -57,6 +57,13 @@ def solve(
     A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form: Triangle = _PLAIN, check: bool = False
 ) -> Any:
     """The solutions for stacks and lists, by a plan made before where there is one."""
+    kind = arrays.known_kind(A) if type(A) is type(B) and (out is None or type(out) is type(A)) else None
+    if kind is not None and not check:  # the usual case, in which tenths of microseconds count
+        of_b = kind.signature(B)
+        of_out = None if out is None else of_b if out is B else kind.signature(out)
+        plan = _PLANS.get((kind, kind.signature(A), of_b, of_out, "trsm", backend, form))
+        if plan is not None and not pin.pins():
+            return plan.run(A, B, out, alpha, 0.0)
     key = _key(A, B, out)
     if key is None:
         return nothing(("a", "b"), A, B, out)
@@ -69,12 +76,21 @@ def solve(
     return plan.run(A, B, out, alpha, 0.0)
 
 
+def solve_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle) -> Any:
+    """The solutions for vectors (..., n) beside arrays of one known kind."""
+    kind = arrays.known_kind(A)
+    of_x = kind.signature(x)
+    of_out = None if out is None else of_x if out is x else kind.signature(out)
+
+    def make() -> Plan:
+        place = None if out is None else out[..., None]
+        return _plan(A, x[..., None], place, backend, form, _prepare, vectors=True)
+
+    return _planned((kind, kind.signature(A), of_x, of_out, "trsv", backend, form), make).run(A, x, out)
+
+
 def _key(A: Any, B: Any, out: Any) -> tuple[Any, ...] | None:
     """The arrays' library, and what is different whenever planning could differ; None if there are no arrays."""
-    kind = arrays.known_kind(A) if type(A) is type(B) and (out is None or type(out) is type(A)) else None
-    if kind is not None:  # the usual case, in which tenths of microseconds count
-        of_b = kind.signature(B)
-        return kind, kind.signature(A), of_b, None if out is None else of_b if out is B else kind.signature(out)
     kind = _kind(A, B, out)
     if kind is None or is_empty_list(A) or is_empty_list(B):
         return None
@@ -108,7 +124,9 @@ def plan_trsm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _P
     return _plan(A, B, out, backend, form, _prepare)
 
 
-def _plan(A: Any, B: Any, out: Any, backend: str | None, form: Triangle, prepare: Callable[..., Any]) -> Plan:
+def _plan(
+    A: Any, B: Any, out: Any, backend: str | None, form: Triangle, prepare: Callable[..., Any], vectors: bool = False
+) -> Plan:
     kind = _kind(A, B, out)
     a, b, given = _operands(kind, A, B, out, form)
     shape = stacks.broadcast(a, b, ("a", "b"))
@@ -124,7 +142,8 @@ def _plan(A: Any, B: Any, out: Any, backend: str | None, form: Triangle, prepare
     launch, choice, kernel, way, means = prepare(kind, problem, batch, chosen, backend, form)
     run = SolveRun(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
     run.way = way
-    return SolvePlan(problem, choice, chosen, kernel, run.fast, _verify(kind, A, B, out), launch, means)
+    fast = run.of_vectors() if vectors else run.fast
+    return SolvePlan(problem, choice, chosen, kernel, fast, _verify(kind, A, B, out), launch, means)
 
 
 def _verify(kind: Any, A: Any, B: Any, out: Any) -> Any:

@@ -29,8 +29,11 @@ class SolveRun(BatchRun):
         return (*self.batch.shape, b.rows, b.columns)
 
     def _make_fast(self) -> Any:
-        address, stream, launch, general = self.kind.address, self.kind.stream, self.launch, self.general
-        fresh, apart, ordinal = self._fresh, self._check_apart, self.ordinal
+        return self._fast_into(self.shape, self.general)
+
+    def _fast_into(self, shape: tuple[int, ...], general: Any) -> Any:
+        address, stream, launch, empty = self.kind.address, self.kind.stream, self.launch, self.kind.empty
+        dtype, apart, ordinal = self.problem.dtype, self._check_apart, self.ordinal
         unit = call.scalars(self.problem, 1.0, 0.0)
         (first_a, last_a), (first_b, last_b), (first_x, last_x) = (*self._reach, (0, 0))[:3]
         alike = len(self.given) == 3 and _lies_alike(self.given[1].view, self.given[2].view)
@@ -40,7 +43,7 @@ class SolveRun(BatchRun):
                 return general(A, B, out, alpha, beta)
             a, b = address(A), address(B)
             if out is None:
-                out = fresh(B)
+                out = empty(shape, dtype, B)
                 x = address(out)
             else:
                 x = b if out is B else address(out)
@@ -54,6 +57,16 @@ class SolveRun(BatchRun):
             return out
 
         return fast
+
+    def of_vectors(self) -> Any:
+        """The same for B and `out` without their last dimension, which has length one: making views would cost as much
+        as all the rest."""
+
+        def general(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+            result = self.general(A, B[..., None], None if out is None else out[..., None], alpha, beta)
+            return result[..., 0] if out is None else out
+
+        return general if self.fast == self.general else self._fast_into(self.shape[:-1], general)
 
     def general(self, A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         """The same with scaling, copies, lists, several launches, or without a kernel."""

@@ -6,10 +6,10 @@ from itertools import product
 from math import isqrt
 from typing import Any
 
-from ..families.tsm2r import spec
+from ..families.tsm2r import spec, work
 from ..families.tsm2r.space import Steps, illegal
 from ..model import machine
-from ..model.tsm2 import Shape, Tsm2Model
+from ..model.tsm2 import Parameters, Shape, Tsm2Model
 from ..model.tsm2_search import optimise
 from ..plan.explain import NOMINAL
 from .cases import Case, Size
@@ -60,10 +60,11 @@ def tsm2model(size: Size) -> list[Case]:
     """How good TSM2's model is: its choice of t1, t2, t3 and split against all of a grid, kernel `prefetch`.
 
     A is read once, twice or four times; more is out of the question. The grid has the choice's split; other splits are
-    tried with the choice's t1, t2 and t3.
+    tried with the choice's t1, t2 and t3. Each is compiled for as many blocks per multiprocessor as the model plans
+    with: a compiler that is not told takes twice the registers, and there are two waves where one was planned.
     """
     device = size.device if size.device and size.device.capability else NOMINAL["sm_90a"]
-    model = Tsm2Model(device, machine.known(device))
+    model = Tsm2Model(device, machine.known(device), setup_registers=work.STEPS_REGISTERS)
     cases = []
     for dtype in _DTYPES:
         for side, n in product(sides(size, dtype, (10240, 20480, 30720)), (2, 4, 8, 16)):
@@ -71,7 +72,8 @@ def tsm2model(size: Size) -> list[Case]:
             grid = [first, *((*first[:3], split) for split in _SPLITS)]
             grid += [(*each, first[3]) for each in product(_T1, sorted({n, n // 2, max(1, n // 4)}), _T3)]
             for number, parameters in enumerate(dict.fromkeys(grid)):
-                options = {"pins": _pins(parameters), "peers": False, "role": "" if number else "model"}
+                pins = _pins(model, Shape(side, side, n, dtype), parameters)
+                options = {"pins": pins, "peers": False, "role": "" if number else "model"}
                 cases.append(_square("tsm2model", dtype, side, n, "col", **options))
     return cases
 
@@ -79,16 +81,28 @@ def tsm2model(size: Size) -> list[Case]:
 def choice(model: Tsm2Model, dtype: str, side: int, n: int) -> tuple[int, int, int, int]:
     """The model's t1, t2, t3 and split; t3 rounded down to what the kernel allows: it must divide t1, and the kernel's
     own estimate of its registers is another than the model's."""
-    best = optimise(model, Shape(side, side, n, dtype)).parameters
-    problem = spec.problem(dtype, side, n, side, layout_a="col")
+    shape = Shape(side, side, n, dtype)
+    best = optimise(model, shape).parameters
     for t3 in range(best.t3, 0, -1):
-        config = Steps("prefetch", best.t1, best.t2, t3, best.split)
-        if illegal(problem, config, model.device) is None:
-            return best.t1, best.t2, t3, best.split
+        found = (best.t1, best.t2, t3, best.split)
+        if _is_legal(model, shape, found, planned(model, shape, found)):
+            return found
     return best.t1, best.t2, best.t3, best.split  # its case will say why not
 
 
-def _pins(parameters: tuple[int, int, int, int]) -> tuple[tuple[str, Any], ...]:
+def planned(model: Tsm2Model, shape: Shape, parameters: tuple[int, int, int, int]) -> int:
+    """Blocks per multiprocessor to compile for: those that the model plans with, or the most that are legal."""
+    t1, t2, t3, split = parameters
+    plan = model.planned(shape, Parameters(t1, t2, t3, split=split))
+    return next((count for count in range(plan, 1, -1) if _is_legal(model, shape, parameters, count)), 1)
+
+
+def _is_legal(model: Tsm2Model, shape: Shape, parameters: tuple[int, int, int, int], blocks: int) -> bool:
+    problem = spec.problem(shape.dtype, shape.m, shape.n, shape.k, layout_a="col")
+    return illegal(problem, Steps("prefetch", *parameters, blocks), model.device) is None
+
+
+def _pins(model: Tsm2Model, shape: Shape, parameters: tuple[int, int, int, int]) -> tuple[tuple[str, Any], ...]:
     t1, t2, t3, split = parameters
     chosen = {"VARIANT": "steps", "STEP": "prefetch", "T1": t1, "T2": t2, "T3": t3, "SPLIT": split}
-    return tuple({**chosen, "BLOCKS_PER_SM": 1}.items())  # registers decide how many fit
+    return tuple({**chosen, "BLOCKS_PER_SM": planned(model, shape, parameters)}.items())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
-from ..api import stacks
+from ..api import arrays, stacks
 from ..api.gemm_call import Form, multiply
 from ..api.matmul import matmul
 from ..api.ragged import Ragged
@@ -58,7 +59,9 @@ def gemm(
     array([[ 7.,  9.],
            [11., 13.]])
     """
-    form = Form(*_option("trans_a", trans_a), *_option("trans_b", trans_b))
+    form = _form(trans_a, trans_b)
+    if arrays.known_kind(a) is not None and type(b) is type(a) and min(a.ndim, b.ndim) > 1 and max(a.ndim, b.ndim) > 2:
+        return multiply(a, b, out, alpha, beta, backend, form)
     special = multiply_special(a, b)
     if special is not None:
         return special(a, b, out, alpha, beta, backend, form)
@@ -229,6 +232,11 @@ def _turned(kind: Any, matrix: Any, option: str) -> Any:
 
 def _is_matrix(operand: Any) -> bool:
     return not stacks.is_list(operand) and len(operand.shape) == 2
+
+
+@lru_cache(maxsize=16)
+def _form(trans_a: str, trans_b: str) -> Form:
+    return Form(*_option("trans_a", trans_a), *_option("trans_b", trans_b))
 
 
 def _option(name: str, value: str) -> tuple[bool, bool]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..api.gemv_call import apply, form_of
+from ..api.ragged import Ragged
+from ..api.ragged_call import multiply_ragged
 
 
 def gemv(
@@ -27,6 +29,7 @@ def gemv(
     alpha, beta : factors; with beta = 0 the content of `out` is not read
     trans : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them copies anything
     out : array (..., m), with "T" and "C" (..., n), or list, that receives the result; it shares no memory with a or x
+    a, x, out : of matrices that differ in size each is a `Ragged`; the vectors are matrices of one column
     backend : as for `matmul`
 
     Returns
@@ -44,4 +47,7 @@ def gemv(
     array([[1., 2.],
            [5., 6.]])
     """
-    return apply(a, x, out, alpha, beta, backend, form_of(trans))
+    form = form_of(trans)
+    if isinstance(a, Ragged):
+        return multiply_ragged(a, x, out, alpha, beta, backend, form)
+    return apply(a, x, out, alpha, beta, backend, form)

@@ -11,6 +11,13 @@ from ..codegen.geometry import Device, Geometry
 from ..codegen.instantiate import Field
 from ..plan.problem import Problem
 
+# What kernels of factorizations are given, in this order; null where a problem has no such operand.
+POINTERS = {
+    "cholesky": ("A", "F", "B", "X", "INFO"),
+    "lu": ("A", "F", "PIVOTS", "B", "X", "INFO"),
+    "qr": ("A", "F", "TAU", "Q", "B", "X"),
+}
+
 
 def pointer(name: str, *, written: bool, many: bool) -> Field:
     """To the matrices of an operand, or (`many`) to an array of their addresses."""

@@ -13,7 +13,11 @@ from ..api.factor_task import Task
 from ..blas.triangular import as_columns, as_vectors
 from .positive import refuse_indefinite
 
-_TASKS = {"gen": "lu", "pos": "cholesky"}
+_FAMILIES = {"gen": "lu", "pos": "cholesky"}
+_TASKS = {
+    (which, pivot): Task(_FAMILIES[which], "solve", pivot=pivot) for which in _FAMILIES for pivot in (True, False)
+}
+_INVERSES = {pivot: Task("lu", "inverse", pivot=pivot) for pivot in (True, False)}
 
 
 def solve(
@@ -67,9 +71,9 @@ def solve_ex(
     >>> ms.linalg.solve_ex(np.array([[[2.0]], [[0.0]]]), np.array([[[1.0]], [[1.0]]]))[1]
     array([0, 1], dtype=int32)
     """
-    if assume_a not in _TASKS:
-        raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _TASKS))}")
-    task = Task(_TASKS[assume_a], "solve", pivot=bool(pivot))
+    task = _TASKS.get((assume_a, bool(pivot)))
+    if task is None:
+        raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _FAMILIES))}")
     known = quick(task, backend, a, b, out)
     if known is not None:
         return known[0], known[1]
@@ -122,7 +126,7 @@ def inv_ex(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None =
     >>> ms.linalg.inv_ex(np.array([[[2.0]], [[0.0]]]))[1]
     array([0, 1], dtype=int32)
     """
-    task = Task("lu", "inverse", pivot=bool(pivot))
+    task = _INVERSES[bool(pivot)]
     known = quick(task, backend, a, None, out)
     if known is not None:
         return known[0], known[1]

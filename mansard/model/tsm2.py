@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig, UnsupportedProblem
@@ -91,9 +91,12 @@ class Tsm2Model:
     clock: float = 1.98e9  # H200
     fma_cycles: Mapping[str, int] = field(default_factory=lambda: {"float32": 4, "float64": 8})  # until a sum is usable
     cache_ratio: float = 1.8  # L2 over memory bandwidth; H200: 8.0 to 9.1 over 4.5 TB/s
-    shared_reads: float = 1.0  # reads of 16 bytes by a warp, per cycle and multiprocessor; inf: as in the paper, free
+    # reads of 16 bytes by a warp, per cycle and multiprocessor: lanes get 128 bytes per cycle, be they all the same;
+    # inf: as in the paper, free
+    shared_reads: float = 0.25
     dispatch_latencies: float = 1.0  # a block's start, in latencies of idle memory
     tile_latencies: float = 1.0  # its wait for a first tile of B, likewise
+    arrival_latencies: float = 2.0  # its end where others share its rows: sums published, and counted
     overlap_loss: float = 0.05  # what is not the bottleneck costs a little, as in predict.py; 0: as in the paper
 
     # --- Resources ---
@@ -122,7 +125,20 @@ class Tsm2Model:
         registers, shared = math.ceil(self.registers(dtype, p.t2, p.t3, p.interleaved)), self.shared_bytes(dtype, p)
         if registers > _MOST_REGISTERS or shared > self.device.shared_per_block:
             return 0
-        return occupancy.blocks_per_multiprocessor(self.device, p.t1, registers, shared)
+        per_quarter = occupancy.blocks_per_multiprocessor(_quarter(self.device), 32, registers, 0)
+        by_quarters = 4 * per_quarter // math.ceil(p.t1 / 32)
+        return min(by_quarters, occupancy.blocks_per_multiprocessor(self.device, p.t1, registers, shared))
+
+    def planned(self, shape: Shape, p: Parameters) -> int:
+        """Blocks per multiprocessor to compile a kernel for, so that it takes no more waves than predicted."""
+        fit = self.blocks(shape.dtype, p)
+        busiest = self._busiest(shape, p)
+        return math.ceil(busiest / math.ceil(busiest / fit)) if fit else 0
+
+    def _busiest(self, shape: Shape, p: Parameters) -> int:
+        """Blocks of the multiprocessor that gets most of them."""
+        blocks = math.ceil(math.ceil(shape.m / p.tcf) / p.t1) * p.split
+        return math.ceil(blocks / self.device.multiprocessors)
 
     # --- Little's law ---
 
@@ -171,8 +187,8 @@ class Tsm2Model:
             "arithmetic": uneven * work.flops / (self.machine.fma[REAL[shape.dtype]] * busy),
             "shared": uneven * self._shared_seconds(shape, p),
         }
-        slowest = max(parts.values())
-        overlapped = slowest + self.overlap_loss * (sum(parts.values()) - slowest)
+        slowest = max(*parts.values(), self._turns_seconds(shape, p, lifetime, parts))
+        overlapped = slowest + self.overlap_loss * (sum(parts.values()) - max(parts.values()))
         parts |= {"launch": self.machine.launch_seconds, "reduction": self._reduction_seconds(shape, p)}
         return Prediction(
             parameters=p,
@@ -198,6 +214,17 @@ class Tsm2Model:
         blocks = math.ceil(rows / p.t1) * p.split
         waves = math.ceil(blocks / (sms * per_sm))
         return rows * p.split / (sms * waves), waves, math.ceil(blocks / sms) * sms / blocks
+
+    def _turns_seconds(self, shape: Shape, p: Parameters, lifetime: float, parts: Mapping[str, float]) -> float:
+        """Waves of blocks, one behind the other: in each, a block lives as long as it waits for memory, or as the
+        blocks beside it take for their arithmetic and their reads of shared memory, which start and end leave idle. A
+        last wave that is not full has few of them to hide latencies behind."""
+        busiest, fit = self._busiest(shape, p), self.blocks(shape.dtype, p)
+        of_one = max(parts["arithmetic"], parts["shared"]) / busiest
+        edges = self.dispatch_latencies + self.tile_latencies + (self.arrival_latencies if p.split > 1 else 0)
+        full, rest = divmod(busiest, fit)
+        waves = [max(lifetime, count * of_one + edges * self.machine.latency_seconds) for count in (fit, rest)]
+        return full * waves[0] + (waves[1] if rest else 0.0)
 
     def loads(self, shape: Shape, p: Parameters) -> int:
         """Bytes of A that are fetched: all of it for every t2 columns."""
@@ -232,6 +259,11 @@ class Tsm2Model:
 
 
 _MOST_REGISTERS = 255
+
+
+def _quarter(device: Device) -> Device:
+    """A quarter of a multiprocessor: it has registers of its own, and warps stay in theirs."""
+    return replace(device, registers_per_multiprocessor=device.registers_per_multiprocessor // 4)
 
 
 def _products(shape: Shape, p: Parameters) -> int:

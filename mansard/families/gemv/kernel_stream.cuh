@@ -47,23 +47,25 @@ MANSARD_UNROLL_BY(1)
     T factors[P::UNROLL][S::VK];
     MANSARD_UNROLL
     for (int u = 0; u < P::UNROLL; ++u) {
-      const int at = column + u * S::ACROSS;
-      const bool there = S::EVEN || at < S::COLUMNS;
+      // past the end the last column once more, which is not used: loads that wait for a condition would not overlap
+      const int at = S::EVEN ? column + u * S::ACROSS : min(column + u * S::ACROSS, S::COLUMNS - 1);
       MANSARD_UNROLL
       for (int t = 0; t < P::TILE_M; ++t)
-        runs[u][t] = there ? load_pack<P::VECTOR, P::ALIGNED>(A + min(t * P::LANES_M, last) * row + at * S::VK * next)
-                           : Run{};
+        runs[u][t] = load_pack<P::VECTOR, P::ALIGNED>(A + min(t * P::LANES_M, last) * row + at * S::VK * next);
       MANSARD_UNROLL
-      for (int i = 0; i < S::VK; ++i) factors[u][i] = there ? x[(at * S::VK + i) * vector.step] : zero<T>();
+      for (int i = 0; i < S::VK; ++i) factors[u][i] = x[(at * S::VK + i) * vector.step];
     }
     MANSARD_UNROLL
     for (int u = 0; u < P::UNROLL; ++u) {
+      const bool there = S::EVEN || column + u * S::ACROSS < S::COLUMNS;
+      MANSARD_UNROLL
+      for (int i = 0; i < S::VK; ++i) factors[u][i] = there ? factors[u][i] : zero<T>();
       MANSARD_UNROLL
       for (int t = 0; t < P::TILE_M; ++t) {
         MANSARD_UNROLL
         for (int i = 0; i < P::VECTOR; ++i) {
-          const T factor = factors[u][S::ROW_MAJOR ? i : 0];
-          multiply_add<P::CONJ_A>(sums.value[t * S::VM + (S::ROW_MAJOR ? 0 : i)], runs[u][t].e[i],
+          const T factor = factors[u][S::ROW_MAJOR ? i : 0], entry = there ? runs[u][t].e[i] : zero<T>();
+          multiply_add<P::CONJ_A>(sums.value[t * S::VM + (S::ROW_MAJOR ? 0 : i)], entry,
                                   P::CONJ_B ? conjugate(factor) : factor);
         }
       }

@@ -36,23 +36,21 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
     if size > space.NARROW:
         return
     words = problem.itemsize // 4
-    whole = {1: 10, 2: 8, 4: 6}[words] - {"factor": 3, "inverse": 3}.get(problem.want, 0)
+    whole = {1: 10, 2: 8, 4: 6}[words] - {"factor": 3, "inverse": 2 if words == 1 else 3}.get(problem.want, 0)
     if size <= whole:
         yield Lanes(1, False, 8 if size <= 2 else 4)
     for most, lanes in _TEAMS[words]:
-        if size <= most:
-            rolled = words == 4 or size > 16 or (problem.want, size) in _ROLLED
+        if size <= most and not (words == 1 and lanes == 4 and size > 12 and problem.want != "inverse"):
+            rolled = size > 16 or (words == 4 and (size > 8 or problem.want == "factor"))
+            rolled = rolled or (problem.want, size) in _ROLLED
             yield Lanes(lanes, rolled, 1)
     yield from (Lanes(lanes, True, 1) for lanes in (16, 32))
 
 
 def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
-    """Matrices just beyond a warp, which blocks of threads would pad; and inverses, which they form in two passes."""
-    size = max(problem.M, problem.N)
-    if problem.dtype == "float64" and problem.want == "factor" and 32 < size <= 34:
-        yield Lanes(16, True, 1)
-    if problem.dtype == "float64" and problem.want == "inverse" and 32 < size <= 48:
-        yield Lanes(32, True, 1)
+    """Matrices just beyond a warp, which blocks of threads would pad."""
+    if problem.dtype == "float64" and problem.want in ("factor", "inverse") and 32 < max(problem.M, problem.N) <= 34:
+        yield Lanes(16, True, 1, VIA="shared" if problem.want == "inverse" else "lanes")
 
 
 # smaller ones whose steps share code with profit (H200, float64)
@@ -74,17 +72,17 @@ def _block(problem: Problem) -> Iterator[Block]:
             warps *= 2
         yield from (Block(width, warps, "block", unit) for width in ((8, 4) if unit == "fma" else (8,)))
     size = max(problem.M, problem.N)
-    if unit == "mma":
-        width, warps = next((w, n) for most, w, n in _BLOCKS if size <= most)
-        yield Block(width, warps, "warp", unit)
-    width = 4 if problem.dtype == "complex128" and problem.M > 64 else 8
-    for warps in (2 if size <= 64 else 4, 4, 2):
-        yield Block(width, warps, "warp", unit)
+    width, warps = next((w, n) for most, w, n in _BLOCKS if size <= most)
+    width = min(8, width) if unit == "fma" else width
+    if problem.dtype == "complex128":  # as wide as registers allow
+        width, warps = 4 if size > 64 else 8, 2 * warps
+    yield from (Block(blk, warps, "warp", unit) for blk in (width, 8))
+    yield from (Block(4, n, "warp", "fma") for n in (warps, 2))
     yield Block(4, 16, "block", "fma")
 
 
 # rows and columns up to which, columns of a panel, warps (H200, float64)
-_BLOCKS = ((47, 8, 1), (63, 8, 2), (88, 16, 2), (1 << 30, 16, 4))
+_BLOCKS = ((48, 8, 1), (63, 8, 2), (96, 16, 2), (1 << 30, 16, 4))
 
 
 def _swaps(problem: Problem) -> Iterator[Swaps]:

@@ -3,7 +3,8 @@
 // Panels of BLK columns: the first warp factors one in registers (rows.cuh, a row per lane and 32 rows), all threads
 // exchange the rows of the other columns and solve for those of U, one column each, and then update what remains. The
 // first warp updates the next panel's columns before the others are done, and factors it meanwhile. Of tall matrices
-// all warps factor a panel together. Right-hand sides are columns like others.
+// all warps factor a panel together. Right-hand sides are columns like others. Inverses take the place of the factors
+// (triangles.cuh).
 //
 //   BLK    columns of a panel
 //   WARPS  per block
@@ -13,7 +14,7 @@
 #include "families/lu/operands.cuh"
 #include "families/lu/rows.cuh"
 #include "families/lu/tall.cuh"
-#include "families/lu/update.cuh"
+#include "families/lu/triangles.cuh"
 
 namespace mansard {
 
@@ -24,8 +25,8 @@ struct LuBlockShape {
   using T = typename P::T;
   static constexpr int M = P::M, N = P::N, STEPS = M < N ? M : N, THREADS = P::WARPS * 32;
   static constexpr bool SOLVE = P::WANT == Want::solve, FACTOR = P::WANT == Want::factor;
-  static constexpr bool INVERSE = P::WANT == Want::inverse;  // the unit matrix is on the right
-  static constexpr int RIGHT = SOLVE ? P::NRHS : INVERSE ? N : 0;
+  static constexpr bool INVERSE = P::WANT == Want::inverse;
+  static constexpr int RIGHT = SOLVE ? P::NRHS : 0;
   using A = ImageOf<T, P::LAYOUT_A, M, N, 1, P::FEED_A, P::ALIGNED, P::PITCH_A, P::MATRIX_A>;
   using F = ImageOf<T, P::LAYOUT_F, FACTOR ? M : 1, FACTOR ? N : 1, 1, P::FEED_F, P::ALIGNED, P::PITCH_F, P::MATRIX_F>;
   static constexpr bool TURNED = P::LAYOUT_A == Layout::col;
@@ -34,10 +35,11 @@ struct LuBlockShape {
   static constexpr bool ALL = P::TEAM == Team::block;
   using Tall = TallPanel<T, ceil_div(M, THREADS), P::BLK, P::WARPS, P::PIVOT>;
   // the matrix, right-hand sides, what warps offer, pivots (of a panel, counted from its first row), where rows come
-  // from and go to
+  // from and go to; of inverses, the rows of A in the order of those of L U, and their places there
   static constexpr int OF_B = ceil_div(RIGHT * N * int(sizeof(T)), 16) * 16;
   static constexpr int OFFERS = ALL ? ceil_div(2 * int(sizeof(typename Tall::Offered)), 16) * 16 : 0;
-  static constexpr int BYTES = A::BYTES + OF_B + OFFERS + (ceil_div(STEPS, P::BLK) * P::BLK + 2 * P::BLK + 4) * 4;
+  static constexpr int ORDER = ceil_div(STEPS, P::BLK) * P::BLK + 2 * P::BLK;
+  static constexpr int BYTES = A::BYTES + OF_B + OFFERS + (ORDER + (INVERSE ? 2 * N : 0) + 4) * 4;
   static_assert(BYTES <= P::SHARED_BYTES, "shared memory");
 };
 
@@ -48,6 +50,7 @@ struct LuPanel {
   static constexpr int M = SLOTS * 32, N = P::BLK, NRHS = 0;
   static constexpr Want WANT = Want::factor;
   static constexpr bool PIVOT = P::PIVOT, ROLLED = true;
+  static constexpr Via VIA = Via::lanes;
 };
 
 template <class P>
@@ -58,10 +61,12 @@ struct LuBlock {
   T *matrix, *right;
   typename S::Tall::Offered* offers;
   int *pivots, *sources, *targets;  // rows that come to the panel's top, and where those of the top go
+  int* order;
   int warp, lane;
 
   MANSARD_DEVICE T* at(int i, int j) const { return matrix + i * S::ROW + j * S::COLUMN; }
-  static MANSARD_DEVICE int steps_of(int k) { return min(BLK, S::STEPS - k); }
+  static MANSARD_DEVICE int steps_of(int k) { return S::STEPS % BLK == 0 ? BLK : min(BLK, S::STEPS - k); }
+  static MANSARD_DEVICE int width_of(int k) { return S::N % BLK == 0 ? BLK : min(BLK, S::N - k); }
 
   // All columns' work; 1 + the first step without a pivot, in the first warp.
   MANSARD_DEVICE int factor() const {
@@ -75,7 +80,7 @@ MANSARD_UNROLL_BY(1)
         __syncthreads();
         tall_panel(k, info);
       } else if (warp == 0) {
-        if (k > 0) rest.template run<P::UNIT>(k, k, min(k + BLK, S::N), 0, 1);
+        if (k > 0) rest.template run<P::UNIT, 2>(k, k, min(k + BLK, S::N), 0, 1);
         __syncwarp();
         panel<ceil_div(S::M, 32)>(k, info);
       }
@@ -83,7 +88,7 @@ MANSARD_UNROLL_BY(1)
         constexpr int OTHERS = P::WARPS == 1 ? 1 : P::WARPS - 1;
         const int rank = P::WARPS == 1 ? 0 : warp - 1;
         rest.template run<P::UNIT>(k, k + BLK, S::N, rank, OTHERS);
-        update_right(k - BLK, rank * 32 + lane, OTHERS * 32);
+        if constexpr (S::RIGHT > 0) update_right(k - BLK, rank * 32 + lane, OTHERS * 32);
       }
       __syncthreads();
       for_columns(k);
@@ -92,36 +97,27 @@ MANSARD_UNROLL_BY(1)
     return info;
   }
 
-  // Backward substitution, a few right-hand sides per warp: X is where they were.
+  // Backward substitution, a right-hand side per warp: X is where they were.
   MANSARD_DEVICE void substitute() const {
-    constexpr int SLOTS = ceil_div(S::N, 32), SIDES = S::RIGHT > 8 ? 4 : 1;
+    constexpr int SLOTS = ceil_div(S::N, 32);
 MANSARD_UNROLL_BY(1)
-    for (int c = warp * SIDES; c < S::RIGHT; c += P::WARPS * SIDES) {
-      T b[SIDES][SLOTS];
+    for (int c = warp; c < S::RIGHT; c += P::WARPS) {
+      T b[SLOTS];
       Inverse<T> by[SLOTS];
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) {
         const int i = min(lane + 32 * q, S::N - 1);
         by[q].template of<true>(*at(i, i));
-        MANSARD_UNROLL
-        for (int side = 0; side < SIDES; ++side) b[side][q] = right[min(c + side, S::RIGHT - 1) * S::N + i];
+        b[q] = right[c * S::N + i];
       }
       MANSARD_UNROLL
       for (int slot = SLOTS - 1; slot >= 0; --slot)
 MANSARD_UNROLL_BY(2)
         for (int k = min(32 * slot + 31, S::N - 1); k >= 32 * slot; --k) {
-          T x[SIDES];
+          const T x = lane_value<32>(by[slot].times(b[slot]), k % 32);
+          if (lane == k % 32) right[c * S::N + k] = x;
           MANSARD_UNROLL
-          for (int side = 0; side < SIDES; ++side) {
-            x[side] = lane_value<32>(by[slot].times(b[side][slot]), k % 32);
-            if (lane == k % 32 && c + side < S::RIGHT) right[(c + side) * S::N + k] = x[side];
-          }
-          MANSARD_UNROLL
-          for (int q = 0; q <= slot; ++q) {
-            const T u = *at(min(lane + 32 * q, S::N - 1), k);
-            MANSARD_UNROLL
-            for (int side = 0; side < SIDES; ++side) multiply_subtract<false>(b[side][q], u, x[side]);
-          }
+          for (int q = 0; q <= slot; ++q) multiply_subtract<false>(b[q], *at(min(lane + 32 * q, S::N - 1), k), x);
         }
     }
   }
@@ -152,7 +148,7 @@ MANSARD_UNROLL_BY(2)
 
   template <class Some>
   MANSARD_DEVICE void load(Some& rows, int k, int count) const {
-    const int width = min(BLK, S::N - k);
+    const int width = width_of(k);
     MANSARD_UNROLL
     for (int q = 0; q < Some::SLOTS; ++q)
       MANSARD_UNROLL
@@ -166,7 +162,7 @@ MANSARD_UNROLL_BY(2)
 
   template <class Some>
   MANSARD_DEVICE void store(const Some& rows, int k, int count) const {
-    const int width = min(BLK, S::N - k);
+    const int width = width_of(k);
     MANSARD_UNROLL
     for (int q = 0; q < Some::SLOTS; ++q) {
       const int row = rows.row_of(q), place = rows.place[q];
@@ -185,7 +181,8 @@ MANSARD_UNROLL_BY(2)
 
   // The rows of a panel are exchanged in all other columns, and those beyond it become rows of U.
   MANSARD_DEVICE void for_columns(int k) const {
-    const int width = min(BLK, S::N - k), steps = steps_of(k);
+    const int width = width_of(k), steps = steps_of(k);
+    if (S::INVERSE && P::PIVOT && warp == P::WARPS - 1) exchange_order(k, steps);
 MANSARD_UNROLL_BY(1)
     for (int i = threadIdx.x; i < S::N - width + S::RIGHT; i += S::THREADS) {
       const int j = i < k ? i : i + width;
@@ -205,17 +202,29 @@ MANSARD_UNROLL_BY(1)
         for (int s = 0; s < BLK; ++s)
           if (s < steps && targets[s] >= steps) column[targets[s] * step] = left[s];
       }
-      if (j > k) {
+      if (j > k) {  // one known row after the other: those below do not wait for each other
         MANSARD_UNROLL
-        for (int s = 1; s < BLK; ++s)
+        for (int r = 0; r < BLK; r += READ)
           MANSARD_UNROLL
-          for (int r = 0; r < s; ++r)
-            if (s < steps) multiply_subtract<false>(top[s], *at(k + s, k + r), top[r]);
+          for (int s = r + 1; s < BLK; ++s)
+            if (s < steps) {
+              const auto pack = *reinterpret_cast<const Pack<T, READ>*>(at(k + s, k + r));
+              MANSARD_UNROLL
+              for (int i = 0; i < READ; ++i)
+                if (r + i < s) multiply_subtract<false>(top[s], pack.e[i], top[r + i]);
+            }
       }
       MANSARD_UNROLL
       for (int s = 0; s < BLK; ++s)
         if (s < steps) column[s * step] = top[s];
     }
+  }
+
+  MANSARD_DEVICE void exchange_order(int k, int steps) const {
+    const int s = min(lane, steps - 1), top = order[k + sources[s]], left = order[k + s];
+    __syncwarp();
+    if (targets[s] >= steps) order[k + targets[s]] = left;
+    order[k + s] = top;
   }
 
   MANSARD_DEVICE void update_right(int k, int rank, int threads) const {
@@ -245,6 +254,29 @@ MANSARD_UNROLL_BY(4)
   }
 }
 
+// A^-1 = U^-1 L^-1 P: columns go where the rows of A came from.
+template <class P, class Arguments>
+MANSARD_DEVICE void store_inverse(const LuBlock<P>& block, const Arguments& arguments, i64 number) {
+  using S = LuBlockShape<P>;
+  const Triangles<typename P::T, S::N, S::ROW, S::COLUMN, P::WARPS, P::UNIT> triangles{block.matrix, block.warp,
+                                                                                        block.lane};
+  int* places = block.order + S::N;
+  for (int j = threadIdx.x; j < S::N; j += S::THREADS) places[block.order[j]] = j;
+  triangles.invert();
+  __syncthreads();
+  auto* to = matrix_at(arguments.F, arguments.f_matrix, number);
+  constexpr bool TURNED = P::LAYOUT_F == Layout::col;  // adjacent threads at adjacent entries
+MANSARD_UNROLL_BY(1)
+  for (int inner = block.lane; inner < S::N; inner += 32) {
+    const int place = places[inner];
+    auto* line = to + inner * (TURNED ? arguments.f_row : arguments.f_col);
+    const i64 step = TURNED ? arguments.f_col : arguments.f_row;
+MANSARD_UNROLL_BY(4)
+    for (int outer = block.warp; outer < S::N; outer += P::WARPS)
+      line[outer * step] = TURNED ? *block.at(inner, places[outer]) : *block.at(outer, place);
+  }
+}
+
 template <class P, class Arguments>
 MANSARD_DEVICE void lu_block(const Arguments& arguments) {
   using S = LuBlockShape<P>;
@@ -266,10 +298,10 @@ MANSARD_DEVICE void lu_block(const Arguments& arguments) {
     for (int e = thread; e < S::N * S::RIGHT; e += S::THREADS)
       right[e] = from[e % S::N * arguments.b_row + e / S::N * arguments.b_col];
   }
+  const LuBlock<P> block{S::A::origin(place_a, operands.A, number), right, offers, pivots, sources, sources + P::BLK,
+                         pivots + S::ORDER, thread / 32, thread % 32};
   if constexpr (S::INVERSE)
-    for (int e = thread; e < S::N * S::N; e += S::THREADS) right[e] = from_real<T>(e % S::N == e / S::N ? 1 : 0);
-  const LuBlock<P> block{S::A::origin(place_a, operands.A, number), right, offers, pivots, sources,
-                         sources + P::BLK, thread / 32, thread % 32};
+    for (int i = thread; i < S::N; i += S::THREADS) block.order[i] = i;
   cp_async_wait<0>();
   __syncthreads();
   const int info = block.factor();
@@ -282,23 +314,14 @@ MANSARD_DEVICE void lu_block(const Arguments& arguments) {
     int* to = arguments.PIVOTS + number * S::STEPS;
     for (int i = thread; i < S::STEPS; i += S::THREADS) to[i] = pivots[i] + i / P::BLK * P::BLK;
   }
-  if constexpr (S::SOLVE || S::INVERSE) {
+  if constexpr (S::SOLVE) {
     block.substitute();
     __syncthreads();
-  }
-  if constexpr (S::SOLVE) {
     T* to = matrix_at(arguments.X, arguments.x_matrix, number);
     for (int e = thread; e < S::N * S::RIGHT; e += S::THREADS)
       to[e % S::N * arguments.x_row + e / S::N * arguments.x_col] = right[e];
   }
-  if constexpr (S::INVERSE) {
-    T* to = matrix_at(arguments.F, arguments.f_matrix, number);
-    constexpr bool TURNED = P::LAYOUT_F == Layout::col;  // adjacent threads at adjacent entries
-    for (int e = thread; e < S::N * S::N; e += S::THREADS) {
-      const int i = TURNED ? e % S::N : e / S::N, j = TURNED ? e / S::N : e % S::N;
-      to[i * arguments.f_row + j * arguments.f_col] = right[j * S::N + i];
-    }
-  }
+  if constexpr (S::INVERSE) store_inverse(block, arguments, number);
   if constexpr (P::WANT == Want::determinant || P::WANT == Want::logdet) {
     if (thread < 32) {
       Determinant<T, P::WANT> determinant;

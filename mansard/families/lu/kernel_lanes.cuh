@@ -7,6 +7,7 @@
 //   LANES   lanes of a team
 //   ROLLED  four steps share their code
 //   WARPS   warps per block
+//   VIA     what carries the pivot's row: shuffles (lanes) or shared memory
 #pragma once
 #include "families/lu/columns.cuh"
 #include "families/lu/operands.cuh"
@@ -29,12 +30,16 @@ struct LuLanesShape {
   using B = ImageOf<T, P::LAYOUT_B, UNKNOWNS, RIGHT, GROUP, P::FEED_B, P::ALIGNED, P::PITCH_B, P::MATRIX_B>;
   using X = ImageOf<T, P::LAYOUT_X, UNKNOWNS, RIGHT, GROUP, P::FEED_X, P::ALIGNED, P::PITCH_X, P::MATRIX_X>;
   static constexpr int most(int a, int b) { return a > b ? a : b; }
-  static constexpr int PLACE_A = WRITES ? most(A::BYTES, F::BYTES) : A::BYTES;
+  static constexpr int CARRIED = P::LANES > 1 ? Rows<P, P::LANES>::CARRIED * int(sizeof(T)) : 0;  // once A is read
+  static constexpr int IMAGE = most(CARRIED, WRITES ? most(A::BYTES, F::BYTES) : A::BYTES);
   static constexpr int PLACE_B = SOLVE ? most(B::BYTES, X::BYTES) : 0;
-  // pivots of a group, and their inverses
+  // pivots of a group, and their inverses: where A was, if nobody needs that place again
   static constexpr int STEP_BYTES = ceil_div(GROUP * STEPS * 4, 16) * 16;
   static constexpr int INVERTED = P::LANES > 1 && (SOLVE || INVERSE) ? STEPS : 0;
-  static constexpr int OF_WARP = PLACE_A + PLACE_B + STEP_BYTES + GROUP * INVERTED * int(sizeof(T));
+  static constexpr int OF_STEPS = STEP_BYTES + GROUP * INVERTED * int(sizeof(T));
+  static constexpr bool INSIDE = SOLVE && P::LANES > 1;
+  static constexpr int PLACE_A = INSIDE ? most(A::BYTES, CARRIED + OF_STEPS) : IMAGE;
+  static constexpr int OF_WARP = PLACE_A + PLACE_B + (INSIDE ? 0 : OF_STEPS);
   static_assert(P::WARPS * OF_WARP <= P::SHARED_BYTES, "shared memory");
   static_assert(GROUP * P::LANES == 32);
 };
@@ -68,7 +73,7 @@ struct LuGroup {
   using T = typename P::T;
   T *a, *f, *b, *x;  // of the team's matrix
   int* steps;
-  T* inverted;
+  T *inverted, *carried;
 };
 
 // A lane with a whole matrix.
@@ -112,6 +117,8 @@ MANSARD_DEVICE void lu_of_team(const LuGroup<P>& group, int rank, int& info,
     load_row<typename S::A, P::LAYOUT_A, S::N>(rows.a[q], group.a, row);
     if constexpr (S::SOLVE) load_row<typename S::B, P::LAYOUT_B, S::RIGHT>(rows.b[q], group.b, row);
   }
+  rows.carried = group.carried;
+  if constexpr (rows.SHARED || S::INSIDE) __syncwarp();
   rows.eliminate(group.steps, group.inverted);
   __syncwarp();  // everybody has read what is overwritten
   if constexpr (S::SOLVE)
@@ -157,13 +164,15 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   unsigned char* mine = arena + warp * S::OF_WARP;
   T* place_a = reinterpret_cast<T*>(mine);
   T* place_b = reinterpret_cast<T*>(mine + S::PLACE_A);
-  int* all_steps = reinterpret_cast<int*>(mine + S::PLACE_A + S::PLACE_B);
+  unsigned char* after = mine + (S::INSIDE ? S::CARRIED : S::PLACE_A + S::PLACE_B);
+  int* all_steps = reinterpret_cast<int*>(after);
   S::A::template fill<32>(place_a, operands.A, first, count, batch, lane);
   if constexpr (S::SOLVE) S::B::template fill<32>(place_b, operands.B, first, count, batch, lane);
   cp_async_commit();
   LuGroup<P> group{S::A::origin(place_a, operands.A, first) + team * S::A::MATRIX, nullptr, nullptr, nullptr,
                    all_steps + team * S::STEPS,
-                   reinterpret_cast<T*>(mine + S::PLACE_A + S::PLACE_B + S::STEP_BYTES) + team * S::INVERTED};
+                   reinterpret_cast<T*>(after + S::STEP_BYTES) + team * S::INVERTED, place_a};
+  if constexpr (P::LANES > 1) group.carried += team * Rows<P, P::LANES>::LINE;
   if constexpr (S::WRITES) group.f = S::F::origin(place_a, operands.F, first) + team * S::F::MATRIX;
   if constexpr (S::SOLVE) {
     group.b = S::B::origin(place_b, operands.B, first) + team * S::B::MATRIX;

@@ -22,6 +22,20 @@ using FeedX = Feed;
 MANSARD_DEVICE int order_of(double x) { return static_cast<int>(__double_as_longlong(x) >> 32); }
 MANSARD_DEVICE int order_of(float x) { return __float_as_int(x); }
 
+// The same of |re| + |im|; and the opposite number. Of real numbers only by bits: arithmetic would be waited for.
+MANSARD_DEVICE int size_order(double x) { return order_of(x) & 0x7fffffff; }
+MANSARD_DEVICE int size_order(float x) { return order_of(x) & 0x7fffffff; }
+template <class R>
+MANSARD_DEVICE int size_order(Complex<R> x) {
+  return order_of(modulus_1(x));
+}
+MANSARD_DEVICE double opposite(double x) { return __longlong_as_double(__double_as_longlong(x) ^ (1ll << 63)); }
+MANSARD_DEVICE float opposite(float x) { return __int_as_float(__float_as_int(x) ^ (1 << 31)); }
+template <class R>
+MANSARD_DEVICE Complex<R> opposite(Complex<R> x) {
+  return {opposite(x.re), opposite(x.im)};
+}
+
 // Ordinary magnitudes lie between 2^-EXPONENT and 2^EXPONENT; a complex number is inverted by its square.
 template <class T>
 struct Ordinary {

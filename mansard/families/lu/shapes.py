@@ -80,7 +80,12 @@ def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     of_b = max(place["b"].bytes, place["x"].bytes) if problem.want == "solve" else 0
     steps = spec.steps(problem)
     inverted = steps * problem.itemsize if c.LANES > 1 and problem.want in ("solve", "inverse") else 0
-    warp = max(place["a"].bytes, of_f) + of_b + up(group * steps * 4, 16) * 16 + group * inverted
+    line = up((problem.N + (problem.NRHS if problem.want == "solve" else 0)) * problem.itemsize, 128) * 128 + 16
+    carried = 2 * group * line if c.VIA == "shared" else 0
+    of_steps = up(group * steps * 4, 16) * 16 + group * inverted
+    if problem.want == "solve" and c.LANES > 1:  # where A was
+        carried, of_steps = carried + of_steps, 0
+    warp = max(place["a"].bytes, of_f, carried) + of_b + of_steps
     return LanesShape(**place, group=group, slots=up(problem.M, c.LANES), warp_bytes=warp,
                       shared_bytes=up(c.WARPS * up(warp, 16) * 16, 128) * 128)  # fmt: skip
 
@@ -93,11 +98,12 @@ def block_shape(problem: Problem, c: Any) -> BlockShape:
         alike = like_gemm(problem, name)
         step = "run" if alike.layout_c == "col" else "line"
         place[name] = images.spread(images.of_operand(alike, "c", 1), (1, 32), ("", step))
-    right = {"solve": problem.NRHS, "inverse": problem.N}.get(problem.want, 0)
+    right = problem.NRHS if problem.want == "solve" else 0
     of_b = up(right * problem.N * problem.itemsize, 16) * 16
     real = problem.itemsize // 2 if problem.is_complex else problem.itemsize
     offered = up(c.WARPS * (c.BLK * problem.itemsize + real + 4), real) * real
     offers = up(2 * offered, 16) * 16 if c.TEAM == "block" else 0
-    numbers = (up(spec.steps(problem), c.BLK) * c.BLK + 2 * c.BLK + 4) * 4
+    order = 2 * problem.N if problem.want == "inverse" else 0
+    numbers = (up(spec.steps(problem), c.BLK) * c.BLK + 2 * c.BLK + order + 4) * 4
     shared = up(place["a"].bytes + of_b + offers + numbers, 128) * 128
     return BlockShape(**place, slots=up(problem.M, 32), shared_bytes=shared)

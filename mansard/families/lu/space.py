@@ -26,6 +26,7 @@ class Lanes:
     ROLLED: bool = False  # four steps share their code
     WARPS: int = 4  # per block
     BLOCKS_PER_SM: int = 2
+    VIA: str = "lanes"  # what carries the pivot's row: shuffles among lanes, or shared memory
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
 def _lanes(problem: Problem, c: Lanes) -> str | None:
     if c.LANES not in (1, 4, 8, 16, 32) or not 1 <= c.WARPS <= 32:
         return f"{c.LANES} lanes, {c.WARPS} warps: teams of 1, 4, 8, 16 or 32 lanes, at most 32 warps"
+    if c.VIA not in ("lanes", "shared") or (c.VIA == "shared" and c.LANES == 1):
+        return f"VIA={c.VIA}: lanes, or (several of them) shared"
     held = work.share(problem, c)
     return f"a lane's share of the rows fills {held} registers" if held > _WORDS else None
 
@@ -135,8 +138,8 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
         yield from (Swaps(*choice) for choice in product((8, 16, 32, 64), (2, 4, 8)))
         return
     if max(problem.M, problem.N) <= 2 * NARROW:
-        for lanes, rolled, warps in product((1, 4, 8, 16, 32), (False, True), (4, 1)):
-            yield Lanes(lanes, rolled and lanes > 1, warps)
+        for lanes, rolled, warps, via in product((1, 4, 8, 16, 32), (False, True), (4, 1), ("lanes", "shared")):
+            yield Lanes(lanes, rolled and lanes > 1, warps, VIA=via if lanes > 1 else "lanes")
     if problem.N > NARROW // 2:
         units = ("mma", "fma") if problem.dtype == "float64" else ("fma",)
         yield from (Block(*choice) for choice in product((8, 16), (2, 4, 8, 16), ("warp", "block"), units))

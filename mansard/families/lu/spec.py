@@ -145,7 +145,7 @@ def too_large(problem: Problem) -> str | None:
     M, N, advice = problem.M, problem.N, "panels and products do better"
     if M > TALLEST or N > WIDEST:
         return f"lu: {M} x {N}: beyond {TALLEST} rows or {WIDEST} columns {advice}"
-    beside = {"solve": N * problem.NRHS, "inverse": N * N}.get(problem.want, 0)
+    beside = N * problem.NRHS if problem.want == "solve" else 0
     if (M * N + beside) * problem.itemsize > ROOM:
         return f"lu: {M} x {N}, {problem.want}: more than {ROOM} bytes of {problem.dtype} numbers: {advice}"
     return None

@@ -17,12 +17,14 @@ struct Update {
 
   MANSARD_DEVICE T* at(int i, int j) const { return matrix + i * ROW + j * COLUMN; }
 
-  // All rows from `row` on, columns from `first` to `last` - 1, as number `rank` of `warps`.
-  template <Unit UNIT>
+  // All rows from `row` on, columns from `first` to `last` - 1, as number `rank` of `warps`; 16 ROWS rows at a time, of
+  // which one half does not wait for the other.
+  template <Unit UNIT, int ROWS = 1>
   MANSARD_DEVICE void run(int row, int first, int last, int rank, int warps) const {
+    constexpr int STEP = UNIT == Unit::mma ? 16 * ROWS : 16;
 MANSARD_UNROLL_BY(1)
-    for (int i = row + rank * 16; i < M; i += warps * 16) {
-      if constexpr (UNIT == Unit::mma) tensor_rows(i, first, last);
+    for (int i = row + rank * STEP; i < M; i += warps * STEP) {
+      if constexpr (UNIT == Unit::mma) tensor_rows<ROWS>(i, first, last);
       else plain_rows(i, first, last);
     }
   }
@@ -59,39 +61,44 @@ MANSARD_UNROLL_BY(4)
     }
   }
 
+  template <int ROWS>
   MANSARD_DEVICE void tensor_rows(int row, int first, int last) const {
     constexpr int PASSES = DEPTH / 8;
     static_assert(DEPTH % 8 == 0, "eight products at a time");
     const int group = lane / 4, turn = lane % 4;
-    T a[PASSES][4];
+    T a[ROWS][PASSES][4];
     MANSARD_UNROLL
-    for (int pass = 0; pass < PASSES; ++pass)
+    for (int r = 0; r < ROWS; ++r)
       MANSARD_UNROLL
-      for (int i = 0; i < 4; ++i)
-        a[pass][i] = -*at(kept(row + group + 8 * (i % 2), M), from + 8 * pass + turn + 4 * (i / 2));
+      for (int pass = 0; pass < PASSES; ++pass)
+        MANSARD_UNROLL
+        for (int i = 0; i < 4; ++i)
+          a[r][pass][i] = -*at(kept(row + 16 * r + group + 8 * (i % 2), M), from + 8 * pass + turn + 4 * (i / 2));
 MANSARD_UNROLL_BY(1)
     for (int begin = first; begin < last; begin += 16) {
-      T c[2][4];
+      T c[2][ROWS][4];
       MANSARD_UNROLL
       for (int tile = 0; tile < 2; ++tile) {  // one does not wait for the other
         const int column = begin + 8 * tile;
         T b[PASSES][2];
         MANSARD_UNROLL
-        for (int i = 0; i < 4; ++i)
-          c[tile][i] = *at(kept(row + group + 8 * (i / 2), M), kept(column + 2 * turn + i % 2, last));
+        for (int i = 0; i < 4 * ROWS; ++i)
+          c[tile][i / 4][i % 4] = *at(kept(row + group + 8 * (i / 2), M), kept(column + 2 * turn + i % 2, last));
         MANSARD_UNROLL
         for (int pass = 0; pass < PASSES; ++pass)
           MANSARD_UNROLL
           for (int i = 0; i < 2; ++i) b[pass][i] = *at(from + 8 * pass + turn + 4 * i, kept(column + group, last));
         MANSARD_UNROLL
-        for (int pass = 0; pass < PASSES; ++pass) mma_m16n8k8(c[tile], a[pass], b[pass]);
+        for (int pass = 0; pass < PASSES; ++pass)
+          MANSARD_UNROLL
+          for (int r = 0; r < ROWS; ++r) mma_m16n8k8(c[tile][r], a[r][pass], b[pass]);
       }
       MANSARD_UNROLL
       for (int tile = 0; tile < 2; ++tile)
         MANSARD_UNROLL
-        for (int i = 0; i < 4; ++i) {
+        for (int i = 0; i < 4 * ROWS; ++i) {
           const int down = row + group + 8 * (i / 2), across = begin + 8 * tile + 2 * turn + i % 2;
-          if (down < M && across < last) *at(down, across) = c[tile][i];
+          if (down < M && across < last) *at(down, across) = c[tile][i / 4][i % 4];
         }
     }
   }

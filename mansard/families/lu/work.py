@@ -61,12 +61,14 @@ def registers(problem: Problem, c: Any) -> int:
     held = share(problem, c)
     wide = problem.dtype == "complex128"
     if c.VARIANT == "block":
-        return held + (112 if wide else 80 if held > 32 else 64 + 8 * (problem.N % 2))
+        found = held + (96 if wide else 80 if held > 32 or c.BLK > 8 else 64 + 8 * (problem.N % 2))
+        return max(found, 120 if problem.dtype == "float64" else 96) if problem.want == "inverse" else found
     beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
     if problem.want == "inverse":
         beside = {1: 2 * problem.N * problem.itemsize // 4, 8: 4}.get(c.LANES, 0)
-    team = (24 if wide else 8 if held < 100 else 0) if c.LANES > 1 else 0
-    return int(held + 40 + team + beside)
+    team = (20 if wide else 8 if held < 100 else -4 if c.LANES > 8 and problem.NRHS == 1 else 0) if c.LANES > 1 else 0
+    few = 8 if c.LANES == 1 and held <= 16 else 0
+    return int(held + 40 - few + team + beside)
 
 
 def blocks(problem: Problem, c: Any, device: Any) -> int:
@@ -102,13 +104,15 @@ def issued(problem: Problem, c: Any) -> float:
         slots = up(M, 32)
         panels = steps * (70 + 25 * slots + c.BLK / 2 * (words + slots * (parts + words / 2)))
         columns = up(steps, c.BLK) * up(N, 32) * (30 + c.BLK * (4 + c.BLK / 2 * parts))
-        tiles = M * N * steps / 3 / c.BLK / 128 * (20 if c.UNIT == "mma" else (6 + 8 * parts) * c.BLK / 2)
+        share = 1 if problem.want == "inverse" else 1 / 3  # of M N steps products
+        tiles = M * N * steps * share / c.BLK / 128 * (20 if c.UNIT == "mma" else (6 + 8 * parts) * c.BLK / 2)
         return float(panels + columns + tiles + moved)
     group = lanes_shape(problem, c).group
     if c.LANES == 1:
         return float(M * N * steps / 2 * (parts + 2 * words) + 20 * steps + moved * group)
     slots = up(M, c.LANES)
-    update = words + slots * parts + (slots - 1) * words  # of a column: shuffles, products, selections
+    carried = slots * words if c.VIA == "lanes" else (slots + 1) * words / 4
+    update = slots * parts + carried  # of a column: products; shuffles and selections, or stores and loads
     return float(steps * (60 + 12 * slots + N / 2 * update) + moved * group)
 
 

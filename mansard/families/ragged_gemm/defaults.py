@@ -10,13 +10,17 @@ from ...model import occupancy
 from ...plan.problem import Problem
 from ..configs import up
 from . import space, space_cpu, work
-from .space import Gpu, Lanes, Sort, Tiles, Whole
+from .space import Gpu, Lanes, Sort, Stream, Tiles, Vectors, Whole
 from .space_cpu import Simd
 
 _TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}  # lanes, by width
 _SLOTS = {128: 4, 64: 1}
-_WHOLE = {32: 3, 24: 3, 16: 4}  # blocks of four teams, by width
-_Kind = TypeVar("_Kind", Lanes, Tiles)
+# warps of a team, teams of a block and blocks, by width
+_WHOLE = {
+    "float64": {64: ((2, 2), 1, 3), 32: ((1, 1), 4, 3), 16: ((1, 1), 4, 4)},
+    "complex128": {32: ((2, 2), 1, 4), 16: ((1, 1), 4, 4)},
+}
+_Kind = TypeVar("_Kind", Lanes, Tiles, Vectors, Stream)
 
 
 def default(problem: Problem, device: Device) -> Simd:
@@ -26,36 +30,57 @@ def default(problem: Problem, device: Device) -> Simd:
 
 def sorts(problem: Problem, device: Device) -> tuple[Sort, Sort]:
     """The two launches of the sort."""
-    return Sort(), Sort(PLACE=True)
+    merged = merges(problem)
+    return Sort(MERGED=merged), Sort(PLACE=True, MERGED=merged)
+
+
+def merges(problem: Problem) -> bool:
+    """Whether products of 17 to 32 are one class: tensor cores compute what exists, and one launch has one end."""
+    return problem.dtype in space.TENSOR
 
 
 def of_class(problem: Problem, index: int, device: Device) -> Gpu:
     """The kernel for class `index`."""
+    if index >= len(space.WIDTHS):
+        return _vectors(problem, index, device)
     width = space.WIDTHS[index]
-    if problem.dtype == "float64" and width in _WHOLE:  # 1 to 5 % faster than lanes (H200)
-        whole = _roomy(Whole(index, 1, 1, 4, BLOCKS_PER_SM=_WHOLE[width]), device)
-        if space.illegal(problem, whole, device) is None:
-            return whole
+    teams = _WHOLE.get(problem.dtype, {}).get(width or 0)  # 1 to 5 % faster than lanes (H200)
+    if teams is not None:
+        (warps_m, warps_n), per_block, most = teams
+        for blocks in range(most, 0 if width == 64 else most - 1, -1):
+            whole = _roomy(Whole(index, warps_m, warps_n, per_block, BLOCKS_PER_SM=blocks), device)
+            if space.illegal(problem, whole, device) is None:
+                return whole
     if width is not None and width <= 32:
         team = _TEAMS[width]
         heavy = width * width * problem.itemsize > 8192
         return _resident(problem, Lanes(index, *team, 2 if heavy else 4), device)
+    return _tiles(problem, index, device)
+
+
+def _tiles(problem: Problem, index: int, device: Device) -> Gpu:
+    width = space.WIDTHS[index]
     slots = 16 if width is None else _SLOTS[width]
-    if problem.dtype == "float64":
-        return _tensor(problem, index, slots, device)
-    wide = problem.dtype == "complex128"
-    return _resident(problem, Tiles(index, slots, THREADS=256 if wide else 128, STAGES=2 if wide else 3), device)
+    if problem.dtype not in space.TENSOR:
+        return _resident(problem, Tiles(index, slots), device)
+    if width == 128 and problem.dtype == "float64":  # one block per product: four take 1.4 times as long (H200)
+        large = Tiles(index, 1, 128, 128, THREADS=256, UNIT="tensor")
+        if space.illegal(problem, large, device) is None:
+            return large
+    shape = (8, 128, 4) if problem.is_complex else (16, 128, 3)
+    return _resident(problem, Tiles(index, slots, 64, 64, *shape, "tensor"), device)
 
 
-def _tensor(problem: Problem, index: int, slots: int, device: Device) -> Gpu:
-    """The first that the device has room for: whole matrices to 64, one tile per product to 128, small tiles."""
-    choices: list[Gpu] = []
-    if space.WIDTHS[index] == 64:
-        choices = [_roomy(Whole(index, BLOCKS_PER_SM=blocks), device) for blocks in (3, 2, 1)]
-    if space.WIDTHS[index] == 128:  # one block per product: four take 1.4 times as long (H200)
-        choices = [Tiles(index, 1, 128, 128, THREADS=256, STAGES=3, UNIT="tensor")]
-    legal = (choice for choice in choices if space.illegal(problem, choice, device) is None)
-    return next(legal, None) or _resident(problem, Tiles(index, slots, UNIT="tensor"), device)
+def _vectors(problem: Problem, index: int, device: Device) -> Gpu:
+    """Small ones through shared memory; of others 128 bytes per lane are under way."""
+    width = work.widest(index)
+    if 0 < width <= 32:
+        lanes = max(4, min(width, width * width * problem.itemsize // 128))  # four kilobytes per warp
+        rough = Vectors(index, lanes, 2 if width * width * problem.itemsize > 8192 else 4)
+        return _resident(problem, rough, device)
+    rows = 4 if problem.itemsize == 16 else 8
+    slots = 16 if index == len(space.WIDTHS) else 4 if index == space.ROW else 1
+    return _resident(problem, Stream(index, slots, 4, rows, 128 // (rows * problem.itemsize)), device)
 
 
 def _roomy(config: Whole, device: Device) -> Whole:

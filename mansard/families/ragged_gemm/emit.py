@@ -10,7 +10,7 @@ from ...codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source,
 from ...plan.problem import Problem
 from ..configs import up
 from . import space_cpu, work
-from .space import Config, Lanes, Sort, Tiles, Whole
+from .space import ROW, Config, Lanes, Sort, Stream, Tiles, Vectors, Whole
 from .space_cpu import Simd
 
 MOST_SORTERS = 264  # blocks that sort
@@ -24,7 +24,8 @@ _OPERANDS = (
     Field("C", "Params::T*", "pointer"),
 )
 _HEADERS = {"sort": "kernel_sort.cuh", "lanes": "kernel_lanes.cuh", "whole": "kernel_whole.cuh",
-            "tiles": "kernel_tiles.cuh", "simd": "kernel.hpp"}  # fmt: skip
+            "tiles": "kernel_tiles.cuh", "vectors": "kernel_vectors.cuh", "stream": "kernel_stream.cuh",
+            "simd": "kernel.hpp"}  # fmt: skip
 
 
 def kernel(problem: Problem, config: Config, device: Device, fixed: tuple[int, ...] = ()) -> Kernel:
@@ -61,7 +62,9 @@ def _constants(problem: Problem, config: Config) -> dict[str, Any]:
     constants |= {"CONJ_A": problem.conj_a, "CONJ_B": problem.conj_b, "ACCUMULATE": problem.accumulate}
     if isinstance(config, Simd):
         return constants
-    if isinstance(config, Lanes | Whole):
+    if isinstance(config, Stream):
+        constants["SWAPPED"] = config.CLASS == ROW
+    if isinstance(config, Lanes | Whole | Vectors):
         constants["WIDTH"] = work.widest(config.CLASS)
     return constants | {"SHARED_BYTES": work.shared_bytes(problem, config)}
 
@@ -83,12 +86,13 @@ def launch_geometry(problem: Problem, config: Config, device: Device) -> Geometr
     if isinstance(config, Sort):
         return Geometry((sorters(problem.BATCH, config), 1, 1), config.THREADS)
     resident = device.multiprocessors * config.BLOCKS_PER_SM
-    if isinstance(config, Tiles):
+    if isinstance(config, Tiles | Stream):
         needed = problem.BATCH * config.SLOTS
     elif isinstance(config, Whole):
         needed = up(problem.BATCH, config.PER_BLOCK)
     else:
-        needed = up(problem.BATCH, config.WARPS * 32 // (config.LANES_M * config.LANES_N))
+        team = config.LANES if isinstance(config, Vectors) else config.LANES_M * config.LANES_N
+        needed = up(problem.BATCH, config.WARPS * 32 // team)
     return Geometry(
         grid=(max(1, min(resident, needed)), 1, 1),
         block=work.threads(problem, config),

@@ -11,13 +11,23 @@ struct Item {
   int m, n, k, unused;
 };
 
-// Sizes, by the largest of m, n and k: more than 128, up to 128, 64, 32, 24, 16, 12, 8, 4; then what has no entries.
-constexpr int CLASSES = 9;
+// Sizes, by the largest of m, n and k: more than 128, up to 128, 64, 32, 24, 16, 12, 8, 4. Matrices times a column
+// (n = 1): more than 256, up to 256, 32, 16, 8, where it is more than four. Then rows (m = 1) of more than 32; then
+// what has no entries. MERGED: what has up to 24 goes with what has up to 32, where a kernel computes what exists.
+constexpr int CLASSES = 15;
+template <bool MERGED>
 MANSARD_DEVICE int class_of(i64 m, i64 n, i64 k) {
   if (m <= 0 || n <= 0) return CLASSES;
   const i64 most = max(max(m, n), k);
+  if (n == 1 && most > 4) return most > 256 ? 9 : most > 32 ? 10 : most > 16 ? 11 : most > 8 ? 12 : 13;
+  if (m == 1 && most > 32) return 14;
   if (most > 32) return most > 128 ? 0 : most > 64 ? 1 : 2;
-  return most > 24 ? 3 : most > 16 ? 4 : most > 12 ? 5 : most > 8 ? 6 : most > 4 ? 7 : 8;
+  return most > (MERGED ? 16 : 24) ? 3 : most > 16 ? 4 : most > 12 ? 5 : most > 8 ? 6 : most > 4 ? 7 : 8;
+}
+
+// Which of `many` that share a product begins: others for other products, in no order that a stride could meet.
+MANSARD_DEVICE int beginner(i64 product, int many) {
+  return static_cast<int>((static_cast<u32>(product) * 2654435761u >> 16) % static_cast<u32>(many));
 }
 
 // What a sum begins with: NaN, where sizes do not fit.

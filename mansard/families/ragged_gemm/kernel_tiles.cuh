@@ -7,75 +7,101 @@
 //   CLASS, SLOTS         which part of the list; blocks per product
 //   BLK_M, BLK_N, BLK_K  the tile, and columns of A per panel
 //   THREADS, STAGES      per block; panels under way
-//   UNIT                 who multiplies: `fma`, or `tensor` (float64)
+//   UNIT                 who multiplies: `fma`, or `tensor` (float64, complex128)
 #pragma once
 #include "families/ragged_gemm/panels.cuh"
-#include "mansard/mma.cuh"
+#include "families/ragged_gemm/tensor_sums.cuh"
 
 namespace mansard {
 
 enum class Unit { fma, tensor };
 
-// 16 threads along the columns of a tile; a thread has every 16th column, and every (THREADS / 16)-th row.
+// 16 threads along the columns of a tile; a thread has every 16th piece of ADJACENT columns, and every
+// (THREADS / 16)-th row. Of a row of A it reads DEEP columns at once.
 template <class P, Unit UNIT = P::UNIT>
 struct RaggedTile {
   using T = typename P::T;
   using S = RaggedPanels<P>;
-  static constexpr int DIM_X = 16, DIM_Y = P::THREADS / DIM_X, ROWS = P::BLK_M / DIM_Y, COLUMNS = P::BLK_N / DIM_X;
+  static constexpr int DIM_X = 16, DIM_Y = P::THREADS / DIM_X, ROWS = P::BLK_M / DIM_Y;
+  static constexpr int ADJACENT = sizeof(T) == 4 && P::BLK_N % 32 == 0 ? 2 : 1, DEEP = 16 / int(sizeof(T));
+  static constexpr int PIECES = P::BLK_N / DIM_X / ADJACENT, COLUMNS = PIECES * ADJACENT;
+  static constexpr int FEWER = ROWS > 4 ? ROWS / 4 : 1;  // rows from one kind of loop to the next
   const int row, column;
   T sums[ROWS][COLUMNS];
 
-  MANSARD_DEVICE RaggedTile(int rank) : row(rank / DIM_X), column(rank % DIM_X) {}
+  MANSARD_DEVICE RaggedTile(int rank) : row(rank / DIM_X), column(rank % DIM_X * ADJACENT) {}
   MANSARD_DEVICE void begin(T value) {
     MANSARD_UNROLL
     for (int i = 0; i < ROWS * COLUMNS; ++i) sums[i / COLUMNS][i % COLUMNS] = value;
   }
-  MANSARD_DEVICE void multiply(const T* A, const T* B, int deep, int, int) {
-    const T* a = A + row * S::PITCH_A;
-    const T* b = B + column;
-MANSARD_UNROLL_BY(2)
-    for (int k = 0; k < deep; ++k) {
-      T x[ROWS], y[COLUMNS];
+  // Of the whole tile, `rows` and `columns` exist: as many rows as that, about, then as many columns.
+  template <int M = ROWS>
+  MANSARD_DEVICE void multiply(const T* A, const T* B, int deep, int rows, int columns) {
+    if constexpr (M > FEWER)
+      if (rows <= (M - FEWER) * DIM_Y) return multiply<M - FEWER>(A, B, deep, rows, columns);
+    multiply_rows<M>(A, B, deep, columns);
+  }
+  template <int M, int N = PIECES>
+  MANSARD_DEVICE void multiply_rows(const T* A, const T* B, int deep, int columns) {
+    if constexpr (N > 1)
+      if (columns <= (N - 1) * DIM_X * ADJACENT) return multiply_rows<M, N - 1>(A, B, deep, columns);
+    multiply_all<M, N>(A + row * S::PITCH_A, B + column, deep);
+  }
+  template <int M, int N>
+  MANSARD_DEVICE void multiply_all(const T* a, const T* b, int deep) {
+    int k = 0;
+MANSARD_UNROLL_BY(1)
+    for (; k + DEEP <= deep; k += DEEP) step<M, N, DEEP>(a + k, b + k * S::PITCH_B);
+    if constexpr (DEEP > 1)
+MANSARD_UNROLL_BY(1)
+      for (; k < deep; ++k) step<M, N, 1>(a + k, b + k * S::PITCH_B);
+  }
+  template <int M, int N, int K>
+  MANSARD_DEVICE void step(const T* a, const T* b) {
+    Pack<T, K> x[M];
+    MANSARD_UNROLL
+    for (int r = 0; r < M; ++r) x[r] = *reinterpret_cast<const Pack<T, K>*>(a + r * DIM_Y * S::PITCH_A);
+    MANSARD_UNROLL
+    for (int k = 0; k < K; ++k) {
+      Pack<T, ADJACENT> y[N];
       MANSARD_UNROLL
-      for (int r = 0; r < ROWS; ++r) x[r] = reinterpret_cast<const Pack<T, 1>*>(a + r * DIM_Y * S::PITCH_A + k)->e[0];
+      for (int c = 0; c < N; ++c)
+        y[c] = *reinterpret_cast<const Pack<T, ADJACENT>*>(b + k * S::PITCH_B + c * DIM_X * ADJACENT);
       MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c) {
-        const T entry = reinterpret_cast<const Pack<T, 1>*>(b + k * S::PITCH_B + c * DIM_X)->e[0];
-        y[c] = P::CONJ_B ? conjugate(entry) : entry;
-      }
-      MANSARD_UNROLL
-      for (int r = 0; r < ROWS; ++r)
+      for (int r = 0; r < M; ++r)
         MANSARD_UNROLL
-        for (int c = 0; c < COLUMNS; ++c) multiply_add<P::CONJ_A>(sums[r][c], x[r], y[c]);
+        for (int c = 0; c < N * ADJACENT; ++c) {
+          const T entry = y[c / ADJACENT].e[c % ADJACENT];
+          multiply_add<P::CONJ_A>(sums[r][c], x[r].e[k], P::CONJ_B ? conjugate(entry) : entry);
+        }
     }
   }
   // put(row, column, ADJACENT sums) for all entries of the thread
-  static constexpr int ADJACENT = 1;
   template <class Put>
   MANSARD_DEVICE void for_each(Put put) const {
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r)
       MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c) put(row + r * DIM_Y, column + c * DIM_X, &sums[r][c]);
+      for (int c = 0; c < PIECES; ++c) put(row + r * DIM_Y, column + c * DIM_X * ADJACENT, &sums[r][c * ADJACENT]);
   }
 };
 
 // Tiles of 16 x 8 are dealt out in turn to WARPS_M x WARPS_N warps: what exists of a small C is shared evenly.
 template <class P>
 struct RaggedTile<P, Unit::tensor> {
-  using T = double;
+  using T = typename P::T;
   using S = RaggedPanels<P>;
   static constexpr int WARPS_M = P::THREADS > 64 ? 2 : 1, WARPS_N = P::THREADS / 32 / WARPS_M;
   static constexpr int APART_M = 16 * WARPS_M, APART_N = 8 * WARPS_N;
   static constexpr int TILES_M = P::BLK_M / APART_M, TILES_N = P::BLK_N / APART_N;
   const int g, t, row, column;
-  double sums[TILES_M][TILES_N][4];
+  TensorSums<T> sums[TILES_M][TILES_N];
 
   MANSARD_DEVICE RaggedTile(int rank)
       : g(rank % 32 / 4), t(rank % 4), row(rank / 32 / WARPS_N * 16), column(rank / 32 % WARPS_N * 8) {}
   MANSARD_DEVICE void begin(T value) {
     MANSARD_UNROLL
-    for (int i = 0; i < TILES_M * TILES_N * 4; ++i) (&sums[0][0][0])[i] = value;
+    for (int i = 0; i < TILES_M * TILES_N; ++i) (&sums[0][0])[i].begin(value);
   }
   // Of the whole tile, `rows` and `columns` exist: as many rows of tiles as that, then as many columns of them.
   template <int M = TILES_M>
@@ -103,15 +129,17 @@ MANSARD_UNROLL_BY(1)
   // Four of k; lanes that are past the end bring zeros.
   template <int M, int N>
   MANSARD_DEVICE void step(const T* a, const T* b, bool inside) {
-    double left[M][2], right[N];
+    const auto read = [&](const T* at) { return inside ? reinterpret_cast<const Pack<T, 1>*>(at)->e[0] : zero<T>(); };
+    T left[M][2], right[N];
     MANSARD_UNROLL
-    for (int m = 0; m < M * 2; ++m) left[m / 2][m % 2] = inside ? a[(m / 2 * APART_M + m % 2 * 8) * S::PITCH_A] : 0;
+    for (int m = 0; m < M * 2; ++m) left[m / 2][m % 2] = read(a + (m / 2 * APART_M + m % 2 * 8) * S::PITCH_A);
     MANSARD_UNROLL
-    for (int n = 0; n < N; ++n) right[n] = inside ? b[n * APART_N] : 0;
+    for (int n = 0; n < N; ++n) right[n] = read(b + n * APART_N);
     MANSARD_UNROLL
     for (int n = 0; n < N; ++n)
       MANSARD_UNROLL
-      for (int m = 0; m < M; ++m) mma_m16n8k4(sums[m][n], left[m][0], left[m][1], right[n]);
+      for (int m = 0; m < M; ++m)
+        sums[m][n].template add<P::CONJ_A, P::CONJ_B>(left[m][0], left[m][1], right[n]);
   }
   static constexpr int ADJACENT = 2;
   template <class Put>
@@ -119,7 +147,8 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int i = 0; i < TILES_M * TILES_N * 2; ++i) {
       const int m = i / (TILES_N * 2), n = i / 2 % TILES_N, lower = i % 2;
-      put(row + m * APART_M + g + lower * 8, column + n * APART_N + 2 * t, &sums[m][n][lower * 2]);
+      const T both[2] = {sums[m][n][lower * 2], sums[m][n][lower * 2 + 1]};
+      put(row + m * APART_M + g + lower * 8, column + n * APART_N + 2 * t, both);
     }
   }
 };

@@ -1,5 +1,5 @@
-// The products of one class of a ragged batch, on the tensor cores (float64): a team of warps for each, whole
-// matrices.
+// The products of one class of a ragged batch, on the tensor cores (float64, complex128): a team of warps for each,
+// whole matrices.
 //
 // Teams stay and take one product of the sorted list after the other. A and B come to shared memory as they lie
 // (laid.cuh); the next product's follow as soon as there is room for them beside this one's, which small ones need less
@@ -13,22 +13,23 @@
 //   CLASS, WIDTH      which part of the list, and the most rows or columns in it
 //   WARPS_M, WARPS_N  warps of a team, along the rows and the columns of C
 //   PER_BLOCK, ROOM   teams per block; KiB of shared memory that they share
-//   TRANS_A|B, ACCUMULATE
+//   TRANS_A|B, CONJ_A|B, ACCUMULATE
 #pragma once
 #include "families/ragged_gemm/items.cuh"
 #include "families/ragged_gemm/laid.cuh"
-#include "mansard/mma.cuh"
+#include "families/ragged_gemm/tensor_sums.cuh"
 
 namespace mansard {
 
 template <class P>
 struct RaggedWhole {
+  using T = typename P::T;
   static constexpr int TEAM = 32 * P::WARPS_M * P::WARPS_N;  // threads
   static constexpr int TILES_M = ceil_div(ceil_div(P::WIDTH, 16), P::WARPS_M);
   static constexpr int TILES_N = ceil_div(ceil_div(P::WIDTH, 16), P::WARPS_N);
   static constexpr int OVERHANG = 16;  // elements that are read past the end of an operand
-  static constexpr int OF_TEAM = P::SHARED_BYTES / 16 / P::PER_BLOCK * 2, ROOM = OF_TEAM - OVERHANG;
-  using Matrix = Laid<double, P::WIDTH, 4>;
+  static constexpr int OF_TEAM = P::SHARED_BYTES / 16 / P::PER_BLOCK * 16 / int(sizeof(T)), ROOM = OF_TEAM - OVERHANG;
+  using Matrix = Laid<T, P::WIDTH, sizeof(T) == 16 ? 2 : 4>;
   static_assert(2 * Matrix::MOST <= ROOM, "shared memory");
 
   // The threads of a team wait for each other.
@@ -52,27 +53,27 @@ struct Choice {
 };
 
 // An operand's fragments: COUNT squares, APART of each other, from k = 0 on.
-template <bool K_ADJACENT, int COUNT, int APART>
+template <class T, bool K_ADJACENT, int COUNT, int APART>
 struct Fragments4 {
-  static constexpr int LINES = K_ADJACENT ? COUNT : 1;
+  static constexpr int LINES = K_ADJACENT ? COUNT : 1, ITEM = int(sizeof(T));
   const unsigned char* const memory;  // all of it: sums of offsets have 32 bits
   int at[LINES][2];                   // bytes
   const int step;
 
   // The operand begins at element `origin`; `first` is the first square's first row (or column), `size` how many exist.
-  MANSARD_DEVICE Fragments4(const double* memory, int origin, int pitch, int first, int size, int g, int t)
-      : memory(reinterpret_cast<const unsigned char*>(memory)), step(K_ADJACENT ? 32 : 32 * pitch) {
+  MANSARD_DEVICE Fragments4(const T* memory, int origin, int pitch, int first, int size, int g, int t)
+      : memory(reinterpret_cast<const unsigned char*>(memory)), step(4 * ITEM * (K_ADJACENT ? 1 : pitch)) {
     const Choice<K_ADJACENT> choice(pitch);
     MANSARD_UNROLL
     for (int i = 0; i < LINES * 2; ++i) {
       const int line = first + i / 2 * APART + choice.of(g) + i % 2 * choice.second;
       // a row past the end may lie past the end of shared memory
-      at[i / 2][i % 2] = 8 * (origin + (K_ADJACENT ? min(line, size - 1) * pitch + t : t * pitch + line));
+      at[i / 2][i % 2] = ITEM * (origin + (K_ADJACENT ? min(line, size - 1) * pitch + t : t * pitch + line));
     }
   }
-  MANSARD_DEVICE double operator()(int square, int which) const {
-    const int offset = K_ADJACENT ? at[square % LINES][which] : at[0][which] + square * APART * 8;
-    return *reinterpret_cast<const double*>(memory + offset);
+  MANSARD_DEVICE T operator()(int square, int which) const {
+    const int offset = K_ADJACENT ? at[square % LINES][which] : at[0][which] + square * APART * ITEM;
+    return reinterpret_cast<const Pack<T, 1>*>(memory + offset)->e[0];
   }
   MANSARD_DEVICE void advance() {
     MANSARD_UNROLL
@@ -84,20 +85,21 @@ struct Fragments4 {
 template <class P>
 struct Squares {
   using S = RaggedWhole<P>;
+  using T = typename P::T;
   static constexpr int APART_M = 16 * P::WARPS_M, APART_N = 16 * P::WARPS_N;
   static constexpr bool K_ADJACENT_A = !P::TRANS_A, K_ADJACENT_B = P::TRANS_B;
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
   const int row = static_cast<int>(threadIdx.x) % S::TEAM / 32 / P::WARPS_N * 16;
   const int column = static_cast<int>(threadIdx.x) / 32 % P::WARPS_N * 16;
-  double sums[S::TILES_M][S::TILES_N][2][4];
+  TensorSums<T> sums[S::TILES_M][S::TILES_N][2];
 
-  MANSARD_DEVICE void begin(double value) {
+  MANSARD_DEVICE void begin(T value) {
     MANSARD_UNROLL
-    for (int i = 0; i < S::TILES_M * S::TILES_N * 8; ++i) (&sums[0][0][0][0])[i] = value;
+    for (int i = 0; i < S::TILES_M * S::TILES_N * 2; ++i) (&sums[0][0][0])[i].begin(value);
   }
 
   struct Operand {
-    const double* memory;
+    const T* memory;
     int origin, pitch;
   };
   // As many rows of squares as exist, then as many columns of them.
@@ -113,8 +115,8 @@ struct Squares {
   }
   template <int M, int N>
   MANSARD_DEVICE void multiply_all(const Item& item, const Operand& A, const Operand& B) {
-    Fragments4<K_ADJACENT_A, M, APART_M> left(A.memory, A.origin, A.pitch, row, item.m, g, t);
-    Fragments4<K_ADJACENT_B, N, APART_N> right(B.memory, B.origin, B.pitch, column, item.n, g, t);
+    Fragments4<T, K_ADJACENT_A, M, APART_M> left(A.memory, A.origin, A.pitch, row, item.m, g, t);
+    Fragments4<T, K_ADJACENT_B, N, APART_N> right(B.memory, B.origin, B.pitch, column, item.n, g, t);
     const int whole = item.k / 4 * 4;
 MANSARD_UNROLL_BY(4)
     for (int k = 0; k < whole; k += 4) {
@@ -126,31 +128,33 @@ MANSARD_UNROLL_BY(4)
   // Four of k; lanes that are past the end bring zeros.
   template <int M, int N, class Left, class Right>
   MANSARD_DEVICE void step(const Left& left, const Right& right, bool inside) {
-    double a[M][2], b[N][2];
+    T a[M][2], b[N][2];
     MANSARD_UNROLL
-    for (int i = 0; i < M * 2; ++i) a[i / 2][i % 2] = inside ? left(i / 2, i % 2) : 0;
+    for (int i = 0; i < M * 2; ++i) a[i / 2][i % 2] = inside ? left(i / 2, i % 2) : zero<T>();
     MANSARD_UNROLL
-    for (int i = 0; i < N * 2; ++i) b[i / 2][i % 2] = inside ? right(i / 2, i % 2) : 0;
+    for (int i = 0; i < N * 2; ++i) b[i / 2][i % 2] = inside ? right(i / 2, i % 2) : zero<T>();
     MANSARD_UNROLL
     for (int n = 0; n < N * 2; ++n)
       MANSARD_UNROLL
-      for (int m = 0; m < M; ++m) mma_m16n8k4(sums[m][n / 2][n % 2], a[m][0], a[m][1], b[n / 2][n % 2]);
+      for (int m = 0; m < M; ++m)
+        sums[m][n / 2][n % 2].template add<P::CONJ_A, P::CONJ_B>(a[m][0], a[m][1], b[n / 2][n % 2]);
   }
 
   // `a_pitch` and `b_pitch` are those that the rows and columns of lanes were chosen for.
-  MANSARD_DEVICE void lay_down(double* C, int pitch, const Item& item, int a_pitch, int b_pitch,
+  MANSARD_DEVICE void lay_down(T* C, int pitch, const Item& item, int a_pitch, int b_pitch,
                                const Scales& scales) const {
     const Choice<K_ADJACENT_A> rows(a_pitch);
     const Choice<K_ADJACENT_B> columns(b_pitch);
     MANSARD_UNROLL
     for (int m = 0; m < S::TILES_M * 2; ++m) {
       const int r = row + m / 2 * APART_M + rows.of(g) + m % 2 * rows.second;
-      double* const line = C + r * pitch;
+      T* const line = C + r * pitch;
       MANSARD_UNROLL
       for (int i = 0; i < S::TILES_N * 4; ++i) {
         const int n = i / 4, tile = i / 2 % 2, side = i % 2;
         const int c = column + n * APART_N + columns.of(2 * t + side) + tile * columns.second;
-        if (r < item.m && c < item.n) line[c] = scales.product(sums[m / 2][n][tile][m % 2 * 2 + side]);
+        if (r < item.m && c < item.n)
+          *reinterpret_cast<Pack<T, 1>*>(line + c) = {scales.product(sums[m / 2][n][tile][m % 2 * 2 + side])};
       }
     }
   }
@@ -177,9 +181,10 @@ struct Whole {
 template <class P, class Arguments>
 MANSARD_DEVICE void ragged_whole(const Arguments& x) {
   using S = RaggedWhole<P>;
-  MANSARD_SHARED_ARENA(double, shared);
+  using T = typename P::T;
+  MANSARD_SHARED_ARENA(T, shared);
   const int team = threadIdx.x / S::TEAM, rank = threadIdx.x % S::TEAM;
-  double* const arena = shared + team * S::OF_TEAM;
+  T* const arena = shared + team * S::OF_TEAM;
   const Scales scales{x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
   const i64 end = x.starts[P::CLASS + 1], step = static_cast<i64>(gridDim.x) * P::PER_BLOCK;
   const auto item_at = [&](i64 i) { return i < end ? x.items[i] : Item{}; };
@@ -206,12 +211,12 @@ MANSARD_UNROLL_BY(1)
     cp_async_wait<1>();
     S::meet();  // A and B are here
     Squares<P> squares;
-    squares.begin(Start<double>::of(item));
+    squares.begin(Start<T>::of(item));
     const int origin_a = place + whole.a.shift(x.A + item.a);
     const int origin_b = place + whole.place_b() + whole.b.shift(x.B + item.b);
     squares.multiply(item, {arena, origin_a, whole.a.pitch}, {arena, origin_b, whole.b.pitch});
     S::meet();  // everybody has read them
-    double* const C = x.C + item.c;
+    T* const C = x.C + item.c;
     squares.lay_down(arena + place + whole.c.shift(C), whole.c.pitch, item, whole.a.pitch, whole.b.pitch, scales);
     S::meet();
     whole.c.template store<S::TEAM, P::ACCUMULATE>(C, arena + place, scales, rank);

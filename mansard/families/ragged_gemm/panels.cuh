@@ -51,7 +51,9 @@ struct Step {
 template <class P>
 struct RaggedPanels {
   using T = typename P::T;
-  static constexpr int PAD = 4, PITCH_A = P::BLK_K + PAD, PITCH_B = P::BLK_N + PAD;
+  // lanes of a tensor core's operand B that read at once are adjacent in two lines, of 16-byte elements
+  static constexpr int PAD_A = 4, PAD_B = sizeof(T) == 16 ? 2 : 4;
+  static constexpr int PITCH_A = P::BLK_K + PAD_A, PITCH_B = P::BLK_N + PAD_B;
   static constexpr int SIZE_A = P::BLK_M * PITCH_A, STAGE = SIZE_A + P::BLK_K * PITCH_B;  // elements
   static_assert(P::STAGES * STAGE * int(sizeof(T)) <= P::SHARED_BYTES, "shared memory");
   using A = Panel<T, P::TRANS_A ? P::BLK_K : P::BLK_M, P::TRANS_A ? P::BLK_M : P::BLK_K, PITCH_A, P::TRANS_A,
@@ -122,7 +124,8 @@ class Course {
   MANSARD_DEVICE void take_product() {
 MANSARD_UNROLL_BY(1)
     for (; now_.i < now_.end; now_.i += gridDim.x) {
-      now_.item = next_, now_.tile = static_cast<int>(now_.i % P::SLOTS);
+      now_.item = next_;
+      now_.tile = static_cast<int>((now_.i + beginner(now_.i / P::SLOTS, P::SLOTS)) % P::SLOTS);
       next_ = item_at(now_.i + gridDim.x);
       if (now_.tile < tiles(now_.item)) return settle();
     }

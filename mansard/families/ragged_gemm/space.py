@@ -12,6 +12,9 @@ from . import work
 from .space_cpu import Simd
 
 WIDTHS = (None, 128, 64, 32, 24, 16, 12, 8, 4)  # the largest of m, n and k in each class, as items.cuh has them
+VECTORS = (None, 256, 32, 16, 8)  # the same of matrices times a column, the classes that follow
+ROW = len(WIDTHS) + len(VECTORS)  # then the class of rows times a matrix
+TENSOR = ("float64", "complex128")  # what tensor cores multiply here
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Sort:
     VARIANT: ClassVar[str] = "sort"
     THREADS: int = 256
     PLACE: bool = False  # the second one
+    MERGED: bool = False  # classes 3 and 4 are one
     BLOCKS_PER_SM: int = 1
 
 
@@ -39,7 +43,7 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Whole:
-    """A class of products on the tensor cores: teams of warps, whole matrices in shared memory. float64."""
+    """A class of products on the tensor cores: teams of warps, whole matrices in shared memory."""
 
     VARIANT: ClassVar[str] = "whole"
     CLASS: int = 2
@@ -62,13 +66,38 @@ class Tiles:
     BLK_K: int = 16  # columns of A per panel
     THREADS: int = 128
     STAGES: int = 3  # panels under way
-    UNIT: str = "fma"  # or tensor, float64
+    UNIT: str = "fma"  # or tensor: float64, complex128
     BLOCKS_PER_SM: int = 1
 
 
-Gpu: TypeAlias = Sort | Lanes | Whole | Tiles
+@dataclass(frozen=True)
+class Vectors:
+    """A class of small matrices times vectors: teams of lanes, through shared memory."""
+
+    VARIANT: ClassVar[str] = "vectors"
+    CLASS: int = 11
+    LANES: int = 32  # of a team
+    WARPS: int = 4
+    BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A class of matrices times vectors of any size: warps, straight from global memory."""
+
+    VARIANT: ClassVar[str] = "stream"
+    CLASS: int = 10
+    SLOTS: int = 1  # blocks per product
+    WARPS: int = 4
+    ROWS: int = 8  # loads under way, along the rows
+    UNROLL: int = 2  # and along the columns
+    BLOCKS_PER_SM: int = 1
+
+
+Gpu: TypeAlias = Sort | Lanes | Whole | Tiles | Vectors | Stream
 Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Sort, Lanes, Whole, Tiles, Simd)}
+_KINDS: tuple[type[Config], ...] = (Sort, Lanes, Whole, Tiles, Vectors, Stream, Simd)
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in _KINDS}
 
 to_dict = configs.to_dict
 
@@ -84,7 +113,11 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return None if isinstance(config, Simd) == (device.backend == "cpu") else f"{config.VARIANT} is for others"
     if isinstance(config, Sort):
         return None if config.THREADS % 32 == 0 else "THREADS: whole warps are needed"
-    if isinstance(config, Lanes):
+    if isinstance(config, Vectors | Stream):
+        reason = _vectors(config) if isinstance(config, Vectors) else _stream(config)
+    elif config.CLASS not in range(len(WIDTHS)):
+        reason = f"CLASS={config.CLASS} has vectors"
+    elif isinstance(config, Lanes):
         reason = _lanes(config)
     else:
         reason = _whole(problem, config) if isinstance(config, Whole) else _tiles(problem, config)
@@ -103,8 +136,8 @@ def _lanes(c: Lanes) -> str | None:
 
 
 def _whole(problem: Problem, c: Whole) -> str | None:
-    if problem.dtype != "float64":
-        return "tensor cores multiply float64 here"
+    if problem.dtype not in TENSOR:
+        return "tensor cores multiply float64 and complex128 here"
     if WIDTHS[c.CLASS] is None or work.whole_bytes(problem, c.CLASS) > c.ROOM * 1024 // c.PER_BLOCK:
         return f"ROOM={c.ROOM} KiB do not hold the largest products of CLASS={c.CLASS}"
     if c.PER_BLOCK > 15:
@@ -113,8 +146,8 @@ def _whole(problem: Problem, c: Whole) -> str | None:
 
 
 def _tiles(problem: Problem, c: Tiles) -> str | None:
-    if c.UNIT == "tensor" and problem.dtype != "float64":
-        return "tensor cores multiply float64 here"
+    if c.UNIT == "tensor" and problem.dtype not in TENSOR:
+        return "tensor cores multiply float64 and complex128 here"
     warps_m = 2 if c.THREADS > 64 else 1
     rows, columns = (16 * warps_m, c.THREADS // 4 // warps_m) if c.UNIT == "tensor" else (c.THREADS // 16, 16)
     sides = (c.BLK_K, c.BLK_N, *([c.BLK_M] if problem.trans_a else []))  # lines of panels, element by element
@@ -122,4 +155,21 @@ def _tiles(problem: Problem, c: Tiles) -> str | None:
         return f"{c.THREADS} threads do not share {c.BLK_M} x {c.BLK_N} entries evenly"
     if any(c.THREADS % side for side in sides):
         return f"{c.THREADS} threads do not share {c.BLK_M} x {c.BLK_N} entries evenly"
+    return None
+
+
+def _vectors(c: Vectors) -> str | None:
+    width = work.widest(c.CLASS)
+    if not len(WIDTHS) < c.CLASS < ROW or width > 32:
+        return f"CLASS={c.CLASS} has no vectors that a team holds"
+    if c.LANES > 32 or 32 % c.LANES or width % c.LANES:
+        return f"{c.LANES} lanes do not share {width} rows, or a warp, evenly"
+    return None
+
+
+def _stream(c: Stream) -> str | None:
+    if c.CLASS in range(len(WIDTHS)):
+        return f"CLASS={c.CLASS} has no vectors"
+    if c.ROWS & (c.ROWS - 1) or c.ROWS * c.UNROLL < 2:
+        return f"ROWS={c.ROWS}, UNROLL={c.UNROLL}: a power of two, and two loads under way"
     return None

@@ -30,15 +30,20 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _group(problem: Problem) -> Iterator[Group]:
-    """Panels of 256 rows, or of as many as registers hold; chunks of 64 columns, as many as shared memory holds."""
+    """Panels of 256 rows, or of as many as registers hold; chunks of 64 columns, as many as shared memory holds. To 16
+    columns both halves of B in one instruction pay; rows are short copies, which take four warps to issue (H200)."""
     if work.real_bytes(problem) != 4 or work.width(problem) < NARROWEST:
         return
     col = problem.layout_a == "col"
     rows = problem.M * (2 if problem.is_complex and col else 1)
-    large = (2, 2) if col else (4, 1)  # column-major, two tiles are read without collisions
-    teams = (large, (2, 1), (1, 1)) if work.width(problem) <= 32 else ((2, 1), (1, 1))
+    wide = work.width(problem)
+    teams = ((2, 2), (2, 1), (1, 1)) if wide <= 32 else ((2, 1), (1, 1))
+    if col and 16 < wide <= 32:
+        teams = ((4, 1), *teams)
+    if wide <= 16 and not col:
+        yield Group(2, 1, 128, 1, 3, 2, JOINED=True)
     for (groups, tiles), stages in product(teams, (6, 5, 4, 3, 2)):
-        one = Group(groups, tiles, 64, 1, stages, 1 if col else 4)
+        one = Group(groups, tiles, 64, 1, stages, 2 if col or wide <= 16 else 4, JOINED=wide <= 16)
         if 64 * groups * tiles < 2 * rows and work.shared_bytes(problem, one) <= 227 << 10:
             yield one
 

@@ -1,6 +1,7 @@
 // A through shared memory: FEEDERS warps of their own fetch chunks by bulk copies (mansard/ring.cuh), row by row (or column
-// by column) as they lie in memory, and the other warps read them as fragments. A lane issues its copies one by one.
-// ONCE lets them leave the second cache first, where B is to stay.
+// by column) as they lie in memory, and the other warps read them as fragments. One lane of a warp issues all of its copies:
+// lanes that issue one each take turns, at five times the cost. ONCE lets copies leave the second cache first, where B is
+// to stay.
 //
 // Rows of a chunk begin in the same banks. Row-major, a lane takes sixteen bytes at a time, and the two rows that are read
 // together take the halves of a line in turns. Column-major, a lane takes two neighbouring rows, the four columns of a step
@@ -63,7 +64,8 @@ struct BulkFeed {
   }
 
   MANSARD_DEVICE void initialise() const {
-    if constexpr (P::UNIT == Unit::tf32x3) {  // rows that no copy fills are read, and must not look like a NaN
+    // rows that no copy fills are read, and must not look like a NaN
+    if (P::UNIT == Unit::tf32x3 && panels.rows() % S::ROWS != 0) {
       float4* at = reinterpret_cast<float4*>(chunks.stage_of(0, 0));
       for (int i = threadIdx.x; i < P::STAGES * Chunks::STAGE_BYTES / int(sizeof(float4)); i += THREADS)
         at[i] = make_float4(0, 0, 0, 0);
@@ -93,30 +95,30 @@ MANSARD_UNROLL_BY(1)
     const i64 rows = panels.rows() - first, columns = panels.columns() - begin;
     const int lines = clipped(S::COL ? columns : rows, LINES), length = clipped(S::COL ? rows : columns, PITCH);
     const u32 bytes = length * sizeof(Word) / 16 * 16;  // the rest of a line is no multiple of sixteen
-    const int thread = threadIdx.x - S::CONSUMERS;
-    if (thread < 32) {  // of several warps the first announces what all fetch
-      if (columns < P::DEPTH || length < PITCH) {
-        fill_rest(to, from, pitch, lines, length, bytes / sizeof(Word));
-        fence_async_shared();  // later copies will land there
-      }
-      __syncwarp();
-      if (thread == 0) mbarrier_arrive_expect(arrival, lines * bytes);
-      __syncwarp();
+    const int thread = threadIdx.x - S::CONSUMERS, warp = thread / 32;
+    if (columns < P::DEPTH || int(bytes / sizeof(Word)) < length) {
+      fill_rest(to, from, pitch, lines, length, bytes / sizeof(Word), thread);
+      fence_async_shared();  // later copies will land there
+      named_barrier_sync(2, 32 * P::FEEDERS);
     }
-    if (bytes > 0)
-MANSARD_UNROLL_BY(1)
-      for (int line = thread; line < lines; line += 32 * P::FEEDERS)
-        if constexpr (P::ONCE) bulk_load_once(to + line * PITCH, from + line * pitch, bytes, arrival, policy);
-        else bulk_load(to + line * PITCH, from + line * pitch, bytes, arrival);
+    if (thread == 0) mbarrier_arrive_expect(arrival, lines * bytes);  // what all warps fetch
+    __syncwarp();
+    if (bytes > 0 && elected()) {
+      const i64 further = P::FEEDERS * pitch;
+      from += warp * pitch, to += warp * PITCH;
+MANSARD_UNROLL_BY(8)
+      for (int left = lines - warp; left > 0; left -= P::FEEDERS, from += further, to += P::FEEDERS * PITCH)
+        if constexpr (P::ONCE) bulk_load_once(to, from, bytes, arrival, policy);
+        else bulk_load(to, from, bytes, arrival);
+    }
     __syncwarp();
   }
   // What bulk copies leave out, and zeros where A has no columns: rows past the end are read, but their sums are not.
-  static MANSARD_DEVICE void fill_rest(Word* to, const Word* from, i64 pitch, int lines, int length, int copied) {
-    for (int i = threadIdx.x % 32; i < LINES * PITCH; i += 32) {
-      const int line = i / PITCH, word = i % PITCH;
-      if (line < lines && word < copied) continue;
-      to[i] = line < lines && word < length ? from[line * pitch + word] : Word(0);
-    }
+  static MANSARD_DEVICE void fill_rest(Word* to, const Word* from, i64 pitch, int lines, int length, int copied, int thread) {
+    for (int line = thread; line < lines; line += 32 * P::FEEDERS)
+      for (int word = copied; word < length; ++word) to[line * PITCH + word] = from[line * pitch + word];
+    for (int line = (S::COL ? lines : 0) + thread / 32; line < (S::COL ? LINES : lines); line += P::FEEDERS)
+      for (int word = (S::COL ? 0 : length) + thread % 32; word < PITCH; word += 32) to[line * PITCH + word] = Word(0);
   }
   static MANSARD_DEVICE int clipped(i64 left, int most) { return left < most ? static_cast<int>(left) : most; }
   MANSARD_DEVICE void next_stage() {

@@ -6,6 +6,8 @@
 //
 //   GROUPS, TILES  warpgroups along the rows of a panel, tiles of 64 rows of each
 //   DEPTH          real columns of A per chunk; PARTS of it, each with a piece of B: chains of sums end there
+//   JOINED         both halves of B in one instruction: two wide ones per step instead of three narrow ones, which leave the
+//                  tensor cores idle; low times low comes for nothing
 //   STAGES, FEEDERS, ONCE  see feed_bulk.cuh
 #pragma once
 #include "families/tsm2r/kernel_tensor.cuh"
@@ -76,6 +78,7 @@ struct Warpgroup {
   using Feeder = GroupFeed<P, Arguments>;
   static constexpr int LOADS = S::PIECE_STEPS / S::GROUP;  // of a piece
   using Loaded = float[S::GROUP][P::TILES][2];
+  using Chain = float[P::TILES][(P::JOINED ? 2 : 1) * S::TILES_N][4];  // by both halves of B
   typename S::Sums sums;
 
   MANSARD_DEVICE void clear() {
@@ -87,7 +90,7 @@ struct Warpgroup {
   // they have done; `entry` is of B.
   template <class Meanwhile, class Done, class Entry>
   MANSARD_DEVICE void multiply(const Feeder& feed, int part, PlaneName b, Meanwhile meanwhile, Done done, Entry entry) {
-    typename S::Sums chain;
+    Chain chain;
     Loaded a;
     feed.load(part * LOADS, a);
     MANSARD_UNROLL
@@ -107,6 +110,10 @@ struct Warpgroup {
     meanwhile();
     warpgroup_wait<0>();
     done();
+    if constexpr (P::JOINED)
+      MANSARD_UNROLL
+      for (int i = 0; i < S::VALUES; ++i)
+        S::value(chain, i) += chain[i / 4 / S::TILES_N][S::TILES_N + i / 4 % S::TILES_N][i % 4];
     float all = 0.0f;
     MANSARD_UNROLL
     for (int i = 0; i < S::VALUES; ++i) all += S::value(chain, i);
@@ -117,14 +124,16 @@ struct Warpgroup {
       for (int i = 0; i < S::VALUES; ++i) S::value(sums, i) += S::value(chain, i);
     }
   }
-  // x y = high high + high low + low high, smallest first.
-  static MANSARD_DEVICE void add(typename S::Sums& to, const u32 (&high)[P::TILES][4], const u32 (&low)[P::TILES][4],
-                                 PlaneName b, bool more) {
+  // x y = high high + high low + low high, small ones first.
+  static MANSARD_DEVICE void add(Chain& to, const u32 (&high)[P::TILES][4], const u32 (&low)[P::TILES][4], PlaneName b,
+                                 bool more) {
     warpgroup_arrive();
     MANSARD_UNROLL
     for (int i = 0; i < P::TILES; ++i) add_plane(to[i], low[i], b, more);
-    MANSARD_UNROLL
-    for (int i = 0; i < P::TILES; ++i) add_plane(to[i], high[i], plane_behind(b, S::PLANE), true);
+    if constexpr (!P::JOINED) {
+      MANSARD_UNROLL
+      for (int i = 0; i < P::TILES; ++i) add_plane(to[i], high[i], plane_behind(b, S::PLANE), true);
+    }
     MANSARD_UNROLL
     for (int i = 0; i < P::TILES; ++i) add_plane(to[i], high[i], b, true);
     warpgroup_commit();

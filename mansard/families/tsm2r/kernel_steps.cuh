@@ -107,8 +107,9 @@ MANSARD_DEVICE void multiply_prefetched(typename P::T (&sums)[P::T2], const RowJ
 MANSARD_UNROLL_BY(1)
   for (i64 k = job.begin; k < job.end; k += P::T1) {
     job.load_small(small, k + P::T1, column);
-MANSARD_UNROLL_BY(2)
-    for (int l = 0; l < P::T1; l += P::T3) {
+    // not unrolled, and the assembler does not know that it is T1: else it takes registers for several turns
+MANSARD_UNROLL_BY(1)
+    for (int l = 0; l < static_cast<int>(blockDim.x); l += P::T3) {
       job.load(next, k + l + P::T3);
       multiply<P>(sums, a, tile + l);
       MANSARD_UNROLL

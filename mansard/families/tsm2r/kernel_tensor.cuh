@@ -175,7 +175,8 @@ MANSARD_DEVICE void store_panel(const Arguments& arguments, int panel, const typ
   }
 }
 
-// The block's part of a panel is done: chunks [from, to).
+// The block's part of a panel is done: chunks [from, to). Whose part is the panel's first comes to it at the end of its share,
+// the others at the beginning of theirs: it usually finds their sums ready, and publishes none.
 template <class P, class Arguments, class Feeder, class Sums>
 MANSARD_DEVICE void finish(const Arguments& arguments, const Panels<P, Arguments>& panels, const Feeder& feed, u32* flag,
                            int panel, int from, int to, Sums& sums) {
@@ -189,15 +190,20 @@ MANSARD_DEVICE void finish(const Arguments& arguments, const Panels<P, Arguments
   const Partials<P, Arguments> partials{arguments, flag};
   const int warp_k = threadIdx.x / S::TEAM;
   const i64 begin = static_cast<i64>(panel) * panels.chunks;
-  const u32 first = panels.owner_of(begin), last = panels.owner_of(begin + panels.chunks - 1);
-  partials.publish(sums, from == 0, warp_k);
-  if (whole) meet<P>();
-  else if (!partials.last_to_arrive(panel, last - first + 1)) return;
+  const u32 first = panels.owner_of(begin), others = panels.owner_of(begin + panels.chunks - 1) - first;
+  // registers that hold chunks leave none to keep sums in meanwhile
+  const bool ready = P::LOAD == Load::bulk && (whole || (from == 0 && partials.others_arrived(panel, others)));
+  if (!ready || warp_k > 0) partials.publish(sums, from == 0, warp_k);
+  if (!ready && !whole) {
+    if (!partials.last_to_arrive(panel, others + 1)) return;
+  } else if (P::WARPS_K > 1) {
+    meet<P>();
+  }
   if (warp_k > 0) return;
-  MANSARD_UNROLL
-  for (int i = 0; i < S::VALUES; ++i) S::value(sums, i) = 0;
-MANSARD_UNROLL_BY(1)
-  for (u32 block = first; block <= last; ++block) partials.add(sums, block, block == first);
+  if (!ready)
+    MANSARD_UNROLL
+    for (int i = 0; i < S::VALUES; ++i) S::value(sums, i) = 0;
+  partials.add(sums, first, ready ? 1 : 0, static_cast<int>(others + 1) * P::WARPS_K);
   store_panel<P>(arguments, panel, sums, row);
 }
 

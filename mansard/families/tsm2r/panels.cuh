@@ -116,13 +116,35 @@ struct Partials {
     MANSARD_UNROLL
     for (int i = 0; i < S::VALUES; ++i) store_l2(to + i * S::TEAM, S::value(sums, i));
   }
-  MANSARD_DEVICE void add(typename S::Sums& sums, u32 block, bool begins) const {
+  // Adds pieces [from, to) of a panel in order: those of the block `first`, which begins it, then of the blocks behind it.
+  // Each takes most of a microsecond to arrive: of small ones several are under way at once.
+  MANSARD_DEVICE void add(typename S::Sums& sums, u32 first, int from, int to) const {
+    constexpr int WORDS = S::VALUES * int(sizeof(Number)) / 4, AT_ONCE = WORDS <= 8 ? 4 : WORDS <= 16 ? 2 : 1;
+    const auto piece = [&](int n) { return place(first + n / P::WARPS_K, n < P::WARPS_K, n % P::WARPS_K); };
 MANSARD_UNROLL_BY(1)
-    for (int warp_k = 0; warp_k < P::WARPS_K; ++warp_k) {
-      const Number* from = place(block, begins, warp_k);
+    for (; AT_ONCE > 1 && from + AT_ONCE <= to; from += AT_ONCE) {
+      Number part[AT_ONCE][S::VALUES];
       MANSARD_UNROLL
-      for (int i = 0; i < S::VALUES; ++i) S::value(sums, i) += load_l2(from + i * S::TEAM);
+      for (int i = 0; i < S::VALUES * AT_ONCE; ++i)
+        part[i / S::VALUES][i % S::VALUES] = load_l2(piece(from + i / S::VALUES) + i % S::VALUES * S::TEAM);
+      MANSARD_UNROLL
+      for (int i = 0; i < S::VALUES * AT_ONCE; ++i) S::value(sums, i % S::VALUES) += part[i / S::VALUES][i % S::VALUES];
     }
+MANSARD_UNROLL_BY(1)
+    for (; from < to; ++from)
+      MANSARD_UNROLL
+      for (int i = 0; i < S::VALUES; ++i) S::value(sums, i) += load_l2(piece(from) + i * S::TEAM);
+  }
+  // True in every thread if all other blocks of the panel have arrived; the counter is back at zero then.
+  MANSARD_DEVICE bool others_arrived(int panel, u32 others) const {
+    u32* counter = arguments.counters + COUNTERS + panel;
+    meet<P>();
+    if (threadIdx.x == 0) {
+      *flag = atomicCAS(counter, others, 0u) == others;
+      __threadfence();
+    }
+    meet<P>();
+    return *flag != 0;
   }
   // True in every thread of the block that arrives last for a panel; the counter is back at zero then.
   MANSARD_DEVICE bool last_to_arrive(int panel, u32 blocks) const {

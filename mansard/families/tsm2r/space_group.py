@@ -30,6 +30,7 @@ class Group:
     STAGES: int = 4  # chunks in shared memory
     FEEDERS: int = 4  # warps that fetch them
     ONCE: bool = True  # what was fetched leaves the second cache first, where B is to stay
+    JOINED: bool = False  # both halves of B in one instruction
     BLOCKS_PER_SM: int = 1
 
     @property
@@ -61,9 +62,9 @@ def candidates(problem: Problem, device: Device) -> Iterator[Group]:
     """Those worth considering: panels of 128 to 384 rows, as many chunks as fit, and two or three of them."""
     if problem.layout_a == "any" or work.real_bytes(problem) != 4 or work.width(problem) < NARROWEST:
         return
-    feeders = (4, 2) if problem.layout_a == "row" else (1,)  # many short copies, or few long ones
-    for (groups, tiles), (depth, parts), per_sm in product(_TEAMS, _CHUNKS, (1, 2)):
-        one = Group(groups, tiles, depth, parts, BLOCKS_PER_SM=per_sm)
+    feeders = (4, 2) if problem.layout_a == "row" else (2,)  # many short copies, or few long ones
+    for (groups, tiles), (depth, parts), joined, per_sm in product(_TEAMS, _CHUNKS, (False, True), (1, 2)):
+        one = Group(groups, tiles, depth, parts, JOINED=joined, BLOCKS_PER_SM=per_sm)
         shape = work.tensor_shape(problem, one)
         most = min(8, (device.shared_per_multiprocessor // per_sm - 2048 - shape.small_bytes) // shape.stage_bytes)
         for stages, feed in product(sorted({most, min(most, 3)}), feeders):

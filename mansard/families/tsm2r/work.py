@@ -23,6 +23,9 @@ def work(problem: Problem) -> Work:
     )
 
 
+STEPS_REGISTERS = 44  # of the paper's kernels: addresses and counters, with which they do without spills
+
+
 def real_bytes(problem: Problem) -> int:
     """Bytes of a real number."""
     return 4 if REAL[problem.dtype] == "float32" else 8
@@ -111,7 +114,7 @@ def registers(problem: Problem, c: Any) -> int:
     if c.VARIANT == "steps":
         # results, numbers of A (two sets when prefetched), a row of the next tile of B
         held = c.T2 + c.T3 * (2 if c.STEP == "prefetch" else 1) + (c.T2 if c.STEP != "inner" else 1)
-        return int(problem.itemsize // 4 * held) + (30 if c.STEP in ("inner", "outer") else 44)
+        return int(problem.itemsize // 4 * held) + (30 if c.STEP in ("inner", "outer") else STEPS_REGISTERS)
     shape = tensor_shape(problem, c)
     if c.VARIANT == "group":
         return work_group.registers(c, shape)
@@ -144,7 +147,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     busy = min(1.0, blocks(problem, c, device.multiprocessors) / device.multiprocessors)
     chunks = shape.panels * shape.chunks / device.multiprocessors / busy
     if c.VARIANT == "group":
-        seconds |= work_group.limits(problem, c, shape, chunks)
+        seconds = work_group.limits(problem, c, shape, chunks)
     else:
         # per chunk: A laid down and read (in turns, or with collisions), B laid down and read by all warps of a column
         a_reads = shape.stage_bytes / 128 * (1 + c.WARPS_N * _collisions(problem, c)) if c.LOAD == "bulk" else 0
@@ -153,16 +156,22 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
         seconds["meeting"] = chunks * _MEETING_SECONDS / c.BLOCKS_PER_SM
     if c.LOAD == "bulk":
         lines = c.DEPTH if problem.layout_a == "col" else shape.rows
-        seconds["feed"] = chunks * (_CHUNK_SECONDS + lines * _COPY_SECONDS / c.FEEDERS)
+        fed = chunks * (_CHUNK_SECONDS + lines * max(_COPY_SECONDS / c.FEEDERS, _ENGINE_SECONDS))
+        # a stage is filled, in its turn, waited for, used and asked for again: meanwhile the others deliver
+        arrives = chunks * shape.stage_bytes * device.multiprocessors / machine.read_bandwidth
+        round_trip = max(seconds.values()) + (fed + chunks * machine.loaded_latency) / c.BLOCKS_PER_SM
+        seconds["feed"] = max(fed, (arrives + round_trip) / c.STAGES)
     seconds["L2 cache"] = chunks * (shape.stage_bytes + c.DEPTH * width(problem) * real) / _L2_BYTES_PER_SECOND
-    if real == 4 and c.UNIT == "float64":
-        seconds["widening"] = chunks * shape.stage_bytes / 4 / _WIDENED_PER_CLOCK / _CLOCK
+    if real == 4 and c.UNIT == "float64":  # by the same units
+        seconds["arithmetic"] += chunks * shape.stage_bytes / 4 / _WIDENED_PER_CLOCK / _CLOCK
     return seconds
 
 
-# Guessed from gram's on an H200, until this family is measured: handling a chunk, issuing a bulk copy, meeting once,
-# what a multiprocessor gets from the second cache, the clock under load, conversions to float64 per clock.
-_CHUNK_SECONDS, _COPY_SECONDS, _MEETING_SECONDS, _L2_BYTES_PER_SECOND = 0.10e-6, 0.015e-6, 0.10e-6, 55e9
+# Handling a chunk, meeting once, what a multiprocessor gets from the second cache, the clock under load, conversions to
+# float64 per clock: guessed from gram's on an H200. A bulk copy: what a warp takes to issue one (lanes in turns took 36
+# to 50 ns; what they did is done once for eight copies now), and what the engine takes: guessed.
+_CHUNK_SECONDS, _COPY_SECONDS, _ENGINE_SECONDS = 0.10e-6, 0.010e-6, 0.004e-6
+_MEETING_SECONDS, _L2_BYTES_PER_SECOND = 0.10e-6, 55e9
 _CLOCK, _WIDENED_PER_CLOCK = 1.75e9, 16
 
 
@@ -234,7 +243,8 @@ def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
     from ...model.tsm2 import Parameters, Shape, Tsm2Model
     from ...model.tsm2_search import optimise
 
-    model, size = Tsm2Model(device, machine), Shape(problem.M, problem.K, problem.N, problem.dtype)
+    model = Tsm2Model(device, machine, setup_registers=STEPS_REGISTERS)
+    size = Shape(problem.M, problem.K, problem.N, problem.dtype)
     lines = []
     if c is not None and c.VARIANT == "steps":
         lines.append(f"TSM2     {model.predict(size, Parameters(c.T1, c.T2, c.T3, split=c.SPLIT)).text()}")

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 
 from ... import testing
-from ...api.factor_kernel import POINTERS
 from ...backends.base import Launch
 from ...errors import UnsupportedProblem
+from ...families.batches import POINTERS
 from ...plan.problem import Problem
 from ..stacked import stacked
 from .base import Case, address_of
