@@ -100,6 +100,19 @@ TILE: list[tuple[Problem, Config]] = [
     (S("float32", 45, 1, 3), Tile(8, 4)),
     (S("complex64", 36, 2, 3, uplo="upper", layout_x="col"), Tile(8, 4)),
     (S("complex128", 34, 1, 3, uplo="upper", **_POINTERS), Tile(8, 4)),
+    # without images
+    (P("float64", 41, 5), Tile(8, 4, DIRECT=True)),
+    (P("float64", 34, 7), Tile(8, 2, DIRECT=True, WARPS=2)),
+    (P("float64", 49, 3, uplo="upper"), Tile(8, 4, DIRECT=True)),
+    (P("float64", 64, 3), Tile(8, 4, DIRECT=True)),
+    (P("float64", 35, 3, uplo="upper", layout_a="col"), Tile(8, 2, DIRECT=True)),
+    (P("float32", 57, 5), Tile(8, 2, DIRECT=True)),
+    (P("float64", 21, 3, layout_a="any", layout_f="row"), Tile(16, 2, DIRECT=True)),
+    (P("complex64", 26, 5, uplo="upper", stack_a="pointers"), Tile(8, 2, DIRECT=True)),
+    (P("float32", 22, 9, aligned=False), Tile(4, 2, DIRECT=True)),
+    (P("complex128", 19, 3), Tile(8, 2, DIRECT=True)),
+    (P("float64", 30, 3, pitch_a=33, stack_a="strided", stack_f="packed"), Tile(8, 4, DIRECT=True)),
+    (P("complex128", 12, 3, layout_f="col"), Tile(4, 4, DIRECT=True)),
 ]
 
 BLOCK: list[tuple[Problem, Config]] = [

@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 from mansard import testing
 from mansard.families.gemm import spec as gemm_spec
 from mansard.families.qr import emit, space, spec
-from mansard.families.qr.space import Block, Config, Lanes
+from mansard.families.qr.space import Block, Config, Lanes, Tensor
 from mansard.plan.problem import REAL, Problem
 
 P = spec.problem
@@ -113,7 +113,25 @@ BLOCK: list[tuple[Problem, Config]] = [
     (P("float64", 90, 16, 2, want="panel", layout_a="col"), Block(32, 4, 1)),
     (P("complex64", 70, 20, 2, want="panel", **_POINTERS), Block(16, 8, 1)),
 ]  # fmt: skip
-CASES = LANES + BLOCK
+
+TENSOR: list[tuple[Problem, Config]] = [
+    # rows and columns before the first ones, an odd block of columns, warps without a strip at the end
+    (P("float64", 8, 8, 3), Tensor(1)),
+    (P("float64", 17, 17, 3), Tensor(1)),
+    (P("float64", 64, 64, 2, want="reduced"), Tensor(4)),
+    (P("float64", 33, 33, 2), Tensor(1)),
+    (P("float64", 40, 40, 2, want="reduced"), Tensor(2)),
+    (P("float64", 57, 57, 2), Tensor(4)),
+    (P("float64", 20, 40, 3, want="complete"), Tensor(2)),
+    (P("float64", 40, 20, 3), Tensor(1)),
+    (P("float64", 21, 37, 3, layout_a="col"), Tensor(1)),
+    (P("float64", 32, 32, 3, want="reduced"), Tensor(2)),
+    (P("float64", 29, 29, 3, want="reduced", layout_q="col"), Tensor(1)),
+    (P("float64", 37, 21, 3, want="r", layout_f="any", **_POINTERS), Tensor(1)),
+    (P("float64", 23, 23, 3, pitch_a=25, **_STRIDED), Tensor(2)),
+    (P("float64", 72, 70, 1), Tensor(5)),
+]  # fmt: skip
+CASES = LANES + BLOCK + TENSOR
 
 
 def case_id(case: tuple[Problem, Config]) -> str:

@@ -523,7 +523,7 @@ def test_a_kernel_in_place_and_beside(played: PlayedFactors) -> None:
     assert np.allclose(linalg.solve(S, one, backend="emulated"), np.linalg.solve(S, one))
     ragged = ms.Ragged.from_list([S[0], 2 * np.eye(2), S[1]])
     before = played.launches
-    assert np.allclose(linalg.cholesky(ragged, backend="emulated")[2], np.linalg.cholesky(S[1]))
+    assert np.allclose(linalg.inv(ragged, backend="emulated")[2], np.linalg.inv(S[1]))
     assert played.launches == before + 2  # one per size
     assert played.problems[-1].stack_f == "pointers"
 

@@ -6,6 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,17 @@ from mansard.backends import cpu, emulated
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.errors import LaunchError
-from mansard.model import calibrate, calibrate_cpu, calibrate_cuda, calibrate_waits, machine, occupancy, probe_kernels
+from mansard.model import (
+    calibrate,
+    calibrate_cpu,
+    calibrate_cuda,
+    calibrate_streams,
+    calibrate_waits,
+    info,
+    machine,
+    occupancy,
+    probe_kernels,
+)
 from mansard.model.probe_kernels import ADDEND, FACTOR, LINE, PROBES, Shape
 from mansard.plan import explain
 from mansard.tune.measure import Timing
@@ -62,10 +73,22 @@ def test_cpu_calibration_smoke() -> None:
     assert 1e-9 < result.latency_seconds < 1e-4
     assert 1e-8 < result.launch_seconds < 1e-1
     assert [size for size, _ in result.cache_bandwidth] == sorted(size for size, _ in result.cache_bandwidth)
+    ramp: Any = result.details["ramp"]
+    assert len(ramp["points"]) >= 3 and all(seconds > 0 for _, seconds in ramp["points"])
     assert result.details["quick"] is True and "compiler" in result.details
     assert [done for _, done, _ in seen] == list(range(seen[0][2])), "progress runs from the first step to the last"
     json.dumps(result.details)
     assert not machine.known(cpu.backend().device).details.get("quick"), "a smoke test is never stored"
+
+
+def test_small_kernels_take_overhead_and_time_in_proportion() -> None:
+    line = [(size, 2e-6 + size / 3e12) for size in (1 << 16, 1 << 20, 1 << 24)]
+    found = calibrate_streams.fitted([*line, (1 << 26, 1e-3)], 1 << 24)
+    assert found["overhead_seconds"] == pytest.approx(2e-6) and found["bandwidth"] == pytest.approx(3e12)
+    assert len(found["points"]) == 4
+    assert list(calibrate_streams.fitted([(1, 2e-6), (2, 1e-6)], 2)) == ["points"]
+    shown = replace(machine.known(H200), details={"ramp": found})
+    assert "small kernels           2 us + bytes / 3 TB/s" in info.ceilings_text(shown, full=True)
 
 
 def test_calibration_refuses_other_backends() -> None:
@@ -126,6 +149,14 @@ def test_copy_probes(run: Emulated, scale: bool) -> None:
     run.y[:] = np.nan
     run(f"{name}_ring", shape(64, CHUNK=1024, STAGES=3, SCALE=scale), a=factor, count=COUNT)
     assert (run.y == factor * run.x).all()
+
+
+@needs_compiler
+@pytest.mark.parametrize(("per_sm", "count"), [(2, COUNT), (0, COUNT), (1, COUNT - 4)])
+def test_triad_probe(run: Emulated, per_sm: int, count: int) -> None:
+    run("triad", shape(64, per_sm, UNROLL=4, STREAM=per_sm == 2), a=1.5, count=count)
+    half = count // 2
+    assert (run.y[:half] == run.x[:half] + 1.5 * run.x[half : 2 * half]).all() and np.isnan(run.y[half:]).all()
 
 
 @needs_compiler
@@ -264,6 +295,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> PlayedBackend:
     monkeypatch.setattr(calibrate_cuda, "_FLOPS_PER_SM", {"float64": 1e4, "float32": 1e4})
     compiler = SimpleNamespace(compile_cuda=lambda *_: None, version=lambda: "none")
     monkeypatch.setattr(calibrate_cuda, "nvrtc", compiler)
+    ramp = calibrate_streams.ramp
+    monkeypatch.setattr(calibrate_streams, "ramp", lambda run: ramp(run, 2))
     for name, count in (("latency", 16), ("launches", 2), ("graph", 3), ("barrier", 4)):
         wait = getattr(calibrate_waits, name)
         monkeypatch.setattr(calibrate_waits, name, lambda run, wait=wait, count=count: wait(run, count))
@@ -282,6 +315,7 @@ def test_gpu_calibration_end_to_end(small: PlayedBackend) -> None:
     assert [size for size, _ in result.cache_bandwidth] == [
         int((1 << 16) * s) for s in (0.4, 0.55, 0.7, 0.8, 0.9, 1, 1.15, 1.5, 2)
     ]
+    assert result.details["probes"]["triad"] and len(result.details["ramp"]["points"]) >= 3  # type: ignore[index]
     json.dumps(result.details)
 
 

@@ -29,6 +29,8 @@ class Operation(NamedTuple):
     parts: tuple[Part, ...]
     names: tuple[str, ...] = ("a",)
     integers: tuple[str, ...] = ()  # arguments that are not promoted: pivots
+    # (arguments..., out) -> results of a ragged batch; None: not of this one, sizes are answered one after the other
+    ragged: Callable[..., tuple[Any, ...] | None] | None = None
 
 
 def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any, ...]:

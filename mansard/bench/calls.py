@@ -13,13 +13,14 @@ from ..api.gemm_call import plan_gemm
 from ..errors import IllegalConfig
 from ..families import names as families
 from ..plan import dispatch
-from . import factor_calls
+from . import factor_calls, powers_calls
 from .batched_operations import BATCHED
 from .cases import Case
 from .data import Operands
 from .entries import Entry
 from .factor_operations import FACTORS
 from .operations import ORTHOGONAL
+from .powers_operations import SPARSE
 from .rows import OURS
 
 Pairs = list[tuple[Any, Any]]
@@ -37,6 +38,8 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
         return _routine(case, pairs, operands, backend)
     if case.operation in FACTORS:
         return factor_calls.ours(case, pairs, operands, _unless_chosen(backend))
+    if case.operation in SPARSE:
+        return powers_calls.ours(case, pairs), {}
     if case.operation in ORTHOGONAL:
         return _orthogonal(case, pairs, operands, backend, asked)
 

@@ -15,9 +15,10 @@ from ..codegen.geometry import Device
 from ..families import family_of
 from ..model.calibrate_cpu import last_level_cache
 from ..plan.problem import ITEMSIZE, Problem
-from . import batched_operations, factor_operations, operations
+from . import batched_operations, factor_operations, operations, powers_operations
 from .batched_operations import BATCHED, Shape
 from .factor_operations import FACTORS, RAGGED
+from .powers_operations import SPARSE
 
 WIDTHS = tuple(range(1, 65))
 RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))
@@ -58,7 +59,7 @@ class Case:
     role: str = ""  # "model": what a model chose, among pinned ones
     inner: int = 0  # columns of A in batches; 0: M
     accumulate: bool = False  # the product is added to what the result holds (beta = 1)
-    form: str = ""  # options of an operation on batches: see batched_operations.py and factor_operations.py
+    form: str = ""  # options of an operation on batches: see batched_operations.py and factor_operations.py; a matrix
 
     @property
     def key(self) -> str:
@@ -81,7 +82,7 @@ class Case:
             return batched_operations.shapes(*sizes, self.inner, self.form, self.dtype)
         if self.operation in FACTORS:
             return factor_operations.shapes(self.operation, self.M, self.K, self.form, self.dtype)
-        return operations.shapes(*sizes)
+        return powers_operations.shapes() if self.operation in SPARSE else operations.shapes(*sizes)
 
     @property
     def is_ragged(self) -> bool:
@@ -127,6 +128,8 @@ class Case:
             return batched_operations.problems(self.operation, *sizes, self.inner, self.form, self.accumulate)
         if self.operation in FACTORS:
             return factor_operations.problems(self.operation, self.dtype, self.M, self.K, self.form)
+        if self.operation in SPARSE:  # what is compiled depends on the matrix
+            return ()
         if self.operation == "matmul":
             return operations.routed_problems(*sizes, self.layout_of("A"), self.layout_of("B"))
         layout = {which: "col" if self.layout_of(which) == "col" else "row" for which in "AB"}

@@ -17,10 +17,11 @@ from ..api.matmul import family_for
 from ..families.gram import spec
 from ..plan.problem import REAL
 from ..testing import gamma
-from . import batched_check, factor_check
+from . import batched_check, factor_check, powers_check
 from .batched_operations import BATCHED
 from .cases import Case
 from .factor_operations import FACTORS
+from .powers_operations import SPARSE
 
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 _SLICE = 1 << 25  # elements of an operand converted at a time
@@ -41,6 +42,8 @@ def reference_for(case: Case, A: Any, B: Any) -> Any:
         return batched_check.reference_for(case, A, B)
     if case.operation in FACTORS:
         return factor_check.reference_for(case, A, B)
+    if case.operation in SPARSE:
+        return powers_check.reference_for(case, A, B)
     if case.operation == "matmul" and family_for(case.dtype, case.M, case.K, case.N) == "gram":  # real, and long sums
         return Reference(A.T, B)
     return Reference(A, B) if case.operation == "gram" else SmallReference(A, B)

@@ -15,6 +15,7 @@ from ..tune.command import dtypes
 from . import batched_tables, factor_summary, summary, targets
 from .cases import GPU_ONLY
 from .factor_operations import STACKED
+from .powers_operations import SPARSE
 from .report import write_report
 from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options
@@ -118,7 +119,9 @@ def show(results: dict[str, Any]) -> None:
     chosen = summary.tables(results, ids)
     long = (*batched_tables.LONG, *factor_summary.LONG)
     chosen = [table for table in chosen if table.title not in long or len(table.cells) <= _MOST_LINES]
-    cases = [row for row in summary.ours(results["rows"], mode="device") if operation_of(row) not in STACKED]
+    cases = [
+        row for row in summary.ours(results["rows"], mode="device") if operation_of(row) not in (*STACKED, *SPARSE)
+    ]
     if 0 < len(cases) <= _MOST_LINES:
         chosen = [table for table in chosen if not table.title.startswith("Rectangles")]
         chosen.insert(0, summary.each(results, ids, cases))

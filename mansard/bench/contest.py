@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import MansardError
-from . import calls, factor_entries
+from . import calls, factor_entries, powers_calls, powers_entries
 from . import clock as clocks
 from .cases import Case
 from .ceilings import Beside
@@ -18,6 +18,7 @@ from .entries import Entry, enter
 from .factor_operations import FACTORS, STACKED
 from .peers import Peer, TorchPeer
 from .power import Power
+from .powers_operations import IN_CACHE, SPARSE
 from .rows import OURS, Row, row
 
 Sampler = Callable[[], float]
@@ -86,7 +87,10 @@ class Contest:
             seconds, power = self._sustain(entries)
         else:
             repeats = self.repeats * (_CLOSE_CALL if case.operation == "matmul" else 1)
-            seconds, power = self._take_turns(samplers | self._yardsticks(case) | self._uniform(case), repeats)
+            cached = self._in_cache(case)
+            others = self._yardsticks(case) | self._uniform(case) | ({IN_CACHE: cached[1]} if cached else {})
+            seconds, power = self._take_turns(samplers | others, repeats)
+            more |= {"in_cache": {"entries": cached[0], "seconds": seconds[IN_CACHE]}} if cached else {}
         if UNIFORM in seconds:
             more |= {"uniform": {"bytes": case.uniform.bytes, "seconds": seconds[UNIFORM]}}
         rates = self.beside.rates(seconds) if self.beside else {}
@@ -98,7 +102,7 @@ class Contest:
                 worst = errors[entry.name]
                 about |= {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
                 about |= {"beside": rates, **power[entry.name], **found[entry.name]}
-                about |= {"note": entry.note} if entry.note else {}
+                about |= entry.facts | ({"note": entry.note} if entry.note else {})
                 rows.append(row(facts, entry.name, [entry.scale * taken for taken in seconds[entry.name]], **about))
         return rows
 
@@ -108,7 +112,7 @@ class Contest:
         """Errors of all results and what else was found; peers that fail are added to those that were refused."""
         errors, found = {}, {}
         for entry in entries:
-            if case.operation in STACKED:
+            if case.operation in (*STACKED, *SPARSE):
                 reference.prepare(entry.out, entry.in_place)
             try:
                 errors[entry.name] = reference.error(entry.result())
@@ -122,7 +126,7 @@ class Contest:
     def _reference(self, case: Case, pair: tuple[Any, Any]) -> Any:
         """What results are compared with; experiments run one problem many times, and need it once."""
         about: tuple[Any, ...] = (case.operation, case.dtype, case.shapes, case.layout, case.same)
-        about += (case.condition, case.accumulate, case.form)
+        about += (case.condition, case.accumulate, case.form, case.N, case.K, case.inner)
         if self._held is None or self._held[0] != about:
             self._held = (about, reference_for(case, *pair))
         return self._held[1]
@@ -140,10 +144,10 @@ class Contest:
                 refused[peer.name] = "out of time"
                 continue
             try:
-                factors = case.operation in FACTORS
-                into = not factors and case.operation not in ("gram", "cholesky_qr")
+                factors, sparse = case.operation in FACTORS, case.operation in SPARSE
+                into = not factors and not sparse and case.operation not in ("gram", "cholesky_qr")
                 given = [(*pair, *([self.operands.empty(case)] if into else [])) for pair in pairs]
-                entering = factor_entries.enter if factors else enter
+                entering = factor_entries.enter if factors else powers_entries.enter if sparse else enter
                 entries.append(entering(peer, case, given, lambda run: self.clock.sample(lambda: run(0))))
             except Exception as error:
                 refused[peer.name] = f"{type(error).__name__}: {_gist(error)}"
@@ -188,6 +192,12 @@ class Contest:
         equal, pair = case.uniform, self.operands.pair(case.uniform)
         entry, _ = calls.ours(equal, [pair], self.operands, self.backend)
         return {UNIFORM: clocks.sampler(self.clock, partial(entry.run, 0))}
+
+    def _in_cache(self, case: Case) -> tuple[int, Sampler] | None:
+        """Beside powers: products with a small matrix of the same kind, what caches make of them."""
+        if case.operation != "powers" or case.mode != "device" or case.pins or not case.peers:
+            return None
+        return powers_calls.in_cache(case, self.operands.matrices, self.backend, self.clock)
 
     def _loop_count(self, entries: list[Entry], pairs: int) -> int:
         """Calls of an eager sample, the same for all: waiting for the last one is shared by as many."""

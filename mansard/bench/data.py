@@ -16,11 +16,12 @@ import mansard as ms
 
 from ..plan.problem import REAL
 from ..testing import array_module
-from . import factor_data
+from . import factor_data, powers_data
 from .batched_operations import BATCHED, SOLVES, offsets, ragged_sizes
 from .cases import Case
 from .factor_operations import FACTORS, STACKED
 from .operations import both_large
+from .powers_operations import SPARSE
 
 _ALIGN = 256  # words: every operand starts as a fresh allocation would
 _MOST_SETS = 512
@@ -32,6 +33,7 @@ class Operands:
     def __init__(self, backend_name: str, cases: Iterable[Case], cache_bytes: int, seed: int = 7) -> None:
         self.xp = array_module(backend_name)
         self.cache_bytes = cache_bytes
+        self.matrices = powers_data.Matrices(self.xp, backend_name)
         self._seed = seed
         self._sizes: dict[tuple[str, str], int] = {}
         for case in (each for given in cases for each in (given, *((given.uniform,) if given.is_ragged else ()))):
@@ -49,6 +51,8 @@ class Operands:
 
     def pair(self, case: Case, index: int = 0) -> tuple[Any, Any]:
         """A and B of the case; B is None for gram(A) and cholesky_qr, and the same in every pair where it is small."""
+        if case.operation in SPARSE:
+            return self.matrices.pair(case)
         A = self._view("A", case, index)
         if case.operation in BATCHED:
             return self._batch(case, A, self._view("B", case, index))
@@ -99,6 +103,7 @@ class Operands:
 
     def release(self, real: str) -> None:
         """Give a type's buffers back when no more cases need them."""
+        self.matrices.release()
         for which in ("A", "B"):
             self._buffers.pop((which, real), None)
 

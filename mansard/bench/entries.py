@@ -24,6 +24,7 @@ class Entry:
         self.out = out  # one of our arrays, where the first pair's product goes; None where it is made anew
         self.in_place = spelling.startswith(IN_PLACE)
         self.scale, self.note = 1.0, ""  # where a call does only a part of the case
+        self.facts: dict[str, Any] = {}  # what its rows say besides
 
     def result(self) -> Any:
         """The product of the first pair, as one of our arrays; several where the operation has several."""

@@ -13,9 +13,10 @@ from ..families import family_of
 from ..families import names as families
 from ..model.roofline import Work
 from ..plan.problem import ITEMSIZE, Problem
-from . import batched_operations, factor_operations
+from . import batched_operations, factor_operations, powers_operations
 from .batched_operations import BATCHED, Shape
 from .factor_operations import FACTORS, STACKED
+from .powers_operations import SPARSE
 
 ORTHOGONAL = ("matmul_gram", "project", "cholesky_qr")
 TALL = ("gram", "tsmm")  # one width and many rows: what tables and pictures by width show
@@ -74,6 +75,8 @@ def work_of(row: dict[str, Any]) -> Work:
         return batched_operations.work({"form": "", **row})
     if row.get("operation") in FACTORS:
         return factor_operations.work(row)
+    if row.get("operation") in SPARSE:
+        return powers_operations.work(row)
     sizes = (str(row.get("operation", "gram")), row["dtype"], row["M"], row["N"], row["K"])
     return work(*sizes, bool(row.get("same")), float(row.get("condition", 0.0)))
 

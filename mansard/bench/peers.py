@@ -238,11 +238,13 @@ class CupyPeer(Peer):
 
 
 def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:
-    """The peers of a backend, missing ones included; factorizations have others."""
-    from . import compiled_peers, factor_peers, streamed_peer  # they are peers of this module's kind
+    """The peers of a backend, missing ones included; factorizations and sparse matrices have others."""
+    from . import compiled_peers, factor_peers, powers_peers, streamed_peer  # they are peers of this module's kind
 
     if family == "factor":
         return factor_peers.peers_for(backend_name)
+    if family == "powers":
+        return powers_peers.peers_for(backend_name)
     if backend_name == "cuda":
         return [CupyPeer(), TorchCudaPeer(), streamed_peer.StreamedPeer()]
     return [NumpyPeer(), TorchPeer(), *(make() for make in compiled_peers.PEERS)]

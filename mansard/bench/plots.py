@@ -41,7 +41,7 @@ def figure(
     drawn.suptitle(title, fontsize=13, fontweight="bold")
     foot = f"{environment['device']}, {environment['date'][:10]}"
     if ceilings:
-        both = ("read", "copy") if results.get("family") in ("batched", "factor") else ("read",)
+        both = ("read", "copy") if results.get("family") in ("batched", "factor", "powers") else ("read",)
         rates = ", ".join(f"{which} bandwidth {_rate(ceilings[f'{which}_bandwidth'])}B/s" for which in both)
         foot += "\n" if len(both) > 1 and size[0] * columns < _NARROW else ", "
         foot += f"{rates} ({ceilings['origin'].split(':')[0]})"
@@ -189,7 +189,14 @@ def overhead(results: dict[str, Any]) -> Any:
 
 def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
     """Every picture whose rows are there, as PNG and SVG; returns name -> PNG. ImportError without matplotlib."""
-    from . import batched_experiment_pictures, batched_pictures, factor_pictures, matmul_pictures, pictures
+    from . import (
+        batched_experiment_pictures,
+        batched_pictures,
+        factor_pictures,
+        matmul_pictures,
+        pictures,
+        powers_pictures,
+    )
 
     makers = {
         "percent_of_limit": percent, "tile_size": pictures.tile_size, "leapfrog_transposed": pictures.mapping,
@@ -205,6 +212,8 @@ def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
         "streamed": batched_experiment_pictures.streamed, "counters": batched_experiment_pictures.counters,
         "factor": factor_pictures.share, "factor_speedup": factor_pictures.speedup,
         "factor_dtypes": factor_pictures.dtypes, "factor_steps": factor_pictures.steps,
+        "spmv": powers_pictures.bound, "powers": powers_pictures.speedup, "formats": powers_pictures.formats,
+        "ramp": powers_pictures.ramp,
     }  # fmt: skip
     import matplotlib
 

@@ -41,6 +41,10 @@ _TITLES = {
     "factor_speedup": "Factorizations of batches: times the best peer",
     "factor_dtypes": "Factorizations of batches: share of the copy bandwidth of all dtypes",
     "factor_steps": "Factorizations of 2,000 matrices, step by step (Dong, figures 4.1 to 4.3)",
+    "spmv": "Sparse products: share of the model's bound (Panzlaff, figure 4.3)",
+    "powers": "Powers over as many products of our own (figures 4.5 and 4.9)",
+    "formats": "Chunks, lanes per row and sorting (figures 3.2 to 3.8)",
+    "ramp": "How small matrices and small kernels gain speed (figures 4.1, 4.2, 4.4, 4.6 and 4.10)",
     "counters": "Occupancy and efficiency of loads, computed, not counted (Masliah et al., figures 7 and 8)",
 }
 _STYLE = """
@@ -53,7 +57,8 @@ tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a0
 
 
 _PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: small matrices, many of them",
-             "factor": "factor: Cholesky, LU, QR, systems and inverses of many matrices"}  # fmt: skip
+             "factor": "factor: Cholesky, LU, QR, systems and inverses of many matrices",
+             "powers": "powers: sparse matrices times vectors, and their powers"}  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

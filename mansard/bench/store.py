@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.machine import Machine
-from .rows import BATCHED_COLUMNS, COLUMNS, Row, compare, complete
+from .rows import BATCHED_COLUMNS, COLUMNS, SPARSE_COLUMNS, Row, compare, complete
 
 JOURNAL, RESULTS, TABLE = "rows.jsonl", "results.json", "results.csv"
 FORMAT = 1
@@ -132,7 +132,8 @@ def write_results(folder: Path) -> dict[str, Any]:
     os.replace(draft, folder / RESULTS)
     with open(folder / TABLE, "w", newline="") as file:
         writer = csv.writer(file)
-        columns = COLUMNS + (BATCHED_COLUMNS if results["family"] in ("batched", "factor") else ())
+        more = {"batched": BATCHED_COLUMNS, "factor": BATCHED_COLUMNS, "powers": SPARSE_COLUMNS}
+        columns = COLUMNS + more.get(results["family"], ())
         writer.writerow(columns)
         for row in results["rows"]:
             writer.writerow([_cell(name, row) for name in columns])

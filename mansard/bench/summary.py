@@ -6,10 +6,11 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from . import batched_summary, batched_tables, factor_summary, matmul_summary
+from . import batched_summary, batched_tables, factor_summary, matmul_summary, powers_summary
 from .batched_operations import BATCHED
 from .factor_operations import FACTORS
 from .operations import TALL
+from .powers_operations import SPARSE
 from .rows import OURS, Row, operation_of
 from .table import Table
 
@@ -118,6 +119,8 @@ def each(
 
 
 def _sizes(row: Row) -> str:
+    if operation_of(row) in SPARSE:
+        return powers_summary.sizes(row)
     if operation_of(row) in FACTORS:
         return factor_summary.sizes(row)
     return batched_summary.sizes(row) if operation_of(row) in BATCHED else f"{row['M']} x {row['N']}"
@@ -134,7 +137,7 @@ def _how(row: Row) -> str:
     words += ["gram(A)"] if row["same"] else []
     words += [operation_of(row)] if operation_of(row) not in TALL else []
     words += ["beta = 1"] if row.get("accumulate") else []
-    words += [row["form"]] if row.get("form") else []
+    words += [row["form"]] if row.get("form") and operation_of(row) not in SPARSE else []
     words += [row["mode"], row["temperature"]] if row["mode"] != "device" else []
     return " ".join(words) or "row"
 
@@ -229,5 +232,5 @@ def _name(row: Row) -> str:
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
-              *batched_tables.MAKERS, *factor_summary.MAKERS)  # fmt: skip
+              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

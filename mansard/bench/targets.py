@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import experiments, factor_targets
+from . import experiments, factor_targets, powers_targets
 from .batched_operations import BATCHED, SOLVES
 from .batched_summary import is_square, largest
 from .factor_operations import FACTORS
 from .operations import ORTHOGONAL
 from .overhead import CHEAPEST
+from .powers_operations import SPARSE
 from .rows import OURS, Row, operation_of
 
 _NOISE = experiments.SLOWER  # "never below the peer" allows for this much
@@ -65,10 +66,18 @@ def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
         if row["contender"] == OURS and row["status"] in ("wrong", "failed"):
             found.append((row, f"{row['status']}: {row.get('note') or 'error ' + format(row.get('error', 0), '.3g')}"))
         elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins") and backend in ("cpu", "cuda"):
-            judge = (factor_targets.gpu if gpu else factor_targets.cpu) if operation_of(row) in FACTORS else None
-            texts = (judge or (_gpu if gpu else _cpu))(row, others)
+            texts = _judge(operation_of(row), gpu)(row, others)
             found += [(row, text) for text in texts]
-    return found + _overheads(rows, gpu) + (_models(rows) if gpu else [])
+    return found + _overheads(rows, gpu) + (_models(rows) + powers_targets.together(rows) if gpu else [])
+
+
+def _judge(operation: str, gpu: bool) -> Any:
+    """What says which targets a row of the operation misses."""
+    if operation in FACTORS:
+        return factor_targets.gpu if gpu else factor_targets.cpu
+    if operation in SPARSE:
+        return powers_targets.gpu if gpu else powers_targets.cpu
+    return _gpu if gpu else _cpu
 
 
 def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:

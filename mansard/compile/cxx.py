@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+import tempfile
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
@@ -91,8 +92,17 @@ def _compile(
 
 @lru_cache(maxsize=1)
 def _linker() -> tuple[str, ...]:
-    """The option for a linker that takes less than half of the usual one's time, where it is installed."""
-    return ("-fuse-ld=gold",) if shutil.which("ld.gold") else ()
+    """The option for a linker that takes less than half of the usual one's time, where it is installed and works: a
+    compiler may have its libraries where only its own linker finds them."""
+    if not shutil.which("ld.gold"):
+        return ()
+    with tempfile.TemporaryDirectory() as folder:
+        command = [find_compiler()[0], *_TRY, "-o", f"{folder}/tried.so"]
+        run = subprocess.run(command, input=b"", capture_output=True, check=False)
+    return ("-fuse-ld=gold",) if run.returncode == 0 else ()
+
+
+_TRY = ("-fuse-ld=gold", "-shared", "-fPIC", "-x", "c++", "-")
 
 
 def _prelude(root: Path) -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from . import cholesky, gemm, gemv, gram, lu, matmul_gram, qr, trsm, tsm2r, tsmm
+from . import cholesky, gemm, gemv, gram, lu, matmul_gram, powers, qr, spmv, trsm, tsm2r, tsmm
 
-FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram, gemm, gemv, trsm, cholesky, lu, qr)
+FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram, gemm, gemv, trsm, cholesky, lu, qr, spmv, powers)
 
 
 def family_of(operation: str) -> ModuleType:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import Any, NamedTuple
 
 from scipy.linalg import LinAlgWarning
@@ -19,6 +20,7 @@ from ..api.factor_face import (
     named,
     scalar,
 )
+from ..api.factor_grouped import factor_ragged
 from ..api.factor_plan import factor, quick
 from ..api.factor_task import Task
 from ..blas.triangular import as_columns, as_vectors
@@ -95,7 +97,7 @@ def lu_factor_ex(
         return found["F"], found["PIVOTS"], found["INFO"]
 
     parts = (Part("matrix", lambda a: a), Part("row"), Part("info"))
-    return answer(Operation(run, parts), [a], out)
+    return answer(Operation(run, parts, ragged=partial(factor_ragged, task, backend)), [a], out)
 
 
 _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}

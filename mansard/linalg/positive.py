@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..api import factor_systems as systems
 from ..api.factor_face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
+from ..api.factor_grouped import factor_ragged
 from ..api.factor_plan import factor, quick
 from ..api.factor_task import Task
 from ..blas.triangular import as_columns, as_vectors
@@ -68,7 +70,8 @@ def cholesky_ex(a: Any, /, *, upper: bool = False, out: Any = None, backend: str
         found = factor(task, kind, given[0], None, outs, backend)
         return found["F"], found["INFO"]
 
-    return answer(Operation(run, (Part("matrix", lambda a: a), Part("info"))), [a], out)
+    parts = (Part("matrix", lambda a: a), Part("info"))
+    return answer(Operation(run, parts, ragged=partial(factor_ragged, task, backend)), [a], out)
 
 
 def refuse_indefinite(info: Any) -> None:

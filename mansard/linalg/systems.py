@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..api import factor_systems as systems
 from ..api.factor_face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
+from ..api.factor_grouped import factor_ragged
 from ..api.factor_plan import factor, quick
 from ..api.factor_task import Task
 from ..blas.triangular import as_columns, as_vectors
@@ -88,7 +90,8 @@ def solve_ex(
         return systems.solve(kind, task, given[0], given[1], places[0], backend)
 
     parts = (Part("matrix", lambda a, b: b), Part("info"))
-    return answer(Operation(run, parts, ("a", "b")), [a, b], out)
+    operation = Operation(run, parts, ("a", "b"), ragged=partial(factor_ragged, task, backend))
+    return answer(operation, [a, b], out)
 
 
 def refuse_singular(info: Any) -> None:
@@ -137,4 +140,5 @@ def inv_ex(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None =
         found = factor(task, kind, given[0], None, outs, backend)
         return found["F"], found["INFO"]
 
-    return answer(Operation(run, (Part("matrix", lambda a: a), Part("info"))), [a], out)
+    parts = (Part("matrix", lambda a: a), Part("info"))
+    return answer(Operation(run, parts, ragged=partial(factor_ragged, task, backend)), [a], out)

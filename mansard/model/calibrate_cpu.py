@@ -12,6 +12,7 @@ import numpy as np
 
 from ..compile import cxx
 from ..tune.measure import Timing, measure
+from . import calibrate_streams
 from .calibrate import Progress, Record, expect
 from .probe_kernels import ADDEND, FACTOR, GRANULE, cpu_kernel
 
@@ -22,7 +23,7 @@ _READ_SHAPES = ("one stream", "2 streams", "4 streams", "one stream, prefetched"
 _WRITE_SHAPES = {"copy": (_PLAIN, _PAST, "memcpy"), "scale": (_PLAIN, _PAST), "triad": (_PLAIN, _PAST),
                  "fill": (_PLAIN, _PAST)}  # fmt: skip
 _FLOPS_PER_ROUND = 2 * 12 * 16  # of one lane in multiply_add
-STEPS = 9
+STEPS = 10
 
 
 def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[Record, dict[str, Any]]:
@@ -36,6 +37,7 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
     run.arithmetic()
     run.caches()
     run.waits()
+    calibrate_streams.ramp_cpu(run)
     record.notes |= run.facts() | {"stolen": _stolen(before, _jiffies())}
     return record, {
         "read_bandwidth": record.best("read", "dot"),

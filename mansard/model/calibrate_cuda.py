@@ -18,7 +18,7 @@ from .. import settings
 from ..compile import nvrtc
 from ..errors import LaunchError
 from ..tune.measure import Timing, measure
-from . import calibrate_waits
+from . import calibrate_streams, calibrate_waits
 from . import probe_kernels as kernels
 from .calibrate import Progress, Record, expect
 from .probe_kernels import GRANULE, Shape
@@ -28,7 +28,7 @@ _QUICK_BYTES = 64 << 20
 _RESULT_BYTES = 4 << 20
 _FLOPS_PER_SM = {"float64": 5e8, "float32": 1e9}
 _ATTRIBUTES = {"core_khz": 13, "memory_khz": 36, "bus_bits": 37}
-STEPS = 12
+STEPS = 14
 
 
 def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[Record, dict[str, Any]]:
@@ -42,11 +42,13 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
         run.read()
         run.write("copy")
         run.write("scale")
+        calibrate_streams.triad(run)
         run.cache()
         run.arithmetic()
         run.tensor()
         for wait in (calibrate_waits.latency, calibrate_waits.launches, calibrate_waits.graph, calibrate_waits.barrier):
             wait(run)
+        calibrate_streams.ramp(run)
     record.notes |= _facts(backend, memory)
     values = {
         "read_bandwidth": record.best("read", "read_ring"),

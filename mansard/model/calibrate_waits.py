@@ -43,7 +43,7 @@ def latency(run: GpuProbes, steps: int = 4096) -> None:
     for _ in range(chase.count * steps):
         place = (place * FACTOR + ADDEND) % lines
     expect("chase", float(run.memory.results(1).view(np.int64)[0] + 1), place + 1)
-    run.record.add("latency", f"{steps} lines", _each(timing, steps))
+    run.record.add("latency", f"{steps} lines", each(timing, steps))
 
 
 def launches(run: GpuProbes, count: int = 1000) -> None:
@@ -69,17 +69,17 @@ def graph(run: GpuProbes, steps: int = 200) -> None:
     run.memory.clear(run.memory.result, 8 * threads)
     run.backend.synchronize()
     step = run.call(launch, stream=stream.value or 0)
-    captured, executable = _capture(run, stream, step, steps)
+    captured, executable = capture(run, stream, step, steps)
     replay = Counted(lambda: check(lib.cuGraphLaunch(executable, stream), "cuGraphLaunch"))
     timing = measure(replay, run.backend, repeats=7, warmup=2, stream=stream.value or 0)
     expect("step", float(run.memory.results(threads).sum()), threads * (1.0 + replay.count * steps))
-    run.record.add("graph_step", f"{steps} kernels", _each(timing, steps))
+    run.record.add("graph_step", f"{steps} kernels", each(timing, steps))
     lib.cuGraphExecDestroy(executable)
     lib.cuGraphDestroy(captured)
     lib.cuStreamDestroy_v2(stream)
 
 
-def _capture(run: GpuProbes, stream: c_void_p, step: Callable[[], None], steps: int) -> tuple[c_void_p, c_void_p]:
+def capture(run: GpuProbes, stream: c_void_p, step: Callable[[], None], steps: int) -> tuple[c_void_p, c_void_p]:
     """The graph of `steps` calls, and its executable form; one call is made outside it first."""
     lib, check, captured, executable = run.driver.lib, run.driver.check, c_void_p(), c_void_p()
     step()
@@ -103,7 +103,8 @@ def barrier(run: GpuProbes, rounds: int = 1000) -> None:
     run.record.add("grid_barrier", f"{blocks} blocks of {many.kernel.geometry.block} threads", Timing(seconds))
 
 
-def _each(timing: Timing, steps: int) -> Timing:
+def each(timing: Timing, steps: int) -> Timing:
+    """Per step."""
     return Timing(tuple(sample / steps for sample in timing.seconds))
 
 

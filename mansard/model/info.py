@@ -252,14 +252,22 @@ def _cache_text(one: Machine) -> list[str]:
     return [f"  read by footprint        {curve}"]
 
 
+def _ramp_text(one: Machine) -> list[str]:
+    """Equation 4.12: what a small kernel takes."""
+    ramp: Any = one.details.get("ramp", {})
+    if "bandwidth" not in ramp:
+        return []
+    return [f"  small kernels           {_time(ramp['overhead_seconds'])} + bytes / {_rate(ramp['bandwidth'], 'B/s')}"]
+
+
 def _full_text(one: Machine) -> list[str]:
-    lines = _cache_text(one)
+    lines = [*_cache_text(one), *_ramp_text(one)]
     for probe, shapes in _probes(one).items():
         for shape, entry in shapes.items():
             unit = "FLOP/s" if probe.startswith(("fma", "tensor")) else "B/s"
             value = _time(entry["value"]) if entry["value"] < 1 else _rate(entry["value"], unit)
             lines.append(f"  {probe:<20}{value:>16}  +- {100 * entry['spread']:.1f} %  {shape}")
-    notes = {name: value for name, value in one.details.items() if name not in ("probes", "failures")}
+    notes = {name: value for name, value in one.details.items() if name not in ("probes", "failures", "ramp")}
     return lines + [f"  {name}: {value}" for name, value in notes.items()]
 
 

@@ -66,6 +66,8 @@ _COPY = (
     _registers(512, 0, 4, True),
 )
 _COPY_RING = (_ring(4, 16384, 3), _ring(8, 8192, 3), _ring(2, 16384, 6), _ring(1, 16384, 4, 3))
+_TRIAD = (*(_registers(*shape) for shape in ((512, 2, 4), (512, 0, 2), (256, 0, 4))), _registers(512, 0, 4, True))
+RAMP = Shape(256, 0, (("UNROLL", 1), ("STREAM", False), ("SCALE", True)))  # small kernels: calibrate_ramp.py
 _CACHE = (Shape(512, 2, (("UNROLL", 4),)), Shape(1024, 2, (("UNROLL", 4),)))
 _FMA = tuple(
     Shape(block, per_sm, (("CHAINS", chains), ("UNROLL", unroll)), dtype)
@@ -100,13 +102,14 @@ def shapes(probe: str, device: Device) -> tuple[Shape, ...]:
         "tensor": (*_TENSOR, *(_GROUPS if device.arch == "sm_90a" else ())) if device.capability >= 80 else (),
         "copy": _COPY,
         "scale": _COPY,
+        "triad": _TRIAD,
         "copy_ring": _COPY_RING if bulk else (),
         "scale_ring": _COPY_RING if bulk else (),
     }[probe]
     return tuple(shape.with_(SCALE=scaled[probe]) for shape in found) if probe in scaled else found
 
 
-PROBES = ("fill", "read", "read_ring", "copy", "copy_ring", "scale", "scale_ring", "cache", "fma", "tensor",
+PROBES = ("fill", "read", "read_ring", "copy", "copy_ring", "scale", "scale_ring", "triad", "cache", "fma", "tensor",
           "link", "chase", "empty", "step", "barrier")  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 //
 //   read, read_ring     sums x: 16-byte loads into registers, or bulk copies into rings of shared memory
 //   copy, copy_ring     y = x, or y = a x with SCALE: the same two ways
+//   triad               y = x + a x', the two halves of x
 //   cache               every block sums its own part of x again and again, past the L1 cache
 //   fma, tensor         chains of multiply-adds in registers
 //   barrier, chase      grid barriers, one after the other; loads whose address is the previous load's value
@@ -120,6 +121,29 @@ MANSARD_UNROLL_BY(1)
   }
 MANSARD_UNROLL_BY(1)
   for (; at < pairs; at += P::BLOCK) y[at] = copied<P>(arguments, x[at]);
+}
+
+// Half as many numbers as there are in x: those of its first half, and a times those of its second.
+template <class P, class Arguments>
+MANSARD_DEVICE void probe_triad(const Arguments& arguments) {
+  const i64 pairs = arguments.count / 4, stride = static_cast<i64>(gridDim.x) * P::BLOCK * P::UNROLL;
+  const auto* x = reinterpret_cast<const double2*>(arguments.x);
+  auto* y = reinterpret_cast<double2*>(arguments.y);
+MANSARD_UNROLL_BY(1)
+  for (i64 at = static_cast<i64>(blockIdx.x) * P::BLOCK * P::UNROLL + threadIdx.x; at < pairs; at += stride) {
+    double2 first[P::UNROLL], second[P::UNROLL];
+    MANSARD_UNROLL
+    for (int u = 0; u < P::UNROLL; ++u)
+      if (at + u * P::BLOCK < pairs) {
+        first[u] = load_pair<P::STREAM>(x + at + u * P::BLOCK);
+        second[u] = load_pair<P::STREAM>(x + pairs + at + u * P::BLOCK);
+      }
+    MANSARD_UNROLL
+    for (int u = 0; u < P::UNROLL; ++u)
+      if (at + u * P::BLOCK < pairs)
+        y[at + u * P::BLOCK] =
+            make_double2(first[u].x + arguments.a * second[u].x, first[u].y + arguments.a * second[u].y);
+  }
 }
 
 // Each block reads its own part, `repeats` rounds of BLOCK pairs that wrap around at the part's end.

@@ -19,7 +19,7 @@ from ..errors import BackendUnavailable, UnsupportedProblem
 from ..families import family_of
 from ..model import machine, roofline
 from ..plan.problem import Problem
-from .cases import make_case
+from .cases import Case, make_case
 from .database import VENDOR_MARGIN, family_name, kernel_hash
 from .observer import Observer
 from .records import Store, Trial, config_key, store_path
@@ -93,11 +93,13 @@ def tune_problem(
     *,
     seed: int = 0,
     deadline: float = float("inf"),
+    case: Case | None = None,
 ) -> TuningResult:
     """Measure candidates for `problem` on the backend's device, record every trial, return the outcome.
 
     `strategy` is one of STRATEGIES; `deadline` (of `time.monotonic`) ends the search early but still gives a result.
-    KeyboardInterrupt passes through: whatever ended before it is on disk.
+    `case` has the operands, which are made up unless it is given. KeyboardInterrupt passes through: whatever ended
+    before it is on disk.
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
@@ -109,7 +111,7 @@ def tune_problem(
     if refusal:
         raise UnsupportedProblem(f"{refusal}; there is nothing to tune")
     space = search_space(problem, backend.device, family)
-    case = make_case(problem, backend)
+    case = case or make_case(problem, backend)
     runner = DeviceRunner(case, facts(problem, backend), strategy == "exhaustive", space.predicted)
     store = Store(store_path(backend.device, family_name(family)))
     try:

@@ -66,6 +66,36 @@ MANSARD_DEVICE void subtract_product(double* c, double* a, double* b, int lane) 
   }
 }
 
+// Complex numbers are four products of real ones.
+template <class B>
+MANSARD_DEVICE void subtract_product(Complex<double>* c, Complex<double>* a, Complex<double>* b, int lane) {
+  const int group = lane / 4, member = lane % 4;
+  const auto load = [&](Complex<double>* block, int row, int column) { return B::unit(block, row, column).e[0]; };
+  double re[8], minus_re[8], minus_im[8];
+  MANSARD_UNROLL
+  for (int i = 0; i < 8; ++i) {
+    const auto entry = load(a, group + i % 2 * 8, member + i / 2 * 4);
+    re[i] = entry.re, minus_re[i] = -entry.re, minus_im[i] = -entry.im;
+  }
+  MANSARD_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    double right_re[4], right_im[4], sums_re[4], sums_im[4];
+    MANSARD_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const auto entry = load(b, group + 8 * half, member + 4 * i);
+      const auto old = load(c, group + i / 2 * 8, 2 * member + i % 2 + 8 * half);
+      right_re[i] = entry.re, right_im[i] = entry.im, sums_re[i] = old.re, sums_im[i] = old.im;
+    }
+    mma_m16n8k16(sums_re, minus_re, right_re);
+    mma_m16n8k16(sums_im, minus_im, right_re);
+    mma_m16n8k16(sums_re, minus_im, right_im);
+    mma_m16n8k16(sums_im, re, right_im);
+    MANSARD_UNROLL
+    for (int i = 0; i < 4; ++i)
+      B::unit(c, group + i / 2 * 8, 2 * member + i % 2 + 8 * half) = {{{sums_re[i], sums_im[i]}}};
+  }
+}
+
 // Without tensor cores a lane has two rows and four columns.
 template <class B, class T>
 MANSARD_DEVICE void subtract_product(T* c, T* a, T* b, int lane) {
@@ -147,12 +177,13 @@ struct Panel {
   MANSARD_DEVICE void store_diagonal(const B& blocks) const {
     if (warp == 0 && lane < NB) store_slot(blocks, 0);
   }
-  // `there` columns exist; `columns` has 2 places for one on its way. INVERSE: inverses stay on the diagonal.
-  template <bool INVERSE>
+  // `there` columns exist, or (WHOLE) all do; `columns` has 2 places for one on its way. INVERSE: inverses stay on the
+  // diagonal.
+  template <bool INVERSE, bool WHOLE>
   MANSARD_DEVICE void factor(int there, T* columns, int& info) {
     MANSARD_UNROLL
     for (int k = 0; k < NB; ++k)
-      if (B::N % NB == 0 || k < there) step<INVERSE>(k, columns + k % 2 * NB, info);
+      if (WHOLE || k < there) step<INVERSE>(k, columns + k % 2 * NB, info);
   }
 
  private:

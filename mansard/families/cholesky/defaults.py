@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
-from . import space, space_cpu, work
+from . import space, space_cpu, spec, work
 from .space import Block, Config, Lanes, Tile
 
 TRUSTED = True  # latencies decide, which the model does not see
@@ -24,28 +25,64 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
-    for config in (*_measured(problem), *_halves(problem), *_blocks(problem, device)):
+    if spec.is_ragged(problem):
+        rough: tuple[Any, ...] = (*_ragged(problem), *_blocks(problem, device))
+    else:
+        rough = (*_measured(problem), *_direct(problem), *_halves(problem), *_blocks(problem, device))
+    for config in rough:
         fitting = space.resident(problem, config, device)
         if fitting is not None:
             yield fitting
 
 
 def _measured(problem: Problem) -> Iterator[Lanes | Tile]:
-    """What won on an H200, factors in double precision: matrices of 17 to 31 rows in teams of 8 and 16 lanes, though up
-    to 40 bytes of a lane's rows spill; half a warp to 36; and where leaving out a triangle pays."""
-    N = problem.N
-    if problem.dtype != "float64" or problem.want != "factor" or not 17 <= N <= 64:
+    """What won on an H200 where the rules below say something else. In double precision teams of 8 and 16 lanes, though
+    up to 64 bytes of a lane's rows spill: for factors of 17 to 31 rows, for solutions from 9 to 32."""
+    N, dtype = int(problem.N), problem.dtype
+    if dtype == "float64" and problem.want == "solve" and 9 <= N <= 32:
+        yield Lanes(8 if N <= 16 else 16)
+    if problem.want != "factor":
         return
-    if N == 24:
-        yield Lanes(8, True, 4)
-    if N <= 27:
-        yield Lanes(8, False, 1)
-    elif N <= 31:
-        yield Lanes(16, False, 4)
-    elif 33 <= N <= 36:
-        yield Tile(8, 2, False, 1)
-    elif 32 < N <= 56:
-        yield Tile(8, 4, False, 1)
+    if dtype == "float64" and N == 24:  # where leaving out a triangle pays
+        yield Lanes(8, True)
+    if dtype == "float64" and 17 <= N <= 31:
+        yield Lanes(8, False, 1) if N <= 27 else Lanes(16)
+    if dtype == "float32" and 13 <= N <= 16:
+        yield Lanes(4)
+    if dtype == "complex64" and 25 <= N <= 32:
+        yield Lanes(16)
+    if dtype in ("float32", "complex64") and N % 8 == 0 and 32 <= N <= 64:
+        yield Tile(8, 2, WARPS=4) if N == 32 else Tile(8, 4)
+
+
+# The rows from which matrices are better off without images. Half a warp per matrix takes half the instructions of a
+# whole one, which pays as long as three warps share a quarter of a multiprocessor, and in complex128, where elements
+# are moved one by one anyway, as long as two do.
+_DIRECT_FROM = {"float32": 33, "float64": 33, "complex64": 33, "complex128": 17}
+_HALF_REGISTERS = {"float64": 168, "complex128": 230}
+
+
+def _direct(problem: Problem) -> Iterator[Tile]:
+    """Factors from registers to registers, but for multiples of eight: their images have no gaps, and memory is read in
+    longer pieces. Half a warp needs pairs of elements, which odd lines do not have."""
+    order, dtype = int(problem.N), problem.dtype
+    paired = dtype == "complex128"
+    if problem.want != "factor" or order < _DIRECT_FROM[dtype] or (order % 8 == 0 and not paired):
+        return
+    half = Tile(8, 2, DIRECT=True)
+    if (paired or order % 2 == 0) and work.registers(problem, half) <= _HALF_REGISTERS.get(dtype, 0):
+        yield half
+    if order <= 64:
+        yield Tile(8, 4, DIRECT=True)
+
+
+def _ragged(problem: Problem) -> Iterator[Tile]:
+    """Half a warp where a matrix is short of work for a whole one; above what registers hold, blocks."""
+    order, most = int(problem.N), 48 if problem.dtype == "complex128" else 64
+    if order <= 32:
+        yield Tile(8, 2, DIRECT=True)
+    if order <= most:
+        yield Tile(8, 4, DIRECT=True)
 
 
 _LONG = 96  # bytes of a line from which memory moves less if half of it stays away
@@ -86,6 +123,8 @@ def _tiles(problem: Problem) -> Iterator[Tile]:
 
 
 def _blocks(problem: Problem, device: Device) -> Iterator[Block]:
-    """More warps per matrix where a multiprocessor has room for one matrix only."""
+    """More warps per matrix where a multiprocessor has room for one matrix only; fewer where they hold the panels."""
     alone = 2 * work.shared_bytes(problem, Block()) > device.shared_per_multiprocessor
+    if problem.dtype == "float64" and problem.want == "factor" and work.rows(problem, Block(2)) <= 2:
+        yield Block(2)
     yield from (Block(warps) for warps in ((8, 4) if alone else (4, 8)))

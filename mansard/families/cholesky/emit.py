@@ -10,7 +10,7 @@ from ...codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instanti
 from ...plan.problem import Problem
 from .. import batches
 from . import space_cpu, spec, work
-from .shapes import block_shape, images_shape, run
+from .shapes import block_shape, images_shape, run, wide
 from .space import Config
 from .space_cpu import Simd
 from .views import conjugated, turned, view
@@ -52,8 +52,10 @@ def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
         lines = ("col", "row") if turned(problem, name) else ("row", "col")
         integers += [f"{name}_{what}" for what in ("matrix", *lines)]
     integers += ["threads"] if on_cpu else []
-    info = Field("INFO", "int*", "pointer")
-    return (*pointers, info, *WORKSPACE, *batches.integers(integers))
+    pointers.append(Field("INFO", "int*", "pointer"))
+    if spec.is_ragged(problem):
+        pointers.append(Field("ITEMS", "const long long*", "pointer"))
+    return (*pointers, *WORKSPACE, *batches.integers(integers))
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
@@ -63,12 +65,16 @@ def _constants(problem: Problem) -> dict[str, Any]:
 
 def _images(problem: Problem, config: Any) -> dict[str, Any]:
     constants = {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
+    constants["RAGGED"] = spec.is_ragged(problem)
     if config.VARIANT == "block":
         block = block_shape(problem, config)
         return constants | {"VECTOR_A": block.vector_a, "VECTOR_F": block.vector_f, "WORDS": block.words}
     shape = images_shape(problem, config)
     if config.VARIANT == "tile":
-        constants["RUN"] = run(problem, config)
+        constants |= {"RUN": run(problem, config), "WIDE_A": wide(problem, config, "a")}
+        constants["WIDE_F"] = wide(problem, config, "f")
+    else:
+        constants["DIRECT"] = False
     for name in spec.SHAPES:
         image = getattr(shape, name)
         constants |= batches.image(name, image)

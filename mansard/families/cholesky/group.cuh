@@ -7,6 +7,8 @@
 // A Worker is a lane's part of a matrix and of its right-hand sides.
 //   WARPS     warps per block
 //   TRIANGLE  leave out what lies on the other side of the diagonal
+//   DIRECT    from global memory to registers and back; only columns go through shared memory. WIDE_A and WIDE_F
+//             elements are moved at once
 //   COLUMN    elements between the places for columns on their way
 #pragma once
 #include "families/cholesky/pivots.cuh"
@@ -24,7 +26,7 @@ struct GroupShape {
                   P::MATRIX_B>;
   using X = Image<T, ROWS_X ? P::N : COLUMNS, ROWS_X ? COLUMNS : P::N, GROUP, P::FEED_X, P::ALIGNED, P::PITCH_X,
                   P::MATRIX_X>;
-  static constexpr int PLACE_A = SOLVE || A::BYTES > F::BYTES ? A::BYTES : F::BYTES;
+  static constexpr int PLACE_A = P::DIRECT ? 0 : SOLVE || A::BYTES > F::BYTES ? A::BYTES : F::BYTES;
   static constexpr int PLACE_B = !SOLVE ? 0 : B::BYTES > X::BYTES ? B::BYTES : X::BYTES;
   static constexpr int PLACE_COLUMNS = TEAM > 1 ? 2 * GROUP * P::COLUMN * int(sizeof(T)) : 0;
   static constexpr int OF_WARP = PLACE_A + PLACE_B + PLACE_COLUMNS;
@@ -48,6 +50,50 @@ MANSARD_DEVICE void solve_back(int rank, Entry entry, Right right, Result result
   for (int slot = 0; slot < SLOTS; ++slot)
     if (slot * TEAM + rank < P::N) MANSARD_UNROLL
       for (int c = 0; c < P::NRHS; ++c) result(slot * TEAM + rank, c, y[slot][c]);
+}
+
+// Factors without images: every lane reads and writes what it holds.
+template <class P, class Worker, class Arguments>
+MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
+  using S = GroupShape<P, Worker::TEAM>;
+  using T = typename P::T;
+  static_assert(Worker::WIDTH <= P::COLUMN && !S::SOLVE, "a column; solutions need the factors in shared memory");
+  MANSARD_SHARED_ARENA(T, arena);
+  const Operands<P, Arguments> operands(arguments);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, team = lane / Worker::TEAM;
+  const i64 batch = arguments.BATCH, first = (static_cast<i64>(blockIdx.x) * P::WARPS + warp) * S::GROUP;
+  if (first >= batch) return;
+  const i64 index = first + team < batch ? first + team : batch - 1;
+  Worker worker(lane % Worker::TEAM);
+  const T* A = matrix_at(operands.A.base, operands.A.matrix, index);
+  worker.template fetch<P::LAYOUT_A, P::WIDE_A>(A, operands.A.line, operands.A.step);
+  worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * 2 * S::GROUP + team) * P::COLUMN);
+  if (first + team >= batch) return;
+  if (lane % Worker::TEAM == 0) arguments.INFO[index] = worker.info;
+  T* F = matrix_at(operands.F.base, operands.F.matrix, index);
+  worker.template put<P::LAYOUT_F, P::WIDE_F>(F, operands.F.line, operands.F.step);
+}
+
+// The same for matrices of different orders, no more than N and in one slot of rows. They lie row after row.
+template <class P, class Worker, class Arguments>
+MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
+  using S = GroupShape<P, Worker::TEAM>;
+  using T = typename P::T;
+  static_assert(Worker::WIDTH <= P::COLUMN && !S::SOLVE, "a column");
+  MANSARD_SHARED_ARENA(T, arena);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, team = lane / Worker::TEAM;
+  const i64 batch = arguments.BATCH, first = (static_cast<i64>(blockIdx.x) * P::WARPS + warp) * S::GROUP;
+  if (first >= batch) return;
+  const Item item(arguments.ITEMS, first + team < batch ? first + team : batch - 1);
+  const bool whole = P::WIDE_A > 1 && item.order % P::WIDE_A == 0;  // pieces begin where they may
+  Worker worker(lane % Worker::TEAM, item.order);
+  if (whole) worker.template fetch<P::LAYOUT_A, P::WIDE_A>(arguments.A + item.a, item.order, 1);
+  else worker.template fetch<P::LAYOUT_A, 1>(arguments.A + item.a, item.order, 1);
+  worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * 2 * S::GROUP + team) * P::COLUMN);
+  if (first + team >= batch) return;
+  if (lane % Worker::TEAM == 0) arguments.INFO[item.index] = worker.info;
+  if (P::WIDE_F > 1 && whole) worker.template put<P::LAYOUT_F, P::WIDE_F>(arguments.F + item.f, item.order, 1);
+  else worker.template put<P::LAYOUT_F, 1>(arguments.F + item.f, item.order, 1);
 }
 
 template <class P, class Worker, class Arguments>

@@ -6,6 +6,7 @@
 //
 //   WARPS   warps per matrix
 //   VECTOR_A, VECTOR_F  elements of a line that are moved at once
+//   RAGGED  matrices have different orders, no more than N, and lie row after row
 #pragma once
 #include "families/cholesky/blocks.cuh"
 
@@ -22,25 +23,18 @@ struct Matrix {
   const Arguments& arguments;
   const Operands<P, Arguments> operands;
   B blocks;
-  int warp, lane, info;
+  int warp, lane, info, own;
+
+  // Rows of the matrix, and with right-hand sides.
+  MANSARD_DEVICE int order() const { return P::RAGGED ? own : N; }
+  MANSARD_DEVICE int rows() const { return order() + P::NRHS; }
 
   MANSARD_DEVICE Matrix(const Arguments& arguments, T* memory)
-      : arguments(arguments), operands(arguments), blocks{memory}, warp(threadIdx.x / 32), lane(threadIdx.x % 32) {}
+      : arguments(arguments), operands(arguments), blocks{memory}, warp(threadIdx.x / 32), lane(threadIdx.x % 32), own(N) {}
 
   // Lines of the triangle, each by a warp: rows as far as the diagonal, or columns from there on.
   MANSARD_DEVICE void load(i64 index) {
-    constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
-    constexpr int V = P::VECTOR_A;
-    const T* from = matrix_at(operands.A.base, operands.A.matrix, index);
-MANSARD_UNROLL_BY(1)
-    for (int line = warp; line < N; line += P::WARPS)
-MANSARD_UNROLL_BY(4)
-      for (int e = (ROW_MAJOR ? 0 : line / V * V) + lane * V; e < (ROW_MAJOR ? line + 1 : N); e += 32 * V) {
-        T* to = &blocks.at(ROW_MAJOR ? line : e, ROW_MAJOR ? e : line);
-        const T* here = from + line * operands.A.line + e * operands.A.step;
-        if constexpr (P::WORDS) cp_async_word<V * int(sizeof(T))>(to, here);
-        else *to = *here;
-      }
+    load_triangle(matrix_at(operands.A.base, operands.A.matrix, index), operands.A.line, operands.A.step);
     if constexpr (SOLVE) {
       const T* right = matrix_at(operands.B.base, operands.B.matrix, index);
       for (int e = threadIdx.x; e < N * P::NRHS; e += P::WARPS * 32)
@@ -49,20 +43,32 @@ MANSARD_UNROLL_BY(4)
     cp_async_commit();
     cp_async_wait<0>();
   }
+  MANSARD_DEVICE void load_triangle(const T* from, i64 pitch, i64 step) {
+    constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
+    constexpr int V = P::VECTOR_A;
+MANSARD_UNROLL_BY(1)
+    for (int line = warp; line < order(); line += P::WARPS)
+MANSARD_UNROLL_BY(4)
+      for (int e = (ROW_MAJOR ? 0 : line / V * V) + lane * V; e < (ROW_MAJOR ? line + 1 : order()); e += 32 * V) {
+        T* to = &blocks.at(ROW_MAJOR ? line : e, ROW_MAJOR ? e : line);
+        const T* here = from + line * pitch + e * step;
+        if constexpr (P::WORDS) cp_async_word<V * int(sizeof(T))>(to, here);
+        else *to = *here;
+      }
+  }
   template <class Place, class Pointer>
   static MANSARD_DEVICE Pointer entry(const Place& place, Layout layout, Pointer base, int row, int column) {
     return base + (layout == Layout::col ? column * place.line + row * place.step
                                          : row * place.line + column * place.step);
   }
 
-  MANSARD_DEVICE void store(i64 index) {
+  MANSARD_DEVICE void store(T* to, i64 pitch, i64 step) {
     constexpr bool ROW_MAJOR = P::LAYOUT_F != Layout::col;
     constexpr int V = P::VECTOR_F;
-    T* to = matrix_at(operands.F.base, operands.F.matrix, index);
 MANSARD_UNROLL_BY(1)
-    for (int line = warp; line < N; line += P::WARPS)
+    for (int line = warp; line < order(); line += P::WARPS)
 MANSARD_UNROLL_BY(4)
-      for (int e = lane * V; e < N; e += 32 * V) {
+      for (int e = lane * V; e < order(); e += 32 * V) {
         Pack<T, V> pack = {};
         if (ROW_MAJOR && e <= line) pack = *reinterpret_cast<const Pack<T, V>*>(&blocks.at(line, e));
         MANSARD_UNROLL
@@ -70,7 +76,7 @@ MANSARD_UNROLL_BY(4)
           if (!ROW_MAJOR && e + i >= line) pack.e[i] = blocks.at(e + i, line);
           pack.e[i] = ROW_MAJOR ? lower_entry(pack.e[i], line, e + i) : lower_entry(pack.e[i], e + i, line);
         }
-        T* here = to + line * operands.F.line + e * operands.F.step;
+        T* here = to + line * pitch + e * step;
         if constexpr (V > 1) store_pack(here, pack);
         else *here = pack.e[0];
       }
@@ -78,12 +84,13 @@ MANSARD_UNROLL_BY(4)
 
   template <int SLOTS>
   MANSARD_DEVICE void panel(int p) {
-    const int below = B::ROWS - (p + 1) * NB;
+    const int below = rows() - (p + 1) * NB;
     Panel<B, P::WARPS, SLOTS> panel{p * NB, warp, lane, {}};
     const bool busy = warp == 0 || NB * warp < below;
     if (busy) {
       panel.load(blocks);
-      panel.template factor<SOLVE>(N - p * NB, blocks.memory + B::COUNT * B::SIZE + warp * 2 * NB, info);
+      constexpr bool WHOLE = !P::RAGGED && N % NB == 0;
+      panel.template factor<SOLVE, WHOLE>(order() - p * NB, blocks.memory + B::COUNT * B::SIZE + warp * 2 * NB, info);
       panel.store_below(blocks);
     }
     __syncthreads();
@@ -94,25 +101,27 @@ MANSARD_UNROLL_BY(4)
     // rows that all warps have in their upper lanes, and in further slots
     constexpr int IN_LANES = P::WARPS * NB, SLOTS = 1 + ceil_div(B::ROWS > NB + IN_LANES ? B::ROWS - NB - IN_LANES : 0,
                                                                  P::WARPS * 32);
+    const int across = ceil_div(order(), NB);
     info = 0;
 MANSARD_UNROLL_BY(1)
-    for (int p = 0; p < B::ACROSS; ++p) {
-      if (SLOTS == 1 || B::ROWS - (p + 1) * NB <= IN_LANES) panel<1>(p);
+    for (int p = 0; p < across; ++p) {
+      if (SLOTS == 1 || rows() - (p + 1) * NB <= IN_LANES) panel<1>(p);
       else panel<SLOTS>(p);
-      if (p + 1 < B::ACROSS) update(p);
+      if (p + 1 < across) update(p, across);
       __syncthreads();
     }
   }
   // Blocks to the right of panel p, in turn.
-  MANSARD_DEVICE void update(int p) {
+  MANSARD_DEVICE void update(int p, int across) {
+    const int down = ceil_div(rows(), NB);
     int i = p + 1, j = p + 1 + warp;
     while (true) {
-      int end = min(i + 1, B::ACROSS);
+      int end = min(i + 1, across);
       while (j >= end) {
         j -= end - (p + 1);
-        end = min(++i + 1, B::ACROSS);
+        end = min(++i + 1, across);
       }
-      if (i >= B::DOWN) break;
+      if (i >= down) break;
       subtract_product<B>(blocks.block(i, j), blocks.block(i, p), blocks.block(j, p), lane);
       j += P::WARPS;
     }
@@ -150,6 +159,29 @@ MANSARD_UNROLL_BY(8)
     for (int e = threadIdx.x; e < N * P::NRHS; e += P::WARPS * 32)
       *entry(operands.X, P::LAYOUT_X, to, e % N, e / N) = operands.turned(conjugate(blocks.at(N + e / N, e % N)));
   }
+
+  MANSARD_DEVICE void answer(i64 index) {
+    load(index);
+    __syncthreads();
+    factor();
+    if (threadIdx.x == 0) arguments.INFO[index] = info;
+    if constexpr (SOLVE) {
+      substitute();
+      store_solution(index);
+    } else {
+      store(matrix_at(operands.F.base, operands.F.matrix, index), operands.F.line, operands.F.step);
+    }
+  }
+  MANSARD_DEVICE void answer(const Item& item) {
+    own = item.order;
+    load_triangle(arguments.A + item.a, own, 1);
+    cp_async_commit();
+    cp_async_wait<0>();
+    __syncthreads();
+    factor();
+    if (threadIdx.x == 0) arguments.INFO[item.index] = info;
+    store(arguments.F + item.f, own, 1);
+  }
 };
 
 template <class P, class Arguments>
@@ -158,16 +190,8 @@ MANSARD_DEVICE void cholesky_block(const Arguments& arguments) {
   Matrix<P, Arguments> matrix(arguments, arena);
   const i64 index = blockIdx.x;
   if (index >= arguments.BATCH) return;
-  matrix.load(index);
-  __syncthreads();
-  matrix.factor();
-  if (threadIdx.x == 0) arguments.INFO[index] = matrix.info;
-  if constexpr (P::NRHS > 0) {
-    matrix.substitute();
-    matrix.store_solution(index);
-  } else {
-    matrix.store(index);
-  }
+  if constexpr (P::RAGGED) matrix.answer(Item(arguments.ITEMS, index));
+  else matrix.answer(index);
 }
 
 }  // namespace mansard

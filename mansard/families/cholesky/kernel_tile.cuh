@@ -8,7 +8,10 @@ namespace mansard {
 
 template <class P, class Arguments>
 MANSARD_DEVICE void cholesky_tile(const Arguments& arguments) {
-  factor_group<P, Tile<typename P::T, P::N, P::LANES_M, P::LANES_N, P::RUN, P::NRHS>>(arguments);
+  using Worker = Tile<typename P::T, P::N, P::LANES_M, P::LANES_N, P::RUN, P::NRHS, P::RAGGED>;
+  if constexpr (P::RAGGED) factor_ragged<P, Worker>(arguments);
+  else if constexpr (P::DIRECT) factor_direct<P, Worker>(arguments);
+  else factor_group<P, Worker>(arguments);
 }
 
 }  // namespace mansard

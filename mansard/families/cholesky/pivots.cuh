@@ -51,6 +51,15 @@ struct Operands {
   }
 };
 
+// A matrix of a ragged batch, which a table of four words each describes: its order, where its `info` goes, and where
+// it and its factor begin, in elements.
+struct Item {
+  int order;
+  i64 index, a, f;
+  MANSARD_DEVICE Item(const i64* items, i64 at)
+      : order(static_cast<int>(items[4 * at])), index(items[4 * at + 1]), a(items[4 * at + 2]), f(items[4 * at + 3]) {}
+};
+
 // An entry of L, or what its place holds where there is none: zero, and no imaginary part on the diagonal.
 template <class T>
 MANSARD_DEVICE T lower_entry(T x, int row, int column) {

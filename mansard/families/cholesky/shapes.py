@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -43,8 +44,17 @@ class BlockShape:
 
 
 def run(problem: Problem, c: Any) -> int:
-    """Adjacent columns of a lane of a tile: 16 bytes' worth where that is no more than two."""
-    return int(min(2, 16 // problem.itemsize, c.LANES_M // c.LANES_N))
+    """Adjacent columns of a lane of a tile: 16 bytes' worth where the rows of a slot reach that far."""
+    return int(min(16 // problem.itemsize, c.LANES_M // c.LANES_N))
+
+
+def wide(problem: Problem, c: Any, name: str) -> int:
+    """Elements that a lane of a tile moves at once between global memory and its registers: a run, or as much of it as
+    begins where it may."""
+    operand = view(problem, name)
+    if operand.layout_c != "row" or not problem.aligned:
+        return 1
+    return math.gcd(run(problem, c), operand.pitch_c, problem.N)
 
 
 @lru_cache(maxsize=8192)
@@ -64,9 +74,9 @@ def images_shape(problem: Problem, c: Any) -> ImagesShape:
     a, f, b, x = found.values()
     solve, vector = problem.want == "solve", 16 // problem.itemsize
     place_a, place_b = (a.bytes, max(b.bytes, x.bytes)) if solve else (max(a.bytes, f.bytes), 0)
-    longest = problem.N
-    if tile:
-        longest = max(up(longest, step) * step for step in (c.LANES_M, c.LANES_N * run(problem, c)))
+    if tile and c.DIRECT:
+        place_a = 0
+    longest = up(problem.N, c.LANES_M) * c.LANES_M if tile else problem.N
     units = up(up(longest, vector) * vector + problem.NRHS, vector) | 1  # teams begin in different banks
     column = units * vector
     of_columns = 0 if team == 1 else 2 * group * column * problem.itemsize
@@ -83,6 +93,8 @@ def block_shape(problem: Problem, c: Any) -> BlockShape:
         lengths = (operand.pitch_c, problem.N)  # so lines, matrices and their ends lie on 16-byte boundaries
         whole = all(length * problem.itemsize % 16 == 0 for length in lengths)
         vector[name] = 16 // problem.itemsize if whole and operand.layout_c != "any" and problem.aligned else 1
+        if spec.is_ragged(problem):
+            vector[name] = 1
     if view(problem, "a").layout_c == "col":  # blocks are laid down in rows
         vector["a"] = 1
     across, down = up(problem.N, NB), up(problem.N + problem.NRHS, NB)

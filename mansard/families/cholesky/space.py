@@ -38,6 +38,7 @@ class Tile:
     LANES_N: int = 4  # and along the columns
     TRIANGLE: bool = False  # as above
     WARPS: int = 1  # per block
+    DIRECT: bool = False  # from global memory to registers and back, not by way of shared memory
     BLOCKS_PER_SM: int = 1
 
 
@@ -70,7 +71,20 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if device.backend == "cpu":
         return f"{config.VARIANT} is for GPUs"
     reason = spec.refusal(problem) or _rules(problem, config)
-    return reason or configs.too_large(work, problem, config, device)
+    return reason or _too_large(problem, config, device)
+
+
+def _too_large(problem: Problem, config: Gpu, device: Device) -> str | None:
+    """As elsewhere, but blocks of fewer than four warps, of which several share a quarter of a multiprocessor, are
+    counted as if they were blocks of four."""
+    if config.WARPS >= 4 or isinstance(config, Block):
+        return configs.too_large(work, problem, config, device)
+    alike = replace(config, BLOCKS_PER_SM=configs.up(config.BLOCKS_PER_SM * config.WARPS, 4 * config.WARPS))
+    reason = configs.too_large(work, problem, alike, device)
+    shared = (work.shared_bytes(problem, config) + 1024) * config.BLOCKS_PER_SM
+    if reason is None and shared > device.shared_per_multiprocessor:
+        return f"{shared} bytes of shared memory, {device.shared_per_multiprocessor} are there"
+    return reason
 
 
 def _rules(problem: Problem, config: Gpu) -> str | None:
@@ -78,7 +92,10 @@ def _rules(problem: Problem, config: Gpu) -> str | None:
         return f"{config.WARPS} warps: 1 to 32"
     if isinstance(config, Block):
         return None
-    return (_lanes(problem, config) if isinstance(config, Lanes) else _tile(config)) or _triangle(problem, config)
+    if spec.is_ragged(problem) and not (isinstance(config, Tile) and config.DIRECT and problem.N % config.LANES_M == 0):
+        return "ragged: only blocks, and tiles that are DIRECT and filled by the largest matrices"
+    of_kind = _lanes(problem, config) if isinstance(config, Lanes) else _tile(problem, config)
+    return of_kind or _triangle(problem, config)
 
 
 def _lanes(problem: Problem, c: Lanes) -> str | None:
@@ -89,9 +106,13 @@ def _lanes(problem: Problem, c: Lanes) -> str | None:
     return None
 
 
-def _tile(c: Tile) -> str | None:
+def _tile(problem: Problem, c: Tile) -> str | None:
     if min(c.LANES_M, c.LANES_N) < 1 or 32 % (c.LANES_M * c.LANES_N) or c.LANES_M < c.LANES_N:
         return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or is wider than tall"
+    if c.DIRECT and (c.TRIANGLE or problem.want != "factor"):
+        return "DIRECT: only for factors, and without TRIANGLE"
+    if c.DIRECT and problem.dtype == "complex128" and not problem.aligned:
+        return "DIRECT: elements begin on their own boundaries"
     return None
 
 
@@ -123,7 +144,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
         threads = work.threads(problem, config)
     registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
     fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    while fit and configs.too_large(work, problem, replace(config, BLOCKS_PER_SM=min(16, fit)), device):
+    while fit and _too_large(problem, replace(config, BLOCKS_PER_SM=min(16, fit)), device):
         fit -= 1
     return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
 
@@ -137,5 +158,6 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     if problem.N > 12:
         for (lanes_m, lanes_n), triangle, warps in product(((8, 2), (8, 4), (16, 2)), triangles, (1, 2, 4)):
             yield Tile(lanes_m, lanes_n, triangle, warps)
+            yield Tile(lanes_m, lanes_n, triangle, warps, DIRECT=True)
     if problem.N > 24:
         yield from (Block(warps) for warps in (1, 2, 4, 8, 16))

@@ -40,6 +40,10 @@ def problem(
 
     Of A only the triangle `uplo` is read; the other one of F is zero. Layouts, pitches and stacks as in gemm; F lies
     like A and X like B if nothing else is said. F may be A, and X may be B, where they lie alike.
+
+    A stack may also be `ragged`: orders differ from matrix to matrix and are N at the most, matrices lie row after row
+    without gaps, and a table of four words (int64) per matrix says what its order is, where `info` goes, and where it
+    and its factor begin.
     """
     layouts = {"a": layout_a, "f": layout_f or layout_a, "b": layout_b, "x": layout_x or layout_b}
     stacks = {"a": stack_a, "f": stack_f or stack_a, "b": stack_b, "x": stack_x or stack_b}
@@ -63,6 +67,11 @@ def from_options(
 ) -> Problem:
     """The problem that a command line describes: `K` matrices of order M."""
     return problem(dtype, M, K, layout_a=layout)
+
+
+def is_ragged(problem: Problem) -> bool:
+    """Whether orders differ from matrix to matrix."""
+    return bool(problem.stack_a == "ragged")
 
 
 def operands(problem: Problem) -> tuple[str, ...]:
@@ -96,6 +105,10 @@ def refusal(problem: Problem) -> str | None:
         return f"cholesky: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
     if problem.want not in ("factor", "solve"):
         return f"cholesky: want={problem.want!r} is not one of factor, solve"
+    if is_ragged(problem) and (
+        problem.want != "factor" or problem.stack_f != "ragged" or {problem.layout_a, problem.layout_f} != {"row"}
+    ):
+        return "cholesky: ragged batches: only factors, row after row, that are ragged themselves"
     order, widest = int(problem.N), WIDEST[problem.itemsize]
     if order > widest:
         return f"cholesky: order {order}: beyond {widest} a matrix does not fit a multiprocessor"

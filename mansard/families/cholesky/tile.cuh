@@ -2,47 +2,64 @@
 //
 // As in rows.cuh the column of the pivot goes to all lanes as it is. The loop over the lanes that own it is not
 // unrolled: a step's code serves LANES_N columns, and stays in the instruction cache.
+//
+// Slots are whole ones; where the matrix does not fill them, EMPTY rows and columns come before its first ones. There
+// they cost next to nothing: their steps are left out, and what remains has a multiple of LANES_M rows as soon as the
+// first slot is done. How many there are may be known at run time only (RAGGED): all are in the first slot of rows, and
+// hold the identity, so that teams of a warp may differ in them.
 #pragma once
 #include "families/cholesky/pivots.cuh"
 
 namespace mansard {
 
-template <class T, int N, int LANES_M, int LANES_N, int RUN, int NRHS>
+template <class T, int N, int LANES_M, int LANES_N, int RUN, int NRHS, bool RAGGED = false>
 struct Tile {
   using Real = typename Scalar<T>::Real;
   static constexpr int TEAM = LANES_M * LANES_N;
   static constexpr int ROWS = ceil_div(N, LANES_M), SPAN = LANES_N * RUN;  // columns of a slot of all lanes
-  static constexpr int SLOTS = ceil_div(N, SPAN), COLUMNS = NRHS > 0 ? NRHS : 1;
-  static constexpr int LONGEST = ROWS * LANES_M > SLOTS * SPAN ? ROWS * LANES_M : SLOTS * SPAN;
-  static constexpr int VECTOR = 16 / int(sizeof(T)), WIDTH = ceil_div(LONGEST, VECTOR) * VECTOR;
+  static constexpr int HEIGHT = ROWS * LANES_M, EMPTY = HEIGHT - N;
+  static constexpr int BEGIN = EMPTY / SPAN, SLOTS = HEIGHT / SPAN, COLUMNS = NRHS > 0 ? NRHS : 1;
+  static constexpr int VECTOR = 16 / int(sizeof(T)), WIDTH = ceil_div(HEIGHT, VECTOR) * VECTOR;
   static_assert(LANES_M % SPAN == 0, "the pivots of a slot have their rows in one slot");
+  static_assert(!RAGGED || (EMPTY == 0 && NRHS == 0), "of ragged ones the largest fill their slots");
   int down, across, info;  // of the lane
+  int front;               // empty rows and columns of a ragged matrix
   T a[ROWS][SLOTS * RUN], b[ROWS][COLUMNS];
 
-  MANSARD_DEVICE explicit Tile(int lane) : down(lane % LANES_M), across(lane / LANES_M), info(0) {}
+  MANSARD_DEVICE explicit Tile(int lane, int order = N)
+      : down(lane % LANES_M), across(lane / LANES_M), info(0), front(HEIGHT - order) {}
 
+  MANSARD_DEVICE int empty() const { return RAGGED ? front : EMPTY; }
+
+  // Places of rows and columns, the empty ones counted; of the matrix they are EMPTY less.
   MANSARD_DEVICE int row_of(int r) const { return r * LANES_M + down; }
   MANSARD_DEVICE int column_of(int slot) const { return slot * SPAN + across * RUN; }
   // Whether rows of slot r reach to the columns of a slot.
   static MANSARD_DEVICE constexpr bool meets(int r, int slot) { return (r + 1) * LANES_M > slot * SPAN; }
+  MANSARD_DEVICE bool has_row(int r) const { return (!RAGGED && EMPTY == 0) || r > 0 || row_of(r) >= empty(); }
+  MANSARD_DEVICE bool has_column(int slot, int j) const {
+    const bool whole = RAGGED ? slot * SPAN >= LANES_M : EMPTY % SPAN == 0 || slot > BEGIN;
+    return whole || column_of(slot) + j >= empty();
+  }
 
-  // visit(r, row, slot, first column) for all runs of the lane that may belong to the triangle, or (ALL) to the matrix
-  template <bool ALL, class Visit>
-  MANSARD_DEVICE void for_each(Visit visit) const {
+  // visit(r, slot, j) for all pieces of WIDE columns of the lane that may belong to the triangle, or (ALL) to the matrix
+  template <bool ALL, int WIDE, class Visit>
+  static MANSARD_DEVICE void for_each(Visit visit) {
+    static_assert(RUN % WIDE == 0 && (WIDE == 1 || EMPTY % WIDE == 0), "pieces are whole");
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r)
       MANSARD_UNROLL
-      for (int slot = 0; slot < SLOTS; ++slot)
-        if (ALL || meets(r, slot)) visit(r, row_of(r), slot, column_of(slot));
+      for (int slot = BEGIN; slot < SLOTS; ++slot)
+        if (ALL || meets(r, slot)) MANSARD_UNROLL
+          for (int j = 0; j < RUN; j += WIDE) visit(r, slot, j);
   }
 
   template <Layout LAYOUT, class Image>
   MANSARD_DEVICE void load(const T* A) {
     constexpr int READ = LAYOUT == Layout::col ? 1 : gcd(RUN, Image::READ);
-    for_each<false>([&](int r, int row, int slot, int column) {
-      MANSARD_UNROLL
-      for (int j = 0; j < RUN; j += READ)
-        read_entries<LAYOUT, Image::PITCH, READ>(&a[r][slot * RUN + j], A, min(row, N - 1), min(column + j, N - READ));
+    for_each<false, READ>([&](int r, int slot, int j) {
+      const int row = max(row_of(r) - EMPTY, 0), column = max(column_of(slot) + j - EMPTY, 0);
+      read_entries<LAYOUT, Image::PITCH, READ>(&a[r][slot * RUN + j], A, row, column);
     });
   }
   // With zeros beyond the diagonal.
@@ -50,13 +67,47 @@ struct Tile {
   MANSARD_DEVICE void store(T* F) const {
     constexpr int READ = LAYOUT == Layout::col ? 1 : gcd(RUN, Image::READ);
     const T nothing[READ] = {};
-    for_each<true>([&](int r, int row, int slot, int column) {
-      MANSARD_UNROLL
-      for (int j = 0; j < RUN; j += READ) {
-        const T* from = meets(r, slot) ? &a[r][slot * RUN + j] : nothing;
-        if (row < N && column + j < N) write_entries<LAYOUT, Image::PITCH, READ>(F, from, row, column + j);
-      }
+    for_each<true, READ>([&](int r, int slot, int j) {
+      const T* from = meets(r, slot) ? &a[r][slot * RUN + j] : nothing;
+      const int row = row_of(r) - EMPTY, column = column_of(slot) + j - EMPTY;
+      if (has_row(r) && has_column(slot, j)) write_entries<LAYOUT, Image::PITCH, READ>(F, from, row, column);
     });
+  }
+
+  // The same from and to global memory, WIDE adjacent elements at a time. What is beyond the diagonal is not read but
+  // where a piece of the lanes lies across it.
+  template <Layout LAYOUT, int WIDE>
+  MANSARD_DEVICE void fetch(const T* A, i64 line, i64 step) {
+    for_each<false, WIDE>([&](int r, int slot, int j) {
+      const int row = row_of(r) - empty(), column = column_of(slot) + j - empty();
+      Pack<T, WIDE> pack;
+      if (RAGGED && !(has_row(r) && has_column(slot, j))) {
+        MANSARD_UNROLL
+        for (int i = 0; i < WIDE; ++i) pack.e[i] = from_real<T>(Real(row == column + i ? 1 : 0));
+      } else {
+        const i64 from = offset<LAYOUT>(max(row, 0), max(column, 0), line, step);
+        pack = *reinterpret_cast<const Pack<T, WIDE>*>(A + from);
+      }
+      MANSARD_UNROLL
+      for (int i = 0; i < WIDE; ++i) a[r][slot * RUN + j + i] = pack.e[i];
+    });
+  }
+  template <Layout LAYOUT, int WIDE>
+  MANSARD_DEVICE void put(T* F, i64 line, i64 step) const {
+    for_each<true, WIDE>([&](int r, int slot, int j) {
+      const int row = row_of(r) - empty(), column = column_of(slot) + j - empty();
+      Pack<T, WIDE> pack = {};
+      MANSARD_UNROLL
+      for (int i = 0; i < WIDE; ++i)
+        if (meets(r, slot)) pack.e[i] = lower_entry(a[r][slot * RUN + j + i], row, column + i);
+      if (has_row(r) && has_column(slot, j)) store_pack(F + offset<LAYOUT>(row, column, line, step), pack);
+    });
+  }
+  template <Layout LAYOUT>
+  static MANSARD_DEVICE i64 offset(int row, int column, i64 line, i64 step) {
+    if constexpr (LAYOUT == Layout::row) return row * line + column;
+    else if constexpr (LAYOUT == Layout::col) return column * line + row;
+    else return row * line + column * step;
   }
 
   // visit(row, column, entry, whether it is the lane's) for all right-hand sides of the lane
@@ -65,25 +116,36 @@ struct Tile {
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r)
       MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c) visit(min(row_of(r), N - 1), c, b[r][c], across == 0 && row_of(r) < N);
+      for (int c = 0; c < COLUMNS; ++c) visit(max(row_of(r) - EMPTY, 0), c, b[r][c], across == 0 && has_row(r));
   }
 
   // columns: 2 places for a column, STRIDE apart. A solver keeps inverses on the diagonal.
   template <int STRIDE>
   MANSARD_DEVICE void factor(T* columns) {
+    const int begin = first_step();
     MANSARD_UNROLL
-    for (int slot = 0; slot < SLOTS; ++slot)
+    for (int slot = BEGIN; slot < SLOTS; ++slot) {
+      const bool partial = RAGGED ? slot * SPAN < LANES_M : slot == BEGIN;
 MANSARD_UNROLL_BY(1)
-      for (int owner = 0; owner < LANES_N; ++owner)
+      for (int owner = partial ? max(begin - slot * SPAN, 0) / RUN : 0; owner < LANES_N; ++owner)
         MANSARD_UNROLL
         for (int j = 0; j < RUN; ++j) {
           const int k = slot * SPAN + owner * RUN + j;
-          if (N % SPAN == 0 || k < N) step(columns + j % 2 * STRIDE + (RUN == 1 ? owner % 2 * STRIDE : 0), k, slot, j,
-                                           across == owner);
+          if ((!RAGGED && EMPTY % RUN == 0) || !partial || k >= begin)
+            step(columns + j % 2 * STRIDE + (RUN == 1 ? owner % 2 * STRIDE : 0), k, slot, j, across == owner);
         }
+    }
   }
 
  private:
+  // The first that any team of the warp has to do.
+  MANSARD_DEVICE int first_step() const {
+    int begin = empty();
+    if constexpr (RAGGED) MANSARD_UNROLL
+      for (int step = TEAM; step < 32; step *= 2) begin = min(begin, __shfl_xor_sync(0xffffffffu, begin, step));
+    return begin;
+  }
+
   MANSARD_DEVICE void step(T* column, int k, int slot, int j, bool mine) {
     const int first = slot * SPAN / LANES_M, at = slot * RUN + j;  // slot with the pivot's row, and its column
     if (mine) MANSARD_UNROLL
@@ -92,7 +154,7 @@ MANSARD_UNROLL_BY(1)
       if (across == 0 && row_of(first) == k) MANSARD_UNROLL
         for (int c = 0; c < NRHS; ++c) column[WIDTH + c] = b[first][c];
     __syncwarp();
-    const Real inverse = inverse_of_diagonal(real_part(column[k]), k + 1, info);
+    const Real inverse = inverse_of_diagonal(real_part(column[k]), k + 1 - empty(), info);
     T minus[ROWS];
     MANSARD_UNROLL
     for (int r = first; r < ROWS; ++r) {

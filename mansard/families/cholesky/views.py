@@ -40,5 +40,5 @@ def view(problem: Problem, name: str) -> Problem:
         layout, pitch = "col", rows
     return gemm_spec.problem(
         problem.dtype, rows, columns, 1, problem.BATCH, layout_c=layout, pitch_c=pitch,
-        stack_c=getattr(problem, f"stack_{name}"), aligned=problem.aligned,
+        stack_c="pointers" if spec.is_ragged(problem) else getattr(problem, f"stack_{name}"), aligned=problem.aligned,
     )  # fmt: skip

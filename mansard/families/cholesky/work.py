@@ -16,6 +16,7 @@ def work(problem: Problem) -> Work:
     N, NRHS, batch = problem.N, problem.NRHS, problem.BATCH
     solve = problem.want == "solve"
     addresses = 8 * batch * sum(getattr(problem, f"stack_{name}") == "pointers" for name in spec.operands(problem))
+    addresses += 32 * batch * spec.is_ragged(problem)
     flops = N * (N + 1) * (2 * N + 1) // 6 + (2 * N * N * NRHS if solve else 0)
     return Work(
         read=problem.itemsize * batch * (N * N + (N * NRHS if solve else 0)) + addresses,
@@ -41,9 +42,9 @@ def entries(problem: Problem, c: Any) -> int:
     if c.VARIANT == "lanes":
         return sum(min(N, (slot + 1) * c.LANES) for slot in range(up(N, c.LANES)))
     if c.VARIANT == "tile":
-        span = c.LANES_N * run(problem, c)
-        slots = (min(up(N, span), up((r + 1) * c.LANES_M, span)) for r in range(up(N, c.LANES_M)))
-        return run(problem, c) * sum(slots)
+        span, down = c.LANES_N * run(problem, c), up(N, c.LANES_M)
+        begin = (down * c.LANES_M - N) // span
+        return int(run(problem, c) * sum((r + 1) * c.LANES_M // span - begin for r in range(down)))
     return NB * _slots(problem, c)
 
 
@@ -64,6 +65,8 @@ def registers(problem: Problem, c: Any) -> int:
     words, held = int(problem.itemsize // 4), entries(problem, c)
     if c.VARIANT == "block":
         return words * (held + 8) + (56 if held > NB else 48)
+    if c.VARIANT == "tile" and c.DIRECT:
+        return words * (held + rows(problem, c)) + (56 if c.LANES_N == 2 else 42) + 4 * (words - 2) * (words > 2)
     elements = int(sum(getattr(images_shape(problem, c), name).feed == "elements" for name in spec.operands(problem)))
     if c.VARIANT == "lanes" and c.LANES == 1:
         held = int(problem.N * (problem.N + 1) // 2 + problem.N * problem.NRHS)
@@ -102,7 +105,7 @@ def issued(problem: Problem, c: Any) -> float:
     moved = 2 * problem.N**2 * problem.itemsize / 512 * _COPY_INSTRUCTIONS
     if c.VARIANT == "block":
         panels = up(problem.N, NB) * c.WARPS * (NB * (16 + NB * words) + 60)
-        return float(products * (0.3 if problem.dtype == "float64" else 1.6) + panels + moved * vector)
+        return float(products * (0.3 if REAL[problem.dtype] == "float64" else 1.6) + panels + moved * vector)
     of_step = 16 + rows(problem, c) * (3 * words + 1) + problem.N / 2 / vector * (1 if c.VARIANT == "lanes" else 0.4)
     kept = 4 * entries(problem, c)
     return float(products + (problem.N * of_step + kept) / images_shape(problem, c).group + moved)
@@ -124,7 +127,8 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
         return 1.0
     slow = any(getattr(images_shape(problem, c), name).feed == "elements" for name in spec.operands(problem))
     line = problem.N * problem.itemsize
-    rest = max(0, line - 64) / 4 / line if c.TRIANGLE else 0  # memory moves 64 bytes at a time
+    half = c.TRIANGLE or (c.VARIANT == "tile" and c.DIRECT)
+    rest = max(0, line - 64) / 4 / line if half else 0  # memory moves 64 bytes at a time
     return float((0.85 if slow else 1.0) / (1 - rest))
 
 
@@ -132,6 +136,8 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
     if c.VARIANT == "block":
         return int(c.BLOCKS_PER_SM * shape(problem, c).shared_bytes * 0.4)
+    if c.VARIANT == "tile" and c.DIRECT:  # whole triangles, in registers
+        return int(c.BLOCKS_PER_SM * c.WARPS * 32 * entries(problem, c) * problem.itemsize * 0.6)
     return int(c.BLOCKS_PER_SM * c.WARPS * images_shape(problem, c).stage_bytes * 0.6)
 
 

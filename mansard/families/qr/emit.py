@@ -60,6 +60,8 @@ def _constants(problem: Problem) -> dict[str, Any]:
 
 
 def _images(problem: Problem, config: Any) -> dict[str, Any]:
+    if config.VARIANT == "tensor":
+        return {"SHARED_BYTES": work.shared_bytes(problem, config)}
     shape = shapes.shape(problem, config)
     return {
         "ALIGNED": problem.aligned,

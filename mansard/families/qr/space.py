@@ -11,7 +11,7 @@ from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
 from .. import configs
-from . import space_cpu, spec, work
+from . import space_cpu, spec, tensor, work
 from .space_cpu import Simd
 
 _POWERS = (1, 2, 4, 8, 16, 32)
@@ -44,9 +44,18 @@ class Block:
     BLOCKS_PER_SM: int = 1
 
 
-Gpu: TypeAlias = Lanes | Block
+@dataclass(frozen=True)
+class Tensor:
+    """Warps that hold a matrix as tensor cores take it, and apply eight reflections at a time; float64 only."""
+
+    VARIANT: ClassVar[str] = "tensor"
+    WARPS: int = 1  # per matrix and block
+    BLOCKS_PER_SM: int = 1
+
+
+Gpu: TypeAlias = Lanes | Block | Tensor
 Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Simd)}
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Tensor, Simd)}
 
 to_dict = configs.to_dict
 
@@ -63,6 +72,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return space_cpu.illegal(problem, config, device) if legal_here else f"{config.VARIANT} is for CPUs"
     if device.backend == "cpu":
         return f"{config.VARIANT} is for GPUs"
+    if isinstance(config, Tensor):
+        return spec.refusal(problem) or tensor.refusal(problem, config) or _tensor_too_large(problem, config, device)
     c, team = config, config.LANES_M * config.LANES_N
     if c.LANES_M not in _POWERS or c.LANES_N < 1 or c.LANES_N & (c.LANES_N - 1):
         return f"{c.LANES_M} x {c.LANES_N} lanes are no powers of two, or more than 32 along the rows"
@@ -73,6 +84,17 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if c.ROLL < 0 or (c.ROLL > 1 and c.LANES_N % (c.ROLL * c.LANES_M)):
         return f"ROLL={c.ROLL}: steps that share code are of the same slot of columns"
     return spec.refusal(problem) or configs.too_large(work, problem, config, device)
+
+
+def _tensor_too_large(problem: Problem, c: Tensor, device: Device) -> str | None:
+    """Several blocks share the quarters of a multiprocessor, each of which holds its share of the warps."""
+    quarter = configs.up(c.BLOCKS_PER_SM * c.WARPS, 4)
+    registers, limit = work.registers(problem, c), device.registers_per_multiprocessor // (quarter * 128) // 8 * 8
+    if registers > min(255, limit) or tensor.held(problem, c) > tensor.MOST_REGISTERS:
+        return f"about {registers} registers per thread, {min(255, limit)} fit"
+    shared = work.shared_bytes(problem, c)
+    room = min(device.shared_per_block, device.shared_per_multiprocessor // c.BLOCKS_PER_SM - 1024)
+    return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
@@ -90,8 +112,16 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
+    if isinstance(config, Tensor):
+        if tensor.refusal(problem, config):
+            return None
+        threads = work.threads(problem, config)
     registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
     fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
+    while fit and isinstance(config, Tensor) and _tensor_too_large(problem, replace(config, BLOCKS_PER_SM=fit), device):
+        fit -= 1
+    if isinstance(config, Tensor):
+        return replace(config, BLOCKS_PER_SM=fit) if fit else None
     return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
 
 
@@ -100,6 +130,10 @@ def rough_candidates(problem: Problem) -> Iterator[Gpu]:
     for (lanes_m, lanes_n), warps, stages in product(teams(problem), (4, 1), (1, 2)):
         for roll in rolls(problem, lanes_m, lanes_n):
             yield Lanes(lanes_m, lanes_n, roll, stages, warps)
+    if problem.dtype == "float64" and min(problem.M, problem.N) > 8:
+        yield from (
+            Tensor(warps) for warps in (1, 2, 3, 4, 5, 6, 7, 8) if tensor.refusal(problem, Tensor(warps)) is None
+        )
     for warps, lanes_m in product((2, 4, 8, 16), (4, 8, 16, 32)):
         lanes_n = 32 * warps // lanes_m
         if max(problem.M, problem.N) > 24 and fits(problem, lanes_m, lanes_n):

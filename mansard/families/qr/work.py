@@ -9,7 +9,7 @@ from typing import Any
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
-from . import spec
+from . import shapes, spec, tensor
 from .shapes import shape
 
 
@@ -40,11 +40,13 @@ def threads(problem: Problem, c: Any) -> int:
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
-    return int(shape(problem, c).shared_bytes)
+    return int((tensor if c.VARIANT == "tensor" else shapes).shape(problem, c).shared_bytes)
 
 
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
+    if c.VARIANT == "tensor":
+        return tensor.registers(problem, c)
     s, words = shape(problem, c), problem.itemsize // 4
     twice = _wide(c) and s.rows * problem.itemsize > 128  # then the vector does not stay
     held = words * (s.rows * s.columns + (0 if twice else s.rows) + s.columns)
@@ -59,6 +61,8 @@ def registers(problem: Problem, c: Any) -> int:
 
 def blocks(problem: Problem, c: Any, device: Any) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
+    if c.VARIANT == "tensor":
+        return int(max(1, min(problem.BATCH, _MOST_BLOCKS)))
     s = shape(problem, c)
     needed = up(problem.BATCH, s.group * s.units)
     return int(max(1, min(needed, device.multiprocessors * c.BLOCKS_PER_SM if c.STAGES > 1 else _MOST_BLOCKS)))
@@ -69,8 +73,14 @@ _MOST_BLOCKS = 1 << 30
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
-    s = shape(problem, c)
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
+    if c.VARIANT == "tensor":
+        return {
+            "arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine),
+            "instructions": tensor.issued(problem, c) / 4 / clocks,
+            "reflections": tensor.waited(problem, c) / c.BLOCKS_PER_SM / clocks,
+        }
+    s = shape(problem, c)
     under_way = c.BLOCKS_PER_SM * s.units * s.group
     return {
         "arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine),
@@ -166,17 +176,23 @@ def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> fl
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a configuration's way of loading and storing reaches."""
+    if c.VARIANT == "tensor":
+        return 0.95
     return 0.85 if shape(problem, c).a.feed == "elements" else 1.0
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
+    if c.VARIANT == "tensor":
+        return int(c.BLOCKS_PER_SM * problem.M * problem.N * problem.itemsize * 0.5)
     s = shape(problem, c)
     return int(c.BLOCKS_PER_SM * s.units * s.a.bytes * (0.5 if c.STAGES == 1 else c.STAGES - 0.6))
 
 
 def executed_flops(problem: Problem, c: Any) -> int:
     """Flops the kernel really does: slots are whole ones."""
+    if c.VARIANT == "tensor":
+        return int(_passes(problem) * tensor.products(problem, c) * 4096 * problem.BATCH)
     each = 4 * _steps(problem, c).entries * c.LANES_M * c.LANES_N
     return int((4 if problem.is_complex else 1) * _passes(problem) * each * problem.BATCH)
 

@@ -10,6 +10,7 @@ from .factor import FactorCase
 from .gemm import GemmCase
 from .gemv import GemvCase
 from .gram import GramCase
+from .spmv import SpmvCase
 from .trsm import TrsmCase
 from .tsm2r import Tsm2rCase
 from .tsmm import TsmmCase
@@ -26,6 +27,7 @@ CASES: dict[str, type[Case]] = {
     "cholesky": FactorCase,
     "lu": FactorCase,
     "qr": FactorCase,
+    "spmv": SpmvCase,
 }
 
 

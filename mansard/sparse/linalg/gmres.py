@@ -1,0 +1,218 @@
+"""s-step GMRES with SciPy's calling convention."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...plan.problem import DTYPES
+from .krylov import Basis, LeastSquares
+from .powers import Plan, change_of_basis, leja, monomial, newton
+from .powers import powers as repeated
+from .report import Report
+
+_DRIFT = 10.0  # a true residual so many times the one the recurrence promises halves the step
+
+
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Any], object] | None = None,
+    callback_type: str | None = None,
+    s: int = 5,
+    basis: str = "newton",
+    powers: Plan | None = None,
+    report: bool = False,
+) -> tuple[Any, ...]:
+    """Solve A x = b, s products at a time.
+
+    The first cycle makes single steps; its Ritz values are the shifts of the Newton basis of the others. Where rounding
+    spoils a basis, which shows in a residual that was promised smaller than it is, s is halved.
+
+    Parameters
+    ----------
+    A : square matrix with `@`: of scipy.sparse, cupyx.scipy.sparse, dense, or a LinearOperator
+    b : right-hand side, (n,) or (n, 1); float32, float64, complex64 or complex128 decide with A what is computed in
+    x0, rtol, atol, restart, maxiter, callback, callback_type : as for scipy.sparse.linalg.gmres: the residual is to be
+        at most max(rtol * norm(b), atol); `restart` (20) vectors a cycle, at most `maxiter` (10 n) cycles; the callback
+        gets the residual's norm over that of b at every iteration ("pr_norm", "legacy"), or x after every cycle ("x")
+    M : approximate inverse of A, with `@`. It is applied from the right: residuals are those of A x = b
+    s : products at a time; 1 is standard GMRES
+    basis : "newton" or "monomial"
+    powers : powers(A, p, alphas, betas, gammas) makes what computes p products at a time (powers.py)
+    report : return a Report as well
+
+    Returns
+    -------
+    x, and 0 if it converged, else the number of iterations; with `report` also what was done
+    """
+    _check_options(s, basis, callback_type, rtol, atol)
+    x, b = _prepared(A, b, x0)
+    restart = min(20 if restart is None else restart, len(b))
+    cycles = 10 * len(b) if maxiter is None else maxiter
+    run = Report(f"gmres, s = {s}, {basis} basis" if s > 1 else "gmres")
+    norm_b = _norm(b)
+    if norm_b == 0:
+        return (b, 0, run) if report else (b, 0)
+    goal = max(rtol * norm_b, atol)
+    solver = _Solver(A, b, M, goal, restart, s, basis, run)
+    solver.powers = powers or repeated
+    solver.told = (lambda residual: callback(residual / norm_b)) if callback and callback_type != "x" else None
+    x, left = solver.solve(x, cycles, callback if callback_type == "x" else None)
+    info = 0 if left <= goal else max(1, run.iterations)
+    return (x, info, run) if report else (x, info)
+
+
+class _Solver:
+    """What the cycles of one call share."""
+
+    told: Callable[[float], object] | None = None  # about every iteration
+    powers: Plan = staticmethod(repeated)
+
+    def __init__(self, A: Any, b: Any, M: Any, goal: float, restart: int, s: int, basis: str, run: Report) -> None:
+        self.A, self.b, self.M, self.goal, self.restart, self.run = A, b, M, goal, restart, run
+        self.operator = A if M is None else _Product(A, M)
+        self.most, self.basis = min(s, restart), basis
+        self.step, self.shifts = 1, None  # of the first cycle
+        self._plans: dict[int, tuple[Any, Any]] = {}
+
+    def solve(self, x: Any, cycles: int, told: Any) -> tuple[Any, float]:
+        """(x, norm of its residual)."""
+        residual = self._residual(x)
+        left = _norm(residual)
+        for cycle in range(cycles):
+            if left <= self.goal or not np.isfinite(left):
+                break
+            promised, krylov, change = self._cycle(residual, left)
+            x = x + (change if self.M is None else self.M @ change)
+            residual, before = self._residual(x), left
+            left = _norm(residual)
+            if told is not None:
+                told(x)
+            if cycle == 0:
+                self.shifts, self.step = _ritz_values(krylov), self.most
+            elif not self._settled(cycle, left, promised, before):
+                break
+        self.run.residuals.append(left)
+        return x, left
+
+    def _settled(self, cycle: int, left: float, promised: float, before: float) -> bool:
+        """Whether to go on, with fewer products at a time where rounding spoilt the basis."""
+        if left <= _DRIFT * max(promised, self.goal) and left < before:
+            return True
+        if self.step == 1:
+            if left < before:
+                return True
+            self.run.notes.append(f"cycle {cycle} left the residual at {left:.1e}: no further")
+            return False
+        self.step = max(1, self.step // 2)
+        self.run.notes.append(f"cycle {cycle}: residual {left:.1e}, promised {promised:.1e}: s is now {self.step}")
+        return True
+
+    def _cycle(self, residual: Any, beta: float) -> tuple[float, Basis, Any]:
+        """(the residual's norm as the least squares have it, the basis, what to add to x or M^-1 x)."""
+        krylov = Basis(residual / beta, self.restart)
+        system = LeastSquares(beta, self.restart, krylov.H.dtype)
+        promised = beta
+        while krylov.columns < self.restart and promised > self.goal:
+            begin, count = krylov.columns, min(self.step, self.restart - krylov.columns)
+            plan, B = self._planned(count, krylov.H.dtype)
+            added = krylov.extend(plan(krylov.Q[begin]), B)
+            self.run.products += count
+            self.run.passes += getattr(plan, "passes", count)
+            for column in range(begin, begin + added):
+                promised = system.add(krylov.H[: column + 2, column])
+                self._note(promised)
+                if promised <= self.goal:
+                    break
+            if added < count or not np.isfinite(promised):
+                break
+        y = system.solution()
+        return promised, krylov, krylov.module.asarray(y) @ krylov.Q[: len(y)]
+
+    def _planned(self, count: int, dtype: Any) -> tuple[Any, Any]:
+        """A plan for so many products, and its change of basis. Shifts do not change once they are known."""
+        if count not in self._plans:
+            recurrence = _recurrence(self.basis, self.shifts, count, dtype)
+            self._plans[count] = self.powers(self.operator, count, *recurrence), change_of_basis(recurrence)
+        return self._plans[count]
+
+    def _note(self, promised: float) -> None:
+        self.run.iterations += 1
+        self.run.residuals.append(promised)
+        if self.told is not None:
+            self.told(promised)
+
+    def _residual(self, x: Any) -> Any:
+        if not x.any():
+            return self.b
+        self.run.products += 1
+        self.run.passes += 1
+        return self.b - self.A @ x
+
+
+def _recurrence(basis: str, shifts: Any, count: int, dtype: Any) -> Any:
+    """Scaled by the largest Ritz value, so that vectors neither grow nor vanish."""
+    if shifts is None or count == 1:
+        return monomial(count)
+    scale = max(float(np.abs(shifts).max()), np.finfo(dtype).tiny)
+    if basis == "monomial":
+        return monomial(count, scale)
+    real = dtype.kind != "c"
+    chosen = leja(shifts, count, real)
+    away = [abs(complex(other) - chosen[0]) for other in np.asarray(shifts)]
+    return newton(chosen, max(max(away) / 2, 1e-3 * scale), real)
+
+
+def _ritz_values(krylov: Basis) -> Any:
+    k = krylov.columns
+    values = np.linalg.eigvals(krylov.H[:k, :k])
+    return values[np.isfinite(values)] if np.isfinite(values).any() else None
+
+
+def _norm(vector: Any) -> float:
+    return float(np.sqrt(float((vector.conj() @ vector).real)))
+
+
+def _prepared(A: Any, b: Any, x0: Any) -> tuple[Any, Any]:
+    """x and b as vectors of what is computed in."""
+    if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
+        raise ValueError(f"A has shape {tuple(A.shape)}: a square matrix is needed")
+    for name, vector in (("b", b), ("x0", x0)):
+        if vector is not None and vector.shape not in ((A.shape[0],), (A.shape[0], 1)):
+            raise ValueError(f"{name} has shape {vector.shape}, A {tuple(A.shape)}: they do not match")
+    dtype = np.result_type(A.dtype, b.dtype, *([] if x0 is None else [x0.dtype]))
+    if dtype.name not in DTYPES:
+        dtype = np.result_type(dtype, np.float64)
+    b = b.reshape(-1).astype(dtype)
+    return b * 0 if x0 is None else x0.reshape(-1).astype(dtype), b
+
+
+class _Product:
+    """A M."""
+
+    def __init__(self, A: Any, M: Any) -> None:
+        self._A, self._M, self.shape = A, M, A.shape
+
+    def __matmul__(self, x: Any) -> Any:
+        return self._A @ (self._M @ x)
+
+
+def _check_options(s: int, basis: str, callback_type: str | None, rtol: float, atol: float) -> None:
+    if s < 1:
+        raise ValueError(f"s={s}: at least one product at a time")
+    if basis not in ("newton", "monomial"):
+        raise ValueError(f"basis={basis!r} is not one of 'newton', 'monomial'")
+    if callback_type not in (None, "legacy", "pr_norm", "x"):
+        raise ValueError(f"callback_type={callback_type!r} is not one of 'x', 'pr_norm', 'legacy'")
+    if rtol < 0 or atol < 0:
+        raise ValueError(f"rtol={rtol}, atol={atol}: tolerances are not negative")

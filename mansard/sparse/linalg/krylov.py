@@ -1,0 +1,108 @@
+"""The Krylov basis of s-step GMRES: blocks of s vectors are computed at a time, orthonormalised together, and give s
+columns of the Hessenberg matrix that single steps would have given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...api.orthogonal import orthogonalize
+from ..reach import array_module, host
+
+_WORTH = (
+    1 << 14
+)  # entries of a vector: below, LAPACK is done before a kernel is compiled; single vectors are left to it
+
+
+class Basis:
+    """Orthonormal vectors Q, (most + 1, n), and the Hessenberg matrix H with A Q[:k]^T = Q[:k+1]^T H[:k+1, :k]."""
+
+    def __init__(self, first: Any, most: int) -> None:
+        self.module = array_module(first)
+        self.Q = self.module.empty((most + 1, len(first)), first.dtype)
+        self.Q[0] = first
+        self.H = np.zeros((most + 1, most), first.dtype)
+        self.columns = 0
+
+    def extend(self, V: Any, B: Any) -> int:
+        """Take in v_1 .. v_s of V, (s + 1, n), whose v_0 is the last vector of Q and A V[:s]^T = V^T B. Returns how
+        many columns were added: fewer than s where a vector depends on those before it; none can follow then."""
+        k, s = self.columns + 1, len(V) - 1
+        new, R, coefficients, dependent = orthonormalised(V[1:], self.Q[:k])
+        if dependent.any():
+            s = int(np.argmax(dependent)) + 1
+        self.Q[k : k + s] = new[:s]
+        C = np.zeros((k + s, s + 1), self.H.dtype)  # V = Q C
+        C[k - 1, 0] = 1
+        C[:k, 1:], C[k:, 1:] = coefficients[:, :s], R[:s, :s]
+        image = C @ B[: s + 1, :s]
+        image[:k] -= self.H[:k, : k - 1] @ C[: k - 1, :s]
+        triangle = C[k - 1 : k + s - 1, :s]
+        self.H[: k + s, k - 1 : k + s - 1] = np.linalg.solve(triangle.T, image.T).T
+        self.columns += s
+        return s
+
+
+def orthonormalised(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
+    """V = C^T Q + R^T new for the rows of V and Q: (new, R, C, dependent); R and C on the host."""
+    count, size = V.shape
+    if count > 1 and size >= max(_WORTH, count + len(Q)):
+        new, R, C, dependent = orthogonalize(V.T, Q.T, on_deficient="flag")
+        return new.T, host(R), host(C), dependent
+    return _by_qr(V, Q)
+
+
+def _by_qr(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
+    """The same by two projections and Householder's QR; there may be more vectors than dimensions."""
+    xp, tall = array_module(V), V.T
+    first = (Q @ tall.conj()).conj()
+    rest = tall - Q.T @ first
+    second = (Q @ rest.conj()).conj()
+    new, R = xp.linalg.qr(rest - Q.T @ second)
+    C, R, kept = host(first + second), host(R), len(R)
+    sizes = np.sqrt((np.abs(C) ** 2).sum(axis=0) + (np.abs(R) ** 2).sum(axis=0))
+    full, rows = np.zeros((len(V), len(V)), R.dtype), xp.zeros(V.shape, V.dtype)
+    full[:kept], rows[:kept] = R, new.T
+    dependent = np.abs(np.diag(full)) <= 32 * np.finfo(R.dtype).eps * sizes
+    for column in np.flatnonzero(dependent):
+        rows[column], full[column, column] = 0, 0
+    return rows, full, C, dependent
+
+
+class LeastSquares:
+    """min norm(beta e_1 - H y) column by column, by Givens rotations."""
+
+    def __init__(self, beta: float, most: int, dtype: Any) -> None:
+        self.R = np.zeros((most + 1, most), dtype)
+        self.g = np.zeros(most + 1, dtype)
+        self.g[0] = beta
+        self._turns: list[tuple[Any, Any]] = []
+
+    def add(self, column: Any) -> float:
+        """Take in the next column of H (its entries down to the subdiagonal); the norm of the residual."""
+        column, k = column.copy(), len(self._turns)
+        for i, (c, s) in enumerate(self._turns):
+            column[i], column[i + 1] = c * column[i] + s * column[i + 1], -np.conj(s) * column[i] + c * column[i + 1]
+        length = np.hypot(abs(column[k]), abs(column[k + 1]))
+        if length == 0:
+            c, s = 1.0, 0.0
+        elif column[k] == 0:
+            c, s = 0.0, np.conj(column[k + 1]) / abs(column[k + 1])
+        else:
+            c = abs(column[k]) / length
+            s = column[k] / abs(column[k]) * np.conj(column[k + 1]) / length
+        column[k], column[k + 1] = c * column[k] + s * column[k + 1], 0
+        self.R[: k + 1, k] = column[: k + 1]
+        self.g[k + 1], self.g[k] = -np.conj(s) * self.g[k], c * self.g[k]
+        self._turns.append((c, s))
+        return float(abs(self.g[k + 1]))
+
+    def solution(self) -> Any:
+        """y of all columns so far. A column that adds nothing (H singular) gets no part."""
+        k = len(self._turns)
+        R = self.R[:k, :k]
+        smallest = np.finfo(R.dtype).eps * np.abs(R).max(initial=0.0)
+        if k and np.abs(np.diag(R)).min() > smallest:
+            return np.linalg.solve(R, self.g[:k])
+        return np.linalg.lstsq(R, self.g[:k], rcond=None)[0]

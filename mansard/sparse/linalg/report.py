@@ -1,0 +1,22 @@
+"""What a solver did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Report:
+    """Filled while a solver runs."""
+
+    method: str
+    iterations: int = 0  # columns of a Krylov basis, or terms of a series
+    products: int = 0  # with A, whoever computed them
+    passes: int = 0  # over the entries of A: fewer than products where powers are blocked
+    residuals: list[float] = field(default_factory=list)  # by iteration; of a series, its last terms
+    notes: list[str] = field(default_factory=list)  # what was decided on the way
+
+    def __str__(self) -> str:
+        last = f", residual {self.residuals[-1]:.2e}" if self.residuals else ""
+        lines = [f"{self.method}: {self.iterations} iterations, {self.products} products, {self.passes} passes{last}"]
+        return "\n  ".join(lines + self.notes)

@@ -1,0 +1,245 @@
+"""`ms.sparse.matrix`: a sparse matrix in a format that products with vectors run well in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..api import sparse_call
+from ..api.sparse_call import Form
+from ..backends.select import select
+from ..families.spmv import spec
+from ..plan.plan import Plan
+from ..plan.problem import DTYPES
+from ..tune import sparse_records
+from . import convert, storage
+from .convert import Source, Wish
+from .operand import Held, Storage
+from .storage import Csr, Ell, Sell
+
+_FORMATS = ("csr", "ell", "sell")
+_INDICES = ("int32", "int64", "delta16")
+
+
+def matrix(
+    A: Any,
+    format: str | None = None,
+    C: int | None = None,
+    sigma: int | None = None,
+    threads: int | None = None,
+    index: str | None = None,
+    values: str | None = None,
+    *,
+    backend: str | None = None,
+) -> Matrix:
+    """A sparse matrix of scipy's (any format), CuPy's or PyTorch's (CSR, COO), copied into `format`, where it lives.
+
+    `csr` keeps rows one after the other, `ell` pads them to one length, `sell` pads chunks of C rows after sorting them
+    by length within windows of `sigma`; None takes `sell` where little is padded. `threads` lanes of a GPU share a row:
+    C is 32 / threads in `sell`. `index`: columns as int32, int64, or (`sell`) delta16, 16-bit distances from a base;
+    None takes the shortest that reaches. `values` may be narrower than the matrix: float32 of a float64 one, say.
+    Rows are sorted, and duplicates summed.
+
+    >>> import numpy as np, scipy.sparse
+    >>> A = matrix(scipy.sparse.diags_array([1.0, 2.0, 3.0]))
+    >>> A @ np.ones(3)
+    array([1., 2., 3.])
+    >>> A.format, A.shape, A.nnz
+    ('sell', (3, 3), 3)
+    """
+    source = convert.read(A)
+    if (format, C, sigma, threads, index) == (None,) * 5:
+        device = select(source.device, backend).device
+        tuned = sparse_records.recall(device, source.rows, "format") or {}  # what `ms.sparse.tune` found
+        format, C, sigma, threads, index = map(tuned.get, ("format", "C", "sigma", "threads", "index"))
+    wish, lanes = _wish(source, format, C, sigma, threads, index, values)
+    return Matrix(_Sides(source.rows.shape, source.rows.values_dtype, wish, lanes, backend, source), False, False)
+
+
+def _wish(
+    source: Source, format: str | None, C: int | None, sigma: int | None, threads: int | None, index: str | None,
+    values: str | None,
+) -> tuple[Wish, int | None]:  # fmt: skip
+    """What was asked for, checked."""
+    if format is not None and format not in _FORMATS:
+        raise ValueError(f"format={format!r} is not one of {', '.join(map(repr, _FORMATS))}")
+    if index is not None and index not in _INDICES:
+        raise ValueError(f"index={index!r} is not one of {', '.join(map(repr, _INDICES))}")
+    if index == "delta16" and format in ("csr", "ell"):
+        raise ValueError(f"index='delta16' needs the chunks of format='sell', not {format!r}")
+    if index == "int32" and source.rows.shape[1] > 1 << 31:
+        raise ValueError(f"index='int32' does not reach {source.rows.shape[1]} columns: use 'int64'")
+    for name, number in (("C", C), ("threads", threads)):
+        if number is not None and number not in spec.C_SIZES:
+            raise ValueError(f"{name}={number} is not one of {', '.join(map(str, spec.C_SIZES))}")
+    if sigma is not None and sigma < 1:
+        raise ValueError(f"sigma={sigma}: a window has at least one row")
+    if C is not None and threads is not None and C * threads != 32 and format == "sell":
+        raise ValueError(f"C={C} and threads={threads}: chunks of C rows with `threads` lanes each fill a warp of 32")
+    if values is not None and (values not in DTYPES or not spec.narrows(values, source.rows.values_dtype)):
+        raise ValueError(f"values={values!r} is no dtype as narrow as the matrix's {source.rows.values_dtype}")
+    if values is not None and values.startswith("complex") != source.rows.values_dtype.startswith("complex"):
+        raise ValueError(f"values={values!r} would drop the imaginary parts of {source.rows.values_dtype}")
+    return Wish(_chunked(format, index), C or 32 // (threads or 1), sigma, index, values), threads
+
+
+def _chunked(format: str | None, index: str | None) -> str | None:
+    return "sell" if index == "delta16" else format
+
+
+class _Sides:
+    """A matrix and its transposed, each stored when it is first needed."""
+
+    def __init__(
+        self, shape: tuple[int, int], dtype: str, wish: Wish, threads: int | None, backend: str | None, source: Source
+    ) -> None:
+        self.shape, self.dtype, self.wish, self.threads, self.backend = shape, dtype, wish, threads, backend
+        self.xp, self.device = source.xp, source.device
+        self._held: dict[bool, Held] = {False: self._hold(source, wish)}
+
+    def _hold(self, source: Source, wish: Wish) -> Held:
+        stored = convert.store(source, wish)
+        return Held(stored, self.xp, self.device, convert.is_skewed(source.rows, self.xp), self.threads)
+
+    def held(self, transposed: bool) -> Held:
+        if transposed not in self._held:
+            rows = convert.transposed(self._held[False].rows(), self.xp)
+            # its rows are others: padding and reach that suited the matrix may not suit them
+            wide, csr = self.wish.index == "int64", self.wish.format == "csr"
+            wish = replace(self.wish, format="csr" if csr else None, sigma=None, index="int64" if wide else None)
+            self._held[True] = self._hold(Source(rows, self.xp, self.device), wish)
+        return self._held[transposed]
+
+    def with_values(self, data: Any) -> _Sides:
+        """The same pattern; the transposed is stored anew when it is needed."""
+        old = self._held[False]
+        new = object.__new__(_Sides)
+        new.__dict__.update(self.__dict__)
+        stored = _replaced(old, data, self.xp)
+        new._held = {False: Held(stored, self.xp, self.device, old.skewed, self.threads)}
+        return new
+
+
+def _replaced(held: Held, data: Any, xp: Any) -> Storage:
+    stored = held.storage
+    data = data.astype(stored.values_dtype)
+    if isinstance(stored, Csr):
+        return Csr(stored.shape, stored.indptr, stored.indices, data)
+    rows = held.rows()
+    if isinstance(stored, Ell):
+        return storage.ell_from_csr(Csr(stored.shape, rows.indptr, rows.indices, data), stored.index, xp=xp)
+    return storage.sell_with_values(stored, rows.indptr, data, xp)
+
+
+class Matrix:
+    """What `matrix` returns; it does not change. `T` and `H` are the transposed and its conjugate, which are stored on
+    their own when a product first needs them."""
+
+    def __init__(self, sides: _Sides, transposed: bool, conj: bool) -> None:
+        self._sides, self._transposed, self._conj = sides, transposed, conj
+        rows, cols = sides.shape
+        self.shape = (cols, rows) if transposed else (rows, cols)
+        self.dtype = np.dtype(sides.dtype)
+
+    @property
+    def nnz(self) -> int:
+        return self._sides.held(False).storage.nnz
+
+    @property
+    def storage(self) -> Storage:
+        """The arrays; see `mansard.sparse.storage`."""
+        return self._held().storage
+
+    @property
+    def format(self) -> str:
+        return str(self._held().traits["format"])
+
+    @property
+    def index(self) -> str:
+        return self.storage.index
+
+    @property
+    def device(self) -> tuple[str, int]:
+        return self._sides.device
+
+    @property
+    def T(self) -> Matrix:
+        return Matrix(self._sides, not self._transposed, self._conj)
+
+    @property
+    def H(self) -> Matrix:
+        return Matrix(self._sides, not self._transposed, not self._conj)
+
+    def __matmul__(self, x: Any) -> Any:
+        return sparse_call.apply(self._held(), x, backend=self._sides.backend, form=self._form())
+
+    def product(self, x: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
+        return sparse_call.apply(self._held(), x, out, alpha, beta, backend=self._sides.backend, form=self._form())
+
+    def recurrence(
+        self, x: Any, z: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gamma: complex = 0.0
+    ) -> Any:
+        """alpha A x + beta x + gamma z in one pass: a step of a three-term recurrence. `out` may be z itself."""
+        form = self._form()._replace(recurrence=True)
+        return sparse_call.apply(self._held(), x, out, alpha, beta, z, gamma, self._sides.backend, form)
+
+    def plan(self, x: Any, out: Any = None) -> Plan:
+        """A held product: `plan(x)` runs, `.explain()` says what and why."""
+        return sparse_call.plan_product(self._held(), x, out, None, self._sides.backend, self._form())
+
+    def explain(self, columns: int = 1) -> str:
+        """How the matrix is stored, which kernel multiplies it with so many vectors, and what limits it."""
+        xp = self._sides.xp
+        like = xp.empty((self.shape[1], columns) if columns != 1 else self.shape[1], self.dtype)
+        return f"{self!r}\n{self.plan(like).explain()}"
+
+    def with_values(self, data: Any) -> Matrix:
+        """The same pattern with other values, in the order of `to_scipy().data`."""
+        if self._transposed or self._conj:
+            raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")
+        xp = self._sides.xp
+        data = xp.asarray(data)
+        if data.shape != (self.nnz,):
+            raise ValueError(f"data has shape {data.shape}, the pattern {self.nnz} entries")
+        if not np.can_cast(str(data.dtype), self.dtype, "same_kind"):
+            raise TypeError(f"data has dtype {data.dtype} and A {self.dtype}: convert it first")
+        return Matrix(self._sides.with_values(data), False, False)
+
+    def to_scipy(self) -> Any:
+        """As scipy.sparse.csr_array, in this matrix's dtype."""
+        from scipy.sparse import csr_array
+
+        rows = self._rows()
+        parts = (rows.data, rows.indices, rows.indptr)
+        return csr_array(tuple(np.array(p if self._sides.xp is np else p.get()) for p in parts), shape=rows.shape)
+
+    def to_cupy(self) -> Any:
+        """As cupyx.scipy.sparse.csr_matrix."""
+        import cupy
+        from cupyx.scipy.sparse import csr_matrix
+
+        rows = self._rows()
+        return csr_matrix(tuple(cupy.array(p) for p in (rows.data, rows.indices, rows.indptr)), shape=rows.shape)
+
+    def _rows(self) -> Csr:
+        rows = self._held().rows()
+        data = rows.data.conj() if self._conj else rows.data
+        return Csr(rows.shape, rows.indptr, rows.indices, data.astype(self.dtype, copy=False))
+
+    def _held(self) -> Held:
+        return self._sides.held(self._transposed)
+
+    def _form(self) -> Form:
+        return Form(self._conj)
+
+    def __repr__(self) -> str:
+        rows, cols = self.shape
+        stored = self.storage
+        text = f"{rows} x {cols} {self.dtype} with {self.nnz} entries, {self.format}"
+        if isinstance(stored, Sell):
+            padding = int(stored.widths.sum()) * stored.C / max(1, stored.nnz)
+            text += f"-{stored.C}-{stored.sigma}, {padding:.3g} stored entries per entry"
+        return f"<Matrix {text}, {stored.index} columns, {stored.values_dtype} values>"

@@ -1,0 +1,79 @@
+"""A stored matrix as kernels take it: addresses in the order of `families.spmv.emit.POINTERS`, up to X."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell
+
+Storage = Csr | Ell | Sell
+
+
+def pointers(storage: Storage, address: Callable[[Any], int], splits: Any = None) -> tuple[int, ...]:
+    """Addresses of what the storage has, 0 for what it lacks."""
+    if isinstance(storage, Sell):
+        arrays = (
+            storage.buffer, None, storage.starts, storage.widths, storage.lengths, storage.common, storage.permutation,
+        )  # fmt: skip
+    elif isinstance(storage, Ell):
+        arrays = (storage.values, storage.columns, None, None, storage.lengths, None, None)
+    else:
+        arrays = (storage.data, storage.indices, storage.indptr, splits, None, None, None)
+    return tuple(0 if array is None else address(array) for array in arrays)
+
+
+def traits(storage: Storage) -> dict[str, Any]:
+    """What a problem of spmv's says about the matrix."""
+    common = {"values": storage.values_dtype, "index": storage.index}
+    if isinstance(storage, Sell):
+        ragged, permuted = storage.lengths is not None, storage.permutation is not None
+        return common | {"format": "sell", "C": storage.C, "ragged": ragged, "permuted": permuted}
+    if isinstance(storage, Ell):
+        return common | {"format": "ell", "ragged": storage.lengths is not None}
+    return common | {"format": "csr", "wide": str(storage.indptr.dtype) == "int64"}
+
+
+def layout(storage: Storage) -> tuple[int, int]:
+    """ELLPACK's pitch and width."""
+    return (storage.pitch, storage.width) if isinstance(storage, Ell) else (0, 0)
+
+
+def merge_splits(storage: Csr, items: int, xp: Any = np) -> Any:
+    """The rows at which pieces of `items` begin, int32 [pieces + 1]: entries and ends of rows are counted, an end after
+    the entries of its row."""
+    rows, total = storage.shape[0], storage.shape[0] + storage.nnz
+    ends = storage.indptr[1:].astype(xp.int64) + xp.arange(rows)
+    begins = xp.minimum(xp.arange(max(1, -(-total // items)) + 1, dtype=xp.int64) * items, total)
+    return xp.searchsorted(ends, begins, side="left").astype(xp.int32)
+
+
+class Held:
+    """A stored matrix with what plans need to know of it; it never changes."""
+
+    def __init__(self, storage: Storage, xp: Any, device: tuple[str, int], skewed: bool, threads: int | None) -> None:
+        self.storage, self.xp, self.device, self.skewed, self.threads = storage, xp, device, skewed, threads
+        self.traits = traits(storage) | {"skewed": skewed}
+        self.plans: dict[Any, Any] = {}
+        self._splits: dict[int, Any] = {}
+
+    def pointers(self, items: int | None) -> tuple[int, ...]:
+        """Addresses; `items` are those of a block of `merge`."""
+        return pointers(self.storage, self._address, None if items is None else self._split(items))
+
+    def rows(self) -> Csr:
+        """The matrix as CSR, in the precision it is stored in."""
+        if isinstance(self.storage, Sell):
+            return csr_from_sell(self.storage, self.xp)
+        return csr_from_ell(self.storage, self.xp) if isinstance(self.storage, Ell) else self.storage
+
+    def _split(self, items: int) -> Any:
+        if items not in self._splits:
+            assert isinstance(self.storage, Csr)
+            self._splits[items] = merge_splits(self.storage, items, self.xp)
+        return self._splits[items]
+
+    def _address(self, array: Any) -> int:
+        return int(array.ctypes.data if self.xp is np else array.data.ptr)

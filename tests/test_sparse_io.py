@@ -1,0 +1,145 @@
+"""Matrix Market files: what is written is read back bit by bit; what is broken raises with file and line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mansard.sparse import io, matrices
+
+HEADER = "%%MatrixMarket matrix coordinate real general\n"
+
+
+def same(A: Any, B: Any) -> bool:
+    parts = ("indptr", "indices", "data")
+    return A.shape == B.shape and all(np.array_equal(getattr(A, part), getattr(B, part)) for part in parts)
+
+
+@pytest.mark.parametrize("suffix", [".mtx", ".mtx.gz"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int64"])
+def test_round_trip(tmp_path: Path, suffix: str, dtype: str) -> None:
+    A = matrices.stencil(27, (3, 4, 5), dtype=dtype)
+    if dtype != "int64":
+        A = matrices.randomized(A)
+        A.data[:3] = [0.0, np.finfo(dtype).tiny, -np.finfo(dtype).max]
+    path = tmp_path / f"a{suffix}"
+    io.write(path, A, comment="made here")
+    B = io.read(path, dtype=dtype)
+    assert same(A, B) and B.dtype == dtype
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    if suffix.endswith("gz"):
+        assert gzip.decompress(path.read_bytes()).startswith(b"%%MatrixMarket")
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (3, 0), (1, 1), (2, 5)])
+def test_odd_shapes(tmp_path: Path, shape: tuple[int, int]) -> None:
+    A = sparse.csr_array(np.arange(shape[0] * shape[1], dtype=float).reshape(shape))
+    io.write(tmp_path / "a.mtx", A)
+    assert same(A, io.read(tmp_path / "a.mtx"))
+
+
+@pytest.mark.parametrize(
+    ("symmetry", "make"),
+    [
+        ("symmetric", lambda R: R + R.T),
+        ("skew-symmetric", lambda R: R - R.T),
+        ("hermitian", lambda R: R + 1j * R.T + (R + 1j * R.T).conj().T),
+        ("general", lambda R: R),
+    ],
+)
+def test_symmetries_are_found_and_filled_up(tmp_path: Path, symmetry: str, make: Any) -> None:
+    R = sparse.random_array((30, 30), density=0.1, rng=np.random.default_rng(0))
+    A = sparse.csr_array(make(R))
+    A.eliminate_zeros()
+    A.sort_indices()
+    io.write(tmp_path / "a.mtx", A)
+    assert symmetry in (tmp_path / "a.mtx").read_text().splitlines()[0]
+    B = io.read(tmp_path / "a.mtx")
+    B.sort_indices()
+    assert same(A, B)
+
+
+def test_patterns_get_ones_and_entries_given_twice_are_added(tmp_path: Path) -> None:
+    A = matrices.delaunay(50)
+    io.write(tmp_path / "p.mtx", A, pattern=True)
+    assert "pattern symmetric" in (tmp_path / "p.mtx").read_text().splitlines()[0]
+    assert same(A, io.read(tmp_path / "p.mtx"))
+    (tmp_path / "t.mtx").write_text(HEADER + "2 2 3\n1 1 1.0\n2 1 5\n1 1 2.5\n")
+    assert np.array_equal(io.read(tmp_path / "t.mtx").toarray(), [[3.5, 0], [5, 0]])
+
+
+def test_dense_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "d.mtx").write_text("%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n")
+    assert np.array_equal(io.read(tmp_path / "d.mtx").toarray(), [[1, 3], [2, 4]])
+
+
+BROKEN = {
+    "truncated": (HEADER + "3 3 3\n1 1 1.0\n2 2 2.0\n", "Line 5: Truncated"),
+    "cut line": (HEADER + "3 3 2\n1 1 1.0\n2 2", "Line 4"),
+    "too many": (HEADER + "3 3 1\n1 1 1.0\n2 2 2.0\n", "Line 4: Too many"),
+    "index": (HEADER + "3 3 2\n1 1 1.0\n2 x 2.0\n", "Line 4: Invalid integer"),
+    "value": (HEADER + "3 3 2\n1 1 1.0\n2 2 abc\n", "Line 4: Invalid floating"),
+    "row 4": (HEADER + "3 3 1\n4 1 1.0\n", "Line 3: Row index"),
+    "row 0": (HEADER + "3 3 1\n0 1 1.0\n", "Line 3: Row index"),
+    "column": (HEADER + "3 3 1\n1 4 1.0\n", "Line 3: Column index"),
+    "header": ("%%MatrixMarket matrx coordinate real general\n3 3 1\n1 1 1\n", "Line 1: .*matrx"),
+    "no header": ("3 3 1\n1 1 1\n", "Line 1: .*banner"),
+    "symmetry": ("%%MatrixMarket matrix coordinate real symetric\n3 3 1\n1 1 1\n", "Line 1: .*symetric"),
+    "empty": ("", "Line 1"),
+    "no sizes": (HEADER, "Line 2"),
+    "sizes": (HEADER + "% note\n3 x 1\n1 1 1\n", r"Line 3: Invalid integer value. \(sizes"),
+    "negative": (HEADER + "-3 3 1\n1 1 1\n", "Line 2"),
+    "skew": ("%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 1\n2 2 1\n", r"entry \(2, 2\).*skew"),
+    "hermitian": ("%%MatrixMarket matrix coordinate complex hermitian\n3 3 1\n3 3 1 2\n", r"entry \(3, 3\).*hermitian"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_raise_with_file_and_line(tmp_path: Path, name: str, packed: bool) -> None:
+    text, message = BROKEN[name]
+    path = tmp_path / ("bad.mtx.gz" if packed else "bad.mtx")
+    if packed:
+        with gzip.open(path, "wt") as file:
+            file.write(text)
+    else:
+        path.write_text(text)
+    with pytest.raises(ValueError, match=f"{path.name}: {message}"):
+        io.read(path)
+
+
+@pytest.mark.parametrize("keep", [3, 40, -12])
+def test_broken_archives_raise_with_their_name(tmp_path: Path, keep: int) -> None:
+    io.write(tmp_path / "whole.mtx.gz", matrices.randomized(matrices.band(200, 5)))
+    whole = (tmp_path / "whole.mtx.gz").read_bytes()
+    (tmp_path / "cut.mtx.gz").write_bytes(whole[:keep])
+    with pytest.raises(ValueError, match=r"cut\.mtx\.gz: "):
+        io.read(tmp_path / "cut.mtx.gz")
+    (tmp_path / "cut.mtx.gz").write_bytes(b"no archive")
+    with pytest.raises(ValueError, match=r"cut\.mtx\.gz: .*gzip"):
+        io.read(tmp_path / "cut.mtx.gz")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"none\.mtx"):
+        io.read(tmp_path / "none.mtx")
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.mtx"
+    io.write(path, matrices.band(5, 3))
+    before = path.read_bytes()
+
+    def fail(file: Any, *_: Any, **__: Any) -> None:
+        file.write(b"half")
+        raise OSError("disk full")
+
+    monkeypatch.setattr(io.scipy_io, "mmwrite", fail)
+    with pytest.raises(OSError, match="disk full"):
+        io.write(path, matrices.band(6, 3))
+    assert path.read_bytes() == before and len(list(tmp_path.iterdir())) == 1
