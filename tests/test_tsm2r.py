@@ -267,7 +267,9 @@ def test_warpgroups_are_first_among_wide_ones(width: int, layout: str) -> None:
     """What the H200 does best with 17 columns and more: the rule and all of the model's favourites."""
     problem, ceilings = P("float32", 20480, width, 20480, layout_a=layout), machine.known(H200)
     rule = defaults.default(problem, H200)
-    assert isinstance(rule, Group) and (2 if width <= 32 else 1) == rule.TILES and rule.FEEDERS == 2
+    teams = (2, 1) if width > 32 else (4, 1) if layout == "col" else (2, 2)
+    assert isinstance(rule, Group) and not rule.JOINED
+    assert (rule.GROUPS, rule.TILES, rule.FEEDERS) == (*teams, 2 if layout == "col" else 4)
     favourites = sorted(
         space.candidates(problem, H200), key=lambda config: predict.seconds(tsm2r, problem, config, H200, ceilings)
     )[:5]

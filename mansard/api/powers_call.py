@@ -12,13 +12,14 @@ from ..backends import select
 from ..backends.select import ReferenceBackend
 from ..errors import UnsupportedProblem
 from ..families.powers import emit, spec
+from ..plan import pin
 from ..sparse.convert import Source, library, tensor
 from ..tune import sparse_records
 from . import arrays, powers_basis, powers_choice, powers_matrix
-from .powers_run import LIMIT, Passes, Products, Ranges, Runner
+from .powers_run import LIMIT, Passes, Plain, Products, Ranges, Runner
 from .powers_task import Options, Task
 
-_BUDGET = 8 << 20  # bytes of a level that need not be narrower
+BUDGET = 8 << 20  # bytes of a level that need not be narrower
 
 
 def matrix_powers(
@@ -75,7 +76,7 @@ def matrix_powers(
     task.settle_dtype(source.rows.values_dtype, dtype)
     where = select.select(source.device, backend)
     lazy = order if execution != "plain" and p > 1 and not isinstance(where, ReferenceBackend) else "none"
-    ordered = powers_matrix.ordered(source, lazy, _BUDGET, index, values)
+    ordered = powers_matrix.ordered(source, lazy, BUDGET, index, values)
 
     def make(how: str | None) -> Powers:
         return Powers(task, ordered, source, where, Options(how, threads, graph, limit))
@@ -86,7 +87,7 @@ def matrix_powers(
         return tuning.as_tuned(make, source.rows, p, where.device)
     made = make(execution)
     if execution is None and order == "auto" and made.is_permuted_in_vain:
-        ordered = powers_matrix.ordered(source, "none", _BUDGET, index, values)
+        ordered = powers_matrix.ordered(source, "none", BUDGET, index, values)
         made = make(None)
     return made
 
@@ -131,7 +132,11 @@ class Powers:
             return Passes(*arguments, limit=options.limit)
         if device.backend == "cpu":
             return Ranges(*arguments, threads=threads)
-        return Products(*arguments, graph=options.graph)
+        if self.choice.execution != "plain" or pin.pins() or not Plain.serves(self.problem):
+            return Products(*arguments, graph=options.graph)
+        runner = Plain(*arguments)
+        self.choice = runner.choice
+        return runner
 
     # ---- calls ----------------------------------------------------------------------------------------------
 

@@ -6,16 +6,19 @@ import ctypes
 import weakref
 from collections import OrderedDict
 from ctypes import byref, c_int, c_void_p
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..backends import mailbox
 from ..errors import IllegalConfig, LaunchError
+from ..families import spmv
 from ..families.powers import emit, fit, space, work
 from ..plan.problem import Problem
+from ..sparse.operand import Held, layout
 from ..sparse.reach import host
-from . import powers_choice
+from . import call, powers_choice
 from .powers_choice import Choice
 from .powers_matrix import CHUNK, Ordered
 
@@ -64,6 +67,40 @@ class Runner:
 
     def check(self) -> None:
         """Raises if a launch that is done has failed."""
+
+
+class Plain(Runner):
+    """One power after the other, by the kernels of `A @ x`."""
+
+    @staticmethod
+    def serves(problem: Problem) -> bool:
+        """One vector, no combinations, and something to multiply."""
+        return bool(problem.NVECS == 1 and problem.output != "combination" and problem.NNZ > 0)
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        problem, sell = self.problem, self.ordered.sell
+        steps = np.asarray(arguments[-1])[: 3 * problem.P].reshape(problem.P, 3).tolist()
+        held = Held(sell, self.xp, self.ordered.device, False, None)
+        product = spmv.spec.problem(
+            problem.dtype, problem.ROWS, problem.ROWS, sell.nnz, 1,
+            recurrence=any(beta != 0 or gamma != 0 for _, beta, gamma in steps), **held.traits,
+        )  # fmt: skip
+        self.launch, product_choice, _ = call.prepare(spmv.emit, product, self.backend, (1, 1, 1, *layout(sell)))
+        self.choice = replace(self.choice, config=product_choice.config)
+        self.pointers = held.pointers(None)
+        self.scalars = []
+        for alpha, beta, gamma in steps:
+            both = call.scalars(product, alpha, beta)
+            self.scalars.append((*both, *call.scalars(product, gamma, 0.0)[:2]) if product.recurrence else both)
+
+    def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
+        line, last = self.step * self.itemsize, self.problem.P - 1
+        before, source = 0, x
+        for k, scalars in enumerate(self.scalars):
+            target = result if k == last and self.problem.output == "last" else vectors + k * line
+            self.launch((*self.pointers, source, target, before or target), scalars, stream)
+            before, source = source, target
 
 
 class Products(Runner):

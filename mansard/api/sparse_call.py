@@ -9,6 +9,7 @@ from ..backends.select import select
 from ..errors import UnsupportedProblem
 from ..families import spmv
 from ..plan import pin
+from ..plan.dispatch import Choice
 from ..plan.plan import Plan
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from ..sparse.operand import Held, layout
@@ -109,6 +110,9 @@ def plan_product(
     prefer = _preferred(held, problem, chosen)
     with pin.pin(**prefer) if prefer else nullcontext():
         launch, choice, kernel = call.prepare(spmv.emit, problem, chosen, (*pitches, *layout(held.storage)))
+    if backend is None and not prefer and choice.origin in ("model", "default") and _library_wins(problem, chosen):
+        reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
+        launch, choice, kernel = None, Choice(choice.family, None, "vendor", reason), None
     run = ProductRun(kind, problem, chosen, held, launch, choice.config, (X, Y, Z), (*pitches, *layout(held.storage)))
     return Plan(problem, choice, chosen, kernel, run, call.make_verify(kind, x, None, out), launch)
 
@@ -193,6 +197,13 @@ def _adjacent(columns: int, dtype: str) -> int:
     while columns % count:
         count //= 2
     return count
+
+
+def _library_wins(problem: Problem, backend: Any) -> bool:
+    """Whether cuSPARSE is to be called: one vector, rows of very different lengths, nothing measured or pinned."""
+    skewed = problem.format == "csr" and problem.skewed and problem.NVECS == 1
+    same = problem.values == problem.dtype and not problem.recurrence
+    return bool(backend.name == "cuda" and skewed and same and not pin.pins())
 
 
 def _preferred(held: Held, problem: Problem, backend: Any) -> dict[str, Any]:

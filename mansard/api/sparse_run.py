@@ -31,6 +31,7 @@ class ProductRun:
         self.shape = (held.storage.shape[0], *x.view.shape[1:])
         self.pointers = self._pointers(config) if launch is not None else ()
         self._accumulating: list[Any] = []  # launch and pointers of the kernel that reads y
+        self._matrix: Any = None  # the array library's
 
     def _pointers(self, config: Any) -> tuple[int, ...]:
         return self.held.pointers(config.BLOCK * config.PER_THREAD if isinstance(config, Merge) else None)
@@ -86,7 +87,6 @@ class ProductRun:
 
     def _library(self, x: Any, out: Any, alpha: complex, beta: complex, z: Any, gamma: complex) -> Any:
         """The array library's own product; also the answer of matrices without entries."""
-        result = self.kind.empty(self.shape, self.problem.dtype, x) if out is None else out
         total = None
         if self.held.storage.nnz and 0 not in self.shape:
             product = self._product(x)
@@ -95,14 +95,19 @@ class ProductRun:
         for one, by in ((own, factor), (z, gamma)):
             if by != 0.0:
                 total = one * by if total is None else total + one * by
+        if out is None and total is not None:
+            return total
+        result = self.kind.empty(self.shape, self.problem.dtype, x) if out is None else out
         result[...] = 0 if total is None else total
         return result
 
     def _product(self, x: Any) -> Any:
         held = self.held
-        rows = held.rows()
-        matrix = convert.library(held.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
-        matrix = matrix.conj() if self.problem.conj else matrix
+        if self._matrix is None:
+            rows = held.rows()
+            matrix = convert.library(held.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+            self._matrix = matrix.conj() if self.problem.conj else matrix
+        matrix = self._matrix
         if self.kind.name != "PyTorch":
             return (matrix @ x).astype(self.problem.dtype, copy=False)
         plain = self._plain(x)

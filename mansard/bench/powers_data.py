@@ -13,7 +13,7 @@ import mansard as ms
 
 from .. import settings
 from ..api import powers_basis, powers_choice, powers_matrix
-from ..api.powers_call import Powers
+from ..api.powers_call import BUDGET, Powers
 from ..api.powers_run import LIMIT
 from ..api.powers_task import Options, Task
 from ..backends import select
@@ -24,7 +24,6 @@ from .cases import Case
 from .powers_operations import storage_of
 
 T = TypeVar("T")
-_LEVEL = 6 << 20  # bytes of a level that need not be narrower, as `ms.matrix_powers` has it
 _SHARE = 0.6  # of a cache that level groups may fill
 _PADDED = 3.0  # stored entries per entry beyond which a format is not tried: memory may not hold it
 
@@ -73,7 +72,7 @@ class Given:
             self._settle()
             begin = time.perf_counter()
             source = powers_matrix.read(self.csr)
-            found = powers_matrix.ordered(source, order, _LEVEL, None, None)
+            found = powers_matrix.ordered(source, order, BUDGET, None, None)
             self._settle()
             return source, found, time.perf_counter() - begin
 
@@ -92,6 +91,8 @@ class Given:
         task.settle_dtype(source.rows.values_dtype, None)
         backend = select.select(source.device, self.asked)
         made = Powers(task, ordered, source, backend, Options(execution, None, graph, LIMIT))
+        if execution is None and order == "auto" and made.is_permuted_in_vain:
+            made = Powers(task, self.ordered("none")[1], source, backend, Options(None, None, graph, LIMIT))
         return made if budget is None else with_budget(made, budget)
 
 

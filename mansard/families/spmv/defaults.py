@@ -54,7 +54,7 @@ def _block(problem: Problem) -> Iterator[Config]:
 def _csr(problem: Problem) -> Iterator[Config]:
     """As many lanes as keep busy; the same share for every thread where rows are skewed."""
     mean = problem.NNZ / max(1, problem.ROWS)
-    if problem.skewed:
+    if problem.skewed and problem.NVECS <= 4:  # it reads the matrix once per vector
         yield from (Merge(256, items) for items in (7, 5, 3))
     if problem.NVECS > 1:
         lanes_n = space.across(problem)
