@@ -461,3 +461,14 @@ def test_more_entries_than_32_bits_count() -> None:
 def test_doctests() -> None:
     failures, tried = doctest.testmod(sys.modules["mansard.sparse.matrix"])
     assert tried >= 4 and failures == 0
+
+
+def test_short_rows_of_one_length_are_ellpack_on_gpus() -> None:
+    """What is stored where; the device is only named."""
+    wish = convert.Wish(None, 32, None, None, None)
+    band = convert.read(scipy.sparse.diags_array([1.0, 2.0, 3.0], offsets=[-1, 0, 1], shape=(500, 500)).tocsr())
+    wide = convert.read(scipy.sparse.csr_array(np.ones((40, 40))))
+    ragged = convert.read(scipy.sparse.csr_array(np.tril(np.ones((8, 8)))))
+    found = [convert.chosen_format(one.rows, wish, ("cuda", 0), np)[0] for one in (band, wide, ragged)]
+    assert found[:2] == ["ell", "sell"] and found[2] != "ell"
+    assert convert.chosen_format(band.rows, wish, ("cpu", 0), np)[0] == "sell"

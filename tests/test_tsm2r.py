@@ -269,7 +269,7 @@ def test_warpgroups_are_first_among_wide_ones(width: int, layout: str) -> None:
     rule = defaults.default(problem, H200)
     teams = (2, 1) if width > 32 else (4, 1) if layout == "col" else (2, 2)
     assert isinstance(rule, Group) and not rule.JOINED
-    assert (rule.GROUPS, rule.TILES, rule.FEEDERS) == (*teams, 2 if layout == "col" else 4)
+    assert (*teams, 2 if layout == "col" else 4) == (rule.GROUPS, rule.TILES, rule.FEEDERS)
     favourites = sorted(
         space.candidates(problem, H200), key=lambda config: predict.seconds(tsm2r, problem, config, H200, ceilings)
     )[:5]
