@@ -35,6 +35,19 @@ def system(name: str) -> tuple[Any, Any]:
 # --- Powers --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("shape", [(512,), (512, 2), (512, 1)], ids=str)
+def test_powers_of_large_matrices_are_blocked(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    A, _ = system("anderson")
+    x = random_vector(int(np.prod(shape)), complex).reshape(shape)
+    recurrence = chebyshev(4, -2.0, 7.0)
+    wanted = powers(A, 4, *recurrence)(x)
+    monkeypatch.setattr("mansard.sparse.linalg.powers._LARGE", 1)
+    plan = powers(A, 4, *recurrence)
+    found = plan(x)
+    assert type(plan).__name__ == "_Blocked" and found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12 * abs(wanted).max())
+
+
 @pytest.mark.parametrize(
     "recurrence",
     [

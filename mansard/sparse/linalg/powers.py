@@ -58,11 +58,41 @@ class _Repeated:
         return V
 
 
+class _Blocked:
+    """`ms.matrix_powers`, planned when it is known what the vectors are."""
+
+    def __init__(self, A: Any, p: int, recurrence: Recurrence) -> None:
+        self._A, self._p, self._recurrence, self.passes = A, p, recurrence, p
+        self._plans: dict[Any, Any] = {}
+
+    def __call__(self, x: Any) -> Any:
+        from ...api.powers_call import matrix_powers
+
+        numbers = [np.asarray(part).dtype for part in self._recurrence]
+        dtype = np.result_type(str(self._A.dtype), str(x.dtype), *numbers)
+        key = dtype.name, 1 if x.ndim == 1 else int(x.shape[1])
+        if key not in self._plans:
+            self._plans[key] = matrix_powers(
+                self._A, self._p, basis=tuple(self._recurrence), dtype=dtype.name, columns=key[1]
+            )
+        plan = self._plans[key]
+        if plan.choice.execution != "plain":
+            self.passes = max(1, len(plan.choice.passes))
+        vector = x.astype(dtype) if x.ndim == 1 or key[1] > 1 else x[:, 0].astype(dtype)
+        found = plan(vector)
+        return found if vector.ndim == x.ndim else found[..., None]
+
+
 def powers(A: Any, p: int, alphas: Sequence[Any], betas: Sequence[Any], gammas: Sequence[Any]) -> Powers:
     """A plan for the recurrence. The one place that decides how powers are computed."""
     if not p == len(alphas) == len(betas) == len(gammas) or p < 1 or gammas[0]:
         raise ValueError(f"p={p} powers take as many alphas, betas and gammas, and no v_(-1)")
-    return _Repeated(A, p, Recurrence(alphas, betas, gammas))
+    recurrence = Recurrence(alphas, betas, gammas)
+    large = p > 1 and hasattr(A, "indptr") and A.shape[0] >= _LARGE
+    return _Blocked(A, p, recurrence) if large else _Repeated(A, p, recurrence)
+
+
+_LARGE = 1 << 17  # rows from which blocking can pay, and compiling for it
 
 
 def monomial(p: int, scale: float = 1.0) -> Recurrence:
