@@ -222,3 +222,4 @@ SIMD = [
     Case(2, Simd(4), dtype="complex64", NVECS=3, coefficients=(1.0, 1.0, 0.0), output="combination", sets=2, C=8),
     Case(5, Simd(1), values="float32", output="combination", coefficients=THREE, dropped=0.0),
 ]
+CASES = PERSISTENT + GROUPS  # of GPUs

@@ -30,6 +30,6 @@ if __name__ == "__main__":
         family, first, step = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
         cases = import_module(f"{family}_cases")
         chosen = cases.CASES[first::step]
-        for problem, config in chosen:
-            cases.exact(problem, config, "emulated")
+        for case in chosen:
+            cases.exact(*(case if isinstance(case, tuple) else (case,)), "emulated")
         print(f"clean: {len(chosen)}")
