@@ -14,6 +14,7 @@ from conftest import usable
 from factor_cpu_cases import CHOLESKY, LU, QR, SPACES, C, P, Q, case_id, demanding
 from scipy import linalg
 
+import mansard as ms
 from mansard.backends import cpu
 from mansard.compile import cxx
 from mansard.plan.problem import DTYPES, REAL, Problem
@@ -220,3 +221,13 @@ def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> No
     real = np.dtype(REAL[problem.dtype]).itemsize
     claim = f"static_assert(mansard::{shape}<Params>::WORKSPACE * {real} == {bytes_each});\n"
     cxx.compile_cpu(replace(source, text=source.text + claim))
+
+
+def test_a_single_number_is_a_matrix_too() -> None:
+    """So few operations that they round to none."""
+    five = np.array([[[5.0]]])
+    for _ in range(2):  # whatever memory held before
+        F, pivots, info = ms.linalg.lu_factor_ex(five)
+        assert (F, pivots, info) == (5.0, 0, 0)
+        assert ms.linalg.det(five) == 5.0 and ms.linalg.inv(five) == 0.2 and ms.linalg.solve(five, 2 * five) == 2.0
+        assert ms.linalg.cholesky(np.array([[[4.0]]])) == 2.0 and abs(ms.linalg.qr(five)[1]) == 5.0

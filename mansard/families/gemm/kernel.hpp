@@ -236,7 +236,8 @@ inline void in_parts(i64 count, i64 threads, i64 products, Part part) {
   constexpr i64 LEAST = 1 << 19;  // products per thread: less is done before another has woken up
   if (count == 0) return;
   const i64 parts = smaller(smaller(threads, count), ceil_div(products, LEAST));
-  if (parts == 1) return part(i64(0), count, i64(0));  // a region of one thread still costs a third of a microsecond
+  // none: so little that it rounds to nothing; and a region of one thread still costs a third of a microsecond
+  if (parts <= 1) return part(i64(0), count, i64(0));
 #pragma omp parallel for schedule(static) num_threads(static_cast<int>(parts))
   for (i64 p = 0; p < parts; ++p) part(count * p / parts, count * (p + 1) / parts, p);
 }
