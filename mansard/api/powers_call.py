@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -76,19 +78,25 @@ def matrix_powers(
     task.settle_dtype(source.rows.values_dtype, dtype)
     where = select.select(source.device, backend)
     lazy = order if execution != "plain" and p > 1 and not isinstance(where, ReferenceBackend) else "none"
-    ordered = powers_matrix.ordered(source, lazy, BUDGET, index, values)
+    in_order = cache(lambda how: powers_matrix.ordered(source, how, BUDGET, index, values))
 
     def make(how: str | None) -> Powers:
-        return Powers(task, ordered, source, where, Options(how, threads, graph, limit))
+        return planned(task, source, where, Options(how, threads, graph, limit), in_order, lazy)
 
     if execution is None and order == "auto" and sparse_records.recall(where.device, source.rows, f"powers {p}"):
         from ..sparse import tuning
 
         return tuning.as_tuned(make, source.rows, p, where.device)
-    made = make(execution)
-    if execution is None and order == "auto" and made.is_permuted_in_vain:
-        ordered = powers_matrix.ordered(source, "none", BUDGET, index, values)
-        made = make(None)
+    return make(execution)
+
+
+def planned(
+    task: Task, source: Source, where: Any, options: Options, in_order: Callable[[str], Any], order: str
+) -> Powers:
+    """The plan for a matrix in this order; its rows stay where they are if products run plainly all the same."""
+    made = Powers(task, in_order(order), source, where, options)
+    if options.execution is None and order == "auto" and made.is_permuted_in_vain:
+        made = Powers(task, in_order("none"), source, where, options)
     return made
 
 

@@ -13,7 +13,7 @@ import mansard as ms
 
 from .. import settings
 from ..api import powers_basis, powers_choice, powers_matrix
-from ..api.powers_call import BUDGET, Powers
+from ..api.powers_call import BUDGET, Powers, planned
 from ..api.powers_run import LIMIT
 from ..api.powers_task import Options, Task
 from ..backends import select
@@ -86,13 +86,11 @@ class Given:
         self, p: int, execution: str | None, order: str = "auto", graph: bool = True, budget: float | None = None
     ) -> Powers:
         """What `ms.matrix_powers` returns, of a matrix that was ordered before."""
-        source, ordered, _ = self.ordered(order)
+        source = self.ordered(order)[0]
         task = Task(p, powers_basis.coefficients("monomial", p), "all", None, 1)
         task.settle_dtype(source.rows.values_dtype, None)
-        backend = select.select(source.device, self.asked)
-        made = Powers(task, ordered, source, backend, Options(execution, None, graph, LIMIT))
-        if execution is None and order == "auto" and made.is_permuted_in_vain:
-            made = Powers(task, self.ordered("none")[1], source, backend, Options(None, None, graph, LIMIT))
+        backend, options = select.select(source.device, self.asked), Options(execution, None, graph, LIMIT)
+        made = planned(task, source, backend, options, lambda how: self.ordered(how)[1], order)
         return made if budget is None else with_budget(made, budget)
 
 
