@@ -48,6 +48,14 @@ def too_large(work: ModuleType, problem: Problem, config: Any, device: Device) -
     return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
 
 
+def elsewhere(config: Any, device: Device) -> str | None:
+    """Why a configuration is not for this kind of device: `simd` is for CPUs, all others are for GPUs."""
+    for_cpus = config.VARIANT == "simd"
+    if for_cpus == (device.backend == "cpu"):
+        return None
+    return f"{config.VARIANT} is for {'CPUs' if for_cpus else 'GPUs'}"
+
+
 def first_legal(space: ModuleType, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:
     """The first legal one; `variant` restricts it to one kind of kernel."""
     for config in ranked:

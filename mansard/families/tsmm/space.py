@@ -70,11 +70,10 @@ def from_dict(values: dict[str, Any]) -> Config:
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if elsewhere := configs.elsewhere(config, device):
+        return elsewhere
     if isinstance(config, Simd):
-        legal_here = device.backend == "cpu"
-        return space_cpu.illegal(problem, config, device) if legal_here else f"{config.VARIANT} is for CPUs"
-    if device.backend == "cpu":
-        return f"{config.VARIANT} is for GPUs"
+        return space_cpu.illegal(problem, config, device)
     rules: dict[str, Any] = {"threads": _threads, "ring": _ring, "fragment": _fragment}
     return rules[config.VARIANT](problem, config, device) or _resources(problem, config, device)
 
