@@ -35,11 +35,13 @@ def from_dict(operation: str, variants: Mapping[str, Any], values: dict[str, Any
     return kind(**values)
 
 
-def too_large(work: ModuleType, problem: Problem, config: Any, device: Device) -> str | None:
-    """Why a multiprocessor has no room for the blocks of a configuration, or None if it has."""
-    threads, registers = work.threads(problem, config), work.registers(problem, config)
-    # each of the four quarters of a multiprocessor holds its share of the warps
-    warps = -(-threads // 128) * 4 * config.BLOCKS_PER_SM
+def too_large(
+    work: ModuleType, problem: Problem, config: Any, device: Device, together: bool = False
+) -> str | None:  # fmt: skip
+    """Why a multiprocessor has no room for the blocks of a configuration, or None if it has. Each of its four quarters
+    holds its share of the warps: of every block, or (`together`) of all blocks, where these have less than four."""
+    threads, registers, count = work.threads(problem, config), work.registers(problem, config), config.BLOCKS_PER_SM
+    warps = 4 * (up(threads * count, 128) if together else up(threads, 128) * count)
     limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
     if registers > limit:
         return f"about {registers} registers per thread, {limit} fit"

@@ -74,16 +74,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
 
 
 def _too_large(problem: Problem, config: Gpu, device: Device) -> str | None:
-    """As elsewhere, but blocks of fewer than four warps, of which several share a quarter of a multiprocessor, are
-    counted as if they were blocks of four."""
-    if config.WARPS >= 4 or isinstance(config, Block):
-        return configs.too_large(work, problem, config, device)
-    alike = replace(config, BLOCKS_PER_SM=configs.up(config.BLOCKS_PER_SM * config.WARPS, 4 * config.WARPS))
-    reason = configs.too_large(work, problem, alike, device)
-    shared = (work.shared_bytes(problem, config) + 1024) * config.BLOCKS_PER_SM
-    if reason is None and shared > device.shared_per_multiprocessor:
-        return f"{shared} bytes of shared memory, {device.shared_per_multiprocessor} are there"
-    return reason
+    return configs.too_large(work, problem, config, device, together=not isinstance(config, Block))
 
 
 def _rules(problem: Problem, config: Gpu) -> str | None:

@@ -76,7 +76,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         reason = None if legal else f"{config.WARPS} warps, BLK_N={config.BLK_N}: 1 to 32, at least 1"
     else:
         reason = _lanes(problem, config) if isinstance(config, Lanes) else _block(problem, config)
-    return reason or _too_large(problem, config, device)
+    return reason or configs.too_large(work, problem, config, device, together=True)
 
 
 def _lanes(problem: Problem, c: Lanes) -> str | None:
@@ -116,20 +116,9 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     most = min(32, device.threads_per_multiprocessor // work.threads(problem, config))
     for blocks in range(most, 0, -1):
         fitting = replace(config, BLOCKS_PER_SM=blocks)
-        if _too_large(problem, fitting, device) is None:
+        if configs.too_large(work, problem, fitting, device, together=True) is None:
             return fitting
     return None
-
-
-def _too_large(problem: Problem, config: Any, device: Device) -> str | None:
-    """As for other families, but blocks of one or two warps share the quarters of a multiprocessor."""
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    quarters = configs.up(work.threads(problem, config) * config.BLOCKS_PER_SM, 128)
-    limit = min(255, device.registers_per_multiprocessor // (quarters * 128) // 8 * 8)
-    if registers > limit:
-        return f"about {registers} registers per thread, {limit} fit"
-    room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
-    return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

@@ -86,14 +86,9 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
 
 
 def _tensor_too_large(problem: Problem, c: Tensor, device: Device) -> str | None:
-    """Several blocks share the quarters of a multiprocessor, each of which holds its share of the warps."""
-    quarter = configs.up(c.BLOCKS_PER_SM * c.WARPS, 4)
-    registers, limit = work.registers(problem, c), device.registers_per_multiprocessor // (quarter * 128) // 8 * 8
-    if registers > min(255, limit) or tensor.held(problem, c) > tensor.MOST_REGISTERS:
-        return f"about {registers} registers per thread, {min(255, limit)} fit"
-    shared = work.shared_bytes(problem, c)
-    room = min(device.shared_per_block, device.shared_per_multiprocessor // c.BLOCKS_PER_SM - 1024)
-    return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
+    if tensor.held(problem, c) > tensor.MOST_REGISTERS:
+        return f"a lane would hold {tensor.held(problem, c)} registers of a matrix, beyond {tensor.MOST_REGISTERS}"
+    return configs.too_large(work, problem, c, device, together=True)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
