@@ -173,14 +173,16 @@ class TorchPeer(Peer):
         return {"A.mT @ B": lambda A, B: A.mT @ B}
 
 
+def without_cuda(torch: Any) -> str:
+    """Why PyTorch has no GPU, "" if it has."""
+    return "" if torch.cuda.is_available() else "this PyTorch was built without CUDA, or finds no GPU"
+
+
 class TorchCudaPeer(TorchPeer):
     name = "PyTorch (cuBLAS)"
 
     def _find(self) -> str:
-        reason = super()._find()
-        if not reason and not self.torch.cuda.is_available():
-            return "this PyTorch was built without CUDA, or finds no GPU"
-        return reason
+        return super()._find() or without_cuda(self.torch)
 
     def take(self, array: Any) -> Any:
         return self.torch.from_dlpack(array)

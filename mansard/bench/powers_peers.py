@@ -13,7 +13,7 @@ import numpy as np
 
 from . import powers_calls
 from .cases import Case
-from .peers import Peer
+from .peers import Peer, without_cuda
 from .powers_data import Given
 from .powers_entries import Way
 
@@ -106,10 +106,7 @@ class TorchCusparsePeer(TorchSparsePeer):
     name = "PyTorch (cuSPARSE)"
 
     def _find(self) -> str:
-        reason = super()._find()
-        if not reason and not self.torch.cuda.is_available():
-            return "this PyTorch was built without CUDA, or finds no GPU"
-        return reason
+        return super()._find() or without_cuda(self.torch)
 
     def take(self, array: Any) -> Any:
         return self.torch.from_dlpack(array)
