@@ -85,8 +85,7 @@ MANSARD_UNROLL_BY(1)
           const int round = step / power[1], slot = power[0] + step - round * power[1];
           if (round > 0) mbarrier_wait(arena.empty(slot), (round - 1) & 1);
           fetch(slot, of_step, size, how[group]);
-          __threadfence_block();
-          post(arena.issued(group), step + 1);
+          post_release(arena.issued(group), step + 1);
         }
         __syncwarp();
       }
@@ -171,8 +170,7 @@ MANSARD_UNROLL_BY(1)
   MANSARD_DEVICE void form(const Facts& facts, int step, int k, Patience<P, Arguments>& patience) const {
     const int tile = step * blocks + block, *power = arena.of_power(k);
     const int round = step / power[1], slot = power[0] + step - round * power[1], *issued = arena.issued(power[2]);
-    while (peek(issued) <= step) pause();  // a barrier's parity says nothing to who is a whole round ahead
-    __threadfence_block();
+    while (peek_acquire(issued) <= step) pause();  // a barrier's parity says nothing to who is a whole round ahead
     mbarrier_wait(arena.full(slot), round & 1);
     __syncwarp();
     if (P::WINDOW > 0 && k > 1) keep_pace(step, k - 1, patience);
@@ -181,8 +179,7 @@ MANSARD_UNROLL_BY(1)
       rows(arguments.MATRIX + static_cast<i64>(begin) * 128, facts, tile, k, patience);
     else
       rows(arena.slot(slot), facts, tile, k, patience);
-    __threadfence_block();  // an arrival may overtake reads of the slot: see mansard/ring.cuh
-    __syncwarp();
+    __syncwarp();  // no fence, unlike mansard/ring.cuh: all that was read of the slot is in results that have been stored
     if (lane == 0) {
       mbarrier_arrive(arena.empty(slot));
       if (k < P::P) raise_relaxed(arguments.FLAGS + (k - 1) * blocks + block, step + 1);
@@ -208,7 +205,7 @@ MANSARD_UNROLL_BY(1)
     bool whole = true;
     T sum[ABREAST][N] = {}, x[ABREAST][N] = {}, z[ABREAST][N] = {};
     const T *source = vectors.source(k - 1), *before = vectors.source(k - 2);
-    const T* coefficients = arguments.COEFFICIENTS + 3 * (k - 1);
+    const T* coefficients = arena.coefficients(k);
     const i64 row = (static_cast<i64>(tile) * TILE + h) * 32 + lane;
     const int begin = facts.offset(0);
     MANSARD_UNROLL
@@ -261,7 +258,7 @@ MANSARD_UNROLL_BY(1)
                         : load_checked(before + row * N + v, missing);
       }
       Rows<P>::multiply_checked(line, length, source, sum, missing);
-      Rows<P>::recur(sum, arguments.COEFFICIENTS + 3 * (k - 1), x, z);
+      Rows<P>::recur(sum, arena.coefficients(k), x, z);
     } while (missing && patience.more());
   }
 
@@ -301,7 +298,7 @@ template <class P, class Arguments>
 MANSARD_DEVICE void powers_persistent(const Arguments& arguments) {
   MANSARD_SHARED_ARENA(unsigned char, memory);
   const Persistent<P, Arguments> all = {arguments, {memory}};
-  all.arena.initialise();
+  all.arena.initialise(arguments.COEFFICIENTS);
   const int warp = threadIdx.x / 32;
   if (warp == 0) all.produce();
   else if (warp >= 2) all.compute(warp - 2);

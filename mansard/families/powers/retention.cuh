@@ -33,19 +33,22 @@ struct Retention {
   static constexpr int depth(int group) { return needed(group) + SPARE / GROUPS + (group < SPARE % GROUPS); }
 };
 
-// Shared memory: barriers, what the powers' slots are, words for waiting, slots.
+// Shared memory: barriers, the recurrence's coefficients, what the powers' slots are, words for waiting, slots.
 template <class P>
 struct Arena {
+  using T = typename P::T;
   static constexpr int GROUPS = Retention<P>::GROUPS;
   static constexpr int WORDS = 4 * P::P + GROUPS + 32 * P::P + 1;
-  static constexpr int HEAD_BYTES = ceil_div(16 * P::SLOTS + 4 * WORDS, 128) * 128;
+  static constexpr int TABLE_BYTES = 3 * P::P * static_cast<int>(sizeof(T));
+  static constexpr int HEAD_BYTES = ceil_div(16 * P::SLOTS + TABLE_BYTES + 4 * WORDS, 128) * 128;
   static constexpr int BYTES = HEAD_BYTES + P::SLOTS * P::SLOT_BYTES;
   static_assert(BYTES <= P::SHARED_BYTES && P::SLOT_BYTES % 128 == 0, "shared memory");
   unsigned char* memory;
 
   MANSARD_DEVICE mbarrier* full(int slot) const { return reinterpret_cast<mbarrier*>(memory) + slot; }
   MANSARD_DEVICE mbarrier* empty(int slot) const { return full(P::SLOTS + slot); }
-  MANSARD_DEVICE int* words() const { return reinterpret_cast<int*>(memory + 16 * P::SLOTS); }
+  MANSARD_DEVICE T* coefficients(int k) const { return reinterpret_cast<T*>(memory + 16 * P::SLOTS) + 3 * (k - 1); }
+  MANSARD_DEVICE int* words() const { return reinterpret_cast<int*>(memory + 16 * P::SLOTS + TABLE_BYTES); }
   MANSARD_DEVICE int* of_power(int k) const { return words() + 4 * (k - 1); }  // first slot, slots, group
   MANSARD_DEVICE int* issued(int group) const { return words() + 4 * P::P + group; }
   MANSARD_DEVICE int* front(int k, int lane) const {  // steps that may read this power, by one of the tiles they read
@@ -54,7 +57,7 @@ struct Arena {
   MANSARD_DEVICE int* given_up() const { return words() + WORDS - 1; }
   MANSARD_DEVICE unsigned char* slot(int number) const { return memory + HEAD_BYTES + number * P::SLOT_BYTES; }
 
-  MANSARD_DEVICE void initialise() const {
+  MANSARD_DEVICE void initialise(const T* given) const {  // the coefficients
     if (threadIdx.x == 0) {
       int begin = 0;
       for (int group = 0; group < GROUPS; ++group) {
@@ -72,6 +75,7 @@ struct Arena {
       }
       mbarrier_init_fence();
     }
+    for (int i = threadIdx.x; i < 3 * P::P; i += blockDim.x) coefficients(1)[i] = given[i];
     for (int i = 4 * P::P + threadIdx.x; i < WORDS; i += blockDim.x) words()[i] = 0;
     __syncthreads();
   }

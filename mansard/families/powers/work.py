@@ -56,11 +56,12 @@ def threads(problem: Problem, c: Any) -> int:
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
-    """Dynamic shared memory per block: barriers, tables, words for waiting, slots."""
+    """Dynamic shared memory per block: barriers, coefficients, tables, words for waiting, slots."""
     if c.VARIANT == "groups":
         return 0
     words = 36 * problem.P + len(retained(c.RETAIN)) + 1
-    return int(up(16 * c.SLOTS + 4 * words, 128) * 128 + c.SLOTS * c.SLOT_BYTES)
+    head = 16 * c.SLOTS + 3 * problem.P * problem.itemsize + 4 * words
+    return int(up(head, 128) * 128 + c.SLOTS * c.SLOT_BYTES)
 
 
 def registers(problem: Problem, c: Any) -> int:

@@ -6,6 +6,7 @@
 //                                 returns must be checked, and loaded again if it fails
 //   raise_relaxed                 a word becomes the larger of itself and a value
 //   peek, post                    a word of shared memory among the threads of a block; orders nothing
+//   peek_acquire, post_release    the same; who sees what was posted also sees what happened before
 //   pause                         one turn of a loop that waits
 //   nanoseconds                   a clock that all blocks share; on the emulator it counts how often it was read
 #pragma once
@@ -38,6 +39,8 @@ inline void post(int* word, int value) {
   ++emulated::visible_changes;
   *word = value;
 }
+inline int peek_acquire(const int* word) { return peek(word); }
+inline void post_release(int* word, int value) { post(word, value); }
 inline void pause(MANSARD_HERE) { emulated::spin(site); }
 inline i64 nanoseconds() {
   static i64 turns = 0;
@@ -103,6 +106,15 @@ MANSARD_DEVICE void raise_relaxed(u32* word, u32 value) {
 
 MANSARD_DEVICE int peek(const int* word) { return *static_cast<const volatile int*>(word); }
 MANSARD_DEVICE void post(int* word, int value) { *static_cast<volatile int*>(word) = value; }
+// Cheaper than a fence, which would also wait for all that is under way to and from global memory.
+MANSARD_DEVICE int peek_acquire(const int* word) {
+  int value;
+  asm volatile("ld.acquire.cta.shared.b32 %0, [%1];" : "=r"(value) : "r"(static_cast<u32>(__cvta_generic_to_shared(word))) : "memory");
+  return value;
+}
+MANSARD_DEVICE void post_release(int* word, int value) {
+  asm volatile("st.release.cta.shared.b32 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(word))), "r"(value) : "memory");
+}
 
 MANSARD_DEVICE void pause() { __nanosleep(20); }
 
