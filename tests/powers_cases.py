@@ -130,13 +130,12 @@ class Arrays:
         flags = xp.full(emit.flags(problem, device), 77, xp.uint32)
         self.failed = xp.zeros(1, xp.uint32)
         high = reach.host(reach.tile_reach(self.rows.indptr, self.rows.indices, 32 * config.TILE)[1])
-        fill = self.where.prepare(emit.fill(problem, device, False))
-        fill((pointers[5], 0, pointers[6], self.address(flags)), (), 0)
+        self.where.prepare(emit.clear(problem, device))((self.address(flags),), (), 0)
         kernel = emit.kernel(problem, config, device, (fit.far(high, config, device), self.case.limit))
         if fixed is not None:
             kernel = type(kernel)(kernel.source, kernel.geometry, fixed(kernel.fixed))
         words = tuple(map(self.address, (flags, self.failed)))
-        self.where.prepare(kernel)((*pointers, 0, *words), (), 0)
+        self.where.prepare(kernel)((*pointers, 0, 0, *words), (), 0)
 
     def _ranges(self, config: Simd, pointers: tuple[int, ...]) -> None:
         """Ranges of 64 rows, each power as far behind the one before as the matrix asks for."""

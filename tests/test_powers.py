@@ -120,6 +120,8 @@ def test_a_wait_that_nobody_ends_is_given_up(case: Case, gpu_backend: str) -> No
     case = replace(case, limit=3 if gpu_backend == "emulated" else 10**7)
     A = case.matrix()
     arrays = Arrays(case, A, numbers(np.random.default_rng(1), A.shape[0], case.dtype), gpu_backend)
+    words = arrays.vectors.view(arrays.xp.uint32 if case.dtype in ("float32", "complex64") else arrays.xp.uint64)
+    words[: case.P - 1] = 0x7FA5EED1 if words.itemsize == 4 else 0x7FF4DEAD5EED1234  # nor does anybody prefill it
     found = arrays.run(fixed=lambda sizes: (*sizes[:2], sizes[2] - 1, *sizes[3:]))
     assert int(arrays.failed[0]) == 1 and np.isnan(found).any()
 
@@ -164,7 +166,7 @@ def test_what_is_fitted_does_not_spill(shape: tuple[str, int, str], gather: str)
     passes, reason = fit.passes(problem, banded(1 << 22, width, 5000, work.entry_bytes(problem)), H200)
     assert len(passes) == 1, reason
     resources = compiled(problem, replace(passes[0], GATHER=gather))
-    assert resources.spill_bytes <= 16 and resources.registers <= 128
+    assert resources.spill_bytes <= 16 and resources.registers <= (128 if passes[0].WARPS > 9 else 168)
     assert 0.6 * resources.registers <= work.registers(problem, passes[0]) <= 1.4 * resources.registers
 
 
@@ -173,7 +175,7 @@ def test_what_is_fitted_does_not_spill(shape: tuple[str, int, str], gather: str)
 def test_compiles_for_sm_90(case: Case) -> None:
     problem = case.problem(case.matrix(), True)
     assert compiled(problem, case.config).spill_bytes == 0
-    for kernel in (emit.fill(problem, H200, True), emit.permute(problem, H200, 3), emit.combine(problem, H200)):
+    for kernel in (emit.clear(problem, H200), emit.permute(problem, H200, 3), emit.combine(problem, H200)):
         assert "warning" not in nvrtc.compile_cuda(kernel.source, "sm_90a").log
     if case.config.VARIANT == "groups":
         assert (
@@ -197,18 +199,18 @@ def banded(rows: int, width: int, ahead: int, entry: int = 12) -> fit.Pattern:
 @pytest.mark.parametrize(
     ("name", "rows", "width", "ahead", "p", "wanted"),
     [
-        ("27pt", 1 << 22, 27, 128 * 128 + 129, 5, [("1|2|2", 6)]),
+        ("27pt", 1 << 22, 27, 128 * 128 + 129, 5, [("1|1|3", 7)]),
         ("27pt", 1 << 22, 27, 128 * 128 + 129, 3, [("3", 8)]),
-        ("27pt", 1 << 22, 27, 128 * 128 + 129, 8, [("2|2", 8), ("2|2", 8)]),
+        ("27pt", 1 << 22, 27, 128 * 128 + 129, 8, [("1|3", 7), ("1|3", 7)]),
         ("band", 1 << 22, 27, 13, 5, [("5", 4)]),
-        ("7pt", 1 << 24, 7, 65536, 5, [("1|2|2", 6)]),
+        ("7pt", 1 << 24, 7, 65536, 5, [("1|1|3", 7)]),
         ("wide", 1 << 24, 27, 1 << 20, 2, []),
     ],
 )
 def test_configurations_follow_from_the_reach(
     name: str, rows: int, width: int, ahead: int, p: int, wanted: list[tuple[str, int]]
 ) -> None:
-    """What was found by hand for these matrices on an H200."""
+    """What was found by trying on an H200, or as good."""
     problem = spec.problem("float64", rows, rows * width, p)
     passes, reason = fit.passes(problem, banded(rows, width, ahead), H200)
     assert [(config.RETAIN, config.LAG) for config in passes] == wanted
@@ -446,13 +448,14 @@ def test_a_launch_that_gave_up_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     A = grid(20, 13)
     x = numbers(np.random.default_rng(6), 260, "float64")
     with ms.pin(**_PINS):
-        P = ms.matrix_powers(A, 3, execution="persistent", backend="emulated", limit=1e-9)
+        P = ms.matrix_powers(A, 3, execution="persistent", backend="emulated")
         want = P(x)
         count = emit.tiles
-        monkeypatch.setattr(emit, "tiles", lambda *arguments: count(*arguments) - 1)
+        monkeypatch.setattr(emit, "tiles", lambda *arguments: count(*arguments) - 1)  # nobody forms the last one
         broken = ms.matrix_powers(A, 3, execution="persistent", backend="emulated", limit=3e-9)
+        unformed = np.full((4, 260), 0x7FF4DEAD5EED1234, np.uint64).view(np.float64)
         with pytest.raises(LaunchError, match="gave up"):
-            broken(x)
+            broken(x, unformed)
     assert (P(x) == want).all()
     P._runner._failure.value = 1  # type: ignore[union-attr]
     with pytest.raises(LaunchError, match="gave up"):

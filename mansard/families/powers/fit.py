@@ -21,12 +21,13 @@ from .defaults import unroll_for
 from .space import Persistent
 
 _TILE_BYTES = 10 << 10  # large enough for bulk copies, small enough for many slots
-_SPARE = 4  # tiles on their way, at least
-_SLACK = 2  # steps beyond what dependencies ask for, at least
+_SPARE, _EASE = 3, 5  # tiles on their way: at least, and so that copies are seldom waited for
+_SLACK = 3  # steps beyond what dependencies ask for: a task takes two, and others see it half a step later
 _MOST_SLACK = 8
-_LEAST_LAG = 4
 _CACHE_SHARE = 0.6  # of L2 that tiles between two groups of powers may take: more of it was not kept on an H200
 _MOST_TOGETHER = 5  # powers of a launch
+_WARPS = {13: 124, 9: 168}  # that compute, and registers: of sixteen warps each has 128, of twelve 168
+_WATCHED = 16  # tiles at the end of what one reads
 _ENTRIES = 28  # of rows that are under way in a lane: each needs an address at first
 _REGISTERS = (56, 48, 40, 28, 16, 8)  # for entries of vectors that are under way
 
@@ -84,6 +85,8 @@ def single(problem: Problem, pattern: Pattern, device: Device) -> tuple[Persiste
     blocks = max(1, min(device.multiprocessors, len(reach)))
     far = ahead(reach, blocks)
     base = _base(problem, pattern, tile, device, _REGISTERS[0])
+    watched = 2 * max(0, int((reach - np.arange(len(reach))).max(initial=0))) + 1  # before and behind, alike
+    base = replace(base, WINDOW=min(_WATCHED, watched))
     for lengths in _groupings(problem.P):
         lag = _lag(base, lengths, far, blocks, device)
         if lag:
@@ -99,7 +102,7 @@ def _legal(
     reason: str | None = ""
     for registers in _REGISTERS:
         other = _base(problem, pattern, config.TILE, device, registers)
-        config = replace(config, ABREAST=other.ABREAST, UNROLL=other.UNROLL)
+        config = replace(config, ABREAST=other.ABREAST, UNROLL=other.UNROLL, WARPS=other.WARPS)
         reason = space.illegal(problem, config, device)
         if reason is None:
             return config, ""
@@ -115,7 +118,9 @@ def _base(problem: Problem, pattern: Pattern, tile: int, device: Device, registe
     sizes = _tile_bytes(pattern, tile)
     room = _slot_bytes(sizes)
     config = Persistent(tile, abreast, unroll, SLOT_BYTES=room, DIRECT=bool((sizes > room).any()))
-    return space.resident(replace(config, RETAIN=str(problem.P)), problem, device)
+    wanted = work.registers(problem, config)
+    warps = next((count for count, most in _WARPS.items() if wanted <= most), min(_WARPS))
+    return space.resident(replace(config, WARPS=warps, RETAIN=str(problem.P)), problem, device)
 
 
 def _tile_bytes(pattern: Pattern, tile: int) -> Any:
@@ -130,18 +135,19 @@ def _slot_bytes(sizes: Any) -> int:
 
 
 def _groupings(powers: int) -> Iterator[tuple[int, ...]]:
-    """Powers in one group, in two, ...; the later groups are the longer ones."""
+    """Powers in one group, in two, ...; the last group is the long one: the second cache keeps tiles briefly."""
     for count in range(1, powers + 1):
-        yield tuple(powers // count + (i >= count - powers % count) for i in range(count))
+        yield (*(1 for _ in range(count - 1)), powers - count + 1)
 
 
 def _lag(base: Persistent, lengths: tuple[int, ...], far: int, blocks: int, device: Device) -> int:
-    """The largest lag that serves, 0 if none does."""
-    powers, best = sum(lengths), 0
-    for lag in range(max(far + _SLACK, min(_LEAST_LAG, far + _MOST_SLACK)), far + _MOST_SLACK + 1):
-        held = sum((length - 1) * lag + 1 for length in lengths)
-        between = (powers - 1) * lag * blocks * base.SLOT_BYTES if len(lengths) > 1 else 0
-        if held + max(_SPARE, len(lengths)) <= base.SLOTS and between <= _CACHE_SHARE * device.l2_bytes:
+    """The largest lag that leaves room for copies, or the least that serves; 0 if none does."""
+    best, least = 0, far + _SLACK
+    for lag in range(least, far + _MOST_SLACK + 1):
+        spare = base.SLOTS - sum((length - 1) * lag + 1 for length in lengths)
+        between = (len(lengths) - 1) * lag * blocks * base.SLOT_BYTES
+        enough = spare >= max(_EASE if best else _SPARE, len(lengths))
+        if enough and between <= _CACHE_SHARE * device.l2_bytes:
             best = lag
     return best
 

@@ -29,7 +29,7 @@ MANSARD_DEVICE void powers_groups(const Arguments& arguments) {
   lines[0].point(arguments.MATRIX + static_cast<i64>(arguments.STARTS[chunk]) * 128, width, row % P::C);
   T sum[1][N] = {}, x[N] = {}, z[N] = {};
   const T* source = vectors.source(k - 1);
-  Rows<P>::template multiply<Load::constant, P::UNROLL>(lines, length, length[0], source, sum);
+  Rows<P>::template multiply<Load::constant, P::UNROLL>(lines, length, width, width, source, sum);
   MANSARD_UNROLL
   for (int v = 0; v < N; ++v) {
     if constexpr (P::SHIFTED) x[v] = source[row * N + v];

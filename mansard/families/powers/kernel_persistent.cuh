@@ -9,7 +9,8 @@
 //   the vectors  Every word of v_1 .. v_(P-1) is its own flag (rows.cuh). A sum that is no number is formed again,
 //                waiting for each of its words. GATHER relaxed: formally clean; stale: L1 is asked first, which may
 //                hold old words.
-//   pacing       So that this remains rare, blocks tell how far they are, and warp 1 watches those that have the last
+//   prefilling   Warp 2 (prefill.cuh): a step is formed when it, and what it may read, holds words that say so.
+//   pacing       So that waiting remains rare, blocks tell how far they are, and warp 1 watches those that have the last
 //                WINDOW tiles up to `far` ahead, the highest that any tile reads: when these have been formed at power
 //                k - 1, or are about to be (EAGER steps), a task of power k begins. This orders nothing and need not.
 //
@@ -23,7 +24,7 @@
 //   SLOTS, SLOT_BYTES  tiles that shared memory holds, and the room for each
 //   EVICT              which copies leave the second cache first: those of the last group; whether others shall stay
 #pragma once
-#include "families/powers/retention.cuh"
+#include "families/powers/prefill.cuh"
 #include "mansard/hints.cuh"
 
 namespace mansard {
@@ -43,7 +44,7 @@ struct Persistent {
   const int chunks = static_cast<int>((arguments.ROWS + 31) / 32);
   const int tiles = static_cast<int>(arguments.tiles);
   const int steps = block < tiles ? (tiles - block + blocks - 1) / blocks : 0;  // of this block
-  const int turns = steps + (P::P - 1) * P::LAG;
+  const int all_steps = (tiles + blocks - 1) / blocks, turns = steps + (P::P - 1) * P::LAG;
   const Vectors<P> vectors = {arguments.X, arguments.BEFORE, arguments.VECTORS, arguments.step, arguments.RESULT};
 
   MANSARD_DEVICE int start(int chunk) const { return arguments.STARTS[min(chunk, chunks)]; }
@@ -81,8 +82,8 @@ MANSARD_UNROLL_BY(1)
         }
         const int of_step = __shfl_sync(~0u, from[group], step % 32), size = __shfl_sync(~0u, units[group], step % 32);
         if (lane == 0) {
-          const int* power = arena.of_power(Keeping::first(group));
-          const int round = step / power[1], slot = power[0] + step - round * power[1];
+          const Place place = arena.place(Keeping::first(group));
+          const int round = place.round(step), slot = place.slot(step, round);
           if (round > 0) mbarrier_wait(arena.empty(slot), (round - 1) & 1);
           fetch(slot, of_step, size, how[group]);
           post_release(arena.issued(group), step + 1);
@@ -143,42 +144,66 @@ MANSARD_UNROLL_BY(1)
       facts.length[h] = row < arguments.ROWS ? *length : 0;
     }
   }
-  // The step of a task; there may be no such step.
-  static MANSARD_DEVICE int step_of(int task) { return task / P::P - task % P::P * P::LAG; }
+  // Power k + 1 in a turn; there may be no such step. Divisions would take as long as several entries of a row.
+  struct Task {
+    int turn, k;
+    MANSARD_DEVICE int step() const { return turn - k * P::LAG; }
+    MANSARD_DEVICE void advance() {  // to what the same warp does next
+      turn += P::WARPS / P::P;
+      k += P::WARPS % P::P;
+      if (k >= P::P) k -= P::P, ++turn;
+    }
+  };
+  MANSARD_DEVICE bool is_idle(const Task& task) const {
+    return task.turn < turns && static_cast<u32>(task.step()) >= static_cast<u32>(steps);
+  }
 
   MANSARD_DEVICE void compute(int warp) const {
-    const int tasks = turns * P::P;
-    const auto next = [&](int task) {
-      do task += P::WARPS;
-      while (task < tasks && static_cast<u32>(step_of(task)) >= static_cast<u32>(steps));
-      return task;
-    };
     Patience<P, Arguments> patience = {arguments, arena.given_up()};
-    int task = next(warp - P::WARPS);
+    Task task = {warp / P::P, warp % P::P};
+    while (is_idle(task)) task.advance();
     Facts ahead;
-    if (task < tasks) learn(ahead, step_of(task) * blocks + block);
+    if (task.turn < turns) learn(ahead, task.step() * blocks + block);
 MANSARD_UNROLL_BY(1)
-    while (task < tasks) {
+    while (task.turn < turns) {
       const Facts facts = ahead;
-      const int k = task % P::P + 1, step = step_of(task);
-      task = next(task);
-      if (task < tasks) learn(ahead, step_of(task) * blocks + block);
-      form(facts, step, k, patience);
+      const int step = task.step(), k = task.k + 1;
+      form(facts, step, k, patience, [&] {
+        if (k == 1 && arguments.COPY != nullptr) hand_on(step * blocks + block);
+        do task.advance();
+        while (is_idle(task));
+        if (task.turn < turns) learn(ahead, task.step() * blocks + block);
+      });
     }
   }
 
-  MANSARD_DEVICE void form(const Facts& facts, int step, int k, Patience<P, Arguments>& patience) const {
-    const int tile = step * blocks + block, *power = arena.of_power(k);
-    const int round = step / power[1], slot = power[0] + step - round * power[1], *issued = arena.issued(power[2]);
-    while (peek_acquire(issued) <= step) pause();  // a barrier's parity says nothing to who is a whole round ahead
+  // x, where it belongs among the results.
+  MANSARD_DEVICE void hand_on(int tile) const {
+    MANSARD_UNROLL
+    for (int h = 0; h < TILE; ++h) {
+      const i64 row = (static_cast<i64>(tile) * TILE + h) * 32 + lane;
+      for (int v = 0; v < N && row < arguments.ROWS; ++v) arguments.COPY[row * N + v] = arguments.X[row * N + v];
+    }
+  }
+
+  // `meanwhile` is done once.
+  template <class Meanwhile>
+  MANSARD_DEVICE void form(const Facts& facts, int step, int k, Patience<P, Arguments>& patience,
+                           Meanwhile meanwhile) const {
+    const Place place = arena.place(k);
+    const int tile = step * blocks + block, round = place.round(step), slot = place.slot(step, round);
+    while (peek_acquire(arena.issued(place.group)) <= step) pause();  // a barrier's parity says nothing to who is a whole round ahead
     mbarrier_wait(arena.full(slot), round & 1);
+    if (P::P > 1)
+      while (peek_acquire(arena.prefilled()) < Prefill<P, Arguments>::needed(step, all_steps) && patience.more()) {
+      }
     __syncwarp();
     if (P::WINDOW > 0 && k > 1) keep_pace(step, k - 1, patience);
     const int begin = facts.offset(0), units = facts.offset(TILE) - begin;
     if (P::DIRECT && units * 128 > P::SLOT_BYTES)
-      rows(arguments.MATRIX + static_cast<i64>(begin) * 128, facts, tile, k, patience);
+      rows(arguments.MATRIX + static_cast<i64>(begin) * 128, facts, tile, k, patience, meanwhile);
     else
-      rows(arena.slot(slot), facts, tile, k, patience);
+      rows(arena.slot(slot), facts, tile, k, patience, meanwhile);
     __syncwarp();  // no fence, unlike mansard/ring.cuh: all that was read of the slot is in results that have been stored
     if (lane == 0) {
       mbarrier_arrive(arena.empty(slot));
@@ -186,22 +211,26 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
+  template <class Meanwhile>
   MANSARD_DEVICE void rows(const unsigned char* chunk, const Facts& facts, int tile, int k,
-                           Patience<P, Arguments>& patience) const {
+                           Patience<P, Arguments>& patience, Meanwhile meanwhile) const {
     MANSARD_UNROLL
     for (int h = 0; h < TILE; h += ABREAST) {
-      if (P::GATHER == Gather::stale) strip<Load::stale>(chunk, facts, h, tile, k, patience);
-      else if (k == 1) strip<Load::constant>(chunk, facts, h, tile, k, patience);
-      else strip<Load::relaxed>(chunk, facts, h, tile, k, patience);
+      const auto once = [&] {
+        if (h == 0) meanwhile();
+      };
+      if (P::GATHER == Gather::stale) strip<Load::stale>(chunk, facts, h, tile, k, patience, once);
+      else if (k == 1) strip<Load::constant>(chunk, facts, h, tile, k, patience, once);
+      else strip<Load::relaxed>(chunk, facts, h, tile, k, patience, once);
     }
   }
 
   // ABREAST chunks from the h-th on.
-  template <Load HOW>
+  template <Load HOW, class Meanwhile>
   MANSARD_DEVICE void strip(const unsigned char* chunk, const Facts& facts, int h, int tile, int k,
-                            Patience<P, Arguments>& patience) const {
+                            Patience<P, Arguments>& patience, Meanwhile meanwhile) const {
     Line<P> lines[ABREAST];
-    int length[ABREAST], most = 0;
+    int length[ABREAST], least = 1 << 30, most = 0;  // entries stored
     bool whole = true;
     T sum[ABREAST][N] = {}, x[ABREAST][N] = {}, z[ABREAST][N] = {};
     const T *source = vectors.source(k - 1), *before = vectors.source(k - 2);
@@ -213,7 +242,8 @@ MANSARD_UNROLL_BY(1)
       const int width = facts.width(h + i);
       lines[i].point(chunk + (facts.offset(h + i) - begin) * 128, width, lane);
       length[i] = facts.length[h + i];
-      whole &= length[i] == width && (i == 0 || width == most);
+      whole &= length[i] == width;
+      least = min(least, width);
       most = max(most, width);
       const i64 own = (row + 32 * i) * N;
       if (row + 32 * i < arguments.ROWS) {
@@ -225,11 +255,15 @@ MANSARD_UNROLL_BY(1)
         }
       }
     }
-    // nearly all tiles of a stencil are whole, and conditions cost as much as the arithmetic
-    if (__all_sync(~0u, whole && most % P::UNROLL == 0))
-      Rows<P>::template multiply<HOW, P::UNROLL, true>(lines, length, most, source, sum);
-    else
-      Rows<P>::template multiply<HOW, P::UNROLL>(lines, length, most, source, sum);
+    // rows of one length, as in a stencil, are one pass; at its faces some of them end earlier
+    if (least != P::UNROLL || most != P::UNROLL) {
+      meanwhile();
+      Rows<P>::template multiply<HOW, P::UNROLL>(lines, length, least, most, source, sum);
+    } else if (__all_sync(~0u, whole)) {
+      Rows<P>::template pass<HOW, P::UNROLL, Ends::nowhere, true>(lines, length, 0, source, sum, meanwhile);
+    } else {
+      Rows<P>::template pass<HOW, P::UNROLL, Ends::padded, true>(lines, length, 0, source, sum, meanwhile);
+    }
     MANSARD_UNROLL
     for (int i = 0; i < ABREAST; ++i) {
       if (row + 32 * i >= arguments.ROWS) continue;
@@ -237,7 +271,7 @@ MANSARD_UNROLL_BY(1)
       bool odd = false;
       MANSARD_UNROLL
       for (int v = 0; v < N; ++v) odd |= has_nan(sum[i][v]);
-      if (odd && k > 1) settle(lines[i], length[i], row + 32 * i, k, sum[i], patience);
+      if (HOW != Load::constant && odd && k > 1) settle(lines[i], length[i], row + 32 * i, k, sum[i], patience);
       leave(row + 32 * i, k, sum[i], patience);
     }
   }
@@ -301,8 +335,9 @@ MANSARD_DEVICE void powers_persistent(const Arguments& arguments) {
   all.arena.initialise(arguments.COEFFICIENTS);
   const int warp = threadIdx.x / 32;
   if (warp == 0) all.produce();
-  else if (warp >= 2) all.compute(warp - 2);
-  else if (P::WINDOW > 0 && P::P > 1) all.watch();
+  else if (warp >= 3) all.compute(warp - 3);
+  else if (P::P > 1 && warp == 2) Prefill<P, Arguments>{arguments, all.arena, all.lane, all.steps, all.all_steps}.run();
+  else if (P::P > 1 && P::WINDOW > 0) all.watch();
 }
 
 }  // namespace mansard

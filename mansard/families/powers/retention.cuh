@@ -33,27 +33,36 @@ struct Retention {
   static constexpr int depth(int group) { return needed(group) + SPARE / GROUPS + (group < SPARE % GROUPS); }
 };
 
-// Shared memory: barriers, the recurrence's coefficients, what the powers' slots are, words for waiting, slots.
+// Where tiles of a power are: in `slots` slots from the first on, one step after the other.
+struct alignas(16) Place {
+  int first, slots, group;
+  u32 inverse;  // 2^32 / slots (two or more), rounded up: exact for steps below 2^32 / slots
+  MANSARD_DEVICE int round(int step) const { return static_cast<int>(__umulhi(static_cast<u32>(step), inverse)); }
+  MANSARD_DEVICE int slot(int step, int round) const { return first + step - round * slots; }
+};
+
+// Shared memory: barriers, places, the recurrence's coefficients, words for waiting, slots.
 template <class P>
 struct Arena {
   using T = typename P::T;
   static constexpr int GROUPS = Retention<P>::GROUPS;
-  static constexpr int WORDS = 4 * P::P + GROUPS + 32 * P::P + 1;
-  static constexpr int TABLE_BYTES = 3 * P::P * static_cast<int>(sizeof(T));
-  static constexpr int HEAD_BYTES = ceil_div(16 * P::SLOTS + TABLE_BYTES + 4 * WORDS, 128) * 128;
+  static constexpr int WORDS = GROUPS + 32 * P::P + 2, TO_COEFFICIENTS = 16 * (P::SLOTS + P::P);
+  static constexpr int TO_WORDS = TO_COEFFICIENTS + 3 * P::P * static_cast<int>(sizeof(T));
+  static constexpr int HEAD_BYTES = ceil_div(TO_WORDS + 4 * WORDS, 128) * 128;
   static constexpr int BYTES = HEAD_BYTES + P::SLOTS * P::SLOT_BYTES;
   static_assert(BYTES <= P::SHARED_BYTES && P::SLOT_BYTES % 128 == 0, "shared memory");
   unsigned char* memory;
 
   MANSARD_DEVICE mbarrier* full(int slot) const { return reinterpret_cast<mbarrier*>(memory) + slot; }
   MANSARD_DEVICE mbarrier* empty(int slot) const { return full(P::SLOTS + slot); }
-  MANSARD_DEVICE T* coefficients(int k) const { return reinterpret_cast<T*>(memory + 16 * P::SLOTS) + 3 * (k - 1); }
-  MANSARD_DEVICE int* words() const { return reinterpret_cast<int*>(memory + 16 * P::SLOTS + TABLE_BYTES); }
-  MANSARD_DEVICE int* of_power(int k) const { return words() + 4 * (k - 1); }  // first slot, slots, group
-  MANSARD_DEVICE int* issued(int group) const { return words() + 4 * P::P + group; }
+  MANSARD_DEVICE Place& place(int k) const { return reinterpret_cast<Place*>(memory + 16 * P::SLOTS)[k - 1]; }
+  MANSARD_DEVICE T* coefficients(int k) const { return reinterpret_cast<T*>(memory + TO_COEFFICIENTS) + 3 * (k - 1); }
+  MANSARD_DEVICE int* words() const { return reinterpret_cast<int*>(memory + TO_WORDS); }
+  MANSARD_DEVICE int* issued(int group) const { return words() + group; }
   MANSARD_DEVICE int* front(int k, int lane) const {  // steps that may read this power, by one of the tiles they read
-    return words() + 4 * P::P + GROUPS + 32 * (k - 1) + lane;
+    return words() + GROUPS + 32 * (k - 1) + lane;
   }
+  MANSARD_DEVICE int* prefilled() const { return words() + WORDS - 2; }  // steps, by all blocks
   MANSARD_DEVICE int* given_up() const { return words() + WORDS - 1; }
   MANSARD_DEVICE unsigned char* slot(int number) const { return memory + HEAD_BYTES + number * P::SLOT_BYTES; }
 
@@ -66,17 +75,14 @@ struct Arena {
           mbarrier_init(full(begin + i), 1);
           mbarrier_init(empty(begin + i), Retention<P>::length(group));
         }
-        for (int k = Retention<P>::first(group); k < Retention<P>::first(group + 1); ++k) {
-          of_power(k)[0] = begin;
-          of_power(k)[1] = depth;
-          of_power(k)[2] = group;
-        }
+        for (int k = Retention<P>::first(group); k < Retention<P>::first(group + 1); ++k)
+          place(k) = {begin, depth, group, 0xffffffffu / static_cast<u32>(depth) + 1};
         begin += depth;
       }
       mbarrier_init_fence();
     }
     for (int i = threadIdx.x; i < 3 * P::P; i += blockDim.x) coefficients(1)[i] = given[i];
-    for (int i = 4 * P::P + threadIdx.x; i < WORDS; i += blockDim.x) words()[i] = 0;
+    for (int i = threadIdx.x; i < WORDS; i += blockDim.x) words()[i] = 0;
     __syncthreads();
   }
 };

@@ -16,6 +16,7 @@ namespace mansard {
 
 enum class Index { int32, int64, delta16 };
 enum class Output { all, last, combination };
+enum class Ends { nowhere, padded, anywhere };  // of rows among entries that are loaded together
 
 // --- Rows --------------------------------------------------------------------------------------------------
 
@@ -53,6 +54,25 @@ struct Line {
     if constexpr (DELTA) return bases[j] + static_cast<int>(fetch(columns + j * P::C));
     else return fetch(columns + j * P::C);
   }
+  // Several from the j-th on (ALIGNED: a fourth one), which are all stored. Bases come four at a time where they may: they
+  // are the same for all lanes, and what stands behind the last one is part of the chunk.
+  template <bool ALIGNED, class Result, int COUNT>
+  MANSARD_DEVICE void columns_from(int j, Result (&column)[COUNT]) const {
+    MANSARD_UNROLL
+    for (int u = 0; u < COUNT; ++u) column[u] = static_cast<Result>(fetch(columns + (j + u) * P::C));
+    if constexpr (DELTA && ALIGNED) {
+      MANSARD_UNROLL
+      for (int u = 0; u < COUNT; u += 4) {
+        const uint4 four = *reinterpret_cast<const uint4*>(bases + j + u);
+        const u32 base[4] = {four.x, four.y, four.z, four.w};
+        MANSARD_UNROLL
+        for (int i = 0; i < 4 && u + i < COUNT; ++i) column[u + i] += static_cast<int>(base[i]);
+      }
+    } else if constexpr (DELTA) {
+      MANSARD_UNROLL
+      for (int u = 0; u < COUNT; ++u) column[u] += bases[j + u];
+    }
+  }
   MANSARD_DEVICE V value(int j) const {
     V value;
     const auto* words = reinterpret_cast<const typename Scalar<V>::Real*>(values + j * P::C);
@@ -74,37 +94,55 @@ struct Rows {
 
   static MANSARD_DEVICE const T* at(const T* x, i64 row) { return x + row * N; }
 
-  // sum[h] += A[row h] x for ABREAST rows of a lane, UNROLL entries of each under way at a time; `most` is the same for
-  // all lanes, and no length exceeds it. Behind a row's end 0 is multiplied with -0, which leaves every sum as it is,
-  // so that only loads are conditional: there are few predicates, and all loads shall be under way before one is used.
-  // WHOLE: all rows have `most` entries, a multiple of UNROLL.
-  template <Load HOW, int UNROLL, bool WHOLE = false, class Line, int ABREAST>
-  static MANSARD_DEVICE void multiply(const Line (&lines)[ABREAST], const int (&length)[ABREAST], int most, const T* x,
-                                      T (&sum)[ABREAST][N]) {
-    constexpr bool IDLE = !Scalar<T>::COMPLEX;  // -0 times a complex number is not nothing
+  // sum[h] += A[row h] x for ABREAST rows of a lane, UNROLL entries of each under way at a time; `least` and `most` entries
+  // are stored of these rows, the same for all lanes, and no length exceeds what is stored.
+  template <Load HOW, int UNROLL, class Line, int ABREAST>
+  static MANSARD_DEVICE void multiply(const Line (&lines)[ABREAST], const int (&length)[ABREAST], int least, int most,
+                                      const T* x, T (&sum)[ABREAST][N]) {
+    const auto idle = [] {};
+    int j = 0;
 MANSARD_UNROLL_BY(1)
-    for (int j = 0; j < most; j += UNROLL) {
-      decltype(lines[0].column(0)) column[ABREAST][UNROLL];
-      T entry[ABREAST][UNROLL][N];
+    for (; j + UNROLL <= least; j += UNROLL)
+      pass<HOW, UNROLL, Ends::padded, UNROLL % 4 == 0>(lines, length, j, x, sum, idle);
+MANSARD_UNROLL_BY(1)
+    for (; j < most; j += UNROLL) pass<HOW, UNROLL, Ends::anywhere, false>(lines, length, j, x, sum, idle);
+  }
+
+  // UNROLL entries of each row, from the j-th on. All loads shall be under way before one is used, and there are seven
+  // predicates: so loads are unconditional where UNROLL entries are stored, be they padding, which is not added.
+  // Elsewhere only loads are conditional: behind a row's end 0 is multiplied with -0, which leaves every sum as it is.
+  // `meanwhile` is done while words are on their way.
+  template <Load HOW, int UNROLL, Ends ENDS, bool ALIGNED, class Line, int ABREAST, class Meanwhile>
+  static MANSARD_DEVICE void pass(const Line (&lines)[ABREAST], const int (&length)[ABREAST], int j, const T* x,
+                                  T (&sum)[ABREAST][N], Meanwhile meanwhile) {
+    constexpr bool STORED = ENDS != Ends::anywhere, WHOLE = ENDS == Ends::nowhere;
+    constexpr bool IDLE = !STORED && !Scalar<T>::COMPLEX;  // -0 times a complex number is not nothing
+    decltype(lines[0].column(0)) column[ABREAST][UNROLL];
+    T entry[ABREAST][UNROLL][N];
+    if constexpr (STORED) {
+      MANSARD_UNROLL
+      for (int h = 0; h < ABREAST; ++h) lines[h].template columns_from<ALIGNED>(j, column[h]);
+    } else {
       each<ABREAST, UNROLL>([&](int h, int u) {
-        if (WHOLE || j + u < length[h]) column[h][u] = lines[h].column(j + u);
-      });
-      each<ABREAST, UNROLL>([&](int h, int u) {
-        MANSARD_UNROLL
-        for (int v = 0; v < N; ++v) {
-          if constexpr (IDLE && !WHOLE) entry[h][u][v] = T(-0.0);
-          if (WHOLE || j + u < length[h]) entry[h][u][v] = load_element<HOW>(at(x, column[h][u]) + v);
-        }
-      });
-      each<ABREAST, UNROLL>([&](int h, int u) {
-        typename P::V value = {};
-        if (WHOLE || j + u < length[h]) value = lines[h].value(j + u);
-        if (WHOLE || IDLE || j + u < length[h]) {
-          MANSARD_UNROLL
-          for (int v = 0; v < N; ++v) add_entry(sum[h][v], value, entry[h][u][v]);
-        }
+        if (j + u < length[h]) column[h][u] = lines[h].column(j + u);
       });
     }
+    each<ABREAST, UNROLL>([&](int h, int u) {
+      MANSARD_UNROLL
+      for (int v = 0; v < N; ++v) {
+        if constexpr (IDLE) entry[h][u][v] = T(-0.0);
+        if (STORED || j + u < length[h]) entry[h][u][v] = load_element<HOW>(at(x, column[h][u]) + v);
+      }
+    });
+    meanwhile();
+    each<ABREAST, UNROLL>([&](int h, int u) {
+      typename P::V value = {};
+      if (STORED || j + u < length[h]) value = lines[h].value(j + u);
+      if (WHOLE || IDLE || j + u < length[h]) {
+        MANSARD_UNROLL
+        for (int v = 0; v < N; ++v) add_entry(sum[h][v], value, entry[h][u][v]);
+      }
+    });
   }
   // The same for one row, with a look at every word: whether one is `missing`.
   template <class Line>

@@ -32,7 +32,7 @@ class Persistent:
     TILE: int = 1  # chunks per tile
     ABREAST: int = 1  # chunks that a warp takes at once
     UNROLL: int = 8  # entries of a row under way
-    WARPS: int = 11  # that compute; one more copies, one watches
+    WARPS: int = 13  # that compute; of three others one copies, one watches, one prefills
     LAG: int = 1  # turns between a power and the next one
     RETAIN: str = "1"  # how many consecutive powers share a copy of a tile: "1|2|2"
     SLOTS: int = 2  # tiles that shared memory holds
@@ -40,7 +40,7 @@ class Persistent:
     DIRECT: bool = False  # whether there are such tiles
     WINDOW: int = 16  # tiles at the upper end of what a tile reads whose progress is asked for; 0: none
     EAGER: int = 0  # steps before they are done that a task begins
-    GATHER: str = "relaxed"  # how vectors are read: `relaxed` past L1, or `stale` through it, checked
+    GATHER: str = "stale"  # how vectors are read: through L1, which may hold old words, checked; or `relaxed`, past it
     EVICT: str = "last"  # copies that leave L2 first: of the `last` group, `none`, or (`keep`) all others stay
     BLOCKS_PER_SM: int = 1
 

@@ -80,6 +80,7 @@ inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 inline int __popcll(unsigned long long bits) { return __builtin_popcountll(bits); }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return static_cast<unsigned>(1ull * a * b >> 32); }
 inline long long __double_as_longlong(double value) {
   long long bits;
   __builtin_memcpy(&bits, &value, sizeof(bits));
