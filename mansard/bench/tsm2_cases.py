@@ -79,10 +79,10 @@ def tsm2model(size: Size) -> list[Case]:
 
 
 def choice(model: Tsm2Model, dtype: str, side: int, n: int) -> tuple[int, int, int, int]:
-    """The model's t1, t2, t3 and split; t3 rounded down to what the kernel allows: it must divide t1, and the kernel's
-    own estimate of its registers is another than the model's."""
+    """The model's t1, t2, t3 and split; t3 is one that divides t1, and rounded down where the kernel's own estimate of
+    its registers, another than the model's, forbids it."""
     shape = Shape(side, side, n, dtype)
-    best = optimise(model, shape).parameters
+    best = optimise(model, shape, ladder=_T3).parameters
     for t3 in range(best.t3, 0, -1):
         found = (best.t1, best.t2, t3, best.split)
         if _is_legal(model, shape, found, planned(model, shape, found)):

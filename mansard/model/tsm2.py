@@ -7,7 +7,7 @@ slower of memory and arithmetic the time. docs/notes/tsm2-model.md says what is 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..codegen.geometry import Device
@@ -91,13 +91,16 @@ class Tsm2Model:
     clock: float = 1.98e9  # H200
     fma_cycles: Mapping[str, int] = field(default_factory=lambda: {"float32": 4, "float64": 8})  # until a sum is usable
     cache_ratio: float = 1.8  # L2 over memory bandwidth; H200: 8.0 to 9.1 over 4.5 TB/s
-    # reads of 16 bytes by a warp, per cycle and multiprocessor: lanes get 128 bytes per cycle, be they all the same;
-    # inf: as in the paper, free
-    shared_reads: float = 0.25
+    shared_reads: float = 0.5  # by warps, of 16 bytes that are the same for all lanes, per cycle; paper: inf, free
+    lines: float = 1.0  # of 128 bytes that their loads touch, on the same way, per cycle; paper: inf
+    fetch_cycles: float = 48.0  # of a thread per element of A: twelve instructions, four cycles each; paper: 0
+    product_cycles: float = 2.0  # of a thread per product: the sums do not wait for each other; paper: 0
     dispatch_latencies: float = 1.0  # a block's start, in latencies of idle memory
     tile_latencies: float = 1.0  # its wait for a first tile of B, likewise
     arrival_latencies: float = 2.0  # its end where others share its rows: sums published, and counted
-    overlap_loss: float = 0.05  # what is not the bottleneck costs a little, as in predict.py; 0: as in the paper
+    sums_at_once: int = 4  # of a row's parts, that the last of its blocks asks for before it waits
+    spread: float = 0.1  # of a block's life, that the last ones end later than the average; paper: 0
+    overlap: float = 3.0  # the norm in which times of different resources add up; inf: as in the paper, the largest
 
     # --- Resources ---
 
@@ -125,8 +128,9 @@ class Tsm2Model:
         registers, shared = math.ceil(self.registers(dtype, p.t2, p.t3, p.interleaved)), self.shared_bytes(dtype, p)
         if registers > _MOST_REGISTERS or shared > self.device.shared_per_block:
             return 0
-        per_quarter = occupancy.blocks_per_multiprocessor(_quarter(self.device), 32, registers, 0)
-        by_quarters = 4 * per_quarter // math.ceil(p.t1 / 32)
+        # a quarter of a multiprocessor has registers of its own, and warps stay in theirs
+        quarter = replace(self.device, registers_per_multiprocessor=self.device.registers_per_multiprocessor // 4)
+        by_quarters = 4 * occupancy.blocks_per_multiprocessor(quarter, 32, registers, 0) // math.ceil(p.t1 / 32)
         return min(by_quarters, occupancy.blocks_per_multiprocessor(self.device, p.t1, registers, shared))
 
     def planned(self, shape: Shape, p: Parameters) -> int:
@@ -137,24 +141,29 @@ class Tsm2Model:
 
     def _busiest(self, shape: Shape, p: Parameters) -> int:
         """Blocks of the multiprocessor that gets most of them."""
-        blocks = math.ceil(math.ceil(shape.m / p.tcf) / p.t1) * p.split
-        return math.ceil(blocks / self.device.multiprocessors)
+        return math.ceil(_blocks(shape, p) / self.device.multiprocessors)
 
     # --- Little's law ---
 
     def lifetime(self, shape: Shape, p: Parameters) -> float:
-        """Seconds a thread lives if it waits for nothing but latencies: its start, tiles of B, fetches of A."""
-        steps = math.ceil(math.ceil(shape.k / p.split) / p.t3) * self.machine.loaded_latency
-        tile = self.tile_latencies * self.machine.latency_seconds
+        """Seconds a thread lives that has idle memory to itself: its start, tiles of B, fetches of A, its end."""
+        idle = self.machine.latency_seconds
+        steps = math.ceil(_share(shape, p) / p.t3) * self.turn(p.t2, p.t3)
+        tile = self.tile_latencies * idle
         passes = math.ceil(shape.n / p.t2)
         rows = tile + p.tcf * steps if p.interleaved else p.tcf * (tile + steps)
-        return self.dispatch_latencies * self.machine.latency_seconds + passes * rows
+        edges = self.dispatch_latencies + (self.arrival_latencies if p.split > 1 else 0)
+        return edges * idle + passes * rows
+
+    def turn(self, t2: float, t3: float) -> float:
+        """Seconds from one fetch of t3 elements to the next: a thread asks one by one, multiplies, and waits."""
+        cycles = t3 * (self.fetch_cycles + t2 * self.product_cycles)
+        return self.machine.latency_seconds + cycles / self.clock
 
     def memory_utilisation(self, bytes_in_flight: float) -> float:
         """The share of the bandwidth that so many bytes under way per multiprocessor sustain."""
-        machine = self.machine
-        sms = self.device.multiprocessors
-        return occupancy.little_efficiency(bytes_in_flight, machine.read_bandwidth, machine.loaded_latency, sms)
+        machine, sms = self.machine, self.device.multiprocessors
+        return occupancy.little_efficiency(bytes_in_flight, machine.read_bandwidth, machine.latency_seconds, sms)
 
     def arithmetic_utilisation(self, dtype: str, threads: float, t2: float) -> float:
         """The share of the peak that `threads` per multiprocessor with t2 independent sums each sustain; the real and
@@ -176,9 +185,9 @@ class Tsm2Model:
         """Time and bound. Raises IllegalConfig if not even one block fits a multiprocessor."""
         threads, waves, uneven = self._residents(shape, p)
         lifetime, loads = self.lifetime(shape, p), self.loads(shape, p)
-        rate = loads / (math.ceil(shape.m / p.tcf) * p.split) / lifetime  # of one thread
-        share = self.memory_utilisation(threads * rate * self.machine.loaded_latency)
-        busy = self.arithmetic_utilisation(shape.dtype, threads, p.t2)
+        rate = loads / (self.device.multiprocessors * waves * lifetime)
+        share = self.memory_utilisation(rate * self.machine.latency_seconds)
+        busy = self.arithmetic_utilisation(shape.dtype, threads * uneven, p.t2)
         work = self.work(shape, p)
         parts = {
             "memory": work.bytes / roofline.bandwidth(work, self.machine),
@@ -187,8 +196,8 @@ class Tsm2Model:
             "arithmetic": uneven * work.flops / (self.machine.fma[REAL[shape.dtype]] * busy),
             "shared": uneven * self._shared_seconds(shape, p),
         }
-        slowest = max(*parts.values(), self._turns_seconds(shape, p, lifetime, parts))
-        overlapped = slowest + self.overlap_loss * (sum(parts.values()) - max(parts.values()))
+        path = max(parts["memory"], parts["cache"])  # one behind the other, for the same bytes
+        overlapped = self._waves_seconds(shape, p, lifetime, (path, parts["arithmetic"], parts["shared"]))
         parts |= {"launch": self.machine.launch_seconds, "reduction": self._reduction_seconds(shape, p)}
         return Prediction(
             parameters=p,
@@ -210,21 +219,28 @@ class Tsm2Model:
         per_sm, sms = self.blocks(shape.dtype, p), self.device.multiprocessors
         if not per_sm:
             raise IllegalConfig(f"{p} needs more registers or shared memory than {self.device.name} has for a block")
-        rows = math.ceil(shape.m / p.tcf)
-        blocks = math.ceil(rows / p.t1) * p.split
+        blocks = _blocks(shape, p)
         waves = math.ceil(blocks / (sms * per_sm))
-        return rows * p.split / (sms * waves), waves, math.ceil(blocks / sms) * sms / blocks
+        threads = math.ceil(shape.m / p.tcf) * math.ceil(shape.k / _share(shape, p))
+        return threads / (sms * waves), waves, math.ceil(blocks / sms) * sms / blocks
 
-    def _turns_seconds(self, shape: Shape, p: Parameters, lifetime: float, parts: Mapping[str, float]) -> float:
-        """Waves of blocks, one behind the other: in each, a block lives as long as it waits for memory, or as the
-        blocks beside it take for their arithmetic and their reads of shared memory, which start and end leave idle. A
-        last wave that is not full has few of them to hide latencies behind."""
+    def _waves_seconds(self, shape: Shape, p: Parameters, lifetime: float, shared_out: Sequence[float]) -> float:
+        """Waves of blocks, one behind the other, each with its blocks' share of all work. A last wave that is not full
+        has as little of it as few blocks to hide latencies behind; and nothing follows those of it that end early."""
         busiest, fit = self._busiest(shape, p), self.blocks(shape.dtype, p)
-        of_one = max(parts["arithmetic"], parts["shared"]) / busiest
-        edges = self.dispatch_latencies + self.tile_latencies + (self.arrival_latencies if p.split > 1 else 0)
         full, rest = divmod(busiest, fit)
-        waves = [max(lifetime, count * of_one + edges * self.machine.latency_seconds) for count in (fit, rest)]
-        return full * waves[0] + (waves[1] if rest else 0.0)
+        wave, last = (
+            self.together(lifetime, *(count / busiest * part for part in shared_out)) for count in (fit, rest or fit)
+        )
+        return full * wave + (last if rest else 0.0) + self.spread * last
+
+    def together(self, *seconds: float) -> float:
+        """What resources take together, each of which alone would take so long: no less than the slowest, and more the
+        nearer the others come to it, because few warps leave all of them idle now and then."""
+        slowest = max(seconds)
+        if math.isinf(self.overlap):
+            return slowest
+        return float(slowest * sum((each / slowest) ** self.overlap for each in seconds) ** (1 / self.overlap))
 
     def loads(self, shape: Shape, p: Parameters) -> int:
         """Bytes of A that are fetched: all of it for every t2 columns."""
@@ -240,12 +256,13 @@ class Tsm2Model:
         return Work(read, written, _products(shape, p) * flops_per_product(shape.dtype), shape.dtype)
 
     def _reduction_seconds(self, shape: Shape, p: Parameters) -> float:
-        """A second kernel adds up what the parts of k have written."""
+        """The last of the blocks that share rows adds up what all have written, a result after the other."""
         if p.split == 1:
             return 0.0
         result = shape.m * shape.n * shape.itemsize
         work = Work(p.split * result, result, 0, shape.dtype)
-        return self.machine.graph_step_seconds + work.bytes / roofline.bandwidth(work, self.machine)
+        waits = shape.n * math.ceil(p.split / self.sums_at_once)
+        return waits * self.machine.latency_seconds + work.bytes / roofline.bandwidth(work, self.machine)
 
     def _tiles_of_b(self, shape: Shape, p: Parameters) -> int:
         """Bytes of B that blocks fetch from the cache."""
@@ -253,17 +270,26 @@ class Tsm2Model:
         return visitors * shape.k * shape.n * shape.itemsize
 
     def _shared_seconds(self, shape: Shape, p: Parameters) -> float:
-        """Every product takes its element of B from shared memory, which all lanes of a warp read at once."""
+        """Every product takes its element of B from shared memory, which all lanes of a warp read at once. Loads of A
+        and B pass the same way: those of A take whole lines, those of a column of a row-major B as many as it has."""
         reads = _products(shape, p) * shape.itemsize / (16 * 32)
-        return reads / (self.shared_reads * self.clock * self.device.multiprocessors)
+        lines_of_b = self._tiles_of_b(shape, p) / shape.itemsize * min(1.0, shape.n * shape.itemsize / _LINE)
+        cycles = reads / self.shared_reads + (self.loads(shape, p) / _LINE + lines_of_b) / self.lines
+        return cycles / (self.clock * self.device.multiprocessors)
 
 
 _MOST_REGISTERS = 255
+_LINE = 128  # bytes
 
 
-def _quarter(device: Device) -> Device:
-    """A quarter of a multiprocessor: it has registers of its own, and warps stay in theirs."""
-    return replace(device, registers_per_multiprocessor=device.registers_per_multiprocessor // 4)
+def _share(shape: Shape, p: Parameters) -> int:
+    """Columns of A that a block of a split k gets, in whole tiles of B: the last ones may get fewer, or none."""
+    return min(shape.k, math.ceil(math.ceil(shape.k / p.split) / p.t1) * p.t1)
+
+
+def _blocks(shape: Shape, p: Parameters) -> int:
+    """Blocks that have something to do."""
+    return math.ceil(math.ceil(shape.m / p.tcf) / p.t1) * math.ceil(shape.k / _share(shape, p))
 
 
 def _products(shape: Shape, p: Parameters) -> int:
