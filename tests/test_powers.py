@@ -453,9 +453,11 @@ def test_a_launch_that_gave_up_raises(monkeypatch: pytest.MonkeyPatch) -> None:
         count = emit.tiles
         monkeypatch.setattr(emit, "tiles", lambda *arguments: count(*arguments) - 1)  # nobody forms the last one
         broken = ms.matrix_powers(A, 3, execution="persistent", backend="emulated", limit=3e-9)
-        unformed = np.full((4, 260), 0x7FF4DEAD5EED1234, np.uint64).view(np.float64)
+        runner: Any = broken._runner
+        runner.vectors(0)
+        runner._spaces["vectors", 0].view(np.uint64)[:] = 0x7FF4DEAD5EED1234  # nor does anybody prefill it
         with pytest.raises(LaunchError, match="gave up"):
-            broken(x, unformed)
+            broken(x)
     assert (P(x) == want).all()
     P._runner._failure.value = 1  # type: ignore[union-attr]
     with pytest.raises(LaunchError, match="gave up"):
