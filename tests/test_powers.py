@@ -35,7 +35,7 @@ from mansard.backends import cpu
 from mansard.compile import nvrtc
 from mansard.errors import IllegalConfig, LaunchError
 from mansard.families.powers import defaults, emit, fit, space, spec, work
-from mansard.families.powers.space import Groups
+from mansard.families.powers.space import Groups, Persistent
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
@@ -166,7 +166,7 @@ def test_what_is_fitted_does_not_spill(shape: tuple[str, int, str], gather: str)
     passes, reason = fit.passes(problem, banded(1 << 22, width, 5000, work.entry_bytes(problem)), H200)
     assert len(passes) == 1, reason
     resources = compiled(problem, replace(passes[0], GATHER=gather))
-    assert resources.spill_bytes <= 16 and resources.registers <= (128 if passes[0].WARPS > 9 else 168)
+    assert resources.spill_bytes <= 16 and resources.registers <= (128 if passes[0].WARPS > 10 else 168)
     assert 0.6 * resources.registers <= work.registers(problem, passes[0]) <= 1.4 * resources.registers
 
 
@@ -175,7 +175,8 @@ def test_what_is_fitted_does_not_spill(shape: tuple[str, int, str], gather: str)
 def test_compiles_for_sm_90(case: Case) -> None:
     problem = case.problem(case.matrix(), True)
     assert compiled(problem, case.config).spill_bytes == 0
-    for kernel in (emit.clear(problem, H200), emit.permute(problem, H200, 3), emit.combine(problem, H200)):
+    fill = emit.fill(problem, H200, Persistent(), True)
+    for kernel in (fill, emit.permute(problem, H200, 3), emit.combine(problem, H200)):
         assert "warning" not in nvrtc.compile_cuda(kernel.source, "sm_90a").log
     if case.config.VARIANT == "groups":
         assert (

@@ -111,6 +111,8 @@ def predictions(problem: Problem, ordered: Ordered, device: Device, passes: list
     found = [("plain", problem.P * ((matrix + vectors) / memory + known.launch_seconds))]
     if passes:
         total = known.launch_seconds
+        if passes[0].FILL == "before":
+            total += (problem.P - 1) * vectors / 2 / memory
         for config in passes:
             lengths = work.retained(config.RETAIN)
             again, kept = len(lengths) - 1, sum(lengths) - len(lengths)

@@ -178,7 +178,7 @@ class Graphs:
 
 
 class Passes(Runner):
-    """One persistent launch, or a few of them where powers are many, after one that clears their flags."""
+    """One persistent launch, or a few of them where powers are many, after one that fills what they need."""
 
     def __init__(self, *arguments: Any, limit: float = LIMIT) -> None:
         super().__init__(*arguments)
@@ -200,7 +200,8 @@ class Passes(Runner):
             first += powers
         if first != self.problem.P:
             raise IllegalConfig(f"powers: RETAIN={configs[0].RETAIN} are not the {self.problem.P} powers")
-        self.clear = self.backend.prepare(emit.clear(self.problem, device, len(configs)))
+        every = (emit.fill(self.problem, device, configs[0], copied, len(configs)) for copied in (0, 1))
+        self.fills = [self.backend.prepare(kernel) for kernel in every]
         if self.combine:
             self.combining = self.backend.prepare(emit.combine(self.problem, device))
         self.failed = mailbox.take(self.backend)
@@ -220,13 +221,14 @@ class Passes(Runner):
     def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
         self.check()
         flags = self.space("flags", self.flags * len(self.launches), "uint32", stream)
-        self.clear((flags,), (), stream)
+        copy = 0 if copy == x else copy
+        self.fills[copy != 0]((x, copy, vectors, flags), (), stream)
         matrix, line, item = self.matrix(), self.step * self.itemsize, self.itemsize
         for i, (launch, first) in enumerate(self.launches):
             source = x if first == 0 else vectors + (first - 1) * line
             before = 0 if first == 0 else x if first == 1 else vectors + (first - 2) * line
             own = (*matrix[:-1], matrix[-1] + 3 * first * item)
-            places = (source, vectors + first * line, result, before, copy if first == 0 and copy != x else 0)
+            places = (source, vectors + first * line, result, before, copy if first == 0 else 0)
             launch((*own, *places, flags + 4 * i * self.flags, self.failed.address), (), stream)
         if self.combine:
             self.combining((matrix[-1], x, vectors, result), (), stream)

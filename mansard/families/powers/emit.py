@@ -14,7 +14,7 @@ from . import spec, work
 from .space import Config, Groups, Persistent
 from .space_cpu import Simd
 
-_BLOCK, _PER_SM = 256, 8  # of the small kernels that clear and permute
+_BLOCK, _PER_SM = 256, 8  # of the small kernels that fill and permute
 _LEAST_BATCH = 8  # steps that are prefilled together (prefill.cuh), at least
 _MATRIX = (
     Field("MATRIX", "const unsigned char*", "pointer"),
@@ -127,11 +127,13 @@ def _arguments(config: Config) -> tuple[Field, ...]:
 # ---- the small kernels ------------------------------------------------------------------------------------
 
 
-def clear(problem: Problem, device: Device, passes: int = 1) -> Kernel:
-    """What precedes persistent launches. Pointers: FLAGS."""
-    words = passes * flags(problem, device)
-    text = _small("clear", problem, device, (_FLAGS, *WORKSPACE, *integers(("flags",))))
-    return Kernel(text, _spread(words, device), (words,))
+def fill(problem: Problem, device: Device, config: Persistent, copied: bool | int, passes: int = 1) -> Kernel:
+    """What precedes persistent launches. Pointers: X, COPY, VECTORS, FLAGS; `copied`: x goes to COPY as well."""
+    words = problem.ROWS * problem.NVECS * (2 if problem.is_complex else 1) * (config.FILL == "before")
+    text = _small("fill", problem, device, (_VECTORS[0], _COPY, _VECTORS[1], _FLAGS, *WORKSPACE,
+                                            *integers(("words", "flags", "copied"))))  # fmt: skip
+    fixed = ((problem.P - 1) * words, passes * flags(problem, device), words if copied else 0)
+    return Kernel(text, _spread(max(fixed), device), fixed)
 
 
 def permute(problem: Problem, device: Device, count: int) -> Kernel:

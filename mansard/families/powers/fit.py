@@ -26,7 +26,7 @@ _SLACK = 3  # steps beyond what dependencies ask for: a task takes two, and othe
 _MOST_SLACK = 8
 _CACHE_SHARE = 0.6  # of L2 that tiles between two groups of powers may take: more of it was not kept on an H200
 _MOST_TOGETHER = 5  # powers of a launch
-_WARPS = {13: 124, 9: 168}  # that compute, and registers: of sixteen warps each has 128, of twelve 168
+_WARPS = {14: 124, 10: 168}  # that compute, and registers: of sixteen warps each has 128, of twelve 168
 _WATCHED = 16  # tiles at the end of what one reads
 _ENTRIES = 28  # of rows that are under way in a lane: each needs an address at first
 _REGISTERS = (56, 48, 40, 28, 16, 8)  # for entries of vectors that are under way
@@ -120,6 +120,7 @@ def _base(problem: Problem, pattern: Pattern, tile: int, device: Device, registe
     config = Persistent(tile, abreast, unroll, SLOT_BYTES=room, DIRECT=bool((sizes > room).any()))
     wanted = work.registers(problem, config)
     warps = next((count for count, most in _WARPS.items() if wanted <= most), min(_WARPS))
+    warps -= config.FILL == "ahead"
     return space.resident(replace(config, WARPS=warps, RETAIN=str(problem.P)), problem, device)
 
 

@@ -9,7 +9,7 @@
 //   the vectors  Every word of v_1 .. v_(P-1) is its own flag (rows.cuh). A sum that is no number is formed again,
 //                waiting for each of its words. GATHER relaxed: formally clean; stale: L1 is asked first, which may
 //                hold old words.
-//   prefilling   Warp 2 (prefill.cuh): a step is formed when it, and what it may read, holds words that say so.
+//   prefilling   Beforehand, or (FILL ahead) by a warp more, see prefill.cuh.
 //   pacing       So that waiting remains rare, blocks tell how far they are, and warp 1 watches those that have the last
 //                WINDOW tiles up to `far` ahead, the highest that any tile reads: when these have been formed at power
 //                k - 1, or are about to be (EAGER steps), a task of power k begins. This orders nothing and need not.
@@ -22,6 +22,7 @@
 //   LAG                turns between a power and the next one
 //   FIRSTS             bit k - 1: power k begins a group (from RETAIN)
 //   SLOTS, SLOT_BYTES  tiles that shared memory holds, and the room for each
+//   FILL               whether reserved words are written `before` the launch, by another, or `ahead` of every step
 //   EVICT              which copies leave the second cache first: those of the last group; whether others shall stay
 #pragma once
 #include "families/powers/prefill.cuh"
@@ -31,12 +32,14 @@ namespace mansard {
 
 enum class Evict { none, last, keep };
 enum class Gather { relaxed, stale };
+enum class Fill { before, ahead };
 
 template <class P, class Arguments>
 struct Persistent {
   using T = typename P::T;
   using Keeping = Retention<P>;
   static constexpr int N = P::NVECS, TILE = P::TILE, ABREAST = P::ABREAST;
+  static constexpr bool FILLS = P::FILL == Fill::ahead && P::P > 1;
   static_assert(TILE % ABREAST == 0 && TILE < 15 && P::C == 32);
   const Arguments& arguments;
   const Arena<P> arena;
@@ -169,7 +172,7 @@ MANSARD_UNROLL_BY(1)
       const Facts facts = ahead;
       const int step = task.step(), k = task.k + 1;
       form(facts, step, k, patience, [&] {
-        if (k == 1 && arguments.COPY != nullptr) hand_on(step * blocks + block);
+        if (P::FILL == Fill::ahead && k == 1 && arguments.COPY != nullptr) hand_on(step * blocks + block);
         do task.advance();
         while (is_idle(task));
         if (task.turn < turns) learn(ahead, task.step() * blocks + block);
@@ -194,7 +197,7 @@ MANSARD_UNROLL_BY(1)
     const int tile = step * blocks + block, round = place.round(step), slot = place.slot(step, round);
     while (peek_acquire(arena.issued(place.group)) <= step) pause();  // a barrier's parity says nothing to who is a whole round ahead
     mbarrier_wait(arena.full(slot), round & 1);
-    if (P::P > 1)
+    if (FILLS)
       while (peek_acquire(arena.prefilled()) < Prefill<P, Arguments>::needed(step, all_steps) && patience.more()) {
       }
     __syncwarp();
@@ -335,8 +338,8 @@ MANSARD_DEVICE void powers_persistent(const Arguments& arguments) {
   all.arena.initialise(arguments.COEFFICIENTS);
   const int warp = threadIdx.x / 32;
   if (warp == 0) all.produce();
-  else if (warp >= 3) all.compute(warp - 3);
-  else if (P::P > 1 && warp == 2) Prefill<P, Arguments>{arguments, all.arena, all.lane, all.steps, all.all_steps}.run();
+  else if (warp > 1 && warp < 2 + P::WARPS) all.compute(warp - 2);
+  else if (warp > 1) Prefill<P, Arguments>{arguments, all.arena, all.lane, all.steps, all.all_steps}.run();
   else if (P::P > 1 && P::WINDOW > 0) all.watch();
 }
 

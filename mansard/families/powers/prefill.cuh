@@ -2,7 +2,7 @@
 // go to memory and back, as many bytes as the results.
 //
 // A block writes those of its own tiles, BATCH steps at a time, and counts itself in once they can be seen. When all
-// blocks have, steps of that batch may be formed and read. A fence on either side orders this, once per batch. Nobody
+// blocks have, steps of that batch may be formed and read. Release and acquire order this, once per batch. Nobody
 // waits for something later: what a step asks for is due in every block that is not behind it.
 #pragma once
 #include "families/powers/retention.cuh"
@@ -12,17 +12,18 @@ namespace mansard {
 template <class P, class Arguments>
 struct Prefill {
   using R = typename Scalar<typename P::T>::Real;
-  static constexpr int BATCH = P::LAG + 2 > 8 ? P::LAG + 2 : 8;  // steps
-  static constexpr int TOGETHER = 4;                             // that are written between two looks at the others
+  static constexpr int BATCH = 12;     // steps
+  static constexpr int TOGETHER = 4;   // that are written between two looks at the others
+  static constexpr int REACH = P::LAG + 2;            // that a step needs: what it may read, and whatever shares a line with it
+  static constexpr int LEAD = REACH + BATCH + 5;      // that are written before they are formed: others learn of it late
   const Arguments& arguments;
   const Arena<P>& arena;
   const int lane, steps, all_steps;  // of this block, of the first one
   const int batches = ceil_div(all_steps, BATCH);
   int written = 0, told = 0, known = 0;  // steps; batches: of this block, of all blocks
 
-  // Steps that must have been filled before this one is formed: it reads up to LAG ahead, and whatever shares a line
-  // with that, and its results replace reserved words.
-  static MANSARD_DEVICE int needed(int step, int all_steps) { return min(step + P::LAG + 2, all_steps); }
+  // Steps that must have been filled before this one is formed; its results replace reserved words, too.
+  static MANSARD_DEVICE int needed(int step, int all_steps) { return min(step + REACH, all_steps); }
 
   MANSARD_DEVICE void run() {
 MANSARD_UNROLL_BY(1)
@@ -39,14 +40,13 @@ MANSARD_UNROLL_BY(1)
   MANSARD_DEVICE void look() {
     bool all = false;
     if (lane == 0 && known < batches && load_relaxed(count(known)) == gridDim.x) {
-      all = true;
-      __threadfence();
+      all = load_acquire(count(known)) == gridDim.x;
       post_release(arena.prefilled(), min((known + 1) * BATCH, all_steps));
     }
     known += __any_sync(~0u, all);
   }
   MANSARD_DEVICE void write() {
-    const int due = min(steps, __shfl_sync(~0u, peek(arena.issued(0)), 0) + 2 * BATCH);
+    const int due = min(steps, __shfl_sync(~0u, peek(arena.issued(0)), 0) + LEAD);
 MANSARD_UNROLL_BY(1)
     for (int i = 0; i < TOGETHER && told < batches; ++i) {
       if (written < steps) {
@@ -58,10 +58,7 @@ MANSARD_UNROLL_BY(1)
   }
   MANSARD_DEVICE void tell() {
     __syncwarp();
-    if (lane == 0) {
-      __threadfence();
-      atomicAdd(count(told), 1u);
-    }
+    if (lane == 0) add_release(count(told), 1u);
     ++told;
   }
   MANSARD_DEVICE void reserve(int step) const {

@@ -52,7 +52,7 @@ def firsts(c: Any) -> int:
 
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
-    return int(c.BLOCK if c.VARIANT == "groups" else 32 * (c.WARPS + 3))
+    return int(c.BLOCK if c.VARIANT == "groups" else 32 * (c.WARPS + 2 + (c.FILL == "ahead" and problem.P > 1)))
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
