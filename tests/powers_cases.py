@@ -130,13 +130,13 @@ class Arrays:
         flags = xp.full(emit.flags(problem, device), 77, xp.uint32)
         self.failed = xp.zeros(1, xp.uint32)
         high = reach.host(reach.tile_reach(self.rows.indptr, self.rows.indices, 32 * config.TILE)[1])
-        fill = self.where.prepare(emit.fill(problem, device, config, False))
+        fill = self.where.prepare(emit.fill(problem, device, False))
         fill((pointers[5], 0, pointers[6], self.address(flags)), (), 0)
         kernel = emit.kernel(problem, config, device, (fit.far(high, config, device), self.case.limit))
         if fixed is not None:
             kernel = type(kernel)(kernel.source, kernel.geometry, fixed(kernel.fixed))
         words = tuple(map(self.address, (flags, self.failed)))
-        self.where.prepare(kernel)((*pointers, 0, 0, *words), (), 0)
+        self.where.prepare(kernel)((*pointers, 0, *words), (), 0)
 
     def _ranges(self, config: Simd, pointers: tuple[int, ...]) -> None:
         """Ranges of 64 rows, each power as far behind the one before as the matrix asks for."""
@@ -192,27 +192,28 @@ def persistent(**changes: Any) -> Persistent:
 THREE = (2.0, -1.0, 1.0)
 PERSISTENT = [
     Case(1, persistent(RETAIN="1", WINDOW=0)),
-    Case(2, persistent(RETAIN="2", UNROLL=5, FILL="ahead")),
+    Case(2, persistent(RETAIN="2", UNROLL=5)),
     Case(3, persistent(RETAIN="1|2", GATHER="stale", EAGER=1)),
-    Case(5, persistent(RETAIN="1|2|2", LAG=1, EVICT="keep", WARPS=5, FILL="ahead"), shape=(20, 80)),
+    Case(5, persistent(RETAIN="1|2|2", LAG=1, EVICT="keep", WARPS=5), shape=(20, 80)),
     Case(5, persistent(RETAIN="5", TILE=2, ABREAST=2, SLOTS=10, SLOT_BYTES=4096, WINDOW=32), shape=(31, 33)),
     Case(
         4, persistent(RETAIN="2|2", TILE=4, ABREAST=2, LAG=1, SLOT_BYTES=8192, SLOTS=8), index="delta16", shape=(33, 40)
     ),
     Case(3, persistent(RETAIN="1|1|1", SLOT_BYTES=1664, DIRECT=True, WINDOW=0, EVICT="none"), index="int64"),
-    Case(3, persistent(RETAIN="3", FILL="ahead"), dtype="float32", coefficients=(1.0, 2.0, 0.0)),
+    Case(3, persistent(RETAIN="3"), dtype="float32", coefficients=(1.0, 2.0, 0.0)),
     Case(2, persistent(RETAIN="2", SLOT_BYTES=4096, UNROLL=2), dtype="complex64", coefficients=THREE),
     Case(
         3,
-        persistent(RETAIN="1|2", SLOT_BYTES=4096, GATHER="stale", FILL="ahead"),
+        persistent(RETAIN="1|2", SLOT_BYTES=4096, GATHER="stale"),
         dtype="complex128",
         coefficients=THREE,
     ),
     Case(3, persistent(RETAIN="1|2"), dtype="complex128", values="float64", output="last"),
-    Case(3, persistent(RETAIN="2|1", FILL="ahead"), values="float32", coefficients=THREE, output="combination", sets=2),
+    Case(3, persistent(RETAIN="2|1"), values="float32", coefficients=THREE, output="combination", sets=2),
     Case(2, persistent(RETAIN="2", UNROLL=2), NVECS=2, coefficients=(1.0, 0.0, -1.0), output="combination"),
-    Case(3, persistent(RETAIN="3", UNROLL=2, FILL="ahead"), NVECS=4, output="last"),
-    Case(3, persistent(RETAIN="3", LAG=3, WARPS=2, FILL="ahead"), shape=(7, 1), dropped=0.0),  # fewer tiles than blocks
+    Case(3, persistent(RETAIN="3", UNROLL=2), NVECS=4, output="last"),
+    Case(3, persistent(RETAIN="3", LAG=3, WARPS=2), shape=(7, 1), dropped=0.0),  # fewer tiles than blocks
+    Case(2, persistent(RETAIN="2", TILE=4, ABREAST=4, UNROLL=5, SLOT_BYTES=8192), shape=(6, 16)),  # three chunks
 ]
 GROUPS = [
     Case(3, Groups(64, 3)),

@@ -22,7 +22,7 @@ from .powers_matrix import CHUNK, Ordered
 EXECUTIONS = ("plain", "groups", "persistent")
 _WHOLE = 0.7  # of a cache: a matrix that takes less stays there by itself
 _LEAST = 4.0  # times the second cache: with less of a matrix blocks hardly get into step (H200, delaunay, 94 MB: 0.8 x)
-_REACHED = 1.5  # times as long as the bandwidths alone let expect: 1.3 to 2 on an H200
+_REACHED = 1.5  # times as long as the bandwidths alone let expect: 1.3 to 1.9 on an H200
 _SCATTERED = 0.45  # of the bandwidth, where vectors are permuted
 _FILLED = 0.6  # least share of a persistent launch's turns in which all powers are under way
 _GAIN = 1.03  # predicted, from which blocking is worth its risk
@@ -110,9 +110,7 @@ def predictions(problem: Problem, ordered: Ordered, device: Device, passes: list
     memory = 0.94 * known.read_bandwidth
     found = [("plain", problem.P * ((matrix + vectors) / memory + known.launch_seconds))]
     if passes:
-        total = known.launch_seconds
-        if passes[0].FILL == "before":
-            total += (problem.P - 1) * vectors / 2 / memory
+        total = known.launch_seconds + (problem.P - 1) * vectors / 2 / memory  # what is prefilled
         for config in passes:
             lengths = work.retained(config.RETAIN)
             again, kept = len(lengths) - 1, sum(lengths) - len(lengths)

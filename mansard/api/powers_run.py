@@ -178,7 +178,7 @@ class Graphs:
 
 
 class Passes(Runner):
-    """One persistent launch, or a few of them where powers are many, after one that fills what they need."""
+    """One persistent launch, or a few of them where powers are many, after one that prefills."""
 
     def __init__(self, *arguments: Any, limit: float = LIMIT) -> None:
         super().__init__(*arguments)
@@ -200,8 +200,7 @@ class Passes(Runner):
             first += powers
         if first != self.problem.P:
             raise IllegalConfig(f"powers: RETAIN={configs[0].RETAIN} are not the {self.problem.P} powers")
-        every = (emit.fill(self.problem, device, configs[0], copied, len(configs)) for copied in (0, 1))
-        self.fills = [self.backend.prepare(kernel) for kernel in every]
+        self.fills = [self.backend.prepare(emit.fill(self.problem, device, copied, len(configs))) for copied in (0, 1)]
         if self.combine:
             self.combining = self.backend.prepare(emit.combine(self.problem, device))
         self.failed = mailbox.take(self.backend)
@@ -221,14 +220,13 @@ class Passes(Runner):
     def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
         self.check()
         flags = self.space("flags", self.flags * len(self.launches), "uint32", stream)
-        copy = 0 if copy == x else copy
-        self.fills[copy != 0]((x, copy, vectors, flags), (), stream)
+        self.fills[copy not in (0, x)]((x, copy, vectors, flags), (), stream)
         matrix, line, item = self.matrix(), self.step * self.itemsize, self.itemsize
         for i, (launch, first) in enumerate(self.launches):
             source = x if first == 0 else vectors + (first - 1) * line
             before = 0 if first == 0 else x if first == 1 else vectors + (first - 2) * line
             own = (*matrix[:-1], matrix[-1] + 3 * first * item)
-            places = (source, vectors + first * line, result, before, copy if first == 0 else 0)
+            places = (source, vectors + first * line, result, before)
             launch((*own, *places, flags + 4 * i * self.flags, self.failed.address), (), stream)
         if self.combine:
             self.combining((matrix[-1], x, vectors, result), (), stream)

@@ -152,9 +152,12 @@ def capture_cupy(run: Callable[[int], Any], count: int) -> Call:
                 run(index)
         finally:
             graph = stream.end_capture()
-    graph.launch()
+    def launch(kept: Any = run) -> None:  # a graph knows addresses, and nobody else might keep what is there
+        graph.launch()
+
+    launch()
     cupy.cuda.get_current_stream().synchronize()
-    return graph.launch  # type: ignore[no-any-return]
+    return launch
 
 
 def capture_torch(run: Callable[[int], Any], count: int) -> Call:

@@ -15,7 +15,6 @@ from .space import Config, Groups, Persistent
 from .space_cpu import Simd
 
 _BLOCK, _PER_SM = 256, 8  # of the small kernels that fill and permute
-_LEAST_BATCH = 8  # steps that are prefilled together (prefill.cuh), at least
 _MATRIX = (
     Field("MATRIX", "const unsigned char*", "pointer"),
     Field("STARTS", "const int*", "pointer"),
@@ -29,7 +28,6 @@ _VECTORS = (
     Field("RESULT", "Params::T*", "pointer"),
 )
 _BEFORE = Field("BEFORE", "const Params::T*", "pointer")
-_COPY = Field("COPY", "Params::T*", "pointer")
 _REACH = Field("REACH", "const int*", "pointer")
 _FLAGS = Field("FLAGS", "mansard::u32*", "pointer")
 _FAILED = Field("FAILED", "mansard::u32*", "pointer")
@@ -40,9 +38,9 @@ def kernel(problem: Problem, config: Config, device: Device, sizes: tuple[int, .
     """Everything a backend needs.
 
     Pointers: MATRIX, STARTS, WIDTHS, LENGTHS, COEFFICIENTS, X, VECTORS, RESULT; `persistent` also BEFORE (v_-1 or 0),
-    COPY (where x goes, or 0), FLAGS, FAILED; `simd` COMMON, RANGES, REACH. Scalars: of `groups` alone, first and last
-    row, power. `sizes`: rows of a launch (groups), tiles that are read ahead and nanoseconds until waiting is given up
-    (persistent), ranges of rows and their lag (simd).
+    FLAGS, FAILED; `simd` COMMON, RANGES, REACH. Scalars: of `groups` alone, first and last row, power. `sizes`: rows of
+    a launch (groups), tiles that are read ahead and nanoseconds until waiting is given up (persistent), ranges of rows
+    and their lag (simd).
     """
     step = problem.ROWS * problem.NVECS
     if isinstance(config, Groups):
@@ -68,9 +66,8 @@ def tiles(problem: Problem, config: Persistent) -> int:
 
 
 def flags(problem: Problem, device: Device) -> int:
-    """Words that blocks of a persistent launch tell each other by: progress, giving up, batches that are prefilled."""
-    steps = up(up(problem.ROWS, spec.CHUNK), device.multiprocessors)
-    return int(problem.P * device.multiprocessors + 1 + up(steps, _LEAST_BATCH))
+    """Words that blocks of a persistent launch tell each other by."""
+    return int(problem.P * device.multiprocessors + 1)
 
 
 def source(problem: Problem, config: Config, device: Device | str) -> Source:
@@ -119,7 +116,7 @@ def _arguments(config: Config) -> tuple[Field, ...]:
         return (*_MATRIX, *_VECTORS, *WORKSPACE, *integers(("ROWS", "step")), *_RANGE)
     if isinstance(config, Persistent):
         sizes = integers(("ROWS", "step", "tiles", "limit", "far"))
-        return (*_MATRIX, *_VECTORS, _BEFORE, _COPY, _FLAGS, _FAILED, *WORKSPACE, *sizes)
+        return (*_MATRIX, *_VECTORS, _BEFORE, _FLAGS, _FAILED, *WORKSPACE, *sizes)
     ranges = (*(Field(name, "const int*", "pointer") for name in ("COMMON", "RANGES")), _REACH)
     return (*_MATRIX, *_VECTORS, *ranges, *WORKSPACE, *integers(("ROWS", "step", "ranges", "lag", "threads")))
 
@@ -127,13 +124,13 @@ def _arguments(config: Config) -> tuple[Field, ...]:
 # ---- the small kernels ------------------------------------------------------------------------------------
 
 
-def fill(problem: Problem, device: Device, config: Persistent, copied: bool | int, passes: int = 1) -> Kernel:
+def fill(problem: Problem, device: Device, copied: bool | int, passes: int = 1) -> Kernel:
     """What precedes persistent launches. Pointers: X, COPY, VECTORS, FLAGS; `copied`: x goes to COPY as well."""
-    words = problem.ROWS * problem.NVECS * (2 if problem.is_complex else 1) * (config.FILL == "before")
-    text = _small("fill", problem, device, (_VECTORS[0], _COPY, _VECTORS[1], _FLAGS, *WORKSPACE,
-                                            *integers(("words", "flags", "copied"))))  # fmt: skip
+    words = problem.ROWS * problem.NVECS * (2 if problem.is_complex else 1)
+    pointers = (_VECTORS[0], Field("COPY", "Params::T*", "pointer"), _VECTORS[1], _FLAGS)
+    text = _small("fill", problem, device, (*pointers, *WORKSPACE, *integers(("words", "flags", "copied"))))
     fixed = ((problem.P - 1) * words, passes * flags(problem, device), words if copied else 0)
-    return Kernel(text, _spread(max(fixed), device), fixed)
+    return Kernel(text, _spread((problem.P - 1) * words, device), fixed)
 
 
 def permute(problem: Problem, device: Device, count: int) -> Kernel:

@@ -120,7 +120,6 @@ def _base(problem: Problem, pattern: Pattern, tile: int, device: Device, registe
     config = Persistent(tile, abreast, unroll, SLOT_BYTES=room, DIRECT=bool((sizes > room).any()))
     wanted = work.registers(problem, config)
     warps = next((count for count, most in _WARPS.items() if wanted <= most), min(_WARPS))
-    warps -= config.FILL == "ahead"
     return space.resident(replace(config, WARPS=warps, RETAIN=str(problem.P)), problem, device)
 
 

@@ -1,5 +1,5 @@
-// What a persistent kernel must find: progress at zero; unless it sees to it itself (FILL ahead), the reserved word in
-// every place that is waited for, and, where all powers are asked for, x in the first of them.
+// What a persistent kernel must find: the reserved word in every place that is waited for, progress at zero, and, where
+// all powers are asked for, x in the first of them.
 #pragma once
 #include "families/powers/rows.cuh"
 

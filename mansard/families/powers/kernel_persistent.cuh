@@ -9,8 +9,7 @@
 //   the vectors  Every word of v_1 .. v_(P-1) is its own flag (rows.cuh). A sum that is no number is formed again,
 //                waiting for each of its words. GATHER relaxed: formally clean; stale: L1 is asked first, which may
 //                hold old words.
-//   prefilling   Beforehand, or (FILL ahead) by a warp more, see prefill.cuh.
-//   pacing       So that waiting remains rare, blocks tell how far they are, and warp 1 watches those that have the last
+//   pacing       So that this remains rare, blocks tell how far they are, and warp 1 watches those that have the last
 //                WINDOW tiles up to `far` ahead, the highest that any tile reads: when these have been formed at power
 //                k - 1, or are about to be (EAGER steps), a task of power k begins. This orders nothing and need not.
 //
@@ -22,24 +21,21 @@
 //   LAG                turns between a power and the next one
 //   FIRSTS             bit k - 1: power k begins a group (from RETAIN)
 //   SLOTS, SLOT_BYTES  tiles that shared memory holds, and the room for each
-//   FILL               whether reserved words are written `before` the launch, by another, or `ahead` of every step
 //   EVICT              which copies leave the second cache first: those of the last group; whether others shall stay
 #pragma once
-#include "families/powers/prefill.cuh"
+#include "families/powers/retention.cuh"
 #include "mansard/hints.cuh"
 
 namespace mansard {
 
 enum class Evict { none, last, keep };
 enum class Gather { relaxed, stale };
-enum class Fill { before, ahead };
 
 template <class P, class Arguments>
 struct Persistent {
   using T = typename P::T;
   using Keeping = Retention<P>;
   static constexpr int N = P::NVECS, TILE = P::TILE, ABREAST = P::ABREAST;
-  static constexpr bool FILLS = P::FILL == Fill::ahead && P::P > 1;
   static_assert(TILE % ABREAST == 0 && TILE < 15 && P::C == 32);
   const Arguments& arguments;
   const Arena<P> arena;
@@ -47,7 +43,7 @@ struct Persistent {
   const int chunks = static_cast<int>((arguments.ROWS + 31) / 32);
   const int tiles = static_cast<int>(arguments.tiles);
   const int steps = block < tiles ? (tiles - block + blocks - 1) / blocks : 0;  // of this block
-  const int all_steps = (tiles + blocks - 1) / blocks, turns = steps + (P::P - 1) * P::LAG;
+  const int turns = steps + (P::P - 1) * P::LAG;
   const Vectors<P> vectors = {arguments.X, arguments.BEFORE, arguments.VECTORS, arguments.step, arguments.RESULT};
 
   MANSARD_DEVICE int start(int chunk) const { return arguments.STARTS[min(chunk, chunks)]; }
@@ -138,8 +134,9 @@ MANSARD_UNROLL_BY(1)
   };
   MANSARD_DEVICE void learn(Facts& facts, int tile) const {
     const int chunk = tile * TILE;
+    const int own = chunk + min(lane - 16, TILE - 1);  // which may not exist: then it has no entries
     facts.word = lane < 16 ? arguments.STARTS[min(chunk + min(lane, TILE), chunks)]
-                           : arguments.WIDTHS[min(chunk + min(lane - 16, TILE - 1), chunks - 1)];
+                           : own < chunks ? arguments.WIDTHS[own] : 0;
     MANSARD_UNROLL
     for (int h = 0; h < TILE; ++h) {
       const i64 row = static_cast<i64>(chunk + h) * 32 + lane;
@@ -170,22 +167,11 @@ MANSARD_UNROLL_BY(1)
 MANSARD_UNROLL_BY(1)
     while (task.turn < turns) {
       const Facts facts = ahead;
-      const int step = task.step(), k = task.k + 1;
-      form(facts, step, k, patience, [&] {
-        if (P::FILL == Fill::ahead && k == 1 && arguments.COPY != nullptr) hand_on(step * blocks + block);
+      form(facts, task.step(), task.k + 1, patience, [&] {
         do task.advance();
         while (is_idle(task));
         if (task.turn < turns) learn(ahead, task.step() * blocks + block);
       });
-    }
-  }
-
-  // x, where it belongs among the results.
-  MANSARD_DEVICE void hand_on(int tile) const {
-    MANSARD_UNROLL
-    for (int h = 0; h < TILE; ++h) {
-      const i64 row = (static_cast<i64>(tile) * TILE + h) * 32 + lane;
-      for (int v = 0; v < N && row < arguments.ROWS; ++v) arguments.COPY[row * N + v] = arguments.X[row * N + v];
     }
   }
 
@@ -197,9 +183,6 @@ MANSARD_UNROLL_BY(1)
     const int tile = step * blocks + block, round = place.round(step), slot = place.slot(step, round);
     while (peek_acquire(arena.issued(place.group)) <= step) pause();  // a barrier's parity says nothing to who is a whole round ahead
     mbarrier_wait(arena.full(slot), round & 1);
-    if (FILLS)
-      while (peek_acquire(arena.prefilled()) < Prefill<P, Arguments>::needed(step, all_steps) && patience.more()) {
-      }
     __syncwarp();
     if (P::WINDOW > 0 && k > 1) keep_pace(step, k - 1, patience);
     const int begin = facts.offset(0), units = facts.offset(TILE) - begin;
@@ -338,9 +321,8 @@ MANSARD_DEVICE void powers_persistent(const Arguments& arguments) {
   all.arena.initialise(arguments.COEFFICIENTS);
   const int warp = threadIdx.x / 32;
   if (warp == 0) all.produce();
-  else if (warp > 1 && warp < 2 + P::WARPS) all.compute(warp - 2);
-  else if (warp > 1) Prefill<P, Arguments>{arguments, all.arena, all.lane, all.steps, all.all_steps}.run();
-  else if (P::P > 1 && P::WINDOW > 0) all.watch();
+  else if (warp >= 2) all.compute(warp - 2);
+  else if (P::WINDOW > 0 && P::P > 1) all.watch();
 }
 
 }  // namespace mansard

@@ -46,7 +46,7 @@ template <class P>
 struct Arena {
   using T = typename P::T;
   static constexpr int GROUPS = Retention<P>::GROUPS;
-  static constexpr int WORDS = GROUPS + 32 * P::P + 2, TO_COEFFICIENTS = 16 * (P::SLOTS + P::P);
+  static constexpr int WORDS = GROUPS + 32 * P::P + 1, TO_COEFFICIENTS = 16 * (P::SLOTS + P::P);
   static constexpr int TO_WORDS = TO_COEFFICIENTS + 3 * P::P * static_cast<int>(sizeof(T));
   static constexpr int HEAD_BYTES = ceil_div(TO_WORDS + 4 * WORDS, 128) * 128;
   static constexpr int BYTES = HEAD_BYTES + P::SLOTS * P::SLOT_BYTES;
@@ -62,7 +62,6 @@ struct Arena {
   MANSARD_DEVICE int* front(int k, int lane) const {  // steps that may read this power, by one of the tiles they read
     return words() + GROUPS + 32 * (k - 1) + lane;
   }
-  MANSARD_DEVICE int* prefilled() const { return words() + WORDS - 2; }  // steps, by all blocks
   MANSARD_DEVICE int* given_up() const { return words() + WORDS - 1; }
   MANSARD_DEVICE unsigned char* slot(int number) const { return memory + HEAD_BYTES + number * P::SLOT_BYTES; }
 

@@ -32,7 +32,7 @@ class Persistent:
     TILE: int = 1  # chunks per tile
     ABREAST: int = 1  # chunks that a warp takes at once
     UNROLL: int = 8  # entries of a row under way
-    WARPS: int = 14  # that compute; one more copies, one watches, and one may fill
+    WARPS: int = 14  # that compute; one more copies, one watches
     LAG: int = 1  # turns between a power and the next one
     RETAIN: str = "1"  # how many consecutive powers share a copy of a tile: "1|2|2"
     SLOTS: int = 2  # tiles that shared memory holds
@@ -41,7 +41,6 @@ class Persistent:
     WINDOW: int = 16  # tiles at the upper end of what a tile reads whose progress is asked for; 0: none
     EAGER: int = 0  # steps before they are done that a task begins
     GATHER: str = "stale"  # how vectors are read: through L1, which may hold old words, checked; or `relaxed`, past it
-    FILL: str = "before"  # words that say that nothing is there: written `before`, or `ahead` of every step
     EVICT: str = "last"  # copies that leave L2 first: of the `last` group, `none`, or (`keep`) all others stay
     BLOCKS_PER_SM: int = 1
 
@@ -91,8 +90,6 @@ def _persistent(problem: Problem, c: Persistent, device: Device) -> str | None:
         return f"WINDOW={c.WINDOW} tiles: a warp asks for up to 32"
     if c.GATHER not in ("relaxed", "stale") or c.EVICT not in ("none", "last", "keep"):
         return f"GATHER={c.GATHER} or EVICT={c.EVICT} is unknown"
-    if c.FILL not in ("before", "ahead"):
-        return f"FILL={c.FILL} is not one of before, ahead"
     try:
         lengths = work.retained(c.RETAIN)
     except ValueError:

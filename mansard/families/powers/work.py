@@ -52,14 +52,14 @@ def firsts(c: Any) -> int:
 
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
-    return int(c.BLOCK if c.VARIANT == "groups" else 32 * (c.WARPS + 2 + (c.FILL == "ahead" and problem.P > 1)))
+    return int(c.BLOCK if c.VARIANT == "groups" else 32 * (c.WARPS + 2))
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block: barriers, coefficients, tables, words for waiting, slots."""
     if c.VARIANT == "groups":
         return 0
-    words = 32 * problem.P + len(retained(c.RETAIN)) + 2
+    words = 32 * problem.P + len(retained(c.RETAIN)) + 1
     head = 16 * (c.SLOTS + problem.P) + 3 * problem.P * problem.itemsize + 4 * words
     return int(up(head, 128) * 128 + c.SLOTS * c.SLOT_BYTES)
 

@@ -5,7 +5,6 @@
 //   load_stale                    the same through the L1 cache, whose line may be old; formally a race, so what it
 //                                 returns must be checked, and loaded again if it fails
 //   raise_relaxed                 a word becomes the larger of itself and a value
-//   add_release, load_acquire     a count: who sees an addition also sees what happened before it
 //   peek, post                    a word of shared memory among the threads of a block; orders nothing
 //   peek_acquire, post_release    the same; who sees what was posted also sees what happened before
 //   pause                         one turn of a loop that waits
@@ -40,11 +39,6 @@ inline void post(int* word, int value) {
   ++emulated::visible_changes;
   *word = value;
 }
-inline void add_release(u32* word, u32 value) {
-  ++emulated::visible_changes;
-  *word += value;
-}
-inline u32 load_acquire(const u32* word) { return *word; }
 inline int peek_acquire(const int* word) { return peek(word); }
 inline void post_release(int* word, int value) { post(word, value); }
 inline void pause(MANSARD_HERE) { emulated::spin(site); }
@@ -108,15 +102,6 @@ MANSARD_DEVICE void store_system(u32* word, u32 value) {
 
 MANSARD_DEVICE void raise_relaxed(u32* word, u32 value) {
   asm volatile("red.relaxed.gpu.global.max.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
-}
-
-MANSARD_DEVICE void add_release(u32* word, u32 value) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "r"(value) : "memory");
-}
-MANSARD_DEVICE u32 load_acquire(const u32* word) {
-  u32 value;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(__cvta_generic_to_global(word)) : "memory");
-  return value;
 }
 
 MANSARD_DEVICE int peek(const int* word) { return *static_cast<const volatile int*>(word); }

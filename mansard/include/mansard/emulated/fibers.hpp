@@ -93,7 +93,17 @@ mansard_switch_stack:
   add sp, sp, #160
   ret
 .size mansard_switch_stack, .-mansard_switch_stack
+
+.p2align 4
+.globl mansard_start_stack
+.hidden mansard_start_stack
+.type mansard_start_stack, %function
+mansard_start_stack:
+  mov x30, xzr
+  br x19
+.size mansard_start_stack, .-mansard_start_stack
 )");
+extern "C" void mansard_start_stack();  // nothing to return to: who walks up a stack would not stop at its end
 #endif
 
 namespace mansard::emulated {
@@ -121,6 +131,10 @@ struct Context {
     bytes = kStackBytes;
     void** frame = reinterpret_cast<void**>(stack + kStackBytes) - kFrameWords;
     std::memset(frame, 0, kFrameWords * sizeof(void*));
+#if defined(__aarch64__)
+    frame[0] = reinterpret_cast<void*>(entry);  // x19
+    entry = mansard_start_stack;
+#endif
     frame[kReturnWord] = reinterpret_cast<void*>(entry);
     pointer = frame;
   }

@@ -78,13 +78,11 @@ inline void Machine::run_resident(const std::vector<u32>& blocks) {
   alive_ = static_cast<u32>(fibers_.size());
 
   // Spinning threads run on and on; enough rounds in which nothing changes mean that nothing will.
-  // Copies land when nothing else happens, as late as can be, but also while some ask for progress together forever.
-  constexpr u32 kPatience = 20000, kFlight = 64;
-  u32 idle_rounds = 0, rounds = 0;
+  constexpr u32 kPatience = 20000;
+  u32 idle_rounds = 0;
   while (alive_ > 0 && error_.empty()) {
     if (step_all()) {
       idle_rounds = 0;
-      if (++rounds % kFlight == 0) land_one();
     } else if (error_.empty() && !land_one() && (++idle_rounds > kPatience || !spinning_)) {
       report_stuck();
     }
