@@ -39,20 +39,20 @@ def make_key(text: str, flags: tuple[str, ...], compiler: str, arch: str) -> Key
     return Key(text, headers_digest(text), flags, compiler, arch)
 
 
-def headers_digest(text: str) -> str:
-    """Digest of all headers `text` includes, directly or not."""
+def headers_digest(text: str, without: str = "") -> str:
+    """Digest of all headers `text` includes, directly or not, but for those in folders of a name."""
     digest = hashlib.sha256()
-    for path in sorted(_reach(text)):
+    for path in sorted(_reach(text, without)):
         digest.update(path.name.encode() + b"\0" + _content(path) + b"\0")
     return digest.hexdigest()
 
 
-def _reach(text: str) -> set[Path]:
+def _reach(text: str, without: str) -> set[Path]:
     found: set[Path] = set()
     pending = [_resolve(name, None) for name in _INCLUDE.findall(text)]
     while pending:
         path = pending.pop()
-        if path in found:
+        if path in found or path.parent.name == without:
             continue
         found.add(path)
         inner = _INCLUDE.findall(_content(path).decode())

@@ -66,9 +66,10 @@ def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
 
 
 def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleType) -> str:
-    """Names the kernel's text and every header it reaches: equal hashes mean the same code."""
+    """Names the kernel's text and every header it reaches, the emulator's for emulated kernels alone: equal hashes mean
+    the same code."""
     text = family.emit.source(problem, config, device.backend).text
-    headers = _headers("\n".join(_INCLUDES.findall(text)))
+    headers = _headers("\n".join(_INCLUDES.findall(text)), "" if device.backend == "emulated" else "emulated")
     return hashlib.sha256(f"{headers}\0{text}".encode()).hexdigest()[:16]
 
 
@@ -207,5 +208,5 @@ def _load(path: Path, mtime_ns: int, size: int) -> Index:
 
 
 @lru_cache(maxsize=64)
-def _headers(includes: str) -> str:
-    return headers_digest(includes)
+def _headers(includes: str, without: str) -> str:
+    return headers_digest(includes, without)
