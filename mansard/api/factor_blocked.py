@@ -20,6 +20,7 @@ Leaf = Callable[[Task, Any], dict[str, Any]]  # factors a block in place; F is t
 Takes = Callable[[Task, Any], bool]  # whether a kernel would
 
 NARROW = 8  # columns of a panel that is not divided any more, even if no kernel takes it
+TRIANGLE = 128  # rows of a Cholesky factor up to which one pass is taken: solving for the rest is what takes time
 TALL_AS = Form(True, True)  # the first operand is conjugated and transposed
 SQUARE = Form(False, False, True, True)  # the second one
 
@@ -63,7 +64,8 @@ class Blocked:
         if blocks:
             size = blocks[level] if level < len(blocks) else width
             return [slice(i, min(i + size, width)) for i in range(0, width, size)]
-        if width <= NARROW or (width <= self.steps.leaf and self.takes(task, panel)):
+        leaf = max(self.steps.leaf, TRIANGLE) if task.family == "cholesky" else self.steps.leaf
+        if width <= NARROW or (width <= leaf and self.takes(task, panel)):
             return whole
         middle = -(-width // 2)
         middle = -(-middle // self.steps.leaf) * self.steps.leaf if width > 2 * self.steps.leaf else middle
