@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from conftest import UNAVAILABLE
 
 Case = TypeVar("Case")
 
 
-def spared(cases: Sequence[Case], step: int = 2) -> Sequence[Case]:
-    """Every case on a GPU, every `step`-th otherwise."""
-    return cases if UNAVAILABLE["cuda"]() is None else cases[::step]
+def spared(cases: Sequence[Case], step: int = 3) -> Sequence[Case]:
+    """Every case on a GPU; otherwise every `step`-th, and the first of each kind of kernel and dtype."""
+    if UNAVAILABLE["cuda"]() is None:
+        return cases
+    firsts = {_kind(case): number for number, case in reversed(list(enumerate(cases)))}
+    met = {_kind(case) for case in cases[::step]}
+    chosen = {number for kind, number in firsts.items() if kind not in met} | set(range(0, len(cases), step))
+    return [cases[number] for number in sorted(chosen)]
+
+
+def _kind(case: Any) -> tuple[Any, ...]:
+    parts = case if isinstance(case, tuple) else (case, getattr(case, "config", None))
+    return tuple(getattr(part, name) for part in parts for name in ("VARIANT", "dtype") if hasattr(part, name))
