@@ -200,7 +200,7 @@ def test_solutions_may_take_the_place_of_right_hand_sides(backend: str) -> None:
 def test_matrices_beyond_two_to_the_31_elements(which: int) -> None:
     """Of a stack whose second matrix is that far away; memory that is not touched costs nothing."""
     backend = "cpu" if which == 1 else "emulated"
-    config = [Lanes(4, 2), Simd(4, 3, 2), Blocked(8, 4, 4, 8, 2)][which]
+    config = [Lanes(4, 2), Simd(2, 3, 2), Blocked(8, 4, 4, 8, 2)][which]
     problem = spec.problem("float64", 10, 4, 2, stack_a="strided", stack_b="strided")
     stride = 2**31 + 2
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
