@@ -36,6 +36,8 @@ from mansard.compile import nvrtc
 from mansard.errors import IllegalConfig, LaunchError
 from mansard.families.powers import defaults, emit, fit, space, spec, work
 from mansard.families.powers.space import Groups
+from mansard.sparse import convert
+from mansard.sparse.storage import Ell
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
@@ -505,6 +507,19 @@ def test_indices_out_of_range_are_refused() -> None:
     A.indices[7] = 30
     with pytest.raises(ValueError, match="30"):
         ms.matrix_powers(A, 2)
+
+
+def test_plain_powers_of_short_equal_rows_are_ellpack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As products are, on GPUs; the bits are the same."""
+    A = grid(21, 17)
+    x = numbers(np.random.default_rng(3), 357, "float64")
+    keywords: dict[str, Any] = {"execution": "plain", "backend": "emulated", "order": "none"}
+    want = ms.matrix_powers(A, 3, ("chebyshev", -8.0, 8.0), **keywords)(x)
+    monkeypatch.setattr(convert, "wants_ell", lambda *rows: True)
+    P = ms.matrix_powers(A, 3, ("chebyshev", -8.0, 8.0), **keywords)
+    assert isinstance(P._runner._stored(), Ell) and (P(x) == want).all()  # type: ignore[union-attr]
+    doubled = P.with_values(2 * A.data)
+    assert (doubled(x) == ms.matrix_powers(2 * A, 3, ("chebyshev", -8.0, 8.0), **keywords)(x)).all()
 
 
 def test_what_blocking_would_not_help_runs_plainly(backend: str) -> None:

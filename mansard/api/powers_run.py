@@ -16,7 +16,8 @@ from ..errors import IllegalConfig, LaunchError
 from ..families import spmv
 from ..families.powers import emit, fit, space, work
 from ..plan.problem import Problem
-from ..sparse.operand import Held, layout
+from ..sparse import convert, storage
+from ..sparse.operand import Held, Storage, layout
 from ..sparse.reach import host
 from . import call, powers_choice
 from .powers_choice import Choice
@@ -79,20 +80,28 @@ class Plain(Runner):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        problem, sell = self.problem, self.ordered.sell
+        problem, stored = self.problem, self._stored()
         steps = np.asarray(arguments[-1])[: 3 * problem.P].reshape(problem.P, 3).tolist()
-        held = Held(sell, self.xp, self.ordered.device, False, None)
+        held = Held(stored, self.xp, self.ordered.device, False, None)
         product = spmv.spec.problem(
-            problem.dtype, problem.ROWS, problem.ROWS, sell.nnz, 1,
+            problem.dtype, problem.ROWS, problem.ROWS, stored.nnz, 1,
             recurrence=any(beta != 0 or gamma != 0 for _, beta, gamma in steps), **held.traits,
         )  # fmt: skip
-        self.launch, product_choice, _ = call.prepare(spmv.emit, product, self.backend, (1, 1, 1, *layout(sell)))
+        self.launch, product_choice, _ = call.prepare(spmv.emit, product, self.backend, (1, 1, 1, *layout(stored)))
         self.choice = replace(self.choice, config=product_choice.config)
-        self.pointers = held.pointers(None)
+        self.held, self.pointers = held, held.pointers(None)  # addresses keep nothing alive
         self.scalars = []
         for alpha, beta, gamma in steps:
             both = call.scalars(product, alpha, beta)
             self.scalars.append((*both, *call.scalars(product, gamma, 0.0)[:2]) if product.recurrence else both)
+
+    def _stored(self) -> Storage:
+        """The matrix as `ms.sparse.matrix` would store it, so that its products are not faster."""
+        ordered, sell, xp = self.ordered, self.ordered.sell, self.xp
+        if not convert.wants_ell(ordered.rows, ordered.device, xp):
+            return sell
+        index = "int64" if sell.index == "int64" else "int32"
+        return storage.ell_from_csr(storage.csr_from_sell(sell, xp), index, sell.values_dtype, xp)
 
     def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
         line, last = self.step * self.itemsize, self.problem.P - 1

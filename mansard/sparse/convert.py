@@ -178,20 +178,23 @@ def store(source: Source, wish: Wish) -> Any:
 
 
 def chosen_format(rows: Csr, wish: Wish, device: tuple[str, int], xp: ModuleType) -> tuple[str, int]:
-    """Format and sigma: chunks where they need little padding, sorted within windows if that helps. Short rows of one
-    length are ELLPACK's on GPUs: where a chunk begins and how wide it is takes longer than its entries (H200, 7 entries
-    a row: 397 us instead of 453, and of 409 with 16-bit columns)."""
+    """Format and sigma: chunks where they need little padding, sorted within windows if that helps."""
     if wish.format is not None:
         return wish.format, wish.sigma or 1
-    free = device[0] == "cuda" and (wish.C, wish.sigma, wish.index) == (32, None, None)
-    if free and 0 < rows.nnz <= _SHORT * rows.shape[0]:
-        longest = int(xp.diff(rows.indptr).max())
-        if longest * rows.shape[0] <= _EVEN * rows.nnz:
-            return "ell", 1
+    if (wish.C, wish.sigma, wish.index) == (32, None, None) and wants_ell(rows, device, xp):
+        return "ell", 1
     for sigma in (wish.sigma,) if wish.sigma else (1, *_WINDOWS):
         if padding(rows, wish.C, sigma, xp) <= _PADDING:
             return "sell", sigma
     return "csr", 1
+
+
+def wants_ell(rows: Csr, device: tuple[str, int], xp: ModuleType) -> bool:
+    """Whether rows are short and of one length: on GPUs ELLPACK's, since where a chunk begins and how wide it is takes
+    longer than its entries (H200, 7 entries a row: 397 us instead of 453, and of 409 with 16-bit columns)."""
+    if device[0] != "cuda" or not 0 < rows.nnz <= _SHORT * rows.shape[0]:
+        return False
+    return int(xp.diff(rows.indptr).max()) * rows.shape[0] <= _EVEN * rows.nnz
 
 
 def padding(rows: Csr, C: int, sigma: int, xp: ModuleType) -> float:
