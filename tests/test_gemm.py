@@ -135,7 +135,7 @@ def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None
 
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", spared(WIDTHS))
 def test_what_is_chosen_does_not_spill(width: int, dtype: str) -> None:
     problem = spec.problem(dtype, width, width, width, 10_000)
     rule = defaults.default(problem, H200)
