@@ -152,6 +152,7 @@ def capture_cupy(run: Callable[[int], Any], count: int) -> Call:
                 run(index)
         finally:
             graph = stream.end_capture()
+
     def launch(kept: Any = run) -> None:  # a graph knows addresses, and nobody else might keep what is there
         graph.launch()
 

@@ -181,7 +181,8 @@ MANSARD_UNROLL_BY(1)
                            Meanwhile meanwhile) const {
     const Place place = arena.place(k);
     const int tile = step * blocks + block, round = place.round(step), slot = place.slot(step, round);
-    while (peek_acquire(arena.issued(place.group)) <= step) pause();  // a barrier's parity says nothing to who is a whole round ahead
+    // a barrier's parity says nothing to who is a whole round ahead
+    while (peek_acquire(arena.issued(place.group)) <= step) pause();
     mbarrier_wait(arena.full(slot), round & 1);
     __syncwarp();
     if (P::WINDOW > 0 && k > 1) keep_pace(step, k - 1, patience);
@@ -190,7 +191,7 @@ MANSARD_UNROLL_BY(1)
       rows(arguments.MATRIX + static_cast<i64>(begin) * 128, facts, tile, k, patience, meanwhile);
     else
       rows(arena.slot(slot), facts, tile, k, patience, meanwhile);
-    __syncwarp();  // no fence, unlike mansard/ring.cuh: all that was read of the slot is in results that have been stored
+    __syncwarp();  // no fence, unlike mansard/ring.cuh: what was read of the slot and matters is in results already stored
     if (lane == 0) {
       mbarrier_arrive(arena.empty(slot));
       if (k < P::P) raise_relaxed(arguments.FLAGS + (k - 1) * blocks + block, step + 1);

@@ -109,11 +109,13 @@ MANSARD_DEVICE void post(int* word, int value) { *static_cast<volatile int*>(wor
 // Cheaper than a fence, which would also wait for all that is under way to and from global memory.
 MANSARD_DEVICE int peek_acquire(const int* word) {
   int value;
-  asm volatile("ld.acquire.cta.shared.b32 %0, [%1];" : "=r"(value) : "r"(static_cast<u32>(__cvta_generic_to_shared(word))) : "memory");
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(word));
+  asm volatile("ld.acquire.cta.shared.b32 %0, [%1];" : "=r"(value) : "r"(at) : "memory");
   return value;
 }
 MANSARD_DEVICE void post_release(int* word, int value) {
-  asm volatile("st.release.cta.shared.b32 [%0], %1;" ::"r"(static_cast<u32>(__cvta_generic_to_shared(word))), "r"(value) : "memory");
+  const u32 at = static_cast<u32>(__cvta_generic_to_shared(word));
+  asm volatile("st.release.cta.shared.b32 [%0], %1;" ::"r"(at), "r"(value) : "memory");
 }
 
 MANSARD_DEVICE void pause() { __nanosleep(20); }
