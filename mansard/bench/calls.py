@@ -10,6 +10,7 @@ import mansard as ms
 
 from .. import settings
 from ..api.gemm_call import plan_gemm
+from ..api.triangular_call import Triangle, plan_trsm
 from ..errors import IllegalConfig
 from ..families import names as families
 from ..plan import dispatch
@@ -107,7 +108,10 @@ def _routine(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tupl
         options = {"trans": case.form or "N"} if case.operation == "gemv" else {"uplo": case.form or "L"}
     outs, run = [operands.empty(case) for _ in pairs], partial(_asking(call, asked), **options)
     about: About = {"config": {}, "origin": "", "reason": "a kernel for each class of sizes"}
-    if case.problems():
+    if case.operation == "trsm":  # which may be blocks and products
+        form = Triangle(uplo="upper" if case.form == "U" else "lower")
+        about = _about(plan_trsm(*pairs[0], outs[0], asked, form).choice)
+    elif case.problems():
         about = _about(dispatch.choose(case.problem(), backend.device))
     given = "".join(f", {name}={value!r}" for name, value in options.items() if case.form)
     return Entry(OURS, spelling[:-1] + given + ")", lambda i: run(*pairs[i], out=outs[i]), _same, outs[0]), about

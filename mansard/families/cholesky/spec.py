@@ -69,6 +69,11 @@ def from_options(
     return problem(dtype, M, K, layout_a=layout)
 
 
+def entries(M: int, N: int) -> int:
+    """Of a matrix that a command line describes."""
+    return M * M
+
+
 def is_ragged(problem: Problem) -> bool:
     """Whether orders differ from matrix to matrix."""
     return bool(problem.stack_a == "ragged")

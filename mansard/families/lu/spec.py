@@ -84,6 +84,11 @@ def from_options(
     return problem(dtype, M, N, K, layout_a=layout)
 
 
+def entries(M: int, N: int) -> int:
+    """Of a matrix that a command line describes."""
+    return M * N
+
+
 def shape(problem: Problem, operand: str) -> tuple[int, int]:
     """Rows and columns of an operand; none where it is absent."""
     if not present(problem, operand):

@@ -81,6 +81,11 @@ def from_options(
     return problem(dtype, M, N, K, layout_a=layout)
 
 
+def entries(M: int, N: int) -> int:
+    """Of a matrix that a command line describes."""
+    return M * N
+
+
 def shapes(M: int, N: int, NRHS: int, want: str) -> dict[str, tuple[int, int]]:
     """Rows and columns of all operands; none where one is absent."""
     K, nothing = min(M, N), (0, 0)

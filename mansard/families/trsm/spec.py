@@ -80,6 +80,11 @@ def from_options(
     return problem(dtype, M, N, K, layout_a=layout, layout_b=layout)
 
 
+def entries(M: int, N: int) -> int:
+    """Of the largest operand of a system that a command line describes."""
+    return M * max(M, N)
+
+
 def shape(problem: Problem, operand: str) -> tuple[int, int]:
     """Rows and columns of an operand."""
     rows, columns = (int(getattr(problem, name)) for name in SHAPES[operand])

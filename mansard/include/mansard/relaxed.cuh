@@ -104,6 +104,20 @@ MANSARD_DEVICE void raise_relaxed(u32* word, u32 value) {
   asm volatile("red.relaxed.gpu.global.max.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
+#if defined(MANSARD_RACECHECK)
+// Race checkers take every word that one warp writes and another reads for an accident unless both do so atomically.
+MANSARD_DEVICE int peek(const int* word) { return atomicOr(const_cast<int*>(word), 0); }
+MANSARD_DEVICE void post(int* word, int value) { atomicExch(word, value); }
+MANSARD_DEVICE int peek_acquire(const int* word) {
+  const int value = peek(word);
+  __threadfence_block();
+  return value;
+}
+MANSARD_DEVICE void post_release(int* word, int value) {
+  __threadfence_block();
+  post(word, value);
+}
+#else
 MANSARD_DEVICE int peek(const int* word) { return *static_cast<const volatile int*>(word); }
 MANSARD_DEVICE void post(int* word, int value) { *static_cast<volatile int*>(word) = value; }
 // Cheaper than a fence, which would also wait for all that is under way to and from global memory.
@@ -117,6 +131,7 @@ MANSARD_DEVICE void post_release(int* word, int value) {
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(word));
   asm volatile("st.release.cta.shared.b32 [%0], %1;" ::"r"(at), "r"(value) : "memory");
 }
+#endif
 
 MANSARD_DEVICE void pause() { __nanosleep(20); }
 
