@@ -202,7 +202,7 @@ def test_results_in_the_order_of_the_matrix_are_brought_back() -> None:
     case = sparse("powers", "delaunay", rows=400, width=6, inner=2)
     given, x = _given(case)
     reference = powers_check.reference_for(case, given, x)
-    way = powers_calls.powers(given, x, case, None, permuted=True)
+    way = powers_calls.powers(given, x, case, "plain", permuted=True)
     way.run()
     assert reference.error(Result(way.give(way.out), way.own_bits)) <= 1
     straight = sparse("powers", "band-7", rows=400, width=7, inner=2)

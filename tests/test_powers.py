@@ -36,8 +36,9 @@ from mansard.compile import nvrtc
 from mansard.errors import IllegalConfig, LaunchError
 from mansard.families.powers import defaults, emit, fit, space, spec, work
 from mansard.families.powers.space import Groups
-from mansard.sparse import convert
+from mansard.sparse import convert, matrices
 from mansard.sparse.storage import Ell
+from mansard.tune.measure import Timing
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
@@ -517,7 +518,7 @@ def test_plain_powers_of_short_equal_rows_are_ellpack(monkeypatch: pytest.Monkey
     want = ms.matrix_powers(A, 3, ("chebyshev", -8.0, 8.0), **keywords)(x)
     monkeypatch.setattr(convert, "wants_ell", lambda *rows: True)
     P = ms.matrix_powers(A, 3, ("chebyshev", -8.0, 8.0), **keywords)
-    assert isinstance(P._runner._stored(), Ell) and (P(x) == want).all()  # type: ignore[union-attr]
+    assert isinstance(P.stored, Ell) and (P(x) == want).all()
     doubled = P.with_values(2 * A.data)
     assert (doubled(x) == ms.matrix_powers(2 * A, 3, ("chebyshev", -8.0, 8.0), **keywords)(x)).all()
 
@@ -545,3 +546,16 @@ def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch
 
 def test_examples_of_the_docstring() -> None:
     assert doctest.testmod(powers_call).failed == 0
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_large_matrices_are_tried_both_ways(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By level, or as they are: whatever took less time, and the results are the same."""
+    A, times = matrices.randomized(matrices.delaunay(600)), iter((1.0, 2.0) if first else (2.0, 1.0))
+    x = numbers(np.random.default_rng(3), A.shape[0], "float64")
+    monkeypatch.setattr(powers_call, "_MEASURED", 0)
+    monkeypatch.setattr(powers_call, "measure", lambda run, *rest, **more: run() is None or Timing((next(times),)))
+    P = ms.matrix_powers(A, 3, backend="cpu")
+    assert P.is_permuted == first and (not first or "measured" in P.explain())
+    want = ms.matrix_powers(A, 3, execution="groups", order="none", backend="cpu")(x)
+    assert np.allclose(P(x), want, rtol=1e-13, atol=0)

@@ -43,3 +43,18 @@ def test_race_checker_is_silent() -> None:
     said = done.stdout + done.stderr
     assert "equal to products" in said, said[-2000:]
     assert done.returncode == 0 and "RACECHECK SUMMARY: 0 hazards" in said, said[-2000:]
+
+
+@pytest.mark.parametrize("basis", ["monomial", ("chebyshev", -3.0, 3.0)])
+def test_powers_of_skewed_rows_are_cusparse_s(basis: object) -> None:
+    import cupy as cp
+
+    A = matrices.kronecker(14, xp=cp)
+    x = cp.random.default_rng(2).standard_normal(A.shape[0])
+    P = ms.matrix_powers(A, 3, basis)
+    assert P.choice.execution == "plain" and "array library" in P.explain()
+    want = ms.matrix_powers(A.get(), 3, basis, backend="cpu")(x.get())
+    with cp.cuda.Stream(non_blocking=True):
+        found = P(x).get()
+    scale = abs(want).max(axis=1, keepdims=True)
+    assert (abs(found - want) <= 1e-11 * scale).all()

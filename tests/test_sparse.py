@@ -343,7 +343,7 @@ def test_formats_suit_the_rows() -> None:
     columns = np.concatenate([np.sort(rng.choice(4000, k, replace=False)) for k in lengths])
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     skewed = ms.sparse.matrix(scipy.sparse.csr_array((np.ones(indptr[-1]), columns, indptr), (4000, 4000)))
-    assert skewed.format == "csr" and skewed._held().skewed
+    assert skewed.format == "csr" and skewed.held.skewed
     far = scipy.sparse.csr_array((np.ones(64), (np.arange(64), np.arange(64) * 70000)), (64, 64 * 70000))
     assert ms.sparse.matrix(far).index == "int32"
     assert ms.sparse.matrix(stencil, format="sell", threads=4).storage.C == 8
@@ -361,7 +361,7 @@ def test_plans_and_explanations() -> None:
         plan(vectors((40, 2)))
     for _ in range(3):
         M @ x
-    assert len(M._held().plans) == 1
+    assert len(M.held.plans) == 1
     threads = ms.sparse.matrix(A, format="csr", threads=8, backend="emulated")
     assert "VARIANT=csr THREADS=8" in threads.explain() and np.array_equal(threads @ x, A @ x)
     with ms.pin(VARIANT="merge", PER_THREAD=3):

@@ -11,6 +11,7 @@ from ..families.powers.fit import Pattern
 from ..sparse import convert, reach, storage
 from ..sparse import levels as leveling
 from ..sparse.levels import Levels
+from ..sparse.operand import Held
 from ..sparse.storage import Csr, Sell
 
 CHUNK = 32
@@ -60,6 +61,13 @@ def read(A: Any) -> convert.Source:
     if source.rows.shape[0] != source.rows.shape[1]:
         raise ValueError(f"A has shape {source.rows.shape}: only square matrices have powers")
     return source
+
+
+def kept(source: convert.Source, index: str | None, values: str | None, backend: str | None) -> Held:
+    """The matrix as `ms.sparse.matrix` stores it, rows where they are: its products are those of `A @ x`."""
+    from ..sparse.matrix import of_source  # which knows this package
+
+    return of_source(source, index=index, values=values, backend=backend).held
 
 
 def ordered(source: convert.Source, order: str, budget: float, index: str | None, values: str | None) -> Ordered:

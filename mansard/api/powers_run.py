@@ -6,22 +6,18 @@ import ctypes
 import weakref
 from collections import OrderedDict
 from ctypes import byref, c_int, c_void_p
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ..backends import mailbox
 from ..errors import IllegalConfig, LaunchError
-from ..families import spmv
 from ..families.powers import emit, fit, space, work
 from ..plan.problem import Problem
-from ..sparse import convert, storage
-from ..sparse.operand import Held, Storage, layout
 from ..sparse.reach import host
-from . import call, powers_choice
+from . import powers_choice
 from .powers_choice import Choice
-from .powers_matrix import CHUNK, Ordered
+from .powers_matrix import CHUNK
 
 LIMIT = 4.0  # seconds that a block waits for others before it gives up
 _RELAXED = 2  # mode of a capture
@@ -31,7 +27,7 @@ _GRAPHS = 4  # kept, for as many pairs of x and out
 class Runner:
     """What all executions share: the matrix' addresses, coefficients on the device, work space per stream."""
 
-    def __init__(self, problem: Problem, ordered: Ordered, choice: Choice, backend: Any, coefficients: Any) -> None:
+    def __init__(self, problem: Problem, ordered: Any, choice: Choice, backend: Any, coefficients: Any) -> None:
         self.problem, self.ordered, self.choice, self.backend, self.xp = problem, ordered, choice, backend, ordered.xp
         self.coefficients = self.xp.asarray(coefficients)
         self.itemsize = problem.itemsize
@@ -68,48 +64,6 @@ class Runner:
 
     def check(self) -> None:
         """Raises if a launch that is done has failed."""
-
-
-class Plain(Runner):
-    """One power after the other, by the kernels of `A @ x`."""
-
-    @staticmethod
-    def serves(problem: Problem) -> bool:
-        """One vector, no combinations, and something to multiply."""
-        return bool(problem.NVECS == 1 and problem.output != "combination" and problem.NNZ > 0)
-
-    def __init__(self, *arguments: Any) -> None:
-        super().__init__(*arguments)
-        problem, stored = self.problem, self._stored()
-        steps = np.asarray(arguments[-1])[: 3 * problem.P].reshape(problem.P, 3).tolist()
-        held = Held(stored, self.xp, self.ordered.device, False, None)
-        product = spmv.spec.problem(
-            problem.dtype, problem.ROWS, problem.ROWS, stored.nnz, 1,
-            recurrence=any(beta != 0 or gamma != 0 for _, beta, gamma in steps), **held.traits,
-        )  # fmt: skip
-        self.launch, product_choice, _ = call.prepare(spmv.emit, product, self.backend, (1, 1, 1, *layout(stored)))
-        self.choice = replace(self.choice, config=product_choice.config)
-        self.held, self.pointers = held, held.pointers(None)  # addresses keep nothing alive
-        self.scalars = []
-        for alpha, beta, gamma in steps:
-            both = call.scalars(product, alpha, beta)
-            self.scalars.append((*both, *call.scalars(product, gamma, 0.0)[:2]) if product.recurrence else both)
-
-    def _stored(self) -> Storage:
-        """The matrix as `ms.sparse.matrix` would store it, so that its products are not faster."""
-        ordered, sell, xp = self.ordered, self.ordered.sell, self.xp
-        if not convert.wants_ell(ordered.rows, ordered.device, xp):
-            return sell
-        index = "int64" if sell.index == "int64" else "int32"
-        return storage.ell_from_csr(storage.csr_from_sell(sell, xp), index, sell.values_dtype, xp)
-
-    def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
-        line, last = self.step * self.itemsize, self.problem.P - 1
-        before, source = 0, x
-        for k, scalars in enumerate(self.scalars):
-            target = result if k == last and self.problem.output == "last" else vectors + k * line
-            self.launch((*self.pointers, source, target, before or target), scalars, stream)
-            before, source = source, target
 
 
 class Products(Runner):

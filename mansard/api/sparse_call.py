@@ -107,10 +107,10 @@ def plan_product(
     chosen = select(X.view.device, backend)
     problem = _problem(held, X, Y, Z, form)
     pitches = tuple(X.columns if one is None or not one.ready else one.pitch for one in (X, Y, Z))
-    prefer = _preferred(held, problem, chosen)
+    prefer = preferred(held, problem, chosen)
     with pin.pin(**prefer) if prefer else nullcontext():
         launch, choice, kernel = call.prepare(spmv.emit, problem, chosen, (*pitches, *layout(held.storage)))
-    if backend is None and not prefer and choice.origin in ("model", "default") and _library_wins(problem, chosen):
+    if backend is None and not prefer and choice.origin in ("model", "default") and library_wins(problem, chosen):
         reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
         launch, choice, kernel = None, Choice(choice.family, None, "vendor", reason), None
     run = ProductRun(kind, problem, chosen, held, launch, choice.config, (X, Y, Z), (*pitches, *layout(held.storage)))
@@ -199,14 +199,14 @@ def _adjacent(columns: int, dtype: str) -> int:
     return count
 
 
-def _library_wins(problem: Problem, backend: Any) -> bool:
+def library_wins(problem: Problem, backend: Any) -> bool:
     """Whether cuSPARSE is to be called: one vector, rows of very different lengths, nothing measured or pinned."""
     skewed = problem.format == "csr" and problem.skewed and problem.NVECS == 1
     same = problem.values == problem.dtype and not problem.recurrence
     return bool(backend.name == "cuda" and skewed and same and not pin.pins())
 
 
-def _preferred(held: Held, problem: Problem, backend: Any) -> dict[str, Any]:
+def preferred(held: Held, problem: Problem, backend: Any) -> dict[str, Any]:
     """Lanes per row that the matrix was made with (csr, one vector), unless something is pinned."""
     on_gpu = backend.name in ("cuda", "emulated") and problem.format == "csr" and problem.NVECS == 1
     if held.threads is None or not on_gpu or pin.pins() or 0 in (size for _, size in problem.sizes):

@@ -89,6 +89,8 @@ class ProductRun:
         """The array library's own product; also the answer of matrices without entries."""
         total = None
         if self.held.storage.nnz and 0 not in self.shape:
+            if self._goes_straight(x, out) and (alpha, beta, gamma) == (1.0, 0.0, 0.0):
+                return library_product(self._library_matrix(), x, out)
             product = self._product(x)
             total = product if alpha == 1.0 else product * alpha
         own, factor = (x, beta) if self.problem.recurrence else (out, beta)
@@ -101,16 +103,30 @@ class ProductRun:
         result[...] = 0 if total is None else total
         return result
 
-    def _product(self, x: Any) -> Any:
-        held = self.held
+    def _goes_straight(self, x: Any, out: Any) -> bool:
+        """Whether cuSPARSE can write to `out` itself."""
+        one = self.kind.name == "CuPy" and out is not None and len(self.shape) == 1
+        return bool(one and not any(self.copies) and self.held.storage.values_dtype == self.problem.dtype)
+
+    def _library_matrix(self) -> Any:
         if self._matrix is None:
-            rows = held.rows()
-            matrix = convert.library(held.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
+            matrix = self.held.library()
             self._matrix = matrix.conj() if self.problem.conj else matrix
-        matrix = self._matrix
+        return self._matrix
+
+    def _product(self, x: Any) -> Any:
+        held, matrix = self.held, self._library_matrix()
         if self.kind.name != "PyTorch":
             return (matrix @ x).astype(self.problem.dtype, copy=False)
         plain = self._plain(x)
         inside = plain.numpy() if held.xp is np else held.xp.from_dlpack(plain)
         product = (matrix @ inside).astype(self.problem.dtype, copy=False)
         return convert.tensor(product)
+
+
+def library_product(matrix: Any, x: Any, out: Any) -> Any:
+    """A x of CuPy's matrix and vector, by cuSPARSE, in `out`."""
+    from cupyx import cusparse
+
+    cusparse.spmv(matrix, x, out)
+    return out

@@ -22,8 +22,8 @@ from .stacks import Batch, Operand
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
 
 _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
-BLOCK = 64  # unknowns up to which one kernel does best on GPUs whatever the right-hand sides, and the order of blocks beyond
-_FEW, _SOME = 8, 32  # right-hand sides for which it always does (H200, 200 unknowns: 1.4 times), or up to
+BLOCK = 64  # unknowns up to which one kernel does best on GPUs, and the order of blocks beyond
+_FEW, _SOME = 8, 32  # right-hand sides for which it always does (H200, 200 unknowns: 1.4 times), or up to _LONG
 _LONG = 192  # unknowns (128: 1.6 times as fast as blocks and products)
 INVERTED = 32  # order of blocks that are inverted
 
@@ -214,10 +214,11 @@ def _why_blocked(problem: Problem, backend: Any, asked: str | None, form: Triang
     widest = spec.widest(problem)
     if widest < problem.N:
         return f"{problem.N} unknowns, beyond {widest} no kernel takes them at once"
-    alone = problem.NRHS <= (_FEW if problem.N > _LONG else _SOME)
+    alone = (_FEW if problem.N > _LONG else _SOME) >= problem.NRHS
     if alone or asked is not None or database.best(problem, backend.device, trsm) is not None:
         return ""
-    return f"{problem.N} unknowns, {problem.NRHS} right-hand sides, and no record says that one kernel is faster than products"
+    many = f"{problem.N} unknowns, {problem.NRHS} right-hand sides"
+    return f"{many}, and no record says that one kernel is faster than products"
 
 
 def _blocked(kind: Any, problem: Problem, order: int, asked: str | None, form: Triangle) -> tuple[Way, str]:

@@ -56,8 +56,8 @@ class PowersReference(ProductReference):
             off.append(magnitudes @ off[-1] + share * (magnitudes @ (abs(exact[-1]) + off[-1])))
             exact.append(following)
         self.exact, self.bound = given.xp.stack(exact), given.xp.stack(off)
-        plain = given.powers(case.inner, "plain", "none")(x)
-        self.bits = _bits(plain)
+        # one group of all rows, whose sums run from a row's first entry to its last
+        self.bits = _bits(given.powers(case.inner, "groups", "none")(x))
 
     def error(self, result: Result) -> float:
         """Infinite where bits differ that must not."""

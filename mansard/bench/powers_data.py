@@ -13,11 +13,13 @@ import mansard as ms
 
 from .. import settings
 from ..api import powers_basis, powers_choice, powers_matrix
-from ..api.powers_call import BUDGET, Powers, planned
+from ..api.powers_call import BUDGET, planned
+from ..api.powers_plan import Powers
 from ..api.powers_run import LIMIT
 from ..api.powers_task import Options, Task
 from ..backends import select
 from ..sparse import convert
+from ..sparse.operand import bytes_of
 from ..sparse.tuning import with_budget
 from . import powers_matrices
 from .cases import Case
@@ -90,17 +92,18 @@ class Given:
         task = Task(p, powers_basis.coefficients("monomial", p), "all", None, 1)
         task.settle_dtype(source.rows.values_dtype, None)
         backend, options = select.select(source.device, self.asked), Options(execution, None, graph, LIMIT)
-        made = planned(task, source, backend, options, lambda how: self.ordered(how)[1], order)
+        kept = lambda: self.once("kept", lambda: powers_matrix.kept(source, None, None, self.asked))  # noqa: E731
+        made = planned(task, source, backend, options, lambda how: self.ordered(how)[1], kept, order)
         return made if budget is None else with_budget(made, budget)
 
 
 def about(plan: Powers, dtype: str) -> dict[str, Any]:
     """How powers are computed, and the bytes that are to stay in a cache."""
-    sell, choice = plan._ordered.sell, getattr(plan, "choice", None)
-    facts: dict[str, Any] = {"storage": storage_of(sell, dtype), "execution": "library"}
+    stored, choice = plan.stored, getattr(plan, "choice", None)
+    facts: dict[str, Any] = {"storage": storage_of(stored, dtype), "execution": "library"}
     if choice is None:
         return facts
-    size, p = float(sell.buffer.size), plan.problem.P
+    size, p = float(bytes_of(stored)), plan.problem.P
     facts |= {"execution": choice.execution, "origin": "model", "reason": choice.reason}
     facts["footprint"] = min(size, _budget(plan))  # what blocking would aim at, where nothing is blocked
     if choice.execution == "persistent":
@@ -114,7 +117,7 @@ def about(plan: Powers, dtype: str) -> dict[str, Any]:
         facts |= {"groups": groups, "footprint": min(size, (p + 1) * choice.lag * size / max(1, groups))}
         if plan.device[0] != "cpu":
             facts["launches"] = groups * p
-    return facts | {"config": {"VARIANT": config.VARIANT, **vars(config)}}
+    return facts | ({"config": {"VARIANT": config.VARIANT, **vars(config)}} if config else {})
 
 
 def _budget(plan: Powers) -> float:

@@ -14,10 +14,10 @@ from ..families.spmv import spec
 from ..plan.plan import Plan
 from ..plan.problem import DTYPES
 from ..tune import sparse_records
-from . import convert, storage
+from . import convert
 from .convert import Source, Wish
 from .operand import Held, Storage
-from .storage import Csr, Ell, Sell
+from .storage import Csr, Sell
 
 _FORMATS = ("csr", "ell", "sell")
 _INDICES = ("int32", "int64", "delta16")
@@ -49,7 +49,14 @@ def matrix(
     >>> A.format, A.shape, A.nnz
     ('sell', (3, 3), 3)
     """
-    source = convert.read(A)
+    return of_source(convert.read(A), format, C, sigma, threads, index, values, backend=backend)
+
+
+def of_source(
+    source: Source, format: str | None = None, C: int | None = None, sigma: int | None = None,
+    threads: int | None = None, index: str | None = None, values: str | None = None, *, backend: str | None = None,
+) -> Matrix:  # fmt: skip
+    """The same for a matrix that was read before."""
     if (format, C, sigma, threads, index) == (None,) * 5:
         device = select(source.device, backend).device
         tuned = sparse_records.recall(device, source.rows, "format") or {}  # what `ms.sparse.tune` found
@@ -114,23 +121,10 @@ class _Sides:
 
     def with_values(self, data: Any) -> _Sides:
         """The same pattern; the transposed is stored anew when it is needed."""
-        old = self._held[False]
         new = object.__new__(_Sides)
         new.__dict__.update(self.__dict__)
-        stored = _replaced(old, data, self.xp)
-        new._held = {False: Held(stored, self.xp, self.device, old.skewed, self.threads)}
+        new._held = {False: self._held[False].with_values(data)}
         return new
-
-
-def _replaced(held: Held, data: Any, xp: Any) -> Storage:
-    stored = held.storage
-    data = data.astype(stored.values_dtype)
-    if isinstance(stored, Csr):
-        return Csr(stored.shape, stored.indptr, stored.indices, data)
-    rows = held.rows()
-    if isinstance(stored, Ell):
-        return storage.ell_from_csr(Csr(stored.shape, rows.indptr, rows.indices, data), stored.index, xp=xp)
-    return storage.sell_with_values(stored, rows.indptr, data, xp)
 
 
 class Matrix:
@@ -150,11 +144,11 @@ class Matrix:
     @property
     def storage(self) -> Storage:
         """The arrays; see `mansard.sparse.storage`."""
-        return self._held().storage
+        return self.held.storage
 
     @property
     def format(self) -> str:
-        return str(self._held().traits["format"])
+        return str(self.held.traits["format"])
 
     @property
     def index(self) -> str:
@@ -173,22 +167,22 @@ class Matrix:
         return Matrix(self._sides, not self._transposed, not self._conj)
 
     def __matmul__(self, x: Any) -> Any:
-        return sparse_call.apply(self._held(), x, backend=self._sides.backend, form=self._form())
+        return sparse_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
 
     def product(self, x: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
-        return sparse_call.apply(self._held(), x, out, alpha, beta, backend=self._sides.backend, form=self._form())
+        return sparse_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
 
     def recurrence(
         self, x: Any, z: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gamma: complex = 0.0
     ) -> Any:
         """alpha A x + beta x + gamma z in one pass: a step of a three-term recurrence. `out` may be z itself."""
         form = self._form()._replace(recurrence=True)
-        return sparse_call.apply(self._held(), x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        return sparse_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
 
     def plan(self, x: Any, out: Any = None) -> Plan:
         """A held product: `plan(x)` runs, `.explain()` says what and why."""
-        return sparse_call.plan_product(self._held(), x, out, None, self._sides.backend, self._form())
+        return sparse_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
 
     def explain(self, columns: int = 1) -> str:
         """How the matrix is stored, which kernel multiplies it with so many vectors, and what limits it."""
@@ -225,11 +219,13 @@ class Matrix:
         return csr_matrix(tuple(cupy.array(p) for p in (rows.data, rows.indices, rows.indptr)), shape=rows.shape)
 
     def _rows(self) -> Csr:
-        rows = self._held().rows()
+        rows = self.held.rows()
         data = rows.data.conj() if self._conj else rows.data
         return Csr(rows.shape, rows.indptr, rows.indices, data.astype(self.dtype, copy=False))
 
-    def _held(self) -> Held:
+    @property
+    def held(self) -> Held:
+        """As kernels take it."""
         return self._sides.held(self._transposed)
 
     def _form(self) -> Form:

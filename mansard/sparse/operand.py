@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell
+from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, sell_with_values
 
 Storage = Csr | Ell | Sell
 
@@ -41,6 +41,25 @@ def layout(storage: Storage) -> tuple[int, int]:
     return (storage.pitch, storage.width) if isinstance(storage, Ell) else (0, 0)
 
 
+def bytes_of(storage: Storage) -> int:
+    """Of the entries, with their padding and columns."""
+    if isinstance(storage, Sell):
+        return int(storage.buffer.size)
+    if isinstance(storage, Ell):
+        return int(storage.values.nbytes + storage.columns.nbytes)
+    return int(storage.data.nbytes + storage.indices.nbytes + storage.indptr.nbytes)
+
+
+def described(storage: Storage) -> str:
+    """How large it is, and in what format."""
+    format, padding = "csr", 1.0
+    if isinstance(storage, Sell):
+        format, padding = f"sell-{storage.C}", float(storage.widths.sum()) * storage.C / max(1, storage.nnz)
+    elif isinstance(storage, Ell):
+        format, padding = "ell", storage.width * storage.shape[0] / max(1, storage.nnz)
+    return f"{bytes_of(storage) / 1e6:.4g} MB as {format}, {padding:.3g} entries per entry"
+
+
 def merge_splits(storage: Csr, items: int, xp: Any = np) -> Any:
     """The rows at which pieces of `items` begin, int32 [pieces + 1]: entries and ends of rows are counted, an end after
     the entries of its row."""
@@ -68,6 +87,27 @@ class Held:
         if isinstance(self.storage, Sell):
             return csr_from_sell(self.storage, self.xp)
         return csr_from_ell(self.storage, self.xp) if isinstance(self.storage, Ell) else self.storage
+
+    def with_values(self, data: Any) -> Held:
+        """The same pattern; `data` in the order of CSR."""
+        stored, xp, data = self.storage, self.xp, data.astype(self.storage.values_dtype)
+        fresh: Storage
+        if isinstance(stored, Csr):
+            fresh = Csr(stored.shape, stored.indptr, stored.indices, data)
+        else:
+            rows = self.rows()
+            if isinstance(stored, Ell):
+                fresh = ell_from_csr(Csr(stored.shape, rows.indptr, rows.indices, data), stored.index, xp=xp)
+            else:
+                fresh = sell_with_values(stored, rows.indptr, data, xp)
+        return Held(fresh, xp, self.device, self.skewed, self.threads)
+
+    def library(self) -> Any:
+        """The same as a matrix of SciPy's or CuPy's."""
+        from .convert import library
+
+        rows = self.rows()
+        return library(self.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
 
     def _split(self, items: int) -> Any:
         if items not in self._splits:

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..api import powers_choice
-from ..api.powers_call import Powers, matrix_powers
+from ..api.powers_call import matrix_powers
+from ..api.powers_plan import Powers
 from ..api.powers_run import Products, Ranges
 from ..backends import select
 from ..errors import MansardError
@@ -142,11 +143,15 @@ def _formats(A: Any, source: Source, chosen: Any, backend: str | None) -> list[T
 
             yield form, make
 
-    def alike(result: Any, first: Any) -> bool:
-        scale = float(abs(first).max()) if first.size else 0.0
-        return bool((abs(result - first) <= 1e3 * np.finfo(x.dtype).eps * (scale + 1)).all())
+    return _contest(calls(), chosen)
 
-    return _contest(calls(), chosen, alike)
+
+def _alike(result: Any, first: Any) -> bool:
+    """Whether vectors agree up to roundings, each measured by its largest entry."""
+    if not first.size:
+        return True
+    scale = abs(first).max(axis=-1, keepdims=True)
+    return bool((abs(result - first) <= 1e3 * np.finfo(first.dtype).eps * (scale + 1)).all())
 
 
 def _kernel(made: Matrix, source: Source, chosen: Any, limit: int) -> TuningResult | None:
@@ -154,7 +159,7 @@ def _kernel(made: Matrix, source: Source, chosen: Any, limit: int) -> TuningResu
     if limit < 1 or not hasattr(chosen, "prepare") or not source.rows.nnz:
         return None
     x = source.xp.zeros(made.shape[1], made.dtype)
-    held = made._held()
+    held = made.held
     problem = made.plan(x).problem
     return tune_problem(problem, chosen, limit=limit, case=SpmvCase(problem, chosen, held=held))
 
@@ -178,7 +183,7 @@ def _executions(A: Any, source: Source, p: int, chosen: Any, backend: str | None
 
             yield values, make
 
-    return _contest(calls(), chosen, lambda result, first: bool((result == first).all()))
+    return _contest(calls(), chosen)
 
 
 def _ways(first: Powers, p: int, chosen: Any) -> Iterator[dict[str, Any]]:
@@ -237,8 +242,7 @@ def as_tuned(make: Callable[[str | None], Powers], rows: Any, p: int, device: An
 
 
 def _contest(
-    calls: Iterable[tuple[dict[str, Any], Callable[[], Callable[[], Any]]]], chosen: Any,
-    alike: Callable[[Any, Any], bool],
+    calls: Iterable[tuple[dict[str, Any], Callable[[], Callable[[], Any]]]], chosen: Any
 ) -> list[Trial]:  # fmt: skip
     """All ways, the fastest first; those that are close are measured again, in turn."""
     ways: list[tuple[Trial, Callable[[], Any] | None]] = []
@@ -250,7 +254,7 @@ def _contest(
             result = run()
             chosen.synchronize(0)
             first = result.copy() if first is None else first
-            if alike(result, first):
+            if _alike(result, first):
                 trial.seconds = measure(run, chosen, repeats=_REPEATS).median
             else:
                 trial.reason = "wrong"
