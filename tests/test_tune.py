@@ -411,6 +411,8 @@ def test_an_exported_table_serves_where_nothing_was_tuned(tmp_path, monkeypatch)
     store_path(H200, "gram").unlink()
     record = database.best(BIG, H200, gram)
     assert record.config == RULES[0] and "shipped" in record.reason
+    remember(fake_trial(RULES[0], 1e-3, BIG.replace(K=4096)))
+    assert table.export(H200, gram)[1] == 2  # what was not measured again stays
 
 
 def test_lookup_is_fast():

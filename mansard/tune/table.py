@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 
@@ -18,12 +19,14 @@ _FALLBACK = 1.25  # a variant this close to the winner is kept too: it may be le
 def export(device: Device, family: ModuleType, path: Path | None = None) -> tuple[Path, int]:
     """Write the table of this device's winners; returns its path and the number of problems in it.
 
-    Only records of today's kernel text are taken: others would never be served.
+    Only records of today's kernel text are taken: others would never be served. What the table says of problems that
+    were not measured here stays in it.
     """
     name = family_name(family)
     path = path or DATA / f"{slug(device)}.{name}.jsonl"
     store = store_path(device, name)
-    groups = grouped(trial for trial in Store(store) if trial.is_vendor or is_current(trial, device, family))
+    known = chain(Store(path), Store(store))  # of the same configuration the latter counts
+    groups = grouped(trial for trial in known if trial.is_vendor or is_current(trial, device, family))
     chosen = [kept for trials in groups.values() if (kept := winners(trials))]
     lines = [trial.to_line() for kept in chosen for trial in kept]
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -40,8 +40,12 @@ struct Across {
     if constexpr (std::is_same_v<V, R>) return load<LANES>(p);
     else return __builtin_convertvector(load<LANES>(p), Sum);
   }
-  static MANSARD_INLINE void fetch(const void* p) {
-    if constexpr (P::PREFETCH > 0) prefetch<P::PREFETCH>(static_cast<const char*>(p) + P::AHEAD);
+  // Vector v of a line of the chunk; one request per line of the cache, since each costs as much as a load.
+  template <class E>
+  static MANSARD_INLINE void fetch(const E* line, int v) {
+    if constexpr (P::PREFETCH > 0)
+      if (v * LANES * int(sizeof(E)) % CACHE_LINE < LANES * int(sizeof(E)))
+        prefetch<P::PREFETCH>(reinterpret_cast<const char*>(line + v * LANES) + P::AHEAD);
   }
 
   static MANSARD_INLINE void chunk(const Arguments& a, i64 c) {
@@ -53,8 +57,8 @@ struct Across {
       const R* x = a.X + s.base(j);
       MANSARD_UNROLL
       for (int v = 0; v < VECTORS; ++v) {
-        fetch(s.values + j * s.step + v * LANES);
-        fetch(s.columns + j * s.step + v * LANES);
+        fetch(s.values + j * s.step, v);
+        fetch(s.columns + j * s.step, v);
         sums[v] += values_at(s.values + j * s.step + v * LANES) *
                    gather_at<R, LANES>(x, s.columns + j * s.step + v * LANES);
       }
@@ -77,21 +81,28 @@ struct Across {
     }
   }
 
-  // Entries that some rows lack: what is not there is multiplied, but not added.
+  // Entries that some rows lack, TOGETHER vectors of rows at a time: most have them all up to the width.
+  static constexpr int TOGETHER = smaller(VECTORS, 4);
   static MANSARD_INLINE void rest(const Arguments& a, const Stored<P>& s, i64 first, int rows, Sum (&sums)[VECTORS]) {
+    static_assert(VECTORS % TOGETHER == 0, "whole groups of vectors");
     IndexOf<R> lengths[C] = {};
     for (int r = 0; r < rows; ++r) lengths[r] = a.LENGTHS[first + r];
-    Length until[VECTORS];
     MANSARD_UNROLL
-    for (int v = 0; v < VECTORS; ++v) until[v] = load<LANES>(lengths + v * LANES);
-    for (int j = s.common; j < s.width; ++j) {
-      const R* x = a.X + s.base(j);
-      MANSARD_UNROLL
-      for (int v = 0; v < VECTORS; ++v) {
-        const Sum next = sums[v] + values_at(s.values + j * s.step + v * LANES) *
-                                       gather_at<R, LANES>(x, s.columns + j * s.step + v * LANES);
-        sums[v] = until[v] > j ? next : sums[v];
-      }
+    for (int v = 0; v < VECTORS; v += TOGETHER) {
+      IndexOf<R> least = lengths[v * LANES], most = least;
+      for (int r = v * LANES + 1; r < (v + TOGETHER) * LANES; ++r)
+        least = smaller(least, lengths[r]), most = larger(most, lengths[r]);
+      const auto next = [&](int j, int u) {
+        const i64 at = j * s.step + u * LANES;
+        return sums[u] + values_at(s.values + at) * gather_at<R, LANES>(a.X + s.base(j), s.columns + at);
+      };
+      for (int j = s.common; j < least; ++j)
+        MANSARD_UNROLL
+        for (int u = v; u < v + TOGETHER; ++u) sums[u] = next(j, u);
+      for (int j = static_cast<int>(larger<i64>(s.common, least)); j < most; ++j)
+        MANSARD_UNROLL
+        for (int u = v; u < v + TOGETHER; ++u)  // what is not there is multiplied, but not added
+          sums[u] = load<LANES>(lengths + u * LANES) > j ? next(j, u) : sums[u];
     }
   }
 };

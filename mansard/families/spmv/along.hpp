@@ -78,6 +78,33 @@ struct Along {
     }
   }
 
+  // ABREAST rows of one real vector: an addition waits for the one before in its row, but not for other rows'. Pays where
+  // rows are SHORT; long ones keep the core busy by themselves, and four of them are many streams from memory.
+  static constexpr int ABREAST = REALS == 1 && PAIRS == 1 ? 4 : 1, SHORT = 16;
+  static MANSARD_INLINE void csr_rows(const Arguments& a, i64 r) {
+    const V* values[ABREAST];
+    decltype(a.COLUMNS) columns[ABREAST];
+    int lengths[ABREAST], common = 0;
+    R sums[ABREAST] = {};
+    MANSARD_UNROLL
+    for (int q = 0; q < ABREAST; ++q) {
+      const i64 begin = a.STARTS[r + q];
+      lengths[q] = static_cast<int>(a.STARTS[r + q + 1] - begin);
+      values[q] = a.MATRIX + begin, columns[q] = a.COLUMNS + begin;
+      common = q == 0 ? lengths[q] : smaller(common, lengths[q]);
+    }
+    const auto add = [&](int q, int j) { sums[q] += static_cast<R>(values[q][j]) * a.X[columns[q][j] * a.x_pitch]; };
+    for (int j = 0; j < common; ++j)
+      MANSARD_UNROLL
+      for (int q = 0; q < ABREAST; ++q) add(q, j);
+    MANSARD_UNROLL
+    for (int q = 0; q < ABREAST; ++q) {
+      for (int j = common; j < lengths[q]; ++j) add(q, j);
+      const i64 row = r + q;
+      put<P, 1, 1>(a, sums[q], a.X + row * a.x_pitch, a.Y + row * a.y_pitch, a.Z + row * a.z_pitch);
+    }
+  }
+
   static MANSARD_INLINE void csr_row(const Arguments& a, i64 r) {
     const i64 begin = a.STARTS[r];
     const int length = static_cast<int>(a.STARTS[r + 1] - begin);

@@ -30,7 +30,14 @@ int spmv_simd(const Arguments& a) {
   {
     const i64 t = thread_index(), team = thread_count();
     const i64 end = begin_of(t + 1, team, count, before);
-    for (i64 i = begin_of(t, team, count, before); i < end; ++i) {
+    i64 i = begin_of(t, team, count, before);
+    if constexpr (P::FORMAT == Format::csr) {
+      constexpr int ABREAST = Along<P, Arguments>::ABREAST;
+      if constexpr (ABREAST > 1)
+        if (a.NNZ < Along<P, Arguments>::SHORT * a.ROWS)
+          for (; i + ABREAST <= end; i += ABREAST) Along<P, Arguments>::csr_rows(a, i);
+    }
+    for (; i < end; ++i) {
       if constexpr (ACROSS) Across<P, Arguments>::chunk(a, i);
       else if constexpr (P::FORMAT == Format::csr) Along<P, Arguments>::csr_row(a, i);
       else Along<P, Arguments>::chunk(a, i);

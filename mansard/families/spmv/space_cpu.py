@@ -43,7 +43,7 @@ def default(problem: Problem, device: Device) -> Simd:
     while lanes > 1 and lanes > most:
         lanes //= 2
     cached = problem.NNZ * (ITEMSIZE[problem.values] + INDEX_BYTES[problem.index]) <= _CACHED_BYTES
-    return Simd(lanes, 0 if cached else 1, 8192)
+    return Simd(lanes, 0 if cached else 1, 16384 if device.vector_bytes <= 16 else 8192)
 
 
 def is_across(problem: Problem) -> bool:
@@ -60,7 +60,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     """The default and what lies around it."""
     first = default(problem, device)
     for lanes in (first.LANES, first.LANES // 2, 2 * first.LANES):
-        for prefetch, ahead in ((0, 8192), (1, 2048), (1, 4096), (1, 8192), (2, 16384)):
+        for prefetch, ahead in ((0, 8192), (1, 2048), (1, 4096), (1, 8192), (1, 16384), (2, 16384)):
             config = Simd(max(1, lanes), prefetch, ahead)
             if illegal(problem, config, device) is None:
                 yield config
