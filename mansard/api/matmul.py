@@ -194,18 +194,22 @@ def _vendor(kind: Any, views: tuple[View, View, View] | None) -> Run:
         a, b, c = views
         call.check_out(c, (a.shape[0], b.shape[1]))
         direct = c.strides == (c.shape[1], 1) and c.dtype == a.dtype and 0 not in c.shape
-        reach = [tuple(end - view.address for end in arrays.extent(view, ITEMSIZE[view.dtype])) for view in views]
+        (first_a, last_a), (first_b, last_b), (first, last) = (
+            [end - view.address for end in arrays.extent(view, ITEMSIZE[view.dtype])] for view in views
+        )
         in_place = (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
+    address = kind.address
 
     def apart(A: Any, B: Any, out: Any) -> bool:
         """False: `out` is A, exactly. Anything between is refused, as by the other families."""
-        low, high = (kind.address(out) + end for end in reach[2])
-        for name, array, (first, last) in (("A", A, reach[0]), ("B", B, reach[1])):
-            at = kind.address(array)
-            if at + first < high and low < at + last:
-                if name == "A" and in_place:
-                    return False
-                raise ValueError(f"out overlaps {name}: the result needs memory of its own")
+        at, of_a, of_b = address(out), address(A), address(B)
+        low, high = at + first, at + last
+        if of_a + first_a < high and low < of_a + last_a:
+            if in_place:
+                return False
+            raise ValueError("out overlaps A: the result needs memory of its own")
+        if of_b + first_b < high and low < of_b + last_b:
+            raise ValueError("out overlaps B: the result needs memory of its own")
         return True
 
     def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:

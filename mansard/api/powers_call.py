@@ -119,7 +119,7 @@ def planned(
     return plainly(made.choice) if plain and order == "auto" else made
 
 
-_MEASURED = 1 << 20  # entries, from which both ways are tried
+_MEASURED = 1 << 18  # entries, from which both ways are tried
 _INSTEAD = Choice("plain", "measured: faster than groups of rows", None)
 
 

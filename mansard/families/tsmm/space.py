@@ -171,7 +171,13 @@ def likely(problem: Problem, device: Device) -> Iterator[Config]:
     if some is None or work.is_short(problem):
         yield from candidates(problem, device)
     else:
-        yield from (config for config in _ring_candidates(problem) if illegal(problem, config, device) is None)
+        rings = [config for config in _ring_candidates(problem) if illegal(problem, config, device) is None]
+        # much to write and little to read: a single group would wait for what it writes (H200, 1 x 32: 1.4 times)
+        several = [config for config in rings if config.GROUPS > 1] if problem.N >= _WIDER * problem.M else []
+        yield from several or rings
+
+
+_WIDER = 8
 
 
 def _ring_candidates(problem: Problem) -> Iterator[Ring]:
