@@ -16,7 +16,7 @@ from . import arrays
 from .arrays import View
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
-Vendor = Callable[[Any, Problem, Any, Any], Any]  # (kind, problem, A, B) -> the product without scaling
+Vendor = Callable[[Any, Problem, Any, Any, Any], Any]  # (kind, problem, A, B, out or None) -> A B without scaling
 
 
 def make_verify(kind: Any, A: Any, B: Any, out: Any) -> Any:
@@ -140,6 +140,9 @@ class Run:
             name: tuple(end - view.address for end in arrays.extent(view, item)) for name, view in views.items()
         }
         self._in_place = bool(dict(problem.traits).get("in_place"))  # the result may take A's place, exactly
+        # whether the vendor's routine can write the result itself
+        out = views.get("out")
+        self._direct = not self._in_place and (out is None or out.strides == (shape[1], 1))
         self.fast = self._make_fast() if launch is not None and copies == (False, False) else self.general
 
     def _make_fast(self) -> Any:
@@ -210,7 +213,9 @@ class Run:
         if 0 in (self.problem.K, self.problem.M, self.problem.N):
             result[...] = result * beta if beta != 0.0 else 0
             return result
-        product = self.vendor(self.kind, self.problem, A, B)
+        if self._direct and alpha == 1.0 and beta == 0.0:
+            return self.vendor(self.kind, self.problem, A, B, result)
+        product = self.vendor(self.kind, self.problem, A, B, None)
         if alpha != 1.0:
             product = product * alpha
         result[...] = product if beta == 0.0 else product + result * beta

@@ -37,8 +37,8 @@ def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend
     return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
 
 
-def _vendor(kind: Any, problem: Problem, A: Any, B: Any) -> Any:
-    return kind.matmul((kind.conj(A) if problem.conj else A).T, B)
+def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:
+    return kind.matmul((kind.conj(A) if problem.conj else A).T, B, out)
 
 
 def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> Problem:

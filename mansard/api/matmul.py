@@ -25,6 +25,7 @@ _WIDEST = 128  # columns of a skinny matrix
 _TALL = 16  # times as many rows
 _FEWEST = 2048  # of these on CPUs: less is over before a kernel of ours has begun
 _SKINNY, _LARGE = 32, 2048  # columns of B, rows and columns of A, from where tsm2r is asked
+_LARGE_MANY = 16, 4096  # the same for more columns: 32 of 2048 rows took cuBLAS 0.87 of our time
 _LARGE_VECTOR = 8192  # the same for one column: up to 5000 cuBLAS' matrix times vector took 0.63 to 0.87 of our time
 _SHORT_DOT = 8 << 20  # bytes of two vectors whose scalar product cuBLAS has sooner (0.72 to 0.91 of our time)
 _WON = ("float32",)  # for these: in double precision cuBLAS is up to 11 % faster here and there (H200)
@@ -109,7 +110,7 @@ def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | Non
         return "gram"
     if max(k, n) <= _WIDEST and m >= max(_TALL * max(k, n), fewest):
         return "tsmm"
-    large = _LARGE_VECTOR if n == 1 else _LARGE
+    large = _LARGE_VECTOR if n == 1 else _LARGE_MANY[1] if n > _LARGE_MANY[0] else _LARGE
     return "tsm2r" if dtype in _WON and n <= _SKINNY and min(m, k) >= large else None
 
 

@@ -31,8 +31,8 @@ def plan_tsm2r(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
     return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
 
 
-def _vendor(kind: Any, problem: Problem, A: Any, B: Any) -> Any:
-    return kind.matmul(A, B)
+def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:
+    return kind.matmul(A, B, out)
 
 
 def _problem(a: View, b: View, c: View | None) -> Problem:
