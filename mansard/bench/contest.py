@@ -226,8 +226,11 @@ class Contest:
         lost = {name for name, taken in first.items() if taken > max(_LOST, _FAR * min(first.values()))} - {OURS}
         seconds: dict[str, list[float]] = {name: [first[name]] if name in lost else [] for name in samplers}
         power: dict[str, Any] = {name: {} for name in samplers}
+        names = list(samplers)
         for turn in range(repeats):
-            for name, sampler in samplers.items():
+            first_up = turn % len(names)  # nobody is always behind the same one, whose data are still in a cache
+            for name in names[first_up:] + names[:first_up]:
+                sampler = samplers[name]
                 if name in lost or (name in slow and turn >= _SLOW_REPEATS):
                     continue
                 seconds[name].append(sampler())
