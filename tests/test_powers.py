@@ -30,8 +30,9 @@ from test_compile import A100, H200
 
 import mansard as ms
 from mansard import testing
-from mansard.api import powers_basis, powers_call, powers_choice
-from mansard.backends import cpu
+from mansard.api import powers_basis, powers_call, powers_choice, powers_matrix
+from mansard.api.powers_task import Options, Task
+from mansard.backends import cpu, emulated
 from mansard.compile import nvrtc
 from mansard.errors import IllegalConfig, LaunchError
 from mansard.families.powers import defaults, emit, fit, space, spec, work
@@ -559,3 +560,33 @@ def test_large_matrices_are_tried_both_ways(first: bool, monkeypatch: pytest.Mon
     assert P.is_permuted == first and (not first or "measured" in P.explain())
     want = ms.matrix_powers(A, 3, execution="groups", order="none", backend="cpu")(x)
     assert np.allclose(P(x), want, rtol=1e-13, atol=0)
+
+
+def test_rows_as_they_are_may_be_blocked_where_levels_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that ends in plain products is in vain: the matrix' own order is asked too."""
+    A = matrices.randomized(matrices.stencil(27, (6, 6, 100)))
+    source, choose = powers_matrix.read(A), powers_choice.choose
+
+    def choice(problem: Any, ordered: Any, device: Any, asked: Any, threads: int) -> Any:
+        return choose(problem, ordered, device, "plain" if ordered.levels is not None else "persistent", threads)
+
+    def in_order(how: str) -> Any:
+        return powers_matrix.ordered(source, "search" if how == "auto" else how, powers_call.BUDGET, None, None)
+
+    monkeypatch.setattr(powers_choice, "choose", choice)
+    task = Task(2, powers_basis.coefficients("monomial", 2), "all", None, 1)
+    task.settle_dtype("float64", None)
+    options = Options(None, None, True, powers_call.LIMIT)
+    kept = lambda: powers_matrix.kept(source, None, None, "emulated")  # noqa: E731
+    P = powers_call.planned(task, source, emulated.backend(), options, in_order, kept, "auto")
+    assert P.choice.execution == "persistent" and P._ordered.levels is None
+    x = numbers(np.random.default_rng(3), A.shape[0], "float64")
+    assert (P(x) == ms.matrix_powers(A, 2, execution="plain", backend="emulated")(x)).all()
+
+
+def test_skewed_rows_are_not_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose padding might fill the memory."""
+    A = sp.csr_array(sp.coo_array((np.ones(3000), (np.arange(3000) % 2 * 7, np.arange(3000))), (3000, 3000)))
+    monkeypatch.setattr(powers_matrix, "ordered", None)
+    P, x = ms.matrix_powers(A, 3, backend="cpu"), np.ones(3000)
+    assert P.choice.execution == "plain" and "long" in P.explain() and (P(x)[1] == A @ x).all()

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..backends import select
 from ..backends.select import ReferenceBackend
+from ..sparse import convert
 from ..sparse.convert import Source
 from ..sparse.operand import Held
 from ..tune import sparse_records
@@ -104,13 +105,18 @@ def planned(
 
     if serves and order == "none" and (asked == "plain" or task.p < 2):
         return plainly(Choice("plain", "asked for" if asked else "one power is one product", None))
+    if serves and asked is None and convert.is_skewed(source.rows, source.xp):
+        return plainly(Choice("plain", "a few rows are so long that no order blocks the matrix", None))
     made = Powers(task, in_order(order), source, where, options)
     if asked is not None or library or not made.is_running:
         return made
     plain = made.choice.execution == "plain"
+    if plain and order == "auto" and made.is_permuted:  # in vain; rows as they are may be read less often
+        given = Powers(task, in_order("none"), source, where, options)
+        if not serves or given.choice.execution != "plain":
+            return given
     if not serves:
-        again = plain and order == "auto" and made.is_permuted
-        return Powers(task, in_order("none"), source, where, options) if again else made
+        return made
     if plain and (order in ("none", "given") or not made.is_permuted):
         return plainly(made.choice)
     tried = source.rows.nnz >= _MEASURED and (where.name == "cpu" or (plain and where.name == "cuda"))
