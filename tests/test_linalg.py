@@ -676,6 +676,8 @@ def test_steps_of_blocked_factorizations(how: Any) -> None:
     found = factor_plan.staged(Task("cholesky"), S, how, "reference")
     assert found["INFO"].tolist() == [0, 34, 0] and cholesky_ratio(S[::2], found["F"][::2]) < THRESHOLD
     assert (np.triu(found["F"][::2], 1) == 0).all()
+    turned = factor_plan.staged(Task("cholesky", upper=True), S[::2], how, "reference")["F"]
+    assert np.allclose(turned, found["F"][::2].conj().swapaxes(-1, -2)) and (np.tril(turned, -1) == 0).all()
 
 
 def test_orders_of_rows() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .factor_swaps import Kernel, Swaps
-from .factor_task import Task, copied, identity, library, set_diagonal, triangle, zeros
+from .factor_task import Task, copied, identity, library, set_diagonal, zeros
 from .gemm_call import Form, multiply
 from .triangular_call import Triangle, solve
 
@@ -86,10 +86,7 @@ class Blocked:
 
     def cholesky(self, F: Any, upper: bool = False) -> Any:
         """L in the lower triangle (or U in the upper one) and zeros in the other; the result is `info`."""
-        L = F.swapaxes(-1, -2) if upper else F  # U^T is the factor of the conjugate
-        info = self._cholesky(L, 0)
-        F[...] = triangle(self.kind, F, not upper)
-        return info
+        return self._cholesky(F.swapaxes(-1, -2) if upper else F, 0)  # U^T is the factor of the conjugate
 
     def _cholesky(self, F: Any, level: int) -> Any:
         task = Task("cholesky")
@@ -103,6 +100,7 @@ class Blocked:
             info = found if info is None else self._later(info, found, part.start)
             if rest.start < rest.stop:
                 beside = F[..., rest, part]
+                F[..., part, rest] = 0  # beyond the diagonal; within blocks there, whoever factors them does it
                 self._solve(block, beside, "right", "lower", "C")
                 self._subtract_square(beside, F[..., rest, rest], part.stop - part.start)
         return info
