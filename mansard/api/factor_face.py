@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,12 +143,17 @@ def is_vector(operand: Any) -> bool:
     return not stacks.is_list(operand) and len(getattr(operand, "shape", (0, 0))) == 1
 
 
+_FEW = 4096
+
+
 def first_bad(info: Any) -> tuple[tuple[int, ...], int] | None:
     """Index and value of the first entry that is not zero; waits for the device."""
-    bad = info != 0
-    if not bool(bad.any()):
+    few = prod(info.shape) <= _FEW  # are fetched at once; of many only the answer whether one is not zero
+    if not few and not bool((info != 0).any()):
         return None
-    host = info.get() if hasattr(info, "get") else np.asarray(info.tolist())
+    host = info if isinstance(info, np.ndarray) else info.get() if hasattr(info, "get") else info.cpu().numpy()
+    if few and not host.any():
+        return None
     at = tuple(int(i) for i in np.argwhere(host)[0])
     return at, int(host[at])
 
