@@ -151,7 +151,7 @@ def first_bad(info: Any) -> tuple[tuple[int, ...], int] | None:
     few = prod(info.shape) <= _FEW  # are fetched at once; of many only the answer whether one is not zero
     if not few and not bool((info != 0).any()):
         return None
-    host = info if isinstance(info, np.ndarray) else info.get() if hasattr(info, "get") else info.cpu().numpy()
+    host = info.get() if hasattr(info, "get") else np.asarray(info.cpu() if hasattr(info, "cpu") else info)
     if few and not host.any():
         return None
     at = tuple(int(i) for i in np.argwhere(host)[0])
