@@ -196,15 +196,15 @@ class CpuProbes:
         self.record.step("multiply-add rate")
         for dtype, probe, size in (("float64", "fma64", 8), ("float32", "fma32", 4)):
             lanes = self.backend.device.vector_bytes // size * self.threads
-            self.call(probe, a=1.0, b=0.5, repeats=1000)()
-            expect(probe, float(self.result[0]), lanes * (66 + 12 * 16 * 1000 * 0.5))
+            self.call(probe, a=1.0, repeats=4)()
+            expect(probe, float(self.result[0]), lanes * 66 * 2.0**64)
             timed, flops = self.fma(probe, size, 1_000 if self.quick else 10_000)  # shorter than a time slice
             self.record.add(f"fma_{dtype}", "12 chains", self.threads_time(timed, self.few(25)), flops)
 
     def fma(self, probe: str, size: int, rounds: int) -> tuple[Callable[[], None], float]:
         """A run of multiply-adds and its flops; 10 000 rounds take a millisecond or two."""
         lanes = self.backend.device.vector_bytes // size * self.threads
-        return self.call(probe, a=0.98765, b=0.12345, repeats=rounds), float(_FLOPS_PER_ROUND) * lanes * rounds
+        return self.call(probe, a=-2.0, repeats=rounds), float(_FLOPS_PER_ROUND) * lanes * rounds
 
     def release(self) -> None:
         self.x = self.y = np.zeros(0)

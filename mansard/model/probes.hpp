@@ -157,20 +157,21 @@ MANSARD_INLINE double write_shape(i64 shape, double* y, i64 count, Value value) 
 
 // --- Arithmetic ----------------------------------------------------------------------------------------------
 
-// Twelve chains of vectors per thread, v = a v + b over and over: with a = 1 a chain ends at start + 16 repeats b.
+// Twelve chains of vectors per thread, v = v + a v over and over, which is one instruction also where the sum must take
+// the addend's place (ARM; v = a v + b would be two): with a = 1 it doubles, with a = -2 it changes its sign.
 template <class R>
-__attribute__((noinline)) double multiply_add(i64 repeats, R a, R b) {
+__attribute__((noinline)) double multiply_add(i64 repeats, R a) {
   constexpr int CHAINS = 12, LANES = native_lanes<R>;
   using V = Vector<R, LANES>;
   V values[CHAINS];
-  const V factor = V{} + a, addend = V{} + b;
+  const V factor = V{} + a;
   MANSARD_UNROLL
   for (int i = 0; i < CHAINS; ++i) values[i] = V{} + static_cast<R>(i);
   for (i64 round = 0; round < repeats; ++round)
     MANSARD_UNROLL
     for (int u = 0; u < 16; ++u)
       MANSARD_UNROLL
-      for (int i = 0; i < CHAINS; ++i) values[i] = values[i] * factor + addend;
+      for (int i = 0; i < CHAINS; ++i) values[i] = values[i] + values[i] * factor;
   double sum = 0;
   MANSARD_UNROLL
   for (int i = 0; i < CHAINS; ++i)
@@ -255,11 +256,9 @@ int probe(const Arguments& a) {
     case P::TOUCH: result = on_parts(a, a.count, [&](i64 begin, i64 count) { return touch_part(a.y, begin, count); }); break;
     case P::READ: result = on_parts(a, a.count, [&](i64 begin, i64 count) { return read_shape(a.shape, a.x + begin, count); }); break;
     case P::DOT: result = on_parts(a, a.count, [&](i64 begin, i64 count) { return dot_part(a.x + begin, a.y + begin, count); }); break;
-    case P::FMA64: result = on_parts(a, a.count, [&](i64, i64) { return multiply_add<double>(a.repeats, a.a, a.b); }); break;
+    case P::FMA64: result = on_parts(a, a.count, [&](i64, i64) { return multiply_add<double>(a.repeats, a.a); }); break;
     case P::FMA32:
-      result = on_parts(a, a.count, [&](i64, i64) {
-        return multiply_add<float>(a.repeats, static_cast<float>(a.a), static_cast<float>(a.b));
-      });
+      result = on_parts(a, a.count, [&](i64, i64) { return multiply_add<float>(a.repeats, static_cast<float>(a.a)); });
       break;
     case P::CACHE: result = probe_caches<P>(a); break;
     case P::FORK: result = fork_and_join(a); break;
