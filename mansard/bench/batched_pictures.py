@@ -86,11 +86,17 @@ def speed(results: dict[str, Any]) -> Any:
     for axis, added in zip(axes, panels, strict=True):
         inside = [row for row in rows if row["accumulate"] == added]
         lines(axis, inside, contenders(rows), lambda row: row["M"], "gflops")
-        bound = sorted((row["M"], row["bound_gflops"]) for row in mine if row["accumulate"] == added)
-        axis.plot(*zip(*bound, strict=True), **_BOUND)
+        bound = sorted((row["M"], _most(row)) for row in mine if row["accumulate"] == added)
+        axis.plot(*zip(*bound, strict=True), **_BOUND | {"label": "P_max, or arithmetic"})
         axis.set(title="A B + C" if added else "A B", xlabel="n", ylabel="GFLOP/s", ylim=(0, None))
     legend(axes, loc="upper left")
     return drawn
+
+
+def _most(row: Row) -> float:
+    """P_max, or what multiply-adds allow where that is less."""
+    most: float = row["bound_gflops"]
+    return min(most, 100 * row["gflops"] / row["percent_limit"]) if row.get("percent_limit") else most
 
 
 def _kind(row: Row) -> str:
