@@ -192,7 +192,7 @@ def problems(size: int, dtype: str) -> list[Problem]:
 
 @needs_nvrtc
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", spared([2, 8, 16, 24, 33, 64, 100], 2))
+@pytest.mark.parametrize("size", spared([2, 8, 16, 24, 33, 64, 100], 4))
 def test_defaults_do_not_spill(size: int, dtype: str) -> None:
     for problem in problems(size, dtype):
         config = defaults.default(problem, H200)

@@ -199,7 +199,7 @@ def test_sizes_that_do_not_fit_become_nan() -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", spared(DTYPES, 2))
+@pytest.mark.parametrize("dtype", spared(DTYPES[::-1], 4))
 def test_compiles_without_spills(dtype: str) -> None:
     for flags in ({}, dict(trans_a=True, trans_b=True, conj_a=True, conj_b=True, accumulate=True)):
         problem = spec.problem(dtype, 1 << 20, **flags)

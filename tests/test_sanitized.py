@@ -15,18 +15,18 @@ HERE = Path(__file__).parent
 ORDERS = ("forward", "reverse", "random")
 # Runs per family, and of how many cases each takes one: few, since sanitizers are slow to compile.
 PARTS = {
-    "gram": (1, 9),
-    "tsmm": (1, 6),
-    "tsm2r": (1, 7),
+    "gram": (1, 13),
+    "tsmm": (1, 8),
+    "tsm2r": (1, 10),
     "matmul_gram": (1, 2),
     "small_step": (1, 2),
-    "gemm": (1, 5),
+    "gemm": (1, 7),
     "gemv": (1, 8),
-    "trsm": (1, 9),
-    "ragged": (1, 9),
+    "trsm": (1, 11),
+    "ragged": (1, 13),
     "cholesky": (1, 12),
-    "lu": (1, 16),
-    "qr": (1, 18),
+    "lu": (1, 19),
+    "qr": (1, 25),
     "spmv": (1, 8),
     "powers": (1, 5),
 }
