@@ -104,6 +104,7 @@ MANSARD_INLINE void tile_along_columns(Tall<const R> a, const R* c, R* w, Ahead<
   constexpr bool IN_ROWS = P::ROW_MAJOR_A || P::PACK;
   V sums[TILE_K][TILE_N] = {};
 
+  MANSARD_UNROLL_SHORT
   for (int m = 0; m < P::M; ++m) {
     MANSARD_UNROLL
     for (int word = 0; word < S::WORDS; ++word) {

@@ -16,6 +16,14 @@
 #else
 #define MANSARD_UNROLL _Pragma("GCC unroll 128")
 #endif
+// A few turns at once, where vectors are so short that what a loop does beside multiplying counts.
+#if defined(__aarch64__) && defined(__clang__)
+#define MANSARD_UNROLL_SHORT _Pragma("clang loop unroll_count(4)")
+#elif defined(__aarch64__)
+#define MANSARD_UNROLL_SHORT _Pragma("GCC unroll 4")
+#else
+#define MANSARD_UNROLL_SHORT
+#endif
 #define MANSARD_INLINE inline __attribute__((always_inline))
 
 namespace mansard {
