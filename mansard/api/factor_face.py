@@ -143,7 +143,7 @@ def is_vector(operand: Any) -> bool:
     return not stacks.is_list(operand) and len(getattr(operand, "shape", (0, 0))) == 1
 
 
-_FEW = 4096
+_FEW = 4096  # infos, which take no longer to fetch than one
 
 
 def first_bad(info: Any) -> tuple[tuple[int, ...], int] | None:

@@ -13,7 +13,7 @@ from ..families import spmv
 from ..families.spmv.space import Merge
 from ..plan import pin
 from ..plan.problem import Problem
-from ..sparse.operand import Held, layout
+from ..sparse.operand import Held
 from . import call, sparse_call
 from .powers_choice import Choice
 from .powers_run import Runner
@@ -33,24 +33,19 @@ class Plain(Runner):
     ) -> None:
         super().__init__(problem, held, choice, backend, coefficients)
         self.held = held
-        steps = np.asarray(coefficients)[: 3 * problem.P].reshape(problem.P, 3).tolist()
-        stored = held.storage
+        self.steps = steps = np.asarray(coefficients)[: 3 * problem.P].reshape(problem.P, 3).tolist()
         product = spmv.spec.problem(
-            problem.dtype, problem.ROWS, problem.ROWS, stored.nnz, 1,
+            problem.dtype, problem.ROWS, problem.ROWS, held.storage.nnz, 1,
             recurrence=any(beta != 0 or gamma != 0 for _, beta, gamma in steps), **held.traits,
         )  # fmt: skip
-        prefer = sparse_call.preferred(held, product, backend)
-        with pin.pin(**prefer) if prefer else nullcontext():
-            self.launch, chosen, kernel = call.prepare(spmv.emit, product, backend, (1, 1, 1, *layout(stored)))
+        library = sparse_call.library_wins(product.replace(recurrence=False), backend)
+        self.launch, chosen, kernel = sparse_call.prepared(held, product, backend, (1, 1, 1), library)
         if threads is not None and kernel is not None and backend.name == "cpu":
             fewer = type(kernel)(kernel.source, kernel.geometry, (*kernel.fixed[:-1], threads))
             self.launch = backend.prepare(fewer)
-        unknown = not prefer and chosen.origin in ("model", "default")
-        wins = unknown and sparse_call.library_wins(product.replace(recurrence=False), backend)
-        self.library: Any = held.library() if wins or self.launch is None else None
+        self.library: Any = held.library() if self.launch is None else None
         reason = choice.reason if self.library is None else f"{choice.reason}; products by the array library"
         self.choice = replace(choice, config=chosen.config, reason=reason)
-        self.steps = steps
         merged = chosen.config.BLOCK * chosen.config.PER_THREAD if isinstance(chosen.config, Merge) else None
         self.pointers = held.pointers(merged)
         self.scalars = []

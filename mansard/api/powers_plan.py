@@ -239,8 +239,7 @@ class Powers:
             return "\n".join([*lines, "execution: the array library's own products (nothing to do, or no compiler)"])
         choice = self.choice
         lines.append(f"execution: {choice.execution} ({choice.reason})")
-        for config in choice.passes or (choice.config,):
-            lines.append(f"  {config}")
+        lines += [f"  {config}" for config in choice.passes or (choice.config,) if config is not None]
         if choice.ranges is not None and len(choice.ranges) > 2:
             lines.append(f"groups: {len(choice.ranges) - 1}, each power {choice.lag} behind the one before")
         lines += [f"predicted: {name} {seconds * 1e6:.4g} us" for name, seconds in choice.seconds]

@@ -107,14 +107,23 @@ def plan_product(
     chosen = select(X.view.device, backend)
     problem = _problem(held, X, Y, Z, form)
     pitches = tuple(X.columns if one is None or not one.ready else one.pitch for one in (X, Y, Z))
-    prefer = preferred(held, problem, chosen)
-    with pin.pin(**prefer) if prefer else nullcontext():
-        launch, choice, kernel = call.prepare(spmv.emit, problem, chosen, (*pitches, *layout(held.storage)))
-    if backend is None and not prefer and choice.origin in ("model", "default") and library_wins(problem, chosen):
-        reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
-        launch, choice, kernel = None, Choice(choice.family, None, "vendor", reason), None
+    launch, choice, kernel = prepared(held, problem, chosen, pitches, backend is None and library_wins(problem, chosen))
     run = ProductRun(kind, problem, chosen, held, launch, choice.config, (X, Y, Z), (*pitches, *layout(held.storage)))
     return Plan(problem, choice, chosen, kernel, run, call.make_verify(kind, x, None, out), launch)
+
+
+def prepared(
+    held: Held, problem: Problem, backend: Any, pitches: tuple[int, ...], library: bool
+) -> tuple[Any, Choice, Any]:
+    """The launch (None: the array library answers), what was chosen and why, and the kernel. `library`: it is faster
+    where nothing was measured."""
+    prefer = _preferred(held, problem, backend)
+    with pin.pin(**prefer) if prefer else nullcontext():
+        launch, choice, kernel = call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)))
+    if library and not prefer and choice.origin in ("model", "default"):
+        reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
+        return None, Choice(choice.family, None, "vendor", reason), None
+    return launch, choice, kernel
 
 
 def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> Vectors:
@@ -206,7 +215,7 @@ def library_wins(problem: Problem, backend: Any) -> bool:
     return bool(backend.name == "cuda" and skewed and same and not pin.pins())
 
 
-def preferred(held: Held, problem: Problem, backend: Any) -> dict[str, Any]:
+def _preferred(held: Held, problem: Problem, backend: Any) -> dict[str, Any]:
     """Lanes per row that the matrix was made with (csr, one vector), unless something is pinned."""
     on_gpu = backend.name in ("cuda", "emulated") and problem.format == "csr" and problem.NVECS == 1
     if held.threads is None or not on_gpu or pin.pins() or 0 in (size for _, size in problem.sizes):

@@ -92,7 +92,10 @@ class Given:
         task = Task(p, powers_basis.coefficients("monomial", p), "all", None, 1)
         task.settle_dtype(source.rows.values_dtype, None)
         backend, options = select.select(source.device, self.asked), Options(execution, None, graph, LIMIT)
-        kept = lambda: self.once("kept", lambda: powers_matrix.kept(source, None, None, self.asked))  # noqa: E731
+
+        def kept() -> Any:
+            return self.once("kept", lambda: powers_matrix.kept(source, None, None, self.asked))
+
         made = planned(task, source, backend, options, lambda how: self.ordered(how)[1], kept, order)
         return made if budget is None else with_budget(made, budget)
 

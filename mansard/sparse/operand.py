@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .convert import library
 from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, sell_with_values
 
 Storage = Csr | Ell | Sell
@@ -104,8 +105,6 @@ class Held:
 
     def library(self) -> Any:
         """The same as a matrix of SciPy's or CuPy's."""
-        from .convert import library
-
         rows = self.rows()
         return library(self.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
 
