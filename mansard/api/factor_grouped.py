@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
+from ..backends.beside import several
 from ..backends.select import ReferenceBackend, select
 from ..errors import LaunchError
 from ..families.batches import POINTERS
@@ -124,16 +125,14 @@ class GroupedRun:
         if "PIVOTS" in self.task.parts:
             flat["PIVOTS"] = empty(self.kind, (self.pivots,), "int32", like)
         first = {name: address(one) for name, one in (at | flat).items()}
-        for group in self.groups:
-            moved = {"INFO": 4 * group.first, "PIVOTS": 4 * group.pivots}
-            group.launch(
-                tuple(
+        with several(self.backend, stream, len(self.groups)) as streams:
+            for i, group in enumerate(self.groups):
+                moved = {"INFO": 4 * group.first, "PIVOTS": 4 * group.pivots}
+                pointers = tuple(
                     first[name] + moved.get(name, 8 * group.first) if name in first else 0
                     for name in POINTERS[self.task.family]
-                ),
-                (),
-                stream,
-            )
+                )
+                group.launch(pointers, (), streams[i % len(streams)])
         info = flat["INFO"][held["back"]]
         return (result, self._rows(flat["PIVOTS"]), info) if "PIVOTS" in flat else (result, info)
 

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..backends.beside import several
 from ..backends.select import select
 from ..errors import LaunchError
 from ..families.cholesky import defaults, emit, spec
@@ -141,8 +142,9 @@ class SortedRun:
         stream = self.kind.stream(self.ordinal)
         table = self._table(a, stream)
         given = (a._view.address, factors._view.address, 0, 0, self.kind.address(info))
-        for launch in self.launches:
-            launch.run((*given, table + 32 * launch.first), (), stream)
+        with several(self.backend, stream, len(self.launches)) as streams:
+            for i, launch in enumerate(self.launches):
+                launch.run((*given, table + 32 * launch.first), (), streams[i % len(streams)])
         return info
 
     def _table(self, a: Ragged, stream: int) -> int:

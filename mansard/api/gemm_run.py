@@ -14,6 +14,7 @@ from ..families.gemm import emit
 from ..plan.problem import ITEMSIZE, Problem
 from . import arrays, call, stacks
 from .arrays import View
+from .library_products import strided_product
 from .stacks import Batch, Operand
 
 _MOST_WORK = 10_000  # steps in which NumPy may decide whether two views share memory
@@ -38,6 +39,7 @@ class BatchRun:
         ends = [(operand.view.address, arrays.extent(operand.view, self.item)) for operand in given]
         self._reach = [(first - address, last - address) for address, (first, last) in ends]
         self._accumulating: list[Any] = []  # the launch that reads C, once it was needed
+        self._library: list[Any] = []  # and the library's routine that does
         self._addressed = any(one.listed for one in batch.operands) or any(t is not None for t in batch.walk.tables)
         simple = launch is not None and not (self._addressed or self.listed or any(copies))
         self.fast = self._make_fast() if simple and len(batch.walk.starts) == 1 else self.general
@@ -195,9 +197,19 @@ class BatchRun:
             product = [self._product(*pair, alpha) for pair in zip(_each(A, count), _each(B, count), strict=True)]
         elif self._is_direct(out) and alpha == 1.0 and beta == 0.0:
             return self.kind.matmul(*self._turned(A, B), out)
+        elif out is not None and (strided := self._strided()) is not None:
+            strided(A, B, out, alpha, beta)
+            return out
         else:
             product = self._product(A, B, alpha)
         return product if out is None else self._assign(out, product, beta)
+
+    def _strided(self) -> Any:
+        """The library's routine with factors and strides, looked for when it is first needed; None: there is none."""
+        if not self._library:
+            unread = any(self.copies)
+            self._library.append(None if unread else strided_product(self.kind, self.problem, self.batch))
+        return self._library[0]
 
     def _is_direct(self, out: Any) -> bool:
         """Whether `out` lies as array libraries want it."""

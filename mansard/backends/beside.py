@@ -1,0 +1,67 @@
+"""Streams beside the caller's: where launches do not depend on each other, the end of one overlaps the next.
+
+A call forks after everything that the caller's stream holds, and joins before anything that comes later there; so
+memory of that stream stays ordered, and a capture takes the whole as parts of one graph. Streams and events belong to a
+thread: another one would record the same events in between.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from ctypes import byref, c_uint, c_void_p
+from typing import Any
+
+_COUNT = 3  # streams beside the caller's
+_NON_BLOCKING, _NO_TIMING = 1, 2
+_HELD = threading.local()
+
+
+class Streams:
+    """Of one thread and one GPU, kept for as long as the process lives."""
+
+    def __init__(self, backend: Any) -> None:
+        self.driver = driver = backend.driver
+        before = driver.current_context()
+        driver.make_current(backend.device.ordinal)
+        self.streams = [self._made(driver.lib.cuStreamCreate, _NON_BLOCKING) for _ in range(_COUNT)]
+        self.events = [self._made(driver.lib.cuEventCreate, _NO_TIMING) for _ in range(_COUNT + 1)]
+        if before.value:
+            driver.restore(before)
+
+    def _made(self, create: Any, flags: int) -> c_void_p:
+        handle = c_void_p()
+        self.driver.check(create(byref(handle), c_uint(flags)), create.__name__)
+        return handle
+
+    def _wait(self, stream: c_void_p, event: c_void_p) -> None:
+        self.driver.check(self.driver.lib.cuStreamWaitEvent(stream, event, c_uint(0)), "cuStreamWaitEvent")
+
+    def fork(self, stream: int) -> list[int]:
+        """The caller's stream, and others that wait for what it holds."""
+        self.driver.record(self.events[-1], stream)
+        for other in self.streams:
+            self._wait(other, self.events[-1])
+        return [stream, *(int(other.value or 0) for other in self.streams)]
+
+    def join(self, stream: int) -> None:
+        for other, event in zip(self.streams, self.events, strict=False):
+            self.driver.record(event, int(other.value or 0))
+            self._wait(c_void_p(stream), event)
+
+
+@contextmanager
+def several(backend: Any, stream: int, launches: int) -> Iterator[list[int]]:
+    """Streams among which so many launches may be dealt."""
+    if backend.name != "cuda" or launches < 3:
+        yield [stream]
+        return
+    held = vars(_HELD).setdefault("streams", {})
+    ordinal = backend.device.ordinal
+    if ordinal not in held:
+        held[ordinal] = Streams(backend)
+    try:
+        yield held[ordinal].fork(stream)
+    finally:
+        held[ordinal].join(stream)

@@ -1,0 +1,110 @@
+"""Products that the array library does in place: factors, gaps, transposes, several starts; integers are exact."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mansard.api import arrays, library_products, stacks
+from mansard.api.gemm_call import Form, multiply
+from mansard.backends import cuda
+
+_DTYPES = ("float32", "float64", "complex64", "complex128")
+_on_gpus = pytest.mark.skipif(cuda.unavailable() is not None, reason=f"cuda: {cuda.unavailable()}")
+
+
+def _integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    real = rng.integers(-3, 4, shape).astype(dtype)
+    return real + 1j * rng.integers(-3, 4, shape).astype(dtype) if dtype.startswith("c") else real
+
+
+def _operands(dtype: str, form: Form, turned: tuple[bool, ...], lead: tuple[int, ...] = (5,)) -> list[np.ndarray]:
+    """A, B and C as parts of larger arrays; `turned` ones lie column by column."""
+    rng, (m, n, k) = np.random.default_rng(3), (34, 36, 40)
+    sizes = [(k, m) if form.trans_a else (m, k), (n, k) if form.trans_b else (k, n), (m, n)]
+    found = []
+    for (rows, columns), columnwise in zip(sizes, turned, strict=True):
+        if columnwise:
+            found.append(_integers(rng, (*lead, columns + 2, rows + 3), dtype)[..., 1:-1, 2:-1].swapaxes(-1, -2))
+        else:
+            found.append(_integers(rng, (*lead, rows + 2, columns + 3), dtype)[..., 1:-1, 2:-1])
+    return found
+
+
+def _expected(given: list[np.ndarray], form: Form, alpha: complex, beta: complex) -> np.ndarray:
+    A, B, C = given
+    A, B = (x.swapaxes(-1, -2) if t else x for x, t in ((A, form.trans_a), (B, form.trans_b)))
+    return alpha * ((A.conj() if form.conj_a else A) @ (B.conj() if form.conj_b else B)) + beta * C
+
+
+_CASES = [
+    (dtype, Form(ta, ta and conj, tb, tb and conj), turned)
+    for dtype, ta, tb, conj in product(_DTYPES, (False, True), (False, True), (False, True))
+    for turned in ((False, False, False), (True, False, True), (False, True, True))
+    if conj == dtype.startswith("c")
+]
+
+
+@pytest.mark.parametrize(("dtype", "form", "turned"), _CASES)
+def test_baddbmm_where_tensors_lie(dtype: str, form: Form, turned: tuple[bool, ...]) -> None:
+    torch = pytest.importorskip("torch")
+    given = _operands(dtype, form, turned)
+    wanted = _expected(given, form, 2.0, -1.0)
+    A, B, C = (torch.from_numpy(x) for x in given)
+    kind = arrays.kind_of(A, "A")
+    a, b = stacks.operand_of(kind, A, "A", form.trans_a), stacks.operand_of(kind, B, "B", form.trans_b)
+    batch = stacks.batch_of(a, b, stacks.operand_of(kind, C, "out"), (5,))
+    problem = stacks.problem_of(batch, (form.conj_a, form.conj_b))
+    library_products._by_torch(kind, problem, batch)(A, B, C, 2.0, complex(-1.0))
+    assert np.array_equal(C.numpy(), wanted)
+
+
+def _on_gpu(library: str, given: list[np.ndarray]) -> list[Any]:
+    """The same strides there."""
+    found = []
+    for x in given:
+        base = x.base if x.base is not None else x
+        while base.base is not None:
+            base = base.base
+        offset = (x.ctypes.data - base.ctypes.data) // x.itemsize
+        if library == "torch":
+            import torch
+
+            steps = tuple(step // x.itemsize for step in x.strides)
+            found.append(torch.from_numpy(base.copy()).cuda().as_strided(x.shape, steps, offset))
+        else:
+            import cupy
+
+            whole = cupy.asarray(base).reshape(-1)[offset:]
+            found.append(cupy.lib.stride_tricks.as_strided(whole, x.shape, x.strides))
+    return found
+
+
+@_on_gpus
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+@pytest.mark.parametrize(("dtype", "form", "turned"), _CASES)
+def test_on_gpus(library: str, dtype: str, form: Form, turned: tuple[bool, ...]) -> None:
+    lead = (2, 5)
+    given = _operands(dtype, form, turned, lead)
+    alpha = 2.0 + 1j if dtype.startswith("c") else 2.0
+    wanted = _expected(given, form, alpha, -1.0)
+    A, B, C = _on_gpu(library, given)
+    for beta, expected in ((-1.0, wanted), (0.0, _expected(given, form, alpha, 0.0))):
+        assert multiply(A, B, C, alpha, beta, None, form) is C
+        found = C.cpu().numpy() if library == "torch" else C.get()
+        assert np.array_equal(found, expected)
+
+
+@_on_gpus
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_what_lies_around_stays(library: str) -> None:
+    given = _operands("float64", Form(), (False, False, False))
+    A, B, _ = _on_gpu(library, given)
+    before = np.array(given[2].base)
+    (whole,) = _on_gpu(library, [before])
+    multiply(A, B, whole[:, 1:-1, 2:-1], 1.0, 1.0, None)
+    before[:, 1:-1, 2:-1] += given[0] @ given[1]
+    assert np.array_equal(whole.cpu().numpy() if library == "torch" else whole.get(), before)
