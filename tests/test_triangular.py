@@ -96,7 +96,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedSolver:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks begin beyond four unknowns, also where a backend was asked for."""
-    monkeypatch.setattr(triangular_call, "BLOCK", 4)
+    monkeypatch.setattr(triangular_call, "_order", lambda problem: 4)
     monkeypatch.setattr(triangular_call, "INVERTED", 4)
     monkeypatch.setattr(spec, "WIDEST", 4)
 
@@ -398,7 +398,7 @@ def test_wide_ones(backend: str | None) -> None:
     triangle = wide(np.tril(np.nan_to_num(A)))
     assert (abs(triangle @ wide(X) - B) <= 2 * testing.gamma("float64", 260) * (abs(triangle) @ abs(wide(X)))).all()
     text = ms.plan("trsm", A, B, backend=backend).explain()
-    assert ("blocks of 64" if backend else "SciPy's BLAS") in text and "beyond 256" in text
+    assert ("blocks of 128" if backend else "SciPy's BLAS") in text and "beyond 256" in text
 
 
 # ---- inverted diagonal blocks -----------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.families import trsm
 from mansard.families.trsm import defaults, emit, space, space_cpu, spec, work
-from mansard.families.trsm.space import Blocked, Config, Lanes, Stream
+from mansard.families.trsm.space import Blocked, Config, Lanes, Stream, Tensor
 from mansard.families.trsm.space_cpu import Simd
 from mansard.families.trsm.systems import system
 from mansard.model import machine, predict
@@ -40,7 +40,7 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 _MAP_NORESERVE = 0x4000  # Linux; Python's mmap does not name it
 ONE_OF_EACH = {
     "cpu": [Simd(2, 3, 2), Simd(2, 2, 1, True)],
-    "gpu": [Lanes(4, 2), Lanes(2, 2, 1, 2, "own", WARPS=2), Blocked(8, 4, 4, 8, 2)],
+    "gpu": [Lanes(4, 2), Lanes(2, 2, 1, 2, "own", WARPS=2), Blocked(8, 4, 4, 8, 2), Tensor(1)],
 }
 
 
@@ -112,7 +112,7 @@ def test_blocked_batches(gpu_backend: str) -> None:
         exact(spec.problem("float64", 12, 9, batch), Blocked(8, 4, 4, 8, 2), gpu_backend)
 
 
-@pytest.mark.parametrize("which", [0, 1, 2, 3])
+@pytest.mark.parametrize("which", [0, 1, 2, 3, 4])
 def test_without_alpha_there_is_only_zero(which: int, backend: str) -> None:
     """Neither A nor B is looked at, so that NaN there does not matter."""
     config = [*kernels(backend), Stream(2, 2)][which % len(kernels(backend)) if backend == "cpu" else which]
@@ -126,9 +126,11 @@ def test_without_alpha_there_is_only_zero(which: int, backend: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
-@pytest.mark.parametrize("which", [0, 1, 2])
+@pytest.mark.parametrize("which", [0, 1, 2, 3])
 def test_a_singular_matrix_spoils_only_its_own_solution(which: int, dtype: str, backend: str) -> None:
     config = kernels(backend)[which % len(kernels(backend))]
+    if isinstance(config, Tensor) and dtype != "float64":
+        return
     if backend == "cpu" and dtype == "complex64":
         config = replace(config, LANES=4)
     xp = testing.array_module(backend)
@@ -146,26 +148,29 @@ def test_a_singular_matrix_spoils_only_its_own_solution(which: int, dtype: str, 
     assert bool((X[17, :4] == expected[17, :4]).all()) and not bool(xp.isfinite(X[17, 4]).any())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_division_is_division(dtype: str, backend: str) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "on_gpus"), [("float32", Lanes(1, 1)), ("float64", Lanes(1, 1)), ("float64", Tensor(1))]
+)
+def test_division_is_division(dtype: str, on_gpus: Any, backend: str) -> None:
     """Over the whole range of exponents, with zeros and infinities: what dividing gives, to the last bit."""
     xp = testing.array_module(backend)
     real, rng = np.finfo(dtype), np.random.default_rng(3)
-    problem = spec.problem(dtype, 1, 1, 20_000)
+    count = 20_000 if isinstance(on_gpus, Lanes) else 2_000
+    problem = spec.problem(dtype, 1, 1, count)
 
     def draw() -> Any:
-        exponents = rng.integers(real.minexp - real.nmant, real.maxexp, 20_000)
-        values = np.ldexp(rng.uniform(1, 2, 20_000) * rng.choice([-1, 1], 20_000), exponents)
+        exponents = rng.integers(real.minexp - real.nmant, real.maxexp, count)
+        values = np.ldexp(rng.uniform(1, 2, count) * rng.choice([-1, 1], count), exponents)
         values[:6] = [0, -0.0, np.inf, real.tiny, real.max, 1]
         return rng.permutation(values).astype(dtype).reshape(-1, 1, 1)
 
-    moderate = rng.random((20_000, 1, 1)) < 0.5
+    moderate = rng.random((count, 1, 1)) < 0.5
     numerators, denominators = (
         np.where(moderate, rng.uniform(1, 2, moderate.shape), draw()).astype(dtype) for _ in range(2)
     )
     A, B = (xp.asarray(values) for values in (denominators, numerators))
     stacks = [stack_of(problem, "a", xp, A), stack_of(problem, "b", xp, B), place_for_x(problem, xp)]
-    launch(problem, Lanes(1, 1) if backend != "cpu" else Simd(2, 1, 1, True), backend, stacks)
+    launch(problem, on_gpus if backend != "cpu" else Simd(2, 1, 1, True), backend, stacks)
     with np.errstate(all="ignore"):
         expected = numerators / denominators
     X = np.asarray(stacks[2].view if xp is np else stacks[2].view.get())
@@ -325,6 +330,7 @@ def test_every_problem_is_a_system_from_the_left() -> None:
         (Blocked(STAGES=1), "STAGES less than 2"),
         (Stream(), "only one is solved for"),
         (Stream(STAGES=1), "STAGES less than 2"),
+        (Tensor(0), "1 to 32"),
         (Simd(), "for CPUs"),
     ],
 )
@@ -336,3 +342,5 @@ def test_illegal_ones_say_why(config: Config, reason: str) -> None:
     alone = spec.problem("float64", 21, 1, 10)
     assert "no power of two" in (space.illegal(alone, Stream(BLK_K=24), H200) or "")
     assert "can meet" in (space.illegal(alone, Stream(2, 16), H200) or "")
+    for other in (spec.problem("complex128", 21, 21, 10), spec.problem("float64", 129, 21, 10)):
+        assert "only float64, at most 128" in (space.illegal(other, Tensor(), H200) or "")

@@ -1,6 +1,7 @@
 """Factorizations of matrices that no kernel takes whole: blocks by kernels, the rest by triangular solves and products.
 
-All work in place on a stack (..., m, n). `Steps` says how: blocks of one size or nested ones, halves of halves, rows
+All work in place on a stack (..., m, n); Cholesky and LU take its entries from elsewhere if asked to, so that what
+they do first needs no copy. `Steps` says how: blocks of one size or nested ones, halves of halves, rows
 exchanged one after the other or all at once, and how triangles are solved with. The named ones in `HOW` are the stages
 by which batched factorizations became fast (nonblocked, classic, with parallel exchanges, nested blocks), so that they
 can be measured against each other; calls use `recursive`.
@@ -16,7 +17,7 @@ from .factor_task import Task, copied, identity, library, set_diagonal, zeros
 from .gemm_call import Form, multiply
 from .triangular_call import Triangle, solve
 
-Leaf = Callable[[Task, Any], dict[str, Any]]  # factors a block in place; F is that block
+Leaf = Callable[[Task, Any, Any], dict[str, Any]]  # factors a block into the place F; it may be F
 Takes = Callable[[Task, Any], bool]  # whether a kernel would
 
 NARROW = 8  # columns of a panel that is not divided any more, even if no kernel takes it
@@ -75,8 +76,9 @@ class Blocked:
         """out - A B."""
         multiply(A, B, out, -1.0, 1.0, self.backend, form)
 
-    def _solve(self, A: Any, X: Any, side: str, uplo: str, trans: str, unit: bool = False) -> None:
-        solve(A, X, X, 1.0, self.backend, Triangle(side, uplo, trans, unit, self.steps.invert))
+    def _solve(self, A: Any, X: Any, side: str, uplo: str, trans: str, unit: bool = False, B: Any = None) -> None:
+        """X, or B, is the right-hand side."""
+        solve(A, X if B is None else B, X, 1.0, self.backend, Triangle(side, uplo, trans, unit, self.steps.invert))
 
     def _later(self, info: Any, found: Any, before: int) -> Any:
         """`info` of all columns so far; only the first trouble counts."""
@@ -84,53 +86,62 @@ class Blocked:
 
     # ---- Cholesky -----------------------------------------------------------------------------------------
 
-    def cholesky(self, F: Any, upper: bool = False) -> Any:
+    def cholesky(self, F: Any, A: Any, upper: bool = False) -> Any:
         """L in the lower triangle (or U in the upper one) and zeros in the other; the result is `info`."""
-        return self._cholesky(F.swapaxes(-1, -2) if upper else F, 0)  # U^T is the factor of the conjugate
+        if upper:  # U^T is the factor of the conjugate
+            return self._cholesky(F.swapaxes(-1, -2), F.swapaxes(-1, -2) if A is F else A.swapaxes(-1, -2), 0)
+        return self._cholesky(F, A, 0)
 
-    def _cholesky(self, F: Any, level: int) -> Any:
+    def _cholesky(self, F: Any, A: Any, level: int) -> Any:
         task = Task("cholesky")
         parts = self._parts(F.shape[-1], level, task, F)
         if len(parts) == 1:
-            return self.leaf(task, F)["INFO"]
+            return self.leaf(task, F, A)["INFO"]
         info = None
         for part in parts:
             block, rest = F[..., part, part], slice(part.stop, F.shape[-1])
-            found = self._cholesky(block, level + 1)
+            found = self._cholesky(block, A[..., part, part], level + 1)
             info = found if info is None else self._later(info, found, part.start)
             if rest.start < rest.stop:
                 beside = F[..., rest, part]
                 F[..., part, rest] = 0  # beyond the diagonal; within blocks there, whoever factors them does it
-                self._solve(block, beside, "right", "lower", "C")
-                self._subtract_square(beside, F[..., rest, rest], part.stop - part.start)
+                self._solve(block, beside, "right", "lower", "C", B=A[..., rest, part])
+                source = None if A is F else A[..., rest, rest]
+                self._subtract_square(beside, F[..., rest, rest], part.stop - part.start, source)
+            A = F
         return info
 
-    def _subtract_square(self, P: Any, out: Any, width: int) -> None:
-        """out - P P^H, of which the lower triangle is wanted: blocks of columns from their diagonal downwards."""
+    def _subtract_square(self, P: Any, out: Any, width: int, A: Any = None) -> None:
+        """out - P P^H, or A - P P^H, of which the lower triangle is wanted: blocks of columns from their diagonal
+        downwards."""
         width = max(width, NARROW)
         for start in range(0, P.shape[-2], width):
             stop = min(start + width, P.shape[-2])
+            if A is not None:
+                out[..., start:, start:stop] = A[..., start:, start:stop]
             self._subtract(P[..., start:, :], P[..., start:stop, :], out[..., start:, start:stop], SQUARE)
 
     # ---- LU -----------------------------------------------------------------------------------------------
 
-    def lu(self, F: Any, pivot: bool = True) -> tuple[Any, Any]:
+    def lu(self, F: Any, A: Any, pivot: bool = True) -> tuple[Any, Any]:
         """L below the diagonal and U above it; the result is pivots and `info`."""
-        return self._lu(F, Task("lu", pivot=pivot), 0)
+        return self._lu(F, A, Task("lu", pivot=pivot), 0)
 
-    def _lu(self, F: Any, task: Task, level: int) -> tuple[Any, Any]:
+    def _lu(self, F: Any, A: Any, task: Task, level: int) -> tuple[Any, Any]:
         rows, columns = F.shape[-2:]
         width = min(rows, columns)
         parts = self._parts(width, level, task, F)
         if len(parts) == 1 and width == columns:
-            found = self.leaf(task, F)
+            found = self.leaf(task, F, A)
             return found["PIVOTS"], found["INFO"]
         pivots, info = zeros(self.kind, (*F.shape[:-2], width), "int32", F), None
         for part in parts:
             below = slice(part.start, rows)
-            exchanged, found = self._lu(F[..., below, part], task, level + 1)
+            exchanged, found = self._lu(F[..., below, part], A[..., below, part], task, level + 1)
             pivots[..., part] = exchanged + part.start
             info = found if info is None else self._later(info, found, part.start)
+            if A is not F:
+                F[..., part.stop :], A = A[..., part.stop :], F
             if task.pivot:
                 self.swaps.apply(exchanged, [F[..., below, : part.start], F[..., below, part.stop :]])
             self._lu_update(F, part)
@@ -157,7 +168,7 @@ class Blocked:
         width = min(rows, columns)
         parts = self._parts(width, level, _PANEL, F)
         if len(parts) == 1 and width == columns:
-            found = self.leaf(_PANEL if self.takes(_PANEL, F) else _RAW, F)
+            found = self.leaf(_PANEL if self.takes(_PANEL, F) else _RAW, F, F)
             return found["TAU"], found.get("Q")
         tau = zeros(self.kind, (*F.shape[:-2], width), self.kind.view(F).dtype, F)
         for part in parts:

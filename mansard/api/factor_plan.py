@@ -180,8 +180,8 @@ _FOLLOWED = (("lu", "solve"), ("lu", "inverse"), ("lu", "determinant"), ("lu", "
 def blocked(kind: Any, backend: str | None, steps: Steps = HOW["recursive"]) -> Blocked:
     """Blocked factorizations whose blocks are done by kernels."""
 
-    def leaf(task: Task, block: Any) -> Found:
-        return factor(task, kind, block, None, {"F": block}, backend, whole=True)
+    def leaf(task: Task, block: Any, source: Any) -> Found:
+        return factor(task, kind, source, None, {"F": block}, backend, whole=True)
 
     def takes(task: Task, block: Any) -> bool:
         return planned(task, kind, block, None, {"F": block}, backend, True).means == "kernel"
@@ -210,13 +210,14 @@ def staged(task: Task, A: Any, how: str | Steps, backend: str | None = None) -> 
 def by_blocks(
     kind: Any, task: Task, backend: str | None, A: Any, B: Any, outs: Found, steps: Steps = HOW["recursive"]
 ) -> Found:
-    """The parts by blocked algorithms, on a copy of A or in the place of the result."""
+    """The parts by blocked algorithms, in the place of the result or, for some of them, on a copy of A."""
     A = stacked(kind, A)
     work, how = _work(kind, task, A, outs), blocked(kind, backend, steps)
+    A = work if work is A or task.family == "qr" else A
     if task.family == "cholesky":
-        return deliver({"INFO": how.cholesky(work, task.upper), "F": work}, outs)
+        return deliver({"INFO": how.cholesky(work, A, task.upper), "F": work}, outs)
     if task.family == "lu":
-        pivots, info = how.lu(work, task.pivot)
+        pivots, info = how.lu(work, A, task.pivot)
         return deliver({"F": work, "PIVOTS": pivots, "INFO": info}, outs)
     tau = how.qr(work)
     if task.want == "raw":
@@ -234,14 +235,16 @@ def by_blocks(
 
 
 def _work(kind: Any, task: Task, A: Any, outs: Found) -> Any:
-    """Where a blocked factorization happens: the place of F if that is one array."""
+    """Where a blocked factorization happens: the place of F if that is one array. QR finds A there."""
     place = outs.get("F")
     if place is None or stacks.is_list(place) or task.want not in ("factor", "raw"):
+        if task.family != "qr":
+            return empty(kind, tuple(A.shape), kind.view(A).dtype, A)
         if task.want != "raw":
             return copied(kind, A)
         turned = empty(kind, (*A.shape[:-2], A.shape[-1], A.shape[-2]), kind.view(A).dtype, A)
         place = turned.swapaxes(-1, -2)
-    if place is not A:
+    if task.family == "qr" and place is not A:
         place[...] = A
     return place
 

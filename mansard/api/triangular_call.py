@@ -22,7 +22,6 @@ from .stacks import Batch, Operand
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
 
 _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
-BLOCK = 64  # unknowns up to which one kernel does best on GPUs, and the order of blocks beyond
 _FEW, _SOME = 8, 32  # right-hand sides for which it always does (H200, 200 unknowns: 1.4 times), or up to _LONG
 _LONG = 192  # unknowns (128: 1.6 times as fast as blocks and products)
 INVERTED = 32  # order of blocks that are inverted
@@ -190,7 +189,7 @@ def _prepare(
     if not isinstance(backend, ReferenceBackend):
         reason = _why_blocked(problem, backend, asked, form)
         if reason:
-            order = INVERTED if form.invert else BLOCK
+            order = INVERTED if form.invert else _order(problem)
             way, means = _blocked(kind, given, order, asked, form)
             return None, dispatch.Choice(trsm, None, "blocked", reason), None, way, means
     if backend.device.backend == "cpu" and problem.N > spec.WIDEST:
@@ -205,11 +204,16 @@ def _prepare(
     return None, choice, None, by_library(given), "the array library's products, row by row"
 
 
+def _order(problem: Problem) -> int:
+    """Unknowns up to which one kernel does best on GPUs, and the order of blocks beyond."""
+    return 128 if problem.dtype == "float64" else 64
+
+
 def _why_blocked(problem: Problem, backend: Any, asked: str | None, form: Triangle) -> str:
     """Empty where it is not: a kernel, or on CPUs LAPACK, does it all."""
     if form.invert:
         return f"diagonal blocks of order {INVERTED} are inverted, as asked: faster to apply, less accurate"
-    if pin.pins() or backend.device.backend == "cpu" or problem.N <= BLOCK:
+    if pin.pins() or backend.device.backend == "cpu" or _order(problem) >= problem.N:
         return ""
     widest = spec.widest(problem)
     if widest < problem.N:

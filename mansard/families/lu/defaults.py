@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
-from . import space, space_cpu
+from . import space, space_cpu, work
 from .space import Block, Config, Lanes, Swaps
 
 TRUSTED = True  # latencies decide, which the model does not see
@@ -86,5 +86,18 @@ _BLOCKS = ((48, 8, 1), (63, 8, 2), (96, 16, 2), (1 << 30, 16, 4))
 
 
 def _swaps(problem: Problem) -> Iterator[Swaps]:
-    """As many columns as leave room for several blocks."""
-    yield from (Swaps(columns, 4) for columns in (32, 16, 8, 4, 1))
+    """Sixteen 8-byte entries per thread and eight warps, so that several blocks fit; a block takes all columns where
+    there are blocks enough."""
+    moved, most = work.moved_rows(problem), 128 // problem.itemsize
+    for columns in (128 // problem.itemsize, 8, 4, 2, 1):
+        warps = max(2, configs.up(moved * columns, 32 * most))
+        if warps > (8 if columns > 8 else 16):
+            continue
+        turns = configs.up(problem.N, columns)
+        while turns > 1 and problem.BATCH * configs.up(problem.N, columns * turns) < _BUSY:
+            turns = configs.up(turns, 2)
+        yield Swaps(columns, warps, turns)
+    yield Swaps(1, 16)
+
+
+_BUSY = 1024  # blocks of threads that keep a device busy

@@ -46,8 +46,9 @@ class Swaps:
     """Only exchanges of rows: a block of threads per matrix and some of its columns."""
 
     VARIANT: ClassVar[str] = "swaps"
-    BLK_N: int = 32  # columns per block
+    BLK_N: int = 16  # columns at a time
     WARPS: int = 4
+    TURNS: int = 1  # of so many columns, per block
     BLOCKS_PER_SM: int = 2
 
 
@@ -72,8 +73,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if (problem.want == "swap") != isinstance(config, Swaps):
         return f"{config.VARIANT} is not what exchanges rows, or does nothing else"
     if isinstance(config, Swaps):
-        legal = 1 <= config.WARPS <= 32 and config.BLK_N >= 1
-        reason = None if legal else f"{config.WARPS} warps, BLK_N={config.BLK_N}: 1 to 32, at least 1"
+        legal = 1 <= config.WARPS <= 32 and min(config.BLK_N, config.TURNS) >= 1
+        reason = None if legal else f"{config.WARPS} warps, a count: 1 to 32, at least 1"
     else:
         reason = _lanes(problem, config) if isinstance(config, Lanes) else _block(problem, config)
     return reason or configs.too_large(work, problem, config, device, together=True)
@@ -123,7 +124,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     if problem.want == "swap":
-        yield from (Swaps(*choice) for choice in product((8, 16, 32, 64), (2, 4, 8)))
+        yield from (Swaps(*choice) for choice in product((8, 16, 32), (2, 4, 8, 16), (1, 4)))
         return
     if max(problem.M, problem.N) <= 2 * NARROW:
         for lanes, rolled, warps, via in product((1, 4, 8, 16, 32), (False, True), (4, 1), ("lanes", "shared")):

@@ -40,9 +40,13 @@ def threads(problem: Problem, c: Any) -> int:
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     if c.VARIANT == "swaps":
-        values = up(2 * problem.NRHS * c.BLK_N * problem.itemsize, 16) * 16
-        return int(up(values + (5 * problem.NRHS + problem.M) * 4, 128) * 128)
+        return int(up((problem.NRHS + 2 * moved_rows(problem) + problem.M) * 4, 128) * 128)
     return (lanes_shape if c.VARIANT == "lanes" else block_shape)(problem, c).shared_bytes
+
+
+def moved_rows(problem: Problem) -> int:
+    """Rows that exchanges may move."""
+    return int(min(2 * problem.NRHS, problem.M))
 
 
 def share(problem: Problem, c: Any) -> int:
@@ -57,7 +61,7 @@ def share(problem: Problem, c: Any) -> int:
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
     if c.VARIANT == "swaps":
-        return 40
+        return 52 + up(moved_rows(problem) * c.BLK_N, threads(problem, c)) * problem.itemsize // 4
     held = share(problem, c)
     wide = problem.dtype == "complex128"
     if c.VARIANT == "block":
@@ -76,7 +80,7 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
     if c.VARIANT == "block":
         return int(max(1, problem.BATCH))
     if c.VARIANT == "swaps":
-        return int(max(1, problem.BATCH * up(problem.N, c.BLK_N)))
+        return int(max(1, problem.BATCH * up(problem.N, c.BLK_N * c.TURNS)))
     return int(max(1, up(problem.BATCH, lanes_shape(problem, c).group * c.WARPS)))
 
 
@@ -146,6 +150,8 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
     if c.VARIANT == "lanes":
         return int(0.65 * c.BLOCKS_PER_SM * c.WARPS * lanes_shape(problem, c).warp_bytes)
+    if c.VARIANT == "swaps":
+        return int(c.BLOCKS_PER_SM * moved_rows(problem) * c.BLK_N * problem.itemsize)
     return int(0.65 * c.BLOCKS_PER_SM * shared_bytes(problem, c))
 
 

@@ -10,7 +10,7 @@ from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
 from . import space, space_cpu
-from .space import Blocked, Config, Lanes, Stream
+from .space import Blocked, Config, Lanes, Stream, Tensor
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -23,7 +23,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
-    for rough in (*_lanes(problem), *_streams(problem, device), *_blocked(problem)):
+    for rough in (*_lanes(problem), *_streams(problem, device), *_tensor(problem), *_blocked(problem)):
         config = space.resident(problem, rough, device)
         if config is not None:
             yield config
@@ -57,6 +57,12 @@ def _streams(problem: Problem, device: Device) -> Iterator[Stream]:
 
 
 _TURNS, _WARPS = 2, 10  # matrices of a team, and warps that a multiprocessor has room for
+
+
+def _tensor(problem: Problem) -> Iterator[Tensor]:
+    """Blocks of four warps, of which two fit."""
+    if problem.NRHS > 1:
+        yield Tensor(min(4, configs.up(problem.NRHS, 16)))
 
 
 def _blocked(problem: Problem) -> Iterator[Blocked]:

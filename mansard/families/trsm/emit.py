@@ -14,6 +14,7 @@ from .space import Config
 from .space_cpu import Simd
 from .systems import system
 from .work_shapes import blocked_shape, lanes_shape, stream_shape
+from .work_tensor import tensor_shape
 
 _OPERANDS = {"a": "a", "b": "b", "x": "c"}  # and what gemm's images call them
 
@@ -70,6 +71,9 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
         return constants | {"FEED_A": block.feed, "PITCH_A": block.pitch}
     if config.VARIANT == "stream":
         return constants | {"FEED_A": stream_shape(problem, config).feed}
+    if config.VARIANT == "tensor":
+        vectors = tensor_shape(problem, config).vectors
+        return constants | {f"VECTOR_{name}": vector for name, vector in vectors.items()}
     shape = lanes_shape(problem, config)
     for name in _OPERANDS:
         image = getattr(shape, name)

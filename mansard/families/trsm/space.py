@@ -11,11 +11,12 @@ from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
 from .. import configs
-from . import space_cpu, work
+from . import space_cpu, work, work_tensor
 from .space_cpu import Simd
 from .work_shapes import lanes_shape, stream_feed
 
 NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
+_MANY = 12  # right-hand sides from which on columns by sixteens are not wasted
 _REGISTERS = 144  # of X, per lane
 
 
@@ -62,9 +63,19 @@ class Stream:
     BLOCKS_PER_SM: int = 2
 
 
-Gpu: TypeAlias = Lanes | Blocked | Stream
+@dataclass(frozen=True)
+class Tensor:
+    """Sixteen columns of X per warp on the tensor cores, A in shared memory. float64, any layout and stride."""
+
+    VARIANT: ClassVar[str] = "tensor"
+    WARPS: int = 4  # per block, which has a matrix or some of its columns
+    INVERT: bool = False  # as above
+    BLOCKS_PER_SM: int = 2
+
+
+Gpu: TypeAlias = Lanes | Blocked | Stream | Tensor
 Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Blocked, Stream, Simd)}
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Blocked, Stream, Tensor, Simd)}
 
 to_dict = configs.to_dict
 
@@ -82,10 +93,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return space_cpu.illegal(problem, config, device)
     if problem.stack_x == "shared":
         return "the matrices of X need a place each"
-    if isinstance(config, Stream):
-        reason = _stream(problem, config)
-    else:
-        reason = _lanes(problem, config) if isinstance(config, Lanes) else _blocked(problem, config)
+    reason = _REASONS[config.VARIANT](problem, config)
     return reason or configs.too_large(work, problem, config, device)
 
 
@@ -134,6 +142,15 @@ def _stream(problem: Problem, c: Stream) -> str | None:
 _BARRIERS = 15
 
 
+def _tensor(problem: Problem, c: Tensor) -> str | None:
+    if problem.dtype != "float64" or problem.N > work_tensor.WIDEST:
+        return f"{problem.dtype}, {problem.N} unknowns: only float64, at most {work_tensor.WIDEST}"
+    return None if 1 <= c.WARPS <= 32 else f"{c.WARPS} warps: 1 to 32"
+
+
+_REASONS: dict[str, Any] = {"lanes": _lanes, "blocked": _blocked, "stream": _stream, "tensor": _tensor}
+
+
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
@@ -149,15 +166,17 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 def likely(problem: Problem, device: Device) -> Iterator[Config]:
     """Those that the model may choose. Between variants measurements have decided: up to 32 unknowns `lanes` (with 32
     right-hand sides 2.7 times as fast as `blocked`, 1.2 times with 8 in complex128), beyond, for one right-hand side,
-    `stream`."""
-    other = (Stream, Blocked) if problem.N <= NARROW else Blocked if problem.NRHS == 1 else ()
+    `stream`, and for many `tensor`."""
+    other: tuple[type, ...] = (Stream, Blocked, Tensor)
+    if problem.N > NARROW:
+        other = (Tensor,) if 1 < problem.NRHS < _MANY else (Blocked,)
     found = list(candidates(problem, device))
     yield from [config for config in found if not isinstance(config, other)] or found
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
-    if isinstance(config, Blocked) and _blocked(problem, config):
+    if not isinstance(config, Lanes) and _REASONS[config.VARIANT](problem, config):
         return None
     threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
     registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
@@ -170,6 +189,8 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
         yield from _lanes_candidates(problem)
     if problem.NRHS == 1 and problem.N > NARROW // 2:
         yield from streams(problem)
+    if problem.NRHS > 1 and problem.N > NARROW // 2:
+        yield from (Tensor(warps) for warps in sorted({min(most, configs.up(problem.NRHS, 16)) for most in (2, 4, 8)}))
     if problem.N > 8:
         for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
             for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:

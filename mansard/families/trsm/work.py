@@ -7,8 +7,9 @@ from typing import Any
 from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
-from . import work_stream
+from . import work_stream, work_tensor
 from .work_shapes import blocked_shape, lanes_shape, stream_shape
+from .work_tensor import tensor_shape
 
 
 def work(problem: Problem) -> Work:
@@ -36,7 +37,10 @@ def _shape(problem: Problem, c: Any) -> Any:
     return _SHAPES[c.VARIANT](problem, c)
 
 
-_SHAPES: dict[str, Any] = {"lanes": lanes_shape, "blocked": blocked_shape, "stream": stream_shape}
+_SHAPES: dict[str, Any] = {
+    "lanes": lanes_shape, "blocked": blocked_shape, "stream": stream_shape, "tensor": tensor_shape,
+}  # fmt: skip
+_OWN: dict[str, Any] = {"stream": work_stream, "tensor": work_tensor}  # variants whose costs are elsewhere
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
@@ -46,8 +50,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
-    if c.VARIANT == "stream":
-        return work_stream.registers(problem, c)
+    if c.VARIANT in _OWN:
+        return int(_OWN[c.VARIANT].registers(problem, c))
     shape, words = _shape(problem, c), problem.itemsize // 4
     # X, entries of A with the rows they belong to, quotients on their way
     quotients = min(problem.N, 6) * shape.columns
@@ -79,8 +83,9 @@ _MOST_BLOCKS = 1 << 30
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     arithmetic = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
-    if c.VARIANT == "stream":
-        return arithmetic | work_stream.limits(problem, c, device)
+    if c.VARIANT in _OWN:
+        own: dict[str, float] = _OWN[c.VARIANT].limits(problem, c, device)
+        return arithmetic | own
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
     lanes = c.VARIANT == "lanes"
     together = _shape(problem, c).group if lanes else 1 / _shape(problem, c).tiles  # matrices
@@ -133,8 +138,8 @@ def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> fl
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a configuration's way of loading and storing reaches: what it reads on the other
     side of the diagonal, and single elements."""
-    if c.VARIANT == "stream":
-        return work_stream.bandwidth_share(problem, c)
+    if c.VARIANT in _OWN:
+        return float(_OWN[c.VARIANT].bandwidth_share(problem, c))
     least, shape = work(problem), _shape(problem, c)
     moved = least.bytes
     if c.VARIANT == "lanes" and problem.stack_a != "shared":
@@ -148,9 +153,9 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
+    if c.VARIANT in _OWN:
+        return int(_OWN[c.VARIANT].bytes_in_flight(problem, c))
     shape = _shape(problem, c)
-    if c.VARIANT == "stream":
-        return int(work_stream.bytes_in_flight(problem, c))
     if c.VARIANT == "lanes":
         return int(c.BLOCKS_PER_SM * c.WARPS * shape.stage_bytes * (0.65 if c.STAGES == 1 else c.STAGES - 0.7))
     return int(c.BLOCKS_PER_SM * shape.stage_bytes * (c.STAGES - 1.3))
@@ -159,9 +164,9 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
 def executed_flops(problem: Problem, c: Any) -> int:
     """Flops the kernel really does: lanes past the last row or column compute, too."""
     each = (8 if problem.is_complex else 2) * problem.BATCH
+    if c.VARIANT in _OWN:
+        return int(problem.BATCH * _OWN[c.VARIANT].executed_flops(problem, c))
     shape = _shape(problem, c)
-    if c.VARIANT == "stream":
-        return int(problem.BATCH * work_stream.executed_flops(problem, c))
     if c.VARIANT == "lanes":
         return int(each * problem.N / 2 * shape.rows * c.LANES_M * shape.columns * c.LANES_N)
     order = min(c.BLK_M, problem.N)
@@ -171,6 +176,8 @@ def executed_flops(problem: Problem, c: Any) -> int:
 
 def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     """Flops per second of the unit the variant computes with."""
+    if c.VARIANT == "tensor":
+        return 0.7 * float(machine.tensor.get("float64", machine.fma["float64"]))
     return 0.7 * float(machine.fma[REAL[problem.dtype]])
 
 
