@@ -64,15 +64,19 @@ _TEAMS = {
 
 
 def _block(problem: Problem) -> Iterator[Block]:
-    """More warps for larger matrices; tall ones are factored by all of them, with two to four rows per thread."""
+    """More warps for larger matrices; tall ones are factored by all of them, with two to four rows per thread. On tensor
+    cores panels are as wide as pays, which few columns do not."""
     unit = "mma" if problem.dtype == "float64" else "fma"
     if problem.M > 128:
         warps = 4
-        while warps < 16 and 64 * warps < problem.M:
+        while unit == "fma" and warps < 16 and 64 * warps < problem.M:
             warps *= 2
-        yield from (Block(width, warps, "block", unit) for width in ((8, 4) if unit == "fma" else (8,)))
+        wide = problem.N > 32 or problem.M > 256
+        yield from (Block(width, warps, "block", unit) for width in ((8, 4) if unit == "fma" else (16, 8)[not wide :]))
+        yield Block(8, 8, "block", unit)
     size = max(problem.M, problem.N)
     width, warps = next((w, n) for most, w, n in _BLOCKS if size <= most)
+    warps = min(warps, 2) if 2 * problem.N <= problem.M else warps
     width = min(8, width) if unit == "fma" else width
     if problem.dtype == "complex128":  # as wide as registers allow
         width, warps = 4 if size > 64 else 8, 2 * warps

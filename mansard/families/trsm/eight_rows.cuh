@@ -1,6 +1,7 @@
 // Eight rows of a triangle, solved for by a quad of lanes: a lane has two of them, of two columns of X.
 //
-// Whether quotients were extreme is asked once for all rows: where one was, they are solved for again, carefully.
+// Whether quotients were extreme is asked once for all rows, since every branch would keep the shuffles waiting: where
+// one was, they are solved for again, carefully.
 #pragma once
 #include "families/trsm/substitution.cuh"
 
@@ -23,24 +24,27 @@ struct EightRows {
     Number by[2];
     if constexpr (!P::UNIT) prepare(by, block, inverses);
     const double before[4] = {x[0], x[1], x[2], x[3]};
-    bool usual = true;
+    double numerators[4];
     MANSARD_UNROLL
     for (int k = 0; k < 8; ++k)
       MANSARD_UNROLL
       for (int c = 0; c < 4; c += 2) {
-        double& mine = x[c + k % 2];
-        double quotient = mine;
+        const bool own = turn == k / 2;
+        double &mine = x[c + k % 2], quotient = mine;
         if constexpr (!P::UNIT) {
           quotient = quick(by[k % 2], mine);
-          usual = usual && (turn != k / 2 || holds(by[k % 2], mine));
+          numerators[c + k % 2] = own || k < 2 ? mine : numerators[c + k % 2];
         }
         const double known = from_lane<4>(quotient, k / 2);
-        if (turn == k / 2) mine = known;
+        mine = own ? known : mine;
         MANSARD_UNROLL
         for (int s = 0; s < 2; ++s)
           if (2 * turn + s > k) x[c + s] = fma(-entries[s][k], known, x[c + s]);
       }
     if constexpr (!P::UNIT) {
+      bool usual = true;
+      MANSARD_UNROLL
+      for (int i = 0; i < 4; ++i) usual = usual & holds(by[i % 2], numerators[i]);
       if (!__all_sync(~0u, usual)) {
         MANSARD_UNROLL
         for (int i = 0; i < 4; ++i) x[i] = before[i];

@@ -22,7 +22,7 @@ struct Harmless<float> {
 };
 template <class R>
 MANSARD_DEVICE bool harmless(R x) {
-  return fabs(x) <= Harmless<R>::MOST && fabs(x) >= Harmless<R>::LEAST;
+  return (fabs(x) <= Harmless<R>::MOST) & (fabs(x) >= Harmless<R>::LEAST);
 }
 
 // Not inlined: few quotients need it, and it is long.
@@ -81,7 +81,7 @@ MANSARD_DEVICE R quick(const Divisor<R, INVERT>& by, R x) {
 }
 template <class R, bool INVERT>
 MANSARD_DEVICE bool holds(const Divisor<R, INVERT>& by, R x) {
-  return INVERT || by.usual && (harmless(x * by.inverse) || x == 0);
+  return INVERT || (by.usual & (harmless(x * by.inverse) | (x == 0)));
 }
 template <class R, bool INVERT>
 MANSARD_DEVICE Complex<R> numerators(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
