@@ -116,7 +116,7 @@ def plan_factor(
     run = KernelRun(kind, task, sizes, given, places if direct else {}, chosen)
     if isinstance(chosen, ReferenceBackend) or (backend is None and not whole and _handed_over(run)):
         return FactorPlan(by_library, "library", run.choice)
-    if run.prepare():
+    if not (backend is None and not whole and _divided(run)) and run.prepare():
         return FactorPlan(run if direct else partial(indirect, run), "kernel", run.choice, run)
     if whole or chosen.name == "cpu" or pin.pins():
         return FactorPlan(by_library, "library", run.choice)
@@ -131,6 +131,18 @@ def _handed_over(run: KernelRun) -> bool:
     if max(run.sizes.M, run.sizes.N) <= most or pin.pins():
         return False
     return database.best(run.problem, run.backend.device, family_of(run.task.family)) is None
+
+
+def _divided(run: KernelRun) -> bool:
+    """Whether halves are faster than the one kernel there is: of LU from 117 rows on, one block of threads fits on a
+    multiprocessor. There must be matrices enough to wait for Python's many launches."""
+    sizes, task = run.sizes, run.task
+    known = task.family == "lu" and task.want in ("factor", "solve") and run.dtype == "float64" and not pin.pins()
+    square = sizes.M == sizes.N and sizes.N % 4 == 0 and sizes.N > 116
+    return known and square and run.backend.name == "cuda" and run.problem.BATCH >= _MANY_MATRICES
+
+
+_MANY_MATRICES = 3000
 
 
 def _wanted(task: Task, sizes: Sizes) -> tuple[int, ...]:

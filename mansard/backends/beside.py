@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from ctypes import byref, c_uint, c_void_p
 from typing import Any
 
-_COUNT = 3  # streams beside the caller's
+_COUNT, _MANY = 3, 12  # streams beside the caller's, and launches that are dealt among all of them; of fewer, one
 _NON_BLOCKING, _NO_TIMING = 1, 2
 _HELD = threading.local()
 
@@ -38,15 +38,15 @@ class Streams:
     def _wait(self, stream: c_void_p, event: c_void_p) -> None:
         self.driver.check(self.driver.lib.cuStreamWaitEvent(stream, event, c_uint(0)), "cuStreamWaitEvent")
 
-    def fork(self, stream: int) -> list[int]:
+    def fork(self, stream: int, count: int) -> list[int]:
         """The caller's stream, and others that wait for what it holds."""
         self.driver.record(self.events[-1], stream)
-        for other in self.streams:
+        for other in self.streams[:count]:
             self._wait(other, self.events[-1])
-        return [stream, *(int(other.value or 0) for other in self.streams)]
+        return [stream, *(int(other.value or 0) for other in self.streams[:count])]
 
-    def join(self, stream: int) -> None:
-        for other, event in zip(self.streams, self.events, strict=False):
+    def join(self, stream: int, count: int) -> None:
+        for other, event in zip(self.streams[:count], self.events, strict=False):
             self.driver.record(event, int(other.value or 0))
             self._wait(c_void_p(stream), event)
 
@@ -61,7 +61,8 @@ def several(backend: Any, stream: int, launches: int) -> Iterator[list[int]]:
     ordinal = backend.device.ordinal
     if ordinal not in held:
         held[ordinal] = Streams(backend)
+    count = _COUNT if launches >= _MANY else 1
     try:
-        yield held[ordinal].fork(stream)
+        yield held[ordinal].fork(stream, count)
     finally:
-        held[ordinal].join(stream)
+        held[ordinal].join(stream, count)

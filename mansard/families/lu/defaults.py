@@ -64,8 +64,8 @@ _TEAMS = {
 
 
 def _block(problem: Problem) -> Iterator[Block]:
-    """More warps for larger matrices; tall ones are factored by all of them, with two to four rows per thread. On tensor
-    cores panels are as wide as pays, which few columns do not."""
+    """More warps for larger matrices; tall ones are factored by all of them, with two to four rows per thread, in wide
+    panels where tensor cores update the rest and there is much of it."""
     unit = "mma" if problem.dtype == "float64" else "fma"
     if problem.M > 128:
         warps = 4

@@ -16,7 +16,8 @@ from .space_cpu import Simd
 from .work_shapes import lanes_shape, stream_feed
 
 NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
-_MANY = 12  # right-hand sides from which on columns by sixteens are not wasted
+_MANY, _MORE = 12, 24  # right-hand sides from which on tensor cores pay, up to _LARGE unknowns and beyond
+_LARGE = 96
 _REGISTERS = 144  # of X, per lane
 
 
@@ -169,7 +170,7 @@ def likely(problem: Problem, device: Device) -> Iterator[Config]:
     `stream`, and for many `tensor`."""
     other: tuple[type, ...] = (Stream, Blocked, Tensor)
     if problem.N > NARROW:
-        other = (Tensor,) if 1 < problem.NRHS < _MANY else (Blocked,)
+        other = (Tensor,) if 1 < problem.NRHS < (_MANY if problem.N <= _LARGE else _MORE) else (Blocked,)
     found = list(candidates(problem, device))
     yield from [config for config in found if not isinstance(config, other)] or found
 
