@@ -8,6 +8,32 @@
 
 namespace mansard {
 
+// The quotient where nothing extreme is involved, without asking whether something is.
+template <class R, bool INVERT>
+MANSARD_DEVICE R quick(const Divisor<R, INVERT>& by, R x) {
+  const R first = x * by.inverse;
+  return INVERT ? first : fma(fma(-first, by.number, x), by.inverse, first);
+}
+template <class R, bool INVERT>
+MANSARD_DEVICE bool holds(const Divisor<R, INVERT>& by, R x) {
+  return INVERT || by.usual && (harmless(x * by.inverse) || x == 0);
+}
+template <class R, bool INVERT>
+MANSARD_DEVICE Complex<R> numerators(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
+  if (by.turned) x = {x.im, -x.re};
+  return {x.re + x.im * by.ratio, x.im - x.re * by.ratio};
+}
+template <class R, bool INVERT>
+MANSARD_DEVICE Complex<R> quick(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
+  const Complex<R> over = numerators(by, x);
+  return {quick(by.part, over.re), quick(by.part, over.im)};
+}
+template <class R, bool INVERT>
+MANSARD_DEVICE bool holds(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
+  const Complex<R> over = numerators(by, x);
+  return holds(by.part, over.re) && holds(by.part, over.im);
+}
+
 // The block on the diagonal: x is the lane's right-hand side less what is known, and `solved` its unknown in the end.
 template <class P>
 struct DiagonalRows {

@@ -3,7 +3,7 @@
 // Whether quotients were extreme is asked once for all rows, since every branch would keep the shuffles waiting: where
 // one was, they are solved for again, carefully.
 #pragma once
-#include "families/trsm/substitution.cuh"
+#include "families/trsm/diagonal.cuh"
 
 namespace mansard {
 

@@ -22,7 +22,7 @@ struct Harmless<float> {
 };
 template <class R>
 MANSARD_DEVICE bool harmless(R x) {
-  return (fabs(x) <= Harmless<R>::MOST) & (fabs(x) >= Harmless<R>::LEAST);
+  return fabs(x) <= Harmless<R>::MOST && fabs(x) >= Harmless<R>::LEAST;
 }
 
 // Not inlined: few quotients need it, and it is long.
@@ -72,32 +72,6 @@ struct Divisor<Complex<R>, INVERT> {
     return {part.divide(x.re + x.im * ratio, wanted), part.divide(x.im - x.re * ratio, wanted)};
   }
 };
-
-// The quotient where nothing extreme is involved, without asking whether something is.
-template <class R, bool INVERT>
-MANSARD_DEVICE R quick(const Divisor<R, INVERT>& by, R x) {
-  const R first = x * by.inverse;
-  return INVERT ? first : fma(fma(-first, by.number, x), by.inverse, first);
-}
-template <class R, bool INVERT>
-MANSARD_DEVICE bool holds(const Divisor<R, INVERT>& by, R x) {
-  return INVERT || (by.usual & (harmless(x * by.inverse) | (x == 0)));
-}
-template <class R, bool INVERT>
-MANSARD_DEVICE Complex<R> numerators(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
-  if (by.turned) x = {x.im, -x.re};
-  return {x.re + x.im * by.ratio, x.im - x.re * by.ratio};
-}
-template <class R, bool INVERT>
-MANSARD_DEVICE Complex<R> quick(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
-  const Complex<R> over = numerators(by, x);
-  return {quick(by.part, over.re), quick(by.part, over.im)};
-}
-template <class R, bool INVERT>
-MANSARD_DEVICE bool holds(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
-  const Complex<R> over = numerators(by, x);
-  return holds(by.part, over.re) && holds(by.part, over.im);
-}
 
 template <class R>
 MANSARD_DEVICE R negative(R x) {
