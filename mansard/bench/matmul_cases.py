@@ -30,7 +30,7 @@ def full(size: Size) -> list[Case]:
 
 def rectangular(size: Size) -> list[Case]:
     """Tall A times small C that is not square."""
-    return rectangle("rectangular", size, RECTANGLES, ("float64", "complex128"), operation="tsmm")
+    return rectangle("rectangular", size, RECTANGLES, ("float64", "float32", "complex128"), operation="tsmm")
 
 
 def layouts(size: Size) -> list[Case]:
