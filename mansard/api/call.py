@@ -4,10 +4,12 @@ the check that later arrays are like the first ones."""
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
+from .. import settings
 from ..backends.select import ReferenceBackend
 from ..errors import UnsupportedProblem
 from ..plan import dispatch
@@ -16,6 +18,7 @@ from . import arrays
 from .arrays import View
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
+Made = TypeVar("Made")
 Vendor = Callable[[Any, Problem, Any, Any, Any], Any]  # (kind, problem, A, B, out or None) -> A B without scaling
 
 
@@ -65,6 +68,18 @@ def prepare(
         return None, choice, None
     kernel = emit.kernel(problem, choice.config, backend.device, strides)
     return backend.prepare(kernel), choice, kernel
+
+
+def together(makers: Sequence[Callable[[], Made]]) -> list[Made]:
+    """What these functions make, in their order. They mostly wait for compilers, so each of a few threads takes one."""
+    workers = min(settings.current().threads, len(makers), _MOST_WORKERS)
+    if workers < 2:
+        return [make() for make in makers]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda make: make(), makers))
+
+
+_MOST_WORKERS = 16
 
 
 def check_matrices(views: dict[str, View]) -> None:

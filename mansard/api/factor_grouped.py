@@ -5,6 +5,7 @@ addresses of the buffers, on the device, and launches."""
 from __future__ import annotations
 
 from ctypes import c_void_p
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
@@ -92,15 +93,17 @@ class GroupedRun:
         self.order, self.back = order, np.argsort(order)
         self.tables = {name: one[order] * item for name, one in zip(self.names, offsets, strict=True)}
         starts = np.flatnonzero(np.r_[True, (sizes[1:] != sizes[:-1]).any(1)]).tolist()
-        pivots = 0
-        for first, last in zip(starts, [*starts[1:], self.count], strict=True):
+        makers, parts = [], list(zip(starts, [*starts[1:], self.count], strict=True))
+        for first, last in parts:
             whole = aligned and not any((table[first:last] % 16).any() for table in self.tables.values())
             M, N, right = map(int, sizes[first])
-            launch = self._launch(M, N, right, last - first, whole)
-            self.usable = self.usable and launch is not None
-            self.groups.append(Group(launch, first, last - first, pivots, min(M, N)))
-            pivots += (last - first) * min(M, N)
-        self.pivots = pivots
+            makers.append(partial(self._launch, M, N, right, last - first, whole))
+        launches = call.together(makers)
+        self.usable, self.pivots = self.usable and None not in launches, 0
+        for launch, (first, last) in zip(launches, parts, strict=True):
+            each = int(sizes[first, :2].min())
+            self.groups.append(Group(launch, first, last - first, self.pivots, each))
+            self.pivots += (last - first) * each
 
     def _launch(self, M: int, N: int, right: int, count: int, aligned: bool) -> Any:
         """The kernel of one size; None if there is none."""

@@ -4,7 +4,7 @@ is found out once, and later calls only launch."""
 from __future__ import annotations
 
 from ctypes import c_void_p
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -16,7 +16,7 @@ from ..errors import LaunchError
 from ..families.cholesky import defaults, emit, spec
 from ..plan import pin
 from ..plan.problem import ITEMSIZE
-from . import ragged_layout
+from . import call, ragged_layout
 from .factor_task import Task, empty
 from .gemm_run import _upload
 from .ragged import Ragged, allocate
@@ -119,7 +119,7 @@ class SortedRun:
         self._tables: dict[Any, Any] = {}
 
     def _launches(self, task: Task, dtype: str, sorted_rows: Any, aligned: bool) -> list[Launch]:
-        found, limits = [], bounds(dtype)
+        kernels, firsts, limits = [], [], bounds(dtype)
         classes = np.searchsorted(limits, sorted_rows)
         for index in np.unique(classes)[::-1].tolist():
             first, last = (int(np.searchsorted(-classes, -index, side)) for side in ("left", "right"))
@@ -130,9 +130,9 @@ class SortedRun:
             config = defaults.default(problem, self.backend.device)
             if config is None:
                 raise LaunchError(f"no kernel for {problem}")
-            kernel = emit.kernel(problem, config, self.backend.device, (0,) * 12)
-            found.append(Launch(self.backend.prepare(kernel), first))
-        return found
+            kernels.append(partial(self.backend.prepare, emit.kernel(problem, config, self.backend.device, (0,) * 12)))
+            firsts.append(first)
+        return [Launch(run, first) for run, first in zip(call.together(kernels), firsts, strict=True)]
 
     def __call__(self, a: Ragged, factors: Ragged) -> Any:
         """`info`, in the order of the batch; the factors have been written, or will be."""
