@@ -7,6 +7,7 @@ thread: another one would record the same events in between.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ _HELD = threading.local()
 
 
 class Streams:
-    """Of one thread and one GPU, kept for as long as the process lives."""
+    """Of one thread and one GPU, kept for as long as the thread lives."""
 
     def __init__(self, backend: Any) -> None:
         self.driver = driver = backend.driver
@@ -34,6 +35,14 @@ class Streams:
         handle = c_void_p()
         self.driver.check(create(byref(handle), c_uint(flags)), create.__name__)
         return handle
+
+    def __del__(self) -> None:  # the driver waits for what they hold
+        if sys.is_finalizing() or len(getattr(self, "events", ())) <= _COUNT:
+            return
+        for stream in self.streams:
+            self.driver.lib.cuStreamDestroy_v2(stream)
+        for event in self.events:
+            self.driver.lib.cuEventDestroy_v2(event)
 
     def _wait(self, stream: c_void_p, event: c_void_p) -> None:
         self.driver.check(self.driver.lib.cuStreamWaitEvent(stream, event, c_uint(0)), "cuStreamWaitEvent")
