@@ -1,5 +1,8 @@
 """Factorizations by LAPACK, on NumPy stacks: NumPy's loops in C where they do, SciPy's wrappers one by one otherwise.
 
+Threads share a stack, as long as the BLAS below does not start threads of its own, which would get in each other's way
+(a Cholesky factor of 128 rows took 24 times as long); getrf and getrs of SciPy are safe at any size.
+
 NumPy raises for a whole stack if one matrix is bad. Then, and only then, the matrices are done one after the other, so
 that each gets its `info` and none is affected by its neighbours.
 """
@@ -7,12 +10,15 @@ that each gets its `info` and none is affected by its neighbours.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from .. import settings
 from ..plan.problem import REAL
 from .factor_task import Task
 
@@ -22,8 +28,31 @@ Found = dict[str, Any]
 def answer(task: Task, A: Any, B: Any = None) -> Found:
     """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;
     no size is zero."""
-    found: Found = _ANSWERS[task.family, task.want](task, A, B)
-    return found
+    one, shares = _ANSWERS[task.family, task.want], _shares(task, A)
+    if len(shares) < 2:
+        return one(task, A, B)
+    lead, stacks = A.shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (A, B)]
+    with ThreadPoolExecutor(len(shares)) as pool:
+        found = list(pool.map(lambda share: one(task, *(None if x is None else x[share] for x in stacks)), shares))
+    return {part: np.concatenate([each[part] for each in found]).reshape(*lead, *found[0][part].shape[1:])
+            for part in found[0]}  # fmt: skip
+
+
+_SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread
+_WORTH = 1 << 22  # operations that are worth starting threads
+
+
+def _shares(task: Task, A: Any) -> list[slice]:
+    """Of the matrices, for as many threads as may work at once."""
+    *lead, M, N = A.shape
+    count, alone = prod(lead), (task.family, task.want) in _SAFE and task.pivot
+    threads = min(settings.current().threads, count)
+    if threads < 2 or (max(M, N) > _SINGLE and not alone) or count * M * N * min(M, N) < _WORTH:
+        return [slice(0, count)]
+    return [slice(i * count // threads, (i + 1) * count // threads) for i in range(threads)]
+
+
+_SAFE = (("lu", "factor"), ("lu", "solve"))
 
 
 def _cholesky(task: Task, A: Any, B: Any) -> Found:
@@ -95,6 +124,8 @@ def _solve(task: Task, A: Any, B: Any) -> Found:
     if not task.pivot:
         found = _lu(task, A, B)
         return {"X": lu_solve(found["F"], found["PIVOTS"], B), "INFO": found["INFO"]}
+    if A.shape[-1] > _SINGLE:
+        return _one_by_one(A, B)
     try:
         return {"X": np.linalg.solve(A, B), "INFO": np.zeros(A.shape[:-2], np.int32)}
     except np.linalg.LinAlgError:
@@ -115,11 +146,10 @@ def _inverse(task: Task, A: Any, B: Any) -> Found:
 def _one_by_one(A: Any, B: Any) -> Found:
     """The solutions of singular systems are NaN."""
     X, info = np.empty(B.shape, B.dtype), np.zeros(A.shape[:-2], np.int32)
-    gesv = _function("gesv", A.dtype.name)
+    getrf, getrs = (_function(name, A.dtype.name) for name in ("getrf", "getrs"))
     for at in np.ndindex(A.shape[:-2]):
-        _, _, X[at], info[at] = gesv(A[at], B[at])
-        if info[at]:
-            X[at] = np.nan
+        F, pivots, info[at] = getrf(A[at])
+        X[at] = np.nan if info[at] else getrs(F, pivots, B[at])[0]
     return {"X": X, "INFO": info}
 
 
