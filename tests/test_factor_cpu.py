@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import cholesky_cases
@@ -15,6 +16,8 @@ from factor_cpu_cases import CHOLESKY, LU, QR, SPACES, C, P, Q, case_id, demandi
 from scipy import linalg
 
 import mansard as ms
+from mansard.api import factor_lapack
+from mansard.api.factor_task import Task
 from mansard.backends import cpu
 from mansard.compile import cxx
 from mansard.plan.problem import DTYPES, REAL, Problem
@@ -231,3 +234,30 @@ def test_a_single_number_is_a_matrix_too() -> None:
         assert (F, pivots, info) == (5.0, 0, 0)
         assert ms.linalg.det(five) == 5.0 and ms.linalg.inv(five) == 0.2 and ms.linalg.solve(five, 2 * five) == 2.0
         assert ms.linalg.cholesky(np.array([[[4.0]]])) == 2.0 and abs(ms.linalg.qr(five)[1]) == 5.0
+
+
+_SHARED = [*factor_lapack._ANSWERS, ("cholesky", "upper"), ("lu", "without pivots")]
+
+
+@pytest.mark.parametrize("family, want", _SHARED, ids=map(" ".join, _SHARED))
+def test_threads_share_what_lapack_does(family: str, want: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one thread gives, in the same order, with bad matrices among them; these send their share to other routines."""
+    plain = "factor" if want in ("upper", "without pivots") else want
+    task = Task(family, plain, want == "upper", want != "without pivots")
+    rng = np.random.default_rng(5)
+    A, B = rng.standard_normal((2, 7, 6, 6)), rng.standard_normal((2, 7, 6, 3))
+    if family == "cholesky":
+        A = A @ A.swapaxes(-1, -2) + np.eye(6)
+        A[1, 4] -= 50 * np.eye(6)
+    if family == "lu" and want not in ("determinant", "logdet"):
+        A[0, 5, :, 2] = 0
+    B = B if plain == "solve" else None
+    alone = factor_lapack.answer(task, A, B)
+    monkeypatch.setattr(factor_lapack, "_WORTH", 0)
+    monkeypatch.setattr(factor_lapack.settings, "current", lambda: SimpleNamespace(threads=3))
+    assert len(factor_lapack._shares(task, A)) == 3
+    shared = factor_lapack.answer(task, A, B)
+    assert shared.keys() == alone.keys()
+    for part, one in alone.items():
+        assert shared[part].shape == one.shape and shared[part].dtype == one.dtype
+        assert np.allclose(shared[part], one, 1e-13, 1e-13, equal_nan=True), part

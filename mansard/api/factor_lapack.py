@@ -1,7 +1,7 @@
 """Factorizations by LAPACK, on NumPy stacks: NumPy's loops in C where they do, SciPy's wrappers one by one otherwise.
 
 Threads share a stack, as long as the BLAS below does not start threads of its own, which would get in each other's way
-(a Cholesky factor of 128 rows took 24 times as long); getrf and getrs of SciPy are safe at any size.
+(Cholesky factors of 128 rows took 24 times as long); SciPy's getrf and getrs bear it.
 
 NumPy raises for a whole stack if one matrix is bad. Then, and only then, the matrices are done one after the other, so
 that each gets its `info` and none is affected by its neighbours.
@@ -45,14 +45,14 @@ _WORTH = 1 << 22  # operations that are worth starting threads
 def _shares(task: Task, A: Any) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
     *lead, M, N = A.shape
-    count, alone = prod(lead), (task.family, task.want) in _SAFE and task.pivot
+    count, most = prod(lead), _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
     threads = min(settings.current().threads, count)
-    if threads < 2 or (max(M, N) > _SINGLE and not alone) or count * M * N * min(M, N) < _WORTH:
+    if threads < 2 or max(M, N) > most or count * M * N * min(M, N) < _WORTH:
         return [slice(0, count)]
     return [slice(i * count // threads, (i + 1) * count // threads) for i in range(threads)]
 
 
-_SAFE = (("lu", "factor"), ("lu", "solve"))
+_SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
 
 
 def _cholesky(task: Task, A: Any, B: Any) -> Found:
