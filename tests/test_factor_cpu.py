@@ -241,7 +241,7 @@ _SHARED = [*factor_lapack._ANSWERS, ("cholesky", "upper"), ("lu", "without pivot
 
 @pytest.mark.parametrize("family, want", _SHARED, ids=map(" ".join, _SHARED))
 def test_threads_share_what_lapack_does(family: str, want: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one thread gives, in the same order, with bad matrices among them; these send their share to other routines."""
+    """What one thread gives, in the same order, with bad matrices among them, which other routines may do."""
     plain = "factor" if want in ("upper", "without pivots") else want
     task = Task(family, plain, want == "upper", want != "without pivots")
     rng = np.random.default_rng(5)
