@@ -38,7 +38,7 @@ def answer(task: Task, A: Any, B: Any = None) -> Found:
             for part in found[0]}  # fmt: skip
 
 
-_SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread
+_SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its complex Cholesky to fewer)
 _WORTH = 1 << 22  # operations that are worth starting threads
 
 
@@ -46,6 +46,8 @@ def _shares(task: Task, A: Any) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
     *lead, M, N = A.shape
     count, most = prod(lead), _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
+    if task.family == "cholesky" and np.iscomplexobj(A):
+        most = _SINGLE // 2
     threads = min(settings.current().threads, count)
     if threads < 2 or max(M, N) > most or count * M * N * min(M, N) < _WORTH:
         return [slice(0, count)]
