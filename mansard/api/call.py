@@ -71,7 +71,7 @@ def prepare(
 
 
 def together(makers: Sequence[Callable[[], Made]]) -> list[Made]:
-    """What these functions make, in their order. They mostly wait for compilers, so each of a few threads takes one."""
+    """What these functions make, in their order, by a few threads: compilers and LAPACK let others run."""
     workers = min(settings.current().threads, len(makers), _MOST_WORKERS)
     if workers < 2:
         return [make() for make in makers]

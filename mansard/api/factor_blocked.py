@@ -17,7 +17,7 @@ from .factor_task import Task, copied, identity, library, set_diagonal, zeros
 from .gemm_call import Form, multiply
 from .triangular_call import Triangle, solve
 
-Leaf = Callable[[Task, Any, Any], dict[str, Any]]  # factors a block into the place F; it may be F
+Leaf = Callable[[Task, Any, Any], dict[str, Any]]  # (task, F, A): factors A into the place F, which may be A's
 Takes = Callable[[Task, Any], bool]  # whether a kernel would
 
 NARROW = 8  # columns of a panel that is not divided any more, even if no kernel takes it
@@ -87,28 +87,28 @@ class Blocked:
     # ---- Cholesky -----------------------------------------------------------------------------------------
 
     def cholesky(self, F: Any, A: Any, upper: bool = False) -> Any:
-        """L in the lower triangle (or U in the upper one) and zeros in the other; the result is `info`."""
+        """L in the lower triangle (or U in the upper one) and zeros in the other; the result is `info`. A is where the
+        entries are, None: in F."""
         if upper:  # U^T is the factor of the conjugate
-            return self._cholesky(F.swapaxes(-1, -2), F.swapaxes(-1, -2) if A is F else A.swapaxes(-1, -2), 0)
+            F, A = F.swapaxes(-1, -2), None if A is None else A.swapaxes(-1, -2)
         return self._cholesky(F, A, 0)
 
     def _cholesky(self, F: Any, A: Any, level: int) -> Any:
         task = Task("cholesky")
         parts = self._parts(F.shape[-1], level, task, F)
         if len(parts) == 1:
-            return self.leaf(task, F, A)["INFO"]
+            return self.leaf(task, F, F if A is None else A)["INFO"]
         info = None
         for part in parts:
             block, rest = F[..., part, part], slice(part.stop, F.shape[-1])
-            found = self._cholesky(block, A[..., part, part], level + 1)
+            found = self._cholesky(block, _cut(A, part, part), level + 1)
             info = found if info is None else self._later(info, found, part.start)
             if rest.start < rest.stop:
                 beside = F[..., rest, part]
                 F[..., part, rest] = 0  # beyond the diagonal; within blocks there, whoever factors them does it
-                self._solve(block, beside, "right", "lower", "C", B=A[..., rest, part])
-                source = None if A is F else A[..., rest, rest]
-                self._subtract_square(beside, F[..., rest, rest], part.stop - part.start, source)
-            A = F
+                self._solve(block, beside, "right", "lower", "C", B=_cut(A, rest, part))
+                self._subtract_square(beside, F[..., rest, rest], part.stop - part.start, _cut(A, rest, rest))
+            A = None  # all of it is in F now
         return info
 
     def _subtract_square(self, P: Any, out: Any, width: int, A: Any = None) -> None:
@@ -124,7 +124,7 @@ class Blocked:
     # ---- LU -----------------------------------------------------------------------------------------------
 
     def lu(self, F: Any, A: Any, pivot: bool = True) -> tuple[Any, Any]:
-        """L below the diagonal and U above it; the result is pivots and `info`."""
+        """L below the diagonal and U above it; the result is pivots and `info`. A as for Cholesky."""
         return self._lu(F, A, Task("lu", pivot=pivot), 0)
 
     def _lu(self, F: Any, A: Any, task: Task, level: int) -> tuple[Any, Any]:
@@ -132,16 +132,16 @@ class Blocked:
         width = min(rows, columns)
         parts = self._parts(width, level, task, F)
         if len(parts) == 1 and width == columns:
-            found = self.leaf(task, F, A)
+            found = self.leaf(task, F, F if A is None else A)
             return found["PIVOTS"], found["INFO"]
         pivots, info = zeros(self.kind, (*F.shape[:-2], width), "int32", F), None
         for part in parts:
             below = slice(part.start, rows)
-            exchanged, found = self._lu(F[..., below, part], A[..., below, part], task, level + 1)
+            exchanged, found = self._lu(F[..., below, part], _cut(A, below, part), task, level + 1)
             pivots[..., part] = exchanged + part.start
             info = found if info is None else self._later(info, found, part.start)
-            if A is not F:
-                F[..., part.stop :], A = A[..., part.stop :], F
+            if A is not None:
+                F[..., part.stop :], A = A[..., part.stop :], None
             if task.pivot:
                 self.swaps.apply(exchanged, [F[..., below, : part.start], F[..., below, part.stop :]])
             self._lu_update(F, part)
@@ -227,3 +227,7 @@ class Blocked:
             part = slice(start, min(start + size, width))
             self.reflect(F[..., start:, part], tau[..., part], X[..., start:, :], True)
         return X
+
+
+def _cut(A: Any, rows: slice, columns: slice) -> Any:
+    return None if A is None else A[..., rows, columns]

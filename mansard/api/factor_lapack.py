@@ -10,8 +10,7 @@ that each gets its `info` and none is affected by its neighbours.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -20,6 +19,7 @@ from scipy.linalg import get_lapack_funcs
 
 from .. import settings
 from ..plan.problem import REAL
+from .call import together
 from .factor_task import Task
 
 Found = dict[str, Any]
@@ -32,8 +32,7 @@ def answer(task: Task, A: Any, B: Any = None) -> Found:
     if len(shares) < 2:
         return one(task, A, B)
     lead, stacks = A.shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (A, B)]
-    with ThreadPoolExecutor(len(shares)) as pool:
-        found = list(pool.map(lambda share: one(task, *(None if x is None else x[share] for x in stacks)), shares))
+    found = together([partial(one, task, *(None if x is None else x[share] for x in stacks)) for share in shares])
     return {part: np.concatenate([each[part] for each in found]).reshape(*lead, *found[0][part].shape[1:])
             for part in found[0]}  # fmt: skip
 

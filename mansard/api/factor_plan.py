@@ -225,11 +225,11 @@ def by_blocks(
     """The parts by blocked algorithms, in the place of the result or, for some of them, on a copy of A."""
     A = stacked(kind, A)
     work, how = _work(kind, task, A, outs), blocked(kind, backend, steps)
-    A = work if work is A or task.family == "qr" else A
+    source = None if work is A else A
     if task.family == "cholesky":
-        return deliver({"INFO": how.cholesky(work, A, task.upper), "F": work}, outs)
+        return deliver({"INFO": how.cholesky(work, source, task.upper), "F": work}, outs)
     if task.family == "lu":
-        pivots, info = how.lu(work, A, task.pivot)
+        pivots, info = how.lu(work, source, task.pivot)
         return deliver({"F": work, "PIVOTS": pivots, "INFO": info}, outs)
     tau = how.qr(work)
     if task.want == "raw":
