@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mansard as ms
 from mansard.api import arrays, library_products, stacks
 from mansard.api.gemm_call import Form, multiply
 from mansard.backends import cuda
@@ -108,3 +109,80 @@ def test_what_lies_around_stays(library: str) -> None:
     multiply(A, B, whole[:, 1:-1, 2:-1], 1.0, 1.0, None)
     before[:, 1:-1, 2:-1] += given[0] @ given[1]
     assert np.array_equal(whole.cpu().numpy() if library == "torch" else whole.get(), before)
+
+
+_TURNS = list(product((False, True), repeat=3))
+
+
+def _fetched(array: Any) -> np.ndarray:
+    return array.get() if hasattr(array, "get") else np.asarray(array.cpu() if hasattr(array, "cpu") else array)
+
+
+def _multiply_matrices(A: Any, B: Any, C: Any, given: list[np.ndarray], alpha: complex) -> None:
+    """`matmul` of matrices none of which is skinny: into a part of an array, and into one of its own."""
+    for beta in (-1.0, 0.0):
+        wanted = _expected([*given[:2], _fetched(C).copy()], Form(), alpha, beta)
+        assert ms.matmul(A, B, out=C, alpha=alpha, beta=beta) is C
+        assert np.array_equal(_fetched(C), wanted)
+    for factor in (1.0, alpha):
+        assert np.array_equal(_fetched(ms.matmul(A, B, alpha=factor)), _expected(given, Form(), factor, 0.0))
+    C[...] = float("nan")  # which times zero would be NaN still
+    assert np.array_equal(_fetched(ms.matmul(A, B, out=C)), given[0] @ given[1])
+
+
+@pytest.mark.parametrize("turned", _TURNS)
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_matrices(library: str, dtype: str, turned: tuple[bool, ...]) -> None:
+    given = _operands(dtype, Form(), turned, ())
+    A, B, C = given
+    if library == "torch":
+        torch = pytest.importorskip("torch")
+        A, B, C = (torch.from_numpy(x) for x in given)
+    _multiply_matrices(A, B, C, [given[0], given[1], given[2].copy()], 2.0 + 1j if dtype.startswith("c") else 2.0)
+
+
+@_on_gpus
+@pytest.mark.parametrize("turned", _TURNS)
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("library", ["cupy", "torch"])
+def test_matrices_on_gpus(library: str, dtype: str, turned: tuple[bool, ...]) -> None:
+    given = _operands(dtype, Form(), turned, ())
+    _multiply_matrices(*_on_gpu(library, given), given, 2.0 + 1j if dtype.startswith("c") else 2.0)
+
+
+def test_factors_of_real_matrices_are_real() -> None:
+    torch = pytest.importorskip("torch")
+    A = torch.ones(20, 20)
+    with pytest.raises(TypeError, match="alpha and beta must be real for float32"):
+        ms.matmul(A, A, alpha=1j)
+    assert (ms.matmul(A, A, alpha=2 + 0j) == 40).all()
+
+
+@_on_gpus
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 70, 40), (40, 70, 1), (1, 70, 1), (33, 1, 40), (200, 300, 1)])
+def test_thin_matrices_on_gpus(m: int, k: int, n: int) -> None:
+    import cupy
+
+    rng = np.random.default_rng(5)
+    for a, b in product((rng.integers(-3, 4, (m, k)), rng.integers(-3, 4, (k, m)).T),
+                        (rng.integers(-3, 4, (k, n)), rng.integers(-3, 4, (n, k)).T)):  # fmt: skip
+        A, B = (cupy.asarray(x.astype("float64"), order="K") for x in (a, b))
+        assert np.array_equal(ms.matmul(A, B).get(), a @ b)
+
+
+@_on_gpus
+def test_products_follow_the_callers_stream() -> None:
+    """Behind half a second of other work there: a product on another stream would be over before its operand is."""
+    import cupy
+
+    A, stream = cupy.zeros((300, 300)), cupy.cuda.Stream(non_blocking=True)
+    ones = cupy.ones((8000, 8000))
+    cupy.cuda.Device().synchronize()
+    with stream:
+        for _ in range(10):
+            ones @ ones
+        A[...] = 1.0
+        C = ms.matmul(A, A)
+    stream.synchronize()
+    assert (C.get() == 300).all()

@@ -1,7 +1,8 @@
-"""Scaled products of stacks by the array library's own BLAS, in the place of the result.
+"""Scaled products of matrices and stacks by the array library's own BLAS, in the place of the result.
 
 CuPy's matmul has neither alpha nor beta and copies what has gaps: blocked factorizations spent most of their time
-there. cuBLAS itself takes leading dimensions and both factors, and so does PyTorch's baddbmm.
+there. cuBLAS itself takes leading dimensions and both factors, and so do PyTorch's addmm and baddbmm. CuPy's function
+also takes three times as long to call as cuBLAS's.
 """
 
 from __future__ import annotations
@@ -11,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..plan.problem import Problem
+from ..plan.problem import ITEMSIZE, Problem
+from .arrays import View
+from .call import layout
 from .stacks import Batch
 
 _PLAIN, _TURNED, _ADJOINT = 0, 1, 2  # what cuBLAS does to an operand
+_LARGEST = 2**31 - 1  # extent and leading dimension of what cuBLAS takes
 _LETTER = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 Product = Callable[[Any, Any, Any, complex, complex], None]  # (A, B, C, alpha, beta): C = alpha A B + beta C
@@ -28,6 +32,52 @@ def strided_product(kind: Any, problem: Problem, batch: Batch) -> Product | None
     if scattered or any(one.layout[0] == "any" or one.view.conjugated for one in batch.operands):
         return None
     return _ROUTINES[kind.name](kind, problem, batch)
+
+
+def matrix_product(kind: Any, a: View, b: View, c: View) -> Product | None:
+    """The same for single matrices that lie like these."""
+    if a.dtype not in _LETTER or c.dtype != a.dtype or 0 in (*a.shape, *b.shape):
+        return None
+    if kind.name == "PyTorch":
+        return _by_addmm(kind, a.dtype)
+    layouts = [layout(view) for view in (a, b, c)]
+    taken = all(name != "any" and pitch <= _LARGEST and max(view.shape) <= _LARGEST
+                for (name, pitch), view in zip(layouts, (a, b, c), strict=True))  # fmt: skip
+    return _by_gemm(kind, (a, b, c), layouts) if taken and kind.name == "CuPy" else None
+
+
+def _by_gemm(kind: Any, views: tuple[View, View, View], layouts: list[tuple[str, int]]) -> Product:
+    """gemm by CuPy's handle, on CuPy's current stream."""
+    from cupy.cuda import device
+    from cupy_backends.cuda.libs import cublas
+
+    (a, _, c), dtype = views, views[0].dtype
+    routine, handle = getattr(cublas, f"{_LETTER[dtype]}gemm"), device.get_cublas_handle
+    rows, (line_a, line_b, line_c) = [name == "row" for name, _ in layouts], [pitch for _, pitch in layouts]
+    turn_a, turn_b = (_TURNED if rows[side] != rows[2] else _PLAIN for side in (0, 1))
+    (m, n), k = c.shape, a.shape[1]
+    unscaled, step = np.array([1.0, 0.0], dtype), ITEMSIZE[dtype]
+    one = unscaled.ctypes.data
+
+    def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+        scaled = alpha != 1.0 or beta != 0.0
+        factors = np.array(_factors(dtype, alpha, beta), dtype) if scaled else unscaled
+        at = factors.ctypes.data if scaled else one
+        of_a, of_b, of_c = A.data.ptr, B.data.ptr, C.data.ptr
+        if rows[2]:
+            routine(handle(), turn_b, turn_a, n, m, k, at, of_b, line_b, of_a, line_a, at + step, of_c, line_c)
+        else:
+            routine(handle(), turn_a, turn_b, m, n, k, at, of_a, line_a, of_b, line_b, at + step, of_c, line_c)
+
+    return _on_its_device(run) if kind._several else run
+
+
+def _on_its_device(run: Product) -> Product:
+    def other(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+        with C.device:
+            run(A, B, C, alpha, beta)
+
+    return other
 
 
 def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
@@ -47,7 +97,7 @@ def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
     lines, steps = [operand.layout[1] for operand in batch.operands], batch.walk.steps
 
     def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
-        factors, handle = np.array(_factors(problem, alpha, beta), dtype), device.get_cublas_handle()
+        factors, handle = np.array(_factors(problem.dtype, alpha, beta), dtype), device.get_cublas_handle()
         at, given = factors.ctypes.data, (A, B, C)
         for start in batch.walk.starts:
             left, right, out = (
@@ -55,11 +105,7 @@ def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
             )
             routine(handle, *operations, m, n, problem.K, at, *left, *right, at + dtype.itemsize, *out, count)
 
-    def on_its_device(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
-        with C.device:
-            run(A, B, C, alpha, beta)
-
-    return on_its_device if kind._several else run
+    return _on_its_device(run) if kind._several else run
 
 
 def _operation(transposed: bool, conjugated: bool) -> int | None:
@@ -69,9 +115,13 @@ def _operation(transposed: bool, conjugated: bool) -> int | None:
     return _TURNED if transposed else _PLAIN
 
 
-def _factors(problem: Problem, *given: complex) -> list[complex]:
+def _factors(dtype: str, *given: complex) -> list[complex]:
     """Real numbers for real matrices, however they were given."""
-    return [factor if problem.is_complex else complex(factor).real for factor in given]
+    if dtype.startswith("complex"):
+        return list(given)
+    if any(complex(factor).imag for factor in given):
+        raise TypeError(f"alpha and beta must be real for {dtype} matrices")
+    return [complex(factor).real for factor in given]
 
 
 def _by_torch(kind: Any, problem: Problem, batch: Batch) -> Product:
@@ -86,10 +136,18 @@ def _by_torch(kind: Any, problem: Problem, batch: Batch) -> Product:
         return found.conj() if conj[side] else found
 
     def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
-        alpha, beta = _factors(problem, alpha, beta)
+        alpha, beta = _factors(problem.dtype, alpha, beta)
         for start in batch.walk.starts:
             a, b, c = (view(array, side, start[side]) for side, array in enumerate((A, B, C)))
             kind._torch.baddbmm(c, a, b, alpha=alpha, beta=beta, out=c)
+
+    return run
+
+
+def _by_addmm(kind: Any, dtype: str) -> Product:
+    def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+        alpha, beta = _factors(dtype, alpha, beta)
+        kind._torch.addmm(C, A, B, alpha=alpha, beta=beta, out=C)
 
     return run
 

@@ -13,6 +13,7 @@ from .arrays import View
 from .gemm_call import Form, multiply, plan_gemm
 from .gemv_call import plan_gemv
 from .gram_call import plan_gram
+from .library_products import matrix_product
 from .ragged_call import multiply_special
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
@@ -121,7 +122,7 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
             return _times_vectors(A, B, out, backend)
         return plan_gemm(A, B, out, backend, handover=True).run
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
-        return _vendor(kind, None)
+        return _vendor(kind, a, b, None)
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
@@ -131,7 +132,7 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
         if family == "gram":
             return lambda A, B, out, alpha, beta: plan.run(A.T, B, out, alpha, beta)
         return plan.run
-    return _vendor(kind, None if out is None else (a, b, kind.view(out)))
+    return _vendor(kind, a, b, None if out is None else kind.view(out))
 
 
 _PLANS: dict[str, Callable[[Any, Any, Any, str | None], Plan]] = {
@@ -188,21 +189,49 @@ def _is_stack(a: View, b: View) -> bool:
     return max(dimensions) > 2 and min(dimensions) > 0 and a.dtype in DTYPES and a.dtype == b.dtype
 
 
-def _vendor(kind: Any, views: tuple[View, View, View] | None) -> Run:
-    """The array library's product, put into `out` itself where that has the layout the libraries want."""
-    direct = False
-    if views is not None:
-        a, b, c = views
-        call.check_out(c, (a.shape[0], b.shape[1]))
-        direct = c.strides == (c.shape[1], 1) and c.dtype == a.dtype and 0 not in c.shape
-        (first_a, last_a), (first_b, last_b), (first, last) = (
-            [end - view.address for end in arrays.extent(view, ITEMSIZE[view.dtype])] for view in views
-        )
-        in_place = (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
+def _vendor(kind: Any, a: View, b: View, c: View | None) -> Run:
+    """The array library's product; by its BLAS where that takes the arrays as they lie."""
+    matrices = len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype
+    shape = (a.shape[0], b.shape[1]) if matrices else ()
+    if c is not None:
+        call.check_out(c, shape)
+    place = c or (call.as_copied(a._replace(shape=shape)) if matrices else None)
+    blas = matrix_product(kind, a, b, place) if place else None
+    direct = c is not None and c.strides == (c.shape[1], 1) and c.dtype == a.dtype and 0 not in c.shape
+    below = blas is not None and kind.name == "CuPy"  # whose matmul takes 16 us before cuBLAS is called
+    apart = _apart(kind, a, b, c) if c is not None else None
+
+    def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+        if out is None and beta != 0.0:
+            raise ValueError("beta scales the content of out: pass out")
+        own = apart is None or apart(A, B, out)
+        if alpha == 1.0 and beta == 0.0 and own and (direct or out is None) and not below:
+            return kind.matmul(A, B, out)
+        if blas is not None and own:
+            result = kind.empty(shape, a.dtype, A) if out is None else out
+            blas(A, B, result, alpha, beta)
+            return result
+        product = kind.matmul(A, B)
+        if alpha != 1.0:
+            product = product * alpha
+        if out is None:
+            return product
+        out[...] = product if beta == 0.0 else product + out * beta
+        return out
+
+    return run
+
+
+def _apart(kind: Any, a: View, b: View, c: View) -> Callable[[Any, Any, Any], bool]:
+    """Whether a result is apart from both operands. False: it is A, exactly. Anything between is refused, as by the
+    other families."""
+    (first_a, last_a), (first_b, last_b), (first, last) = (
+        [end - view.address for end in arrays.extent(view, ITEMSIZE[view.dtype])] for view in (a, b, c)
+    )
+    in_place = (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
     address = kind.address
 
     def apart(A: Any, B: Any, out: Any) -> bool:
-        """False: `out` is A, exactly. Anything between is refused, as by the other families."""
         at, of_a, of_b = address(out), address(A), address(B)
         low, high = at + first, at + last
         if of_a + first_a < high and low < of_a + last_a:
@@ -213,21 +242,7 @@ def _vendor(kind: Any, views: tuple[View, View, View] | None) -> Run:
             raise ValueError("out overlaps B: the result needs memory of its own")
         return True
 
-    def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
-        if out is None and beta != 0.0:
-            raise ValueError("beta scales the content of out: pass out")
-        own = views is None or apart(A, B, out)
-        if direct and own and alpha == 1.0 and beta == 0.0:
-            return kind.matmul(A, B, out)
-        product = kind.matmul(A, B)
-        if alpha != 1.0:
-            product = product * alpha
-        if out is None:
-            return product
-        out[...] = product if beta == 0.0 else product + out * beta
-        return out
-
-    return run
+    return apart
 
 
 def _matmul_jax(kind: Any, A: Any, B: Any, out: Any, options: dict[str, Any]) -> Any:
