@@ -135,8 +135,9 @@ MANSARD_UNROLL_BY(1)
   MANSARD_DEVICE void learn(Facts& facts, int tile) const {
     const int chunk = tile * TILE;
     const int own = chunk + min(lane - 16, TILE - 1);  // which may not exist: then it has no entries
-    facts.word = lane < 16 ? arguments.STARTS[min(chunk + min(lane, TILE), chunks)]
-                           : own < chunks ? arguments.WIDTHS[own] : 0;
+    const int* from = lane < 16 ? arguments.STARTS + min(chunk + min(lane, TILE), chunks) : arguments.WIDTHS + own;
+    facts.word = 0;
+    if (own < chunks) facts.word = *from;  // one load for both, and no branch
     MANSARD_UNROLL
     for (int h = 0; h < TILE; ++h) {
       const i64 row = static_cast<i64>(chunk + h) * 32 + lane;
