@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from ..plan import pin
 from .factor_swaps import Kernel, Swaps
 from .factor_task import Task, copied, identity, library, set_diagonal, zeros
 from .gemm_call import Form, multiply
@@ -22,6 +23,7 @@ Takes = Callable[[Task, Any], bool]  # whether a kernel would
 
 NARROW = 8  # columns of a panel that is not divided any more, even if no kernel takes it
 TRIANGLE = 128  # rows of a Cholesky factor up to which one pass is taken: solving for the rest is what takes time
+AS_IS = Form()
 TALL_AS = Form(True, True)  # the first operand is conjugated and transposed
 SQUARE = Form(False, False, True, True)  # the second one
 
@@ -34,6 +36,12 @@ class Steps(NamedTuple):
     swap: str = "gather"  # rows: all at once, or one after the other (`rows`)
     invert: bool = False  # diagonal blocks of triangular solves are inverted, and multiplied by
     by_columns: bool = False  # the T of reflections column by column, as LAPACK's larft
+
+    @property
+    def single(self) -> bool:
+        """Whether a column at a time is done in the end, by the array library: a kernel for every height would not be
+        what came first, nor compiled in time."""
+        return self.blocks[-1:] == (1,)
 
 
 HOW = {
@@ -63,7 +71,8 @@ class Blocked:
         """How columns are divided; a single part is for the kernel."""
         blocks, whole = self.steps.blocks, [slice(0, width)]
         if blocks:
-            size = blocks[level] if level < len(blocks) else width
+            inner = [size for size in blocks[level:] if size < width]
+            size = inner[0] if inner else width
             return [slice(i, min(i + size, width)) for i in range(0, width, size)]
         leaf = max(self.steps.leaf, TRIANGLE) if task.family == "cholesky" else self.steps.leaf
         if width <= NARROW or (width <= leaf and self.takes(task, panel)):
@@ -72,12 +81,23 @@ class Blocked:
         middle = -(-middle // self.steps.leaf) * self.steps.leaf if width > 2 * self.steps.leaf else middle
         return [slice(0, middle), slice(middle, width)]
 
-    def _subtract(self, A: Any, B: Any, out: Any, form: Form = Form()) -> None:  # noqa: B008  a constant
+    def _subtract(self, A: Any, B: Any, out: Any, form: Form = AS_IS) -> None:
         """out - A B."""
-        multiply(A, B, out, -1.0, 1.0, self.backend, form)
+        self._multiply(A, B, out, -1.0, 1.0, form)
+
+    def _multiply(self, A: Any, B: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, form: Form = AS_IS) -> Any:
+        """By a kernel; of single columns by the array library, see `Steps`."""
+        if self.steps.single and min(*A.shape[-2:], *B.shape[-2:]) == 1:
+            with pin.pin(VARIANT="vendor"):
+                return multiply(A, B, out, alpha, beta, self.backend, form)
+        return multiply(A, B, out, alpha, beta, self.backend, form)
 
     def _solve(self, A: Any, X: Any, side: str, uplo: str, trans: str, unit: bool = False, B: Any = None) -> None:
         """X, or B, is the right-hand side."""
+        if self.steps.single and A.shape[-1] == 1:
+            if not unit:  # the diagonal is real
+                X[...] = (X if B is None else B) / A
+            return
         solve(A, X if B is None else B, X, 1.0, self.backend, Triangle(side, uplo, trans, unit, self.steps.invert))
 
     def _later(self, info: Any, found: Any, before: int) -> Any:
@@ -185,14 +205,14 @@ class Blocked:
         set_diagonal(self.kind, V, 1)
         if T is None:
             T = self._by_columns(V, tau) if self.steps.by_columns else self._compact(V, tau)
-        W = multiply(V, X, None, 1.0, 0.0, self.backend, TALL_AS)
-        W = multiply(T, W, None, 1.0, 0.0, self.backend, TALL_AS if adjoint else Form())
+        W = self._multiply(V, X, None, form=TALL_AS)
+        W = self._multiply(T, W, None, form=TALL_AS if adjoint else AS_IS)
         self._subtract(V, W, X)
 
     def _compact(self, V: Any, tau: Any) -> Any:
         """T from T^-1 = diag(1 / tau) + (the upper triangle of V^H V): a unit triangular solve, also if some tau is
         zero."""
-        square = multiply(V, V, None, 1.0, 0.0, self.backend, TALL_AS)
+        square = self._multiply(V, V, None, form=TALL_AS)
         above = library(self.kind).triu(square, 1) * tau[..., :, None]
         T = zeros(self.kind, tuple(above.shape), self.kind.view(V).dtype, V)
         set_diagonal(self.kind, T, tau)
@@ -204,8 +224,8 @@ class Blocked:
         for i in range(V.shape[-1]):
             T[..., i, i] = tau[..., i]
             if i:
-                square = multiply(V[..., :i], V[..., i : i + 1], None, 1.0, 0.0, self.backend, TALL_AS)
-                column = multiply(T[..., :i, :i], square, None, -1.0, 0.0, self.backend)
+                square = self._multiply(V[..., :i], V[..., i : i + 1], None, form=TALL_AS)
+                column = self._multiply(T[..., :i, :i], square, None, -1.0)
                 T[..., :i, i] = column[..., 0] * tau[..., i, None]
         return T
 

@@ -14,6 +14,7 @@ from ..plan.dispatch import Choice
 from ..tune import database
 from . import arrays, factor_lapack, factor_library, stacks
 from .factor_blocked import HOW, Blocked, Steps
+from .factor_columns import column
 from .factor_kernel import KernelRun, Quick, family_of, is_readable
 from .factor_places import Found, checked, deliver, indirect, overlaps
 from .factor_task import Sizes, Task, copied, dtype_of, empty, identity, library, stacked, triangle, zeros
@@ -198,7 +199,10 @@ def blocked(kind: Any, backend: str | None, steps: Steps = HOW["recursive"]) -> 
     def takes(task: Task, block: Any) -> bool:
         return planned(task, kind, block, None, {"F": block}, backend, True).means == "kernel"
 
-    return Blocked(kind, backend, leaf, takes, partial(swapped, kind, backend), steps)
+    swap = partial(swapped, kind, backend)
+    if steps.single:
+        return Blocked(kind, backend, partial(column, kind), lambda task, block: True, swap, steps)
+    return Blocked(kind, backend, leaf, takes, swap, steps)
 
 
 def swapped(kind: Any, backend: str | None, pivots: Any, place: Any) -> bool:

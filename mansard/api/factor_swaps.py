@@ -52,6 +52,19 @@ def _as_index(kind: Any, pivots: Any) -> Any:
     return pivots.long() if kind.name == "PyTorch" else pivots.astype("int64")
 
 
+def exchange(kind: Any, pivots: Any, X: Any) -> None:
+    """As LAPACK's laswp: row i against row pivots[i], one after the other, in place."""
+    index = _as_index(kind, pivots)
+    for i in range(pivots.shape[-1]):
+        at, own = index[..., i, None, None], copied(kind, X[..., i : i + 1, :])
+        other = along(kind, X, at, -2)
+        if kind.name == "PyTorch":
+            X.scatter_(-2, at.expand(own.shape), own)
+        else:
+            library(kind).put_along_axis(X, at, own, -2)
+        X[..., i : i + 1, :] = other
+
+
 class Swaps:
     """Carries out the exchanges of a panel on what lies beside it, in place."""
 
@@ -64,20 +77,8 @@ class Swaps:
         for place in places:
             if not place.shape[-1]:
                 continue
-            if self.how == "rows":
-                self._one_after_the_other(pivots, place)
+            if self.how == "rows" or pivots.shape[-1] == 1:
+                exchange(self.kind, pivots, place)
             elif not self.kernel(pivots, place):
                 order = order_of(self.kind, pivots, place.shape[-2]) if order is None else order
                 place[...] = permuted(self.kind, order, place)
-
-    def _one_after_the_other(self, pivots: Any, X: Any) -> None:
-        """As LAPACK's laswp: row i against row pivots[i]."""
-        index = _as_index(self.kind, pivots)
-        for i in range(pivots.shape[-1]):
-            at, own = index[..., i, None, None], copied(self.kind, X[..., i : i + 1, :])
-            other = along(self.kind, X, at, -2)
-            if self.kind.name == "PyTorch":
-                X.scatter_(-2, at.expand(own.shape), own)
-            else:
-                library(self.kind).put_along_axis(X, at, own, -2)
-            X[..., i : i + 1, :] = other

@@ -213,7 +213,8 @@ class Contest:
         return lambda: self.clock.loop(lambda index: entry.run(index % pairs), count)
 
     def _graph_sampler(self, case: Case, entry: Entry, pairs: int, peer: Peer | None) -> Sampler:
-        count = pairs if pairs > 1 else max(1, min(_GRAPH, (1 << 31) // max(1, case.bytes)))
+        most = 1 if case.operation in FACTORS else _GRAPH  # a factorization in steps is thousands of nodes
+        count = pairs if pairs > 1 else max(1, min(most, (1 << 31) // max(1, case.bytes)))
         capture = clocks.capture_torch if isinstance(peer, TorchPeer) else clocks.capture_cupy
         launch = capture(lambda index: entry.run(index % pairs), count)
         return lambda: self.clock.sample(launch) / count

@@ -66,8 +66,9 @@ def steps(size: Size) -> list[Case]:
     cases = []
     for operation, n, form in product(("lu", "cholesky", "qr"), _STEPS, ("", *HOW)):
         matrices = min(_MATRICES, max(1, 4 * size.elements["float64"] // (n * n)))
-        cases.append(Case("steps", "float64", n, 1, matrices, temperature="hot", operation=operation, form=form,
-                          peers=not form))  # fmt: skip
+        mode = "graph" if form and size.backend == "cuda" else "device"  # the host would be what is measured
+        cases.append(Case("steps", "float64", n, 1, matrices, mode=mode, temperature="hot", operation=operation,
+                          form=form, peers=not form))  # fmt: skip
     return cases
 
 
