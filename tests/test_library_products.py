@@ -186,3 +186,47 @@ def test_products_follow_the_callers_stream() -> None:
         C = ms.matmul(A, A)
     stream.synchronize()
     assert (C.get() == 300).all()
+
+
+@_on_gpus
+@pytest.mark.parametrize("dtype", _DTYPES)
+def test_graph_holds_products(dtype: str) -> None:
+    """CuPy does not let cuBLAS be captured; alone and in stacks."""
+    import cupy
+
+    stream = cupy.cuda.Stream(non_blocking=True)
+    for lead in ((), (5,)):
+        A, B, C = (cupy.asarray(x) for x in _operands(dtype, Form(), (False, False, False), lead))
+        with stream:
+            ms.matmul(A, B, out=C)  # as callers do before they capture
+            stream.begin_capture()
+            ms.matmul(A, B, out=C, alpha=2.0)
+            graph = stream.end_capture()
+        stream.synchronize()
+        C[...] = 0
+        cupy.cuda.Device().synchronize()
+        graph.launch(stream)
+        stream.synchronize()
+        assert np.array_equal(C.get(), 2 * (A.get() @ B.get()))
+
+
+@_on_gpus
+@pytest.mark.parametrize("name", ["cholesky_ex", "lu_factor_ex"])
+def test_graph_holds_blocked_factorizations(name: str) -> None:
+    import cupy
+
+    rng = np.random.default_rng(8)
+    S = rng.standard_normal((5, 200, 200))
+    S = cupy.asarray(S @ S.swapaxes(-1, -2) + 200 * np.eye(200))
+    stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
+    wanted = getattr(ms.linalg, name)(S)[0].get()
+    with stream, cupy.cuda.using_allocator(pool.malloc):
+        getattr(ms.linalg, name)(S)
+        stream.synchronize()
+        stream.begin_capture()
+        found = getattr(ms.linalg, name)(S)[0]
+        graph = stream.end_capture()
+        found[...] = 0
+        graph.launch(stream)
+    stream.synchronize()
+    assert np.allclose(found.get(), wanted, rtol=1e-12, atol=1e-12)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.cublas import cublas
 from ..plan.problem import ITEMSIZE, Problem
 from .arrays import View
 from .call import layout
@@ -49,10 +50,10 @@ def matrix_product(kind: Any, a: View, b: View, c: View) -> Product | None:
 def _by_gemm(kind: Any, views: tuple[View, View, View], layouts: list[tuple[str, int]]) -> Product:
     """gemm by CuPy's handle, on CuPy's current stream."""
     from cupy.cuda import device
-    from cupy_backends.cuda.libs import cublas
+    from cupy_backends.cuda.libs import cublas as bound
 
     (a, _, c), dtype = views, views[0].dtype
-    routine, handle = getattr(cublas, f"{_LETTER[dtype]}gemm"), device.get_cublas_handle
+    routine, handle = getattr(bound, f"{_LETTER[dtype]}gemm"), device.get_cublas_handle
     rows, (line_a, line_b, line_c) = [name == "row" for name, _ in layouts], [pitch for _, pitch in layouts]
     turn_a, turn_b = (_TURNED if rows[side] != rows[2] else _PLAIN for side in (0, 1))
     (m, n), k = c.shape, a.shape[1]
@@ -65,11 +66,21 @@ def _by_gemm(kind: Any, views: tuple[View, View, View], layouts: list[tuple[str,
         at = factors.ctypes.data if scaled else one
         of_a, of_b, of_c = A.data.ptr, B.data.ptr, C.data.ptr
         if rows[2]:
-            routine(handle(), turn_b, turn_a, n, m, k, at, of_b, line_b, of_a, line_a, at + step, of_c, line_c)
+            given = (turn_b, turn_a, n, m, k, at, of_b, line_b, of_a, line_a, at + step, of_c, line_c)
         else:
-            routine(handle(), turn_a, turn_b, m, n, k, at, of_a, line_a, of_b, line_b, at + step, of_c, line_c)
+            given = (turn_a, turn_b, m, n, k, at, of_a, line_a, of_b, line_b, at + step, of_c, line_c)
+        try:
+            routine(handle(), *given)
+        except NotImplementedError:
+            _capture(kind, dtype, "gemm", C, given)
 
     return _on_its_device(run) if kind._several else run
+
+
+def _capture(kind: Any, dtype: str, name: str, C: Any, arguments: tuple[Any, ...]) -> None:
+    """The same call as part of a graph, for which CuPy has none."""
+    device = C.device.id
+    cublas().call(_LETTER[dtype], name, device, kind.stream(device), arguments)
 
 
 def _on_its_device(run: Product) -> Product:
@@ -84,9 +95,9 @@ def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
     """gemmStridedBatched by CuPy's handle, on CuPy's current stream. cuBLAS takes columns: what lies row by row is the
     transpose, of a result too, and then the operands change places."""
     from cupy.cuda import device
-    from cupy_backends.cuda.libs import cublas
+    from cupy_backends.cuda.libs import cublas as bound
 
-    routine = getattr(cublas, f"{_LETTER[problem.dtype]}gemmStridedBatched")
+    routine = getattr(bound, f"{_LETTER[problem.dtype]}gemmStridedBatched")
     rows = [operand.layout[0] == "row" for operand in batch.operands]
     order = (1, 0, 2) if rows[2] else (0, 1, 2)
     operations = [_operation(rows[side] != rows[2], (problem.conj_a, problem.conj_b)[side]) for side in order[:2]]
@@ -103,7 +114,11 @@ def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
             left, right, out = (
                 (given[side].data.ptr + start[side] * dtype.itemsize, lines[side], steps[side]) for side in order
             )
-            routine(handle, *operations, m, n, problem.K, at, *left, *right, at + dtype.itemsize, *out, count)
+            numbers = (*operations, m, n, problem.K, at, *left, *right, at + dtype.itemsize, *out, count)
+            try:
+                routine(handle, *numbers)
+            except NotImplementedError:
+                _capture(kind, problem.dtype, "gemmStridedBatched", C, numbers)
 
     return _on_its_device(run) if kind._several else run
 

@@ -143,6 +143,7 @@ def capture_cupy(run: Callable[[int], Any], count: int) -> Call:
     import cupy
 
     stream, pool = cupy.cuda.Stream(non_blocking=True), cupy.cuda.MemoryPool()
+    cupy.get_default_memory_pool().free_all_blocks()  # which cannot be taken from there
     with stream, cupy.cuda.using_allocator(pool.malloc):  # what calls take for a while is written at every launch
         run(0)  # compiled and loaded before capture begins
         stream.synchronize()

@@ -83,6 +83,8 @@ class Contest:
         errors, found = self._check(case, entries, self._reference(case, pairs[0]), refused)
         entries = [entry for entry in entries if entry.name not in refused]
         samplers, uncaptured = self._samplers(case, entries, len(pairs))
+        if OURS in uncaptured:
+            return [row(facts, OURS, status="failed", note=uncaptured[OURS])]
         if case.mode == "sustained":
             seconds, power = self._sustain(entries)
         else:
