@@ -17,8 +17,8 @@ from mansard.plan.problem import REAL, Problem
 _STRIDED: dict[str, Any] = {"stack_a": "strided", "stack_b": "strided"}
 _POINTERS: dict[str, Any] = {"stack_a": "pointers", "stack_b": "pointers"}
 
-P, Simd = lu_spec.problem, lu_cpu.Simd
-LU: list[tuple[Problem, Simd | None]] = [  # None: the default
+P, Simd, Rowwise = lu_spec.problem, lu_cpu.Simd, lu_cpu.Rowwise
+LU: list[tuple[Problem, lu_cpu.Config | None]] = [  # None: a matrix per lane, by the rules
     # all steps written out; pivot rows chosen among all; gathered
     (P("float64", 1, 1, 70), None),
     (P("float64", 2, 2, 131), None),
@@ -65,6 +65,41 @@ LU: list[tuple[Problem, Simd | None]] = [  # None: the default
     (P("complex64", 20, 20, 9, want="determinant", pivot=False), None),
     (P("float32", 4, 4, 40, want="logdet"), None),
     (P("complex128", 18, 18, 9, want="logdet"), None),
+]
+ROWWISE: list[tuple[Problem, lu_cpu.Config | None]] = [
+    # all steps written out, one or two at a time, with one left; vectors that rows do not fill
+    (P("float64", 1, 1, 70), Rowwise(2, 16, 2)),
+    (P("float64", 2, 2, 131), Rowwise(2, 16, 2)),
+    (P("float64", 3, 3, 35), Rowwise(2, 16, 1)),
+    (P("float64", 5, 5, 33), Rowwise(2, 2, 2)),
+    (P("float64", 8, 8, 65), Rowwise(2, 16, 2)),
+    (P("float32", 7, 7, 35), Rowwise(4, 16, 2)),
+    (P("float64", 16, 16, 9), Rowwise(2, 16, 1)),
+    (P("float32", 16, 16, 9), Rowwise(4, 3, 1)),
+    # some steps together, several tiles, tall and wide
+    (P("float64", 17, 17, 9), Rowwise(2, 16, 1)),
+    (P("float32", 30, 20, 18), Rowwise(4, 16, 1)),
+    (P("float64", 7, 30, 9), Rowwise(2, 4, 2)),
+    (P("float64", 40, 9, 9), Rowwise(2, 16, 1)),
+    (P("float64", 64, 64, 3), Rowwise(2, 16, 1)),
+    (P("float32", 33, 33, 5), Rowwise(2, 8, 4)),
+    # nothing exchanged; layouts, pitches, stacks
+    (P("float64", 9, 9, 11, pivot=False), Rowwise(2, 16, 2)),
+    (P("float32", 20, 20, 9, pivot=False), Rowwise(4, 16, 1)),
+    (P("float64", 8, 8, 21, layout_a="col", layout_f="col"), Rowwise(2, 16, 2)),
+    (P("float32", 6, 9, 21, layout_a="any"), Rowwise(4, 16, 2)),
+    (P("float64", 5, 5, 21, pitch_a=9, **_STRIDED), Rowwise(2, 16, 1)),
+    # solutions, inverses
+    (P("float64", 3, 3, 71, NRHS=1, want="solve"), Rowwise(2, 16, 2)),
+    (P("float64", 4, 4, 40, NRHS=3, want="solve"), Rowwise(2, 16, 2)),
+    (P("float64", 8, 8, 41, NRHS=1, want="solve"), Rowwise(2, 16, 2)),
+    (P("float32", 13, 13, 9, NRHS=2, want="solve", layout_b="col", layout_x="col"), Rowwise(4, 16, 1)),
+    (P("float64", 23, 23, 9, NRHS=1, want="solve"), Rowwise(2, 16, 1)),
+    (P("float64", 6, 6, 21, NRHS=1, want="solve", **_POINTERS), Rowwise(2, 16, 2)),
+    (P("float32", 21, 21, 5, NRHS=5, want="solve", layout_b="col"), Rowwise(4, 16, 1)),
+    (P("float64", 2, 2, 71, want="inverse"), Rowwise(2, 16, 2)),
+    (P("float64", 12, 12, 9, want="inverse", layout_f="col"), Rowwise(2, 16, 1)),
+    (P("float32", 19, 19, 5, want="inverse"), Rowwise(4, 16, 1)),
 ]
 
 C, Tiles = cholesky_spec.problem, cholesky_cpu.Simd

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import qr_cases
 from conftest import usable
-from factor_cpu_cases import CHOLESKY, LU, QR, SPACES, C, P, Q, case_id, demanding
+from factor_cpu_cases import CHOLESKY, LU, QR, ROWWISE, SPACES, C, P, Q, case_id, demanding
 from scipy import linalg
 
 import mansard as ms
@@ -20,6 +20,7 @@ from mansard.api import factor_lapack
 from mansard.api.factor_task import Task
 from mansard.backends import cpu
 from mansard.compile import cxx
+from mansard.families.lu import space_cpu as lu_cpu
 from mansard.plan.problem import DTYPES, REAL, Problem
 
 
@@ -30,7 +31,8 @@ def on_cpus() -> None:
 
 def with_config(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
     problem, config = case
-    return problem, config or SPACES[problem.operation].default(problem, cpu.backend().device)
+    rules = lu_cpu.simd if problem.operation == "lu" else SPACES[problem.operation].default
+    return problem, config or rules(problem, cpu.backend().device)
 
 
 def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
@@ -46,7 +48,7 @@ def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
 # ---- exact, and within bounds -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", LU[::2], ids=case_id)
+@pytest.mark.parametrize("case", [*LU[::2], *ROWWISE], ids=case_id)
 def test_lu(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     lu_cases.exact(problem, config, "cpu")
@@ -214,15 +216,22 @@ def test_candidates_are_legal_and_end_with_the_default(family: str) -> None:
         assert not list(space.candidates(make[family](dtype, 129), device))
 
 
-@pytest.mark.parametrize("case", [LU[1], LU[11], LU[31], LU[36], CHOLESKY[16], QR[4], QR[18]], ids=case_id)
+@pytest.mark.parametrize(
+    "case", [LU[1], LU[11], LU[31], LU[36], ROWWISE[0], ROWWISE[-1], CHOLESKY[16], QR[4], QR[18]], ids=case_id
+)
 def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     emit = {"lu": lu_cases.emit, "cholesky": cholesky_cases.emit, "qr": qr_cases.emit}[problem.operation]
     source = emit.source(problem, config, "cpu")
-    shape = {"lu": "LuShape", "cholesky": "CholeskyShape", "qr": "QrShape"}[problem.operation]
+    shape = {
+        "lu": "LuRowwise" if config.VARIANT == "rowwise" else "LuShape",
+        "cholesky": "CholeskyShape",
+        "qr": "QrShape",
+    }[problem.operation]
     bytes_each = SPACES[problem.operation].workspace_bytes(problem, config, 1)
     real = np.dtype(REAL[problem.dtype]).itemsize
-    claim = f"static_assert(mansard::{shape}<Params>::WORKSPACE * {real} == {bytes_each});\n"
+    together = getattr(config, "MATRICES", 1)
+    claim = f"static_assert(mansard::{shape}<Params>::WORKSPACE * {real * together} == {bytes_each});\n"
     cxx.compile_cpu(replace(source, text=source.text + claim))
 
 

@@ -195,11 +195,13 @@ class BatchRun:
         elif self.listed:
             count = self.batch.shape[0]
             product = [self._product(*pair, alpha) for pair in zip(_each(A, count), _each(B, count), strict=True)]
-        elif self._is_direct(out) and alpha == 1.0 and beta == 0.0:
+        elif self.kind.name != "CuPy" and self._is_direct(out) and alpha == 1.0 and beta == 0.0:
             return self.kind.matmul(*self._turned(A, B), out)
-        elif out is not None and (strided := self._strided()) is not None:
-            strided(A, B, out, alpha, beta)
-            return out
+        elif (out is not None or self.kind.name == "CuPy") and (strided := self._strided()) is not None:
+            # CuPy's own function takes longer to call, and no graph holds it
+            result = self._fresh(A) if out is None else out
+            strided(A, B, result, alpha, beta)
+            return result
         else:
             product = self._product(A, B, alpha)
         return product if out is None else self._assign(out, product, beta)

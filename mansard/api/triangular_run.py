@@ -13,6 +13,7 @@ from ..families.trsm import lapack, spec
 from ..plan.problem import Problem
 from . import call, stacks
 from .arrays import View
+from .factor_task import identity, set_diagonal
 from .gemm_call import Form, multiply
 from .gemm_run import BatchRun
 
@@ -206,10 +207,7 @@ class Blocked:
             place[...] = value
 
     def _identity(self, like: Any) -> Any:
-        identity, every = self.kind.empty(tuple(like.shape), self.dtype, like), list(range(like.shape[-1]))
-        identity[...] = 0
-        identity[..., every, every] = 1
-        return identity
+        return identity(self.kind, tuple(like.shape), self.dtype, like)
 
 
 def _cut(operand: Any, rows: slice, columns: slice) -> Any:
@@ -267,8 +265,7 @@ def masked(kind: Any, A: Any, uplo: str, unit: bool) -> Any:
     else:
         copy = (library.tril if uplo == "lower" else library.triu)(once)
     if unit:
-        every = list(range(A.shape[-1]))
-        copy[..., every, every] = 1
+        set_diagonal(kind, copy, 1)
     return library.broadcast_to(copy, A.shape)
 
 

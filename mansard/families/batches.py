@@ -41,7 +41,7 @@ def image(name: str, shape: Any) -> dict[str, Any]:
 
 def launch_geometry(work: ModuleType, space_cpu: ModuleType, problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the batch."""
-    if isinstance(config, space_cpu.Simd):
+    if device.backend == "cpu":
         return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
     return Geometry(
         grid=(work.blocks(problem, config, device), 1, 1),

@@ -21,7 +21,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Configurations from the best guess to the one that always works."""
     if device.backend == "cpu":
-        yield space_cpu.default(problem, device)
+        yield from space_cpu.ranked(problem, device)
         return
     rules = _swaps(problem) if problem.want == "swap" else (*_lanes(problem), *_wide_lanes(problem), *_block(problem))
     for rough in rules:

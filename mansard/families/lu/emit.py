@@ -11,27 +11,28 @@ from ...plan.problem import Problem
 from .. import batches
 from . import shapes, space_cpu, spec, work
 from .space import Config
-from .space_cpu import Simd
+from .space_cpu import Rowwise, Simd
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, F, B and X, matrices, rows, columns, in elements."""
     fixed = (problem.BATCH, *strides)
-    if isinstance(config, Simd):
+    if isinstance(config, Simd | Rowwise):
         fixed += (device.multiprocessors,)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    on_cpu = isinstance(config, Simd)
+    on_cpu = isinstance(config, Simd | Rowwise)
     constants = _constants(problem, on_cpu) | (
         batches.stacks(problem, spec.SHAPES) if on_cpu else _images(problem, config)
     )
-    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    bounds = None if isinstance(config, Simd | Rowwise) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    suffix = "hpp" if on_cpu else "cuh"
     return instantiate(
         title=f"lu: A[{problem.M},{problem.N}], {problem.want}, {problem.dtype}, {config.VARIANT}",
-        header=f"families/lu/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
+        header=f"families/lu/{'kernel.hpp' if isinstance(config, Simd) else f'kernel_{config.VARIANT}.{suffix}'}",
         function=f"lu_{config.VARIANT}",
         target=target,
         types={"T": CPP_TYPES[problem.dtype]},

@@ -1,15 +1,17 @@
-"""The CPU half of the space: configurations of `simd`, their rules, their default, and the workspace they need."""
+"""The CPU half of the space: configurations of `simd` and `rowwise`, their rules, their default, and the workspace they
+need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 
+_ROWWISE = ("factor", "solve", "inverse")
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
 _TALLEST = 1024  # rows have numbers below it
@@ -27,8 +29,40 @@ class Simd:
     STEPS: int = 4  # steps applied together to a panel that comes later
 
 
-def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
+@dataclass(frozen=True)
+class Rowwise:
+    """One matrix after the other, vectors along its rows; real numbers, any layout and stride."""
+
+    VARIANT: ClassVar[str] = "rowwise"
+    LANES: int = 2  # reals per vector
+    TILE_N: int = 16  # vectors of a pivot row that stay in registers
+    MATRICES: int = 1  # in turn, so that one computes while the other waits
+
+
+Config: TypeAlias = Simd | Rowwise
+
+
+def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
+    return _illegal_rowwise(problem, c, device) if isinstance(c, Rowwise) else _illegal_simd(problem, c, device)
+
+
+def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
+    most = widest(problem, device)
+    if problem.is_complex or problem.want not in _ROWWISE:
+        return f"{problem.dtype}, want={problem.want!r}: only real matrices, and {', '.join(_ROWWISE)}"
+    if max(problem.M, problem.N + right(problem)) > 2 * most or most**2 < problem.M * problem.N:
+        return f"{problem.M} x {problem.N}: all steps are written out, of matrices to order {most}"
+    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
+        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if c.MATRICES not in (1, 2, 4):
+        return f"MATRICES={c.MATRICES}: 1, 2 or 4 at a time"
+    if not 1 <= c.TILE_N <= _registers(device) - 8:
+        return f"TILE_N={c.TILE_N}: vectors for {_registers(device)} registers, of which others need eight"
+    return None
+
+
+def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
     words, real = _words(problem)
     rows, columns, most = problem.M, problem.N, widest(problem, device)
     held, registers = words * (c.TILE_N * c.STEPS + c.TILE_N), _registers(device)
@@ -46,12 +80,26 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 
 def widest(problem: Problem, device: Device) -> int:
-    """Rows or columns beyond which LAPACK, a matrix per core, does better."""
+    """Rowwise or columns beyond which LAPACK, a matrix per core, does better."""
     return 96 if device.vector_bytes == 64 and not problem.is_complex and problem.want != "inverse" else 64
 
 
-def default(problem: Problem, device: Device) -> Simd:
-    """A good configuration by the sizes alone: whole vectors, one panel where the first cache holds everything."""
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """Good configurations by the sizes alone, the best guess first."""
+    if device.vector_bytes <= 16:  # two or four lanes do not make up for rows that all of them eliminate
+        yield rowwise(problem, device)
+    yield simd(problem, device)
+    yield rowwise(problem, device)
+
+
+def rowwise(problem: Problem, device: Device) -> Rowwise:
+    several = max(problem.M, problem.N) <= 10 and right(problem) <= 1  # longer rows keep a core busy
+    lanes = max(16, device.vector_bytes) // problem.itemsize
+    return Rowwise(lanes, 16 if _registers(device) == 32 else 8, 2 if several else 1)
+
+
+def simd(problem: Problem, device: Device) -> Simd:
+    """Whole vectors, one panel where the first cache holds everything."""
     words, real = _words(problem)
     columns = problem.N + right(problem)
     panel = columns if columns <= _ONE_PANEL + 1 else 8
@@ -59,16 +107,27 @@ def default(problem: Problem, device: Device) -> Simd:
     return Simd(max(16, device.vector_bytes) // real, panel, 2 if tight else 4, 2 if _registers(device) == 16 else 4)
 
 
-def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
+def default(problem: Problem, device: Device) -> Config:
+    """The best guess that is legal."""
+    found = list(ranked(problem, device))
+    return next((config for config in found if illegal(problem, config, device) is None), found[-1])
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """The default and what lies around it."""
     first = default(problem, device)
+    found = dict.fromkeys((*_candidates(problem, device), simd(problem, device), rowwise(problem, device)))
+    found.pop(first, None)
+    yield from (config for config in (*found, first) if illegal(problem, config, device) is None)
+
+
+def _candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    row, first = rowwise(problem, device), simd(problem, device)
+    for lanes, tile_n, matrices in product((row.LANES, row.LANES // 2), (row.TILE_N, 8, 4), (1, 2)):
+        yield Rowwise(lanes, tile_n, matrices)
     panels = dict.fromkeys((first.PANEL, 4, 8, 16))
     for lanes, panel, tile_n, steps in product((first.LANES, first.LANES // 2), panels, (4, 2, 8), (4, 2)):
-        config = Simd(lanes, panel, tile_n, steps)
-        if config != first and illegal(problem, config, device) is None:
-            yield config
-    if illegal(problem, first, device) is None:
-        yield first
+        yield Simd(lanes, panel, tile_n, steps)
 
 
 def right(problem: Problem) -> int:
@@ -76,7 +135,17 @@ def right(problem: Problem) -> int:
     return int({"solve": problem.NRHS, "inverse": problem.N}.get(problem.want, 0))
 
 
-def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
+def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
+    """For each thread the rows of a matrix and of its right-hand sides, or what lanes need."""
+    if isinstance(c, Simd):
+        return _bytes_of_lanes(problem, c, threads)
+    beside, lanes = right(problem), c.LANES
+    columns = problem.N + beside if beside <= 1 else -(-problem.N // lanes) * lanes + beside
+    used = problem.M * (-(-columns // lanes) * lanes) * problem.itemsize
+    return int(threads * c.MATRICES * -(-used // 128) * 128)
+
+
+def _bytes_of_lanes(problem: Problem, c: Simd, threads: int) -> int:
     """For each thread the matrices of a group, its multipliers, U where it is solved with, and some vectors per row."""
     words, real = _words(problem)
     M, N = problem.M, problem.N

@@ -1,0 +1,268 @@
+// lu on CPUs whose vectors are short: P A = L U of a batch of small matrices, one after the other, with vectors along
+// the rows.
+//
+// A matrix is copied to rows that begin with a vector, right-hand sides behind its columns. Exchanges of rows exchange
+// pointers. A step scales the entries below the pivot to multipliers and subtracts multiples of the pivot row, whose
+// vectors stay in registers, from the rows below. Small matrices have all steps and rows written out.
+//
+// Params beside T, M, N, NRHS, WANT, PIVOT, LAYOUT_A|F|B|X, STACK_A|F|B|X:
+//   LANES    reals per vector
+//   TILE_N   vectors of a pivot row that stay in registers
+//   MATRICES at a time
+#pragma once
+#include "families/lu/results.hpp"
+
+namespace mansard {
+
+template <class P>
+struct LuRowwise {
+  using R = typename P::T;
+  using V = Vector<R, P::LANES>;
+  using Bits = std::conditional_t<sizeof(R) == 8, unsigned long long, u32>;
+  static constexpr int LANES = P::LANES, M = P::M, N = P::N, K = smaller(M, N);
+  static constexpr int RIGHT = P::WANT == Want::solve ? P::NRHS : P::WANT == Want::inverse ? N : 0;
+  static constexpr int FIRST = RIGHT > 1 ? round_up(N, LANES) : N;  // of the right-hand sides
+  static constexpr int PITCH = round_up(FIRST + RIGHT, LANES);
+  static constexpr int WORKSPACE = round_up(M * PITCH, 128 / int(sizeof(R)));  // threads share no line
+  static constexpr bool KEEPS_F = P::WANT == Want::factor, UNROLLED = M <= 16 && PITCH <= 32;
+  static constexpr int TOGETHER = UNROLLED ? 1 : larger(4, LANES);
+  static constexpr R LEAST = 4 * std::numeric_limits<R>::min();
+  static_assert(std::is_floating_point_v<R> && (RIGHT == 0 || M == N));
+
+  R* rows[M];
+  R reciprocals[K];
+  int pivots[K], info = 0;
+  bool extreme = false;  // whether a pivot was
+
+  // visit(i) for the rows [begin, M): written out, or two at a time.
+  template <class Visit>
+  static MANSARD_INLINE void for_rows(int begin, Visit visit) {
+    if constexpr (UNROLLED) for_range<true>(begin, M, visit);
+    else {
+#pragma GCC unroll 2
+      for (int i = begin; i < M; ++i) visit(i);
+    }
+  }
+
+  // ---- a step -----------------------------------------------------------------------------------------------
+
+  // Numbers by size: of positive ones the bits are in order.
+  static MANSARD_INLINE Bits size_of(const R* entry) {
+    Bits bits;
+    std::memcpy(&bits, entry, sizeof bits);
+    return bits & (~Bits(0) >> 1);
+  }
+  // The largest entry of column k comes to row k, of equal ones the first; a NaN only if it is there already, as
+  // LAPACK has it. Integers are compared sooner than numbers.
+  MANSARD_INLINE void exchange(int k) {
+    const R infinite = std::numeric_limits<R>::infinity();
+    Bits largest = size_of(&rows[k][k]);
+    const Bits limit = size_of(&infinite);
+    i64 place = k;
+    for_rows(k + 1, [&](int i) __attribute__((always_inline)) {
+      Bits size = size_of(&rows[i][k]);
+      size = size > limit ? 0 : size;
+      const bool larger = size > largest;
+      place = larger ? i : place;
+      largest = larger ? size : largest;
+    });
+    pivots[k] = static_cast<int>(place);
+    std::swap(rows[k], rows[place]);
+  }
+
+  // Where the reciprocal of a pivot is no ordinary number. What is divided by zero stays.
+  __attribute__((noinline, cold)) void divide(int k, R diagonal) {
+    extreme = true;
+    if (diagonal == 0) info = info != 0 ? info : k + 1;
+    else
+      for (int i = k + 1; i < M; ++i) rows[i][k] /= diagonal;
+  }
+
+  // Step k, which changes the vectors of a row from BEGIN on.
+  template <int BEGIN>
+  MANSARD_INLINE void step(int k) {
+    if constexpr (P::PIVOT) exchange(k);
+    const R diagonal = rows[k][k], size = std::abs(diagonal);
+    R factor = 1 / diagonal;
+    if (__builtin_expect(!(size >= LEAST && size <= 1 / LEAST), false)) {
+      divide(k, diagonal);
+      factor = 1;
+    }
+    if constexpr (RIGHT > 0) reciprocals[k] = factor;
+    R multipliers[M];
+    for_rows(k + 1, [&](int i) __attribute__((always_inline)) { multipliers[i] = rows[i][k] * factor; });
+    eliminate<BEGIN>(k, multipliers);
+    if constexpr (KEEPS_F && !UNROLLED)
+      for_rows(k + 1, [&](int i) __attribute__((always_inline)) { rows[i][k] = multipliers[i]; });
+  }
+
+  // All rows below k. Multipliers stand before the entries and stay, this step's as the last of them. Where few rows
+  // follow each other it comes with its vector: a store of its own would hold up the next load.
+  template <int BEGIN>
+  MANSARD_INLINE void eliminate(int k, const R (&multipliers)[M]) {
+    constexpr int COUNT = smaller(PITCH / LANES - BEGIN, P::TILE_N);
+    if constexpr (COUNT > 0) {
+      V row[COUNT];
+      MANSARD_UNROLL
+      for (int v = 0; v < COUNT; ++v) {
+        row[v] = load<LANES>(rows[k] + (BEGIN + v) * LANES);
+        MANSARD_UNROLL
+        for (int lane = 0; lane < LANES; ++lane)
+          if (KEEPS_F && v < ceil_div(TOGETHER, LANES) && (BEGIN + v) * LANES + lane <= k) row[v][lane] = 0;
+      }
+      for_rows(k + 1, [&](int i) __attribute__((always_inline)) {
+        R* const to = rows[i] + BEGIN * LANES;
+        const R multiplier = multipliers[i];
+        MANSARD_UNROLL
+        for (int v = 0; v < COUNT; ++v) {
+          V entries = load<LANES>(to + v * LANES);
+          if (!(KEEPS_F && UNROLLED && (BEGIN + v + 1) * LANES <= k + 1)) entries -= multiplier * row[v];
+          if (KEEPS_F && UNROLLED && k / LANES == BEGIN + v) entries[k % LANES] = multiplier;
+          store<LANES>(to + v * LANES, entries);
+        }
+      });
+      eliminate<BEGIN + COUNT>(k, multipliers);
+    }
+  }
+
+  // The steps from k on. TOGETHER of them change the same vectors: one, where all steps are written out.
+  template <int k, int COUNT>
+  static MANSARD_INLINE void steps(LuRowwise (&all)[COUNT]) {
+    if constexpr (k < K) {
+      constexpr int BEGIN = (KEEPS_F || !UNROLLED ? k : k + 1) / LANES;
+      for_range<UNROLLED>(k, smaller(k + TOGETHER, K), [&](int step) __attribute__((always_inline)) {
+        // while one matrix waits for its pivot, the other eliminates
+        MANSARD_UNROLL
+        for (int one = 0; one < COUNT; ++one) all[one].template step<BEGIN>(step);
+      });
+      steps<k + TOGETHER>(all);
+    }
+  }
+
+  // ---- right-hand sides -------------------------------------------------------------------------------------
+
+  __attribute__((noinline, cold)) void substitute_by_division() {
+    for (int k = N - 1; k >= 0; --k)
+      for (int j = FIRST; j < FIRST + RIGHT; ++j) {
+        rows[k][j] /= rows[k][k];
+        for (int i = 0; i < k; ++i) rows[i][j] -= rows[i][k] * rows[k][j];
+      }
+  }
+  // X from U X = Y, which took the place of the right-hand sides.
+  MANSARD_INLINE void substitute() {
+    if (__builtin_expect(extreme, false)) substitute_by_division();
+    else if constexpr (RIGHT == 1) {
+      R y[N];
+      for_range<UNROLLED>(0, N, [&](int i) __attribute__((always_inline)) { y[i] = rows[i][N]; });
+      for_range<UNROLLED>(0, N, [&](int step) __attribute__((always_inline)) {
+        const int k = N - 1 - step;
+        const R x = y[k] * reciprocals[k];
+        rows[k][N] = x;
+        for_range<UNROLLED>(0, k, [&](int i) __attribute__((always_inline)) { y[i] -= rows[i][k] * x; });
+      });
+    } else {
+      for (int k = N - 1; k >= 0; --k) {
+        for (int j = 0; j < RIGHT; ++j) rows[k][FIRST + j] *= reciprocals[k];
+        for (int i = 0; i < k; ++i) {
+          const R factor = rows[i][k];
+          MANSARD_UNROLL_SHORT
+          for (int j = FIRST; j < PITCH; j += LANES)
+            store<LANES>(rows[i] + j, load<LANES>(rows[i] + j) - factor * load<LANES>(rows[k] + j));
+        }
+      }
+    }
+  }
+};
+
+// ---- from the arrays and back -----------------------------------------------------------------------------
+
+// COUNT entries of a line, which may have gaps.
+template <int COUNT, bool DENSE, class R>
+MANSARD_INLINE void copy_line(R* to, i64 to_step, const R* from, i64 from_step) {
+  if constexpr (DENSE || COUNT == 1) std::memcpy(to, from, COUNT * sizeof(R));
+  else
+    for (int j = 0; j < COUNT; ++j) to[j * to_step] = from[j * from_step];
+}
+
+template <class P, bool DENSE, class Arguments>
+MANSARD_INLINE void lu_read_lines(const Arguments& a, LuRowwise<P>& all, i64 b, typename P::T* workspace) {
+  using S = LuRowwise<P>;
+  using R = typename S::R;
+  const R* const A = Matrices<const R, P::STACK_A>{a.A, a.a_matrix, a.a_row, a.a_col}[b];
+  const R* B = nullptr;
+  if constexpr (P::WANT == Want::solve) B = Matrices<const R, P::STACK_B>{a.B, a.b_matrix, a.b_row, a.b_col}[b];
+  for_range<S::UNROLLED>(0, S::M, [&](int i) __attribute__((always_inline)) {
+    R* const row = all.rows[i] = workspace + i * S::PITCH;
+    const R *const line = A + i * a.a_row, *const beside = B + i * a.b_row;
+    const auto entry = [&](int j) __attribute__((always_inline)) {
+      if (j < S::N) return line[DENSE ? j : j * a.a_col];
+      if (j < S::FIRST || j >= S::FIRST + S::RIGHT) return R(0);
+      return P::WANT == Want::inverse ? R(j - S::FIRST == i) : beside[DENSE ? j - S::FIRST : (j - S::FIRST) * a.b_col];
+    };
+    MANSARD_UNROLL
+    for (int j = 0; j < S::PITCH; j += S::LANES) {  // whole vectors, which is how they will be loaded
+      typename S::V entries;
+      if (DENSE && j + S::LANES <= S::N) entries = load<S::LANES>(line + j);
+      else
+        MANSARD_UNROLL
+        for (int lane = 0; lane < S::LANES; ++lane) entries[lane] = entry(j + lane);
+      store<S::LANES>(row + j, entries);
+    }
+  });
+}
+
+template <class P, bool DENSE, class Arguments>
+MANSARD_INLINE void lu_write_lines(const Arguments& a, const LuRowwise<P>& all, i64 b) {
+  using S = LuRowwise<P>;
+  using R = typename S::R;
+  if constexpr (P::WANT == Want::solve) {
+    R* const X = Matrices<R, P::STACK_X>{a.X, a.x_matrix, a.x_row, a.x_col}[b];
+    for_range<S::UNROLLED>(0, S::M, [&](int i) __attribute__((always_inline)) {
+      copy_line<S::RIGHT, DENSE>(X + i * a.x_row, a.x_col, all.rows[i] + S::FIRST, 1);
+    });
+  } else {
+    R* const F = Matrices<R, P::STACK_F>{a.F, a.f_matrix, a.f_row, a.f_col}[b];
+    constexpr int SHIFT = P::WANT == Want::inverse ? S::FIRST : 0;
+    for_range<S::UNROLLED>(0, S::M, [&](int i) __attribute__((always_inline)) {
+      copy_line<S::N, DENSE>(F + i * a.f_row, a.f_col, all.rows[i] + SHIFT, 1);
+    });
+  }
+}
+
+// Matrices b, b + 1, ..., `count` of them; others are read once more, and not written.
+template <class P, class Arguments>
+MANSARD_INLINE void lu_some(const Arguments& a, i64 b, int count, typename P::T* workspace) {
+  using S = LuRowwise<P>;
+  constexpr bool SOLVES = P::WANT == Want::solve;
+  S all[P::MATRICES];
+  MANSARD_UNROLL
+  for (int one = 0; one < P::MATRICES; ++one) {
+    typename S::R* const place = workspace + one * S::WORKSPACE;
+    const i64 which = b + smaller(one, count - 1);
+    if (a.a_col == 1 && (!SOLVES || a.b_col == 1)) lu_read_lines<P, true>(a, all[one], which, place);
+    else lu_read_lines<P, false>(a, all[one], which, place);
+  }
+  S::template steps<0>(all);
+  MANSARD_UNROLL
+  for (int one = 0; one < P::MATRICES; ++one) {
+    if (one >= count) return;
+    if constexpr (S::RIGHT > 0) all[one].substitute();
+    if (SOLVES ? a.x_col == 1 : a.f_col == 1) lu_write_lines<P, true>(a, all[one], b + one);
+    else lu_write_lines<P, false>(a, all[one], b + one);
+    a.INFO[b + one] = all[one].info;
+    if constexpr (P::WANT == Want::factor)
+      for (int k = 0; k < S::K; ++k) a.PIVOTS[(b + one) * S::K + k] = P::PIVOT ? all[one].pivots[k] : k;
+  }
+}
+
+template <class P, class Arguments>
+int lu_rowwise(const Arguments& a) {
+  using S = LuRowwise<P>;
+  const i64 products = a.BATCH * S::M * (S::N + S::RIGHT) * S::K / 2;
+  for_groups<P::MATRICES, P::MATRICES * S::WORKSPACE>(
+      a.BATCH, a.threads, products, reinterpret_cast<typename S::R*>(a.partials),
+      [&](i64 b, int count, typename S::R* workspace) { lu_some<P>(a, b, count, workspace); });
+  return 0;
+}
+
+}  // namespace mansard
