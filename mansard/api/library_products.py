@@ -72,6 +72,8 @@ def _by_gemm(kind: Any, views: tuple[View, View, View], layouts: list[tuple[str,
         try:
             routine(handle(), *given)
         except NotImplementedError:
+            if min(m, n) == 1 and k > 1:
+                raise  # see below
             _capture(kind, dtype, "gemm", C, given)
 
     return _on_its_device(run) if kind._several else run
@@ -118,6 +120,8 @@ def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
             try:
                 routine(handle, *numbers)
             except NotImplementedError:
+                if _ADJOINT in operations or (min(m, n) == 1 and problem.K > 1):
+                    raise  # of reflections: a graph of those ended the process, for reasons unknown
                 _capture(kind, problem.dtype, "gemmStridedBatched", C, numbers)
 
     return _on_its_device(run) if kind._several else run
