@@ -8,7 +8,7 @@
 // Params beside T, M, N, NRHS, WANT, PIVOT, LAYOUT_A|F|B|X, STACK_A|F|B|X:
 //   LANES    reals per vector
 //   TILE_N   vectors of a pivot row that stay in registers
-//   MATRICES at a time
+//   MATRICES in turn: while one waits for its pivot, the other eliminates
 #pragma once
 #include "families/lu/results.hpp"
 
@@ -25,7 +25,7 @@ struct LuRowwise {
   static constexpr int PITCH = round_up(FIRST + RIGHT, LANES);
   static constexpr int WORKSPACE = round_up(M * PITCH, 128 / int(sizeof(R)));  // threads share no line
   static constexpr bool KEEPS_F = P::WANT == Want::factor, UNROLLED = M <= 16 && PITCH <= 32;
-  static constexpr int TOGETHER = UNROLLED ? 1 : larger(4, LANES);
+  static constexpr int TOGETHER = UNROLLED ? 1 : larger(4, LANES);  // steps that change the same vectors
   static constexpr R LEAST = 4 * std::numeric_limits<R>::min();
   static_assert(std::is_floating_point_v<R> && (RIGHT == 0 || M == N));
 
@@ -125,13 +125,12 @@ struct LuRowwise {
     }
   }
 
-  // The steps from k on. TOGETHER of them change the same vectors: one, where all steps are written out.
+  // The steps from k on.
   template <int k, int COUNT>
   static MANSARD_INLINE void steps(LuRowwise (&all)[COUNT]) {
     if constexpr (k < K) {
       constexpr int BEGIN = (KEEPS_F || !UNROLLED ? k : k + 1) / LANES;
       for_range<UNROLLED>(k, smaller(k + TOGETHER, K), [&](int step) __attribute__((always_inline)) {
-        // while one matrix waits for its pivot, the other eliminates
         MANSARD_UNROLL
         for (int one = 0; one < COUNT; ++one) all[one].template step<BEGIN>(step);
       });
@@ -193,7 +192,7 @@ MANSARD_INLINE void lu_read_lines(const Arguments& a, LuRowwise<P>& all, i64 b, 
   if constexpr (P::WANT == Want::solve) B = Matrices<const R, P::STACK_B>{a.B, a.b_matrix, a.b_row, a.b_col}[b];
   for_range<S::UNROLLED>(0, S::M, [&](int i) __attribute__((always_inline)) {
     R* const row = all.rows[i] = workspace + i * S::PITCH;
-    const R *const line = A + i * a.a_row, *const beside = B + i * a.b_row;
+    const R *const line = A + i * a.a_row, *const beside = B != nullptr ? B + i * a.b_row : nullptr;
     const auto entry = [&](int j) __attribute__((always_inline)) {
       if (j < S::N) return line[DENSE ? j : j * a.a_col];
       if (j < S::FIRST || j >= S::FIRST + S::RIGHT) return R(0);
@@ -233,13 +232,13 @@ MANSARD_INLINE void lu_write_lines(const Arguments& a, const LuRowwise<P>& all, 
 template <class P, class Arguments>
 MANSARD_INLINE void lu_some(const Arguments& a, i64 b, int count, typename P::T* workspace) {
   using S = LuRowwise<P>;
-  constexpr bool SOLVES = P::WANT == Want::solve;
+  constexpr bool SOLVES = P::WANT == Want::solve, SINGLE = S::RIGHT == 1;
   S all[P::MATRICES];
   MANSARD_UNROLL
   for (int one = 0; one < P::MATRICES; ++one) {
     typename S::R* const place = workspace + one * S::WORKSPACE;
     const i64 which = b + smaller(one, count - 1);
-    if (a.a_col == 1 && (!SOLVES || a.b_col == 1)) lu_read_lines<P, true>(a, all[one], which, place);
+    if (a.a_col == 1 && (!SOLVES || SINGLE || a.b_col == 1)) lu_read_lines<P, true>(a, all[one], which, place);
     else lu_read_lines<P, false>(a, all[one], which, place);
   }
   S::template steps<0>(all);
@@ -247,7 +246,7 @@ MANSARD_INLINE void lu_some(const Arguments& a, i64 b, int count, typename P::T*
   for (int one = 0; one < P::MATRICES; ++one) {
     if (one >= count) return;
     if constexpr (S::RIGHT > 0) all[one].substitute();
-    if (SOLVES ? a.x_col == 1 : a.f_col == 1) lu_write_lines<P, true>(a, all[one], b + one);
+    if (SOLVES ? SINGLE || a.x_col == 1 : a.f_col == 1) lu_write_lines<P, true>(a, all[one], b + one);
     else lu_write_lines<P, false>(a, all[one], b + one);
     a.INFO[b + one] = all[one].info;
     if constexpr (P::WANT == Want::factor)
