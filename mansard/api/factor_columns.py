@@ -52,4 +52,5 @@ def _qr(kind: Any, F: Any) -> Found:
 
 
 def _as_int32(kind: Any, array: Any) -> Any:
+    """Of any number of dimensions: that of one matrix is a number, which NumPy's contiguous copies are not."""
     return array.int() if kind.name == "PyTorch" else array.astype("int32")

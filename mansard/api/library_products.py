@@ -71,16 +71,18 @@ def _by_gemm(kind: Any, views: tuple[View, View, View], layouts: list[tuple[str,
             given = (turn_a, turn_b, m, n, k, at, of_a, line_a, of_b, line_b, at + step, of_c, line_c)
         try:
             routine(handle(), *given)
-        except NotImplementedError:
-            if min(m, n) == 1 and k > 1:
-                raise  # see below
+        except NotImplementedError:  # CuPy's answer while the stream is being captured
             _capture(kind, dtype, "gemm", C, given)
 
     return _on_its_device(run) if kind._several else run
 
 
 def _capture(kind: Any, dtype: str, name: str, C: Any, arguments: tuple[Any, ...]) -> None:
-    """The same call as part of a graph, for which CuPy has none."""
+    """The same call as part of a graph, for which CuPy has none. Adjoints and sums that become a row or a column, as
+    reflections have them, stay refused: they were never captured on a device."""
+    left, right, m, n, k = arguments[:5]
+    if _ADJOINT in (left, right) or (min(m, n) == 1 and k > 1):
+        raise NotImplementedError("a graph cannot hold this product: CuPy does not let cuBLAS be captured")
     device = C.device.id
     cublas().call(_LETTER[dtype], name, device, kind.stream(device), arguments)
 
@@ -119,9 +121,7 @@ def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
             numbers = (*operations, m, n, problem.K, at, *left, *right, at + dtype.itemsize, *out, count)
             try:
                 routine(handle, *numbers)
-            except NotImplementedError:
-                if _ADJOINT in operations or (min(m, n) == 1 and problem.K > 1):
-                    raise  # of reflections: a graph of those ended the process, for reasons unknown
+            except NotImplementedError:  # CuPy's answer while the stream is being captured
                 _capture(kind, problem.dtype, "gemmStridedBatched", C, numbers)
 
     return _on_its_device(run) if kind._several else run

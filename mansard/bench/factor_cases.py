@@ -66,7 +66,8 @@ def steps(size: Size) -> list[Case]:
     cases = []
     for operation, n, form in product(("lu", "cholesky", "qr"), _STEPS, ("", *HOW)):
         matrices = min(_MATRICES, max(1, 4 * size.elements["float64"] // (n * n)))
-        captured = form and size.backend == "cuda" and operation != "qr"  # else the host would be what is measured
+        # otherwise the host is what is measured; products of reflections are not captured (api/library_products.py)
+        captured = form and size.backend == "cuda" and operation != "qr"
         mode = "graph" if captured else "device"
         cases.append(Case("steps", "float64", n, 1, matrices, mode=mode, temperature="hot", operation=operation,
                           form=form, peers=not form))  # fmt: skip
