@@ -571,7 +571,9 @@ def test_rows_as_they_are_may_be_blocked_where_levels_are_not(monkeypatch: pytes
         return choose(problem, ordered, device, "plain" if ordered.levels is not None else "persistent", threads)
 
     def in_order(how: str) -> Any:
-        return powers_matrix.ordered(source, "search" if how == "auto" else how, powers_call.BUDGET, None, None)
+        how = "search" if how == "auto" else how
+        device = emulated.backend().device
+        return powers_matrix.ordered(source, how, powers_choice.level_budget(device), None, None, device)
 
     monkeypatch.setattr(powers_choice, "choose", choice)
     task = Task(2, powers_basis.coefficients("monomial", 2), "all", None, 1)

@@ -21,8 +21,6 @@ from .powers_plan import Powers
 from .powers_run import LIMIT
 from .powers_task import Options, Task
 
-BUDGET = 8 << 20  # bytes of a level that need not be narrower
-
 
 def matrix_powers(
     A: Any,
@@ -78,7 +76,8 @@ def matrix_powers(
     task.settle_dtype(source.rows.values_dtype, dtype)
     where = select.select(source.device, backend)
     lazy = order if execution != "plain" and p > 1 and not isinstance(where, ReferenceBackend) else "none"
-    in_order = cache(lambda how: powers_matrix.ordered(source, how, BUDGET, index, values))
+    budget = powers_choice.level_budget(where.device)
+    in_order = cache(lambda how: powers_matrix.ordered(source, how, budget, index, values, where.device))
     kept = cache(lambda: powers_matrix.kept(source, index, values, backend))
 
     def make(how: str | None) -> Powers:

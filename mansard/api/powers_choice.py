@@ -17,7 +17,7 @@ from ..plan import pin
 from ..plan.problem import Problem
 from ..sparse import schedule
 from ..sparse.reach import host, row_reach
-from .powers_matrix import CHUNK, Ordered
+from .powers_matrix import Ordered
 
 EXECUTIONS = ("plain", "groups", "persistent")
 _WHOLE = 0.7  # of a cache: a matrix that takes less stays there by itself
@@ -25,6 +25,7 @@ _LEAST = 4.0  # times the second cache: with less of a matrix blocks hardly get 
 _REACHED = 1.5  # times as long as the bandwidths alone let expect: 1.3 to 1.9 on an H200
 _SCATTERED = 0.45  # of the bandwidth, where vectors are permuted
 _FILLED = 0.6  # least share of a persistent launch's turns in which all powers are under way
+_LEVEL = 8 << 20  # bytes of a level that a GPU's second cache has room for, some at once
 _GAIN = 1.03  # predicted, from which blocking is worth its risk
 _L2_RATIO, _SHARED_RATIO = 2.1, 7.0  # of an H200's caches to its memory
 
@@ -40,6 +41,11 @@ class Choice:
     ranges: Any = None  # rows at which groups begin, int32
     lag: int = 1
     seconds: tuple[tuple[str, float], ...] = ()  # predictions
+
+
+def level_budget(device: Device) -> int:
+    """Bytes of a level that need not be narrower: some of them at once pass through a cache."""
+    return min(_LEVEL, 2 * cache_bytes()[0]) if device.backend == "cpu" else _LEVEL
 
 
 def choose(problem: Problem, ordered: Ordered, device: Device, asked: str | None, threads: int) -> Choice:
@@ -97,7 +103,7 @@ def _against(problem: Problem, ordered: Ordered, device: Device, passes: list[Pe
         return f"the matrix ({size / 1e6:.3g} MB) is less than {_LEAST:g} times the second cache"
     if passes[0].DIRECT:
         return "some rows are much longer than others: their tiles do not fit shared memory"
-    tiles = -(-problem.ROWS // (CHUNK * passes[0].TILE))
+    tiles = -(-problem.ROWS // (ordered.sell.C * passes[0].TILE))
     steps = tiles / device.multiprocessors
     turns = steps + (problem.P / len(passes) - 1) * passes[0].LAG
     return "" if steps > _FILLED * turns else f"too few levels: {steps:.0f} steps, all powers under way in few of them"
@@ -129,7 +135,7 @@ def group_ranges(problem: Problem, ordered: Ordered, budget: float, p: int | Non
     levels = ordered.levels
     if levels is None or levels.count == 0:
         return np.array([0, problem.ROWS], np.int32)
-    lengths = host(ordered.xp.repeat(ordered.sell.widths, CHUNK)[: problem.ROWS])
+    lengths = host(ordered.xp.repeat(ordered.sell.widths, ordered.sell.C)[: problem.ROWS])
     row = lengths * float(work.entry_bytes(problem)) + 2 * problem.NVECS * problem.itemsize
     groups = schedule.groups(levels, row, budget, problem.P if p is None else p)
     return levels.starts[groups].astype(np.int32)
@@ -170,7 +176,7 @@ def _on_cpu(problem: Problem, ordered: Ordered, device: Device, asked: str | Non
         return Choice("plain", reason, config, ranges=whole)
     for name, budget in (("second", 0.6 * second * threads), ("third", 0.3 * third)):
         held = 2 * problem.P if threads > 1 else problem.P
-        ranges = _chunked(group_ranges(problem, ordered, budget, held), problem.ROWS)
+        ranges = chunked(group_ranges(problem, ordered, budget, held), problem.ROWS, ordered.sell.C)
         _, lag = range_lag(ordered, ranges)
         lag += threads > 1  # a group's slack, so that nobody waits for the slowest
         window = problem.P * lag * size / max(1, len(ranges) - 1)
@@ -182,9 +188,9 @@ def _on_cpu(problem: Problem, ordered: Ordered, device: Device, asked: str | Non
     return Choice("plain", "levels are too wide for the caches, or too few", config, ranges=whole)
 
 
-def _chunked(ranges: Any, rows: int) -> Any:
-    """The same, beginning at chunks."""
-    found = np.unique(np.minimum(-(-ranges // CHUNK) * CHUNK, rows)).astype(np.int32)
+def chunked(ranges: Any, rows: int, C: int) -> Any:
+    """The same, beginning at chunks of C rows."""
+    found = np.unique(np.minimum(-(-ranges // C) * C, rows)).astype(np.int32)
     return found if len(found) > 1 else np.array([0, rows], np.int32)
 
 

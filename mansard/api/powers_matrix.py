@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.geometry import Device
 from ..families.powers.fit import Pattern
 from ..sparse import convert, reach, storage
 from ..sparse import levels as leveling
@@ -14,7 +15,6 @@ from ..sparse.levels import Levels
 from ..sparse.operand import Held
 from ..sparse.storage import Csr, Sell
 
-CHUNK = 32
 _WINDOW = 256  # rows that are sorted by length where chunks would be padded
 _PADDING = 1.1  # stored entries per entry from which they are
 
@@ -70,30 +70,33 @@ def kept(source: convert.Source, index: str | None, values: str | None, backend:
     return of_source(source, index=index, values=values, backend=backend).held
 
 
-def ordered(source: convert.Source, order: str, budget: float, index: str | None, values: str | None) -> Ordered:
+def ordered(
+    source: convert.Source, order: str, budget: float, index: str | None, values: str | None, device: Device
+) -> Ordered:
     """The matrix in level order (`order` as for `ms.sparse.levels.levels`; "none": rows as they are, no levels)."""
     xp, rows = source.xp, source.rows
     none = order == "none" or rows.shape[0] == 0
     found = None if none else leveling.levels(rows, order=order, budget=budget)
     permutation = None if found is None or found.kept else xp.asarray(found.permutation)
-    permutation = _sorted(rows, permutation, xp)
+    C = convert.chunk_rows(rows.values_dtype, device)
+    permutation = _sorted(rows, permutation, C, xp)
     inverse, entries = None, None
     if permutation is not None:
         inverse = xp.empty_like(permutation)
         inverse[permutation] = xp.arange(permutation.size, dtype=permutation.dtype)
         rows, entries = _permuted(rows, permutation, inverse, xp)
-    index = index or convert.chosen_index(rows, CHUNK, 1, source.device, xp)
-    sell = storage.sell_from_csr(rows, CHUNK, 1, index, values, xp)
+    index = index or convert.chosen_index(rows, C, 1, source.device, xp)
+    sell = storage.sell_from_csr(rows, C, 1, index, values, xp)
     return Ordered(sell, rows, found, permutation, inverse, entries, xp, source.device, {})
 
 
-def _sorted(rows: Csr, permutation: Any, xp: Any) -> Any:
+def _sorted(rows: Csr, permutation: Any, C: int, xp: Any) -> Any:
     """The same order, rows by length within windows, where that saves padding."""
     if rows.nnz == 0:
         return permutation
     lengths = xp.diff(rows.indptr)
     lengths = lengths if permutation is None else lengths[permutation]
-    if _stored(lengths, xp) <= _PADDING * rows.nnz:
+    if _stored(lengths, C, xp) <= _PADDING * rows.nnz:
         return permutation
     window = xp.arange(lengths.size, dtype=xp.int64) // _WINDOW
     longest = int(lengths.max())
@@ -101,12 +104,12 @@ def _sorted(rows: Csr, permutation: Any, xp: Any) -> Any:
     return order if permutation is None else permutation[order]
 
 
-def _stored(lengths: Any, xp: Any) -> int:
+def _stored(lengths: Any, C: int, xp: Any) -> int:
     """Entries with their padding."""
-    chunks = -(-lengths.size // CHUNK)
-    padded = xp.zeros(chunks * CHUNK, lengths.dtype)
+    chunks = -(-lengths.size // C)
+    padded = xp.zeros(chunks * C, lengths.dtype)
     padded[: lengths.size] = lengths
-    return int(padded.reshape(chunks, CHUNK).max(axis=1).sum(dtype=xp.int64)) * CHUNK
+    return int(padded.reshape(chunks, C).max(axis=1).sum(dtype=xp.int64)) * C
 
 
 def _permuted(rows: Csr, permutation: Any, inverse: Any, xp: Any) -> tuple[Csr, Any]:

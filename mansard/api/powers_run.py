@@ -17,7 +17,6 @@ from ..plan.problem import Problem
 from ..sparse.reach import host
 from . import powers_choice
 from .powers_choice import Choice
-from .powers_matrix import CHUNK
 
 LIMIT = 4.0  # seconds that a block waits for others before it gives up
 _RELAXED = 2  # mode of a capture
@@ -77,7 +76,8 @@ class Products(Runner):
         else:
             self.ranges = self.choice.ranges
             order, self.lag = powers_choice.launch_order(self.ordered, self.ranges, p)
-        blocks = -(-(np.diff(self.ranges) + CHUNK - 1) // self.choice.config.BLOCK) * self.choice.config.BLOCK
+        C, block = self.ordered.sell.C, self.choice.config.BLOCK
+        blocks = -(-(np.diff(self.ranges) + C - 1) // block) * block
         launches = {int(size): self._prepare(int(size)) for size in np.unique(blocks)}
         self.tasks = [
             (launches[int(blocks[group])], (float(self.ranges[group]), float(self.ranges[group + 1]), float(k)))
@@ -156,7 +156,7 @@ class Passes(Runner):
             powers = sum(work.retained(config.RETAIN))
             output = self.problem.output if i + 1 == len(configs) and not self.combine else "all"
             part = self.problem.replace(P=powers, output=output)
-            reach = host(self.ordered.reach(CHUNK * config.TILE))
+            reach = host(self.ordered.reach(self.ordered.sell.C * config.TILE))
             self._check_legal(part, config, reach)
             sizes = (fit.far(reach, config, device), int(limit * 1e9))
             self.launches.append((self.backend.prepare(emit.kernel(part, config, device, sizes)), first))

@@ -30,11 +30,12 @@ class Cublas:
         self.one, self.zero = (np.full(1, value, dtype) for value in (1, 0))
 
     def _call(self, name: str, *arguments: Any) -> None:
-        """Arrays are handed over by address, integers as they are."""
-        device = self.cupy.cuda.device
+        """Arrays are handed over by address, integers as they are. The handle's stream is whatever CuPy last set, which
+        may be gone by now: a stream that was captured, say."""
         given = [_address(each) if hasattr(each, "dtype") else each for each in arguments]
-        routine = getattr(_library(self.cupy), f"cublas{self.letter}{name}")
-        failed = routine(ctypes.c_void_p(device.get_cublas_handle()), *given)
+        library, handle = _library(self.cupy), ctypes.c_void_p(self.cupy.cuda.device.get_cublas_handle())
+        library.cublasSetStream_v2(handle, ctypes.c_void_p(self.cupy.cuda.get_current_stream().ptr))
+        failed = getattr(library, f"cublas{self.letter}{name}")(handle, *given)
         if failed:
             raise RuntimeError(f"cublas{self.letter}{name} returned {failed}")
 

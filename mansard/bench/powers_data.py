@@ -13,7 +13,8 @@ import mansard as ms
 
 from .. import settings
 from ..api import powers_basis, powers_choice, powers_matrix
-from ..api.powers_call import BUDGET, planned
+from ..api.powers_call import planned
+from ..api.powers_choice import level_budget
 from ..api.powers_plan import Powers
 from ..api.powers_run import LIMIT
 from ..api.powers_task import Options, Task
@@ -74,7 +75,8 @@ class Given:
             self._settle()
             begin = time.perf_counter()
             source = powers_matrix.read(self.csr)
-            found = powers_matrix.ordered(source, order, BUDGET, None, None)
+            device = select.select(source.device, self.asked).device
+            found = powers_matrix.ordered(source, order, level_budget(device), None, None, device)
             self._settle()
             return source, found, time.perf_counter() - begin
 

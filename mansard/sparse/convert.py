@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.geometry import Device
 from ..errors import UnsupportedProblem
-from ..plan.problem import DTYPES
+from ..plan.problem import DTYPES, ITEMSIZE
 from . import storage
 from .storage import Csr
 
@@ -22,7 +23,6 @@ _WINDOWS = (256, 4096)  # rows that are sorted by length, where rows as they are
 _SHORT, _EVEN = 12, 1.02  # entries of rows for ELLPACK, and stored entries per entry
 _SKEW = 32.0  # times the mean length, from which the longest row keeps a few lanes busy while all others wait
 _CACHED_ENTRIES = 4 << 20  # of a matrix that the caches of a CPU may hold
-_LONG, _MIXED = 16, 0.05  # entries of long rows; share of chunks whose rows differ in length
 _WORTH = 8  # rows of a chunk, from which 16-bit columns and their bases are shorter than 32-bit ones
 
 
@@ -160,6 +160,7 @@ class Wish:
     sigma: int | None
     index: str | None
     values: str | None
+    usual: int = 32  # C, where nobody asks for another
 
 
 def store(source: Source, wish: Wish) -> Any:
@@ -183,7 +184,7 @@ def chosen_format(rows: Csr, wish: Wish, device: tuple[str, int], xp: ModuleType
     """Format and sigma: chunks where they need little padding, sorted within windows if that helps."""
     if wish.format is not None:
         return wish.format, wish.sigma or 1
-    if (wish.C, wish.sigma, wish.index) == (32, None, None):
+    if (wish.C, wish.sigma, wish.index) == (wish.usual, None, None):
         if wants_ell(rows, device, xp):
             return "ell", 1
         if wants_csr(rows, device):
@@ -203,21 +204,23 @@ def wants_ell(rows: Csr, device: tuple[str, int], xp: ModuleType) -> bool:
 
 
 def wants_csr(rows: Csr, device: tuple[str, int]) -> bool:
-    """Whether a large matrix is best left in rows on a CPU whose vectors hold two numbers: rows are short, or many
-    chunks have rows of several lengths (Neoverse N1: 1.1 to 1.2 times as fast as `sell`, which wins otherwise)."""
-    if device[0] != "cpu" or rows.nnz < _CACHED_ENTRIES or _vector_bytes() > 16:
-        return False
-    if rows.nnz < _LONG * rows.shape[0]:
-        return True
-    whole = rows.shape[0] // 32 * 32
-    lengths = np.diff(rows.indptr)[:whole].reshape(-1, 32)
-    return float((lengths.max(axis=1) != lengths.min(axis=1)).mean()) > _MIXED
+    """Whether a large complex matrix is left in rows, on a CPU whose vectors hold one number: lanes are parts of
+    numbers there, and rows of a chunk lie apart (Neoverse N1: `csr` takes 0.6 to 0.7 of the time)."""
+    large = rows.nnz >= _CACHED_ENTRIES and rows.values_dtype.startswith("complex")
+    return device[0] == "cpu" and large and _vector_bytes() <= 16
+
+
+def chunk_rows(dtype: str, device: Device) -> int:
+    """Rows of a chunk: the lanes of a warp, or what eight vectors of a CPU hold, which leaves room in its registers."""
+    if device.backend != "cpu" or dtype.startswith("complex"):
+        return 32
+    return min(32, max(8, 8 * device.vector_bytes // ITEMSIZE[dtype]))
 
 
 def _vector_bytes() -> int:
     from ..backends import cpu
 
-    return 0 if cpu.unavailable() else int(cpu.backend().device.vector_bytes)
+    return 64 if cpu.unavailable() else int(cpu.backend().device.vector_bytes)
 
 
 def padding(rows: Csr, C: int, sigma: int, xp: ModuleType) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from ..api import sparse_call
 from ..api.sparse_call import Form
 from ..backends.select import select
+from ..codegen.geometry import Device
 from ..families.spmv import spec
 from ..plan.plan import Plan
 from ..plan.problem import DTYPES
@@ -38,8 +39,9 @@ def matrix(
 
     `csr` keeps rows one after the other, `ell` pads them to one length, `sell` pads chunks of C rows after sorting them
     by length within windows of `sigma`; None takes `sell` where little is padded. `threads` lanes of a GPU share a row:
-    C is 32 / threads in `sell`. `index`: columns as int32, int64, or (`sell`) delta16, 16-bit distances from a base;
-    None takes the shortest that reaches. `values` may be narrower than the matrix: float32 of a float64 one, say.
+    C is 32 / threads in `sell` (on CPUs what eight vectors hold, 32 at most). `index`: columns as int32, int64, or
+    (`sell`) delta16, 16-bit distances from a base; None takes the shortest that reaches. `values` may be narrower than
+    the matrix: float32 of a float64 one, say.
     Rows are sorted, and duplicates summed.
 
     >>> import numpy as np, scipy.sparse
@@ -57,17 +59,17 @@ def of_source(
     threads: int | None = None, index: str | None = None, values: str | None = None, *, backend: str | None = None,
 ) -> Matrix:  # fmt: skip
     """The same for a matrix that was read before."""
+    device = select(source.device, backend).device
     if (format, C, sigma, threads, index) == (None,) * 5:
-        device = select(source.device, backend).device
         tuned = sparse_records.recall(device, source.rows, "format") or {}  # what `ms.sparse.tune` found
         format, C, sigma, threads, index = map(tuned.get, ("format", "C", "sigma", "threads", "index"))
-    wish, lanes = _wish(source, format, C, sigma, threads, index, values)
+    wish, lanes = _wish(source, device, format, C, sigma, threads, index, values)
     return Matrix(_Sides(source.rows.shape, source.rows.values_dtype, wish, lanes, backend, source), False, False)
 
 
 def _wish(
-    source: Source, format: str | None, C: int | None, sigma: int | None, threads: int | None, index: str | None,
-    values: str | None,
+    source: Source, device: Device, format: str | None, C: int | None, sigma: int | None, threads: int | None,
+    index: str | None, values: str | None,
 ) -> tuple[Wish, int | None]:  # fmt: skip
     """What was asked for, checked."""
     if format is not None and format not in _FORMATS:
@@ -89,7 +91,9 @@ def _wish(
         raise ValueError(f"values={values!r} is no dtype as narrow as the matrix's {source.rows.values_dtype}")
     if values is not None and values.startswith("complex") != source.rows.values_dtype.startswith("complex"):
         raise ValueError(f"values={values!r} would drop the imaginary parts of {source.rows.values_dtype}")
-    return Wish(_chunked(format, index), C or 32 // (threads or 1), sigma, index, values), threads
+    usual = convert.chunk_rows(source.rows.values_dtype, device)
+    C = C or (32 // threads if threads else usual)
+    return Wish(_chunked(format, index), C, sigma, index, values, usual), threads
 
 
 def _chunked(format: str | None, index: str | None) -> str | None:

@@ -111,12 +111,12 @@ def _every_format() -> list[dict[str, Any]]:
 
 
 def _worth(source: Source, device: str) -> Iterator[dict[str, Any]]:
-    """Formats that are not mostly padding; several lanes per row, and chunks for them, are a GPU's."""
+    """Formats that are not mostly padding; several lanes per row are a GPU's."""
     rows, xp = source.rows, source.xp
     mean = rows.nnz / max(1, rows.shape[0])
     longest = float(xp.diff(rows.indptr).max()) if rows.shape[0] else 0.0
     for form in _every_format():
-        lanes = form.get("threads", 32 // form["C"] if "C" in form else 1)
+        lanes = form.get("threads", 32 // form["C"] if "C" in form and device != "cpu" else 1)
         if lanes > 1 and (device == "cpu" or lanes > 2 * mean):
             continue
         if form.get("format") == "ell" and longest > _PADDED * mean:
@@ -221,7 +221,7 @@ def with_budget(plan: Powers, budget: float) -> Powers:
     on_cpu = plan.device[0] == "cpu" and plan._backend.name == "cpu"
     lag = plan.choice.lag
     if on_cpu:  # groups begin at chunks there, and have one of slack
-        ranges = powers_choice._chunked(ranges, plan.n)
+        ranges = powers_choice.chunked(ranges, plan.n, plan._ordered.sell.C)
         lag = powers_choice.range_lag(plan._ordered, ranges)[1] + 1
     plan.choice = replace(plan.choice, ranges=ranges, lag=lag)
     arguments = (plan.problem, plan._ordered, plan.choice, plan._backend, plan._task.packed())

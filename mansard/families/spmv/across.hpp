@@ -4,6 +4,14 @@
 
 namespace mansard {
 
+// Lanes are named together: written one by one, each would take an addition for its address.
+template <class R, int LANES, class Column, int... L>
+MANSARD_INLINE Vector<R, LANES> each_at(const R* x, const Columns<LANES, Column>& columns,
+                                        std::integer_sequence<int, L...>) {
+  const Vector<R, LANES> v = {x[columns.at[L]]...};
+  return v;
+}
+
 // Lane l from x[at[l]].
 template <class R, int LANES, class Column>
 MANSARD_INLINE Vector<R, LANES> gather_at(const R* x, const Column* at) {
@@ -21,10 +29,7 @@ MANSARD_INLINE Vector<R, LANES> gather_at(const R* x, const Column* at) {
     if constexpr (sizeof(R) == 4 && LANES == 8) return _mm256_i32gather_ps(x, reinterpret_cast<__m256i>(wide), 4);
   }
 #endif
-  Vector<R, LANES> v{};
-  MANSARD_UNROLL
-  for (int lane = 0; lane < LANES; ++lane) v[lane] = x[at[lane]];
-  return v;
+  return each_at<R, LANES>(x, Columns<LANES, Column>(at), std::make_integer_sequence<int, LANES>());
 }
 
 template <class P, class Arguments>
@@ -40,12 +45,33 @@ struct Across {
     if constexpr (std::is_same_v<V, R>) return load<LANES>(p);
     else return __builtin_convertvector(load<LANES>(p), Sum);
   }
-  // Vector v of a line of the chunk; one request per line of the cache, since each costs as much as a load.
+  // As many bytes as entries j of a chunk have, AHEAD of them. A Sell's values and columns lie side by side, chunk after
+  // chunk: requests go through memory in order, since those in two strands lose a tenth (Neoverse N1). One per line of the
+  // cache, since each costs as much as a load.
+  static MANSARD_INLINE void fetch(const Stored<P>& s, int j) {
+    if constexpr (P::PREFETCH > 0 && P::FORMAT == Format::sell) {
+      constexpr int BYTES = C * int(sizeof(V) + sizeof(typename Stored<P>::Column));
+      const char* from = reinterpret_cast<const char*>(s.values) + P::AHEAD + i64{j} * BYTES;
+      MANSARD_UNROLL
+      for (int at = 0; at < BYTES; at += CACHE_LINE) prefetch<P::PREFETCH>(from + at);
+    } else if constexpr (P::PREFETCH > 0) {
+      fetch_line(s.values + j * s.step);
+      fetch_line(s.columns + j * s.step);
+    }
+  }
   template <class E>
-  static MANSARD_INLINE void fetch(const E* line, int v) {
-    if constexpr (P::PREFETCH > 0)
-      if (v * LANES * int(sizeof(E)) % CACHE_LINE < LANES * int(sizeof(E)))
-        prefetch<P::PREFETCH>(reinterpret_cast<const char*>(line + v * LANES) + P::AHEAD);
+  static MANSARD_INLINE void fetch_line(const E* line) {
+    MANSARD_UNROLL
+    for (int at = 0; at < C * int(sizeof(E)); at += CACHE_LINE)
+      prefetch<P::PREFETCH>(reinterpret_cast<const char*>(line) + P::AHEAD + at);
+  }
+
+  // Lengths are read where rows differ alone, here and there, which the hardware does not foresee.
+  static MANSARD_INLINE void fetch_lengths(const Arguments& a, i64 c) {
+    if constexpr (P::PREFETCH > 0 && P::RAGGED && P::FORMAT == Format::sell) {
+      const i64 next = smaller(c + 4, (a.ROWS - 1) / C);
+      prefetch<P::PREFETCH>(a.COMMON[next] < a.WIDTHS[next] ? a.LENGTHS + next * C : a.WIDTHS + next);
+    }
   }
 
   static MANSARD_INLINE void chunk(const Arguments& a, i64 c) {
@@ -53,17 +79,19 @@ struct Across {
     const i64 first = c * C;
     const int rows = static_cast<int>(smaller<i64>(C, a.ROWS - first));
     Sum sums[VECTORS] = {};
-    for (int j = 0; j < s.common; ++j) {
+    fetch_lengths(a, c);
+    const bool few = s.common < s.width && rows == C && short_rows(a, s, first) <= FEW;
+    const int together = few ? s.width : s.common;
+    for (int j = 0; j < together; ++j) {
       const R* x = a.X + s.base(j);
+      fetch(s, j);
       MANSARD_UNROLL
-      for (int v = 0; v < VECTORS; ++v) {
-        fetch(s.values + j * s.step, v);
-        fetch(s.columns + j * s.step, v);
+      for (int v = 0; v < VECTORS; ++v)
         sums[v] += values_at(s.values + j * s.step + v * LANES) *
                    gather_at<R, LANES>(x, s.columns + j * s.step + v * LANES);
-      }
     }
-    if (s.common < s.width) rest(a, s, first, rows, sums);
+    if (few) again(a, s, first, sums);
+    else if (s.common < s.width) rest(a, s, first, rows, sums);
     if (rows == C && !P::PERMUTED) {
       MANSARD_UNROLL
       for (int v = 0; v < VECTORS; ++v) {
@@ -81,6 +109,30 @@ struct Across {
     }
   }
 
+  // A FEW rows that are shorter than the others, as at the faces of a grid: they are summed with the others beyond their
+  // ends and then once more by themselves, which takes fewer turns, and turns of one number, than masks would.
+  static constexpr int FEW = C / 8;
+  static MANSARD_INLINE int short_rows(const Arguments& a, const Stored<P>& s, i64 first) {
+    int count = 0;
+    for (int r = 0; r < C; ++r) count += a.LENGTHS[first + r] < s.width;
+    return count;
+  }
+  static MANSARD_INLINE void again(const Arguments& a, const Stored<P>& s, i64 first, Sum (&sums)[VECTORS]) {
+    R all[C];
+    MANSARD_UNROLL
+    for (int v = 0; v < VECTORS; ++v) store<LANES>(all + v * LANES, sums[v]);
+    for (int r = 0; r < C; ++r) {
+      const int length = a.LENGTHS[first + r];
+      if (length == s.width) continue;
+      R sum = 0;
+      for (int j = 0; j < length; ++j)
+        sum += static_cast<R>(s.values[j * s.step + r]) * a.X[s.base(j) + static_cast<i64>(s.columns[j * s.step + r])];
+      all[r] = sum;
+    }
+    MANSARD_UNROLL
+    for (int v = 0; v < VECTORS; ++v) sums[v] = load<LANES>(all + v * LANES);
+  }
+
   // Entries that some rows lack, TOGETHER vectors of rows at a time: most have them all up to the width.
   static constexpr int TOGETHER = smaller(VECTORS, 4);
   static MANSARD_INLINE void rest(const Arguments& a, const Stored<P>& s, i64 first, int rows, Sum (&sums)[VECTORS]) {
@@ -96,9 +148,11 @@ struct Across {
         const i64 at = j * s.step + u * LANES;
         return sums[u] + values_at(s.values + at) * gather_at<R, LANES>(a.X + s.base(j), s.columns + at);
       };
-      for (int j = s.common; j < least; ++j)
+      for (int j = s.common; j < least; ++j) {
+        if (j % (VECTORS / TOGETHER) == v / TOGETHER) fetch(s, j);
         MANSARD_UNROLL
         for (int u = v; u < v + TOGETHER; ++u) sums[u] = next(j, u);
+      }
       for (int j = static_cast<int>(larger<i64>(s.common, least)); j < most; ++j)
         MANSARD_UNROLL
         for (int u = v; u < v + TOGETHER; ++u)  // what is not there is multiplied, but not added

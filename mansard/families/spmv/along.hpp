@@ -80,7 +80,9 @@ struct Along {
 
   // ABREAST rows of one real vector: an addition waits for the one before in its row, but not for other rows'. Pays where
   // rows are SHORT; long ones keep the core busy by themselves, and four of them are many streams from memory.
-  static constexpr int ABREAST = REALS == 1 && PAIRS == 1 ? 4 : 1, SHORT = 16;
+  static constexpr bool PLAIN = REALS == 1 && PAIRS == 1;
+  static constexpr int ABREAST = PLAIN ? 4 : 1, SHORT = 16;
+  template <int ABREAST>
   static MANSARD_INLINE void csr_rows(const Arguments& a, i64 r) {
     const V* values[ABREAST];
     decltype(a.COLUMNS) columns[ABREAST];
@@ -93,19 +95,30 @@ struct Along {
       values[q] = a.MATRIX + begin, columns[q] = a.COLUMNS + begin;
       common = q == 0 ? lengths[q] : smaller(common, lengths[q]);
     }
-    const auto add = [&](int q, int j) { sums[q] += static_cast<R>(values[q][j]) * a.X[columns[q][j] * a.x_pitch]; };
-    for (int j = 0; j < common; ++j)
+    // two entries at a time, so that their columns are one load; one vector has no pitch
+    const auto add = [&](int q, int j, auto count) {
+      const Columns<count, StoredColumn<P::INDEX>> of(columns[q] + j);
       MANSARD_UNROLL
-      for (int q = 0; q < ABREAST; ++q) add(q, j);
+      for (int i = 0; i < count; ++i) sums[q] += static_cast<R>(values[q][j + i]) * a.X[of.at[i]];
+    };
+    constexpr std::integral_constant<int, 1> ONE;
+    constexpr std::integral_constant<int, 2> TWO;
+    int j = 0;
+    for (; j + 1 < common; j += 2)
+      MANSARD_UNROLL
+      for (int q = 0; q < ABREAST; ++q) add(q, j, TWO);
     MANSARD_UNROLL
     for (int q = 0; q < ABREAST; ++q) {
-      for (int j = common; j < lengths[q]; ++j) add(q, j);
+      int i = j;
+      for (; i + 1 < lengths[q]; i += 2) add(q, i, TWO);
+      if (i < lengths[q]) add(q, i, ONE);
       const i64 row = r + q;
-      put<P, 1, 1>(a, sums[q], a.X + row * a.x_pitch, a.Y + row * a.y_pitch, a.Z + row * a.z_pitch);
+      put<P, 1, 1>(a, sums[q], a.X + row, a.Y + row, a.Z + row);
     }
   }
 
   static MANSARD_INLINE void csr_row(const Arguments& a, i64 r) {
+    if constexpr (PLAIN) return csr_rows<1>(a, r);
     const i64 begin = a.STARTS[r];
     const int length = static_cast<int>(a.STARTS[r + 1] - begin);
     row(a, {a.MATRIX + begin, a.COLUMNS + begin, nullptr, 1, length, length}, length, r);

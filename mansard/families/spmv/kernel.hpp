@@ -35,7 +35,7 @@ int spmv_simd(const Arguments& a) {
       constexpr int ABREAST = Along<P, Arguments>::ABREAST;
       if constexpr (ABREAST > 1)
         if (a.NNZ < Along<P, Arguments>::SHORT * a.ROWS)
-          for (; i + ABREAST <= end; i += ABREAST) Along<P, Arguments>::csr_rows(a, i);
+          for (; i + ABREAST <= end; i += ABREAST) Along<P, Arguments>::template csr_rows<ABREAST>(a, i);
     }
     for (; i < end; ++i) {
       if constexpr (ACROSS) Across<P, Arguments>::chunk(a, i);

@@ -43,7 +43,7 @@ def default(problem: Problem, device: Device) -> Simd:
     while lanes > 1 and lanes > most:
         lanes //= 2
     cached = problem.NNZ * (ITEMSIZE[problem.values] + INDEX_BYTES[problem.index]) <= _CACHED_BYTES
-    return Simd(lanes, 0 if cached else 1, 16384 if device.vector_bytes <= 16 else 8192)
+    return Simd(lanes, 0 if cached else 1, 14336 if device.vector_bytes <= 16 else 8192)
 
 
 def is_across(problem: Problem) -> bool:
