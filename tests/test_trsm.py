@@ -324,7 +324,6 @@ def test_every_problem_is_a_system_from_the_left() -> None:
         (Lanes(2, 2, OUT="direct"), "not one of own, back"),
         (Lanes(2, 2, 2), "exactly where its B was"),
         (Lanes(1, 1), "registers per thread"),
-        (Lanes(4, 4, TRIANGLE=True), "pieces of 16 bytes"),
         (Blocked(24), "no power of two"),
         (Blocked(DIM_X=3, DIM_Y=8), "whole warps"),
         (Blocked(STAGES=1), "STAGES less than 2"),

@@ -36,6 +36,15 @@ LANES: list[tuple[Problem, Config]] = [
     (P("float64", 32, 1, 5), Lanes(32, 1, 1, 1, "back", True)),
     (P("float64", 32, 1, 9, uplo="upper", layout_a="col"), Lanes(8, 1, 1, 2, "own", True, WARPS=1, BLOCKS_PER_SM=1)),
     (P("float64", 32, 32, 3), Lanes(2, 16)),
+    # triangles whose pieces lie across the ends of lines and matrices, groups that begin anywhere
+    (P("float64", 17, 1, 11), Lanes(8, 1, 1, 1, "back", True)),
+    (P("float64", 19, 1, 9, uplo="upper"), Lanes(32, 1, 1, 1, "back", True, WARPS=2)),
+    (P("float64", 13, 2, 19, layout_a="col"), Lanes(4, 2, 1, 1, "own", True, WARPS=1)),
+    (P("float64", 21, 1, 7, layout_a="col", uplo="upper"), Lanes(16, 1, 1, 1, "back", True, WARPS=1)),
+    (P("float64", 16, 1, 21, aligned=False), Lanes(8, 1, 1, 1, "back", True)),
+    (P("float32", 11, 1, 23), Lanes(4, 1, 1, 1, "back", True)),
+    (P("float32", 9, 3, 23, uplo="upper"), Lanes(2, 2, 1, 2, "own", True)),
+    (P("complex64", 7, 1, 23), Lanes(2, 1, 1, 1, "back", True)),
     # the other dtypes
     (P("float32", 2, 2, 70), Lanes(1, 2)),
     (P("float32", 7, 1, 17, unit=True), Lanes(4, 1)),

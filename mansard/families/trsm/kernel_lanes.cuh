@@ -1,7 +1,7 @@
 // A X = alpha B for a stack of tiny triangles: a few lanes of a warp per matrix.
 //
 // A warp takes GROUP consecutive matrices, copies them to shared memory 16 bytes at a time (gemm's image.cuh), lets
-// teams of LANES_M x LANES_N lanes solve one system each (substitution.cuh), and returns X through shared memory. Warps
+// teams of LANES_M x LANES_N lanes solve one system each (quick.cuh), and returns X through shared memory. Warps
 // meet nobody else.
 //
 //   LANES_M x LANES_N  lanes of a team, along the rows and the columns of X
@@ -13,8 +13,9 @@
 //   INVERT             multiply by inverted diagonal entries instead of dividing by them
 //   SHARED_A, SHARED_B the operand is one matrix for all, copied once per block
 #pragma once
-#include "families/trsm/substitution.cuh"
+#include "families/trsm/quick.cuh"
 #include "families/trsm/system.cuh"
+#include "families/trsm/triangles.cuh"
 
 namespace mansard {
 
@@ -84,7 +85,7 @@ MANSARD_DEVICE void trsm_lanes(const Arguments& arguments) {
   MANSARD_UNROLL
   for (int stage = 0; stage < P::STAGES; ++stage) fill(stage, first + stage * step);
 
-  Substitution<P, P::N, P::LANES_M, S::COLUMNS, typename S::A> rows(lane % P::LANES_M);
+  QuickSubstitution<P, P::N, P::LANES_M, S::COLUMNS, typename S::A> rows(lane % P::LANES_M);
   // visit(row, column, entry) for all entries of the lane
   const auto for_each = [&](auto visit) {
     MANSARD_UNROLL
@@ -108,15 +109,31 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int i = 0; i < P::PER_TEAM; ++i) {
       const T* right = B + (P::SHARED_B ? 0 : i * S::TEAMS * S::B::MATRIX);
-      for_each([&](int row, int column, T& x, bool) {
-        x = system.right_hand_side(right + entry_at<P::LAYOUT_B, S::B::PITCH>(row, column));
-      });
-      if (!system.vanishes) rows.template solve<true>(A + (P::SHARED_A ? 0 : i * S::TEAMS * S::A::MATRIX), P::N);
-      if constexpr (S::BACK) __syncwarp();  // everybody has read what is overwritten
+      const T* matrix = A + (P::SHARED_A ? 0 : i * S::TEAMS * S::A::MATRIX);
       T* to = X + i * S::TEAMS * S::X::MATRIX;
-      for_each([&](int row, int column, T& x, bool there) {
-        if (there) to[entry_at<P::LAYOUT_X, S::X::PITCH>(row, column)] = x;
-      });
+      const auto begin = [&] {
+        for_each([&](int row, int column, T& x, bool) {
+          x = system.right_hand_side(right + entry_at<P::LAYOUT_B, S::B::PITCH>(row, column));
+        });
+      };
+      const auto lay_down = [&] {
+        if constexpr (S::BACK) __syncwarp();  // everybody has read what is overwritten
+        for_each([&](int row, int column, T& x, bool there) {
+          if (there) to[entry_at<P::LAYOUT_X, S::X::PITCH>(row, column)] = x;
+        });
+      };
+      begin();
+      const bool usual = system.vanishes || rows.solve_quickly(matrix);
+      const bool again = !P::UNIT && !P::INVERT && __any_sync(~0u, !usual);
+      if (again) begin();
+      lay_down();
+      if (again) {
+        __syncwarp();
+        rows.solve_carefully(matrix, [&](int row, int c) -> T* {
+          const int column = across + c * P::LANES_N;
+          return column < P::NRHS ? to + entry_at<P::LAYOUT_X, S::X::PITCH>(row, column) : nullptr;
+        });
+      }
     }
     __syncwarp();
     if constexpr (!S::BACK) fill(stage, first + P::STAGES * step);

@@ -1,5 +1,4 @@
-// The three operands of A X = alpha B as the kernels see them, whichever way round the call had them; and copies that
-// leave out what lies on the other side of the diagonal.
+// The three operands of A X = alpha B as the kernels see them, whichever way round the call had them.
 #pragma once
 #include "families/gemm/image.cuh"
 
@@ -30,22 +29,6 @@ struct System {
 template <Layout LAYOUT, int PITCH>
 MANSARD_DEVICE int entry_at(int row, int column) {
   return LAYOUT == Layout::col ? column * PITCH + row : row * PITCH + column;
-}
-
-// The same as Image::fill for a packed stack of triangles: pieces of 16 bytes that hold nothing of a triangle stay
-// away. Lines are rows of a lower triangle or columns of an upper one (FALLING), or the other way round.
-template <class Image, bool FALLING, int THREADS, class Pointer>
-MANSARD_DEVICE void fill_triangles(typename Image::T* memory, const Place<Pointer>& place, i64 first, int count,
-                                   i64 batch, int rank) {
-  constexpr int VECTOR = Image::VECTOR, SIZE = Image::SIZE, LENGTH = Image::LENGTH;
-  static_assert(Image::FEED == Feed::flat && !Image::SHIFTED && SIZE % VECTOR == 0, "pieces belong to one matrix");
-  if (count < Image::GROUP) return Image::template fill<THREADS>(memory, place, first, count, batch, rank);
-  const auto* pieces = place.base + first * SIZE + rank * VECTOR;
-  Image::template deal<Image::PIECES, THREADS>(rank, [&](int i, int j) {
-    const int begin = i * VECTOR % SIZE, end = begin + VECTOR - 1, line = begin / LENGTH;
-    const bool inside = FALLING ? begin % LENGTH <= line : end % LENGTH >= line;
-    if (end / LENGTH != line || inside) cp_async16(memory + Image::position(i * VECTOR), pieces + j * VECTOR);
-  });
 }
 
 }  // namespace mansard
