@@ -472,3 +472,28 @@ def test_short_rows_of_one_length_are_ellpack_on_gpus() -> None:
     found = [convert.chosen_format(one.rows, wish, ("cuda", 0), np)[0] for one in (band, wide, ragged)]
     assert found[:2] == ["ell", "sell"] and found[2] != "ell"
     assert convert.chosen_format(band.rows, wish, ("cpu", 0), np)[0] == "sell"
+
+
+@pytest.mark.parametrize("C", [8, 16, 32])
+@pytest.mark.parametrize("index", ["int32", "delta16"])
+def test_few_short_rows_are_summed_by_themselves(index: str, C: int, backend: str) -> None:
+    """One or two rows of a chunk that end before the others, as at the faces of a grid: what lies behind their ends is
+    multiplied, by whatever x has there, but is not part of the sums."""
+    rows, width, rng = 200, 7, np.random.default_rng(2)
+    A = scipy.sparse.diags_array(
+        rng.integers(1, 4, (width, rows)).astype(float), offsets=range(width), shape=(rows, 220)
+    )
+    A = A.tolil()
+    short = [3, 5, 40, 77, 150]
+    for row in short:
+        A[row, row + 3 :] = 0
+    A = A.tocsr()
+    A.eliminate_zeros()
+    M = ms.sparse.matrix(A, format="sell", C=C, index=index, backend=backend)
+    x = rng.integers(-4, 5, 220).astype(float)
+    assert (M @ x == A @ x).all()
+    for at in (0, 5, 43, 219):
+        bad = x.copy()
+        bad[at] = np.inf
+        with np.errstate(invalid="ignore"):
+            assert np.array_equal(M @ bad, A @ bad, equal_nan=True)

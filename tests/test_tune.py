@@ -19,7 +19,7 @@ from mansard import settings, testing
 from mansard.backends import emulated
 from mansard.codegen.geometry import Device
 from mansard.errors import BackendUnavailable, CompileError, LaunchError, UnsupportedProblem
-from mansard.families import family_of, gemm, gemv, gram, tsm2r, tsmm
+from mansard.families import family_of, gemm, gemv, gram, trsm, tsm2r, tsmm
 from mansard.plan import dispatch
 from mansard.tune import command, database, session, strategy, table
 from mansard.tune.cases import make_case
@@ -295,6 +295,17 @@ def test_the_fastest_record_is_served_whatever_the_conjugation():
     record = database.best(problem.replace(conj=False), H200, gram)
     assert record.config == fast and record.origin == "tuned" and "K=1048576" in record.reason
     assert dispatch.choose(problem, H200).config == fast
+
+
+def test_the_other_triangle_is_answered_alike():
+    problem = trsm.spec.problem("float64", 12, 1, 1 << 20)
+    config = next(trsm.defaults.ranked(problem, H200))
+    kernel = database.kernel_hash(problem, config, H200, trsm)
+    trial = Trial(problem, trsm.space.to_dict(config), "ok", (1e-3,), kernel=kernel, date="2026-01-02T00:00:00")
+    Store(store_path(H200, "trsm")).append(trial)
+    other = trsm.spec.problem("float64", 12, 1, 1 << 20, uplo="upper", unit=True)
+    assert database.best(other, H200, trsm).config == config
+    assert database.best(trsm.spec.problem("float64", 12, 1, 1 << 20, layout_a="col"), H200, trsm) is None
 
 
 def test_the_nearest_k_answers_and_a_far_one_says_so():

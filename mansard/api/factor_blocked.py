@@ -75,11 +75,17 @@ class Blocked:
             size = inner[0] if inner else width
             return [slice(i, min(i + size, width)) for i in range(0, width, size)]
         leaf = max(self.steps.leaf, TRIANGLE) if task.family == "cholesky" else self.steps.leaf
-        if width <= NARROW or (width <= leaf and self.takes(task, panel)):
+        if width <= NARROW or (width <= leaf and self._kernel_takes(task, panel)):
             return whole
+        if task is _PANEL and width > leaf and self._kernel_takes(task, panel[..., :leaf]):
+            return [slice(i, min(i + leaf, width)) for i in range(0, width, leaf)]
         middle = -(-width // 2)
         middle = -(-middle // self.steps.leaf) * self.steps.leaf if width > 2 * self.steps.leaf else middle
         return [slice(0, middle), slice(middle, width)]
+
+    def _kernel_takes(self, task: Task, panel: Any) -> bool:
+        """A panel of reflections also where T has to be formed."""
+        return self.takes(task, panel) or (task is _PANEL and self.takes(_RAW, panel))
 
     def _subtract(self, A: Any, B: Any, out: Any, form: Form = AS_IS) -> None:
         """out - A B."""

@@ -167,14 +167,15 @@ class KernelRun:
             self.launch(tuple(0 if one is None else self.kind.address(one) for one in used), (), stream)
         return results
 
-    def quick(self, placed: bool) -> Quick | None:
+    def quick(self, placed: bool, vectors: bool = False) -> Quick | None:
         """The same for stacks that need neither copies nor tables, without questions: the path of every later call. Its
-        result are the parts in their order. `placed`: the first of them is given, and must not overlap what is read."""
+        result are the parts in their order. `placed`: the first of them is given, and must not overlap what is read.
+        `vectors`: B, and so the first part, has its one column as a vector."""
         if self.addressed or any(self.copies.values()):
             return None
         address, stream, launch, ordinal = self.kind.address, self.kind.stream, self.launch, self.ordinal
         wanted = list(dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family])))
-        makers = [self._maker(part) for part in wanted[placed:]]
+        makers = [self._maker(part, vectors and part == wanted[0]) for part in wanted[placed:]]
         held, count, right = ["A", "B", *wanted], 2 + len(self.task.parts), "B" in self.places
         pointers = itemgetter(  # of the addresses of what is held, and a null at the end
             *(held.index(name) if name in self.places or name in wanted else -1 for name in POINTERS[self.task.family])
@@ -215,9 +216,10 @@ class KernelRun:
 
         return apart
 
-    def _maker(self, part: str) -> Callable[[Any], Any]:
+    def _maker(self, part: str, vectors: bool) -> Callable[[Any], Any]:
         """`fresh` for one part, with everything known beforehand."""
         shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
+        shape = shape[:-1] if vectors else shape
         kind = self.kind
         if kind.name == "NumPy":
             return lambda like: np.empty(shape, dtype)

@@ -74,6 +74,22 @@ def _quick_key(task: Task, backend: str | None, kind: Any, A: Any, B: Any, out: 
     return (task, backend, kind, signature(A), of_b, of_out)
 
 
+def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) -> None:
+    """After a call with vectors as matrices of one column: the next one is quick without them. To make these takes as
+    long as half of what else such a call does."""
+    kind = arrays.known_kind(A)
+    if kind is None or type(b) is not type(A) or (out is not None and type(out) is not type(A)) or pin.pins():
+        return
+    columns, place = b[..., None], None if out is None else out[..., None]
+    outs = () if out is None else ((task.parts[0], stacks.signature(kind, place)),)
+    signatures = (stacks.signature(kind, A), stacks.signature(kind, columns))
+    plan = _PLANS.get((task, kind, *signatures, outs, backend, False))
+    if plan is not None and _quick_key(task, backend, kind, A, columns, place) in _QUICK and plan.kernel is not None:
+        run = plan.kernel.quick(out is not None, vectors=True)
+        if run is not None:
+            _QUICK[_quick_key(task, backend, kind, A, b, out)] = run
+
+
 def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, plan: FactorPlan) -> None:
     if plan.kernel is None or plan.run is not plan.kernel or pin.pins() or set(outs) - {task.parts[0]}:
         return

@@ -10,7 +10,7 @@ import numpy as np
 from ..api import factor_systems as systems
 from ..api.factor_face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
 from ..api.factor_grouped import factor_ragged
-from ..api.factor_plan import factor, quick
+from ..api.factor_plan import factor, quick, remember_vectors
 from ..api.factor_task import Task
 from ..blas.triangular import as_columns, as_vectors
 from .positive import refuse_indefinite
@@ -82,6 +82,7 @@ def solve_ex(
     if is_vector(b):
         place = None if out is None else as_columns(out, "out")
         x, info = solve_ex(a, as_columns(b, "b"), assume_a=assume_a, pivot=pivot, out=place, backend=backend)
+        remember_vectors(task, backend, a, b, out)
         return (as_vectors(x) if out is None else out), info
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, Any]:

@@ -75,12 +75,13 @@ def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleTyp
 
 def match_key(problem: Problem) -> Key:
     """All that must agree between a record's problem and the one asked for."""
-    long = family_of(problem.operation).spec.LONG
-    sizes = tuple(item for item in problem.sizes if item[0] not in long)
+    spec = family_of(problem.operation).spec
+    without = (*_IRRELEVANT, *getattr(spec, "ALIKE", ()))
+    sizes = tuple(item for item in problem.sizes if item[0] not in spec.LONG)
     traits = tuple(
         (name, _pitch_class(problem, name) if name.startswith("pitch") else value)
         for name, value in problem.traits
-        if name not in _IRRELEVANT
+        if name not in without
     )
     return problem.operation, problem.dtype, sizes, traits
 

@@ -206,6 +206,8 @@ def _lanes_candidates(problem: Problem) -> Iterator[Lanes]:
     for (lanes_m, lanes_n), triangle in product(teams(problem), triangles):
         yield Lanes(lanes_m, lanes_n, 1, 1, "back" if back else "own", triangle)
         yield Lanes(lanes_m, lanes_n, 1, 2, "back" if back else "own", triangle)
+        if triangle and problem.NRHS == 1:  # smaller blocks leave less of the shared memory over
+            yield Lanes(lanes_m, lanes_n, 1, 1, "back" if back else "own", triangle, WARPS=2)
         group_bytes = 32 // (lanes_m * lanes_n) * problem.N**2 * problem.itemsize
         if group_bytes <= 4096:
             yield from (Lanes(lanes_m, lanes_n, per_team, 1, "own", triangle) for per_team in (2, 4))

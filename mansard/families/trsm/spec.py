@@ -8,6 +8,7 @@ from ...plan.problem import DTYPES, Problem
 
 WIDEST, WIDEST_ALONE = 256, 2048  # unknowns of several right-hand sides, and of one
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
+ALIKE = ("uplo", "unit")  # traits that may differ too: a triangle takes as long as the other
 SHAPES = {"a": ("N", "N"), "b": ("N", "NRHS"), "x": ("N", "NRHS")}  # rows and columns, where A is on the left
 STACKS = ("packed", "strided", "shared", "pointers")
 
