@@ -12,6 +12,7 @@
 //   COLUMN    elements between the places for columns on their way
 #pragma once
 #include "families/cholesky/pivots.cuh"
+#include "families/trsm/triangles.cuh"
 
 namespace mansard {
 
