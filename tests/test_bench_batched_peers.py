@@ -93,14 +93,23 @@ def test_libxsmm_is_right() -> None:
         assert reference.error(entry.result()) <= 1
 
 
+_STREAM = 7
+
+
 class _Library:
     """Plays cuBLAS on the CPU: column-major, like the real one, one call after the other."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
+        self.stream = 0
+
+    def cublasSetStream_v2(self, handle: Any, stream: Any) -> int:
+        self.stream = stream.value
+        return 0
 
     def __getattr__(self, name: str) -> Any:
         def call(handle: Any, *given: Any) -> int:
+            assert self.stream == _STREAM, "the current stream is not what the handle had"
             self.called.append(name)
             values = [getattr(each, "value", each) for each in given]
             getattr(self, f"_{name[7:]}")(*values)
@@ -168,7 +177,7 @@ def test_cublas_is_asked_for_what_is_measured(
     device = SimpleNamespace(get_cublas_handle=lambda: 0)
     cupy = SimpleNamespace(
         arange=lambda n, dtype: np.arange(n, dtype=dtype).view(Memory), asarray=np.asarray, matmul=np.matmul,
-        cuda=SimpleNamespace(device=device),
+        cuda=SimpleNamespace(device=device, get_current_stream=lambda: SimpleNamespace(ptr=_STREAM)),
     )  # fmt: skip
     case = routine(name, "float64", sizes, **more)
     operands = Operands("cpu", [case], 1 << 10)

@@ -219,14 +219,23 @@ def test_scaled_times_reach_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # --- peers that are not here
 
 
+_STREAM = 7
+
+
 class _Library:
     """Plays cuBLAS on the CPU: column-major, like the real one, one matrix after the other."""
 
     def __init__(self) -> None:
         self.called: list[str] = []
+        self.stream = 0
+
+    def cublasSetStream_v2(self, handle: Any, stream: Any) -> int:
+        self.stream = stream.value
+        return 0
 
     def __getattr__(self, name: str) -> Any:
         def call(handle: Any, *given: Any) -> int:
+            assert self.stream == _STREAM, "the current stream is not what the handle had"
             self.called.append(name)
             getattr(self, f"_{name[7:]}")(*(getattr(each, "value", each) for each in given))
             return 0
@@ -294,7 +303,8 @@ def test_vendors_are_asked_for_what_is_measured(operation: str, monkeypatch: pyt
     monkeypatch.setattr(factor_vendors, "import_module", lambda name: SimpleNamespace(dpotrfBatched=played.potrf))
     device = SimpleNamespace(get_cublas_handle=lambda: 0, get_cusolver_handle=lambda: 0)
     cupy = SimpleNamespace(
-        linalg=np.linalg, cuda=SimpleNamespace(device=device), empty_like=np.empty_like,
+        linalg=np.linalg, empty_like=np.empty_like,
+        cuda=SimpleNamespace(device=device, get_current_stream=lambda: SimpleNamespace(ptr=_STREAM)),
         empty=lambda shape, dtype: np.empty(shape, dtype).view(Memory),
         arange=lambda n, dtype: np.arange(n, dtype=dtype).view(Memory),
         ascontiguousarray=lambda one: np.ascontiguousarray(one).view(Memory),
