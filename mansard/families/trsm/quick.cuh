@@ -28,45 +28,14 @@ template <class P, int N, int LANES_M, int COLUMNS, class Tile>
 struct QuickSubstitution : Substitution<P, N, LANES_M, COLUMNS, Tile> {
   using Base = Substitution<P, N, LANES_M, COLUMNS, Tile>;
   using typename Base::T;
-  using Base::at, Base::has, Base::load, Base::NEAR, Base::rank, Base::READ, Base::row_of, Base::SLOTS, Base::x;
+  using Base::at, Base::rank, Base::SLOTS, Base::x;
   using Base::Base;
 
   // Solves for x as `solve` does; false where that has to be done again, since something extreme was involved.
   MANSARD_DEVICE bool solve_quickly(const T* A) {
     bool usual = true;
-    Divisor<T, P::INVERT> divisor[NEAR];
-    MANSARD_UNROLL
-    for (int step = 0; step < N; step += READ) {
-      const int first = step / LANES_M;
-      T near[NEAR][READ], minus[READ][COLUMNS];
-      MANSARD_UNROLL
-      for (int i = 0; i < NEAR; ++i) {
-        if (!P::UNIT && step % LANES_M == 0) {
-          const int row = row_of(first + i);
-          const T diagonal = A[row * Tile::PITCH + row];
-          divisor[i].prepare(P::CONJ ? conjugate(diagonal) : diagonal);
-          usual = usual && fine(divisor[i]);
-        }
-        load(near[i], A, first + i, step);
-      }
-      MANSARD_UNROLL
-      for (int j = 0; j < READ; ++j) {
-        const int slot = (step + j) / LANES_M, owner = (step + j) % LANES_M;
-        MANSARD_UNROLL
-        for (int c = 0; c < COLUMNS; ++c) {
-          T known = x[slot][c];
-          if constexpr (!P::UNIT) known = quick(divisor[slot - first], known);
-          if constexpr (LANES_M > 1) known = from_lane<LANES_M>(known, owner);
-          if (rank() == owner) x[slot][c] = known;
-          minus[j][c] = negative(known);
-          MANSARD_UNROLL
-          for (int i = 0; i < NEAR; ++i)
-            if ((first + i) * LANES_M + rank() > step + j)
-              multiply_add<P::CONJ>(x[first + i][c], near[i][j], minus[j][c]);
-        }
-      }
-      this->subtract(A, first + NEAR, step, minus);
-    }
+    this->template solve_by<true>(A, N, [&](const auto& by) { usual = usual && fine(by); },
+                                  [](const auto& by, T x, bool) { return quick(by, x); });
     if constexpr (!P::UNIT && !P::INVERT)
       MANSARD_UNROLL
       for (int slot = 0; slot < SLOTS; ++slot)

@@ -166,6 +166,12 @@ struct Substitution {
   // Solves for x, whose rows are right-hand sides before; only the first `rows` rows and columns of A exist.
   template <bool ALL>
   MANSARD_DEVICE void solve(const T* A, int rows) {
+    solve_by<ALL>(A, rows, [](const auto&) {}, [](const auto& by, T x, bool wanted) { return by.divide(x, wanted); });
+  }
+
+  // The same by other quotients: `prepared` sees every divisor of the lane, `quotient` says whether anybody uses it.
+  template <bool ALL, class Prepared, class Quotient>
+  MANSARD_DEVICE void solve_by(const T* A, int rows, Prepared prepared, Quotient quotient) {
     Divisor<T, P::INVERT> divisor[NEAR];
     MANSARD_UNROLL
     for (int step = 0; step < N; step += READ) {
@@ -174,7 +180,10 @@ struct Substitution {
       if constexpr (!P::UNIT)
         MANSARD_UNROLL
         for (int i = 0; i < NEAR; ++i)
-          if (step % LANES_M == 0) prepare(divisor[i], A, first + i);
+          if (step % LANES_M == 0) {
+            prepare(divisor[i], A, first + i);
+            prepared(divisor[i]);
+          }
       if (!ALL && at(step) >= rows) continue;
       MANSARD_UNROLL
       for (int i = 0; i < NEAR; ++i) load(near[i], A, first + i, step);
@@ -184,7 +193,7 @@ struct Substitution {
         MANSARD_UNROLL
         for (int c = 0; c < COLUMNS; ++c) {
           T known = x[slot][c];
-          if constexpr (!P::UNIT) known = divisor[slot - first].divide(known, rank() == owner);
+          if constexpr (!P::UNIT) known = quotient(divisor[slot - first], known, rank() == owner);
           if constexpr (LANES_M > 1) known = from_lane<LANES_M>(known, owner);
           if (rank() == owner) x[slot][c] = known;
           minus[j][c] = negative(known);
