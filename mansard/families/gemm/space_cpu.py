@@ -91,7 +91,7 @@ def _short_tile(problem: Problem, device: Device) -> Simd:
                        UNROLL=min(8, problem.K))  # fmt: skip
     tile_n = _piece(-(-columns // first.LANES), 7)
     fitting = 3 if (rows > 3 and rows % 3 == 0) or rows == 5 else 4 if rows == 4 or rows > 9 else 2
-    unroll = problem.K if problem.K <= 8 else 4 if problem.K in (12, 15, 16) else 1
+    unroll = problem.K if problem.K <= 8 else 4 if problem.K == 12 or problem.K > 14 else 1
     return replace(first, TILE_M=max(1, min(rows, fitting, 21 // tile_n)), TILE_N=tile_n,
                    UNROLL=unroll)  # fmt: skip
 
