@@ -83,6 +83,18 @@ ROWWISE: list[tuple[Problem, lu_cpu.Config | None]] = [
     (P("float64", 40, 9, 9), Rowwise(2, 16, 1)),
     (P("float64", 64, 64, 3), Rowwise(2, 16, 1)),
     (P("float32", 33, 33, 5), Rowwise(2, 8, 4)),
+    # panels with rests of one, two and three columns; blocks of them, rows that would share sets of a cache
+    (P("float64", 18, 18, 9), Rowwise(2, 16, 1)),
+    (P("float64", 23, 19, 9), Rowwise(2, 8, 1)),
+    (P("float32", 19, 23, 9), Rowwise(4, 16, 1)),
+    (P("float64", 65, 65, 3), Rowwise(2, 16, 1)),
+    (P("float64", 90, 70, 3), Rowwise(2, 16, 1)),
+    (P("float32", 128, 128, 3), Rowwise(4, 16, 1)),
+    (P("float64", 66, 66, 3, NRHS=1, want="solve"), Rowwise(2, 16, 1)),
+    (P("float64", 99, 99, 3, NRHS=3, want="solve"), Rowwise(2, 16, 1)),
+    (P("float64", 67, 67, 3, NRHS=1, want="solve", pivot=False), Rowwise(2, 16, 1)),
+    (P("float64", 96, 96, 3, want="inverse"), Rowwise(2, 16, 1)),
+    (P("float64", 71, 71, 3, want="inverse"), Rowwise(2, 4, 1)),
     # nothing exchanged; layouts, pitches, stacks
     (P("float64", 9, 9, 11, pivot=False), Rowwise(2, 16, 2)),
     (P("float32", 20, 20, 9, pivot=False), Rowwise(4, 16, 1)),

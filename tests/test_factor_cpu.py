@@ -213,7 +213,7 @@ def test_candidates_are_legal_and_end_with_the_default(family: str) -> None:
             found = list(space.candidates(problem, device))
             assert found[-1] == space.default(problem, device) and len(set(found)) == len(found)
             assert all(space.illegal(problem, config, device) is None for config in found)
-        assert not list(space.candidates(make[family](dtype, 129), device))
+        assert not list(space.candidates(make[family](dtype, 321), device))
 
 
 @pytest.mark.parametrize(

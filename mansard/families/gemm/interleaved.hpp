@@ -60,7 +60,7 @@ MANSARD_INLINE void interleaved_tile(const GemmOperands<P>& o, int m0, int n0, E
     MANSARD_UNROLL
     for (int n = 0; n < COLUMNS; ++n) {
       R* const to = c.data + m * c.row + n * c.column;
-      const V value = o.template entries_of_c<LANES, LANES>(to, sums[m][n]);
+      const V value = o.template entries_of_c<LANES, LANES, false>(to, sums[m][n]);
       if constexpr (STREAM) stream<LANES>(to, value);
       else store<LANES>(to, value);
     }

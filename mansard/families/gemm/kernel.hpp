@@ -103,15 +103,35 @@ struct Ahead {
 
 // ---- one matrix -------------------------------------------------------------------------------------------
 
-// ROWS rows and VECTORS vectors of C, the last of which has LAST reals.
+// ROWS rows and VECTORS vectors of C, the last of which has LAST reals: from sums, and all of it.
+template <class P, int LAST, bool UNIT, int ROWS, int VECTORS, class R = typename GemmShape<P>::R>
+MANSARD_INLINE void write_tile(const GemmOperands<P>& o, Entries<R> out,
+                               const typename GemmShape<P>::V (&sums)[ROWS][VECTORS][GemmShape<P>::WORDS]) {
+  constexpr int LANES = GemmShape<P>::LANES;
+  MANSARD_UNROLL
+  for (int m = 0; m < ROWS; ++m) {
+    MANSARD_UNROLL
+    for (int n = 0; n < VECTORS; ++n) {
+      R* const to = out.data + m * out.row + n * LANES;
+      const auto write = [&](auto count) __attribute__((always_inline)) {
+        store_part<LANES, count, !P::ACCUMULATE>(to, o.template entries_of_c<LANES, count, UNIT>(to, sums[m][n]));
+      };
+      if (n < VECTORS - 1) write(Int<LANES>());
+      else write(Int<LAST>());
+    }
+  }
+}
 template <class P, int ROWS, int VECTORS, int LAST, class R = typename GemmShape<P>::R>
 MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, Entries<const R> right, Entries<R> out,
                               Ahead<P>& ahead) {
   using S = GemmShape<P>;
   using V = typename S::V;
-  V sums[ROWS][VECTORS][S::WORDS] = {};
+  constexpr bool PEEL = true;
+  V sums[ROWS][VECTORS][S::WORDS];
+  if constexpr (!PEEL)
+    for (auto& row : sums) for (auto& vector : row) for (V& sum : vector) sum = V{};
 
-  const auto step = [&](int k) __attribute__((always_inline)) {
+  const auto step = [&](int k, bool first) __attribute__((always_inline)) {
     V row[VECTORS];
     MANSARD_UNROLL
     for (int n = 0; n < VECTORS; ++n) {
@@ -124,31 +144,27 @@ MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, E
       for (int word = 0; word < S::WORDS; ++word) {
         const R entry = left.data[m * left.row + k * left.column + word];
         MANSARD_UNROLL
-        for (int n = 0; n < VECTORS; ++n) sums[m][n][word] += entry * row[n];
+        for (int n = 0; n < VECTORS; ++n) {
+          if (first) sums[m][n][word] = entry * row[n];  // which need not be cleared before
+          else sums[m][n][word] += entry * row[n];
+        }
       }
     }
   };
   int k = 0;
+  if constexpr (PEEL) {
+    ahead.advance();
+    MANSARD_UNROLL
+    for (; k < P::UNROLL; ++k) step(k, k == 0);
+  }
   for (; k + P::UNROLL <= P::K; k += P::UNROLL) {
     ahead.advance();
     MANSARD_UNROLL
-    for (int u = 0; u < P::UNROLL; ++u) step(k + u);
+    for (int u = 0; u < P::UNROLL; ++u) step(k + u, false);
   }
   MANSARD_UNROLL
-  for (int u = 0; u < P::K % P::UNROLL; ++u) step(k + u);
-
-  MANSARD_UNROLL
-  for (int m = 0; m < ROWS; ++m) {
-    MANSARD_UNROLL
-    for (int n = 0; n < VECTORS; ++n) {
-      R* const to = out.data + m * out.row + n * S::LANES;
-      const auto write = [&](auto count) __attribute__((always_inline)) {
-        store_part<S::LANES, count, !P::ACCUMULATE>(to, o.template entries_of_c<S::LANES, count>(to, sums[m][n]));
-      };
-      if (n < VECTORS - 1) write(Int<S::LANES>());
-      else write(Int<LAST>());
-    }
-  }
+  for (int u = 0; u < P::K % P::UNROLL; ++u) step(k + u, false);
+  o.for_alpha([&](auto unit) __attribute__((always_inline)) { write_tile<P, LAST, unit>(o, out, sums); });
 }
 
 // done(rows) is called whenever so many more rows of C are complete.
@@ -198,7 +214,7 @@ struct Departures {
 
 // Matrices [begin, end), one thread's.
 template <class P, class Arguments>
-__attribute__((noinline)) void gemm_part(const Arguments& a, i64 begin, i64 end, typename GemmShape<P>::R* workspace) {
+__attribute__((noinline)) MANSARD_AS_WRITTEN void gemm_part(const Arguments& a, i64 begin, i64 end, typename GemmShape<P>::R* workspace) {
   using S = GemmShape<P>;
   using O = typename S::O;
   using R = typename S::R;

@@ -103,8 +103,15 @@ struct GemmOperands {
     else return SWAP ? C[b].transposed() : C[b];
   }
 
+  // visit(whether alpha is one): a product that is not there to be taken. In small tiles that is every tenth operation.
+  template <class Visit>
+  MANSARD_INLINE void for_alpha(Visit visit) const {
+    if (!P::ACCUMULATE && alpha_re == 1 && alpha_im == 0) visit(std::true_type());
+    else visit(std::false_type());
+  }
+
   // COUNT reals of C from the sums of right rows times the real and times the imaginary parts of left entries.
-  template <int LANES, int COUNT>
+  template <int LANES, int COUNT, bool UNIT>
   MANSARD_INLINE Lanes<R, LANES> entries_of_c(const R* old, const Lanes<R, LANES> (&sums)[WORDS]) const {
     using V = Lanes<R, LANES>;
     V sum = sums[0];
@@ -116,6 +123,7 @@ struct GemmOperands {
       }
       sum = CONJ_LEFT ? sum - turned : sum + turned;
     }
+    if constexpr (UNIT) return sum;
     V value = scaled<WORDS, LANES>(alpha_re, alpha_im, sum);
     if constexpr (P::ACCUMULATE)
       value += scaled<WORDS, LANES>(beta_re, beta_im, load_part<LANES, COUNT>(old));

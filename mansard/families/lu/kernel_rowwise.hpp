@@ -3,13 +3,15 @@
 //
 // A matrix is copied to rows that begin with a vector, right-hand sides behind its columns. Exchanges of rows exchange
 // pointers. A step scales the entries below the pivot to multipliers and subtracts multiples of the pivot row, whose
-// vectors stay in registers, from the rows below. Small matrices have all steps and rows written out.
+// vectors stay in registers, from the rows below. Small matrices have all steps and rows written out, larger ones take
+// several steps at a time (panels.hpp).
 //
 // Params beside T, M, N, NRHS, WANT, PIVOT, LAYOUT_A|F|B|X, STACK_A|F|B|X:
 //   LANES    reals per vector
-//   TILE_N   vectors of a pivot row that stay in registers
+//   TILE_N   vectors of pivot rows that stay in registers
 //   MATRICES in turn: while one waits for its pivot, the other eliminates
 #pragma once
+#include "families/lu/panels.hpp"
 #include "families/lu/results.hpp"
 
 namespace mansard {
@@ -22,10 +24,12 @@ struct LuRowwise {
   static constexpr int LANES = P::LANES, M = P::M, N = P::N, K = smaller(M, N);
   static constexpr int RIGHT = P::WANT == Want::solve ? P::NRHS : P::WANT == Want::inverse ? N : 0;
   static constexpr int FIRST = RIGHT > 1 ? round_up(N, LANES) : N;  // of the right-hand sides
-  static constexpr int PITCH = round_up(FIRST + RIGHT, LANES);
+  static constexpr int LENGTH = round_up(FIRST + RIGHT, LANES);  // of a row, to the end of its last vector
+  static constexpr bool CROWDED = M > 64 && LENGTH * sizeof(R) % 512 == 0;  // rows would share few sets of a cache
+  static constexpr int PITCH = LENGTH + (CROWDED ? CACHE_LINE / int(sizeof(R)) : 0);
   static constexpr int WORKSPACE = round_up(M * PITCH, 128 / int(sizeof(R)));  // threads share no line
-  static constexpr bool KEEPS_F = P::WANT == Want::factor, UNROLLED = M <= 16 && PITCH <= 32;
-  static constexpr int TOGETHER = UNROLLED ? 1 : larger(4, LANES);  // steps that change the same vectors
+  static constexpr bool PIVOT = P::PIVOT, KEEPS_F = P::WANT == Want::factor, UNROLLED = M <= 16 && LENGTH <= 32;
+  static constexpr int TILE_N = P::TILE_N;
   static constexpr R LEAST = 4 * std::numeric_limits<R>::min();
   static_assert(std::is_floating_point_v<R> && (RIGHT == 0 || M == N));
 
@@ -34,40 +38,27 @@ struct LuRowwise {
   int pivots[K], info = 0;
   bool extreme = false;  // whether a pivot was
 
-  // visit(i) for the rows [begin, M): written out, or two at a time.
-  template <class Visit>
-  static MANSARD_INLINE void for_rows(int begin, Visit visit) {
-    if constexpr (UNROLLED) for_range<true>(begin, M, visit);
-    else {
-#pragma GCC unroll 2
-      for (int i = begin; i < M; ++i) visit(i);
-    }
-  }
-
   // ---- a step -----------------------------------------------------------------------------------------------
 
-  // Numbers by size: of positive ones the bits are in order.
+  // Numbers by size: of positive ones the bits are in order. NaNs do not count.
   static MANSARD_INLINE Bits size_of(const R* entry) {
     Bits bits;
     std::memcpy(&bits, entry, sizeof bits);
     return bits & (~Bits(0) >> 1);
   }
+  static MANSARD_INLINE Bits countable(const R* entry) {
+    const R infinite = std::numeric_limits<R>::infinity();
+    const Bits size = size_of(entry);
+    return size > size_of(&infinite) ? 0 : size;
+  }
   // The largest entry of column k comes to row k, of equal ones the first; a NaN only if it is there already, as
   // LAPACK has it. Integers are compared sooner than numbers.
   MANSARD_INLINE void exchange(int k) {
-    const R infinite = std::numeric_limits<R>::infinity();
-    Bits largest = size_of(&rows[k][k]);
-    const Bits limit = size_of(&infinite);
-    i64 place = k;
-    for_rows(k + 1, [&](int i) __attribute__((always_inline)) {
-      Bits size = size_of(&rows[i][k]);
-      size = size > limit ? 0 : size;
-      const bool larger = size > largest;
-      place = larger ? i : place;
-      largest = larger ? size : largest;
-    });
-    pivots[k] = static_cast<int>(place);
-    std::swap(rows[k], rows[place]);
+    Largest<Bits> largest{size_of(&rows[k][k]), k};
+    MANSARD_UNROLL
+    for (int i = k + 1; i < M; ++i) largest.take(countable(&rows[i][k]), i);
+    pivots[k] = static_cast<int>(largest.place);
+    std::swap(rows[k], rows[largest.place]);
   }
 
   // Where the reciprocal of a pivot is no ordinary number. What is divided by zero stays.
@@ -78,10 +69,8 @@ struct LuRowwise {
       for (int i = k + 1; i < M; ++i) rows[i][k] /= diagonal;
   }
 
-  // Step k, which changes the vectors of a row from BEGIN on.
-  template <int BEGIN>
-  MANSARD_INLINE void step(int k) {
-    if constexpr (P::PIVOT) exchange(k);
+  // What multiplies the entries below pivot k.
+  MANSARD_INLINE R invert(int k) {
     const R diagonal = rows[k][k], size = std::abs(diagonal);
     R factor = 1 / diagonal;
     if (__builtin_expect(!(size >= LEAST && size <= 1 / LEAST), false)) {
@@ -89,18 +78,25 @@ struct LuRowwise {
       factor = 1;
     }
     if constexpr (RIGHT > 0) reciprocals[k] = factor;
-    R multipliers[M];
-    for_rows(k + 1, [&](int i) __attribute__((always_inline)) { multipliers[i] = rows[i][k] * factor; });
-    eliminate<BEGIN>(k, multipliers);
-    if constexpr (KEEPS_F && !UNROLLED)
-      for_rows(k + 1, [&](int i) __attribute__((always_inline)) { rows[i][k] = multipliers[i]; });
+    return factor;
   }
 
-  // All rows below k. Multipliers stand before the entries and stay, this step's as the last of them. Where few rows
-  // follow each other it comes with its vector: a store of its own would hold up the next load.
+  // Step k, which changes the vectors of a row from BEGIN on.
+  template <int BEGIN>
+  MANSARD_INLINE void step(int k) {
+    if constexpr (PIVOT) exchange(k);
+    const R factor = invert(k);
+    R multipliers[M];
+    MANSARD_UNROLL
+    for (int i = k + 1; i < M; ++i) multipliers[i] = rows[i][k] * factor;
+    eliminate<BEGIN>(k, multipliers);
+  }
+
+  // All rows below k. Multipliers stand before the entries and stay, this step's as the last of them. It comes with its
+  // vector: a store of its own would hold up the next load.
   template <int BEGIN>
   MANSARD_INLINE void eliminate(int k, const R (&multipliers)[M]) {
-    constexpr int COUNT = smaller(PITCH / LANES - BEGIN, P::TILE_N);
+    constexpr int COUNT = smaller(LENGTH / LANES - BEGIN, P::TILE_N);
     if constexpr (COUNT > 0) {
       V row[COUNT];
       MANSARD_UNROLL
@@ -108,19 +104,20 @@ struct LuRowwise {
         row[v] = load<LANES>(rows[k] + (BEGIN + v) * LANES);
         MANSARD_UNROLL
         for (int lane = 0; lane < LANES; ++lane)
-          if (KEEPS_F && v < ceil_div(TOGETHER, LANES) && (BEGIN + v) * LANES + lane <= k) row[v][lane] = 0;
+          if (KEEPS_F && v == 0 && (BEGIN + v) * LANES + lane <= k) row[v][lane] = 0;
       }
-      for_rows(k + 1, [&](int i) __attribute__((always_inline)) {
+      MANSARD_UNROLL
+      for (int i = k + 1; i < M; ++i) {
         R* const to = rows[i] + BEGIN * LANES;
         const R multiplier = multipliers[i];
         MANSARD_UNROLL
         for (int v = 0; v < COUNT; ++v) {
           V entries = load<LANES>(to + v * LANES);
-          if (!(KEEPS_F && UNROLLED && (BEGIN + v + 1) * LANES <= k + 1)) entries -= multiplier * row[v];
-          if (KEEPS_F && UNROLLED && k / LANES == BEGIN + v) entries[k % LANES] = multiplier;
+          if (!(KEEPS_F && (BEGIN + v + 1) * LANES <= k + 1)) entries -= multiplier * row[v];
+          if (KEEPS_F && k / LANES == BEGIN + v) entries[k % LANES] = multiplier;
           store<LANES>(to + v * LANES, entries);
         }
-      });
+      }
       eliminate<BEGIN + COUNT>(k, multipliers);
     }
   }
@@ -128,13 +125,13 @@ struct LuRowwise {
   // The steps from k on.
   template <int k, int COUNT>
   static MANSARD_INLINE void steps(LuRowwise (&all)[COUNT]) {
-    if constexpr (k < K) {
-      constexpr int BEGIN = (KEEPS_F || !UNROLLED ? k : k + 1) / LANES;
-      for_range<UNROLLED>(k, smaller(k + TOGETHER, K), [&](int step) __attribute__((always_inline)) {
-        MANSARD_UNROLL
-        for (int one = 0; one < COUNT; ++one) all[one].template step<BEGIN>(step);
-      });
-      steps<k + TOGETHER>(all);
+    if constexpr (!UNROLLED) {
+      for (auto& one : all) LuPanels<LuRowwise>{one}.eliminate();
+    } else if constexpr (k < K) {
+      constexpr int BEGIN = (KEEPS_F ? k : k + 1) / LANES;
+      MANSARD_UNROLL
+      for (int one = 0; one < COUNT; ++one) all[one].template step<BEGIN>(k);
+      steps<k + 1>(all);
     }
   }
 
@@ -150,22 +147,25 @@ struct LuRowwise {
   // X from U X = Y, which took the place of the right-hand sides.
   MANSARD_INLINE void substitute() {
     if (__builtin_expect(extreme, false)) substitute_by_division();
+    else if constexpr (!UNROLLED) LuPanels<LuRowwise>{*this}.substitute();
     else if constexpr (RIGHT == 1) {
       R y[N];
-      for_range<UNROLLED>(0, N, [&](int i) __attribute__((always_inline)) { y[i] = rows[i][N]; });
-      for_range<UNROLLED>(0, N, [&](int step) __attribute__((always_inline)) {
-        const int k = N - 1 - step;
+      MANSARD_UNROLL
+      for (int i = 0; i < N; ++i) y[i] = rows[i][N];
+      MANSARD_UNROLL
+      for (int k = N - 1; k >= 0; --k) {
         const R x = y[k] * reciprocals[k];
         rows[k][N] = x;
-        for_range<UNROLLED>(0, k, [&](int i) __attribute__((always_inline)) { y[i] -= rows[i][k] * x; });
-      });
+        MANSARD_UNROLL
+        for (int i = 0; i < k; ++i) y[i] -= rows[i][k] * x;
+      }
     } else {
       for (int k = N - 1; k >= 0; --k) {
         for (int j = 0; j < RIGHT; ++j) rows[k][FIRST + j] *= reciprocals[k];
         for (int i = 0; i < k; ++i) {
           const R factor = rows[i][k];
           MANSARD_UNROLL_SHORT
-          for (int j = FIRST; j < PITCH; j += LANES)
+          for (int j = FIRST; j < LENGTH; j += LANES)
             store<LANES>(rows[i] + j, load<LANES>(rows[i] + j) - factor * load<LANES>(rows[k] + j));
         }
       }
@@ -199,7 +199,7 @@ MANSARD_INLINE void lu_read_lines(const Arguments& a, LuRowwise<P>& all, i64 b, 
       return P::WANT == Want::inverse ? R(j - S::FIRST == i) : beside[DENSE ? j - S::FIRST : (j - S::FIRST) * a.b_col];
     };
     MANSARD_UNROLL
-    for (int j = 0; j < S::PITCH; j += S::LANES) {  // whole vectors, which is how they will be loaded
+    for (int j = 0; j < S::LENGTH; j += S::LANES) {  // whole vectors, which is how they will be loaded
       typename S::V entries;
       if (DENSE && j + S::LANES <= S::N) entries = load<S::LANES>(line + j);
       else

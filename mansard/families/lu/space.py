@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
-from . import space_cpu, work
+from . import space_cpu, spec, work
 from .space_cpu import Rowwise, Simd
 
 NARROW = 32  # rows and columns beyond which a lane's share does not fit into registers
@@ -76,7 +76,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         legal = 1 <= config.WARPS <= 32 and min(config.BLK_N, config.TURNS) >= 1
         reason = None if legal else f"{config.WARPS} warps, a count: 1 to 32, at least 1"
     else:
-        reason = _lanes(problem, config) if isinstance(config, Lanes) else _block(problem, config)
+        of_variant = _lanes(problem, config) if isinstance(config, Lanes) else _block(problem, config)
+        reason = spec.too_large(problem) or of_variant
     return reason or configs.too_large(work, problem, config, device, together=True)
 
 

@@ -15,6 +15,7 @@ _ROWWISE = ("factor", "solve", "inverse")
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
 _TALLEST = 1024  # rows have numbers below it
+_LINE = 64  # bytes between rows that would share few sets of a cache
 _ONE_PANEL = 16  # columns of a matrix that stays in the first cache as a whole
 
 
@@ -48,11 +49,11 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
 
 
 def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
-    most = widest(problem, device)
     if problem.is_complex or problem.want not in _ROWWISE:
         return f"{problem.dtype}, want={problem.want!r}: only real matrices, and {', '.join(_ROWWISE)}"
-    if max(problem.M, problem.N + right(problem)) > 2 * most or most**2 < problem.M * problem.N:
-        return f"{problem.M} x {problem.N}: all steps are written out, of matrices to order {most}"
+    most = widest_rowwise(problem, device)
+    if problem.N > most or problem.M > 2 * most:
+        return f"{problem.M} x {problem.N}: beyond order {most} LAPACK does better than these vectors"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
     if c.MATRICES not in (1, 2, 4):
@@ -82,6 +83,13 @@ def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
 def widest(problem: Problem, device: Device) -> int:
     """Rowwise or columns beyond which LAPACK, a matrix per core, does better."""
     return 96 if device.vector_bytes == 64 and not problem.is_complex and problem.want != "inverse" else 64
+
+
+def widest_rowwise(problem: Problem, device: Device) -> int:
+    """The same for one matrix after the other; longer vectors have not been measured beyond what lanes take."""
+    if device.vector_bytes > 16:
+        return widest(problem, device)
+    return 256 if problem.want == "inverse" else 320
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
@@ -141,8 +149,9 @@ def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
         return _bytes_of_lanes(problem, c, threads)
     beside, lanes = right(problem), c.LANES
     columns = problem.N + beside if beside <= 1 else -(-problem.N // lanes) * lanes + beside
-    used = problem.M * (-(-columns // lanes) * lanes) * problem.itemsize
-    return int(threads * c.MATRICES * -(-used // 128) * 128)
+    row = -(-columns // lanes) * lanes * problem.itemsize
+    row += _LINE if problem.M > 64 and row % 512 == 0 else 0
+    return int(threads * c.MATRICES * -(-problem.M * row // 128) * 128)
 
 
 def _bytes_of_lanes(problem: Problem, c: Simd, threads: int) -> int:

@@ -137,16 +137,16 @@ def refusal(problem: Problem) -> str | None:
     if problem.want not in WANTS:
         return f"lu: want={problem.want!r} is not one of {', '.join(WANTS)}"
     if problem.want in ("factor", "swap"):
-        return None if problem.want == "swap" else too_large(problem)
+        return None
     if problem.M != problem.N:
         return f"lu: {problem.M} x {problem.N}: only a square matrix has a {problem.want}"
     if problem.want == "solve" and problem.NRHS > MOST_RIGHT:
         return f"lu: {problem.NRHS} right-hand sides: beyond {MOST_RIGHT} factors and triangular solves do better"
-    return too_large(problem)
+    return None
 
 
 def too_large(problem: Problem) -> str | None:
-    """Why the matrices are not for one kernel."""
+    """Why the matrices are not for one kernel of a GPU."""
     M, N, advice = problem.M, problem.N, "panels and products do better"
     if M > TALLEST or N > WIDEST:
         return f"lu: {M} x {N}: beyond {TALLEST} rows or {WIDEST} columns {advice}"

@@ -25,6 +25,13 @@
 #define MANSARD_UNROLL_SHORT
 #endif
 #define MANSARD_INLINE inline __attribute__((always_inline))
+// A function whose instructions are in a good order already. GCC for ARM sorts them before it deals out registers, by
+// latencies that the hardware hides anyhow, and then lacks registers; on x86 it leaves that step out by itself.
+#if defined(__aarch64__) && !defined(__clang__)
+#define MANSARD_AS_WRITTEN __attribute__((optimize("no-schedule-insns")))
+#else
+#define MANSARD_AS_WRITTEN
+#endif
 
 namespace mansard {
 
@@ -109,6 +116,15 @@ template <class V>
 MANSARD_INLINE V in_register(V v) {
 #if defined(__x86_64__)
   if constexpr (sizeof(V) <= VECTOR_BYTES && sizeof(V) >= 16) asm("" : "+v"(v));
+#endif
+  return v;
+}
+
+// A vector of which the compiler forgets how it was found: else it moves a change of sign to where it costs more.
+template <class V>
+MANSARD_INLINE V as_found(V v) {
+#if defined(__aarch64__)
+  if constexpr (sizeof(V) <= VECTOR_BYTES && sizeof(V) >= 8) asm("" : "+w"(v));
 #endif
   return v;
 }
