@@ -192,11 +192,15 @@ def test_there_is_a_default_for_every_order(dtype: str, rhs: int) -> None:
 
 
 def test_defaults_follow_the_lines() -> None:
-    """Without images where orders are no multiples of eight; half a warp only where elements come in pairs."""
-    for N in range(33, 65):
+    """Without images where orders are no multiples of eight, with those of a triangle where they are; half a warp as
+    long as it has the registers, two warps where one has not."""
+    for N in range(26, 65):
         config = defaults.default(P("float64", N, 100_000), H200)
-        assert isinstance(config, Tile) and (N % 8 != 0) == config.DIRECT, N
-        assert config.LANES_N == 4 or N in (34, 36), N
+        assert isinstance(config, Tile) and (N % 8 == 0, N % 8 != 0) == (config.TRIANGLE, config.DIRECT), N
+        assert (2 if N <= 36 else 4) == config.LANES_N, N
+    for N, lanes in ((24, (8, 2)), (32, (8, 4)), (48, (8, 4)), (49, (8, 8)), (64, (8, 8))):
+        config = defaults.default(P("complex128", N, 100_000), H200)
+        assert isinstance(config, Tile) and config.TRIANGLE and lanes == (config.LANES_M, config.LANES_N), N
     for N, warps in ((96, 2), (112, 2), (113, 4), (128, 4)):
         config = defaults.default(P("float64", N, 100_000), H200)
         assert isinstance(config, Block) and warps == config.WARPS, N
@@ -204,11 +208,12 @@ def test_defaults_follow_the_lines() -> None:
 
 @needs_nvrtc
 @pytest.mark.parametrize("problem", [
-    *(P("float64", N, 1 << 20) for N in (2, 3, 4, 8, 9, 12, 16, 17, 24, 31, 32, 33, 48, 64, 65, 128)),
+    *(P("float64", N, 1 << 20) for N in (2, 3, 4, 8, 9, 12, 16, 17, 24, 28, 31, 32, 33, 48, 49, 61, 64, 65, 128)),
     P("float64", 16, 1 << 20, uplo="upper"), P("float64", 64, 1 << 20, uplo="upper"),
     P("float32", 12, 1 << 20), P("float32", 32, 1 << 20), P("float32", 80, 1 << 20),
     P("complex64", 16, 1 << 20), P("complex64", 64, 1 << 20),
-    P("complex128", 8, 1 << 20), P("complex128", 24, 1 << 20), P("complex128", 64, 1 << 20),
+    P("complex128", 8, 1 << 20), P("complex128", 24, 1 << 20), P("complex128", 32, 1 << 20),
+    P("complex128", 48, 1 << 20), P("complex128", 64, 1 << 20),
     S("float64", 8, 1, 1 << 20), S("float64", 16, 1, 1 << 20), S("float64", 32, 1, 1 << 20),
     S("float64", 8, 8, 1 << 20), S("complex64", 100, 2, 1 << 20),
 ], ids=lambda problem: f"{problem.dtype}-{problem.want}-{problem.uplo}-{problem.N}-{problem.NRHS}")  # fmt: skip
@@ -253,6 +258,8 @@ def test_refusals() -> None:
         (P("float64", 64, 5), Tile(8, 4, BLOCKS_PER_SM=16), "registers"),
         (P("float64", 176, 5), Block(4, BLOCKS_PER_SM=2), "shared memory"),
         (P("float64", 64, 5), Tile(8, 4, BLOCKS_PER_SM=7), "shared memory"),
+        (P("float64", 64, 5), Tile(8, 8, True), "does not divide"),
+        (P("float64", 64, 5), Tile(8, 8, WARPS=2), "does not divide"),
         (P("float64", 34, 5), Tile(8, 4, True, DIRECT=True), "without TRIANGLE"),
         (S("float64", 34, 1, 5), DIRECT, "only for factors"),
         (P("complex128", 16, 5, aligned=False), DIRECT, "boundaries"),

@@ -10,6 +10,7 @@ from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
 from . import space, space_cpu, spec, work
+from .shapes import piece
 from .space import Block, Config, Lanes, Tile
 
 TRUSTED = True  # latencies decide, which the model does not see
@@ -28,7 +29,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if spec.is_ragged(problem):
         rough: tuple[Any, ...] = (*_ragged(problem), *_blocks(problem, device))
     else:
-        rough = (*_measured(problem), *_direct(problem), *_halves(problem), *_blocks(problem, device))
+        rough = (*_measured(problem), *_factors(problem), *_halves(problem), *_blocks(problem, device))
     for config in rough:
         fitting = space.resident(problem, config, device)
         if fitting is not None:
@@ -43,37 +44,46 @@ def _measured(problem: Problem) -> Iterator[Lanes | Tile]:
         yield Lanes(8 if N <= 16 else 16)
     if problem.want != "factor":
         return
-    if dtype == "float64" and N == 24:  # where leaving out a triangle pays
-        yield Lanes(8, True)
-    if dtype == "float64" and 17 <= N <= 31:
-        yield Lanes(8, False, 1) if N <= 27 else Lanes(16)
+    if dtype == "float64" and N in (20, 22):  # where leaving out a triangle pays
+        yield Lanes(8, True, 1)
+    if dtype == "float64" and 17 <= N <= 25 and N != 24:
+        yield Lanes(8, False, 1)
     if dtype == "float32" and 13 <= N <= 16:
         yield Lanes(4)
-    if dtype == "complex64" and 25 <= N <= 32:
+    if dtype == "complex64" and 25 <= N <= 31:
         yield Lanes(16)
-    if dtype in ("float32", "complex64") and N % 8 == 0 and 32 <= N <= 64:
-        yield Tile(8, 2, WARPS=4) if N == 32 else Tile(8, 4)
 
 
-# The rows from which matrices are better off without images. Half a warp per matrix takes half the instructions of a
-# whole one, which pays as long as three warps share a quarter of a multiprocessor, and in complex128, where elements
-# are moved one by one anyway, as long as two do.
-_DIRECT_FROM = {"float32": 33, "float64": 33, "complex64": 33, "complex128": 17}
-_HALF_REGISTERS = {"float64": 168, "complex128": 230}
+# The rows from which matrices are better off without images, multiples of eight with those of a triangle. Half a warp
+# per matrix takes half the instructions of a whole one, which pays as long as three warps share a quarter of a
+# multiprocessor.
+_DIRECT_FROM = {"float32": 33, "float64": 26, "complex64": 33, "complex128": 17}
+_HALF_DIRECT = {"float32": 128, "float64": 168, "complex64": 168, "complex128": 180}
+_TRIANGLE_FROM, _HALF_TRIANGLE = 24, 162
 
 
-def _direct(problem: Problem) -> Iterator[Tile]:
-    """Factors from registers to registers, but for multiples of eight: their images have no gaps, and memory is read in
-    longer pieces. Half a warp needs pairs of elements, which odd lines do not have."""
+def _factors(problem: Problem) -> Iterator[Tile]:
+    """Factors from registers to registers, but for multiples of eight: without images their rows, in one set of a
+    cache, would wait for each other. Two warps where the registers of one do not suffice."""
     order, dtype = int(problem.N), problem.dtype
-    paired = dtype == "complex128"
-    if problem.want != "factor" or order < _DIRECT_FROM[dtype] or (order % 8 == 0 and not paired):
+    if problem.want != "factor" or order > 64:
         return
-    half = Tile(8, 2, DIRECT=True)
-    if (paired or order % 2 == 0) and work.registers(problem, half) <= _HALF_REGISTERS.get(dtype, 0):
-        yield half
-    if order <= 64:
-        yield Tile(8, 4, DIRECT=True)
+    paired, begun = dtype == "complex128", order >= _DIRECT_FROM[dtype]
+    even, small = order % 8 == 0 and order >= _TRIANGLE_FROM, paired and begun and order < _TRIANGLE_FROM
+    for rough in (Tile(8, 2), Tile(8, 4), Tile(8, 8, WARPS=2)):
+        single = rough.LANES_N == 2 and dtype in ("float32", "complex64")
+        triangle = replace(rough, TRIANGLE=True, WARPS=4 if single else rough.WARPS)
+        wanted = even or small or (paired and begun and rough.LANES_N == 8)
+        if wanted and _pays(problem, triangle, _HALF_TRIANGLE):
+            yield triangle
+        direct = replace(rough, DIRECT=True)
+        if (paired or order % 8) and begun and _pays(problem, direct, _HALF_DIRECT[dtype]):
+            yield direct
+
+
+def _pays(problem: Problem, config: Tile, most: int) -> bool:
+    """Half a warp needs few registers; other teams take what there are."""
+    return config.LANES_N > 2 or work.registers(problem, config) <= most
 
 
 def _ragged(problem: Problem) -> Iterator[Tile]:
@@ -94,11 +104,12 @@ _HALF, _WHOLE = 24, 72
 
 
 def _halves(problem: Problem) -> Iterator[Lanes | Tile]:
-    """Without the other triangle where lines are long."""
+    """Without the other triangle where lines are long, and moved 16 bytes at a time."""
     every: list[Lanes | Tile] = [*_lanes(problem), *_tiles(problem)]
     for rough in every:
-        if problem.N * problem.itemsize >= _LONG:
-            yield replace(rough, TRIANGLE=True)
+        triangle = replace(rough, TRIANGLE=True)
+        if problem.N * problem.itemsize >= _LONG and piece(problem, triangle) * problem.itemsize in (0, 16):
+            yield triangle
         yield rough
 
 

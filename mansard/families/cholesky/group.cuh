@@ -9,6 +9,7 @@
 //   TRIANGLE  leave out what lies on the other side of the diagonal
 //   DIRECT    from global memory to registers and back; only columns go through shared memory. WIDE_A and WIDE_F
 //             elements are moved at once
+//   SLAB      elements of the place through which factors go in that case, a few rows at a time; zero: they do not
 //   COLUMN    elements between the places for columns on their way
 #pragma once
 #include "families/cholesky/pivots.cuh"
@@ -16,9 +17,10 @@
 
 namespace mansard {
 
-template <class P, int TEAM>
+template <class P, class Worker>
 struct GroupShape {
   using T = typename P::T;
+  static constexpr int TEAM = Worker::TEAM;
   static constexpr bool SOLVE = P::NRHS > 0, ROWS_B = P::LAYOUT_B != Layout::col, ROWS_X = P::LAYOUT_X != Layout::col;
   static constexpr int GROUP = 32 / TEAM, COLUMNS = SOLVE ? P::NRHS : 1;
   using A = Image<T, P::N, P::N, GROUP, P::FEED_A, P::ALIGNED, P::PITCH_A, P::MATRIX_A>;
@@ -29,7 +31,7 @@ struct GroupShape {
                   P::MATRIX_X>;
   static constexpr int PLACE_A = P::DIRECT ? 0 : SOLVE || A::BYTES > F::BYTES ? A::BYTES : F::BYTES;
   static constexpr int PLACE_B = !SOLVE ? 0 : B::BYTES > X::BYTES ? B::BYTES : X::BYTES;
-  static constexpr int PLACE_COLUMNS = TEAM > 1 ? 2 * GROUP * P::COLUMN * int(sizeof(T)) : 0;
+  static constexpr int PLACE_COLUMNS = TEAM > 1 ? Worker::PLACES * GROUP * P::COLUMN * int(sizeof(T)) : 0;
   static constexpr int OF_WARP = PLACE_A + PLACE_B + PLACE_COLUMNS;
   static_assert(P::WARPS * OF_WARP <= P::SHARED_BYTES, "shared memory");
   static_assert(GROUP * TEAM == 32 && P::COLUMN * int(sizeof(T)) % 16 == 0);
@@ -56,8 +58,9 @@ MANSARD_DEVICE void solve_back(int rank, Entry entry, Right right, Result result
 // Factors without images: every lane reads and writes what it holds.
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
-  using S = GroupShape<P, Worker::TEAM>;
+  using S = GroupShape<P, Worker>;
   using T = typename P::T;
+  static_assert(P::WARPS * S::GROUP * (Worker::PLACES * P::COLUMN + P::SLAB) * int(sizeof(T)) <= P::SHARED_BYTES);
   static_assert(Worker::WIDTH <= P::COLUMN && !S::SOLVE, "a column; solutions need the factors in shared memory");
   MANSARD_SHARED_ARENA(T, arena);
   const Operands<P, Arguments> operands(arguments);
@@ -68,17 +71,22 @@ MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
   Worker worker(lane % Worker::TEAM);
   const T* A = matrix_at(operands.A.base, operands.A.matrix, index);
   worker.template fetch<P::LAYOUT_A, P::WIDE_A>(A, operands.A.line, operands.A.step);
-  worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * 2 * S::GROUP + team) * P::COLUMN);
-  if (first + team >= batch) return;
+  worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * Worker::PLACES * S::GROUP + team) * P::COLUMN);
+  // without a matrix of its own a team has the last one once more
   if (lane % Worker::TEAM == 0) arguments.INFO[index] = worker.info;
   T* F = matrix_at(operands.F.base, operands.F.matrix, index);
-  worker.template put<P::LAYOUT_F, P::WIDE_F>(F, operands.F.line, operands.F.step);
+  if constexpr (P::SLAB > 0) {
+    T* slabs = arena + P::WARPS * Worker::PLACES * S::GROUP * P::COLUMN;
+    worker.template put_rows<P::WIDE_F>(F, slabs + (warp * S::GROUP + team) * P::SLAB, lane % Worker::TEAM);
+  } else {
+    worker.template put<P::LAYOUT_F, P::WIDE_F>(F, operands.F.line, operands.F.step);
+  }
 }
 
 // The same for matrices of different orders, no more than N and in one slot of rows. They lie row after row.
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
-  using S = GroupShape<P, Worker::TEAM>;
+  using S = GroupShape<P, Worker>;
   using T = typename P::T;
   static_assert(Worker::WIDTH <= P::COLUMN && !S::SOLVE, "a column");
   MANSARD_SHARED_ARENA(T, arena);
@@ -90,7 +98,7 @@ MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
   Worker worker(lane % Worker::TEAM, item.order);
   if (whole) worker.template fetch<P::LAYOUT_A, P::WIDE_A>(arguments.A + item.a, item.order, 1);
   else worker.template fetch<P::LAYOUT_A, 1>(arguments.A + item.a, item.order, 1);
-  worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * 2 * S::GROUP + team) * P::COLUMN);
+  worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * Worker::PLACES * S::GROUP + team) * P::COLUMN);
   if (first + team >= batch) return;
   if (lane % Worker::TEAM == 0) arguments.INFO[item.index] = worker.info;
   if (P::WIDE_F > 1 && whole) worker.template put<P::LAYOUT_F, P::WIDE_F>(arguments.F + item.f, item.order, 1);
@@ -100,7 +108,7 @@ MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_group(const Arguments& arguments) {
   constexpr int TEAM = Worker::TEAM;
-  using S = GroupShape<P, TEAM>;
+  using S = GroupShape<P, Worker>;
   using T = typename P::T;
   static_assert(Worker::WIDTH + P::NRHS <= P::COLUMN, "a column and right-hand sides");
   MANSARD_SHARED_ARENA(unsigned char, arena);

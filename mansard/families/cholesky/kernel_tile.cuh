@@ -3,6 +3,7 @@
 #pragma once
 #include "families/cholesky/group.cuh"
 #include "families/cholesky/tile.cuh"
+#include "families/cholesky/wedge.cuh"
 
 namespace mansard {
 
@@ -11,6 +12,7 @@ MANSARD_DEVICE void cholesky_tile(const Arguments& arguments) {
   using Worker = Tile<typename P::T, P::N, P::LANES_M, P::LANES_N, P::RUN, P::NRHS, P::RAGGED>;
   if constexpr (P::RAGGED) factor_ragged<P, Worker>(arguments);
   else if constexpr (P::DIRECT) factor_direct<P, Worker>(arguments);
+  else if constexpr (P::PIECE > 0) factor_wedges<P, Worker>(arguments);
   else factor_group<P, Worker>(arguments);
 }
 

@@ -30,6 +30,12 @@ MANSARD_DEVICE R inverse_of_diagonal(R pivot, int order, int& info) {
   return inverse;
 }
 
+// Whether a pivot is such that its inverse, too, is a normal number, asked of the exponent.
+MANSARD_DEVICE bool invertible(double x) {
+  return static_cast<u32>(__double_as_longlong(x) >> 32) - 0x00400000u < 0x7f800000u;
+}
+MANSARD_DEVICE bool invertible(float x) { return __float_as_uint(x) - 0x02000000u < 0x7b800000u; }
+
 template <class P, class Arguments>
 struct Operands {
   using T = typename P::T;
@@ -80,6 +86,22 @@ MANSARD_DEVICE void write_entries(T* image, const T* from, int row, int column) 
   MANSARD_UNROLL
   for (int j = 0; j < READ; ++j) pack.e[j] = lower_entry(from[j], row, column + j);
   *reinterpret_cast<Pack<T, READ>*>(image + entry_at<LAYOUT, PITCH>(row, column)) = pack;
+}
+
+// `count` elements from shared memory, by a team; the first is `skip` behind a boundary of 16 bytes, there and here.
+template <int TEAM, class T>
+MANSARD_DEVICE void store_run(int count, T* to, const T* memory, int skip, int rank) {
+  constexpr int VECTOR = 16 / int(sizeof(T));
+  T* pieces = to - skip + rank * VECTOR;
+  const T* from = memory + rank * VECTOR;
+  MANSARD_UNROLL
+  for (int first = 0; first < count + VECTOR - 1; first += TEAM * VECTOR) {
+    const bool begun = first > 0 || rank * VECTOR >= skip;
+    const bool there = first + TEAM * VECTOR <= count || first + (rank + 1) * VECTOR <= skip + count;
+    if (begun && there) store_pack(pieces + first, *reinterpret_cast<const Pack<T, VECTOR>*>(from + first));
+  }
+  if (rank < (VECTOR - skip) % VECTOR) to[rank] = memory[skip + rank];
+  if (rank < (skip + count) % VECTOR) to[count - 1 - rank] = memory[skip + count - 1 - rank];
 }
 
 // L^H x = y. Unknowns are dealt among LANES lanes, one each in turn; what is known goes to all by a shuffle.

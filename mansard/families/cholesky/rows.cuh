@@ -14,6 +14,7 @@ struct Rows {
   static constexpr int TEAM = LANES, SLOTS = ceil_div(N, LANES), COLUMNS = NRHS > 0 ? NRHS : 1;
   static constexpr int VECTOR = 16 / int(sizeof(T));
   static constexpr int WIDTH = ceil_div(N, VECTOR) * VECTOR;  // of a column on its way, right-hand sides behind it
+  static constexpr int PLACES = 2;  // for columns on their way
   int rank, info;
   T a[SLOTS][N], b[SLOTS][COLUMNS];
 

@@ -25,7 +25,7 @@ class ImagesShape:
     f: Image
     b: Image
     x: Image
-    group: int  # matrices per warp and turn
+    group: int  # matrices per warp, or two, and turn
     column: int  # elements between the places for columns on their way
     stage_bytes: int
     shared_bytes: int
@@ -44,8 +44,16 @@ class BlockShape:
 
 
 def run(problem: Problem, c: Any) -> int:
-    """Adjacent columns of a lane of a tile: 16 bytes' worth where the rows of a slot reach that far."""
-    return int(min(16 // problem.itemsize, c.LANES_M // c.LANES_N))
+    """Adjacent columns of a lane of a tile: 16 bytes' worth where the rows of a slot reach that far. Lines of odd
+    length are moved one element at a time (DIRECT): there it is one where that leaves out a slot of columns, without
+    which a third warp fits into a quarter of a multiprocessor."""
+    widest = int(min(16 // problem.itemsize, c.LANES_M // c.LANES_N))
+    rows, words, odd = up(problem.N, c.LANES_M), problem.itemsize // 4, problem.N % 2 and not spec.is_ragged(problem)
+    fewer = rows * c.LANES_M - problem.N >= c.LANES_N and rows * rows * words <= _OF_A_THIRD < rows * (rows + 1) * words
+    return 1 if c.DIRECT and odd and (c.LANES_N, widest) == (4, 2) and fewer else widest
+
+
+_OF_A_THIRD = 128  # registers of 168 that entries of the matrix may have
 
 
 def wide(problem: Problem, c: Any, name: str) -> int:
@@ -57,13 +65,52 @@ def wide(problem: Problem, c: Any, name: str) -> int:
     return math.gcd(run(problem, c), operand.pitch_c, problem.N)
 
 
+def team(c: Any) -> int:
+    """Lanes per matrix."""
+    return int(c.LANES_M * c.LANES_N if c.VARIANT == "tile" else c.LANES)
+
+
+def slab(problem: Problem, c: Any) -> int:
+    """Elements of the place through which a tile's factors go to rows without gaps, the rows of a slot at a time; zero
+    where they go there without it: what lanes write to a row at once fills whole sectors of 32 bytes, or nearly."""
+    f = view(problem, "f")
+    if not (c.VARIANT == "tile" and c.DIRECT) or spec.is_ragged(problem):
+        return 0
+    at_once, line = c.LANES_N * wide(problem, c, "f") * problem.itemsize, problem.N * problem.itemsize
+    if f.layout_c != "row" or f.pitch_c != problem.N or at_once >= 64 or line % 32 == 0:
+        return 0
+    vector = 16 // problem.itemsize
+    return up(c.LANES_M * problem.N + vector, vector) * vector
+
+
+def piece(problem: Problem, c: Any) -> int:
+    """Elements that are moved at once between global memory and a triangle in shared memory that has no other half
+    (wedge.cuh); zero where matrices lie there whole."""
+    if not (c.VARIANT == "tile" and c.TRIANGLE and problem.want == "factor"):
+        return 0
+    a, f = (view(problem, name) for name in "af")
+    dense = all(images.feed(operand, "c") == "flat" for operand in (a, f))
+    if a.layout_c != f.layout_c or not dense:
+        return 0
+    return math.gcd(16 // problem.itemsize, problem.N, c.LANES_M) if problem.aligned else 1
+
+
+def wedge_bytes(problem: Problem, c: Any) -> int:
+    """Of such a triangle."""
+    bands, each = up(problem.N, c.LANES_M), piece(problem, c)
+    empty, falling = bands * c.LANES_M - problem.N, view(problem, "a").layout_c != "col"
+    width, step = (c.LANES_M - empty, c.LANES_M) if falling else (bands * c.LANES_M, -c.LANES_M)
+    pitch = width + (each if width // each % 2 == 0 else 0)
+    elements = c.LANES_M * (bands * pitch + step * bands * (bands - 1) // 2) - empty * pitch
+    return up(elements * problem.itemsize, 16) * 16
+
+
 @lru_cache(maxsize=8192)
 def images_shape(problem: Problem, c: Any) -> ImagesShape:
     """Lanes along rows, or, of a tile, along rows first; F and X are laid down where A and B were."""
     tile = c.VARIANT == "tile"
     lanes = (c.LANES_N, c.LANES_M) if tile else (1, c.LANES)
-    team = lanes[0] * lanes[1]
-    group = 32 // team
+    group = max(1, 32 // team(c))
     found = {}
     for name in spec.SHAPES:
         operand = view(problem, name)
@@ -75,13 +122,15 @@ def images_shape(problem: Problem, c: Any) -> ImagesShape:
     solve, vector = problem.want == "solve", 16 // problem.itemsize
     place_a, place_b = (a.bytes, max(b.bytes, x.bytes)) if solve else (max(a.bytes, f.bytes), 0)
     if tile and c.DIRECT:
-        place_a = 0
+        place_a = group * slab(problem, c) * problem.itemsize
+    elif piece(problem, c):
+        place_a = group * wedge_bytes(problem, c)
     longest = up(problem.N, c.LANES_M) * c.LANES_M if tile else problem.N
     units = up(up(longest, vector) * vector + problem.NRHS, vector) | 1  # teams begin in different banks
     column = units * vector
-    of_columns = 0 if team == 1 else 2 * group * column * problem.itemsize
-    stage = place_a + place_b
-    return ImagesShape(a, f, b, x, group, column, stage, up(c.WARPS * (stage + of_columns), 128) * 128)
+    of_columns = 0 if team(c) == 1 else (3 if tile else 2) * group * column * problem.itemsize
+    stage, groups = place_a + place_b, c.WARPS * 32 // max(32, team(c))
+    return ImagesShape(a, f, b, x, group, column, stage, up(groups * (stage + of_columns), 128) * 128)
 
 
 @lru_cache(maxsize=8192)

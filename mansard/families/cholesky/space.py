@@ -12,7 +12,7 @@ from ...model import occupancy
 from ...plan.problem import Problem
 from .. import configs
 from . import space_cpu, spec, work
-from .shapes import images_shape
+from .shapes import images_shape, piece, team
 from .space_cpu import Simd
 
 NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
@@ -31,12 +31,12 @@ class Lanes:
 
 @dataclass(frozen=True)
 class Tile:
-    """A warp per matrix, or half of one, which holds it in registers; any dtype, layout and stride."""
+    """A warp per matrix, half of one, or (TRIANGLE) two, which hold it in registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "tile"
     LANES_M: int = 8  # lanes along the rows
     LANES_N: int = 4  # and along the columns
-    TRIANGLE: bool = False  # as above
+    TRIANGLE: bool = False  # as above; of factors, shared memory has no place for it either
     WARPS: int = 1  # per block
     DIRECT: bool = False  # from global memory to registers and back, not by way of shared memory
     BLOCKS_PER_SM: int = 1
@@ -97,7 +97,8 @@ def _lanes(problem: Problem, c: Lanes) -> str | None:
 
 
 def _tile(problem: Problem, c: Tile) -> str | None:
-    if min(c.LANES_M, c.LANES_N) < 1 or 32 % (c.LANES_M * c.LANES_N) or c.LANES_M < c.LANES_N:
+    alone = team(c) == 64 and c.WARPS == 2 and piece(problem, c) > 0  # two warps, a block of its own
+    if min(c.LANES_M, c.LANES_N) < 1 or (32 % team(c) and not alone) or c.LANES_M < c.LANES_N:
         return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or is wider than tall"
     if c.DIRECT and (c.TRIANGLE or problem.want != "factor"):
         return "DIRECT: only for factors, and without TRIANGLE"
@@ -107,6 +108,8 @@ def _tile(problem: Problem, c: Tile) -> str | None:
 
 
 def _triangle(problem: Problem, c: Lanes | Tile) -> str | None:
+    if piece(problem, c):
+        return None
     a = images_shape(problem, c).a
     if c.TRIANGLE and (a.feed != "flat" or a.shifted or problem.N**2 * problem.itemsize % 16):
         return "TRIANGLE: only of a packed stack whose matrices are pieces of 16 bytes"

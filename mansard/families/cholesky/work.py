@@ -8,7 +8,7 @@ from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
 from . import spec
-from .shapes import NB, images_shape, run, shape
+from .shapes import NB, images_shape, piece, run, shape, team
 
 
 def work(problem: Problem) -> Work:
@@ -65,8 +65,9 @@ def registers(problem: Problem, c: Any) -> int:
     words, held = int(problem.itemsize // 4), entries(problem, c)
     if c.VARIANT == "block":
         return words * (held + 8) + (56 if held > NB else 48)
-    if c.VARIANT == "tile" and c.DIRECT:
-        return words * (held + rows(problem, c)) + (56 if c.LANES_N == 2 else 42) + 4 * (words - 2) * (words > 2)
+    if c.VARIANT == "tile" and (c.DIRECT or piece(problem, c)):
+        others = (56 if c.LANES_N == 2 else 24) if c.DIRECT else {2: 46, 8: 20}.get(c.LANES_N, 38)
+        return words * (held + rows(problem, c)) + others + 4 * (words - 2) * (words > 2)
     elements = int(sum(getattr(images_shape(problem, c), name).feed == "elements" for name in spec.operands(problem)))
     if c.VARIANT == "lanes" and c.LANES == 1:
         held = int(problem.N * (problem.N + 1) // 2 + problem.N * problem.NRHS)
@@ -77,9 +78,14 @@ def registers(problem: Problem, c: Any) -> int:
     return words * sums + 38 + waiting + 4 * elements + min(held // 2, 16)
 
 
+def matrices(c: Any) -> int:
+    """Per block of `lanes` and `tile`."""
+    return int(c.WARPS * 32 // team(c))
+
+
 def blocks(problem: Problem, c: Any, device: Any) -> int:
     """Blocks per launch: they come and go."""
-    each = 1 if c.VARIANT == "block" else shape(problem, c).group * c.WARPS
+    each = 1 if c.VARIANT == "block" else matrices(c)
     return int(max(1, min(up(problem.BATCH, each), _MOST_BLOCKS)))
 
 
@@ -89,7 +95,7 @@ _MOST_BLOCKS = 1 << 30
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
-    turns = c.BLOCKS_PER_SM * (1 if c.VARIANT == "block" else c.WARPS * shape(problem, c).group)  # under way
+    turns = c.BLOCKS_PER_SM * (1 if c.VARIANT == "block" else matrices(c))  # under way
     return {
         "arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine),
         "instructions": issued(problem, c) / 4 / clocks,
@@ -108,7 +114,7 @@ def issued(problem: Problem, c: Any) -> float:
         return float(products * (0.3 if REAL[problem.dtype] == "float64" else 1.6) + panels + moved * vector)
     of_step = 16 + rows(problem, c) * (3 * words + 1) + problem.N / 2 / vector * (1 if c.VARIANT == "lanes" else 0.4)
     kept = 4 * entries(problem, c)
-    return float(products + (problem.N * of_step + kept) / images_shape(problem, c).group + moved)
+    return float(products + (problem.N * of_step + kept) * team(c) / 32 + moved)
 
 
 # Instructions per 16-byte copy of a warp; clocks from pivot to pivot, and until memory answers; the clock under load.
@@ -138,7 +144,8 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
         return int(c.BLOCKS_PER_SM * shape(problem, c).shared_bytes * 0.4)
     if c.VARIANT == "tile" and c.DIRECT:  # whole triangles, in registers
         return int(c.BLOCKS_PER_SM * c.WARPS * 32 * entries(problem, c) * problem.itemsize * 0.6)
-    return int(c.BLOCKS_PER_SM * c.WARPS * images_shape(problem, c).stage_bytes * 0.6)
+    shape_of = images_shape(problem, c)
+    return int(c.BLOCKS_PER_SM * matrices(c) / shape_of.group * shape_of.stage_bytes * 0.6)
 
 
 def executed_flops(problem: Problem, c: Any) -> int:
