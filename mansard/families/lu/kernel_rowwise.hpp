@@ -28,7 +28,8 @@ struct LuRowwise {
   static constexpr bool CROWDED = M > 64 && LENGTH * sizeof(R) % 512 == 0;  // rows would share few sets of a cache
   static constexpr int PITCH = LENGTH + (CROWDED ? CACHE_LINE / int(sizeof(R)) : 0);
   static constexpr int WORKSPACE = round_up(M * PITCH, 128 / int(sizeof(R)));  // threads share no line
-  static constexpr bool PIVOT = P::PIVOT, KEEPS_F = P::WANT == Want::factor, UNROLLED = M <= 16 && LENGTH <= 32;
+  static constexpr bool PIVOT = P::PIVOT, KEEPS_F = P::WANT == Want::factor;
+  static constexpr bool UNROLLED = M <= (RIGHT > 1 ? 10 : KEEPS_F ? 14 : 15) && LENGTH <= 32;  // beyond, panels win
   static constexpr int TILE_N = P::TILE_N;
   static constexpr R LEAST = 4 * std::numeric_limits<R>::min();
   static_assert(std::is_floating_point_v<R> && (RIGHT == 0 || M == N));

@@ -58,6 +58,11 @@ def share(problem: Problem, c: Any) -> int:
     return int(up(problem.M, c.LANES) * (problem.N + right) * problem.itemsize // 4)
 
 
+# Registers for rows with which the compiler manages in 96, if it is told to, so that twenty warps fit and not sixteen
+# (H200, systems of 13 to 16 rows: 3 to 6 % faster)
+_SQUEEZED = {("solve", 8): 68, ("solve", 4): 60, ("factor", 8): 56, ("factor", 4): 54}
+
+
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
     if c.VARIANT == "swaps":
@@ -67,6 +72,8 @@ def registers(problem: Problem, c: Any) -> int:
     if c.VARIANT == "block":
         found = held + (96 if wide else 80 if held > 32 or c.BLK > 8 else 64 + 8 * (problem.N % 2))
         return max(found, 120 if problem.dtype == "float64" else 96) if problem.want == "inverse" else found
+    if problem.itemsize == 8 and held <= _SQUEEZED.get((problem.want, c.LANES), 0):
+        return 96
     beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
     if problem.want == "inverse":
         beside = {1: 2 * problem.N * problem.itemsize // 4, 8: 4}.get(c.LANES, 0)
