@@ -95,6 +95,12 @@ ROWWISE: list[tuple[Problem, lu_cpu.Config | None]] = [
     (P("float64", 67, 67, 3, NRHS=1, want="solve", pivot=False), Rowwise(2, 16, 1)),
     (P("float64", 96, 96, 3, want="inverse"), Rowwise(2, 16, 1)),
     (P("float64", 71, 71, 3, want="inverse"), Rowwise(2, 4, 1)),
+    # determinants
+    (P("float64", 4, 4, 40, want="determinant"), Rowwise(2, 16, 2)),
+    (P("float64", 21, 21, 9, want="determinant"), Rowwise(2, 16, 1)),
+    (P("float32", 5, 5, 9, want="logdet"), Rowwise(4, 16, 2)),
+    (P("float64", 18, 18, 9, want="logdet"), Rowwise(2, 16, 1)),
+    (P("float64", 7, 7, 9, want="determinant", pivot=False), Rowwise(2, 16, 1)),
     # nothing exchanged; layouts, pitches, stacks
     (P("float64", 9, 9, 11, pivot=False), Rowwise(2, 16, 2)),
     (P("float32", 20, 20, 9, pivot=False), Rowwise(4, 16, 1)),

@@ -229,6 +229,31 @@ MANSARD_INLINE void lu_write_lines(const Arguments& a, const LuRowwise<P>& all, 
   }
 }
 
+// The product of the pivots; or its sign and its logarithm, of mantissas and exponents apart.
+template <class P, class Arguments>
+inline void lu_write_determinant(const Arguments& a, const LuRowwise<P>& all, i64 b) {
+  using R = typename P::T;
+  R product = 1;
+  double size = 1, exponents = 0;
+  for (int k = 0; k < P::N; ++k) {
+    R pivot = all.rows[k][k];
+    if (P::PIVOT && all.pivots[k] != k) pivot = -pivot;
+    if constexpr (P::WANT == Want::logdet) {
+      int exponent = 0;
+      size = std::frexp(size * std::abs(static_cast<double>(pivot)), &exponent);
+      exponents += exponent;
+      pivot = pivot > 0 ? 1 : pivot < 0 ? -1 : pivot;
+    }
+    product *= pivot;
+  }
+  a.F[b * a.f_matrix] = product;
+  if constexpr (P::WANT == Want::logdet) {
+    constexpr double LOG_2 = 0.693147180559945309417232121458, INFINITE = std::numeric_limits<double>::infinity();
+    if (size < 0.75) size *= 2, --exponents;  // near one, of which the logarithm has all its digits
+    a.X[b * a.x_matrix] = static_cast<R>(all.info != 0 ? -INFINITE : std::log(size) + exponents * LOG_2);
+  }
+}
+
 // Matrices b, b + 1, ..., `count` of them; others are read once more, and not written.
 template <class P, class Arguments>
 MANSARD_INLINE void lu_some(const Arguments& a, i64 b, int count, typename P::T* workspace) {
@@ -247,7 +272,8 @@ MANSARD_INLINE void lu_some(const Arguments& a, i64 b, int count, typename P::T*
   for (int one = 0; one < P::MATRICES; ++one) {
     if (one >= count) return;
     if constexpr (S::RIGHT > 0) all[one].substitute();
-    if (SOLVES ? SINGLE || a.x_col == 1 : a.f_col == 1) lu_write_lines<P, true>(a, all[one], b + one);
+    if constexpr (P::WANT == Want::determinant || P::WANT == Want::logdet) lu_write_determinant<P>(a, all[one], b + one);
+    else if (SOLVES ? SINGLE || a.x_col == 1 : a.f_col == 1) lu_write_lines<P, true>(a, all[one], b + one);
     else lu_write_lines<P, false>(a, all[one], b + one);
     a.INFO[b + one] = all[one].info;
     if constexpr (P::WANT == Want::factor)

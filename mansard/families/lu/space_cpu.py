@@ -11,7 +11,6 @@ from typing import ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 
-_ROWWISE = ("factor", "solve", "inverse")
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
 _TALLEST = 1024  # rows have numbers below it
@@ -49,8 +48,8 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
 
 
 def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
-    if problem.is_complex or problem.want not in _ROWWISE:
-        return f"{problem.dtype}, want={problem.want!r}: only real matrices, and {', '.join(_ROWWISE)}"
+    if problem.is_complex or problem.want not in WANTS:
+        return f"{problem.dtype}, want={problem.want!r}: only real matrices, and {', '.join(WANTS)}"
     most = widest_rowwise(problem, device)
     if problem.N > most or problem.M > 2 * most:
         return f"{problem.M} x {problem.N}: beyond order {most} LAPACK does better than these vectors"

@@ -47,6 +47,7 @@ struct Lines {
   using R = typename Scalar<std::remove_const_t<T>>::Real;
   using V = Vector<R, LANES>;
   static constexpr int WORDS = Scalar<std::remove_const_t<T>>::WORDS, LONG = LENGTH * WORDS, REST = LONG % LANES;
+  static constexpr bool SHORT = LONG <= 16 * LANES;  // written out: places are then known when it is compiled
 
   // to(entry) is where the number goes.
   template <class To>
@@ -62,9 +63,8 @@ struct Lines {
         for (int i = 0; i < count; ++i)
           store<LANES>(to((word + i) / WORDS) + (word + i) % WORDS * LANES, rows[i]);
       };
-      int word = 0;
-      for (; word + LANES <= LONG; word += LANES) square(word, Int<LANES>());
-      if constexpr (REST > 0) square(word, Int<REST>());
+      for_range<SHORT>(0, LONG / LANES, [&](int i) __attribute__((always_inline)) { square(i * LANES, Int<LANES>()); });
+      if constexpr (REST > 0) square(LONG - REST, Int<REST>());
     } else {
       for (int e = 0; e < LENGTH; ++e)
         for (int i = 0; i < LANES; ++i)
@@ -86,9 +86,8 @@ struct Lines {
         for (int i = 0; i < LANES; ++i)
           if (i < count) store_part<LANES, words>(reinterpret_cast<R*>(to[i] + offset) + word, rows[i]);
       };
-      int word = 0;
-      for (; word + LANES <= LONG; word += LANES) square(word, Int<LANES>());
-      if constexpr (REST > 0) square(word, Int<REST>());
+      for_range<SHORT>(0, LONG / LANES, [&](int i) __attribute__((always_inline)) { square(i * LANES, Int<LANES>()); });
+      if constexpr (REST > 0) square(LONG - REST, Int<REST>());
     } else {
       for (int e = 0; e < LENGTH; ++e)
         for (int word = 0; word < WORDS; ++word) {
@@ -99,13 +98,19 @@ struct Lines {
   }
 };
 
-// A ROWS x COLUMNS matrix of every lane to place(i, j), by lines as they lie in memory: one, where there are no gaps.
+// Whether lines without gaps are better taken as one: each has a rest that is no vector, and little before it. But what
+// is where in one long line takes a division per entry, where it is not written out.
+template <class T, int LANES, int LINES, int LENGTH>
+constexpr bool as_one_line = Lines<T, LANES, LENGTH>::REST > 0 &&
+                             (Lines<T, LANES, LENGTH>::LONG < 2 * LANES || Lines<T, LANES, LINES * LENGTH>::SHORT);
+
+// A ROWS x COLUMNS matrix of every lane to place(i, j), by lines as they lie in memory.
 template <int ROWS, int COLUMNS, bool BY_ROWS, class T, int LANES, class Place>
 inline void read_group(const Group<T, LANES>& group, Place place) {
   constexpr int LINES = BY_ROWS ? ROWS : COLUMNS, LENGTH = BY_ROWS ? COLUMNS : ROWS;
   const i64 line = BY_ROWS ? group.row : group.column, step = BY_ROWS ? group.column : group.row;
   const auto to = [&](int l, int e) __attribute__((always_inline)) { return BY_ROWS ? place(l, e) : place(e, l); };
-  if (step == 1 && line == LENGTH)
+  if (as_one_line<T, LANES, LINES, LENGTH> && step == 1 && line == LENGTH)
     Lines<T, LANES, LINES * LENGTH>::read(group.matrices, 0, 1, [&](int e) __attribute__((always_inline)) {
       return to(e / LENGTH, e % LENGTH);
     });
@@ -123,7 +128,7 @@ inline void write_group(const Group<T, LANES>& group, From from) {
   const auto entry = [&](int l, int e, int word) __attribute__((always_inline)) {
     return BY_ROWS ? from(l, e, word) : from(e, l, word);
   };
-  if (step == 1 && line == LENGTH)
+  if (as_one_line<T, LANES, LINES, LENGTH> && step == 1 && line == LENGTH)
     Lines<T, LANES, LINES * LENGTH>::write(
         group.matrices, group.count, 0, 1,
         [&](int e, int word) __attribute__((always_inline)) { return entry(e / LENGTH, e % LENGTH, word); });

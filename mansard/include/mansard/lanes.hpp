@@ -134,6 +134,11 @@ MANSARD_INLINE Vector<R, LANES> square_root(Vector<R, LANES> v) {
     if constexpr (sizeof(R) == 8) return _mm512_sqrt_pd(v);
     else return _mm512_sqrt_ps(v);
   } else
+#elif defined(__aarch64__)
+  if constexpr (LANES * sizeof(R) == 16) {  // the library's would ask for negative numbers, lane by lane
+    if constexpr (sizeof(R) == 8) return vsqrtq_f64(v);
+    else return vsqrtq_f32(v);
+  } else
 #endif
   {
     MANSARD_UNROLL
