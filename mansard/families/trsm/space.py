@@ -95,7 +95,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if problem.stack_x == "shared":
         return "the matrices of X need a place each"
     reason = _REASONS[config.VARIANT](problem, config)
-    return reason or configs.too_large(work, problem, config, device)
+    return reason or configs.too_large(work, problem, config, device, together=True)
 
 
 def _lanes(problem: Problem, c: Lanes) -> str | None:
@@ -156,11 +156,25 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
+    found = _resident_candidates(problem, device)
+    others = (_fuller(problem, config, device) for config in found)
+    yield from dict.fromkeys([*found, *(config for config in others if config is not None)])
+
+
+def _resident_candidates(problem: Problem, device: Device) -> list[Config]:
+    return [
         config
         for rough in _gpu_candidates(problem)
         if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    ]
+
+
+def _fuller(problem: Problem, c: Config, device: Device) -> Lanes | None:
+    """The same with twice as many blocks: `resident` counts those of two warps as four."""
+    if not isinstance(c, Lanes) or c.WARPS != 2:
+        return None
+    fuller = replace(c, BLOCKS_PER_SM=min(16, 2 * c.BLOCKS_PER_SM))
+    return fuller if illegal(problem, fuller, device) is None else None
 
 
 def likely(problem: Problem, device: Device) -> Iterator[Config]:
@@ -170,7 +184,7 @@ def likely(problem: Problem, device: Device) -> Iterator[Config]:
     other: tuple[type, ...] = (Stream, Blocked, Tensor)
     if problem.N > NARROW:
         other = (Tensor,) if 1 < problem.NRHS < (_MANY if problem.N <= _LARGE else _MORE) else (Blocked,)
-    found = list(candidates(problem, device))
+    found = _resident_candidates(problem, device) if device.backend != "cpu" else list(candidates(problem, device))
     yield from [config for config in found if not isinstance(config, other)] or found
 
 
