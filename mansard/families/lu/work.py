@@ -63,6 +63,9 @@ def share(problem: Problem, c: Any) -> int:
 _SQUEEZED = {("solve", 8): 68, ("solve", 4): 60, ("factor", 8): 56, ("factor", 4): 54}
 
 
+_WIDE_TEAMS = {8: 0, 32: -8}  # of complex128 numbers, by what compiles without spills
+
+
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
     if c.VARIANT == "swaps":
@@ -77,7 +80,8 @@ def registers(problem: Problem, c: Any) -> int:
     beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
     if problem.want == "inverse":
         beside = {1: 2 * problem.N * problem.itemsize // 4, 8: 4}.get(c.LANES, 0)
-    team = (20 if wide else 8 if held < 100 else -4 if c.LANES > 8 and problem.NRHS == 1 else 0) if c.LANES > 1 else 0
+    team = 8 if held < 100 else -4 if (c.LANES > 8 and problem.NRHS == 1) or (c.LANES, held) == (8, 132) else 0
+    team = 0 if c.LANES == 1 else _WIDE_TEAMS.get(c.LANES, 20) if wide else team
     few = 8 if c.LANES == 1 and held <= 16 else 0
     return int(held + 40 - few + team + beside)
 
