@@ -120,6 +120,17 @@ def test_tiny_and_huge_matrices(config: Config, dtype: str, power: float, gpu_ba
     assert bool((abs(got.tau - tau) <= 200 * epsilon(problem)).all())
 
 
+@pytest.mark.parametrize("size", [(8, 5), (5, 5), (5, 8)])
+@pytest.mark.parametrize("config", [Lanes(1, 4), Lanes(4, 2, 1), Block(8, 8, 1, 1, 2)], ids=str)
+def test_first_entries_that_are_large(config: Config, size: tuple[int, int], gpu_backend: str) -> None:
+    """Above a column that is not: their products with a reflection's vector are out of range, R is not."""
+    problem = spec.problem("float64", *size, 6)
+    A = numbers(problem, "a", 13)
+    A[:, :, 0] *= 1e70
+    A[::2, 0, -1] = 1e300
+    check(problem, config, gpu_backend, A)
+
+
 @pytest.mark.parametrize("want", ["raw", "reduced", "complete", "r", "solve"])
 @pytest.mark.parametrize("config", [Lanes(1, 4), Lanes(4, 2, 1), Block(8, 8, 1, 1, 2), Tensor(1)], ids=str)
 def test_columns_and_rows_of_all_sizes(config: Config, want: str, gpu_backend: str) -> None:

@@ -53,16 +53,18 @@ _Known: TypeAlias = dict[str, tuple[tuple[int, Gpu | None], ...]]
 _SQUARE: _Known = {
     "float32": ((24, None), (32, Lanes(2, 8, 1)), (44, None), (56, Lanes(4, 8, 1)), (64, Lanes(4, 8, 2))),
     "float64": (
-        (4, None), (6, Lanes(2, 1)), (7, None), (8, Lanes(1, 4)), (12, None), (16, Lanes(1, 4)), (20, Lanes(1, 8)),
-        (24, Lanes(1, 8, 2)), (32, Lanes(2, 8, 1)), (36, Lanes(4, 8, 1)), (40, Tensor(1)), (48, Lanes(2, 16, 1)),
+        (4, None), (6, Lanes(2, 1)), (7, None), (8, Lanes(1, 4)), (12, None), (16, Lanes(1, 4)), (24, Lanes(1, 8)),
+        (32, Lanes(1, 16, 1)), (36, Lanes(4, 8, 1)), (40, Tensor(1)), (48, Lanes(2, 16, 1)),
         (64, Tensor(2)), (80, Tensor(5)), (96, Tensor(6)), (112, Tensor(7)), (128, Tensor(8)),
     ),
     "complex64": (
-        (12, None), (16, Lanes(1, 8)), (24, None), (32, Lanes(2, 8, 1)), (48, Lanes(4, 8, 1)),
-        (64, Block(4, 16, 2, 1, 2)),
+        (12, None), (16, Lanes(1, 8)), (20, Lanes(2, 4, 1)), (24, Lanes(1, 8, 2)), (28, Lanes(2, 8, 1)),
+        (48, Lanes(4, 8, 1)), (64, Block(4, 16, 2, 1, 2)),
     ),
     "complex128": (
-        (14, None), (16, Lanes(1, 16)), (32, None), (48, Block(4, 16, 2, 1, 2)), (64, Block(4, 32, 1, 1, 4)),
+        (8, None), (12, Lanes(1, 4)), (16, Lanes(1, 8)), (18, Lanes(2, 8, 1)), (20, Lanes(4, 4, 1)),
+        (24, Lanes(2, 8, 1)), (28, Lanes(2, 16, 1)), (32, Lanes(4, 8, 1)), (48, Block(4, 16, 2, 1, 2)),
+        (64, Block(4, 32, 1, 1, 4)),
     ),
 }  # fmt: skip
 _REDUCED: _Known = {"float64": ((12, None), (16, Lanes(1, 4)))}

@@ -37,6 +37,10 @@ struct Factor {
   static constexpr int RUN = LM < LN ? LM : LN;  // steps whose column is in the same slot
   static constexpr int BEGIN = LM == 1 ? 1 : 0;  // where the first slot has but the row on the diagonal, x begins later
   static constexpr int LINE = SLOTS * LM + 1;     // of shared memory: a vector and its sum of squares
+  // Products of first entries do not wait for a reflection's scale. They may be out of range where those of no other
+  // entries are: what has come of it is seen in columns that are eliminated later (the last one of a square too), so
+  // there must be no others. Then the last reflection has nothing to turn, either.
+  static constexpr bool EARLY = N <= M && P::NRHS == 0;
   // vectors that are long for registers are read twice
   static constexpr bool TWICE = Group::WIDE && SLOTS * int(sizeof(T)) > 128;
   static_assert(ROLL == 1 || LN % (ROLL * LM) == 0, "steps that share code are of the same slot of columns");
@@ -135,18 +139,26 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int q = SLOT; q < COLUMNS; ++q) dot[q - SLOT] = Group::sum(product<LIVE>(x, a[q]));
     if constexpr (!Group::WIDE) squares = team.of(real_part(dot[0]), team.row, owner);
-    const bool last = M <= N && k == M - 1, idle = last && is_zero(imaginary_part(alpha));
-    const auto h = Reflection<T>::quick(alpha, squares, last);
+    const bool last = M <= N && k == M - 1, idle = !EARLY && last && is_zero(imaginary_part(alpha));
+    const auto h = Reflection<T>::quick(alpha, squares, last, EARLY);
     unsafe = unsafe || !h.safe;
     T by[COLUMNS - SLOT];
     MANSARD_UNROLL
     for (int q = SLOT; q < COLUMNS; ++q) {
       const bool to_do = (q > SLOT || team.column > owner) && !idle, own = q == SLOT && team.column == owner;
       const T top = team.of_row(a[q][0], head);
-      T along = top;
-      multiply_add<true>(along, h.scale, dot[q - SLOT]);
-      by[q - SLOT] = to_do ? product_of<false>(h.by, along) : zero<T>();
-      if (team.row == head && to_do) a[q][0] = difference(top, product_of<true>(h.tau, along));
+      T along, off;  // off the first entry
+      if constexpr (EARLY) {
+        along = dot[q - SLOT];
+        multiply_add<true>(along, h.first, top);
+        off = by_real(along, h.below), along = product_of<false>(h.scale, off);
+      } else {
+        along = top;
+        multiply_add<true>(along, h.scale, dot[q - SLOT]);
+        off = product_of<true>(h.tau, along), along = product_of<false>(h.by, along);
+      }
+      by[q - SLOT] = to_do ? along : zero<T>();
+      if (team.row == head && to_do) a[q][0] = difference(top, off);
       if (team.row == head && own) a[q][0] = from_real<T>(h.beta);
       if (own) tau[q] = h.tau, scale[q] = h.scale;
     }

@@ -36,15 +36,20 @@ struct Reflection {
   using R = typename Scalar<T>::Real;
   T tau, scale;
   T by;  // conj(tau) * scale: H^H a = a - x (by * g) for g = a_0 + conj(scale) * (x^H a), below the first entry
+  // alpha - beta and -1 / beta: for t = below * (conj(first) * a_0 + x^H a) the same is a - x (scale * t), and a_0 - t
+  // above. Both are known before scale is.
+  T first;
+  R below;
   R beta;
   bool safe;  // or all of the above means nothing
 
   static MANSARD_DEVICE Reflection identity(T alpha) {
-    return {zero<T>(), zero<T>(), zero<T>(), real_part(alpha), true};
+    return {zero<T>(), zero<T>(), zero<T>(), zero<T>(), R(0), real_part(alpha), true};
   }
 
   // `squares` is |x|^2; at the `last` row there is no x. Roots and inverses are quick: they hold for safe sums only.
-  static MANSARD_DEVICE Reflection quick(T alpha, R squares, bool last) {
+  // `strict`: what is left of the last column tells whether products with it were in range.
+  static MANSARD_DEVICE Reflection quick(T alpha, R squares, bool last, bool strict = false) {
     using Safe = SafeSquares<R>;
     const R sum = modulus_square(alpha) + squares;
     Reflection h;
@@ -52,23 +57,30 @@ struct Reflection {
     const R inverse = quick_inverse_root(sum);
     // nothing waits for the last bit of the length but beta
     h.set(alpha, quick_root(sum, inverse), inverse, fma(sum, inverse, fabs(real_part(alpha))));
-    if (last && is_zero(imaginary_part(alpha))) h = identity(alpha);
+    if (last && is_zero(imaginary_part(alpha))) {
+      const bool safe = h.safe || !strict;
+      h = identity(alpha);
+      h.safe = safe;
+    }
     return h;
   }
 
   // From the length of (alpha, x), its inverse, and its sum with |re alpha|.
   MANSARD_DEVICE void set(T alpha, R length, R inverse, R away) {
-    const R head = real_part(alpha), below = copysign(inverse, head);
+    const R head = real_part(alpha);
+    below = copysign(inverse, head);
     beta = -copysign(length, head);
     if constexpr (Scalar<T>::COMPLEX) {
       const R square = quick_inverse(fma(away, away, alpha.im * alpha.im));
       tau = {fma(fabs(head), inverse, R(1)), alpha.im * below};
       scale = {copysign(away * square, head), -alpha.im * square};
       by = product_of<true>(tau, scale);
+      first = {copysign(away, head), alpha.im};
     } else {
       tau = fma(fabs(head), inverse, R(1));
       scale = copysign(quick_inverse(away), head);
       by = below;
+      first = copysign(away, head);
     }
   }
 };

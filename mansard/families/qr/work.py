@@ -50,6 +50,8 @@ def registers(problem: Problem, c: Any) -> int:
     s, words = shape(problem, c), problem.itemsize // 4
     twice = _wide(c) and s.rows * problem.itemsize > 128  # then the vector does not stay
     held = words * (s.rows * s.columns + (0 if twice else s.rows) + s.columns)
+    if _large(problem, c, held):
+        return int(held + (36 if problem.itemsize == 16 else 14 if c.LANES_M == 1 else 20))
     more = 8 * bool(c.ROLL == 1 and _wide(c) and not twice)
     more += (36 if _wide(c) else 8 * words) * (_passes(problem) - 1) + 20 * (problem.want == "panel" and not twice)
     if not _wide(c) and (problem.M % c.LANES_M or (problem.N + problem.NRHS) % c.LANES_N):
@@ -57,6 +59,18 @@ def registers(problem: Problem, c: Any) -> int:
     if c.LANES_M > 1 and not _wide(c):
         more += (20 if c.ROLL == 0 else 16 if c.LANES_M == 2 else 0) + words * max(0, s.columns - 4)
     return int(held + (36 if twice else 40) + more + (6 * words if problem.is_complex else 0))
+
+
+def _large(problem: Problem, c: Any, held: int) -> bool:
+    """Whether the rest is what a kernel gets along with: a few bytes that spill cost less than a block that does not
+    fit. Of smaller shares enough are there anyway."""
+    if problem.want not in ("raw", "r") or _wide(c) or (c.LANES_M > 1 and c.ROLL == 0):
+        return False
+    alone = c.LANES_M * c.LANES_N == 32 and problem.dtype == "complex64"  # a warp's matrix: few are under way
+    return held >= (64 if alone else _LARGE.get(problem.dtype, 256))
+
+
+_LARGE = {"float64": 136, "complex64": 96, "complex128": 96}
 
 
 def blocks(problem: Problem, c: Any, device: Any) -> int:
