@@ -79,9 +79,9 @@ def default(problem: Problem, device: Device) -> Simd:
 
 
 def _short_tile(problem: Problem, device: Device) -> Simd:
-    """For vectors of 16 bytes. Whole rows where registers allow it, so that A is read once and all operands in the order
-    of their memory (Neoverse N1, 16 rows: 4 x 4 vectors 70 % of the multiply-adds, 2 x 8 82 %); all steps along K written
-    out, since a loop that ends after every tile is mispredicted now and then (in cache 75 and 86 %)."""
+    """For vectors of 16 bytes. Whole rows where registers allow it, so that A is read once and all operands in the
+    order of their memory (Neoverse N1, 16 rows: 4 x 4 vectors 70 % of the multiply-adds, 2 x 8 82 %); all steps along
+    K written out, since a loop that ends after every tile is mispredicted now and then (in cache 75 and 86 %)."""
     words, _ = _words(problem)
     rows, columns = _oriented(problem)
     first = _tile(problem, device)

@@ -51,7 +51,7 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
     if problem.is_complex or problem.want not in WANTS:
         return f"{problem.dtype}, want={problem.want!r}: only real matrices, and {', '.join(WANTS)}"
     most = widest_rowwise(problem, device)
-    if problem.N > most or problem.M > 2 * most:
+    if most < problem.N or 2 * most < problem.M:
         return f"{problem.M} x {problem.N}: beyond order {most} LAPACK does better than these vectors"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
