@@ -20,6 +20,7 @@ from mansard.api import factor_lapack
 from mansard.api.factor_task import Task
 from mansard.backends import cpu
 from mansard.compile import cxx
+from mansard.families.cholesky import space_cpu as cholesky_cpu
 from mansard.families.lu import space_cpu as lu_cpu
 from mansard.plan.problem import DTYPES, REAL, Problem
 
@@ -195,9 +196,12 @@ def test_info_of_singular_and_indefinite_matrices() -> None:
     assert (
         lu_cases.launch(*with_config((P("float64", 9, 9, 20), None)), "cpu", A).info[:11] == range(10 + 1)
     ).sum() == 10
-    A[10, 3, 3], A[11, 7, 7] = -1, np.nan
-    info = _cholesky(with_config((C("float64", 9, 20), None)), A)[1]
-    assert info[:12].tolist() == [0, *range(1, 10), 4, 8] and not info[12:].any()
+    A[10, 3, 3], A[11, 7, 7], A[12, 2, 2] = -1, np.nan, np.inf
+    for groups in (1, 2):
+        F, info = _cholesky((C("float64", 9, 20), cholesky_cpu.Simd(2, 4, 4, groups)), A)
+        assert info[:12].tolist() == [0, *range(1, 10), 4, 8] and not info[12:].any()
+        good = info == 0
+        assert (F[good] == np.sqrt(A[good])).all()
 
 
 # ---- the space --------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ class Simd:
     LANES: int = 4  # reals per vector, matrices at a time
     TILE_M: int = 4  # rows of the factor per register tile
     TILE_N: int = 4  # columns per register tile
+    GROUPS: int = 1  # of lanes, in turn: while one waits for a root, the other computes
 
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
@@ -36,6 +37,8 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
     if c.TILE_M not in (1, 2, 4, 8) or c.TILE_N not in (1, 2, 4, 8) or held > registers:
         return f"a tile of {c.TILE_M} x {c.TILE_N}: powers of two up to 8, {held} vectors, {registers} registers"
+    if c.GROUPS not in (1, 2):
+        return f"GROUPS={c.GROUPS}: 1 or 2 in turn"
     return None
 
 
@@ -50,14 +53,15 @@ def default(problem: Problem, device: Device) -> Simd:
     words, real = _words(problem)
     room = _registers(device) // 2 // words
     tile_m = 4 if room >= 8 else 2
-    return Simd(max(16, device.vector_bytes) // real, tile_m, max(1, min(4, room // tile_m)))
+    groups = 2 if device.vector_bytes <= 16 and problem.N <= 64 else 1  # longer vectors have not been measured
+    return Simd(max(16, device.vector_bytes) // real, tile_m, max(1, min(4, room // tile_m)), groups)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     """The default and what lies around it."""
     first = default(problem, device)
-    for lanes, tile_m, tile_n in product((first.LANES, first.LANES // 2), (8, 4, 2), (4, 2, 1)):
-        config = Simd(lanes, tile_m, tile_n)
+    for lanes, tile_m, tile_n, groups in product((first.LANES, first.LANES // 2), (8, 4, 2), (4, 2, 1), (1, 2)):
+        config = Simd(lanes, tile_m, tile_n, groups)
         if config != first and illegal(problem, config, device) is None:
             yield config
     if illegal(problem, first, device) is None:
@@ -65,10 +69,10 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
 
 
 def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
-    """For each thread the matrices of a group, their right-hand sides, and a vector per column."""
+    """For each thread the matrices of its groups, their right-hand sides, and a vector per column."""
     words, real = _words(problem)
     pitch = problem.N | 1 if problem.N > 16 else problem.N
-    return int(threads * c.LANES * real * (words * pitch * (problem.N + problem.NRHS) + problem.N))
+    return int(threads * c.GROUPS * c.LANES * real * (words * pitch * (problem.N + problem.NRHS) + problem.N))
 
 
 def _registers(device: Device) -> int:

@@ -41,60 +41,77 @@ struct Group {
   }
 };
 
-// Lines of LENGTH entries.
-template <class T, int LANES, int LENGTH>
+// Lines of LENGTH entries, as they lie in memory (`dense`) or with gaps.
+template <class T, int LANES_, int LENGTH>
 struct Lines {
   using R = typename Scalar<std::remove_const_t<T>>::Real;
-  using V = Vector<R, LANES>;
+  using V = Vector<R, LANES_>;
+  static constexpr int LANES = LANES_;
   static constexpr int WORDS = Scalar<std::remove_const_t<T>>::WORDS, LONG = LENGTH * WORDS, REST = LONG % LANES;
+  static constexpr int VECTORS = ceil_div(LONG, LANES);
   static constexpr bool SHORT = LONG <= 16 * LANES;  // written out: places are then known when it is compiled
+
+  // visit(word, Int<words>) for the vectors [begin, end) of a line.
+  template <class Visit>
+  static MANSARD_INLINE void for_vectors(int begin, int end, Visit visit) {
+    constexpr int WHOLE = LONG / LANES;
+    for_range<SHORT>(begin, smaller(end, WHOLE),
+                     [&](int i) __attribute__((always_inline)) { visit(i * LANES, Int<LANES>()); });
+    if constexpr (REST > 0)
+      if (begin <= WHOLE && end > WHOLE) visit(LONG - REST, Int<REST>());
+  }
 
   // to(entry) is where the number goes.
   template <class To>
-  static MANSARD_INLINE void read(T* const (&from)[LANES], i64 offset, i64 step, To to) {
-    if (step == 1) {
-      const auto square = [&](int word, auto count) __attribute__((always_inline)) {
-        V rows[LANES];
-        MANSARD_UNROLL
-        for (int i = 0; i < LANES; ++i)
-          rows[i] = load_part<LANES, count>(reinterpret_cast<const R*>(from[i] + offset) + word);
-        transpose<1, R, LANES>(rows);
-        MANSARD_UNROLL
-        for (int i = 0; i < count; ++i)
-          store<LANES>(to((word + i) / WORDS) + (word + i) % WORDS * LANES, rows[i]);
-      };
-      for_range<SHORT>(0, LONG / LANES, [&](int i) __attribute__((always_inline)) { square(i * LANES, Int<LANES>()); });
-      if constexpr (REST > 0) square(LONG - REST, Int<REST>());
-    } else {
-      for (int e = 0; e < LENGTH; ++e)
-        for (int i = 0; i < LANES; ++i)
-          for (int word = 0; word < WORDS; ++word)
-            to(e)[word * LANES + i] = reinterpret_cast<const R*>(from[i] + offset + e * step)[word];
-    }
+  static MANSARD_INLINE void read_dense(T* const (&from)[LANES], int begin, int end, i64 offset, To to) {
+    for_vectors(begin, end, [&](int word, auto words) __attribute__((always_inline)) {
+      V rows[LANES];
+      MANSARD_UNROLL
+      for (int i = 0; i < LANES; ++i)
+        rows[i] = load_part<LANES, words>(reinterpret_cast<const R*>(from[i] + offset) + word);
+      transpose<1, R, LANES>(rows);
+      MANSARD_UNROLL
+      for (int i = 0; i < words; ++i) store<LANES>(to((word + i) / WORDS) + (word + i) % WORDS * LANES, rows[i]);
+    });
+  }
+  template <class To>
+  static MANSARD_INLINE void read_spread(T* const (&from)[LANES], i64 offset, i64 step, To to) {
+    for (int e = 0; e < LENGTH; ++e)
+      for (int i = 0; i < LANES; ++i)
+        for (int word = 0; word < WORDS; ++word)
+          to(e)[word * LANES + i] = reinterpret_cast<const R*>(from[i] + offset + e * step)[word];
   }
 
-  // from(entry, word) is the vector to be written, to the first `count` matrices.
+  // from(entry, word) is the vector to be written, to the matrices [first, last); vectors before `begin` and from `end`
+  // on become zeros.
   template <class From>
-  static MANSARD_INLINE void write(T* const (&to)[LANES], int count, i64 offset, i64 step, From from) {
-    if (step == 1) {
-      const auto square = [&](int word, auto words) __attribute__((always_inline)) {
-        V rows[LANES] = {};
-        MANSARD_UNROLL
-        for (int i = 0; i < words; ++i) rows[i] = from((word + i) / WORDS, (word + i) % WORDS);
-        transpose<1, R, LANES>(rows);
-        MANSARD_UNROLL
-        for (int i = 0; i < LANES; ++i)
-          if (i < count) store_part<LANES, words>(reinterpret_cast<R*>(to[i] + offset) + word, rows[i]);
-      };
-      for_range<SHORT>(0, LONG / LANES, [&](int i) __attribute__((always_inline)) { square(i * LANES, Int<LANES>()); });
-      if constexpr (REST > 0) square(LONG - REST, Int<REST>());
-    } else {
-      for (int e = 0; e < LENGTH; ++e)
-        for (int word = 0; word < WORDS; ++word) {
-          const V entries = from(e, word);
-          for (int i = 0; i < count; ++i) reinterpret_cast<R*>(to[i] + offset + e * step)[word] = entries[i];
-        }
-    }
+  static MANSARD_INLINE void write_dense(T* const (&to)[LANES], int first, int last, int begin, int end, i64 offset,
+                                         From from) {
+    const auto write = [&](int word, auto words, auto make) __attribute__((always_inline)) {
+      V rows[LANES] = {};
+      MANSARD_UNROLL
+      for (int i = 0; i < words; ++i) rows[i] = make(word + i);
+      transpose<1, R, LANES>(rows);
+      MANSARD_UNROLL
+      for (int i = 0; i < LANES; ++i)
+        if (i >= first && i < last) store_part<LANES, words>(reinterpret_cast<R*>(to[i] + offset) + word, rows[i]);
+    };
+    const auto zeros = [&](int word, auto words) __attribute__((always_inline)) {
+      write(word, words, [](int) __attribute__((always_inline)) { return V{}; });
+    };
+    for_vectors(0, begin, zeros);
+    for_vectors(begin, end, [&](int word, auto words) __attribute__((always_inline)) {
+      write(word, words, [&](int i) __attribute__((always_inline)) { return from(i / WORDS, i % WORDS); });
+    });
+    for_vectors(end, VECTORS, zeros);
+  }
+  template <class From>
+  static MANSARD_INLINE void write_spread(T* const (&to)[LANES], int count, i64 offset, i64 step, From from) {
+    for (int e = 0; e < LENGTH; ++e)
+      for (int word = 0; word < WORDS; ++word) {
+        const V entries = from(e, word);
+        for (int i = 0; i < count; ++i) reinterpret_cast<R*>(to[i] + offset + e * step)[word] = entries[i];
+      }
   }
 };
 
@@ -103,40 +120,82 @@ struct Lines {
 template <class T, int LANES, int LINES, int LENGTH>
 constexpr bool as_one_line = Lines<T, LANES, LENGTH>::REST > 0 &&
                              (Lines<T, LANES, LENGTH>::LONG < 2 * LANES || Lines<T, LANES, LINES * LENGTH>::SHORT);
+// Whether all lines are written out.
+template <class T, int LANES, int LINES, int LENGTH>
+constexpr bool written_out = Lines<T, LANES, LINES * LENGTH>::LONG <= 64;
 
-// A ROWS x COLUMNS matrix of every lane to place(i, j), by lines as they lie in memory.
-template <int ROWS, int COLUMNS, bool BY_ROWS, class T, int LANES, class Place>
+// Which vectors of a line hold something: of all lines alike, or of lines of a lower triangle.
+struct Everything {
+  template <class Line, bool BY_ROWS>
+  static constexpr std::pair<int, int> vectors(int) {
+    return {0, Line::VECTORS};
+  }
+};
+struct LowerTriangle {
+  template <class Line, bool BY_ROWS>
+  static constexpr std::pair<int, int> vectors(int l) {
+    if (BY_ROWS) return {0, ((l + 1) * Line::WORDS - 1) / Line::LANES + 1};
+    return {l * Line::WORDS / Line::LANES, Line::VECTORS};
+  }
+};
+
+// A ROWS x COLUMNS matrix of every lane to place(i, j), by lines as they lie in memory. What is no Part of it may stay
+// away, or not.
+template <int ROWS, int COLUMNS, bool BY_ROWS, class Part = Everything, class T, int LANES, class Place>
 inline void read_group(const Group<T, LANES>& group, Place place) {
   constexpr int LINES = BY_ROWS ? ROWS : COLUMNS, LENGTH = BY_ROWS ? COLUMNS : ROWS;
+  using Line = Lines<T, LANES, LENGTH>;
+  using Whole = Lines<T, LANES, LINES * LENGTH>;
   const i64 line = BY_ROWS ? group.row : group.column, step = BY_ROWS ? group.column : group.row;
   const auto to = [&](int l, int e) __attribute__((always_inline)) { return BY_ROWS ? place(l, e) : place(e, l); };
   if (as_one_line<T, LANES, LINES, LENGTH> && step == 1 && line == LENGTH)
-    Lines<T, LANES, LINES * LENGTH>::read(group.matrices, 0, 1, [&](int e) __attribute__((always_inline)) {
-      return to(e / LENGTH, e % LENGTH);
+    Whole::read_dense(group.matrices, 0, Whole::VECTORS, 0,
+                      [&](int e) __attribute__((always_inline)) { return to(e / LENGTH, e % LENGTH); });
+  else if (step == 1)
+    for_range<written_out<T, LANES, LINES, LENGTH>>(0, LINES, [&](int l) __attribute__((always_inline)) {
+      const auto [begin, end] = Part::template vectors<Line, BY_ROWS>(l);
+      Line::read_dense(group.matrices, begin, end, l * line,
+                       [&](int e) __attribute__((always_inline)) { return to(l, e); });
     });
   else
     for (int l = 0; l < LINES; ++l)
-      Lines<T, LANES, LENGTH>::read(group.matrices, l * line, step,
-                                    [&](int e) __attribute__((always_inline)) { return to(l, e); });
+      Line::read_spread(group.matrices, l * line, step,
+                        [&](int e) __attribute__((always_inline)) { return to(l, e); });
 }
 
-// And back: from(i, j, word) is the vector to be written.
-template <int ROWS, int COLUMNS, bool BY_ROWS, class T, int LANES, class From>
+// And back: from(i, j, word) is the vector to be written. Vectors that are no Part of it become zeros. Cores with short
+// vectors write one matrix after the other, as they lie in memory: else they read each line before it is overwritten.
+template <int ROWS, int COLUMNS, bool BY_ROWS, class Part = Everything, class T, int LANES, class From>
 inline void write_group(const Group<T, LANES>& group, From from) {
   constexpr int LINES = BY_ROWS ? ROWS : COLUMNS, LENGTH = BY_ROWS ? COLUMNS : ROWS;
+  constexpr int TOGETHER = VECTOR_BYTES <= 16 && LINES * LENGTH * sizeof(T) >= 128 ? 1 : LANES;
+  using Line = Lines<T, LANES, LENGTH>;
+  using Whole = Lines<T, LANES, LINES * LENGTH>;
   const i64 line = BY_ROWS ? group.row : group.column, step = BY_ROWS ? group.column : group.row;
   const auto entry = [&](int l, int e, int word) __attribute__((always_inline)) {
     return BY_ROWS ? from(l, e, word) : from(e, l, word);
   };
-  if (as_one_line<T, LANES, LINES, LENGTH> && step == 1 && line == LENGTH)
-    Lines<T, LANES, LINES * LENGTH>::write(
-        group.matrices, group.count, 0, 1,
-        [&](int e, int word) __attribute__((always_inline)) { return entry(e / LENGTH, e % LENGTH, word); });
-  else
+  if (step != 1) {
     for (int l = 0; l < LINES; ++l)
-      Lines<T, LANES, LENGTH>::write(
-          group.matrices, group.count, l * line, step,
-          [&](int e, int word) __attribute__((always_inline)) { return entry(l, e, word); });
+      Line::write_spread(group.matrices, group.count, l * line, step,
+                         [&](int e, int word) __attribute__((always_inline)) { return entry(l, e, word); });
+    return;
+  }
+  MANSARD_UNROLL
+  for (int lane = 0; lane < LANES; lane += TOGETHER) {
+    const int last = smaller(lane + TOGETHER, group.count);
+    if (lane >= last) return;
+    if (as_one_line<T, LANES, LINES, LENGTH> && line == LENGTH)
+      Whole::write_dense(
+          group.matrices, lane, last, 0, Whole::VECTORS, 0,
+          [&](int e, int word) __attribute__((always_inline)) { return entry(e / LENGTH, e % LENGTH, word); });
+    else
+      for_range<written_out<T, LANES, LINES, LENGTH>>(0, LINES, [&](int l) __attribute__((always_inline)) {
+        const auto [begin, end] = Part::template vectors<Line, BY_ROWS>(l);
+        Line::write_dense(group.matrices, lane, last, begin, end, l * line,
+                          [&](int e, int word) __attribute__((always_inline)) { return entry(l, e, word); });
+      });
+  }
 }
 
 // run(first matrix, matrices, workspace) for all groups of LANES matrices, shared among the threads.
