@@ -120,8 +120,8 @@ ROWWISE: list[tuple[Problem, lu_cpu.Config | None]] = [
     (P("float32", 19, 19, 5, want="inverse"), Rowwise(4, 16, 1)),
 ]
 
-C, Tiles = cholesky_spec.problem, cholesky_cpu.Simd
-CHOLESKY: list[tuple[Problem, Tiles | None]] = [
+C, Tiles, Rows = cholesky_spec.problem, cholesky_cpu.Simd, cholesky_cpu.Rowwise
+CHOLESKY: list[tuple[Problem, cholesky_cpu.Config | None]] = [
     (C("float64", 1, 70), None),
     (C("float64", 3, 67, uplo="upper"), None),
     (C("float64", 8, 65), None),
@@ -144,6 +144,21 @@ CHOLESKY: list[tuple[Problem, Tiles | None]] = [
     (C("float32", 33, 9, NRHS=5, want="solve", layout_b="col"), None),
     (C("complex64", 11, 9, NRHS=2, want="solve", uplo="upper", layout_x="col"), None),
     (C("complex128", 8, 9, NRHS=1, want="solve", **_POINTERS), None),
+]
+# one matrix after the other: every end of tiles and blocks, and every way to lie
+CHOLESKY_ROWWISE: list[tuple[Problem, cholesky_cpu.Config | None]] = [
+    (C("float64", 1, 3), Rows(2, 4)),
+    (C("float64", 7, 5, uplo="upper"), Rows(2, 4)),
+    (C("float64", 13, 5, layout_a="col"), Rows(2, 8)),
+    (C("float64", 30, 5, layout_a="any"), Rows(2, 16)),
+    (C("float32", 35, 5), Rows(4, 32)),
+    (C("float32", 17, 5, uplo="upper", layout_f="col"), Rows(2, 8)),
+    (C("float64", 64, 3, stack_a="pointers"), Rows(2, 32)),
+    (C("float64", 127, 3), Rows(2, 32)),
+    (C("float64", 11, 5, NRHS=1, want="solve"), Rows(2, 8)),
+    (C("float64", 6, 5, NRHS=7, want="solve", uplo="upper"), Rows(2, 4)),
+    (C("float32", 23, 5, NRHS=3, want="solve", layout_b="col", layout_x="row"), Rows(4, 8)),
+    (C("float64", 32, 5, NRHS=2, want="solve", pitch_a=40, stack_a="strided"), Rows(2, 16)),
 ]
 
 Q, Columns = qr_spec.problem, qr_cpu.Simd

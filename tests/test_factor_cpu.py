@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import qr_cases
 from conftest import usable
-from factor_cpu_cases import CHOLESKY, LU, QR, ROWWISE, SPACES, C, P, Q, case_id, demanding
+from factor_cpu_cases import CHOLESKY, CHOLESKY_ROWWISE, LU, QR, ROWWISE, SPACES, C, P, Q, case_id, demanding
 from scipy import linalg
 
 import mansard as ms
@@ -58,7 +58,7 @@ def test_lu(case: tuple[Problem, Any]) -> None:
         lu_cases.bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", CHOLESKY[::2], ids=case_id)
+@pytest.mark.parametrize("case", [*CHOLESKY[::2], *CHOLESKY_ROWWISE], ids=case_id)
 def test_cholesky(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     cholesky_cases.exact(problem, config, "cpu")
@@ -202,6 +202,8 @@ def test_info_of_singular_and_indefinite_matrices() -> None:
         assert info[:12].tolist() == [0, *range(1, 10), 4, 8] and not info[12:].any()
         good = info == 0
         assert (F[good] == np.sqrt(A[good])).all()
+    info = _cholesky((C("float64", 9, 20), cholesky_cpu.Rowwise(2, 4)), A)[1]
+    assert info[:12].tolist() == [0, *range(1, 10), 4, 8] and not info[12:].any()
 
 
 # ---- the space --------------------------------------------------------------------------------------------
@@ -217,11 +219,13 @@ def test_candidates_are_legal_and_end_with_the_default(family: str) -> None:
             found = list(space.candidates(problem, device))
             assert found[-1] == space.default(problem, device) and len(set(found)) == len(found)
             assert all(space.illegal(problem, config, device) is None for config in found)
-        assert not list(space.candidates(make[family](dtype, 321), device))
+        assert not list(space.candidates(make[family](dtype, 1025), device))
 
 
 @pytest.mark.parametrize(
-    "case", [LU[1], LU[11], LU[31], LU[36], ROWWISE[0], ROWWISE[-1], CHOLESKY[16], QR[4], QR[18]], ids=case_id
+    "case",
+    [LU[1], LU[11], LU[31], LU[36], ROWWISE[0], ROWWISE[-1], CHOLESKY[16], *CHOLESKY_ROWWISE[4:6], QR[4], QR[18]],
+    ids=case_id,
 )
 def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
@@ -229,7 +233,7 @@ def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> No
     source = emit.source(problem, config, "cpu")
     shape = {
         "lu": "LuRowwise" if config.VARIANT == "rowwise" else "LuShape",
-        "cholesky": "CholeskyShape",
+        "cholesky": "CholeskyRowwise" if config.VARIANT == "rowwise" else "CholeskyShape",
         "qr": "QrShape",
     }[problem.operation]
     bytes_each = SPACES[problem.operation].workspace_bytes(problem, config, 1)

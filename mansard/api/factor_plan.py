@@ -25,7 +25,7 @@ from .triangular_call import Triangle, solve
 # (the families' own limits are tighter), on GPUs not.
 LIBRARY_FROM = {
     "cuda": {"cholesky": 1024, "lu": 1024, "qr": 1024},
-    "cpu": {"cholesky": 128, "lu": 320, "qr": 128},
+    "cpu": {"cholesky": 1024, "lu": 512, "qr": 512},
 }
 
 Way = Callable[[Any, Any, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written

@@ -24,7 +24,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Configurations from the best guess to the one that always works."""
     if device.backend == "cpu":
-        yield space_cpu.default(problem, device)
+        yield from space_cpu.ranked(problem, device)
         return
     if spec.is_ragged(problem):
         rough: tuple[Any, ...] = (*_ragged(problem), *_blocks(problem, device))

@@ -12,27 +12,28 @@ from .. import batches
 from . import space_cpu, spec, work
 from .shapes import block_shape, images_shape, piece, run, slab, wide
 from .space import Config
-from .space_cpu import Simd
+from .space_cpu import Rowwise, Simd
 from .views import conjugated, turned, view
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, F, B and X, matrices, rows, columns, in elements."""
     fixed = (problem.BATCH, *strides)
-    if isinstance(config, Simd):
+    if isinstance(config, Simd | Rowwise):
         fixed += (device.multiprocessors,)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    on_cpu = isinstance(config, Simd)
+    on_cpu = isinstance(config, Simd | Rowwise)
     constants = _constants(problem) | (batches.stacks(problem, spec.SHAPES) if on_cpu else _images(problem, config))
-    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    bounds = None if isinstance(config, Simd | Rowwise) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    suffix = "hpp" if on_cpu else "cuh"
     right = f", B[{problem.N},{problem.NRHS}]" if problem.want == "solve" else ""
     return instantiate(
         title=f"cholesky: {problem.want} A[{problem.N},{problem.N}]{right}, {problem.dtype}, {config.VARIANT}",
-        header=f"families/cholesky/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
+        header=f"families/cholesky/{'kernel.hpp' if isinstance(config, Simd) else f'kernel_{config.VARIANT}.{suffix}'}",
         function=f"cholesky_{config.VARIANT}",
         target=target,
         types={"T": CPP_TYPES[problem.dtype]},

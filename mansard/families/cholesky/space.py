@@ -13,7 +13,7 @@ from ...plan.problem import Problem
 from .. import configs
 from . import space_cpu, spec, work
 from .shapes import images_shape, piece, team
-from .space_cpu import Simd
+from .space_cpu import Rowwise, Simd
 
 NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
 
@@ -52,8 +52,8 @@ class Block:
 
 
 Gpu: TypeAlias = Lanes | Tile | Block
-Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Tile, Block, Simd)}
+Config: TypeAlias = Gpu | Simd | Rowwise
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Tile, Block, Simd, Rowwise)}
 
 to_dict = configs.to_dict
 
@@ -67,9 +67,9 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd):
+    if isinstance(config, Simd | Rowwise):
         return space_cpu.illegal(problem, config, device)
-    reason = spec.refusal(problem) or _rules(problem, config)
+    reason = spec.refusal(problem) or spec.too_large(problem) or _rules(problem, config)
     return reason or _too_large(problem, config, device)
 
 
@@ -130,7 +130,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
-    if spec.refusal(problem) or _rules(problem, config):
+    if spec.refusal(problem) or spec.too_large(problem) or _rules(problem, config):
         return None
     threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
     if config.WARPS < 4:  # several blocks share them

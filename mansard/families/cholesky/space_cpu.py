@@ -1,16 +1,19 @@
-"""The CPU half of the space: configurations of `simd`, their rules, their default, and the workspace they need."""
+"""The CPU half of the space: configurations of `simd` and `rowwise`, their rules, their default, and the workspace they
+need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
 
 _ALONE = 32  # rows up to which a matrix does not mind lanes without one beside it
+_SHARED = 128  # rows from which LAPACK has several cores work on one matrix with profit
+_LINE = 64  # bytes between rows that would share few sets of a cache
 
 
 @dataclass(frozen=True)
@@ -24,13 +27,44 @@ class Simd:
     GROUPS: int = 1  # of lanes, in turn: while one waits for a root, the other computes
 
 
-def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
+@dataclass(frozen=True)
+class Rowwise:
+    """One matrix after the other, vectors along its rows; real numbers, any layout and stride."""
+
+    VARIANT: ClassVar[str] = "rowwise"
+    LANES: int = 2  # reals per vector
+    BLOCK: int = 32  # columns
+
+
+Config: TypeAlias = Simd | Rowwise
+
+
+def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
+    return _illegal_rowwise(problem, c, device) if isinstance(c, Rowwise) else _illegal_simd(problem, c, device)
+
+
+def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
+    if problem.is_complex:
+        return f"{problem.dtype}: only real matrices"
+    most = widest_rowwise(problem, device)
+    if most < problem.N:
+        return f"{problem.N} rows: beyond {most} LAPACK does better"
+    if problem.N > _SHARED and 2 * problem.BATCH <= device.multiprocessors:
+        return f"{problem.BATCH} matrices of {problem.N} rows: LAPACK has all cores work on one"
+    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
+        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    return f"BLOCK={c.BLOCK} is no multiple of 4" if c.BLOCK < 4 or c.BLOCK % 4 else None
+
+
+def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
     words, real = _words(problem)
     rows, most = problem.N, widest(problem, device)
     held, registers = words * c.TILE_M * c.TILE_N, _registers(device)
     if rows > most:
         return f"{rows} rows: beyond {most} a matrix per core does better"
+    if rows > _SHARED and 2 * -(-problem.BATCH // c.LANES) <= device.multiprocessors:
+        return f"{problem.BATCH} matrices of {rows} rows: LAPACK has all cores work on one"
     if rows > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
@@ -43,13 +77,32 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 
 def widest(problem: Problem, device: Device) -> int:
-    """Rows or columns beyond which LAPACK, a matrix per core, does better. On short vectors complex ones go on, too:
-    from 65 to 128 rows they took a third of LAPACK's time or less."""
-    return 64 if problem.is_complex and device.vector_bytes > 16 else 128
+    """Rows beyond which something else does better: on short vectors one matrix after the other, else, and for complex
+    numbers, LAPACK. Longer vectors have not been measured beyond 64 complex and 128 real rows."""
+    if not problem.is_complex:
+        return 128
+    return 256 if device.vector_bytes <= 16 else 64
 
 
-def default(problem: Problem, device: Device) -> Simd:
-    """A good configuration by the sizes alone: whole vectors, and as square a tile as leaves room for its operands."""
+def widest_rowwise(problem: Problem, device: Device) -> int:
+    """The same for one matrix after the other; longer vectors have not been measured beyond what lanes take."""
+    return 1024 if device.vector_bytes <= 16 else widest(problem, device)
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """Good configurations by the sizes alone, the best guess first."""
+    yield simd(problem, device)
+    yield rowwise(problem, device)
+
+
+def default(problem: Problem, device: Device) -> Config:
+    """The best guess that is legal."""
+    found = list(ranked(problem, device))
+    return next((config for config in found if illegal(problem, config, device) is None), found[-1])
+
+
+def simd(problem: Problem, device: Device) -> Simd:
+    """Whole vectors, and as square a tile as leaves room for its operands."""
     words, real = _words(problem)
     room = _registers(device) // 2 // words
     tile_m = 4 if room >= 8 else 2
@@ -57,19 +110,28 @@ def default(problem: Problem, device: Device) -> Simd:
     return Simd(max(16, device.vector_bytes) // real, tile_m, max(1, min(4, room // tile_m)), groups)
 
 
-def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
+def rowwise(problem: Problem, device: Device) -> Rowwise:
+    """Whole vectors, and as many columns as the second cache holds with what stands before them."""
+    return Rowwise(max(16, device.vector_bytes) // problem.itemsize)
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """The default and what lies around it."""
-    first = default(problem, device)
-    for lanes, tile_m, tile_n, groups in product((first.LANES, first.LANES // 2), (8, 4, 2), (4, 2, 1), (1, 2)):
-        config = Simd(lanes, tile_m, tile_n, groups)
-        if config != first and illegal(problem, config, device) is None:
-            yield config
-    if illegal(problem, first, device) is None:
-        yield first
+    first, lanes = default(problem, device), simd(problem, device).LANES
+    tiles = product((lanes, lanes // 2), (8, 4, 2), (4, 2, 1), (1, 2))
+    blocks = product((lanes, lanes // 2), (16, 32, 64))
+    found: dict[Config, None] = dict.fromkeys((*(Simd(*choice) for choice in tiles), *(Rowwise(*c) for c in blocks)))
+    found.pop(first, None)
+    yield from (config for config in (*found, first) if illegal(problem, config, device) is None)
 
 
-def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
-    """For each thread the matrices of its groups, their right-hand sides, and a vector per column."""
+def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
+    """For each thread the rows of a matrix and its right-hand sides; or the matrices of its groups, their right-hand
+    sides, and a vector per column."""
+    if isinstance(c, Rowwise):
+        row = -(-problem.N // c.LANES) * c.LANES * problem.itemsize
+        row += _LINE if row % 512 == 0 else 0
+        return int(threads * -(-(problem.N + problem.NRHS) * row // 128) * 128)
     words, real = _words(problem)
     pitch = problem.N | 1 if problem.N > 16 else problem.N
     return int(threads * c.GROUPS * c.LANES * real * (words * pitch * (problem.N + problem.NRHS) + problem.N))

@@ -114,14 +114,19 @@ def refusal(problem: Problem) -> str | None:
         problem.want != "factor" or problem.stack_f != "ragged" or {problem.layout_a, problem.layout_f} != {"row"}
     ):
         return "cholesky: ragged batches: only factors, row after row, that are ragged themselves"
-    order, widest = int(problem.N), WIDEST[problem.itemsize]
-    if order > widest:
-        return f"cholesky: order {order}: beyond {widest} a matrix does not fit a multiprocessor"
     if problem.want == "solve" and problem.NRHS < 1:
         return "cholesky: no right-hand sides, nothing to solve for"
     if problem.want == "solve" and problem.NRHS > MOST_RHS:
         return f"cholesky: {problem.NRHS} right-hand sides: beyond {MOST_RHS} factor first, then solve"
     return None
+
+
+def too_large(problem: Problem) -> str | None:
+    """Why the matrices are not for one kernel of a GPU."""
+    order, widest = int(problem.N), WIDEST[problem.itemsize]
+    return (
+        f"cholesky: order {order}: beyond {widest} a matrix does not fit a multiprocessor" if order > widest else None
+    )
 
 
 def reference(A: Any, B: Any = None, uplo: str = "lower") -> tuple[Any, Any]:

@@ -71,8 +71,10 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return elsewhere
     if isinstance(config, Simd):
         return space_cpu.illegal(problem, config, device)
+    if refused := spec.refusal(problem) or spec.too_large(problem):
+        return refused
     if isinstance(config, Tensor):
-        return spec.refusal(problem) or tensor.refusal(problem, config) or _tensor_too_large(problem, config, device)
+        return tensor.refusal(problem, config) or _tensor_too_large(problem, config, device)
     c, team = config, config.LANES_M * config.LANES_N
     if c.LANES_M not in _POWERS or c.LANES_N < 1 or c.LANES_N & (c.LANES_N - 1):
         return f"{c.LANES_M} x {c.LANES_N} lanes are no powers of two, or more than 32 along the rows"
@@ -82,7 +84,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return f"{c.LANES_M} x {c.LANES_N} lanes are not those of a warp, or not those of {c.WARPS} warps"
     if c.ROLL < 0 or (c.ROLL > 1 and c.LANES_N % (c.ROLL * c.LANES_M)):
         return f"ROLL={c.ROLL}: steps that share code are of the same slot of columns"
-    return spec.refusal(problem) or configs.too_large(work, problem, config, device)
+    return configs.too_large(work, problem, config, device)
 
 
 def _tensor_too_large(problem: Problem, c: Tensor, device: Device) -> str | None:
@@ -105,6 +107,8 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
+    if spec.too_large(problem):
+        return None
     threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
     if isinstance(config, Tensor):
         if tensor.refusal(problem, config):

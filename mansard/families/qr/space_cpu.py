@@ -12,6 +12,7 @@ from ...plan.problem import Problem
 
 WANTS = ("raw", "r", "reduced", "complete", "solve")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
+_SHARED = 128  # columns from which LAPACK has several cores work on one matrix with profit
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
         return f"{rows} x {columns}: beyond order {most} a matrix per core does better"
     if columns > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
+    if columns > _SHARED and 2 * -(-problem.BATCH // c.LANES) <= device.multiprocessors:
+        return f"{problem.BATCH} matrices of {rows} x {columns}: LAPACK has all cores work on one"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
     if c.TILE_N not in (1, 2, 4, 8) or held > registers:
@@ -42,9 +45,11 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 
 def widest(problem: Problem, device: Device) -> int:
-    """Rows or columns beyond which LAPACK, a matrix per core, does better. On short vectors complex ones go on, too:
-    from 65 to 128 rows they took a third of LAPACK's time or less."""
-    return 64 if problem.is_complex and device.vector_bytes > 16 else 128
+    """Rows or columns beyond which LAPACK, a matrix per core, does better. On short vectors lanes lose nothing with
+    their size; longer ones have not been measured beyond 64 complex and 128 real columns."""
+    if device.vector_bytes <= 16:
+        return 384 if problem.is_complex else 512
+    return 64 if problem.is_complex else 128
 
 
 def default(problem: Problem, device: Device) -> Simd:

@@ -133,11 +133,17 @@ def refusal(problem: Problem) -> str | None:
         return "qr: there is nothing to factor"
     if problem.want == "solve" and (M < N or not 1 <= problem.NRHS <= MOST_RHS):
         return f"qr: {M} equations, {N} unknowns, {problem.NRHS} right-hand sides: as many at least, 1 to {MOST_RHS}"
+    if problem.want == "panel" and min(M, N) > WIDEST_PANEL:
+        return f"qr: a panel of {min(M, N)} columns: beyond {WIDEST_PANEL} there are better ways to form T"
+    return None
+
+
+def too_large(problem: Problem) -> str | None:
+    """Why the matrices are not for one kernel of a GPU."""
+    M, N = problem.M, problem.N
     widest = max(N, shape(problem, "q")[1])
     if widest > WIDEST:
         return f"qr: {widest} columns: beyond {WIDEST} factor panels and update what is right of them"
-    if problem.want == "panel" and min(M, N) > WIDEST_PANEL:
-        return f"qr: a panel of {min(M, N)} columns: beyond {WIDEST_PANEL} there are better ways to form T"
     beside = -(-problem.NRHS // 8) * 8  # a column of threads more
     words = M * max(widest, N + beside) * problem.itemsize // 4
     if words > _MOST_WORDS[problem.itemsize]:
