@@ -50,7 +50,7 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
     most = widest_rowwise(problem, device)
     if most < problem.N:
         return f"{problem.N} rows: beyond {most} LAPACK does better"
-    if problem.N > _SHARED and 2 * problem.BATCH <= device.multiprocessors:
+    if problem.N > _SHARED and device.multiprocessors >= 2 * problem.BATCH:
         return f"{problem.BATCH} matrices of {problem.N} rows: LAPACK has all cores work on one"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
@@ -63,7 +63,7 @@ def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
     held, registers = words * c.TILE_M * c.TILE_N, _registers(device)
     if rows > most:
         return f"{rows} rows: beyond {most} a matrix per core does better"
-    if rows > _SHARED and 2 * -(-problem.BATCH // c.LANES) <= device.multiprocessors:
+    if rows > _SHARED and device.multiprocessors >= 2 * -(-problem.BATCH // c.LANES):
         return f"{problem.BATCH} matrices of {rows} rows: LAPACK has all cores work on one"
     if rows > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"

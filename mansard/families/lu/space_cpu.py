@@ -54,7 +54,7 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
     most = widest_rowwise(problem, device)
     if most < problem.N or 2 * most < problem.M:
         return f"{problem.M} x {problem.N}: beyond order {most} LAPACK does better than these vectors"
-    if problem.N > _SHARED and 2 * problem.BATCH <= device.multiprocessors:
+    if problem.N > _SHARED and device.multiprocessors >= 2 * problem.BATCH:
         return f"{problem.BATCH} matrices of order {problem.N}: LAPACK has all cores work on one"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"

@@ -35,7 +35,7 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
         return f"{rows} x {columns}: beyond order {most} a matrix per core does better"
     if columns > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
-    if columns > _SHARED and 2 * -(-problem.BATCH // c.LANES) <= device.multiprocessors:
+    if columns > _SHARED and device.multiprocessors >= 2 * -(-problem.BATCH // c.LANES):
         return f"{problem.BATCH} matrices of {rows} x {columns}: LAPACK has all cores work on one"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
