@@ -154,7 +154,7 @@ CHOLESKY_ROWWISE: list[tuple[Problem, cholesky_cpu.Config | None]] = [
     (C("float32", 35, 5), Rows(4, 32)),
     (C("float32", 17, 5, uplo="upper", layout_f="col"), Rows(2, 8)),
     (C("float64", 64, 3, stack_a="pointers"), Rows(2, 32)),
-    (C("float64", 127, 3), Rows(2, 32)),
+    (C("float64", 131, 3), Rows(2, 32)),
     (C("float64", 11, 5, NRHS=1, want="solve"), Rows(2, 8)),
     (C("float64", 6, 5, NRHS=7, want="solve", uplo="upper"), Rows(2, 4)),
     (C("float32", 23, 5, NRHS=3, want="solve", layout_b="col", layout_x="row"), Rows(4, 8)),

@@ -66,7 +66,7 @@ def test_cholesky(case: tuple[Problem, Any]) -> None:
     cholesky_cases.bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", QR[::2], ids=case_id)
+@pytest.mark.parametrize("case", [*QR[::2], (Q("float64", 150, 140, 3), None)], ids=case_id)
 def test_qr(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     A = qr_cases.numbers(problem, "a")
@@ -251,6 +251,14 @@ def test_a_single_number_is_a_matrix_too() -> None:
         assert (F, pivots, info) == (5.0, 0, 0)
         assert ms.linalg.det(five) == 5.0 and ms.linalg.inv(five) == 0.2 and ms.linalg.solve(five, 2 * five) == 2.0
         assert ms.linalg.cholesky(np.array([[[4.0]]])) == 2.0 and abs(ms.linalg.qr(five)[1]) == 5.0
+
+
+def test_few_large_matrices_are_left_to_lapack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a compiler there; and none of several cores has nothing to do."""
+    monkeypatch.setattr(factor_lapack.settings, "current", lambda: SimpleNamespace(threads=8))
+    few = factor_lapack.suits_few
+    assert few(200, 200, 8) and few(512, 512, 4) and few(129, 129, 1)
+    assert not few(200, 200, 9) and not few(512, 512, 5) and not few(128, 128, 1) and not few(5000, 20, 1)
 
 
 _SHARED = [*factor_lapack._ANSWERS, ("cholesky", "upper"), ("lu", "without pivots")]

@@ -19,6 +19,7 @@ from ..plan import pin
 from ..plan.problem import ITEMSIZE
 from . import call
 from .factor_kernel import STRIDED, family_of
+from .factor_lapack import suits_few
 from .factor_sorted import apart, check_shapes, factor_sorted, place_like
 from .factor_task import Task, empty, library
 from .gemm_run import _upload
@@ -106,7 +107,9 @@ class GroupedRun:
             self.pivots += (last - first) * each
 
     def _launch(self, M: int, N: int, right: int, count: int, aligned: bool) -> Any:
-        """The kernel of one size; None if there is none."""
+        """The kernel of one size; None if there is none, or none is wanted."""
+        if self.backend.name == "cpu" and suits_few(M, N, count):
+            return None
         task, family = self.task, family_of(self.task.family)
         traits: dict[str, Any] = {f"stack_{name.lower()}": "pointers" for name in self.names}
         traits |= {"uplo": "upper" if task.upper else "lower"} if task.family == "cholesky" else {"pivot": task.pivot}

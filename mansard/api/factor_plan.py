@@ -144,8 +144,11 @@ def plan_factor(
 
 def _handed_over(run: KernelRun) -> bool:
     """Whether the library is known to be faster, and no record speaks for a kernel."""
-    most = LIBRARY_FROM["cpu" if run.backend.name == "cpu" else "cuda"][run.task.family]
-    if max(run.sizes.M, run.sizes.N) <= most or pin.pins():
+    sizes, on_cpu = run.sizes, run.backend.name == "cpu"
+    if pin.pins():
+        return False
+    small = max(sizes.M, sizes.N) <= LIBRARY_FROM["cpu" if on_cpu else "cuda"][run.task.family]
+    if small and not (on_cpu and factor_lapack.suits_few(sizes.M, sizes.N, run.problem.BATCH)):
         return False
     return database.best(run.problem, run.backend.device, family_of(run.task.family)) is None
 

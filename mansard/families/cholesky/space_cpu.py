@@ -12,7 +12,6 @@ from ...codegen.geometry import Device
 from ...plan.problem import Problem
 
 _ALONE = 32  # rows up to which a matrix does not mind lanes without one beside it
-_SHARED = 128  # rows from which LAPACK has several cores work on one matrix with profit
 _LINE = 64  # bytes between rows that would share few sets of a cache
 
 
@@ -50,8 +49,6 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
     most = widest_rowwise(problem, device)
     if most < problem.N:
         return f"{problem.N} rows: beyond {most} LAPACK does better"
-    if problem.N > _SHARED and device.multiprocessors >= 2 * problem.BATCH:
-        return f"{problem.BATCH} matrices of {problem.N} rows: LAPACK has all cores work on one"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
     return f"BLOCK={c.BLOCK} is no multiple of 4" if c.BLOCK < 4 or c.BLOCK % 4 else None
@@ -63,8 +60,6 @@ def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
     held, registers = words * c.TILE_M * c.TILE_N, _registers(device)
     if rows > most:
         return f"{rows} rows: beyond {most} a matrix per core does better"
-    if rows > _SHARED and device.multiprocessors >= 2 * -(-problem.BATCH // c.LANES):
-        return f"{problem.BATCH} matrices of {rows} rows: LAPACK has all cores work on one"
     if rows > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):

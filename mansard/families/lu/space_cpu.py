@@ -14,7 +14,6 @@ from ...plan.problem import Problem
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
 _TALLEST = 1024  # rows have numbers below it
-_SHARED = 320  # columns from which LAPACK has several cores work on one matrix with profit
 _LINE = 64  # bytes between rows that would share few sets of a cache
 _ONE_PANEL = 16  # columns of a matrix that stays in the first cache as a whole
 
@@ -54,8 +53,6 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
     most = widest_rowwise(problem, device)
     if most < problem.N or 2 * most < problem.M:
         return f"{problem.M} x {problem.N}: beyond order {most} LAPACK does better than these vectors"
-    if problem.N > _SHARED and device.multiprocessors >= 2 * problem.BATCH:
-        return f"{problem.BATCH} matrices of order {problem.N}: LAPACK has all cores work on one"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
     if c.MATRICES not in (1, 2, 4):

@@ -12,7 +12,6 @@ from ...plan.problem import Problem
 
 WANTS = ("raw", "r", "reduced", "complete", "solve")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
-_SHARED = 128  # columns from which LAPACK has several cores work on one matrix with profit
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,6 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
         return f"{rows} x {columns}: beyond order {most} a matrix per core does better"
     if columns > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
-    if columns > _SHARED and device.multiprocessors >= 2 * -(-problem.BATCH // c.LANES):
-        return f"{problem.BATCH} matrices of {rows} x {columns}: LAPACK has all cores work on one"
     if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
         return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
     if c.TILE_N not in (1, 2, 4, 8) or held > registers:
