@@ -120,6 +120,25 @@ ROWWISE: list[tuple[Problem, lu_cpu.Config | None]] = [
     (P("float32", 19, 19, 5, want="inverse"), Rowwise(4, 16, 1)),
 ]
 
+Small = lu_cpu.Small
+SMALL: list[tuple[Problem, lu_cpu.Config | None]] = [
+    (P("float64", 1, 1, 7), Small(2)),
+    (P("float64", 2, 2, 131), Small(2)),
+    (P("float64", 5, 5, 33), Small(2)),
+    (P("float64", 6, 3, 9), Small(2)),
+    (P("float32", 2, 5, 21), Small(4)),
+    (P("float32", 7, 7, 35), Small(4)),
+    (P("complex128", 4, 4, 9), Small(2)),
+    (P("complex64", 3, 3, 17, layout_a="col"), Small(4)),
+    (P("float64", 3, 3, 9, pivot=False), Small(2)),
+    (P("float64", 4, 4, 21, layout_a="any", layout_f="any"), Small(2)),
+    (P("float64", 3, 3, 21, NRHS=1, want="solve"), Small(2)),
+    (P("complex64", 4, 4, 9, NRHS=2, want="solve", layout_b="col"), Small(4)),
+    (P("float64", 6, 6, 21, NRHS=1, want="solve", **_POINTERS), Small(2)),
+    (P("float32", 5, 5, 9, want="inverse"), Small(4)),
+    (P("complex128", 3, 3, 9, want="inverse"), Small(2)),
+]
+
 C, Tiles, Rows = cholesky_spec.problem, cholesky_cpu.Simd, cholesky_cpu.Rowwise
 CHOLESKY: list[tuple[Problem, cholesky_cpu.Config | None]] = [
     (C("float64", 1, 70), None),

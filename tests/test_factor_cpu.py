@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import qr_cases
 from conftest import usable
-from factor_cpu_cases import CHOLESKY, CHOLESKY_ROWWISE, LU, QR, ROWWISE, SPACES, C, P, Q, case_id, demanding
+from factor_cpu_cases import CHOLESKY, CHOLESKY_ROWWISE, LU, QR, ROWWISE, SMALL, SPACES, C, P, Q, case_id, demanding
 from scipy import linalg
 
 import mansard as ms
@@ -49,7 +49,7 @@ def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
 # ---- exact, and within bounds -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [*LU[::2], *ROWWISE], ids=case_id)
+@pytest.mark.parametrize("case", [*LU[::2], *ROWWISE, *SMALL], ids=case_id)
 def test_lu(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     lu_cases.exact(problem, config, "cpu")
@@ -196,6 +196,19 @@ def test_info_of_singular_and_indefinite_matrices() -> None:
     assert (
         lu_cases.launch(*with_config((P("float64", 9, 9, 20), None)), "cpu", A).info[:11] == range(10 + 1)
     ).sum() == 10
+    tiny = np.tile(np.eye(4), (9, 1, 1))
+    tiny[3, 1, 1], tiny[6, 3, 3], tiny[7] = 0, 1e-310, 0
+    assert lu_cases.launch(P("float64", 4, 4, 9), lu_cpu.Small(2), "cpu", tiny).info.tolist() == [
+        0,
+        0,
+        0,
+        2,
+        0,
+        0,
+        0,
+        1,
+        0,
+    ]
     A[10, 3, 3], A[11, 7, 7], A[12, 2, 2] = -1, np.nan, np.inf
     for groups in (1, 2):
         F, info = _cholesky((C("float64", 9, 20), cholesky_cpu.Simd(2, 4, 4, groups)), A)
@@ -224,7 +237,20 @@ def test_candidates_are_legal_and_end_with_the_default(family: str) -> None:
 
 @pytest.mark.parametrize(
     "case",
-    [LU[1], LU[11], LU[31], LU[36], ROWWISE[0], ROWWISE[-1], CHOLESKY[16], *CHOLESKY_ROWWISE[4:6], QR[4], QR[18]],
+    [
+        LU[1],
+        LU[11],
+        LU[31],
+        LU[36],
+        ROWWISE[0],
+        ROWWISE[-1],
+        SMALL[6],
+        SMALL[-1],
+        CHOLESKY[16],
+        *CHOLESKY_ROWWISE[4:6],
+        QR[4],
+        QR[18],
+    ],
     ids=case_id,
 )
 def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> None:
@@ -232,7 +258,7 @@ def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> No
     emit = {"lu": lu_cases.emit, "cholesky": cholesky_cases.emit, "qr": qr_cases.emit}[problem.operation]
     source = emit.source(problem, config, "cpu")
     shape = {
-        "lu": "LuRowwise" if config.VARIANT == "rowwise" else "LuShape",
+        "lu": {"rowwise": "LuRowwise", "simd": "LuShape", "small": "LuSmall"}[config.VARIANT],
         "cholesky": "CholeskyRowwise" if config.VARIANT == "rowwise" else "CholeskyShape",
         "qr": "QrShape",
     }[problem.operation]

@@ -52,7 +52,7 @@ def too_large(
 
 def elsewhere(config: Any, device: Device) -> str | None:
     """Why a configuration is not for this kind of device: `simd` and `rowwise` are for CPUs, others for GPUs."""
-    for_cpus = config.VARIANT in ("simd", "rowwise")
+    for_cpus = config.VARIANT in ("simd", "rowwise", "small")
     if for_cpus == (device.backend == "cpu"):
         return None
     return f"{config.VARIANT} is for {'CPUs' if for_cpus else 'GPUs'}"

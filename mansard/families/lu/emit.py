@@ -11,24 +11,26 @@ from ...plan.problem import Problem
 from .. import batches
 from . import shapes, space_cpu, spec, work
 from .space import Config
-from .space_cpu import Rowwise, Simd
+from .space_cpu import Rowwise, Simd, Small
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, F, B and X, matrices, rows, columns, in elements."""
     fixed = (problem.BATCH, *strides)
-    if isinstance(config, Simd | Rowwise):
+    if isinstance(config, Simd | Rowwise | Small):
         fixed += (device.multiprocessors,)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    on_cpu = isinstance(config, Simd | Rowwise)
+    on_cpu = isinstance(config, Simd | Rowwise | Small)
     constants = _constants(problem, on_cpu) | (
         batches.stacks(problem, spec.SHAPES) if on_cpu else _images(problem, config)
     )
-    bounds = None if isinstance(config, Simd | Rowwise) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    bounds = (
+        None if isinstance(config, Simd | Rowwise | Small) else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    )
     suffix = "hpp" if on_cpu else "cuh"
     return instantiate(
         title=f"lu: A[{problem.M},{problem.N}], {problem.want}, {problem.dtype}, {config.VARIANT}",

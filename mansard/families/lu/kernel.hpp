@@ -249,18 +249,23 @@ MANSARD_INLINE void lu_substitute(const LuPlaces<P>& at) {
 }
 
 template <class P, class Arguments>
+MANSARD_INLINE void lu_group(const Arguments& a, i64 b, int count, typename LuShape<P>::R* workspace) {
+  const LuPlaces<P> at{workspace};
+  LuState<P> state;
+  lu_read<P>(a, at, b, count);
+  lu_factor<P>(at, state);
+  if constexpr (LuShape<P>::RIGHT > 0) lu_substitute<P>(at);
+  lu_write<P>(a, at, state, b, count);
+}
+
+template <class P, class Arguments>
 int lu_simd(const Arguments& a) {
   using S = LuShape<P>;
   const i64 products = a.BATCH * S::M * S::COLUMNS * S::K / 2;
   for_groups<S::LANES, S::WORKSPACE>(
       a.BATCH, a.threads, products, reinterpret_cast<typename S::R*>(a.partials),
       [&](i64 b, int count, typename S::R* workspace) __attribute__((always_inline)) {
-        const LuPlaces<P> at{workspace};
-        LuState<P> state;
-        lu_read<P>(a, at, b, count);
-        lu_factor<P>(at, state);
-        if constexpr (S::RIGHT > 0) lu_substitute<P>(at);
-        lu_write<P>(a, at, state, b, count);
+        lu_group<P>(a, b, count, workspace);
       });
   return 0;
 }

@@ -11,7 +11,7 @@ from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
 from . import space_cpu, spec, work
-from .space_cpu import Rowwise, Simd
+from .space_cpu import Rowwise, Simd, Small
 
 NARROW = 32  # rows and columns beyond which a lane's share does not fit into registers
 _WORDS = 200  # registers of a lane for its rows
@@ -53,8 +53,8 @@ class Swaps:
 
 
 Gpu: TypeAlias = Lanes | Block | Swaps
-Config: TypeAlias = Gpu | Simd | Rowwise
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Swaps, Simd, Rowwise)}
+Config: TypeAlias = Gpu | Simd | Rowwise | Small
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Swaps, Simd, Rowwise, Small)}
 
 to_dict = configs.to_dict
 
@@ -68,7 +68,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd | Rowwise):
+    if isinstance(config, Simd | Rowwise | Small):
         return space_cpu.illegal(problem, config, device)
     if (problem.want == "swap") != isinstance(config, Swaps):
         return f"{config.VARIANT} is not what exchanges rows, or does nothing else"

@@ -39,12 +39,39 @@ class Rowwise:
     MATRICES: int = 1  # in turn, so that one computes while the other waits
 
 
-Config: TypeAlias = Simd | Rowwise
+@dataclass(frozen=True)
+class Small:
+    """A matrix per lane, in registers, whose rows are exchanged; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "small"
+    LANES: int = 2  # reals per vector, matrices at a time
+
+
+Config: TypeAlias = Simd | Rowwise | Small
 
 
 def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
+    if isinstance(c, Small):
+        return _illegal_small(problem, c, device)
     return _illegal_rowwise(problem, c, device) if isinstance(c, Rowwise) else _illegal_simd(problem, c, device)
+
+
+def _illegal_small(problem: Problem, c: Small, device: Device) -> str | None:
+    real = _words(problem)[1]
+    if problem.want not in ("factor", "solve", "inverse"):
+        return f"want={problem.want!r}: only factor, solve and inverse"
+    if _registers_filled(problem, device) > 4:
+        return f"{problem.M} x {problem.N}: more than four times as many vectors as there are registers"
+    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
+        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    return None
+
+
+def _registers_filled(problem: Problem, device: Device) -> float:
+    """How often all registers could be filled with a matrix per lane, and what stands beside it. Up to twice `small`
+    beats rows of two numbers, up to four times whatever else there is."""
+    return float(_words(problem)[0] * problem.M * (problem.N + right(problem)) / _registers(device))
 
 
 def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
@@ -94,9 +121,15 @@ def widest_rowwise(problem: Problem, device: Device) -> int:
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Good configurations by the sizes alone, the best guess first."""
     if device.vector_bytes <= 16:  # two or four lanes do not make up for rows that all of them eliminate
+        if _registers_filled(problem, device) <= (2 if problem.dtype == "float64" else 4):
+            yield small(problem, device)
         yield rowwise(problem, device)
     yield simd(problem, device)
     yield rowwise(problem, device)
+
+
+def small(problem: Problem, device: Device) -> Small:
+    return Small(max(16, device.vector_bytes) // _words(problem)[1])
 
 
 def rowwise(problem: Problem, device: Device) -> Rowwise:
@@ -123,7 +156,9 @@ def default(problem: Problem, device: Device) -> Config:
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """The default and what lies around it."""
     first = default(problem, device)
-    found = dict.fromkeys((*_candidates(problem, device), simd(problem, device), rowwise(problem, device)))
+    found = dict.fromkeys(
+        (*_candidates(problem, device), simd(problem, device), rowwise(problem, device), small(problem, device))
+    )
     found.pop(first, None)
     yield from (config for config in (*found, first) if illegal(problem, config, device) is None)
 
@@ -144,6 +179,8 @@ def right(problem: Problem) -> int:
 
 def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
     """For each thread the rows of a matrix and of its right-hand sides, or what lanes need."""
+    if isinstance(c, Small):
+        c = Simd(c.LANES, problem.N + right(problem), 1, 1)
     if isinstance(c, Simd):
         return _bytes_of_lanes(problem, c, threads)
     beside, lanes = right(problem), c.LANES
