@@ -238,8 +238,8 @@ def test_compiles_for_sm_80(config: Config) -> None:
 
 
 def test_refusals() -> None:
-    assert spec.refusal(P("float64", 208, 5)) is None
-    assert "order 209" in str(spec.refusal(P("float64", 209, 5)))
+    assert spec.too_large(P("float64", 208, 5)) is None
+    assert "order 209" in str(spec.too_large(P("float64", 209, 5)))
     assert "17 right-hand sides" in str(spec.refusal(S("float64", 8, 17, 5)))
     assert "nothing to solve" in str(spec.refusal(S("float64", 8, 0, 5)))
     assert "float16" in str(spec.refusal(P("float16", 8, 5)))

@@ -49,7 +49,7 @@ def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
 # ---- exact, and within bounds -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [*LU[::2], *ROWWISE, *SMALL], ids=case_id)
+@pytest.mark.parametrize("case", [*LU[::3], *ROWWISE, *SMALL], ids=case_id)
 def test_lu(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     lu_cases.exact(problem, config, "cpu")
@@ -66,7 +66,7 @@ def test_cholesky(case: tuple[Problem, Any]) -> None:
     cholesky_cases.bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", [*QR[::2], (Q("float64", 150, 140, 3), None)], ids=case_id)
+@pytest.mark.parametrize("case", [*QR[::3], (Q("float64", 150, 140, 3), None)], ids=case_id)
 def test_qr(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     A = qr_cases.numbers(problem, "a")

@@ -63,7 +63,7 @@ def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> Non
     exact(*case, gpu_backend, scaled=True)
 
 
-@pytest.mark.parametrize("case", CASES[::3], ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES)[::2], ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
@@ -305,7 +305,7 @@ def chosen(problem: Problem, config: Simd | None) -> Simd:
 
 
 @needs_cpu
-@pytest.mark.parametrize("case", CPU_CASES, ids=lambda case: f"{case[0].dtype}-{CPU_CASES.index(case)}")
+@pytest.mark.parametrize("case", spared(CPU_CASES, 2), ids=lambda case: f"{case[0].dtype}-{CPU_CASES.index(case)}")
 def test_cpu_is_exact(case: tuple[Problem, Simd | None]) -> None:
     problem, config = case[0], chosen(*case)
     exact(problem, config, "cpu")

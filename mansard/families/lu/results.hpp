@@ -17,7 +17,8 @@ struct LuShape {
   static constexpr int RIGHT = P::WANT == Want::solve ? P::NRHS : P::WANT == Want::inverse ? N : 0;
   static constexpr int COLUMNS = N + RIGHT, PANELS = ceil_div(COLUMNS, P::PANEL);
   static constexpr bool KEEPS_U = RIGHT > 0, KEEPS_F = P::WANT == Want::factor;
-  static constexpr bool UNROLLED = M <= 4 && COLUMNS <= 8;  // whether all steps are written out
+  static constexpr bool HURRIES = P::TILE_N > 1;  // `small` lets single columns do what it cannot
+  static constexpr bool UNROLLED = HURRIES && M <= 4 && COLUMNS <= 8;  // whether all steps are written out
   static constexpr bool SELECTED = P::PIVOT && M <= 6;      // whether pivot rows are chosen among all, not gathered
   static constexpr int SIZE = 1 << 10;                      // of places in keys
 
