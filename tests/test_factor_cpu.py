@@ -49,7 +49,7 @@ def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
 # ---- exact, and within bounds -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [*LU[::3], *ROWWISE, *SMALL], ids=case_id)
+@pytest.mark.parametrize("case", [*LU[::4], *ROWWISE[::2], *SMALL[::2]], ids=case_id)
 def test_lu(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     lu_cases.exact(problem, config, "cpu")

@@ -305,7 +305,7 @@ def chosen(problem: Problem, config: Simd | None) -> Simd:
 
 
 @needs_cpu
-@pytest.mark.parametrize("case", spared(CPU_CASES, 2), ids=lambda case: f"{case[0].dtype}-{CPU_CASES.index(case)}")
+@pytest.mark.parametrize("case", spared(CPU_CASES, 3), ids=lambda case: f"{case[0].dtype}-{CPU_CASES.index(case)}")
 def test_cpu_is_exact(case: tuple[Problem, Simd | None]) -> None:
     problem, config = case[0], chosen(*case)
     exact(problem, config, "cpu")
