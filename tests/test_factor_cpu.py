@@ -14,6 +14,7 @@ import qr_cases
 from conftest import usable
 from factor_cpu_cases import CHOLESKY, CHOLESKY_ROWWISE, LU, QR, ROWWISE, SMALL, SPACES, C, P, Q, case_id, demanding
 from scipy import linalg
+from sparing import spared
 
 import mansard as ms
 from mansard.api import factor_lapack
@@ -49,7 +50,7 @@ def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
 # ---- exact, and within bounds -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [*LU[::4], *ROWWISE[::2], *SMALL[::2]], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(LU), *spared(ROWWISE, 2), *spared(SMALL, 2)], ids=case_id)
 def test_lu(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     lu_cases.exact(problem, config, "cpu")
@@ -58,7 +59,7 @@ def test_lu(case: tuple[Problem, Any]) -> None:
         lu_cases.bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", [*CHOLESKY[::2], *CHOLESKY_ROWWISE], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(CHOLESKY, 2), *CHOLESKY_ROWWISE], ids=case_id)
 def test_cholesky(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     cholesky_cases.exact(problem, config, "cpu")
@@ -66,7 +67,7 @@ def test_cholesky(case: tuple[Problem, Any]) -> None:
     cholesky_cases.bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", [*QR[::3], (Q("float64", 150, 140, 3), None)], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(QR, 3), (Q("float64", 150, 140, 3), None)], ids=case_id)
 def test_qr(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     A = qr_cases.numbers(problem, "a")

@@ -348,7 +348,7 @@ def test_default_does_not_spill(n: int, dtype: str) -> None:
     assert "warning" not in entry.log, entry.log
     resources = nvrtc.resources(entry.log)
     # of many rows a few bytes more than there are registers
-    assert resources.spill_bytes <= (32 if isinstance(config, Tensor) and n > 64 else 0)
+    assert resources.spill_bytes <= (32 if n > 64 else 0)
     assert resources.registers <= work.registers(problem, config) + 56
 
 
@@ -358,8 +358,8 @@ def test_default_does_not_spill(n: int, dtype: str) -> None:
 def test_default_of_other_results_does_not_spill(size: tuple[int, int], want: str) -> None:
     """But for tall matrices, and large ones, whose long vectors cost a few registers more than there are."""
     problem = spec.problem("float64", *size, 1 << 16, want=want, NRHS=want == "solve")
-    if spec.too_large(problem):
-        pytest.skip(str(spec.too_large(problem)))
+    if reason := spec.refusal(problem) or spec.too_large(problem):
+        pytest.skip(reason)
     config = defaults.default(problem, H200)
     assert config is not None
     entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), H200.arch)

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, registers_of, words_of
 
 _ALONE = 32  # rows up to which a matrix does not mind lanes without one beside it
 _LINE = 64  # bytes between rows that would share few sets of a cache
@@ -49,21 +50,21 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
     most = widest_rowwise(problem, device)
     if most < problem.N:
         return f"{problem.N} rows: beyond {most} LAPACK does better"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, problem.itemsize, device):
+        return reason
     return f"BLOCK={c.BLOCK} is no multiple of 4" if c.BLOCK < 4 or c.BLOCK % 4 else None
 
 
 def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
-    words, real = _words(problem)
+    words, real = words_of(problem)
     rows, most = problem.N, widest(problem, device)
-    held, registers = words * c.TILE_M * c.TILE_N, _registers(device)
+    held, registers = words * c.TILE_M * c.TILE_N, registers_of(device)
     if rows > most:
         return f"{rows} rows: beyond {most} a matrix per core does better"
     if rows > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
     if c.TILE_M not in (1, 2, 4, 8) or c.TILE_N not in (1, 2, 4, 8) or held > registers:
         return f"a tile of {c.TILE_M} x {c.TILE_N}: powers of two up to 8, {held} vectors, {registers} registers"
     if c.GROUPS not in (1, 2):
@@ -98,8 +99,8 @@ def default(problem: Problem, device: Device) -> Config:
 
 def simd(problem: Problem, device: Device) -> Simd:
     """Whole vectors, and as square a tile as leaves room for its operands."""
-    words, real = _words(problem)
-    room = _registers(device) // 2 // words
+    words, real = words_of(problem)
+    room = registers_of(device) // 2 // words
     tile_m = 4 if room >= 8 else 2
     groups = 2 if device.vector_bytes <= 16 and problem.N <= 64 else 1  # longer vectors have not been measured
     return Simd(max(16, device.vector_bytes) // real, tile_m, max(1, min(4, room // tile_m)), groups)
@@ -127,17 +128,6 @@ def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
         row = -(-problem.N // c.LANES) * c.LANES * problem.itemsize
         row += _LINE if row % 512 == 0 else 0
         return int(threads * -(-(problem.N + problem.NRHS) * row // 128) * 128)
-    words, real = _words(problem)
+    words, real = words_of(problem)
     pitch = problem.N | 1 if problem.N > 16 else problem.N
     return int(threads * c.GROUPS * c.LANES * real * (words * pitch * (problem.N + problem.NRHS) + problem.N))
-
-
-def _registers(device: Device) -> int:
-    """Vector registers; 32-byte vectors have half as many as the others."""
-    return 16 if device.vector_bytes == 32 else 32
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, registers_of, words_of
 
 _CACHED_BYTES = 1 << 25  # of all operands; less may still be in a cache when it is needed again
 _GROUP_BYTES = 512  # of C that leave together, as the kernel has it
@@ -29,16 +30,11 @@ class Simd:
     AHEAD: int = 4096  # how far ahead, in bytes
 
 
-def _registers(device: Device) -> int:
-    """Vector registers; 32-byte vectors have half as many as the others."""
-    return 16 if device.vector_bytes == 32 else 32
-
-
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     stacks = [getattr(problem, f"stack_{side}") for side in "abc"]
-    sums, registers = c.TILE_M * c.TILE_N * words, _registers(device) - 2
+    sums, registers = c.TILE_M * c.TILE_N * words, registers_of(device) - 2
     if "any" in (problem.layout_a, problem.layout_b, problem.layout_c):
         return "arbitrary strides are copied to rows first"
     if problem.stack_c == "shared":
@@ -46,8 +42,8 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     if "interleaved" in stacks and (stacks[2] != "interleaved" or set(stacks) - {"interleaved", "shared"}):
         return "where one stack is interleaved, C is, and A and B are, or are shared"
     least = max(words, 2) if problem.stack_c == "interleaved" else words
-    if least > c.LANES or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device, least):
+        return reason
     if problem.stack_c == "interleaved" and words * _interleaved(problem) % c.LANES:
         return f"LANES={c.LANES} does not divide the {words * _interleaved(problem)} reals side by side"
     if min(c.TILE_M, c.TILE_N) < 1 or sums > registers:
@@ -82,10 +78,10 @@ def _short_tile(problem: Problem, device: Device) -> Simd:
     """For vectors of 16 bytes. Whole rows where registers allow it, so that A is read once and all operands in the
     order of their memory (Neoverse N1, 16 rows: 4 x 4 vectors 70 % of the multiply-adds, 2 x 8 82 %); all steps along
     K written out, since a loop that ends after every tile is mispredicted now and then (in cache 75 and 86 %)."""
-    words, _ = _words(problem)
+    words, _ = words_of(problem)
     rows, columns = _oriented(problem)
     first = _tile(problem, device)
-    most = (_registers(device) - 8) // (first.TILE_N * words)
+    most = (registers_of(device) - 8) // (first.TILE_N * words)
     if words == 2:
         return replace(first, TILE_M=max(1, min(rows, most, 4 if rows == 4 or rows > 9 else 2)),
                        UNROLL=min(8, problem.K))  # fmt: skip
@@ -108,23 +104,23 @@ def _short_panel(columns: int, lanes: int) -> int:
 
 
 def _tile(problem: Problem, device: Device) -> Simd:
-    words, real = _words(problem)
+    words, real = words_of(problem)
     rows, columns = _oriented(problem)
     lanes = max(16, device.vector_bytes) // real
     while lanes // 2 >= words * columns and (lanes * real > 16 or device.vector_bytes == 16 or columns == 1):
         lanes //= 2  # x86 has no vectors of eight bytes, but masks
-    sums = _registers(device) - (4 if device.vector_bytes == 32 else 8)
+    sums = registers_of(device) - (4 if device.vector_bytes == 32 else 8)
     tile_n = _piece(-(-words * columns // lanes), 4 if sums == 24 and words == 1 else 2)
     tile_m = max(1, min(rows, 12, sums // (tile_n * words)))
     return Simd(lanes, tile_m, tile_n, _unroll(problem.K, 128 // (tile_m * tile_n * words)))
 
 
 def _interleaved_tile(problem: Problem, device: Device) -> Simd:
-    words, real = _words(problem)
+    words, real = words_of(problem)
     lanes = max(16, device.vector_bytes) // real
     while words * _interleaved(problem) % lanes:
         lanes //= 2
-    side = 3 if _registers(device) == 16 or words == 2 else 4
+    side = 3 if registers_of(device) == 16 or words == 2 else 4
     return Simd(lanes, _piece(problem.M, side), _piece(problem.N, side), 1)
 
 
@@ -158,7 +154,7 @@ def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     """For each thread the vectors' operand in rows, where it has columns, and results on their way out."""
     if problem.stack_c == "interleaved":
         return 0
-    words, real = _words(problem)
+    words, real = words_of(problem)
     widest = words * max(problem.M, problem.N)  # whichever way round the product is formed
 
     def padded(reals: int) -> int:
@@ -185,9 +181,3 @@ def _bytes(problem: Problem) -> int:
     sizes = {"a": problem.M * problem.K, "b": problem.K * problem.N, "c": problem.M * problem.N}
     each = sum(size for side, size in sizes.items() if getattr(problem, f"stack_{side}") != "shared")
     return int(problem.BATCH * each * problem.itemsize)
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, words_of
 from .spec import canonical
 
 _CACHED_BYTES = 1 << 25  # of the matrices; less may still be in a cache when it is needed again
@@ -28,13 +29,13 @@ class Simd:
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     if problem.layout_a == "any":
         return "arbitrary strides are copied to rows first"
     if problem.stack_c == "shared":
         return "the vectors of y need a place each"
-    if words > c.LANES or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device, words):
+        return reason
     registers = (16 if device.vector_bytes == 32 else 32) - 2
     if not 1 <= c.TILE_M * words <= registers or c.TILE_M & (c.TILE_M - 1):
         return f"TILE_M={c.TILE_M} is no power of two, or {c.TILE_M * words} vector sums, about {registers} registers"
@@ -43,7 +44,7 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 def default(problem: Problem, device: Device) -> Simd:
     """A good configuration by the sizes alone."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     canon = canonical(problem)
     rows_first = canon.layout_a == "row"
     reals = words * (problem.K if rows_first else problem.M)
@@ -78,9 +79,3 @@ def workspace_bytes(problem: Problem, threads: int) -> int:
     """For each thread a vector x whose entries are adjacent."""
     unit = canonical(problem).layout_b == "col"
     return 0 if unit else threads * (-(-problem.K * problem.itemsize // _LINE) * _LINE)
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words

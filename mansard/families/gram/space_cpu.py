@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, words_of
 
 _MOST_PARTS = 128
 
@@ -37,14 +38,14 @@ def rows_major(problem: Problem) -> tuple[bool, bool]:
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     row_a, row_b = rows_major(problem)
     y = problem.M if c.SWAP else problem.N
     registers = 12 if device.vector_bytes == 32 else 28
     if "any" in (problem.layout_a, problem.layout_b):
         return "arbitrary strides are copied to rows first"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
     if c.ROWS % c.LANES:
         return f"ROWS={c.ROWS} is not a multiple of LANES={c.LANES}"
     if row_a != row_b and not c.PACK and row_a != c.SWAP:
@@ -62,7 +63,7 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 def default(problem: Problem, device: Device) -> Simd:
     """A good configuration by the widths alone."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     M, N = problem.M, problem.N
     row_a, row_b = rows_major(problem)
     full, sums = max(16, device.vector_bytes) // real, 12 if device.vector_bytes == 32 else 24
@@ -128,7 +129,7 @@ def parts(problem: Problem) -> int:
 
 def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     """Partial sums of every part, and a buffer per thread for rows that must be copied."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     x, y = (problem.N, problem.M) if c.SWAP else (problem.M, problem.N)
     x_padded, y_padded = -(-words * x // c.LANES) * c.LANES, -(-words * y // c.LANES) * c.LANES
     x_pitch, y_pitch = (n + (n // c.LANES + 1) % 2 * c.LANES if c.PACK else n for n in (x_padded, y_padded))
@@ -136,9 +137,3 @@ def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     leading = words * y - edge if edge else y_padded
     sums = parts(problem) * (words * x * leading + edge * x_padded)
     return int(real * (sums + threads * (c.ROWS if c.PACK else c.LANES) * (x_pitch + y_pitch)))
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, registers_of, words_of
 
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
@@ -58,20 +59,20 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
 
 
 def _illegal_small(problem: Problem, c: Small, device: Device) -> str | None:
-    real = _words(problem)[1]
+    real = words_of(problem)[1]
     if problem.want not in ("factor", "solve", "inverse"):
         return f"want={problem.want!r}: only factor, solve and inverse"
     if _registers_filled(problem, device) > 4:
         return f"{problem.M} x {problem.N}: more than four times as many vectors as there are registers"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
     return None
 
 
 def _registers_filled(problem: Problem, device: Device) -> float:
     """How often all registers could be filled with a matrix per lane, and what stands beside it. Up to twice `small`
     beats rows of two numbers, up to four times whatever else there is."""
-    return float(_words(problem)[0] * problem.M * (problem.N + right(problem)) / _registers(device))
+    return float(words_of(problem)[0] * problem.M * (problem.N + right(problem)) / registers_of(device))
 
 
 def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
@@ -80,27 +81,27 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
     most = widest_rowwise(problem, device)
     if most < problem.N or 2 * most < problem.M:
         return f"{problem.M} x {problem.N}: beyond order {most} LAPACK does better than these vectors"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * problem.itemsize > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, problem.itemsize, device):
+        return reason
     if c.MATRICES not in (1, 2, 4):
         return f"MATRICES={c.MATRICES}: 1, 2 or 4 at a time"
-    if not 1 <= c.TILE_N <= _registers(device) - 8:
-        return f"TILE_N={c.TILE_N}: vectors for {_registers(device)} registers, of which others need eight"
+    if not 1 <= c.TILE_N <= registers_of(device) - 8:
+        return f"TILE_N={c.TILE_N}: vectors for {registers_of(device)} registers, of which others need eight"
     return None
 
 
 def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
-    words, real = _words(problem)
+    words, real = words_of(problem)
     rows, columns, most = problem.M, problem.N, widest(problem, device)
-    held, registers = words * (c.TILE_N * c.STEPS + c.TILE_N), _registers(device)
+    held, registers = words * (c.TILE_N * c.STEPS + c.TILE_N), registers_of(device)
     if problem.want not in WANTS:
         return f"want={problem.want!r} is not one of {', '.join(WANTS)}"
     if columns > most or rows * columns > most**2 or rows >= _TALLEST:
         return f"{rows} x {columns}: beyond order {most} a matrix per core does better"
     if columns > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
     if c.PANEL < 1 or {c.TILE_N, c.STEPS} - {1, 2, 4, 8} or held > registers:
         return f"TILE_N={c.TILE_N}, STEPS={c.STEPS}: powers of two up to 8, {held} vectors, {registers} registers"
     return None
@@ -129,22 +130,22 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def small(problem: Problem, device: Device) -> Small:
-    return Small(max(16, device.vector_bytes) // _words(problem)[1])
+    return Small(max(16, device.vector_bytes) // words_of(problem)[1])
 
 
 def rowwise(problem: Problem, device: Device) -> Rowwise:
     several = max(problem.M, problem.N) <= 10 and right(problem) <= 1  # longer rows keep a core busy
     lanes = max(16, device.vector_bytes) // problem.itemsize
-    return Rowwise(lanes, 16 if _registers(device) == 32 else 8, 2 if several else 1)
+    return Rowwise(lanes, 16 if registers_of(device) == 32 else 8, 2 if several else 1)
 
 
 def simd(problem: Problem, device: Device) -> Simd:
     """Whole vectors, one panel where the first cache holds everything."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     columns = problem.N + right(problem)
     panel = columns if columns <= _ONE_PANEL + 1 else 8
-    tight = _registers(device) < 32 * words
-    return Simd(max(16, device.vector_bytes) // real, panel, 2 if tight else 4, 2 if _registers(device) == 16 else 4)
+    tight = registers_of(device) < 32 * words
+    return Simd(max(16, device.vector_bytes) // real, panel, 2 if tight else 4, 2 if registers_of(device) == 16 else 4)
 
 
 def default(problem: Problem, device: Device) -> Config:
@@ -192,19 +193,8 @@ def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
 
 def _bytes_of_lanes(problem: Problem, c: Simd, threads: int) -> int:
     """For each thread the matrices of a group, its multipliers, U where it is solved with, and some vectors per row."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     M, N = problem.M, problem.N
     pitch, steps, columns = M | 1 if M > 16 else M, min(M, N), N + right(problem)
     numbers = pitch * (columns * (2 if columns > N else 1) + (steps if columns > c.PANEL else 1))
     return int(threads * c.LANES * real * (words * numbers + 2 * M + steps))
-
-
-def _registers(device: Device) -> int:
-    """Vector registers; 32-byte vectors have half as many as the others."""
-    return 16 if device.vector_bytes == 32 else 32
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words

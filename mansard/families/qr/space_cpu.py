@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, registers_of, words_of
 
 WANTS = ("raw", "r", "reduced", "complete", "solve")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
@@ -25,17 +26,17 @@ class Simd:
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     rows, columns, most = problem.M, problem.N, widest(problem, device)
-    held, registers = 2 * words * c.TILE_N, _registers(device)
+    held, registers = 2 * words * c.TILE_N, registers_of(device)
     if problem.want not in WANTS:
         return f"want={problem.want!r} is not one of {', '.join(WANTS)}"
     if columns > most or rows * columns > most**2:
         return f"{rows} x {columns}: beyond order {most} a matrix per core does better"
     if columns > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
     if c.TILE_N not in (1, 2, 4, 8) or held > registers:
         return f"TILE_N={c.TILE_N} is no power of two up to 8, or {held} vectors do not fit {registers} registers"
     return None
@@ -51,8 +52,8 @@ def widest(problem: Problem, device: Device) -> int:
 
 def default(problem: Problem, device: Device) -> Simd:
     """A good configuration by the sizes alone: whole vectors, as many columns as leave room for their operands."""
-    words, real = _words(problem)
-    return Simd(max(16, device.vector_bytes) // real, 4 if _registers(device) > 16 * words else 2)
+    words, real = words_of(problem)
+    return Simd(max(16, device.vector_bytes) // real, 4 if registers_of(device) > 16 * words else 2)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
@@ -68,19 +69,8 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
 
 def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     """For each thread the matrices of a group, right-hand sides or Q, and two numbers per reflection."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     M, N = problem.M, problem.N
     pitch, steps = M | 1 if M > 16 else M, min(M, N)
     columns = N + {"solve": problem.NRHS, "reduced": steps, "complete": M}.get(problem.want, 0)
     return int(threads * c.LANES * real * words * (pitch * columns + 2 * steps))
-
-
-def _registers(device: Device) -> int:
-    """Vector registers; 32-byte vectors have half as many as the others."""
-    return 16 if device.vector_bytes == 32 else 32
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import ITEMSIZE, REAL, Problem
+from ..vectors import bad_lanes
 from .spec import INDEX_BYTES
 
 _CACHED_BYTES = 1 << 20  # of the matrix; less is in a cache when it is needed again
@@ -28,8 +29,8 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     words, real = _words(problem)
     if words > c.LANES or (is_across(problem) and problem.C % c.LANES):
         return f"LANES={c.LANES} does not divide chunks of {problem.C} rows, or holds no complex number"
-    if c.LANES < 1 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device, 1):
+        return reason
     if c.PREFETCH not in (0, 1, 2):
         return f"PREFETCH={c.PREFETCH} is no level of the caches"
     return None

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, registers_of, words_of
 
 _LINE = 64
 _WIDEST_ACROSS = 64  # beyond it the matrices of a group do not fit into a cache together
@@ -25,19 +26,14 @@ class Simd:
     ACROSS: bool = False  # each lane has a matrix of its own
 
 
-def _registers(device: Device) -> int:
-    """Vector registers; 32-byte vectors have half as many as the others."""
-    return 16 if device.vector_bytes == 32 else 32
-
-
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    words, real = _words(problem)
-    sums, registers = c.TILE_M * c.TILE_N * words, _registers(device) - 2
+    words, real = words_of(problem)
+    sums, registers = c.TILE_M * c.TILE_N * words, registers_of(device) - 2
     if problem.stack_x == "shared":
         return "the matrices of X need a place each"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
     if min(c.TILE_M, c.TILE_N) < 1 or sums > registers:
         return f"{sums} vectors of X, about {registers} registers"
     if c.ACROSS and (problem.N > _WIDEST_ACROSS or words == c.LANES):
@@ -47,9 +43,9 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 def default(problem: Problem, device: Device) -> Simd:
     """A good configuration by the sizes alone: across matrices where columns would leave half of the lanes empty."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     lanes = max(16, device.vector_bytes) // real
-    limit = _registers(device) - (4 if device.vector_bytes == 32 else 8)
+    limit = registers_of(device) - (4 if device.vector_bytes == 32 else 8)
     across = problem.N <= _WIDEST_ACROSS and lanes > words and 2 * problem.NRHS * words <= lanes
     across = across and 4 * problem.BATCH * words > lanes  # else most lanes would have no matrix
     if not across:
@@ -63,7 +59,7 @@ def default(problem: Problem, device: Device) -> Simd:
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     """The default and what lies around it."""
     first = default(problem, device)
-    full = max(16, device.vector_bytes) // _words(problem)[1]
+    full = max(16, device.vector_bytes) // words_of(problem)[1]
     for lanes, across in dict.fromkeys(((first.LANES, first.ACROSS), (full, False), (full // 2, False), (full, True))):
         for tile_m, tile_n in product((1, 2, 4, 6, 8, 12), (1, 2, 3, 4)):
             config = Simd(lanes, tile_m, tile_n, across)
@@ -74,13 +70,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
 
 def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     """For each thread the rows of X, and the matrices of a group where lanes run across them."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     vectors = problem.NRHS if c.ACROSS else -(-problem.NRHS * words // c.LANES)
     of_x, of_a = problem.N * vectors * c.LANES * real, c.ACROSS * problem.N**2 * c.LANES * real
     return int(threads * (-(-of_x // _LINE) + -(-of_a // _LINE)) * _LINE)
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words

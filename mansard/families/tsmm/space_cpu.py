@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ..vectors import bad_lanes, words_of
 
 _CACHED_BYTES = 1 << 25  # of A and W together; less may still be in a cache when it is needed again
 
@@ -35,15 +36,15 @@ def _sums(device: Device) -> int:
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     step = _step(problem, c)
     sums, registers = c.TILE_K * c.TILE_N * (words if c.ALONG_K else 1), _sums(device) + 4
     if "any" in (problem.layout_a, problem.layout_w):
         return "arbitrary strides are copied to rows first"
     if (problem.layout_w == "col") != c.ALONG_K and not (c.ALONG_K and _column(problem.N, problem.pitch_w)):
         return "lanes run in the direction in which W is adjacent"
-    if c.LANES < 2 or c.LANES & (c.LANES - 1) or c.LANES * real > max(device.vector_bytes, 16):
-        return f"LANES={c.LANES} is no power of two that fits {device.vector_bytes}-byte vectors"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
     if min(c.TILE_K, c.TILE_N) < 1 or c.ROWS % (c.TILE_K * step):
         return f"ROWS={c.ROWS} is not a multiple of the {c.TILE_K * step} rows of a tile"
     if sums > registers:
@@ -66,7 +67,7 @@ def _column(width: int, pitch: int) -> bool:
 
 
 def _along_columns(problem: Problem, device: Device, stream: bool) -> Simd:
-    words, real = _words(problem)
+    words, real = words_of(problem)
     lanes = max(16, device.vector_bytes) // real
     while lanes > 2 and lanes // 2 >= words * problem.N:
         lanes //= 2
@@ -89,7 +90,7 @@ def _along_columns(problem: Problem, device: Device, stream: bool) -> Simd:
 
 
 def _along_rows(problem: Problem, device: Device, stream: bool) -> Simd:
-    words, real = _words(problem)
+    words, real = words_of(problem)
     lanes = max(16, device.vector_bytes) // real
     tile_n = _piece(problem.N, _sums(device) // (3 if words == 1 else 4))
     tile_k = 4 if 4 * words * tile_n <= _sums(device) else 2  # even: blocks of whole cache lines
@@ -119,7 +120,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
 
 def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     """C in the order of the tiles, and for each thread a block of W and, where it may have to be copied, one of A."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     line = 64 // real
 
     def padded(reals: int, unit: int) -> int:
@@ -136,10 +137,4 @@ def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
 
 def _step(problem: Problem, c: Simd) -> int:
     """Rows per row of a register tile."""
-    return c.LANES // _words(problem)[0] if c.ALONG_K else 1
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    words = 2 if problem.is_complex else 1
-    return words, problem.itemsize // words
+    return c.LANES // words_of(problem)[0] if c.ALONG_K else 1
