@@ -43,6 +43,8 @@ PRELUDE = """\
 #include <utility>
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 #if defined(_OPENMP)
 #include <omp.h>
