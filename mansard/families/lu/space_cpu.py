@@ -122,7 +122,7 @@ def widest_rowwise(problem: Problem, device: Device) -> int:
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Good configurations by the sizes alone, the best guess first."""
     if device.vector_bytes <= 16:  # two or four lanes do not make up for rows that all of them eliminate
-        if _registers_filled(problem, device) <= (2 if problem.dtype == "float64" else 4):
+        if _registers_filled(problem, device) < (2 if problem.dtype == "float64" else 4):
             yield small(problem, device)
         yield rowwise(problem, device)
     yield simd(problem, device)
