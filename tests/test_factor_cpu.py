@@ -189,6 +189,19 @@ def test_ties_are_broken_as_in_lapack(dtype: str) -> None:
         assert (got.pivots[:, :first] == expected[:, :first]).all()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_nan_is_a_pivot_only_where_it_stands(dtype: str) -> None:
+    """As in LAPACK: a NaN in the row of the pivot stays there, and others are passed over."""
+    for n in (8, 15, 18, 33):
+        A = np.random.default_rng(n).standard_normal((n + 1, n, n)).astype(dtype)
+        A[np.arange(n), np.arange(n), 0] = np.nan
+        problem, config = with_config((P(dtype, n, n, n + 1), None))
+        got = lu_cases.launch(problem, config, "cpu", A)
+        expected = np.nan_to_num(abs(A[:, :, 0]), nan=-1).argmax(1)
+        expected[0] = 0
+        assert (got.pivots[:, 0] == expected).all(), n
+
+
 def test_info_of_singular_and_indefinite_matrices() -> None:
     """The first zero pivot, and the first minor that is not positive."""
     A = np.tile(np.eye(9), (20, 1, 1))

@@ -34,6 +34,7 @@ RUNTIME = '#include "mansard/emulated/runtime.cpp"\n'
 # What CPU kernels include of the system, precompiled: reading it takes longer than most kernels take to compile. Every
 # kernel still includes what it needs, so that it is the same kernel with and without.
 PRELUDE = """\
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>

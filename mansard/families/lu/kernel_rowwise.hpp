@@ -29,12 +29,13 @@ struct LuRowwise {
   static constexpr int PITCH = LENGTH + (CROWDED ? CACHE_LINE / int(sizeof(R)) : 0);
   static constexpr int WORKSPACE = round_up(M * PITCH, 128 / int(sizeof(R)));  // threads share no line
   static constexpr bool PIVOT = P::PIVOT, KEEPS_F = P::WANT == Want::factor;
-  static constexpr bool UNROLLED = M <= (RIGHT > 1 ? 10 : KEEPS_F ? 14 : 15) && LENGTH <= 32;  // beyond, panels win
+  static constexpr bool UNROLLED = M <= (RIGHT > 1 ? 10 : KEEPS_F ? 15 : 18) && LENGTH <= 32;  // beyond, panels win
   static constexpr int TILE_N = P::TILE_N;
   static constexpr R LEAST = 4 * std::numeric_limits<R>::min();
   static_assert(std::is_floating_point_v<R> && (RIGHT == 0 || M == N));
 
-  R* rows[M];
+  using Rows = std::array<R*, M>;
+  Rows rows;
   R reciprocals[K];
   int pivots[K], info = 0;
   bool extreme = false;  // whether a pivot was
@@ -52,22 +53,18 @@ struct LuRowwise {
     const Bits size = size_of(entry);
     return size > size_of(&infinite) ? 0 : size;
   }
-  // The largest entry of column k comes to row k, of equal ones the first; a NaN only if it is there already, as
-  // LAPACK has it. Integers are compared sooner than numbers.
-  MANSARD_INLINE void exchange(int k) {
-    Largest<Bits> largest{size_of(&rows[k][k]), k};
-    MANSARD_UNROLL
-    for (int i = k + 1; i < M; ++i) largest.take(countable(&rows[i][k]), i);
-    pivots[k] = static_cast<int>(largest.place);
-    std::swap(rows[k], rows[largest.place]);
+  // Row k is written last, so that nobody has to look for it where the other one was written.
+  MANSARD_INLINE void exchange(int k, i64 place) {
+    R* const pivot = rows[place];
+    pivots[k] = static_cast<int>(place);
+    rows[place] = rows[k];
+    rows[k] = pivot;
   }
 
-  // Where the reciprocal of a pivot is no ordinary number. What is divided by zero stays.
-  __attribute__((noinline, cold)) void divide(int k, R diagonal) {
-    extreme = true;
-    if (diagonal == 0) info = info != 0 ? info : k + 1;
-    else
-      for (int i = k + 1; i < M; ++i) rows[i][k] /= diagonal;
+  // Where the reciprocal of a pivot is no ordinary number. What is divided by zero stays. Takes a copy, since pointers
+  // whose address is given away are not kept in registers.
+  static __attribute__((noinline, cold)) void divide(Rows rows, int k, R diagonal) {
+    for (int i = k + 1; diagonal != 0 && i < M; ++i) rows[i][k] /= diagonal;
   }
 
   // What multiplies the entries below pivot k.
@@ -75,7 +72,9 @@ struct LuRowwise {
     const R diagonal = rows[k][k], size = std::abs(diagonal);
     R factor = 1 / diagonal;
     if (__builtin_expect(!(size >= LEAST && size <= 1 / LEAST), false)) {
-      divide(k, diagonal);
+      divide(rows, k, diagonal);
+      if (diagonal == 0) info = info != 0 ? info : k + 1;
+      extreme = true;
       factor = 1;
     }
     if constexpr (RIGHT > 0) reciprocals[k] = factor;
@@ -85,7 +84,7 @@ struct LuRowwise {
   // Step k, which changes the vectors of a row from BEGIN on.
   template <int BEGIN>
   MANSARD_INLINE void step(int k) {
-    if constexpr (PIVOT) exchange(k);
+    if constexpr (PIVOT) pivots[k] = exchange_largest(rows, k);
     const R factor = invert(k);
     R multipliers[M];
     MANSARD_UNROLL
@@ -138,7 +137,7 @@ struct LuRowwise {
 
   // ---- right-hand sides -------------------------------------------------------------------------------------
 
-  __attribute__((noinline, cold)) void substitute_by_division() {
+  static __attribute__((noinline, cold)) void substitute_by_division(Rows rows) {
     for (int k = N - 1; k >= 0; --k)
       for (int j = FIRST; j < FIRST + RIGHT; ++j) {
         rows[k][j] /= rows[k][k];
@@ -147,7 +146,7 @@ struct LuRowwise {
   }
   // X from U X = Y, which took the place of the right-hand sides.
   MANSARD_INLINE void substitute() {
-    if (__builtin_expect(extreme, false)) substitute_by_division();
+    if (__builtin_expect(extreme, false)) substitute_by_division(rows);
     else if constexpr (!UNROLLED) LuPanels<LuRowwise>{*this}.substitute();
     else if constexpr (RIGHT == 1) {
       R y[N];

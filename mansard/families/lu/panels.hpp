@@ -6,26 +6,10 @@
 // Where a matrix is larger than the first cache, panels change nothing beyond their block of 32 columns, and what comes
 // after it is changed by all of them at once, as a product of matrices.
 #pragma once
+#include "families/lu/search.hpp"
 #include "mansard/groups.hpp"
 
 namespace mansard {
-
-// The first of the largest numbers by their bits. Two of these take rows in turn, so that neither waits for the other.
-template <class Bits>
-struct Largest {
-  Bits size;
-  i64 place;
-
-  // Nobody can predict which number is larger: compilers are told so, and select instead of branching.
-  MANSARD_INLINE void take(Bits other, i64 row) {
-    const bool larger = __builtin_expect_with_probability(other > size, true, 0.5);
-    place = larger ? row : place;
-    size = larger ? other : size;
-  }
-  MANSARD_INLINE i64 first_of(const Largest& other) const {
-    return other.size > size || (other.size == size && other.place < place) ? other.place : place;
-  }
-};
 
 // S: LuRowwise, whose rows are changed.
 template <class S>
@@ -78,7 +62,7 @@ struct LuPanels {
   // Columns [k, k + W), and what they do to the vectors before `end`.
   template <int W>
   MANSARD_INLINE void panel(int k, int end) const {
-    R** const rows = all.rows;
+    R** const rows = all.rows.data();
     i64 place = k;
     if constexpr (S::PIVOT) {
       Search even{S::size_of(&rows[k][k]), k}, odd{0, M};
@@ -99,10 +83,9 @@ struct LuPanels {
   // Step j of a panel that begins with column k; the row at `place` has the pivot.
   template <int j, int W>
   MANSARD_INLINE void step(int k, i64 place) const {
-    R** const rows = all.rows;
+    R** const rows = all.rows.data();
     const int at = k + j;
-    all.pivots[at] = static_cast<int>(place);
-    std::swap(rows[at], rows[place]);
+    all.exchange(at, place);
     const R factor = all.invert(at);
     V pivot[VECTORS<W>];
     read(pivot, rows[at] + k);
@@ -143,7 +126,7 @@ struct LuPanels {
   // COUNT vectors from `column` on: the rows of the panel, then those below it, before `end`.
   template <int W, int COUNT>
   MANSARD_INLINE void lower(int k, int column, int end) const {
-    R** const rows = all.rows;
+    R** const rows = all.rows.data();
     V minus[W][COUNT];
     MANSARD_UNROLL
     for (int r = 0; r < W; ++r) {
@@ -159,7 +142,7 @@ struct LuPanels {
   // The same upwards, from `begin` on, with unknowns that become known.
   template <int W, int COUNT>
   MANSARD_INLINE void upper(int k, int column, int begin) const {
-    R** const rows = all.rows;
+    R** const rows = all.rows.data();
     V minus[W][COUNT];
     MANSARD_UNROLL
     for (int r = W - 1; r >= 0; --r) {
@@ -178,7 +161,7 @@ struct LuPanels {
   // of another, but for differences compilers spread the lane first.
   template <int W, int COUNT>
   MANSARD_INLINE void reduce(int k, int column, const V (&minus)[W][COUNT], int begin, int end) const {
-    R** const rows = all.rows;
+    R** const rows = all.rows.data();
 #pragma GCC unroll 2
     for (int i = begin; i < end; ++i) {
       R* const row = rows[i];
@@ -200,7 +183,7 @@ struct LuPanels {
   }
   template <int ROWS, int COUNT>
   MANSARD_INLINE void lose_products(int first, int last, int column, int begin) const {
-    R** const rows = all.rows;
+    R** const rows = all.rows.data();
     const R* lines[ROWS];
     V sums[ROWS][COUNT] = {};
     MANSARD_UNROLL
@@ -253,7 +236,7 @@ struct LuPanels {
   }
   template <int W>
   MANSARD_INLINE void solve_one(int k) const {
-    R** const rows = all.rows;
+    R** const rows = all.rows.data();
     R known[W];
     MANSARD_UNROLL
     for (int r = W - 1; r >= 0; --r) {
