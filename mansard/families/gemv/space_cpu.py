@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from ..vectors import bad_lanes, words_of
+from ..vectors import bad_lanes, registers_of, words_of
 from .spec import canonical
 
 _CACHED_BYTES = 1 << 25  # of the matrices; less may still be in a cache when it is needed again
@@ -36,7 +36,7 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
         return "the vectors of y need a place each"
     if reason := bad_lanes(c.LANES, real, device, words):
         return reason
-    registers = (16 if device.vector_bytes == 32 else 32) - 2
+    registers = registers_of(device) - 2
     if not 1 <= c.TILE_M * words <= registers or c.TILE_M & (c.TILE_M - 1):
         return f"TILE_M={c.TILE_M} is no power of two, or {c.TILE_M * words} vector sums, about {registers} registers"
     return None

@@ -1,7 +1,7 @@
 // The search for pivots: of the entries below, the largest, and of equal ones the first.
 //
 // Which row that is cannot be predicted, and compilers like to branch there. Where they must not, `Chosen` selects: on
-// ARM in assembly, since neither probabilities nor masks keep GCC from it.
+// ARM in assembly, since GCC branches whatever probabilities it is given, and masks cost as much.
 #pragma once
 #include <array>
 #include <cmath>

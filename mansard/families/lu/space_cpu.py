@@ -70,8 +70,7 @@ def _illegal_small(problem: Problem, c: Small, device: Device) -> str | None:
 
 
 def _registers_filled(problem: Problem, device: Device) -> float:
-    """How often all registers could be filled with a matrix per lane, and what stands beside it. Up to twice `small`
-    beats rows of two numbers, up to four times whatever else there is."""
+    """How often all registers could be filled with a matrix per lane, and what stands beside it."""
     return float(words_of(problem)[0] * problem.M * (problem.N + right(problem)) / registers_of(device))
 
 
@@ -122,7 +121,8 @@ def widest_rowwise(problem: Problem, device: Device) -> int:
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Good configurations by the sizes alone, the best guess first."""
     if device.vector_bytes <= 16:  # two or four lanes do not make up for rows that all of them eliminate
-        if _registers_filled(problem, device) < (2 if problem.dtype == "float64" else 4):
+        filled = _registers_filled(problem, device)
+        if filled < 2 if problem.dtype == "float64" else filled <= 4:  # there it beats rows of two numbers, or all
             yield small(problem, device)
         yield rowwise(problem, device)
     yield simd(problem, device)

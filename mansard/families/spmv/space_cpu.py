@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...codegen.geometry import Device
-from ...plan.problem import ITEMSIZE, REAL, Problem
-from ..vectors import bad_lanes
+from ...plan.problem import ITEMSIZE, Problem
+from ..vectors import bad_lanes, words_of
 from .spec import INDEX_BYTES
 
 _CACHED_BYTES = 1 << 20  # of the matrix; less is in a cache when it is needed again
@@ -26,7 +26,7 @@ class Simd:
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     if words > c.LANES or (is_across(problem) and problem.C % c.LANES):
         return f"LANES={c.LANES} does not divide chunks of {problem.C} rows, or holds no complex number"
     if reason := bad_lanes(c.LANES, real, device, 1):
@@ -38,7 +38,7 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 def default(problem: Problem, device: Device) -> Simd:
     """As many lanes as there are rows in a chunk, or columns of X."""
-    words, real = _words(problem)
+    words, real = words_of(problem)
     lanes = max(16, device.vector_bytes) // real
     most = problem.C if is_across(problem) else words * problem.NVECS
     while lanes > 1 and lanes > most:
@@ -50,11 +50,6 @@ def default(problem: Problem, device: Device) -> Simd:
 def is_across(problem: Problem) -> bool:
     """Whether lanes are rows of a chunk; else they are columns of X."""
     return bool(problem.NVECS == 1 and not problem.is_complex and problem.format != "csr")
-
-
-def _words(problem: Problem) -> tuple[int, int]:
-    """Real words per element, bytes per real word."""
-    return (2 if problem.is_complex else 1), ITEMSIZE[REAL[problem.dtype]]
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
