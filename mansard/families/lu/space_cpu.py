@@ -115,7 +115,7 @@ def widest_rowwise(problem: Problem, device: Device) -> int:
     """The same for one matrix after the other; longer vectors have not been measured beyond what lanes take."""
     if device.vector_bytes > 16:
         return widest(problem, device)
-    return {"inverse": 320, "factor": 448}.get(problem.want, 512)
+    return 320 if problem.want == "inverse" else 512
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
