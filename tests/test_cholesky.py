@@ -201,7 +201,7 @@ def test_defaults_follow_the_lines() -> None:
     for N, lanes in ((24, (8, 2)), (32, (8, 4)), (48, (8, 4)), (49, (8, 8)), (64, (8, 8))):
         config = defaults.default(P("complex128", N, 100_000), H200)
         assert isinstance(config, Tile) and config.TRIANGLE and lanes == (config.LANES_M, config.LANES_N), N
-    for N, warps in ((96, 2), (112, 2), (113, 4), (128, 4)):
+    for N, warps in ((65, 4), (80, 4), (96, 3), (97, 8), (128, 8), (160, 12), (208, 12)):
         config = defaults.default(P("float64", N, 100_000), H200)
         assert isinstance(config, Block) and warps == config.WARPS, N
 
@@ -223,7 +223,9 @@ def test_default_does_not_spill(problem: Problem) -> None:
     entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), H200.arch)
     resources, estimate = nvrtc.resources(entry.log), work.registers(problem, config)
     assert "warning" not in entry.log, entry.log
-    spills = 64 if config.VARIANT == "lanes" and problem.N >= 16 else 0  # which costs less than a kernel without
+    # which costs less than a kernel without, or than a block less
+    spills = {"lanes": 64 if problem.N >= 16 else 0, "block": 96 if problem.dtype == "float64" else 0}
+    spills = spills.get(config.VARIANT, 0)
     assert resources.spill_bytes <= spills and resources.stack_bytes <= spills
     assert 0.6 * resources.registers - 16 <= estimate <= 1.8 * resources.registers + 24
 

@@ -133,9 +133,13 @@ def _tiles(problem: Problem) -> Iterator[Tile]:
             yield config
 
 
+# rows up to which so many warps factor a matrix (H200, float64)
+_WARPS = ((80, 4), (96, 3), (144, 8), (1 << 30, 12))
+
+
 def _blocks(problem: Problem, device: Device) -> Iterator[Block]:
-    """More warps per matrix where a multiprocessor has room for one matrix only; fewer where they hold the panels."""
+    """More warps per matrix where a multiprocessor has room for few of them."""
+    if problem.dtype == "float64" and problem.want == "factor" and not spec.is_ragged(problem):
+        yield Block(next(warps for most, warps in _WARPS if problem.N <= most))
     alone = 2 * work.shared_bytes(problem, Block()) > device.shared_per_multiprocessor
-    if problem.dtype == "float64" and problem.want == "factor" and work.rows(problem, Block(2)) <= 2:
-        yield Block(2)
     yield from (Block(warps) for warps in ((8, 4) if alone else (4, 8)))

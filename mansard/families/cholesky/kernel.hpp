@@ -192,16 +192,18 @@ MANSARD_INLINE void conjugate_right(const CholeskyPlaces<P>& at) {
 
 // ---- the batch --------------------------------------------------------------------------------------------
 
-// The other triangle is zero: also where its entries share a vector with the diagonal, or are written by themselves.
+// The other triangle is zero: also where its entries share a vector with the diagonal or with other lines, or are
+// written by themselves.
 template <class P, class Arguments>
 MANSARD_INLINE void write_factor(const Arguments& a, const CholeskyPlaces<P>& at, i64 b, int count) {
   using S = CholeskyShape<P>;
   using T = typename P::T;
   constexpr bool KNOWN = written_out<T, S::LANES, S::N, S::N>;  // which they are, when it is compiled
   constexpr int TOGETHER = larger(1, S::LANES / S::Entry::WORDS);
-  const bool dense = (P::LAYOUT_F != LayoutF::col ? a.f_col : a.f_row) == 1;
+  const bool by_lines =
+      !as_one_line<T, S::LANES, S::N, S::N> && (P::LAYOUT_F != LayoutF::col ? a.f_col : a.f_row) == 1;
   for (int j = 1; !KNOWN && j < S::N; ++j)
-    for (int i = dense ? j / TOGETHER * TOGETHER : 0; i < j; ++i) typename S::Entry{}.to(at.entry(i, j));
+    for (int i = by_lines ? j / TOGETHER * TOGETHER : 0; i < j; ++i) typename S::Entry{}.to(at.entry(i, j));
   const Matrices<T, P::STACK_F> F{a.F, a.f_matrix, a.f_row, a.f_col};
   write_group<S::N, S::N, P::LAYOUT_F != LayoutF::col, LowerTriangle>(
       Group<T, S::LANES>(F, b, count), [&](int i, int j, int word) __attribute__((always_inline)) {

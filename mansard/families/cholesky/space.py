@@ -74,7 +74,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
 
 
 def _too_large(problem: Problem, config: Gpu, device: Device) -> str | None:
-    return configs.too_large(work, problem, config, device, together=not isinstance(config, Block))
+    return configs.too_large(work, problem, config, device, together=not isinstance(config, Block) or config.WARPS < 4)
 
 
 def _rules(problem: Problem, config: Gpu) -> str | None:

@@ -75,9 +75,9 @@ def _block(problem: Problem) -> Iterator[Block]:
         yield from (Block(width, warps, "block", unit) for width in ((8, 4) if unit == "fma" else (16, 8)[not wide :]))
         yield Block(8, 8, "block", unit)
     size = max(problem.M, problem.N)
-    width, warps = next((w, n) for most, w, n in _BLOCKS if size <= most)
+    width = 16 if unit == "mma" and size > 63 and size % 16 == 0 else 8  # a panel that hangs over costs as much
+    warps = next(count for most, count in _WARPS[unit] if size <= most)
     warps = min(warps, 2) if 2 * problem.N <= problem.M else warps
-    width = min(8, width) if unit == "fma" else width
     if problem.dtype == "complex128":  # as wide as registers allow
         width, warps = 4 if size > 64 else 8, 2 * warps
     yield from (Block(blk, warps, "warp", unit) for blk in (width, 8))
@@ -85,8 +85,8 @@ def _block(problem: Problem) -> Iterator[Block]:
     yield Block(4, 16, "block", "fma")
 
 
-# rows and columns up to which, columns of a panel, warps (H200, float64)
-_BLOCKS = ((48, 8, 1), (63, 8, 2), (96, 16, 2), (1 << 30, 16, 4))
+# rows and columns up to which so many warps do, by what updates the rest (H200)
+_WARPS = {"mma": ((48, 1), (68, 2), (96, 3), (1 << 30, 4)), "fma": ((48, 1), (96, 2), (1 << 30, 4))}
 
 
 def _swaps(problem: Problem) -> Iterator[Swaps]:
