@@ -140,6 +140,6 @@ _WARPS = ((80, 4), (96, 3), (144, 8), (1 << 30, 12))
 def _blocks(problem: Problem, device: Device) -> Iterator[Block]:
     """More warps per matrix where a multiprocessor has room for few of them."""
     if problem.dtype == "float64" and problem.want == "factor" and not spec.is_ragged(problem):
-        yield Block(next(warps for most, warps in _WARPS if problem.N <= most))
+        yield Block(next(warps for most, warps in _WARPS if most >= problem.N))
     alone = 2 * work.shared_bytes(problem, Block()) > device.shared_per_multiprocessor
     yield from (Block(warps) for warps in ((8, 4) if alone else (4, 8)))
