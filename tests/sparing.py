@@ -10,7 +10,7 @@ from conftest import UNAVAILABLE
 Case = TypeVar("Case")
 
 
-def spared(cases: Sequence[Case], step: int = 8) -> Sequence[Case]:
+def spared(cases: Sequence[Case], step: int = 16) -> Sequence[Case]:
     """Every case on a GPU; otherwise every `step`-th, and the first of each kind of kernel and dtype."""
     if UNAVAILABLE["cuda"]() is None:
         return cases

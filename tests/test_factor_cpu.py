@@ -50,7 +50,7 @@ def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
 # ---- exact, and within bounds -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [*spared(LU), *spared(ROWWISE, 2), *spared(SMALL, 2)], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(LU), *spared(ROWWISE, 3), *spared(SMALL, 3)], ids=case_id)
 def test_lu(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     lu_cases.exact(problem, config, "cpu")
@@ -59,7 +59,7 @@ def test_lu(case: tuple[Problem, Any]) -> None:
         lu_cases.bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", [*spared(CHOLESKY, 2), *CHOLESKY_ROWWISE], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(CHOLESKY, 3), *CHOLESKY_ROWWISE], ids=case_id)
 def test_cholesky(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     cholesky_cases.exact(problem, config, "cpu")
@@ -67,7 +67,7 @@ def test_cholesky(case: tuple[Problem, Any]) -> None:
     cholesky_cases.bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", [*spared(QR, 3), (Q("float64", 150, 140, 3), None)], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(QR, 4), (Q("float64", 150, 140, 3), None)], ids=case_id)
 def test_qr(case: tuple[Problem, Any]) -> None:
     problem, config = legal(case)
     A = qr_cases.numbers(problem, "a")

@@ -89,7 +89,7 @@ def chosen(problem: Problem, config: Simd | None) -> Simd:
     return config or space_cpu.default(problem, cpu.backend().device)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 4), ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 6), ids=case_id)
 def test_is_exact(case: tuple[Problem, Simd | None]) -> None:
     problem, config = case[0], chosen(*case)
     exact(problem, config, "cpu")

@@ -24,12 +24,12 @@ from mansard.plan.problem import DTYPES, ITEMSIZE, REAL, Problem
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 6), ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 8), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 6)[::2], ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 8)[::2], ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
@@ -58,7 +58,7 @@ def test_variant_in_other_thread_orders(
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", spared(WIDTHS, 3))
+@pytest.mark.parametrize("width", spared(WIDTHS, 4))
 def test_default_choice(width: int, dtype: str, backend: str) -> None:
     """Whatever dispatch picks, for square and rectangular shapes and for A^H A."""
     for problem in (
@@ -236,7 +236,7 @@ def test_infinity_survives_tf32_columns(triangle: bool, gpu_backend: str) -> Non
 TF32 = [case for case in CASES if getattr(case[1], "UNIT", "") == "tf32x3" or case[1].VARIANT == "group"]
 
 
-@pytest.mark.parametrize("case", spared(TF32, 3), ids=case_id)
+@pytest.mark.parametrize("case", spared(TF32, 4), ids=case_id)
 def test_an_infinity_anywhere_survives_tf32(case: tuple[Problem, Config], gpu_backend: str) -> None:
     """In every slot of either operand: a row or a column of C is infinite, the rest exact."""
     problem, config = case

@@ -173,7 +173,7 @@ def test_what_is_fitted_does_not_spill(shape: tuple[str, int, str], gather: str)
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("case", spared([*PERSISTENT, *GROUPS], 3), ids=str)
+@pytest.mark.parametrize("case", spared([*PERSISTENT, *GROUPS], 4), ids=str)
 def test_compiles_for_sm_90(case: Case) -> None:
     problem = case.problem(case.matrix(), True)
     assert compiled(problem, case.config).spill_bytes == 0

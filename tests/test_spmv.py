@@ -37,7 +37,7 @@ def test_exact_on_gpus(case: tuple[Problem, Any], name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GPU_NAMES)
-@pytest.mark.parametrize("case", spared(cases.GPU, 3), ids=case_id)
+@pytest.mark.parametrize("case", spared(cases.GPU, 5), ids=case_id)
 def test_bounded_on_gpus(case: tuple[Problem, Any], name: str) -> None:
     cases.bounded(*case, usable(name))
 

@@ -21,13 +21,13 @@ from mansard.plan.problem import DTYPES, Problem
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 4), ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 6), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
     exact(*case, gpu_backend, scaled=True)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 4)[::2], ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 6)[::2], ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
@@ -108,7 +108,7 @@ def integers(backend: str, dtype: str, K: int, M: int, N: int) -> tuple[object, 
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", spared(WIDTHS, 3))
+@pytest.mark.parametrize("width", spared(WIDTHS, 4))
 def test_matmul_by_width(width: int, dtype: str, backend: str) -> None:
     where = None if backend == "cuda" else backend
     for M, N in ((width, width), (width, 5)):

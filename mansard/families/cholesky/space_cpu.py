@@ -49,7 +49,7 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
         return f"{problem.dtype}: only real matrices"
     most = widest_rowwise(problem, device)
     if most < problem.N:
-        return f"{problem.N} rows: beyond {most} LAPACK does better"
+        return f"{problem.N} rows: beyond {most} LAPACK does better than these vectors"
     if reason := bad_lanes(c.LANES, problem.itemsize, device):
         return reason
     return f"BLOCK={c.BLOCK} is no multiple of 4" if c.BLOCK < 4 or c.BLOCK % 4 else None

@@ -39,9 +39,11 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
     whole = {1: 10, 2: 8, 4: 6}[words] - {"factor": 3, "inverse": 2 if words == 1 else 3}.get(problem.want, 0)
     if size <= whole:
         yield Lanes(1, False, 8 if size <= 2 else 4)
+    if (problem.dtype, problem.want) == ("float64", "factor") and size == 16:
+        yield Lanes(16, False, 1)
     for most, lanes in _TEAMS[words]:
         if size <= most and not (words == 1 and lanes == 4 and size > 12 and problem.want != "inverse"):
-            rolled = size > 16 or (words == 4 and (size > 8 or problem.want == "factor"))
+            rolled = size > 16 or (words == 4 and lanes < 16 and (size > 8 or problem.want == "factor"))
             rolled = rolled or (problem.want, size) in _ROLLED
             yield Lanes(lanes, rolled, 1)
     yield from (Lanes(lanes, True, 1) for lanes in (16, 32))

@@ -53,9 +53,10 @@ _Known: TypeAlias = dict[str, tuple[tuple[int, Gpu | None], ...]]
 _SQUARE: _Known = {
     "float32": ((24, None), (32, Lanes(2, 8, 1)), (44, None), (56, Lanes(4, 8, 1)), (64, Lanes(4, 8, 2))),
     "float64": (
-        (4, None), (6, Lanes(2, 1)), (7, None), (8, Lanes(1, 4)), (12, None), (16, Lanes(1, 4)), (24, Lanes(1, 8)),
-        (32, Lanes(1, 16, 1)), (36, Lanes(4, 8, 1)), (40, Tensor(1)), (48, Lanes(2, 16, 1)),
-        (64, Tensor(2)), (80, Tensor(5)), (96, Tensor(6)), (112, Tensor(7)), (128, Tensor(8)),
+        (4, None), (6, Lanes(2, 1)), (7, None), (8, Lanes(1, 4)), (12, None), (14, Lanes(1, 4)), (24, Lanes(1, 8)),
+        (25, Lanes(1, 16, 1, WARPS=1)), (28, Lanes(2, 8, 1, WARPS=1)), (31, Lanes(1, 16, 1)),
+        (32, Lanes(1, 16, 1, WARPS=1)), (36, Lanes(4, 8, 1)), (40, Tensor(1)), (48, Lanes(2, 16, 1)), (64, Tensor(2)),
+        (80, Tensor(5)), (96, Tensor(6)), (112, Tensor(7)), (128, Tensor(8)),
     ),
     "complex64": (
         (12, None), (16, Lanes(1, 8)), (20, Lanes(2, 4, 1)), (24, Lanes(1, 8, 2)), (28, Lanes(2, 8, 1)),

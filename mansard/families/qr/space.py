@@ -84,13 +84,19 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return f"{c.LANES_M} x {c.LANES_N} lanes are not those of a warp, or not those of {c.WARPS} warps"
     if c.ROLL < 0 or (c.ROLL > 1 and c.LANES_N % (c.ROLL * c.LANES_M)):
         return f"ROLL={c.ROLL}: steps that share code are of the same slot of columns"
-    return configs.too_large(work, problem, config, device)
+    return configs.too_large(work, problem, config, device, _together(config))
 
 
 def _tensor_too_large(problem: Problem, c: Tensor, device: Device) -> str | None:
     if tensor.held(problem, c) > tensor.MOST_REGISTERS:
         return f"a lane would hold {tensor.held(problem, c)} registers of a matrix, beyond {tensor.MOST_REGISTERS}"
-    return configs.too_large(work, problem, c, device, together=True)
+    return configs.too_large(work, problem, c, device, _together(c))
+
+
+def _together(config: Gpu) -> bool:
+    """Whether blocks are counted as they share the four quarters of a multiprocessor, or as if each had a place in all
+    of them, which is what blocks of two warps were ranked with."""
+    return isinstance(config, Tensor) or (isinstance(config, Lanes) and config.WARPS < 4)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
@@ -109,18 +115,16 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     if spec.too_large(problem):
         return None
-    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    if isinstance(config, Tensor):
-        if tensor.refusal(problem, config):
-            return None
-        threads = work.threads(problem, config)
+    if isinstance(config, Tensor) and tensor.refusal(problem, config):
+        return None
+    threads, together = work.threads(problem, config), _together(config)
+    if not together:
+        threads = configs.up(threads, 128) * 128
     registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    while fit and isinstance(config, Tensor) and _tensor_too_large(problem, replace(config, BLOCKS_PER_SM=fit), device):
+    fit = min(16, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
+    while fit and together and configs.too_large(work, problem, replace(config, BLOCKS_PER_SM=fit), device, together):
         fit -= 1
-    if isinstance(config, Tensor):
-        return replace(config, BLOCKS_PER_SM=fit) if fit else None
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+    return replace(config, BLOCKS_PER_SM=fit) if fit else None
 
 
 def rough_candidates(problem: Problem) -> Iterator[Gpu]:

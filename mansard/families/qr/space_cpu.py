@@ -32,7 +32,7 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     if problem.want not in WANTS:
         return f"want={problem.want!r} is not one of {', '.join(WANTS)}"
     if columns > most or rows * columns > most**2:
-        return f"{rows} x {columns}: beyond order {most} a matrix per core does better"
+        return f"{rows} x {columns}: beyond order {most} a matrix per core does better than these vectors"
     if columns > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
     if reason := bad_lanes(c.LANES, real, device):
