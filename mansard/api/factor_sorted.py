@@ -66,8 +66,8 @@ def _largest(layout: Layout) -> int:
 
 
 def place_like(a: Ragged) -> Ragged:
-    """A place for matrices of the same sizes, each at a multiple of 16 bytes."""
-    unit = 16 // ITEMSIZE[a._view.dtype]
+    """A place for matrices of the same sizes, each at a multiple of 32 bytes."""
+    unit = ragged_layout.ALIGNMENT // ITEMSIZE[a._view.dtype]
     known = _RESULTS.setdefault(a.layout, {})
     if unit not in known:
         known[unit] = ragged_layout.packed(*a.layout.host()[:2], unit)
@@ -110,7 +110,7 @@ class SortedRun:
     def __init__(self, task: Task, backend: Any, a: Ragged, factors: Ragged, aligned: bool) -> None:
         self.kind, self.backend, self.ordinal = a._kind, backend, a._view.device[1]
         (rows, _, from_a), (_, _, from_f) = a.layout.host(), factors.layout.host()
-        unit = 16 // ITEMSIZE[a._view.dtype]
+        unit = ragged_layout.ALIGNMENT // ITEMSIZE[a._view.dtype]
         aligned = aligned and not ((from_a | from_f) % unit).any()
         order = np.argsort(-rows, kind="stable")[: int((rows > 0).sum())]
         self.count, self.complete = len(rows), len(order) == len(rows)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..plan.problem import DTYPES, ITEMSIZE
 from . import arrays, ragged_layout, stacks
-from .ragged_layout import Layout
+from .ragged_layout import ALIGNMENT, Layout
 
 
 class Ragged:
@@ -71,7 +71,7 @@ class Ragged:
 
     @classmethod
     def from_list(cls, matrices: Sequence[Any]) -> Ragged:
-        """Copies of matrices of one dtype, library and device; each begins at a multiple of 16 bytes."""
+        """Copies of matrices of one dtype, library and device; each begins at a multiple of 32 bytes."""
         if not len(matrices):
             raise ValueError("an empty list says nothing about the dtype: use Ragged.empty([], [], dtype)")
         kind = stacks.kind_of(list(matrices), "matrices")
@@ -162,8 +162,8 @@ def _span(sizes: Any) -> str:
 
 
 def _fresh(kind: Any, rows: Any, columns: Any, dtype: str, like: Any) -> Ragged:
-    """A new buffer; every matrix begins at a multiple of 16 bytes."""
-    layout, total = ragged_layout.packed(rows, columns, 16 // ITEMSIZE[dtype])
+    """A new buffer; every matrix begins at a multiple of 32 bytes."""
+    layout, total = ragged_layout.packed(rows, columns, ALIGNMENT // ITEMSIZE[dtype])
     return allocate(kind, layout, total, dtype, like)
 
 

@@ -58,7 +58,7 @@ def multiply_ragged(
         a, b = _known(a, form.trans_a), _known(b, form.trans_b)
         _check_inner(a, b, count)
         rows, columns = (np.broadcast_to(one, (count,)) for one in (a.rows, b.columns))
-        pair.results[key] = ragged_layout.packed(rows, columns, 16 // ITEMSIZE[dtype])
+        pair.results[key] = ragged_layout.packed(rows, columns, ragged_layout.ALIGNMENT // ITEMSIZE[dtype])
     if out is None:
         layout, elements = pair.results[key]
         out = allocate(kind, layout, elements, dtype, a.ragged.buffer)

@@ -23,6 +23,7 @@ class RaggedRun:
     def __init__(self, kind: Any, problem: Problem, backend: Any, tables: Any, steps: tuple[int, int]) -> None:
         self.kind, self.problem, self.backend, self.steps = kind, problem, backend, steps
         self.sizes = None if tables is None else _sizes(problem, tables, steps)
+        self._start = defaults.merged_from(problem)
         self._launches: dict[Any, Any] = {}
         self._lists: dict[Any, Any] = {}  # sorted products, by stream
         self._held: list[Any] = []  # lists of captured graphs
@@ -93,23 +94,30 @@ class RaggedRun:
         """The largest first; classes that the host knows to be empty are left out."""
         if accumulate not in self._launches:
             problem, device = self.problem.replace(accumulate=accumulate), self.backend.device
-            merged = defaults.merges(problem)
-            counts = [self.problem.BATCH] * work.CLASSES if self.sizes is None else class_counts(self.sizes, merged)
-            if merged:
-                counts[4] = 0
+            known = self.sizes is not None
             kernels = [
-                emit.kernel(problem.replace(BATCH=count), defaults.of_class(problem, index, device), device)
-                for index, count in enumerate(counts)
+                emit.kernel(
+                    problem.replace(BATCH=count), defaults.of_class(problem, index, device, count * known), device
+                )
+                for index, count in enumerate(self._counts())
                 if count
             ]
             self._launches[accumulate] = [self.backend.prepare(kernel) for kernel in kernels]
         return self._launches[accumulate]  # type: ignore[no-any-return]
 
+    def _counts(self) -> list[int]:
+        """Products of each class; where sizes are on the device alone, as many as there might be."""
+        if self.sizes is not None:
+            return class_counts(self.sizes, self._start)
+        most = [self.problem.BATCH] * work.CLASSES
+        merged = [index for index, width in enumerate(space.WIDTHS) if width and self._start < width < 32]
+        return [0 if index in merged else count for index, count in enumerate(most)]
+
     def _sorted(self, given: tuple[Ragged, ...], stream: int) -> tuple[int, int]:
         """Addresses of the sorted products and of the starts of the classes. What the host knows is sorted once for
         each stream; a graph that is being captured sorts for itself, since nothing runs yet."""
         key = stream_key(stream)
-        sort = defaults.sorts(self.problem, self.backend.device)
+        sort = defaults.sorts(self._start)
         list_bytes, start_bytes, count_bytes = work.workspace_bytes(
             self.problem.BATCH, emit.sorters(self.problem.BATCH, sort[0])
         )
@@ -127,7 +135,7 @@ class RaggedRun:
 
     def _sort(self, given: tuple[Ragged, ...], address: int, sizes: tuple[int, int], stream: int) -> None:
         if "sort" not in self._launches:
-            configs = defaults.sorts(self.problem, self.backend.device)
+            configs = defaults.sorts(self._start)
             kernels = [emit.kernel(self.problem, config, self.backend.device, self.steps) for config in configs]
             self._launches["sort"] = [self.backend.prepare(kernel) for kernel in kernels]
         _, tables = self._addresses(given)
@@ -157,14 +165,13 @@ def _sizes(problem: Problem, tables: Any, steps: tuple[int, int]) -> Any:
     return np.stack([m, n, k])
 
 
-def class_counts(sizes: Any, merged: bool = False) -> list[int]:
+def class_counts(sizes: Any, start: int = 24) -> list[int]:
     """Products in each class (items.cuh), the largest first; what has no entries is in none."""
     sizes = sizes[:, (sizes[0] > 0) & (sizes[1] > 0)]
     m, n, _ = sizes
     most = sizes.max(0)
     classes = len(_BOUNDS) - np.searchsorted(_BOUNDS, most, side="left")
-    if merged:
-        classes[classes == 4] = 3
+    classes[(most > start) & (most <= 32)] = 3
     classes[(m == 1) & (most > 32)] = space.ROW
     vectors = (n == 1) & (most > 4)
     classes[vectors] = space.ROW - 1 - np.searchsorted(_VECTOR_BOUNDS, most[vectors], side="left")

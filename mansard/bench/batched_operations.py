@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..api.gemm_call import SMALL
+from ..api.ragged_layout import ALIGNMENT
 from ..families import family_of
 from ..model.roofline import Work
 from ..plan.problem import ITEMSIZE, Problem
@@ -51,9 +52,9 @@ def ragged_sizes(M: int, K: int) -> Any:
 
 @lru_cache(maxsize=16)
 def offsets(M: int, K: int, N: int, dtype: str) -> Any:
-    """Where each of the K matrices begins, in elements, and where the last one ends: multiples of 16 bytes. They are as
+    """Where each of the K matrices begins, in elements, and where the last one ends: multiples of 32 bytes. They are as
     wide as they are high, or have one column where N is 1."""
-    sizes, unit = ragged_sizes(M, K), max(1, 16 // ITEMSIZE[dtype])
+    sizes, unit = ragged_sizes(M, K), max(1, ALIGNMENT // ITEMSIZE[dtype])
     elements = sizes * (sizes if N > 1 else 1)
     return np.concatenate([[0], np.cumsum(-(-elements // unit) * unit)])
 

@@ -184,6 +184,7 @@ class Contest:
     def _yardsticks(self, case: Case) -> dict[str, Sampler]:
         """The ceilings, as contenders: only beside single calls on operands out of cache."""
         wanted = case.mode == "device" and case.operation != "matmul"  # which is compared with its peer alone
+        wanted = wanted and case.temperature == "cold"  # whoever comes after them finds nothing in the caches
         runs = self.beside.runs if self.beside and wanted else {}
         return {name: clocks.sampler(self.clock, run) for name, run in runs.items()}
 
@@ -231,8 +232,8 @@ class Contest:
         power: dict[str, Any] = {name: {} for name in samplers}
         names = list(samplers)
         for turn in range(repeats):
-            first_up = turn % len(names)  # nobody is always behind the same one, whose data are still in a cache
-            for name in names[first_up:] + names[:first_up]:
+            first_up = turn // 2 % len(names)  # nobody is always behind the same one, whose data are still in a cache
+            for name in (names[first_up:] + names[:first_up])[:: -1 if turn % 2 else 1]:
                 sampler = samplers[name]
                 if name in lost or (name in slow and turn >= _SLOW_REPEATS):
                     continue

@@ -15,11 +15,13 @@ from .space_cpu import Simd
 
 _TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}  # lanes, by width
 _SLOTS = {128: 4, 64: 1}
-# warps of a team, teams of a block and blocks, by width
+# warps of a team, teams of a block, blocks, and products of a team, by width
 _WHOLE = {
-    "float64": {64: ((2, 2), 1, 3), 32: ((1, 1), 4, 3), 16: ((1, 1), 4, 4)},
-    "complex128": {32: ((2, 2), 1, 4), 16: ((1, 1), 4, 4)},
+    "float64": {64: ((2, 2), 1, 3, 3), 32: ((1, 1), 4, 3, 3), 16: ((1, 1), 4, 4, 3)},
+    "complex128": {32: ((2, 2), 1, 4, 6), 16: ((1, 1), 4, 4, 3)},
 }
+_EACH_VECTOR = 4
+_WAVES = 4  # of blocks; where there are fewer, they stay
 _Kind = TypeVar("_Kind", Lanes, Tiles, Vectors, Stream)
 
 
@@ -28,27 +30,35 @@ def default(problem: Problem, device: Device) -> Simd:
     return space_cpu.default(problem, device)
 
 
-def sorts(problem: Problem, device: Device) -> tuple[Sort, Sort]:
+def sorts(start: int) -> tuple[Sort, Sort]:
     """The two launches of the sort."""
-    merged = merges(problem)
-    return Sort(MERGED=merged), Sort(PLACE=True, MERGED=merged)
+    return Sort(FROM=start), Sort(PLACE=True, FROM=start)
 
 
-def merges(problem: Problem) -> bool:
-    """Whether products of 17 to 32 are one class: tensor cores compute what exists, and one launch has one end."""
-    return problem.dtype in space.TENSOR
+def merged_from(problem: Problem) -> int:
+    """Products of more than this, up to 32, are one class: tensor cores compute what exists, and one launch has one end.
+    Smaller ones in there gain nothing, and lose where there are many."""
+    return 16 if problem.dtype in space.TENSOR else 24
 
 
-def of_class(problem: Problem, index: int, device: Device) -> Gpu:
-    """The kernel for class `index`."""
+def of_class(problem: Problem, index: int, device: Device, count: int = 0) -> Gpu:
+    """The kernel for class `index`, which has so many products; 0: only the device knows."""
+    config = _of_class(problem, index, device)
+    if isinstance(config, Whole | Vectors):
+        at_once = config.EACH * work.teams(config) * config.BLOCKS_PER_SM * device.multiprocessors
+        return config if count >= _WAVES * at_once else replace(config, EACH=0)
+    return config
+
+
+def _of_class(problem: Problem, index: int, device: Device) -> Gpu:
     if index >= len(space.WIDTHS):
         return _vectors(problem, index, device)
     width = space.WIDTHS[index]
     teams = _WHOLE.get(problem.dtype, {}).get(width or 0)  # 1 to 5 % faster than lanes (H200)
     if teams is not None:
-        (warps_m, warps_n), per_block, most = teams
+        (warps_m, warps_n), per_block, most, each = teams
         for blocks in range(most, 0 if width == 64 else most - 1, -1):
-            whole = _roomy(Whole(index, warps_m, warps_n, per_block, BLOCKS_PER_SM=blocks), device)
+            whole = _roomy(Whole(index, warps_m, warps_n, per_block, EACH=each, BLOCKS_PER_SM=blocks), device)
             if space.illegal(problem, whole, device) is None:
                 return whole
     if width is not None and width <= 32:
@@ -76,7 +86,7 @@ def _vectors(problem: Problem, index: int, device: Device) -> Gpu:
     width = work.widest(index)
     if 0 < width <= 32:
         lanes = max(4, min(width, width * width * problem.itemsize // 128))  # four kilobytes per warp
-        rough = Vectors(index, lanes, 2 if width * width * problem.itemsize > 8192 else 4)
+        rough = Vectors(index, lanes, 2 if width * width * problem.itemsize > 8192 else 4, _EACH_VECTOR)
         return _resident(problem, rough, device)
     rows = 4 if problem.itemsize == 16 else 8
     slots = 16 if index == len(space.WIDTHS) else 4 if index == space.ROW else 1

@@ -80,21 +80,19 @@ def _arguments(config: Config) -> tuple[Field, ...]:
 
 
 def launch_geometry(problem: Problem, config: Config, device: Device) -> Geometry:
-    """Grid, block and shared memory: as many blocks as are resident, and no more than there can be work for."""
+    """Grid, block and shared memory: as many blocks as are resident where they stay, and no more than there is work."""
     if isinstance(config, Simd):
         return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device))
     if isinstance(config, Sort):
         return Geometry((sorters(problem.BATCH, config), 1, 1), config.THREADS)
     resident = device.multiprocessors * config.BLOCKS_PER_SM
+    each = config.EACH if isinstance(config, Whole | Vectors) else 0
     if isinstance(config, Tiles | Stream):
         needed = problem.BATCH * config.SLOTS
-    elif isinstance(config, Whole):
-        needed = up(problem.BATCH, config.PER_BLOCK)
     else:
-        team = config.LANES if isinstance(config, Vectors) else config.LANES_M * config.LANES_N
-        needed = up(problem.BATCH, config.WARPS * 32 // team)
+        needed = up(problem.BATCH, work.teams(config) * max(1, each))
     return Geometry(
-        grid=(max(1, min(resident, needed)), 1, 1),
+        grid=(max(1, needed if each else min(resident, needed)), 1, 1),
         block=work.threads(problem, config),
         shared_bytes=work.shared_bytes(problem, config),
     )

@@ -7,7 +7,7 @@
 //
 //   THREADS  per block
 //   PLACE    the second launch
-//   MERGED   of the classes (items.cuh)
+//   FROM     of the classes (items.cuh)
 //   TRANS_A, TRANS_B  the arrays hold the transposed matrices
 #pragma once
 #include "families/ragged_gemm/items.cuh"
@@ -41,7 +41,7 @@ struct Sorting {
       const i64 i = first + threadIdx.x;
       Item item = {};
       if (i < end) item = item_of<P>(x, i);
-      const int own = class_of<P::MERGED>(item.m, item.n, item.k);
+      const int own = class_of<P::FROM>(item.m, item.n, item.k);
       u32 alike = 0;
       int tally = 0;
       MANSARD_UNROLL

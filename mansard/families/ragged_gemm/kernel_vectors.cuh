@@ -1,6 +1,6 @@
 // Small matrices times vectors, of one class of a ragged batch: LANES lanes of a warp for each, none larger than WIDTH.
 //
-// Warps stay and take 32 / LANES products of the sorted list at a time. A matrix has no gaps: it comes to shared memory
+// Warps take 32 / LANES products of the sorted list at a time. A matrix has no gaps: it comes to shared memory
 // as one run of bytes, and so does its vector, while the ones before are multiplied. A lane has every LANES-th row of
 // op(A); sums stay where they are, and neighbours write neighbours. Rows past the end are read from what lies there,
 // computed and dropped.
@@ -10,6 +10,7 @@
 //
 //   CLASS, WIDTH  which part of the list, and the most rows or columns in it
 //   LANES, WARPS  lanes of a team; warps per block
+//   EACH          products of a team (items.cuh)
 //   TRANS_A, CONJ_A|B, ACCUMULATE
 #pragma once
 #include "families/gemm/image.cuh"
@@ -78,8 +79,9 @@ MANSARD_DEVICE void ragged_vectors(const Arguments& x) {
   const int warp = threadIdx.x / 32, team = threadIdx.x % 32 / P::LANES, rank = threadIdx.x % P::LANES;
   T* const places = arena + (warp * S::TEAMS + team) * 2 * S::PLACE;
   const Scales scales{x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
-  const i64 end = x.starts[P::CLASS + 1], step = static_cast<i64>(gridDim.x) * P::WARPS * S::TEAMS;
-  i64 first = x.starts[P::CLASS] + (static_cast<i64>(blockIdx.x) * P::WARPS + warp) * S::TEAMS;
+  const Share<P, P::WARPS * S::TEAMS> share(x.starts);
+  const i64 end = share.end, step = share.step;
+  i64 first = share.begin + warp * S::TEAMS;
   const auto item_at = [&](i64 i) { return i < end ? x.items[i] : Item{}; };
   const auto fill = [&](const Item& item, T* place) {
     const int deep = max(item.k, 0);

@@ -1,7 +1,7 @@
 // The products of one class of a ragged batch, on the tensor cores (float64, complex128): a team of warps for each,
 // whole matrices.
 //
-// Teams stay and take one product of the sorted list after the other. A and B come to shared memory as they lie
+// Teams take one product of the sorted list after the other. A and B come to shared memory as they lie
 // (laid.cuh); the next product's follow as soon as there is room for them beside this one's, which small ones need less
 // of. C leaves in whole lines by way of the place of A and B.
 //
@@ -13,6 +13,7 @@
 //   CLASS, WIDTH      which part of the list, and the most rows or columns in it
 //   WARPS_M, WARPS_N  warps of a team, along the rows and the columns of C
 //   PER_BLOCK, ROOM   teams per block; KiB of shared memory that they share
+//   EACH              products of a team (items.cuh)
 //   TRANS_A|B, CONJ_A|B, ACCUMULATE
 #pragma once
 #include "families/ragged_gemm/items.cuh"
@@ -40,16 +41,18 @@ struct RaggedWhole {
   }
 };
 
-// Which of 16 rows (or columns) lane g has: of(g), and `second` more. Pitches are no multiples of eight.
+// Which of 16 rows (or columns) lane g has: of(g), and `second` more. Pitches are no multiples of eight. Each bit of g
+// moves by so many.
 template <bool K_ADJACENT>
 struct Choice {
-  const int kind, second;
-  MANSARD_DEVICE Choice(int pitch)
-      : kind(pitch % 4 == 0 ? 0 : pitch % 2 == 0 ? 1 : 2), second(kind == 0 ? 8 : kind == 1 && !K_ADJACENT ? 4 : 1) {}
-  MANSARD_DEVICE int of(int g) const {
-    const int even = K_ADJACENT ? 2 * g : g % 2 + 8 * (g / 2 % 2) + 2 * (g / 4);
-    return kind == 0 ? g : kind == 1 ? even : 4 * (g % 4) + 2 * (g / 4);
-  }
+  const int first_bit, second_bit, third_bit, second;
+  MANSARD_DEVICE Choice(int pitch) : Choice(pitch % 4 == 0, pitch % 2 == 0) {}
+  MANSARD_DEVICE int of(int g) const { return g % 2 * first_bit + g / 2 % 2 * second_bit + g / 4 * third_bit; }
+
+ private:
+  MANSARD_DEVICE Choice(bool by_fours, bool even)
+      : first_bit(by_fours ? 1 : even ? (K_ADJACENT ? 2 : 1) : 4), second_bit(by_fours ? 2 : even && K_ADJACENT ? 4 : 8),
+        third_bit(by_fours ? 4 : even && K_ADJACENT ? 8 : 2), second(by_fours ? 8 : even && !K_ADJACENT ? 4 : 1) {}
 };
 
 // An operand's fragments: COUNT squares, APART of each other, from k = 0 on.
@@ -93,11 +96,6 @@ struct Squares {
   const int column = static_cast<int>(threadIdx.x) / 32 % P::WARPS_N * 16;
   TensorSums<T> sums[S::TILES_M][S::TILES_N][2];
 
-  MANSARD_DEVICE void begin(T value) {
-    MANSARD_UNROLL
-    for (int i = 0; i < S::TILES_M * S::TILES_N * 2; ++i) (&sums[0][0][0])[i].begin(value);
-  }
-
   struct Operand {
     const T* memory;
     int origin, pitch;
@@ -117,13 +115,26 @@ struct Squares {
   MANSARD_DEVICE void multiply_all(const Item& item, const Operand& A, const Operand& B) {
     Fragments4<T, K_ADJACENT_A, M, APART_M> left(A.memory, A.origin, A.pitch, row, item.m, g, t);
     Fragments4<T, K_ADJACENT_B, N, APART_N> right(B.memory, B.origin, B.pitch, column, item.n, g, t);
-    const int whole = item.k / 4 * 4;
-MANSARD_UNROLL_BY(4)
-    for (int k = 0; k < whole; k += 4) {
-      step<M, N>(left, right, true);
-      left.advance(), right.advance();
+    begin<M, N>();
+    if (item.k < 4) {
+      if (item.k > 0) step<M, N>(left, right, t < item.k);
+      return;
     }
-    if (whole < item.k) step<M, N>(left, right, t < item.k - whole);
+    int k = 4;
+    step<M, N>(left, right, true);  // adds to nothing
+MANSARD_UNROLL_BY(1)
+    for (; k + 4 <= item.k; k += 4) {
+      left.advance(), right.advance();
+      step<M, N>(left, right, true);
+    }
+    if (k == item.k) return;
+    left.advance(), right.advance();
+    step<M, N>(left, right, t < item.k - k);
+  }
+  template <int M, int N>
+  MANSARD_DEVICE void begin() {
+    MANSARD_UNROLL
+    for (int i = 0; i < M * N * 2; ++i) sums[i / (N * 2)][i / 2 % N][i % 2].begin(zero<T>());
   }
   // Four of k; lanes that are past the end bring zeros.
   template <int M, int N, class Left, class Right>
@@ -145,14 +156,15 @@ MANSARD_UNROLL_BY(4)
                                const Scales& scales) const {
     const Choice<K_ADJACENT_A> rows(a_pitch);
     const Choice<K_ADJACENT_B> columns(b_pitch);
+    const int first = row + rows.of(g), sides[2] = {column + columns.of(2 * t), column + columns.of(2 * t + 1)};
     MANSARD_UNROLL
     for (int m = 0; m < S::TILES_M * 2; ++m) {
-      const int r = row + m / 2 * APART_M + rows.of(g) + m % 2 * rows.second;
+      const int r = first + m / 2 * APART_M + m % 2 * rows.second;
       T* const line = C + r * pitch;
       MANSARD_UNROLL
       for (int i = 0; i < S::TILES_N * 4; ++i) {
         const int n = i / 4, tile = i / 2 % 2, side = i % 2;
-        const int c = column + n * APART_N + columns.of(2 * t + side) + tile * columns.second;
+        const int c = sides[side] + n * APART_N + tile * columns.second;
         if (r < item.m && c < item.n)
           *reinterpret_cast<Pack<T, 1>*>(line + c) = {scales.product(sums[m / 2][n][tile][m % 2 * 2 + side])};
       }
@@ -185,8 +197,8 @@ MANSARD_DEVICE void ragged_whole(const Arguments& x) {
   MANSARD_SHARED_ARENA(T, shared);
   const int team = threadIdx.x / S::TEAM, rank = threadIdx.x % S::TEAM;
   T* const arena = shared + team * S::OF_TEAM;
-  const Scales scales{x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
-  const i64 end = x.starts[P::CLASS + 1], step = static_cast<i64>(gridDim.x) * P::PER_BLOCK;
+  const Share<P, P::PER_BLOCK> share(x.starts);
+  const i64 end = share.end, step = share.step;
   const auto item_at = [&](i64 i) { return i < end ? x.items[i] : Item{}; };
   const auto fill = [&](const Item& item, int place) {
     const Whole<P> whole(item);
@@ -194,13 +206,15 @@ MANSARD_DEVICE void ragged_whole(const Arguments& x) {
     whole.b.template fill<S::TEAM>(arena + place + whole.place_b(), x.B + item.b, rank);
   };
 
-  i64 i = x.starts[P::CLASS] + static_cast<i64>(blockIdx.x) * P::PER_BLOCK + team;
+  i64 i = share.begin + team;
   Item item = item_at(i), next = item_at(i + step);
   int place = 0;
   fill(item, place);
   cp_async_commit();
 MANSARD_UNROLL_BY(1)
   for (; i < end; i += step) {
+    // where sizes do not fit, sums of nothing become NaN
+    const Scales scales{item.k < 0 ? Start<double>::of(true) : x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
     const Whole<P> whole(item);
     const int behind = place + whole.room(item.m), needed = Whole<P>(next).room(next.m);
     const bool fits = behind + needed <= S::ROOM, early = fits || needed <= place;
@@ -211,7 +225,6 @@ MANSARD_UNROLL_BY(1)
     cp_async_wait<1>();
     S::meet();  // A and B are here
     Squares<P> squares;
-    squares.begin(Start<T>::of(item));
     const int origin_a = place + whole.a.shift(x.A + item.a);
     const int origin_b = place + whole.place_b() + whole.b.shift(x.B + item.b);
     squares.multiply(item, {arena, origin_a, whole.a.pitch}, {arena, origin_b, whole.b.pitch});

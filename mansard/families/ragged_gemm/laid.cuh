@@ -43,46 +43,69 @@ struct Laid {
   // Copies are under way when it returns.
   template <int THREADS>
   MANSARD_DEVICE void fill(T* place, const T* from, int rank) const {
-    T* const to = place + shift(from);
-    const Pieces pieces(*this, from);
-    deal<THREADS, WIDTH * WIDTH / VECTOR, 4>(rank, (pieces.end - pieces.begin) / VECTOR, [&](int i) {
-      const int e = pieces.begin + i * VECTOR;
-      cp_async_word<16>(to + position(e), from + e);
-    });
-    if constexpr (VECTOR > 1)
-      deal<THREADS, LOOSE, 1>(rank, pieces.loose, [&](int i) {
-        const int e = pieces.loose_one(i);
-        cp_async_word<int(sizeof(T))>(to + position(e), from + e);
-      });
+    for_all<THREADS>(
+        place + shift(from), from, rank, [](T* to, const T* one) { cp_async_word<16>(to, one); },
+        [](T* to, const T* one) { cp_async_word<int(sizeof(T))>(to, one); });
   }
 
   // The way back: `place` holds products; old entries are added where ACCUMULATE says so.
   template <int THREADS, bool ACCUMULATE>
   MANSARD_DEVICE void store(T* to, const T* place, const Scales& scales, int rank) const {
-    const T* const from = place + shift(to);
-    const Pieces pieces(*this, to);
-    deal<THREADS, WIDTH * WIDTH / VECTOR, 4>(rank, (pieces.end - pieces.begin) / VECTOR, [&](int i) {
-      const int e = pieces.begin + i * VECTOR;
-      auto pack = *reinterpret_cast<const Pack<T, VECTOR>*>(from + position(e));
-      if constexpr (ACCUMULATE) {
-        const auto old = *reinterpret_cast<const Pack<T, VECTOR>*>(to + e);
-        MANSARD_UNROLL
-        for (int j = 0; j < VECTOR; ++j) pack.e[j] = scales.with_old(pack.e[j], old.e[j]);
-      }
-      store_pack(to + e, pack);
-    });
-    if constexpr (VECTOR > 1)
-      deal<THREADS, LOOSE, 1>(rank, pieces.loose, [&](int i) {
-        const int e = pieces.loose_one(i);
-        T value = from[position(e)];
-        if constexpr (ACCUMULATE) value = scales.with_old(value, to[e]);
-        to[e] = value;
-      });
+    for_all<THREADS>(
+        place + shift(to), to, rank,
+        [&](const T* from, T* one) {
+          auto pack = *reinterpret_cast<const Pack<T, VECTOR>*>(from);
+          if constexpr (ACCUMULATE) {
+            const auto old = *reinterpret_cast<const Pack<T, VECTOR>*>(one);
+            MANSARD_UNROLL
+            for (int j = 0; j < VECTOR; ++j) pack.e[j] = scales.with_old(pack.e[j], old.e[j]);
+          }
+          store_pack(one, pack);
+        },
+        [&](const T* from, T* one) { *one = ACCUMULATE ? scales.with_old(*from, *one) : *from; });
   }
 
  private:
-  // The most elements that are left over.
-  static constexpr int LOOSE = WIDTH < 8 ? 2 * (VECTOR - 1) : WIDTH * WIDTH;
+  // piece(in shared memory, in memory) for all of a matrix that is moved 16 bytes at a time, loose(...) for the rest.
+  // Without padding both follow each other in the same steps, and hardly anything is left to compute.
+  template <int THREADS, class In, class Out, class Piece, class Loose>
+  MANSARD_DEVICE void for_all(In* inside, Out* outside, int rank, Piece piece, Loose loose) const {
+    const Pieces pieces(*this, outside);
+    const int count = (pieces.end - pieces.begin) / VECTOR;
+    if (pad == 0) {
+      run<THREADS>(inside + pieces.begin, outside + pieces.begin, rank, count, piece);
+      if constexpr (VECTOR > 1)
+        deal<THREADS, 2 * (VECTOR - 1), 1>(rank, pieces.loose, [&](int i) {
+          loose(inside + pieces.loose_one(i), outside + pieces.loose_one(i));
+        });
+    } else if constexpr (WIDTH >= 8) {
+      deal<THREADS, WIDTH * WIDTH / VECTOR, 4>(rank, count, [&](int i) {
+        const int e = pieces.begin + i * VECTOR;
+        piece(inside + position(e), outside + e);
+      });
+      if constexpr (VECTOR > 1)
+        deal<THREADS, WIDTH * WIDTH, 1>(rank, pieces.loose, [&](int i) {
+          const int e = pieces.loose_one(i);
+          loose(inside + position(e), outside + e);
+        });
+    }
+  }
+
+  // `count` pieces that follow each other, dealt out, four turns at a time.
+  template <int THREADS, class In, class Out, class Piece>
+  static MANSARD_DEVICE void run(In* inside, Out* outside, int rank, int count, Piece piece) {
+    constexpr int TURNS = ceil_div(WIDTH * WIDTH / VECTOR, THREADS), STEP = THREADS * VECTOR;
+    inside += rank * VECTOR, outside += rank * VECTOR;
+    int left = count - rank;
+    if constexpr (TURNS > 4)
+MANSARD_UNROLL_BY(1)
+      for (; left > 3 * THREADS; left -= 4 * THREADS, inside += 4 * STEP, outside += 4 * STEP)
+        MANSARD_UNROLL
+        for (int j = 0; j < 4; ++j) piece(inside + j * STEP, outside + j * STEP);
+    MANSARD_UNROLL
+    for (int j = 0; j < (TURNS > 4 ? 3 : TURNS); ++j)
+      if (left > j * THREADS) piece(inside + j * STEP, outside + j * STEP);
+  }
 
   // move(i) for every i < count, of at most MOST, that this one of THREADS threads has to do. A few turns are no loop:
   // threads of a warp have matrices of different sizes.

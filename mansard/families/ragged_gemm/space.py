@@ -24,7 +24,7 @@ class Sort:
     VARIANT: ClassVar[str] = "sort"
     THREADS: int = 256
     PLACE: bool = False  # the second one
-    MERGED: bool = False  # classes 3 and 4 are one
+    FROM: int = 24  # products of more, up to 32, are one class
     BLOCKS_PER_SM: int = 1
 
 
@@ -51,6 +51,7 @@ class Whole:
     WARPS_N: int = 2  # and along its columns
     PER_BLOCK: int = 1  # teams
     ROOM: int = 112  # KiB of shared memory per block: a team's is for the largest product, and the next beside most
+    EACH: int = 0  # products of a team, then another block takes its place; 0: blocks stay
     BLOCKS_PER_SM: int = 2
 
 
@@ -78,6 +79,7 @@ class Vectors:
     CLASS: int = 11
     LANES: int = 32  # of a team
     WARPS: int = 4
+    EACH: int = 0  # products of a team, then another block takes its place; 0: blocks stay
     BLOCKS_PER_SM: int = 1
 
 

@@ -18,10 +18,17 @@ def threads(problem: Problem, c: Any) -> int:
     return int(c.WARPS * 32 if c.VARIANT in ("lanes", "vectors", "stream") else c.THREADS)
 
 
+def teams(c: Any) -> int:
+    """Of a block: products at a time."""
+    if c.VARIANT == "whole":
+        return int(c.PER_BLOCK)
+    return int(c.WARPS * 32 // (c.LANES if c.VARIANT == "vectors" else c.LANES_M * c.LANES_N))
+
+
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     if c.VARIANT == "lanes":
-        return int(c.WARPS * 32 // (c.LANES_M * c.LANES_N) * c.STAGES * 2 * place_bytes(problem, c.CLASS))
+        return int(teams(c) * c.STAGES * 2 * place_bytes(problem, c.CLASS))
     if c.VARIANT == "whole":
         return int(c.ROOM * 1024)
     if c.VARIANT == "tiles":
@@ -30,7 +37,7 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     if c.VARIANT == "vectors":
         vector, width = 16 // problem.itemsize, widest(c.CLASS)
         pieces = sum(up(elements + vector - 1, vector) for elements in (width * width, width))
-        return int(c.WARPS * 32 // c.LANES * 2 * pieces * 16)
+        return int(teams(c) * 2 * pieces * 16)
     return 0
 
 
