@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from gram_cases import CASES, case_id, column_major
-from sparing import spared
+from sparing import crossed, spared
 
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
@@ -38,8 +38,7 @@ def test_tiled_compiles_for_sm_80(case: tuple[Problem, Config]) -> None:
     assert compiled(*case, A100).spill_bytes == 0
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", [1, 8, 17, 32, 48, 64])
+@pytest.mark.parametrize("width, dtype", crossed([1, 8, 17, 32, 48, 64], DTYPES))
 def test_default_does_not_spill(width: int, dtype: str) -> None:
     problem = spec.problem(dtype, width, width, 1 << 20)
     config = defaults.default(problem, H200)
@@ -47,8 +46,7 @@ def test_default_does_not_spill(width: int, dtype: str) -> None:
     assert compiled(problem, config, H200).spill_bytes == 0
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", [1, 17, 32, 48, 64])
+@pytest.mark.parametrize("width, dtype", crossed([1, 17, 32, 48, 64], DTYPES))
 def test_default_for_columns_does_not_spill(width: int, dtype: str) -> None:
     for same in (False, True):
         problem = column_major(dtype, width, width, 1 << 20, same=same)

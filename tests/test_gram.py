@@ -9,7 +9,7 @@ import pytest
 from gram_cases import CASES, CPU_CASES, bounded, case_id, column_major, exact, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sparing import spared
+from sparing import crossed, spared
 
 import mansard as ms
 from mansard import testing
@@ -57,8 +57,7 @@ def test_variant_in_other_thread_orders(
         ms.settings.reread()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", spared(WIDTHS, 4))
+@pytest.mark.parametrize("width, dtype", crossed(spared(WIDTHS, 4), DTYPES, 2))
 def test_default_choice(width: int, dtype: str, backend: str) -> None:
     """Whatever dispatch picks, for square and rectangular shapes and for A^H A."""
     for problem in (
@@ -69,8 +68,7 @@ def test_default_choice(width: int, dtype: str, backend: str) -> None:
         exact(problem, None, backend)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", (1, 3, 8, 17, 40))
+@pytest.mark.parametrize("width, dtype", crossed((1, 3, 8, 17, 40), DTYPES))
 def test_default_choice_for_columns(width: int, dtype: str, gpu_backend: str) -> None:
     for problem in (column_major(dtype, width, width, 336), column_major(dtype, width, width, 150, 2, same=True)):
         exact(problem, None, gpu_backend)

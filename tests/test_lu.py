@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from linalg_cases import KINDS, THRESHOLD, matrix, solve_ratio
 from lu_cases import BLOCK, CASES, SWAPS, bounded, case_id, exact, exact_matrices, launch, random_stack, swapped
-from sparing import spared
+from sparing import crossed, spared
 from test_compile import A100, H200
 
 import mansard as ms
@@ -191,8 +191,7 @@ def problems(size: int, dtype: str) -> list[Problem]:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", spared([2, 8, 16, 24, 33, 64, 100], 4))
+@pytest.mark.parametrize("size, dtype", crossed(spared([2, 8, 16, 24, 33, 64, 100], 2), DTYPES))
 def test_defaults_do_not_spill(size: int, dtype: str) -> None:
     for problem in problems(size, dtype):
         config = defaults.default(problem, H200)

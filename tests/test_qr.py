@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from qr_cases import BLOCK, CASES, LANES, case_id, check, epsilon, exact, geqrf, numbers, run
-from sparing import spared
+from sparing import crossed, spared
 from test_compile import H200
 
 import mansard as ms
@@ -255,8 +255,7 @@ def test_the_reference() -> None:
     assert np.allclose(A.conj().swapaxes(1, 2) @ (A @ X - B), 0)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("want", spec.WANTS)
+@pytest.mark.parametrize("want, dtype", crossed(spec.WANTS, DTYPES, 2))
 def test_every_order_has_a_default(want: str, dtype: str) -> None:
     sizes = [(n, n) for n in (*range(1, 34), 48, 64, 96, 100, 128)]
     sizes += [(40, 3), (3, 40), (34, 17), (17, 34), (200, 80), (80, 120), (256, 32), (600, 16)]
@@ -336,8 +335,7 @@ def test_the_work_is_what_must_move() -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", spared([2, 8, 16, 17, 32, 64, 128], 2))
+@pytest.mark.parametrize("n, dtype", crossed([2, 8, 16, 17, 32, 64, 128], DTYPES))
 def test_default_does_not_spill(n: int, dtype: str) -> None:
     problem = spec.problem(dtype, n, n, 1 << 20)
     if spec.too_large(problem):
@@ -353,8 +351,9 @@ def test_default_does_not_spill(n: int, dtype: str) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("want", ["reduced", "solve", "panel"])
-@pytest.mark.parametrize("size", [(8, 8), (24, 24), (64, 32), (64, 64), (256, 32)])
+@pytest.mark.parametrize(
+    "size, want", crossed([(8, 8), (24, 24), (64, 32), (64, 64), (256, 32)], ["reduced", "solve", "panel"])
+)
 def test_default_of_other_results_does_not_spill(size: tuple[int, int], want: str) -> None:
     """But for tall matrices, and large ones, whose long vectors cost a few registers more than there are."""
     problem = spec.problem("float64", *size, 1 << 16, want=want, NRHS=want == "solve")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sparing import spared
+from sparing import crossed, spared
 from test_compile import A100, H200
 from trsm_cases import (
     CASES,
@@ -253,10 +253,11 @@ def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("order", "columns"), [(12, 12), (32, 1), (64, 32), (33, 1), (64, 1), (250, 1), (512, 1)])
-def test_what_is_chosen_does_not_spill(order: int, columns: int, dtype: str) -> None:
-    problem = spec.problem(dtype, order, columns, 10_000)
+@pytest.mark.parametrize(
+    "size, dtype", crossed([(12, 12), (32, 1), (64, 32), (33, 1), (64, 1), (250, 1), (512, 1)], DTYPES)
+)
+def test_what_is_chosen_does_not_spill(size: tuple[int, int], dtype: str) -> None:
+    problem = spec.problem(dtype, *size, 10_000)
     rule = defaults.default(problem, H200)
     chosen = predict.choose(trsm, problem, H200, machine.known(H200))
     for config in {rule, chosen}:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sparing import spared
+from sparing import crossed, spared
 from tsm2r_cases import CASES, GROUP, Group, P, Steps, Tensor, bounded, case_id, exact, launch, operands
 
 import mansard as ms
@@ -280,12 +280,12 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("layout", ["row", "col"])
-@pytest.mark.parametrize(
-    "dtype, width", [("float64", 2), ("float64", 8), ("float64", 16), ("float64", 32), ("float32", 16),
-                     ("float32", 32), ("float32", 64), ("complex64", 16), ("complex128", 16), ("complex128", 64)]
-)  # fmt: skip
-def test_default_does_not_spill(dtype: str, width: int, layout: str) -> None:
+@pytest.mark.parametrize("size, layout", crossed([
+    ("float64", 2), ("float64", 8), ("float64", 16), ("float64", 32), ("float32", 16),
+    ("float32", 32), ("float32", 64), ("complex64", 16), ("complex128", 16), ("complex128", 64),
+], ["row", "col"]))  # fmt: skip
+def test_default_does_not_spill(size: tuple[str, int], layout: str) -> None:
+    dtype, width = size
     problem = P(dtype, 20480, width, 20480, layout_a=layout)
     for other in (problem, problem.replace(aligned=False)):
         config = defaults.default(other, H200)

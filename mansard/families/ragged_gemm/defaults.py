@@ -36,7 +36,7 @@ def sorts(start: int) -> tuple[Sort, Sort]:
 
 
 def merged_from(problem: Problem) -> int:
-    """Products of more than this, up to 32, are one class: tensor cores compute what exists, and one launch has one end.
+    """Products of more than this, up to 32, are one class: tensor cores compute what exists, and one launch ends once.
     Smaller ones in there gain nothing, and lose where there are many."""
     return 16 if problem.dtype in space.TENSOR else 24
 
