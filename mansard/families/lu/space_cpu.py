@@ -15,6 +15,7 @@ from ..vectors import bad_lanes, registers_of, words_of
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
 _TALLEST = 1024  # rows have numbers below it
+_WIDEST = 64  # columns beyond which one matrix after the other does better, for complex numbers LAPACK
 _LINE = 64  # bytes between rows that would share few sets of a cache
 _ONE_PANEL = 16  # columns of a matrix that stays in the first cache as a whole
 
@@ -91,12 +92,12 @@ def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None
 
 def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
     words, real = words_of(problem)
-    rows, columns, most = problem.M, problem.N, widest(problem, device)
+    rows, columns = problem.M, problem.N
     held, registers = words * (c.TILE_N * c.STEPS + c.TILE_N), registers_of(device)
     if problem.want not in WANTS:
         return f"want={problem.want!r} is not one of {', '.join(WANTS)}"
-    if columns > most or rows * columns > most**2 or rows >= _TALLEST:
-        return f"{rows} x {columns}: beyond order {most} a matrix per core does better"
+    if columns > _WIDEST or rows * columns > _WIDEST**2 or rows >= _TALLEST:
+        return f"{rows} x {columns}: beyond order {_WIDEST} a matrix per core does better"
     if columns > _ALONE and 3 * problem.BATCH < c.LANES:
         return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
     if reason := bad_lanes(c.LANES, real, device):
@@ -106,16 +107,10 @@ def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
     return None
 
 
-def widest(problem: Problem, device: Device) -> int:
-    """Rowwise or columns beyond which LAPACK, a matrix per core, does better."""
-    return 96 if device.vector_bytes == 64 and not problem.is_complex and problem.want != "inverse" else 64
-
-
 def widest_rowwise(problem: Problem, device: Device) -> int:
-    """The same for one matrix after the other; longer vectors have not been measured beyond what lanes take."""
-    if device.vector_bytes > 16:
-        return widest(problem, device)
-    return 320 if problem.want == "inverse" else 512
+    """Rows or columns beyond which LAPACK does better than one matrix after the other. Longer vectors have not been
+    measured beyond."""
+    return 320 if problem.want == "inverse" and device.vector_bytes <= 16 else 512
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:

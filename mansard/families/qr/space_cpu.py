@@ -44,10 +44,10 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 def widest(problem: Problem, device: Device) -> int:
     """Rows or columns beyond which LAPACK, a matrix per core, does better. On short vectors lanes lose nothing with
-    their size; longer ones have not been measured beyond 64 complex and 128 real columns."""
+    their size; longer ones have not been measured beyond 64 complex columns."""
     if device.vector_bytes <= 16:
         return 384 if problem.is_complex else 512
-    return 64 if problem.is_complex else 128
+    return 64 if problem.is_complex else 256
 
 
 def default(problem: Problem, device: Device) -> Simd:
