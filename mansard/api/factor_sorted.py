@@ -110,7 +110,7 @@ class SortedRun:
     def __init__(self, task: Task, backend: Any, a: Ragged, factors: Ragged, aligned: bool) -> None:
         self.kind, self.backend, self.ordinal = a._kind, backend, a._view.device[1]
         (rows, _, from_a), (_, _, from_f) = a.layout.host(), factors.layout.host()
-        unit = ragged_layout.ALIGNMENT // ITEMSIZE[a._view.dtype]
+        unit = 16 // ITEMSIZE[a._view.dtype]
         aligned = aligned and not ((from_a | from_f) % unit).any()
         order = np.argsort(-rows, kind="stable")[: int((rows > 0).sum())]
         self.count, self.complete = len(rows), len(order) == len(rows)
