@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
+from mansard.api import call
 from mansard.families import gemm, gemv
 from mansard.families.gemm import spec
 from mansard.plan.dispatch import Choice
@@ -102,3 +104,11 @@ class Played:
         if problem.aligned:
             assert all(address % 16 == 0 for address in (addresses[:1] if stack == "packed" else addresses))
         return [at(address, (rows, columns), (row, column), problem.dtype) for address in addresses]
+
+
+@pytest.fixture(name="played")
+def play_products(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Kernels played by NumPy, and no plan of before."""
+    found = Played()
+    monkeypatch.setattr(call, "prepare", found)
+    return found

@@ -4,11 +4,14 @@ of operands at their word."""
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import pytest
 from batched_cases import at
 
+import mansard.settings
 from mansard import families
 from mansard.api import factor_lapack
 from mansard.api.factor_kernel import POINTERS, STRIDED
@@ -207,3 +210,18 @@ def played_answer(task: Task, A: Any, B: Any) -> dict[str, Any]:
         T[:i, i] = -factor * (T[:i, :i] @ (adjoint(V[:, :i]) @ V[:, i]))
         T[i, i] = factor
     return found | {"Q": T}
+
+
+@pytest.fixture(name="libraries")
+def by_libraries(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What does not ask for a backend is answered by libraries: nothing is compiled."""
+    monkeypatch.setenv("MANSARD_BACKEND", "reference")
+    mansard.settings.reread()
+    yield
+    monkeypatch.undo()
+    mansard.settings.reread()
+
+
+def definite(rng: Any, lead: tuple[int, ...], n: int, dtype: str = "float64") -> Any:
+    A = normal(rng, (*lead, n, n), dtype)
+    return A @ adjoint(A) + n * np.eye(n, dtype=dtype)

@@ -229,3 +229,23 @@ SIMD = [
     Case(5, Simd(1), values="float32", output="combination", coefficients=THREE, dropped=0.0),
 ]
 CASES = PERSISTENT + GROUPS  # of GPUs
+
+
+def banded(rows: int, width: int, ahead: int, entry: int = 12) -> fit.Pattern:
+    """Rows of `width` entries that reach `ahead` rows ahead."""
+
+    def reach(tile: int) -> Any:
+        tiles = -(-rows // tile)
+        return np.minimum((np.arange(tiles) * tile + tile - 1 + ahead) // tile, tiles - 1)
+
+    return fit.Pattern(np.full(-(-rows // 32), width * 32 * entry), width, reach)
+
+
+def on(backend: str, A: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """A where the backend reads it, the array module, and keywords."""
+    xp = testing.array_module(backend)
+    if xp is np:
+        return A, xp, {"backend": backend}
+    from cupyx.scipy.sparse import csr_matrix
+
+    return csr_matrix(sp.csr_matrix(A)), xp, {}

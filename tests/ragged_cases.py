@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mansard import testing
+from mansard.api.gemm_call import Form
 from mansard.api.ragged import Ragged
 from mansard.backends import cpu, cuda, emulated
 from mansard.families.ragged_gemm import defaults, emit, space, spec, work
@@ -201,3 +202,21 @@ def launch(problem: Problem, config: Gpu, where: Any, given: tuple[Ragged, ...],
     where.prepare(emit.kernel(problem, config, where.device))((*buffers, *places[:2]), scalars, 0)
     where.synchronize()
     return host(memory[1])[: CLASSES + 1]
+
+
+FORMS = [Form(), Form(True, False, False, False), Form(False, False, True, True), Form(True, True, True, False)]
+
+
+def operands(sizes: list[tuple[int, int, int]], dtype: str, form: Form = FORMS[0], seed: int = 0, make: Any = integers):
+    """A and B as they lie in memory, and the products."""
+    rng = np.random.default_rng(seed)
+    A = [make(rng, (k, m) if form.trans_a else (m, k), dtype) for m, _, k in sizes]
+    B = [make(rng, (n, k) if form.trans_b else (k, n), dtype) for _, n, k in sizes]
+    both = zip(A, B, strict=True)
+    return A, B, [turned(a, form.trans_a, form.conj_a) @ turned(b, form.trans_b, form.conj_b) for a, b in both]
+
+
+def same(found: Any, expected: list[Any]) -> bool:
+    return len(found) == len(expected) and all(
+        x.shape == y.shape and bool((host(x) == y).all()) for x, y in zip(found, expected, strict=True)
+    )
