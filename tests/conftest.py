@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import mansard.settings
+from mansard.api import factor_plan, gemm_call, gemv_call, matmul, triangular_call
 from mansard.backends import cpu, cuda, emulated
 from mansard.model import machine
 
@@ -29,7 +30,9 @@ def pytest_report_header() -> list[str]:
     backends = [f"{name}: {reason()}" for name, reason in UNAVAILABLE.items() if reason()]
     libraries = [name for name in ("torch", "jax", "cupy") if importlib.util.find_spec(name) is None]
     spared = (
-        ["every second case of the batched families and of tsm2r: GPUs go through all"] if UNAVAILABLE["cuda"]() else []
+        ["most cases of each kind of kernel and dtype (sparing.py): GPUs go through all"]
+        if UNAVAILABLE["cuda"]()
+        else []
     )
     return [f"not tested here: {what}" for what in (*backends, *libraries, *spared)]
 
@@ -63,3 +66,11 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     monkeypatch.undo()
     mansard.settings.reread()
     machine._load.cache_clear()
+
+
+@pytest.fixture
+def no_plans() -> None:
+    """Nothing is known from calls of other tests."""
+    modules = (factor_plan, gemm_call, gemv_call, triangular_call)
+    for known in (*(module._PLANS for module in modules), factor_plan._QUICK, matmul._RUNS):
+        known.clear()

@@ -18,6 +18,8 @@ import mansard as ms
 from mansard import testing
 from mansard.api import gemm_call, stacks
 
+pytestmark = pytest.mark.usefixtures("no_plans")
+
 FORMS = [  # leading dimensions of A and B
     ((7,), (7,)),
     ((7,), ()),
@@ -28,12 +30,6 @@ FORMS = [  # leading dimensions of A and B
     ((12, 1), (1, 12)),  # addresses
     ((70, 1), (2,)),  # two launches of 70
 ]
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    gemm_call._PLANS.clear()
-    ms.api.matmul._RUNS.clear()
 
 
 def moved(array: Any, backend: str) -> Any:

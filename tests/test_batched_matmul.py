@@ -20,11 +20,7 @@ import mansard as ms
 from mansard.api import gemm_call, stacks
 from mansard.errors import LaunchError, UnsupportedProblem
 
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    gemm_call._PLANS.clear()
-    ms.api.matmul._RUNS.clear()
+pytestmark = pytest.mark.usefixtures("no_plans")
 
 
 # ---- what numpy.matmul does -------------------------------------------------------------------------------

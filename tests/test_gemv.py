@@ -14,7 +14,6 @@ from test_compile import A100, H200
 
 import mansard as ms
 from mansard import testing
-from mansard.api import gemv_call
 from mansard.compile import nvrtc
 from mansard.families import gemv
 from mansard.families.gemv import defaults, emit, shapes, space, spec, work
@@ -22,6 +21,8 @@ from mansard.families.gemv.space import Config, Lanes, Stream
 from mansard.families.gemv.space_cpu import Simd
 from mansard.model import machine, predict
 from mansard.plan.problem import Problem
+
+pytestmark = pytest.mark.usefixtures("no_plans")
 
 P = spec.problem
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
@@ -31,11 +32,6 @@ ONE_OF_EACH = [Lanes(2, 2), Lanes(2, 4, 2, 2, 2), Stream(4, 8, 2, 1), Stream(1, 
 
 def name_of(config: Config) -> str:
     return f"{config.VARIANT}-{config.LANES_M}" if not isinstance(config, Simd) else config.VARIANT
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    gemv_call._PLANS.clear()
 
 
 # ---- GPU kernels ------------------------------------------------------------------------------------------

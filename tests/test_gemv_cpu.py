@@ -18,21 +18,17 @@ from gemv_cases import CASES, bounded, exact, laid_out, numbers
 from sparing import spared
 from test_gemm_cpu import guarded
 
-from mansard.api import gemv_call
 from mansard.backends import cpu
 from mansard.compile import cxx
 from mansard.families.gemv import emit, space_cpu, spec
 from mansard.families.gemv.space_cpu import Simd
 from mansard.plan.problem import Problem
 
+pytestmark = pytest.mark.usefixtures("no_plans")
+
 HERE = Path(__file__)
 P = spec.problem
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    gemv_call._PLANS.clear()
 
 
 # ---- CPU kernel -------------------------------------------------------------------------------------------

@@ -17,13 +17,10 @@ from mansard.backends import cpu
 from mansard.errors import UnsupportedProblem
 from mansard.families.gemv import defaults, spec
 
+pytestmark = pytest.mark.usefixtures("no_plans")
+
 P = spec.problem
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    gemv_call._PLANS.clear()
 
 
 # ---- ms.blas.gemv -----------------------------------------------------------------------------------------

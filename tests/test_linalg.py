@@ -28,15 +28,10 @@ import mansard.linalg.positive
 import mansard.linalg.systems
 import mansard.settings
 from mansard import testing
-from mansard.api import factor_plan
+
+pytestmark = pytest.mark.usefixtures("no_plans")
 
 linalg = ms.linalg
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    factor_plan._PLANS.clear()
-    factor_plan._QUICK.clear()
 
 
 def moved(array: Any, backend: str) -> Any:

@@ -31,14 +31,10 @@ from mansard.api.arrays import KINDS as LIBRARIES
 from mansard.api.factor_blocked import HOW, Steps
 from mansard.api.factor_task import Task
 
+pytestmark = pytest.mark.usefixtures("no_plans")
+
 linalg = ms.linalg
 NUMPY = LIBRARIES["numpy"]
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    factor_plan._PLANS.clear()
-    factor_plan._QUICK.clear()
 
 
 # ---- blocks ---------------------------------------------------------------------------------------------

@@ -18,15 +18,10 @@ import mansard as ms
 import mansard.linalg.positive
 import mansard.linalg.systems
 import mansard.settings
-from mansard.api import factor_plan
+
+pytestmark = pytest.mark.usefixtures("no_plans")
 
 linalg = ms.linalg
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    factor_plan._PLANS.clear()
-    factor_plan._QUICK.clear()
 
 
 # ---- forms of batches -----------------------------------------------------------------------------------

@@ -21,14 +21,10 @@ from mansard.api.arrays import KINDS as LIBRARIES
 from mansard.api.factor_hold import plan_factorization
 from mansard.api.factor_task import Task
 
+pytestmark = pytest.mark.usefixtures("no_plans")
+
 linalg = ms.linalg
 NUMPY = LIBRARIES["numpy"]
-
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    factor_plan._PLANS.clear()
-    factor_plan._QUICK.clear()
 
 
 @pytest.fixture

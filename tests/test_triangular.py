@@ -27,15 +27,11 @@ import mansard as ms
 import mansard.blas.triangular
 import mansard.linalg.triangular
 from mansard import testing
-from mansard.api import gemm_call, stacks, triangular_call
+from mansard.api import stacks, triangular_call
 from mansard.api.triangular_run import masked
 from mansard.families.trsm import lapack
 
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    triangular_call._PLANS.clear()
-    gemm_call._PLANS.clear()
+pytestmark = pytest.mark.usefixtures("no_plans")
 
 
 # ---- what the options mean --------------------------------------------------------------------------------

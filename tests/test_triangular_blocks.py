@@ -26,14 +26,10 @@ import mansard as ms
 import mansard.blas.triangular
 import mansard.linalg.triangular
 from mansard import testing
-from mansard.api import gemm_call, triangular_call
+from mansard.api import triangular_call
 from mansard.families.trsm import spec
 
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    triangular_call._PLANS.clear()
-    gemm_call._PLANS.clear()
+pytestmark = pytest.mark.usefixtures("no_plans")
 
 
 # ---- inverted diagonal blocks -----------------------------------------------------------------------------

@@ -21,18 +21,14 @@ import mansard as ms
 import mansard.blas.triangular
 import mansard.linalg.triangular
 from mansard import testing
-from mansard.api import gemm_call, triangular_call
+from mansard.api import triangular_call
 from mansard.backends import cpu, emulated
 from mansard.errors import UnsupportedProblem
 from mansard.families import trsm
 from mansard.families.trsm import spec
 from mansard.tune.cases.trsm import TrsmCase
 
-
-@pytest.fixture(autouse=True)
-def no_plans() -> None:
-    triangular_call._PLANS.clear()
-    gemm_call._PLANS.clear()
+pytestmark = pytest.mark.usefixtures("no_plans")
 
 
 # ---- bad input --------------------------------------------------------------------------------------------
