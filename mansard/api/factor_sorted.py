@@ -112,15 +112,17 @@ class SortedRun:
         (rows, _, from_a), (_, _, from_f) = a.layout.host(), factors.layout.host()
         unit = 16 // ITEMSIZE[a._view.dtype]
         aligned = aligned and not ((from_a | from_f) % unit).any()
-        order = np.argsort(-rows, kind="stable")[: int((rows > 0).sum())]
+        classes = np.searchsorted(bounds(a._view.dtype), rows)
+        order = np.argsort(np.where(rows > 0, -classes, 1), kind="stable")[: int((rows > 0).sum())]
         self.count, self.complete = len(rows), len(order) == len(rows)
         self.items = np.ascontiguousarray(np.stack([rows, np.arange(self.count), from_a, from_f], 1)[order])
-        self.launches = self._launches(task, a._view.dtype, rows[order], aligned)
+        self.launches = self._launches(task, a._view.dtype, classes[order], aligned)
         self._tables: dict[Any, Any] = {}
 
-    def _launches(self, task: Task, dtype: str, sorted_rows: Any, aligned: bool) -> list[Launch]:
+    def _launches(self, task: Task, dtype: str, classes: Any, aligned: bool) -> list[Launch]:
+        """For matrices that are sorted by their classes. Those of a class stay in the order of the batch: what is at
+        work at the same time lies close together in memory."""
         kernels, firsts, limits = [], [], bounds(dtype)
-        classes = np.searchsorted(limits, sorted_rows)
         for index in np.unique(classes)[::-1].tolist():
             first, last = (int(np.searchsorted(-classes, -index, side)) for side in ("left", "right"))
             problem = spec.problem(

@@ -10,7 +10,7 @@ from ...codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instanti
 from ...plan.problem import Problem
 from .. import batches
 from . import space_cpu, spec, work
-from .shapes import block_shape, images_shape, piece, run, slab, wide
+from .shapes import band, block_shape, images_shape, piece, run, slab, whole, wide
 from .space import Config
 from .space_cpu import Rowwise, Simd
 from .views import conjugated, turned, view
@@ -74,7 +74,8 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
     if config.VARIANT == "tile":
         constants |= {"RUN": run(problem, config), "WIDE_A": wide(problem, config, "a")}
         constants |= {"WIDE_F": wide(problem, config, "f"), "PIECE": piece(problem, config)}
-        constants["SLAB"] = slab(problem, config)
+        constants["ALONG"] = 64 // problem.itemsize
+        constants |= {"SLAB": slab(problem, config), "BAND": band(problem), "WHOLE_F": whole(problem, config)}
     else:
         constants["DIRECT"] = False
     for name in spec.SHAPES:

@@ -9,8 +9,11 @@
 //   TRIANGLE  leave out what lies on the other side of the diagonal
 //   DIRECT    from global memory to registers and back; only columns go through shared memory. WIDE_A and WIDE_F
 //             elements are moved at once
-//   SLAB      elements of the place through which factors go in that case, a few rows at a time; zero: they do not
+//   SLAB      elements of the place through which factors go in that case, BAND slots of rows at a time; zero: they do
+//             not. Of ragged ones, those whose order is a multiple of WHOLE_F do without
 //   COLUMN    elements between the places for columns on their way
+//   ALONG     rows of a multiple of so many elements have the same places in lines of the first cache, where the lanes
+//             that read them at once would take turns: there neighbours have neighbouring columns
 #pragma once
 #include "families/cholesky/pivots.cuh"
 #include "families/trsm/triangles.cuh"
@@ -68,7 +71,7 @@ MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
   const i64 batch = arguments.BATCH, first = (static_cast<i64>(blockIdx.x) * P::WARPS + warp) * S::GROUP;
   if (first >= batch) return;
   const i64 index = first + team < batch ? first + team : batch - 1;
-  Worker worker(lane % Worker::TEAM);
+  Worker worker(lane % Worker::TEAM, P::N, P::LAYOUT_A == Layout::row && P::N % P::ALONG == 0);
   const T* A = matrix_at(operands.A.base, operands.A.matrix, index);
   worker.template fetch<P::LAYOUT_A, P::WIDE_A>(A, operands.A.line, operands.A.step);
   worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * Worker::PLACES * S::GROUP + team) * P::COLUMN);
@@ -77,32 +80,40 @@ MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
   T* F = matrix_at(operands.F.base, operands.F.matrix, index);
   if constexpr (P::SLAB > 0) {
     T* slabs = arena + P::WARPS * Worker::PLACES * S::GROUP * P::COLUMN;
-    worker.template put_rows<P::WIDE_F>(F, slabs + (warp * S::GROUP + team) * P::SLAB, lane % Worker::TEAM);
+    worker.template put_rows<P::WIDE_F, P::BAND>(F, slabs + (warp * S::GROUP + team) * P::SLAB, lane % Worker::TEAM);
   } else {
     worker.template put<P::LAYOUT_F, P::WIDE_F>(F, operands.F.line, operands.F.step);
   }
 }
 
-// The same for matrices of different orders, no more than N and in one slot of rows. They lie row after row.
+// The same for matrices of different orders, no more than N and in one slot of rows. They lie row after row. A team
+// without a matrix of its own has the last one once more here, too; teams of a warp go the same ways.
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
-  using S = GroupShape<P, Worker>;
   using T = typename P::T;
-  static_assert(Worker::WIDTH <= P::COLUMN && !S::SOLVE, "a column");
+  constexpr int TEAM = Worker::TEAM, GROUP = TEAM > 32 ? 1 : 32 / TEAM, TEAMS = P::WARPS * 32 / TEAM;
+  static_assert(TEAMS * (Worker::PLACES * P::COLUMN + P::SLAB) * int(sizeof(T)) <= P::SHARED_BYTES, "shared memory");
+  static_assert(Worker::WIDTH <= P::COLUMN && P::NRHS == 0 && (TEAM <= 32 || TEAMS == 1), "a column; a block");
   MANSARD_SHARED_ARENA(T, arena);
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, team = lane / Worker::TEAM;
-  const i64 batch = arguments.BATCH, first = (static_cast<i64>(blockIdx.x) * P::WARPS + warp) * S::GROUP;
+  const int mine = threadIdx.x / TEAM, rank = threadIdx.x % TEAM, team = mine % GROUP;
+  const i64 batch = arguments.BATCH, first = static_cast<i64>(blockIdx.x) * TEAMS + (mine - team);  // of the warp
   if (first >= batch) return;
   const Item item(arguments.ITEMS, first + team < batch ? first + team : batch - 1);
-  const bool whole = P::WIDE_A > 1 && item.order % P::WIDE_A == 0;  // pieces begin where they may
-  Worker worker(lane % Worker::TEAM, item.order);
-  if (whole) worker.template fetch<P::LAYOUT_A, P::WIDE_A>(arguments.A + item.a, item.order, 1);
-  else worker.template fetch<P::LAYOUT_A, 1>(arguments.A + item.a, item.order, 1);
-  worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * Worker::PLACES * S::GROUP + team) * P::COLUMN);
-  if (first + team >= batch) return;
-  if (lane % Worker::TEAM == 0) arguments.INFO[item.index] = worker.info;
-  if (P::WIDE_F > 1 && whole) worker.template put<P::LAYOUT_F, P::WIDE_F>(arguments.F + item.f, item.order, 1);
-  else worker.template put<P::LAYOUT_F, 1>(arguments.F + item.f, item.order, 1);
+  Worker worker(rank, item.order, P::LAYOUT_A == Layout::row && item.order % P::ALONG == 0);
+  if (P::WIDE_A > 1 && item.order % P::WIDE_A == 0)  // pieces begin where they may
+    worker.template fetch_ragged<P::LAYOUT_A, P::WIDE_A>(arguments.A + item.a);
+  else worker.template fetch_ragged<P::LAYOUT_A, 1>(arguments.A + item.a);
+  worker.template factor<GROUP * P::COLUMN>(arena + ((mine - team) * Worker::PLACES + team) * P::COLUMN);
+  if (rank == 0) arguments.INFO[item.index] = worker.info;
+  T* F = arguments.F + item.f;
+  if constexpr (P::SLAB == 0) {
+    worker.template put_ragged<P::LAYOUT_F, 1>(F);
+  } else if (__all_sync(0xffffffffu, item.order % P::WHOLE_F == 0)) {
+    worker.template put_ragged<P::LAYOUT_F, P::WIDE_F>(F);
+  } else {
+    T* slabs = arena + TEAMS * Worker::PLACES * P::COLUMN;
+    worker.template put_rows<1, P::BAND>(F, slabs + mine * P::SLAB, rank);
+  }
 }
 
 template <class P, class Worker, class Arguments>

@@ -89,15 +89,16 @@ MANSARD_DEVICE void write_entries(T* image, const T* from, int row, int column) 
 }
 
 // `count` elements from shared memory, by a team; the first is `skip` behind a boundary of 16 bytes, there and here.
+// What is known of `count` when this is compiled: it is between `least` and `most`.
 template <int TEAM, class T>
-MANSARD_DEVICE void store_run(int count, T* to, const T* memory, int skip, int rank) {
+MANSARD_DEVICE void store_run(int count, int least, int most, T* to, const T* memory, int skip, int rank) {
   constexpr int VECTOR = 16 / int(sizeof(T));
-  T* pieces = to - skip + rank * VECTOR;
+  T* pieces = to + (rank * VECTOR - skip);
   const T* from = memory + rank * VECTOR;
+  const int last = skip + count - (rank + 1) * VECTOR;
   MANSARD_UNROLL
-  for (int first = 0; first < count + VECTOR - 1; first += TEAM * VECTOR) {
-    const bool begun = first > 0 || rank * VECTOR >= skip;
-    const bool there = first + TEAM * VECTOR <= count || first + (rank + 1) * VECTOR <= skip + count;
+  for (int first = 0; first < most + VECTOR - 1; first += TEAM * VECTOR) {
+    const bool begun = first > 0 || rank * VECTOR >= skip, there = first + TEAM * VECTOR <= least || first <= last;
     if (begun && there) store_pack(pieces + first, *reinterpret_cast<const Pack<T, VECTOR>*>(from + first));
   }
   if (rank < (VECTOR - skip) % VECTOR) to[rank] = memory[skip + rank];

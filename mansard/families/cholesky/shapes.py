@@ -71,16 +71,26 @@ def team(c: Any) -> int:
 
 
 def slab(problem: Problem, c: Any) -> int:
-    """Elements of the place through which a tile's factors go to rows without gaps, the rows of a slot at a time; zero
+    """Elements of the place through which a tile's factors go to rows without gaps, some slots of rows at a time; zero
     where they go there without it: what lanes write to a row at once fills whole sectors of 32 bytes, or nearly."""
     f = view(problem, "f")
-    if not (c.VARIANT == "tile" and c.DIRECT) or spec.is_ragged(problem):
+    if not (c.VARIANT == "tile" and c.DIRECT) or f.layout_c != "row" or f.pitch_c != problem.N:
         return 0
-    at_once, line = c.LANES_N * wide(problem, c, "f") * problem.itemsize, problem.N * problem.itemsize
-    if f.layout_c != "row" or f.pitch_c != problem.N or at_once >= 64 or line % 32 == 0:
+    if whole(problem, c) == 1 or (problem.N % whole(problem, c) == 0 and not spec.is_ragged(problem)):
         return 0
     vector = 16 // problem.itemsize
-    return up(c.LANES_M * problem.N + vector, vector) * vector
+    return up(band(problem) * c.LANES_M * problem.N + vector, vector) * vector
+
+
+def band(problem: Problem) -> int:
+    """Slots of rows at a time. What that spares of a slot's begin and end pays where they are not known before."""
+    return 2 if spec.is_ragged(problem) else 1
+
+
+def whole(problem: Problem, c: Any) -> int:
+    """Orders that are multiples of it need no such place."""
+    at_once = wide(problem, c, "f")
+    return at_once if c.LANES_N * at_once * problem.itemsize >= 64 else max(at_once, 32 // problem.itemsize)
 
 
 def piece(problem: Problem, c: Any) -> int:
