@@ -33,6 +33,12 @@ LANES: list[tuple[Problem, Config]] = [
     (P("float32", 5, 5, 35), _ONE),
     (P("complex64", 4, 4, 35), _ONE),
     (P("complex128", 3, 3, 35, pivot=False), _ONE),
+    # two lanes that do the same
+    (P("float64", 2, 2, 131), Lanes(2, WARPS=2)),
+    (P("float64", 2, 2, 33, NRHS=1, want="solve"), Lanes(2)),
+    (P("complex64", 3, 3, 35, want="inverse"), Lanes(2, WARPS=1)),
+    (P("float32", 5, 3, 17, layout_a="col"), Lanes(2)),
+    (P("float64", 3, 3, 19, want="determinant"), Lanes(2)),
     # teams of 4 to 32 lanes, one and several rows each, ragged shares, both kinds of code
     (P("float64", 3, 3, 19), Lanes(4)),
     (P("float64", 6, 6, 19), Lanes(4, True)),

@@ -4,7 +4,7 @@
 // LANES lanes eliminate one matrix each in registers (rows.cuh; whole.cuh where a lane has a whole matrix), and returns
 // what is wanted through shared memory. Warps meet nobody else, and come and go.
 //
-//   LANES   lanes of a team
+//   LANES   lanes of a team; one has a whole matrix, and two have the same: fewer matrices per warp, and more warps
 //   ROLLED  four steps share their code
 //   WARPS   warps per block
 //   VIA     what carries the pivot's row: shuffles (lanes) or shared memory
@@ -30,14 +30,15 @@ struct LuLanesShape {
   using B = ImageOf<T, P::LAYOUT_B, UNKNOWNS, RIGHT, GROUP, P::FEED_B, P::ALIGNED, P::PITCH_B, P::MATRIX_B>;
   using X = ImageOf<T, P::LAYOUT_X, UNKNOWNS, RIGHT, GROUP, P::FEED_X, P::ALIGNED, P::PITCH_X, P::MATRIX_X>;
   static constexpr int most(int a, int b) { return a > b ? a : b; }
-  static constexpr int CARRIED = P::LANES > 1 ? Rows<P, P::LANES>::CARRIED * int(sizeof(T)) : 0;  // once A is read
+  static constexpr bool DEALT = P::LANES > 2;  // the rows of a matrix, among lanes
+  static constexpr int CARRIED = DEALT ? Rows<P, P::LANES>::CARRIED * int(sizeof(T)) : 0;  // once A is read
   static constexpr int IMAGE = most(CARRIED, WRITES ? most(A::BYTES, F::BYTES) : A::BYTES);
   static constexpr int PLACE_B = SOLVE ? most(B::BYTES, X::BYTES) : 0;
   // pivots of a group, and their inverses: where A was, if nobody needs that place again
   static constexpr int STEP_BYTES = ceil_div(GROUP * STEPS * 4, 16) * 16;
-  static constexpr int INVERTED = P::LANES > 1 && (SOLVE || INVERSE) ? STEPS : 0;
+  static constexpr int INVERTED = DEALT && (SOLVE || INVERSE) ? STEPS : 0;
   static constexpr int OF_STEPS = STEP_BYTES + GROUP * INVERTED * int(sizeof(T));
-  static constexpr bool INSIDE = SOLVE && P::LANES > 1;
+  static constexpr bool INSIDE = SOLVE && DEALT;
   static constexpr int PLACE_A = INSIDE ? most(A::BYTES, CARRIED + OF_STEPS) : IMAGE;
   static constexpr int OF_WARP = PLACE_A + PLACE_B + (INSIDE ? 0 : OF_STEPS);
   static_assert(P::WARPS * OF_WARP <= P::SHARED_BYTES, "shared memory");
@@ -172,7 +173,7 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   LuGroup<P> group{S::A::origin(place_a, operands.A, first) + team * S::A::MATRIX, nullptr, nullptr, nullptr,
                    all_steps + team * S::STEPS,
                    reinterpret_cast<T*>(after + S::STEP_BYTES) + team * S::INVERTED, place_a};
-  if constexpr (P::LANES > 1) group.carried += team * Rows<P, P::LANES>::LINE;
+  if constexpr (S::DEALT) group.carried += team * Rows<P, P::LANES>::LINE;
   if constexpr (S::WRITES) group.f = S::F::origin(place_a, operands.F, first) + team * S::F::MATRIX;
   if constexpr (S::SOLVE) {
     group.b = S::B::origin(place_b, operands.B, first) + team * S::B::MATRIX;
@@ -183,7 +184,7 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
 
   int info;
   Determinant<T, P::WANT> determinant;
-  if constexpr (P::LANES == 1) lu_of_one<P>(group, info, determinant);
+  if constexpr (!S::DEALT) lu_of_one<P>(group, info, determinant);
   else lu_of_team<P>(group, rank, info, determinant);
   __syncwarp();
 

@@ -67,6 +67,16 @@ def layout(problem: Problem, operand: str) -> str:
     return str(like_gemm(problem, operand).layout_c)
 
 
+def dealt(c: Any) -> bool:
+    """Whether lanes share the rows of a matrix: one has them all, as have two, who do the same."""
+    return int(c.LANES) > 2
+
+
+def slots(problem: Problem, c: Any) -> int:
+    """Rows of a lane."""
+    return up(problem.M, c.LANES) if dealt(c) else int(problem.M)
+
+
 @lru_cache(maxsize=8192)
 def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     """Lanes of a team stand at the rows of its matrix."""
@@ -79,14 +89,14 @@ def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     of_f = place["f"].bytes if problem.want in ("factor", "inverse") else 0
     of_b = max(place["b"].bytes, place["x"].bytes) if problem.want == "solve" else 0
     steps = spec.steps(problem)
-    inverted = steps * problem.itemsize if c.LANES > 1 and problem.want in ("solve", "inverse") else 0
+    inverted = steps * problem.itemsize if dealt(c) and problem.want in ("solve", "inverse") else 0
     line = up((problem.N + (problem.NRHS if problem.want == "solve" else 0)) * problem.itemsize, 128) * 128 + 16
     carried = 2 * group * line if c.VIA == "shared" else 0
     of_steps = up(group * steps * 4, 16) * 16 + group * inverted
-    if problem.want == "solve" and c.LANES > 1:  # where A was
+    if problem.want == "solve" and dealt(c):  # where A was
         carried, of_steps = carried + of_steps, 0
     warp = max(place["a"].bytes, of_f, carried) + of_b + of_steps
-    return LanesShape(**place, group=group, slots=up(problem.M, c.LANES), warp_bytes=warp,
+    return LanesShape(**place, group=group, slots=slots(problem, c), warp_bytes=warp,
                       shared_bytes=up(c.WARPS * up(warp, 16) * 16, 128) * 128)  # fmt: skip
 
 

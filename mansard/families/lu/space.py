@@ -22,7 +22,7 @@ class Lanes:
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
-    LANES: int = 8  # of a team; each has whole rows, one in turn
+    LANES: int = 8  # of a team; each has whole rows, one in turn (of one or two lanes all)
     ROLLED: bool = False  # four steps share their code
     WARPS: int = 4  # per block
     BLOCKS_PER_SM: int = 2
@@ -82,10 +82,10 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
 
 
 def _lanes(problem: Problem, c: Lanes) -> str | None:
-    if c.LANES not in (1, 4, 8, 16, 32) or not 1 <= c.WARPS <= 32:
-        return f"{c.LANES} lanes, {c.WARPS} warps: teams of 1, 4, 8, 16 or 32 lanes, at most 32 warps"
-    if c.VIA not in ("lanes", "shared") or (c.VIA == "shared" and c.LANES == 1):
-        return f"VIA={c.VIA}: lanes, or (several of them) shared"
+    if c.LANES not in (1, 2, 4, 8, 16, 32) or not 1 <= c.WARPS <= 32:
+        return f"{c.LANES} lanes, {c.WARPS} warps: teams of 1, 2, 4, 8, 16 or 32 lanes, at most 32 warps"
+    if c.VIA not in ("lanes", "shared") or (c.VIA == "shared" and c.LANES <= 2):
+        return f"VIA={c.VIA}: lanes, or (four of them, or more) shared"
     held = work.share(problem, c)
     return f"a lane's share of the rows fills {held} registers" if held > _WORDS else None
 
@@ -128,8 +128,8 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
         yield from (Swaps(*choice) for choice in product((8, 16, 32), (2, 4, 8, 16), (1, 4)))
         return
     if max(problem.M, problem.N) <= 2 * NARROW:
-        for lanes, rolled, warps, via in product((1, 4, 8, 16, 32), (False, True), (4, 1), ("lanes", "shared")):
-            yield Lanes(lanes, rolled and lanes > 1, warps, VIA=via if lanes > 1 else "lanes")
+        for lanes, rolled, warps, via in product((1, 2, 4, 8, 16, 32), (False, True), (4, 1), ("lanes", "shared")):
+            yield Lanes(lanes, rolled and lanes > 2, warps, VIA=via if lanes > 2 else "lanes")
     if problem.N > NARROW // 2:
         units = ("mma", "fma") if problem.dtype == "float64" else ("fma",)
         yield from (Block(*choice) for choice in product((8, 16), (2, 4, 8, 16), ("warp", "block"), units))

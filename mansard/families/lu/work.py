@@ -8,7 +8,7 @@ from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
 from . import spec
-from .shapes import block_shape, lanes_shape
+from .shapes import block_shape, dealt, lanes_shape, slots
 
 
 def work(problem: Problem) -> Work:
@@ -55,14 +55,15 @@ def share(problem: Problem, c: Any) -> int:
         lanes = 32 * (c.WARPS if c.TEAM == "block" else 1)
         return int(up(problem.M, lanes) * c.BLK * problem.itemsize // 4)
     right = problem.NRHS if problem.want == "solve" else 0
-    return int(up(problem.M, c.LANES) * (problem.N + right) * problem.itemsize // 4)
+    return int(slots(problem, c) * (problem.N + right) * problem.itemsize // 4)
 
 
-# Registers for rows with which the compiler manages in 96, if it is told to, so that twenty warps fit and not sixteen
-# (H200, systems of 13 to 16 rows: 3 to 6 % faster; complex128 13 rows: 8 to 14 %), by bytes of a number and lanes
+# Registers for rows with which the compiler manages in so many, if it is told to, by bytes of a number and lanes: in 96,
+# so that twenty warps fit and not sixteen (H200, systems of 13 to 16 rows: 3 to 6 % faster; complex128 13 rows: 8 to
+# 14 %), in 32 for all that a multiprocessor takes (2 rows: LU 93.5 to 97 % of the copy bandwidth, systems 96 to 101)
 _SQUEEZED = {
-    (8, "solve", 8): 68, (8, "solve", 4): 60, (8, "factor", 8): 56, (8, "factor", 4): 54,
-    (16, "solve", 16): 56, (16, "factor", 16): 56,
+    (8, "solve", 8): (68, 96), (8, "solve", 4): (60, 96), (8, "factor", 8): (56, 96), (8, "factor", 4): (54, 96),
+    (16, "solve", 16): (56, 96), (16, "factor", 16): (56, 96), (8, "solve", 2): (12, 32), (8, "factor", 2): (8, 32),
 }  # fmt: skip
 
 
@@ -78,14 +79,15 @@ def registers(problem: Problem, c: Any) -> int:
     if c.VARIANT == "block":
         found = held + _beside_panels(problem, held, c.BLK)
         return max(found, 120 if problem.dtype == "float64" else 96) if problem.want == "inverse" else found
-    if held <= _SQUEEZED.get((problem.itemsize, problem.want, c.LANES), 0):
-        return 96
+    most, told = _SQUEEZED.get((problem.itemsize, problem.want, c.LANES), (0, 0))
+    if held <= most:
+        return told
     beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
     if problem.want == "inverse":
-        beside = {1: 2 * problem.N * problem.itemsize // 4, 8: 4}.get(c.LANES, 0)
+        beside = {8: 4}.get(c.LANES, 0) if dealt(c) else 2 * problem.N * problem.itemsize // 4
     team = 8 if held < 100 else -4 if (c.LANES > 8 and problem.NRHS == 1) or (c.LANES, held) == (8, 132) else 0
-    team = 0 if c.LANES == 1 else _WIDE_TEAMS.get(c.LANES, 20) if wide else team
-    few = 8 if c.LANES == 1 and held <= 16 else 0
+    team = 0 if not dealt(c) else _WIDE_TEAMS.get(c.LANES, 20) if wide else team
+    few = 8 if not dealt(c) and held <= 16 else 0
     return int(held + 40 - few + team + beside)
 
 
@@ -129,19 +131,19 @@ def issued(problem: Problem, c: Any) -> float:
     parts = 4 if problem.is_complex else 1  # real products of one of numbers
     moved = 2 * M * N * problem.itemsize / 512 * _COPY_INSTRUCTIONS
     if c.VARIANT == "block":
-        slots = up(M, 32)
-        panels = steps * (70 + 25 * slots + c.BLK / 2 * (words + slots * (parts + words / 2)))
+        height = up(M, 32)
+        panels = steps * (70 + 25 * height + c.BLK / 2 * (words + height * (parts + words / 2)))
         columns = up(steps, c.BLK) * up(N, 32) * (30 + c.BLK * (4 + c.BLK / 2 * parts))
         share = 1 if problem.want == "inverse" else 1 / 3  # of M N steps products
         tiles = M * N * steps * share / c.BLK / 128 * (20 if c.UNIT == "mma" else (6 + 8 * parts) * c.BLK / 2)
         return float(panels + columns + tiles + moved)
     group = lanes_shape(problem, c).group
-    if c.LANES == 1:
+    if not dealt(c):
         return float(M * N * steps / 2 * (parts + 2 * words) + 20 * steps + moved * group)
-    slots = up(M, c.LANES)
-    carried = slots * words if c.VIA == "lanes" else (slots + 1) * words / 4
-    update = slots * parts + carried  # of a column: products; shuffles and selections, or stores and loads
-    return float(steps * (60 + 12 * slots + N / 2 * update) + moved * group)
+    held = slots(problem, c)
+    carried = held * words if c.VIA == "lanes" else (held + 1) * words / 4
+    update = held * parts + carried  # of a column: products; shuffles and selections, or stores and loads
+    return float(steps * (60 + 12 * held + N / 2 * update) + moved * group)
 
 
 def waited(problem: Problem, c: Any) -> float:
@@ -150,7 +152,7 @@ def waited(problem: Problem, c: Any) -> float:
     if c.VARIANT == "block":
         each = _STEP_CLOCKS + (200 if c.TEAM == "block" else 20 * up(problem.M, 32))
         return float(_LATENCY + steps * each + up(steps, c.BLK) * (900 + 6 * problem.M * problem.N / 32 / c.WARPS))
-    return float(_LATENCY + steps * (_STEP_CLOCKS if c.LANES > 1 else 80) + 2 * issued(problem, c))
+    return float(_LATENCY + steps * (_STEP_CLOCKS if dealt(c) else 80) + 2 * issued(problem, c))
 
 
 # Instructions per 16-byte copy of a warp; clocks of a step, and until memory answers; the clock under load.
@@ -186,8 +188,8 @@ def executed_flops(problem: Problem, c: Any) -> int:
     least = work(problem).flops
     if c.VARIANT == "block":
         return int(1.5 * least)
-    idle = up(problem.M, c.LANES) * c.LANES / problem.M
-    return int(least * idle * (1.5 if c.LANES > 1 else 1))
+    idle = slots(problem, c) * c.LANES / problem.M
+    return int(least * idle * (1.5 if dealt(c) else 1))
 
 
 def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
