@@ -31,8 +31,8 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _lanes(problem: Problem) -> Iterator[Lanes]:
-    """A lane per matrix as long as selecting rows is cheap, two of the smallest; then teams whose lanes have two or three
-    rows."""
+    """A lane per matrix as long as selecting rows is cheap, two for the smallest; then teams whose lanes have two or
+    three rows."""
     size = max(problem.M, problem.N)
     if size > space.NARROW:
         return

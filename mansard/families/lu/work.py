@@ -58,7 +58,7 @@ def share(problem: Problem, c: Any) -> int:
     return int(slots(problem, c) * (problem.N + right) * problem.itemsize // 4)
 
 
-# Registers for rows with which the compiler manages in so many, if it is told to, by bytes of a number and lanes: in 96,
+# Registers for rows with which the compiler manages in so many, if told to, by bytes of a number and lanes: in 96,
 # so that twenty warps fit and not sixteen (H200, systems of 13 to 16 rows: 3 to 6 % faster; complex128 13 rows: 8 to
 # 14 %), in 32 for all that a multiprocessor takes (2 rows: LU 93.5 to 97 % of the copy bandwidth, systems 96 to 101)
 _SQUEEZED = {
