@@ -42,6 +42,11 @@ CASES: list[tuple[Problem, Simd | None]] = [
     (P("float64", 8, 8, 8, 37, layout_a="col"), None),
     (P("float64", 9, 9, 9, 37, layout_b="col"), Simd(2, 4, 2, 1, True, 1, 64)),
     (P("float64", 12, 12, 12, 21), None),
+    # results that gather in lines: whole rows per tile, parts of them, columns, a batch that begins within a line
+    (P("float64", 13, 13, 13, 301), Simd(2, 4, 7, 2, GATHER=True)),
+    (P("float64", 11, 11, 11, 40, layout_c="col"), Simd(2, 3, 2, 1, GATHER=True)),
+    (P("complex64", 5, 5, 5, 301, conj_a=True), Simd(4, 2, 3, 1, GATHER=True)),
+    (P("float64", 7, 5, 3, 301, aligned=False), Simd(2, 7, 3, 3, GATHER=True, PREFETCH=1)),
     (P("float64", 17, 17, 17, 11, layout_b="col", layout_c="col"), None),
     (P("float64", 24, 24, 24, 5), Simd(2, 5, 5, 7)),
     (P("float64", 33, 33, 33, 3, layout_c="col"), None),
@@ -98,12 +103,12 @@ def test_is_exact(case: tuple[Problem, Simd | None]) -> None:
 
 @pytest.mark.parametrize("case", CASES[::3], ids=case_id)
 def test_accumulates_exactly(case: tuple[Problem, Simd | None]) -> None:
-    exact(case[0], replace(chosen(*case), STREAM=False), "cpu", scaled=True)
+    exact(case[0], replace(chosen(*case), STREAM=False, GATHER=False), "cpu", scaled=True)
 
 
 @pytest.mark.parametrize("batch", [0, 1, 2, 63])
 def test_batches_of_any_size(batch: int) -> None:
-    for config in (Simd(2, 3, 2, 3), Simd(2, 3, 2, 3, True, 1)):
+    for config in (Simd(2, 3, 2, 3), Simd(2, 3, 2, 3, True, 1), Simd(2, 3, 2, 3, GATHER=True)):
         exact(P("float64", 3, 3, 3, batch), config, "cpu")
 
 
@@ -175,6 +180,8 @@ def test_reasons() -> None:
         (P("float64", 4, 4, 4, 9), Simd(2, 12, 4), "48 vector sums"),
         (P("float64", 4, 4, 4, 9), Simd(2, 2, 2, 5), "UNROLL=5"),
         (P("float64", 4, 4, 4, 9, accumulate=True), Simd(2, STREAM=True), "past the caches"),
+        (P("float64", 4, 4, 4, 9, accumulate=True), Simd(2, GATHER=True), "GATHER"),
+        (P("float64", 4, 4, 4, 9), Simd(2, STREAM=True, GATHER=True), "without STREAM"),
     ):
         assert reason in (space_cpu.illegal(problem, config, device) or "legal")
 

@@ -17,6 +17,7 @@
 //   TILE_M, TILE_N  rows and vectors of C per register tile
 //   UNROLL          steps along K per turn of the inner loop
 //   STREAM          write C past the caches: lines that are written whole need not be read first
+//   GATHER          write C in whole cache lines, but to the caches
 //   PREFETCH        cache (1, 2) to which the tiles bring the matrices to come; 0 leaves it to the hardware
 //   AHEAD           how far ahead, in bytes
 #pragma once
@@ -44,7 +45,10 @@ struct GemmShape {
   static constexpr int PITCH = round_up(WIDTH, LINE);
   static constexpr int PACKED = O::RIGHT_IN_ROWS ? 0 : O::K * PITCH;
   static constexpr int GROUP = 512 / static_cast<int>(sizeof(R));  // reals that leave together
-  static constexpr int BLOCK = P::STREAM ? round_up(2 * GROUP + SIZE, LINE) : 0;
+  // reals of C before some may leave: where a tile has whole rows, those
+  static constexpr int CHUNK = Panels::COUNT > 1 ? SIZE : smaller(SIZE, P::TILE_M * WIDTH);
+  static constexpr bool GATHERS = P::STREAM || P::GATHER;
+  static constexpr int BLOCK = GATHERS ? round_up(2 * GROUP + CHUNK, LINE) : 0;
 
   // visit(first vector, Int<vectors>, Int<reals in the last of them>, whether nothing follows) for every panel of C.
   template <class Visit>
@@ -61,7 +65,7 @@ struct GemmShape {
   }
 
   static_assert(LANES >= WORDS && LANES <= larger(native_lanes<R>, WORDS) && P::UNROLL <= P::K);
-  static_assert(!P::STREAM || (P::STACK_C == StackC::packed && !P::ACCUMULATE));
+  static_assert(!GATHERS || (P::STACK_C == StackC::packed && !P::ACCUMULATE));
 };
 
 // ---- ahead of the tiles -----------------------------------------------------------------------------------
@@ -167,16 +171,16 @@ MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, E
   o.for_alpha([&](auto unit) __attribute__((always_inline)) { write_tile<P, LAST, unit>(o, out, sums); });
 }
 
-// done(rows) is called whenever so many more rows of C are complete.
-template <class P, class Done, class R = typename GemmShape<P>::R>
-MANSARD_INLINE void gemm_matrix(const GemmOperands<P>& o, i64 b, Entries<const R> right, Entries<R> out,
+// place(m) is where rows from m on go; done(rows) is called whenever so many more rows of C are complete.
+template <class P, class Place, class Done, class R = typename GemmShape<P>::R>
+MANSARD_INLINE void gemm_matrix(const GemmOperands<P>& o, i64 b, Entries<const R> right, Place place,
                                 Ahead<P>& ahead, Done done) {
   using S = GemmShape<P>;
   const Entries<const R> left = o.left(b);
   S::for_each_panel([&](int n, auto vectors, auto last, auto final) __attribute__((always_inline)) {
     S::Rows::for_each([&](int m, auto rows) __attribute__((always_inline)) {
       gemm_tile<P, rows, vectors, last>(o, left.below(m), right.beside(n * S::LANES),
-                                        out.below(m).beside(n * S::LANES), ahead);
+                                        place(m).beside(n * S::LANES), ahead);
       if constexpr (final) done(rows);
     });
   });
@@ -184,8 +188,9 @@ MANSARD_INLINE void gemm_matrix(const GemmOperands<P>& o, i64 b, Entries<const R
 
 // ---- the batch --------------------------------------------------------------------------------------------
 
-// Results gather in a block until GROUP reals are complete, and go to C in whole cache lines, past the caches. What is
-// left of a line waits: written in two halves, it would be read first.
+// Results gather in a block until GROUP reals are complete, and go to C in whole cache lines. What is left of a line
+// waits: written in two halves, it would be read first. The block has room for little more than a tile, where tiles are
+// whole rows: it shares the first cache with A, B and what comes after them.
 template <class P, class R = typename GemmShape<P>::R>
 struct Departures {
   using S = GemmShape<P>;
@@ -193,8 +198,8 @@ struct Departures {
   R* target;                   // where the block goes
   i64 complete = 0, gone = 0;  // reals of the block
 
-  MANSARD_INLINE Entries<R> next_matrix() {
-    if (complete + S::SIZE > S::BLOCK) {
+  MANSARD_INLINE Entries<R> room() {
+    if (complete + S::CHUNK > S::BLOCK) {
       std::memmove(block, block + gone, static_cast<std::size_t>(complete - gone) * sizeof(R));
       target += gone, complete -= gone, gone = 0;
     }
@@ -204,11 +209,11 @@ struct Departures {
     complete += reals;
     if (complete - gone >= S::GROUP) leave();
   }
-  void leave() { gone += stream_lines(target + gone, block + gone, complete - gone); }
+  void leave() { gone += copy_lines<P::STREAM>(target + gone, block + gone, complete - gone); }
   void finish() {
     leave();
     std::memcpy(target + gone, block + gone, static_cast<std::size_t>(complete - gone) * sizeof(R));
-    finish_streams();
+    if (P::STREAM) finish_streams();
   }
 };
 
@@ -227,11 +232,15 @@ __attribute__((noinline)) MANSARD_AS_WRITTEN void gemm_part(const Arguments& a, 
       if (b == begin || !O::RIGHT_SHARED) columns_to_rows<S::WORDS, O::K, O::N>(workspace, S::PITCH, right);
       right = {workspace, S::PITCH, S::WORDS};
     }
-    if constexpr (P::STREAM)
-      gemm_matrix<P>(operands, b, right, departures.next_matrix(), ahead,
-                     [&](int rows) __attribute__((always_inline)) { departures.add(rows * S::WIDTH); });
-    else
-      gemm_matrix<P>(operands, b, right, operands.out(b), ahead, [](int) {});
+    const auto leave = [&](int rows) __attribute__((always_inline)) {
+      if constexpr (S::GATHERS) departures.add(rows * S::WIDTH);
+    };
+    if constexpr (S::GATHERS && S::Panels::COUNT == 1) {
+      gemm_matrix<P>(operands, b, right, [&](int) { return departures.room(); }, ahead, leave);
+    } else {
+      const Entries<R> out = S::GATHERS ? departures.room() : operands.out(b);
+      gemm_matrix<P>(operands, b, right, [&](int m) { return out.below(m); }, ahead, leave);
+    }
   };
   i64 b = begin;
   for (; b + S::TOGETHER <= end; b += S::TOGETHER) {
@@ -243,7 +252,7 @@ __attribute__((noinline)) MANSARD_AS_WRITTEN void gemm_part(const Arguments& a, 
     Ahead<P> ahead(operands, b);
     matrix(b, ahead);
   }
-  if constexpr (P::STREAM) departures.finish();
+  if constexpr (S::GATHERS) departures.finish();
 }
 
 // Items [0, count) in contiguous parts, one for each thread that is worth its while: part(begin, end, index).

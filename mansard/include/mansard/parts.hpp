@@ -128,18 +128,26 @@ inline void finish_streams() {
 #endif
 }
 
-// memcpy past the caches, up to the last whole cache line; returns the number of reals copied.
-template <class R>
-inline i64 stream_lines(R* to, const R* from, i64 count) {
+// memcpy in whole cache lines, up to the last one, past the caches or (PAST) not; returns the number of reals copied.
+template <bool PAST, class R>
+inline i64 copy_lines(R* to, const R* from, i64 count) {
   constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R)), FULL = native_lanes<R>;
   const i64 place = static_cast<i64>(reinterpret_cast<std::uintptr_t>(to) / sizeof(R) % LINE);
   i64 done = smaller<i64>(count, (LINE - place) % LINE);
   for (i64 i = 0; i < done; ++i) to[i] = from[i];
   for (; done + LINE <= count; done += LINE) {
     MANSARD_UNROLL
-    for (int lane = 0; lane < LINE; lane += FULL) stream<FULL>(to + done + lane, load<FULL>(from + done + lane));
+    for (int lane = 0; lane < LINE; lane += FULL) {
+      const Vector<R, FULL> v = load<FULL>(from + done + lane);
+      if constexpr (PAST) stream<FULL>(to + done + lane, v);
+      else store<FULL>(to + done + lane, v);
+    }
   }
   return done;
+}
+template <class R>
+inline i64 stream_lines(R* to, const R* from, i64 count) {
+  return copy_lines<true>(to, from, count);
 }
 
 }  // namespace mansard
