@@ -88,7 +88,7 @@ def test_sizes_that_do_not_fit_become_nan() -> None:
 def test_compiles_without_spills(dtype: str) -> None:
     for flags in ({}, dict(trans_a=True, trans_b=True, conj_a=True, conj_b=True, accumulate=True)):
         problem = spec.problem(dtype, 1 << 20, **flags)
-        for device in (H200, A100):
+        for device in (A100, H200) if flags else (H200,):
             configs: list[Any] = [defaults.of_class(problem, index, device, 1 << 40) for index in range(CLASSES)]
             for config in (*defaults.sorts(16), *(configs if device is H200 else configs[:3])):
                 assert space.illegal(problem, config, device) is None, config
