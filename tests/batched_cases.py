@@ -54,6 +54,21 @@ def at(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: An
     return np.asarray(SimpleNamespace(__array_interface__=facts))
 
 
+def matrices_at(
+    problem: Any, stack: str, pointer: int, shape: tuple[int, int], strides: tuple[int, ...], dtype: Any = None
+) -> list[Any]:
+    """The matrices of an operand as a kernel finds them: by a table of addresses, or a step; where they should be."""
+    matrix, *inner = strides
+    dtype = np.dtype(dtype or problem.dtype)
+    if stack == "pointers":
+        addresses = list((ctypes.c_int64 * problem.BATCH).from_address(pointer))
+    else:
+        addresses = [pointer + i * matrix * dtype.itemsize for i in range(problem.BATCH)]
+    if problem.aligned:
+        assert all(address % 16 == 0 for address in (addresses[:1] if stack == "packed" else addresses))
+    return [at(address, shape, tuple(inner), dtype) for address in addresses]
+
+
 class Played:
     """Stands in for `call.prepare`: launches are counted, and every trait of the problem is checked."""
 
@@ -97,13 +112,7 @@ class Played:
             assert stack != "strided" or not dense or matrix != rows * columns, "packed was not recognised"
         if stack == "shared":
             assert matrix == 0 and side != "c"
-        if stack == "pointers":
-            addresses = list((ctypes.c_int64 * problem.BATCH).from_address(pointer))
-        else:
-            addresses = [pointer + i * matrix * problem.itemsize for i in range(problem.BATCH)]
-        if problem.aligned:
-            assert all(address % 16 == 0 for address in (addresses[:1] if stack == "packed" else addresses))
-        return [at(address, (rows, columns), (row, column), problem.dtype) for address in addresses]
+        return matrices_at(problem, stack, pointer, (rows, columns), strides)
 
 
 @pytest.fixture(name="played")

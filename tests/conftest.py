@@ -15,6 +15,7 @@ from mansard.backends import cpu, cuda, emulated
 from mansard.model import machine
 
 UNAVAILABLE = {"cpu": cpu.unavailable, "emulated": emulated.unavailable, "cuda": cuda.unavailable}
+needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,13 +3,12 @@ of operands at their word."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from batched_cases import at
+from batched_cases import at, matrices_at
 
 import mansard.settings
 from mansard import families
@@ -183,13 +182,7 @@ class PlayedFactors:
             assert problem.BATCH == 1 or matrix == rows * columns
         assert stack in ("packed", "strided", "pointers") and (stack != "strided" or problem.BATCH == 1 or matrix)
         dtype = REAL[problem.dtype] if (task.want, name) == ("logdet", "X") else problem.dtype
-        if stack == "pointers":
-            addresses = list((ctypes.c_int64 * problem.BATCH).from_address(pointer))
-        else:
-            addresses = [pointer + i * matrix * np.dtype(dtype).itemsize for i in range(problem.BATCH)]
-        if problem.aligned:
-            assert all(address % 16 == 0 for address in (addresses[:1] if stack == "packed" else addresses))
-        return [at(address, (rows, columns), (row, column), dtype) for address in addresses]
+        return matrices_at(problem, stack, pointer, (rows, columns), strides, dtype)
 
 
 def exchanged(A: Any, pivots: Any) -> Any:

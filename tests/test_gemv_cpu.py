@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from batched_cases import DTYPES
+from conftest import needs_cpu
 from gemv_cases import CASES, bounded, exact, laid_out, numbers
 from sparing import spared
 from test_gemm_cpu import guarded
@@ -28,7 +29,6 @@ pytestmark = pytest.mark.usefixtures("no_plans")
 
 HERE = Path(__file__)
 P = spec.problem
-needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
 
 
 # ---- CPU kernel -------------------------------------------------------------------------------------------

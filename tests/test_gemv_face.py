@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from batched_cases import DTYPES, arranged, integers
+from conftest import needs_cpu
 from test_api import wanted
 
 import mansard as ms
 from mansard import testing
 from mansard.api import gemv_call
-from mansard.backends import cpu
 from mansard.errors import UnsupportedProblem
 from mansard.families.gemv import defaults, spec
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
 P = spec.problem
-needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
 
 
 # ---- ms.blas.gemv -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import needs_cpu
 from powers_cases import (
     GROUPS,
     PERSISTENT,
@@ -26,13 +27,11 @@ from sparing import spared
 from test_compile import A100, H200
 
 import mansard as ms
-from mansard.backends import cpu
 from mansard.compile import nvrtc
 from mansard.families.powers import emit, fit, space, spec, work
 from mansard.families.powers.space import Groups
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
-needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
 
 
 # ---- kernels ----------------------------------------------------------------------------------------------

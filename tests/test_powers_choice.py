@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from conftest import needs_cpu
 from powers_cases import (
     banded,
     grid,
@@ -24,8 +25,6 @@ from mansard.errors import IllegalConfig
 from mansard.families.powers import defaults, fit, space, spec, work
 from mansard.sparse import convert, matrices
 from mansard.sparse.storage import Ell
-
-needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
 
 
 @pytest.mark.parametrize(

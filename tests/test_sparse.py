@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import UNAVAILABLE
+from conftest import UNAVAILABLE, needs_cpu
 
 import mansard as ms
 import mansard.sparse.matrix
@@ -17,8 +17,6 @@ from mansard.api import sparse_call
 from mansard.errors import UnsupportedProblem
 from mansard.sparse import convert, storage
 from mansard.sparse.operand import Held, traits
-
-needs_cpu = pytest.mark.skipif(UNAVAILABLE["cpu"]() is not None, reason="no C++ compiler")
 
 
 def made(rows: int, cols: int, mean: float, dtype: str = "float64", seed: int = 0, empty: bool = True) -> Any:

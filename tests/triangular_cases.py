@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from batched_cases import Played, at, integers
+from batched_cases import Played, integers, matrices_at
 
 from mansard import testing
 from mansard.api import call, triangular_call
@@ -58,13 +57,7 @@ class PlayedSolver(Played):
             assert layout != "any" and pitch == (columns if layout == "row" else rows)
             assert problem.BATCH == 1 or matrix == rows * columns
         assert stack != "shared" or (matrix == 0 and operand != "x")
-        if stack == "pointers":
-            addresses = list((ctypes.c_int64 * problem.BATCH).from_address(pointer))
-        else:
-            addresses = [pointer + i * matrix * problem.itemsize for i in range(problem.BATCH)]
-        if problem.aligned:
-            assert all(address % 16 == 0 for address in (addresses[:1] if stack == "packed" else addresses))
-        return [at(address, (rows, columns), (row, column), problem.dtype) for address in addresses]
+        return matrices_at(problem, stack, pointer, (rows, columns), strides)
 
 
 @pytest.fixture(name="played")

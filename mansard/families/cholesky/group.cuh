@@ -91,9 +91,9 @@ MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
   using T = typename P::T;
-  constexpr int TEAM = Worker::TEAM, GROUP = TEAM > 32 ? 1 : 32 / TEAM, TEAMS = P::WARPS * 32 / TEAM;
+  constexpr int TEAM = Worker::TEAM, GROUP = 32 / TEAM, TEAMS = P::WARPS * GROUP;
   static_assert(TEAMS * (Worker::PLACES * P::COLUMN + P::SLAB) * int(sizeof(T)) <= P::SHARED_BYTES, "shared memory");
-  static_assert(Worker::WIDTH <= P::COLUMN && P::NRHS == 0 && (TEAM <= 32 || TEAMS == 1), "a column; a block");
+  static_assert(Worker::WIDTH <= P::COLUMN && P::NRHS == 0 && GROUP * TEAM == 32, "a column; part of a warp");
   MANSARD_SHARED_ARENA(T, arena);
   const int mine = threadIdx.x / TEAM, rank = threadIdx.x % TEAM, team = mine % GROUP;
   const i64 batch = arguments.BATCH, first = static_cast<i64>(blockIdx.x) * TEAMS + (mine - team);  // of the warp

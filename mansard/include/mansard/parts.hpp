@@ -128,7 +128,7 @@ inline void finish_streams() {
 #endif
 }
 
-// memcpy in whole cache lines, up to the last one, past the caches or (PAST) not; returns the number of reals copied.
+// memcpy in whole cache lines, up to the last one, past the caches (PAST) or to them; returns the number of reals copied.
 template <bool PAST, class R>
 inline i64 copy_lines(R* to, const R* from, i64 count) {
   constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R)), FULL = native_lanes<R>;
