@@ -31,12 +31,15 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _lanes(problem: Problem) -> Iterator[Lanes]:
-    """A lane per matrix as long as selecting rows is cheap; then teams whose lanes have two or three rows."""
+    """A lane per matrix as long as selecting rows is cheap, two where each would ask for 32 bytes; then teams whose
+    lanes have two or three rows."""
     size = max(problem.M, problem.N)
     if size > space.NARROW:
         return
     words = problem.itemsize // 4
     whole = {1: 10, 2: 8, 4: 6}[words] - {"factor": 3, "inverse": 2 if words == 1 else 3}.get(problem.want, 0)
+    if (size, words) == (2, 2) and problem.want != "logdet":
+        yield Lanes(2, False, 4)
     if size <= whole:
         yield Lanes(1, False, 8 if size <= 2 else 4)
     if (problem.dtype, problem.want) == ("float64", "factor") and size == 16:

@@ -132,7 +132,7 @@ MANSARD_UNROLL_BY(2)
     const int count = S::M - k;
     Rows<LuPanel<P, SLOTS>, 32> rows(lane, count);
     load(rows, k, count);
-    rows.eliminate(pivots + k, nullptr, steps_of(k));
+    rows.eliminate(Steps<T>{pivots + k, nullptr, nullptr}, steps_of(k));
     if (info == 0 && rows.info > 0) info = k + rows.info;
     __syncwarp();  // everybody has read what is overwritten
     store(rows, k, count);

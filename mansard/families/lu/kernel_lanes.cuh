@@ -34,11 +34,22 @@ struct LuLanesShape {
   static constexpr int CARRIED = DEALT ? Rows<P, P::LANES>::CARRIED * int(sizeof(T)) : 0;  // once A is read
   static constexpr int IMAGE = most(CARRIED, WRITES ? most(A::BYTES, F::BYTES) : A::BYTES);
   static constexpr int PLACE_B = SOLVE ? most(B::BYTES, X::BYTES) : 0;
-  // pivots of a group, and their inverses: where A was, if nobody needs that place again
-  static constexpr int STEP_BYTES = ceil_div(GROUP * STEPS * 4, 16) * 16;
-  static constexpr int INVERTED = DEALT && (SOLVE || INVERSE) ? STEPS : 0;
-  static constexpr int OF_STEPS = STEP_BYTES + GROUP * INVERTED * int(sizeof(T));
+  // pivots of a group, and their inverses, teams in different banks: where A was, if nobody needs that place again
+  static constexpr int apart(int size) { return (ceil_div(STEPS * size, 16) | 1) * 16 / size; }
   static constexpr bool INSIDE = SOLVE && DEALT;
+  static constexpr int STEP_BYTES = INSIDE ? 0 : ceil_div(GROUP * STEPS * 4, 16) * 16;
+  static constexpr int SOLVED = INSIDE ? apart(int(sizeof(Solved<T>))) : 0;
+  static constexpr int INVERTED = DEALT && INVERSE ? apart(int(sizeof(T))) : 0;
+  // Solutions follow the inverses, and go to their own place together, where teams would collide one by one.
+  static constexpr bool GATHERED = INSIDE && RIGHT == 1 && GROUP > 1 && N * sizeof(T) % 64 == 0;
+  // Rows of factors stay where their lanes put them without colliding, and are looked up on their way out: of orders
+  // that are powers of two, where that takes no divisions.
+  static constexpr bool LOOKED_UP = FACTOR && DEALT && P::PIVOT && P::LAYOUT_F == Layout::row && M == N &&
+                                    (N & (N - 1)) == 0 && !F::SHIFTED && P::FEED_F != Feed::elements &&
+                                    sizeof(T) > 4 && (M > P::LANES || M > 16);
+  static constexpr int ORDER = LOOKED_UP ? M : 0;
+  static constexpr int OF_STEPS =
+      STEP_BYTES + GROUP * (INVERTED * int(sizeof(T)) + SOLVED * int(sizeof(Solved<T>)) + ORDER * 4);
   static constexpr int PLACE_A = INSIDE ? most(A::BYTES, CARRIED + OF_STEPS) : IMAGE;
   static constexpr int OF_WARP = PLACE_A + PLACE_B + (INSIDE ? 0 : OF_STEPS);
   static_assert(P::WARPS * OF_WARP <= P::SHARED_BYTES, "shared memory");
@@ -73,8 +84,9 @@ template <class P>
 struct LuGroup {
   using T = typename P::T;
   T *a, *f, *b, *x;  // of the team's matrix
-  int* steps;
-  T *inverted, *carried;
+  Steps<T> steps;
+  T* carried;
+  int* order;  // of each row of the factors, where it is
 };
 
 // A lane with a whole matrix.
@@ -90,8 +102,8 @@ MANSARD_DEVICE void lu_of_one(const LuGroup<P>& group, int& info, Determinant<ty
       load_row<typename S::B, P::LAYOUT_B, S::RIGHT>(matrix.b[i], group.b, i);
   }
   __syncwarp();  // everybody has read what is overwritten
-  matrix.eliminate(group.steps);
-  if constexpr (S::INVERSE) matrix.invert(group.steps);
+  matrix.eliminate(group.steps.exchanged);
+  if constexpr (S::INVERSE) matrix.invert(group.steps.exchanged);
   if constexpr (S::SOLVE) {
     matrix.substitute();
     MANSARD_UNROLL
@@ -114,27 +126,42 @@ MANSARD_DEVICE void lu_of_team(const LuGroup<P>& group, int rank, int& info,
   Rows<P, P::LANES> rows(rank);
   MANSARD_UNROLL
   for (int q = 0; q < rows.SLOTS; ++q) {
-    const int row = rows.has(q) ? rows.row_of(q) : S::M - 1;
+    const int row = rows.some_row(q);
     load_row<typename S::A, P::LAYOUT_A, S::N>(rows.a[q], group.a, row);
     if constexpr (S::SOLVE) load_row<typename S::B, P::LAYOUT_B, S::RIGHT>(rows.b[q], group.b, row);
   }
   rows.carried = group.carried;
   if constexpr (rows.SHARED || S::INSIDE) __syncwarp();
-  rows.eliminate(group.steps, group.inverted);
+  rows.eliminate(group.steps);
   __syncwarp();  // everybody has read what is overwritten
-  if constexpr (S::SOLVE)
-    rows.substitute(group.steps, group.inverted, [&](int k, int c, T x) {
-      if (rank == 0) group.x[entry_at<P::LAYOUT_X, S::X::PITCH>(k, c)] = x;
+  if constexpr (S::SOLVE) {
+    const auto place = [&](int k, int c) { return group.x + entry_at<P::LAYOUT_X, S::X::PITCH>(k, c); };
+    Solved<T>* solved = group.steps.solved;
+    rows.substitute(solved, [&](int k, int c, T x) {
+      if (rank == 0) *(S::GATHERED ? &solved[k].inverse : place(k, c)) = x;
     });
+    if constexpr (S::GATHERED) {
+      __syncwarp();
+      MANSARD_UNROLL
+      for (int q = 0; q < rows.SLOTS; ++q) {
+        const int k = rank + q * P::LANES;
+        if (S::N % P::LANES == 0 || k < S::N) *place(k, 0) = solved[k].inverse;
+      }
+    }
+  }
   if constexpr (S::WRITES) {
     MANSARD_UNROLL
     for (int q = 0; q < rows.SLOTS; ++q)
-      if (rows.has(q)) store_row<typename S::F, P::LAYOUT_F, S::N>(group.f, rows.a[q], rows.place[q]);
+      if (rows.has(q)) {
+        const int row = S::LOOKED_UP ? rows.row_of(q) : rows.place[q];
+        store_row<typename S::F, P::LAYOUT_F, S::N>(group.f, rows.a[q], row);
+        if constexpr (S::LOOKED_UP) group.order[rows.place[q]] = row;
+      }
   }
   if constexpr (S::INVERSE) {
     __syncwarp();
     Columns<P, P::LANES, S::F::PITCH> columns;
-    columns.solve(group.f, group.inverted, rows.place);
+    columns.solve(group.f, group.steps.inverted, rows.place);
     __syncwarp();  // everybody has read the factors
     columns.store(group.f, rank);
   }
@@ -170,9 +197,11 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   S::A::template fill<32>(place_a, operands.A, first, count, batch, lane);
   if constexpr (S::SOLVE) S::B::template fill<32>(place_b, operands.B, first, count, batch, lane);
   cp_async_commit();
-  LuGroup<P> group{S::A::origin(place_a, operands.A, first) + team * S::A::MATRIX, nullptr, nullptr, nullptr,
-                   all_steps + team * S::STEPS,
-                   reinterpret_cast<T*>(after + S::STEP_BYTES) + team * S::INVERTED, place_a};
+  int* order = reinterpret_cast<int*>(after + S::STEP_BYTES);
+  const Steps<T> steps{all_steps + team * S::STEPS, reinterpret_cast<T*>(order) + team * S::INVERTED,
+                       reinterpret_cast<Solved<T>*>(after) + team * S::SOLVED};
+  LuGroup<P> group{S::A::origin(place_a, operands.A, first) + team * S::A::MATRIX, nullptr, nullptr, nullptr, steps,
+                   place_a, order + team * S::ORDER};
   if constexpr (S::DEALT) group.carried += team * Rows<P, P::LANES>::LINE;
   if constexpr (S::WRITES) group.f = S::F::origin(place_a, operands.F, first) + team * S::F::MATRIX;
   if constexpr (S::SOLVE) {
@@ -191,7 +220,12 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   const bool speaks = rank == 0 && team < count;
   if (speaks) arguments.INFO[first + team] = info;
   const Scales none{};
-  if constexpr (S::WRITES) S::F::template store<32, false>(place_a, operands.F, first, count, none, lane);
+  if constexpr (S::LOOKED_UP)
+    S::F::template store<32, false>(place_a, operands.F, first, count, none, lane, [&](int e) {
+      const int row = e / S::N;  // of all the group's matrices
+      return row / S::M * S::F::MATRIX + order[row] * S::F::PITCH + e % S::N;
+    });
+  else if constexpr (S::WRITES) S::F::template store<32, false>(place_a, operands.F, first, count, none, lane);
   if constexpr (S::SOLVE) S::X::template store<32, false>(place_b, operands.X, first, count, none, lane);
   if constexpr (S::FACTOR) {
     int* pivots = arguments.PIVOTS + first * S::STEPS;
@@ -201,7 +235,7 @@ MANSARD_UNROLL_BY(4)
   if constexpr (P::WANT == Want::determinant || P::WANT == Want::logdet) {
     if (speaks) {
       T value = determinant.value;
-      if (is_odd_permutation<S::STEPS>(group.steps)) value = negated(value);
+      if (is_odd_permutation<S::STEPS>(group.steps.exchanged)) value = negated(value);
       matrix_at(arguments.F, arguments.f_matrix, first + team)[0] = value;
       if constexpr (P::WANT == Want::logdet)
         reinterpret_cast<typename Scalar<T>::Real*>(arguments.X)[first + team] = determinant.logarithm;

@@ -22,18 +22,20 @@ using FeedX = Feed;
 MANSARD_DEVICE int order_of(double x) { return static_cast<int>(__double_as_longlong(x) >> 32); }
 MANSARD_DEVICE int order_of(float x) { return __float_as_int(x); }
 
-// The same of |re| + |im|; and the opposite number. Of real numbers only by bits: arithmetic would be waited for.
+// The others, or of a complex number's real part.
+MANSARD_DEVICE int low_bits(double x) { return static_cast<int>(__double_as_longlong(x)); }
+MANSARD_DEVICE int low_bits(float x) { return __float_as_int(x); }
+template <class R>
+MANSARD_DEVICE int low_bits(Complex<R> x) {
+  return low_bits(x.re);
+}
+
+// The same of |re| + |im|; of real numbers only by bits: arithmetic would be waited for.
 MANSARD_DEVICE int size_order(double x) { return order_of(x) & 0x7fffffff; }
 MANSARD_DEVICE int size_order(float x) { return order_of(x) & 0x7fffffff; }
 template <class R>
 MANSARD_DEVICE int size_order(Complex<R> x) {
   return order_of(modulus_1(x));
-}
-MANSARD_DEVICE double opposite(double x) { return __longlong_as_double(__double_as_longlong(x) ^ (1ll << 63)); }
-MANSARD_DEVICE float opposite(float x) { return __int_as_float(__float_as_int(x) ^ (1 << 31)); }
-template <class R>
-MANSARD_DEVICE Complex<R> opposite(Complex<R> x) {
-  return {opposite(x.re), opposite(x.im)};
 }
 
 // Ordinary magnitudes lie between 2^-EXPONENT and 2^EXPONENT; a complex number is inverted by its square.
@@ -108,9 +110,9 @@ MANSARD_DEVICE int warp_max(int x) {
 #endif
 }
 
-// The largest number of each team of LANES; every lane has it.
+// The largest number of each team of LANES; every lane has it. `team`: its lanes.
 template <int LANES>
-MANSARD_DEVICE int team_max(int x) {
+MANSARD_DEVICE int team_max(int x, u32 team) {
 #if !defined(MANSARD_EMULATED) && __CUDA_ARCH__ >= 800
   constexpr int REDUCED = 16;  // lanes of a team from which on an instruction for all of them is quicker
 #else
@@ -121,7 +123,7 @@ MANSARD_DEVICE int team_max(int x) {
     for (int step = 1; step < LANES; step *= 2) x = max(x, __shfl_xor_sync(~0u, x, step));
     return x;
   } else if constexpr (LANES == 16) {
-    const bool second = threadIdx.x & 16;
+    const bool second = static_cast<int>(team) < 0;
     const int most = warp_max(second ? 0 : x), other = warp_max(second ? x : 0);
     return second ? other : most;
   } else {

@@ -77,6 +77,19 @@ def slots(problem: Problem, c: Any) -> int:
     return up(problem.M, c.LANES) if dealt(c) else int(problem.M)
 
 
+def _apart(size: int) -> int:
+    """Bytes from team to team, of which so many are used, that begin in different banks."""
+    return (up(size, 16) | 1) * 16
+
+
+def _looked_up(problem: Problem, c: Any, factors: Image) -> bool:
+    """Whether rows of factors are looked up on their way out: of orders that are powers of two."""
+    square = problem.M == problem.N and problem.N & (problem.N - 1) == 0
+    plain = layout(problem, "f") == "row" and factors.feed != "elements" and not factors.shifted
+    large = problem.itemsize > 4 and (problem.M > c.LANES or problem.M > 16)  # others are faster without (H200)
+    return problem.want == "factor" and bool(problem.pivot) and dealt(c) and square and plain and large
+
+
 @lru_cache(maxsize=8192)
 def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     """Lanes of a team stand at the rows of its matrix."""
@@ -89,12 +102,13 @@ def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     of_f = place["f"].bytes if problem.want in ("factor", "inverse") else 0
     of_b = max(place["b"].bytes, place["x"].bytes) if problem.want == "solve" else 0
     steps = spec.steps(problem)
-    inverted = steps * problem.itemsize if dealt(c) and problem.want in ("solve", "inverse") else 0
+    inverted = _apart(steps * problem.itemsize) if dealt(c) and problem.want == "inverse" else 0
     line = up((problem.N + (problem.NRHS if problem.want == "solve" else 0)) * problem.itemsize, 128) * 128 + 16
     carried = 2 * group * line if c.VIA == "shared" else 0
-    of_steps = up(group * steps * 4, 16) * 16 + group * inverted
+    order = 4 * problem.M if _looked_up(problem, c, place["f"]) else 0
+    of_steps = up(group * steps * 4, 16) * 16 + group * (inverted + order)
     if problem.want == "solve" and dealt(c):  # where A was
-        carried, of_steps = carried + of_steps, 0
+        carried, of_steps = carried + group * _apart(steps * 2 * problem.itemsize), 0
     warp = max(place["a"].bytes, of_f, carried) + of_b + of_steps
     return LanesShape(**place, group=group, slots=slots(problem, c), warp_bytes=warp,
                       shared_bytes=up(c.WARPS * up(warp, 16) * 16, 128) * 128)  # fmt: skip

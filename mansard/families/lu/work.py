@@ -64,6 +64,7 @@ def share(problem: Problem, c: Any) -> int:
 _SQUEEZED = {
     (8, "solve", 8): (68, 96), (8, "solve", 4): (60, 96), (8, "factor", 8): (56, 96), (8, "factor", 4): (54, 96),
     (16, "solve", 16): (56, 96), (16, "factor", 16): (56, 96), (8, "solve", 2): (12, 32), (8, "factor", 2): (8, 32),
+    (8, "inverse", 2): (8, 32), (8, "determinant", 2): (8, 32),
 }  # fmt: skip
 
 

@@ -206,6 +206,7 @@ template <class R>
 MANSARD_DEVICE void renew(R&) {}
 #else
 MANSARD_DEVICE void renew(int& x) { asm volatile("" : "+r"(x)); }
+MANSARD_DEVICE void renew(u32& x) { asm volatile("" : "+r"(x)); }
 MANSARD_DEVICE void renew(float& x) { asm volatile("" : "+f"(x)); }
 MANSARD_DEVICE void renew(double& x) { asm volatile("" : "+d"(x)); }
 template <class R>
