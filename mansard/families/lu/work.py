@@ -86,7 +86,7 @@ def registers(problem: Problem, c: Any) -> int:
     beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
     if problem.want == "inverse":
         beside = {8: 4}.get(c.LANES, 0) if dealt(c) else 2 * problem.N * problem.itemsize // 4
-    team = 8 if held < 100 else -4 if (c.LANES > 8 and problem.NRHS == 1) or (c.LANES, held) == (8, 132) else 0
+    team = 8 if held < 100 else -4 if problem.NRHS == 1 and (c.LANES > 8 or (c.LANES, held) == (8, 132)) else 0
     team = 0 if not dealt(c) else _WIDE_TEAMS.get(c.LANES, 20) if wide else team
     few = 8 if not dealt(c) and held <= 16 else 0
     return int(held + 40 - few + team + beside)
