@@ -96,146 +96,136 @@ MANSARD_UNROLL_BY(1)
   }
 
   // Step k, whose column is in register `at`: columns of a chunk have moved on by `turn` if they ROTATE.
-  struct Turn {
-    int at, turn, k, source, slot;  // where the pivot's row is: its lane; its slot, where all agree on it
-    bool mine[SLOTS];
-    T multiple[SLOTS], first, second;  // of the pivot's row; columns of it that are searched next
-  };
-
   template <bool ROTATE>
   MANSARD_DEVICE void step(const Steps<T>& steps, const int at, const int turn, const int k) {
-    Turn t{at, turn, k};
-    decide<ROTATE>(t, steps);
-    exchange(t.mine, steps, t.source, at, k);
-    T done[SLOTS];
+    int source, slot;
+    T multiple[SLOTS], done[SLOTS], first, second;  // of the pivot's row; columns of it that are searched next
+    decide<ROTATE>(steps, at, k, source, slot, multiple, first, second);
+    bool mine[SLOTS];  // asked again, which is quicker than to carry the answers past the branch
+    MANSARD_UNROLL
+    for (int q = 0; q < SLOTS; ++q) mine[q] = order[q] == most;
+    exchange(mine, steps, source, at, k);
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {
-      if (t.mine[q]) mask[q] = SOLVE ? k : Base::OVER;
+      if (mine[q]) mask[q] = SOLVE ? k : Base::OVER;
       const bool live = mask[q] == Base::WAITS;
-      done[q] = chosen(KEEP && live, t.multiple[q], a[q][at]);
-      t.multiple[q] = chosen(live, t.multiple[q], zero<T>());
+      done[q] = chosen(KEEP && live, multiple[q], a[q][at]);
+      multiple[q] = chosen(live, multiple[q], zero<T>());
     }
     T* line = carried + (SHARED ? k % 2 * TEAMS * LINE : 0);
-    if constexpr (SHARED) carry(line, t.mine, at);
+    if constexpr (SHARED) carry(line, mine, at);
     T row[ALONE ? N : 1];  // the pivot's
     MANSARD_UNROLL
     for (int q = 0; ALONE && q < SLOTS; ++q)
-      if (t.slot == q)
+      if (slot == q)
         MANSARD_UNROLL
-        for (int j = at + 1; j < N; ++j) row[j] = lane_value<LANES>(a[q][j], t.source);
+        for (int j = at + 1; j < N; ++j) row[j] = lane_value<LANES>(a[q][j], source);
     const auto sent = [&](const int j) {
       if constexpr (ALONE) return row[j];
-      else return chosen_entry(t, [&](int q) { return a[q][j]; });
+      T u = a[0][j];
+      MANSARD_UNROLL
+      for (int q = 1; q < SLOTS; ++q) u = chosen(mine[q], a[q][j], u);
+      return lane_value<LANES>(u, source);
     };
+    const auto update = [&](const int j, T u) {
+      const bool moves = ROTATE && j < at + CHUNK;
+      if (moves) u = chosen(j - at < CHUNK - turn, u, zero<T>());  // the others are done
+      MANSARD_UNROLL
+      for (int q = 0; q < SLOTS; ++q) {
+        T sum = a[q][j];
+        add_multiple(sum, multiple[q], u);
+        a[q][moves ? j - 1 : j] = sum;
+      }
+    };
+    const auto ahead = [&](const int j) { return j == at + 1 || (ROTATE && j == at + CHUNK); };
     MANSARD_UNROLL
     for (int j = 0; j < N; ++j)
-      if (is_ahead<ROTATE>(t, j)) update<ROTATE>(t, j, !EARLY ? sent(j) : j == at + 1 ? t.first : t.second);
-    look_ahead<ROTATE>(t);
+      if (ahead(j)) update(j, !EARLY ? sent(j) : j == at + 1 ? first : second);
+    look_ahead<ROTATE>(at, turn, k);
     if constexpr (SHARED) {
       __syncwarp();
-      update_from<ROTATE>(t, line);
+      each_of(line, at, [&](const int j, T u) {
+        if (j >= N) update_right(j - N, multiple, u);
+        else if (!ahead(j)) update(j, u);
+      });
     } else {
       MANSARD_UNROLL
       for (int j = 0; j < N; ++j)
-        if (j > at && !is_ahead<ROTATE>(t, j)) update<ROTATE>(t, j, sent(j));
+        if (j > at && !ahead(j)) update(j, sent(j));
       MANSARD_UNROLL
-      for (int c = 0; c < RIGHT; ++c) update_right(t, c, chosen_entry(t, [&](int q) { return b[q][c]; }));
+      for (int c = 0; c < RIGHT; ++c) {
+        T y = b[0][c];
+        MANSARD_UNROLL
+        for (int q = 1; q < SLOTS; ++q) y = chosen(mine[q], b[q][c], y);
+        update_right(c, multiple, lane_value<LANES>(y, source));
+      }
     }
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) a[q][ROTATE ? at + CHUNK - 1 : at] = done[q];
   }
 
-  // Who has the pivot's row, and the multiples of it.
+  // Who has the pivot's row, the multiples of it, and its first entries.
   template <bool ROTATE>
-  MANSARD_DEVICE void decide(Turn& t, const Steps<T>& steps) {
+  MANSARD_DEVICE void decide(const Steps<T>& steps, const int at, const int k, int& source, int& slot,
+                             T (&multiple)[SLOTS], T& first, T& second) {
     const bool ordinary = __all_sync(~0u, Ordinary<T>::holds(most));
     u32 votes = 0, twice = 0;
-    t.slot = 0;
+    slot = 0;
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {
       const u32 its = __ballot_sync(~0u, order[q] == most);
       twice |= votes & its;
       votes |= its;
-      if (its != 0) t.slot = q;
+      if (its != 0) slot = q;
     }
-    t.source = owner_of(votes);
-    const T by = lane_value<LANES>(inverse, t.source);
-    t.first = t.second = by;
-    fetch<ROTATE>(t);
+    // what a step begins with is on its way before it is known that the step is an ordinary one
+    source = owner_of(votes);
+    const T by = lane_value<LANES>(inverse, source);
+    first = second = by;
+    const auto fetch = [&] {
+      const auto entry = [&](const int j) {
+        T u = a[0][j];
+        MANSARD_UNROLL
+        for (int q = 1; q < SLOTS; ++q) u = chosen(order[q] == most, a[q][j], u);
+        return lane_value<LANES>(u, source);
+      };
+      if (EARLY && at + 1 < N) first = entry(at + 1 < N ? at + 1 : 0);
+      if (EARLY && ROTATE && at + CHUNK < N) second = entry(at + CHUNK < N ? at + CHUNK : 0);
+    };
+    fetch();
     if (__builtin_expect(__popc(votes) == TEAMS && twice == 0 && ordinary, true)) {
       MANSARD_UNROLL
-      for (int q = 0; q < SLOTS; ++q) t.multiple[q] = product_of<false>(signed_entry(q, t.at), by);
-      keep(steps, by, t.k);
+      for (int q = 0; q < SLOTS; ++q) multiple[q] = product_of<false>(signed_entry(q, at), by);
+      keep(steps, by, k);
     } else {
-      t.source = owner_of(choose(t.at, t.k));
+      source = owner_of(choose(at, k));
       MANSARD_UNROLL
       for (int q = 0; ALONE && q < SLOTS; ++q)
-        if (__ballot_sync(~0u, order[q] == most) != 0) t.slot = q;
-      divide(t.multiple, steps, t.source, t.at, t.k);
-      fetch<ROTATE>(t);
+        if (__ballot_sync(~0u, order[q] == most) != 0) slot = q;
+      divide(multiple, steps, source, at, k);
+      fetch();
     }
-    MANSARD_UNROLL  // asked again, which is quicker than to carry the answers past the branch
-    for (int q = 0; q < SLOTS; ++q) t.mine[q] = order[q] == most;
   }
 
+  // Search the column that comes next.
   template <bool ROTATE>
-  MANSARD_DEVICE void fetch(Turn& t) const {
-    const auto entry = [&](const int j) {
-      T u = a[0][j];
-      MANSARD_UNROLL
-      for (int q = 1; q < SLOTS; ++q) u = chosen(order[q] == most, a[q][j], u);
-      return lane_value<LANES>(u, t.source);
-    };
-    if (EARLY && t.at + 1 < N) t.first = entry(t.at + 1 < N ? t.at + 1 : 0);
-    if (EARLY && ROTATE && t.at + CHUNK < N) t.second = entry(t.at + CHUNK < N ? t.at + CHUNK : 0);
-  }
-
-  // What the lane with the pivot's row has in its slot.
-  template <class Entry>
-  MANSARD_DEVICE T chosen_entry(const Turn& t, Entry entry) const {
-    T u = entry(0);
-    MANSARD_UNROLL
-    for (int q = 1; q < SLOTS; ++q) u = chosen(t.mine[q], entry(q), u);
-    return lane_value<LANES>(u, t.source);
-  }
-
-  // Columns that may be searched next.
-  template <bool ROTATE>
-  static MANSARD_DEVICE bool is_ahead(const Turn& t, const int j) {
-    return j == t.at + 1 || (ROTATE && j == t.at + CHUNK);
-  }
-
-  template <bool ROTATE>
-  MANSARD_DEVICE void look_ahead(const Turn& t) {
-    const int at = t.at;
+  MANSARD_DEVICE void look_ahead(const int at, const int turn, const int k) {
     T column[SLOTS];
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {
       if constexpr (ROTATE) {
         column[q] = a[q][at];
-        if (at + CHUNK < N) column[q] = chosen(t.turn + 1 < CHUNK, column[q], a[q][at + CHUNK < N ? at + CHUNK : at]);
+        if (at + CHUNK < N) column[q] = chosen(turn + 1 < CHUNK, column[q], a[q][at + CHUNK < N ? at + CHUNK : at]);
       } else {
         column[q] = a[q][at + 1 < N ? at + 1 : at];
       }
     }
-    search(column, t.k + 1);
+    search(column, k + 1);
   }
 
-  // Column j, whose entry of the pivot's row is u.
-  template <bool ROTATE>
-  MANSARD_DEVICE void update(const Turn& t, const int j, T u) {
-    const bool moves = ROTATE && j < t.at + CHUNK;
-    if (moves) u = chosen(j - t.at < CHUNK - t.turn, u, zero<T>());  // the others are done
+  MANSARD_DEVICE void update_right(const int c, const T (&multiple)[SLOTS], T y) {
     MANSARD_UNROLL
-    for (int q = 0; q < SLOTS; ++q) {
-      T sum = a[q][j];
-      add_multiple(sum, t.multiple[q], u);
-      a[q][moves ? j - 1 : j] = sum;
-    }
-  }
-  MANSARD_DEVICE void update_right(const Turn& t, const int c, T y) {
-    MANSARD_UNROLL
-    for (int q = 0; q < SLOTS; ++q) add_multiple(b[q][c], t.multiple[q], y);
+    for (int q = 0; q < SLOTS; ++q) add_multiple(b[q][c], multiple[q], y);
   }
   // As `signed_entry` has it.
   static MANSARD_DEVICE void add_multiple(T& sum, T multiple, T u) {
@@ -243,19 +233,16 @@ MANSARD_UNROLL_BY(1)
     else multiply_add<false>(sum, multiple, u);
   }
 
-  // All other columns, from shared memory.
-  template <bool ROTATE>
-  MANSARD_DEVICE void update_from(const Turn& t, const T* line) {
+  // Calls step(column, entry) for the pivot's row in `line`, right-hand sides after the columns.
+  template <class Step>
+  static MANSARD_DEVICE void each_of(const T* line, const int at, Step step) {
     MANSARD_UNROLL
     for (int begin = 0; begin < N + RIGHT; begin += PACK) {
-      if (begin + PACK <= t.at + 1) continue;
+      if (begin + PACK <= at + 1) continue;
       const auto some = *reinterpret_cast<const Pack<T, PACK>*>(line + begin);
       MANSARD_UNROLL
-      for (int i = 0; i < PACK; ++i) {
-        const int j = begin + i;
-        if (j > t.at && j < N && !is_ahead<ROTATE>(t, j)) update<ROTATE>(t, j, some.e[i]);
-        if (j >= N && j < N + RIGHT) update_right(t, j - N, some.e[i]);
-      }
+      for (int i = 0; i < PACK; ++i)
+        if (begin + i > at && begin + i < N + RIGHT) step(begin + i, some.e[i]);
     }
   }
 

@@ -150,10 +150,12 @@ struct TeamRows {
     } else if (rank == 0) {
       steps.exchanged[k] = k;
     }
-    MANSARD_UNROLL
-    for (int q = 0; !SOLVE && q < SLOTS; ++q) {
-      if (PRODUCT && mine[q]) determinant.take(a[q][at]);
-      if (mine[q]) place[q] = k;
+    if constexpr (!SOLVE) {
+      MANSARD_UNROLL
+      for (int q = 0; q < SLOTS; ++q) {
+        if (PRODUCT && mine[q]) determinant.take(a[q][at]);
+        if (mine[q]) place[q] = k;
+      }
     }
   }
 };
