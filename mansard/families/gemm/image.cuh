@@ -182,12 +182,6 @@ MANSARD_UNROLL_BY(1)
   template <int THREADS, bool ACCUMULATE, class Pointer>
   static MANSARD_DEVICE void store(const T* memory, const Place<Pointer>& place, i64 first, int count,
                                    const Scales& scales, int rank) {
-    store<THREADS, ACCUMULATE>(memory, place, first, count, scales, rank, [](int e) { return position(e); });
-  }
-  // The same of entries that lie where `where` says; pieces of 16 bytes lie together.
-  template <int THREADS, bool ACCUMULATE, class Pointer, class Where>
-  static MANSARD_DEVICE void store(const T* memory, const Place<Pointer>& place, i64 first, int count,
-                                   const Scales& scales, int rank, Where where) {
     const auto one = [&](T* to, T product) {
       if constexpr (ACCUMULATE) product = scales.with_old(product, *to);
       *to = product;
@@ -202,36 +196,35 @@ MANSARD_UNROLL_BY(1)
       store_pack(to, pack);
     };
     if constexpr (FEED == Feed::flat) {
-      store_flat<THREADS>(memory, place.base + first * SIZE, count, rank, piece, one, where);
+      store_flat<THREADS>(memory, place.base + first * SIZE, count, rank, piece, one);
     } else if constexpr (FEED == Feed::elements) {
 MANSARD_UNROLL_BY(4)
-      for (int e = rank; e < count * SIZE; e += THREADS) one(element(place, first, e), memory[where(e)]);
+      for (int e = rank; e < count * SIZE; e += THREADS) one(element(place, first, e), memory[position(e)]);
     } else {
-      store_runs<THREADS>(memory, place, first, count, rank, piece, one, where);
+      store_runs<THREADS>(memory, place, first, count, rank, piece, one);
     }
   }
 
-  template <int THREADS, class Piece, class One, class Where>
-  static MANSARD_DEVICE void store_flat(const T* memory, T* to, int count, int rank, Piece piece, One one,
-                                        Where where) {
+  template <int THREADS, class Piece, class One>
+  static MANSARD_DEVICE void store_flat(const T* memory, T* to, int count, int rank, Piece piece, One one) {
     const int skip = shift(to), end = skip + count * SIZE;
     T* pieces = to - skip + rank * VECTOR;
     if (!SHIFTED && count == GROUP) {
-      deal<PIECES, THREADS>(rank, [&](int i, int j) { piece(pieces + j * VECTOR, memory + where(i * VECTOR)); });
+      deal<PIECES, THREADS>(rank, [&](int i, int j) { piece(pieces + j * VECTOR, memory + position(i * VECTOR)); });
     } else {  // the first and the last piece may be shared with others
       deal<PIECES, THREADS>(rank, [&](int i, int j) {
-        if (i * VECTOR >= skip && (i + 1) * VECTOR <= end) piece(pieces + j * VECTOR, memory + where(i * VECTOR));
+        if (i * VECTOR >= skip && (i + 1) * VECTOR <= end) piece(pieces + j * VECTOR, memory + position(i * VECTOR));
         else
 MANSARD_UNROLL_BY(1)
           for (int e = max(skip, i * VECTOR); e < min(end, (i + 1) * VECTOR); ++e)
-            one(to - skip + e, memory[where(e)]);
+            one(to - skip + e, memory[position(e)]);
       });
     }
   }
 
-  template <int THREADS, class Pointer, class Piece, class One, class Where>
+  template <int THREADS, class Pointer, class Piece, class One>
   static MANSARD_DEVICE void store_runs(const T* memory, const Place<Pointer>& place, i64 first, int count, int rank,
-                                        Piece piece, One one, Where where) {
+                                        Piece piece, One one) {
     constexpr int RUN = FEED == Feed::lines ? LENGTH : SIZE, RUNS = GROUP * SIZE / RUN, OF_MATRIX = SIZE / RUN;
     constexpr int PIECES = RUN / VECTOR, REST = RUN % VECTOR;
     const auto run = [&](int r) {
@@ -240,12 +233,12 @@ MANSARD_UNROLL_BY(1)
     if constexpr (PIECES > 0)
       deal<RUNS * PIECES, THREADS>(rank, [&](int i, int) {
         const int r = i / PIECES, e = i % PIECES * VECTOR;
-        if (r / OF_MATRIX < count) piece(run(r) + e, memory + where(r * RUN + e));
+        if (r / OF_MATRIX < count) piece(run(r) + e, memory + position(r * RUN + e));
       });
     if constexpr (REST > 0)
       deal<RUNS * REST, THREADS>(rank, [&](int i, int) {
         const int r = i / REST, e = PIECES * VECTOR + i % REST;
-        if (r / OF_MATRIX < count) one(run(r) + e, memory[where(r * RUN + e)]);
+        if (r / OF_MATRIX < count) one(run(r) + e, memory[position(r * RUN + e)]);
       });
   }
 };

@@ -179,6 +179,34 @@ MANSARD_DEVICE bool is_odd_permutation(const int* steps) {
   return odd;
 }
 
+// Factors whose rows are where `order` says, 16 bytes at a time.
+template <class P, class Pointer>
+MANSARD_DEVICE void store_looked_up(const typename P::T* memory, const int* order, const Place<Pointer>& place,
+                                    i64 first, int count, int lane) {
+  using S = LuLanesShape<P>;
+  using F = typename S::F;
+  const auto from = [&](int e) {
+    const int row = e / S::N;  // of all the group's matrices
+    const auto* entry = memory + row / S::M * F::MATRIX + order[row] * F::PITCH + e % S::N;
+    return *reinterpret_cast<const Pack<typename P::T, F::VECTOR>*>(entry);
+  };
+  if constexpr (F::FEED == Feed::flat) {
+    auto* pieces = place.base + first * F::SIZE + lane * F::VECTOR;
+    if (count == F::GROUP)
+      F::template deal<F::PIECES, 32>(lane, [&](int i, int j) { store_pack(pieces + j * F::VECTOR, from(i * F::VECTOR)); });
+    else
+      F::template deal<F::PIECES, 32>(lane, [&](int i, int j) {
+        if (i * F::VECTOR < count * F::SIZE) store_pack(pieces + j * F::VECTOR, from(i * F::VECTOR));
+      });
+  } else {
+    F::template deal<F::PIECES, 32>(lane, [&](int i, int) {
+      const int e = i * F::VECTOR, row = e / S::N;
+      if (row / S::M < count)
+        store_pack(matrix_at(place.base, place.matrix, first + row / S::M) + row % S::M * place.line + e % S::N, from(e));
+    });
+  }
+}
+
 template <class P, class Arguments>
 MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   using S = LuLanesShape<P>;
@@ -221,10 +249,7 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   if (speaks) arguments.INFO[first + team] = info;
   const Scales none{};
   if constexpr (S::LOOKED_UP)
-    S::F::template store<32, false>(place_a, operands.F, first, count, none, lane, [&](int e) {
-      const int row = e / S::N;  // of all the group's matrices
-      return row / S::M * S::F::MATRIX + order[row] * S::F::PITCH + e % S::N;
-    });
+    store_looked_up<P>(place_a, order, operands.F, first, count, lane);
   else if constexpr (S::WRITES) S::F::template store<32, false>(place_a, operands.F, first, count, none, lane);
   if constexpr (S::SOLVE) S::X::template store<32, false>(place_b, operands.X, first, count, none, lane);
   if constexpr (S::FACTOR) {

@@ -66,19 +66,18 @@ MANSARD_UNROLL_BY(1)
  private:
   template <bool ODD, class Give>
   MANSARD_DEVICE void substitute(const Solved<T>* solved, Give give) {
-    Pack<T, 2> next = *reinterpret_cast<const Pack<T, 2>*>(solved + N - 1);
+    Solved<T> next = solved[N - 1].read();
     MANSARD_UNROLL
     for (int k = N - 1; k >= 0; --k) {
-      const Pack<T, 2> step = next;
-      const int lane = low_bits(step.e[1]);
-      if (k > 0) next = *reinterpret_cast<const Pack<T, 2>*>(solved + k - 1);  // before results are written
+      const Solved<T> step = next;
+      if (k > 0) next = solved[k - 1].read();  // before results are written
       MANSARD_UNROLL
       for (int c = 0; c < RIGHT; ++c) {
         T x = b[0][c];
         MANSARD_UNROLL
         for (int q = 1; q < SLOTS; ++q) x = chosen(mask[q] == k, b[q][c], x);
-        x = ODD && odd ? divided_by_own(x, k) : product_of<false>(x, step.e[0]);
-        x = lane_value<LANES>(x, lane);
+        x = ODD && odd ? divided_by_own(x, k) : product_of<false>(x, step.inverse);
+        x = lane_value<LANES>(x, step.lane);
         give(k, c, x);
         MANSARD_UNROLL
         for (int q = 0; q < SLOTS; ++q) multiply_subtract<false>(b[q][c], a[q][k], x);

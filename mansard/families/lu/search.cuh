@@ -8,11 +8,20 @@
 
 namespace mansard {
 
-// What a step leaves for the substitution, read at once.
+// What a step leaves for the substitution.
 template <class T>
 struct alignas(sizeof(T) < 8 ? 8 : 16) Solved {
   T inverse;  // of the pivot
   int lane;   // that has its row
+
+  // Both at once, if they are no more than 16 bytes.
+  MANSARD_DEVICE Solved read() const {
+    if constexpr (sizeof(T) == 16) return *this;
+    else {
+      const auto both = *reinterpret_cast<const Pack<T, 2>*>(this);
+      return {both.e[0], low_bits(both.e[1])};
+    }
+  }
 };
 
 // What steps leave, an entry each.
