@@ -193,16 +193,20 @@ MANSARD_DEVICE void store_looked_up(const typename P::T* memory, const int* orde
   if constexpr (F::FEED == Feed::flat) {
     auto* pieces = place.base + first * F::SIZE + lane * F::VECTOR;
     if (count == F::GROUP)
-      F::template deal<F::PIECES, 32>(lane, [&](int i, int j) { store_pack(pieces + j * F::VECTOR, from(i * F::VECTOR)); });
+      F::template deal<F::PIECES, 32>(lane, [&](int i, int j) {
+        store_pack(pieces + j * F::VECTOR, from(i * F::VECTOR));
+      });
     else
       F::template deal<F::PIECES, 32>(lane, [&](int i, int j) {
         if (i * F::VECTOR < count * F::SIZE) store_pack(pieces + j * F::VECTOR, from(i * F::VECTOR));
       });
   } else {
     F::template deal<F::PIECES, 32>(lane, [&](int i, int) {
-      const int e = i * F::VECTOR, row = e / S::N;
-      if (row / S::M < count)
-        store_pack(matrix_at(place.base, place.matrix, first + row / S::M) + row % S::M * place.line + e % S::N, from(e));
+      const int e = i * F::VECTOR, row = e / S::N, matrix = row / S::M;
+      if (matrix < count) {
+        auto* to = matrix_at(place.base, place.matrix, first + matrix) + row % S::M * place.line;
+        store_pack(to + e % S::N, from(e));
+      }
     });
   }
 }

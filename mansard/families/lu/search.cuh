@@ -1,8 +1,9 @@
 // The rows of a team of lanes, whole ones in each, and the search for the next pivot among them.
 //
-// Rows stay with their lanes; `place` says where they stand. The search compares bits that order magnitudes (pivots.cuh);
-// where these do not decide, or the pivot is not an ordinary number, `choose` does, and `divide`. Where nobody sees the
-// pivots, among equal entries that of the first row of A wins, and places of rows that wait are not kept.
+// Rows stay with their lanes; `place` says where they stand. The search compares bits that order magnitudes
+// (pivots.cuh); where these do not decide, or the pivot is not an ordinary number, `choose` does, and `divide`. Where
+// nobody sees the pivots, among equal entries that of the first row of A wins, and places of rows that wait are not
+// kept.
 #pragma once
 #include "families/lu/pivots.cuh"
 
