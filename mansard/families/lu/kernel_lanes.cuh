@@ -229,8 +229,9 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   S::A::template fill<32>(place_a, operands.A, first, count, batch, lane);
   if constexpr (S::SOLVE) S::B::template fill<32>(place_b, operands.B, first, count, batch, lane);
   cp_async_commit();
-  int* order = reinterpret_cast<int*>(after + S::STEP_BYTES);
-  const Steps<T> steps{all_steps + team * S::STEPS, reinterpret_cast<T*>(order) + team * S::INVERTED,
+  unsigned char* rest = after + S::STEP_BYTES;  // inverted pivots, or the order of rows
+  int* order = reinterpret_cast<int*>(rest);
+  const Steps<T> steps{all_steps + team * S::STEPS, reinterpret_cast<T*>(rest) + team * S::INVERTED,
                        reinterpret_cast<Solved<T>*>(after) + team * S::SOLVED};
   LuGroup<P> group{S::A::origin(place_a, operands.A, first) + team * S::A::MATRIX, nullptr, nullptr, nullptr, steps,
                    place_a, order + team * S::ORDER};

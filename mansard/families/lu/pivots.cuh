@@ -22,7 +22,7 @@ using FeedX = Feed;
 MANSARD_DEVICE int order_of(double x) { return static_cast<int>(__double_as_longlong(x) >> 32); }
 MANSARD_DEVICE int order_of(float x) { return __float_as_int(x); }
 
-// The others, or of a complex number's real part.
+// The lower half of a double, all of a float; of a complex number, of its real part.
 MANSARD_DEVICE int low_bits(double x) { return static_cast<int>(__double_as_longlong(x)); }
 MANSARD_DEVICE int low_bits(float x) { return __float_as_int(x); }
 template <class R>
