@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from linalg_cases import KINDS, THRESHOLD, matrix, solve_ratio
-from lu_cases import BLOCK, CASES, SWAPS, bounded, case_id, exact, exact_matrices, launch, random_stack, swapped
+from lu_cases import bounded, exact, exact_matrices, launch, random_stack, swapped
+from lu_tables import BLOCK, CASES, SWAPS, case_id
 from sparing import crossed, spared
 from test_compile import A100, H200
 
