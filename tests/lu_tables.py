@@ -138,6 +138,7 @@ BLOCK: list[tuple[Problem, Config]] = [
     (P("complex64", 33, 41, 2, aligned=False), Block(8, 2)),
     (P("complex128", 35, 35, 2, layout_a="col"), Block(8, 4)),
     (P("complex128", 40, 40, 2, pivot=False), Block(4, 2)),
+    (P("complex64", 41, 41, 2), Block(4, 1)),
     # all warps factor a panel
     (P("float64", 200, 16, 2), Block(8, 4, "block", "mma")),
     (P("float64", 133, 32, 2, layout_a="col"), Block(8, 2, "block", "mma")),
@@ -154,6 +155,8 @@ BLOCK: list[tuple[Problem, Config]] = [
     (P("float64", 70, 70, 2, NRHS=1, want="solve", pivot=False, layout_a="col"), Block(16, 4, UNIT="mma")),
     (P("float32", 45, 45, 2, NRHS=2, want="solve", layout_x="col"), Block(8, 3)),
     (P("complex128", 34, 34, 2, NRHS=2, want="solve", **_POINTERS), Block(8, 1)),
+    (P("complex128", 41, 41, 2, NRHS=1, want="solve"), Block(4, 1)),
+    (P("complex128", 36, 36, 2, want="inverse"), Block(4, 1)),
     (P("float64", 33, 33, 2, want="inverse"), Block(8, 2, UNIT="mma")),
     (P("float64", 50, 50, 2, want="inverse", layout_f="col"), Block(8, 4, "block", "mma")),
     (P("complex64", 40, 40, 2, want="inverse", layout_a="col", pivot=False), Block(8, 3)),

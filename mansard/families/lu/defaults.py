@@ -81,17 +81,34 @@ def _block(problem: Problem) -> Iterator[Block]:
         yield Block(8, 8, "block", unit)
     size = max(problem.M, problem.N)
     width = 16 if unit == "mma" and size > 63 and size % 16 == 0 else 8  # a panel that hangs over costs as much
-    warps = next(count for most, count in _WARPS[unit] if size <= most)
-    warps = min(warps, 2) if 2 * problem.N <= problem.M else warps
-    if problem.dtype == "complex128":  # as wide as registers allow
-        width, warps = 4 if size > 64 else 8, 2 * warps
+    warps = next(count for most, count in _WARPS[problem.dtype] if size <= most)
+    if 2 * problem.N <= problem.M:
+        warps = min(warps, 4 if problem.dtype == "complex128" else 2)
+    if problem.is_complex and size <= 64:
+        width, warps = _narrow(problem, size, warps)
+    elif problem.dtype == "complex128":  # as wide as registers allow
+        width = 4
     yield from (Block(blk, warps, "warp", unit) for blk in (width, 8))
     yield from (Block(4, n, "warp", "fma") for n in (warps, 2))
     yield Block(4, 16, "block", "fma")
 
 
-# rows and columns up to which so many warps do, by what updates the rest (H200)
-_WARPS = {"mma": ((48, 1), (68, 2), (96, 3), (1 << 30, 4)), "fma": ((48, 1), (96, 2), (1 << 30, 4))}
+def _narrow(problem: Problem, size: int, warps: int) -> tuple[int, int]:
+    """Columns of a panel of complex numbers, and warps: four where much of the last panel of eight would hang over."""
+    if problem.dtype == "complex128" and problem.want == "inverse" and size > 56:
+        return 8, 4
+    if problem.dtype == "complex128":
+        return 4 if -size % 8 >= 4 else 8, warps
+    return (4, 1 if size <= 42 else 2) if size % 8 in (1, 4) and size < 56 else (8, warps)
+
+
+# rows and columns up to which so many warps do (H200)
+_WARPS = {
+    "float32": ((56, 1), (96, 2), (1 << 30, 4)),
+    "float64": ((48, 1), (68, 2), (96, 3), (1 << 30, 4)),
+    "complex64": ((48, 1), (96, 2), (1 << 30, 4)),
+    "complex128": ((40, 1), (64, 2), (96, 4), (1 << 30, 8)),
+}
 
 
 def _swaps(problem: Problem) -> Iterator[Swaps]:

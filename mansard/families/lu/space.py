@@ -132,4 +132,4 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
             yield Lanes(lanes, rolled and lanes > 2, warps, VIA=via if lanes > 2 else "lanes")
     if problem.N > NARROW // 2:
         units = ("mma", "fma") if problem.dtype == "float64" else ("fma",)
-        yield from (Block(*choice) for choice in product((8, 16), (2, 4, 8, 16), ("warp", "block"), units))
+        yield from (Block(*choice) for choice in product((4, 8, 16), (1, 2, 4, 8, 16), ("warp", "block"), units))
