@@ -48,16 +48,27 @@ def _measured(problem: Problem) -> Iterator[Lanes | Tile]:
         yield Lanes(8, True, 1)
     if dtype == "float64" and 17 <= N <= 25 and N != 24:
         yield Lanes(8, False, 1)
-    if dtype == "float32" and 13 <= N <= 16:
+    if dtype == "float32" and N <= 32:
+        yield from _single(N)
+    if dtype == "complex64" and N in (20, 24, 28):
+        yield Tile(8, 2, True, WARPS=2)
+
+
+def _single(N: int) -> Iterator[Lanes | Tile]:
+    if 13 <= N <= 16:
         yield Lanes(4)
-    if dtype == "complex64" and 25 <= N <= 31:
-        yield Lanes(16)
+    if 17 <= N <= 23 or (N % 2 and N > 23):
+        yield Lanes(8, WARPS=2)
+    if N in (26, 28):
+        yield Tile(8, 2, DIRECT=N == 26)
+    if N == 30:
+        yield Lanes(16, WARPS=2)
 
 
 # The rows from which matrices are better off without images, multiples of eight with those of a triangle. Half a warp
 # per matrix takes half the instructions of a whole one, which pays as long as three warps share a quarter of a
 # multiprocessor.
-_DIRECT_FROM = {"float32": 33, "float64": 26, "complex64": 33, "complex128": 17}
+_DIRECT_FROM = {"float32": 33, "float64": 26, "complex64": 18, "complex128": 17}
 _HALF_DIRECT = {"float32": 128, "float64": 168, "complex64": 168, "complex128": 180}
 _TRIANGLE_FROM, _HALF_TRIANGLE = 24, 162
 

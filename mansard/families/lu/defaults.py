@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
@@ -44,7 +45,7 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
         yield Lanes(1, False, 8 if size <= 2 else 4)
     if (problem.dtype, problem.want) == ("float64", "factor") and size == 16:
         yield Lanes(16, False, 1)
-    for most, lanes in _TEAMS[words]:
+    for most, lanes in _TEAMS.get((words, problem.want), _TEAMS[words]):
         if size <= most and not (words == 1 and lanes == 4 and size > 12 and problem.want != "inverse"):
             rolled = size > 16 or (words == 4 and lanes < 16 and (size > 8 or problem.want == "factor"))
             rolled = rolled or (problem.want, size) in _ROLLED
@@ -53,18 +54,23 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
 
 
 def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
-    """Matrices just beyond a warp, which blocks of threads would pad."""
-    if problem.dtype == "float64" and problem.want in ("factor", "inverse") and 32 < max(problem.M, problem.N) <= 34:
+    """Matrices beyond a warp's 32 rows, as long as three rows fit into a lane: blocks of threads would pad them."""
+    size = max(problem.M, problem.N)
+    if problem.dtype == "float64" and problem.want in ("factor", "inverse") and 32 < size <= 34:
         yield Lanes(16, True, 1, VIA="shared" if problem.want == "inverse" else "lanes")
+    if problem.dtype == "float32" and problem.want in ("factor", "solve") and 32 < size <= 44:
+        yield Lanes(16, True, 1)
 
 
 # smaller ones whose steps share code with profit (H200, float64)
 _ROLLED = {("factor", 11), ("factor", 15), ("inverse", 11), ("inverse", 12)}
 # rows and columns up to which teams of so many lanes do, by the registers of an entry
-_TEAMS = {
+_TEAMS: dict[Any, tuple[tuple[int, int], ...]] = {
     1: ((16, 4), (28, 8), (32, 16)),
     2: ((12, 4), (24, 8), (32, 16)),
     4: ((8, 4), (12, 8), (16, 16), (32, 32)),
+    (4, "factor"): ((12, 4), (16, 16), (32, 32)),
+    (4, "solve"): ((12, 4), (24, 16), (32, 32)),
 }
 
 

@@ -68,7 +68,7 @@ _SQUEEZED = {
 }  # fmt: skip
 
 
-_WIDE_TEAMS = {8: 0, 32: -8}  # of complex128 numbers, by what compiles without spills
+_WIDE_TEAMS = {8: 0, 16: 12, 32: -8}  # of complex128 numbers, by what compiles without spills, or with few
 
 
 def registers(problem: Problem, c: Any) -> int:
@@ -87,7 +87,11 @@ def registers(problem: Problem, c: Any) -> int:
     if problem.want == "inverse":
         beside = {8: 4}.get(c.LANES, 0) if dealt(c) else 2 * problem.N * problem.itemsize // 4
     team = 8 if held < 100 else -4 if problem.NRHS == 1 and (c.LANES > 8 or (c.LANES, held) == (8, 132)) else 0
-    team = 0 if not dealt(c) else _WIDE_TEAMS.get(c.LANES, 20) if wide else team
+    if wide and c.LANES == 4 and problem.want in ("factor", "solve"):
+        team = 20 if held < 72 else 8  # a few bytes that spill cost less than a block that does not fit
+    elif wide:
+        team = _WIDE_TEAMS.get(c.LANES, 20)
+    team = team if dealt(c) else 0
     few = 8 if not dealt(c) and held <= 16 else 0
     return int(held + 40 - few + team + beside)
 
