@@ -54,12 +54,18 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
 
 
 def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
-    """Matrices beyond a warp's 32 rows, as long as three rows fit into a lane: blocks of threads would pad them."""
-    size = max(problem.M, problem.N)
-    if problem.dtype == "float64" and problem.want in ("factor", "inverse") and 32 < size <= 34:
-        yield Lanes(16, True, 1, VIA="shared" if problem.want == "inverse" else "lanes")
-    if problem.dtype == "float32" and problem.want in ("factor", "solve") and 32 < size <= 44:
+    """Squares beyond a warp's 32 rows, as long as two or three rows fit into a lane: blocks of threads pad them."""
+    size, dtype, want = int(problem.N), problem.dtype, problem.want
+    if size <= space.NARROW or problem.M != size:
+        return
+    if dtype == "float64" and want in ("factor", "inverse") and size <= 34:
+        yield Lanes(16, True, 1, VIA="shared" if want == "inverse" else "lanes")
+    if dtype == "float32" and size <= (44 if want == "inverse" else 48):
         yield Lanes(16, True, 1)
+    if dtype == "float32" and want != "inverse" and 48 < size < 64:
+        yield Lanes(32, True, 1)
+    if want == "solve" and ((dtype == "float64" and 40 < size <= 44) or (dtype == "complex64" and size == 41)):
+        yield Lanes(32, True, 1)
 
 
 # smaller ones whose steps share code with profit (H200, float64)
@@ -68,8 +74,7 @@ _ROLLED = {("factor", 11), ("factor", 15), ("inverse", 11), ("inverse", 12)}
 _TEAMS: dict[Any, tuple[tuple[int, int], ...]] = {
     1: ((16, 4), (28, 8), (32, 16)),
     2: ((12, 4), (24, 8), (32, 16)),
-    4: ((8, 4), (12, 8), (16, 16), (32, 32)),
-    (4, "factor"): ((12, 4), (16, 16), (32, 32)),
+    4: ((12, 4), (16, 16), (32, 32)),
     (4, "solve"): ((12, 4), (24, 16), (32, 32)),
 }
 
@@ -101,16 +106,16 @@ def _block(problem: Problem) -> Iterator[Block]:
 
 def _narrow(problem: Problem, size: int, warps: int) -> tuple[int, int]:
     """Columns of a panel of complex numbers, and warps: four where much of the last panel of eight would hang over."""
-    if problem.dtype == "complex128" and problem.want == "inverse" and size > 56:
-        return 8, 4
+    inverse = problem.want == "inverse"
     if problem.dtype == "complex128":
-        return 4 if -size % 8 >= 4 else 8, warps
-    return (4, 1 if size <= 42 else 2) if size % 8 in (1, 4) and size < 56 else (8, warps)
+        return (8, 4) if inverse and size > 56 else (4 if -size % 8 >= 4 else 8, warps)
+    much = size % 8 == 4 or (size % 8 == 1 and not inverse)
+    return (4, 1 if size <= 42 else 2) if much and size < 56 else (8, warps)
 
 
 # rows and columns up to which so many warps do (H200)
 _WARPS = {
-    "float32": ((56, 1), (96, 2), (1 << 30, 4)),
+    "float32": ((48, 1), (96, 2), (1 << 30, 4)),
     "float64": ((48, 1), (68, 2), (96, 3), (1 << 30, 4)),
     "complex64": ((48, 1), (96, 2), (1 << 30, 4)),
     "complex128": ((40, 1), (64, 2), (96, 4), (1 << 30, 8)),

@@ -76,24 +76,33 @@ def registers(problem: Problem, c: Any) -> int:
     if c.VARIANT == "swaps":
         return 52 + up(moved_rows(problem) * c.BLK_N, threads(problem, c)) * problem.itemsize // 4
     held = share(problem, c)
-    wide = problem.dtype == "complex128"
     if c.VARIANT == "block":
         found = held + _beside_panels(problem, held, c.BLK)
         return max(found, 120 if problem.dtype == "float64" else 96) if problem.want == "inverse" else found
     most, told = _SQUEEZED.get((problem.itemsize, problem.want, c.LANES), (0, 0))
     if held <= most:
         return told
-    beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
-    if problem.want == "inverse":
-        beside = {8: 4}.get(c.LANES, 0) if dealt(c) else 2 * problem.N * problem.itemsize // 4
-    team = 8 if held < 100 else -4 if problem.NRHS == 1 and (c.LANES > 8 or (c.LANES, held) == (8, 132)) else 0
-    if wide and c.LANES == 4 and problem.want in ("factor", "solve"):
-        team = 20 if held < 72 else 8  # a few bytes that spill cost less than a block that does not fit
-    elif wide:
-        team = _WIDE_TEAMS.get(c.LANES, 20)
-    team = team if dealt(c) else 0
-    few = 8 if not dealt(c) and held <= 16 else 0
-    return int(held + 40 - few + team + beside)
+    return int(held + 40 + (_beside_rows(problem, c, held) if dealt(c) else _beside_one(problem, held)))
+
+
+def _beside_one(problem: Problem, held: int) -> int:
+    """Registers of a lane that has all rows, beside them and 40."""
+    beside = {"determinant": 16, "logdet": 16, "inverse": 2 * problem.N * problem.itemsize // 4}.get(problem.want, 0)
+    return int(beside) - (8 if held <= 16 else 0)
+
+
+def _beside_rows(problem: Problem, c: Any, held: int) -> int:
+    """The same of a lane of a team."""
+    if problem.dtype == "complex128" and c.LANES == 4 and held >= 72:
+        return 12 if problem.want == "inverse" else 8  # a few bytes that spill cost less than a block that does not fit
+    beside = {"determinant": 16, "logdet": 16, "inverse": 4 if c.LANES == 8 else 0}.get(problem.want, 0)
+    if problem.dtype == "complex128":
+        return beside + _WIDE_TEAMS.get(c.LANES, 20)
+    if problem.dtype == "float32" and c.LANES == 16 and slots(problem, c) == 3:
+        return 20 if problem.want == "inverse" else -7
+    return beside + (
+        8 if held < 100 else -4 if problem.NRHS == 1 and (c.LANES > 8 or (c.LANES, held) == (8, 132)) else 0
+    )
 
 
 def _beside_panels(problem: Problem, held: int, width: int) -> int:

@@ -59,13 +59,17 @@ _SQUARE: _Known = {
         (80, Tensor(5)), (96, Tensor(6)), (112, Tensor(7)), (128, Tensor(8)),
     ),
     "complex64": (
-        (12, None), (16, Lanes(1, 8)), (20, Lanes(2, 4, 1)), (24, Lanes(1, 8, 2)), (28, Lanes(2, 8, 1)),
-        (48, Lanes(4, 8, 1)), (64, Block(4, 16, 2, 1, 2)),
+        (12, None), (13, Lanes(1, 4, 2, WARPS=1)), (14, Lanes(2, 2, 1, WARPS=1)), (16, Lanes(1, 8, 2, WARPS=1)),
+        (18, Lanes(1, 4, 2, WARPS=1)), (20, Lanes(2, 4, 1)), (23, Lanes(1, 8, 2, WARPS=1)), (24, Lanes(2, 8, 1)),
+        (26, Lanes(2, 4, 1, WARPS=1)), (28, Lanes(4, 4, 1, WARPS=1)), (29, Lanes(1, 16, 2, WARPS=1)),
+        (30, Lanes(2, 8, 1, WARPS=1)), (31, Lanes(1, 16, 2, WARPS=1)), (48, Lanes(4, 8, 1)),
+        (64, Block(4, 16, 2, 1, 2)),
     ),
     "complex128": (
-        (8, None), (12, Lanes(1, 4)), (16, Lanes(1, 8)), (18, Lanes(2, 8, 1)), (20, Lanes(4, 4, 1)),
-        (24, Lanes(2, 8, 1)), (28, Lanes(2, 16, 1)), (32, Lanes(4, 8, 1)), (48, Block(4, 16, 2, 1, 2)),
-        (64, Block(4, 32, 1, 1, 4)),
+        (8, None), (9, Lanes(1, 4, 1, WARPS=1)), (12, Lanes(1, 4)), (14, Lanes(1, 8, 1, WARPS=1)),
+        (15, Lanes(1, 8, 2, WARPS=1)), (16, Lanes(1, 8, WARPS=1)), (20, Lanes(4, 4, 1, WARPS=1)),
+        (24, Lanes(2, 8, 1, WARPS=1)), (30, Lanes(2, 16, 1, WARPS=1)), (32, Lanes(4, 8, 1, WARPS=1)),
+        (48, Block(4, 16, 2, 1, 2)), (64, Block(4, 32, 1, 1, 4)),
     ),
 }  # fmt: skip
 _REDUCED: _Known = {"float64": ((12, None), (16, Lanes(1, 4)))}

@@ -50,8 +50,8 @@ def registers(problem: Problem, c: Any) -> int:
     s, words = shape(problem, c), problem.itemsize // 4
     twice = _wide(c) and s.rows * problem.itemsize > 128  # then the vector does not stay
     held = words * (s.rows * s.columns + (0 if twice else s.rows) + s.columns)
-    if _squeezed(problem, c, held):
-        return 128
+    if told := _squeezed(problem, c, held):
+        return told
     if _large(problem, c, held):
         return int(held + (36 if problem.itemsize == 16 else 14 if c.LANES_M == 1 else 20))
     more = 8 * bool(c.ROLL == 1 and _wide(c) and not twice)
@@ -75,10 +75,15 @@ def _large(problem: Problem, c: Any, held: int) -> bool:
 _LARGE = {"float64": 136, "complex64": 96, "complex128": 96}
 
 
-def _squeezed(problem: Problem, c: Any, held: int) -> bool:
-    """Two columns of 15 or 16 numbers: told so, the compiler gets along with 128 registers, and four blocks fit."""
-    team = (c.LANES_M, c.LANES_N, c.ROLL, c.WARPS) == (1, 8, 0, 4)
-    return team and problem.dtype == "float64" and problem.want in ("raw", "r") and 94 <= held <= 100
+def _squeezed(problem: Problem, c: Any, held: int) -> int:
+    """With how many the compiler gets along if told so, and another warp or block fits: two columns of 15 or 16
+    numbers, and five by five complex ones (a few of which spill). Zero where nothing is known."""
+    if problem.want not in ("raw", "r"):
+        return 0
+    team = (problem.dtype, c.LANES_M, c.LANES_N, c.ROLL, c.WARPS)
+    if team == ("float64", 1, 8, 0, 4) and 94 <= held <= 100:
+        return 128
+    return 168 if team == ("complex128", 4, 4, 1, 1) and held <= 140 else 0
 
 
 def blocks(problem: Problem, c: Any, device: Any) -> int:
