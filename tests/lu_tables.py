@@ -59,6 +59,9 @@ LANES: list[tuple[Problem, Config]] = [
     (P("complex128", 9, 9, 5), Lanes(8)),
     (P("complex128", 18, 18, 3, pivot=False), Lanes(32, True, 1)),
     (P("complex128", 26, 26, 3), Lanes(32, True, 1)),
+    (P("complex128", 10, 10, 9), Lanes(4, True, 1)),
+    (P("float32", 45, 45, 3), Lanes(16, True, 1)),
+    (P("float32", 57, 57, 2), Lanes(32, True, 1)),
     # the pivot's row through shared memory
     (P("float64", 6, 6, 19), Lanes(4, True, VIA="shared")),
     (P("float64", 13, 13, 9), Lanes(8, WARPS=2, VIA="shared")),
@@ -101,6 +104,12 @@ LANES: list[tuple[Problem, Config]] = [
     (P("float64", 2, 2, 70, want="inverse"), _ONE),
     (P("float64", 6, 6, 40, want="inverse"), _ONE),
     (P("complex64", 4, 4, 40, want="inverse", pivot=False), _ONE),
+    (P("float32", 48, 48, 3, NRHS=1, want="solve"), Lanes(16, True, 1)),
+    (P("float64", 43, 43, 2, NRHS=1, want="solve"), Lanes(32, True, 1)),
+    (P("complex128", 11, 11, 9, NRHS=1, want="solve"), Lanes(4, True, 1)),
+    (P("complex128", 21, 21, 3, NRHS=1, want="solve"), Lanes(16, True, 1)),
+    (P("float32", 35, 35, 3, want="inverse"), Lanes(16, True, 1)),
+    (P("complex128", 9, 9, 9, want="inverse"), Lanes(4, True, 1)),
     (P("float64", 9, 9, 9, want="inverse"), Lanes(4, True)),
     (P("float64", 16, 16, 9, want="inverse", layout_f="col"), Lanes(8)),
     (P("float64", 27, 27, 3, want="inverse"), Lanes(16, True, 1)),
@@ -112,6 +121,8 @@ LANES: list[tuple[Problem, Config]] = [
     (P("float32", 4, 4, 40, want="logdet"), _ONE),
     (P("float64", 14, 14, 9, want="logdet"), Lanes(8)),
     (P("complex128", 13, 13, 9, want="logdet"), Lanes(16, True)),
+    (P("complex128", 12, 12, 5, want="logdet"), Lanes(4, True, 1)),
+    (P("float32", 50, 50, 2, want="determinant"), Lanes(32, True, 1)),
 ]  # fmt: skip
 
 BLOCK: list[tuple[Problem, Config]] = [

@@ -56,7 +56,7 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
 def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
     """Squares beyond a warp's 32 rows, as long as two or three rows fit into a lane: blocks of threads pad them."""
     size, dtype, want = int(problem.N), problem.dtype, problem.want
-    if size <= space.NARROW or problem.M != size:
+    if size <= space.NARROW or size != problem.M:
         return
     if dtype == "float64" and want in ("factor", "inverse") and size <= 34:
         yield Lanes(16, True, 1, VIA="shared" if want == "inverse" else "lanes")

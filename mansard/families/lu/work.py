@@ -100,9 +100,9 @@ def _beside_rows(problem: Problem, c: Any, held: int) -> int:
         return beside + _WIDE_TEAMS.get(c.LANES, 20)
     if problem.dtype == "float32" and c.LANES == 16 and slots(problem, c) == 3:
         return 20 if problem.want == "inverse" else -7
-    return beside + (
-        8 if held < 100 else -4 if problem.NRHS == 1 and (c.LANES > 8 or (c.LANES, held) == (8, 132)) else 0
-    )
+    if held < 100:
+        return beside + 8
+    return beside - (4 if problem.NRHS == 1 and (c.LANES > 8 or (c.LANES, held) == (8, 132)) else 0)
 
 
 def _beside_panels(problem: Problem, held: int, width: int) -> int:
