@@ -54,6 +54,11 @@ LANES: list[tuple[Problem, Config]] = [
     (P("complex128", 2, 2, 50), Lanes(1, 1)),
     (P("complex128", 8, 8, 13), Lanes(1, 8)),
     (P("complex128", 17, 17, 3), Lanes(4, 8, 2)),
+    (P("complex128", 18, 18, 3), Lanes(4, 4, 1, WARPS=1)),
+    (P("complex128", 25, 25, 2), Lanes(2, 16, 1, WARPS=1)),
+    (P("complex64", 14, 14, 9), Lanes(2, 2, 1, WARPS=1)),
+    (P("complex64", 26, 26, 5), Lanes(2, 4, 1, WARPS=1)),
+    (P("complex64", 29, 29, 3), Lanes(1, 16, 2, WARPS=1)),
     # layouts, pitches, stacks, alignment
     (P("float64", 8, 8, 9, layout_a="col"), Lanes(1, 8)),
     (P("float64", 7, 5, 9, layout_a="col", layout_f="row"), Lanes(2, 2)),
