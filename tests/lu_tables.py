@@ -60,7 +60,9 @@ LANES: list[tuple[Problem, Config]] = [
     (P("complex128", 18, 18, 3, pivot=False), Lanes(32, True, 1)),
     (P("complex128", 26, 26, 3), Lanes(32, True, 1)),
     (P("complex128", 10, 10, 9), Lanes(4, True, 1)),
+    (P("float32", 19, 19, 9), Lanes(4, True, 1)),
     (P("float32", 45, 45, 3), Lanes(16, True, 1)),
+    (P("complex64", 36, 36, 3), Lanes(16, True, 1)),
     (P("float32", 57, 57, 2), Lanes(32, True, 1)),
     # the pivot's row through shared memory
     (P("float64", 6, 6, 19), Lanes(4, True, VIA="shared")),
@@ -105,6 +107,7 @@ LANES: list[tuple[Problem, Config]] = [
     (P("float64", 6, 6, 40, want="inverse"), _ONE),
     (P("complex64", 4, 4, 40, want="inverse", pivot=False), _ONE),
     (P("float32", 48, 48, 3, NRHS=1, want="solve"), Lanes(16, True, 1)),
+    (P("float64", 35, 35, 3, NRHS=1, want="solve"), Lanes(16, True, 1)),
     (P("float64", 43, 43, 2, NRHS=1, want="solve"), Lanes(32, True, 1)),
     (P("complex128", 11, 11, 9, NRHS=1, want="solve"), Lanes(4, True, 1)),
     (P("complex128", 21, 21, 3, NRHS=1, want="solve"), Lanes(16, True, 1)),

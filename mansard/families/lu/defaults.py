@@ -46,7 +46,7 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
     if (problem.dtype, problem.want) == ("float64", "factor") and size == 16:
         yield Lanes(16, False, 1)
     for most, lanes in _TEAMS.get((words, problem.want), _TEAMS[words]):
-        if size <= most and not (words == 1 and lanes == 4 and size > 12 and problem.want != "inverse"):
+        if size <= most and not (words == 1 and lanes == 4 and 12 < size <= 16 and problem.want != "inverse"):
             rolled = size > 16 or (words == 4 and lanes < 16 and (size > 8 or problem.want == "factor"))
             rolled = rolled or (problem.want, size) in _ROLLED
             yield Lanes(lanes, rolled, 1)
@@ -58,9 +58,9 @@ def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
     size, dtype, want = int(problem.N), problem.dtype, problem.want
     if size <= space.NARROW or size != problem.M:
         return
-    if dtype == "float64" and want in ("factor", "inverse") and size <= 34:
-        yield Lanes(16, True, 1, VIA="shared" if want == "inverse" else "lanes")
-    if dtype == "float32" and size <= (44 if want == "inverse" else 48):
+    if dtype == "float64" and want == "inverse" and size <= 33:
+        yield Lanes(16, True, 1, VIA="shared")
+    if size <= _SIXTEEN[dtype].get(want, 0):
         yield Lanes(16, True, 1)
     if dtype == "float32" and want != "inverse" and 48 < size < 64:
         yield Lanes(32, True, 1)
@@ -75,7 +75,16 @@ _TEAMS: dict[Any, tuple[tuple[int, int], ...]] = {
     1: ((16, 4), (28, 8), (32, 16)),
     2: ((12, 4), (24, 8), (32, 16)),
     4: ((12, 4), (16, 16), (32, 32)),
-    (4, "solve"): ((12, 4), (24, 16), (32, 32)),
+    (1, "factor"): ((20, 4), (29, 8), (32, 16)),
+    (1, "solve"): ((20, 4), (29, 8), (32, 16)),
+    (4, "solve"): ((12, 4), (26, 16), (32, 32)),
+}
+# the same of teams of 16 lanes, beyond a warp's 32 rows
+_SIXTEEN = {
+    "float32": {"factor": 48, "solve": 48, "determinant": 48, "logdet": 48, "inverse": 44},
+    "float64": {"factor": 34, "solve": 35},
+    "complex64": {"factor": 36, "solve": 36},
+    "complex128": {},
 }
 
 

@@ -14,7 +14,7 @@ from . import space_cpu, spec, work
 from .space_cpu import Rowwise, Simd, Small
 
 NARROW = 32  # rows and columns beyond which a lane's share does not fit into registers
-_WORDS = 200  # registers of a lane for its rows
+_WORDS, _MOST_WORDS = 200, 232  # registers of a lane for its rows; at the most, where right-hand sides are few
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def _lanes(problem: Problem, c: Lanes) -> str | None:
         return f"{c.LANES} lanes, {c.WARPS} warps: teams of 1, 2, 4, 8, 16 or 32 lanes, at most 32 warps"
     if c.VIA not in ("lanes", "shared") or (c.VIA == "shared" and c.LANES <= 2):
         return f"VIA={c.VIA}: lanes, or (four of them, or more) shared"
-    held = work.share(problem, c)
-    return f"a lane's share of the rows fills {held} registers" if held > _WORDS else None
+    held, most = work.share(problem, c), _WORDS if problem.NRHS > 1 else _MOST_WORDS
+    return f"a lane's share of the rows fills {held} registers" if held > most else None
 
 
 def _block(problem: Problem, c: Block) -> str | None:

@@ -82,7 +82,9 @@ def registers(problem: Problem, c: Any) -> int:
     most, told = _SQUEEZED.get((problem.itemsize, problem.want, c.LANES), (0, 0))
     if held <= most:
         return told
-    return int(held + 40 + (_beside_rows(problem, c, held) if dealt(c) else _beside_one(problem, held)))
+    if not dealt(c):
+        return held + 40 + _beside_one(problem, held)
+    return min(held + 40 + _beside_rows(problem, c, held), 255)
 
 
 def _beside_one(problem: Problem, held: int) -> int:
