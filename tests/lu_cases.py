@@ -8,6 +8,7 @@ from typing import Any
 import gemm_cases
 import numpy as np
 from gemm_cases import BACKENDS, Stack, address
+from lu_tables import CASES as CASES
 
 from mansard import testing
 from mansard.families.gemm import spec as gemm_spec
