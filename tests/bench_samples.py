@@ -53,6 +53,13 @@ def journal(folder: Path, sets: tuple[str, ...] = tuple(SETS), family: str = "gr
     return made
 
 
+def written(folders: Any, *which: Any) -> tuple[Path, dict[str, Any]]:
+    """A new folder with such results, of what `journal` is told, and its document."""
+    folder = folders.mktemp("made")
+    journal(folder, *which)
+    return folder, store.write_results(folder)
+
+
 def _facts(case: Case) -> dict[str, Any]:
     return {**case.to_dict(), "case": case.key, "date": "2026-11-15 12:00:00"}
 

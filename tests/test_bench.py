@@ -41,10 +41,7 @@ CPU_SIZE = cases.Size("cpu", {dtype: (1 << 22) // item for dtype, item in ITEMSI
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with made-up results of every set, and its document."""
-    folder = tmp_path_factory.mktemp("made")
-    bench_samples.journal(folder)
-    return folder, store.write_results(folder)
+    return bench_samples.written(tmp_path_factory)
 
 
 # --- what is measured

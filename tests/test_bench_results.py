@@ -34,10 +34,7 @@ TINY = 1 << 9
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with made-up results of every set, and its document."""
-    folder = tmp_path_factory.mktemp("made")
-    bench_samples.journal(folder)
-    return folder, store.write_results(folder)
+    return bench_samples.written(tmp_path_factory)
 
 
 def options(folder: Path, **changes: Any) -> runner.Options:

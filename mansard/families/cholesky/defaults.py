@@ -55,12 +55,15 @@ def _measured(problem: Problem) -> Iterator[Lanes | Tile]:
 
 
 def _single(N: int) -> Iterator[Lanes | Tile]:
+    """The same of float32 numbers."""
     if 13 <= N <= 16:
         yield Lanes(4)
     if 17 <= N <= 23 or (N % 2 and N > 23):
         yield Lanes(8, WARPS=2)
-    if N in (26, 28):
-        yield Tile(8, 2, DIRECT=N == 26)
+    if N == 26:
+        yield Tile(8, 2, DIRECT=True)
+    if N == 28:
+        yield Tile(8, 2)
     if N == 30:
         yield Lanes(16, WARPS=2)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
@@ -33,7 +32,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 def _lanes(problem: Problem) -> Iterator[Lanes]:
     """A lane per matrix as long as selecting rows is cheap, two where each would ask for 32 bytes; then teams whose
-    lanes have two or three rows."""
+    lanes have a few rows."""
     size = max(problem.M, problem.N)
     if size > space.NARROW:
         return
@@ -45,8 +44,8 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
         yield Lanes(1, False, 8 if size <= 2 else 4)
     if (problem.dtype, problem.want) == ("float64", "factor") and size == 16:
         yield Lanes(16, False, 1)
-    for most, lanes in _TEAMS.get((words, problem.want), _TEAMS[words]):
-        if size <= most and not (words == 1 and lanes == 4 and 12 < size <= 16 and problem.want != "inverse"):
+    for most, lanes in _TEAMS_FOR.get((words, problem.want), _TEAMS[words]):
+        if size <= most:
             rolled = size > 16 or (words == 4 and lanes < 16 and (size > 8 or problem.want == "factor"))
             rolled = rolled or (problem.want, size) in _ROLLED
             yield Lanes(lanes, rolled, 1)
@@ -70,13 +69,12 @@ def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
 
 # smaller ones whose steps share code with profit (H200, float64)
 _ROLLED = {("factor", 11), ("factor", 15), ("inverse", 11), ("inverse", 12)}
-# rows and columns up to which teams of so many lanes do, by the registers of an entry
-_TEAMS: dict[Any, tuple[tuple[int, int], ...]] = {
-    1: ((16, 4), (28, 8), (32, 16)),
-    2: ((12, 4), (24, 8), (32, 16)),
-    4: ((12, 4), (16, 16), (32, 32)),
-    (1, "factor"): ((20, 4), (29, 8), (32, 16)),
-    (1, "solve"): ((20, 4), (29, 8), (32, 16)),
+# rows and columns up to which teams of so many lanes do, by the registers of an entry, and where what is wanted matters
+_TEAMS = {1: ((12, 4), (28, 8), (32, 16)), 2: ((12, 4), (24, 8), (32, 16)), 4: ((12, 4), (16, 16), (32, 32))}
+_TEAMS_FOR = {
+    (1, "factor"): ((12, 4), (16, 8), (20, 4), (29, 8), (32, 16)),
+    (1, "solve"): ((12, 4), (16, 8), (20, 4), (29, 8), (32, 16)),
+    (1, "inverse"): ((16, 4), (28, 8), (32, 16)),
     (4, "solve"): ((12, 4), (26, 16), (32, 32)),
 }
 # the same of teams of 16 lanes, beyond a warp's 32 rows
