@@ -55,7 +55,7 @@ def exact_matrices(problem: Problem, seed: int, singular: bool = False, sparse: 
     strict = rng.random((batch, 1, steps)) < 0.5 if problem.pivot else np.zeros((batch, 1, steps), bool)
     small = rng.choice([0, 0.25, 0.5], (batch, M, steps))
     ties = rng.choice([0, 0.5, 1], (batch, M, steps))
-    alone = strict | (problem.want == "solve")  # which need not take the first of rows that share a size
+    alone = strict | (problem.want in ("solve", "inverse"))  # which need not take the first of rows that share a size
     L = np.where(alone, small, ties) * _units(problem, rng, (batch, M, steps))
     U = 1.0 * rng.integers(-3, 4, (batch, steps, N)) * _units(problem, rng, (batch, steps, N))
     diagonal = rng.choice([0.5, 1, 2], (batch, steps)) * _units(problem, rng, (batch, steps))

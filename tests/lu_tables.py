@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mansard.families.lu import spec
-from mansard.families.lu.space import Block, Config, Lanes, Swaps
+from mansard.families.lu.space import Block, Config, Lanes, Swaps, Tile
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -118,6 +118,12 @@ LANES: list[tuple[Problem, Config]] = [
     (P("float64", 27, 27, 3, want="inverse"), Lanes(16, True, 1)),
     (P("float32", 32, 32, 3, want="inverse", layout_a="col"), Lanes(16, True, 1)),
     (P("complex128", 12, 12, 3, want="inverse"), Lanes(16)),
+    (P("float64", 33, 33, 3, want="inverse", layout_f="col"), Lanes(16, True, 1)),
+    (P("float32", 57, 57, 2, want="inverse"), Lanes(32, True, 1, VIA="shared")),
+    (P("complex64", 38, 38, 3, want="inverse", pivot=False), Lanes(16, True, 1, VIA="shared")),
+    (P("float64", 1, 1, 40, want="inverse"), Lanes(4, True)),
+    (P("float64", 2, 2, 17, want="inverse"), Lanes(8, VIA="shared")),
+    (P("complex64", 7, 7, 21, want="inverse", layout_a="any", **_STRIDED), Lanes(4)),
     (P("float64", 5, 5, 40, want="determinant"), _ONE),
     (P("float64", 20, 20, 5, want="determinant", layout_a="col"), Lanes(8, True)),
     (P("complex64", 11, 11, 9, want="determinant", pivot=False), Lanes(8)),
@@ -183,6 +189,21 @@ BLOCK: list[tuple[Problem, Config]] = [
     (P("float64", 50, 50, 2, want="determinant"), Block(8, 2, UNIT="mma")),
     (P("complex64", 40, 40, 2, want="logdet"), Block(8, 2)),
 ]  # fmt: skip
+TILES: list[tuple[Problem, Config]] = [
+    (P("complex128", 33, 33, 2, want="inverse"), Tile(1, 4)),
+    (P("complex128", 40, 40, 2, want="inverse", layout_f="col"), Tile(2, 4)),
+    (P("float64", 64, 64, 2, want="inverse"), Tile(2, 4)),
+    (P("float32", 70, 70, 2, want="inverse", layout_a="col"), Tile(1, 2)),
+    (P("complex64", 59, 59, 2, want="inverse", pivot=False), Tile(2, 4)),
+    (P("complex64", 43, 43, 2, want="inverse"), Tile(1, 2)),
+    (P("complex128", 65, 65, 2, want="inverse"), Tile(4, 8)),
+    (P("float64", 5, 5, 7, want="inverse", **_POINTERS), Tile(1, 8)),
+    (P("float32", 1, 1, 7, want="inverse"), Tile(1, 1)),
+    (P("float32", 34, 34, 2, want="inverse", aligned=False), Tile(2, 1)),
+    (P("complex128", 55, 55, 2, want="inverse", layout_a="any", **_STRIDED), Tile(2, 8)),
+    (P("float32", 128, 128, 2, want="inverse"), Tile(4, 4)),
+    (P("complex64", 126, 126, 2, want="inverse"), Tile(8, 8)),
+]  # fmt: skip
 SWAPS: list[tuple[Problem, Config]] = [
     (P("float64", 9, 40, 5, NRHS=4, want="swap"), Swaps(16, 2)),
     (P("float64", 70, 33, 3, NRHS=32, want="swap", layout_a="col"), Swaps()),
@@ -190,7 +211,7 @@ SWAPS: list[tuple[Problem, Config]] = [
     (P("complex128", 12, 10, 3, NRHS=8, want="swap", pitch_a=13, **_STRIDED), Swaps(4, 2)),
     (P("complex64", 33, 6, 3, NRHS=16, want="swap", stack_a="pointers", stack_f="packed"), Swaps(8, 3)),
 ]
-CASES = LANES + BLOCK  # and exchanges alone, which take pivots instead of making them
+CASES = LANES + BLOCK + TILES  # and exchanges alone, which take pivots instead of making them
 
 
 def case_id(case: tuple[Problem, Config]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from linalg_cases import KINDS, THRESHOLD, matrix, solve_ratio
 from lu_cases import bounded, exact, exact_matrices, launch, random_stack, swapped
-from lu_tables import BLOCK, CASES, SWAPS, case_id
+from lu_tables import BLOCK, CASES, SWAPS, TILES, case_id
 from sparing import crossed, spared
 from test_compile import A100, H200
 
@@ -17,7 +18,7 @@ import mansard as ms
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.families.lu import defaults, emit, space, spec, work
-from mansard.families.lu.space import Block, Config, Lanes, Swaps
+from mansard.families.lu.space import Block, Config, Lanes, Swaps, Tile
 from mansard.plan.problem import DTYPES, Problem
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
@@ -43,7 +44,7 @@ def test_rows_are_exchanged(case: tuple[Problem, Config], gpu_backend: str) -> N
 
 
 @pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", [*spared(CASES)[1::5], *BLOCK[-2:], SWAPS[0]], ids=case_id)
+@pytest.mark.parametrize("case", [*spared(CASES)[1::5], *BLOCK[-2:], TILES[0], SWAPS[0]], ids=case_id)
 def test_variant_in_other_thread_orders(
     case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,9 +140,10 @@ def test_extreme_numbers(extreme: str, config: Config, dtype: str, gpu_backend: 
         assert close.all()
 
 
-@pytest.mark.parametrize("want", ["solve", "inverse"])
-@pytest.mark.parametrize("config", [Lanes(1), Lanes(4, True), Lanes(8), Lanes(4, VIA="shared")], ids=str)
-def test_a_tiny_pivot_divides_exactly(config: Config, want: str, gpu_backend: str) -> None:
+@pytest.mark.parametrize("want, config", [
+    *product(("solve", "inverse"), (Lanes(1), Lanes(4, True), Lanes(8), Lanes(4, VIA="shared"))), ("inverse", Tile(1)),
+], ids=str)  # fmt: skip
+def test_a_tiny_pivot_divides_exactly(want: str, config: Config, gpu_backend: str) -> None:
     problem = spec.problem("float64", 4, 4, 3, NRHS=1 if want == "solve" else 0, want=want)
     diagonal = np.ldexp(np.ones(4), np.array([-1018, 900, 0, -1]))
     A = np.tile(np.diag(diagonal), (3, 1, 1))
@@ -154,14 +156,28 @@ def test_a_tiny_pivot_divides_exactly(config: Config, want: str, gpu_backend: st
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_inverses_in_place_are_accurate(dtype: str, gpu_backend: str) -> None:
-    """Of matrices whose triangles are inverted block by block, however ill-conditioned; on both sides."""
+@pytest.mark.parametrize("size, config", [(41, Block(8, 2)), (29, Lanes(32, True, 1)), (41, Tile(2, 4))], ids=str)
+def test_inverses_in_place_are_accurate(size: int, config: Config, dtype: str, gpu_backend: str) -> None:
+    """Of triangles that are inverted block by block, or of rows that meet all others; on both sides."""
     rng, kinds = np.random.default_rng(4), [kind for kind in KINDS if kind != "deficient"]
-    A = np.stack([matrix(rng, kind, 41, 41, dtype) for kind in kinds])
-    got = launch(spec.problem(dtype, 41, 41, len(kinds), want="inverse"), Block(8, 2), gpu_backend, A)
+    A = np.stack([matrix(rng, kind, size, size, dtype) for kind in kinds])
+    got = launch(spec.problem(dtype, size, size, len(kinds), want="inverse"), config, gpu_backend, A)
     for i, kind in enumerate(kinds):
-        ratios = solve_ratio(A[i], got.F[i], np.eye(41)), solve_ratio(got.F[i], A[i], np.eye(41))
+        ratios = solve_ratio(A[i], got.F[i], np.eye(size)), solve_ratio(got.F[i], A[i], np.eye(size))
         assert max(ratios) < THRESHOLD, (kind, ratios)
+
+
+@pytest.mark.parametrize("pivot", [True, False])
+@pytest.mark.parametrize(
+    "config", [Lanes(1), Lanes(4, True), Lanes(4, VIA="shared"), Block(8, 2), Tile(1), Tile(2, 8)], ids=str
+)
+def test_an_inverse_that_does_not_exist_says_so(config: Config, pivot: bool, gpu_backend: str) -> None:
+    problem = spec.problem("float64", 6, 6, 4, want="inverse", pivot=pivot)
+    A = random_stack(problem, "a", 1)
+    A[1, :, 5], A[2, 3, 1] = A[1, :, 4], np.nan
+    got = launch(problem, config, gpu_backend, A)
+    assert got.info[[0, 1, 3]].tolist() == [0, 6, 0] and np.isfinite(got.F[[0, 3]]).all()
+    assert not np.isfinite(got.F[[1, 2]]).any()
 
 
 def test_a_singular_system_says_so(gpu_backend: str) -> None:

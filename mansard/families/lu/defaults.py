@@ -8,7 +8,7 @@ from ...codegen.geometry import Device
 from ...plan.problem import Problem
 from .. import configs
 from . import space, space_cpu, work
-from .space import Block, Config, Lanes, Swaps
+from .space import Block, Config, Lanes, Swaps, Tile
 
 TRUSTED = True  # latencies decide, which the model does not see
 
@@ -23,11 +23,54 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.ranked(problem, device)
         return
-    rules = _swaps(problem) if problem.want == "swap" else (*_lanes(problem), *_wide_lanes(problem), *_block(problem))
-    for rough in rules:
+    for rough in _rules(problem):
         config = space.resident(problem, rough, device)
         if config is not None:
             yield config
+
+
+def _rules(problem: Problem) -> Iterator[Config]:
+    if problem.want == "swap":
+        yield from _swaps(problem)
+        return
+    if problem.want == "inverse":
+        yield from _inverses(problem)
+    yield from _lanes(problem)
+    yield from _wide_lanes(problem)
+    yield from _block(problem)
+
+
+def _inverses(problem: Problem) -> Iterator[Config]:
+    """Teams of lanes, as long as whole rows fit into them; tiles beyond, as square as registers allow."""
+    size, dtype = int(problem.N), problem.dtype
+    if (size, problem.itemsize) == (2, 8):
+        yield Lanes(2, False, 4)
+    if size <= _WHOLE[problem.itemsize // 4] - (2 if dtype == "float32" else 3):
+        yield Lanes(1, False, 8 if size <= 2 else 4)
+    for least, most, warps, split in _TILES[dtype]:
+        if least <= size <= most:
+            yield Tile(warps, split)
+    for most, lanes in _JORDAN[dtype]:
+        if size <= most:
+            shared = lanes == 32 and size > space.NARROW and dtype != "float32"
+            yield Lanes(lanes, size > _UNROLLED[dtype], 1, VIA="shared" if shared else "lanes")
+
+
+# rows and columns up to which teams of so many lanes do, of inverses (H200); up to which steps do not share their code
+_JORDAN = {
+    "float32": ((16, 4), (28, 8), (48, 16), (64, 32)),
+    "float64": ((13, 4), (24, 8), (36, 16), (56, 32)),
+    "complex64": ((12, 4), (24, 8), (38, 16), (58, 32)),
+    "complex128": ((12, 4), (19, 8), (26, 16), (32, 32)),
+}
+_UNROLLED = {"float32": 10, "float64": 0, "complex64": 7, "complex128": 5}
+# from where to where so many warps, whose lanes share rows by so many
+_TILES = {
+    "float32": ((65, 80, 1, 2), (81, 112, 2, 4), (113, 128, 4, 4)),
+    "float64": ((57, 63, 2, 4), (65, 80, 2, 4)),
+    "complex64": ((39, 40, 1, 4), (41, 47, 1, 2), (59, 80, 2, 4), (81, 96, 4, 4), (97, 112, 4, 8), (113, 128, 8, 8)),
+    "complex128": ((33, 40, 1, 4), (41, 52, 2, 4), (53, 56, 2, 8), (57, 64, 4, 4), (65, 80, 4, 8), (81, 112, 8, 8)),
+}
 
 
 def _lanes(problem: Problem) -> Iterator[Lanes]:
@@ -37,7 +80,7 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
     if size > space.NARROW:
         return
     words = problem.itemsize // 4
-    whole = {1: 10, 2: 8, 4: 6}[words] - {"factor": 3, "inverse": 2 if words == 1 else 3}.get(problem.want, 0)
+    whole = _WHOLE[words] - (3 if problem.want == "factor" else 0)
     if (size, words) == (2, 2) and problem.want != "logdet":
         yield Lanes(2, False, 4)
     if size <= whole:
@@ -57,29 +100,27 @@ def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
     size, dtype, want = int(problem.N), problem.dtype, problem.want
     if size <= space.NARROW or size != problem.M:
         return
-    if dtype == "float64" and want == "inverse" and size <= 33:
-        yield Lanes(16, True, 1, VIA="shared")
     if size <= _SIXTEEN[dtype].get(want, 0):
         yield Lanes(16, True, 1)
-    if dtype == "float32" and want != "inverse" and 48 < size < 64:
+    if dtype == "float32" and 48 < size < 64:
         yield Lanes(32, True, 1)
     if want == "solve" and ((dtype == "float64" and 40 < size <= 44) or (dtype == "complex64" and size == 41)):
         yield Lanes(32, True, 1)
 
 
+_WHOLE = {1: 10, 2: 8, 4: 6}  # rows and columns of a matrix that one lane has, by the registers of an entry
 # smaller ones whose steps share code with profit (H200, float64)
-_ROLLED = {("factor", 11), ("factor", 15), ("inverse", 11), ("inverse", 12)}
+_ROLLED = {("factor", 11), ("factor", 15)}
 # rows and columns up to which teams of so many lanes do, by the registers of an entry, and where what is wanted matters
 _TEAMS = {1: ((12, 4), (28, 8), (32, 16)), 2: ((12, 4), (24, 8), (32, 16)), 4: ((12, 4), (16, 16), (32, 32))}
 _TEAMS_FOR = {
     (1, "factor"): ((12, 4), (16, 8), (20, 4), (29, 8), (32, 16)),
     (1, "solve"): ((12, 4), (16, 8), (20, 4), (29, 8), (32, 16)),
-    (1, "inverse"): ((16, 4), (28, 8), (32, 16)),
     (4, "solve"): ((12, 4), (26, 16), (32, 32)),
 }
 # the same of teams of 16 lanes, beyond a warp's 32 rows
 _SIXTEEN = {
-    "float32": {"factor": 48, "solve": 48, "determinant": 48, "logdet": 48, "inverse": 44},
+    "float32": {"factor": 48, "solve": 48, "determinant": 48, "logdet": 48},
     "float64": {"factor": 34, "solve": 35},
     "complex64": {"factor": 36, "solve": 36},
     "complex128": {},
@@ -113,10 +154,9 @@ def _block(problem: Problem) -> Iterator[Block]:
 
 def _narrow(problem: Problem, size: int, warps: int) -> tuple[int, int]:
     """Columns of a panel of complex numbers, and warps: four where much of the last panel of eight would hang over."""
-    inverse = problem.want == "inverse"
     if problem.dtype == "complex128":
-        return (8, 4) if inverse and size > 56 else (4 if -size % 8 >= 4 else 8, warps)
-    much = size % 8 == 4 or (size % 8 == 1 and not inverse)
+        return 4 if -size % 8 >= 4 else 8, warps
+    much = size % 8 in (1, 4)
     return (4, 1 if size <= 42 else 2) if much and size < 56 else (8, warps)
 
 

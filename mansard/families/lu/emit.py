@@ -73,7 +73,7 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
     constants = {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
     if config.VARIANT == "swaps":
         return constants
-    shape = (shapes.lanes_shape if config.VARIANT == "lanes" else shapes.block_shape)(problem, config)
+    shape = shapes.shape(problem, config)
     for name in spec.SHAPES:
         image = getattr(shape, name)
         constants |= batches.image(name, image)

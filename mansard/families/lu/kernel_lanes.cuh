@@ -9,7 +9,7 @@
 //   WARPS   warps per block
 //   VIA     what carries the pivot's row: shuffles (lanes) or shared memory
 #pragma once
-#include "families/lu/columns.cuh"
+#include "families/lu/jordan.cuh"
 #include "families/lu/operands.cuh"
 #include "families/lu/rows.cuh"
 #include "families/lu/whole.cuh"
@@ -149,7 +149,7 @@ MANSARD_DEVICE void lu_of_team(const LuGroup<P>& group, int rank, int& info,
       }
     }
   }
-  if constexpr (S::WRITES) {
+  if constexpr (S::FACTOR) {
     MANSARD_UNROLL
     for (int q = 0; q < rows.SLOTS; ++q)
       if (rows.has(q)) {
@@ -158,16 +158,25 @@ MANSARD_DEVICE void lu_of_team(const LuGroup<P>& group, int rank, int& info,
         if constexpr (S::LOOKED_UP) group.order[rows.place[q]] = row;
       }
   }
-  if constexpr (S::INVERSE) {
-    __syncwarp();
-    Columns<P, P::LANES, S::F::PITCH> columns;
-    columns.solve(group.f, group.steps.inverted, rows.place);
-    __syncwarp();  // everybody has read the factors
-    columns.store(group.f, rank);
-  }
   info = rows.info;
   determinant = rows.determinant;
   if constexpr (rows.PRODUCT) determinant.template gather<P::LANES>();
+}
+
+// The same, of which an inverse is wanted.
+template <class P>
+MANSARD_DEVICE void inverse_of_team(const LuGroup<P>& group, int rank, int& info) {
+  using S = LuLanesShape<P>;
+  Jordan<P, P::LANES> rows(rank);
+  MANSARD_UNROLL
+  for (int q = 0; q < rows.SLOTS; ++q)
+    load_row<typename S::A, P::LAYOUT_A, S::N>(rows.a[q], group.a, rows.some_row(q));
+  rows.carried = group.carried;
+  if constexpr (rows.SHARED) __syncwarp();
+  rows.invert(group.steps);
+  __syncwarp();  // everybody has read what is overwritten
+  rows.give(group.steps, [&](int i, int j, typename P::T x) { group.f[entry_at<P::LAYOUT_F, S::F::PITCH>(i, j)] = x; });
+  info = rows.info;
 }
 
 // Signs of a permutation: how many of the steps exchanged rows.
@@ -247,6 +256,7 @@ MANSARD_DEVICE void lu_lanes(const Arguments& arguments) {
   int info;
   Determinant<T, P::WANT> determinant;
   if constexpr (!S::DEALT) lu_of_one<P>(group, info, determinant);
+  else if constexpr (S::INVERSE) inverse_of_team<P>(group, rank, info);
   else lu_of_team<P>(group, rank, info, determinant);
   __syncwarp();
 

@@ -14,25 +14,19 @@
 
 namespace mansard {
 
-enum class Via { lanes, shared };
-
 template <class P, int LANES>
 struct Rows : TeamRows<P, LANES> {
   using Base = TeamRows<P, LANES>;
   using typename Base::T;
-  using Base::a, Base::b, Base::inverse, Base::mask, Base::most, Base::odd, Base::order;
-  using Base::choose, Base::divide, Base::exchange, Base::keep, Base::owner_of, Base::search, Base::signed_entry;
+  using Base::a, Base::b, Base::carried, Base::inverse, Base::mask, Base::most, Base::odd, Base::order;
+  using Base::carry, Base::choose, Base::divide, Base::each_of, Base::exchange, Base::keep, Base::owner_of;
+  using Base::search, Base::signed_entry, Base::vote;
   using Base::M, Base::N, Base::STEPS, Base::SLOTS, Base::TEAMS, Base::RIGHT, Base::SOLVE, Base::KEEP;
+  using Base::SHARED, Base::LINE;
   static constexpr int CHUNK = 4;
   static constexpr bool ALONE = TEAMS == 1 && SLOTS > 1;  // all lanes agree on the slot of the pivot's row
   // The pivot's row sets out before it is known that the step is an ordinary one: slower where factors are kept.
   static constexpr bool EARLY = Base::INVERTED && !ALONE;
-  // a row on its way: teams read at once, from different banks
-  static constexpr bool SHARED = P::VIA == Via::shared;
-  static constexpr int SIZE = int(sizeof(T)), PACK = SIZE < 16 ? 16 / SIZE : 1;
-  static constexpr int LINE = (ceil_div((N + RIGHT) * SIZE, 128) * 128 + 16) / SIZE;
-  static constexpr int CARRIED = SHARED ? 2 * TEAMS * LINE : 0;
-  T* carried = nullptr;  // the team's first line of that much memory, which has two per team, for steps in turn
 
   using Base::Base;
 
@@ -167,16 +161,8 @@ MANSARD_UNROLL_BY(1)
   template <bool ROTATE>
   MANSARD_DEVICE void decide(const Steps<T>& steps, const int at, const int k, int& source, int& slot,
                              T (&multiple)[SLOTS], T& first, T& second) {
-    const bool ordinary = __all_sync(~0u, Ordinary<T>::holds(most));
-    u32 votes = 0, twice = 0;
-    slot = 0;
-    MANSARD_UNROLL
-    for (int q = 0; q < SLOTS; ++q) {
-      const u32 its = __ballot_sync(~0u, order[q] == most);
-      twice |= votes & its;
-      votes |= its;
-      if (its != 0) slot = q;
-    }
+    u32 votes;
+    const bool found = vote(votes, slot);
     // what a step begins with is on its way before it is known that the step is an ordinary one
     source = owner_of(votes);
     const T by = lane_value<LANES>(inverse, source);
@@ -192,7 +178,7 @@ MANSARD_UNROLL_BY(1)
       if (EARLY && ROTATE && at + CHUNK < N) second = entry(at + CHUNK < N ? at + CHUNK : 0);
     };
     fetch();
-    if (__builtin_expect(__popc(votes) == TEAMS && twice == 0 && ordinary, true)) {
+    if (__builtin_expect(found, true)) {
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) multiple[q] = product_of<false>(signed_entry(q, at), by);
       keep(steps, by, k);
@@ -230,37 +216,6 @@ MANSARD_UNROLL_BY(1)
   static MANSARD_DEVICE void add_multiple(T& sum, T multiple, T u) {
     if constexpr (KEEP) multiply_subtract<false>(sum, multiple, u);
     else multiply_add<false>(sum, multiple, u);
-  }
-
-  // Calls step(column, entry) for the pivot's row in `line`, right-hand sides after the columns.
-  template <class Step>
-  static MANSARD_DEVICE void each_of(const T* line, const int at, Step step) {
-    MANSARD_UNROLL
-    for (int begin = 0; begin < N + RIGHT; begin += PACK) {
-      if (begin + PACK <= at + 1) continue;
-      const auto some = *reinterpret_cast<const Pack<T, PACK>*>(line + begin);
-      MANSARD_UNROLL
-      for (int i = 0; i < PACK; ++i)
-        if (begin + i > at && begin + i < N + RIGHT) step(begin + i, some.e[i]);
-    }
-  }
-
-  // The pivot's row, from the column after `at` on, to `line`.
-  MANSARD_DEVICE void carry(T* line, const bool (&mine)[SLOTS], const int at) const {
-    MANSARD_UNROLL
-    for (int q = 0; q < SLOTS; ++q)
-      if (mine[q])
-        MANSARD_UNROLL
-        for (int begin = 0; begin < N + RIGHT; begin += PACK) {
-          if (begin + PACK <= at + 1) continue;
-          Pack<T, PACK> some;
-          MANSARD_UNROLL
-          for (int i = 0; i < PACK; ++i) {
-            const int j = begin + i;
-            some.e[i] = j < N ? a[q][j < N ? j : 0] : j < N + RIGHT ? b[q][j < N + RIGHT ? j - N : 0] : zero<T>();
-          }
-          *reinterpret_cast<Pack<T, PACK>*>(line + begin) = some;
-        }
   }
 
   MANSARD_DEVICE void rotate(const int at) {

@@ -9,6 +9,8 @@
 
 namespace mansard {
 
+enum class Via { lanes, shared };
+
 // What a step leaves for the substitution.
 template <class T>
 struct alignas(sizeof(T) < 8 ? 8 : 16) Solved {
@@ -40,14 +42,20 @@ struct TeamRows {
   static constexpr int M = P::M, N = P::N, STEPS = M < N ? M : N;
   static constexpr int SLOTS = ceil_div(M, LANES), TEAMS = 32 / LANES;
   static constexpr bool SOLVE = P::WANT == Want::solve;
-  static constexpr bool KEEP = P::WANT == Want::factor || P::WANT == Want::inverse;  // multipliers
+  static constexpr bool KEEP = P::WANT == Want::factor;  // multipliers
   static constexpr bool PRODUCT = P::WANT == Want::determinant || P::WANT == Want::logdet;
-  static constexpr bool INVERTED = SOLVE || P::WANT == Want::inverse;
+  static constexpr bool INVERTED = SOLVE || P::WANT == Want::inverse;  // nobody sees the pivots
   static constexpr int RIGHT = SOLVE ? P::NRHS : 0;
   // Neighbours in one lane. Where matrices are an odd number of entries apart, and two teams read at once, one finds
   // its rows in even banks then, the other in odd ones.
   static constexpr bool PAIRED =
       SLOTS == 2 && M * N % 2 == 1 && LANES * int(sizeof(T)) == 64 && sizeof(T) < 16 && P::WANT != Want::inverse;
+  // a row on its way: teams read at once, from different banks
+  static constexpr bool SHARED = P::VIA == Via::shared;
+  static constexpr int SIZE = int(sizeof(T)), PACK = SIZE < 16 ? 16 / SIZE : 1;
+  static constexpr int LINE = (ceil_div((N + RIGHT) * SIZE, 128) * 128 + 16) / SIZE;
+  static constexpr int CARRIED = SHARED ? 2 * TEAMS * LINE : 0;
+  T* carried = nullptr;  // the team's first line of that much memory, which has two per team, for steps in turn
   int rank;  // in the team
   T a[SLOTS][N], b[SLOTS][RIGHT > 0 ? RIGHT : 1];
   int place[SLOTS], info = 0;
@@ -74,8 +82,9 @@ struct TeamRows {
 
  protected:
   u32 team;  // its lanes
-  // of a row whose turn is to come, and of another: to solve, where it came to, which is smaller than any entry counts
-  static constexpr int WAITS = SOLVE ? -1 : 0x7fffffff, OVER = SOLVE ? 1 << 10 : 0;
+  // of a row whose turn is to come, and of another: where nobody sees the pivots, where it came to, which is smaller
+  // than any entry counts
+  static constexpr int WAITS = INVERTED ? -1 : 0x7fffffff, OVER = INVERTED ? 1 << 10 : 0;
   int mask[SLOTS];
   int order[SLOTS], most;  // of the column to come
   T inverse;               // of the lane's own largest entry there
@@ -99,6 +108,21 @@ struct TeamRows {
 
   // The lane of the team that voted; shuffles within a team do not mind that it counts from the warp's first.
   MANSARD_DEVICE int owner_of(u32 votes) const { return 31 - __clz(static_cast<int>(votes & team)); }
+
+  // Lanes that have the pivot's row, and in which slot: whether there is one in each team, with an ordinary pivot.
+  MANSARD_DEVICE bool vote(u32& votes, int& slot) const {
+    const bool ordinary = __all_sync(~0u, Ordinary<T>::holds(most));
+    u32 twice = 0;
+    votes = 0, slot = 0;
+    MANSARD_UNROLL
+    for (int q = 0; q < SLOTS; ++q) {
+      const u32 its = __ballot_sync(~0u, order[q] == most);
+      twice |= votes & its;
+      votes |= its;
+      if (its != 0) slot = q;
+    }
+    return __popc(votes) == TEAMS && twice == 0 && ordinary;
+  }
 
   // Who has the pivot, whatever the column holds: the first row of the largest |re| + |im|. Its order is `most`
   // afterwards, and no other.
@@ -133,7 +157,7 @@ struct TeamRows {
     for (int q = 1; q < SLOTS; ++q) pivot = chosen(order[q] == most, a[q][at], pivot);
     pivot = lane_value<LANES>(pivot, source);
     Inverse<T> by;
-    by.template of<false>(pivot);
+    by.template of<P::WANT == Want::inverse>(pivot);  // what has none had better not look as if it had
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) multiple[q] = by.times(signed_entry(q, at));
     if (is_zero(pivot) && info == 0) info = k + 1;
@@ -148,6 +172,10 @@ struct TeamRows {
   MANSARD_DEVICE void exchange(const bool (&mine)[SLOTS], const Steps<T>& steps, int source, int at, int k) {
     if constexpr (SOLVE) {  // rows are known by their lanes
       if (rank == 0) steps.solved[k].lane = source;
+    } else if constexpr (INVERTED) {
+      MANSARD_UNROLL
+      for (int q = 0; q < SLOTS; ++q)
+        if (mine[q]) steps.exchanged[k] = row_of(q);
     } else if constexpr (P::PIVOT) {
       int was = place[0];
       MANSARD_UNROLL
@@ -160,13 +188,44 @@ struct TeamRows {
     } else if (rank == 0) {
       steps.exchanged[k] = k;
     }
-    if constexpr (!SOLVE) {
+    if constexpr (!INVERTED) {
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) {
         if (PRODUCT && mine[q]) determinant.take(a[q][at]);
         if (mine[q]) place[q] = k;
       }
     }
+  }
+
+  // Calls step(column, entry) for the pivot's row in `line`, right-hand sides after the columns.
+  template <class Step>
+  static MANSARD_DEVICE void each_of(const T* line, const int at, Step step) {
+    MANSARD_UNROLL
+    for (int begin = 0; begin < N + RIGHT; begin += PACK) {
+      if (begin + PACK <= at + 1) continue;
+      const auto some = *reinterpret_cast<const Pack<T, PACK>*>(line + begin);
+      MANSARD_UNROLL
+      for (int i = 0; i < PACK; ++i)
+        if (begin + i > at && begin + i < N + RIGHT) step(begin + i, some.e[i]);
+    }
+  }
+
+  // The pivot's row, from the column after `at` on, to `line`.
+  MANSARD_DEVICE void carry(T* line, const bool (&mine)[SLOTS], const int at) const {
+    MANSARD_UNROLL
+    for (int q = 0; q < SLOTS; ++q)
+      if (mine[q])
+        MANSARD_UNROLL
+        for (int begin = 0; begin < N + RIGHT; begin += PACK) {
+          if (begin + PACK <= at + 1) continue;
+          Pack<T, PACK> some;
+          MANSARD_UNROLL
+          for (int i = 0; i < PACK; ++i) {
+            const int j = begin + i;
+            some.e[i] = j < N ? a[q][j < N ? j : 0] : j < N + RIGHT ? b[q][j < N + RIGHT ? j - N : 0] : zero<T>();
+          }
+          *reinterpret_cast<Pack<T, PACK>*>(line + begin) = some;
+        }
   }
 };
 

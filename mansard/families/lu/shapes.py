@@ -90,15 +90,21 @@ def _looked_up(problem: Problem, c: Any, factors: Image) -> bool:
     return problem.want == "factor" and bool(problem.pivot) and dealt(c) and square and plain and large
 
 
-@lru_cache(maxsize=8192)
-def lanes_shape(problem: Problem, c: Any) -> LanesShape:
-    """Lanes of a team stand at the rows of its matrix."""
-    group = 32 // c.LANES
+def _places(problem: Problem, group: int, lanes: int) -> dict[str, Image]:
+    """How operands lie, rows apart by what keeps so many lanes from colliding."""
     place: dict[str, Image] = {}
     for name in spec.SHAPES:
         alike = like_gemm(problem, name)
         step = "run" if alike.layout_c == "col" else "line"
-        place[name] = images.spread(images.of_operand(alike, "c", group), (1, c.LANES), ("", step))
+        place[name] = images.spread(images.of_operand(alike, "c", group), (1, lanes), ("", step))
+    return place
+
+
+@lru_cache(maxsize=8192)
+def lanes_shape(problem: Problem, c: Any) -> LanesShape:
+    """Lanes of a team stand at the rows of its matrix."""
+    group = 32 // c.LANES
+    place = _places(problem, group, c.LANES)
     of_f = place["f"].bytes if problem.want in ("factor", "inverse") else 0
     of_b = max(place["b"].bytes, place["x"].bytes) if problem.want == "solve" else 0
     steps = spec.steps(problem)
@@ -117,11 +123,7 @@ def lanes_shape(problem: Problem, c: Any) -> LanesShape:
 @lru_cache(maxsize=8192)
 def block_shape(problem: Problem, c: Any) -> BlockShape:
     """One matrix, whose rows are apart by what keeps the lanes of a panel from colliding."""
-    place: dict[str, Image] = {}
-    for name in spec.SHAPES:
-        alike = like_gemm(problem, name)
-        step = "run" if alike.layout_c == "col" else "line"
-        place[name] = images.spread(images.of_operand(alike, "c", 1), (1, 32), ("", step))
+    place = _places(problem, 1, 32)
     right = problem.NRHS if problem.want == "solve" else 0
     of_b = up(right * problem.N * problem.itemsize, 16) * 16
     real = problem.itemsize // 2 if problem.is_complex else problem.itemsize
@@ -131,3 +133,20 @@ def block_shape(problem: Problem, c: Any) -> BlockShape:
     numbers = (up(spec.steps(problem), c.BLK) * c.BLK + 2 * c.BLK + order + 4) * 4
     shared = up(place["a"].bytes + of_b + offers + numbers, 128) * 128
     return BlockShape(**place, slots=up(problem.M, 32), shared_bytes=shared)
+
+
+@lru_cache(maxsize=8192)
+def tile_shape(problem: Problem, c: Any) -> BlockShape:
+    """One matrix, in whose place warps offer rows; then what steps leave."""
+    place = _places(problem, 1, 32)
+    offer = up(problem.itemsize + 12, 16) * 16 + c.LANES_N * _apart(up(problem.N, c.LANES_N) * problem.itemsize)
+    image = max(place["a"].bytes, place["f"].bytes, 2 * c.WARPS * offer)
+    shared = up(image + up(problem.N * problem.itemsize, 16) * 16 + 2 * problem.N * 4, 128) * 128
+    return BlockShape(**place, slots=up(problem.N, c.WARPS * 32 // c.LANES_N), shared_bytes=shared)
+
+
+def shape(problem: Problem, c: Any) -> LanesShape | BlockShape:
+    """That of the configuration's variant."""
+    if c.VARIANT == "lanes":
+        return lanes_shape(problem, c)
+    return tile_shape(problem, c) if c.VARIANT == "tile" else block_shape(problem, c)

@@ -42,6 +42,16 @@ class Block:
 
 
 @dataclass(frozen=True)
+class Tile:
+    """Only inverses: a block of threads per matrix, which lies in their registers; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "tile"
+    WARPS: int = 1  # per block
+    LANES_N: int = 4  # along the columns; the other lanes of all warps have different rows
+    BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
 class Swaps:
     """Only exchanges of rows: a block of threads per matrix and some of its columns."""
 
@@ -52,9 +62,11 @@ class Swaps:
     BLOCKS_PER_SM: int = 2
 
 
-Gpu: TypeAlias = Lanes | Block | Swaps
+Gpu: TypeAlias = Lanes | Block | Tile | Swaps
 Config: TypeAlias = Gpu | Simd | Rowwise | Small
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Swaps, Simd, Rowwise, Small)}
+VARIANTS: dict[str, type[Config]] = {
+    config.VARIANT: config for config in (Lanes, Block, Tile, Swaps, Simd, Rowwise, Small)
+}
 
 to_dict = configs.to_dict
 
@@ -76,9 +88,14 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         legal = 1 <= config.WARPS <= 32 and min(config.BLK_N, config.TURNS) >= 1
         reason = None if legal else f"{config.WARPS} warps, a count: 1 to 32, at least 1"
     else:
-        of_variant = _lanes(problem, config) if isinstance(config, Lanes) else _block(problem, config)
-        reason = spec.too_large(problem) or of_variant
+        reason = spec.too_large(problem) or _of_variant(problem, config)
     return reason or configs.too_large(work, problem, config, device, together=True)
+
+
+def _of_variant(problem: Problem, c: Lanes | Block | Tile) -> str | None:
+    if isinstance(c, Lanes):
+        return _lanes(problem, c)
+    return _block(problem, c) if isinstance(c, Block) else _tile(problem, c)
 
 
 def _lanes(problem: Problem, c: Lanes) -> str | None:
@@ -99,6 +116,15 @@ def _block(problem: Problem, c: Block) -> str | None:
         return "UNIT=mma: only of float64 numbers, 8 products at a time"
     held = work.share(problem, c)
     return f"a lane's share of a panel fills {held} registers" if held > _WORDS else None
+
+
+def _tile(problem: Problem, c: Tile) -> str | None:
+    if problem.want != "inverse":
+        return f"want={problem.want}: tile gives nothing but inverses"
+    if c.LANES_N not in (1, 2, 4, 8) or not 1 <= c.WARPS <= 32:
+        return f"LANES_N={c.LANES_N}, {c.WARPS} warps: 1, 2, 4 or 8 lanes, 1 to 32 warps"
+    held = work.share(problem, c)
+    return f"a lane's tile fills {held} registers" if held > _MOST_WORDS else None
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
@@ -130,6 +156,8 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     if max(problem.M, problem.N) <= 2 * NARROW:
         for lanes, rolled, warps, via in product((1, 2, 4, 8, 16, 32), (False, True), (4, 1), ("lanes", "shared")):
             yield Lanes(lanes, rolled and lanes > 2, warps, VIA=via if lanes > 2 else "lanes")
+    if problem.want == "inverse":
+        yield from (Tile(warps, split) for warps in (1, 2, 3, 4, 6, 8) for split in (2, 4, 8))
     if problem.N > NARROW // 2:
         units = ("mma", "fma") if problem.dtype == "float64" else ("fma",)
         yield from (Block(*choice) for choice in product((4, 8, 16), (1, 2, 4, 8, 16), ("warp", "block"), units))

@@ -8,7 +8,7 @@ from ...model.roofline import Work
 from ...plan.problem import REAL, Problem
 from ..configs import up
 from . import spec
-from .shapes import block_shape, dealt, lanes_shape, slots
+from .shapes import dealt, lanes_shape, shape, slots
 
 
 def work(problem: Problem) -> Work:
@@ -41,7 +41,7 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
     if c.VARIANT == "swaps":
         return int(up((problem.NRHS + 2 * moved_rows(problem) + problem.M) * 4, 128) * 128)
-    return (lanes_shape if c.VARIANT == "lanes" else block_shape)(problem, c).shared_bytes
+    return shape(problem, c).shared_bytes
 
 
 def moved_rows(problem: Problem) -> int:
@@ -54,6 +54,8 @@ def share(problem: Problem, c: Any) -> int:
     if c.VARIANT == "block":
         lanes = 32 * (c.WARPS if c.TEAM == "block" else 1)
         return int(up(problem.M, lanes) * c.BLK * problem.itemsize // 4)
+    if c.VARIANT == "tile":
+        return int(shape(problem, c).slots * up(problem.N, c.LANES_N) * problem.itemsize // 4)
     right = problem.NRHS if problem.want == "solve" else 0
     return int(slots(problem, c) * (problem.N + right) * problem.itemsize // 4)
 
@@ -79,6 +81,8 @@ def registers(problem: Problem, c: Any) -> int:
     if c.VARIANT == "block":
         found = held + _beside_panels(problem, held, c.BLK)
         return max(found, 120 if problem.dtype == "float64" else 96) if problem.want == "inverse" else found
+    if c.VARIANT == "tile":
+        return min(held + 30, 255)
     most, told = _SQUEEZED.get((problem.itemsize, problem.want, c.LANES), (0, 0))
     if held <= most:
         return told
@@ -95,13 +99,17 @@ def _beside_one(problem: Problem, held: int) -> int:
 
 def _beside_rows(problem: Problem, c: Any, held: int) -> int:
     """The same of a lane of a team."""
+    if problem.want == "inverse":
+        if problem.dtype == "float32" and c.LANES >= 16:
+            return -10
+        return 0 if held == 132 else -4
     if problem.dtype == "complex128" and c.LANES == 4 and held >= 72:
-        return 12 if problem.want == "inverse" else 8  # a few bytes that spill cost less than a block that does not fit
-    beside = {"determinant": 16, "logdet": 16, "inverse": 4 if c.LANES == 8 else 0}.get(problem.want, 0)
+        return 8  # a few bytes that spill cost less than a block that does not fit
+    beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
     if problem.dtype == "complex128":
         return beside + _WIDE_TEAMS.get(c.LANES, 20)
     if problem.dtype == "float32" and c.LANES == 16 and slots(problem, c) == 3:
-        return 20 if problem.want == "inverse" else -7
+        return -7
     if held < 100:
         return beside + 8
     return beside - (4 if problem.NRHS == 1 and (c.LANES > 8 or (c.LANES, held) == (8, 132)) else 0)
@@ -119,7 +127,7 @@ def _beside_panels(problem: Problem, held: int, width: int) -> int:
 
 def blocks(problem: Problem, c: Any, device: Any) -> int:
     """Blocks per launch."""
-    if c.VARIANT == "block":
+    if c.VARIANT in ("block", "tile"):
         return int(max(1, problem.BATCH))
     if c.VARIANT == "swaps":
         return int(max(1, problem.BATCH * up(problem.N, c.BLK_N * c.TURNS)))
@@ -153,6 +161,9 @@ def issued(problem: Problem, c: Any) -> float:
         share = 1 if problem.want == "inverse" else 1 / 3  # of M N steps products
         tiles = M * N * steps * share / c.BLK / 128 * (20 if c.UNIT == "mma" else (6 + 8 * parts) * c.BLK / 2)
         return float(panels + columns + tiles + moved)
+    if c.VARIANT == "tile":
+        held, width = shape(problem, c).slots, up(N, c.LANES_N)
+        return float(c.WARPS * steps * (120 + held * (10 + 3 * words) + width * (held * parts + words / 2)) + moved)
     group = lanes_shape(problem, c).group
     if not dealt(c):
         return float(M * N * steps / 2 * (parts + 2 * words) + 20 * steps + moved * group)
@@ -168,6 +179,8 @@ def waited(problem: Problem, c: Any) -> float:
     if c.VARIANT == "block":
         each = _STEP_CLOCKS + (200 if c.TEAM == "block" else 20 * up(problem.M, 32))
         return float(_LATENCY + steps * each + up(steps, c.BLK) * (900 + 6 * problem.M * problem.N / 32 / c.WARPS))
+    if c.VARIANT == "tile":
+        return float(_LATENCY + steps * 2 * _STEP_CLOCKS + 2 * issued(problem, c) / c.WARPS)
     return float(_LATENCY + steps * (_STEP_CLOCKS if dealt(c) else 80) + 2 * issued(problem, c))
 
 
@@ -184,8 +197,7 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a configuration's way of loading and storing reaches."""
     if c.VARIANT == "swaps":
         return 0.5 if problem.layout_a == "col" else 0.9
-    shape = lanes_shape(problem, c) if c.VARIANT == "lanes" else block_shape(problem, c)
-    return float(0.85 ** (shape.a.feed == "elements"))
+    return float(0.85 ** (shape(problem, c).a.feed == "elements"))
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
@@ -202,7 +214,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "swaps":
         return 0
     least = work(problem).flops
-    if c.VARIANT == "block":
+    if c.VARIANT in ("block", "tile"):
         return int(1.5 * least)
     idle = slots(problem, c) * c.LANES / problem.M
     return int(least * idle * (1.5 if dealt(c) else 1))
