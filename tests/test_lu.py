@@ -167,6 +167,14 @@ def test_inverses_in_place_are_accurate(size: int, config: Config, dtype: str, g
         assert max(ratios) < THRESHOLD, (kind, ratios)
 
 
+@pytest.mark.parametrize("size, config", [(29, Lanes(16, True, 1)), (41, Tile(1))], ids=str)
+def test_inverses_are_as_good_as_those_of_getri(size: int, config: Config, gpu_backend: str) -> None:
+    """X A is close to the unit matrix, as LAPACK's own test asks; A X is not here, neither is LAPACK's."""
+    A = 1 / (np.add.outer(np.arange(size), np.arange(size)) + 1.0)[None] + 1e-13 * np.eye(size)
+    got = launch(spec.problem("float64", size, size, 1, want="inverse"), config, gpu_backend, A)
+    assert solve_ratio(got.F[0], A[0], np.eye(size)) < 1
+
+
 @pytest.mark.parametrize("pivot", [True, False])
 @pytest.mark.parametrize(
     "config", [Lanes(1), Lanes(4, True), Lanes(4, VIA="shared"), Block(8, 2), Tile(1), Tile(2, 8)], ids=str

@@ -106,6 +106,9 @@ def refuse_singular(info: Any) -> None:
 def inv(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> Any:
     """The inverse of every matrix of a batch, as `numpy.linalg.inv`; arguments and exceptions as for `solve`.
 
+    Of ill-conditioned matrices A X - I may be larger than X A - I, as with LAPACK's `getri`; where it must not,
+    `solve` for the unit matrix.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms

@@ -161,10 +161,10 @@ MANSARD_UNROLL_BY(1)
   template <bool ROTATE>
   MANSARD_DEVICE void decide(const Steps<T>& steps, const int at, const int k, int& source, int& slot,
                              T (&multiple)[SLOTS], T& first, T& second) {
-    u32 votes;
-    const bool found = vote(votes, slot);
+    const auto votes = vote();
+    slot = votes.slot;
     // what a step begins with is on its way before it is known that the step is an ordinary one
-    source = owner_of(votes);
+    source = owner_of(votes.lanes);
     const T by = lane_value<LANES>(inverse, source);
     first = second = by;
     const auto fetch = [&] {
@@ -178,7 +178,7 @@ MANSARD_UNROLL_BY(1)
       if (EARLY && ROTATE && at + CHUNK < N) second = entry(at + CHUNK < N ? at + CHUNK : 0);
     };
     fetch();
-    if (__builtin_expect(found, true)) {
+    if (__builtin_expect(votes.decide(), true)) {
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) multiple[q] = product_of<false>(signed_entry(q, at), by);
       keep(steps, by, k);

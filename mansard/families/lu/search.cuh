@@ -109,19 +109,25 @@ struct TeamRows {
   // The lane of the team that voted; shuffles within a team do not mind that it counts from the warp's first.
   MANSARD_DEVICE int owner_of(u32 votes) const { return 31 - __clz(static_cast<int>(votes & team)); }
 
-  // Lanes that have the pivot's row, and in which slot: whether there is one in each team, with an ordinary pivot.
-  MANSARD_DEVICE bool vote(u32& votes, int& slot) const {
-    const bool ordinary = __all_sync(~0u, Ordinary<T>::holds(most));
-    u32 twice = 0;
-    votes = 0, slot = 0;
+  // Lanes that have the pivot's row, and in which slot.
+  struct Votes {
+    u32 lanes = 0, twice = 0;
+    int slot = 0;
+    bool ordinary;
+    // Whether there is one in each team, with an ordinary pivot.
+    MANSARD_DEVICE bool decide() const { return __popc(lanes) == TEAMS && twice == 0 && ordinary; }
+  };
+  MANSARD_DEVICE Votes vote() const {
+    Votes votes;
+    votes.ordinary = __all_sync(~0u, Ordinary<T>::holds(most));
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {
       const u32 its = __ballot_sync(~0u, order[q] == most);
-      twice |= votes & its;
-      votes |= its;
-      if (its != 0) slot = q;
+      votes.twice |= votes.lanes & its;
+      votes.lanes |= its;
+      if (its != 0) votes.slot = q;
     }
-    return __popc(votes) == TEAMS && twice == 0 && ordinary;
+    return votes;
   }
 
   // Who has the pivot, whatever the column holds: the first row of the largest |re| + |im|. Its order is `most`
