@@ -1,11 +1,11 @@
 // A = P L U for a stack of tiny matrices: a few lanes of a warp per matrix, or one.
 //
 // A warp takes consecutive matrices, copies them to shared memory 16 bytes at a time (gemm's image.cuh), lets teams of
-// LANES lanes eliminate one matrix each in registers (rows.cuh; whole.cuh where a lane has a whole matrix), and returns
-// what is wanted through shared memory. Warps meet nobody else, and come and go.
+// LANES lanes eliminate one matrix each in registers (rows.cuh, for inverses jordan.cuh; whole.cuh where a lane has a
+// whole matrix), and returns what is wanted through shared memory. Warps meet nobody else, and come and go.
 //
 //   LANES   lanes of a team; one has a whole matrix, and two have the same: fewer matrices per warp, and more warps
-//   ROLLED  four steps share their code
+//   ROLLED  four steps share their code, of inverses all
 //   WARPS   warps per block
 //   VIA     what carries the pivot's row: shuffles (lanes) or shared memory
 #pragma once
