@@ -176,6 +176,11 @@ def test_command_measures_prints_and_reports(tmp_path: Path, capsys: pytest.Capt
     assert "% of limit" in shown and "x peer" in shown and str(tmp_path / "index.html") in shown
     assert (tmp_path / "results.json").exists() and (tmp_path / "plots" / "percent_of_limit.svg").exists()
     assert cli_main(["report", str(tmp_path), "--to", str(tmp_path / "again")]) == 0
+    written = (tmp_path / "results.json").read_text()
+    for name in ("results.json", "results.csv"):  # which are made from the journal as everything else is
+        (tmp_path / name).unlink()
+    assert cli_main(["report", str(tmp_path)]) == 0 and (tmp_path / "results.csv").exists()
+    assert (tmp_path / "results.json").read_text() == written
     assert (tmp_path / "again" / "summary.md").exists()
     assert cli_main(["report", str(tmp_path / "nowhere")]) == 1
     assert cli_main(["bench", "--set", "nonsense", "--out", str(tmp_path)]) == 2

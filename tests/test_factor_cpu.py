@@ -23,6 +23,7 @@ from mansard.backends import cpu
 from mansard.compile import cxx
 from mansard.families.cholesky import space_cpu as cholesky_cpu
 from mansard.families.lu import space_cpu as lu_cpu
+from mansard.families.lu import spec as lu_spec
 from mansard.plan.problem import DTYPES, REAL, Problem
 
 
@@ -232,6 +233,27 @@ def test_info_of_singular_and_indefinite_matrices() -> None:
 
 
 # ---- the space --------------------------------------------------------------------------------------------
+
+
+_ROWS = ("rowwise", "simd", "rowwise")
+
+
+@pytest.mark.parametrize("vector_bytes", [16, 32, 64])
+def test_lu_goes_by_the_kernel_that_won(vector_bytes: int) -> None:
+    """Measured on two cores of a Neoverse N1 and of a Xeon; vectors of 32 bytes were not."""
+    device = replace(cpu.backend().device, vector_bytes=vector_bytes)
+    wanted: dict[tuple[str, str], dict[int, tuple[str, str, str]]] = {
+        ("float64", "factor"): {6: ("small", "simd", "small"), 14: _ROWS, 20: ("rowwise", "simd", "simd")},
+        ("float64", "solve"): {8: ("rowwise", "simd", "small"), 32: ("rowwise", "simd", "simd"), 64: _ROWS},
+        ("float64", "inverse"): {4: ("small", "simd", "small"), 10: _ROWS},
+        ("float32", "factor"): {6: ("small", "simd", "small"), 24: ("rowwise", "simd", "simd")},
+        ("complex128", "factor"): {7: ("small", "simd", "small"), 10: ("simd", "simd", "simd")},
+    }  # fmt: skip
+    for (dtype, want), sizes in wanted.items():
+        for size, variants in sizes.items():
+            problem = lu_spec.problem(dtype, size, size, 1000, want=want, NRHS=1 if want == "solve" else 0)
+            chosen = lu_cpu.default(problem, device)
+            assert variants[(16, 32, 64).index(vector_bytes)] == chosen.VARIANT, (dtype, want, size, chosen)
 
 
 @pytest.mark.parametrize("family", SPACES)

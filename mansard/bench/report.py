@@ -70,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        results = store.load(args.folder)
+        here = args.to is None and (args.folder / store.JOURNAL).exists()
+        results = store.write_results(args.folder) if here else store.load(args.folder)
     except FileNotFoundError as error:
         print(error, file=sys.stderr)
         return 1

@@ -75,11 +75,12 @@ MANSARD_UNROLL_BY(1)
 
  private:
   int warp, lane, part, rank;
-  u32 waiting = 0;   // slots whose turn is to come
-  int slot, most;    // of the lane's own largest entry in the column to come; the order of the warp's
-  bool candidate;    // it has that
-  T inverse;         // of its own
+  u32 waiting = 0;  // slots whose turn is to come
+  // of the column to come: the order of the warp's largest entry; the lane's own, and whether it is as large
+  int most, slot;
   R size;
+  T inverse;
+  bool candidate;
 
   MANSARD_DEVICE int row_of(int q) const { return (q * WARPS + warp) * S::ROWS + rank; }
 
@@ -103,7 +104,7 @@ MANSARD_UNROLL_BY(1)
 
   // The lane that offers the warp's row. Where the order of sizes does not tell them apart any will do, but for those
   // that are not ordinary.
-  MANSARD_DEVICE int owner(int turn, int k) {
+  MANSARD_DEVICE int owner(int turn) {
     if (__builtin_expect(PIVOT && most >= 0 && !Ordinary<T>::holds(most), false)) {
       size = R(-1);
       MANSARD_UNROLL
@@ -125,7 +126,7 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q)
       multiple[q] = LANES_N == 1 ? a[q][0] : lane_value<32>(a[q][0], turn * S::ROWS + rank);
-    const int from = owner(turn, k), its_slot = __shfl_sync(~0u, slot, from);
+    const int from = owner(turn), its_slot = __shfl_sync(~0u, slot, from);
     const bool mine = rank == from % S::ROWS;
     offer(offered + warp * S::OFFER, from, its_slot, mine);
     __syncthreads();
@@ -217,7 +218,7 @@ MANSARD_UNROLL_BY(1)
     search(next, k + 1);
     MANSARD_UNROLL
     for (int begin = 0; begin < WIDTH; begin += PACK) {
-      const auto more = begin == 0 ? pack_of(0) : pack_of(begin);
+      const auto more = pack_of(begin);
       MANSARD_UNROLL
       for (int i = 0; i < PACK; ++i)
         if (begin + i > (SHIFT ? 1 : 0) && begin + i < WIDTH) add(begin + i, more.e[i]);
