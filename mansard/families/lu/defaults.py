@@ -43,13 +43,10 @@ def _rules(problem: Problem) -> Iterator[Config]:
 def _inverses(problem: Problem) -> Iterator[Config]:
     """Teams of lanes, as long as whole rows fit into them; tiles beyond, as square as registers allow."""
     size, dtype = int(problem.N), problem.dtype
-    if (size, problem.itemsize) == (2, 8):
-        yield Lanes(2, False, 4)
-    if size <= _WHOLE[problem.itemsize // 4] - (2 if dtype == "float32" else 3):
-        yield Lanes(1, False, 8 if size <= 2 else 4)
-    for least, most, warps, split in _TILES[dtype]:
+    yield from _whole(problem, size)
+    for least, most, warps, lanes in _TILES[dtype]:
         if least <= size <= most:
-            yield Tile(warps, split)
+            yield Tile(warps, lanes)
     for most, lanes in _JORDAN[dtype]:
         if size <= most:
             shared = lanes == 32 and size > space.NARROW and dtype != "float32"
@@ -64,7 +61,7 @@ _JORDAN = {
     "complex128": ((12, 4), (19, 8), (26, 16), (32, 32)),
 }
 _UNROLLED = {"float32": 10, "float64": 0, "complex64": 7, "complex128": 5}
-# from where to where so many warps, whose lanes share rows by so many
+# from where to where so many warps, with so many lanes along the columns
 _TILES = {
     "float32": ((65, 80, 1, 2), (81, 112, 2, 4), (113, 128, 4, 4)),
     "float64": ((57, 63, 2, 4), (65, 80, 2, 4)),
@@ -73,18 +70,23 @@ _TILES = {
 }
 
 
+def _whole(problem: Problem, size: int) -> Iterator[Lanes]:
+    """A lane per matrix as long as selecting rows is cheap, two where each would ask for 32 bytes."""
+    words = problem.itemsize // 4
+    fewer = {"factor": 3, "inverse": 2 if words == 1 else 3}.get(problem.want, 0)
+    if (size, words) == (2, 2) and problem.want != "logdet":
+        yield Lanes(2, False, 4)
+    if size <= {1: 10, 2: 8, 4: 6}[words] - fewer:
+        yield Lanes(1, False, 8 if size <= 2 else 4)
+
+
 def _lanes(problem: Problem) -> Iterator[Lanes]:
-    """A lane per matrix as long as selecting rows is cheap, two where each would ask for 32 bytes; then teams whose
-    lanes have a few rows."""
+    """After that, teams whose lanes have a few rows."""
     size = max(problem.M, problem.N)
     if size > space.NARROW:
         return
     words = problem.itemsize // 4
-    whole = _WHOLE[words] - (3 if problem.want == "factor" else 0)
-    if (size, words) == (2, 2) and problem.want != "logdet":
-        yield Lanes(2, False, 4)
-    if size <= whole:
-        yield Lanes(1, False, 8 if size <= 2 else 4)
+    yield from _whole(problem, size)
     if (problem.dtype, problem.want) == ("float64", "factor") and size == 16:
         yield Lanes(16, False, 1)
     for most, lanes in _TEAMS_FOR.get((words, problem.want), _TEAMS[words]):
@@ -108,7 +110,6 @@ def _wide_lanes(problem: Problem) -> Iterator[Lanes]:
         yield Lanes(32, True, 1)
 
 
-_WHOLE = {1: 10, 2: 8, 4: 6}  # rows and columns of a matrix that one lane has, by the registers of an entry
 # smaller ones whose steps share code with profit (H200, float64)
 _ROLLED = {("factor", 11), ("factor", 15)}
 # rows and columns up to which teams of so many lanes do, by the registers of an entry, and where what is wanted matters

@@ -103,9 +103,10 @@ MANSARD_UNROLL_BY(1)
   // Who has the pivot's row, and the multiples of it.
   MANSARD_DEVICE int decide(const Steps<T>& steps, int k, T (&multiple)[SLOTS]) {
     const auto votes = vote();
+    const bool found = votes.decide();
     int source = owner_of(votes.lanes);
     const T by = lane_value<LANES>(inverse, source);
-    if (__builtin_expect(votes.decide(), true)) {
+    if (__builtin_expect(found, true)) {
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) multiple[q] = product_of<false>(signed_entry(q, 0), by);
       keep(steps, by, k);

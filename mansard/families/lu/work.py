@@ -102,7 +102,7 @@ def _beside_rows(problem: Problem, c: Any, held: int) -> int:
     if problem.want == "inverse":
         if problem.dtype == "float32" and c.LANES >= 16:
             return -10
-        return 0 if held == 132 else -4
+        return 0 if held == 132 else -4  # twelve warps would fit there, and eight are faster (H200)
     if problem.dtype == "complex128" and c.LANES == 4 and held >= 72:
         return 8  # a few bytes that spill cost less than a block that does not fit
     beside = {"determinant": 16, "logdet": 16}.get(problem.want, 0)
