@@ -1,13 +1,17 @@
-"""The emulator's thread order, set for a while."""
+"""The emulator's thread orders: one set for a while, and all of them for a list of cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from sparing import SHARE
 
 from mansard import settings
+
+TURNS = ("greedy", "reverse", "greedy-reverse", "random")  # other tests of the same cases run forward
 
 
 @contextmanager
@@ -21,3 +25,10 @@ def in_order(order: str) -> Iterator[None]:
         finally:
             patch.undo()
             settings.reread()
+
+
+def thread_orders(cases: Sequence[Any], case_id: Callable[[Any], str], orders: int = 1) -> pytest.MarkDecorator:
+    """Parametrize a test with `case, order`: each case in so many orders, in others from slice to slice."""
+    turns = [(case, number + SHARE.seed + more) for number, case in enumerate(cases) for more in range(orders)]
+    pairs = [(case, TURNS[turn % len(TURNS)]) for case, turn in turns]
+    return pytest.mark.parametrize("case, order", pairs, ids=lambda one: one if isinstance(one, str) else case_id(one))
