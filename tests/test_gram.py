@@ -11,6 +11,7 @@ from gram_cases import CASES, CPU_CASES, bounded, case_id, column_major, exact, 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from orders import in_order, thread_orders
+from scalars import COMPLEX
 from sparing import crossed, every, on_backends, spared
 
 import mansard as ms
@@ -148,10 +149,10 @@ def test_alpha_and_beta(dtype: str, backend: str) -> None:
     problem = spec.problem(dtype, 5, 6, 100)
     A, B = testing.operands(problem, backend, integers=True)
     old = testing.random_matrix(testing.array_module(backend), 5, 6, dtype, 9, integers=True)
-    alpha, beta = (2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)
-    out = old.copy()
-    run(problem, None, backend, A, B, out=out, alpha=alpha, beta=beta)
-    assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
+    for alpha, beta in COMPLEX if problem.is_complex else ((2.0, -3.0),):
+        out = old.copy()
+        run(problem, None, backend, A, B, out=out, alpha=alpha, beta=beta)
+        assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -159,10 +160,10 @@ def test_alpha_and_beta_of_columns(dtype: str, gpu_backend: str) -> None:
     problem = column_major(dtype, 5, 6, 100)
     A, B = testing.operands(problem, gpu_backend, integers=True)
     old = testing.random_matrix(testing.array_module(gpu_backend), 5, 6, dtype, 9, integers=True)
-    alpha, beta = (2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)
-    out = old.copy()
-    run(problem, Columns(1, 1, 1, 2, 32, 2), gpu_backend, A, B, out=out, alpha=alpha, beta=beta)
-    assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
+    for alpha, beta in COMPLEX if problem.is_complex else ((2.0, -3.0),):
+        out = old.copy()
+        run(problem, Columns(1, 1, 1, 2, 32, 2), gpu_backend, A, B, out=out, alpha=alpha, beta=beta)
+        assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
 
 
 @pytest.mark.parametrize("order", ["F", "strided"])

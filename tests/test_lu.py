@@ -75,8 +75,22 @@ def test_the_reference_is_exact() -> None:
         made = exact_matrices(spec.problem(dtype, 9, 7, 50), 1, singular=True)
         F, pivots, info = spec.reference(made.A)
         assert (made.factors == F).all() and (pivots == made.pivots).all() and (info == made.info).all()
-        ties = abs(np.tril(made.L, -1)) == 1
-        assert info.any() and not info.all() and ties.any() and (pivots != np.arange(7)).any()
+        ties, moved = (abs(np.tril(made.L, -1)) == 1).any(1), pivots != np.arange(7)
+        assert info.any() and not info.all() and (ties & moved).any() and (ties & ~moved).any()
+
+
+def test_the_last_of_equal_pivots_would_be_noticed() -> None:
+    """The matrices have rows that share the pivot's size, with the pivot in any row: who takes the last one differs."""
+    A = exact_matrices(spec.problem("float64", 9, 7, 50), 1).A
+    turned = np.array([search_from_below(one) for one in A])
+    _, pivots, _ = spec.reference(A)
+    moved = pivots[:, 0] > 0
+    assert (turned[moved] != pivots[moved, 0]).any() and (turned[~moved] != 0).any()
+
+
+def search_from_below(A: Any) -> int:
+    """The first pivot, if the last of equal ones is taken."""
+    return int(len(A) - 1 - np.argmax(abs(A[::-1, 0])))
 
 
 @pytest.mark.parametrize("config", ONE_OF_EACH, ids=str)
