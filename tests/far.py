@@ -16,9 +16,10 @@ _MAP_NORESERVE = 0x4000  # Linux; Python's mmap does not name it
 
 
 def holes(elements: int, dtype: str = "float64") -> Any:
-    """So many zeros, of which only pages that are touched take memory."""
+    """So many zeros, of which only pages that are touched take memory. As many lie before them that a kernel which cuts
+    its offsets to 32 bits gives a wrong answer, not a crash."""
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
-    return np.frombuffer(mmap.mmap(-1, np.dtype(dtype).itemsize * elements, flags=flags), dtype)
+    return np.frombuffer(mmap.mmap(-1, np.dtype(dtype).itemsize * (FAR + elements), flags=flags), dtype)[FAR:]
 
 
 def far_array(values: Any, strides: tuple[int, ...]) -> Any:
