@@ -4,13 +4,17 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: bench test lint clean
+.PHONY: bench test lint sanitize-gpu clean
 
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --set quick --out report
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+# Needs an NVIDIA GPU, CuPy and compute-sanitizer, and no virtual environment: 20 minutes, a table in results/.
+sanitize-gpu:
+	$(PYTHON) -m tests.sanitize_gpu --seconds 1140 $(SANITIZE_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check mansard tests examples

@@ -7,7 +7,7 @@
 | `MANSARD_THREADS`       | CPU threads a kernel may use (default: those the process may run on)          |
 | `MANSARD_CXX`           | the C++ compiler (default: `$CXX`, then g++, clang++, c++)                    |
 | `MANSARD_SANITIZE`      | `1`: build emulated kernels with AddressSanitizer and UBSan                   |
-| `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse` or `random`                |
+| `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
 | `CUDA_PATH`             | a CUDA toolkit whose libnvrtc may be used                                     |
 | `OPENBLAS_THREAD_TIMEOUT` | OpenBLAS's: how long its idle workers spin; the benchmark asks for 4         |
 """

@@ -6,8 +6,10 @@ import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sparing
 
 import mansard.settings
 from mansard.api import factor_plan, gemm_call, gemv_call, matmul, triangular_call
@@ -18,24 +20,54 @@ UNAVAILABLE = {"cpu": cpu.unavailable, "emulated": emulated.unavailable, "cuda":
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slice-seed", type=int, help="which slice of the emulated cases runs (default: by the clock)")
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    """All tests of a run share one fresh kernel cache, unless the caller names one."""
+    """All tests of a run share one fresh kernel cache, unless the caller names one, and one slice of the cases."""
+    worker = getattr(config, "workerinput", {})
+    sparing.begin(worker.get("slice_seed", config.getoption("--slice-seed")))
     if "MANSARD_CACHE_DIR" not in os.environ:
         root = Path(config.rootpath) / ".pytest_cache" / "mansard"
         os.environ["MANSARD_CACHE_DIR"] = str(root)
     mansard.settings.reread()
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """A worker of xdist collects what the others collect."""
+    node.workerinput["slice_seed"] = sparing.SHARE.seed
+
+
+def pytest_collection_finish() -> None:
+    sparing.SHARE.counting = False
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["slice"] = (sparing.SHARE.chosen, sparing.SHARE.cases)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    share, output = sparing.SHARE, getattr(node, "workeroutput", {})
+    share.chosen, share.cases = output.get("slice", (share.chosen, share.cases))
+
+
 def pytest_report_header() -> list[str]:
     """What this run will not test, said before it starts."""
     backends = [f"{name}: {reason()}" for name, reason in UNAVAILABLE.items() if reason()]
     libraries = [name for name in ("torch", "jax", "cupy") if importlib.util.find_spec(name) is None]
-    spared = (
-        ["most cases of each kind of kernel and dtype (sparing.py): GPUs go through all"]
-        if UNAVAILABLE["cuda"]()
-        else []
-    )
+    spared = [] if sparing.has_gpu() else [f"emulated cases outside {sparing.SHARE}"]
     return [f"not tested here: {what}" for what in (*backends, *libraries, *spared)]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Which share of the emulated cases this run was made of."""
+    share = sparing.SHARE
+    if share.cases:
+        terminalreporter.write_line(f"emulated cases: {share.chosen} of {share.cases} chosen ({share})")
 
 
 @pytest.fixture(params=["cpu", "emulated", "cuda"])

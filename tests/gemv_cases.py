@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from gemm_cases import BACKENDS, Stack, numbers, stack_of
+from scalars import factors_of
 
 from mansard import testing
 from mansard.families.gemv import emit, space, spec
@@ -139,7 +140,7 @@ def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, 
     between the entries of y stays as it is."""
     xp = testing.array_module(backend)
     A, x, y = (numbers(problem, side, xp, seed + i, True) for i, side in enumerate("abc"))
-    alpha, beta = ((2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)) if scaled else (1.0, 0.0)
+    alpha, beta = factors_of(problem, scaled)
     problem = problem.replace(accumulate=scaled)
     expected = spec.reference(A, x, y, alpha, beta, conj_a=problem.conj_a, conj_b=problem.conj_b)
     if not scaled:

@@ -43,11 +43,24 @@ def _units(problem: Problem, rng: Any, shape: tuple[int, ...]) -> Any:
     return rng.choice([1, -1, 1j, -1j] if problem.is_complex else [1, -1], shape)
 
 
+def _after_pivots(pivots: Any, rows: int) -> Any:
+    """For each row of L and each step, whether the row stood after the pivot's when the step looked for its pivot."""
+    batch, steps = pivots.shape
+    places = np.tile(np.arange(rows), (batch, 1))  # where rows come to stand that the step leaves at 0, 1, ...
+    after, each = np.zeros((batch, rows, steps), bool), np.arange(batch)
+    for k in range(steps)[::-1]:
+        below = np.arange(rows) > pivots[:, k, None]
+        np.put_along_axis(after[:, :, k], places, below, 1)
+        one, other = places[:, k].copy(), places[each, pivots[:, k]].copy()
+        places[:, k], places[each, pivots[:, k]] = other, one
+    return after
+
+
 def exact_matrices(problem: Problem, seed: int, singular: bool = False, sparse: bool = False) -> Exact:
     """P A = L U with diagonals of U that are powers of two and entries of L that are multiples of them.
 
-    In some columns the pivot is the only largest entry and stands anywhere; in others it shares its size with
-    entries below it, and is where it belongs. `singular` ones have zero columns; `sparse` ones an exact inverse.
+    In some columns the pivot stands anywhere, in others it is where it belongs. Entries further down share its size:
+    the first of them is the pivot. `singular` ones have zero columns; `sparse` ones an exact inverse.
     """
     rng = np.random.default_rng(seed)
     M, N, batch = problem.M, problem.N, problem.BATCH
@@ -55,22 +68,24 @@ def exact_matrices(problem: Problem, seed: int, singular: bool = False, sparse: 
     strict = rng.random((batch, 1, steps)) < 0.5 if problem.pivot else np.zeros((batch, 1, steps), bool)
     small = rng.choice([0, 0.25, 0.5], (batch, M, steps))
     ties = rng.choice([0, 0.5, 1], (batch, M, steps))
-    alone = strict | (problem.want in ("solve", "inverse"))  # which need not take the first of rows that share a size
-    L = np.where(alone, small, ties) * _units(problem, rng, (batch, M, steps))
+    units = _units(problem, rng, (batch, M, steps))
     U = 1.0 * rng.integers(-3, 4, (batch, steps, N)) * _units(problem, rng, (batch, steps, N))
     diagonal = rng.choice([0.5, 1, 2], (batch, steps)) * _units(problem, rng, (batch, steps))
-    if sparse:  # triangles of two blocks are their own inverses but for signs
-        half = steps // 2
-        L[:, :half], L[:, :, half:] = 0, 0
-        U[:, half:], U[:, :, :half] = 0, 0
+    if sparse:
+        U[:, steps // 2 :], U[:, :, : steps // 2] = 0, 0
     zero = (rng.random((batch, steps)) < 1 / steps) & (rng.random((batch, 1)) < 0.6) & singular
-    L = np.tril(np.where(zero[:, None, :], 0, L), -1) + np.eye(M, steps)
     every = np.arange(steps)
-    U = np.triu(U)
-    U[:, every, every] = np.where(zero, 0, diagonal)
     pivots = np.tile(every.astype(np.int32), (batch, 1))
     moves = strict[:, 0] & ~zero
     pivots[moves] = rng.integers(pivots, M)[moves]
+    # solutions and inverses need not take the first of rows that share a size
+    tied = _after_pivots(pivots, M) & (problem.want not in ("solve", "inverse"))
+    L = np.where(tied, ties, small) * units
+    if sparse:  # triangles of two blocks are their own inverses but for signs
+        L[:, : steps // 2], L[:, :, steps // 2 :] = 0, 0
+    L = np.tril(np.where(zero[:, None, :], 0, L), -1) + np.eye(M, steps)
+    U = np.triu(U)
+    U[:, every, every] = np.where(zero, 0, diagonal)
     info = np.where(zero.any(1), zero.argmax(1) + 1, 0).astype(np.int32)
     A = L @ U
     for number, row in enumerate(pivots):

@@ -71,7 +71,7 @@ def exact(
     """Small integers: every order of summation gives the same, exact result. Unscaled, W starts as NaN; so it does
     `beside` a D of its own, whose rows are further apart."""
     A, C, W, G = made(problem, backend, seed, integers=True)
-    alpha, beta = ((1 - 1j, 1 + 1j) if problem.is_complex else (2.0, -1.0)) if scaled else (1.0, 0.0)
+    alpha, beta = ((1 - 1j, 1j if beside else 1 + 1j) if problem.is_complex else (2.0, -1.0)) if scaled else (1.0, 0.0)
     if not scaled and not problem.in_place:
         W.fill(np.nan)
     D = W

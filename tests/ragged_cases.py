@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scalars import factors_of
 
 from mansard import testing
 from mansard.api.gemm_call import Form
@@ -161,12 +162,14 @@ def exact(problem: Problem, config: Gpu, backend: str, scaled: bool = False, see
         for many, trans in ((A, problem.trans_a), (B, problem.trans_b))
     )
     c = guarded(rng, C, dtype, xp)
-    launch(problem, config, where, (a, b, c), (2.0, 0.0, -3.0, 0.0) if scaled else (1.0, 0.0, 0.0, 0.0))
+    alpha, beta = factors_of(problem, scaled)
+    scalars = (complex(alpha).real, complex(alpha).imag, complex(beta).real, complex(beta).imag)
+    launch(problem, config, where, (a, b, c), scalars)
     for i, (m, n, k) in enumerate(sizes):
         if m * n == 0:
             continue
         product = turned(A[i], False, problem.conj_a) @ turned(B[i], False, problem.conj_b)
-        expected = 2 * product - 3 * C[i] if scaled else product
+        expected = alpha * product + beta * C[i] if scaled else product
         if class_of(m, n, k, defaults.merged_from(problem)) != index:
             expected = C[i]
         assert np.array_equal(host(c[i]), expected, equal_nan=True), (i, sizes[i], problem, config)

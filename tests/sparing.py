@@ -1,32 +1,93 @@
-"""How many cases a machine goes through: all where there is a GPU, some where each is compiled for the emulator."""
+"""Which cases a machine goes through: all on a GPU and on a CPU, a slice of those compiled for the emulator.
+
+The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
+kernel and dtype is in every slice, and a month of daily runs goes through all cases.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from conftest import UNAVAILABLE
+from mansard.backends import cuda
 
 Case = TypeVar("Case")
+STEP = 20  # of so many cases one is chosen
 
 
-def spared(cases: Sequence[Case], step: int = 16) -> Sequence[Case]:
-    """Every case on a GPU; otherwise every `step`-th, and the first of each kind of kernel and dtype."""
-    if UNAVAILABLE["cuda"]() is None:
+@dataclass
+class Share:
+    """The seed of this run, and how many cases were chosen of how many."""
+
+    seed: int = 0
+    chosen: int = 0
+    cases: int = 0
+    counting: bool = True  # while tests are collected
+
+    def __str__(self) -> str:
+        return f"slice {self.seed % STEP} of {STEP}, --slice-seed {self.seed}"
+
+
+SHARE = Share()  # set before tests are collected; the same in all processes of a run
+
+
+def seed_of(seconds: float) -> int:
+    """The seed at a time: another one every hour, and the next one after a day, so that daily runs miss none."""
+    hours = int(seconds // 3600)
+    return hours // 24 + 7 * (hours % 24)
+
+
+def begin(seed: int | None) -> None:
+    """Choose the slice of a run, before its tests are collected."""
+    SHARE.seed = seed_of(time.time()) if seed is None else seed
+
+
+def _count(chosen: Sequence[Case], cases: Sequence[Any]) -> Sequence[Case]:
+    if SHARE.counting:
+        SHARE.chosen += len(chosen)
+        SHARE.cases += len(cases)
+    return chosen
+
+
+def has_gpu() -> bool:
+    return cuda.unavailable() is None
+
+
+def spared(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
+    """Every case on a GPU; otherwise every `step`-th from the seed on, and one of each kind of kernel and dtype."""
+    if has_gpu():
         return cases
-    firsts = {_kind(case): number for number, case in reversed(list(enumerate(cases)))}
-    met = {_kind(case) for case in cases[::step]}
-    chosen = {number for kind, number in firsts.items() if kind not in met} | set(range(0, len(cases), step))
-    return [cases[number] for number in sorted(chosen)]
+    chosen = list(cases[SHARE.seed % step :: step])
+    met = {_kind(case) for case in chosen}
+    kinds: dict[tuple[Any, ...], list[Case]] = {}
+    for case in cases:
+        kinds.setdefault(_kind(case), []).append(case)
+    chosen += [some[SHARE.seed % len(some)] for kind, some in kinds.items() if kind not in met]
+    return _count(chosen, cases)
+
+
+def every(count: int, cases: Sequence[Case], part: int = 0) -> Sequence[Case]:
+    """Every `count`-th of the chosen cases, which other tests have compiled; others once the slices come round again.
+    Different parts have none in common."""
+    return cases if has_gpu() else cases[(SHARE.seed // STEP + part) % count :: count]
 
 
 def crossed(first: Sequence[Any], second: Sequence[Any], times: int = 1) -> list[tuple[Any, Any]]:
     """Every pair on a GPU; otherwise each of the first with `times` of the second, in turn, and no one is left out."""
-    if UNAVAILABLE["cuda"]() is None:
+    if has_gpu():
         return [(one, other) for one in first for other in second]
     turns = max(len(first), -(-len(second) // times))
-    met = [(i % len(first), (i * times + j) % len(second)) for i in range(turns) for j in range(times)]
-    return [(first[i], second[j]) for i, j in sorted(set(met))]
+    met = {(i % len(first), (i * times + j + SHARE.seed) % len(second)) for i in range(turns) for j in range(times)}
+    _count(list(met), range(len(first) * len(second)))
+    return [(first[i], second[j]) for i, j in sorted(met)]
+
+
+def on_backends(cases: Sequence[Case], step: int = STEP) -> list[tuple[str, Case]]:
+    """Pairs of a backend and a case: all cases on CPUs and GPUs, a slice on the emulator."""
+    everywhere = [(backend, case) for backend in ("cpu", "cuda") for case in cases]
+    return [*everywhere, *(("emulated", case) for case in spared(cases, step))]
 
 
 def _kind(case: Any) -> tuple[Any, ...]:

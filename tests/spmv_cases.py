@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scalars import factors_of
 
 from mansard import testing
 from mansard.backends import cpu, cuda, emulated
@@ -95,8 +96,8 @@ def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, 
     xp, rng = testing.array_module(backend), np.random.default_rng(seed + 1)
     A = sparse(problem, seed)
     X, Y, Z = (vectors(problem, rows, rng, xp, True) for rows in (problem.COLS, problem.ROWS, problem.ROWS))
-    one, two = (2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)
-    alpha, beta, gamma = (one, two, -one) if scaled else (1.0, 0.0, 0.0)
+    alpha, beta = factors_of(problem, scaled)
+    gamma = -alpha if scaled else 0.0
     problem = problem.replace(accumulate=scaled and not problem.recurrence)
     x, y, z = (block[:, : problem.NVECS] for block in (X, Y, Z))
     args = (testing_host(one) for one in (x, y))

@@ -22,10 +22,10 @@ from cholesky_cases import (
     one_triangle,
     stack_of,
 )
-from sparing import spared
+from orders import in_order, thread_orders
+from sparing import every, spared
 from test_compile import A100, H200
 
-import mansard as ms
 from mansard import testing
 from mansard.compile import nvrtc
 from mansard.families.cholesky import defaults, emit, space, spec, work
@@ -45,23 +45,15 @@ def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> Non
     exact(*case, gpu_backend, in_place=True)
 
 
-@pytest.mark.parametrize("case", spared(CASES)[::2], ids=case_id)
+@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", spared(CASES)[1::4], ids=case_id)
-def test_variant_in_other_thread_orders(
-    case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(every(2, spared(CASES), 1), case_id)
+def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
+    with in_order(order):
         exact(*case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
 @KERNEL

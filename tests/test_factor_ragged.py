@@ -9,7 +9,7 @@ import pytest
 import scipy.linalg
 from cholesky_cases import P, factor_error, factors, on_host
 from gemm_cases import BACKENDS, address
-from sparing import spared
+from sparing import on_backends
 from test_compile import H200
 
 import mansard as ms
@@ -167,7 +167,7 @@ def test_what_ragged_batches_refuse() -> None:
     assert "filled" in str(space.illegal(spec.problem("float64", 15, 5, stack_a="ragged"), CLASSES[0][3], H200))
 
 
-@pytest.mark.parametrize("dtype", spared(DTYPES, 4))
+@pytest.mark.parametrize("backend, dtype", on_backends(DTYPES, 4), indirect=["backend"])
 def test_a_launch_per_size(dtype: str, backend: str) -> None:
     """Solutions, factors with pivots and inverses, where kernels find all matrices by their addresses."""
     xp, rng = testing.array_module(backend), np.random.default_rng(8)

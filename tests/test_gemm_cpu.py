@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from gemm_cases import bounded, exact, launch, numbers, stack_of
-from sparing import spared
 
 from mansard.backends import cpu
 from mansard.compile import cxx
@@ -94,7 +93,7 @@ def chosen(problem: Problem, config: Simd | None) -> Simd:
     return config or space_cpu.default(problem, cpu.backend().device)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 6), ids=case_id)
+@pytest.mark.parametrize("case", CASES, ids=case_id)
 def test_is_exact(case: tuple[Problem, Simd | None]) -> None:
     problem, config = case[0], chosen(*case)
     exact(problem, config, "cpu")

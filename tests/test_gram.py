@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from gram_cases import CASES, CPU_CASES, bounded, case_id, column_major, exact, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sparing import crossed, spared
+from orders import in_order, thread_orders
+from scalars import COMPLEX
+from sparing import crossed, every, on_backends, spared
 
 import mansard as ms
 from mansard import testing
@@ -24,12 +27,12 @@ from mansard.plan.problem import DTYPES, ITEMSIZE, REAL, Problem
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 8), ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 8)[::2], ids=case_id)
+@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
@@ -43,23 +46,16 @@ def test_cpu_variant(case: tuple[Problem, Simd]) -> None:
     bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", spared(CASES)[1::2], ids=case_id)
-def test_variant_in_other_thread_orders(
-    case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(spared(CASES), case_id)
+def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
+    with in_order(order):
         exact(*case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
-@pytest.mark.parametrize("width, dtype", crossed(spared(WIDTHS, 4), DTYPES, 2))
-def test_default_choice(width: int, dtype: str, backend: str) -> None:
+@pytest.mark.parametrize("backend, case", on_backends(list(product(WIDTHS, DTYPES)), 6), indirect=["backend"])
+def test_default_choice(case: tuple[int, str], backend: str) -> None:
     """Whatever dispatch picks, for square and rectangular shapes and for A^H A."""
+    width, dtype = case
     for problem in (
         spec.problem(dtype, width, width, 301),
         spec.problem(dtype, width, 9, 64, conj=False),
@@ -153,10 +149,10 @@ def test_alpha_and_beta(dtype: str, backend: str) -> None:
     problem = spec.problem(dtype, 5, 6, 100)
     A, B = testing.operands(problem, backend, integers=True)
     old = testing.random_matrix(testing.array_module(backend), 5, 6, dtype, 9, integers=True)
-    alpha, beta = (2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)
-    out = old.copy()
-    run(problem, None, backend, A, B, out=out, alpha=alpha, beta=beta)
-    assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
+    for alpha, beta in COMPLEX if problem.is_complex else ((2.0, -3.0),):
+        out = old.copy()
+        run(problem, None, backend, A, B, out=out, alpha=alpha, beta=beta)
+        assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -164,10 +160,10 @@ def test_alpha_and_beta_of_columns(dtype: str, gpu_backend: str) -> None:
     problem = column_major(dtype, 5, 6, 100)
     A, B = testing.operands(problem, gpu_backend, integers=True)
     old = testing.random_matrix(testing.array_module(gpu_backend), 5, 6, dtype, 9, integers=True)
-    alpha, beta = (2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)
-    out = old.copy()
-    run(problem, Columns(1, 1, 1, 2, 32, 2), gpu_backend, A, B, out=out, alpha=alpha, beta=beta)
-    assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
+    for alpha, beta in COMPLEX if problem.is_complex else ((2.0, -3.0),):
+        out = old.copy()
+        run(problem, Columns(1, 1, 1, 2, 32, 2), gpu_backend, A, B, out=out, alpha=alpha, beta=beta)
+        assert bool((out == spec.reference(A, B, old, alpha, beta)).all())
 
 
 @pytest.mark.parametrize("order", ["F", "strided"])

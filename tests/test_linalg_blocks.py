@@ -21,15 +21,17 @@ from linalg_cases import (
     normal,
     qr_ratios,
 )
+from lu_cases import exact_matrices
 
 import mansard as ms
 import mansard.linalg.positive
 import mansard.linalg.systems
 import mansard.settings
-from mansard.api import factor_plan, factor_swaps
+from mansard.api import factor_lapack, factor_plan, factor_swaps
 from mansard.api.arrays import KINDS as LIBRARIES
 from mansard.api.factor_blocked import HOW, Steps
 from mansard.api.factor_task import Task
+from mansard.families.lu import spec as lu_spec
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -63,6 +65,18 @@ def test_steps_of_blocked_factorizations(how: Any) -> None:
     assert (np.triu(found["F"][::2], 1) == 0).all()
     turned = factor_plan.staged(Task("cholesky", upper=True), S[::2], how, "reference")["F"]
     assert np.allclose(turned, found["F"][::2].conj().swapaxes(-1, -2)) and (np.tril(turned, -1) == 0).all()
+
+
+@pytest.mark.parametrize("how", [*HOW, Steps((16, 4), leaf=4), Steps(leaf=8), "lapack"], ids=str)
+def test_the_first_of_equal_pivots_is_taken(how: Any) -> None:
+    """Elimination is exact, and rows anywhere share the size of the pivot."""
+    for dtype, rows, columns in (("float64", 40, 40), ("complex128", 45, 30), ("float32", 30, 45)):
+        made = exact_matrices(lu_spec.problem(dtype, rows, columns, 2), 3)
+        if how == "lapack":
+            found = factor_lapack.answer(Task("lu"), made.A)
+        else:
+            found = factor_plan.staged(Task("lu"), made.A, how, "reference")
+        assert (found["PIVOTS"] == made.pivots).all() and (found["F"] == made.factors).all(), (dtype, rows, columns)
 
 
 def test_orders_of_rows() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from matmul_gram_cases import CASES, bounded, case_id, exact, launch, made
+from orders import in_order, thread_orders
+from sparing import every
 
 import mansard as ms
 from mansard import testing
@@ -27,18 +29,10 @@ def test_variant_is_within_bounds(case: tuple[Problem, matmul_gram.space.Ring], 
     bounded(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", CASES[1::4], ids=case_id)
-def test_variant_in_other_thread_orders(
-    case: tuple[Problem, matmul_gram.space.Ring], order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(every(2, CASES), case_id)
+def test_variant_in_other_thread_orders(case: tuple[Problem, matmul_gram.space.Ring], order: str) -> None:
+    with in_order(order):
         exact(*case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
 @pytest.mark.parametrize("case", CASES[:3], ids=case_id)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import needs_cpu
+from orders import in_order, thread_orders
 from powers_cases import (
     GROUPS,
     PERSISTENT,
@@ -26,7 +27,6 @@ from powers_cases import (
 from sparing import spared
 from test_compile import A100, H200
 
-import mansard as ms
 from mansard.compile import nvrtc
 from mansard.families.powers import emit, fit, space, spec, work
 from mansard.families.powers.space import Groups
@@ -49,16 +49,10 @@ def test_the_cpu_kernel_is_exact(case: Case) -> None:
         exact(case, "cpu")
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", PERSISTENT, ids=str)
-def test_persistent_in_other_thread_orders(case: Case, order: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(PERSISTENT, str, 2)
+def test_persistent_in_other_thread_orders(case: Case, order: str) -> None:
+    with in_order(order):
         exact(case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (31, 1), (32, 1), (33, 1), (33, 31)])

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from orders import in_order, thread_orders
 from qr_cases import BLOCK, CASES, LANES, case_id, check, epsilon, exact, geqrf, numbers, run
-from sparing import crossed, spared
+from sparing import crossed, every, spared
 from test_compile import H200
 
 import mansard as ms
@@ -39,18 +40,10 @@ def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str
     exact(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", spared(CASES)[1::5], ids=case_id)
-def test_variant_in_other_thread_orders(
-    case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(every(2, spared(CASES), 1), case_id)
+def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
+    with in_order(order):
         exact(*case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
 @pytest.mark.parametrize("dtype", spared(DTYPES[::-1], 2))

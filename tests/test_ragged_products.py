@@ -239,6 +239,13 @@ def test_bad_results() -> None:
         ms.matmul(a, b, out=ms.Ragged(np.zeros(50), [2, 5, 3], [3, 1, 3], [0, 20, 5]))
     with pytest.raises(ValueError, match="out overlaps A"):
         ms.matmul(a, b, out=ms.Ragged(a.buffer, [2, 5, 3], [3, 1, 3]))
+    memory, sizes = np.zeros(100), ([2, 5, 3], [3, 1, 3])
+    backwards = ms.Ragged(memory, [2, 5, 3], [4, 2, 3], [60, 40, 20])  # the last one lies first
+    with pytest.raises(ValueError, match="out overlaps A"):
+        ms.matmul(backwards, b, out=ms.Ragged(memory, *sizes, [90, 10, 22]))
+    with pytest.raises(ValueError, match="out overlaps B"):
+        ms.matmul(a, ms.Ragged(memory, [4, 2, 3], [3, 1, 3], [60, 40, 20]), out=ms.Ragged(memory, *sizes, [90, 0, 10]))
+    ms.matmul(backwards, b, out=ms.Ragged(memory, *sizes, [90, 80, 70]))
     frozen = np.zeros(50)
     frozen.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):

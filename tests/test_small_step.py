@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from orders import in_order, thread_orders
 from small_step_cases import CASES, P, case_id, double, exact, gram_of, steps
+from sparing import every
 
-import mansard as ms
 from mansard.api import small_factors as small
 from mansard.backends import mailbox
 from mansard.codegen.geometry import Device
@@ -27,19 +28,13 @@ def test_powers_of_two_are_exact(case: tuple[Problem, Any], gpu_backend: str) ->
     exact(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", CASES[::3], ids=case_id)
-def test_other_thread_orders(case: tuple[Problem, Any], order: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@thread_orders(every(2, CASES), case_id)
+def test_other_thread_orders(case: tuple[Problem, Any], order: str) -> None:
     """Bit for bit: a missing barrier would show."""
     problem = case[0]
     expected = steps(*case, "emulated", [gram_of(problem, 100.0), np.eye(problem.N)])
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+    with in_order(order):
         got = steps(*case, "emulated", [gram_of(problem, 100.0), np.eye(problem.N)])
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
     assert got.status == expected.status and (got.S == expected.S).all() and (got.R == expected.R).all()
 
 

@@ -108,6 +108,8 @@ def test_transposed_and_conjugated(dtype: str) -> None:
     assert np.array_equal(M.H @ y, A.conj().T @ y) and np.array_equal(M.T @ y, A.T @ y)
     assert np.array_equal(M.H.T @ x, A.conj() @ x) and np.array_equal(M.T.T @ x, A @ x)
     assert M.H.shape == (40, 60) and M.H.H.shape == (60, 40) and same(M.H.to_scipy(), A.conj().T.tocsr())
+    assert np.array_equal(M.H.H @ x, A @ x) and np.array_equal(M.T.H @ x, A.conj() @ x) and same(M.H.H.to_scipy(), A)
+    assert np.array_equal(M.H.T.H @ y, A.T @ y) and np.array_equal(M.H.H.H @ y, A.conj().T @ y)
 
 
 @needs_cpu

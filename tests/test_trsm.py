@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sparing import crossed, spared
+from orders import in_order, thread_orders
+from sparing import crossed, every, spared
 from test_compile import A100, H200
 from trsm_cases import (
     CASES,
@@ -23,7 +24,6 @@ from trsm_cases import (
     triangles,
 )
 
-import mansard as ms
 from mansard import testing
 from mansard.backends import cpu
 from mansard.codegen.geometry import Device
@@ -54,23 +54,15 @@ def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> Non
     exact(*case, gpu_backend, scaled=True)
 
 
-@pytest.mark.parametrize("case", spared(CASES)[::2], ids=case_id)
+@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", spared(CASES)[1::2], ids=case_id)
-def test_variant_in_other_thread_orders(
-    case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(spared(CASES), case_id)
+def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
+    with in_order(order):
         exact(*case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
 @pytest.mark.parametrize("case", CASES[::8], ids=case_id)

@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sparing import crossed, spared
+from orders import in_order, thread_orders
+from sparing import crossed, every, spared
 from tsm2r_cases import CASES, GROUP, Group, P, Steps, Tensor, bounded, case_id, exact, launch, operands
 
 import mansard as ms
 from mansard import testing
 from mansard.backends import emulated
+from mansard.backends.emulated import ORDERS
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.families import tsm2r
@@ -42,23 +44,15 @@ def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> Non
     exact(*case, gpu_backend, scaled=True)
 
 
-@pytest.mark.parametrize("case", spared(CASES)[::2], ids=case_id)
+@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", spared(CASES)[1::2], ids=case_id)
-def test_variant_in_other_thread_orders(
-    case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(spared(CASES), case_id)
+def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
+    with in_order(order):
         exact(*case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
 @pytest.mark.parametrize("case", SHARED, ids=lambda case: f"{case[1].VARIANT}-{case[0].dtype}-{case[0].M}")
@@ -69,15 +63,12 @@ def test_blocks_share_panels(case: tuple[Problem, Config], monkeypatch: pytest.M
         monkeypatch.setattr(emulated, "backend", lambda many=many: many)
         exact(*case, "emulated")
         results = []
-        for order in ("forward", "reverse", "random"):
-            monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-            ms.settings.reread()
+        for order in ORDERS:
             A, B, C = operands(case[0], "emulated", 5, integers=False)
-            launch(*case, "emulated", A, B, C, 1.0, 0.0)
+            with in_order(order):
+                launch(*case, "emulated", A, B, C, 1.0, 0.0)
             results.append(C.copy())
-        assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
-    monkeypatch.undo()
-    ms.settings.reread()
+        assert all((results[0] == other).all() for other in results[1:])
 
 
 WIDE_RANGE: list[Config] = [

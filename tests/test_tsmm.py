@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from sparing import spared
+from orders import in_order, thread_orders
+from sparing import every, on_backends, spared
 from tsmm_cases import CASES, bounded, case_id, exact, launch
 
 import mansard as ms
@@ -21,29 +23,21 @@ from mansard.plan.problem import DTYPES, Problem
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 6), ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 8), ids=case_id)
 def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
     exact(*case, gpu_backend)
     exact(*case, gpu_backend, scaled=True)
 
 
-@pytest.mark.parametrize("case", spared(CASES, 6)[::2], ids=case_id)
+@pytest.mark.parametrize("case", every(2, spared(CASES, 8)), ids=case_id)
 def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
     bounded(*case, gpu_backend)
 
 
-@pytest.mark.parametrize("order", ["reverse", "random"])
-@pytest.mark.parametrize("case", CASES[1::4], ids=case_id)
-def test_variant_in_other_thread_orders(
-    case: tuple[Problem, Config], order: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MANSARD_EMULATED_ORDER", order)
-    ms.settings.reread()
-    try:
+@thread_orders(spared(CASES, 8), case_id)
+def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
+    with in_order(order):
         exact(*case, "emulated")
-    finally:
-        monkeypatch.undo()
-        ms.settings.reread()
 
 
 WARPGROUPS = [case for case in CASES if case[1].VARIANT == "ring" and case[1].UNIT == "wgmma" and not case[0].in_place]
@@ -107,10 +101,9 @@ def integers(backend: str, dtype: str, K: int, M: int, N: int) -> tuple[object, 
     )  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", spared(WIDTHS, 4))
-def test_matmul_by_width(width: int, dtype: str, backend: str) -> None:
-    where = None if backend == "cuda" else backend
+@pytest.mark.parametrize("backend, case", on_backends(list(product(WIDTHS, DTYPES)), 6), indirect=["backend"])
+def test_matmul_by_width(case: tuple[int, str], backend: str) -> None:
+    where, (width, dtype) = None if backend == "cuda" else backend, case
     for M, N in ((width, width), (width, 5)):
         A, C = integers(backend, dtype, 16 * max(width, 5) + 13, M, N)
         W = ms.matmul(A, C, backend=where)

@@ -7,6 +7,7 @@ from typing import Any
 import gemm_cases
 import numpy as np
 from gemm_cases import BACKENDS, Stack
+from scalars import factors_of
 
 from mansard import testing
 from mansard.families.gemm import spec as gemm_spec
@@ -278,7 +279,7 @@ def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, 
     if problem.stack_b == "shared" and problem.stack_a != "shared":  # one right-hand side for different matrices
         expected = xp.zeros_like(expected)  # of which only zero is sure to have an exact solution
     B = product(problem, clean, expected)
-    alpha = (2 - 1j if problem.is_complex else -2.0) if scaled else 1.0
+    alpha = factors_of(problem, scaled)[0]
     traits = ("layout", "pitch", "stack")
     alike = all(getattr(problem, f"{trait}_b") == getattr(problem, f"{trait}_x") for trait in traits)
     right = stack_of(problem, "b", xp, B)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scalars import factors_of
 
 from mansard import testing
 from mansard.backends import cuda, emulated
@@ -138,7 +139,7 @@ def launch(
 def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0) -> None:
     """Small integers: every order of summation gives the same, exact result. Unscaled, C starts as NaN."""
     A, B, C = operands(problem, backend, seed, integers=True)
-    alpha, beta = ((2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)) if scaled else (1.0, 0.0)
+    alpha, beta = factors_of(problem, scaled)
     if not scaled:
         C.fill(np.nan)
     expected = spec.reference(A, B, C.copy(), alpha, beta, problem.conj_a, problem.conj_b)

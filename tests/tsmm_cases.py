@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scalars import factors_of
 
 from mansard import testing
 from mansard.backends import cpu, cuda, emulated
@@ -120,7 +121,7 @@ def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, 
     """Small integers: every order of summation gives the same, exact result. Unscaled, W starts as NaN."""
     xp = testing.array_module(backend)
     A, C = testing.tsmm_operands(problem, backend, seed, integers=True)
-    alpha, beta = ((2 - 1j, 1 + 3j) if problem.is_complex else (2.0, -3.0)) if scaled else (1.0, 0.0)
+    alpha, beta = factors_of(problem, scaled)
     W = testing.random_matrix(xp, problem.K, problem.N, problem.dtype, seed + 2, integers=True)
     if not scaled:
         W.fill(np.nan)

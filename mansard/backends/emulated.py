@@ -16,7 +16,7 @@ from ..compile import cxx
 from ..errors import LaunchError
 from .base import Launch
 
-ORDERS = ("forward", "reverse", "random")
+ORDERS = ("forward", "reverse", "random", "greedy", "greedy-reverse")  # numbered as in emulated/hooks.hpp
 _COUNTER_BYTES = 1024
 
 
@@ -82,7 +82,7 @@ class EmulatedLaunch:
             geometry.grid,
             (geometry.block, 1, 1),
             geometry.shared_bytes,
-            ORDERS.index(settings.current().emulated_order),
+            _order(),
             self._seed,
             geometry.cooperative,
         )
@@ -91,6 +91,14 @@ class EmulatedLaunch:
         left = sums.raw[: len(found)]
         if any(sums.raw[len(found) :]) or _changed(found, left, geometry.cooperative):
             raise LaunchError("the kernel did not leave its counters and global sums as it found them")
+
+
+def _order() -> int:
+    """Number of the thread order that is set."""
+    order = settings.current().emulated_order
+    if order not in ORDERS:
+        raise LaunchError(f"MANSARD_EMULATED_ORDER is {order!r}, which must be one of {', '.join(ORDERS)}")
+    return ORDERS.index(order)
 
 
 def _counters(flipped: bool) -> bytes:

@@ -15,6 +15,7 @@ class Bug:
     new: str
     report: str = "wrong answer"  # what comes to light: a pattern
     always: bool = True  # in every order; otherwise in some
+    only: tuple[str, ...] = ()  # in these orders and no other
 
 
 STUCK = "threads wait and nothing can end it.*"
@@ -44,6 +45,10 @@ BUGS = {
         STUCK + "64 waiting at __syncthreads.*32 waiting spinning",
     ),
     "ticket read too early": Bug("tree_sum", "__syncthreads();  // everyone learns the ticket", "", always=False),
+    "barrier missing after shuffles": Bug(
+        "warp_turns", "__syncthreads();  // all have read the words of this round", "",
+        only=("greedy", "greedy-reverse"),
+    ),
     "cp.async awaited too late": Bug("double_buffer", "cp_async_wait<1>();", "if (chunk > 0) cp_async_wait<1>();"),
     "cp.async never awaited": Bug("double_buffer", "cp_async_wait<1>();", "", "exits with a cp.async"),
     "chunk read before all loaded": Bug("double_buffer", "__syncthreads();  // all parts of the chunk are there", ""),
@@ -53,7 +58,7 @@ BUGS = {
     "last chunk not awaited": Bug(
         "bulk_ring", WAIT_FULL, "if (chunk < 9) " + WAIT_FULL, "bulk loads .* nobody waited for"
     ),
-    "consumers' parity wrong": Bug("bulk_ring", "u32 parity = 0;", "u32 parity = 1;", "more often"),
+    "consumers' parity wrong": Bug("bulk_ring", "u32 parity = 0;", "u32 parity = 1;", "more often|" + STUCK),
     "producer's parity wrong": Bug("bulk_ring", "u32 parity = 1;", "u32 parity = 0;", STUCK + "mbarrier at shared"),
     "stage refilled too early": Bug("bulk_ring", WAIT_EMPTY, "", "more often|still fills"),
     "stage released too early": Bug(
@@ -65,7 +70,9 @@ BUGS = {
     "two loads into one place": Bug("bulk_ring", LOAD, LOAD + "\n    " + LOAD, "still fills"),
     "store's source overwritten": Bug("bulk_ring", "if (thread == 0) bulk_wait_read<0>();", ""),
     "store not awaited": Bug("bulk_ring", "if (thread == 0) bulk_wait<0>();", "", "may not have been read"),
-    "chunk stored incomplete": Bug("bulk_ring", "named_barrier_sync(1, CONSUMERS);  // the chunk is complete", ""),
+    "chunk stored incomplete": Bug(
+        "bulk_ring", "named_barrier_sync(1, CONSUMERS);  // the chunk is complete", "", always=False
+    ),
     "too many arrivals": Bug(
         "bulk_ring", RELEASE, RELEASE.replace("if (thread % 32 == 0) ", ""), "more often|" + STUCK
     ),

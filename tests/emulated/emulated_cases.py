@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-ORDERS = {"forward": 0, "reverse": 1, "random": 2}
+ORDERS = {"forward": 0, "reverse": 1, "random": 2, "greedy": 3, "greedy-reverse": 4}
 
 
 # --- Launching ----------------------------------------------------------------------------------------------
@@ -137,6 +137,14 @@ def check_warp_words(kernel: Kernel) -> None:
         assert (row == expected).all()
 
 
+def check_warp_turns(kernel: Kernel) -> None:
+    out, wanted = np.zeros(96, np.int32), np.arange(96)
+    kernel(1, 96, 96 * 4 + 8, out, 3)
+    for _ in range(3):
+        wanted = np.roll(wanted, -32)[np.arange(96) ^ 1]
+    assert (out == wanted).all()
+
+
 CHECKS: dict[str, Callable[[Kernel], None]] = {
     "tree_sum": check_tree_sum,
     "mma_shapes": check_mma_shapes,
@@ -145,6 +153,7 @@ CHECKS: dict[str, Callable[[Kernel], None]] = {
     "grid_barrier": check_grid_barrier,
     "atomics": check_atomics,
     "warp_words": check_warp_words,
+    "warp_turns": check_warp_turns,
 }
 COOPERATIVE = {"grid_barrier"}
 

@@ -46,7 +46,7 @@ void sync_at(u32 id, u32 threads, bool vote, const Wait& kind) {
   ++barrier.arrived;
   barrier.votes += vote;
   machine->check_barrier(block, id);
-  if (!wait.over()) machine->block_on(wait);
+  machine->block_at_barrier(wait);
 }
 
 }  // namespace

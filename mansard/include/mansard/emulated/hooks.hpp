@@ -20,12 +20,27 @@ namespace mansard::emulated {
 using u32 = unsigned int;
 using u64 = unsigned long long;
 
+// Which thread runs next.
+//
+//   forward, reverse, random   every thread runs to its next wait before any thread runs again; blocks, warps and
+//                              lanes from the first on, from the last on, or shuffled in every round
+//   greedy, greedy_reverse     one warp runs to its next block barrier before any other warp moves, and a resident block
+//                              as far as it can before any other block moves; from the first on, or from the last on
+//
+// The first three keep the warps of a block within one wait of each other, so a warp that overwrites what another has
+// still to read goes unnoticed if a shuffle or __syncwarp lies between. The greedy ones drive them as far apart as
+// barriers allow.
+enum Order : int { forward, reverse, random, greedy, greedy_reverse, kOrders };
+
+constexpr bool is_greedy(int order) { return order >= greedy; }
+constexpr bool is_reversed(int order) { return order == reverse || order == greedy_reverse; }
+
 // One launch, as a caller describes it (plain C layout: ctypes fills it in).
 struct Launch {
   u32 grid[3];
   u32 block[3];
   u64 shared_bytes;  // dynamic shared memory of each block
-  int order;         // of threads and blocks: 0 forward, 1 reverse, 2 random
+  int order;         // an Order of threads and blocks
   u32 seed;          // for random order
   int cooperative;   // all blocks resident at once, so that they may wait for each other
 };

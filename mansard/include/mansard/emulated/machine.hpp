@@ -110,6 +110,8 @@ class Machine {
   Fiber& running() { return *running_; }
   // Runs the other threads until the wait is over.
   void block_on(const Wait& wait);
+  // The same for a block barrier. Greedy orders let other warps run first even if the barrier has just opened.
+  void block_at_barrier(const Wait& wait);
   // Ends the launch with a report about the running thread.
   [[noreturn]] void fail(Site site, const std::string& what);
   void check_barrier(Block& block, u32 id);
@@ -122,6 +124,10 @@ class Machine {
   void settle_in(Block& block, u32 number);
   void run_resident(const std::vector<u32>& blocks);
   bool step_all();
+  bool step_blocks();
+  bool step_block(std::size_t first);
+  bool step_warp(std::size_t first, std::size_t last);
+  bool run_to_wait(Fiber& fiber);
   bool land_one();
   void report_stuck();
   void arrange(std::vector<u32>& order);
@@ -136,7 +142,7 @@ class Machine {
   std::vector<Fiber> fibers_;
   std::vector<u32> order_;
   u32 alive_ = 0;
-  bool spinning_ = false;  // some thread of the last round only spun
+  u64 spins_ = 0;  // turns of spin loops in the last round
   Context scheduler_;
   Fiber* running_ = nullptr;
   std::string error_;

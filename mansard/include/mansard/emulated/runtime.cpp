@@ -43,7 +43,9 @@ std::string refuse(const Launch& launch) {
   if (launch.shared_bytes > kMaxSharedBytes) {
     return text("%llu bytes of shared memory; at most %llu", launch.shared_bytes, kMaxSharedBytes);
   }
-  if (launch.order < 0 || launch.order > 2) return text("order is %d, which must be 0, 1 or 2", launch.order);
+  if (launch.order < 0 || launch.order >= kOrders) {
+    return text("order is %d, which must be in 0..%d", launch.order, kOrders - 1);
+  }
   return "";
 }
 

@@ -17,8 +17,8 @@ inline Machine::Machine(const Launch& launch, Body body, const void* arguments)
       random_(launch.seed) {}
 
 inline void Machine::arrange(std::vector<u32>& order) {
-  if (launch_.order == 1) std::reverse(order.begin(), order.end());
-  if (launch_.order != 2) return;
+  if (is_reversed(launch_.order)) std::reverse(order.begin(), order.end());
+  if (launch_.order != random) return;
   for (u32 left = static_cast<u32>(order.size()); left > 1; --left) {
     std::swap(order[left - 1], order[random_.below(left)]);
   }
@@ -74,16 +74,16 @@ inline void Machine::run_resident(const std::vector<u32>& blocks) {
   }
   order_.resize(fibers_.size());
   std::iota(order_.begin(), order_.end(), 0);
-  if (launch_.order == 1) arrange(order_);
+  if (is_reversed(launch_.order)) arrange(order_);
   alive_ = static_cast<u32>(fibers_.size());
 
   // Spinning threads run on and on; enough rounds in which nothing changes mean that nothing will.
   constexpr u32 kPatience = 20000;
   u32 idle_rounds = 0;
   while (alive_ > 0 && error_.empty()) {
-    if (step_all()) {
+    if (is_greedy(launch_.order) ? step_blocks() : step_all()) {
       idle_rounds = 0;
-    } else if (error_.empty() && !land_one() && (++idle_rounds > kPatience || !spinning_)) {
+    } else if (error_.empty() && !land_one() && (++idle_rounds > kPatience || spins_ == 0)) {
       report_stuck();
     }
   }
@@ -93,36 +93,95 @@ inline void Machine::run_resident(const std::vector<u32>& blocks) {
 
 // Runs every thread that can, in order, up to its next wait. Returns whether that changed anything.
 inline bool Machine::step_all() {
-  if (launch_.order == 2) arrange(order_);
+  if (launch_.order == random) arrange(order_);
   const u64 changes_before = visible_changes;
   bool progress = false;
-  spinning_ = false;
+  spins_ = 0;
   for (const u32 i : order_) {
-    Fiber& fiber = fibers_[i];
-    if (fiber.finished || !fiber.wait.over()) continue;
-    running_ = &fiber;
-    current = &fiber;
-    switch_context(scheduler_, fiber.context);
+    if (fibers_[i].finished || !fibers_[i].wait.over()) continue;
+    progress |= run_to_wait(fibers_[i]);
     if (!error_.empty()) return true;
-    if (overflowed(fiber.context)) {
-      error_ = text(
-          "block %s thread %s: stack overflow; compile the runtime with a larger "
-          "MANSARD_EMULATED_STACK_BYTES than %zu",
-          describe(fiber.block).c_str(), describe(fiber.thread).c_str(), kStackBytes);
-      return true;
-    }
-    const bool spun = !fiber.finished && fiber.wait.reason == Reason::spin;
-    spinning_ |= spun;
-    progress |= !spun;
   }
   return progress || visible_changes != changes_before;
 }
+
+// Runs a thread up to its next wait. Returns whether it did more than a turn of a spin loop.
+inline bool Machine::run_to_wait(Fiber& fiber) {
+  running_ = &fiber;
+  current = &fiber;
+  switch_context(scheduler_, fiber.context);
+  if (error_.empty() && overflowed(fiber.context)) {
+    error_ = text(
+        "block %s thread %s: stack overflow; compile the runtime with a larger "
+        "MANSARD_EMULATED_STACK_BYTES than %zu",
+        describe(fiber.block).c_str(), describe(fiber.thread).c_str(), kStackBytes);
+  }
+  const bool spun = error_.empty() && !fiber.finished && fiber.wait.reason == Reason::spin;
+  spins_ += spun;
+  return !spun;
+}
+
+// --- Greedy orders -----------------------------------------------------------------------------------------
+
+// What one warp may do before others get their turn, even if it could go on: rounds in which its lanes only come from one
+// warp collective to the next, and turns of spin loops. Both end waits for a word of another warp.
+constexpr u32 kMostRounds = 1 << 14;
+constexpr u64 kMostSpins = 1 << 11;
+
+// Runs every resident block in turn as far as it can without the others. Returns whether that changed anything.
+inline bool Machine::step_blocks() {
+  const u64 changes_before = visible_changes;
+  bool progress = false;
+  spins_ = 0;
+  for (std::size_t first = 0; first < order_.size(); first += threads_) {
+    const u64 most = spins_ + kMostSpins;
+    while (spins_ < most && step_block(first)) progress = true;
+    if (!error_.empty()) return true;
+  }
+  return progress || visible_changes != changes_before;
+}
+
+// Gives each warp of a block one turn. `first` is the place of the block's first thread in order_.
+inline bool Machine::step_block(std::size_t first) {
+  const std::size_t end = first + threads_;
+  // In reverse the last warp comes first, and it is the one that may lack lanes.
+  std::size_t lanes = is_reversed(launch_.order) && threads_ % kWarpSize != 0 ? threads_ % kWarpSize : kWarpSize;
+  bool progress = false;
+  for (; first < end && error_.empty(); first += lanes, lanes = kWarpSize) {
+    progress |= step_warp(first, std::min(end, first + lanes));
+  }
+  return progress;
+}
+
+// Runs the lanes order_[first .. end) until all wait at a block barrier or for a word that none of them changes.
+inline bool Machine::step_warp(std::size_t first, std::size_t end) {
+  const u64 most = spins_ + kMostSpins;
+  for (u32 round = 0; round < kMostRounds && spins_ < most; ++round) {
+    bool progress = false;
+    for (std::size_t i = first; i < end; ++i) {
+      Fiber& fiber = fibers_[order_[i]];
+      const bool at_barrier = fiber.wait.reason == Reason::threads || fiber.wait.reason == Reason::named;
+      if (fiber.finished || !fiber.wait.over() || (round > 0 && at_barrier)) continue;
+      progress |= run_to_wait(fiber);
+      if (!error_.empty()) return true;
+    }
+    if (!progress) return round > 0;
+  }
+  spins_ += kMostSpins;  // ends the turn of the block, too
+  return true;
+}
+
+// --- Waiting and ending ------------------------------------------------------------------------------------
 
 inline void Machine::block_on(const Wait& wait) {
   Fiber& fiber = *running_;
   fiber.wait = wait;
   switch_context(fiber.context, scheduler_);
   fiber.wait = Wait();
+}
+
+inline void Machine::block_at_barrier(const Wait& wait) {
+  if (!wait.over() || is_greedy(launch_.order)) block_on(wait);
 }
 
 inline void Machine::fail(Site site, const std::string& what) {
@@ -180,9 +239,9 @@ inline bool Machine::land_one() {
     for (std::size_t i = 0; i < block->loads.size(); ++i) pending.emplace_back(block.get(), i);
   }
   if (pending.empty()) return false;
-  const std::size_t pick = launch_.order == 0   ? 0
-                           : launch_.order == 1 ? pending.size() - 1
-                                                : random_.below(static_cast<u32>(pending.size()));
+  const std::size_t pick = launch_.order == random       ? random_.below(static_cast<u32>(pending.size()))
+                           : is_reversed(launch_.order) ? pending.size() - 1
+                                                        : 0;
   const auto [block, i] = pending[pick];
   const BulkLoad load = block->loads[i];
   block->loads.erase(block->loads.begin() + static_cast<std::ptrdiff_t>(i));

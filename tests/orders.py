@@ -1,0 +1,34 @@
+"""The emulator's thread orders: one set for a while, and all of them for a list of cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from sparing import SHARE
+
+from mansard import settings
+
+TURNS = ("greedy", "reverse", "greedy-reverse", "random")  # other tests of the same cases run forward
+
+
+@contextmanager
+def in_order(order: str) -> Iterator[None]:
+    """Run emulated kernels in this order of threads: see `settings`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MANSARD_EMULATED_ORDER", order)
+        settings.reread()
+        try:
+            yield
+        finally:
+            patch.undo()
+            settings.reread()
+
+
+def thread_orders(cases: Sequence[Any], case_id: Callable[[Any], str], orders: int = 1) -> pytest.MarkDecorator:
+    """Parametrize a test with `case, order`: each case in so many orders, in others from slice to slice."""
+    turns = [(case, number + SHARE.seed + more) for number, case in enumerate(cases) for more in range(orders)]
+    pairs = [(case, TURNS[turn % len(TURNS)]) for case, turn in turns]
+    return pytest.mark.parametrize("case, order", pairs, ids=lambda one: one if isinstance(one, str) else case_id(one))

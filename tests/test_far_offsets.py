@@ -1,0 +1,180 @@
+"""Offsets past 2^31 elements in every operand of every operation, on CPUs and on the emulator."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import gemm_cases
+import gemv_cases
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import usable
+from far import FAR, far_array, far_stacks, holes
+
+import mansard as ms
+from mansard.backends import cpu
+from mansard.families.cholesky import space as cholesky_space
+from mansard.families.cholesky import space_cpu as cholesky_cpu
+from mansard.families.cholesky import spec as cholesky_spec
+from mansard.families.gemm import space_cpu as gemm_cpu
+from mansard.families.gemm import spec as gemm_spec
+from mansard.families.gemv import space as gemv_space
+from mansard.families.gemv import space_cpu as gemv_cpu
+from mansard.families.gemv import spec as gemv_spec
+from mansard.families.lu import space as lu_space
+from mansard.families.lu import space_cpu as lu_cpu
+from mansard.families.lu import spec as lu_spec
+from mansard.families.qr import space as qr_space
+from mansard.families.qr import space_cpu as qr_cpu
+from mansard.families.qr import spec as qr_spec
+
+pytestmark = pytest.mark.usefixtures("no_plans")
+
+rng = np.random.default_rng(5)
+_A: dict[str, Any] = {"stack_a": "strided"}
+_AB: dict[str, Any] = {"stack_a": "strided", "stack_b": "strided"}
+_ABC: dict[str, Any] = {**_AB, "stack_c": "strided"}
+SOLVE: dict[str, Any] = {"want": "solve", "NRHS": 1, **_AB}
+
+# family, problem, configurations of GPUs, CPU configurations
+BATCHES: list[tuple[str, Any, list[Any], list[Any]]] = [
+    ("gemm", gemm_spec.problem("float64", 8, 8, 8, 2, **_ABC), [], [gemm_cpu.default]),
+    (
+        "gemv", gemv_spec.problem("float64", 8, 8, 2, **_ABC),
+        [gemv_space.Lanes(2, 2), gemv_space.Stream(4, 8, 2, 1)], [gemv_cpu.default],
+    ),
+    (
+        "lu", lu_spec.problem("float64", 6, 6, 2, **_A),
+        [lu_space.Lanes(4, True), lu_space.Lanes(4, VIA="shared"), lu_space.Block(8, 2)],
+        [lu_cpu.simd, lu_cpu.Small(2), lu_cpu.Rowwise(2, 16, 2)],
+    ),
+    (
+        "lu", lu_spec.problem("float64", 6, 6, 2, **SOLVE),
+        [lu_space.Lanes(4, True), lu_space.Block(8, 2)], [lu_cpu.simd, lu_cpu.Rowwise(2, 16, 2)],
+    ),
+    ("lu", lu_spec.problem("float64", 12, 12, 2, want="inverse", **_A), [lu_space.Tile(2, 4)], []),
+    (
+        "cholesky", cholesky_spec.problem("float64", 6, 2, **_A),
+        [cholesky_space.Lanes(4, WARPS=2), cholesky_space.Tile(8, 2), cholesky_space.Block(2)],
+        [cholesky_cpu.default, cholesky_cpu.Rowwise(2, 4)],
+    ),
+    (
+        "cholesky", cholesky_spec.problem("float64", 6, 2, **SOLVE),
+        [cholesky_space.Lanes(4, WARPS=2), cholesky_space.Block(2)], [cholesky_cpu.default],
+    ),
+    (
+        "qr", qr_spec.problem("float64", 8, 8, 2, want="reduced", **_A),
+        [qr_space.Lanes(4, 2, 1), qr_space.Block(8, 8, 1, 1, 2)], [qr_cpu.default],
+    ),
+    (
+        "qr", qr_spec.problem("float64", 8, 8, 2, **SOLVE),
+        [qr_space.Lanes(4, 2, 1)], [qr_cpu.default],
+    ),
+]  # fmt: skip
+LAUNCHES = [
+    (family, problem, config, backend)
+    for family, problem, gpu, cpus in BATCHES
+    for backend, configs in (("emulated", gpu), ("cpu", cpus))
+    for config in configs
+]
+
+
+@pytest.mark.parametrize("family, problem, config, backend", LAUNCHES)
+def test_stacks(family: str, problem: Any, config: Any, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Matrices of a stack that are so far apart, results included."""
+    usable(backend)
+    monkeypatch.setattr(gemm_cases, "stack_of", far_stacks())
+    monkeypatch.setattr(gemv_cases, "stack_of", far_stacks())
+    if callable(config):
+        config = config(problem, cpu.backend().device)
+    import_module(f"{family}_cases").exact(problem, config, backend)
+
+
+# ---- tall and skinny --------------------------------------------------------------------------------------
+
+ROWS, PITCH = 96, 2**25  # the last rows begin past 2^31
+LAYOUTS = {"rows": (PITCH, 1), "columns": (1, 2**30)}
+
+
+def integers(*shape: int) -> Any:
+    return rng.integers(-3, 4, shape).astype("float64")
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_pitches(layout: str, backend: str) -> None:
+    """Rows, or columns, of tall matrices that are so far apart."""
+    usable(backend)
+    strides = LAYOUTS[layout]
+    A, B, W, C, S = integers(ROWS, 4), integers(ROWS, 4), integers(ROWS, 4), integers(4, 4), integers(4, 4)
+    a, b, w, s = (far_array(one, strides) for one in (A, B, W, S))
+    c = far_array(C, (2**30, 1))
+    assert (ms.gram(a, b, out=c, beta=2, backend=backend) == A.T @ B + 2 * C).all() and (c == A.T @ B + 2 * C).all()
+    assert (ms.gram(a, backend=backend) == A.T @ A).all()
+    assert (ms.matmul(a, s, out=w, beta=-1, backend=backend) == A @ S - W).all()
+    product, gram = ms.matmul_gram(b, S, out=w, beta=1, backend=backend)
+    expected = B @ S + A @ S - W
+    assert (product == expected).all() and (gram == expected.T @ expected).all()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_a_large_matrix_times_a_skinny_one(backend: str) -> None:
+    usable(backend)
+    A, B, C = integers(80, 72), integers(72, 2), integers(80, 2)
+    a, b, c = far_array(A, (PITCH, 1)), far_array(B, (PITCH, 1)), far_array(C, (PITCH, 1))
+    assert (ms.matmul(a, b, out=c, beta=3, backend=backend) == A @ B + 3 * C).all()
+
+
+# ---- ragged and sparse ------------------------------------------------------------------------------------
+
+
+def far_ragged(matrices: list[Any]) -> ms.Ragged:
+    """Matrices in memory with holes, the first and the last past 2^31 elements."""
+    offsets = [FAR + 11, 5, FAR + 300]
+    made = ms.Ragged(holes(FAR + 500, "float32"), *zip(*(one.shape for one in matrices), strict=True), offsets)
+    for place, one in zip(made, matrices, strict=True):
+        place[...] = one
+    return made
+
+
+@pytest.mark.parametrize("far", ["a", "b", "out"])
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_ragged_products(backend: str, far: str) -> None:
+    usable(backend)
+    sizes = [(3, 4, 2), (5, 2, 3), (6, 5, 4)]
+    A, B = ([integers(m, k) for m, _, k in sizes], [integers(k, n) for _, n, k in sizes])
+    C = [integers(m, n) for m, n, _ in sizes]
+    a, b, out = (
+        far_ragged(some) if name == far else ms.Ragged.from_list([one.astype("float32") for one in some])
+        for name, some in (("a", A), ("b", B), ("out", C))
+    )
+    ms.matmul(a, b, out=out, beta=2, backend=backend)
+    for i, found in enumerate(out):
+        assert (found == A[i] @ B[i] + 2 * C[i]).all(), i
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_ragged_factors(backend: str) -> None:
+    usable(backend)
+    X = [integers(n, 2) for n in (4, 2, 5)]
+    L = [np.tril(integers(n, n), -1) + np.eye(n) for n in (4, 2, 5)]
+    A = far_ragged([one @ one.T for one in L])
+    B = far_ragged([one @ one.T @ x for one, x in zip(L, X, strict=True)])
+    found = ms.linalg.solve(A, B, backend=backend)
+    assert all(np.allclose(one, x, atol=1e-2) for one, x in zip(found, X, strict=True))
+    factors = ms.linalg.cholesky(A, backend=backend)
+    assert all(np.allclose(one, lower, atol=1e-4) for one, lower in zip(factors, L, strict=True))
+
+
+@pytest.mark.parametrize("format", ["sell", "csr"])
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_vectors_of_sparse_products(backend: str, format: str) -> None:
+    """Rows of vectors side by side that are so far apart."""
+    usable(backend)
+    dense = integers(70, 70) * (rng.random((70, 70)) < 0.1)
+    M = ms.sparse.matrix(scipy.sparse.csr_array(dense), format=format, backend=backend)
+    X, Y = integers(70, 4), integers(70, 4)
+    x, y = far_array(X, (PITCH, 1)), far_array(Y, (PITCH, 1))
+    assert (M.product(x, out=y, alpha=2, beta=-3) == 2 * dense @ X - 3 * Y).all()
