@@ -120,7 +120,8 @@ CASES = [
         lambda a: ms.matmul(interleaved(a.A), interleaved(a.B)).buffer, jax=False,
     ),
     Case(
-        "matmul of an interleaved stack and a matrix", ("matmul",), {"A": LANES["A"], "B": SMALL, "out": _out(1, 2, 2, 8)},
+        "matmul of an interleaved stack and a matrix", ("matmul",),
+        {"A": LANES["A"], "B": SMALL, "out": _out(1, 2, 2, 8)},
         lambda a: ms.matmul(interleaved(a.A), a.B, out=interleaved(a.out)).buffer, jax=False,
     ),
     Case("matmul_gram", ("matmul_gram",), {"V": TALL, "S": SMALL}, lambda a: ms.matmul_gram(a.V, a.S)),
@@ -138,16 +139,23 @@ CASES = [
         "cholesky_qr into", ("cholesky_qr",), {"V": TALL, "out": _out(50, 2)},
         lambda a: ms.cholesky_qr(a.V, out=a.out), jax=False,
     ),
-    Case("orthogonalize", ("orthogonalize",), {"V": TALL, "against": BASIS}, lambda a: ms.orthogonalize(a.V, a.against)),
+    Case(
+        "orthogonalize", ("orthogonalize",), {"V": TALL, "against": BASIS},
+        lambda a: ms.orthogonalize(a.V, a.against),
+    ),
     Case(
         "orthogonalize into", ("orthogonalize",), {"V": TALL, "against": BASIS, "out": _out(50, 2)},
         lambda a: ms.orthogonalize(a.V, a.against, out=a.out), jax=False,
     ),
     Case(
-        "interleave", ("interleave", "deinterleave"), {"a": STACK}, lambda a: ms.deinterleave(ms.interleave(a.a)), jax=False
+        "interleave", ("interleave", "deinterleave"), {"a": STACK},
+        lambda a: ms.deinterleave(ms.interleave(a.a)), jax=False,
     ),
     Case("deinterleave", ("deinterleave",), {"x": LANES["A"]}, lambda a: ms.deinterleave(interleaved(a.x)), jax=False),
-    Case("Interleaved", ("Interleaved",), {"buffer": LANES["A"]}, lambda a: ms.Interleaved(a.buffer, (8,))[0], jax=False),
+    Case(
+        "Interleaved", ("Interleaved",), {"buffer": LANES["A"]},
+        lambda a: ms.Interleaved(a.buffer, (8,))[0], jax=False,
+    ),
     Case("Ragged", ("Ragged",), {"buffer": VECTOR}, lambda a: ms.Ragged(a.buffer, [5, 5], [2, 4])[1], jax=False),
     Case(
         "Ragged.from_list", ("Ragged.from_list",), {"matrices": STACK},
@@ -277,7 +285,10 @@ CASES = [
     ),
     Case("inv of one", ("linalg.inv",), {"a": STACK[0]}, lambda a: ms.linalg.inv(a.a)),
     Case("lstsq", ("linalg.lstsq",), {"a": TALL, "b": OTHER}, lambda a: ms.linalg.lstsq(a.a, a.b)[0]),
-    Case("lstsq by qr", ("linalg.lstsq",), {"a": STACK, "b": RIGHT}, lambda a: ms.linalg.lstsq(a.a, a.b, driver="qr")[0]),
+    Case(
+        "lstsq by qr", ("linalg.lstsq",), {"a": STACK, "b": RIGHT},
+        lambda a: ms.linalg.lstsq(a.a, a.b, driver="qr")[0],
+    ),
     Case("lu_factor", ("linalg.lu_factor",), {"a": STACK}, lambda a: ms.linalg.lu_factor(a.a)),
     Case(
         "lu_factor_ex into", ("linalg.lu_factor_ex",), {"a": STACK, "out": _out(COUNT, 2, 2)},
@@ -295,7 +306,10 @@ CASES = [
     Case("qr, r", ("linalg.qr",), {"a": STACK}, lambda a: ms.linalg.qr(a.a, "r")),
     Case("solve", ("linalg.solve",), _PAIR, lambda a: ms.linalg.solve(a.a, a.b)),
     Case("solve_ex", ("linalg.solve_ex",), _PAIR, lambda a: ms.linalg.solve_ex(a.a, a.b)),
-    Case("solve for a vector", ("linalg.solve",), {"a": STACK[0], "b": VECTORS[0]}, lambda a: ms.linalg.solve(a.a, a.b)),
+    Case(
+        "solve for a vector", ("linalg.solve",), {"a": STACK[0], "b": VECTORS[0]},
+        lambda a: ms.linalg.solve(a.a, a.b),
+    ),
     Case(
         "solve into", ("linalg.solve",), _PAIR | {"out": _out(COUNT, 2, 2)},
         lambda a: ms.linalg.solve(a.a, a.b, out=a.out), jax=False,
@@ -329,7 +343,10 @@ CASES = [
         "Matrix.with_values", ("sparse.Matrix.with_values",), {"data": SPARSE.data},
         lambda a: np.asarray(_MATRIX.with_values(a.data) @ VECTOR),
     ),
-    Case("matrix", ("sparse.matrix",), {"A": SPARSE.data}, lambda a: ms.sparse.matrix(_torch_csr(a.A)) @ VECTOR, jax=False),
+    Case(
+        "matrix", ("sparse.matrix",), {"A": SPARSE.data},
+        lambda a: ms.sparse.matrix(_torch_csr(a.A)) @ VECTOR, jax=False,
+    ),
     Case(
         "matrix_powers", ("matrix_powers",), {"A": SPARSE.data},
         lambda a: ms.matrix_powers(_torch_csr(a.A), 2)(VECTOR), jax=False,

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,17 +130,17 @@ def test_gradients_are_refused_whatever_ran_before(case: Case) -> None:
         arrays = given(case, torch.from_numpy)
         case.call(arrays)  # the warm path knows these shapes
         getattr(arrays, name).requires_grad_()
-        refused(lambda: case.call(arrays), name, what)
+        refused(partial(case.call, arrays), name, what)
         with torch.no_grad():
             case.call(arrays)
-        refused(lambda: case.call(arrays), name, what)
+        refused(partial(case.call, arrays), name, what)
         with torch.inference_mode():
             case.call(arrays)
-        refused(lambda: case.call(arrays), name, what)
+        refused(partial(case.call, arrays), name, what)
         fresh = given(case, torch.from_numpy)
         setattr(fresh, name, getattr(arrays, name).detach())
         case.call(fresh)
-        refused(lambda: case.call(arrays), name, what)
+        refused(partial(case.call, arrays), name, what)
 
 
 @named(REFUSING)
@@ -148,7 +149,7 @@ def test_solvers_refuse_tensors(case: Case) -> None:
         arrays = given(case, lambda array: array)
         case.call(arrays)
         setattr(arrays, name, torch.from_numpy(getattr(arrays, name)).requires_grad_())
-        refused(lambda: case.call(arrays), name, "pass a NumPy or CuPy array")
+        refused(partial(case.call, arrays), name, "pass a NumPy or CuPy array")
 
 
 @named(MEASURING)
@@ -156,7 +157,7 @@ def test_gradients_are_refused_before_anything_is_measured(case: Case) -> None:
     for name in case.arrays:
         arrays = given(case, torch.from_numpy)
         getattr(arrays, name).requires_grad_()
-        refused(lambda: case.call(arrays), name, "requires a gradient")
+        refused(partial(case.call, arrays), name, "requires a gradient")
 
 
 def test_a_parameter_is_a_tensor() -> None:
