@@ -27,8 +27,8 @@ def check_out(kind: Any, array: Any, out: Operand, fits: bool, wanted: tuple[int
     if not fits:
         found = f"{out.shape[0]} arrays of {out.view.shape}" if out.listed else f"shape {out.view.shape}"
         raise ValueError(f"out has {found}, the result {wanted}")
-    for one in array if out.listed else (array,):
-        call.check_out(kind.view(one), out.view.shape)
+    for view in stacks.described(kind, array, "out"):
+        call.check_out(view, out.view.shape)
 
 
 def is_unreadable(operand: Operand, backend: str) -> bool:
@@ -50,10 +50,9 @@ def nothing(names: tuple[str, str], A: Any, B: Any, out: Any) -> Any:
     return [] if out is None else out
 
 
-def through_jax(kind: Any, A: Any, B: Any, out: Any, run: Callable[[Any, Any], Any]) -> Any:
-    """The same on what JAX arrays hold; the result is a JAX array again."""
+def through_jax(kind: Any, names: tuple[str, str], A: Any, B: Any, out: Any, run: Callable[[Any, Any], Any]) -> Any:
+    """Run on the buffers of JAX arrays and return a JAX array; `names` are those of the arguments A and B."""
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    A, B = ([kind.unwrap(one) for one in some] if stacks.is_list(some) else kind.unwrap(some) for some in (A, B))
-    result = run(A, B)
+    result = run(*(stacks.unwrapped(kind, one, name) for one, name in zip((A, B), names, strict=True)))
     return [kind.wrap(one) for one in result] if stacks.is_list(result) else kind.wrap(result)

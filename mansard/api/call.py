@@ -3,7 +3,6 @@ the check that later arrays are like the first ones."""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
@@ -14,7 +13,7 @@ from ..backends.select import ReferenceBackend
 from ..errors import UnsupportedProblem
 from ..plan import dispatch
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
-from . import arrays
+from . import arrays, stacks
 from .arrays import View
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
@@ -22,36 +21,39 @@ Made = TypeVar("Made")
 Vendor = Callable[[Any, Problem, Any, Any, Any], Any]  # (kind, problem, A, B, out or None) -> A B without scaling
 
 
-def make_verify(kind: Any, A: Any, B: Any, out: Any) -> Any:
-    """A function that refuses arrays which differ from those the plan was made for. Arrays it saw last are not looked
-    at again; weak references, because a plan must not keep anybody's memory alive."""
-    signature = kind.signature
-    of_a, of_b, of_out = (None if array is None else signature(array) for array in (A, B, out))
-    seen_a, seen_b, seen_out = (_weak(array) for array in (A, B, out))
+def make_verify(kind: Any, A: Any, B: Any, out: Any, names: tuple[str, str] = ("A", "B")) -> Any:
+    """A function that refuses arrays which differ from those the plan was made for. Every array is looked at in every
+    call: the same object may have another shape, another memory, or a gradient by then."""
+    known, signature = arrays.known_kind, kind.signature
+    of_a, of_b, of_out = (stacks.signature(kind, array) for array in (A, B, out))
+    first, second = names
 
     def verify(A: Any, B: Any, out: Any) -> None:
-        nonlocal seen_a, seen_b, seen_out
-        if seen_a() is A and seen_b() is B and seen_out() is out:
-            return
-        if signature(A) != of_a:
-            raise ValueError(_DIFFERS.format("A"))
-        if (None if B is None or (B is A and of_b is None) else signature(B)) != of_b:
-            raise ValueError(_DIFFERS.format("B"))
-        if out is not None and signature(out) != of_out:
-            raise ValueError(_DIFFERS.format("out"))
-        seen_a, seen_b, seen_out = _weak(A), _weak(B), _weak(out)
+        if known(A) is not kind or signature(A) != of_a:
+            _check_alike(kind, first, A, of_a)
+        if B is None or (B is A and of_b is None):
+            if of_b is not None:
+                raise ValueError(_DIFFERS.format(second))
+        elif known(B) is not kind or signature(B) != of_b:
+            _check_alike(kind, second, B, of_b)
+        if out is not None and (known(out) is not kind or signature(out) != of_out):
+            _check_alike(kind, "out", out, of_out)
 
     return verify
 
 
+def _check_alike(kind: Any, name: str, operand: Any, expected: Any) -> None:
+    """Refuse an operand whose signature is not the expected one, and say why. Lists come here in any case."""
+    found = stacks.kind_of(operand, name)
+    if found is not None and found is not kind:
+        raise TypeError(f"{name} has {found.name} arrays and the plan's {name} {kind.name} arrays: make another plan")
+    if found is not None:
+        stacks.described(kind, operand, name)
+    if found is None or stacks.signature(kind, operand) != expected:
+        raise ValueError(_DIFFERS.format(name))
+
+
 _DIFFERS = "{0} differs in shape, strides, dtype, alignment or device from the plan's {0}: make another plan"
-
-
-def _weak(array: Any) -> Any:
-    try:
-        return weakref.ref(array)
-    except TypeError:  # None, or a kind of array that cannot be referred to weakly
-        return (lambda: None) if array is None else (lambda: _weak)
 
 
 def prepare(
@@ -105,12 +107,19 @@ def check_out(out: View | None, shape: tuple[int, ...]) -> None:
         raise ValueError("out is read-only")
     if out.conjugated:
         raise ValueError("out is a lazily conjugated tensor: pass out.resolve_conj()")
-    if 0 in out.strides and 0 not in out.shape and _repeats(out):
+    if 0 not in out.shape and _repeats(out):
         raise ValueError(f"out has strides {out.strides}: several entries share one place in memory")
 
 
 def _repeats(out: View) -> bool:
-    return any(stride == 0 and size > 1 for size, stride in zip(out.shape, out.strides, strict=True))
+    """Whether entries of an array may share memory: a dimension does not step over all that faster ones reach."""
+    reach = 0
+    for stride, size in sorted((abs(stride), size) for size, stride in zip(out.shape, out.strides, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return True
+            reach += stride * (size - 1)
+    return False
 
 
 def layout(view: View) -> tuple[str, int]:
@@ -148,7 +157,7 @@ class Run:
         shape: tuple[int, int], vendor: Vendor,
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.launch, self.copies = kind, problem, launch, copies
-        self.ordinal, self.shape, self.vendor = views["A"].device[1], shape, vendor
+        self.stream, self.shape, self.vendor = kind.stream_of(views["A"].device), shape, vendor
         item = ITEMSIZE[problem.dtype]
         # how far each operand reaches from its address, to see whether `out` overlaps an input
         self._reach = {
@@ -162,9 +171,9 @@ class Run:
 
     def _make_fast(self) -> Any:
         address, empty, stream, launch, general = (
-            self.kind.address, self.kind.empty, self.kind.stream, self.launch, self.general,
+            self.kind.address, self.kind.empty, self.stream, self.launch, self.general,
         )  # fmt: skip
-        shape, dtype, ordinal, refuse = self.shape, self.problem.dtype, self.ordinal, self._check_overlap
+        shape, dtype, refuse = self.shape, self.problem.dtype, self._check_overlap
         first_c, last_c = self._reach.get("out", (0, 0))
         first_a, last_a = self._reach["A"]
         first_b, last_b = self._reach.get("B", (0, 0))
@@ -182,7 +191,7 @@ class Run:
                 low, high = c + first_c, c + last_c
                 if (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b):
                     refuse(a, b, c)
-            launch((a, b, c), _NO_SCALING, stream(ordinal))
+            launch((a, b, c), _NO_SCALING, stream())
             return out
 
         return fast
@@ -204,7 +213,7 @@ class Run:
             self._check_overlap(a, b, kind.address(out))  # a copied operand is out of danger
         if self.launch is None:
             return self._vendor(A, B, result, alpha, beta)
-        self.launch((a, b, kind.address(result)), scaling, kind.stream(self.ordinal))
+        self.launch((a, b, kind.address(result)), scaling, self.stream())
         return result
 
     def _copied(self, A: Any, B: Any) -> tuple[Any, Any]:

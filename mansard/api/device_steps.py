@@ -77,7 +77,7 @@ class _Walk:
     """The steps of one block; the kernel and the host share its state."""
 
     def __init__(self, kind: Any, V: Any, view: View, planned: _Planned, box: mailbox.Mailbox) -> None:
-        self.kind, self.planned, self.box, self.ordinal = kind, planned, box, view.device[1]
+        self.kind, self.planned, self.box, self.stream = kind, planned, box, kind.stream_of(view.device)
         n, dtype = planned.problem.N, view.dtype
         self.S, self.R = (kind.empty((n, n), dtype, V) for _ in range(2))
         self.state = kind.empty(planned.state, dtype, V)
@@ -99,7 +99,7 @@ class _Walk:
         return self._left(block, G, len(self.planned.rules))
 
     def _queue(self, G: Any, rules: spec.Rules) -> None:
-        stream = self.kind.stream(self.ordinal)
+        stream = self.stream()
         self.planned.launch((self.kind.address(G), *self.addresses), rules, stream)
         self.box.posted(stream)
 

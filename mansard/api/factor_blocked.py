@@ -196,7 +196,7 @@ class Blocked:
         if len(parts) == 1 and width == columns:
             found = self.leaf(_PANEL if self.takes(_PANEL, F) else _RAW, F, F)
             return found["TAU"], found.get("Q")
-        tau = zeros(self.kind, (*F.shape[:-2], width), self.kind.view(F).dtype, F)
+        tau = zeros(self.kind, (*F.shape[:-2], width), self.kind.view(F, "a").dtype, F)
         for part in parts:
             panel = F[..., part.start :, part]
             tau[..., part], T = self._qr(panel, level + 1)
@@ -220,13 +220,13 @@ class Blocked:
         zero."""
         square = self._multiply(V, V, None, form=TALL_AS)
         above = library(self.kind).triu(square, 1) * tau[..., :, None]
-        T = zeros(self.kind, tuple(above.shape), self.kind.view(V).dtype, V)
+        T = zeros(self.kind, tuple(above.shape), self.kind.view(V, "a").dtype, V)
         set_diagonal(self.kind, T, tau)
         self._solve(above, T, "left", "upper", "N", True)
         return T
 
     def _by_columns(self, V: Any, tau: Any) -> Any:
-        T = zeros(self.kind, (*V.shape[:-2], V.shape[-1], V.shape[-1]), self.kind.view(V).dtype, V)
+        T = zeros(self.kind, (*V.shape[:-2], V.shape[-1], V.shape[-1]), self.kind.view(V, "a").dtype, V)
         for i in range(V.shape[-1]):
             T[..., i, i] = tau[..., i]
             if i:
@@ -238,7 +238,7 @@ class Blocked:
     def q(self, F: Any, tau: Any, columns: int) -> Any:
         """The first columns of Q: reflectors on those of the identity, the last first."""
         rows, width = F.shape[-2], tau.shape[-1]
-        Q = identity(self.kind, (*F.shape[:-2], rows, columns), self.kind.view(F).dtype, F)
+        Q = identity(self.kind, (*F.shape[:-2], rows, columns), self.kind.view(F, "a").dtype, F)
         size = self.steps.blocks[0] if self.steps.blocks else self.steps.leaf
         for start in reversed(range(0, width, size)):
             part = slice(start, min(start + size, width))

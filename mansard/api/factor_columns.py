@@ -27,7 +27,7 @@ def _cholesky(kind: Any, F: Any) -> Found:
 
 
 def _lu(kind: Any, F: Any) -> Found:
-    module, is_complex = library(kind), kind.view(F).dtype.startswith("complex")
+    module, is_complex = library(kind), kind.view(F, "a").dtype.startswith("complex")
     size = abs(F.real) + abs(F.imag) if is_complex else abs(F)  # as LAPACK compares
     pivots = _as_int32(kind, module.argmax(size, -2))
     exchange(kind, pivots, F)

@@ -46,6 +46,7 @@ def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any
     if kind.name == "JAX":
         return _through_jax(kind, operation, given, out)
     given = promoted(kind, operation, given)
+    _check_described(kind, operation, given, out)
     places = [out, *(None for _ in operation.parts[1:])]
     listed = any(stacks.is_list(one) for one in (*given, out))
     return tuple(
@@ -63,7 +64,7 @@ _NONE: dict[str, Callable[[], Any]] = {
 def _through_jax(kind: Any, operation: Operation, given: list[Any], out: Any) -> tuple[Any, ...]:
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    held = [[kind.unwrap(x) for x in one] if stacks.is_list(one) else kind.unwrap(one) for one in given]
+    held = [stacks.unwrapped(kind, one, name) for name, one in zip(operation.names, given, strict=True)]
     found = answer(operation, held)
     return tuple([_wrapped(kind, x) for x in one] if stacks.is_list(one) else _wrapped(kind, one) for one in found)
 
@@ -99,12 +100,23 @@ def promoted(kind: Any, operation: Operation, given: list[Any]) -> list[Any]:
 
 def _dtype(kind: Any, operand: Any, name: str) -> str:
     if stacks.is_list(operand):
-        found = [kind.view(one).dtype for one in operand]
+        found = [_dtype(kind, one, f"{name}[{i}]") for i, one in enumerate(operand)]
         for i, dtype in enumerate(found):
             if dtype != found[0] and kind.name != "NumPy":
                 raise TypeError(f"{name}[0] has dtype {found[0]} and {name}[{i}] {dtype}: convert one of them")
         return str(np.result_type(*found)) if kind.name == "NumPy" else found[0]
-    return str(operand.dtype) if kind.name == "NumPy" else kind.view(operand).dtype
+    if kind.name == "NumPy" and operand.dtype.kind in "iub":  # is converted, whatever its strides and byte order
+        return str(operand.dtype.name)
+    return str(kind.view(operand, name).dtype)
+
+
+def _check_described(kind: Any, operation: Operation, given: list[Any], out: Any) -> None:
+    """Refuse arguments that `promoted` did not look at, and that no kernel may see: tensors without data, gradients."""
+    if out is not None:
+        stacks.described(kind, out, "out")
+    for name, one in zip(operation.names, given, strict=True):
+        if name in operation.integers and kind.name != "NumPy":
+            stacks.described(kind, one, name)
 
 
 def _numeric(name: str, dtype: str) -> Any:
@@ -140,7 +152,7 @@ def check_rows(rows: int, operand: Any, names: tuple[str, str]) -> None:
 
 def is_vector(operand: Any) -> bool:
     """NumPy's rule: only a one-dimensional array is a vector."""
-    return not stacks.is_list(operand) and len(getattr(operand, "shape", (0, 0))) == 1
+    return getattr(operand, "ndim", 0) == 1
 
 
 _FEW = 4096  # infos, which take no longer to fetch than one

@@ -71,7 +71,7 @@ class GroupedRun:
 
     def __init__(self, task: Task, backend: Any, given: list[Ragged], result: Ragged, aligned: bool) -> None:
         self.task, self.backend, self.kind = task, backend, given[0]._kind
-        self.dtype, self.ordinal = given[0]._view.dtype, given[0]._view.device[1]
+        self.dtype, self.stream = given[0]._view.dtype, given[0]._kind.stream_of(given[0]._view.device)
         self.other = ref(given[-1].layout)
         self.names = ("A", "B", "X") if task.want == "solve" else ("A", _RESULT[task.family, task.want])
         layouts = [one.layout.host() for one in (*given, result)]
@@ -124,7 +124,7 @@ class GroupedRun:
 
     def __call__(self, given: list[Ragged], result: Ragged) -> tuple[Any, ...]:
         like, address = given[0].buffer, self.kind.address
-        stream = self.kind.stream(self.ordinal)
+        stream = self.stream()
         held = self._tables(like, stream)
         at = {name: held[name] + one._view.address for name, one in zip(self.names, (*given, result), strict=True)}
         flat = {"INFO": empty(self.kind, (self.count,), "int32", like)}

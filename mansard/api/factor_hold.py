@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 from ..backends.select import select
@@ -72,8 +71,7 @@ def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | 
         parts = found.run(A, B, outs)
         return tuple(parts[name] for name in task.parts)
 
-    signer = SimpleNamespace(signature=lambda operand: stacks.signature(kind, operand))
-    verify = call.make_verify(signer, A, B, out)
+    verify = call.make_verify(kind, A, B, out)
     return FactorizationPlan(
         described.problem, found.choice or described.choice, chosen, described.kernel, run, verify, described.launch,
         _WHO.get(found.means, ""),

@@ -93,7 +93,7 @@ class KernelRun:
     ) -> None:
         self.kind, self.task, self.sizes, self.backend = kind, task, sizes, backend
         a = given["A"]
-        self.lead, self.dtype, self.ordinal = a.shape, a.view.dtype, a.view.device[1]
+        self.lead, self.dtype, self.stream = a.shape, a.view.dtype, kind.stream_of(a.view.device)
         self.copies = {name: not is_readable(one, backend.name) for name, one in given.items()}
         used = {name: self._copied(one) if self.copies[name] else one for name, one in given.items()}
         self.places = {name: place_of(one) for name, one in (used | self._results(a.view, outs)).items()}
@@ -158,7 +158,7 @@ class KernelRun:
         wanted = dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family]))
         results = {part: outs[part] if part in outs else self.fresh(part, like) for part in wanted}
         used = [given.get(name, results.get(name)) for name in POINTERS[self.task.family]]
-        stream = self.kind.stream(self.ordinal)
+        stream = self.stream()
         if self.addressed:
             pointers, held = self._tables(used, like, stream)
             self.launch(pointers, (), stream)
@@ -173,7 +173,7 @@ class KernelRun:
         `vectors`: B, and so the first part, has its one column as a vector."""
         if self.addressed or any(self.copies.values()):
             return None
-        address, stream, launch, ordinal = self.kind.address, self.kind.stream, self.launch, self.ordinal
+        address, stream, launch = self.kind.address, self.stream, self.launch
         wanted = list(dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family])))
         makers = [self._maker(part, vectors and part == wanted[0]) for part in wanted[placed:]]
         held, count, right = ["A", "B", *wanted], 2 + len(self.task.parts), "B" in self.places
@@ -194,7 +194,7 @@ class KernelRun:
                 used.append(made)
                 at.append(address(made))
             at.append(0)
-            launch(pointers(at), (), stream(ordinal))
+            launch(pointers(at), (), stream())
             return used[2:count]
 
         return run
@@ -226,7 +226,7 @@ class KernelRun:
         if dtype == self.dtype and len(shape) > 1:
             return lambda like: kind.empty(shape, dtype, like)
         if kind.name == "PyTorch":
-            of_library, steps = getattr(library(kind), dtype), arrays._dense_strides(shape)
+            of_library, steps = getattr(library(kind), dtype), arrays.dense_strides(shape)
             return lambda like: like.new_empty_strided(shape, steps, dtype=of_library)
         bare, of_numpy = library(kind).ndarray, np.dtype(dtype)
         if kind._several:

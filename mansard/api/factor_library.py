@@ -34,7 +34,7 @@ def _lu(kind: Any, task: Task, by: Any, A: Any, B: Any) -> Found:
     if task.want == "solve":
         return {"X": by.lu_solve(F, pivots, B), "INFO": info}
     if task.want == "inverse":
-        dtype = kind.view(A).dtype
+        dtype = kind.view(A, "a").dtype
         return {"F": by.lu_solve(F, pivots, identity(kind, tuple(A.shape), dtype, A)), "INFO": info}
     return determinants(kind, task, F, pivots)
 

@@ -25,7 +25,7 @@ def checked(kind: Any, task: Task, sizes: Sizes, a: Operand, outs: Found) -> dic
         wanted = (*a.shape, *core)
         if (*place.shape, place.rows, place.columns) != wanted:
             raise ValueError(f"out has shape {(*place.shape, place.rows, place.columns)}, the result {wanted}")
-        for view in map(kind.view, one) if place.listed else (place.view,):
+        for view in stacks.described(kind, one, "out"):
             call.check_out(view, view.shape)
             if view.dtype != a.view.dtype:
                 raise TypeError(f"out has dtype {view.dtype}, the result {a.view.dtype}")
@@ -47,13 +47,13 @@ def overlaps(kind: Any, A: Any, B: Any, outs: Found) -> bool:
 
 def _apart(kind: Any, one: Any, place: Any, in_place: bool) -> bool:
     if stacks.is_list(one) or stacks.is_list(place):
-        views, targets = ([kind.view(x) for x in (some if stacks.is_list(some) else (some,))] for some in (one, place))
+        views, targets = stacks.described(kind, one, "a"), stacks.described(kind, place, "out")
         if in_place and len(views) == len(targets) and all(map(_same, views, targets)):
             return True
         ends = np.array([arrays.extent(view, _item(view)) for view in views])
         starts = np.array([arrays.extent(view, _item(view)) for view in targets])
         return bool((ends[:, 0].min() >= starts[:, 1].max()) or (starts[:, 0].min() >= ends[:, 1].max()))
-    view, target = kind.view(one), kind.view(place)
+    view, target = kind.view(one, "a"), kind.view(place, "out")
     (first, last), (low, high) = arrays.extent(view, _item(view)), arrays.extent(target, _item(target))
     return first >= high or low >= last or (in_place and _same(view, target))
 

@@ -274,10 +274,10 @@ def _work(kind: Any, task: Task, A: Any, outs: Found) -> Any:
     place = outs.get("F")
     if place is None or stacks.is_list(place) or task.want not in ("factor", "raw"):
         if task.family != "qr":
-            return empty(kind, tuple(A.shape), kind.view(A).dtype, A)
+            return empty(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
         if task.want != "raw":
             return copied(kind, A)
-        turned = empty(kind, (*A.shape[:-2], A.shape[-1], A.shape[-2]), kind.view(A).dtype, A)
+        turned = empty(kind, (*A.shape[:-2], A.shape[-1], A.shape[-2]), kind.view(A, "a").dtype, A)
         place = turned.swapaxes(-1, -2)
     if task.family == "qr" and place is not A:
         place[...] = A
@@ -297,6 +297,6 @@ def _followed(kind: Any, task: Task, backend: str | None, A: Any, B: Any, outs: 
     if task.want in ("determinant", "logdet"):
         return deliver(factor_library.determinants(kind, task, made["F"], made["PIVOTS"]), outs)
     part = "X" if task.want == "solve" else "F"
-    B = B if task.want == "solve" else identity(kind, tuple(A.shape), kind.view(A).dtype, A)
+    B = B if task.want == "solve" else identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
     X = lu_solve(kind, made["F"], made["PIVOTS"], B, 0, None, backend)
     return deliver({part: X, "INFO": made["INFO"]}, outs)

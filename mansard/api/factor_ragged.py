@@ -105,6 +105,7 @@ def _checked(operation: Operation, given: list[Any], out: Any) -> tuple[Any, int
     known: list[tuple[str, Ragged]] = []
     for name, one in (*zip(operation.names, given, strict=True), ("out", out)):
         if isinstance(one, Ragged):
+            one._renew(name)
             known.append((name, one))
         elif one is not None and not (name in operation.integers and stacks.is_list(one)):
             raise TypeError(f"{name} is a {type(one).__name__}: beside a Ragged, pass a Ragged")

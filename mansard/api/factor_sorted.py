@@ -108,7 +108,7 @@ class SortedRun:
     """For one pair of layouts, of which it keeps nothing but the table that kernels read."""
 
     def __init__(self, task: Task, backend: Any, a: Ragged, factors: Ragged, aligned: bool) -> None:
-        self.kind, self.backend, self.ordinal = a._kind, backend, a._view.device[1]
+        self.kind, self.backend, self.stream = a._kind, backend, a._kind.stream_of(a._view.device)
         (rows, _, from_a), (_, _, from_f) = a.layout.host(), factors.layout.host()
         unit = 16 // ITEMSIZE[a._view.dtype]
         aligned = aligned and not ((from_a | from_f) % unit).any()
@@ -141,7 +141,7 @@ class SortedRun:
         info = empty(self.kind, (self.count,), "int32", a.buffer)
         if not self.complete:
             info[...] = 0  # of matrices without entries
-        stream = self.kind.stream(self.ordinal)
+        stream = self.stream()
         table = self._table(a, stream)
         given = (a._view.address, factors._view.address, 0, 0, self.kind.address(info))
         with several(self.backend, stream, len(self.launches)) as streams:

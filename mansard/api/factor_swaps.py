@@ -14,7 +14,7 @@ Kernel = Callable[[Any, Any], bool]  # (pivots, place): whether a kernel carried
 
 def order_of(kind: Any, pivots: Any, rows: int) -> Any:
     """Which row comes to which place if row i is exchanged with row pivots[i], for i = 0, 1, ...; int64."""
-    if kind.view(pivots).device[0] != "cpu":
+    if kind.view(pivots, "piv").device[0] != "cpu":
         return order_by_pairs(kind, pivots, rows)
     host = np.asarray(pivots)
     lead, (count, flat) = host.shape[:-1], (host.shape[-1], host.reshape(-1, host.shape[-1]))

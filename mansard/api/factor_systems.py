@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..plan.problem import REAL
-from . import factor_lapack, factor_library, stacks
+from . import call, factor_lapack, factor_library, stacks
 from .factor_plan import as_numpy, factor, from_numpy, swapped
 from .factor_swaps import order_of, permuted
 from .factor_task import Task, as_int32, broadcast, copied, library, stacked, zeros
@@ -69,6 +69,8 @@ def lu_solve(kind: Any, F: Any, pivots: Any, B: Any, trans: int, out: Any, backe
     F, pivots, B = (stacked(kind, one) for one in (F, pivots, B))
     _check_pivots(kind, F, pivots)
     lead = common_lead(("lu", "b"), F, B)
+    if out is not None:
+        _check_place(kind, out, (*lead, *B.shape[-2:]), kind.view(B, "b").dtype)
     X = copied_to(kind, B, (*lead, *B.shape[-2:]))
     if 0 in X.shape:
         return X if out is None else out
@@ -87,6 +89,18 @@ def lu_solve(kind: Any, F: Any, pivots: Any, B: Any, trans: int, out: Any, backe
     for place, value in zip(out, X, strict=True) if stacks.is_list(out) else ((out, X),):
         place[...] = value
     return out
+
+
+def _check_place(kind: Any, out: Any, shape: tuple[int, ...], dtype: str) -> None:
+    """The solutions' shape and dtype; writable, every entry in a place of its own."""
+    views = stacks.described(kind, out, "out")
+    each = shape[1:] if stacks.is_list(out) else shape
+    if stacks.is_list(out) and len(views) != shape[0]:
+        raise ValueError(f"out has {len(views)} arrays, the result {shape[0]}")
+    for view in views:
+        call.check_out(view, each)
+        if view.dtype != dtype:
+            raise TypeError(f"out has dtype {view.dtype}, the result {dtype}")
 
 
 def _check_pivots(kind: Any, F: Any, pivots: Any) -> None:
@@ -110,7 +124,7 @@ def least_squares(kind: Any, A: Any, B: Any, rcond: float | None, driver: str, b
     lead = common_lead(("a", "b"), A, B)
     A, B = (broadcast(kind, one, (*lead, *one.shape[-2:])) for one in (A, B))
     M, N = A.shape[-2:]
-    view = kind.view(A)
+    view = kind.view(A, "a")
     if driver == "qr" or 0 in (*lead, M, N, B.shape[-1]):
         X = _by_qr(kind, A, B, backend)
         ranks, values = zeros(kind, lead, "int32", A), zeros(kind, (*lead, min(M, N)), REAL[view.dtype], A)

@@ -148,7 +148,7 @@ def broadcast(kind: Any, array: Any, shape: tuple[int, ...]) -> Any:
 
 def copied(kind: Any, array: Any) -> Any:
     """Memory of its own, row after row."""
-    made = empty(kind, tuple(array.shape), kind.view(array).dtype, array)
+    made = empty(kind, tuple(array.shape), kind.view(array, "a").dtype, array)
     made[...] = array
     return made
 

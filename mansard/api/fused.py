@@ -97,7 +97,7 @@ def multiplied(
         return run(V, S, out, base, alpha, beta)
     if base is not None and base is not out:
         kind = arrays.kind_of(V, "V")
-        out = kind.empty(tuple(base.shape), kind.view(V).dtype, V) if out is None else out
+        out = kind.empty(tuple(base.shape), kind.view(V, "V").dtype, V) if out is None else out
         out[...] = base
     W = matmul(V, S, out=out, alpha=alpha, beta=beta, backend=backend)
     return W, gram(W, backend=backend)
@@ -115,7 +115,7 @@ def checked(given: dict[str, Any]) -> tuple[Any, dict[str, View]]:
     kind = arrays.common_kind(list(given.items()))
     if kind.name == "JAX":
         return kind, {}
-    views = {name: kind.view(array) for name, array in given.items()}
+    views = {name: kind.view(array, name) for name, array in given.items()}
     first, dtype = next((name, view.dtype) for name, view in views.items())
     for name, view in views.items():
         if len(view.shape) != 2:
@@ -158,5 +158,5 @@ def through_jax(
     """The same call on what is inside JAX arrays; results are JAX arrays again, masks of columns stay NumPy's."""
     if "out" in given:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    results = function(**{name: kind.unwrap(array) for name, array in given.items()}, **options)
+    results = function(**{name: kind.unwrap(array, name) for name, array in given.items()}, **options)
     return tuple(result if result.dtype == bool else kind.wrap(result) for result in results)

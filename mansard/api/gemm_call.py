@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from ..backends.select import select
@@ -48,7 +47,9 @@ def multiply(
         if kind is None or is_empty_list(A) or is_empty_list(B):
             return nothing(("A", "B"), A, B, out)
         if kind.name == "JAX":
-            return through_jax(kind, A, B, out, lambda a, b: multiply(a, b, None, alpha, beta, backend, form))
+            return through_jax(
+                kind, ("A", "B"), A, B, out, lambda a, b: multiply(a, b, None, alpha, beta, backend, form)
+            )
         key = (kind, *(stacks.signature(kind, one) for one in (A, B, out)), backend, form)
     plan = _PLANS.get(key)
     if plan is None or pin.pins():
@@ -91,8 +92,7 @@ def plan_gemm(
     run = BatchRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
-    signer = SimpleNamespace(signature=lambda operand: stacks.signature(kind, operand))
-    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(signer, A, B, out), launch)
+    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
 
 
 def _prepare(problem: Problem, batch: Batch, backend: Any, most: int | None) -> tuple[Any, dispatch.Choice, Any]:
@@ -124,7 +124,7 @@ def _out_of(kind: Any, out: Any, a: Operand, b: Operand) -> Operand:
     """`out`, with the dimensions that one-dimensional operands take from it."""
     if stacks.is_list(out) or not (a.vector or b.vector):
         return stacks.operand_of(kind, out, "out")
-    view, lost = kind.view(out), int(a.vector) + int(b.vector)
+    view, lost = kind.view(out, "out"), int(a.vector) + int(b.vector)
     split = len(view.shape) - (2 - lost)
     if split < 0:
         raise ValueError(f"out has shape {view.shape}, and the result {2 - lost} dimensions at least")

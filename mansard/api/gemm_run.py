@@ -33,7 +33,7 @@ class BatchRun:
         a, b = given[:2]
         self.listed = a.listed or b.listed
         self.shape = self._result_shape()
-        self.item, self.ordinal = ITEMSIZE[problem.dtype], a.view.device[1]
+        self.item, self.stream = ITEMSIZE[problem.dtype], kind.stream_of(a.view.device)
         self.empty = 0 in (*batch.shape, *(size for _, size in problem.sizes))
         # how far each array reaches from its address, to see whether `out` overlaps an input
         ends = [(operand.view.address, arrays.extent(operand.view, self.item)) for operand in given]
@@ -49,10 +49,8 @@ class BatchRun:
         return (*self.batch.shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
 
     def _make_fast(self) -> Any:
-        address, stream, plain, general = self.kind.address, self.kind.stream, self.launch, self.general
-        empty, shape, dtype, apart, ordinal = (
-            self.kind.empty, self.shape, self.problem.dtype, self._check_apart, self.ordinal,
-        )  # fmt: skip
+        address, stream, plain, general = self.kind.address, self.stream, self.launch, self.general
+        empty, shape, dtype, apart = self.kind.empty, self.shape, self.problem.dtype, self._check_apart
         unit = call.scalars(self.problem, 1.0, 0.0)
         (first_a, last_a), (first_b, last_b), (first_c, last_c) = (*self._reach, (0, 0))[:3]
         held: tuple[Any, ...] = (None,) * 4  # the last factors, and what they mean
@@ -75,7 +73,7 @@ class BatchRun:
                 low, high = c + first_c, c + last_c
                 if (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b):
                     apart(A, B, out)
-            launch((a, b, c), scaling, stream(ordinal))
+            launch((a, b, c), scaling, stream())
             return out
 
         return fast
@@ -113,7 +111,7 @@ class BatchRun:
         return self._accumulating[0]
 
     def _launch_all(self, launch: Any, given: tuple[Any, Any, Any], scaling: tuple[float, ...]) -> None:
-        stream = self.kind.stream(self.ordinal)
+        stream = self.stream()
         if self._addressed:
             pointers, held = self._tables(given, stream)
             launch(pointers, scaling, stream)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 from ..backends.select import select
@@ -41,7 +40,7 @@ def apply(
         if kind is None or is_empty_list(A) or is_empty_list(x):
             return nothing(("a", "x"), A, x, out)
         if kind.name == "JAX":
-            return through_jax(kind, A, x, out, lambda a, b: apply(a, b, None, alpha, beta, backend, form))
+            return through_jax(kind, ("a", "x"), A, x, out, lambda a, b: apply(a, b, None, alpha, beta, backend, form))
         key = (kind, *(stacks.signature(kind, one) for one in (A, x, out)), backend, form)
     plan = _PLANS.get(key)
     if plan is None or pin.pins():
@@ -77,15 +76,14 @@ def plan_gemv(A: Any, x: Any, out: Any, backend: str | None, form: Form = _PLAIN
     run = VectorRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
-    signer = SimpleNamespace(signature=lambda operand: stacks.signature(kind, operand))
-    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(signer, A, x, out), launch)
+    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, x, out), launch)
 
 
 def vectors_of(kind: Any, array: Any, name: str) -> Operand:
     """Vectors along the last dimension of an array, or of a list; as operands they are matrices of one column."""
     if stacks.is_list(array):
         return _list_of(kind, array, name)
-    view = kind.view(array)
+    view = kind.view(array, name)
     if not view.shape:
         raise ValueError(f"{name} is a single number: a vector or a stack of vectors is needed")
     sizes, steps = (view.shape[-1], 1), (view.strides[-1], 1)
@@ -93,7 +91,7 @@ def vectors_of(kind: Any, array: Any, name: str) -> Operand:
 
 
 def _list_of(kind: Any, array: Any, name: str) -> Operand:
-    views = [kind.view(one) for one in array]
+    views = stacks.described(kind, array, name)
     first = views[0]
     if len(first.shape) != 1:
         raise ValueError(f"{name}[0] has shape {first.shape}: a list holds vectors (one dimension)")

@@ -16,7 +16,7 @@ def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend
     """A plan for these arrays. Nothing is written before every argument has been checked."""
     given = [("A", A)] + ([("B", B)] if B is not None else []) + ([("out", out)] if out is not None else [])
     kind = arrays.common_kind(given)
-    views = {name: kind.view(array) for name, array in given}
+    views = {name: kind.view(array, name) for name, array in given}
     a, b, c = views["A"], views.get("B", views["A"]), views.get("out")
     call.check_matrices(views)
     if a.shape[0] != b.shape[0]:

@@ -11,6 +11,7 @@ from ..backends.select import select
 from ..families.gemm import interleaved, spec
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from . import arrays, call
+from .arrays import View
 
 _WARP, _VECTOR_BYTES = 32, 64
 
@@ -26,13 +27,38 @@ class Interleaved:
     """
 
     def __init__(self, buffer: Any, leading: tuple[int, ...]) -> None:
-        kind = arrays.kind_of(buffer, "buffer")
-        view = kind.view(buffer)
-        if view.dtype not in DTYPES:
-            raise TypeError(f"the matrices have dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert them")
         self.buffer, self.leading = buffer, tuple(leading)
-        self._kind, self._view = kind, view
-        self.lanes = int(view.shape[3])
+        self._kind = arrays.kind_of(buffer, "buffer")
+        self._view = self._described("buffer")
+        self.lanes = int(self._view.shape[3])
+
+    def _renew(self, argument: str) -> None:
+        """Describe the buffer again, for a call with this stack as an argument: since it was described it may have been
+        resized or replaced, or may require a gradient."""
+        before, name = self._view, f"{argument}.buffer"
+        kind = arrays.kind_of(self.buffer, name)
+        if kind is not self._kind:
+            raise TypeError(f"{name} was a {self._kind.name} array and is a {kind.name} array: interleave again")
+        self._view = self._described(name)
+        if self._view.shape != before.shape:
+            raise ValueError(f"{name} had shape {before.shape} and has {self._view.shape}: interleave again")
+
+    def _described(self, name: str) -> View:
+        view: View = self._kind.view(self.buffer, name)
+        if view.dtype not in DTYPES:
+            raise TypeError(f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
+        steps = arrays.dense_strides(view.shape)
+        dense = len(view.shape) == 4 and (
+            0 in view.shape
+            or all(size == 1 or one == step for size, one, step in zip(view.shape, view.strides, steps, strict=True))
+        )
+        if not dense or view.conjugated or not _is_width(view.shape[3]):
+            raise ValueError(f"{name} is no array (groups, rows, columns, lanes) without gaps: use ms.interleave")
+        if prod(self.leading) > view.shape[0] * view.shape[3]:
+            raise ValueError(
+                f"{name} has {view.shape[0]} groups of {view.shape[3]} lanes: too few for a stack of {self.leading}"
+            )
+        return view
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -88,13 +114,13 @@ def interleave(a: Any, lanes: int | None = None) -> Interleaved:
     kind = arrays.kind_of(a, "a")
     if kind.name == "JAX":
         raise TypeError("a is a JAX array: pass a NumPy, CuPy or PyTorch array")
-    view = kind.view(a)
+    view = kind.view(a, "a")
     if len(view.shape) < 2:
         raise ValueError(f"a has shape {view.shape}: a matrix or a stack of matrices is needed")
     if view.dtype not in DTYPES:
         raise TypeError(f"a has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
     width = lanes or (_WARP if view.device[0] == "cuda" else _VECTOR_BYTES // ITEMSIZE[view.dtype])
-    if width < 2 or width & (width - 1):
+    if not _is_width(width):
         raise ValueError(f"lanes={lanes} is no power of two from 2 on")
     leading, (rows, columns) = tuple(map(int, view.shape[:-2])), map(int, view.shape[-2:])
     batch = prod(leading)
@@ -108,6 +134,11 @@ def interleave(a: Any, lanes: int | None = None) -> Interleaved:
     return Interleaved(buffer, leading)
 
 
+def _is_width(lanes: int) -> bool:
+    """Whether so many matrices can lie side by side: a power of two from 2 on."""
+    return lanes >= 2 and not lanes & (lanes - 1)
+
+
 def _buffer(kind: Any, groups: int, sizes: tuple[int, int], width: int, dtype: str, like: Any) -> Any:
     shape = (groups, *sizes, width)
     return kind.empty((prod(shape[:3]), width), dtype, like).reshape(shape)
@@ -117,6 +148,7 @@ def deinterleave(x: Interleaved) -> Any:
     """The stack (..., rows, columns) as an ordinary array."""
     if not isinstance(x, Interleaved):
         raise TypeError(f"x is a {type(x).__name__}: deinterleave takes what interleave makes")
+    x._renew("x")
     rows, columns = x.shape[-2:]
     batch, width = prod(x.leading), x.lanes
     flat = x._kind.empty((batch * rows, columns), x._view.dtype, x.buffer).reshape(batch, rows, columns)
@@ -157,7 +189,7 @@ def multiply_interleaved(
     strides = (*_strides(kind, operands[0], form.trans_a), *_strides(kind, operands[1], form.trans_b))
     launch = _launch(problem, chosen, (*strides, *_strides(kind, out.buffer, False)))
     pointers = tuple(kind.address(one) for one in (*operands, out.buffer))
-    launch(pointers, call.scalars(problem, alpha, beta), kind.stream(stack._view.device[1]))
+    launch(pointers, call.scalars(problem, alpha, beta), kind.stream_of(stack._view.device)())
     return out  # type: ignore[no-any-return]
 
 
@@ -202,6 +234,7 @@ def _strides(kind: Any, array: Any, trans: bool) -> tuple[int, int, int]:
 def _checked(one: Any, name: str) -> tuple[Any, Interleaved | None]:
     """The view of an operand, and the stack it is."""
     if isinstance(one, Interleaved):
+        one._renew(name)
         return one._view, one
     if name == "out":
         raise TypeError(f"out is a {type(one).__name__}: products of interleaved stacks need an Interleaved")
@@ -209,7 +242,7 @@ def _checked(one: Any, name: str) -> tuple[Any, Interleaved | None]:
     shape = tuple(getattr(one, "shape", ()))
     if kind.name == "JAX" or len(shape) != 2:
         raise TypeError(f"{name} is a {kind.name} array of shape {shape}: beside an Interleaved, pass one or a matrix")
-    return kind.view(one), None
+    return kind.view(one, name), None
 
 
 def _check_alike(name: str, view: Any, of: Interleaved | None, stack: Interleaved) -> None:

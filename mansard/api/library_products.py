@@ -84,7 +84,7 @@ def _capture(kind: Any, dtype: str, name: str, C: Any, arguments: tuple[Any, ...
     if _ADJOINT in (left, right) or (min(m, n) == 1 and k > 1):
         raise NotImplementedError("a graph cannot hold this product: CuPy does not let cuBLAS be captured")
     device = C.device.id
-    cublas().call(_LETTER[dtype], name, device, kind.stream(device), arguments)
+    cublas().call(_LETTER[dtype], name, device, kind.stream_of(("cuda", device))(), arguments)
 
 
 def _on_its_device(run: Product) -> Product:

@@ -93,7 +93,7 @@ def matmul(
     if type(B) is not type(A) or (out is not None and type(out) is not type(A)):
         arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
     of_out = None if out is None else kind.signature(out)
-    in_place = out is not None and kind.address(out) == kind.address(A)
+    in_place = out is not None and _is_in_place(kind, A, out)
     key = (type(A), kind.signature(A), kind.signature(B), of_out, in_place, backend)
     run = _RUNS.get(key)
     if run is None or pin.pins():
@@ -103,6 +103,14 @@ def matmul(
                 _RUNS.clear()
             _RUNS[key] = run
     return run(A, B, out, alpha, beta)
+
+
+def _is_in_place(kind: Any, A: Any, out: Any) -> bool:
+    """Whether the result begins where A does; arrays without an address are left to planning, which refuses them."""
+    try:
+        return bool(kind.address(out) == kind.address(A))
+    except RuntimeError:
+        return False
 
 
 def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | None:
@@ -116,9 +124,9 @@ def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | Non
 
 
 def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
-    a, b = kind.view(A), kind.view(B)
+    a, b = kind.view(A, "A"), kind.view(B, "B")
     if _is_stack(a, b):
-        if _are_vectors(a, b, None if out is None else kind.view(out)):
+        if _are_vectors(a, b, None if out is None else kind.view(out, "out")):
             return _times_vectors(A, B, out, backend)
         return plan_gemm(A, B, out, backend, handover=True).run
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
@@ -132,7 +140,7 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
         if family == "gram":
             return lambda A, B, out, alpha, beta: plan.run(A.T, B, out, alpha, beta)
         return plan.run
-    return _vendor(kind, a, b, None if out is None else kind.view(out))
+    return _vendor(kind, a, b, None if out is None else kind.view(out, "out"))
 
 
 _PLANS: dict[str, Callable[[Any, Any, Any, str | None], Plan]] = {
@@ -250,4 +258,4 @@ def _matmul_jax(kind: Any, A: Any, B: Any, out: Any, options: dict[str, Any]) ->
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
     if arrays.kind_of(B, "B") is not kind:
         raise TypeError("A is a JAX array and B is not: convert one of them")
-    return kind.wrap(matmul(kind.unwrap(A), kind.unwrap(B), **options))
+    return kind.wrap(matmul(kind.unwrap(A, "A"), kind.unwrap(B, "B"), **options))

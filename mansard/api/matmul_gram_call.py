@@ -32,8 +32,8 @@ def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -
     if key not in _RUNS:
         if len(_RUNS) >= _MOST_RUNS:
             _RUNS.clear()
-        w, d = (None if array is None else kind.view(array) for array in (out, base))
-        _RUNS[key] = _planned(kind, kind.view(V), kind.view(S), w, d, backend)
+        w, d = (None if one is None else kind.view(one, name) for name, one in (("out", out), ("base", base)))
+        _RUNS[key] = _planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend)
     return _RUNS[key]
 
 
@@ -56,7 +56,7 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
     launch, _, _ = call.prepare(emit, problem, chosen, strides)
     if launch is None:
         return None
-    ordinal, shape = a.device[1], (problem.K, problem.N)
+    shape, stream = (problem.K, problem.N), kind.stream_of(a.device)
     address, empty = kind.address, kind.empty
 
     def run(
@@ -66,7 +66,7 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
         G = empty((problem.N, problem.N), problem.dtype, V)
         at = address(W)
         pointers = (address(V), address(S), at if base is None else address(base), at, address(G), gate)
-        launch(pointers, call.scalars(problem, alpha, beta), kind.stream(ordinal))
+        launch(pointers, call.scalars(problem, alpha, beta), stream())
         return W, G
 
     return run

@@ -85,7 +85,7 @@ def cholesky_qr(
         block, G = multiplied(block, S, out if block is V else block, None, 1.0, 0.0, backend)
         return block, small.to_host(kind, G, dtype), True
 
-    begun = advanced(kind, V, kind.view(V), out, backend) if shift == "auto" else None
+    begun = advanced(kind, V, kind.view(V, "V"), out, backend) if shift == "auto" else None
     if begun is not None and begun.G is None:
         Q, R, dependent = begun.block, begun.factor, np.zeros(columns, bool)
     else:

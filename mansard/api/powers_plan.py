@@ -11,7 +11,7 @@ from .. import settings
 from ..backends.select import ReferenceBackend
 from ..errors import UnsupportedProblem
 from ..families.powers import emit, spec
-from ..sparse.convert import Source, library, tensor
+from ..sparse.convert import Source, library, new_values, tensor
 from ..sparse.operand import Held, Storage, described
 from . import arrays, powers_choice
 from .powers_choice import Choice
@@ -106,7 +106,7 @@ class Powers:
     def _run(self, x: Any, out: Any, reordered: bool) -> Any:
         kind = arrays.kind_of(x, "x")
         if kind.name == "JAX":
-            return kind.wrap(self._run(kind.unwrap(x), out, reordered))
+            return self._through_jax(kind, x, out, reordered)
         x = self._checked(kind, x)
         if out is None:
             out = kind.empty(self.shape, self._task.dtype, x)
@@ -114,12 +114,17 @@ class Powers:
             self._check_out(kind, x, out)
         if self._runner is None:
             return self._library(x, out)
-        stream = kind.stream(self.device[1])
+        stream = kind.stream_of(self.device)()
         if reordered:
             self._reordered(kind.address(x), kind.address(out), stream)
         else:
             self._direct(kind.address(x), kind.address(out), stream, lambda: _copy(x, out))
         return self._first(x, out) if reordered else out
+
+    def _through_jax(self, kind: Any, x: Any, out: Any, reordered: bool) -> Any:
+        if out is not None:
+            raise TypeError("out cannot be written for JAX arrays: leave it out and use the result")
+        return kind.wrap(self._run(kind.unwrap(x, "x"), None, reordered))
 
     def _first(self, x: Any, out: Any) -> Any:
         if self._task.output == "all":
@@ -182,7 +187,7 @@ class Powers:
     # ---- checks ---------------------------------------------------------------------------------------------
 
     def _checked(self, kind: Any, x: Any) -> Any:
-        view = kind.view(x)
+        view = kind.view(x, "x")
         shape = (self.n,) if self._task.columns == 1 else (self.n, self._task.columns)
         if view.shape != shape:
             raise ValueError(f"x has shape {view.shape}, the plan was made for {shape}")
@@ -194,8 +199,10 @@ class Powers:
         return x if _dense(view) and not view.conjugated else kind.plain(x)
 
     def _check_out(self, kind: Any, x: Any, out: Any) -> None:
-        view, own = kind.view(out), kind.view(x)
-        if kind is not arrays.kind_of(out, "out") or view.device != self.device or view.dtype != self._task.dtype:
+        if kind is not arrays.kind_of(out, "out"):
+            raise TypeError(f"x is a {kind.name} array and out is not: convert one of them")
+        view, own = kind.view(out, "out"), kind.view(x, "x")
+        if view.device != self.device or view.dtype != self._task.dtype:
             raise TypeError(f"out must be an array like x: {self._task.dtype}, of the same library and device")
         if view.shape != self.shape or not _dense(view):
             raise ValueError(f"out has shape {view.shape}, the result {self.shape}, without gaps")
@@ -211,7 +218,7 @@ class Powers:
     def with_values(self, data: Any) -> Powers:
         """A plan for other values of the same pattern, in the order of A as sorted CSR."""
         xp, rows = self._source.xp, self._source.rows
-        data = xp.asarray(data)
+        data = new_values(data, xp)
         if data.shape != (rows.nnz,):
             raise ValueError(f"data has shape {data.shape}, the pattern {rows.nnz} entries")
         if not np.can_cast(str(data.dtype), rows.values_dtype, "same_kind"):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..plan.problem import DTYPES, ITEMSIZE
 from . import arrays, ragged_layout, stacks
+from .arrays import View
 from .ragged_layout import ALIGNMENT, Layout
 
 
@@ -48,19 +49,33 @@ class Ragged:
             _check_inside(layout, len(buffer))
 
     def _begin(self, kind: Any, buffer: Any, layout: Layout) -> None:
-        view = kind.view(buffer)
+        self.buffer, self.layout, self._kind = buffer, layout, kind
+        self._view = self._described("buffer")
+
+    def _renew(self, argument: str) -> None:
+        """Describe the buffer again, for a call with this batch as an argument: since it was described it may have been
+        resized or replaced, or may require a gradient."""
+        before, name = self._view, f"{argument}.buffer"
+        kind = arrays.kind_of(self.buffer, name)
+        if kind is not self._kind:
+            raise TypeError(f"{name} was a {self._kind.name} array and is a {kind.name} array: make another Ragged")
+        self._view = self._described(name)
+        if self.layout.known and self._view.shape != before.shape:
+            _check_inside(self.layout, len(self.buffer))
+
+    def _described(self, name: str) -> View:
+        view: View = self._kind.view(self.buffer, name)
         if len(view.shape) != 1 or (view.shape[0] > 1 and view.strides != (1,)):
-            raise ValueError(f"buffer has shape {view.shape} and strides {view.strides}: one run of elements is needed")
+            raise ValueError(f"{name} has shape {view.shape} and strides {view.strides}: one run of elements is needed")
         if view.dtype not in DTYPES:
-            raise TypeError(f"buffer has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
+            raise TypeError(f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
         if view.conjugated:
-            raise ValueError("buffer is a lazily conjugated tensor: pass buffer.resolve_conj()")
+            raise ValueError(f"{name} is a lazily conjugated tensor: pass {name}.resolve_conj()")
         if view.address % ITEMSIZE[view.dtype]:
             raise ValueError(
-                f"buffer begins between multiples of its {ITEMSIZE[view.dtype]} bytes per element: copy it"
+                f"{name} begins between multiples of its {ITEMSIZE[view.dtype]} bytes per element: copy it"
             )
-        self.buffer, self.layout = buffer, layout
-        self._kind, self._view = kind, view
+        return view
 
     @classmethod
     def _of(cls, kind: Any, buffer: Any, layout: Layout) -> Ragged:
@@ -77,7 +92,7 @@ class Ragged:
         kind = stacks.kind_of(list(matrices), "matrices")
         if kind.name == "JAX":
             raise TypeError("matrices are JAX arrays: pass NumPy, CuPy or PyTorch arrays")
-        views = [kind.view(one) for one in matrices]
+        views = stacks.described(kind, list(matrices), "matrices")
         for i, view in enumerate(views):
             if len(view.shape) != 2:
                 raise ValueError(f"matrices[{i}] has shape {view.shape}: a matrix (two dimensions) is needed")
@@ -95,8 +110,10 @@ class Ragged:
         """Matrices of these sizes, of any content: beside `like` (an array, whose dtype they take) or in NumPy."""
         like = np.empty(0, dtype) if like is None else like
         kind = arrays.kind_of(like, "like")
+        if kind.name == "JAX":
+            raise TypeError("like is a JAX array: pass a NumPy, CuPy or PyTorch array")
         layout = ragged_layout.of_sizes(rows, columns, None)
-        return _fresh(kind, *layout.host()[:2], kind.view(like).dtype, like)
+        return _fresh(kind, *layout.host()[:2], kind.view(like, "like").dtype, like)
 
     @classmethod
     def zeros(cls, rows: Any, columns: Any, dtype: str = "float64", like: Any = None) -> Ragged:

@@ -43,10 +43,11 @@ def multiply_special(*operands: Any) -> Any:
 
 
 def multiply_ragged(
-    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any
+    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any,
+    names: tuple[str, str] = ("A", "B"),
 ) -> Ragged:  # fmt: skip
     """alpha op(A_i) op(B_i) + beta out_i for all i. Nothing is written before every argument has been checked."""
-    a, b = _side(A, "A", form.trans_a), _side(B, "B", form.trans_b)
+    a, b = _side(A, names[0], form.trans_a), _side(B, names[1], form.trans_b)
     kind = _check_kinds(a.ragged, b.ragged, out)
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
@@ -85,9 +86,11 @@ def _tables(layouts: tuple[Layout, Layout, Layout]) -> Any:
 
 def _side(operand: Any, name: str, transposed: bool) -> Side:
     step = 1
-    if not isinstance(operand, Ragged):
+    if isinstance(operand, Ragged):
+        operand._renew(name)
+    else:
         kind = arrays.kind_of(operand, name)
-        view = kind.view(operand) if kind.name != "JAX" else None
+        view = kind.view(operand, name) if kind.name != "JAX" else None
         if view is None or len(view.shape) != 2:
             shape = tuple(getattr(operand, "shape", ()))
             raise TypeError(
@@ -114,6 +117,7 @@ def _check_kinds(A: Ragged, B: Ragged, out: Any) -> Any:
     if out is not None:
         if not isinstance(out, Ragged):
             raise TypeError(f"out is a {type(out).__name__}: the products of ragged batches need a Ragged")
+        out._renew("out")
         given.append(("out", out))
     for name, one in given[1:]:
         if one._kind is not A._kind:

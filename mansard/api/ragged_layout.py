@@ -56,7 +56,7 @@ class Layout:
             if "host" not in self._uploaded:  # asking NumPy costs as much as a small batch
                 self._uploaded["host"] = tuple(int(one.ctypes.data) for one in tables)
             return self._uploaded["host"]  # type: ignore[no-any-return]
-        stream = kind.stream(ordinal)
+        stream = kind.stream_of(("cuda", ordinal))()
         key = (kind, ordinal, *stream_key(stream))  # work of other streams is not ordered with the copy
         if key not in self._uploaded:
             words = np.concatenate(tables)

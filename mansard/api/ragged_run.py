@@ -84,7 +84,7 @@ class RaggedRun:
     # ---- GPUs ---------------------------------------------------------------------------------------------
 
     def _on_gpu(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], accumulate: bool) -> None:
-        stream = self.kind.stream(given[0]._view.device[1])
+        stream = self.kind.stream_of(given[0]._view.device)()
         items, starts = self._sorted(given, stream)
         buffers = tuple(one._view.address for one in given)
         for launch in self._class_launches(accumulate):

@@ -49,18 +49,19 @@ def apply(
     if kind.name == "JAX":
         if out is not None:
             raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-        inner = None if z is None else kind.unwrap(z)
-        return kind.wrap(apply(held, kind.unwrap(x), None, alpha, beta, inner, gamma, backend, form))
+        inner = None if z is None else kind.unwrap(z, "z")
+        return kind.wrap(apply(held, kind.unwrap(x, "x"), None, alpha, beta, inner, gamma, backend, form))
     for one in (out, z):
         if one is not None and type(one) is not type(x):
             arrays.common_kind([("x", x), ("z" if one is z else "out", one)])
-    if len(x.shape) == 2 and x.shape[1] > SLICE:
-        return _in_slices(held, kind, x, out, alpha, beta, z, gamma, backend, form)
     signature = kind.signature
     others = tuple(None if one is None else signature(one) for one in (out, z))
     key = (kind, signature(x), *others, backend, form, z is not None and z is out)
     plan = held.plans.get(key)
     if plan is None or pin.pins():
+        shape = kind.view(x, "x").shape
+        if len(shape) == 2 and shape[1] > SLICE:
+            return _in_slices(held, kind, x, out, alpha, beta, z, gamma, backend, form)
         plan = plan_product(held, x, out, z, backend, form)
         if not pin.pins():
             if len(held.plans) >= _MOST_PLANS:
@@ -109,7 +110,7 @@ def plan_product(
     pitches = tuple(X.columns if one is None or not one.ready else one.pitch for one in (X, Y, Z))
     launch, choice, kernel = prepared(held, problem, chosen, pitches, backend is None and library_wins(problem, chosen))
     run = ProductRun(kind, problem, chosen, held, launch, choice.config, (X, Y, Z), (*pitches, *layout(held.storage)))
-    return Plan(problem, choice, chosen, kernel, run, call.make_verify(kind, x, None, out), launch)
+    return Plan(problem, choice, chosen, kernel, run, call.make_verify(kind, x, None, out, ("x", "B")), launch)
 
 
 def prepared(
@@ -128,7 +129,7 @@ def prepared(
 
 def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> Vectors:
     """A vector (n,) or block of vectors (n, columns) as kernels see it."""
-    view = kind.view(array)
+    view = kind.view(array, name)
     if len(view.shape) not in (1, 2):
         raise ValueError(f"{name} has shape {view.shape}: a vector (n,) or vectors side by side (n, k) are needed")
     if view.shape[0] != length:
@@ -143,7 +144,7 @@ def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> V
 
 def check_out(kind: Any, out: Any, rows: int, x: Any) -> Vectors:
     """The result's place: its shape and dtype, writable, apart from x."""
-    given, like = kind.view(out), kind.view(x)
+    given, like = kind.view(out, "out"), kind.view(x, "x")
     call.check_out(given, (rows, *like.shape[1:]))
     if given.dtype != like.dtype:
         raise TypeError(f"x has dtype {like.dtype} and out {given.dtype}: convert one of them")

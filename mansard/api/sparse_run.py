@@ -25,7 +25,7 @@ class ProductRun:
         vectors: tuple[Any, Any, Any], strides: tuple[int, ...],
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.backend, self.held, self.launch = kind, problem, backend, held, launch
-        self.strides, self.ordinal = strides, held.device[1]
+        self.strides, self.stream = strides, kind.stream_of(held.device)
         x, y, z = vectors
         self.copies = tuple(one is not None and not one.ready for one in (x, y, z))
         self.shape = (held.storage.shape[0], *x.view.shape[1:])
@@ -57,7 +57,7 @@ class ProductRun:
             if y is not out:
                 y[...] = out
         at, to = kind.address(x), kind.address(y)
-        launch((*pointers, at, to, to if z is None else kind.address(z)), scalars, kind.stream(self.ordinal))
+        launch((*pointers, at, to, to if z is None else kind.address(z)), scalars, self.stream())
         if out is not None and y is not out:
             out[...] = y
             return out

@@ -101,6 +101,20 @@ def common_kind(given: Sequence[tuple[str, Any]]) -> Any:
     return found[0][1] if found else None
 
 
+def unwrapped(kind: Any, operand: Any, name: str) -> Any:
+    """NumPy or CuPy views of a JAX array, or of a list of them."""
+    if is_list(operand):
+        return [kind.unwrap(one, f"{name}[{i}]") for i, one in enumerate(operand)]
+    return kind.unwrap(operand, name)
+
+
+def described(kind: Any, operand: Any, name: str) -> list[View]:
+    """Views of an array, or of the arrays of a list; errors name them."""
+    if is_list(operand):
+        return [kind.view(one, f"{name}[{i}]") for i, one in enumerate(operand)]
+    return [kind.view(operand, name)]
+
+
 def signature(kind: Any, operand: Any) -> Any:
     """Different whenever planning could differ; of lists, the arrays' signatures in whatever order."""
     if is_list(operand):
@@ -113,7 +127,7 @@ def operand_of(kind: Any, array: Any, name: str, transposed: bool = False, vecto
     if is_list(array):
         found = _list_of(kind, array, name)
     else:
-        view = kind.view(array)
+        view = kind.view(array, name)
         if len(view.shape) == 1 and vector:
             (size,), (stride,) = view.shape, view.strides
             sizes, steps = ((1, size), (1, stride)) if vector == "row" else ((size, 1), (stride, 1))
@@ -134,7 +148,7 @@ def matrices_of(view: View, sizes: tuple[int, ...], steps: tuple[int, ...], lead
 
 
 def _list_of(kind: Any, array: Any, name: str) -> Operand:
-    views = [kind.view(one) for one in array]
+    views = described(kind, array, name)
     first = views[0]
     if len(first.shape) != 2:
         raise ValueError(f"{name}[0] has shape {first.shape}: a list holds matrices (two dimensions)")

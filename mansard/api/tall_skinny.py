@@ -91,5 +91,5 @@ def gram(
 def _gram_jax(kind: Any, A: Any, B: Any, out: Any, options: dict[str, Any]) -> Any:
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    inner = None if B is None else kind.unwrap(B)
-    return kind.wrap(gram(kind.unwrap(A), inner, **options))
+    inner = None if B is None else kind.unwrap(B, "B")
+    return kind.wrap(gram(kind.unwrap(A, "A"), inner, **options))

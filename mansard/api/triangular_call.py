@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from ..backends.select import ReferenceBackend, select
@@ -70,7 +69,7 @@ def solve(
         return nothing(("a", "b"), A, B, out)
     kind = key[0]
     if kind.name == "JAX":
-        return through_jax(kind, A, B, out, lambda a, b: solve(a, b, None, alpha, backend, form, check))
+        return through_jax(kind, ("a", "b"), A, B, out, lambda a, b: solve(a, b, None, alpha, backend, form, check))
     plan = _planned((*key, "trsm", backend, form), lambda: plan_trsm(A, B, out, backend, form))
     if check and not form.unit:
         refuse_singular(kind, A)
@@ -84,6 +83,7 @@ def solve_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle)
     of_out = None if out is None else of_x if out is x else kind.signature(out)
 
     def make() -> Plan:
+        kind.view(x, "x")
         place = None if out is None else out[..., None]
         return _plan(A, x[..., None], place, backend, form, _prepare, vectors=True)
 
@@ -129,7 +129,7 @@ def _plan(
     A: Any, B: Any, out: Any, backend: str | None, form: Triangle, prepare: Callable[..., Any], vectors: bool = False
 ) -> Plan:
     kind = _kind(A, B, out)
-    a, b, given = _operands(kind, A, B, out, form)
+    a, b, given = _operands(kind, A, B, out, form, "x" if vectors else "b")
     shape = stacks.broadcast(a, b, ("a", "b"))
     if out is not None:
         wanted, place = (*shape, b.rows, b.columns), given[2][1]
@@ -144,21 +144,16 @@ def _plan(
     run = SolveRun(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
     run.way = way
     fast = run.of_vectors() if vectors else run.fast
-    return SolvePlan(problem, choice, chosen, kernel, fast, _verify(kind, A, B, out), launch, means)
-
-
-def _verify(kind: Any, A: Any, B: Any, out: Any) -> Any:
-    signer = SimpleNamespace(signature=lambda operand: stacks.signature(kind, operand))
-    return call.make_verify(signer, A, B, out)
+    return SolvePlan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch, means)
 
 
 def _operands(
-    kind: Any, A: Any, B: Any, out: Any, form: Triangle
+    kind: Any, A: Any, B: Any, out: Any, form: Triangle, right: str = "b"
 ) -> tuple[Operand, Operand, list[tuple[str, Operand]]]:  # fmt: skip
-    """A and B, and everything that was given by its name, checked."""
+    """A and B, and everything that was given by its name, checked; `right` is the name of B."""
     if kind is None or is_empty_list(A) or is_empty_list(B):
         raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
-    given = [(name, stacks.operand_of(kind, one, name)) for name, one in (("a", A), ("b", B))]
+    given = [(name, stacks.operand_of(kind, one, name)) for name, one in (("a", A), (right, B))]
     given += [("out", stacks.operand_of(kind, out, "out"))] if out is not None else []
     _check_operands(given, form.side)
     return given[0][1], given[1][1], given
@@ -261,7 +256,7 @@ def multiply(A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form
     if key is None:
         return nothing(("a", "b"), A, B, out)
     if key[0].name == "JAX":
-        return through_jax(key[0], A, B, out, lambda a, b: multiply(a, b, None, alpha, backend, form))
+        return through_jax(key[0], ("a", "b"), A, B, out, lambda a, b: multiply(a, b, None, alpha, backend, form))
     plan = _planned((*key, "trmm", backend, form), lambda: plan_trmm(A, B, out, backend, form))
     return plan.run(A, B, out, alpha, 0.0)
 
@@ -297,7 +292,8 @@ def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _P
 
     held = gemm_call.plan_gemm(*pair(A, B), None, backend, how, handover=True)
     means = f"a copy of a with zeros on the other side of its diagonal (one more pass over it), then {held._what()}"
-    return SolvePlan(held.problem, held.choice, held.backend, held.kernel, run, _verify(kind, A, B, out), None, means)
+    verify = call.make_verify(kind, A, B, out)
+    return SolvePlan(held.problem, held.choice, held.backend, held.kernel, run, verify, None, means)
 
 
 _MANY, _SMALL = 32, 16  # matrices, and rows or columns, from and up to which a copy and gemm are faster on CPUs

@@ -33,8 +33,8 @@ class SolveRun(BatchRun):
         return self._fast_into(self.shape, self.general)
 
     def _fast_into(self, shape: tuple[int, ...], general: Any) -> Any:
-        address, stream, launch, empty = self.kind.address, self.kind.stream, self.launch, self.kind.empty
-        dtype, apart, ordinal = self.problem.dtype, self._check_apart, self.ordinal
+        address, stream, launch, empty = self.kind.address, self.stream, self.launch, self.kind.empty
+        dtype, apart = self.problem.dtype, self._check_apart
         unit = call.scalars(self.problem, 1.0, 0.0)
         (first_a, last_a), (first_b, last_b), (first_x, last_x) = (*self._reach, (0, 0))[:3]
         alike = len(self.given) == 3 and _lies_alike(self.given[1].view, self.given[2].view)
@@ -54,7 +54,7 @@ class SolveRun(BatchRun):
                     not in_place and b + first_b < high and low < b + last_b
                 ):
                     apart(A, B, out)
-            launch((a, b, x), unit, stream(ordinal))
+            launch((a, b, x), unit, stream())
             return out
 
         return fast
@@ -145,7 +145,7 @@ def refuse_singular(kind: Any, A: Any) -> None:
     """One look at all diagonals; it waits for the device."""
     if stacks.is_list(A):
         order = A[0].shape[-1]
-        diagonals = kind.empty((len(A), order), kind.view(A[0]).dtype, A[0])
+        diagonals = kind.empty((len(A), order), kind.view(A[0], "a[0]").dtype, A[0])
         for i, one in enumerate(A):
             diagonals[i] = one.diagonal(0, -2, -1)
     else:
@@ -258,7 +258,7 @@ def _numpy(array: Any) -> Any:
 def masked(kind: Any, A: Any, uplo: str, unit: bool) -> Any:
     """Whatever lies on the other side of the diagonal, NaN too, is zero in the copy."""
     library = sys.modules[{"NumPy": "numpy", "CuPy": "cupy", "PyTorch": "torch"}[kind.name]]
-    strides = kind.view(A).strides[:-2]
+    strides = kind.view(A, "a").strides[:-2]
     once = A[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]  # what broadcasting repeats
     if kind.name == "NumPy":  # whose own function makes the mask anew every time
         copy = np.where(_mask(A.shape[-1], uplo), once, once.dtype.type(0))
@@ -279,5 +279,5 @@ def is_same(kind: Any, B: Any, out: Any) -> bool:
     if stacks.is_list(B) or stacks.is_list(out):
         pairs = zip(B, out, strict=False) if stacks.is_list(B) and stacks.is_list(out) else ()
         return any(is_same(kind, b, one) for b, one in pairs)
-    b, c = kind.view(B), kind.view(out)
+    b, c = kind.view(B, "b"), kind.view(out, "out")
     return (b.address, b.shape, b.strides) == (c.address, c.shape, c.strides)

@@ -16,7 +16,7 @@ def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
     """A plan of A B for tall A and small B. Nothing is written before every argument has been checked."""
     given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
     kind = arrays.common_kind(given)
-    views = {name: kind.view(array) for name, array in given}
+    views = {name: kind.view(array, name) for name, array in given}
     a, c, w = views["A"], views["B"], views.get("out")
     call.check_matrices(views)
     if a.shape[1] != c.shape[0]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..api import arrays, stacks
+from ..api import arrays, call, stacks
 from ..api.gemm_call import Form, multiply
 from ..api.matmul import matmul
 from ..api.ragged import Ragged
@@ -195,6 +195,11 @@ def _check_places(kind: Any, a: Any, trans: str, out: Any) -> None:
         raise TypeError(f"out is {_counted(out)} and a {_counted(a)}: where one is a Ragged, so is the other")
     if _kind_of(out, "out") is not kind:
         raise TypeError("a and out are arrays of different libraries: convert one of them")
+    if isinstance(out, Ragged):
+        out._renew("out")
+    elif kind is not None:
+        for view in stacks.described(kind, out, "out"):
+            call.check_out(view, view.shape)
     if stacks.is_list(out) != stacks.is_list(a) or len(_each(out)) != len(_each(a)):
         raise ValueError(f"out is {_counted(out)} and a {_counted(a)}: one for each is needed")
     for one, place in zip(_each(a), _each(out), strict=True):
@@ -214,7 +219,7 @@ def _counted(operand: Any) -> str:
 def _check(operand: Any, name: str) -> Any:
     """The operand's array library, None for an empty list. Vectors are refused; those of lists are, later."""
     kind = stacks.kind_of(operand, name)
-    if not stacks.is_list(operand) and len(operand.shape) < 2:
+    if not stacks.is_list(operand) and operand.ndim < 2:
         raise ValueError(f"{name} has shape {tuple(operand.shape)}: a matrix or a stack of matrices is needed")
     return kind
 
@@ -231,7 +236,7 @@ def _turned(kind: Any, matrix: Any, option: str) -> Any:
 
 
 def _is_matrix(operand: Any) -> bool:
-    return not stacks.is_list(operand) and len(operand.shape) == 2
+    return not stacks.is_list(operand) and operand.ndim == 2
 
 
 @lru_cache(maxsize=16)

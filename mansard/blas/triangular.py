@@ -110,13 +110,14 @@ def trmm(
 
 def as_columns(operand: Any, name: str) -> Any:
     """Vectors (..., n), or a list of them, as matrices of one column in the same memory."""
+    kind = stacks.kind_of(operand, name)
+    if kind is not None and kind.name != "JAX":
+        stacks.described(kind, operand, name)
     if stacks.is_list(operand):
         for i, one in enumerate(operand):
-            arrays.kind_of(one, f"{name}[{i}]")
             if len(one.shape) != 1:
                 raise ValueError(f"{name}[{i}] has shape {tuple(one.shape)}: a list holds vectors (one dimension)")
         return [one[:, None] for one in operand]
-    arrays.kind_of(operand, name)
     if len(operand.shape) < 1:
         raise ValueError(f"{name} has shape (): a vector or a stack of vectors is needed")
     return operand[..., None]

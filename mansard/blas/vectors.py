@@ -49,5 +49,5 @@ def gemv(
     """
     form = form_of(trans)
     if isinstance(a, Ragged):
-        return multiply_ragged(a, x, out, alpha, beta, backend, form)
+        return multiply_ragged(a, x, out, alpha, beta, backend, form, ("a", "x"))
     return apply(a, x, out, alpha, beta, backend, form)

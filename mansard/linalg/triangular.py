@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..api import stacks
 from ..api.triangular_call import Triangle, solve
 from ..blas.triangular import as_columns, as_vectors
 
@@ -51,7 +50,7 @@ def solve_triangular(
     if type(trans) not in (int, str) or trans not in _TRANS:
         raise ValueError(f"trans={trans!r} is not one of 0, 1, 2, 'N', 'T' and 'C'")
     form = Triangle("left", "lower" if lower else "upper", _TRANS[trans], bool(unit_diagonal))
-    if stacks.is_list(b) or len(getattr(b, "shape", (0, 0))) != 1:
+    if getattr(b, "ndim", 0) != 1:
         return solve(a, b, out, 1.0, backend, form, check)
     result = solve(a, as_columns(b, "b"), None if out is None else as_columns(out, "out"), 1.0, backend, form, check)
     return as_vectors(result) if out is None else out

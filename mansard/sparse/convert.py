@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..api import arrays
 from ..codegen.geometry import Device
 from ..errors import UnsupportedProblem
 from ..plan.problem import DTYPES, ITEMSIZE
@@ -66,6 +67,9 @@ def _of_torch(A: Any) -> Source:
     """Of a tensor; its arrays are not copied."""
     import torch
 
+    arrays.kind_of(A, "A").refuse_derivatives(A, "A")
+    if A.device.type not in ("cpu", "cuda"):
+        raise TypeError(f"A is on {A.device}, where no kernel reads it: move it to the CPU or to an NVIDIA GPU")
     if A.layout is torch.sparse_coo:
         A = A.coalesce().to_sparse_csr()
     if A.layout is not torch.sparse_csr:
@@ -142,6 +146,18 @@ def tensor(array: Any) -> Any:
     """A NumPy or CuPy array as PyTorch's; the memory is shared."""
     torch: Any = import_module("torch")
     return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
+
+
+def new_values(data: Any, xp: ModuleType) -> Any:
+    """Values given for a pattern as an array of the matrix' library; gradients are refused, as everywhere."""
+    if arrays.library_of(type(data)) is not None:
+        kind = arrays.kind_of(data, "data")
+        if kind.name == "JAX":
+            data = kind.unwrap(data, "data")
+        else:
+            kind.view(data, "data")
+            data = kind.plain(data.detach()) if kind.name == "PyTorch" else data
+    return xp.asarray(data)
 
 
 def transposed(rows: Csr, xp: ModuleType) -> Csr:

@@ -199,7 +199,7 @@ class Matrix:
         if self._transposed or self._conj:
             raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")
         xp = self._sides.xp
-        data = xp.asarray(data)
+        data = convert.new_values(data, xp)
         if data.shape != (self.nnz,):
             raise ValueError(f"data has shape {data.shape}, the pattern {self.nnz} entries")
         if not np.can_cast(str(data.dtype), self.dtype, "same_kind"):

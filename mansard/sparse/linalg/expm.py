@@ -11,6 +11,7 @@ from scipy import special
 from ...plan.problem import DTYPES
 from ..reach import array_module
 from . import spectrum
+from .checks import check_operator, check_vector
 from .powers import Plan, Recurrence, chebyshev
 from .powers import powers as repeated
 from .report import Report
@@ -52,6 +53,8 @@ def expm_multiply(
     powers : powers(A, p, alphas, betas, gammas) makes what computes p products at a time (powers.py)
     report : return (result, Report)
     """
+    check_operator(A, "A")
+    check_vector(b, "b")
     if len(A.shape) != 2 or A.shape[0] != A.shape[1] or b.ndim not in (1, 2) or b.shape[0] != A.shape[0]:
         raise ValueError(f"A has shape {tuple(A.shape)}, b {b.shape}: exp(t A) b is not defined")
     if s < 1:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...plan.problem import DTYPES
+from .checks import check_operator, check_vector
 from .krylov import Basis, LeastSquares
 from .powers import Plan, change_of_basis, leja, monomial, newton
 from .powers import powers as repeated
@@ -57,6 +58,7 @@ def gmres(
     """
     _check_options(s, basis, callback_type, rtol, atol)
     x, b = _prepared(A, b, x0)
+    check_operator(M, "M")
     restart = min(20 if restart is None else restart, len(b))
     cycles = 10 * len(b) if maxiter is None else maxiter
     run = Report(f"gmres, s = {s}, {basis} basis" if s > 1 else "gmres")
@@ -185,9 +187,12 @@ def _norm(vector: Any) -> float:
 
 def _prepared(A: Any, b: Any, x0: Any) -> tuple[Any, Any]:
     """x and b as vectors of what is computed in."""
+    check_operator(A, "A")
     if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"A has shape {tuple(A.shape)}: a square matrix is needed")
     for name, vector in (("b", b), ("x0", x0)):
+        if vector is not None:
+            check_vector(vector, name)
         if vector is not None and vector.shape not in ((A.shape[0],), (A.shape[0], 1)):
             raise ValueError(f"{name} has shape {vector.shape}, A {tuple(A.shape)}: they do not match")
     dtype = np.result_type(A.dtype, b.dtype, *([] if x0 is None else [x0.dtype]))

@@ -1,0 +1,174 @@
+"""PyTorch tensors on the CPU or on a GPU."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from ..plan.problem import DTYPES
+from .array_view import View, dense_strides, extent, no_stream
+
+
+class TorchKind:
+    """torch.Tensor, and subclasses that leave its functions alone (torch.nn.Parameter)."""
+
+    name = "PyTorch"
+
+    def __init__(self) -> None:
+        self._torch = torch = sys.modules["torch"]
+        self._names = {getattr(torch, name): name for name in DTYPES}
+        self._records = torch.is_grad_enabled
+        self._forward = sys.modules["torch.autograd.forward_ad"]
+        self._traced = torch._C._get_tracing_state
+        self._left_out = False
+
+    def signature(self, array: Any) -> tuple[Any, ...]:
+        """Cheap, hashable, and different whenever planning could differ. What `view` refuses has a signature that no
+        accepted tensor has: it is never found among plans, whatever was planned before, and so comes to `view`."""
+        # flat, and the device by number: hashing a torch.device costs as much as all the rest
+        try:
+            address = array.data_ptr()
+            return (
+                array.shape, array.stride(), array.dtype, address & 15 if address else None,
+                array.get_device() if array.is_cuda else "" if array.is_cpu else array.device,
+                array.is_conj(), array.is_neg(), array.untyped_storage().nbytes() >= array.nbytes,
+                (array.requires_grad and self._records()) or (self._forward._current_level >= 0 and _tangent(array)),
+            )  # fmt: skip
+        except RuntimeError:  # no storage or no strides: sparse, nested, wrapped by a transformation
+            return (object(),)
+
+    def view(self, array: Any, argument: str) -> View:
+        """Describe a tensor; one that has no data, or whose gradient would be lost, raises an error that names the
+        argument."""
+        self._leave_out_of_graphs()
+        if self._traced() is not None:
+            raise TypeError(f"{argument} is traced by torch.jit, which cannot look into Mansard: call it outside")
+        self.refuse_derivatives(array, argument)
+        if array.is_nested:
+            raise TypeError(f"{argument} is a nested tensor: pass ms.Ragged.from_list(list({argument}.unbind()))")
+        if array.layout is not self._torch.strided:
+            raise TypeError(f"{argument} has layout {array.layout}, not a dense one: pass {argument}.to_dense()")
+        if array.is_neg():
+            raise TypeError(f"{argument} is lazily negated: pass {argument}.resolve_neg()")
+        name = self._names.get(array.dtype, str(array.dtype).removeprefix("torch."))
+        device = (array.device.type, array.device.index or 0)
+        address = self._address(array, argument)
+        found = View(address, tuple(array.shape), array.stride(), name, device, False, array.is_conj())
+        self._check_storage(array, found, argument)
+        return found
+
+    def refuse_derivatives(self, array: Any, argument: str) -> None:
+        """Refuse a tensor whose derivatives somebody expects: Mansard would drop them."""
+        if _is_transformed(self._torch, array):
+            raise TypeError(
+                f"{argument} is traced by torch.func or torch.vmap (vmap, grad, jvp, functionalize), which cannot look "
+                "into Mansard: call it outside, on batches (..., rows, columns) instead of vmap"
+            )
+        if array.requires_grad and self._records():
+            raise TypeError(
+                f"{argument} requires a gradient and Mansard records none: pass {argument}.detach(), or call inside "
+                "torch.no_grad()"
+            )
+        if self._forward._current_level >= 0 and _tangent(array):
+            raise TypeError(
+                f"{argument} is a dual tensor of forward-mode differentiation and Mansard records no derivatives: "
+                f"pass torch.autograd.forward_ad.unpack_dual({argument}).primal"
+            )
+
+    def _leave_out_of_graphs(self) -> None:
+        """Tell torch.compile, once somebody has loaded it, to call Mansard's functions instead of tracing into them:
+        their graph would break off at every address."""
+        rules = sys.modules.get("torch._dynamo.trace_rules")
+        if rules is not None and not self._left_out:
+            self._left_out = True
+            rules.add("mansard")
+
+    def _address(self, array: Any, argument: str) -> int:
+        """Where the data is; tensors without any raise an error."""
+        try:
+            address = array.data_ptr()
+        except RuntimeError:
+            address = 0
+        if address == 0 and 0 not in array.shape:
+            where = f" (device {array.device})" if array.device.type == "meta" else ""
+            raise TypeError(f"{argument} is a tensor without data{where}: pass one whose values are in memory")
+        return address  # type: ignore[no-any-return]
+
+    def _check_storage(self, array: Any, view: View, argument: str) -> None:
+        """Every entry lies inside the storage: storages can be resized while tensors look at them."""
+        if 0 in view.shape:
+            return
+        item = array.element_size()
+        first = view.address - array.storage_offset() * item
+        low, high = extent(view, item)
+        there = array.untyped_storage().nbytes()
+        if low < first or high > first + there:
+            raise ValueError(
+                f"{argument} reaches beyond its storage, which was resized to {there} bytes: "
+                "pass a tensor whose values are in memory"
+            )
+
+    def address(self, array: Any) -> int:
+        return array.data_ptr()  # type: ignore[no-any-return]
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        # dtype and device come along; new_empty costs 2 us more
+        made = like.new_empty_strided(shape, (shape[1], 1) if len(shape) == 2 else dense_strides(shape))
+        if type(made) is not type(like) and type(made) is not self._torch.Tensor:
+            raise TypeError(
+                f"PyTorch makes no tensors with data now but a {type(made).__name__}: call Mansard outside of the mode "
+                "(FakeTensorMode, torch.export) that is active"
+            )
+        return made
+
+    def plain(self, array: Any) -> Any:
+        """A contiguous tensor that holds its values literally."""
+        return array.resolve_conj().resolve_neg().contiguous()
+
+    def stream_of(self, device: tuple[str, int]) -> Callable[[], int]:
+        """A function that names the caller's current stream on the device. Plans ask for it once: PyTorch builds with
+        CUDA raise on machines without a GPU as soon as any stream is asked for."""
+        if device[0] != "cuda":
+            return no_stream
+        # the raw handle: building a Stream object would cost more than the launch
+        return partial(self._torch._C._cuda_getCurrentRawStream, device[1])
+
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        return self._torch.matmul(a, b, out=out)
+
+    def conj(self, array: Any) -> Any:
+        return array.conj()
+
+
+def _tangent(array: Any) -> bool:
+    """Whether a tensor carries a forward-mode derivative; asked only while a level of it is open."""
+    unpack = sys.modules["torch.autograd.forward_ad"].unpack_dual
+    return unpack(array).tangent is not None
+
+
+def _is_transformed(torch: Any, array: Any) -> bool:
+    """Whether a tensor stands for another one inside a transformation of torch.func."""
+    wrapped = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", None)
+    return bool(wrapped is not None and wrapped(array)) or bool(torch._is_functional_tensor(array))
+
+
+def refusal(kind: type, argument: str) -> str:
+    """Why tensors of a subclass of torch.Tensor are not taken; empty for those that are."""
+    torch = sys.modules["torch"]
+    plain = torch.Tensor
+    functions = (plain.__torch_function__.__func__, torch._C._disabled_torch_function_impl)
+    own = kind.__torch_function__  # type: ignore[attr-defined]
+    if kind.__torch_dispatch__ is plain.__torch_dispatch__ and getattr(own, "__func__", own) in functions:  # type: ignore[attr-defined]
+        return ""
+    name = f"{kind.__module__}.{kind.__name__}"
+    if kind.__name__ == "FakeTensor":
+        return (
+            f"{argument} is a {name}, which has no data: PyTorch is tracing (torch.compile, torch.export) and cannot "
+            "look into Mansard: call it outside, or inside a function under torch.compiler.disable"
+        )
+    return (
+        f"{argument} is a {name}, a subclass of torch.Tensor with functions of its own: pass the tensor that it holds, "
+        f"or {argument}.as_subclass(torch.Tensor)"
+    )
