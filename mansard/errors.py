@@ -29,6 +29,16 @@ class LaunchError(MansardError, RuntimeError):
     """A kernel could not be loaded or launched, or the emulator found a fault in it."""
 
 
+class CudaAfterFork(LaunchError):
+    """A GPU was asked for in a process that was forked after CUDA had been initialised: no driver serves it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "CUDA was initialised before this process was forked, and cannot be used in it: start processes that use "
+            "a GPU with the spawn method (multiprocessing.get_context('spawn')), or fork before the first use of a GPU"
+        )
+
+
 class BackendUnavailable(MansardError, RuntimeError):
     """The backend that was asked for cannot run here; the message says what is missing and how to get it."""
 

@@ -8,6 +8,7 @@ whoever hands us a tensor has imported them already.
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backends.cuda_driver import LostLibrary
 from ..plan.problem import DTYPES
 
 
@@ -101,9 +103,14 @@ class CupyKind(NumpyKind):
     name = "CuPy"
 
     def __init__(self) -> None:
-        self._cupy = sys.modules["cupy"]
+        self._cupy: Any = sys.modules["cupy"]
         self._stream = self._cupy.cuda.get_current_stream
         self._several = self._cupy.cuda.runtime.getDeviceCount() > 1
+        os.register_at_fork(after_in_child=self._lose)
+
+    def _lose(self) -> None:
+        """In a forked child, raise CudaAfterFork where CuPy would say that CUDA failed to initialise."""
+        self._cupy, self._stream = LostLibrary(), LostLibrary()
 
     def signature(self, array: Any) -> tuple[Any, ...]:
         return (array.shape, array.strides, array.dtype.char, array.data.ptr & 15, array.data.device_id)
