@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -18,39 +18,52 @@ ROOT = Path(__file__).resolve().parent.parent
 Calls = dict[str, Callable[[], Any]]
 
 
-def calls(seed: int = 0) -> Calls:
-    """One call of every kind of kernel that CPUs have, with operands and matrices of their own."""
-    rng = np.random.default_rng(seed)
-    tall, small = rng.standard_normal((9000, 4)), rng.standard_normal((4, 4))
-    stack = rng.standard_normal((20000, 4, 4))
-    positive = stack @ stack.swapaxes(1, 2) + 4 * np.eye(4)
-    right = rng.standard_normal((20000, 4, 1))
-    lower = np.tril(stack) + 4 * np.eye(4)
-    grid = scipy.sparse.diags_array([-1.0, -1.0, 4.0, -1.0, -1.0], offsets=[-50, -1, 0, 1, 50], shape=(2500, 2500))
+class Sparse(NamedTuple):
+    """A sparse matrix, and its powers with two vectors, in an order of their own."""
+
+    matrix: Any
+    powers: Any
+
+
+def sparse(seed: int = 0, side: int = 50) -> Sparse:
+    """Five points on a square grid, with random coefficients."""
+    size, rng = side * side, np.random.default_rng(seed)
+    grid = scipy.sparse.diags_array([-1.0, -1.0, 4.0, -1.0, -1.0], offsets=[-side, -1, 0, 1, side], shape=(size, size))
     grid.data *= rng.uniform(0.5, 1.5, grid.data.shape)
-    vector, matrix = rng.standard_normal(2500), ms.sparse.matrix(grid)
-    powers = ms.matrix_powers(grid, 3, output="last", order="search", execution="groups", columns=2)
-    sizes = rng.integers(1, 20, (400, 3))
+    options: dict[str, Any] = {"output": "last", "order": "search", "execution": "groups", "columns": 2}
+    return Sparse(ms.sparse.matrix(grid), ms.matrix_powers(grid, 3, **options))
+
+
+def calls(seed: int = 0, count: int = 20000, common: Sparse | None = None) -> Calls:
+    """One call of every kind of kernel that CPUs have, with operands of their own; `common` is for all."""
+    rng = np.random.default_rng(seed)
+    tall, small = rng.standard_normal((count // 2, 4)), rng.standard_normal((4, 4))
+    stack = rng.standard_normal((count, 4, 4))
+    positive = stack @ stack.swapaxes(1, 2) + 4 * np.eye(4)
+    right, out = rng.standard_normal((count, 4, 1)), np.ones((count, 4, 4))
+    lower = np.tril(stack) + 4 * np.eye(4)
+    matrix, powers = common or sparse(seed)
+    vectors = rng.standard_normal((matrix.shape[0], 2))
+    sizes = np.random.default_rng(0).integers(1, 20, (min(count, 400), 3))
     left = ms.Ragged.from_list([rng.standard_normal((m, k)) for m, _, k in sizes])
     ragged = ms.Ragged.from_list([rng.standard_normal((k, n)) for _, n, k in sizes])
-    together, out = ms.interleave(stack), np.ones((20000, 4, 4))
+    together = ms.interleave(stack)
 
-    def scaled(alpha: float) -> Any:
-        return ms.matmul(stack, positive, out=out.copy(), alpha=alpha, beta=0.5)
+    def scaled() -> Any:
+        return ms.matmul(stack, positive, out=out.copy(), alpha=2.0 + seed, beta=0.5)
 
     return {
         "gram": lambda: ms.gram(tall),
         "tall": lambda: ms.matmul(tall, small),
         "stack": lambda: ms.matmul(stack, positive),
-        "scaled": lambda: scaled(2.0),
-        "otherwise scaled": lambda: scaled(3.0),
+        "scaled": scaled,
         "gemv": lambda: ms.matmul(stack, right),
         "solve": lambda: ms.linalg.solve(positive, right),
         "cholesky": lambda: ms.linalg.cholesky(positive),
         "triangle": lambda: ms.linalg.solve_triangular(lower, right, lower=True),
-        "sparse": lambda: matrix @ vector,
-        "transposed": lambda: matrix.T @ vector,
-        "powers": lambda: powers(np.stack([vector, vector], 1)),
+        "sparse": lambda: matrix @ vectors[:, 0],
+        "transposed": lambda: matrix.T @ vectors[:, 0],
+        "powers": lambda: powers(vectors),
         "ragged": lambda: np.concatenate([one.ravel() for one in ms.matmul(left, ragged)]),
         "interleaved": lambda: ms.matmul(together, together).buffer,
     }

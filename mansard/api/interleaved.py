@@ -168,11 +168,12 @@ def _operand(one: Any) -> Any:
 
 def _launch(problem: Problem, backend: Any, strides: tuple[int, ...]) -> Any:
     key = (problem, backend.name, backend.device.ordinal, strides)
-    if key not in _LAUNCHES:
+    launch = _LAUNCHES.get(key)
+    if launch is None:
         if len(_LAUNCHES) >= _MOST_LAUNCHES:
             _LAUNCHES.clear()
-        _LAUNCHES[key] = backend.prepare(interleaved.kernel(problem, backend.device, strides))
-    return _LAUNCHES[key]
+        launch = _LAUNCHES[key] = backend.prepare(interleaved.kernel(problem, backend.device, strides))
+    return launch
 
 
 def _problem(given: tuple[Any, Any, Interleaved], sizes: tuple[int, int, int], form: Any, accumulate: bool) -> Problem:

@@ -21,7 +21,8 @@ from .powers_task import Options, Task
 
 
 class Powers:
-    """What `matrix_powers` returns. It can be used from several streams, not from several threads at once."""
+    """What `matrix_powers` returns. It can be used from several streams and from several threads at once; each has
+    work space of its own."""
 
     def __init__(
         self, task: Task, ordered: Any, source: Source, backend: Any, options: Options, held: Held | None = None,

@@ -62,7 +62,7 @@ class Layout:
             words = np.concatenate(tables)
             held = scratch(kind, like, words.nbytes)
             _upload(backend.driver, kind.address(held), words, stream)
-            self._uploaded[key] = held
+            self._uploaded.setdefault(key, held)  # of two threads, the first one's stays
         first = kind.address(self._uploaded[key])
         return tuple(first + 8 * self.count * i for i in range(3))
 

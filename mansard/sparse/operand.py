@@ -111,7 +111,8 @@ class Held:
     def _split(self, items: int) -> Any:
         if items not in self._splits:
             assert isinstance(self.storage, Csr)
-            self._splits[items] = merge_splits(self.storage, items, self.xp)
+            # plans keep addresses: of two threads' splits, the first stay
+            self._splits.setdefault(items, merge_splits(self.storage, items, self.xp))
         return self._splits[items]
 
     def _address(self, array: Any) -> int:
