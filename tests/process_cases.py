@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -73,17 +74,35 @@ def answers(made: Calls) -> dict[str, bytes]:
     return {name: np.asarray(call()).tobytes() for name, call in made.items()}
 
 
-def run(script: str, seconds: float = 60, **environment: str) -> str:
+def run(script: str, seconds: float = 100, **environment: str) -> str:
     """The output of a script in a process of its own, which may import this module; one that hangs fails. Idle threads
     of its processes sleep: together they are more than the machine has cores."""
     env = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}", "OMP_WAIT_POLICY": "passive"} | environment
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=env, capture_output=True, text=True, timeout=seconds, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    command = [sys.executable, "-c", script]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=env, start_new_session=True, **pipes) as process:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # its children too
+            raise
+    assert process.returncode == 0, output + errors
+    return str(output)
 
 
 def of_seed(seed: int) -> dict[str, bytes]:
     """For processes that import what they run."""
     return answers(calls(seed))
+
+
+def bits_of(one: Any) -> tuple[Any, bytes]:
+    """Whatever can be pickled, and the bits of a call with it."""
+    stack, x = np.random.default_rng(0).standard_normal((5, 4, 4)), np.arange(400.0)
+    if isinstance(one, ms.Ragged | ms.Interleaved):
+        found = ms.matmul(one, stack[0]).buffer
+    elif hasattr(one, "problem"):
+        given = {"gemm": (stack, stack), "powers": (np.stack([x, x], 1),), "spmv": (x,)}
+        found = one(*given[one.problem.operation])
+    else:
+        found = one @ x
+    return one, np.asarray(found).tobytes()

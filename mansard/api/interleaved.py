@@ -11,6 +11,7 @@ from ..backends.select import select
 from ..families.gemm import interleaved, spec
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from . import arrays, call
+from .alike import realigned
 
 _WARP, _VECTOR_BYTES = 32, 64
 
@@ -33,6 +34,9 @@ class Interleaved:
         self.buffer, self.leading = buffer, tuple(leading)
         self._kind, self._view = kind, view
         self.lanes = int(view.shape[3])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.buffer, self.leading)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -67,6 +71,11 @@ class Interleaved:
 
     def __repr__(self) -> str:
         return f"Interleaved({self.shape}, {self._view.dtype}, {self.lanes} lanes, {self.device})"
+
+
+def _restored(buffer: Any, leading: tuple[int, ...]) -> Interleaved:
+    """A stack as it was pickled."""
+    return Interleaved(realigned(buffer), leading)
 
 
 def interleave(a: Any, lanes: int | None = None) -> Interleaved:

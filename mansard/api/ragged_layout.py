@@ -35,6 +35,9 @@ class Layout:
         self._reach: tuple[int, int] | None = None
         self.pairs: WeakKeyDictionary[Layout, Any] = WeakKeyDictionary()  # what follows from this one and another
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Layout, (self._host, self._device)
+
     @property
     def known(self) -> bool:
         """Whether the host has the tables."""
