@@ -1,4 +1,5 @@
-"""Every exception and warning Mansard raises on purpose. Messages name the argument and the remedy."""
+"""Every exception and warning Mansard raises on purpose. Messages name the argument and the remedy. All of them pickle:
+a pool whose worker raises one that does not waits for ever."""
 
 from __future__ import annotations
 
@@ -24,9 +25,25 @@ class CompileError(MansardError, RuntimeError):
         self.compiler, self.log, self.source = compiler, log, source
         super().__init__(f"{compiler} failed\n{log.strip()}\n\n{number_lines(source)}")
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return CompileError, (self.compiler, self.log, self.source)
+
 
 class LaunchError(MansardError, RuntimeError):
     """A kernel could not be loaded or launched, or the emulator found a fault in it."""
+
+
+class CudaAfterFork(LaunchError):
+    """A GPU was asked for in a process that was forked after CUDA had been initialised: no driver serves it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "CUDA was initialised before this process was forked, and cannot be used in it: start processes that use "
+            "a GPU with the spawn method (multiprocessing.get_context('spawn')), or fork before the first use of a GPU"
+        )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return CudaAfterFork, ()
 
 
 class BackendUnavailable(MansardError, RuntimeError):
@@ -39,6 +56,9 @@ class RankDeficient(MansardError, LinAlgError):
     def __init__(self, message: str, column: int) -> None:
         self.column = column
         super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return RankDeficient, (str(self), self.column)
 
 
 class MansardWarning(UserWarning):

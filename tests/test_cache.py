@@ -99,11 +99,11 @@ _CHILD = """
 import sys, numpy as np, mansard as ms
 from mansard.compile import cxx
 built = []
-real = cxx.subprocess.run
+real = cxx.forks.run
 def counting(command, **options):
     if "-o" in command: built.append(command)
     return real(command, **options)
-cxx.subprocess.run = counting
+cxx.forks.run = counting
 A = np.ones((100, 3))
 assert (ms.gram(A, backend="cpu") == 100).all()
 print(len(built))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..backends.cuda_driver import LostLibrary
 from .array_view import View, no_stream
 
 
@@ -87,8 +89,13 @@ class CupyKind(NumpyKind):
     name = "CuPy"
 
     def __init__(self) -> None:
-        self._cupy = sys.modules["cupy"]
+        self._cupy: Any = sys.modules["cupy"]
         self._several = self._cupy.cuda.runtime.getDeviceCount() > 1
+        os.register_at_fork(after_in_child=self._lose)
+
+    def _lose(self) -> None:
+        """In a forked child, raise CudaAfterFork where CuPy would say that CUDA failed to initialise."""
+        self._cupy = LostLibrary()
 
     def signature(self, array: Any) -> tuple[Any, ...]:
         return (array.shape, array.strides, array.dtype.char, array.data.ptr & 15, array.data.device_id)

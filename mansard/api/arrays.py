@@ -39,7 +39,7 @@ _BY_TYPE: dict[type, Any] = {np.ndarray: KINDS["numpy"]}  # types whose arrays a
 
 def _kind(name: str) -> Any:
     if name not in KINDS:
-        KINDS[name] = _MAKERS[name]()
+        KINDS.setdefault(name, _MAKERS[name]())  # of two threads' kinds, the first stays: kinds are told apart by `is`
     return KINDS[name]
 
 

@@ -60,10 +60,11 @@ def _run(task: Task, backend: Any, given: list[Ragged], result: Ragged) -> Group
     runs = _RUNS.setdefault(given[0].layout, WeakKeyDictionary()).setdefault(result.layout, {})
     first, aligned = given[0], all(one._view.address % 16 == 0 for one in (*given, result))
     key = (task, backend.name, first._kind, first._view.dtype, first._view.device, aligned)
-    if key not in runs or runs[key].other() is not given[-1].layout:
+    run = runs.get(key)
+    if run is None or run.other() is not given[-1].layout:
         check_shapes(result, given[-1])
-        runs[key] = GroupedRun(task, backend, given, result, aligned)
-    return runs[key]
+        run = runs[key] = GroupedRun(task, backend, given, result, aligned)
+    return run
 
 
 class GroupedRun:

@@ -158,6 +158,7 @@ class SortedRun:
         if held is None:
             if self.backend.driver.capture_id(c_void_p(stream)):
                 raise LaunchError("a graph cannot hold the sizes of a ragged batch: call it once before the capture")
-            held = self._tables[key] = scratch(self.kind, a.buffer, self.items.nbytes)
-            _upload(self.backend.driver, self.kind.address(held), self.items.reshape(-1), stream)
+            made = scratch(self.kind, a.buffer, self.items.nbytes)
+            _upload(self.backend.driver, self.kind.address(made), self.items.reshape(-1), stream)
+            held = self._tables.setdefault(key, made)  # of two threads, the first one's stays
         return int(self.kind.address(held))

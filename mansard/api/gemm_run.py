@@ -59,9 +59,10 @@ class BatchRun:
             nonlocal held
             launch, scaling = plain, unit
             if alpha != 1.0 or beta != 0.0:
-                if held[0] != alpha or held[1] != beta:
-                    held = (alpha, beta, *self._scaled(alpha, beta))
-                launch, scaling = held[2:]
+                own = held  # another thread may put its own there meanwhile
+                if own[0] != alpha or own[1] != beta:
+                    own = held = (alpha, beta, *self._scaled(alpha, beta))
+                launch, scaling = own[2:]
                 if launch is None or (out is None and beta != 0.0):
                     return general(A, B, out, alpha, beta)
             a, b = address(A), address(B)

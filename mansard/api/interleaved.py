@@ -11,6 +11,7 @@ from ..backends.select import select
 from ..families.gemm import interleaved, spec
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from . import arrays, call
+from .alike import realigned
 from .arrays import View
 
 _WARP, _VECTOR_BYTES = 32, 64
@@ -60,6 +61,9 @@ class Interleaved:
             )
         return view
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.buffer, self.leading)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the stack: leading dimensions, rows, columns."""
@@ -93,6 +97,11 @@ class Interleaved:
 
     def __repr__(self) -> str:
         return f"Interleaved({self.shape}, {self._view.dtype}, {self.lanes} lanes, {self.device})"
+
+
+def _restored(buffer: Any, leading: tuple[int, ...]) -> Interleaved:
+    """A stack as it was pickled."""
+    return Interleaved(realigned(buffer), leading)
 
 
 def interleave(a: Any, lanes: int | None = None) -> Interleaved:
@@ -200,11 +209,12 @@ def _operand(one: Any) -> Any:
 
 def _launch(problem: Problem, backend: Any, strides: tuple[int, ...]) -> Any:
     key = (problem, backend.name, backend.device.ordinal, strides)
-    if key not in _LAUNCHES:
+    launch = _LAUNCHES.get(key)
+    if launch is None:
         if len(_LAUNCHES) >= _MOST_LAUNCHES:
             _LAUNCHES.clear()
-        _LAUNCHES[key] = backend.prepare(interleaved.kernel(problem, backend.device, strides))
-    return _LAUNCHES[key]
+        launch = _LAUNCHES[key] = backend.prepare(interleaved.kernel(problem, backend.device, strides))
+    return launch
 
 
 def _problem(given: tuple[Any, Any, Interleaved], sizes: tuple[int, int, int], form: Any, accumulate: bool) -> Problem:

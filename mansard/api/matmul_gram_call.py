@@ -15,6 +15,7 @@ Run = Callable[..., tuple[Any, Any]]
 
 _RUNS: dict[Any, Run | None] = {}
 _MOST_RUNS = 1024
+_UNKNOWN: Any = object()
 
 
 def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Run | None:
@@ -29,12 +30,13 @@ def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -
     key = (type(V), kind.signature(V), kind.signature(S), of_out, of_base, in_place, backend)
     if pin.pins():
         return None  # parameters of other kernels, which a product and a gram take
-    if key not in _RUNS:
+    run: Run | None = _RUNS.get(key, _UNKNOWN)
+    if run is _UNKNOWN:
         if len(_RUNS) >= _MOST_RUNS:
             _RUNS.clear()
         w, d = (None if one is None else kind.view(one, name) for name, one in (("out", out), ("base", base)))
-        _RUNS[key] = _planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend)
-    return _RUNS[key]
+        run = _RUNS[key] = _planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend)
+    return run
 
 
 def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Run | None:

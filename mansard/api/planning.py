@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ..plan.plan import Plan
+from .alike import repeatable
 from .factor_hold import plan_factorization
 from .gemm_call import plan_gemm
 from .gemv_call import form_of, plan_gemv
@@ -32,7 +34,19 @@ def plan(
     `qr`.
 
     Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
+
+    A plan can be pickled, for another process say, which makes it again: it chooses and compiles for its own device.
     """
+    made = _plan(operation, A, B, out, conj, deterministic, backend, options)
+    operands = {"A": A, "B": B, "out": out}
+    options |= {"conj": conj, "deterministic": deterministic, "backend": backend}
+    return repeatable(made, partial(plan, operation), operands, **options)
+
+
+def _plan(
+    operation: str, A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend: str | None,
+    options: dict[str, Any],
+) -> Plan:  # fmt: skip
     if operation in ("cholesky", "lu", "qr"):
         return plan_factorization(operation, A, B, out, backend, **options)
     if operation in ("trsm", "trmm"):

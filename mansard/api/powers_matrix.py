@@ -33,6 +33,9 @@ class Ordered:
     device: tuple[str, int]
     _reach: dict[int, Any]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _ordered, (self.sell, self.rows, self.levels, self.permutation, self.inverse, self.entries)
+
     def reach(self, tile_rows: int) -> Any:
         """The highest tile that every tile of rows reads, int32."""
         if tile_rows not in self._reach:
@@ -51,6 +54,12 @@ class Ordered:
         data = data if self.entries is None else data[self.entries]
         sell = storage.sell_with_values(self.sell, self.rows.indptr, data.astype(self.sell.values_dtype), self.xp)
         return replace(self, sell=sell)
+
+
+def _ordered(sell: Sell, rows: Csr, levels: Levels | None, permutation: Any, inverse: Any, entries: Any) -> Ordered:
+    """A matrix in level order as it was pickled, where its arrays are now."""
+    sell = storage.realigned(sell)
+    return Ordered(sell, rows, levels, permutation, inverse, entries, *convert.place_of(sell.buffer), {})
 
 
 def read(A: Any) -> convert.Source:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import settings
-from ..backends.select import ReferenceBackend
+from ..backends.select import ReferenceBackend, select
+from ..codegen.geometry import Device
 from ..errors import UnsupportedProblem
 from ..families.powers import emit, spec
 from ..sparse.convert import Source, library, new_values, tensor
@@ -21,13 +22,15 @@ from .powers_task import Options, Task
 
 
 class Powers:
-    """What `matrix_powers` returns. It can be used from several streams, not from several threads at once."""
+    """What `matrix_powers` returns. It can be used from several streams and from several threads at once; each has
+    work space of its own."""
 
     def __init__(
         self, task: Task, ordered: Any, source: Source, backend: Any, options: Options, held: Held | None = None,
         choice: Choice | None = None,
     ) -> None:  # fmt: skip
-        """The matrix is `ordered` by levels, or `held` as for products (then `choice` says why)."""
+        """The matrix is `ordered` by levels, or `held` as for products (then `choice` says why). A `choice` for an
+        ordered matrix is taken as it is."""
         self._task, self._ordered, self._source, self._backend, self._options = task, ordered, source, backend, options
         self._held = held
         self.shape, self.n = task.shape(source.rows.shape[0]), source.rows.shape[0]
@@ -41,7 +44,12 @@ class Powers:
             self._runner = Plain(self.problem, held, choice, backend, task.packed(), options.threads)
             self.choice = self._runner.choice
         else:
-            self._runner = self._make()
+            self._runner = self._make(choice)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        where, choice = self._backend, getattr(self, "choice", None)
+        given = (self._task, self._ordered, self._source, self._options, self._held)
+        return _made_again, (*given, where.name, where.device, choice)
 
     @property
     def stored(self) -> Storage:
@@ -69,13 +77,13 @@ class Powers:
             ragged=getattr(sell, "lengths", None) is not None,
         )  # fmt: skip
 
-    def _make(self) -> Runner:
+    def _make(self, choice: Choice | None) -> Runner:
         refusal = spec.refusal(self.problem)
         if refusal:
             raise UnsupportedProblem(refusal)
         device, options = self._backend.device, self._options
         threads = options.threads or settings.current().threads
-        self.choice = powers_choice.choose(self.problem, self._ordered, device, options.execution, threads)
+        self.choice = choice or powers_choice.choose(self.problem, self._ordered, device, options.execution, threads)
         arguments = (self.problem, self._ordered, self.choice, self._backend, self._task.packed())
         if self.choice.execution == "persistent":
             return Passes(*arguments, limit=options.limit)
@@ -255,6 +263,17 @@ class Powers:
     def __repr__(self) -> str:
         what = "nothing" if self._runner is None else self.choice.execution
         return f"<Powers p={self._task.p} of {self.n} x {self.n} {self.dtype}, {what}>"
+
+
+def _made_again(
+    task: Task, ordered: Any, source: Source, options: Options, held: Held | None, backend: str, device: Device,
+    choice: Choice | None,
+) -> Powers:  # fmt: skip
+    """A plan as it was pickled. On a device like the first one it runs in the same way; on another one an ordered
+    matrix is looked at anew."""
+    where = select(source.device, backend if backend in ("emulated", "reference") else None)
+    choice = choice if held is not None or where.device == device else None
+    return Powers(task, ordered, source, where, options, held, choice)
 
 
 def _dense(view: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from collections import OrderedDict
 from ctypes import byref, c_int, c_void_p
@@ -42,8 +43,9 @@ class Runner:
         return (*map(self.address, (sell.buffer, sell.starts, sell.widths)), lengths, self.address(self.coefficients))
 
     def space(self, name: str, size: int, dtype: str, stream: int) -> int:
-        """Memory of this plan on this stream; work on a stream is ordered."""
-        key = (name, stream)
+        """Memory of this plan on this stream, for one thread: work on a stream is ordered, and a call is several
+        launches, between which another thread's may come."""
+        key = (name, stream, threading.get_ident())
         if key not in self._spaces:
             self._spaces[key] = self.xp.empty(max(1, size), dtype)
         return self.address(self._spaces[key])
@@ -108,6 +110,7 @@ class Graphs:
     def __init__(self, backend: Any) -> None:
         self._driver, self._ordinal = backend.driver, backend.device.ordinal
         self._kept: OrderedDict[Any, tuple[c_void_p, c_void_p]] = OrderedDict()
+        self._lock = threading.Lock()  # one stream to capture on, and graphs that make room for others
         self._stream = c_void_p()
         self._driver.make_current(self._ordinal)
         self._driver.check(self._driver.lib.cuStreamCreate(byref(self._stream), 1), "cuStreamCreate")
@@ -119,12 +122,13 @@ class Graphs:
         return bool(flag.value)
 
     def run(self, key: Any, launch: Any, stream: int) -> None:
-        if key not in self._kept:
-            self._kept[key] = self._capture(launch)
-            if len(self._kept) > _GRAPHS:
-                self._destroy(self._kept.popitem(last=False)[1])
-        self._kept.move_to_end(key)
-        status = self._driver.lib.cuGraphLaunch(self._kept[key][1], c_void_p(stream))
+        with self._lock:
+            if key not in self._kept:
+                self._kept[key] = self._capture(launch)
+                if len(self._kept) > _GRAPHS:
+                    self._destroy(self._kept.popitem(last=False)[1])
+            self._kept.move_to_end(key)
+            status = self._driver.lib.cuGraphLaunch(self._kept[key][1], c_void_p(stream))
         self._driver.check(status, "cuGraphLaunch")
 
     def _capture(self, launch: Any) -> tuple[c_void_p, c_void_p]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..plan.problem import DTYPES, ITEMSIZE
 from . import arrays, ragged_layout, stacks
+from .alike import realigned
 from .arrays import View
 from .ragged_layout import ALIGNMENT, Layout
 
@@ -83,6 +84,9 @@ class Ragged:
         made = cls.__new__(cls)
         made._begin(kind, buffer, layout)
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.buffer, self.layout)
 
     @classmethod
     def from_list(cls, matrices: Sequence[Any]) -> Ragged:
@@ -171,6 +175,11 @@ class Ragged:
             rows, columns, _ = self.layout.host()
             sizes = f"{_span(rows)} x {_span(columns)}" if len(self) else "no sizes"
         return f"Ragged({len(self)} {noun}, {sizes}, {self._view.dtype}, {self.device})"
+
+
+def _restored(buffer: Any, layout: Layout) -> Ragged:
+    """A batch as it was pickled."""
+    return Ragged._of(arrays.kind_of(buffer, "buffer"), realigned(buffer), layout)
 
 
 def _span(sizes: Any) -> str:

@@ -35,6 +35,9 @@ class Layout:
         self._reach: tuple[int, int] | None = None
         self.pairs: WeakKeyDictionary[Layout, Any] = WeakKeyDictionary()  # what follows from this one and another
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Layout, (self._host, self._device)
+
     @property
     def known(self) -> bool:
         """Whether the host has the tables."""
@@ -62,7 +65,7 @@ class Layout:
             words = np.concatenate(tables)
             held = scratch(kind, like, words.nbytes)
             _upload(backend.driver, kind.address(held), words, stream)
-            self._uploaded[key] = held
+            self._uploaded.setdefault(key, held)  # of two threads, the first one's stays
         first = kind.address(self._uploaded[key])
         return tuple(first + 8 * self.count * i for i in range(3))
 

@@ -85,10 +85,11 @@ class RaggedRun:
 
     def _on_gpu(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], accumulate: bool) -> None:
         stream = self.kind.stream_of(given[0]._view.device)()
-        items, starts = self._sorted(given, stream)
+        held, items, starts = self._sorted(given, stream)
         buffers = tuple(one._view.address for one in given)
         for launch in self._class_launches(accumulate):
             launch((*buffers, items, starts), scaling, stream)
+        del held  # until here: another thread's sorted list may have taken its place
 
     def _class_launches(self, accumulate: bool) -> list[Any]:
         """The largest first; classes that the host knows to be empty are left out."""
@@ -113,9 +114,9 @@ class RaggedRun:
         merged = [index for index, width in enumerate(space.WIDTHS) if width and self._start < width < 32]
         return [0 if index in merged else count for index, count in enumerate(most)]
 
-    def _sorted(self, given: tuple[Ragged, ...], stream: int) -> tuple[int, int]:
-        """Addresses of the sorted products and of the starts of the classes. What the host knows is sorted once for
-        each stream; a graph that is being captured sorts for itself, since nothing runs yet."""
+    def _sorted(self, given: tuple[Ragged, ...], stream: int) -> tuple[_Scratch, int, int]:
+        """The memory, and the addresses in it of the sorted products and of the starts of the classes. What the host
+        knows is sorted once for each stream; a graph being captured sorts for itself, since nothing runs yet."""
         key = stream_key(stream)
         sort = defaults.sorts(self._start)
         list_bytes, start_bytes, count_bytes = work.workspace_bytes(
@@ -131,7 +132,7 @@ class RaggedRun:
             else:
                 self._lists[key] = fresh  # memory of the stream's: what comes next there may take what was held
             held = fresh
-        return held.address, held.address + list_bytes
+        return held, held.address, held.address + list_bytes
 
     def _sort(self, given: tuple[Ragged, ...], address: int, sizes: tuple[int, int], stream: int) -> None:
         if "sort" not in self._launches:

@@ -7,6 +7,7 @@ thread: another one would record the same events in between.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -38,6 +39,8 @@ class Streams:
 
     def __del__(self) -> None:  # the driver waits for what they hold
         if sys.is_finalizing() or len(getattr(self, "events", ())) <= _COUNT:
+            return
+        if self.driver.process != os.getpid():  # a forked child has no driver
             return
         for stream in self.streams:
             self.driver.lib.cuStreamDestroy_v2(stream)

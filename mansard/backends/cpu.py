@@ -8,11 +8,12 @@ import threading
 from functools import lru_cache
 from pathlib import Path
 
-from .. import settings
+from .. import forks, settings
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import cxx
 from ..errors import LaunchError
+from . import openmp
 from .base import Launch
 
 
@@ -33,7 +34,8 @@ class CpuBackend:
 
     def prepare(self, kernel: Kernel) -> Launch:
         entry = cxx.compile_cpu(kernel.source)
-        library = ctypes.CDLL(str(entry.binary))
+        with forks.postponed():
+            library = ctypes.CDLL(str(entry.binary))
         return CpuLaunch(library, kernel)
 
     def log(self, source: Source) -> str:
@@ -49,8 +51,8 @@ class CpuLaunch:
     def __init__(self, library: ctypes.CDLL, kernel: Kernel) -> None:
         self._kernel = kernel
         self._pack = kernel.source.packing.pack_into
-        self._function = library.kernel
-        self._function.argtypes = [ctypes.c_void_p]
+        library.kernel.argtypes = [ctypes.c_void_p]
+        self._function = openmp.forkable(library)
         self._local = threading.local()
 
     def __call__(self, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:

@@ -7,6 +7,7 @@ ctypes lets other threads run while the driver reads them.
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import threading
 from ctypes import byref, c_int, c_uint, c_void_p
@@ -16,6 +17,7 @@ from typing import Any
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
+from ..errors import BackendUnavailable, CudaAfterFork
 from .base import Launch
 from .cuda_driver import Driver, driver
 
@@ -190,13 +192,24 @@ class Workspaces:
 @lru_cache(maxsize=16)
 def backend(ordinal: int = 0) -> CudaBackend:
     """The backend of GPU `ordinal`; raises BackendUnavailable with the remedy where it cannot be had."""
-    return CudaBackend(ordinal)
+    made = CudaBackend(ordinal)
+    os.register_at_fork(after_in_child=_refuse_launches)
+    return made
+
+
+def _refuse_launches() -> None:
+    """In a forked child every launch, of plans made before the fork too, raises `CudaAfterFork`. The class changes, and
+    not each launch, so that a launch in the parent asks nothing."""
+
+    def refuse(self: CudaLaunch, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
+        raise CudaAfterFork
+
+    CudaLaunch.__call__ = refuse  # type: ignore[method-assign]
+    backend.cache_clear()
 
 
 def unavailable() -> str | None:
     """Why CUDA cannot be used here, or None if it can."""
-    from ..errors import BackendUnavailable
-
     try:
         driver()
     except BackendUnavailable as error:

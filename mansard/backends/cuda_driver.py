@@ -1,17 +1,19 @@
 """The CUDA driver through ctypes: the few calls Mansard needs, so that neither CuPy nor PyTorch is required to launch.
 
-Frameworks use each device's primary context; so does this module, and it changes nothing about it.
+Frameworks use each device's primary context; so does this module, and it changes nothing about it. A forked child
+inherits neither: there, every call raises `CudaAfterFork`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import lru_cache
 from typing import Any
 
 from ..codegen.geometry import Device
-from ..errors import BackendUnavailable, LaunchError
+from ..errors import BackendUnavailable, CudaAfterFork, LaunchError
 
 _ATTRIBUTES = {
     "multiprocessors": 16,
@@ -24,22 +26,40 @@ _ATTRIBUTES = {
     "shared_per_block": 97,  # with the opt-in attribute
 }
 _MAX_DYNAMIC_SHARED = 8
+_NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 _LIBC = ctypes.CDLL(None)
 _LIBC.calloc.restype = c_void_p
+
+
+class LostLibrary:
+    """Takes the place of a library that uses CUDA, or of a function of it, in a forked child."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise CudaAfterFork
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise CudaAfterFork
 
 
 class Driver:
     """libcuda, initialised."""
 
     def __init__(self) -> None:
+        self.process = os.getpid()
         try:
-            self.lib = ctypes.CDLL("libcuda.so.1")
+            self.lib: Any = ctypes.CDLL("libcuda.so.1")
         except OSError:
             raise BackendUnavailable("no NVIDIA driver (libcuda.so.1): GPU arrays cannot be used here") from None
         status = self.lib.cuInit(0)
+        if status == _NOT_INITIALIZED:  # what cuInit says in a child of a process that has initialised the driver
+            raise CudaAfterFork
         if status:
             raise BackendUnavailable(f"the NVIDIA driver finds no usable GPU ({self.error_name(status)})")
+        os.register_at_fork(after_in_child=self._lose)
+
+    def _lose(self) -> None:
+        self.lib = LostLibrary()
 
     def error_name(self, status: int) -> str:
         name = c_char_p()
@@ -175,7 +195,14 @@ class Driver:
         self.check(self.lib.cuStreamSynchronize(c_void_p(stream)), "the stream's work")
 
 
-@lru_cache(maxsize=1)
 def driver() -> Driver:
-    """The process's driver handle; raises BackendUnavailable with the remedy where there is none."""
+    """The process's driver handle; raises BackendUnavailable or CudaAfterFork, with the remedy, where there is none."""
+    found = _initialised()
+    if found.process != os.getpid():
+        raise CudaAfterFork
+    return found
+
+
+@lru_cache(maxsize=1)
+def _initialised() -> Driver:
     return Driver()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from functools import lru_cache
 
-from .. import settings
+from .. import forks, settings
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import cxx
@@ -51,7 +51,9 @@ class EmulatedBackend:
 
     def prepare(self, kernel: Kernel) -> Launch:
         entry = cxx.compile_emulated(kernel.source, settings.current().sanitize)
-        return EmulatedLaunch(ctypes.CDLL(str(entry.binary)), kernel)
+        with forks.postponed():
+            library = ctypes.CDLL(str(entry.binary))
+        return EmulatedLaunch(library, kernel)
 
     def log(self, source: Source) -> str:
         return cxx.compile_emulated(source, settings.current().sanitize).log
@@ -86,7 +88,9 @@ class EmulatedLaunch:
             self._seed,
             geometry.cooperative,
         )
-        if self._library.mansard_launch(ctypes.byref(launch), parameters):
+        with forks.postponed():  # a child would inherit the emulator's lock, and a machine that stands still
+            status = self._library.mansard_launch(ctypes.byref(launch), parameters)
+        if status:
             raise LaunchError(self._library.mansard_emulated_error().decode())
         left = sums.raw[: len(found)]
         if any(sums.raw[len(found) :]) or _changed(found, left, geometry.cooperative):

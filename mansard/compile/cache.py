@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from .. import settings
+from .. import forks, settings
 from ..errors import MansardWarning
 from .key import Key
 
@@ -114,7 +114,7 @@ class Cache:
     def _lock(self, name: str) -> Iterator[None]:
         locks = self.root / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        with open(locks / name, "w") as file:
+        with forks.private_file(lambda: open(locks / name, "wb", buffering=0)) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield  # closing the file releases the lock, also when the process dies
 

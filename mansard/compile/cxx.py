@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import platform
 import shutil
-import subprocess
 import tempfile
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
-from .. import settings
+from .. import forks, settings
 from ..codegen.instantiate import Source
 from ..errors import BackendUnavailable, CompileError
 from .cache import Built, Entry, default_cache
@@ -85,7 +84,7 @@ def _compile(
         if prelude:
             options += _prelude(default_cache().root)
         command = [compiler, *options, _MODES[Path(binary).suffix], source, *map(str, link), "-o", binary]
-        run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        run = forks.run(command, cwd=folder)
         if run.returncode:
             raise CompileError(" ".join(command), run.stderr, text)
         return Built(binary, " ".join(command) + "\n" + run.stderr)
@@ -101,7 +100,7 @@ def _linker() -> tuple[str, ...]:
         return ()
     with tempfile.TemporaryDirectory() as folder:
         command = [find_compiler()[0], *_TRY, "-o", f"{folder}/tried.so"]
-        run = subprocess.run(command, input=b"", capture_output=True, check=False)
+        run = forks.run(command)
     return ("-fuse-ld=gold",) if run.returncode == 0 else ()
 
 
@@ -144,7 +143,7 @@ def find_compiler() -> tuple[str, str]:
     for name in (asked,) if asked else ("g++", "clang++", "c++"):
         path = shutil.which(name or "")
         if path:
-            version = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.splitlines()
+            version = forks.run([path, "--version"]).stdout.splitlines()
             return path, version[0] if version else path
     raise BackendUnavailable(
         f"no C++ compiler found (looked for {asked or 'g++, clang++, c++'}): install g++ (apt install g++, "

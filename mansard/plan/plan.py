@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..codegen.geometry import Kernel
@@ -16,7 +16,9 @@ from .problem import Problem
 class Plan:
     """What `ms.plan(...)` returns. Call it with arrays like the ones it was made for.
 
-    `run` is the operation's fast path, without checks; calling the plan checks first that the arrays fit.
+    `run` is the operation's fast path, without checks; calling the plan checks first that the arrays fit. A plan
+    pickles as its `recipe`: what was asked for, without arrays. Whoever loads it makes the plan again, for the device,
+    the records and the kernels there.
     """
 
     problem: Problem
@@ -26,10 +28,16 @@ class Plan:
     run: Callable[..., Any]
     verify: Callable[..., None]
     launch: Any = None  # the backend's prepared launch, which takes addresses
+    recipe: Callable[[], Plan] | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         self.verify(A, B, out)
         return self.run(A, B, out, alpha, beta)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.recipe is None:
+            raise TypeError("only plans of ms.plan and of a sparse matrix's plan() can be pickled or copied")
+        return _made_again, (self.recipe,)
 
     def source(self) -> str:
         """The generated text that was compiled; empty if the vendor's routine runs."""
@@ -68,3 +76,7 @@ class Plan:
             return "no kernel" if self.choice.origin == "empty" else "the vendor's matrix product"
         values = self.choice.family.space.to_dict(self.choice.config)
         return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _made_again(recipe: Callable[[], Plan]) -> Plan:
+    return recipe()

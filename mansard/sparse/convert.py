@@ -36,6 +36,22 @@ class Source:
     device: tuple[str, int]
 
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _source, (self.rows,)
+
+
+def _source(rows: Csr) -> Source:
+    """A matrix as it was pickled, where its arrays are now."""
+    return Source(rows, *place_of(rows.data))
+
+
+def place_of(array: Any) -> tuple[ModuleType, tuple[str, int]]:
+    """The module, NumPy or CuPy, and the device of an array."""
+    if isinstance(array, np.ndarray):
+        return np, ("cpu", 0)
+    return import_module("cupy"), ("cuda", int(array.device.id))
+
+
 def read(A: Any) -> Source:
     """`A` of scipy's, CuPy's or PyTorch's as CSR; duplicates are summed, rows sorted, as scipy does."""
     root = type(A).__module__.partition(".")[0]

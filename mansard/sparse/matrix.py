@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..api import sparse_call
+from ..api.alike import repeatable
 from ..api.sparse_call import Form
 from ..backends.select import select
 from ..codegen.geometry import Device
@@ -110,6 +111,9 @@ class _Sides:
         self.xp, self.device = source.xp, source.device
         self._held: dict[bool, Held] = {False: self._hold(source, wish)}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _sides, (self.shape, self.dtype, self.wish, self.threads, self.backend, self._held)
+
     def _hold(self, source: Source, wish: Wish) -> Held:
         stored = convert.store(source, wish)
         return Held(stored, self.xp, self.device, convert.is_skewed(source.rows, self.xp), self.threads)
@@ -131,15 +135,28 @@ class _Sides:
         return new
 
 
+def _sides(
+    shape: tuple[int, int], dtype: str, wish: Wish, threads: int | None, backend: str | None, held: dict[bool, Held]
+) -> _Sides:
+    """A matrix and its transposed, as they were pickled."""
+    made = object.__new__(_Sides)
+    made.shape, made.dtype, made.wish, made.threads, made.backend = shape, dtype, wish, threads, backend
+    made._held, made.xp, made.device = held, held[False].xp, held[False].device
+    return made
+
+
 class Matrix:
     """What `matrix` returns; it does not change. `T` and `H` are the transposed and its conjugate, which are stored on
-    their own when a product first needs them."""
+    their own when a product first needs them. It pickles as it is stored, with its transposed if that is."""
 
     def __init__(self, sides: _Sides, transposed: bool, conj: bool) -> None:
         self._sides, self._transposed, self._conj = sides, transposed, conj
         rows, cols = sides.shape
         self.shape = (cols, rows) if transposed else (rows, cols)
         self.dtype = np.dtype(sides.dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Matrix, (self._sides, self._transposed, self._conj)
 
     @property
     def nnz(self) -> int:
@@ -185,8 +202,9 @@ class Matrix:
         return sparse_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
 
     def plan(self, x: Any, out: Any = None) -> Plan:
-        """A held product: `plan(x)` runs, `.explain()` says what and why."""
-        return sparse_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
+        """A held product: `plan(x)` runs, `.explain()` says what and why. It pickles with the matrix."""
+        made = sparse_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
+        return repeatable(made, self.plan, {"x": x, "out": out})
 
     def explain(self, columns: int = 1) -> str:
         """How the matrix is stored, which kernel multiplies it with so many vectors, and what limits it."""

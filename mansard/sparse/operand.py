@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .convert import library
-from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, sell_with_values
+from .convert import library, place_of
+from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, realigned, sell_with_values
 
 Storage = Csr | Ell | Sell
 
@@ -40,6 +40,13 @@ def traits(storage: Storage) -> dict[str, Any]:
 def layout(storage: Storage) -> tuple[int, int]:
     """ELLPACK's pitch and width."""
     return (storage.pitch, storage.width) if isinstance(storage, Ell) else (0, 0)
+
+
+def _entries(storage: Storage) -> Any:
+    """The array that holds the values."""
+    if isinstance(storage, Sell):
+        return storage.buffer
+    return storage.values if isinstance(storage, Ell) else storage.data
 
 
 def bytes_of(storage: Storage) -> int:
@@ -79,6 +86,9 @@ class Held:
         self.plans: dict[Any, Any] = {}
         self._splits: dict[int, Any] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _held, (self.storage, self.skewed, self.threads)
+
     def pointers(self, items: int | None) -> tuple[int, ...]:
         """Addresses; `items` are those of a block of `merge`."""
         return pointers(self.storage, self._address, None if items is None else self._split(items))
@@ -111,8 +121,15 @@ class Held:
     def _split(self, items: int) -> Any:
         if items not in self._splits:
             assert isinstance(self.storage, Csr)
-            self._splits[items] = merge_splits(self.storage, items, self.xp)
+            # plans keep addresses: of two threads' splits, the first stay
+            self._splits.setdefault(items, merge_splits(self.storage, items, self.xp))
         return self._splits[items]
 
     def _address(self, array: Any) -> int:
         return int(array.ctypes.data if self.xp is np else array.data.ptr)
+
+
+def _held(storage: Storage, skewed: bool, threads: int | None) -> Held:
+    """A stored matrix as it was pickled, where its arrays are now."""
+    storage = realigned(storage)
+    return Held(storage, *place_of(_entries(storage)), skewed, threads)

@@ -6,7 +6,7 @@ Arrays live where the matrix lives: functions take the array module (NumPy or Cu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,14 @@ class Sell:
     @property
     def chunks(self) -> int:
         return int(self.widths.size)
+
+
+def realigned(stored: Any) -> Any:
+    """The same storage, with copies of host arrays that do not begin at a multiple of 16 bytes: those that are
+    unpickled over somebody's buffers begin anywhere."""
+    given = {one.name: getattr(stored, one.name) for one in fields(stored)}
+    odd = {name: one for name, one in given.items() if isinstance(one, np.ndarray) and one.ctypes.data % PART}
+    return replace(stored, **{name: one.copy() for name, one in odd.items()}) if odd else stored
 
 
 def aligned(size: Any, unit: int) -> Any:
