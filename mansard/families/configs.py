@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..plan.problem import Problem
+from ..rules import shown
 from . import fields
 
 Config = TypeVar("Config")
@@ -31,7 +32,7 @@ def from_dict(operation: str, variants: Mapping[str, type[Config]], values: Mapp
     values = dict(values)
     variant = values.pop("VARIANT", None)
     if not isinstance(variant, str) or variant not in variants:
-        raise IllegalConfig(f"{operation}: VARIANT={fields.shown(variant)} is not one of {', '.join(variants)}")
+        raise IllegalConfig(f"{operation}: VARIANT={shown(variant)} is not one of {', '.join(variants)}")
     kind = variants[variant]
     return kind(**fields.checked(operation, kind, values))
 

@@ -11,91 +11,14 @@ exactly that type and among those values. A text without declared names is a mis
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
-from numbers import Integral
 from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from ..errors import IllegalConfig
+from ..rules import Flag, Names, Range, Rule, shown
 
 MOST = 1024  # of a count that declares no range: threads of a block are not more
-_SHOWN = 40  # characters of a refused value that a message repeats
-
-
-@dataclass(frozen=True)
-class Range:
-    """Integers from `least` to `most`."""
-
-    least: int
-    most: int
-
-    def refusal(self, value: Any) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, Integral):
-            return "is no integer"
-        return None if self.least <= int(value) <= self.most else f"is not in {self.least} to {self.most}"
-
-
-@dataclass(frozen=True)
-class Names:
-    """One of a few names."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
-
-    def refusal(self, value: Any) -> str | None:
-        return None if isinstance(value, str) and value in self.names else f"is not one of {', '.join(self.names)}"
-
-
-@dataclass(frozen=True)
-class Matches:
-    """A text that a regular expression matches from end to end."""
-
-    pattern: str
-    meaning: str
-
-    def refusal(self, value: Any) -> str | None:
-        matched = isinstance(value, str) and re.fullmatch(self.pattern, value)
-        return None if matched else f"is not of the form {self.meaning}"
-
-
-@dataclass(frozen=True)
-class Real:
-    """Finite numbers from `least` to `most`."""
-
-    least: float
-    most: float
-
-    def refusal(self, value: Any) -> str | None:
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return "is no number"
-        return None if self.least <= value <= self.most else f"is not in {self.least:g} to {self.most:g}"
-
-
-@dataclass(frozen=True)
-class Text:
-    """A text for people, of at most so many characters; it never becomes a part of a program."""
-
-    longest: int
-
-    def refusal(self, value: Any) -> str | None:
-        if not isinstance(value, str) or len(value) > self.longest:
-            return f"is no text of up to {self.longest} characters"
-        printable = value.isprintable() or all(letter.isprintable() or letter in "\n\t" for letter in value)
-        return None if printable else "has characters that cannot be printed"
-
-
-@dataclass(frozen=True)
-class Flag:
-    """True or False, and no other number."""
-
-    def refusal(self, value: Any) -> str | None:
-        return None if isinstance(value, bool) else "is neither True nor False"
-
-
-Rule = Range | Names | Matches | Real | Text | Flag
 
 # How the blocks of a launch add their sums up (reduce.cuh).
 Reduce: TypeAlias = Annotated[str, Names("ticket", "sliced", "block", "atomic")]
@@ -132,14 +55,3 @@ def checked(operation: str, config: type, values: dict[str, Any]) -> dict[str, A
         if reason:
             raise IllegalConfig(f"{operation}: {name}={shown(value)} of {variant} {reason}")
     return {name: int(value) if isinstance(declared[name], Range) else value for name, value in values.items()}
-
-
-def shown(value: Any) -> str:
-    """A refused value as a message repeats it: short, on one line, without control characters."""
-    try:
-        text = value if isinstance(value, str) else repr(value)
-    except (ValueError, RecursionError):  # integers of thousands of digits, deep nesting
-        text = f"a {type(value).__name__}"
-    text = text[: _SHOWN + 1].encode("ascii", "backslashreplace").decode()
-    text = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

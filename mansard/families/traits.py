@@ -11,8 +11,8 @@ from typing import Any
 
 from ..errors import UnsupportedProblem
 from ..plan.problem import DTYPES, Problem
+from ..rules import Flag, Names, Range, Rule, shown
 from . import family_of, names
-from .fields import Flag, Names, Range, Rule, shown
 
 _SIZE = Range(0, 1 << 62)
 _TEXTS = {

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 import statistics
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,10 +21,9 @@ from typing import Any
 
 from .. import private, untrusted
 from ..codegen.geometry import Device
-from ..errors import MansardWarning
-from ..families.fields import Names, Range, Real, Rule, Text, shown
 from ..families.traits import problem_from_dict
 from ..plan.problem import Problem
+from ..rules import Names, Range, Real, Rule, Text, shown
 from ..untrusted import Damaged
 
 # Why a configuration gave no time. "constraints": illegal; "spills": registers overflowed into memory.
@@ -44,6 +42,7 @@ _RULES: dict[str, Rule] = {
     "reason": Text(_LONGEST_REASON),
     **{name: Text(1024) for name in ("kernel", "device", "arch", "driver", "compiler", "date", "version")},
 }
+_TRIAL_BYTES, _PROBLEM_BYTES = 500, 2500  # of memory, that a reader has for them
 _SECONDS, _VALUE = Real(1e-12, 1e9), Text(1024)
 
 
@@ -174,32 +173,16 @@ class Store:
 
     def _read(self, part: bytes) -> Iterator[Trial]:
         """Every readable trial whose line contains `part`; looking for text is much cheaper than parsing."""
-        skipped, first = 0, ""
-        try:
-            for number, line in untrusted.lines(self.path):
-                if part not in line:
-                    continue
-                try:
-                    yield Trial.from_line(line)
-                except ValueError as error:
-                    skipped, first = skipped + 1, first or f"line {number} {error}"
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            skipped, first = skipped + 1, first or f"cannot be read ({error.strerror})"
-        except Damaged as error:
-            skipped, first = skipped + 1, first or str(error)
-        if skipped:
-            warn_skipped(self.path, first, skipped)
+        problems: dict[Problem, Problem] = {}  # most trials are of few problems, which take most of the memory
+        room = untrusted.SPARE + 4 * (self.path.stat().st_size if self.path.exists() else 0)
+        for trial in untrusted.each_line(self.path, Trial.from_line, part):
+            room -= _TRIAL_BYTES + (0 if trial.problem in problems else _PROBLEM_BYTES)
+            if room < 0:
+                untrusted.warn_ignored(self.path, "holds more records than a file of its size should; the rest of them")
+                return
+            yield replace(trial, problem=problems.setdefault(trial.problem, trial.problem))
 
     def trials(self, problem: Problem) -> dict[tuple[str, str], Trial]:
         """The last word on every (configuration, kernel) tried on exactly this problem."""
         text = json.dumps(problem_to_dict(problem)).encode()
         return {trial.key: trial for trial in self._read(text) if trial.problem == problem}
-
-
-def warn_skipped(path: Path, first: str, count: int) -> None:
-    """One line about what is ignored of a file of records."""
-    more = f" (and {count - 1} more lines)" if count > 1 else ""
-    text = f"{path}: {first}{more}; this is ignored. Delete the file, or those lines, if you do not need them"
-    warnings.warn(text, MansardWarning, stacklevel=3)

@@ -21,9 +21,10 @@ import numpy as np
 from .. import private, untrusted
 from ..codegen.geometry import Device
 from ..families import powers
-from ..families.fields import Names, Range, Real, Rule, rules, shown
+from ..families.fields import rules
+from ..rules import Names, Range, Real, Rule, shown
 from ..untrusted import Damaged
-from .records import store_path, warn_skipped
+from .records import store_path
 
 _SAMPLES = 4096
 _FORMAT: dict[str, Rule] = {
@@ -81,22 +82,8 @@ def recall(device: Device, rows: Any, what: str) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, mtime_ns: int, size: int) -> dict[tuple[str, str], dict[str, Any]]:
-    found: dict[tuple[str, str], dict[str, Any]] = {}
-    skipped, first = 0, ""
-    try:
-        for number, line in untrusted.lines(path):
-            try:
-                matrix, what, values = _finding(untrusted.parse(line))
-                found[matrix, what] = values
-            except ValueError as error:
-                skipped, first = skipped + 1, first or f"line {number} {error}"
-    except OSError as error:
-        skipped, first = skipped + 1, first or f"cannot be read ({error.strerror})"
-    except Damaged as error:
-        skipped, first = skipped + 1, first or str(error)
-    if skipped:
-        warn_skipped(path, first, skipped)
-    return found
+    findings = untrusted.each_line(path, lambda line: _finding(untrusted.parse(line)))
+    return {(matrix, what): values for matrix, what, values in findings}
 
 
 def _finding(line: Any) -> tuple[str, str, dict[str, Any]]:

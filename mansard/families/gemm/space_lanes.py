@@ -8,8 +8,8 @@ from itertools import product
 from typing import Annotated, ClassVar
 
 from ...plan.problem import Problem
+from ...rules import Names
 from ..configs import up
-from ..fields import Names
 from .work_lanes import lanes_shape
 
 WIDEST = 48  # beyond it a lane's share of C does not fit into registers

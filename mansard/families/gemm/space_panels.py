@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names, Range
 from ..configs import up
-from ..fields import Names, Range
 from .work_panels import panel_shape
 
 _WHOLE_BYTES = 100 << 10  # operands up to this size are one panel

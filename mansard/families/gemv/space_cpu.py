@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from ..fields import Range
+from ...rules import Range
 from ..vectors import bad_lanes, registers_of, words_of
 from .spec import canonical
 

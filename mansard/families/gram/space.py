@@ -10,8 +10,9 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
 from .. import configs
-from ..fields import Names, Range, Reduce
+from ..fields import Reduce
 from . import space_columns, space_cpu, space_group, space_thirds, spec, work
 from .space_columns import Columns
 from .space_cpu import Simd

@@ -9,7 +9,8 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
-from ..fields import Names, Range, Reduce
+from ...rules import Names, Range
+from ..fields import Reduce
 from . import work_columns
 
 

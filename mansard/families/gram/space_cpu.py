@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from ..fields import Range
+from ...rules import Range
 from ..vectors import bad_lanes, words_of
 
 _MOST_PARTS = 128

@@ -8,8 +8,9 @@ from itertools import product
 from typing import Annotated, ClassVar
 
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
 from ..configs import up
-from ..fields import Names, Range, Reduce
+from ..fields import Reduce
 from . import work
 
 _NARROWEST = 24  # columns from where arithmetic may be the limit

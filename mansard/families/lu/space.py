@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names
 from .. import configs
-from ..fields import Names
 from . import space_cpu, spec, work
 from .space_cpu import Rowwise, Simd, Small
 

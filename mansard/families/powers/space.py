@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Matches, Names, Range
 from .. import configs
-from ..fields import Matches, Names, Range
 from . import space_cpu, spec, work
 from .space_cpu import Simd
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from ..fields import Range
+from ...rules import Range
 from ..spmv import space_cpu as spmv_space
 from ..spmv import spec as spmv_spec
 

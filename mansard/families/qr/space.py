@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
+from ...rules import Range
 from .. import configs
-from ..fields import Range
 from . import space_cpu, spec, tensor, work
 from .space_cpu import Simd
 

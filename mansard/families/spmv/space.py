@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
+from ...rules import Names
 from .. import configs
 from ..configs import up
-from ..fields import Names
 from . import space_cpu, work
 from .space_cpu import Simd
 

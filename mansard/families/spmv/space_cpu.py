@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import ITEMSIZE, Problem
-from ..fields import Range
+from ...rules import Range
 from ..vectors import bad_lanes, words_of
 from .spec import INDEX_BYTES
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
+from ...rules import Names
 from .. import configs
-from ..fields import Names
 from . import space_cpu, work, work_tensor
 from .space_cpu import Simd
 from .work_shapes import lanes_shape, stream_feed

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names, Range
 from .. import configs
-from ..fields import Names, Range
 from . import space_group, work
 from .space_group import Group
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
 from .. import configs
-from ..fields import Names, Range
 from . import space_cpu, work
 from .space_cpu import Simd
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from ..fields import Range
+from ...rules import Range
 from ..vectors import bad_lanes, words_of
 
 _CACHED_BYTES = 1 << 25  # of A and W together; less may still be in a cache when it is needed again
