@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.geometry import Device
+from ..families import fields
 from ..families.powers import defaults, fit, work
 from ..families.powers.space import Groups, Persistent
 from ..model import machine
@@ -82,8 +83,10 @@ def _groups_config(problem: Problem, device: Device, cache: str) -> Groups:
     return replace(config, **({"CACHE": cache} | _pinned(Groups)))
 
 
-def _pinned(kind: Any) -> dict[str, Any]:
-    return {name: value for name, value in pin.pins().items() if name in kind.__dataclass_fields__}
+def _pinned(kind: type[Groups | Persistent]) -> dict[str, Any]:
+    """Pinned values of the parameters that this kind of configuration has, checked."""
+    given = {name: value for name, value in pin.pins().items() if name in kind.__dataclass_fields__}
+    return fields.checked("powers", kind, given)
 
 
 def _passes(problem: Problem, ordered: Ordered, device: Device) -> tuple[list[Persistent], str]:

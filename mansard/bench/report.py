@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ..untrusted import Damaged
 from . import store, summary, targets
 from .table import Table
 
@@ -72,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         here = args.to is None and (args.folder / store.JOURNAL).exists()
         results = store.write_results(args.folder) if here else store.load(args.folder)
-    except FileNotFoundError as error:
+    except (OSError, Damaged) as error:
         print(error, file=sys.stderr)
         return 1
     print(f"report: {write_report(results, args.to or args.folder)}")

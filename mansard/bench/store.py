@@ -3,6 +3,8 @@
 The journal (`rows.jsonl`) makes a run interruptible: each case's rows are appended in one write. It holds lines of four
 kinds: a run begins, its ceilings, rows of a case, a run is finished. An unfinished run of the same sets on
 the same device by the same sources is continued; otherwise a new run begins, and of each case the latest rows count.
+
+Lines that are damaged (`lines.py`) are passed over, and one warning names the file, the first of them and the reason.
 """
 
 from __future__ import annotations
@@ -15,11 +17,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from .. import untrusted
+from ..model import machine
 from ..model.machine import Machine
+from ..rules import shown
+from ..untrusted import Damaged
+from . import lines as checked
 from .rows import BATCHED_COLUMNS, COLUMNS, SPARSE_COLUMNS, Row, compare, complete
 
 JOURNAL, RESULTS, TABLE = "rows.jsonl", "results.json", "results.csv"
 FORMAT = 1
+_MOST_BYTES = 1 << 30  # of results.json; the largest so far has 6 MB
 _IDENTITY = ("device", "backend", "sources", "operands")
 
 
@@ -63,25 +71,28 @@ def _alike(run: dict[str, Any], environment: dict[str, Any], options: dict[str, 
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The journal's lines; a last line cut short by an interruption is dropped."""
-    lines = []
-    try:
-        texts = path.read_text().splitlines()
-    except OSError:
-        return []
-    for text in texts:
-        try:
-            lines.append(json.loads(text))
-        except ValueError:
-            continue
-    return lines
+    """The journal's lines, but for damaged ones, such as a last line cut short by an interruption."""
+    left = _Room(path)
+    return list(untrusted.each_line(path, lambda text: checked.line(untrusted.parse(text, left.after(text)))))
+
+
+class _Room:
+    """Memory that the lines of a file may still take."""
+
+    def __init__(self, path: Path) -> None:
+        size = path.stat().st_size if path.exists() else 0
+        self.bytes = untrusted.SPARE + untrusted.FACTOR * size
+
+    def after(self, text: bytes) -> int:
+        """What was left before this line, which takes its share."""
+        before = self.bytes
+        self.bytes -= untrusted.cost(text)
+        return before
 
 
 def machine_from(values: dict[str, Any]) -> Machine:
     """Ceilings as they were stored."""
-    values = dict(values)
-    values["cache_bandwidth"] = tuple(map(tuple, values.get("cache_bandwidth", ())))
-    return Machine(**values)
+    return machine.from_values(values)
 
 
 def ceilings_of(lines: list[dict[str, Any]], run: int) -> Machine | None:
@@ -97,27 +108,42 @@ def collect(folder: Path) -> dict[str, Any]:
     if not runs:
         raise FileNotFoundError(f"{folder / JOURNAL} holds no results: run `mansard bench --out {folder}` first")
     latest = {line["case"]: line["run"] for line in lines if line["line"] == "row"}
-    machines = {run["run"]: ceilings_of(lines, run["run"]) for run in runs}
-    rows = []
-    for line in lines:
-        if line["line"] == "row" and latest[line["case"]] == line["run"]:
-            row = {name: value for name, value in line.items() if name != "line"}
-            machine = machines[line["run"]]
-            rows.append(complete(row, machine) if machine else row)
+    try:
+        machines = {run["run"]: ceilings_of(lines, run["run"]) for run in runs}
+    except Damaged as error:
+        raise Damaged(f"{folder / JOURNAL}: the ceilings of a run: {error}") from None
+    rows = _completed(folder / JOURNAL, [line for line in lines if line["line"] == "row"], latest, machines)
     last = runs[-1]
-    machine = machines[last["run"]]
+    ceilings = machines[last["run"]]
     notes = [line for line in lines if line["line"] == "note" and line["run"] == last["run"]]
     return {
         "format": FORMAT,
         "family": last["options"].get("family", "gram"),
         "environment": last["environment"],
         "options": last["options"],
-        "ceilings": asdict(machine) if machine else None,
+        "ceilings": asdict(ceilings) if ceilings else None,
         "missing": {name: reason for note in notes for name, reason in note.get("missing", {}).items()},
         "unfinished": notes[-1].get("unfinished", []) if notes else [],
         "runs": [_without(run) for run in runs],
         "rows": compare(rows),
     }
+
+
+def _completed(
+    path: Path, lines: list[dict[str, Any]], latest: dict[str, int], machines: dict[int, Machine | None]
+) -> list[Row]:
+    """Rows of the latest run of each case with their statistics, but for those whose values contradict each other."""
+    rows, skipped, first = [], 0, ""
+    for line in lines:
+        if latest[line["case"]] == line["run"]:
+            ceilings = machines.get(line["run"])
+            try:
+                rows.append(complete(_without(line), ceilings) if ceilings else _without(line))
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                skipped, first = skipped + 1, first or f"a row of {shown(line['case'])}: {shown(str(error))}"
+    if skipped:
+        untrusted.warn_ignored(path, first, skipped)
+    return rows
 
 
 def _without(line: dict[str, Any]) -> dict[str, Any]:
@@ -155,6 +181,8 @@ def load(folder: Path) -> dict[str, Any]:
         return collect(folder)
     path = folder if folder.is_file() else folder / RESULTS
     try:
-        return json.loads(path.read_text())  # type: ignore[no-any-return]
+        return checked.results(untrusted.parse(untrusted.read_bytes(path, _MOST_BYTES)))
     except OSError:
         raise FileNotFoundError(f"{folder} holds neither {JOURNAL} nor {RESULTS}: run `mansard bench` first") from None
+    except Damaged as error:
+        raise Damaged(f"{path}: {error}") from None

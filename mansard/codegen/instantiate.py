@@ -2,14 +2,21 @@
 
 The template lives in a real header; what is written here is the include, a `Params` struct of named constants, the
 `Arguments` struct and one `extern "C"` entry. Constants come after the include so that the header part never varies.
+
+This is the last place before a compiler. Configurations are checked where they are read (`families/fields.py`); here,
+once more, nothing becomes text but integers, flags, identifiers and the few C++ types below.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
+
+from ..errors import IllegalConfig
 
 # Fields of `Arguments` are eight bytes each, so that Python's packing and C++'s layout agree without padding rules.
 _PACK = {"pointer": "Q", "integer": "q", "real": "d"}
@@ -19,6 +26,10 @@ CPP_TYPES = {
     "complex64": "mansard::Complex<float>",
     "complex128": "mansard::Complex<double>",
 }
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
+_HEADER = re.compile(r"(families|model)(/[a-z0-9_]+)?/[a-z0-9_]+\.(cuh|hpp)")
+_FIELD_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_:* ]{0,63}")  # const Params::T* const*
+_MOST = 1 << 31  # constants are int
 
 
 @dataclass(frozen=True)
@@ -61,7 +72,9 @@ def instantiate(
     bounds: tuple[int, int] | None = None,
     cooperative: bool = False,
 ) -> Source:
-    """The text of one instantiation; `bounds` are the launch bounds (threads, blocks per multiprocessor)."""
+    """The text of one instantiation; `bounds` are the launch bounds (threads, blocks per multiprocessor). Raises
+    IllegalConfig for whatever is no integer, flag, identifier or known type."""
+    _check(title, header, function, types, arguments, bounds or (1, 1))
     lines = [
         f"// {title}",
         f"// written by Mansard from {header}; edit the template, not this file",
@@ -81,13 +94,43 @@ def instantiate(
     return Source(target, "\n".join(lines) + "\n", arguments, cooperative)
 
 
+def _check(
+    title: str,
+    header: str,
+    function: str,
+    types: Mapping[str, str],
+    arguments: tuple[Field, ...],
+    bounds: tuple[int, int],
+) -> None:
+    names = (function, *types, *(field.name for field in arguments))
+    texts_fit = (
+        title.isprintable()
+        and not title.endswith("\\")  # which would continue the comment
+        and _HEADER.fullmatch(header)
+        and all(map(_IDENTIFIER.fullmatch, names))
+        and all(cpp in CPP_TYPES.values() for cpp in types.values())
+        and all(_FIELD_TYPE.fullmatch(field.cpp) for field in arguments)
+    )
+    if not texts_fit or not all(_is_integer(bound) and bound > 0 for bound in bounds):
+        raise IllegalConfig(f"{function!r}: its title, header, types, arguments or bounds cannot become C++ text")
+
+
 def _constant(name: str, value: Any) -> str:
+    if not _IDENTIFIER.fullmatch(name):
+        raise IllegalConfig(f"{name!r} is no name of a constant")
     if isinstance(value, bool):
         return f"  static constexpr bool {name} = {str(value).lower()};"
-    if isinstance(value, str):  # an enumerator: the C++ enum carries the parameter's name in title case
+    if isinstance(value, str) and _IDENTIFIER.fullmatch(value):
+        # an enumerator: the C++ enum carries the parameter's name in title case
         enum = "".join(word.capitalize() for word in name.split("_"))
         return f"  static constexpr mansard::{enum} {name} = mansard::{enum}::{value};"
-    return f"  static constexpr int {name} = {value};"
+    if not _is_integer(value):
+        raise IllegalConfig(f"{name}={str(value)[:40]!r} is neither an integer of 32 bits nor a flag nor a name")
+    return f"  static constexpr int {name} = {int(value)};"
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and -_MOST <= int(value) < _MOST
 
 
 def _entry(function: str, target: str, bounds: tuple[int, int] | None) -> list[str]:

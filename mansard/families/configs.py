@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..plan.problem import Problem
+from ..rules import shown
+from . import fields
+
+Config = TypeVar("Config")
 
 
 def up(a: int, b: int) -> int:
@@ -22,17 +26,15 @@ def to_dict(config: Any) -> dict[str, Any]:
     return {"VARIANT": config.VARIANT, **asdict(config)}
 
 
-def from_dict(operation: str, variants: Mapping[str, Any], values: dict[str, Any]) -> Any:
-    """The inverse of `to_dict`; unknown names are refused."""
+def from_dict(operation: str, variants: Mapping[str, type[Config]], values: Mapping[str, Any]) -> Config:
+    """The inverse of `to_dict`, for values that anyone may have written: names and values that the variant does not
+    declare (`fields.py`) raise IllegalConfig."""
     values = dict(values)
     variant = values.pop("VARIANT", None)
-    if variant not in variants:
-        raise IllegalConfig(f"{operation}: VARIANT={variant!r} is not one of {', '.join(variants)}")
+    if not isinstance(variant, str) or variant not in variants:
+        raise IllegalConfig(f"{operation}: VARIANT={shown(variant)} is not one of {', '.join(variants)}")
     kind = variants[variant]
-    unknown = set(values) - set(kind.__dataclass_fields__)
-    if unknown:
-        raise IllegalConfig(f"{operation}: {variant} has no parameter {', '.join(sorted(unknown))}")
-    return kind(**values)
+    return kind(**fields.checked(operation, kind, values))
 
 
 def too_large(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
-import os
 import platform
 import sys
 import tempfile
@@ -13,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from .. import settings
+from .. import private, settings
 from ..backends import cpu, cuda
 from ..backends.cuda_driver import driver
 from ..compile import cxx, nvrtc
@@ -122,7 +122,7 @@ def _gpus() -> dict[str, Any]:
 
 def _writable(folder: str) -> bool:
     try:
-        os.makedirs(folder, exist_ok=True)
+        private.make_folder(Path(folder))
         with tempfile.TemporaryFile(dir=folder):
             return True
     except OSError:

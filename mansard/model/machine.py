@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
-from .. import settings
+from .. import private, untrusted
 from ..codegen.geometry import Device
 from ..plan.problem import REAL
+from ..rules import Range, Real, Rule, Text, shown
+from ..untrusted import Damaged
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ _NOMINAL = {
 def store_path(device: Device) -> Path:
     """Where the ceilings of `device` are kept."""
     name = re.sub(r"[^A-Za-z0-9]+", "-", f"{device.backend}-{device.name}-{device.multiprocessors}").strip("-").lower()
-    return settings.current().cache_dir / "machines" / f"{name}.json"
+    return private.cache_root() / "machines" / f"{name}.json"
 
 
 def known(device: Device) -> Machine:
@@ -75,10 +77,7 @@ def known(device: Device) -> Machine:
 def save(machine: Machine, device: Device) -> Path:
     """Store measured ceilings; later calls of `known` see them."""
     path = store_path(device)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_text(json.dumps(asdict(machine), indent=1))
-    os.replace(draft, path)
+    private.replace_file(path, json.dumps(asdict(machine), indent=1))
     _load.cache_clear()
     return path
 
@@ -86,11 +85,52 @@ def save(machine: Machine, device: Device) -> Path:
 @lru_cache(maxsize=16)
 def _load(path: Path) -> Machine | None:
     try:
-        values = json.loads(path.read_text())
-        values["cache_bandwidth"] = tuple(map(tuple, values["cache_bandwidth"]))
-        return Machine(**values)
-    except (OSError, ValueError, TypeError, KeyError):
+        return from_values(untrusted.parse(untrusted.read_bytes(path, _MOST_BYTES)))
+    except FileNotFoundError:
         return None
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+    except Damaged as error:
+        reason = str(error)
+    untrusted.warn_ignored(path, f"{reason} (measure again with `mansard info --remeasure`)")
+    return None
+
+
+_MOST_BYTES = 1 << 20  # of a file of ceilings, which has about 4000
+_NUMBER, _BYTES, _WORDS = Real(1e-15, 1e30), Range(1, 1 << 62), Text(1024)
+
+
+def from_values(values: Any) -> Machine:
+    """Ceilings as they were stored; raises `Damaged` unless every one is a number (or a text) that it can be."""
+    if not isinstance(values, dict):
+        raise Damaged("holds no ceilings")
+    known = {one.name: one for one in fields(Machine)}
+    needed = {name for name, one in known.items() if one.default is one.default_factory is MISSING}
+    if odd := needed - set(values) or set(values) - set(known):
+        raise Damaged(f"lacks or does not know {shown(', '.join(sorted(odd)))}")
+    checked = {name: _checked(name, str(known[name].type), value) for name, value in values.items()}
+    if not set(REAL.values()) <= set(checked["fma"]):
+        raise Damaged("fma lacks a dtype")
+    return Machine(**checked)
+
+
+def _checked(name: str, kind: str, value: Any) -> Any:
+    """The value of a field whose type is `kind`."""
+    if kind == "dict[str, object]" and isinstance(value, dict):
+        return value
+    if kind == "dict[str, float]" and isinstance(value, dict):
+        return {key: _allowed(name, each, _NUMBER) for key, each in value.items()}
+    if kind.startswith("tuple[") and isinstance(value, list | tuple):
+        if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in value):
+            raise Damaged(f"{name}={shown(value)} are no pairs")
+        return tuple((_allowed(name, size, _BYTES), _allowed(name, rate, _NUMBER)) for size, rate in value)
+    return _allowed(name, value, _NUMBER if kind == "float" else _WORDS)
+
+
+def _allowed(name: str, value: Any, rule: Rule) -> Any:
+    if reason := rule.refusal(value):
+        raise Damaged(f"{name}={shown(value)} {reason}")
+    return value
 
 
 def _nominal(device: Device) -> Machine:

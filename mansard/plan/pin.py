@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from numbers import Integral
 from typing import Any
+
+from ..errors import IllegalConfig
 
 _PINS: ContextVar[dict[str, Any]] = ContextVar("mansard_pins", default={})  # noqa: B039  never changed in place
 
@@ -14,8 +17,12 @@ _PINS: ContextVar[dict[str, Any]] = ContextVar("mansard_pins", default={})  # no
 def pin(**parameters: Any) -> Iterator[None]:
     """Fix parameters of the configuration for the calls inside; names are those of `plan.explain()`.
 
-    Pins nest and end with the block. A combination that no kernel allows raises `IllegalConfig` with the reason.
+    Pins nest and end with the block. A combination that no kernel allows raises `IllegalConfig` with the reason. Values
+    are integers, flags and names; each is checked against what its parameter declares before a kernel is written.
     """
+    for name, value in parameters.items():
+        if not isinstance(value, str | Integral):  # a flag is an integer, too
+            raise IllegalConfig(f"pin: {name} is {type(value).__name__}: an integer, True, False or a name is needed")
     token = _PINS.set({**_PINS.get(), **parameters})
     try:
         yield

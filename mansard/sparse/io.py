@@ -1,12 +1,24 @@
-"""Matrix Market files, plain and gzipped, through SciPy's reader and writer. A broken file raises with its name and the
-line; a file is written beside its name first, so that none is ever left half done."""
+"""Matrix Market files, plain and gzipped, through SciPy's reader and writer.
+
+A broken file raises ValueError with its name and the line. A file is written beside its name first, so that none is
+ever left half done.
+
+Files may come from anywhere, so that what their header promises is compared with what they can hold before memory is
+allocated for it: every entry takes at least 2 bytes of text, or more as its kind says. The size of a file is that of
+its text. Of a packed file the text is read as a stream and may have 100 times the packed size, or 8 MiB: matrices reach
+5 to 20 times. Beyond, or if the header's rows and columns would fill more than 64 MiB and 4 times the text, the file is
+refused. Memory is then at most 32 bytes per entry (64 where a symmetry fills up the other half), which is once or twice
+the text of usual files, and 64 MiB.
+"""
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +26,98 @@ import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
+from ..untrusted import Damaged, open_regular
+
 __all__ = ["read", "write"]
+
+MOST_RATIO, LEAST_TEXT = 100, 8 << 20  # of a packed file: its text over its size, and what is allowed in any case
+SPARE = 64 << 20  # bytes for rows and columns without entries
+_HEADER_BYTES = 1 << 20  # of text, in which comments and sizes must end
+_SHORTEST = {"pattern": 4, "real": 6, "integer": 6, "unsigned-integer": 6, "complex": 8}  # bytes of "1 1 0 0\n"
+_PACKED: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_BROKEN = (ValueError, TypeError, OverflowError, EOFError, IndexError, zlib.error, gzip.BadGzipFile)
 
 
 def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
     """The matrix of a Matrix Market file (.mtx, .mtx.gz) as scipy.sparse.csr_array.
 
     Symmetric, skew-symmetric and Hermitian files are filled up; patterns get ones; entries given twice are added.
-    `dtype` (float64, complex128 or int64, as the file says, unless given) is converted to at the end.
+    `dtype` (float64, complex128 or int64, as the file says, unless given) is converted to at the end. What cannot be
+    a matrix of that size (see the module) raises ValueError.
     """
     path = Path(path)
     try:
-        symmetry = scipy_io.mminfo(path)[5]
-        found = scipy_io.mmread(path)
-    except (ValueError, OverflowError, EOFError, UnicodeDecodeError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path}: {_placed(path, str(error))}") from error
+        with open_regular(path) as file:
+            text = _Text(path, file)
+            symmetry = _checked_header(text)
+            try:
+                found = scipy_io.mmread(text if text.is_packed else path)
+            except _BROKEN as error:
+                raise Damaged(text.problem or _placed(text, str(error))) from error
+            if text.problem:
+                raise Damaged(text.problem)
+    except Damaged as error:
+        raise ValueError(f"{path}: {error}") from error.__cause__
     A = sparse.coo_array(found)
     _check_diagonal(path, A, symmetry)
     A = sparse.csr_array(A)
     return A if dtype is None else A.astype(dtype, copy=False)
+
+
+class _Text:
+    """The text of a file from its beginning, unpacked on the way; of a packed one no more than its size allows.
+
+    SciPy's reader takes an exception for the end of the text, so that `problem` keeps what went wrong."""
+
+    def __init__(self, path: Path, file: Any) -> None:
+        self.file, self.unpack = file, _PACKED.get(path.suffix)
+        self.size = os.fstat(file.fileno()).st_size
+        self.is_packed = self.unpack is not None
+        self.most = max(LEAST_TEXT, MOST_RATIO * self.size) if self.is_packed else self.size  # bytes of text
+        self.rewind()
+
+    def rewind(self) -> None:
+        self.file.seek(0)
+        self.stream = self.unpack(self.file) if self.unpack else self.file
+        self.taken, self.problem = 0, ""
+
+    def read(self, count: int = -1) -> bytes:
+        """The next bytes, at most `count` of them; none at the end, and after a problem."""
+        if self.problem:
+            return b""
+        try:
+            found: bytes = self.stream.read(min(count if count >= 0 else self.most, self.most - self.taken + 1))
+        except (OSError, EOFError, zlib.error) as error:
+            self.problem = str(error)
+            return b""
+        self.taken += len(found)
+        if self.taken > self.most:
+            self.problem = (
+                f"its text has more than {self.most} bytes, {MOST_RATIO} times those of the file: unpack it first if "
+                "you trust it"
+            )
+            return b""
+        return found
+
+
+def _checked_header(text: _Text) -> str:
+    """The symmetry of a file that has room for what its header promises; `text` is at its beginning afterwards."""
+    head = text.read(_HEADER_BYTES)
+    if text.problem:
+        raise Damaged(text.problem)
+    try:
+        rows, columns, entries, format, field, symmetry = scipy_io.mminfo(BytesIO(head))
+    except _BROKEN as error:
+        raise Damaged(_placed_in(head, str(error))) from error
+    text.rewind()
+    if format == "array":
+        entries = rows * (rows + 1) // 2 if symmetry != "general" else rows * columns
+    least = entries * (_SHORTEST.get(field, 4) - (4 if format == "array" else 0))
+    if least > text.most + 1:  # the last line need not end
+        raise Damaged(f"{entries} entries take at least {least} bytes of text, the file has at most {text.most}")
+    if 8 * (rows + columns) > SPARE + 4 * text.most:
+        raise Damaged(f"{rows} rows and {columns} columns are too many for at most {text.most} bytes of text")
+    return str(symmetry)
 
 
 def write(
@@ -54,29 +139,33 @@ def write(
         draft.unlink(missing_ok=True)
 
 
-def _placed(path: Path, message: str) -> str:
-    """SciPy's message with the line it is about; it names most, but not the one of the sizes, nor the end of a file."""
-    if message.startswith("Line "):
+def _placed(text: _Text, message: str) -> str:
+    """SciPy's message with the line it is about; it names most, but not the one at which a file ends."""
+    if not message.startswith("Truncated"):
         return message
-    try:
-        lines = list(_lines(path))
-    except (EOFError, zlib.error, gzip.BadGzipFile, UnicodeDecodeError):
-        return message
-    if message.startswith("Truncated"):
-        return f"Line {len(lines) + 1}: {message}"
-    sizes = next((number for number, line in enumerate(lines, 1) if line.strip() and line[0] != "%"), len(lines) + 1)
-    return f"Line {sizes}: {message} (sizes and number of entries)"
+    text.rewind()
+    lines, last = 0, b"\n"
+    while part := text.read(1 << 20):
+        lines, last = lines + part.count(b"\n"), part
+    ends = 1 if last.endswith(b"\n") else 2
+    return text.problem or f"Line {lines + ends}: {message}"
 
 
-def _lines(path: Path) -> Iterator[str]:
-    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
-        yield from file
+def _placed_in(head: bytes, message: str) -> str:
+    """SciPy's message about a header with its line; it names most, but not the one of the sizes."""
+    lines = head.split(b"\n")
+    sizes = next((n for n, line in enumerate(lines, 1) if line.strip() and not line.startswith(b"%")), len(lines))
+    if sizes == len(lines) and len(head) == _HEADER_BYTES:
+        return f"comments and sizes do not end within its first {_HEADER_BYTES} bytes"
+    return message if message.startswith("Line ") else f"Line {sizes}: {message} (sizes and number of entries)"
 
 
 def _check_diagonal(path: Path, A: Any, symmetry: str) -> None:
     """Symmetries say what a diagonal may hold; SciPy reads it as it stands."""
+    if symmetry not in ("skew-symmetric", "hermitian"):
+        return
     diagonal = A.data[A.coords[0] == A.coords[1]]
-    wrong = {"skew-symmetric": diagonal, "hermitian": diagonal.imag}.get(symmetry, np.zeros(0))
+    wrong = diagonal if symmetry == "skew-symmetric" else diagonal.imag
     if wrong.any():
         row = int(A.coords[0][A.coords[0] == A.coords[1]][np.flatnonzero(wrong)[0]])
         raise ValueError(f"{path}: entry ({row + 1}, {row + 1}) cannot stand on the diagonal of a {symmetry} matrix")

@@ -62,10 +62,20 @@ def of_source(
     """The same for a matrix that was read before."""
     device = select(source.device, backend).device
     if (format, C, sigma, threads, index) == (None,) * 5:
-        tuned = sparse_records.recall(device, source.rows, "format") or {}  # what `ms.sparse.tune` found
-        format, C, sigma, threads, index = map(tuned.get, ("format", "C", "sigma", "threads", "index"))
-    wish, lanes = _wish(source, device, format, C, sigma, threads, index, values)
+        wish, lanes = _tuned_wish(source, device, values)
+    else:
+        wish, lanes = _wish(source, device, format, C, sigma, threads, index, values)
     return Matrix(_Sides(source.rows.shape, source.rows.values_dtype, wish, lanes, backend, source), False, False)
+
+
+def _tuned_wish(source: Source, device: Device, values: str | None) -> tuple[Wish, int | None]:
+    """What `ms.sparse.tune` found for the matrix; static rules where it found nothing, or what no longer serves."""
+    found = sparse_records.recall(device, source.rows, "format") or {}
+    format, C, sigma, threads, index = map(found.get, ("format", "C", "sigma", "threads", "index"))
+    try:
+        return _wish(source, device, format, C, sigma, threads, index, values)
+    except ValueError:
+        return _wish(source, device, None, None, None, None, None, values)
 
 
 def _wish(

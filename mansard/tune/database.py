@@ -151,12 +151,13 @@ def _other_regime(problem: Problem, recorded: Problem, family: ModuleType) -> bo
 
 
 def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) -> Any:
-    """The trial's configuration if it exists still and is legal for this problem."""
+    """The trial's configuration if it exists still and is legal for this problem, and for the one it was tried on."""
     try:
         config = family.space.from_dict(trial.config)
-    except (IllegalConfig, TypeError):
+    except IllegalConfig:
         return None
-    return config if family.space.illegal(problem, config, device) is None else None
+    legal = all(family.space.illegal(each, config, device) is None for each in {problem, trial.problem})
+    return config if legal else None
 
 
 def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, far: float, place: str) -> str:

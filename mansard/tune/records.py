@@ -1,14 +1,17 @@
 """What the tuner remembers: one JSON line per trial, failures included, in a file that is only ever appended to.
 
 A line is written whole by one `write` on a descriptor opened for appending, so several processes may tune at once and
-an interruption costs at most the line being written. A reader skips what it cannot read. A trial that is timed again
-is appended again; the later line counts.
+an interruption costs at most the line being written. A trial that is timed again is appended again; the later line
+counts.
+
+A reader takes nothing on trust: each field of a line must have its type and lie in its range, and the problem must be
+one of a family's. Lines that do not are skipped, and one warning names the file, the first of them and the reason. The
+parameters of a configuration are checked where it is made from them (`space.from_dict`).
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import statistics
 from collections.abc import Iterable, Iterator
@@ -16,16 +19,34 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .. import settings
+from .. import private, untrusted
 from ..codegen.geometry import Device
+from ..families.traits import problem_from_dict
 from ..plan.problem import Problem
+from ..rules import Names, Range, Real, Rule, Text, shown
+from ..untrusted import Damaged
 
 # Why a configuration gave no time. "constraints": illegal; "spills": registers overflowed into memory.
 FAILURES = ("constraints", "compile", "spills", "runtime", "correctness", "timeout")
 VENDOR = {"VARIANT": "vendor"}  # stands in the place of a configuration for the array library's own routine
 
 
-@dataclass(frozen=True)
+_LONGEST_REASON = 1 << 16  # characters; compilers may have much to say
+# What the fields of a line may be, but for the problem, the configuration and the times.
+_RULES: dict[str, Rule] = {
+    "status": Names("ok", *FAILURES),
+    "round": Range(0, 64),
+    "registers": Range(0, 1 << 20),
+    "predicted": Real(0, 1e9),
+    "bound": Real(0, 1e9),
+    "reason": Text(_LONGEST_REASON),
+    **{name: Text(1024) for name in ("kernel", "device", "arch", "driver", "compiler", "date", "version")},
+}
+_TRIAL_BYTES, _PROBLEM_BYTES = 500, 2500  # of memory, that a reader has for them
+_SECONDS, _VALUE = Real(1e-12, 1e9), Text(1024)
+
+
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One configuration tried on one problem: its raw times, or the class of its failure and the reason."""
 
@@ -77,17 +98,38 @@ class Trial:
         values = asdict(self)
         values["problem"] = problem_to_dict(self.problem)
         values["seconds"] = [float(f"{second:.6g}") for second in self.seconds]  # no clock is finer
+        values["reason"] = "".join(c if c.isprintable() or c == "\n" else " " for c in self.reason[:_LONGEST_REASON])
         values["median"] = float(f"{self.median:.6g}") if self.ok else None
         values["percent"] = self.percent and round(self.percent, 2)
         return json.dumps({name: value for name, value in values.items() if value not in (None, "", [], 0)})
 
     @staticmethod
-    def from_line(line: str) -> Trial:
-        values = json.loads(line)
-        known = {name: values[name] for name in Trial.__dataclass_fields__ if name in values}
-        known["problem"] = problem_from_dict(known["problem"])
-        known["seconds"] = tuple(known.get("seconds", ()))
-        return Trial(**known)
+    def from_line(line: str | bytes) -> Trial:
+        """The trial of a line; raises ValueError with the reason if the line states none."""
+        values = untrusted.parse(line.encode() if isinstance(line, str) else line)
+        if not isinstance(values, dict):
+            raise Damaged("is no trial")
+        known = {name: values[name] for name in _RULES if name in values}
+        for name, value in known.items():
+            if reason := _RULES[name].refusal(value):
+                raise Damaged(f"{name}={shown(value)} {reason}")
+        seconds = values.get("seconds", [])
+        if not isinstance(seconds, list) or any(_SECONDS.refusal(second) for second in seconds):
+            raise Damaged(f"seconds={shown(seconds)} are no times")
+        if "status" not in known:
+            raise Damaged("has no status")
+        problem, config = problem_from_dict(values.get("problem")), _config(values.get("config"))
+        return Trial(problem, config, seconds=tuple(seconds), **known)
+
+
+def _config(values: Any) -> dict[str, Any]:
+    """Parameters by name: a variant, and numbers, flags and short texts. Which ones there are is the family's."""
+    if not isinstance(values, dict) or not isinstance(values.get("VARIANT"), str):
+        raise Damaged(f"config={shown(values)} has no VARIANT")
+    for name, value in values.items():
+        if not isinstance(value, int) and _VALUE.refusal(value):
+            raise Damaged(f"config: {shown(name)}={shown(value)} is neither an integer nor a short text")
+    return values
 
 
 def config_key(config: dict[str, Any]) -> str:
@@ -104,11 +146,6 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
     }
 
 
-def problem_from_dict(values: dict[str, Any]) -> Problem:
-    sizes, traits = tuple(values["sizes"].items()), tuple(values["traits"].items())
-    return Problem(values["operation"], values["dtype"], sizes, traits)
-
-
 def slug(device: Device) -> str:
     """The device's name in file names: `cuda-nvidia-h200-132`. CPUs with other thread counts are other devices."""
     name = f"{device.backend}-{device.name}-{device.multiprocessors}"
@@ -117,7 +154,7 @@ def slug(device: Device) -> str:
 
 def store_path(device: Device, family: str) -> Path:
     """Where this user's trials of a family on a device are kept."""
-    return settings.current().cache_dir / "tuning" / slug(device) / f"{family}.jsonl"
+    return private.cache_root() / "tuning" / slug(device) / f"{family}.jsonl"
 
 
 class Store:
@@ -128,38 +165,24 @@ class Store:
 
     def append(self, trial: Trial) -> None:
         """Write one line; it is in the file when this returns."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, (self._mend(descriptor) + trial.to_line() + "\n").encode())
-        finally:
-            os.close(descriptor)
-
-    @staticmethod
-    def _mend(descriptor: int) -> str:
-        """A newline first if an interrupted writer left half a line, which would otherwise swallow this one too."""
-        size = os.fstat(descriptor).st_size
-        return "\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else ""
+        private.append_line(self.path, trial.to_line())
 
     def __iter__(self) -> Iterator[Trial]:
         """Every readable trial, oldest first."""
-        return self._read("")
+        return self._read(b"")
 
-    def _read(self, part: str) -> Iterator[Trial]:
+    def _read(self, part: bytes) -> Iterator[Trial]:
         """Every readable trial whose line contains `part`; looking for text is much cheaper than parsing."""
-        try:
-            text = self.path.read_text(errors="replace")
-        except OSError:
-            return
-        for line in text.splitlines():
-            if part not in line:
-                continue
-            try:
-                yield Trial.from_line(line)
-            except (ValueError, KeyError, TypeError, AttributeError):
-                continue  # truncated, or written by another version
+        problems: dict[Problem, Problem] = {}  # most trials are of few problems, which take most of the memory
+        room = untrusted.SPARE + 4 * (self.path.stat().st_size if self.path.exists() else 0)
+        for trial in untrusted.each_line(self.path, Trial.from_line, part):
+            room -= _TRIAL_BYTES + (0 if trial.problem in problems else _PROBLEM_BYTES)
+            if room < 0:
+                untrusted.warn_ignored(self.path, "holds more records than a file of its size should; the rest of them")
+                return
+            yield replace(trial, problem=problems.setdefault(trial.problem, trial.problem))
 
     def trials(self, problem: Problem) -> dict[tuple[str, str], Trial]:
         """The last word on every (configuration, kernel) tried on exactly this problem."""
-        text = json.dumps(problem_to_dict(problem))
+        text = json.dumps(problem_to_dict(problem)).encode()
         return {trial.key: trial for trial in self._read(text) if trial.problem == problem}

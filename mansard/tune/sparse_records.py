@@ -1,12 +1,14 @@
 """Which format suited a sparse matrix best, and which execution its powers: one JSON line per finding, the last counts.
 
-A matrix is known again by its shape, its dtype and a sample of its pattern: what was found holds for all values.
+A matrix is known again by its shape, its dtype and a sample of its pattern: what was found holds for all values. As of
+other records, a line whose names or values are not declared is skipped, and one warning says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,10 +18,27 @@ from typing import Any
 
 import numpy as np
 
+from .. import private, untrusted
 from ..codegen.geometry import Device
+from ..families import powers
+from ..families.fields import rules
+from ..rules import Names, Range, Real, Rule, shown
+from ..untrusted import Damaged
 from .records import store_path
 
 _SAMPLES = 4096
+_FORMAT: dict[str, Rule] = {
+    "format": Names("sell", "ell", "csr"),
+    "C": Range(1, 32),
+    "sigma": Range(1, 1 << 62),
+    "threads": Range(1, 32),
+    "index": Names("int32", "int64", "delta16"),
+}
+_POWERS: dict[str, Rule] = {
+    **rules(powers.space.Persistent),
+    "execution": Names("plain", "groups", "persistent"),
+    "budget": Real(1, 1e15),  # bytes of cache for a level group
+}
 _IGNORED: ContextVar[bool] = ContextVar("mansard_records_ignored", default=False)
 
 
@@ -35,10 +54,8 @@ def signature(rows: Any) -> str:
 
 def remember(device: Device, rows: Any, what: str, values: dict[str, Any]) -> None:
     """Note a finding; `what` is "format", or "powers 5"."""
-    path = store_path(device, "sparse")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a") as file:
-        file.write(json.dumps({"matrix": signature(rows), "what": what, "values": values}) + "\n")
+    line = json.dumps({"matrix": signature(rows), "what": what, "values": values})
+    private.append_line(store_path(device, "sparse"), line)
 
 
 @contextmanager
@@ -65,11 +82,22 @@ def recall(device: Device, rows: Any, what: str) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, mtime_ns: int, size: int) -> dict[tuple[str, str], dict[str, Any]]:
-    found = {}
-    for line in path.read_text(errors="replace").splitlines():
-        try:
-            read = json.loads(line)
-            found[(read["matrix"], read["what"])] = dict(read["values"])
-        except (ValueError, KeyError, TypeError):
-            continue  # truncated, or written by another version
-    return found
+    findings = untrusted.each_line(path, lambda line: _finding(untrusted.parse(line)))
+    return {(matrix, what): values for matrix, what, values in findings}
+
+
+def _finding(line: Any) -> tuple[str, str, dict[str, Any]]:
+    """Matrix, kind and values of a finding; raises `Damaged` if a line states none."""
+    if not isinstance(line, dict) or not all(isinstance(line.get(name), str) for name in ("matrix", "what")):
+        raise Damaged("is no finding")
+    matrix, what, values = line["matrix"], line["what"], line.get("values")
+    if not re.fullmatch(r"[0-9a-f]{24}", matrix) or not re.fullmatch(r"format|powers [0-9]{1,6}", what):
+        raise Damaged(f"is about {shown(what)} of {shown(matrix)}, which is unknown")
+    declared = _FORMAT if what == "format" else _POWERS
+    if not isinstance(values, dict):
+        raise Damaged(f"values={shown(values)} are no parameters")
+    for name, value in values.items():
+        reason = declared[name].refusal(value) if name in declared else "is unknown"
+        if reason:
+            raise Damaged(f"{shown(name)}={shown(value)} {reason}")
+    return matrix, what, values

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
@@ -56,11 +57,7 @@ Config: TypeAlias = Gpu | Simd | Rowwise
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Tile, Block, Simd, Rowwise)}
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("cholesky", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "cholesky", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
@@ -31,13 +32,8 @@ Gpu: TypeAlias = Lanes | Block | Tensor | Readonly
 Config: TypeAlias = Gpu | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Tensor, Readonly, Simd)}
 
-
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("gemm", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "gemm", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Range
 from ..vectors import bad_lanes, registers_of, words_of
 
 _CACHED_BYTES = 1 << 25  # of all operands; less may still be in a cache when it is needed again
@@ -26,8 +27,9 @@ class Simd:
     TILE_N: int = 2  # vectors of columns per register tile; columns, of interleaved stacks
     UNROLL: int = 1  # steps along K per turn of the inner loop
     STREAM: bool = False  # write C past the caches
-    PREFETCH: int = 0  # cache level that matrices to come are brought to; 0 leaves it to the hardware
-    AHEAD: int = 4096  # how far ahead, in bytes
+    # cache level that matrices to come are brought to; 0 leaves it to the hardware
+    PREFETCH: Annotated[int, Range(0, 2)] = 0
+    AHEAD: Annotated[int, Range(0, 1 << 20)] = 4096  # how far ahead, in bytes
     GATHER: bool = False  # write C in whole cache lines, but to the caches
 
 

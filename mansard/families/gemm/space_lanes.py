@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...plan.problem import Problem
+from ...rules import Names
 from ..configs import up
 from .work_lanes import lanes_shape
 
@@ -24,7 +25,8 @@ class Lanes:
     LANES_N: int = 2  # and along its columns
     PER_TEAM: int = 1  # matrices of a group per team of lanes
     STAGES: int = 1  # groups under way per warp; 1: warps come and go
-    OUT: str = "back"  # where C is laid down on its way out: back where A was, or in a place of its own
+    # where C is laid down on its way out: back where A was, or in a place of its own
+    OUT: Annotated[str, Names("own", "back")] = "back"
     WARPS: int = 4  # per block
     BLOCKS_PER_SM: int = 2
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names, Range
 from ..configs import up
 from .work_panels import panel_shape
 
@@ -22,12 +23,12 @@ class Block:
     VARIANT: ClassVar[str] = "block"
     DIM_X: int = 16  # threads of a team along the columns of C
     DIM_Y: int = 8  # and along its rows
-    BLK_M: int = 64  # rows of a tile of C
-    BLK_N: int = 64  # its columns
-    BLK_K: int = 16  # columns of A per panel
+    BLK_M: Annotated[int, Range(1, 16384)] = 64  # rows of a tile of C
+    BLK_N: Annotated[int, Range(1, 16384)] = 64  # its columns
+    BLK_K: Annotated[int, Range(1, 16384)] = 16  # columns of A per panel
     PER_BLOCK: int = 1  # teams per block
     STAGES: int = 2  # panels under way per team
-    OUT: str = "direct"  # direct | own | back: how C leaves
+    OUT: Annotated[str, Names("direct", "own", "back")] = "direct"  # how C leaves
     BLOCKS_PER_SM: int = 2
 
 
@@ -38,13 +39,13 @@ class Tensor:
     VARIANT: ClassVar[str] = "tensor"
     WARPS_M: int = 2  # warps of a team along the rows of C
     WARPS_N: int = 2  # and along its columns
-    BLK_M: int = 64  # rows of a tile of C
-    BLK_N: int = 64  # its columns
-    BLK_K: int = 64  # columns of A per panel
+    BLK_M: Annotated[int, Range(1, 16384)] = 64  # rows of a tile of C
+    BLK_N: Annotated[int, Range(1, 16384)] = 64  # its columns
+    BLK_K: Annotated[int, Range(1, 16384)] = 64  # columns of A per panel
     KSTEP: int = 8  # values of k per instruction
     PER_BLOCK: int = 1  # teams per block
     STAGES: int = 1  # panels under way per team
-    OUT: str = "direct"  # direct | own | back: how C leaves
+    OUT: Annotated[str, Names("direct", "own", "back")] = "direct"  # how C leaves
     BLOCKS_PER_SM: int = 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
@@ -52,13 +53,8 @@ Gpu: TypeAlias = Lanes | Stream
 Config: TypeAlias = Gpu | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Stream, Simd)}
 
-
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("gemv", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "gemv", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

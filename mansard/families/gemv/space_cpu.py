@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Range
 from ..vectors import bad_lanes, registers_of, words_of
 from .spec import canonical
 
@@ -23,8 +24,9 @@ class Simd:
     VARIANT: ClassVar[str] = "simd"
     LANES: int = 4  # reals per vector
     TILE_M: int = 4  # rows (or vectors of adjacent rows) per register tile
-    PREFETCH: int = 0  # cache level that matrices to come are brought to; 0 leaves it to the hardware
-    AHEAD: int = 2048  # how far ahead, in bytes
+    # cache level that matrices to come are brought to; 0 leaves it to the hardware
+    PREFETCH: Annotated[int, Range(0, 2)] = 0
+    AHEAD: Annotated[int, Range(0, 1 << 20)] = 2048  # how far ahead, in bytes
 
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:

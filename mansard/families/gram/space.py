@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
 from .. import configs
+from ..fields import Reduce
 from . import space_columns, space_cpu, space_group, space_thirds, spec, work
 from .space_columns import Columns
 from .space_cpu import Simd
@@ -29,7 +32,7 @@ class Tiled:
     UNROLL: int = 1  # rows per thread at once
     BLOCK: int = 256  # threads per block
     BLOCKS_PER_SM: int = 2
-    REDUCE: str = "ticket"  # atomic | block | ticket | sliced
+    REDUCE: Reduce = "ticket"
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class Fragment:
     K_VECTOR: int = 1  # words per load down a column
     FOLD: int = 1  # rows viewed as one
     BLOCKS_PER_SM: int = 1
-    REDUCE: str = "ticket"
+    REDUCE: Reduce = "ticket"
 
 
 @dataclass(frozen=True)
@@ -59,15 +62,15 @@ class Ring:
     WARPS_N: int = 1
     WARPS_K: int = 1
     GROUPS: int = 8  # teams per block, each with a ring of its own
-    ROWS: int = 32  # rows per chunk
+    ROWS: Annotated[int, Range(1, 8192)] = 32  # rows per chunk
     STAGES: int = 3  # chunks per ring
-    FEED: str = "own"  # own | producer: who refills the ring
-    SPREAD: str = "rotate"  # none | rotate | shift: what keeps rows from colliding in the banks
+    FEED: Annotated[str, Names("own", "producer")] = "own"  # who refills the ring
+    SPREAD: Annotated[str, Names("none", "rotate", "shift")] = "rotate"  # what keeps rows from colliding in the banks
     KSTEP: int = 4  # rows per tensor-core instruction
     FOLD: int = 1
     BLOCKS_PER_SM: int = 1
-    REDUCE: str = "ticket"
-    UNIT: str = "float64"  # float64 | tf32x3: what multiplies float32 data
+    REDUCE: Reduce = "ticket"
+    UNIT: Annotated[str, Names("float64", "tf32x3")] = "float64"  # what multiplies float32 data
     TRIANGLE: bool = False  # WARPS_M warps share one half of A^H A
 
 
@@ -77,13 +80,8 @@ VARIANTS: dict[str, type[Config]] = {
 }
 REDUCTIONS = ("ticket", "sliced", "block", "atomic")
 
-
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("gram", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "gram", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

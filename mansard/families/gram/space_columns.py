@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
+from ..fields import Reduce
 from . import work_columns
 
 
@@ -21,15 +23,15 @@ class Columns:
     WARPS_N: int = 1
     WARPS_K: int = 8
     GROUPS: int = 1  # teams per block, each with a ring of its own
-    ROWS: int = 128  # rows per chunk
+    ROWS: Annotated[int, Range(1, 8192)] = 128  # rows per chunk
     STAGES: int = 3  # chunks per ring
-    FEED: str = "own"  # own | producer: who refills the ring
-    SPREAD: str = "rotate"  # none | rotate: what keeps columns from colliding in the banks
+    FEED: Annotated[str, Names("own", "producer")] = "own"  # who refills the ring
+    SPREAD: Annotated[str, Names("none", "rotate")] = "rotate"  # what keeps columns from colliding in the banks
     KSTEP: int = 4  # rows per tensor-core instruction
     FOLD: int = 1  # blocks of a chunk's rows viewed as columns side by side
     BLOCKS_PER_SM: int = 1
-    REDUCE: str = "ticket"
-    UNIT: str = "float64"  # float64 | tf32x3: what multiplies float32 data
+    REDUCE: Reduce = "ticket"
+    UNIT: Annotated[str, Names("float64", "tf32x3")] = "float64"  # what multiplies float32 data
     TRIANGLE: bool = False  # WARPS_M warps share one half of A^H A
 
 

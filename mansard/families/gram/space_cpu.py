@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Range
 from ..vectors import bad_lanes, words_of
 
 _MOST_PARTS = 128
@@ -22,11 +23,12 @@ class Simd:
     TILE_M: int = 4  # columns of the broadcast operand per register tile
     TILE_N: int = 2  # vectors of the other one (columns, where lanes run along K)
     UNROLL: int = 1  # independent copies of a tile's sums
-    ROWS: int = 64  # rows per block
+    ROWS: Annotated[int, Range(1, 8192)] = 64  # rows per block
     SWAP: bool = False  # broadcast B instead of A
     EDGE: bool = False  # columns that fill no vector are broadcast against vectors of the other operand
     PACK: bool = False  # copy blocks to rows of an odd number of vectors
-    PREFETCH: int = 1  # cache level that the next block is brought to; 0 leaves it to the hardware
+    # cache level that the next block is brought to; 0 leaves it to the hardware
+    PREFETCH: Annotated[int, Range(0, 2)] = 1
 
 
 def rows_major(problem: Problem) -> tuple[bool, bool]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
+from ..fields import Reduce
 from . import work, work_group
 
 _NARROWEST = 20  # columns from where arithmetic may be the limit
@@ -22,11 +24,11 @@ class Group:
     FOLD: ClassVar[int] = 1
     WARPS_K: ClassVar[int] = 1
     GROUPS: int = 1  # teams per block, of a warpgroup for every 64 real columns of A, each with a ring of its own
-    ROWS: int = 32  # rows per chunk
+    ROWS: Annotated[int, Range(1, 8192)] = 32  # rows per chunk
     STAGES: int = 3  # chunks per ring
-    SPREAD: str = "none"  # none | shift: what keeps rows from colliding in the banks
+    SPREAD: Annotated[str, Names("none", "shift")] = "none"  # what keeps rows from colliding in the banks
     BLOCKS_PER_SM: int = 1
-    REDUCE: str = "sliced"
+    REDUCE: Reduce = "sliced"
 
 
 def refusal(problem: Problem, c: Group, device: Device) -> str | None:

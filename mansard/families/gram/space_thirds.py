@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
 from ..configs import up
+from ..fields import Reduce
 from . import work
 
 _NARROWEST = 24  # columns from where arithmetic may be the limit
@@ -25,14 +27,14 @@ class Thirds:
     WARPS_N: int = 4
     WARPS_K: int = 1
     GROUPS: int = 1  # teams per block, each with a ring of its own
-    ROWS: int = 32  # rows per chunk
+    ROWS: Annotated[int, Range(1, 8192)] = 32  # rows per chunk
     STAGES: int = 3  # chunks per ring
-    FEED: str = "own"  # own | producer: who refills the ring
-    SPREAD: str = "rotate"  # none | rotate | shift: what keeps rows from colliding in the banks
+    FEED: Annotated[str, Names("own", "producer")] = "own"  # who refills the ring
+    SPREAD: Annotated[str, Names("none", "rotate", "shift")] = "rotate"  # what keeps rows from colliding in the banks
     KSTEP: int = 8  # rows per tensor-core instruction
     BLOCKS_PER_SM: int = 1
-    REDUCE: str = "sliced"
-    UNIT: str = "float64"  # float64 | tf32x3: what multiplies float32 data
+    REDUCE: Reduce = "sliced"
+    UNIT: Annotated[str, Names("float64", "tf32x3")] = "float64"  # what multiplies float32 data
 
 
 def refusal(problem: Problem) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names
 from .. import configs
 from . import space_cpu, spec, work
 from .space_cpu import Rowwise, Simd, Small
@@ -26,7 +28,8 @@ class Lanes:
     ROLLED: bool = False  # four steps share their code
     WARPS: int = 4  # per block
     BLOCKS_PER_SM: int = 2
-    VIA: str = "lanes"  # what carries the pivot's row: shuffles among lanes, or shared memory
+    # what carries the pivot's row: shuffles among lanes, or shared memory
+    VIA: Annotated[str, Names("lanes", "shared")] = "lanes"
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class Block:
     VARIANT: ClassVar[str] = "block"
     BLK: int = 8  # columns of a panel
     WARPS: int = 4
-    TEAM: str = "warp"  # who factors a panel: the first warp, or the whole block
-    UNIT: str = "fma"  # what updates the rest: fma, or (float64) mma
+    TEAM: Annotated[str, Names("warp", "block")] = "warp"  # who factors a panel: the first warp, or the whole block
+    UNIT: Annotated[str, Names("fma", "mma")] = "fma"  # what updates the rest: fma, or (float64) mma
     BLOCKS_PER_SM: int = 1
 
 
@@ -69,11 +72,7 @@ VARIANTS: dict[str, type[Config]] = {
 }
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("lu", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "lu", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names, Range
 from .. import configs
 from . import work
 
@@ -20,22 +22,18 @@ class Ring:
     VARIANT: ClassVar[str] = "ring"
     WARPS_K: int = 2  # warps of a team, along the rows of a chunk
     GROUPS: int = 4  # teams per block, each with a ring of its own
-    ROWS: int = 64  # rows per chunk
+    ROWS: Annotated[int, Range(1, 8192)] = 64  # rows per chunk
     STAGES: int = 3  # chunks per ring
     OUT: int = 1  # chunks of W on their way out
     PASSES: int = 1  # how often a warp comes back to a chunk for more of its rows
-    REDUCE: str = "sliced"  # ticket | sliced
+    REDUCE: Annotated[str, Names("ticket", "sliced")] = "sliced"
     BLOCKS_PER_SM: int = 1
 
 
 Config = Ring
 VARIANTS: dict[str, type[Ring]] = {"ring": Ring}
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Ring:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("matmul_gram", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "matmul_gram", VARIANTS)
 
 
 def illegal(problem: Problem, c: Ring, device: Device) -> str | None:

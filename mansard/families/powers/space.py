@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, TypeAlias
+from functools import partial
+from typing import Annotated, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Matches, Names, Range
 from .. import configs
 from . import space_cpu, spec, work
 from .space_cpu import Simd
@@ -20,7 +22,8 @@ class Groups:
     VARIANT: ClassVar[str] = "groups"
     BLOCK: int = 256  # threads per block
     UNROLL: int = 8  # entries of a row that a thread loads before it uses them
-    CACHE: str = "normal"  # the matrix leaves the caches first (`streaming`), or in its turn
+    # the matrix leaves the caches first (`streaming`), or in its turn
+    CACHE: Annotated[str, Names("normal", "streaming")] = "normal"
     BLOCKS_PER_SM: int = 1
 
 
@@ -33,15 +36,19 @@ class Persistent:
     ABREAST: int = 1  # chunks that a warp takes at once
     UNROLL: int = 8  # entries of a row under way
     WARPS: int = 14  # that compute; one more copies, one watches
-    LAG: int = 1  # turns between a power and the next one
-    RETAIN: str = "1"  # how many consecutive powers share a copy of a tile: "1|2|2"
-    SLOTS: int = 2  # tiles that shared memory holds
-    SLOT_BYTES: int = 1024  # room for a tile; larger ones are read from global memory
+    LAG: Annotated[int, Range(1, 1 << 20)] = 1  # turns between a power and the next one
+    # how many consecutive powers share a copy of a tile: "1|2|2"
+    RETAIN: Annotated[str, Matches(r"[1-9][0-9]?(\|[1-9][0-9]?){0,15}", "1|2|2")] = "1"
+    SLOTS: Annotated[int, Range(1, 4096)] = 2  # tiles that shared memory holds
+    SLOT_BYTES: Annotated[int, Range(128, 1 << 18)] = 1024  # room for a tile; larger ones are read from global memory
     DIRECT: bool = False  # whether there are such tiles
-    WINDOW: int = 16  # tiles at the upper end of what a tile reads whose progress is asked for; 0: none
-    EAGER: int = 0  # steps before they are done that a task begins
-    GATHER: str = "stale"  # how vectors are read: through L1, which may hold old words, checked; or `relaxed`, past it
-    EVICT: str = "last"  # copies that leave L2 first: of the `last` group, `none`, or (`keep`) all others stay
+    # tiles at the upper end of what a tile reads whose progress is asked for; 0: none
+    WINDOW: Annotated[int, Range(0, 32)] = 16
+    EAGER: Annotated[int, Range(0, 1024)] = 0  # steps before they are done that a task begins
+    # how vectors are read: through L1, which may hold old words, checked; or `relaxed`, past it
+    GATHER: Annotated[str, Names("relaxed", "stale")] = "stale"
+    # copies that leave L2 first: of the `last` group, `none`, or (`keep`) all others stay
+    EVICT: Annotated[str, Names("none", "last", "keep")] = "last"
     BLOCKS_PER_SM: int = 1
 
 
@@ -50,11 +57,7 @@ Config: TypeAlias = Gpu | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Groups, Persistent, Simd)}
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("powers", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "powers", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Range
 from ..spmv import space_cpu as spmv_space
 from ..spmv import spec as spmv_spec
 
@@ -18,8 +19,9 @@ class Simd:
 
     VARIANT: ClassVar[str] = "simd"
     LANES: int = 8  # reals per vector
-    PREFETCH: int = 0  # cache level that the matrix to come is brought to; 0 leaves it to the hardware
-    AHEAD: int = 8192  # how far ahead, in bytes
+    # cache level that the matrix to come is brought to; 0 leaves it to the hardware
+    PREFETCH: Annotated[int, Range(0, 2)] = 0
+    AHEAD: Annotated[int, Range(0, 1 << 20)] = 8192  # how far ahead, in bytes
 
 
 def product(problem: Problem) -> Problem:

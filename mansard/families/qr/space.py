@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
+from ...rules import Range
 from .. import configs
 from . import space_cpu, spec, tensor, work
 from .space_cpu import Simd
@@ -25,7 +27,7 @@ class Lanes:
     VARIANT: ClassVar[str] = "lanes"
     LANES_M: int = 1  # lanes along the rows of A, between which sums are formed
     LANES_N: int = 8  # and along its columns
-    ROLL: int = 0  # slots of rows of a lane whose steps share code; 0: none do
+    ROLL: Annotated[int, Range(0, 64)] = 0  # slots of rows of a lane whose steps share code; 0: none do
     STAGES: int = 1  # groups under way per warp; 1: warps come and go
     WARPS: int = 4  # per block
     BLOCKS_PER_SM: int = 2
@@ -38,7 +40,7 @@ class Block:
     VARIANT: ClassVar[str] = "block"
     LANES_M: int = 8  # threads along the rows of A, lanes of one warp
     LANES_N: int = 16  # and along its columns
-    ROLL: int = 1  # as above
+    ROLL: Annotated[int, Range(0, 64)] = 1  # as above
     STAGES: int = 1  # matrices under way
     WARPS: int = 4  # all threads
     BLOCKS_PER_SM: int = 1
@@ -58,11 +60,7 @@ Config: TypeAlias = Gpu | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Tensor, Simd)}
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("qr", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "qr", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

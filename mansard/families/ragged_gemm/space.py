@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from functools import partial
+from typing import Annotated, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names, Range
 from .. import configs
 from . import work
 from .space_cpu import Simd
@@ -33,7 +35,7 @@ class Lanes:
     """A class of small products: teams of lanes, whole matrices in shared memory."""
 
     VARIANT: ClassVar[str] = "lanes"
-    CLASS: int = 8
+    CLASS: Annotated[int, Range(0, 31)] = 8
     LANES_M: int = 2  # lanes of a team along the rows of C
     LANES_N: int = 2  # and along its columns
     WARPS: int = 4
@@ -46,12 +48,13 @@ class Whole:
     """A class of products on the tensor cores: teams of warps, whole matrices in shared memory."""
 
     VARIANT: ClassVar[str] = "whole"
-    CLASS: int = 2
+    CLASS: Annotated[int, Range(0, 31)] = 2
     WARPS_M: int = 2  # of a team, along the rows of C
     WARPS_N: int = 2  # and along its columns
     PER_BLOCK: int = 1  # teams
     ROOM: int = 112  # KiB of shared memory per block: a team's is for the largest product, and the next beside most
-    EACH: int = 0  # products of a team, then another block takes its place; 0: blocks stay
+    # products of a team, then another block takes its place; 0: blocks stay
+    EACH: Annotated[int, Range(0, 1 << 20)] = 0
     BLOCKS_PER_SM: int = 2
 
 
@@ -60,14 +63,14 @@ class Tiles:
     """A class of large products: blocks of threads, tiles of C, panels of A and B."""
 
     VARIANT: ClassVar[str] = "tiles"
-    CLASS: int = 0
+    CLASS: Annotated[int, Range(0, 31)] = 0
     SLOTS: int = 16  # blocks per product
     BLK_M: int = 64  # the tile
     BLK_N: int = 64
     BLK_K: int = 16  # columns of A per panel
     THREADS: int = 128
     STAGES: int = 3  # panels under way
-    UNIT: str = "fma"  # or tensor: float64, complex128
+    UNIT: Annotated[str, Names("fma", "tensor")] = "fma"  # or tensor: float64, complex128
     BLOCKS_PER_SM: int = 1
 
 
@@ -76,10 +79,11 @@ class Vectors:
     """A class of small matrices times vectors: teams of lanes, through shared memory."""
 
     VARIANT: ClassVar[str] = "vectors"
-    CLASS: int = 11
+    CLASS: Annotated[int, Range(0, 31)] = 11
     LANES: int = 32  # of a team
     WARPS: int = 4
-    EACH: int = 0  # products of a team, then another block takes its place; 0: blocks stay
+    # products of a team, then another block takes its place; 0: blocks stay
+    EACH: Annotated[int, Range(0, 1 << 20)] = 0
     BLOCKS_PER_SM: int = 1
 
 
@@ -88,7 +92,7 @@ class Stream:
     """A class of matrices times vectors of any size: warps, straight from global memory."""
 
     VARIANT: ClassVar[str] = "stream"
-    CLASS: int = 10
+    CLASS: Annotated[int, Range(0, 31)] = 10
     SLOTS: int = 1  # blocks per product
     WARPS: int = 4
     ROWS: int = 8  # loads under way, along the rows
@@ -102,11 +106,7 @@ _KINDS: tuple[type[Config], ...] = (Sort, Lanes, Whole, Tiles, Vectors, Stream, 
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in _KINDS}
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("ragged_gemm", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "ragged_gemm", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

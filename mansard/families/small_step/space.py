@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
@@ -24,11 +25,7 @@ class Block:
 Config = Block
 VARIANTS: dict[str, type[Block]] = {"block": Block}
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Block:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("small_step", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "small_step", VARIANTS)
 
 
 def illegal(problem: Problem, c: Block, device: Device) -> str | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
+from ...rules import Names
 from .. import configs
 from ..configs import up
 from . import space_cpu, work
@@ -27,7 +29,7 @@ class Sell:
     BLOCK: int = 256  # threads
     UNROLL: int = 4  # entries of a lane whose loads are issued before the first is used
     CHUNKS: int = 1  # chunks of a warp, one after the other
-    CACHE: str = "streaming"  # how the matrix passes the caches
+    CACHE: Annotated[str, Names("normal", "streaming", "once")] = "streaming"  # how the matrix passes the caches
     BLOCKS_PER_SM: int = 4
 
 
@@ -39,7 +41,7 @@ class Csr:
     THREADS: int = 4  # lanes per row
     BLOCK: int = 256
     UNROLL: int = 4
-    CACHE: str = "normal"
+    CACHE: Annotated[str, Names("normal", "streaming", "once")] = "normal"
     BLOCKS_PER_SM: int = 4
 
 
@@ -50,7 +52,7 @@ class Merge:
     VARIANT: ClassVar[str] = "merge"
     BLOCK: int = 256
     PER_THREAD: int = 7  # entries and ends of rows of a thread
-    CACHE: str = "streaming"
+    CACHE: Annotated[str, Names("normal", "streaming", "once")] = "streaming"
     BLOCKS_PER_SM: int = 4
 
 
@@ -62,7 +64,7 @@ class Block:
     LANES_N: int = 2  # lanes along the columns of X
     BLOCK: int = 256
     UNROLL: int = 2
-    CACHE: str = "streaming"
+    CACHE: Annotated[str, Names("normal", "streaming", "once")] = "streaming"
     BLOCKS_PER_SM: int = 2
 
 
@@ -74,7 +76,7 @@ class Rows:
     LANES: int = 8  # per row of A
     LANES_N: int = 2  # of them along the columns of X
     BLOCK: int = 256
-    CACHE: str = "normal"
+    CACHE: Annotated[str, Names("normal", "streaming", "once")] = "normal"
     BLOCKS_PER_SM: int = 2
 
 
@@ -83,11 +85,7 @@ Config: TypeAlias = Gpu | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Sell, Csr, Merge, Block, Rows, Simd)}
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("spmv", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "spmv", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import ITEMSIZE, Problem
+from ...rules import Range
 from ..vectors import bad_lanes, words_of
 from .spec import INDEX_BYTES
 
@@ -20,8 +21,9 @@ class Simd:
 
     VARIANT: ClassVar[str] = "simd"
     LANES: int = 8  # reals per vector
-    PREFETCH: int = 0  # cache level that the matrix to come is brought to; 0 leaves it to the hardware
-    AHEAD: int = 8192  # how far ahead, in bytes
+    # cache level that the matrix to come is brought to; 0 leaves it to the hardware
+    PREFETCH: Annotated[int, Range(0, 2)] = 0
+    AHEAD: Annotated[int, Range(0, 1 << 20)] = 8192  # how far ahead, in bytes
 
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:

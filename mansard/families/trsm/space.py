@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...model import occupancy
 from ...plan.problem import Problem
+from ...rules import Names
 from .. import configs
 from . import space_cpu, work, work_tensor
 from .space_cpu import Simd
@@ -30,7 +32,8 @@ class Lanes:
     LANES_N: int = 1  # and along its columns
     PER_TEAM: int = 1  # matrices of a group per team of lanes
     STAGES: int = 1  # groups under way per warp; 1: warps come and go
-    OUT: str = "back"  # where X is laid down on its way out: back where B was, or in a place of its own
+    # where X is laid down on its way out: back where B was, or in a place of its own
+    OUT: Annotated[str, Names("own", "back")] = "back"
     TRIANGLE: bool = False  # leave out what lies on the other side of the diagonal
     INVERT: bool = False  # multiply by inverted diagonal entries: less accurate than dividing by them
     WARPS: int = 4  # per block
@@ -79,11 +82,7 @@ Config: TypeAlias = Gpu | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Blocked, Stream, Tensor, Simd)}
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("trsm", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "trsm", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Names, Range
 from .. import configs
 from . import space_group, work
 from .space_group import Group
@@ -19,11 +21,11 @@ class Steps:
     """A thread per row of A, the four kernels of TSM2R; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "steps"
-    STEP: str = "prefetch"  # inner | outer | shared | prefetch: algorithms 1 to 4
+    STEP: Annotated[str, Names("inner", "outer", "shared", "prefetch")] = "prefetch"  # algorithms 1 to 4
     T1: int = 128  # threads per block, rows of a tile of B
     T2: int = 4  # results per thread at a time
     T3: int = 4  # numbers of A fetched at once
-    SPLIT: int = 1  # blocks that share a row's K
+    SPLIT: Annotated[int, Range(1, 65535)] = 1  # blocks that share a row's K
     BLOCKS_PER_SM: int = 1
 
 
@@ -37,13 +39,13 @@ class Tensor:
     WARPS_K: int = 1  # such teams, which share the columns of a chunk
     TILES: int = 2  # tiles of 16 real rows per warp
     DEPTH: int = 64  # real columns per chunk
-    LOAD: str = "bulk"  # bulk: through shared memory | registers: any alignment
+    LOAD: Annotated[str, Names("bulk", "registers")] = "bulk"  # bulk: through shared memory | registers: any alignment
     STAGES: int = 2  # chunks in shared memory
     FEEDERS: int = 4  # warps that fetch them
     ONCE: bool = True  # what was fetched leaves the second cache first, where B is to stay
-    SPREAD: str = "rotate"  # rotate | none: what keeps reads of shared memory from colliding
+    SPREAD: Annotated[str, Names("rotate", "none")] = "rotate"  # what keeps reads of shared memory from colliding
     KSTEP: int = 8  # columns per FP64 tensor-core instruction
-    UNIT: str = "float64"  # tf32x3: three TF32 products per float32 product
+    UNIT: Annotated[str, Names("float64", "tf32x3")] = "float64"  # tf32x3: three TF32 products per float32 product
     BLOCKS_PER_SM: int = 1
 
 
@@ -51,11 +53,7 @@ Config: TypeAlias = Steps | Tensor | Group
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Steps, Tensor, Group)}
 
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("tsm2r", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "tsm2r", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

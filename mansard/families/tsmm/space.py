@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
+from ...rules import Names, Range
 from .. import configs
 from . import space_cpu, work
 from .space_cpu import Simd
@@ -22,7 +24,7 @@ class Threads:
     PER_ROW: int = 1  # threads per row
     TRANSPOSED: bool = True  # a thread's columns interleave with its neighbours'
     UNROLL: int = 1  # rows per thread at once
-    SOURCE: str = "cache"  # registers | shared | cache: where C is read from
+    SOURCE: Annotated[str, Names("registers", "shared", "cache")] = "cache"  # where C is read from
     BLOCK: int = 256  # threads per block
     BLOCKS_PER_SM: int = 4
 
@@ -35,12 +37,13 @@ class Ring:
     WARPS_K: int = 2  # warps along the rows of a chunk
     WARPS_N: int = 1  # and along the columns of W
     GROUPS: int = 4  # teams per block, each with a ring of its own
-    ROWS: int = 64  # rows per chunk
+    ROWS: Annotated[int, Range(1, 8192)] = 64  # rows per chunk
     STAGES: int = 3  # chunks per ring
-    OUT: int = 2  # chunks of W on their way out; 0: where their rows came from, or stored by the lanes
-    SOURCE: str = "shared"  # registers | shared: where C waits
+    # chunks of W on their way out; 0: where their rows came from, or stored by the lanes
+    OUT: Annotated[int, Range(0, 64)] = 2
+    SOURCE: Annotated[str, Names("registers", "shared")] = "shared"  # where C waits
     PASSES: int = 1  # how often a warp comes back to a chunk for more of its rows
-    UNIT: str = "float64"  # float64 | tf32x3 | wgmma | fma: who multiplies
+    UNIT: Annotated[str, Names("float64", "tf32x3", "wgmma", "fma")] = "float64"  # who multiplies
     TURNED: bool = False  # tensor cores form W transposed
     PRODUCTS: int = 4  # real products per complex one: 4 | 3
     BLOCKS_PER_SM: int = 1
@@ -59,13 +62,8 @@ class Fragment:
 Config: TypeAlias = Threads | Ring | Fragment | Simd
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Ring, Fragment, Simd)}
 
-
 to_dict = configs.to_dict
-
-
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; unknown names are refused."""
-    return configs.from_dict("tsmm", VARIANTS, values)  # type: ignore[no-any-return]
+from_dict = partial(configs.from_dict, "tsmm", VARIANTS)
 
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
+from ...rules import Range
 from ..vectors import bad_lanes, words_of
 
 _CACHED_BYTES = 1 << 25  # of A and W together; less may still be in a cache when it is needed again
@@ -23,10 +24,11 @@ class Simd:
     LANES: int = 4  # reals per vector
     TILE_K: int = 4  # rows per register tile (vectors of rows, where lanes run along K)
     TILE_N: int = 2  # vectors of columns of W per register tile (columns, where lanes run along K)
-    ROWS: int = 64  # rows per block
+    ROWS: Annotated[int, Range(1, 8192)] = 64  # rows per block
     PACK: bool = False  # copy blocks of A
     STREAM: bool = False  # write W past the caches
-    PREFETCH: int = 1  # cache level that the next block of A is brought to; 0 leaves it to the hardware
+    # cache level that the next block of A is brought to; 0 leaves it to the hardware
+    PREFETCH: Annotated[int, Range(0, 2)] = 1
 
 
 def _sums(device: Device) -> int:

@@ -1,0 +1,68 @@
+"""Problems from files: operation, dtype, sizes and traits are checked before a `Problem` is made of them.
+
+A family's `spec.from_options` makes an example; a problem of the same operation has the same names in the same order,
+with values of the same types. Texts among the traits are names that are listed here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from ..errors import UnsupportedProblem
+from ..plan.problem import DTYPES, Problem
+from ..rules import Flag, Names, Range, Rule, shown
+from . import family_of, names
+
+_SIZE = Range(0, 1 << 62)
+_TEXTS = {
+    "layout": Names("row", "col", "any"),
+    "stack": Names("packed", "strided", "shared", "pointers", "interleaved", "ragged"),
+    "want": Names(
+        "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"
+    ),
+    "side": Names("left", "right"),
+    "uplo": Names("lower", "upper"),
+    "trans": Names("N", "T", "C", "R"),
+    "format": Names("sell", "ell", "csr"),
+    "index": Names("int32", "int64", "delta16"),
+    "output": Names("all", "last", "combination"),
+    "values": Names(*DTYPES),
+}  # by the part of a trait's name before the underscore: layout_a, layout_b, ...
+
+
+def problem_from_dict(values: Any) -> Problem:
+    """The problem that `values` (operation, dtype, sizes, traits) describe; raises UnsupportedProblem if they do not
+    describe one that a family knows."""
+    if not isinstance(values, dict) or set(values) != {"operation", "dtype", "sizes", "traits"}:
+        raise UnsupportedProblem("a problem has operation, dtype, sizes and traits")
+    operation, dtype = values["operation"], values["dtype"]
+    for what, value, rule in (("operation", operation, Names(*names())), ("dtype", dtype, Names(*DTYPES))):
+        if reason := rule.refusal(value):
+            raise UnsupportedProblem(f"{what} {shown(value)} {reason}")
+    sizes, traits = declared(operation)
+    given = (_checked(operation, sizes, values["sizes"]), _checked(operation, traits, values["traits"]))
+    return Problem(operation, dtype, *given)
+
+
+@lru_cache(maxsize=32)
+def declared(operation: str) -> tuple[dict[str, Rule], dict[str, Rule]]:
+    """The rules of an operation's sizes and of its traits, in their order."""
+    example = family_of(operation).spec.from_options("float64", 4, 4, 64, "row")
+    sizes: dict[str, Rule] = {name: _SIZE for name, _ in example.sizes}
+    return sizes, {name: _rule(name, value) for name, value in example.traits}
+
+
+def _rule(name: str, example: Any) -> Rule:
+    if isinstance(example, bool):
+        return Flag()
+    return _SIZE if isinstance(example, int) else _TEXTS[name.partition("_")[0]]
+
+
+def _checked(operation: str, rules: dict[str, Rule], values: Any) -> tuple[tuple[str, Any], ...]:
+    if not isinstance(values, dict) or tuple(values) != tuple(rules):
+        raise UnsupportedProblem(f"{operation} has {', '.join(rules)}, not {shown(values)}")
+    for name, value in values.items():
+        if reason := rules[name].refusal(value):
+            raise UnsupportedProblem(f"{operation}: {name}={shown(value)} {reason}")
+    return tuple(values.items())
