@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from mansard.backends import cpu, cuda
+from mansard.cli import main
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.errors import MansardError
@@ -153,8 +154,8 @@ def test_info_shows_stored_ceilings(own_cache: Path, capsys: pytest.CaptureFixtu
 def test_info_without_gpu_says_so(own_cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if cuda.unavailable() is None:
         pytest.skip("there is a GPU")
-    assert command(info, "--device", "cuda", "--no-measure") == 1
-    assert "NVIDIA driver" in capsys.readouterr().err
+    assert main(["info", "--device", "cuda", "--no-measure"]) == 1
+    assert "mansard: error: no NVIDIA driver" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

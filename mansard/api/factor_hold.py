@@ -8,6 +8,7 @@ from typing import Any
 
 from ..backends.select import select
 from ..errors import UnsupportedProblem
+from ..plan.handover import ROUTES
 from ..plan.plan import Plan
 from . import call, stacks
 from .factor_face import check_matrices
@@ -15,13 +16,6 @@ from .factor_kernel import KernelRun, family_of
 from .factor_places import overlaps
 from .factor_plan import plan_factor
 from .factor_task import Sizes, Task
-
-_WHO = {
-    "blocks": "blocks by kernels; triangular solves and products (gemm) for the rest",
-    "factors": "factors, then triangular solves (trsm)",
-    "library": "the array library, or LAPACK",
-    "nothing": "no kernel",
-}
 
 
 @dataclass
@@ -76,5 +70,5 @@ def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | 
     verify = call.make_verify(signer, A, B, out)
     return FactorizationPlan(
         described.problem, found.choice or described.choice, chosen, described.kernel, run, verify, described.launch,
-        _WHO.get(found.means, ""),
+        ROUTES.get(found.means, ""),
     )  # fmt: skip
