@@ -60,10 +60,7 @@ def sizes(text: str) -> tuple[int, ...]:
     """`1,2,5:8` -> (1, 2, 5, 6, 7, 8); `a:b:step` counts in steps, both ends included."""
     found: list[int] = []
     for part in text.split(","):
-        try:
-            ends = [int(end) for end in part.split(":")]
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{part!r} is neither a number nor a range a:b[:step]") from None
+        ends = [_end(end, part) for end in part.split(":")]
         first, last, step = ends[0], ends[min(1, len(ends) - 1)], ends[2] if len(ends) == 3 else 1
         if len(ends) > 3 or first < 1 or last < first or step < 1:
             raise argparse.ArgumentTypeError(f"{part!r}: a range a:b[:step] with 1 <= a <= b and step >= 1 is needed")
@@ -71,6 +68,13 @@ def sizes(text: str) -> tuple[int, ...]:
             raise argparse.ArgumentTypeError(f"{part!r}: sizes up to 2^48, at most {_MOST_SIZES} of them")
         found.extend(range(first, last + 1, step))
     return tuple(dict.fromkeys(found))
+
+
+def _end(text: str, part: str) -> int:
+    try:
+        return _number(text, 0)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{part!r} is neither a number nor a range a:b[:step]") from None
 
 
 def dtypes(text: str) -> tuple[str, ...]:

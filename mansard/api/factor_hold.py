@@ -22,11 +22,6 @@ from .factor_task import Sizes, Task
 class FactorizationPlan(Plan):
     """A plan whose work is not always that of one kernel; calling it gives the parts of the result, `info` last."""
 
-    means: str = ""
-
-    def _what(self) -> str:
-        return self.means or super()._what()
-
 
 def task_of(operation: str, want: str | None = None, *, upper: bool = False, pivot: bool = True) -> Task:
     """By the words of `plan`."""
