@@ -175,7 +175,7 @@ def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:
                 args.operation, dtype, m, n, k, batch, args.layout, args.same, not args.any_order, backend == "cpu"
             )
             if args.operation != "matmul":
-                one = asked.with_long(one, args.elements or _ELEMENTS[backend])
+                one = asked.with_long(one, args.elements or _ELEMENTS.get(backend, _ELEMENTS["cpu"]))
             yield asked.problem_of(one)
 
 

@@ -85,7 +85,8 @@ class DeviceRunner:
                 self._check_device(trial)
 
     def again(self, trial: Trial, round: int) -> Trial:
-        return trial.timed(self._time(self._call(trial), round).seconds, round)
+        call, _written = self._call(trial)
+        return trial.timed(self._time(call, round).seconds, round)
 
     def vendor(self, round: int) -> Trial:
         try:
@@ -94,17 +95,19 @@ class DeviceRunner:
             return replace(self._vendor_trial(), status="runtime", reason=f"{type(error).__name__}: {error}"[:500])
 
     def against_vendor(self, trial: Trial, round: int) -> tuple[Trial, Trial]:
-        calls, samples = (self._call(trial), self.case.vendor()), -(-REPEATS[round] // TURNS)
+        call, _written = self._call(trial)
+        calls, samples = (call, self.case.vendor()), -(-REPEATS[round] // TURNS)
         seconds: tuple[list[float], list[float]] = ([], [])
         for _ in range(TURNS):
-            for call, taken in zip(calls, seconds, strict=True):
-                taken += self._time(call, round, samples=samples).seconds
+            for one, taken in zip(calls, seconds, strict=True):
+                taken += self._time(one, round, samples=samples).seconds
         own, vendor = (taken[: REPEATS[round]] for taken in seconds)
         return trial.timed(own, round), self._vendor_trial().timed(vendor, round)
 
-    def _call(self, trial: Trial) -> Callable[[], None]:
-        config = self.case.family.space.from_dict(trial.config)
-        return self.case.call(self.backend.prepare(self.case.kernel(config)), self.case.poisoned())
+    def _call(self, trial: Trial) -> tuple[Callable[[], None], Any]:
+        """A run of the trial's kernel, and the array it writes to: the run knows only its address, so hold on to it."""
+        config, out = self.case.family.space.from_dict(trial.config), self.case.poisoned()
+        return self.case.call(self.backend.prepare(self.case.kernel(config)), out), out
 
     def _vendor_trial(self) -> Trial:
         library = f"{self.case.xp.__name__} {self.case.xp.__version__}"
