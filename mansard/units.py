@@ -25,7 +25,10 @@ def quantity(value: float, unit: str, digits: int = _DIGITS) -> str:
 
 
 def duration(seconds: float, digits: int = _DIGITS) -> str:
-    """A time: 850 ns, 12.8 ms, 42 s, 3 min 20 s."""
+    """A time: 850 ns, 12.8 ms, 42 s, 3 min 20 s, 5 h, 12 days."""
+    for length, name in ((48 * 3600, "days"), (7200, "h")):
+        if math.isfinite(seconds) and seconds >= length:
+            return f"{seconds / (86400 if name == 'days' else 3600):.4g} {name}"
     if math.isfinite(seconds) and seconds >= 120:
         minutes, rest = divmod(round(seconds), 60)
         return f"{minutes} min" + (f" {rest} s" if rest else "")

@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError
 from ..model.machine import Machine
 from .rows import BATCHED_COLUMNS, COLUMNS, SPARSE_COLUMNS, Row, compare, complete
 
@@ -155,6 +156,11 @@ def load(folder: Path) -> dict[str, Any]:
         return collect(folder)
     path = folder if folder.is_file() else folder / RESULTS
     try:
-        return json.loads(path.read_text())  # type: ignore[no-any-return]
+        results = json.loads(path.read_text())
     except OSError:
         raise FileNotFoundError(f"{folder} holds neither {JOURNAL} nor {RESULTS}: run `mansard bench` first") from None
+    except ValueError:
+        results = None
+    if not isinstance(results, dict) or not {"environment", "rows"} <= results.keys():
+        raise UsageError(f"{path} holds no results: name a folder, or its {RESULTS}, that `mansard bench` wrote")
+    return results

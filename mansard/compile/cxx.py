@@ -144,10 +144,12 @@ def find_compiler() -> tuple[str, str]:
     for name in (asked,) if asked else ("g++", "clang++", "c++"):
         path = shutil.which(name or "")
         if path:
-            version = subprocess.run([path, "--version"], capture_output=True, text=True).stdout.splitlines()
-            return path, version[0] if version else path
+            asking = subprocess.run([path, "--version"], capture_output=True, text=True)
+            if asking.returncode == 0:  # what cannot say its version does not compile either
+                version = asking.stdout.splitlines()
+                return path, version[0] if version else path
     raise BackendUnavailable(
-        f"no C++ compiler found (looked for {asked or 'g++, clang++, c++'}): install g++ (apt install g++, "
+        f"no C++ compiler found that runs (looked for {asked or 'g++, clang++, c++'}): install g++ (apt install g++, "
         "dnf install gcc-c++) or set MANSARD_CXX"
     )
 

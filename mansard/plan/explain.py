@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .. import units
 from ..backends import cpu, cuda, emulated
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
@@ -121,7 +122,7 @@ def resources_text(plan: Plan) -> str:
     blocks = occupancy.blocks_per_multiprocessor(device, geometry.block, found.registers, geometry.shared_bytes)
     return (
         f"compiled {found.registers} registers, {found.spill_bytes} bytes spilled; "
-        f"{blocks} blocks ({blocks * geometry.block // 32} warps) per multiprocessor"
+        f"{units.count(blocks, 'block')} ({blocks * geometry.block // 32} warps) per multiprocessor"
     )
 
 

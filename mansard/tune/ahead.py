@@ -18,6 +18,8 @@ from ..plan.problem import Problem
 from .search import search_space
 from .strategy import STRATEGIES
 
+_SHORT = 60.0  # seconds
+
 
 def compile_ahead(
     problems: Sequence[Problem],
@@ -29,9 +31,12 @@ def compile_ahead(
     deadline: float = math.inf,
 ) -> None:
     """Fill the compile cache with the first batch of every problem. What fails here fails again, and is recorded, when
-    the problem is tuned. With a deadline (of `time.monotonic`), half of the time that is left goes to compiling."""
-    jobs = settings.current().threads
-    until = math.inf if deadline == math.inf else time.time() + (deadline - time.monotonic()) / 2
+    the problem is tuned. With a deadline (of `time.monotonic`), half of the time that is left goes to compiling, and
+    none if it is short: starting processes takes seconds."""
+    jobs, left = settings.current().threads, deadline - time.monotonic()
+    if left < _SHORT:
+        return
+    until = time.time() + left / 2
     if len(problems) < 2 or jobs < 2 or device.backend == "emulated":
         return
     work = partial(_compile_problem, device=device, strategy=strategy, limit=limit, seed=seed, until=until)

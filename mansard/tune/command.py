@@ -108,17 +108,15 @@ def _check_store(problem: Problem, backend: Any) -> None:
 
 
 def _ceilings(backend: Any, limit: float) -> float:
-    """Measure this device's ceilings if they are not known, or were disturbed; returns the seconds it took."""
-    known = machine.known(backend.device)
-    if backend.name not in ("cpu", "cuda") or (known.measured and not known.noise):
-        return 0.0
-    begin = time.monotonic()
-    why = "were measured on a busy machine" if known.measured else "are not known yet"
-    extra = "" if limit == math.inf else "; --seconds counts from then on"
-    print(f"the ceilings of this device {why}: measuring them first, some 5 to 20 s{extra}", flush=True)
-    found = calibrate(backend)
-    for text in found.noise:
-        print(f"  the machine is busy, ceilings may be too low: {text}")
+    """Measure this device's ceilings if they are not known; returns the seconds it took."""
+    known, begin = machine.known(backend.device), time.monotonic()
+    if backend.name in ("cpu", "cuda") and not known.measured:
+        extra = "" if limit == math.inf else "; --seconds counts from then on"
+        print(f"measuring this device's ceilings first, some 5 to 20 s{extra}", flush=True)
+        known = calibrate(backend)
+    if known.noise:
+        print("the ceilings were measured on a busy machine and may be too low:")
+        print("".join(f"  {text}\n" for text in known.noise), end="", flush=True)
     return time.monotonic() - begin
 
 

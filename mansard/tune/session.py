@@ -64,11 +64,15 @@ class TuningResult:
         sizes = " ".join(f"{name}={value}" for name, value in self.problem.sizes)
         text = f"{self.problem.operation} {self.problem.dtype} {sizes}: "
         if not winner:
-            return text + f"no configuration worked ({self.failures()})"
+            return text + f"no configuration worked ({self.failures()}{self._example()})"
         text += f"{winner.config['VARIANT']} {units.duration(winner.median)}"
         text += f", {winner.percent:.1f} % of the limit" if winner.percent else ""
         text += f" ({self.remark})" if self.remark else ""
         return text + self._against_vendor() + self._unsteady()
+
+    def _example(self) -> str:
+        reason = next((trial.reason for trial in self.trials if trial.reason), "")
+        return f"; for example {reason}" if reason else ""
 
     def _against_vendor(self) -> str:
         if not self.vendor:
