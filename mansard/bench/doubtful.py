@@ -1,4 +1,4 @@
-"""Results above 105 % of the roofline limit: flagged in rows, tables, notes and on the terminal, with what explains them.
+"""Results above 105 % of the roofline limit: flagged in rows, tables and notes, with what explains them.
 
 A percentage of the copy bandwidth may be above 100 where most traffic is read. The limit takes that into account.
 """

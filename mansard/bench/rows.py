@@ -20,9 +20,9 @@ OURS = "Mansard"
 Row = dict[str, Any]
 COLUMNS = (
     "operation", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling",
-    "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "percent_limit", "limit", "above_limit",
+    "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "percent_limit", "limit",
     "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts", "slowed_by",
-    "family", "variant", "origin", "config", "note", "date", "seconds",
+    "above_limit", "family", "variant", "origin", "config", "note", "date", "seconds",
 )  # fmt: skip
 SPARSE_COLUMNS = ("form", "inner", "rows", "nnz", "stored", "columns", "execution", "storage", "predicted_speedup",
                   "predicted_seconds", "preparing", "groups", "launches", "footprint")  # fmt: skip

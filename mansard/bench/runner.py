@@ -25,7 +25,7 @@ _LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0, **dict.fro
 CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
               "factor": factor_cases.SETS, "powers": powers_cases.SETS}  # fmt: skip
 _RECENT = 3  # cases that tell how long the next one takes
-_REPORT = 5.0  # seconds of a time limit that are left for tables and pictures
+_REPORT = 8.0  # seconds of a time limit that are left for tables and pictures
 _STUCK = 90.0  # seconds after which a case shows where it is
 
 
@@ -103,7 +103,7 @@ def run(options: Options) -> dict[str, Any]:
             print("measuring this device's ceilings first, some 5 to 20 s; --seconds counts from then on", flush=True)
         journal.write("ceilings", machine=asdict(ceilings.measure(backend)))
     begin = time.monotonic()
-    deadline = begin + options.seconds - min(_REPORT, 0.2 * options.seconds) if options.seconds else None
+    deadline = begin + options.seconds - min(_REPORT, 0.3 * options.seconds) if options.seconds else None
     # a model's choice depends on the ceilings
     chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
     chosen = [case for case in chosen if case.dtype in options.dtypes]

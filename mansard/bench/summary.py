@@ -48,7 +48,8 @@ def by_range(results: dict[str, Any], missed: set[int]) -> Table:
                 continue
             if any(id(row) in missed for row in inside):
                 bad.add(len(cells))
-            cells.append((dtype, f"{low}-{high}", str(len(inside)) + doubtful.among(inside), *_worst_and_median(inside)))
+            widths = f"{len(inside)}{doubtful.among(inside)}"
+            cells.append((dtype, f"{low}-{high}", widths, *_worst_and_median(inside)))
     columns = (
         "dtype",
         "M = N",
