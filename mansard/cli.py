@@ -1,39 +1,94 @@
-"""The command `mansard`: info, bench, tune, report, explain. Each command lives beside what it shows."""
+"""Kernels for tall-skinny products, batches of small matrices and sparse powers: look, measure, tune, explain."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import re
 import sys
+import warnings
+from contextlib import suppress
 from importlib import import_module
+from typing import Any, NoReturn
+
+from . import __version__
+from .errors import IllegalConfig, MansardWarning, UnsupportedProblem, UsageError, known_text
+from .options import near
 
 # command -> (module with add_arguments and run, one line of help)
 COMMANDS = {
-    "info": ("mansard.model.info", "what is here, what is missing, and this device's measured ceilings"),
+    "info": ("mansard.model.info", "show what is here and what is missing; measure this device's ceilings"),
     "bench": ("mansard.bench.command", "measure a family against the device's limit and its peers"),
     "tune": ("mansard.tune.command", "measure configurations on this device and remember the best"),
     "report": ("mansard.bench.report", "write the report of results that were measured before"),
-    "explain": ("mansard.plan.explain", "which kernel a problem gets here, why, and what limits it"),
+    "explain": ("mansard.plan.explain", "say which kernel a problem gets here, why, and what limits it"),
 }
+_TRACEBACK = "show where an error comes from"
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors in one line that name the nearest word to a mistyped one."""
+
+    def error(self, message: str) -> NoReturn:
+        choice = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if choice:
+            message += near(choice[1], [word.strip("' ") for word in choice[2].split(",")])
+        self.exit(2, f"mansard: error: {message}\n`{self.prog} --help` lists what can be asked for\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command; returns its exit status."""
+    """Run one command and return its exit status: 2 for a wrong command line, 1 for what failed, 130 after Ctrl-C."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    parser = argparse.ArgumentParser(prog="mansard", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        try:
+            status = _run(arguments)
+            sys.stdout.flush()
+            return status
+        except KeyboardInterrupt:
+            print("mansard: interrupted", file=sys.stderr)
+            return 130
+        except BrokenPipeError:  # the reader of our output (`| head`) has seen enough
+            _discard_output()
+            return 0
+        except Exception as error:
+            text = None if "--traceback" in arguments else known_text(error)
+            if text is None:
+                raise
+            print(f"mansard: error: {text}", file=sys.stderr)
+            return 2 if isinstance(error, UsageError | UnsupportedProblem | IllegalConfig) else 1
+
+
+def _run(arguments: list[str]) -> int:
+    parser = Parser(prog="mansard", description=__doc__)
+    parser.add_argument("--version", action="version", version=f"mansard {__version__}")
+    parser.add_argument("--traceback", action="store_true", help=_TRACEBACK)
+    commands = parser.add_subparsers(dest="command", metavar="command")
+    named = next((word for word in arguments if not word.startswith("-")), None)
     for name, (module, text) in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text)
-        if name in arguments[:1]:  # the others are not needed, and importing them takes time
+        if name == named:  # the others are not needed, and importing them takes time
             import_module(module).add_arguments(command)
+            command.add_argument("--traceback", action="store_true", default=argparse.SUPPRESS, help=_TRACEBACK)
     chosen = parser.parse_args(arguments)
-    try:
-        return int(import_module(COMMANDS[chosen.command][0]).run(chosen) or 0)
-    except KeyboardInterrupt:
-        print("interrupted; what was measured so far is kept", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of our output (`| head`) has seen enough
-        sys.stderr.close()
-        return 0
+    if chosen.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return int(import_module(COMMANDS[chosen.command][0]).run(chosen) or 0)
+
+
+def _discard_output() -> None:
+    """Send what is still buffered nowhere, or the interpreter complains when it ends."""
+    with suppress(OSError, ValueError, AttributeError):  # no file behind sys.stdout, as in notebooks
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _warn(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
+) -> None:
+    """A warning of ours is for whoever typed the command; others name the line they come from."""
+    ours = issubclass(category, MansardWarning)
+    print(f"mansard: warning: {message}" if ours else f"{filename}:{lineno}: {message}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,10 @@ class MansardError(Exception):
     """Base of the errors below that are not also a built-in kind of error."""
 
 
+class UsageError(MansardError, ValueError):
+    """A command line, or the files it names, asks for something that makes no sense."""
+
+
 class UnsupportedProblem(MansardError, ValueError):
     """No kernel family accepts the problem; the message carries each refusal's reason."""
 
@@ -68,3 +72,20 @@ class MansardWarning(UserWarning):
 def number_lines(source: str) -> str:
     """`source` with line numbers, as a compiler's messages count them."""
     return "\n".join(f"{number:4d} | {line}" for number, line in enumerate(source.splitlines(), 1))
+
+
+def known_text(error: BaseException) -> str | None:
+    """What to tell whoever typed a command: one line for an error that has a cause outside Mansard, None for a bug."""
+    if isinstance(error, CompileError):
+        lines = [line for line in error.log.splitlines() if "error" in line.lower()] or error.log.splitlines()
+        return f"{error.compiler.split()[0]} failed: {(lines or ['no message'])[0]} (--traceback shows the log)"
+    if isinstance(error, MansardError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return f"not enough memory{f': {error}' if str(error) else ''}"
+    if isinstance(error, ModuleNotFoundError) and not (error.name or "mansard").startswith("mansard"):
+        return f"{error.name} is not installed: pip install {error.name}"
+    if isinstance(error, OSError):
+        reason = error.strerror or str(error)
+        return f"{error.filename}: {reason}" if error.filename else reason if error.strerror is None else str(error)
+    return None

@@ -18,7 +18,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .errors import MansardWarning
+from .errors import MansardError, MansardWarning
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ SPARE = 32 << 20  # bytes that a small text may take all the same
 LONGEST_LINE = 1 << 20  # bytes; a tuning record has about 700, a row of results about 1500
 
 
-class Damaged(ValueError):
+class Damaged(MansardError, ValueError):
     """A file does not hold what it should; the text says what is wrong with it."""
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mansard.api.matmul import family_for
 from mansard.bench import rows, store
 from mansard.bench.batched_operations import BATCHED
 from mansard.bench.cases import SETS, Case, Size, select
@@ -19,6 +18,7 @@ from mansard.families import family_of
 from mansard.model.machine import Machine
 from mansard.model.roofline import time_bound
 from mansard.plan.explain import NOMINAL
+from mansard.plan.handover import family_for
 from mansard.plan.problem import ITEMSIZE
 
 H200 = Machine(

@@ -253,12 +253,15 @@ def test_tune(own_cache: Any) -> None:
 
 
 def test_commands(own_cache: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """--k is the number of products."""
+    """--batch is the number of products, and K may differ from M."""
     from mansard.cli import main
 
-    assert main(["tune", "gemm", "--m", "2", "--n", "3", "--k", "50", "--backend", "emulated", "--limit", "1"]) == 0
+    options = ["--backend", "emulated", "--limit", "1"]
+    assert main(["tune", "gemm", "--m", "2", "--n", "3", "--batch", "50", *options]) == 0
     assert "M=2 N=3 K=2 BATCH=50" in capsys.readouterr().out
-    assert main(["explain", "gemm", "--m", "4", "--k", "1e6", "--device", "emulated", "--source"]) == 0
+    assert main(["explain", "gemm", "--m", "4", "--n", "3", "--k", "7", "--batch", "10", "--device", "emulated"]) == 0
+    assert "M=4 N=3 K=7 BATCH=10" in capsys.readouterr().out
+    assert main(["explain", "gemm", "--m", "4", "--batch", "1e6", "--device", "emulated", "--source"]) == 0
     text = capsys.readouterr().out
     assert "BATCH=1000000" in text and "gemm_lanes" in text and "P_max" in text
 

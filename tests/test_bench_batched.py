@@ -14,7 +14,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import bench_samples
 
-from mansard.api.gemm_call import SMALL, plan_gemm
+from mansard.api.gemm_call import plan_gemm
 from mansard.bench import (
     batched_cases,
     batched_summary,
@@ -34,6 +34,7 @@ from mansard.bench.batched_operations import BATCHED
 from mansard.bench.cases import Case, Size
 from mansard.bench.data import Operands
 from mansard.bench.entries import enter
+from mansard.plan.handover import SMALL
 from mansard.plan.problem import DTYPES, ITEMSIZE
 
 SIZE = bench_samples.SIZE

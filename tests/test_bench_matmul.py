@@ -15,7 +15,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import bench_samples
 
 import mansard as ms
-from mansard.api.matmul import family_for
 from mansard.backends import emulated
 from mansard.bench import (
     build,
@@ -42,6 +41,7 @@ from mansard.bench.cases import Case, Size
 from mansard.bench.data import Operands
 from mansard.errors import IllegalConfig, LaunchError
 from mansard.plan.explain import NOMINAL
+from mansard.plan.handover import family_for
 from mansard.plan.pin import pin
 from mansard.plan.problem import ITEMSIZE
 

@@ -244,12 +244,12 @@ def test_tune(own_cache: Any) -> None:
 
 
 def test_commands(own_cache: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """--k is the number of matrices."""
+    """--batch is the number of matrices, --k that of their columns."""
     from mansard.cli import main
 
-    assert main(["tune", "gemv", "--m", "3", "--n", "5", "--k", "50", "--backend", "emulated", "--limit", "2"]) == 0
+    assert main(["tune", "gemv", "--m", "3", "--k", "5", "--batch", "50", "--backend", "emulated", "--limit", "2"]) == 0
     assert "M=3 N=1 K=5 BATCH=50" in capsys.readouterr().out
-    assert main(["explain", "gemv", "--m", "4", "--k", "1e6", "--device", "emulated", "--source"]) == 0
+    assert main(["explain", "gemv", "--m", "4", "--batch", "1e6", "--device", "emulated", "--source"]) == 0
     text = capsys.readouterr().out
     assert "BATCH=1000000" in text and "gemv_lanes" in text and "at the speed of reading" in text
 

@@ -20,6 +20,7 @@ from mansard.api import call, factor_plan
 from mansard.api.arrays import KINDS as LIBRARIES
 from mansard.api.factor_hold import plan_factorization
 from mansard.api.factor_task import Task
+from mansard.plan import handover
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -241,7 +242,7 @@ def test_large_matrices_go_through_blocks(played: PlayedFactors, monkeypatch: py
     Q, R = linalg.qr(A, backend="emulated")
     assert max(qr_ratios(A, Q, R)) < THRESHOLD
     assert np.allclose(linalg.lstsq(A, B, driver="qr", backend="emulated").x, np.linalg.solve(A, B))
-    monkeypatch.setitem(factor_plan.LIBRARY_FROM, "cuda", {"cholesky": 32, "lu": 32, "qr": 32})
+    monkeypatch.setitem(handover.LIBRARY_FROM, "cuda", {"cholesky": 32, "lu": 32, "qr": 32})
     factor_plan._PLANS.clear()
     plan = factor_plan.plan_factor(Task("cholesky"), NUMPY, S, None, {}, "emulated")
     assert plan.means == "blocks"  # who asks for a backend gets it

@@ -253,14 +253,14 @@ def test_the_command_tunes_prints_and_exports(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(command._ELEMENTS, "fake", 1 << 12)
     assert command.run(parsed("gram --m 4 --k 9001 --limit 3 --export")) == 0
     printed = capsys.readouterr().out
-    assert "[1/1" in printed and "% limit" in printed and "1 problems written" in printed
+    assert "[1/1" in printed and "% limit" in printed and "1 problem written" in printed
     assert len(list((tmp_path / "data").iterdir())) == 1
 
 
 def test_the_command_stops_when_its_time_is_up(monkeypatch, capsys):
     monkeypatch.setattr(command, "make_backend", lambda asked: FakeBackend(SMALL))
     assert command.run(parsed("gram --m 4 --k 9001 --limit 3 --seconds 0")) == 0
-    assert "0 of 1 problems" in capsys.readouterr().out
+    assert "0 of 1 problem:" in capsys.readouterr().out
 
 
 def test_tsmm_is_tuned_too(own_cache, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 import mansard as ms
 from mansard.backends import cpu, emulated
 from mansard.families.spmv import spec
-from mansard.plan import dispatch
+from mansard.plan import asked, dispatch
 from mansard.sparse import convert, matrices, tuning
 from mansard.tune import database, session, sparse_records
 from mansard.tune.cases import CASES, make_case
@@ -98,7 +98,8 @@ def test_wrong_kernels_never_win(monkeypatch: pytest.MonkeyPatch, own_records: P
 
 def test_the_command_line_has_them() -> None:
     assert CASES["spmv"] is SpmvCase
-    assert not spec.from_options("float64", 7, 4, 1000, "row").ragged
+    problem = asked.problem_of(asked.Asked("spmv", m=1000, k=7, n=4))
+    assert not problem.ragged and (problem.ROWS, problem.NNZ, problem.NVECS) == (1000, 7000, 4)
 
 
 # --- what is remembered

@@ -16,10 +16,10 @@ from ..backends.select import ReferenceBackend, select
 from ..errors import LaunchError
 from ..families.batches import POINTERS
 from ..plan import pin
+from ..plan.handover import suits_few
 from ..plan.problem import ITEMSIZE
 from . import call
 from .factor_kernel import STRIDED, family_of
-from .factor_lapack import suits_few
 from .factor_sorted import apart, check_shapes, factor_sorted, place_like
 from .factor_task import Task, empty, library
 from .gemm_run import _upload

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..backends.select import select
 from ..errors import UnsupportedProblem
+from ..plan.handover import ROUTES
 from ..plan.plan import Plan
 from . import call, stacks
 from .factor_face import check_matrices
@@ -15,22 +16,10 @@ from .factor_places import overlaps
 from .factor_plan import plan_factor
 from .factor_task import Sizes, Task
 
-_WHO = {
-    "blocks": "blocks by kernels; triangular solves and products (gemm) for the rest",
-    "factors": "factors, then triangular solves (trsm)",
-    "library": "the array library, or LAPACK",
-    "nothing": "no kernel",
-}
-
 
 @dataclass
 class FactorizationPlan(Plan):
     """A plan whose work is not always that of one kernel; calling it gives the parts of the result, `info` last."""
-
-    means: str = ""
-
-    def _what(self) -> str:
-        return self.means or super()._what()
 
 
 def task_of(operation: str, want: str | None = None, *, upper: bool = False, pivot: bool = True) -> Task:
@@ -74,5 +63,5 @@ def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | 
     verify = call.make_verify(kind, A, B, out)
     return FactorizationPlan(
         described.problem, found.choice or described.choice, chosen, described.kernel, run, verify, described.launch,
-        _WHO.get(found.means, ""),
+        ROUTES.get(found.means, ""),
     )  # fmt: skip

@@ -23,16 +23,6 @@ from .call import together
 from .factor_task import Task
 
 Found = dict[str, Any]
-_LARGE = 128  # rows or columns from which LAPACK has several cores work on one matrix with profit
-_FEW = 1 << 26  # products of sizes up to which a kernel for just these is not worth its compilation
-
-
-def suits_few(rows: int, columns: int, count: int) -> bool:
-    """Whether matrices are large and so few that LAPACK is the better choice, even where kernels are faster."""
-    if min(rows, columns) <= _LARGE:
-        return False
-    return 2 * count <= settings.current().threads or count * rows * columns * min(rows, columns) < _FEW
-
 
 def answer(task: Task, A: Any, B: Any = None) -> Found:
     """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;

@@ -11,7 +11,7 @@ import numpy as np
 from ..backends.select import ReferenceBackend, select
 from ..plan import pin
 from ..plan.dispatch import Choice
-from ..tune import database
+from ..plan.handover import FOLLOWED, is_divided, library_factors
 from . import arrays, factor_lapack, factor_library, stacks
 from .factor_blocked import HOW, Blocked, Steps
 from .factor_columns import column
@@ -20,13 +20,6 @@ from .factor_places import Found, checked, deliver, indirect, overlaps
 from .factor_task import Sizes, Task, copied, dtype_of, empty, identity, library, stacked, triangle, zeros
 from .stacks import Operand
 from .triangular_call import Triangle, solve
-
-# Rows or columns beyond which the array library, or LAPACK, is faster than kernels and blocks of ours. On CPUs measured
-# (the families' own limits are tighter), on GPUs not.
-LIBRARY_FROM = {
-    "cuda": {"cholesky": 1024, "lu": 1024, "qr": 1024},
-    "cpu": {"cholesky": 1024, "lu": 512, "qr": 512},
-}
 
 Way = Callable[[Any, Any, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
 
@@ -137,32 +130,19 @@ def plan_factor(
         return FactorPlan(run if direct else partial(indirect, run), "kernel", run.choice, run)
     if whole or chosen.name == "cpu" or pin.pins():
         return FactorPlan(by_library, "library", run.choice)
-    followed = (task.family, task.want) in _FOLLOWED
+    followed = (task.family, task.want) in FOLLOWED
     way = partial(_followed if followed else by_blocks, kind, task, backend)
     return FactorPlan(way, "factors" if followed else "blocks", run.choice)
 
 
 def _handed_over(run: KernelRun) -> bool:
-    """Whether the library is known to be faster, and no record speaks for a kernel."""
-    sizes, on_cpu = run.sizes, run.backend.name == "cpu"
-    if pin.pins():
-        return False
-    small = max(sizes.M, sizes.N) <= LIBRARY_FROM["cpu" if on_cpu else "cuda"][run.task.family]
-    if small and not (on_cpu and factor_lapack.suits_few(sizes.M, sizes.N, run.problem.BATCH)):
-        return False
-    return database.best(run.problem, run.backend.device, family_of(run.task.family)) is None
+    """Whether the library is known to be faster, and neither a record nor a pin speaks for a kernel."""
+    return not pin.pins() and library_factors(run.problem, run.backend.name, run.backend.device)
 
 
 def _divided(run: KernelRun) -> bool:
-    """Whether halves are faster than the one kernel there is: of LU from 117 rows on, one block of threads fits on a
-    multiprocessor. There must be matrices enough to wait for Python's many launches."""
-    sizes, task = run.sizes, run.task
-    known = task.family == "lu" and task.want in ("factor", "solve") and run.dtype == "float64" and not pin.pins()
-    square = sizes.M == sizes.N and sizes.N % 4 == 0 and sizes.N > 116
-    return known and square and run.backend.name == "cuda" and run.problem.BATCH >= _MANY_MATRICES
-
-
-_MANY_MATRICES = 3000
+    """Whether halves are faster than the one kernel there is."""
+    return not pin.pins() and is_divided(run.problem, run.backend.name)
 
 
 def _wanted(task: Task, sizes: Sizes) -> tuple[int, ...]:
@@ -205,8 +185,6 @@ def from_numpy(kind: Any, array: Any) -> Any:
 
 
 # ---- blocks and factors -----------------------------------------------------------------------------------
-
-_FOLLOWED = (("lu", "solve"), ("lu", "inverse"), ("lu", "determinant"), ("lu", "logdet"), ("cholesky", "solve"))
 
 
 def blocked(kind: Any, backend: str | None, steps: Steps = HOW["recursive"]) -> Blocked:

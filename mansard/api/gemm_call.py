@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 from ..backends.select import select
 from ..families import gemm
 from ..plan import dispatch, pin
+from ..plan.handover import why_library_batch
 from ..plan.plan import Plan
 from ..plan.problem import Problem
-from ..tune import database
 from . import arrays, call, stacks
 from .batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable, nothing, through_jax
 from .gemm_run import BatchRun
 from .stacks import Batch, Operand
-
-SMALL = 32  # rows and columns up to which our kernels answer; beyond, a record must say that they are faster
-_ON_CPUS = {"NumPy": 160, "PyTorch": 64}  # the same there: 1.3 to 4 times as fast, or not slower
 
 _PLANS: dict[Any, Plan] = {}
 _MOST_PLANS = 4096
@@ -87,23 +84,23 @@ def plan_gemm(
     c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
     batch = stacks.batch_of(read[0], read[1], c, shape)
     problem = stacks.problem_of(batch, (form.conj_a, form.conj_b))
-    widest = _ON_CPUS.get(kind.name, SMALL) if chosen.name == "cpu" else SMALL
-    launch, choice, kernel = _prepare(problem, batch, chosen, widest if handover and backend is None else None)
+    library = kind.name if handover and backend is None else None
+    launch, choice, kernel = _prepare(problem, batch, chosen, library)
     run = BatchRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
     return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
 
 
-def _prepare(problem: Problem, batch: Batch, backend: Any, most: int | None) -> tuple[Any, dispatch.Choice, Any]:
-    """The launch (None: the array library answers), what was chosen and why, and the kernel. Products with more than
-    `most` rows or columns are left to the library where no record speaks for ours."""
-    widest = max(problem.M, problem.N, problem.K)
+def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) -> tuple[Any, dispatch.Choice, Any]:
+    """The launch (None: the array library answers), what was chosen and why, and the kernel. Wide products are left to
+    the `library`, if one is named and no record speaks for a kernel."""
     if 0 in (*batch.shape, problem.M, problem.N, problem.K):
         return None, dispatch.Choice(gemm, None, "empty", "nothing to multiply: C = beta C"), None
-    if most and widest > most and not pin.pins() and database.best(problem, backend.device, gemm) is None:
-        reason = f"{widest} rows or columns, and no record says that a kernel of ours is faster there"
-        return None, dispatch.Choice(gemm, None, "vendor", reason), None
+    if library and not pin.pins():
+        reason = why_library_batch(problem, backend.name, backend.device, library)
+        if reason:
+            return None, dispatch.Choice(gemm, None, "vendor", reason), None
     return call.prepare(gemm.emit, problem, backend, batch.strides)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..plan import pin
+from ..plan.handover import FEWEST_ON_CPUS, family_for, library_multiplies
 from ..plan.plan import Plan
 from ..plan.problem import DTYPES, ITEMSIZE
 from . import arrays, call, stacks
@@ -22,14 +23,6 @@ Run = Callable[[Any, Any, Any, complex, complex], Any]
 
 _RUNS: dict[Any, Run] = {}
 _MOST_RUNS = 4096
-_WIDEST = 128  # columns of a skinny matrix
-_TALL = 16  # times as many rows
-_FEWEST = 2048  # of these on CPUs: less is over before a kernel of ours has begun
-_SKINNY, _LARGE = 32, 2048  # columns of B, rows and columns of A, from where tsm2r is asked
-_LARGE_MANY = 16, 4096  # the same for more columns: 32 of 2048 rows took cuBLAS 0.87 of our time
-_LARGE_VECTOR = 8192  # the same for one column: up to 5000 cuBLAS' matrix times vector took 0.63 to 0.87 of our time
-_SHORT_DOT = 8 << 20  # bytes of two vectors whose scalar product cuBLAS has sooner (0.72 to 0.91 of our time)
-_WON = ("float32",)  # for these: in double precision cuBLAS is up to 11 % faster here and there (H200)
 
 
 def matmul(
@@ -113,16 +106,6 @@ def _is_in_place(kind: Any, A: Any, out: Any) -> bool:
         return False
 
 
-def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | None:
-    """Which family multiplies an (m, k) with a (k, n) matrix, by dtype and shape alone; None: the array library."""
-    if max(m, n) <= _WIDEST and k >= max(_TALL * max(m, n), fewest):
-        return "gram"
-    if max(k, n) <= _WIDEST and m >= max(_TALL * max(k, n), fewest):
-        return "tsmm"
-    large = _LARGE_VECTOR if n == 1 else _LARGE_MANY[1] if n > _LARGE_MANY[0] else _LARGE
-    return "tsm2r" if dtype in _WON and n <= _SKINNY and min(m, k) >= large else None
-
-
 def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
     a, b = kind.view(A, "A"), kind.view(B, "B")
     if _is_stack(a, b):
@@ -134,7 +117,7 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
-    family = family_for(a.dtype, m, k, n, _FEWEST if a.device[0] == "cpu" and backend is None else 0)
+    family = family_for(a.dtype, m, k, n, FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0)
     plan = _PLANS[family](A, B, out, backend) if family else None
     if plan is not None and not (backend is None and not pin.pins() and _library_wins(plan)):
         if family == "gram":
@@ -151,23 +134,8 @@ _PLANS: dict[str, Callable[[Any, Any, Any, str | None], Plan]] = {
 
 
 def _library_wins(plan: Plan) -> bool:
-    """Whether the array library is to be called at once: a record says so, or, on GPUs, nothing was recorded and the
-    shape is one of those where a model's choice lost to cuBLAS: wide and not very tall, or A against the grain; and
-    short scalar products."""
-    problem = plan.problem
-    if plan.choice.config is None:
-        return bool(plan.choice.origin == "vendor")
-    if plan.backend.name != "cuda" or problem.operation == "tsm2r":
-        return False
-    widest = max(problem.M, problem.N)
-    moved = problem.K * (problem.M + problem.N) * problem.itemsize
-    if problem.operation == "gram" and widest == 1 and moved < _SHORT_DOT:
-        return True
-    if plan.choice.origin == "tuned":
-        return False
-    if problem.operation == "tsmm" and problem.layout_a == "col" and widest > 8:
-        return True
-    return bool((widest > 32 and moved < 32 << 20) or (widest > 64 and moved < 256 << 20))
+    """Whether the array library is known to be faster than the plan's kernel."""
+    return library_multiplies(plan.problem, plan.choice, plan.backend.name)
 
 
 def _are_vectors(a: View, b: View, out: View | None) -> bool:

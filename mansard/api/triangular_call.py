@@ -114,11 +114,6 @@ def _planned(key: Any, make: Callable[[], Plan]) -> Plan:
 class SolvePlan(Plan):
     """A plan whose work is not always that of one kernel."""
 
-    means: str = ""  # who solves, where no single kernel does
-
-    def _what(self) -> str:
-        return self.means or super()._what()
-
 
 def plan_trsm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _PLAIN) -> Plan:
     """A plan of the systems. Nothing is written before every argument has been checked."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from ..api.gemm_call import SMALL
 from ..api.ragged_layout import ALIGNMENT
 from ..families import family_of
 from ..model.roofline import Work
+from ..plan.handover import SMALL
 from ..plan.problem import ITEMSIZE, Problem
 
 Shape = tuple[int, ...]

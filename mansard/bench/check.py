@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..api.matmul import family_for
 from ..families.gram import spec
+from ..plan.handover import family_for
 from ..plan.problem import REAL
 from ..testing import gamma
 from . import batched_check, factor_check, powers_check

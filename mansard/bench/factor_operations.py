@@ -65,13 +65,14 @@ def work(row: dict[str, Any]) -> Work:
         sizes, counts = np.unique(ragged_sizes(M, K), return_counts=True)
     else:
         sizes, counts = np.array([M]), np.array([K])
-    read = written = flops = 0
+    read = written = flops = spared = 0
     for n, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         item = ITEMSIZE[dtype]
         read += count * item * (n * n + (n if operation == "solve" else 0))
         written += count * _written(operation, n, item)
         flops += round(count * _flops(operation, n, dtype.startswith("complex")))
-    return Work(read, written, flops, dtype)
+        spared += count * item * (n * (n - 1) // 2) * (operation == "cholesky")
+    return Work(read, written, flops, dtype, spared)
 
 
 def _written(operation: str, n: int, item: int) -> int:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..api.matmul import family_for
 from ..families import family_of
 from ..families import names as families
 from ..model.roofline import Work
+from ..plan.handover import family_for
 from ..plan.problem import ITEMSIZE, Problem
 from . import batched_operations, factor_operations, powers_operations
 from .batched_operations import BATCHED, Shape

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import base64
 import html
-import sys
 from pathlib import Path
 from typing import Any
 
-from ..untrusted import Damaged
-from . import store, summary, targets
+from . import doubtful, store, summary, targets
 from .table import Table
 
 _TITLES = {
@@ -70,12 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
-        here = args.to is None and (args.folder / store.JOURNAL).exists()
-        results = store.write_results(args.folder) if here else store.load(args.folder)
-    except (OSError, Damaged) as error:
-        print(error, file=sys.stderr)
-        return 1
+    here = args.to is None and (args.folder / store.JOURNAL).exists()
+    results = store.write_results(args.folder) if here else store.load(args.folder)
     print(f"report: {write_report(results, args.to or args.folder)}")
     return 0
 
@@ -148,6 +142,7 @@ def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], wi
     notes += [(f"Slow, measured on a part of some batches, time scaled: {', '.join(parts)}.", False)] if parts else []
     if results["unfinished"]:
         notes.append((f"Out of time: {len(results['unfinished'])} cases were not measured: see the table.", True))
+    notes += doubtful.notes(results)
     wrong = [row for row in results["rows"] if row["status"] == "wrong"]
     notes += [
         (f"Wrong result: {row['contender']} in {row['case']} (error {row['error']:.3g} of its bound).", True)

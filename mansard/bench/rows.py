@@ -10,6 +10,7 @@ from typing import Any
 from ..model import roofline
 from ..plan.problem import ITEMSIZE
 from ..tune.measure import Timing
+from . import doubtful
 from .batched_operations import memory as batch_memory
 from .factor_operations import STACKED
 from .operations import ORTHOGONAL, work_of
@@ -21,7 +22,7 @@ COLUMNS = (
     "operation", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling",
     "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "percent_limit", "limit",
     "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts", "slowed_by",
-    "family", "variant", "origin", "config", "note", "date", "seconds",
+    "above_limit", "family", "variant", "origin", "config", "note", "date", "seconds",
 )  # fmt: skip
 SPARSE_COLUMNS = ("form", "inner", "rows", "nnz", "stored", "columns", "execution", "storage", "predicted_speedup",
                   "predicted_seconds", "preparing", "groups", "launches", "footprint")  # fmt: skip
@@ -73,6 +74,7 @@ def complete(row: Row, ceilings: Any) -> Row:
             "read_bandwidth": ceilings.read_bandwidth,
             "intensity": work.flops / work.bytes,
         }
+        | doubtful.fields(work, ceilings, median)
     )
 
 

@@ -25,6 +25,7 @@ _LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0, **dict.fro
 CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
               "factor": factor_cases.SETS, "powers": powers_cases.SETS}  # fmt: skip
 _RECENT = 3  # cases that tell how long the next one takes
+_REPORT = 8.0  # seconds of a time limit that are left for tables and pictures
 _STUCK = 90.0  # seconds after which a case shows where it is
 
 
@@ -56,6 +57,9 @@ def choose_backend(device: str) -> tuple[Any, dict[str, str]]:
             raise BackendUnavailable(f"--device cuda: {reason}")
         missing["GPU"] = reason
     if device == "emulated":
+        reason = emulated.unavailable()
+        if reason:
+            raise BackendUnavailable(f"--device emulated: {reason}")
         return emulated.backend(), missing
     reason = cpu.unavailable()
     if device == "reference" or reason:
@@ -86,8 +90,6 @@ def _size(backend: Any, most_elements: int | None) -> Size:
 
 def run(options: Options) -> dict[str, Any]:
     """Measure, write journal, JSON and CSV; returns the results document."""
-    begin = time.monotonic()
-    deadline = begin + options.seconds if options.seconds else None
     backend, missing = choose_backend(options.device)
     size = replace(_size(backend, options.most_elements), every=options.dtypes != DTYPES)
     facts = environment.describe(backend) | {"operands": size.elements["float64"]}
@@ -97,7 +99,11 @@ def run(options: Options) -> dict[str, Any]:
         {**asdict(options), "sets": list(options.sets), "dtypes": list(options.dtypes), "out": str(options.out)},
     )
     if journal.ceilings is None:
+        if options.seconds and backend.name in ("cpu", "cuda"):
+            print("measuring this device's ceilings first, some 5 to 20 s; --seconds counts from then on", flush=True)
         journal.write("ceilings", machine=asdict(ceilings.measure(backend)))
+    begin = time.monotonic()
+    deadline = begin + options.seconds - min(_REPORT, 0.3 * options.seconds) if options.seconds else None
     # a model's choice depends on the ceilings
     chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
     chosen = [case for case in chosen if case.dtype in options.dtypes]

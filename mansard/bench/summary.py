@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from . import batched_summary, batched_tables, factor_summary, matmul_summary, powers_summary
+from . import batched_summary, batched_tables, doubtful, factor_summary, matmul_summary, powers_summary
 from .batched_operations import BATCHED
 from .factor_operations import FACTORS
 from .operations import TALL
@@ -48,7 +48,8 @@ def by_range(results: dict[str, Any], missed: set[int]) -> Table:
                 continue
             if any(id(row) in missed for row in inside):
                 bad.add(len(cells))
-            cells.append((dtype, f"{low}-{high}", str(len(inside)), *_worst_and_median(inside)))
+            widths = f"{len(inside)}{doubtful.among(inside)}"
+            cells.append((dtype, f"{low}-{high}", widths, *_worst_and_median(inside)))
     columns = (
         "dtype",
         "M = N",
@@ -96,7 +97,7 @@ def each(
         cells.append((
             row["dtype"], _sizes(row), f"{row['K']}", _how(row),
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
-            f"{row.get('percent_bandwidth', 0):.1f}", f"{row.get('percent_limit', 0):.1f}",
+            f"{row.get('percent_bandwidth', 0):.1f}", doubtful.percent(row),
             f"{row['x_peer']:.2f}" if row.get("x_peer") else "", row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
             f"{_kernel(row)} ({row.get('origin', '')})",
         ))  # fmt: skip
@@ -232,5 +233,5 @@ def _name(row: Row) -> str:
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
-              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS)  # fmt: skip
+              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS, doubtful.table)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

@@ -143,10 +143,12 @@ def find_compiler() -> tuple[str, str]:
     for name in (asked,) if asked else ("g++", "clang++", "c++"):
         path = shutil.which(name or "")
         if path:
-            version = forks.run([path, "--version"]).stdout.splitlines()
-            return path, version[0] if version else path
+            asking = forks.run([path, "--version"])
+            if asking.returncode == 0:  # what cannot say its version does not compile either
+                version = asking.stdout.splitlines()
+                return path, version[0] if version else path
     raise BackendUnavailable(
-        f"no C++ compiler found (looked for {asked or 'g++, clang++, c++'}): install g++ (apt install g++, "
+        f"no C++ compiler found that runs (looked for {asked or 'g++, clang++, c++'}): install g++ (apt install g++, "
         "dnf install gcc-c++) or set MANSARD_CXX"
     )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -28,7 +27,7 @@ STEPS = 10
 
 def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[Record, dict[str, Any]]:
     """All ceilings of this machine, as fields of `Machine`."""
-    record, before = Record(STEPS, progress, fastest=True), _jiffies()
+    record = Record(STEPS, progress, fastest=True)
     run = CpuProbes(backend, record, quick)
     run.touch()
     run.read()
@@ -38,7 +37,7 @@ def measure_all(backend: Any, progress: Progress | None, quick: bool) -> tuple[R
     run.caches()
     run.waits()
     calibrate_streams.ramp_cpu(run)
-    record.notes |= run.facts() | {"stolen": _stolen(before, _jiffies())}
+    record.notes |= run.facts()
     return record, {
         "read_bandwidth": record.best("read", "dot"),
         "copy_bandwidth": record.best("copy"),
@@ -228,7 +227,6 @@ class CpuProbes:
         self.record.add("launch", "call and parallel region", launch)
 
     def facts(self) -> dict[str, object]:
-        load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
         beyond = self.bytes >= 2 * self.last_cache
         return {
             "operand_bytes": self.bytes,
@@ -238,7 +236,6 @@ class CpuProbes:
             "compiler": cxx.find_compiler()[1],
             "vector_bytes": self.backend.device.vector_bytes,
             "clocks_mhz": _clock(),
-            "load": round(load, 2),
         }
 
 
@@ -282,17 +279,3 @@ def _clock() -> float | None:
     except OSError:
         return None
     return next((float(line.split(":")[1]) for line in lines if line.startswith("cpu MHz")), None)
-
-
-def _jiffies() -> list[int]:
-    """The system's clock ticks by what they went to, user time first; empty where the system does not tell."""
-    try:
-        return [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
-    except (OSError, ValueError, IndexError):
-        return []
-
-
-def _stolen(before: list[int], after: list[int]) -> float:
-    """The share of the time the hypervisor gave to others: ceilings of a shared machine are as low as its share."""
-    spent = [late - early for early, late in zip(before, after, strict=False)]
-    return round(spent[7] / max(1, sum(spent)), 3) if len(spent) == 8 else 0.0

@@ -15,12 +15,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .. import private, settings
+from .. import private, settings, units
 from ..backends import cpu, cuda
 from ..backends.cuda_driver import driver
 from ..compile import cxx, nvrtc
 from ..errors import BackendUnavailable, MansardError
-from . import machine
+from . import machine, noise
 from .calibrate import calibrate
 from .machine import Machine
 
@@ -36,25 +36,30 @@ _LIBRARIES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--measure", action=argparse.BooleanOptionalAction, default=None,
-                        help="measure again, or never; without it, what was never measured is")  # fmt: skip
-    parser.add_argument("--full", action="store_true", help="every probe, shape and footprint with its spread")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--remeasure",
+        dest="measure",
+        action="store_true",
+        default=None,
+        help="measure the ceilings again; without it, only those never measured, or measured on a busy machine, are",
+    )
+    how.add_argument("--no-measure", dest="measure", action="store_false", help="measure nothing")
+    how.add_argument("--forget", action="store_true", help="forget the stored ceilings and stop")
+    parser.add_argument("--full", action="store_true", help="show every probe, shape and footprint with its spread")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--device", choices=("cpu", "cuda"), help="only this kind of device")
 
 
 def run(args: argparse.Namespace) -> int:
     """Collect, measure where asked, print."""
+    if args.forget:
+        return _forget(args.device)
     facts = surroundings()
     if not args.json:
-        print(_facts_text(facts))
+        print(_facts_text(facts), flush=True)
     machines, failed = [], False
-    try:
-        backends = list(_backends(args.device))
-    except BackendUnavailable as error:
-        print(error, file=sys.stderr)
-        return 1
-    for backend in backends:
+    for backend in list(_backends(args.device)):
         try:
             machines.append(_ceilings(backend, args.measure))
         except MansardError as error:
@@ -66,6 +71,15 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**facts, "machines": [asdict(one) for one in machines]}, indent=1))
     return int(failed)
+
+
+def _forget(device: str | None) -> int:
+    names = machine.forget(device)
+    if not names:
+        print("no ceilings are stored" + (f" of {device} devices" if device else ""))
+    for name in names:
+        print(f"forgot the ceilings of {name}")
+    return 0
 
 
 # --- What is here ------------------------------------------------------------------------------------------------
@@ -167,7 +181,7 @@ def _backends(device: str | None) -> Iterator[Any]:
 
 def _ceilings(backend: Any, measure: bool | None) -> Machine:
     known = machine.known(backend.device)
-    if measure is False or (measure is None and known.origin.startswith("measured")):
+    if measure is False or (measure is None and known.measured and not known.noise):
         return known
     with _display(backend.device.name) as progress:
         return calibrate(backend, progress)
@@ -192,16 +206,16 @@ def _display(device: str) -> Iterator[Callable[[str, int, int], None]]:
 def ceilings_text(one: Machine, full: bool = False) -> str:
     """The table of a machine's ceilings, with units."""
     rows = [
-        ("read", _rate(one.read_bandwidth, "B/s"), ("read", "read_ring", "dot")),
-        ("copy (read + written)", _rate(one.copy_bandwidth, "B/s"), ("copy", "copy_ring")),
-        ("scale (read + written)", _rate(one.scale_bandwidth, "B/s"), ("scale", "scale_ring")),
-        *((f"multiply-add {d}", _rate(v, "FLOP/s"), (f"fma_{d}",)) for d, v in sorted(one.fma.items())),
+        ("read", units.rate(one.read_bandwidth, "B/s"), ("read", "read_ring", "dot")),
+        ("copy (read + written)", units.rate(one.copy_bandwidth, "B/s"), ("copy", "copy_ring")),
+        ("scale (read + written)", units.rate(one.scale_bandwidth, "B/s"), ("scale", "scale_ring")),
+        *((f"multiply-add {d}", units.rate(v, "FLOP/s"), (f"fma_{d}",)) for d, v in sorted(one.fma.items())),
         *(
-            (f"tensor cores {d}", _rate(v, "FLOP/s"), (f"tensor_{_PROBED.get(d, d)}",))
+            (f"tensor cores {d}", units.rate(v, "FLOP/s"), (f"tensor_{_PROBED.get(d, d)}",))
             for d, v in sorted(one.tensor.items())
         ),
-        ("memory latency", _time(one.latency_seconds), ("latency",)),
-        ("launch", _time(one.launch_seconds), ("launch",)),
+        ("memory latency", units.duration(one.latency_seconds), ("latency",)),
+        ("launch", units.duration(one.launch_seconds), ("launch",)),
         *_device_rows(one),
     ]
     lines = [f"Ceilings of {one.device} ({one.origin})"]
@@ -212,11 +226,11 @@ def ceilings_text(one: Machine, full: bool = False) -> str:
 
 def _device_rows(one: Machine) -> list[tuple[str, str, tuple[str, ...]]]:
     if "threads" in one.details:
-        return [("parallel region", _time(one.grid_barrier_seconds), ("fork",))]
+        return [("parallel region", units.duration(one.grid_barrier_seconds), ("fork",))]
     if one.device == "cpu":
         return []
-    return [("graph step", _time(one.graph_step_seconds), ("graph_step",)),
-            ("grid barrier", _time(one.grid_barrier_seconds), ("grid_barrier",))]  # fmt: skip
+    return [("graph step", units.duration(one.graph_step_seconds), ("graph_step",)),
+            ("grid barrier", units.duration(one.grid_barrier_seconds), ("grid_barrier",))]  # fmt: skip
 
 
 def _probes(one: Machine) -> dict[str, dict[str, dict[str, float]]]:
@@ -233,22 +247,28 @@ def _shape_note(one: Machine, names: tuple[str, ...]) -> str:
 
 
 def _warnings(one: Machine) -> list[str]:
-    stolen, load, threads = (one.details.get(name, 0) for name in ("stolen", "load", "threads"))
+    details: Any = one.details
+    shares = noise.Shares(details.get("others"), details.get("stolen"), 0.0)
+    disturbed = one.noise or noise.of_surroundings(shares, 1)
     texts = []
-    if isinstance(stolen, float) and stolen > 0.02:
-        texts.append(f"the hypervisor gave {100 * stolen:.0f} % of the time to others")
-    if isinstance(load, float) and isinstance(threads, int) and load > 1.3 * threads:
-        texts.append(f"other programs were running (load {load} on {threads} threads)")
-    if str(one.details.get("served_by", "memory")) != "memory":
-        texts.append(f"served by {one.details['served_by']}")
-    texts += [f"{name} failed: {reason}" for name, reason in dict(one.details.get("failures", {})).items()]  # type: ignore[call-overload]
-    return [f"  note: {text}" for text in texts]
+    if disturbed:
+        texts += ["measured on a busy machine, ceilings may be too low:", *(f"  {text}" for text in disturbed)]
+        texts.append("  run `mansard info --remeasure` when the machine is idle")
+    if "not_kept" in details:
+        texts += ["a new measurement was not kept, the machine was busy:", *(f"  {t}" for t in details["not_kept"])]
+        texts.append("  if the machine has changed for good, run `mansard info --forget` and measure again")
+    if "not_stored" in details:
+        texts.append(f"not stored: {details['not_stored']}: set MANSARD_CACHE_DIR to a folder that can be written to")
+    if str(details.get("served_by", "memory")) != "memory":
+        texts.append(f"served by {details['served_by']}")
+    texts += [f"{name} failed: {reason}" for name, reason in dict(details.get("failures", {})).items()]
+    return [f"  note: {text}" if text[0] != " " else f"      {text}" for text in texts]
 
 
 def _cache_text(one: Machine) -> list[str]:
     if not one.cache_bandwidth:
         return []
-    curve = ", ".join(f"{_size(size)} {_rate(rate, 'B/s')}" for size, rate in one.cache_bandwidth)
+    curve = ", ".join(f"{units.capacity(size)} {units.rate(rate, 'B/s')}" for size, rate in one.cache_bandwidth)
     return [f"  read by footprint        {curve}"]
 
 
@@ -257,7 +277,8 @@ def _ramp_text(one: Machine) -> list[str]:
     ramp: Any = one.details.get("ramp", {})
     if "bandwidth" not in ramp:
         return []
-    return [f"  small kernels           {_time(ramp['overhead_seconds'])} + bytes / {_rate(ramp['bandwidth'], 'B/s')}"]
+    overhead, rate = units.duration(ramp["overhead_seconds"]), units.rate(ramp["bandwidth"], "B/s")
+    return [f"  small kernels           {overhead} + bytes / {rate}"]
 
 
 def _full_text(one: Machine) -> list[str]:
@@ -265,25 +286,11 @@ def _full_text(one: Machine) -> list[str]:
     for probe, shapes in _probes(one).items():
         for shape, entry in shapes.items():
             unit = "FLOP/s" if probe.startswith(("fma", "tensor")) else "B/s"
-            value = _time(entry["value"]) if entry["value"] < 1 else _rate(entry["value"], unit)
+            value = units.duration(entry["value"]) if entry["value"] < 1 else units.rate(entry["value"], unit)
             lines.append(f"  {probe:<20}{value:>16}  +- {100 * entry['spread']:.1f} %  {shape}")
-    notes = {name: value for name, value in one.details.items() if name not in ("probes", "failures", "ramp")}
+    notes = {name: value for name, value in one.details.items() if name not in _SHOWN_ELSEWHERE}
     return lines + [f"  {name}: {value}" for name, value in notes.items()]
 
 
+_SHOWN_ELSEWHERE = ("probes", "failures", "ramp", "noise", "not_kept", "not_stored")
 _PROBED = {"tf32": "float32"}  # what goes in and comes out
-
-
-def _rate(value: float, unit: str) -> str:
-    for factor, letter in ((1e12, "T"), (1e9, "G")):
-        if value >= factor:
-            return f"{value / factor:.4g} {letter}{unit}"
-    return f"{value / 1e6:.4g} M{unit}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds * 1e6:.3g} us" if seconds >= 1e-6 else f"{seconds * 1e9:.3g} ns"
-
-
-def _size(size: int) -> str:
-    return f"{size / (1 << 20):.4g} MiB" if size >= 1 << 20 else f"{size >> 10} KiB"

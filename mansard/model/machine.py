@@ -41,6 +41,11 @@ class Machine:
         return self.origin.startswith("measured")
 
     @property
+    def noise(self) -> tuple[str, ...]:
+        """The signs that other work disturbed the measurement; empty if there were none."""
+        return tuple(map(str, self.details.get("noise", ())))  # type: ignore[call-overload]
+
+    @property
     def loaded_latency(self) -> float:
         """Seconds a load takes while the memory runs at its limit: about 2.3 times as long (H200)."""
         return 2.3 * self.latency_seconds
@@ -80,6 +85,17 @@ def save(machine: Machine, device: Device) -> Path:
     private.replace_file(path, json.dumps(asdict(machine), indent=1))
     _load.cache_clear()
     return path
+
+
+def forget(backend: str | None = None) -> list[str]:
+    """Remove the stored ceilings of all devices, or of those of one backend; returns the names of the devices."""
+    found = []
+    for path in sorted((private.cache_root() / "machines").glob(f"{backend or '*'}-*.json")):
+        stored = _load(path)
+        path.unlink(missing_ok=True)
+        found.append(stored.device if stored else path.stem)
+    _load.cache_clear()
+    return found
 
 
 @lru_cache(maxsize=16)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from .. import units
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..families import family_of
@@ -48,7 +49,7 @@ def _modelled(family: ModuleType, problem: Problem, device: Device) -> Choice:
     if config is None:
         return Choice(family, None, "vendor", f"no configuration of {problem.operation} is legal on {device.name}")
     estimate = predict.seconds(family, problem, config, device, ceilings)
-    text = f"no tuning record for this shape on {device.name}; about {estimate * 1e6:.3g} us by the model"
+    text = f"no tuning record for this shape on {device.name}; about {units.duration(estimate, 3)} by the model"
     return Choice(family, config, "model", text)
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from .. import units
 from ..backends import cpu, cuda, emulated
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
 from ..errors import MansardError
-from ..families import family_of, names
 from ..model import occupancy
-from . import dispatch
+from ..options import size
+from . import asked, dispatch, handover
 from .plan import Plan
 from .problem import DTYPES, Problem
 
@@ -35,29 +36,29 @@ class Absent:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("operation", choices=names())
-    parser.add_argument("--m", type=_size, required=True, help="columns of A (tsm2r: its rows)")
-    parser.add_argument("--n", type=_size, help="columns of B, or of the small matrix (default: those of A)")
-    parser.add_argument("--k", type=_size, required=True, help="rows (tsm2r: columns of A); 1e6 is understood")
-    parser.add_argument("--dtype", choices=DTYPES, default="float64")
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, asked.help_text()
+    parser.add_argument("operation", choices=asked.names(), metavar="operation", help="one of those below")
+    for name, text in (("m", "M"), ("n", "N"), ("k", "K"), ("batch", "number of matrices")):
+        parser.add_argument(f"--{name}", type=size, help=f"{text}; 1e6 and 2^20 are understood")
+    parser.add_argument("--dtype", choices=DTYPES, default="float64", metavar="dtype", help=", ".join(DTYPES))
     parser.add_argument("--layout", choices=("row", "col"), default="row", help="whether rows or columns are adjacent")
-    parser.add_argument("--same", action="store_true", help="B is A")
+    parser.add_argument("--same", action="store_true", help="gram: B is A")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--arch", choices=tuple(NOMINAL), help="a GPU of this architecture that need not be here")
+    where.add_argument("--arch", choices=tuple(NOMINAL), help="describe a GPU of this architecture, here or not")
     here = "default: the GPU if there is one, else the CPU"
     where.add_argument("--device", choices=("cpu", "cuda", "emulated"), help=here)
     parser.add_argument("--source", action="store_true", help="show the generated text too")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the explanation; 2 if the problem makes no sense."""
-    if args.same and args.n not in (None, args.m):
-        print(f"--same means B is A: leave out --n or give --n {args.m}")
-        return 2
-    N = args.m if args.n is None else args.n
-    problem = family_of(args.operation).spec.from_options(args.dtype, args.m, N, args.k, args.layout, args.same)
-    plan = plan_without_arrays(problem, where(args.arch, args.device))
+    """Print the explanation."""
+    backend = where(args.arch, args.device)
+    options = {name: getattr(args, name) for name in ("operation", "dtype", "m", "n", "k", "batch", "layout", "same")}
+    problem = asked.problem_of(asked.Asked(**options, on_cpu=backend.name == "cpu"))
+    plan = plan_without_arrays(problem, backend, asked.ALIASES.get(args.operation, args.operation))
     print(plan.explain())
+    if isinstance(backend, Absent):
+        print(f"note     described for an {backend.device.name}, which is not here")
     resources = resources_text(plan)
     if resources:
         print(resources)
@@ -69,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
 def where(arch: str | None, device: str | None) -> Any:
     """The backend to explain for; one that is not here is described by its data sheet."""
     if arch:
-        return Absent(NOMINAL[arch])
+        here = cuda.unavailable() is None and cuda.backend().device.arch == arch
+        return cuda.backend() if here else Absent(NOMINAL[arch])
     if device == "emulated":
         return emulated.backend()
     if device == "cpu":
@@ -79,13 +81,36 @@ def where(arch: str | None, device: str | None) -> Any:
     return Absent(NOMINAL["sm_90a"]) if device == "cuda" else cpu.backend()
 
 
-def plan_without_arrays(problem: Problem, backend: Any) -> Plan:
-    """What the same call with arrays would plan, as far as it can be known without them; it cannot be run."""
-    choice = dispatch.choose(problem, backend.device)
+def plan_without_arrays(problem: Problem, backend: Any, operation: str = "") -> Plan:
+    """What a call of `operation` with arrays would plan, as far as it can be known without them; it cannot be run.
+    Without the operation, the kernel that its family has for the problem."""
+    choice, route = _chosen(problem, backend, operation)
     kernel: Kernel | None = None
-    if choice.config is not None:
+    if choice.config is not None and not route:
         kernel = choice.family.emit.kernel(problem, choice.config, backend.device, choice.family.spec.strides(problem))
-    return Plan(problem, choice, backend, kernel, _needs_arrays, _needs_arrays)
+    return Plan(problem, choice, backend, kernel, _needs_arrays, _needs_arrays, means=route)
+
+
+def _chosen(problem: Problem, backend: Any, operation: str) -> tuple[dispatch.Choice, str]:
+    """What is chosen and why; and, where that is not one kernel, who does it."""
+    choice, name = dispatch.choose(problem, backend.device), backend.name
+    if choice.origin == "empty" or name == "emulated":
+        return choice, ""
+    reason = cpu.unavailable() if name == "cpu" else None
+    if problem.operation in ("cholesky", "lu", "qr"):
+        route = "library" if reason else handover.factor_route(problem, choice, name, backend.device)
+        if route == "kernel":
+            return choice, ""
+        if choice.config is not None:
+            reason = reason or "faster than one kernel for matrices as large, or as few, as these"
+            choice = dispatch.Choice(choice.family, None, "vendor", reason)
+        return choice, handover.ROUTES[route]
+    if reason is None and operation in ("gemm", "matmul") and problem.operation == "gemm":
+        reason = handover.why_library_batch(problem, name, backend.device, "NumPy" if name == "cpu" else "CuPy")
+    elif reason is None and operation == "matmul" and problem.operation != "gemv":
+        lost = choice.config is not None and handover.library_multiplies(problem, choice, name)
+        reason = "no record speaks for a kernel, and the array library is faster at such shapes" if lost else None
+    return (dispatch.Choice(choice.family, None, "vendor", reason) if reason else choice), ""
 
 
 def resources_text(plan: Plan) -> str:
@@ -97,18 +122,10 @@ def resources_text(plan: Plan) -> str:
     blocks = occupancy.blocks_per_multiprocessor(device, geometry.block, found.registers, geometry.shared_bytes)
     return (
         f"compiled {found.registers} registers, {found.spill_bytes} bytes spilled; "
-        f"{blocks} blocks ({blocks * geometry.block // 32} warps) per multiprocessor"
+        f"{units.count(blocks, 'block')} ({blocks * geometry.block // 32} warps) per multiprocessor"
     )
 
 
 def _needs_arrays(*_: Any, **__: Any) -> None:
     """Stands where a plan keeps its fast path."""
     raise MansardError("this plan was made without arrays, only to be read: mansard.plan makes one that runs")
-
-
-def _size(text: str) -> int:
-    """A size; 1e6 and 1_000_000 are understood."""
-    value = float(text)
-    if value < 0 or value != int(value):
-        raise argparse.ArgumentTypeError(f"{text} is no size: a whole number of at least 0 is needed")
-    return int(value)

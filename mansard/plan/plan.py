@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import units
 from ..codegen.geometry import Kernel
 from ..model import machine, roofline
 from .dispatch import Choice
@@ -28,6 +29,7 @@ class Plan:
     run: Callable[..., Any]
     verify: Callable[..., None]
     launch: Any = None  # the backend's prepared launch, which takes addresses
+    means: str = ""  # who does it, where that is not one kernel
     recipe: Callable[[], Plan] | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
@@ -57,9 +59,10 @@ class Plan:
             f"device   {self.backend.device.name} ({self.backend.name})",
             f"runs     {self._what()}",
             f"because  {self.choice.origin}: {self.choice.reason}",
-            f"moves    {work.read / 1e6:.4g} MB in, {work.written / 1e6:.4g} MB out, {work.flops / 1e9:.4g} GFLOP",
-            f"limit    {bound.seconds * 1e6:.4g} us, set by {bound.limit} "
-            + "(" + ", ".join(f"{name} {seconds * 1e6:.4g} us" for name, seconds in bound.parts.items()) + ")",
+            f"moves    {units.volume(work.read)} in, {units.volume(work.written)} out, "
+            f"{units.quantity(work.flops, 'FLOP')}",
+            f"limit    {units.duration(bound.seconds)}, set by {bound.limit} "
+            + "(" + ", ".join(f"{name} {units.duration(seconds)}" for name, seconds in bound.parts.items()) + ")",
             f"ceilings {ceilings.origin}",
         ]  # fmt: skip
         if self.kernel and self.backend.name != "cpu":
@@ -72,8 +75,10 @@ class Plan:
         return "\n".join(lines)
 
     def _what(self) -> str:
+        if self.means:
+            return self.means
         if self.choice.config is None:
-            return "no kernel" if self.choice.origin == "empty" else "the vendor's matrix product"
+            return "no kernel" if self.choice.origin == "empty" else "the array library's own routine"
         values = self.choice.family.space.to_dict(self.choice.config)
         return " ".join(f"{name}={value}" for name, value in values.items())
 

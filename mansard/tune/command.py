@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import sys
@@ -10,72 +11,134 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ..errors import BackendUnavailable, MansardError
+from .. import units
+from ..errors import BackendUnavailable, MansardError, UsageError, known_text
 from ..families import family_of
 from ..model import machine
 from ..model.calibrate import calibrate
+from ..options import at_least, dtypes, near, number, seconds, sizes
+from ..plan import asked
 from ..plan.problem import DTYPES, Problem
 from . import observer as observers
 from . import table
 from .ahead import compile_ahead
-from .cases import CASES
+from .forget import forget
+from .records import store_path
 from .runner import DeviceLost
 from .session import TuningResult, tune_problem
 from .strategy import STRATEGIES
+from .verdict import DOUBTFUL
 
-_ELEMENTS = {"cuda": 1 << 28, "cpu": 1 << 24, "emulated": 1 << 11}  # K times M: well beyond the caches, or quickly done
+_ELEMENTS = {"cuda": 1 << 28, "cpu": 1 << 24, "emulated": 1 << 11}  # of an operand: well beyond caches, or soon done
+_OF_MATMUL = ("gram", "tsmm", "tsm2r", "gemm", "gemv")  # families among which the shape decides
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, asked.help_text(tunable=True)
     add = parser.add_argument
-    add("operation", choices=tuple(CASES), help="the family to tune")
-    add("--m", type=sizes, default=None, help="columns of A (tsm2r: its rows): a:b[:step] (b included), lists 1,2,5:8")
-    add("--n", type=sizes, default=None, help="columns of B (default: the same as M)")
-    add("--dtype", type=dtypes, default=("float64",), help=f"comma-separated: {', '.join(DTYPES)}")
-    add("--k", type=number, default=None, help="rows (tsm2r: columns of A; default: by --elements)")
-    add("--elements", type=number, default=None, help="K times max(M, N), for example 2^28")
-    add("--layout", choices=("row", "col"), default="row")
-    add("--same", action="store_true", help="B is A: half the work (needs M = N)")
-    add("--any-order", action="store_true", help="admit reductions whose order varies (deterministic=False)")
-    add("--strategy", choices=tuple(STRATEGIES), default="top")
-    add("--limit", type=int, default=24, help="candidates per problem")
-    add("--seed", type=int, default=0, help="of the random strategy")
-    add("--backend", choices=("cuda", "cpu", "emulated"), default=None, help="default: the GPU if there is one")
-    add("--seconds", type=float, default=float("inf"), help="stop after so many seconds; a second run continues")
-    add("--export", action="store_true", help="write the table of this device's winners that is shipped")
-    add("--restarts", type=int, default=20, help="new processes to start when a candidate takes the GPU down")
+    add("operation", nargs="?", metavar="operation", help="what to tune: one of those below")
+    add("--m", type=sizes, help="M: a number, a range a:b[:step] (b included), or a list 1,2,5:8")
+    add("--n", type=sizes, help="N, likewise")
+    add("--k", type=sizes, help="K, likewise")
+    add("--batch", type=sizes, help="number of matrices, likewise")
+    add("--elements", type=number, help="entries of the largest operand, for example 2^28: sets the longest size")
+    add("--dtype", type=dtypes, default=("float64",), help=f"comma-separated: {', '.join(DTYPES)}, or all")
+    add("--layout", choices=("row", "col"), default="row", help="whether rows or columns are adjacent")
+    add("--same", action="store_true", help="gram: B is A, half the work")
+    add("--any-order", action="store_true", help="admit sums whose order varies (deterministic=False)")
+    add("--strategy", choices=tuple(STRATEGIES), default="top", help="how candidates are chosen (default: top)")
+    add("--limit", type=at_least(1), default=24, help="candidates per problem (default: 24)")
+    add("--seed", type=at_least(0), default=0, help="seed of the random strategy")
+    add("--backend", choices=("cuda", "cpu", "emulated"), help="default: the GPU if there is one")
+    add("--seconds", type=seconds, default=math.inf, help="stop after so many seconds; a second run continues")
+    add("--forget", action="store_true", help="forget the tuning records of the operation, or all, and stop")
+    add("--export", action="store_true", help="write this device's winners as the table that Mansard ships")
+    add("--restarts", type=at_least(0), default=20, help="new processes to start when a candidate takes the GPU down")
 
 
 def run(args: argparse.Namespace) -> int:
     """Tune, print the winners, export if asked. Status 1 if some problem has no working configuration."""
-    backend, family = make_backend(args.backend), family_of(args.operation)
-    todo = list(problems(args, backend.name))
-    print(f"{len(todo)} problems of {args.operation} on {backend.device.name} ({backend.name})", flush=True)
-    if todo and backend.name in ("cpu", "cuda") and not machine.known(backend.device).measured:
-        print("measuring this device's ceilings first", flush=True)
-        calibrate(backend)
+    _check_operation(args.operation)
+    if args.forget:
+        return _forget(args)
     begin = time.monotonic()
+    sized = any((args.m, args.n, args.k, args.batch))
+    if args.operation is None or not (args.export or sized):
+        raise UsageError("name an operation and its sizes, for example: mansard tune gram --m 1:64")
+    backend = make_backend(args.backend)
+    todo = list(problems(args, backend.name)) if sized else []
+    if todo:
+        print(f"{units.count(len(todo), 'problem')} of {args.operation} on {backend.device.name} ({backend.name})")
+        _check_store(todo[0], backend)
+        begin += _ceilings(backend, args.seconds)
     try:
         results = tune_all(todo, backend, args, begin + args.seconds)
     except DeviceLost as error:
         return _restart(args, error, time.monotonic() - begin)
+    _conclude(results, todo)
+    if args.export:
+        path, count = table.export(backend.device, family_of(asked.named(args.operation).family))
+        print(f"{units.count(count, 'problem')} written to {path}")
+    return 0 if all(result.winner for result in results) else 1
+
+
+def _check_operation(name: str | None) -> None:
+    known = asked.names(tunable=True)
+    if name is not None and name not in known:
+        raise UsageError(f"{name} cannot be tuned: there are {', '.join(known)}{near(name, known)}")
+
+
+def _forget(args: argparse.Namespace) -> int:
+    operation = asked.named(args.operation) if args.operation else None
+    families = () if operation is None else (operation.family,) if operation.family else _OF_MATMUL
+    count = forget(families, operation.want if operation else "", args.backend)
+    print(f"forgot {units.count(count, 'record')} of {args.operation or 'all operations'}")
+    return 0
+
+
+def _check_store(problem: Problem, backend: Any) -> None:
+    """Nothing is measured whose record could not be written."""
+    path = store_path(backend.device, problem.operation)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        open(path, "a").close()
+    except OSError as error:
+        text = f"{path}: {error.strerror}: tuning records cannot be written; set MANSARD_CACHE_DIR to another folder"
+        raise MansardError(text) from error
+
+
+def _ceilings(backend: Any, limit: float) -> float:
+    """Measure this device's ceilings if they are not known; returns the seconds it took."""
+    known, begin = machine.known(backend.device), time.monotonic()
+    if backend.name in ("cpu", "cuda") and not known.measured:
+        extra = "" if limit == math.inf else "; --seconds counts from then on"
+        print(f"measuring this device's ceilings first, some 5 to 20 s{extra}", flush=True)
+        known = calibrate(backend)
+    if known.noise:
+        print("the ceilings were measured on a busy machine and may be too low:")
+        print("".join(f"  {text}\n" for text in known.noise), end="", flush=True)
+    return time.monotonic() - begin
+
+
+def _conclude(results: list[TuningResult], todo: list[Problem]) -> None:
+    """The winners, and what there is to know about them."""
     if results:
         print_winners(results)
+    doubtful = [trial for result in results for trial in result.trials if trial.status == DOUBTFUL]
+    if doubtful:
+        print(f"{units.count(len(doubtful), 'result')} not recorded, for example {doubtful[0].reason}")
+        print("run `mansard info --remeasure` when the machine is idle, then tune again")
     if len(results) < len(todo):
-        print(f"the time ended after {len(results)} of {len(todo)} problems: run again to continue")
-    if args.export:
-        path, count = table.export(backend.device, family)
-        print(f"{count} problems written to {path}")
-    return 0 if all(result.winner for result in results) else 1
+        print(f"the time ended after {len(results)} of {units.count(len(todo), 'problem')}: run again to continue")
 
 
 def tune_all(todo: list[Problem], backend: Any, args: argparse.Namespace, deadline: float) -> list[TuningResult]:
     """Tune one problem after the other until the deadline; a problem that breaks is reported and passed over."""
-    results = []
-    compile_ahead(todo, backend.device, args.strategy, args.limit, args.seed, _compiled)
+    results: list[TuningResult] = []
+    compile_ahead(todo, backend.device, args.strategy, args.limit, args.seed, _compiled, deadline)
     with observers.for_terminal(len(todo)) as observer:
         for problem in todo:
-            if time.monotonic() > deadline:
+            if time.monotonic() >= deadline:
                 break
             try:
                 results.append(
@@ -85,8 +148,12 @@ def tune_all(todo: list[Problem], backend: Any, args: argparse.Namespace, deadli
                 )
             except DeviceLost:
                 raise
+            except KeyboardInterrupt:
+                done = f"{len(results)} of {units.count(len(todo), 'problem')}"
+                print(f"{done} tuned; what was tried is recorded: run again to continue", file=sys.stderr)
+                raise
             except (MansardError, MemoryError, RuntimeError) as error:
-                print(f"{problem}: {type(error).__name__}: {error}", file=sys.stderr)
+                print(f"{problem}: {known_text(error) or repr(error)}", file=sys.stderr)
                 results.append(TuningResult(problem, None, []))
     return results
 
@@ -99,15 +166,15 @@ def _compiled(done: int, count: int) -> None:
 
 def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:
     """The problems a command line describes, in the order in which they are tuned."""
-    if not args.m:
-        return  # nothing but --export
-    family = family_of(args.operation)
+    lists = [getattr(args, name) or (None,) for name in ("m", "n", "k", "batch")]
     for dtype in args.dtype:
-        for M in args.m:
-            for N in (M,) if args.same or not args.n else args.n:
-                entries = getattr(family.spec, "entries", max)(M, N)  # of an operand, per row or product
-                K = args.k or max(1, (args.elements or _ELEMENTS[backend]) // entries)
-                yield family.spec.from_options(dtype, M, N, K, args.layout, args.same, not args.any_order)
+        for m, n, k, batch in itertools.product(*lists):
+            one = asked.Asked(
+                args.operation, dtype, m, n, k, batch, args.layout, args.same, not args.any_order, backend == "cpu"
+            )
+            if args.operation != "matmul":
+                one = asked.with_long(one, args.elements or _ELEMENTS.get(backend, _ELEMENTS["cpu"]))
+            yield asked.problem_of(one)
 
 
 def make_backend(asked: str | None) -> Any:
@@ -124,54 +191,18 @@ def make_backend(asked: str | None) -> Any:
 
 def print_winners(results: list[TuningResult]) -> None:
     """One line per problem: the winning configuration, its share of the limit, and the vendor's time."""
-    print(f"{'dtype':11}{'M':>5}{'N':>5}{'K':>12}{'us':>10}{'% limit':>9}{'vendor us':>11}  winner")
+    print(f"{'dtype':11}{'sizes':34}{'time':>10}{'% limit':>9}{'vendor':>11}  winner")
     for result in results:
-        problem, trial, vendor = result.problem, result.winner, result.vendor
-        first, second, *_, last = (size for _, size in problem.sizes)
-        row = f"{problem.dtype:11}{first:5}{second:5}{last:12}"
+        trial, vendor = result.winner, result.vendor
+        row = f"{result.problem.dtype:11}{' '.join(f'{name}={size}' for name, size in result.problem.sizes):34}"
         if trial is None:
             print(f"{row}{'-':>10}{'-':>9}{'-':>11}  no configuration worked: {result.failures()}")
             continue
-        other = f"{vendor.median * 1e6:.4g}" if vendor else "-"
-        times = f"{trial.median * 1e6:10.4g}{trial.percent or math.nan:9.1f}{other:>11}"
+        other = units.duration(vendor.median) if vendor else "-"
+        share = f"{trial.percent:.1f}" if trial.percent else "-"
         config = " ".join(f"{name}={value}" for name, value in trial.config.items())
-        print(f"{row}{times}  {'the vendor, before ' if result.vendor_wins else ''}{config}")
-
-
-def sizes(text: str) -> tuple[int, ...]:
-    """`1,2,5:8` -> (1, 2, 5, 6, 7, 8); `a:b:step` counts in steps, both ends included."""
-    found: list[int] = []
-    for part in text.split(","):
-        try:
-            ends = [int(end) for end in part.split(":")]
-        except ValueError:
-            raise argparse.ArgumentTypeError(f"{part!r} is neither a number nor a range a:b[:step]") from None
-        first, last, step = ends[0], ends[min(1, len(ends) - 1)], ends[2] if len(ends) == 3 else 1
-        if len(ends) > 3 or first < 1 or last < first or step < 1:
-            raise argparse.ArgumentTypeError(f"{part!r}: a range a:b[:step] with 1 <= a <= b and step >= 1 is needed")
-        found.extend(range(first, last + 1, step))
-    return tuple(dict.fromkeys(found))
-
-
-def dtypes(text: str) -> tuple[str, ...]:
-    """Comma-separated dtypes, or `all`."""
-    found = DTYPES if text == "all" else tuple(text.split(","))
-    unknown = [name for name in found if name not in DTYPES]
-    if unknown:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: dtypes are {', '.join(DTYPES)}, or all")
-    return found
-
-
-def number(text: str) -> int:
-    """`2^28`, `2**28`, `1e8` or `4096`."""
-    base, power, exponent = text.replace("**", "^").partition("^")
-    try:
-        value = int(base) ** int(exponent) if power else int(float(base)) if "e" in base.lower() else int(base)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number such as 4096, 2^28 or 1e8") from None
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} must be at least 1")
-    return value
+        before = "the vendor, before " if result.vendor_wins else ""
+        print(f"{row}{units.duration(trial.median):>10}{share:>9}{other:>11}  {before}{config}")
 
 
 def _restart(args: argparse.Namespace, error: DeviceLost, spent: float) -> int:

@@ -22,16 +22,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .. import units
 from ..codegen.geometry import Device
 from ..compile.key import headers_digest
 from ..errors import IllegalConfig
 from ..families import family_of
 from ..plan.problem import Problem
 from .records import Store, Trial, config_key, slug, store_path
+from .verdict import is_undecided, vendor_wins, was_doubtful
 
 DATA = Path(__file__).resolve().parent / "data"
 FAR = 8.0  # beyond this factor in size the reason warns, and the vendor's victory does not count
-VENDOR_MARGIN = 1.03  # the vendor's routine must be faster by more than this; less is noise
 
 _IRRELEVANT = ("conj", "conj_a", "conj_b", "deterministic")  # the speed is the same; of the last, legality decides
 _INCLUDES = re.compile(r'^\s*#\s*include\s*"[^"]+"', re.MULTILINE)
@@ -117,6 +118,7 @@ def _judge(
     problem: Problem, device: Device, family: ModuleType, trials: list[Trial], tall: Sizes, place: str
 ) -> Record | None:
     """The verdict of the records made at one size: the first usable configuration, or the vendor's routine."""
+    trials = [trial for trial in trials if not was_doubtful(trial, device)]
     vendor = next((trial for trial in trials if trial.is_vendor), None)
     if device.backend == "emulated":
         vendor = None  # the emulator exists to run our kernels, not to lose against the host
@@ -133,11 +135,11 @@ def _judge(
         far = 2.0 ** _distance(tall, long_sizes(problem))
         if far > FAR and _other_regime(problem, trial.problem, family):
             return None
-        if vendor and far <= FAR and vendor.median * VENDOR_MARGIN < trial.median:
+        if far <= FAR and vendor_wins(vendor, trial):
             return Record(
                 None,
                 "vendor",
-                f"handing over to the array library took {_micro(vendor)} where our best took {_micro(trial)}, "
+                f"handing over to the array library took {_time(vendor)} where our best took {_time(trial)}, "
                 f"measured at {_named(problem, tall)} ({place}, {trial.date[:10]})",
             )
         return Record(config, "tuned", _reason(trial, vendor, problem, tall, far, place))
@@ -162,8 +164,9 @@ def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) 
 
 def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, far: float, place: str) -> str:
     share = f", {trial.percent:.0f} % of the limit" if trial.percent else ""
-    versus = f", handing over {_micro(vendor)}" if vendor else ""
-    text = f"measured at {_named(problem, tall)}: {_micro(trial)}{share}{versus} ({place}, {trial.date[:10]})"
+    versus = f", handing over {_time(vendor)}" if vendor else ""
+    versus += " (within the spread of both)" if is_undecided(vendor, trial) else ""
+    text = f"measured at {_named(problem, tall)}: {_time(trial)}{share}{versus} ({place}, {trial.date[:10]})"
     if far > FAR:
         asked = long_sizes(problem)
         side = "more" if prod(tall) < prod(asked) else "fewer"
@@ -181,8 +184,8 @@ def _named(problem: Problem, sizes: Sizes) -> str:
     return ", ".join(f"{name}={size}" for name, size in zip(names, sizes, strict=True))
 
 
-def _micro(trial: Trial) -> str:
-    return f"{trial.median * 1e6:.4g} us"
+def _time(trial: Trial | None) -> str:
+    return units.duration(trial.median) if trial else "-"
 
 
 def _index_of(path: Path) -> Index:

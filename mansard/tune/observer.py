@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Any
 
+from .. import units
 from ..plan.problem import Problem
 from .records import Trial
 
@@ -78,7 +79,7 @@ class Bar(Observer):
         self._show()
 
     def _show(self) -> None:
-        best = "" if self._best == float("inf") else f"  {self._best * 1e6:.4g} us"
+        best = "" if self._best == float("inf") else f"  {units.duration(self._best)}"
         self._progress.update(self._task, completed=self._done + self._fraction, description=self._problem + best)
 
 

@@ -23,6 +23,7 @@ from .records import VENDOR, Trial, config_key
 from .verify import Verifier, Wrong
 
 REPEATS = (3, 7, 15)  # samples per round: survivors of a round are timed again with more
+TURNS = 5  # of the winner and the vendor's routine: a disturbance of some milliseconds does not decide
 SAMPLE_SECONDS = 5e-4  # short kernels are called several times per sample
 SLOW = 3.0  # a first call this many times slower than the best needs no repeats
 PATIENCE = 20.0  # seconds a launch may take before it counts as hung
@@ -53,6 +54,10 @@ class Runner(Protocol):
         """Time the array library's own routine."""
         ...
 
+    def against_vendor(self, trial: Trial, round: int) -> tuple[Trial, Trial]:
+        """Time a successful trial and the array library's own routine, in turn."""
+        ...
+
 
 @dataclass
 class DeviceRunner:
@@ -80,18 +85,33 @@ class DeviceRunner:
                 self._check_device(trial)
 
     def again(self, trial: Trial, round: int) -> Trial:
-        config = self.case.family.space.from_dict(trial.config)
-        out = self.case.poisoned()
-        call = self.case.call(self.backend.prepare(self.case.kernel(config)), out)
+        call, _written = self._call(trial)
         return trial.timed(self._time(call, round).seconds, round)
 
     def vendor(self, round: int) -> Trial:
-        library = f"{self.case.xp.__name__} {self.case.xp.__version__}"
-        trial = Trial(self.case.problem, VENDOR, "ok", **{**self.facts, "compiler": library})
         try:
-            return trial.timed(self._time(self.case.vendor(), round).seconds, round)
+            return self._vendor_trial().timed(self._time(self.case.vendor(), round).seconds, round)
         except Exception as error:  # it may need more memory than there is
-            return replace(trial, status="runtime", reason=f"{type(error).__name__}: {error}"[:500])
+            return replace(self._vendor_trial(), status="runtime", reason=f"{type(error).__name__}: {error}"[:500])
+
+    def against_vendor(self, trial: Trial, round: int) -> tuple[Trial, Trial]:
+        call, _written = self._call(trial)
+        calls, samples = (call, self.case.vendor()), -(-REPEATS[round] // TURNS)
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for _ in range(TURNS):
+            for one, taken in zip(calls, seconds, strict=True):
+                taken += self._time(one, round, samples=samples).seconds
+        own, vendor = (taken[: REPEATS[round]] for taken in seconds)
+        return trial.timed(own, round), self._vendor_trial().timed(vendor, round)
+
+    def _call(self, trial: Trial) -> tuple[Callable[[], None], Any]:
+        """A run of the trial's kernel, and the array it writes to: the run knows only its address, so hold on to it."""
+        config, out = self.case.family.space.from_dict(trial.config), self.case.poisoned()
+        return self.case.call(self.backend.prepare(self.case.kernel(config)), out), out
+
+    def _vendor_trial(self) -> Trial:
+        library = f"{self.case.xp.__name__} {self.case.xp.__version__}"
+        return Trial(self.case.problem, VENDOR, "ok", **{**self.facts, "compiler": library})
 
     def _compiled(self, batch: list[Any]) -> dict[Any, str | Exception]:
         """Logs of the legal configurations of a batch, or what went wrong."""
@@ -160,7 +180,9 @@ class DeviceRunner:
             return (once,)
         return self._time(case.call(launch, second), 0, once).seconds
 
-    def _time(self, call: Callable[[], Any], round: int, once: float | None = None) -> Timing:
+    def _time(
+        self, call: Callable[[], Any], round: int, once: float | None = None, samples: int | None = None
+    ) -> Timing:
         if once is None:
             call()
             self.backend.synchronize(0)
@@ -169,7 +191,7 @@ class DeviceRunner:
             self.backend.synchronize(0)
             once = time.perf_counter() - begin
         inner = max(1, min(50, round_up(SAMPLE_SECONDS / max(once, 1e-7))))
-        return measure(call, self.backend, repeats=REPEATS[round], warmup=1, inner=inner)
+        return measure(call, self.backend, repeats=samples or REPEATS[round], warmup=1, inner=inner)
 
     def _blank(self, config: Any) -> Trial:
         values = self.case.family.space.to_dict(config)
@@ -227,6 +249,9 @@ class ReplayRunner:
     def vendor(self, round: int) -> Trial:
         recorded = self.trials.get(config_key(VENDOR))
         return replace(recorded or replace(self.template, config=VENDOR, seconds=(1.0,), kernel=""), round=round)
+
+    def against_vendor(self, trial: Trial, round: int) -> tuple[Trial, Trial]:
+        return self.again(trial, round), self.vendor(round)
 
 
 def round_up(value: float) -> int:

@@ -10,25 +10,30 @@ from __future__ import annotations
 import platform
 import time
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from .. import settings, units
 from ..compile import cxx, nvrtc
 from ..errors import BackendUnavailable, UnsupportedProblem
 from ..families import family_of
 from ..model import machine, roofline
 from ..plan.problem import Problem
 from .cases import Case, make_case
-from .database import VENDOR_MARGIN, family_name, kernel_hash
+from .database import family_name, kernel_hash
+from .measure import Timing
 from .observer import Observer
 from .records import Store, Trial, config_key, store_path
 from .runner import REPEATS, DeviceRunner, Runner
 from .search import SearchSpace, search_space
 from .strategy import STRATEGIES
+from .verdict import DOUBTFUL, excess, is_undecided, judged, vendor_wins, was_doubtful
 
 _FINALISTS = {1: 8, 2: 3}  # round -> how many are timed again
 _CLOSE = 1.5  # nobody slower than this many times the fastest is timed again
+_UNSTEADY = 0.1  # spread of a winner's samples above which the machine is called busy
 
 
 @dataclass
@@ -41,6 +46,7 @@ class TuningResult:
     vendor: Trial | None = None
     dropped: Counter[str] = field(default_factory=Counter)
     complete: bool = True  # False: the time budget ended it
+    remark: str = ""  # of a winner above 105 % of the limit: what explains it
 
     @property
     def winner(self) -> Trial | None:
@@ -49,20 +55,36 @@ class TuningResult:
 
     @property
     def vendor_wins(self) -> bool:
-        """The vendor's routine is faster than every configuration by more than noise."""
-        winner = self.winner
-        return bool(self.vendor and self.vendor.median * VENDOR_MARGIN < (winner.median if winner else float("inf")))
+        """The vendor's routine is faster than every configuration by more than the samples of both spread."""
+        return vendor_wins(self.vendor, self.winner)
 
     def line(self) -> str:
         """The outcome in one line."""
-        winner, vendor = self.winner, self.vendor
+        winner = self.winner
         sizes = " ".join(f"{name}={value}" for name, value in self.problem.sizes)
         text = f"{self.problem.operation} {self.problem.dtype} {sizes}: "
         if not winner:
-            return text + f"no configuration worked ({self.failures()})"
-        text += f"{winner.config['VARIANT']} {winner.median * 1e6:.4g} us"
+            return text + f"no configuration worked ({self.failures()}{self._example()})"
+        text += f"{winner.config['VARIANT']} {units.duration(winner.median)}"
         text += f", {winner.percent:.1f} % of the limit" if winner.percent else ""
-        return text + (f", vendor {vendor.median * 1e6:.4g} us" if vendor else "")
+        text += f" ({self.remark})" if self.remark else ""
+        return text + self._against_vendor() + self._unsteady()
+
+    def _example(self) -> str:
+        reason = next((trial.reason for trial in self.trials if trial.reason), "")
+        return f"; for example {reason}" if reason else ""
+
+    def _against_vendor(self) -> str:
+        if not self.vendor:
+            return ""
+        text = f", vendor {units.duration(self.vendor.median)}"
+        if is_undecided(self.vendor, self.winner):
+            return text + " (no clear winner: the samples overlap)"
+        return text + (" (which wins)" if self.vendor_wins else "")
+
+    def _unsteady(self) -> str:
+        spread = Timing(self.winner.seconds).spread if self.winner else 0.0
+        return f"; samples differ by {100 * spread:.0f} %: the machine is busy" if spread > _UNSTEADY else ""
 
     def failures(self) -> str:
         """How many trials failed, by class."""
@@ -73,7 +95,7 @@ class TuningResult:
         """The fastest configurations, what failed and what was dropped, as text."""
         ranked = sorted((trial for trial in self.trials if trial.ok), key=lambda t: (-t.round, t.median))
         rows = [
-            f"  {trial.median * 1e6:10.4g} us  {trial.percent or 0:5.1f} %  "
+            f"  {units.duration(trial.median):>10}  {trial.percent or 0:5.1f} %  "
             + " ".join(f"{name}={value}" for name, value in trial.config.items())
             for trial in [*ranked[:count], *([self.vendor] if self.vendor else [])]
         ]
@@ -133,7 +155,8 @@ class Session:
     ) -> None:
         self.space, self.runner, self.store = space, runner, store
         self.observer, self.deadline = observer or Observer(), deadline
-        self.known = store.trials(space.problem)
+        device = space.device
+        self.known = {key: one for key, one in store.trials(space.problem).items() if not was_doubtful(one, device)}
         self.tried: dict[Any, Trial] = {}  # by configuration
         self.complete = True
 
@@ -154,6 +177,8 @@ class Session:
         result = TuningResult(self.space.problem, None, trials, vendor, self.space.dropped, self.complete)
         if result.winner:
             result.best = self.space.family.space.from_dict(result.winner.config)
+            above = excess(result.winner, self.space.device)
+            result.remark = above.reason if above else ""
         self.observer.finished(result)
         return result
 
@@ -169,11 +194,18 @@ class Session:
                 return
             else:
                 new.append(config)
-        for trial, config in zip(self.runner.run(new) if new else (), new, strict=False):
-            self._record(trial, repeated=False)
-            self.tried[config] = trial
-            if self._out_of_time():
-                return
+        for some in self._portions(new):
+            for trial, config in zip(self.runner.run(some), some, strict=False):
+                self.tried[config] = self._record(trial, repeated=False)
+                if self._out_of_time():
+                    return
+
+    def _portions(self, configs: list[Any]) -> Iterator[list[Any]]:
+        """Configurations that are compiled together before one of them is timed: all, but with a deadline only as many
+        as there are compilers at once, because compiling takes most of the time."""
+        size = len(configs) if self.deadline == float("inf") else max(1, settings.current().threads)
+        for begin in range(0, len(configs), max(1, size)):
+            yield configs[begin : begin + size]
 
     def _recorded(self, config: Any) -> Trial | None:
         space = self.space
@@ -193,7 +225,22 @@ class Session:
                 if config is None:
                     break
                 self.tried[config] = self._record(self.runner.again(self.tried[config], round), repeated=True)
-        return self._vendor(len(REPEATS) - 1) if not self._out_of_time() else vendor
+        return self._last_word(vendor) if not self._out_of_time() else vendor
+
+    def _last_word(self, vendor: Trial) -> Trial:
+        """The vendor's times, taken in turn with the winner's: what disturbs one disturbs the other. Of two looks at
+        the winner the better one counts."""
+        last = len(REPEATS) - 1
+        finalists = {config: trial for config, trial in self.tried.items() if trial.ok}
+        if not vendor.ok or vendor.round >= last or not finalists:
+            return vendor
+        config = min(finalists, key=lambda one: (-finalists[one].round, finalists[one].median))
+        before = finalists[config]
+        own, vendor = self.runner.against_vendor(before, last)
+        if before.round < last or own.median < before.median:  # other work only slows a kernel down
+            self.tried[config] = self._record(own, repeated=True)
+        self.known[vendor.key] = vendor = self._record(vendor, repeated=True)
+        return vendor
 
     def _next_finalist(self, round: int, count: int) -> Any:
         """Who is timed again in this round: the fastest of the round before while there are places, and then whoever
@@ -211,12 +258,15 @@ class Session:
         known = next((trial for trial in self.known.values() if trial.is_vendor and trial.ok), None)
         if known and known.round >= round:
             return known
-        trial = self.runner.vendor(round)
-        self.known[trial.key] = self._record(trial, repeated=round > 0)
+        trial = self._record(self.runner.vendor(round), repeated=round > 0)
+        self.known[trial.key] = trial
         return trial
 
     def _record(self, trial: Trial, repeated: bool) -> Trial:
-        self.store.append(trial)
+        """Remember a trial, unless it is faster than this device allows."""
+        trial = judged(trial, self.space.device)
+        if trial.status != DOUBTFUL:
+            self.store.append(trial)
         self.observer.trial(trial, repeated)
         return trial
 

@@ -62,18 +62,6 @@ def problem(
     return Problem("cholesky", dtype, (("N", N), ("NRHS", NRHS), ("BATCH", BATCH)), (*traits, ("aligned", aligned)))
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: `K` matrices of order M."""
-    return problem(dtype, M, K, layout_a=layout)
-
-
-def entries(M: int, N: int) -> int:
-    """Of a matrix that a command line describes."""
-    return M * M
-
-
 def is_ragged(problem: Problem) -> bool:
     """Whether orders differ from matrix to matrix."""
     return bool(problem.stack_a == "ragged")

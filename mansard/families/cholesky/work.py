@@ -23,6 +23,7 @@ def work(problem: Problem) -> Work:
         written=batch * (problem.itemsize * N * (NRHS if solve else N) + 4),
         flops=(4 if problem.is_complex else 1) * flops * batch,
         dtype=problem.dtype,
+        spared=problem.itemsize * batch * (N * (N - 1) // 2),
     )
 
 

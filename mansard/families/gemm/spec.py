@@ -63,18 +63,6 @@ def problem(
     )
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: `K` is the number of square (M = N) or M x N x M products."""
-    return problem(dtype, M, N, M, K, layout_a=layout, layout_b=layout, layout_c=layout)
-
-
-def entries(M: int, N: int) -> int:
-    """Of the largest operand of a product that a command line describes."""
-    return max(M, N) ** 2
-
-
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, B and C: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
     found: tuple[int, ...] = ()

@@ -44,18 +44,6 @@ def canonical(problem: Problem) -> Problem:
     return problem.replace(**changes)
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: `K` matrices of M rows and N columns."""
-    return problem(dtype, M, N, K, layout_a=layout)
-
-
-def entries(M: int, N: int) -> int:
-    """Of a matrix that a command line describes."""
-    return M * N
-
-
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     if problem.dtype not in DTYPES:

@@ -44,14 +44,6 @@ def problem(
     )
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes."""
-    options = {"same": same, "deterministic": deterministic}
-    return problem(dtype, M, N, K, layout_a=layout, layout_b=layout, **options)
-
-
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, B and a fresh C: rows then columns, in elements."""
     return (*problem.strides("a"), *problem.strides("b"), problem.N, 1)

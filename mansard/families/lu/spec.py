@@ -77,18 +77,6 @@ def problem(
     )
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: `K` matrices of M x N."""
-    return problem(dtype, M, N, K, layout_a=layout)
-
-
-def entries(M: int, N: int) -> int:
-    """Of a matrix that a command line describes."""
-    return M * N
-
-
 def shape(problem: Problem, operand: str) -> tuple[int, int]:
     """Rows and columns of an operand; none where it is absent."""
     if not present(problem, operand):

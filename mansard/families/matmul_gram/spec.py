@@ -40,13 +40,6 @@ def problem(
     )
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes; operands are row-major."""
-    return problem(dtype, M, N, K)
-
-
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, C and W: rows then columns, and of the rows of D, in elements."""
     return (*tsmm.strides(problem), problem.N)

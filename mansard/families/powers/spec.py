@@ -32,18 +32,6 @@ def problem(
     return Problem("powers", dtype, sizes, traits)
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: `K` rows of M entries each, N powers."""
-    return problem(dtype, K, K * M, N)
-
-
-def entries(M: int, N: int) -> int:
-    """Of a row that a command line describes."""
-    return M
-
-
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     if problem.dtype not in DTYPES:

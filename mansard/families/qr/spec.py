@@ -74,18 +74,6 @@ def problem(
     return Problem("qr", dtype, (("M", M), ("N", N), ("NRHS", NRHS), ("BATCH", BATCH)), tuple(traits.items()))
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: `K` matrices of M x N."""
-    return problem(dtype, M, N, K, layout_a=layout)
-
-
-def entries(M: int, N: int) -> int:
-    """Of a matrix that a command line describes."""
-    return M * N
-
-
 def shapes(M: int, N: int, NRHS: int, want: str) -> dict[str, tuple[int, int]]:
     """Rows and columns of all operands; none where one is absent."""
     K, nothing = min(M, N), (0, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import gcd
 from typing import Any
 
 from ...plan.problem import DTYPES, ITEMSIZE, REAL, Problem
@@ -34,13 +33,6 @@ def problem(
         ("recurrence", recurrence), ("conj", conj), ("vector", vector), ("wide", wide),
     )  # fmt: skip
     return Problem("spmv", dtype, sizes, traits)
-
-
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: K rows with M entries each, N vectors."""
-    return problem(dtype, K, K, M * K, N, ragged=False, vector=gcd(N, 16 // ITEMSIZE[dtype]))
 
 
 def strides(problem: Problem) -> tuple[int, ...]:

@@ -74,18 +74,6 @@ def problem(
     )
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes: `K` systems of order M with N right-hand sides."""
-    return problem(dtype, M, N, K, layout_a=layout, layout_b=layout)
-
-
-def entries(M: int, N: int) -> int:
-    """Of the largest operand of a system that a command line describes."""
-    return M * max(M, N)
-
-
 def shape(problem: Problem, operand: str) -> tuple[int, int]:
     """Rows and columns of an operand."""
     rows, columns = (int(getattr(problem, name)) for name in SHAPES[operand])

@@ -44,13 +44,6 @@ def problem(
     )
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes; B is never A, and nothing is summed in an order that varies."""
-    return problem(dtype, M, N, K, layout_a=layout)
-
-
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, B and C: rows then columns, in elements."""
     b = (1, problem.K) if problem.layout_b == "col" else (problem.N, 1)

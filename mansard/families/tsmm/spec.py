@@ -42,13 +42,6 @@ def problem(
     )
 
 
-def from_options(
-    dtype: str, M: int, N: int, K: int, layout: str, same: bool = False, deterministic: bool = True
-) -> Problem:
-    """The problem that a command line describes; B is never A, and nothing is summed in an order that varies."""
-    return problem(dtype, M, N, K, layout_a=layout, layout_w=layout)
-
-
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, C and W: rows then columns, in elements."""
     return (*problem.strides("a"), problem.N, 1, *problem.strides("w"))
