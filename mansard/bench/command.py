@@ -12,7 +12,7 @@ from .. import settings
 from ..errors import BackendUnavailable
 from ..plan.problem import DTYPES
 from ..tune.command import dtypes
-from . import batched_tables, factor_summary, summary, targets
+from . import batched_tables, factor_summary, provenance, summary, targets
 from .cases import GPU_ONLY
 from .factor_operations import STACKED
 from .powers_operations import SPARSE
@@ -46,6 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--elements", type=int, help="at most so many elements per operand: for a quick try, out of cache no more"
     )
+    text = f"rows for results/: from a clean commit, at least {provenance.SAMPLES} samples each, all peers"
+    parser.add_argument("--publish", action="store_true", help=text)
+    text = "with --publish where there is no git: the commit that these sources are from"
+    parser.add_argument("--commit", default="", metavar="HASH", help=text)
 
 
 def _sets_text(*families: str) -> str:
@@ -78,10 +82,14 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    if args.publish and (refused := _unpublishable(args)):
+        print(refused, file=sys.stderr)
+        return 2
     seconds = args.seconds if args.seconds is not None else (_QUICK_SECONDS if sets == ("quick",) else None)
     try:
         effort = (args.out, seconds, args.repeats, not args.no_peers, args.elements)
-        results = measure(Options(sets, args.device, *effort, family=args.family, dtypes=args.dtype))
+        source = {"publish": args.publish, "commit": args.commit}
+        results = measure(Options(sets, args.device, *effort, family=args.family, dtypes=args.dtype, **source))
     except BackendUnavailable as error:
         print(error, file=sys.stderr)
         return 1
@@ -94,6 +102,15 @@ def run(args: argparse.Namespace) -> int:
     print(f"report: {index}")
     ours = [row["status"] for row in results["rows"] if row["contender"] == OURS]
     return 1 if "wrong" in ours or "failed" in ours else 0
+
+
+def _unpublishable(args: argparse.Namespace) -> str:
+    """Why what was asked for cannot be published, in one line; "" if it can."""
+    if args.repeats < provenance.SAMPLES:
+        return f"--publish: a published row has at least {provenance.SAMPLES} samples, not {args.repeats}"
+    if args.no_peers or args.elements is not None:
+        return f"--publish: not with {'--no-peers' if args.no_peers else '--elements'}"
+    return provenance.refusal(args.commit)
 
 
 def _still_openblas() -> None:
