@@ -105,7 +105,7 @@ def each(
         cells.append((
             row["dtype"], _sizes(row), f"{row['K']}", _how(row),
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
-            f"{row.get('percent_bandwidth', 0):.1f}", f"{row.get('percent_limit', 0):.1f}",
+            f"{row.get('percent_bandwidth', 0):.1f}", row.get("yardstick", ""), f"{row.get('percent_limit', 0):.1f}",
             labels.times_peer(row), row.get("best_peer", ""), f"{row.get('error', 0):.1e}", kernel_of(row),
         ))  # fmt: skip
     columns = (
@@ -117,6 +117,7 @@ def each(
         "+- %",
         "GB/s",
         "% of bandwidth",
+        "of",
         "% of limit",
         "x peer",
         "best peer",
