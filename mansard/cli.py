@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from . import __version__
 from .errors import IllegalConfig, MansardWarning, UnsupportedProblem, UsageError, known_text
 from .options import near
+from .untrusted import Damaged
 
 # command -> (module with add_arguments and run, one line of help)
 COMMANDS = {
@@ -56,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
             if text is None:
                 raise
             print(f"mansard: error: {text}", file=sys.stderr)
-            return 2 if isinstance(error, UsageError | UnsupportedProblem | IllegalConfig) else 1
+            return 2 if isinstance(error, UsageError | UnsupportedProblem | IllegalConfig | Damaged) else 1
 
 
 def _run(arguments: list[str]) -> int:

@@ -1,12 +1,13 @@
 """Problems from files: operation, dtype, sizes and traits are checked before a `Problem` is made of them.
 
-A family's `spec.from_options` makes an example; a problem of the same operation has the same names in the same order,
-with values of the same types. Texts among the traits are names that are listed here.
+A family's `spec.problem` makes an example; a problem of the same operation has the same names in the same order, with
+values of the same types. Texts among the traits are names that are listed here.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from inspect import signature
 from typing import Any
 
 from ..errors import UnsupportedProblem
@@ -48,7 +49,9 @@ def problem_from_dict(values: Any) -> Problem:
 @lru_cache(maxsize=32)
 def declared(operation: str) -> tuple[dict[str, Rule], dict[str, Rule]]:
     """The rules of an operation's sizes and of its traits, in their order."""
-    example = family_of(operation).spec.from_options("float64", 4, 4, 64, "row")
+    make = family_of(operation).spec.problem
+    required = [each.name for each in signature(make).parameters.values() if each.default is each.empty]
+    example = make("float64", **{name: 4 for name in required if name.isupper()})
     sizes: dict[str, Rule] = {name: _SIZE for name, _ in example.sizes}
     return sizes, {name: _rule(name, value) for name, value in example.traits}
 
