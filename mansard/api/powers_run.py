@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..backends import mailbox
-from ..errors import IllegalConfig, LaunchError
+from ..errors import CudaAfterFork, IllegalConfig, LaunchError
 from ..families.powers import emit, fit, space, work
 from ..plan.problem import Problem
 from ..sparse.reach import host
@@ -202,6 +203,8 @@ class Passes(Runner):
             self.check()
 
     def check(self) -> None:
+        if self.backend.name == "cuda" and self.backend.driver.process != os.getpid():
+            raise CudaAfterFork  # the word below is the driver's memory, which a child does not have
         if self._failure.value:
             self._failure.value = 0
             raise LaunchError(
