@@ -22,12 +22,13 @@ needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slice-seed", type=int, help="which slice of the emulated cases runs (default: by the clock)")
+    parser.addoption("--all-cases", action="store_true", help="run all emulated cases, not a slice")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """All tests of a run share one fresh kernel cache, unless the caller names one, and one slice of the cases."""
     worker = getattr(config, "workerinput", {})
-    sparing.begin(worker.get("slice_seed", config.getoption("--slice-seed")))
+    sparing.begin(worker.get("slice_seed", config.getoption("--slice-seed")), config.getoption("--all-cases"))
     if "MANSARD_CACHE_DIR" not in os.environ:
         root = Path(config.rootpath) / ".pytest_cache" / "mansard"
         os.environ["MANSARD_CACHE_DIR"] = str(root)
@@ -59,7 +60,7 @@ def pytest_report_header() -> list[str]:
     """What this run will not test, said before it starts."""
     backends = [f"{name}: {reason()}" for name, reason in UNAVAILABLE.items() if reason()]
     libraries = [name for name in ("torch", "jax", "cupy") if importlib.util.find_spec(name) is None]
-    spared = [] if sparing.has_gpu() else [f"emulated cases outside {sparing.SHARE}"]
+    spared = [] if sparing.takes_all() else [f"emulated cases outside {sparing.SHARE}"]
     return [f"not tested here: {what}" for what in (*backends, *libraries, *spared)]
 
 

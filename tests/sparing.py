@@ -1,7 +1,7 @@
 """Which cases a machine goes through: all on a GPU and on a CPU, a slice of those compiled for the emulator.
 
 The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
-kernel and dtype is in every slice, and a month of daily runs goes through all cases.
+kernel and dtype is in every slice, and a month of daily runs goes through all cases. `--all-cases` runs all at once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ class Share:
     chosen: int = 0
     cases: int = 0
     counting: bool = True  # while tests are collected
+    complete: bool = False  # all cases were asked for
 
     def __str__(self) -> str:
         return f"slice {self.seed % STEP} of {STEP}, --slice-seed {self.seed}"
@@ -39,9 +40,9 @@ def seed_of(seconds: float) -> int:
     return hours // 24 + 7 * (hours % 24)
 
 
-def begin(seed: int | None) -> None:
+def begin(seed: int | None, complete: bool = False) -> None:
     """Choose the slice of a run, before its tests are collected."""
-    SHARE.seed = seed_of(time.time()) if seed is None else seed
+    SHARE.seed, SHARE.complete = seed_of(time.time()) if seed is None else seed, complete
 
 
 def _count(chosen: Sequence[Case], cases: Sequence[Any]) -> Sequence[Case]:
@@ -51,13 +52,14 @@ def _count(chosen: Sequence[Case], cases: Sequence[Any]) -> Sequence[Case]:
     return chosen
 
 
-def has_gpu() -> bool:
-    return cuda.unavailable() is None
+def takes_all() -> bool:
+    """Whether this run goes through all cases: on a GPU, or with --all-cases."""
+    return SHARE.complete or cuda.unavailable() is None
 
 
 def spared(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
     """Every case on a GPU; otherwise every `step`-th from the seed on, and one of each kind of kernel and dtype."""
-    if has_gpu():
+    if takes_all():
         return cases
     chosen = list(cases[SHARE.seed % step :: step])
     met = {_kind(case) for case in chosen}
@@ -71,12 +73,12 @@ def spared(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
 def every(count: int, cases: Sequence[Case], part: int = 0) -> Sequence[Case]:
     """Every `count`-th of the chosen cases, which other tests have compiled; others once the slices come round again.
     Different parts have none in common."""
-    return cases if has_gpu() else cases[(SHARE.seed // STEP + part) % count :: count]
+    return cases if takes_all() else cases[(SHARE.seed // STEP + part) % count :: count]
 
 
 def crossed(first: Sequence[Any], second: Sequence[Any], times: int = 1) -> list[tuple[Any, Any]]:
     """Every pair on a GPU; otherwise each of the first with `times` of the second, in turn, and no one is left out."""
-    if has_gpu():
+    if takes_all():
         return [(one, other) for one in first for other in second]
     turns = max(len(first), -(-len(second) // times))
     met = {(i % len(first), (i * times + j + SHARE.seed) % len(second)) for i in range(turns) for j in range(times)}

@@ -29,7 +29,7 @@ CASES = [Made("rare" if i == 50 else "common", ("float32", "float64")[i % 2], i)
 @pytest.fixture
 def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without a GPU, whose seed may be changed."""
-    monkeypatch.setattr(sparing, "has_gpu", lambda: False)
+    monkeypatch.setattr(sparing, "takes_all", lambda: False)
     monkeypatch.setattr(SHARE, "seed", 0)
 
 
@@ -70,7 +70,7 @@ def test_daily_runs_miss_no_slice() -> None:
     assert len({sparing.seed_of(3600 * hour) % STEP for hour in range(24)}) == STEP
 
 
-@pytest.mark.skipif(sparing.has_gpu(), reason="GPUs go through all cases")
+@pytest.mark.skipif(sparing.takes_all(), reason="this run goes through all cases")
 def test_workers_share_the_seed_and_the_summary_names_it() -> None:
     pytest.importorskip("xdist")
     command = [sys.executable, "-m", "pytest", "-q", "-n1", "-p", "no:cacheprovider", "--slice-seed", "1234567"]

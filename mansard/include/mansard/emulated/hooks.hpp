@@ -22,14 +22,15 @@ using u64 = unsigned long long;
 
 // Which thread runs next.
 //
-//   forward, reverse, random   every thread runs to its next wait before any thread runs again; blocks, warps and
-//                              lanes from the first on, from the last on, or shuffled in every round
-//   greedy, greedy_reverse     one warp runs to its next block barrier before any other warp moves, and a resident block
-//                              as far as it can before any other block moves; from the first on, or from the last on
+//   forward, reverse, random   every thread runs to its next wait before any thread runs again: from the first
+//                              on, from the last on, or shuffled in every round
+//   greedy, greedy_reverse     one warp runs to its next block barrier before any other warp moves, and a
+//                              resident block as far as it can before any other block moves: from the first
+//                              on, or from the last on
 //
-// The first three keep the warps of a block within one wait of each other, so a warp that overwrites what another has
-// still to read goes unnoticed if a shuffle or __syncwarp lies between. The greedy ones drive them as far apart as
-// barriers allow.
+// The first three keep the warps of a block within one wait of each other, so a warp that overwrites what
+// another has still to read goes unnoticed if a shuffle or __syncwarp lies between. The greedy ones drive warps
+// as far apart as barriers allow.
 enum Order : int { forward, reverse, random, greedy, greedy_reverse, kOrders };
 
 constexpr bool is_greedy(int order) { return order >= greedy; }

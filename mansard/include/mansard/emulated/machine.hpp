@@ -110,7 +110,7 @@ class Machine {
   Fiber& running() { return *running_; }
   // Runs the other threads until the wait is over.
   void block_on(const Wait& wait);
-  // The same for a block barrier. Greedy orders let other warps run first even if the barrier has just opened.
+  // Waits at a block barrier. In greedy orders other warps run first even if the barrier has just opened.
   void block_at_barrier(const Wait& wait);
   // Ends the launch with a report about the running thread.
   [[noreturn]] void fail(Site site, const std::string& what);

@@ -123,12 +123,13 @@ inline bool Machine::run_to_wait(Fiber& fiber) {
 
 // --- Greedy orders -----------------------------------------------------------------------------------------
 
-// What one warp may do before others get their turn, even if it could go on: rounds in which its lanes only come from one
-// warp collective to the next, and turns of spin loops. Both end waits for a word of another warp.
+// What one warp may do before others get their turn, even if it could go on: rounds in which its lanes come
+// from one warp collective to the next, and turns of spin loops. A warp that polls a word of another warp by
+// votes or shuffles never comes to a barrier by itself.
 constexpr u32 kMostRounds = 1 << 14;
 constexpr u64 kMostSpins = 1 << 11;
 
-// Runs every resident block in turn as far as it can without the others. Returns whether that changed anything.
+// Runs every resident block in turn as far as it can alone. Returns whether that changed anything.
 inline bool Machine::step_blocks() {
   const u64 changes_before = visible_changes;
   bool progress = false;
@@ -145,7 +146,8 @@ inline bool Machine::step_blocks() {
 inline bool Machine::step_block(std::size_t first) {
   const std::size_t end = first + threads_;
   // In reverse the last warp comes first, and it is the one that may lack lanes.
-  std::size_t lanes = is_reversed(launch_.order) && threads_ % kWarpSize != 0 ? threads_ % kWarpSize : kWarpSize;
+  const std::size_t last = threads_ % kWarpSize == 0 ? kWarpSize : threads_ % kWarpSize;
+  std::size_t lanes = is_reversed(launch_.order) ? last : kWarpSize;
   bool progress = false;
   for (; first < end && error_.empty(); first += lanes, lanes = kWarpSize) {
     progress |= step_warp(first, std::min(end, first + lanes));
@@ -153,7 +155,7 @@ inline bool Machine::step_block(std::size_t first) {
   return progress;
 }
 
-// Runs the lanes order_[first .. end) until all wait at a block barrier or for a word that none of them changes.
+// Runs the lanes order_[first .. end) until all wait at a block barrier or for a word that none changes.
 inline bool Machine::step_warp(std::size_t first, std::size_t end) {
   const u64 most = spins_ + kMostSpins;
   for (u32 round = 0; round < kMostRounds && spins_ < most; ++round) {
