@@ -123,7 +123,7 @@ def _numeric(name: str, dtype: str) -> Any:
     """What NumPy's linear algebra makes of a dtype."""
     if dtype in DTYPES:
         return np.dtype(dtype)
-    if np.dtype(dtype).kind in "iub":
+    if dtype.startswith(("int", "uint", "bool")):
         return np.dtype("float64")
     raise TypeError(f"{name} has dtype {dtype}; supported are {', '.join(DTYPES)} and integers: convert it first")
 

@@ -38,8 +38,9 @@ def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | 
     if family is None:
         raise UnsupportedProblem(f"{operation}: there are no kernels of this name")
     kind = stacks.common_kind((("a", A), ("b", B), ("out", out)))
-    if kind is None or kind.name == "JAX":
-        raise ValueError("an empty list, or a JAX array: there is nothing to plan")
+    if kind is None:
+        raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
+    stacks.described(kind, A, "A")
     if (B is not None) != (task.want == "solve"):
         raise TypeError(f"{operation}: right-hand sides (B) and want='solve' go together")
     check_matrices(A, "a", square=operation == "cholesky")
