@@ -1,4 +1,4 @@
-"""The planted bugs of tests/mutants: patches fit the tree, name tests that exist, and are judged by what pytest says."""
+"""The planted bugs of tests/mutants: patches fit the tree, name tests that exist, and get the right verdict."""
 
 from __future__ import annotations
 

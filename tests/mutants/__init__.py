@@ -13,6 +13,6 @@ Every `AREA/NAME.patch` holds one bug: a header and a diff of a few lines.
 
 `Tests` is what is passed to pytest: the tests that claim the file, few enough to take seconds. A hunk is found by its
 text, not by line numbers, and must occur once. Two more header lines are optional. `Ends: crash` and `Ends: hang` are
-for bugs that end the process, or never do (usual is `Ends: failure`). `Cache: own` keeps what a bug in cache keys compiles
-out of the shared cache.
+for bugs that end the process, or never do (usual is `Ends: failure`). `Cache: own` keeps what a bug in cache keys
+compiles out of the shared cache.
 """

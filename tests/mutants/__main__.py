@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from fnmatch import fnmatch
 from pathlib import Path
 from threading import Lock
@@ -28,8 +28,13 @@ def main() -> int:
     bench = Bench(Journal(options.journal, ROOT, options.fresh), options.cache, options.limit)
     deadline = time.monotonic() + options.seconds if options.seconds else float("inf")
     with ThreadPoolExecutor(options.jobs) as pool:
-        outcomes = list(pool.map(lambda mutant: bench.outcome(mutant, deadline), mutants))
-    return _report(mutants, outcomes)
+        futures = [pool.submit(bench.outcome, mutant, deadline) for mutant in mutants]
+        try:
+            wait(futures)
+        except KeyboardInterrupt:
+            print("interrupted: mutants under way are finished, others are left for the next run", flush=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+    return _report(mutants, [None if future.cancelled() else future.result() for future in futures])
 
 
 class Bench:
