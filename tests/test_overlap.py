@@ -35,7 +35,7 @@ def test_one_element_in_common_is_refused_and_neighbours_are_not(operation: str)
         before = B.copy()
         with pytest.raises(ValueError, match="out overlaps B"):
             ms.gram(A, B, out=out, alpha=alpha)
-        assert (B == before).all()
+        assert (before == B).all()
 
 
 @pytest.mark.parametrize("backwards", [False, True])
