@@ -52,7 +52,7 @@ def test_headers_are_checked(tmp_path: Path) -> None:
     mutant = read(path, tmp_path)
     assert mutant.name == "area/name" and mutant.tests == ("tests/test_mutants.py", "-k", "one or two")
     assert mutant.hunks == (Hunk("mansard/errors.py", ["first", "second"], ["first", "third"]),)
-    for bad in ("Tests: x", "Bugs: b\nTests: x", "Bug: b\nTests: x\nEnds: never", "Bug: b\nTests: x\nCache: none"):
+    for bad in ("Tests: x", "Bugs: b\nTests: x", "Bug: b\nTests: x\nEnds: never", "Bug: b\nTests: x\nOrder: none"):
         path.write_text(bad + PATCH[PATCH.index("\n\n") :])
         with pytest.raises(PatchError):
             read(path, tmp_path)
@@ -76,13 +76,13 @@ FAILED = "FAILED tests/test_x.py::test_y - assert False\n1 failed\n"
     ],
 )
 def test_verdicts(ends: str, status: int | None, output: str, verdict: str) -> None:
-    mutant = Mutant("area/name", "bug", ("tests/test_x.py",), ends, False, (), "")
+    mutant = Mutant("area/name", "bug", ("tests/test_x.py",), "forward", ends, False, (), "")
     assert judged(mutant, Ended(status, output, 1.0)).verdict == verdict
 
 
 def test_a_journal_goes_on_where_it_stopped(tmp_path: Path) -> None:
     (tmp_path / "code").write_text("one")
-    mutant = Mutant("area/name", "bug", (), "failure", False, (Hunk("code", ["one"], ["two"]),), "digest")
+    mutant = Mutant("area/name", "bug", (), "forward", "failure", False, (Hunk("code", ["one"], ["two"]),), "digest")
     journal = Journal(tmp_path / "journal.jsonl", tmp_path)
     key = journal.key_of(mutant)
     journal.write(key, mutant.name, Outcome("killed", "test", 1.0))

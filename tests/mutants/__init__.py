@@ -12,7 +12,7 @@ Every `AREA/NAME.patch` holds one bug: a header and a diff of a few lines.
     +the line with the bug
 
 `Tests` is what is passed to pytest: the tests that claim the file, few enough to take seconds. A hunk is found by its
-text, not by line numbers, and must occur once. Two more header lines are optional. `Ends: crash` and `Ends: hang` are
-for bugs that end the process, or never do (usual is `Ends: failure`). `Cache: own` keeps what a bug in cache keys
-compiles out of the shared cache.
+text, not by line numbers, and must occur once. More header lines are optional. `Order: greedy` names the order in which
+the emulator runs threads. `Ends: crash` and `Ends: hang` are for bugs that end the process, or never do. `Cache: own`
+keeps what a bug in cache keys compiles out of the shared cache.
 """

@@ -64,7 +64,7 @@ class Bench:
         with self._lock:
             known = self._journal.known(key)
             if known is None or known.verdict != "passed":
-                known = try_unchanged(mutant.tests, self._cache, self._limit)
+                known = try_unchanged(mutant, self._cache, self._limit)
                 self._journal.write(key, f"without {mutant.name}", known)
         return known
 

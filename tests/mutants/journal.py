@@ -35,7 +35,7 @@ class Journal:
 
     def key_without(self, mutant: Mutant) -> str:
         """Digest of the mutant's tests on the tree without the bug."""
-        return self._digest("unchanged", *mutant.tests, *mutant.paths, *mutant.test_files)
+        return self._digest("unchanged", mutant.order, *mutant.tests, *mutant.paths, *mutant.test_files)
 
     def known(self, key: str) -> Outcome | None:
         return self._known.get(key)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 ENDS = ("failure", "crash", "hang")
-FIELDS = {"Bug", "Tests", "Ends", "Cache"}
+ORDERS = ("forward", "reverse", "random", "greedy", "greedy-reverse")  # of the emulator's threads
+FIELDS = {"Bug", "Tests", "Order", "Ends", "Cache"}
 
 
 class PatchError(ValueError):
@@ -41,6 +42,7 @@ class Mutant:
     name: str  # AREA/NAME
     bug: str
     tests: tuple[str, ...]  # arguments of pytest
+    order: str  # in which the emulator runs threads, unless a test says otherwise: one of ORDERS
     ends: str  # how the tests end: one of ENDS
     own_cache: bool
     hunks: tuple[Hunk, ...]
@@ -79,13 +81,15 @@ def read(path: Path, folder: Path = FOLDER) -> Mutant:
     said = dict(line.split(": ", 1) for line in head.splitlines() if ": " in line)
     if not {"Bug", "Tests"} <= set(said) <= FIELDS or len(said) != len(head.splitlines()):
         raise PatchError(f"{name}: the header needs Bug and Tests, and knows {', '.join(sorted(FIELDS))}")
-    if said.get("Ends", "failure") not in ENDS or said.get("Cache", "own") != "own":
-        raise PatchError(f"{name}: Ends is one of {', '.join(ENDS)}, and Cache is own")
+    for field_name, known in (("Order", ORDERS), ("Ends", ENDS), ("Cache", ("own",))):
+        if said.get(field_name, known[0]) not in known:
+            raise PatchError(f"{name}: {field_name} is one of {', '.join(known)}")
     return Mutant(
         name=name,
         bug=said["Bug"],
         tests=tuple(shlex.split(said["Tests"])),
-        ends=said.get("Ends", "failure"),
+        order=said.get("Order", ORDERS[0]),
+        ends=said.get("Ends", ENDS[0]),
         own_cache="Cache" in said,
         hunks=tuple(_hunks(name, body)),
         digest=hashlib.sha256(text.encode()).hexdigest()[:16],

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from .patches import Mutant, PatchError
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("mansard", "tests", "pyproject.toml")
 LINKED = ("README.md", "Makefile", "docs", "examples", "results")
-FIXED = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--tb=short", "--no-header")
+FIXED = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--slice-seed=0", "--tb=short", "--no-header")
 FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 
 
@@ -51,15 +51,15 @@ def try_mutant(mutant: Mutant, cache: Path, limit: float) -> Outcome:
         except (PatchError, SyntaxError) as error:
             return Outcome("does not apply", str(error).splitlines()[0], 0.0)
         used = Path(folder) / "cache" if mutant.own_cache else cache
-        return judged(mutant, run_pytest(tree, mutant.tests, used, limit))
+        return judged(mutant, run_pytest(tree, mutant, used, limit))
 
 
-def try_unchanged(tests: tuple[str, ...], cache: Path, limit: float) -> Outcome:
-    """Run tests on a copy of the tree as it is: "passed", or why a mutant could not be judged by them."""
+def try_unchanged(mutant: Mutant, cache: Path, limit: float) -> Outcome:
+    """Run the mutant's tests on a copy of the tree as it is: "passed", or why they cannot judge it."""
     with tempfile.TemporaryDirectory(prefix="mansard-baseline-") as folder:
         tree = Path(folder) / "tree"
         copy_tree(tree)
-        ended = run_pytest(tree, tests, cache, limit)
+        ended = run_pytest(tree, mutant, cache, limit)
     if ended.status == 0 and re.search(r"\b\d+ passed", ended.output):
         return Outcome("passed", "", ended.seconds)
     reason = "no test ran" if ended.status in (0, 5) else f"exit status {ended.status}"
@@ -70,8 +70,10 @@ def copy_tree(tree: Path) -> None:
     """Copy what patches change; link the rest of the repository."""
     tree.mkdir()
     for name in COPIED:
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-        copy(ROOT / name, tree / name)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("*.pyc.*"))
+        else:
+            shutil.copy2(ROOT / name, tree / name)
     for name in LINKED:
         (tree / name).symlink_to(ROOT / name)
 
@@ -87,28 +89,25 @@ def plant(mutant: Mutant, tree: Path) -> None:
             old.unlink()
 
 
-def run_pytest(tree: Path, tests: tuple[str, ...], cache: Path, limit: float) -> Ended:
-    """Run pytest in `tree`; past `limit` seconds its processes are ended."""
-    command = [sys.executable, "-m", "pytest", *FIXED, *tests]
+def run_pytest(tree: Path, mutant: Mutant, cache: Path, limit: float) -> Ended:
+    """Run the mutant's tests in `tree`; past `limit` seconds their processes are ended."""
+    command = [sys.executable, "-m", "pytest", *FIXED, *mutant.tests]
+    told = {"PYTHONPATH": str(tree), "MANSARD_CACHE_DIR": str(cache), "MANSARD_EMULATED_ORDER": mutant.order}
     started = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
-            command, cwd=tree, env=environment(tree, cache), stdout=output, stderr=output, start_new_session=True
+            command, cwd=tree, env=os.environ | told, stdout=output, stderr=output, start_new_session=True
         )
         try:
             status: int | None = process.wait(timeout=limit)
         except subprocess.TimeoutExpired:
             status = None
-        finally:
-            if process.poll() is None:
+        finally:  # of a bug in forks, children may be left as well
+            with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            process.wait()
         output.seek(0)
         return Ended(status, output.read(), time.monotonic() - started)
-
-
-def environment(tree: Path, cache: Path) -> Mapping[str, str]:
-    return os.environ | {"PYTHONPATH": str(tree), "MANSARD_CACHE_DIR": str(cache), "OMP_NUM_THREADS": "2"}
 
 
 def judged(mutant: Mutant, ended: Ended) -> Outcome:
