@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: bench test lint sanitize-gpu clean
+.PHONY: bench test lint sanitize-gpu mutants clean
 
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --set quick --out report
@@ -15,6 +15,11 @@ test: $(VENV)/.test lint
 # Needs an NVIDIA GPU, CuPy and compute-sanitizer, and no virtual environment: 20 minutes, a table in results/.
 sanitize-gpu:
 	$(PYTHON) -m tests.sanitize_gpu --seconds 1140 $(SANITIZE_ARGS)
+
+# Plants every bug of tests/mutants in a copy of the tree and runs the tests that claim the file: about half an hour, and
+# MUTANTS_ARGS='--only lu --seconds 600' does some of it. What is done is in .mutants/ and is not done again.
+mutants: $(VENV)/.test
+	cd tests && ../$(BIN)/python -m mutants $(MUTANTS_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check mansard tests examples
@@ -36,4 +41,4 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) report .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) report .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

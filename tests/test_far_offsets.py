@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
@@ -29,6 +30,7 @@ from mansard.families.lu import spec as lu_spec
 from mansard.families.qr import space as qr_space
 from mansard.families.qr import space_cpu as qr_cpu
 from mansard.families.qr import spec as qr_spec
+from mansard.sparse.operand import Held
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -178,3 +180,22 @@ def test_vectors_of_sparse_products(backend: str, format: str) -> None:
     X, Y = integers(70, 4), integers(70, 4)
     x, y = far_array(X, (PITCH, 1)), far_array(Y, (PITCH, 1))
     assert (M.product(x, out=y, alpha=2, beta=-3) == 2 * dense @ X - 3 * Y).all()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_chunks_of_sparse_matrices(backend: str) -> None:
+    """Chunks of a matrix that begin past 2^31 bytes."""
+    usable(backend)
+    dense = integers(70, 70) * (rng.random((70, 70)) < 0.1)
+    M = ms.sparse.matrix(scipy.sparse.csr_array(dense), format="sell", backend=backend)
+    near, chunk, further = M.storage, 1, 2**24 + 1  # starts count units of 128 bytes
+    memory = holes(near.buffer.size + 128 * (further + 1), "uint8")
+    buffer, begin = memory[-memory.ctypes.data % 128 :], 128 * int(near.starts[chunk])
+    buffer[:begin] = near.buffer[:begin]
+    buffer[begin + 128 * further :][: near.buffer.size - begin] = near.buffer[begin:]
+    starts = near.starts + further * (np.arange(len(near.starts)) >= chunk).astype(near.starts.dtype)
+    old = M.held
+    far = replace(near, buffer=buffer, starts=starts)
+    M._sides._held[False] = Held(far, old.xp, old.device, old.skewed, old.threads)
+    x = integers(70, 1)[:, 0]
+    assert (M @ x == dense @ x).all()
