@@ -14,6 +14,11 @@ from ..compile import nvrtc
 
 Call = Callable[[], Any]
 
+
+def nothing() -> None:
+    """What comes before a call that leaves its operands as they are."""
+
+
 # The device waits this long before a timed call, so that the call and both events are queued when it starts and the
 # host's launch cost (5 us of a 500 us kernel) stays out of the device's time. With 60 us, array libraries that had just
 # slept were too late now and then, and 40 us became 90.
@@ -33,8 +38,10 @@ class HostClock:
     def __init__(self, pause: float = 0.0) -> None:
         self._pause = pause
 
-    def sample(self, run: Call, wake: bool = True) -> float:
-        """Seconds of one call. The pause lets the threads of whoever ran before go to sleep."""
+    def sample(self, run: Call, wake: bool = True, restore: Call = nothing) -> float:
+        """Seconds of one call. The pause lets the threads of whoever ran before go to sleep. `restore` gives a call
+        that works in place its operands again, before the clock starts."""
+        restore()
         if self._pause:
             time.sleep(self._pause)
         begin = time.perf_counter()
@@ -70,10 +77,12 @@ class DeviceClock(HostClock):
         self._events = (self._driver.event(), self._driver.event())
         self._hold = backend.hold
 
-    def sample(self, run: Call, wake: bool = True) -> float:
+    def sample(self, run: Call, wake: bool = True, restore: Call = nothing) -> float:
         begin, end = self._events
         if wake:
+            restore()
             run()
+        restore()
         self._hold(_HOLD_SECONDS)
         self._driver.record(begin)
         run()
@@ -114,13 +123,13 @@ class DeviceClock(HostClock):
         return elapsed / count
 
 
-def sampler(clock: HostClock, run: Call) -> Callable[[], float]:
+def sampler(clock: HostClock, run: Call, restore: Call = nothing) -> Callable[[], float]:
     """Takes a sample of one call at a time, and spares those who take long the call before it."""
     wake = True
 
     def sample() -> float:
         nonlocal wake
-        seconds = clock.sample(run, wake)
+        seconds = clock.sample(run, wake, restore)
         wake = seconds < _LONG
         return seconds
 

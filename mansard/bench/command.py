@@ -12,7 +12,7 @@ from .. import settings
 from ..errors import UsageError
 from ..options import at_least, dtypes, near, number, seconds
 from ..plan.problem import DTYPES
-from . import batched_tables, doubtful, factor_summary, summary, targets
+from . import batched_tables, doubtful, factor_summary, provenance, summary, targets
 from .cases import GPU_ONLY
 from .factor_operations import STACKED
 from .powers_operations import SPARSE
@@ -46,6 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-peers", action="store_true", help="measure only Mansard")
     text = "at most so many elements per operand, for a quick try: operands may then fit the caches"
     parser.add_argument("--elements", type=number, help=text)
+    text = f"rows for results/: from a clean commit, at least {provenance.SAMPLES} samples each, all peers"
+    parser.add_argument("--publish", action="store_true", help=text)
+    text = "with --publish where there is no git: the commit that these sources are from"
+    parser.add_argument("--commit", default="", metavar="HASH", help=text)
 
 
 def _sets_text(*families: str) -> str:
@@ -73,10 +77,13 @@ def run(args: argparse.Namespace) -> int:
     if unknown:
         hint = near(unknown[0], known)
         raise UsageError(f"--set {','.join(unknown)}: sets of {args.family} are {', '.join(known)}, and all{hint}")
+    if args.publish and (refused := _unpublishable(args)):
+        raise UsageError(refused)
     limit = args.seconds if args.seconds is not None else (_QUICK_SECONDS if sets == ("quick",) else None)
     try:
         effort = (args.out, limit, args.repeats, not args.no_peers, args.elements)
-        results = measure(Options(sets, args.device, *effort, family=args.family, dtypes=args.dtype))
+        source = {"publish": args.publish, "commit": args.commit}
+        results = measure(Options(sets, args.device, *effort, family=args.family, dtypes=args.dtype, **source))
     except KeyboardInterrupt:
         if (args.out / RESULTS).exists():
             print(f"report of what was measured: {write_report(load(args.out), args.out)}")
@@ -86,6 +93,15 @@ def run(args: argparse.Namespace) -> int:
     print(f"report: {index}")
     ours = [row["status"] for row in results["rows"] if row["contender"] == OURS]
     return 1 if "wrong" in ours or "failed" in ours else 0
+
+
+def _unpublishable(args: argparse.Namespace) -> str:
+    """Why what was asked for cannot be published, in one line; "" if it can."""
+    if args.repeats < provenance.SAMPLES:
+        return f"--publish: a published row has at least {provenance.SAMPLES} samples, not {args.repeats}"
+    if args.no_peers or args.elements is not None:
+        return f"--publish: not with {'--no-peers' if args.no_peers else '--elements'}"
+    return provenance.refusal(args.commit)
 
 
 def _still_openblas() -> None:

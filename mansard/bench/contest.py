@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import MansardError
-from . import calls, factor_entries, powers_calls, powers_entries
+from . import calls, factor_entries, freshness, powers_calls, powers_entries
 from . import clock as clocks
 from .cases import Case
 from .ceilings import Beside
@@ -25,6 +25,7 @@ Sampler = Callable[[], float]
 _LONGEST = 20.0  # seconds a case may take before its repeats are cut (never below three)
 _SLOW, _SLOW_REPEATS = 0.1, 3  # seconds a call; who takes longer is sampled so often and no more
 _LOST, _FAR = 1.0, 4  # seconds, and times the fastest: who takes longer is sampled once
+_LOST_PUBLISHED = 3.0  # seconds, of rows that will be published
 _LOOP = 100  # calls of an eager sample, unless rotating operands asks for more
 _LOOP_SECONDS = (2e-3, 0.01)  # fewer calls are made where they take longer than this, on a CPU and on a GPU
 _CLOSE_CALL = 2  # times as many samples where a few per cent decide
@@ -45,19 +46,23 @@ class Contest:
         longest: float = _LONGEST,
         beside: Beside | None = None,
         deadline: float | None = None,
+        least: int = 0,
     ) -> None:
         self.backend, self.operands, self.peers, self.repeats, self.longest = backend, operands, peers, repeats, longest
         self.beside, self.deadline = beside, deadline
+        self.least = least  # samples of every row that will be published; 0: slow cases may have fewer
         self.dead = ""  # why nothing can be measured any more
         self._held: tuple[Any, Any] | None = None  # the last problem and its reference
         self.clock = clocks.clock_for(backend)
         self.power = Power(backend)
 
     def run(self, case: Case) -> list[Row]:
-        """The rows of all contenders; a case that cannot run is one row that says why."""
+        """The rows of all contenders; a case that cannot run is one row that says why. None at all if they are to be
+        published and the time was over before all had their samples and peers."""
         facts = {**case.to_dict(), "case": case.key, "date": time.strftime("%Y-%m-%d %H:%M:%S")}
         try:
-            return self._run(case, facts)
+            rows = self._run(case, facts)
+            return [] if self.least and self._is_over() else rows
         except Exception as error:  # whatever it is, the other cases are still worth measuring
             self.dead = self._lost()
             return [row(facts, OURS, status="failed", note=f"{type(error).__name__}: {_gist(error)}")]
@@ -73,8 +78,10 @@ class Contest:
     def _run(self, case: Case, facts: dict[str, Any]) -> list[Row]:
         pairs = [self.operands.pair(case, index) for index in range(self.operands.sets(case))]
         try:
-            ours, more = calls.ours(case, pairs, self.operands, self.backend)
-            ours.run(0)  # a kernel that cannot be launched says so here
+            with freshness.launched(self.backend.name) as ran:
+                ours, more = calls.ours(case, pairs, self.operands, self.backend)
+                ours.run(0)  # a kernel that cannot be launched says so here
+            more["kernels"] = freshness.stamp(facts | more | ours.facts, ran, self.backend.name)
         except (MansardError, ValueError) as error:
             status = "illegal" if case.pins else "failed"
             return [row(facts, OURS, status=status, note=_gist(error))]
@@ -150,10 +157,15 @@ class Contest:
                 into = not factors and not sparse and case.operation not in ("gram", "cholesky_qr")
                 given = [(*pair, *([self.operands.empty(case)] if into else [])) for pair in pairs]
                 entering = factor_entries.enter if factors else powers_entries.enter if sparse else enter
-                entries.append(entering(peer, case, given, lambda run: self.clock.sample(lambda: run(0))))
+                entries.append(entering(peer, case, given, self._race))
             except Exception as error:
                 refused[peer.name] = f"{type(error).__name__}: {_gist(error)}"
         return entries, refused
+
+    def _race(self, run: Callable[[int], Any], restore: Callable[[int], Any] | None = None) -> float:
+        """Seconds of one call."""
+        before = clocks.nothing if restore is None else partial(restore, 0)
+        return self.clock.sample(partial(run, 0), restore=before)
 
     def _is_over(self) -> bool:
         """Whether the run's time is over (of `time.monotonic`): what was begun ends with as little as makes sense."""
@@ -178,7 +190,7 @@ class Contest:
             elif loops:  # without graphs a loop is the nearest thing
                 samplers[entry.name] = self._loop_sampler(entry, pairs, count)
             else:
-                samplers[entry.name] = clocks.sampler(self.clock, partial(entry.run, 0))
+                samplers[entry.name] = entry.sampler(self.clock)
         return samplers, refused
 
     def _yardsticks(self, case: Case) -> dict[str, Sampler]:
@@ -206,28 +218,32 @@ class Contest:
         """Calls of an eager sample, the same for all: waiting for the last one is shared by as many."""
 
         def once(entry: Entry) -> float:
-            return min(self.clock.loop(lambda index: entry.run(0), 1) for _ in range(2))
+            again = entry.again
+            return min(self.clock.loop(lambda index: again(0), 1) for _ in range(2))
 
         on_gpu = self.backend.name == "cuda"
         count = max(2, min(_LOOP, int(_LOOP_SECONDS[on_gpu] / max(1e-9, *map(once, entries)))))
         return max(count, pairs) if on_gpu else count
 
     def _loop_sampler(self, entry: Entry, pairs: int, count: int) -> Sampler:
-        return lambda: self.clock.loop(lambda index: entry.run(index % pairs), count)
+        again = entry.again
+        return lambda: self.clock.loop(lambda index: again(index % pairs), count)
 
     def _graph_sampler(self, case: Case, entry: Entry, pairs: int, peer: Peer | None) -> Sampler:
         most = 1 if case.operation in FACTORS else _GRAPH  # a factorization in steps is thousands of nodes
         count = pairs if pairs > 1 else max(1, min(most, (1 << 31) // max(1, case.bytes)))
         capture = clocks.capture_torch if isinstance(peer, TorchPeer) else clocks.capture_cupy
-        launch = capture(lambda index: entry.run(index % pairs), count)
+        again = entry.again
+        launch = capture(lambda index: again(index % pairs), count)
         return lambda: self.clock.sample(launch) / count
 
     def _take_turns(self, samplers: dict[str, Sampler], repeats: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
         """Round robin: whatever disturbs the machine for a second disturbs all contenders alike."""
         begin = time.monotonic()
         first = {name: sampler() for name, sampler in samplers.items()}
-        slow = {name for name, taken in first.items() if taken > _SLOW}
-        lost = {name for name, taken in first.items() if taken > max(_LOST, _FAR * min(first.values()))} - {OURS}
+        slow = set() if self.least else {name for name, taken in first.items() if taken > _SLOW}
+        longest = _LOST_PUBLISHED if self.least else _LOST
+        lost = {name for name, taken in first.items() if taken > max(longest, _FAR * min(first.values()))} - {OURS}
         seconds: dict[str, list[float]] = {name: [first[name]] if name in lost else [] for name in samplers}
         power: dict[str, Any] = {name: {} for name in samplers}
         names = list(samplers)
@@ -240,7 +256,8 @@ class Contest:
                 seconds[name].append(sampler())
                 if turn == min(repeats, _SLOW_REPEATS) // 2:  # once: asking takes longer than many a sample
                     power[name] = self.power.read()
-            if turn >= 2 and turn >= repeats // 2 and time.monotonic() - begin > self.longest:
+            late = time.monotonic() - begin > self.longest and turn + 1 >= self.least
+            if turn >= 2 and turn >= repeats // 2 and late:
                 break
             if self._is_over():
                 break
@@ -251,7 +268,7 @@ class Contest:
         seconds, power = {}, {}
         for entry in entries:
             time.sleep(_COOL)
-            samples = self.clock.sustain(partial(entry.run, 0), _SUSTAINED)
+            samples = self.clock.sustain(partial(entry.again, 0), _SUSTAINED)
             power[entry.name] = self.power.read()
             seconds[entry.name] = samples[len(samples) // 2 :]
         return seconds, power

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from . import clock as clocks
 from .batched_operations import BATCHED
 from .batched_peers import IN_PLACE
 from .cases import Case
@@ -25,6 +27,19 @@ class Entry:
         self.in_place = spelling.startswith(IN_PLACE)
         self.scale, self.note = 1.0, ""  # where a call does only a part of the case
         self.facts: dict[str, Any] = {}  # what its rows say besides
+        # of a call that works in place: writes the operands of a pair again, which no clock sees
+        self.restore: Callable[[int], Any] | None = None
+
+    @property
+    def again(self) -> Callable[[int], Any]:
+        """The call with whatever must come before it, for loops and graphs, whose calls nothing can come between."""
+        run, restore = self.run, self.restore
+        return run if restore is None else lambda index: (restore(index), run(index))[1]
+
+    def sampler(self, clock: Any) -> Callable[[], float]:
+        """Takes a sample of a call on the first pair, what must come before it outside the clock."""
+        before = clocks.nothing if self.restore is None else partial(self.restore, 0)
+        return clocks.sampler(clock, partial(self.run, 0), before)
 
     def result(self) -> Any:
         """The product of the first pair, as one of our arrays; several where the operation has several."""

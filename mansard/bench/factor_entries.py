@@ -7,6 +7,7 @@ and INFO; H is F transposed, as NumPy gives it, and PIVOTS_1 counts from one, as
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from .cases import Case
@@ -14,7 +15,7 @@ from .entries import Entry
 from .factor_operations import RAGGED
 from .peers import Peer
 
-Race = Callable[[Callable[[int], Any]], float]
+Race = Callable[..., float]  # of a call on pairs of operands, and what must come before it outside the clock
 _SLOW = 0.3  # seconds of a call; who takes longer is measured on a part of the batch
 _LEAST = 1 << 28  # bytes of that part, unless that takes longer than
 _LONGEST = 2.0  # seconds, as loops over matrices do, whose time is in proportion to their number anyway
@@ -27,6 +28,18 @@ class Parts(NamedTuple):
 
     arrays: dict[str, Any]
     matrices: int
+
+
+@dataclass(frozen=True)
+class InPlace:
+    """A way that works where its operands lie: `restore` copies them there, `run` alone is timed."""
+
+    restore: Callable[..., Any]
+    run: Callable[..., dict[str, Any]]
+
+    def __call__(self, A: Any, B: Any) -> dict[str, Any]:
+        self.restore(A, B)
+        return self.run(A, B)
 
 
 class FactorEntry(Entry):
@@ -43,7 +56,7 @@ class FactorEntry(Entry):
             self.note = f"measured on {self.count} of {case.K} matrices, time scaled"
 
     def result(self) -> Any:
-        made = self.run(0)
+        made = self.again(0)
         if self.names:
             made = dict(zip(self.names, made if isinstance(made, tuple) else (made,), strict=True))
         arrays = {part: self._give(one) for part, one in made.items()}
@@ -71,15 +84,18 @@ def enter(peer: Peer, case: Case, pairs: list[tuple[Any, ...]], race: Race) -> F
     taken = [tuple(map(take, pair)) for pair in pairs]
     ways = peer.spellings(case)
 
-    def running(label: str, count: int) -> Callable[[int], Any]:
+    def running(label: str, count: int) -> tuple[Callable[[int], Any], ...]:
+        """The call on so many matrices, and, of one that works in place, what comes before it."""
         way, whole = ways[label], count == case.K
         given = taken if whole else [tuple(None if one is None else one[:count] for one in each) for each in taken]
-        return lambda index: way(*given[index])
+        parts = (way.run, way.restore) if isinstance(way, InPlace) else (way,)
+        return tuple(_on(part, given) for part in parts)
 
     def seconds(label: str, count: int) -> float:
-        run = running(label, count)
-        run(0)  # results and copies that are held from call to call are made here
-        return race(run)
+        runs = running(label, count)
+        for each in reversed(runs):
+            each(0)  # results and copies that are held from call to call are made here
+        return race(*runs)
 
     paces = _each(ways, lambda label: _pace(case, lambda count: seconds(label, count)))
     close = [label for label, pace in paces.items() if pace <= _CLOSE * min(paces.values())]
@@ -88,7 +104,14 @@ def enter(peer: Peer, case: Case, pairs: list[tuple[Any, ...]], race: Race) -> F
         tried = {label: max(1, min(counts[label], int(_RACE / paces[label]))) for label in close}
         paces = _each(close, lambda label: seconds(label, tried[label]) / tried[label])
     best = min(paces, key=lambda label: paces[label]) if len(close) > 1 else close[0]
-    return FactorEntry(peer.name, best, running(best, counts[best]), peer.give, case, count=counts[best])
+    run, *before = running(best, counts[best])
+    entry = FactorEntry(peer.name, best, run, peer.give, case, count=counts[best])
+    entry.restore = before[0] if before else None
+    return entry
+
+
+def _on(call: Callable[..., Any], given: list[tuple[Any, ...]]) -> Callable[[int], Any]:
+    return lambda index: call(*given[index])
 
 
 def _each(labels: Any, measure: Callable[[str], float]) -> dict[str, float]:

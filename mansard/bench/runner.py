@@ -19,6 +19,7 @@ from .data import Operands
 from .factor_operations import FACTORS
 from .peers import Peer, peers_for
 from .progress import Progress, watched
+from .provenance import SAMPLES
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
 _LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0, **dict.fromkeys(FACTORS, 4.0)}
@@ -42,6 +43,8 @@ class Options:
     most_elements: int | None = None  # shrink all operands, to try the machinery
     family: str = "gram"
     dtypes: tuple[str, ...] = DTYPES
+    publish: bool = False  # every row has enough samples and all its peers, or is not written
+    commit: str = ""  # that the sources are from, where there is no git
 
 
 def choose_backend(device: str) -> tuple[Any, dict[str, str]]:
@@ -92,7 +95,7 @@ def run(options: Options) -> dict[str, Any]:
     """Measure, write journal, JSON and CSV; returns the results document."""
     backend, missing = choose_backend(options.device)
     size = replace(_size(backend, options.most_elements), every=options.dtypes != DTYPES)
-    facts = environment.describe(backend) | {"operands": size.elements["float64"]}
+    facts = environment.describe(backend, options.commit) | {"operands": size.elements["float64"]}
     journal = store.Journal(
         options.out,
         facts,
@@ -119,7 +122,8 @@ def run(options: Options) -> dict[str, Any]:
     if beside.failure:
         missing["ceilings beside the cases"] = beside.failure
     try:
-        left = _measure(waiting, backend, peers, journal, deadline, (options.repeats, longest), size, beside)
+        effort = (options.repeats, longest, SAMPLES if options.publish else 0)
+        left = _measure(waiting, backend, peers, journal, deadline, effort, size, beside)
     finally:
         beside.close()
         finished = {
@@ -134,13 +138,14 @@ def run(options: Options) -> dict[str, Any]:
 
 def _measure(
     waiting: list[Case], backend: Any, peers: list[Peer], journal: store.Journal, deadline: float | None,
-    effort: tuple[int, float], size: Size, beside: ceilings.Beside,
+    effort: tuple[int, float, int], size: Size, beside: ceilings.Beside,
 ) -> list[Case]:  # fmt: skip
-    """Run the cases; returns those the time limit left out."""
-    repeats, longest = effort
+    """Run the cases; returns those the time limit left out. `effort`: samples, seconds of a case from which there are
+    fewer, and how many there are nevertheless."""
+    repeats, longest, least = effort
     waiting = sorted(waiting, key=lambda case: REAL[case.dtype] != "float64")  # one real type's buffers at a time
     operands = Operands(backend.name, waiting, size.cache_bytes)
-    contest = Contest(backend, operands, peers, repeats, longest, beside, deadline)
+    contest = Contest(backend, operands, peers, repeats, longest, beside, deadline, least)
     taken = [0.0]  # seconds of the latest cases: a case that cannot be expected to end in time is not begun
     with Progress("measuring", len(waiting), deadline) as shown:
         for number, case in enumerate(waiting):
@@ -151,7 +156,10 @@ def _measure(
                 contest.forget()
                 operands.release(REAL[waiting[number - 1].dtype])
             with watched(_STUCK):
-                journal.rows(overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case))
+                rows = overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case)
+            if not rows:
+                return waiting[number:]
+            journal.rows(rows)
             if contest.dead:
                 raise LaunchError(f"{case.key} took the device along ({contest.dead}): the same command goes on behind")
             taken.append(time.monotonic() - begin)

@@ -69,8 +69,12 @@ def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
 def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleType) -> str:
     """Names the kernel's text and every header it reaches, the emulator's for emulated kernels alone: equal hashes mean
     the same code."""
-    text = family.emit.source(problem, config, device.backend).text
-    headers = _headers("\n".join(_INCLUDES.findall(text)), "" if device.backend == "emulated" else "emulated")
+    return text_hash(family.emit.source(problem, config, device.backend).text, device.backend)
+
+
+def text_hash(text: str, backend_name: str) -> str:
+    """`kernel_hash` of a kernel that is written already."""
+    headers = _headers("\n".join(_INCLUDES.findall(text)), "" if backend_name == "emulated" else "emulated")
     return hashlib.sha256(f"{headers}\0{text}".encode()).hexdigest()[:16]
 
 
