@@ -17,7 +17,6 @@ from mansard.bench import (
     batched_cases,
     batched_counters,
     batched_experiments,
-    batched_operations,
     batched_tables,
     cases,
     command,
@@ -28,6 +27,7 @@ from mansard.bench import (
     rows,
     runner,
     targets,
+    yardstick,
 )
 from mansard.bench.cases import Case, Size
 from mansard.bench.data import Operands
@@ -118,7 +118,7 @@ def _missed(case: Case, seconds: float, peer: float | None = None, backend: str 
 def test_bandwidth_targets(name: str, sizes: tuple[int, int, int], share: float) -> None:
     case = routine(name, "float64", sizes)
     work = operations.work_of(case.to_dict())
-    least = work.bytes / batched_operations.memory(name, work, bench_samples.H200)
+    least = work.bytes / yardstick.bandwidth(name, work, bench_samples.H200)
     assert not _missed(case, least / (share + 0.005))
     assert _missed(case, least / (share - 0.005))[0].endswith(f"target {100 * share:.0f}")
 

@@ -122,12 +122,3 @@ def whole_bytes(row: dict[str, Any]) -> int:
     """The same of a triangular system if the whole of A were read."""
     M, N, K = row["M"], row["N"], row["K"]
     return int(ITEMSIZE[row["dtype"]] * K * (M * M + 2 * M * N))
-
-
-def memory(operation: str, work: Work, ceilings: Any) -> float:
-    """The bandwidth that percentages and the bound P_max are of: a copy's for products, whose results are as large as
-    their operands, the read bandwidth for gemv; triangular systems are in between, in proportion to what they write."""
-    if operation in SOLVES:
-        mixed = min(1.0, 2 * work.written / max(1, work.bytes))
-        return float(ceilings.read_bandwidth + mixed * (ceilings.copy_bandwidth - ceilings.read_bandwidth))
-    return float(ceilings.read_bandwidth if operation == "gemv" else ceilings.copy_bandwidth)

@@ -77,7 +77,10 @@ def cupy_ways(cupy: Any, case: Case) -> Ways:
     if case.operation == "gemm":
         if case.accumulate:
             return {"cublas gemmStridedBatched(beta=1)": cublas.products(case), "C += matmul(A, B)": _add_matmul}
-        return {"matmul(A, B, out=C)": lambda A, B, out: cupy.matmul(A, B, out=out)}
+        return {
+            "cublas gemmStridedBatched": cublas.products(case),
+            "matmul(A, B, out=C)": lambda A, B, out: cupy.matmul(A, B, out=out),
+        }
     if case.operation == "gemv":
         return {
             "cublas gemvStridedBatched": cublas.vectors(case),

@@ -7,8 +7,9 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from . import labels
 from .batched_operations import BATCHED, SOLVES
-from .rows import OURS, Row, operation_of
+from .rows import OURS, Row, kernel_of, operation_of
 from .table import Table
 
 EVERY = "Every batch"
@@ -81,7 +82,7 @@ def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
         return (*texts, "no peer", "", "")
     least = min(faced, key=lambda row: row["x_peer"])
     middle = statistics.median(row["x_peer"] for row in faced)
-    return (*texts, f"{least['x_peer']:.2f}", f"{middle:.2f}", sizes(least))
+    return (*texts, labels.times_peer(least), f"{middle:.2f}", sizes(least))
 
 
 def line(row: Row) -> tuple[str, ...]:
@@ -89,9 +90,8 @@ def line(row: Row) -> tuple[str, ...]:
     return (
         str(row["K"]), f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row['gbytes_per_second']:.0f}",
         f"{row['percent_bandwidth']:.1f}", f"{row['percent_limit']:.1f}", f"{row['gflops']:.1f}",
-        f"{row['bound_gflops']:.1f}", f"{row['x_peer']:.2f}" if row.get("x_peer") else "",
-        row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
-        f"{(row.get('config') or {}).get('VARIANT', 'vendor')} ({row.get('origin', '')})",
+        f"{row['bound_gflops']:.1f}", labels.times_peer(row),
+        row.get("best_peer", ""), f"{row.get('error', 0):.1e}", kernel_of(row),
     )  # fmt: skip
 
 

@@ -40,14 +40,15 @@ class Cublas:
             raise RuntimeError(f"cublas{self.letter}{name} returned {failed}")
 
     def products(self, case: Case) -> Callable[..., Any]:
-        """C += A B."""
+        """C = A B, or C += A B where the case accumulates."""
+        beta = self.one if case.accumulate else self.zero
         m, n, k = case.M, case.N, case.inner or case.M
 
         def run(A: Any, B: Any, out: Any) -> Any:
             sizes = (_int(n), _int(m), _int(k))
             right, left = (B, _int(n), _long(k * n)), (A, _int(k), _long(m * k))
             result = (out, _int(n), _long(m * n), _int(len(A)))
-            self._call("gemmStridedBatched", _PLAIN, _PLAIN, *sizes, self.one, *right, *left, self.one, *result)
+            self._call("gemmStridedBatched", _PLAIN, _PLAIN, *sizes, self.one, *right, *left, beta, *result)
             return out
 
         return run

@@ -106,7 +106,8 @@ def enter(peer: Peer, case: Case, pairs: list[tuple[Any, ...]], race: Race) -> F
     best = min(paces, key=lambda label: paces[label]) if len(close) > 1 else close[0]
     run, *before = running(best, counts[best])
     entry = FactorEntry(peer.name, best, run, peer.give, case, count=counts[best])
-    entry.restore = before[0] if before else None
+    if before:
+        entry.restore, entry.facts = before[0], {"restored": True}  # the copy is no part of its time
     return entry
 
 

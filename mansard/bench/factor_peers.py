@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import labels
 from .cases import Case
 from .factor_data import places_of
 from .factor_operations import RAGGED
@@ -152,15 +153,51 @@ class TorchCudaFactors(TorchCudaPeer):
 
 
 class TorchCusolver(TorchCudaFactors):
-    name, library = "PyTorch (cuSOLVER)", "cusolver"
+    name, library = labels.CUSOLVER, "cusolver"
 
 
 class TorchMagma(TorchCudaFactors):
-    name, library = "PyTorch (MAGMA)", "magma"
+    """PyTorch with MAGMA, where it calls MAGMA: in version 2.11 that is LU and what is made of it (the substitutions
+    of `solve_ex` and `inv_ex` are cuBLAS's); Cholesky and QR are cuSOLVER's and cuBLAS's whatever is preferred."""
+
+    name, library = labels.MAGMA, "magma"
 
     def _find(self) -> str:
+        self._calls_magma: dict[str, bool] = {}
         reason = super()._find()
         return reason or ("" if self.torch.cuda.has_magma else "this PyTorch was built without MAGMA")
+
+    def takes_part(self, case: Case) -> bool:
+        if self.missing or case.form == RAGGED:
+            return super().takes_part(case)
+        operation = case.operation
+        if operation not in self._calls_magma:
+            self._calls_magma[operation] = self._differs(operation)
+        return self._calls_magma[operation]
+
+    def _differs(self, operation: str) -> bool:
+        """Whether the preferred library changes any bit of a result: two libraries round otherwise somewhere in
+        matrices of this size, one library called twice does not."""
+        torch = self.torch
+        generator = torch.Generator(device="cuda").manual_seed(1)
+        G = torch.randn(*_PROBED, dtype=torch.float64, device="cuda", generator=generator)
+        A = G @ G.mT + _PROBED[-1] * torch.eye(_PROBED[-1], dtype=G.dtype, device="cuda")
+        B = G[..., :1].contiguous() if operation == "solve" else None
+        found = []
+        for library in ("cusolver", self.library):
+            torch.backends.cuda.preferred_linalg_library(library)
+            found.append(torch_probe(torch, operation)(A, B))
+        return not all(map(torch.equal, *found))
+
+
+_PROBED = (4, 96, 96)  # matrices on which libraries are told apart
+
+
+def torch_probe(torch: Any, operation: str) -> Callable[..., list[Any]]:
+    """An operation by PyTorch, as the list of its results."""
+    name, parts = _TORCH[operation]
+    function = getattr(torch.linalg if "." in name else torch, name.rpartition(".")[2])
+    return lambda A, B: list(_named(parts, function(A) if B is None else function(A, B)).values())
 
 
 class VendorFactors(CupyPeer):

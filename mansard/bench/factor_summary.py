@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 from ..api.factor_blocked import HOW
+from . import labels
 from .batched_summary import heads, line
 from .factor_operations import FACTORS, RAGGED, uniform_sizes
 from .factor_targets import target_of
@@ -52,8 +53,8 @@ def by_range(results: dict[str, Any], missed: set[int]) -> Table:
                 bad.add(len(cells))
             asked = _asked(inside[-1]) if gpu and dtype == "float64" else ""
             cells.append((NAMES[operation], dtype, f"{low}-{high}", str(len(inside)), *_worst(inside), asked))
-    columns = ("operation", "dtype", "n", "sizes", "% of copy, min", "median", "worst n", "GFLOP/s, max", "x peer, min",
-               "median", "worst n", "target")  # fmt: skip
+    columns = ("operation", "dtype", "n", "sizes", "% of bandwidth, min", "median", "of", "worst n", "GFLOP/s, max",
+               "x peer, min", "median", "worst n", "target")  # fmt: skip
     return Table("Factorizations by size", columns, cells, frozenset(bad))
 
 
@@ -67,21 +68,22 @@ def _asked(row: Row) -> str:
 def _worst(rows: list[Row]) -> tuple[str, ...]:
     shares, worst = [row["percent_bandwidth"] for row in rows], min(rows, key=lambda row: row["percent_bandwidth"])
     fastest = max(row["gflops"] for row in rows)
-    texts = (f"{min(shares):.1f}", f"{statistics.median(shares):.1f}", str(worst["M"]), f"{fastest:.0f}")
+    of = ", ".join(sorted({row["yardstick"] for row in rows}))
+    texts = (f"{min(shares):.1f}", f"{statistics.median(shares):.1f}", of, str(worst["M"]), f"{fastest:.0f}")
     faced = [row for row in rows if row.get("x_peer")]
     if not faced:
         return (*texts, "no peer", "", "")
     least = min(faced, key=lambda row: row["x_peer"])
-    return (*texts, f"{least['x_peer']:.2f}", f"{statistics.median(row['x_peer'] for row in faced):.2f}",
+    return (*texts, labels.times_peer(least), f"{statistics.median(row['x_peer'] for row in faced):.2f}",
             str(least["M"]))  # fmt: skip
 
 
 def every(results: dict[str, Any], missed: set[int]) -> Table:
     """One line per batch."""
     rows = factors(results["rows"])
-    cells = [(NAMES[operation_of(row)], row["dtype"], sizes(row), *line(row)) for row in rows]
+    cells = [(NAMES[operation_of(row)], row["dtype"], sizes(row), *line(row), row["yardstick"]) for row in rows]
     bad = frozenset(number for number, row in enumerate(rows) if id(row) in missed)
-    return Table(EVERY, ("operation", "dtype", "n", *heads("copy")), cells, bad)
+    return Table(EVERY, ("operation", "dtype", "n", *heads("bandwidth"), "bandwidth of"), cells, bad)
 
 
 def ragged(results: dict[str, Any], missed: set[int]) -> Table:
@@ -96,7 +98,7 @@ def ragged(results: dict[str, Any], missed: set[int]) -> Table:
         size, count = uniform_sizes(row["M"], row["K"])
         share = f"{row['percent_uniform']:.1f}" if row.get("percent_uniform") else ""
         cells.append((NAMES[operation_of(row)], row["dtype"], sizes(row), *line(row), f"{count} of {size}", share))
-    columns = ("operation", "dtype", "sizes", *heads("copy"), "equal matrices", "% of their speed")
+    columns = ("operation", "dtype", "sizes", *heads("bandwidth"), "equal matrices", "% of their speed")
     bad = frozenset(number for number, row in enumerate(rows) if id(row) in missed)
     return Table("Factorizations of ragged batches", columns, cells, bad)
 

@@ -71,7 +71,7 @@ def _large(row: Row, others: Others) -> Iterable[str]:
     target = target_of(row)
     if target is not None:
         share = 1.0 if row["dtype"] == "float64" else _OTHERS
-        yield from _short_of(row["percent_bandwidth"], share * target.percent, "of the copy bandwidth")
+        yield from _short_of(row["percent_copy"], share * target.percent, "of the copy bandwidth")
         if row["dtype"] == "float64" and row.get("x_peer") and row["x_peer"] < target.times:
             yield f"{row['x_peer']:.2f} x {row['best_peer']}, target {target.times:g}"
     if operation_of(row) == "qrq" and row["dtype"] == "float64" and row["M"] <= _WITH_Q[0]:

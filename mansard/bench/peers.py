@@ -66,7 +66,10 @@ class Peer:
             return {"linalg.qr(V)": lambda V, S: self.qr(V)}
         if case.operation in BATCHED:
             return self.batched(case)
-        return {"matmul(A, B, out=C)": self.matmul}
+        ways: dict[str, Product] = {"matmul(A, B, out=C)": self.matmul}
+        if case.operation == "tsmm" and case.M == case.N == 1:
+            ways["multiply(A, B, out=C)"] = self.multiply
+        return ways
 
     def batched(self, case: Case) -> dict[str, Product]:
         """Operations on batches. A loop over matrices of one size in Python, which costs 0.3 us each and more, is not
@@ -91,6 +94,10 @@ class Peer:
     def matmul(self, A: Any, B: Any, out: Any) -> Any:
         raise NotImplementedError
 
+    def multiply(self, A: Any, B: Any, out: Any) -> Any:
+        """A column times a number."""
+        raise NotImplementedError
+
     def gram(self, case: Case) -> dict[str, Product]:
         raise NotImplementedError
 
@@ -113,13 +120,17 @@ class NumpyPeer(Peer):
     def matmul(self, A: Any, B: Any, out: Any) -> Any:
         return np.matmul(A, B, out=out)
 
+    def multiply(self, A: Any, B: Any, out: Any) -> Any:
+        return np.multiply(A, B, out=out)
+
     def qr(self, V: Any) -> Any:
         return np.linalg.qr(V)
 
     def gram(self, case: Case) -> dict[str, Product]:
+        dots: dict[str, Product] = {"vdot(a, b)": _of_columns(np.vdot)} if is_dot(case) else {}
         if not case.dtype.startswith("complex"):
-            return {"A.T @ B": lambda A, B: A.T @ B}
-        ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B}
+            return {"A.T @ B": lambda A, B: A.T @ B, **dots}
+        ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B, **dots}
         try:
             blas = import_module("scipy.linalg.blas")
         except ImportError:
@@ -154,6 +165,9 @@ class TorchPeer(Peer):
     def matmul(self, A: Any, B: Any, out: Any) -> Any:
         return self.torch.matmul(A, B, out=out)
 
+    def multiply(self, A: Any, B: Any, out: Any) -> Any:
+        return self.torch.mul(A, B, out=out)
+
     def batched(self, case: Case) -> dict[str, Product]:
         return batched_peers.torch_ways(self.torch, case)
 
@@ -168,9 +182,10 @@ class TorchPeer(Peer):
         return self.torch.linalg.qr(V)
 
     def gram(self, case: Case) -> dict[str, Product]:
+        dots: dict[str, Product] = {"vdot(a, b)": _of_columns(self.torch.vdot)} if is_dot(case) else {}
         if case.dtype.startswith("complex"):
-            return {"A.mH @ B": lambda A, B: A.mH @ B}
-        return {"A.mT @ B": lambda A, B: A.mT @ B}
+            return {"A.mH @ B": lambda A, B: A.mH @ B, **dots}
+        return {"A.mT @ B": lambda A, B: A.mT @ B, **dots}
 
 
 def without_cuda(torch: Any) -> str:
@@ -216,6 +231,9 @@ class CupyPeer(Peer):
     def matmul(self, A: Any, B: Any, out: Any) -> Any:
         return self.cupy.matmul(A, B, out=out)
 
+    def multiply(self, A: Any, B: Any, out: Any) -> Any:
+        return self.cupy.multiply(A, B, out=out)
+
     def project(self) -> dict[str, Product]:
         def added(V: Any, W: Any, out: Any) -> Any:
             out[...] = W
@@ -228,15 +246,31 @@ class CupyPeer(Peer):
         return self.cupy.linalg.qr(V)
 
     def gram(self, case: Case) -> dict[str, Product]:
-        if not case.dtype.startswith("complex"):
-            return {"A.T @ B": lambda A, B: A.T @ B}
-        ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B}
+        is_complex = case.dtype.startswith("complex")
+        dots: dict[str, Product] = {}
+        if is_dot(case):
+            name = "dotc" if is_complex else "dot"
+            dot = getattr(self.cublas, name)
+            dots = {f"cupy.cublas.{name}(a, b)": _of_columns(dot), "vdot(a, b)": _of_columns(self.cupy.vdot)}
+        if not is_complex:
+            return {"A.T @ B": lambda A, B: A.T @ B, **dots}
+        ways: dict[str, Product] = {"A.conj().T @ B": lambda A, B: A.conj().T @ B, **dots}
         gemm = self.cublas.gemm
         if case.layout == "row":
             ways["cupy.cublas.gemm('N', 'H', B.T, A.T).T"] = lambda A, B: gemm("N", "H", B.T, A.T).T
         elif case.layout == "col":
             ways["cupy.cublas.gemm('H', 'N', A, B)"] = lambda A, B: gemm("H", "N", A, B)
         return ways
+
+
+def is_dot(case: Case) -> bool:
+    """Whether A^H B is an inner product of two vectors whose elements are adjacent."""
+    return case.operation == "gram" and case.M == case.N == 1 and case.layout != "padded"
+
+
+def _of_columns(dot: Callable[[Any, Any], Any]) -> Product:
+    """An inner product of the only columns, as a matrix."""
+    return lambda A, B: dot(A[:, 0], B[:, 0]).reshape(1, 1)
 
 
 def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:

@@ -1,6 +1,6 @@
 """Who sparse products and powers are compared with: cuSPARSE through CuPy and through PyTorch on GPUs, SciPy and
-PyTorch on CPUs. All have CSR with 32-bit columns; powers are products one after the other, each into the next row of
-the result."""
+PyTorch on CPUs. All have CSR with 32-bit columns, cuSPARSE by every algorithm and in sliced ELLPACK as well
+(cusparse.py). Powers are products one after the other, each into the next row of the result."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from . import powers_calls
 from .cases import Case
+from .cusparse import ways as algorithms
 from .peers import Peer, without_cuda
 from .powers_data import Given
 from .powers_entries import Way
@@ -134,7 +135,11 @@ class CupySparsePeer(SparsePeer):
         ways: dict[str, Product] = {"A @ x": lambda x, out: A @ x}
         if case.N > 1:
             return ways | {"cupyx.cusparse.spmm(A, X), columns adjacent": lambda x, out: cusparse.spmm(A, x)}
-        return ways | {"cupyx.cusparse.spmv(A, x, out)": lambda x, out: cusparse.spmv(A, x, out)}
+        ways |= {"cupyx.cusparse.spmv(A, x, out)": lambda x, out: cusparse.spmv(A, x, out)}
+        try:
+            return ways | given.once("cuSPARSE", lambda: algorithms(self.cupy, A))
+        except (RuntimeError, AttributeError):  # a library that cannot be called by its names: CuPy's way remains
+            return ways
 
 
 def peers_for(backend_name: str) -> list[Peer]:

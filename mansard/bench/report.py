@@ -8,7 +8,8 @@ import html
 from pathlib import Path
 from typing import Any
 
-from . import doubtful, store, summary, targets
+from ..errors import UsageError
+from . import doubtful, freshness, labels, provenance, store, summary, targets
 from .table import Table
 
 _TITLES = {
@@ -65,12 +66,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder", nargs="?", type=Path, default=Path("report"), help="folder with results (default: ./report)"
     )
     parser.add_argument("--to", type=Path, help="write the report to another folder")
+    text = "only write the tables of this README (default: ./README.md), from the folders in results/ beside it"
+    parser.add_argument("--readme", type=Path, nargs="?", const=Path("README.md"), help=text)
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.readme is not None:
+        return _write_readme(args.readme)
     here = args.to is None and (args.folder / store.JOURNAL).exists()
     results = store.write_results(args.folder) if here else store.load(args.folder)
     print(f"report: {write_report(results, args.to or args.folder)}")
+    return 0
+
+
+def _write_readme(path: Path) -> int:
+    from . import readme
+
+    try:
+        path.write_text(readme.filled(path.read_text(), path.parent / "results"))
+    except ValueError as error:
+        raise UsageError(f"--readme {path}: {error}") from None
+    print(f"tables: {path}")
     return 0
 
 
@@ -78,6 +94,7 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     """Pictures, `summary.md` and `index.html` in `folder`; returns the page's path."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    results = freshness.mark(results)
     pictures, without = _pictures(results, folder / "plots")
     missed = targets.misses(results)
     tables = summary.tables(results, {id(row) for row, _ in missed})
@@ -105,13 +122,12 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
     """What the numbers belong to."""
     environment, ceilings = results["environment"], results.get("ceilings")
     packages = ", ".join(f"{name} {version}" for name, version in environment.get("packages", {}).items())
-    changed = " with local changes" if environment.get("dirty") else ""
     facts = {
         "product": _PRODUCTS[results["family"]],
         "device": f"{environment['device']} ({environment['backend']}, {environment.get('arch', '')})",
         "driver": environment.get("driver", ""),
         "date": environment["date"],
-        "version": f"{environment['version']} {environment.get('commit', '')[:12]}{changed}",
+        "version": f"{environment['version']} {provenance.verdict(environment)}",
         "software": f"Python {environment['python']}, {packages}, {environment['system']}",
         "command": environment["command"],
     }
@@ -139,6 +155,7 @@ def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], wi
     notes += [(f"Missing in some cases: {name}: {reason}.", False) for name, reason in sorted(refused)]
     notes += [(without + ".", False)] if without else []
     parts = sorted({row["contender"] for row in results["rows"] if row["status"] == "ok" and row.get("note")})
+    notes += [(f"{text}.", False) for text in labels.notes(results["rows"])] + _old(results["rows"])
     notes += [(f"Slow, measured on a part of some batches, time scaled: {', '.join(parts)}.", False)] if parts else []
     if results["unfinished"]:
         notes.append((f"Out of time: {len(results['unfinished'])} cases were not measured: see the table.", True))
@@ -155,6 +172,19 @@ def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], wi
     )
     notes.append((verdict, bool(missed)))
     return notes
+
+
+def _old(rows: list[dict[str, Any]]) -> list[tuple[str, bool]]:
+    """How many rows of ours are older than the kernels, may be, or rest on few samples."""
+    ours = [row for row in rows if row.get("age")]
+    found = []
+    for kind, text in ((freshness.STALE, "stale: their kernels have changed since"),
+                       (freshness.UNKNOWN, "of unknown age: measured before rows carried the hash of their kernels")):
+        count = sum(row["age"] == kind for row in ours)
+        found += [(f"{count} of our {len(ours)} rows are {text}.", kind == freshness.STALE)] if count else []
+    few = sum(len(row["seconds"]) < provenance.SAMPLES for row in ours)
+    text = f"{few} of our {len(ours)} rows have fewer than {provenance.SAMPLES} samples."
+    return found + ([(text, False)] if few else [])
 
 
 def _markdown(

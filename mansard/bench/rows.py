@@ -10,9 +10,8 @@ from typing import Any
 from ..model import roofline
 from ..plan.problem import ITEMSIZE
 from ..tune.measure import Timing
-from . import doubtful
-from .batched_operations import memory as batch_memory
-from .factor_operations import STACKED
+from . import doubtful, labels, yardstick
+from .factor_operations import FACTORS, STACKED
 from .operations import ORTHOGONAL, work_of
 from .powers_operations import expected
 
@@ -20,9 +19,9 @@ OURS = "Mansard"
 Row = dict[str, Any]
 COLUMNS = (
     "operation", "set", "dtype", "M", "N", "K", "layout", "same", "mode", "temperature", "contender", "spelling",
-    "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "percent_limit", "limit",
-    "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts", "slowed_by",
-    "above_limit", "family", "variant", "origin", "config", "note", "date", "seconds",
+    "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "yardstick", "percent_limit",
+    "limit", "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts",
+    "slowed_by", "above_limit", "family", "variant", "origin", "config", "note", "date", "seconds",
 )  # fmt: skip
 SPARSE_COLUMNS = ("form", "inner", "rows", "nnz", "stored", "columns", "execution", "storage", "predicted_speedup",
                   "predicted_seconds", "preparing", "groups", "launches", "footprint")  # fmt: skip
@@ -36,6 +35,16 @@ def row(case: dict[str, Any], contender: str, seconds: Sequence[float] = (), **m
 
 def operation_of(row: Row) -> str:
     return str(row.get("operation", "gram"))
+
+
+def kernel_of(row: Row) -> str:
+    """The variant that ran, the family that `ms.matmul` asked, where the choice is from, and the age if it is not the
+    present kernel's."""
+    name = str((row.get("config") or {}).get("VARIANT", "vendor"))
+    if row.get("family", "vendor") != "vendor" and operation_of(row) == "matmul":
+        name = f"{row['family']} {name}"
+    age = f", {row['age']}" if row.get("age") in ("stale", "unknown") else ""
+    return f"{name} ({row.get('origin', '')}){age}"
 
 
 def complete(row: Row, ceilings: Any) -> Row:
@@ -52,13 +61,14 @@ def complete(row: Row, ceilings: Any) -> Row:
     median = timing.median
     if operation_of(row) in ORTHOGONAL:  # how often the block could have been read or written in that time
         row = row | {"passes": median * ceilings.copy_bandwidth / (row["K"] * row["M"] * ITEMSIZE[row["dtype"]])}
-    memory = roofline.bandwidth(work, ceilings)
-    if operation_of(row) in STACKED:  # the bound of Masliah et al. (n B / 16 for A B + C in float64), see `memory`
-        memory = batch_memory(operation_of(row), work, ceilings)
+    memory = yardstick.bandwidth(operation_of(row), work, ceilings)
+    if operation_of(row) in STACKED:  # the bound of Masliah et al., n B / 16 for A B + C in float64
         row = row | {"bound_gflops": work.flops / work.bytes * memory / 1e9}
     if row.get("uniform"):  # speeds in bytes, of a ragged batch over that of equal matrices
         equal = row["uniform"]["bytes"] / statistics.median(row["uniform"]["seconds"])
         row = row | {"percent_uniform": 100 * work.bytes / median / equal}
+    if operation_of(row) in FACTORS:  # what targets are in, whichever bandwidth is the yardstick
+        row = row | {"percent_copy": 100 * work.bytes / median / ceilings.copy_bandwidth}
     return (
         row
         | expected(row, ceilings, median)
@@ -68,6 +78,7 @@ def complete(row: Row, ceilings: Any) -> Row:
             "gbytes_per_second": work.bytes / median / 1e9,
             "gflops": work.flops / median / 1e9,
             "percent_bandwidth": 100 * work.bytes / median / memory,
+            "yardstick": yardstick.name(operation_of(row), work),
             "percent_limit": 100 * bound.seconds / median,
             "limit": bound.limit,
             "bound_seconds": bound.seconds,
@@ -89,8 +100,9 @@ def _at_the_time(ceilings: Any, beside: dict[str, float]) -> Any:
 
 
 def compare(rows: Iterable[Row]) -> list[Row]:
-    """Rows with `x_peer`, the best right peer's median over this one's, and `best_peer`, its name."""
-    rows = list(rows)
+    """Rows with `x_peer`, the best right peer's median over this one's, `best_peer`, its name, and `peer_marks`, what
+    the comparison rests on."""
+    rows = labels.corrected(rows)
     best: dict[str, Row] = {}
     for each in rows:
         own = each["contender"] == OURS or each["contender"].startswith(f"{OURS} ")  # ours, by another way
@@ -102,4 +114,5 @@ def compare(rows: Iterable[Row]) -> list[Row]:
         peer = best.get(each["case"])
         if peer and each["contender"] == OURS and each.get("median"):
             each["x_peer"], each["best_peer"] = peer["median"] / each["median"], peer["contender"]
+            each["peer_marks"] = labels.marks(peer)
     return rows

@@ -10,7 +10,17 @@ from typing import Any
 
 from ..errors import BackendUnavailable, LaunchError
 from ..plan.problem import DTYPES, REAL
-from . import batched_cases, ceilings, environment, factor_cases, matmul_cases, overhead, powers_cases, store
+from . import (
+    batched_cases,
+    ceilings,
+    environment,
+    factor_cases,
+    matmul_cases,
+    overhead,
+    powers_cases,
+    readme_sets,
+    store,
+)
 from . import cases as catalogue
 from .build import build_all
 from .cases import Case, Size
@@ -23,8 +33,9 @@ from .provenance import SAMPLES
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
 _LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0, **dict.fromkeys(FACTORS, 4.0)}
-CATALOGUES = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
-              "factor": factor_cases.SETS, "powers": powers_cases.SETS}  # fmt: skip
+_SETS = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
+         "factor": factor_cases.SETS, "powers": powers_cases.SETS}  # fmt: skip
+CATALOGUES = {family: {**sets, "readme": readme_sets.SETS[family]} for family, sets in _SETS.items()}
 _RECENT = 3  # cases that tell how long the next one takes
 _REPORT = 8.0  # seconds of a time limit that are left for tables and pictures
 _STUCK = 90.0  # seconds after which a case shows where it is

@@ -6,12 +6,22 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from . import batched_summary, batched_tables, doubtful, factor_summary, matmul_summary, powers_summary
+from . import (
+    batched_summary,
+    batched_tables,
+    doubtful,
+    factor_summary,
+    freshness,
+    labels,
+    matmul_summary,
+    powers_summary,
+    provenance,
+)
 from .batched_operations import BATCHED
 from .factor_operations import FACTORS
 from .operations import TALL
 from .powers_operations import SPARSE
-from .rows import OURS, Row, operation_of
+from .rows import OURS, Row, kernel_of, operation_of
 from .table import Table
 
 RANGES = ((1, 8), (9, 16), (17, 32), (33, 48), (49, 64), (65, 128))
@@ -81,7 +91,7 @@ def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
         return (*texts, "no peer", "", "")
     least = min(faced, key=lambda row: row["x_peer"])
     middle = statistics.median(row["x_peer"] for row in faced)
-    return (*texts, f"{least['x_peer']:.2f}", f"{middle:.2f}", f"M={least['M']}")
+    return (*texts, labels.times_peer(least), f"{middle:.2f}", f"M={least['M']}")
 
 
 def each(
@@ -98,8 +108,7 @@ def each(
             row["dtype"], _sizes(row), f"{row['K']}", _how(row),
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
             f"{row.get('percent_bandwidth', 0):.1f}", doubtful.percent(row),
-            f"{row['x_peer']:.2f}" if row.get("x_peer") else "", row.get("best_peer", ""), f"{row.get('error', 0):.1e}",
-            f"{_kernel(row)} ({row.get('origin', '')})",
+            labels.times_peer(row), row.get("best_peer", ""), f"{row.get('error', 0):.1e}", kernel_of(row),
         ))  # fmt: skip
     columns = (
         "dtype",
@@ -125,12 +134,6 @@ def _sizes(row: Row) -> str:
     if operation_of(row) in FACTORS:
         return factor_summary.sizes(row)
     return batched_summary.sizes(row) if operation_of(row) in BATCHED else f"{row['M']} x {row['N']}"
-
-
-def _kernel(row: Row) -> str:
-    """The variant, and the family that `ms.matmul` asked."""
-    variant = (row.get("config") or {}).get("VARIANT", "vendor")
-    return f"{row['family']} {variant}" if row.get("family", "vendor") != "vendor" else str(variant)
 
 
 def _how(row: Row) -> str:
@@ -223,6 +226,23 @@ def unfinished(results: dict[str, Any]) -> Table:
     return Table("Not measured, out of time", ("case",), [(name,) for name in results["unfinished"]])
 
 
+def runs(results: dict[str, Any], missed: set[int]) -> Table:
+    """The runs that the rows are from: when, on which card, of which commit, and with how many samples."""
+    cells = []
+    for run in results.get("runs", ()):
+        shown = [row for row in results["rows"] if row.get("run") == run["run"] and row["seconds"]]
+        if not shown:
+            continue
+        about, samples = run["environment"], [len(row["seconds"]) for row in shown]
+        span = f"{min(samples)} to {max(samples)}" if min(samples) < max(samples) else str(samples[0])
+        cells.append((
+            str(run["run"]), about["date"], about["device"], str(about.get("card", "") or "not recorded"),
+            provenance.verdict(about), str(len(shown)), span, about["command"],
+        ))  # fmt: skip
+    columns = ("run", "date", "device", "card", "commit", "rows shown", "samples", "command")
+    return Table("Runs", columns, cells)
+
+
 def _name(row: Row) -> str:
     if row["mode"] == "host":
         return "overhead"
@@ -233,5 +253,6 @@ def _name(row: Row) -> str:
 def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
-              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS, doubtful.table)  # fmt: skip
+              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS, doubtful.table,
+              freshness.table, runs)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

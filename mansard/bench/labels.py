@@ -1,0 +1,64 @@
+"""What must be said beside a peer's number: who really ran, and what its time includes.
+
+`corrected` renames rows whose label was wrong when they were measured; such rows keep the former label in
+`measured_as`. `marks` names what a comparison with a row rests on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+Row = dict[str, Any]
+SCALED, COPIED = "scaled", "with copy"
+LEGEND = {
+    SCALED: "the peer was measured on a part of the batch, time scaled",
+    COPIED: "the peer works in place, and its time includes a copy of A",
+}
+SIGNS = {SCALED: "‡", COPIED: "†"}
+
+MAGMA, CUSOLVER = "PyTorch (MAGMA)", "PyTorch (cuSOLVER)"
+# PyTorch 2.11 hands these to cuSOLVER and cuBLAS whatever library is preferred; MAGMA's are LU and what is made of it
+_NOT_MAGMA = ("cholesky", "qr", "qrq")
+_RENAMED = f"{CUSOLVER}, MAGMA preferred"
+# spellings that work in place; those who measured them before rows said `restored` timed the copy as well
+_IN_PLACE = ("cusolver potrfBatched", "cublas getrfBatched", "cublas geqrfBatched")
+
+
+def corrected(rows: Iterable[Row]) -> list[Row]:
+    """The rows with the labels that they should have had."""
+    return [
+        row | {"contender": _RENAMED, "measured_as": MAGMA}
+        if row["contender"] == MAGMA and row.get("operation") in _NOT_MAGMA
+        else row
+        for row in rows
+    ]
+
+
+def marks(peer: Row) -> list[str]:
+    """What a multiple of this peer's time needs beside it."""
+    found = [SCALED] if peer.get("note") else []
+    in_place = str(peer.get("spelling", "")).startswith(_IN_PLACE)
+    return found + ([COPIED] if in_place and not peer.get("restored") else [])
+
+
+def times_peer(row: Row) -> str:
+    """`x_peer` as tables show it, empty where there is no peer."""
+    if not row.get("x_peer"):
+        return ""
+    beside = row.get("peer_marks", ())
+    return f"{row['x_peer']:.2f}" + (f" ({', '.join(beside)})" if beside else "")
+
+
+def notes(rows: list[Row]) -> list[str]:
+    """Sentences about labels and marks that occur."""
+    renamed = sorted({str(row["operation"]) for row in rows if row.get("measured_as")})
+    found = []
+    if renamed:
+        count = sum(bool(row.get("measured_as")) for row in rows)
+        found.append(
+            f"{count} rows of {', '.join(renamed)} were measured as {MAGMA} and are renamed: PyTorch hands these to "
+            "cuSOLVER and cuBLAS whatever library is preferred; times and errors equal theirs"
+        )
+    seen = {mark for row in rows for mark in row.get("peer_marks", ())}
+    return found + [f"x peer ({mark}): {LEGEND[mark]}" for mark in LEGEND if mark in seen]
