@@ -47,7 +47,8 @@ def tall(results: dict[str, Any]) -> Shown:
         shown = [mine.get(width) for width in WIDTHS]
         cells += _pair(dtype, shown, worst, f" at {worst['M']}")
         used += [row for row in (*shown, worst) if row]
-    return Table("", ("M = N", *map(str, WIDTHS), f"worst of {min(mine)} to {max(mine)}"), cells), used
+    every = [row["M"] for row in rows]
+    return Table("", ("M = N", *map(str, WIDTHS), f"worst of {min(every)} to {max(every)}"), cells), used
 
 
 def products(results: dict[str, Any]) -> Shown:
