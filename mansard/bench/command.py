@@ -20,7 +20,7 @@ from .report import write_report
 from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options
 from .runner import run as measure
-from .store import RESULTS, load
+from .store import JOURNAL, RESULTS, load
 
 _MOST_MISSES = 12  # lines on the terminal
 _MOST_LINES = 80  # of a table with a line per case
@@ -48,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--elements", type=number, help=text)
     text = f"rows for results/: from a clean commit, at least {provenance.SAMPLES} samples each, all peers"
     parser.add_argument("--publish", action="store_true", help=text)
+    text = "only measure, into the journal; `mansard report` writes tables and pictures"
+    parser.add_argument("--no-report", action="store_true", help=text)
     text = "with --publish where there is no git: the commit that these sources are from"
     parser.add_argument("--commit", default="", metavar="HASH", help=text)
 
@@ -88,9 +90,13 @@ def run(args: argparse.Namespace) -> int:
         if (args.out / RESULTS).exists():
             print(f"report of what was measured: {write_report(load(args.out), args.out)}")
         raise
-    index = write_report(results, args.out)
-    show(results)
-    print(f"report: {index}")
+    if args.no_report:
+        left = f", {len(results['unfinished'])} cases left: the same command continues" if results["unfinished"] else ""
+        print(f"measured into {args.out / JOURNAL}{left}; `mansard report {args.out}` makes the report")
+    else:
+        index = write_report(results, args.out)
+        show(results)
+        print(f"report: {index}")
     ours = [row["status"] for row in results["rows"] if row["contender"] == OURS]
     return 1 if "wrong" in ours or "failed" in ours else 0
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.geometry import Kernel
+from ..tune.records import problem_to_dict
 from . import clock as clocks
 from . import powers_matrices
 from .cases import Case
@@ -43,7 +44,9 @@ def ours(case: Case, pairs: list[tuple[Any, Any]]) -> SparseEntry:
         way = powers(given, x, case, pins.get("execution"), budget=pins.get("budget"))
         return SparseEntry(OURS, "ms.matrix_powers(A, p)(x, out=V)", way, case, given.facts)
     way = product(given, x, case, **pins)
-    return SparseEntry(OURS, "A.product(x, out=y)", way, case, given.facts)
+    problem = given.matrix(**pins).plan(x, way.out).problem  # which the case does not tell
+    told = way._replace(facts=way.facts | {"problem": problem_to_dict(problem)})
+    return SparseEntry(OURS, "A.product(x, out=y)", told, case, given.facts)
 
 
 def product(given: Given, x: Any, case: Case, **form: Any) -> Way:

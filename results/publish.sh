@@ -1,0 +1,20 @@
+#!/bin/sh
+# Measures every row that the README shows, with seven samples and all peers, on this machine's GPU:
+#
+#   sh results/publish.sh COMMIT [SECONDS]      (from the source tree; default 525 seconds in all)
+#
+# COMMIT is the one that the tree is a copy of: `mansard report` compares their digests. Rows go to the journals
+# results/h200*/rows.jsonl as they are measured. A command that fails or runs out of time leaves the others alone; given
+# again, it continues where it was. Seconds of each are what an H200 with an empty cache of kernels takes, and some more;
+# the last one has what is left.
+commit=${1:?name the commit that this tree is a copy of}
+end=$(($(date +%s) + ${2:-525}))
+for job in "gram h200 85" "matmul h200-matmul 90" "batched h200-batched 45" "factor h200-factor 165" "powers h200-powers 600"; do
+  set -- $job
+  left=$((end - $(date +%s) - 5))
+  [ "$left" -lt "$3" ] || left=$3
+  [ "$left" -gt 10 ] || { echo "no time left for $1"; continue; }
+  echo "== $1: at most $left s"
+  "${PYTHON:-python3}" -m mansard bench "$1" --set readme --device cuda --publish --commit "$commit" \
+    --seconds "$left" --out "results/$2" --no-report || echo "== $1 ended with status $?"
+done
