@@ -30,7 +30,7 @@ def share(results: dict[str, Any]) -> Any:
     drawn, axes = grid(results, "Factorizations of batches, float64: share of the copy bandwidth", len(panels))
     for axis, operation in zip(axes, panels, strict=True):
         inside = [row for row in rows if operation_of(row) == operation]
-        lines(axis, inside, contenders(rows), lambda row: row["M"], "percent_bandwidth")
+        lines(axis, inside, contenders(rows), lambda row: row["M"], "percent_copy")
         _asked(results, axis, factors(mine, operation), "percent")
         sizes_below(axis, (row["M"] for row in inside))
         axis.set(title=NAMES[operation], ylabel="% of copy bandwidth")
@@ -84,7 +84,7 @@ def dtypes(results: dict[str, Any]) -> Any:
     for axis, operation in zip(axes, panels, strict=True):
         inside = factors(mine, operation)
         for number, dtype in enumerate(names):
-            points = sorted((row["M"], row["percent_bandwidth"]) for row in inside if row["dtype"] == dtype)
+            points = sorted((row["M"], row["percent_copy"]) for row in inside if row["dtype"] == dtype)
             axis.plot(*(zip(*points, strict=True) if points else ((), ())), label=dtype, **style(number))
         sizes_below(axis, (row["M"] for row in inside))
         axis.set(title=NAMES[operation], ylabel="% of copy bandwidth")

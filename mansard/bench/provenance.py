@@ -78,7 +78,8 @@ def verdict(environment: dict[str, Any]) -> str:
         return f"{short or 'no commit'}, not verified" + (", local changes" if environment.get("dirty") else "")
     theirs = _committed_digest(commit) if commit else None
     if theirs is None:
-        return f"{short or 'no commit'}, not in this repository"
+        why = "not in this repository" if commit and (PACKAGE.parent / ".git").exists() else "not verified"
+        return f"{short or 'no commit'}, {why}"
     return f"{short}, clean" if theirs == environment["tree"] else f"{short}, local changes"
 
 

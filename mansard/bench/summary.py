@@ -107,7 +107,7 @@ def each(
         cells.append((
             row["dtype"], _sizes(row), f"{row['K']}", _how(row),
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
-            f"{row.get('percent_bandwidth', 0):.1f}", doubtful.percent(row),
+            f"{row.get('percent_bandwidth', 0):.1f}", row.get("yardstick", ""), doubtful.percent(row),
             labels.times_peer(row), row.get("best_peer", ""), f"{row.get('error', 0):.1e}", kernel_of(row),
         ))  # fmt: skip
     columns = (
@@ -119,6 +119,7 @@ def each(
         "+- %",
         "GB/s",
         "% of bandwidth",
+        "of",
         "% of limit",
         "x peer",
         "best peer",
