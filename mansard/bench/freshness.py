@@ -19,9 +19,9 @@ from ..backends import cpu, cuda, emulated
 from ..codegen.instantiate import Source
 from ..compile.key import headers_digest
 from ..families import family_of
+from ..families.traits import problem_from_dict
 from ..plan.problem import Problem
 from ..tune.database import text_hash
-from ..tune.records import problem_from_dict
 from .cases import Case
 from .rows import OURS, Row, operation_of
 from .table import Table
