@@ -28,6 +28,7 @@ from mansard.bench import (
     factor_peers,
     freshness,
     labels,
+    lines,
     peers,
     provenance,
     readme,
@@ -44,6 +45,7 @@ from mansard.bench.operations import work_of
 from mansard.families import family_of
 from mansard.plan.explain import NOMINAL
 from mansard.tune.database import kernel_hash
+from mansard.untrusted import Damaged
 
 ROOT = Path(__file__).resolve().parents[1]
 GRAM = Case("full", "float64", 8, 8, 1 << 25)
@@ -196,6 +198,17 @@ def test_rows_of_several_kernels_are_compared_by_their_headers(monkeypatch: pyte
     assert freshness.age(row | {"kernels": changed}, "cuda") == "stale"
     gone = [several[0] | {"header": "families/gram/kernel_gone.cuh"}]
     assert freshness.age(row | {"kernels": gone}, "cuda") == "stale"
+
+
+@pytest.mark.parametrize(
+    "change", [{"header": "../../etc/passwd.h"}, {"exact": "yes"}, {"kernel": 3}, {"headers": None}]
+)
+def test_kernels_of_a_journal_are_checked(change: dict[str, Any]) -> None:
+    row = _measured()
+    assert lines.row(row) is row
+    for kernels in ("x", [3], [{}], [row["kernels"][0] | change]):
+        with pytest.raises(Damaged, match=r"kernels|header"):
+            lines.row(row | {"kernels": kernels})
 
 
 def test_launches_are_seen_and_left_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,7 +432,7 @@ def test_the_readme_shows_what_the_results_hold() -> None:
 
 def test_a_readme_without_markers_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "README.md").write_text("# nothing\n")
-    assert cli.main(["report", "--readme", str(tmp_path / "README.md")]) == 2
+    assert cli.main(["report", "--readme", str(tmp_path / "README.md")]) == 1
     assert "<!-- table gram" in capsys.readouterr().err
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..plan.problem import DTYPES
@@ -24,6 +25,7 @@ _KNOWN: dict[str, Rule] = {
     **{name: _TEXT for name in ("reason", "stored", "columns", "family", "date")},
     "accumulate": Flag(),
 }
+_HEADER = re.compile(r"(\w+/)*\w+\.(cuh|hpp|h)")
 _TABLES = ("pins", "beside", "storage", "config", "uniform", "in_cache")
 
 
@@ -62,10 +64,23 @@ def row(values: Any) -> dict[str, Any]:
     for name in _TABLES:
         if not isinstance(values.get(name) or {}, dict):
             raise Damaged(f"{name}={shown(values[name])} is no table")
+    _kernels(values.get("kernels", []))
     seconds = values.get("seconds")
     if not isinstance(seconds, list) or any(_SECOND.refusal(second) for second in seconds):
         raise Damaged(f"seconds={shown(seconds)} are no times")
     return values
+
+
+def _kernels(values: Any) -> None:
+    """What a row says of the kernels that it was measured with: texts, the header by its path inside the package."""
+    if not isinstance(values, list):
+        raise Damaged(f"kernels={shown(values)} is no list")
+    for each in values:
+        texts = [each.get(name) for name in ("kernel", "header", "headers")] if isinstance(each, dict) else [None]
+        if not all(isinstance(text, str) for text in texts) or not isinstance(each.get("exact"), bool):
+            raise Damaged(f"kernels={shown(each)} is no kernel")
+        if not _HEADER.fullmatch(each["header"]):
+            raise Damaged(f"header={shown(each['header'])} is no header of the package")
 
 
 def results(values: Any) -> dict[str, Any]:

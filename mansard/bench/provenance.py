@@ -8,12 +8,14 @@ reading a file of that commit.
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 PACKAGE = Path(__file__).resolve().parents[1]
+_HASH = re.compile("[0-9a-f]{7,64}")
 _SECONDS = 20  # a git command that takes longer is given up
 SAMPLES = 7  # least samples of a published row
 
@@ -73,6 +75,7 @@ def refusal(named: str, package: Path = PACKAGE) -> str:
 def verdict(environment: dict[str, Any]) -> str:
     """What is known of the sources of a run: a clean commit, or why not."""
     commit = str(environment.get("commit") or "")
+    commit = commit if _HASH.fullmatch(commit) else ""
     short = commit[:12]
     if "tree" not in environment:
         return f"{short or 'no commit'}, not verified" + (", local changes" if environment.get("dirty") else "")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
 from ..plan.problem import ITEMSIZE
 from . import freshness, labels, provenance, store, summary
 from .batched_summary import batches, is_square
@@ -184,7 +183,7 @@ def filled(text: str, results: Path) -> str:
         begin, end = f"<!-- table {name}: mansard report --readme -->", f"<!-- end of table {name} -->"
         place = re.compile(re.escape(begin) + r"\n.*?" + re.escape(end), re.DOTALL)
         if not place.search(text):
-            raise UsageError(f"the README has no '{begin}' ... '{end}'")
+            raise ValueError(f"the README has no '{begin}' ... '{end}'")
         made = f"{begin}\n{block(name, results)}\n{end}"
         text = place.sub(lambda found, made=made: made, text)  # type: ignore[misc]
     return text

@@ -8,6 +8,7 @@ import html
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError
 from . import doubtful, freshness, labels, provenance, store, summary, targets
 from .table import Table
 
@@ -81,7 +82,10 @@ def run(args: argparse.Namespace) -> int:
 def _write_readme(path: Path) -> int:
     from . import readme
 
-    path.write_text(readme.filled(path.read_text(), path.parent / "results"))
+    try:
+        path.write_text(readme.filled(path.read_text(), path.parent / "results"))
+    except ValueError as error:
+        raise UsageError(f"--readme {path}: {error}") from None
     print(f"tables: {path}")
     return 0
 

@@ -237,8 +237,9 @@ def runs(results: dict[str, Any], missed: set[int]) -> Table:
         about, samples = run["environment"], [len(row["seconds"]) for row in shown]
         span = f"{min(samples)} to {max(samples)}" if min(samples) < max(samples) else str(samples[0])
         cells.append((
-            str(run["run"]), about["date"], about["device"], str(about.get("card", "") or "not recorded"),
-            provenance.verdict(about), str(len(shown)), span, about["command"],
+            str(run["run"]), str(about.get("date", "")), str(about.get("device", "")),
+            str(about.get("card", "") or "not recorded"), provenance.verdict(about), str(len(shown)), span,
+            str(about.get("command", "")),
         ))  # fmt: skip
     columns = ("run", "date", "device", "card", "commit", "rows shown", "samples", "command")
     return Table("Runs", columns, cells)
