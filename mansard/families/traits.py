@@ -1,12 +1,13 @@
 """Problems from files: operation, dtype, sizes and traits are checked before a `Problem` is made of them.
 
-A family's `spec.from_options` makes an example; a problem of the same operation has the same names in the same order,
+A family's `spec.problem` makes an example; a problem of the same operation has the same names in the same order,
 with values of the same types. Texts among the traits are names that are listed here.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from inspect import Parameter, signature
 from typing import Any
 
 from ..errors import UnsupportedProblem
@@ -14,6 +15,7 @@ from ..plan.problem import DTYPES, Problem
 from ..rules import Flag, Names, Range, Rule, shown
 from . import family_of, names
 
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _SIZE = Range(0, 1 << 62)
 _TEXTS = {
     "layout": Names("row", "col", "any"),
@@ -48,7 +50,10 @@ def problem_from_dict(values: Any) -> Problem:
 @lru_cache(maxsize=32)
 def declared(operation: str) -> tuple[dict[str, Rule], dict[str, Rule]]:
     """The rules of an operation's sizes and of its traits, in their order."""
-    example = family_of(operation).spec.from_options("float64", 4, 4, 64, "row")
+    make = family_of(operation).spec.problem
+    options = signature(make).parameters.values()
+    needed = [one for one in options if one.default is one.empty and one.kind in _POSITIONAL]
+    example = make("float64", *(4 for _ in needed[1:]))  # the first is the dtype, the others are sizes
     sizes: dict[str, Rule] = {name: _SIZE for name, _ in example.sizes}
     return sizes, {name: _rule(name, value) for name, value in example.traits}
 
