@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     known = CATALOGUES[args.family]
     sets = tuple(known) if args.set == "all" else tuple(name.strip() for name in args.set.split(",") if name.strip())
     unknown = [name for name in sets if name not in known]
-    if unknown:
-        hint = near(unknown[0], known)
+    if unknown or not sets:
+        hint = near(unknown[0], known) if unknown else ""
         raise UsageError(f"--set {','.join(unknown)}: sets of {args.family} are {', '.join(known)}, and all{hint}")
     if args.publish and (refused := _unpublishable(args)):
         raise UsageError(refused)

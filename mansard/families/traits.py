@@ -15,6 +15,7 @@ from ..plan.problem import DTYPES, Problem
 from ..rules import Flag, Names, Range, Rule, shown
 from . import family_of, names
 
+_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _SIZE = Range(0, 1 << 62)
 _TEXTS = {
     "layout": Names("row", "col", "any"),
