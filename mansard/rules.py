@@ -28,6 +28,21 @@ class Range:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """One of a few integers."""
+
+    numbers: tuple[int, ...]
+
+    def __init__(self, *numbers: int) -> None:
+        object.__setattr__(self, "numbers", numbers)
+
+    def refusal(self, value: Any) -> str | None:
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            return "is no integer"
+        return None if int(value) in self.numbers else f"is not one of {', '.join(map(str, self.numbers))}"
+
+
+@dataclass(frozen=True)
 class Names:
     """One of a few names."""
 
@@ -86,7 +101,7 @@ class Flag:
         return None if isinstance(value, bool) else "is neither True nor False"
 
 
-Rule = Range | Names | Matches | Real | Text | Flag
+Rule = Range | Numbers | Names | Matches | Real | Text | Flag
 
 
 def shown(value: Any) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +126,67 @@ def test_broken_archives_raise_with_their_name(tmp_path: Path, keep: int) -> Non
     (tmp_path / "cut.mtx.gz").write_bytes(b"no archive")
     with pytest.raises(ValueError, match=r"cut\.mtx\.gz: .*gzip"):
         io.read(tmp_path / "cut.mtx.gz")
+
+
+ARRAY = "%%MatrixMarket matrix array real "
+IMPOSSIBLE = {
+    "entries": (HEADER + "1000000000 1000000000 1000000000000\n1 1 1\n", "1000000000000 entries take at least"),
+    "rows": (HEADER + "2000000000 1 1\n1 1 1\n", "2000000000 rows"),
+    "no entries": (HEADER + "4000000000 4000000000 0\n", "4000000000 rows"),
+    "dense": (ARRAY + "general\n100000 100000\n1\n", "10000000000 entries"),
+    "symmetric": (ARRAY + "symmetric\n100000 100000\n1\n", "5000050000 entries"),
+    "pattern": ("%%MatrixMarket matrix coordinate pattern general\n9 9 99999999\n1 1\n", "99999999 entries"),
+    "comments": (f"{HEADER}%{'x' * (2 << 20)}\n1 1 0\n", "comments and sizes"),
+    "one line": ("x" * (2 << 20), "(Line 1|comments)"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_what_a_file_cannot_hold_is_refused_before_memory_is_taken(tmp_path: Path, name: str, packed: bool) -> None:
+    text, message = IMPOSSIBLE[name]
+    path = tmp_path / ("bad.mtx.gz" if packed else "bad.mtx")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=f"{path.name}: {message}"):
+        io.read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
+
+
+@pytest.mark.parametrize("sizes", ["3 x 1", "3 3 1", "3 3 4000000"])
+def test_a_packed_file_is_not_unpacked_beyond_its_size(tmp_path: Path, sizes: str) -> None:
+    """28 KB that unpack to 24 MB: once 31 s and 551 MB for a size line that was wrong."""
+    path = tmp_path / "bomb.mtx.gz"
+    path.write_bytes(gzip.compress(f"{HEADER}{sizes}\n".encode() + b"1 1 1\n" * 4_000_000, 6))
+    begin = time.perf_counter()
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"bomb\.mtx\.gz: (Line|its text has more|4000000 entries)"):
+        io.read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 << 20 and time.perf_counter() - begin < 5
+
+
+def test_few_rows_of_any_length_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.mtx").write_text(HEADER + "2 4000000000 2\n1 3999999999 1\n2 1 2\n")
+    A = io.read(tmp_path / "a.mtx")
+    assert A.shape == (2, 4_000_000_000) and list(A.indices) == [3_999_999_998, 0]
+
+
+def test_a_long_packed_file_of_usual_ratio_is_read(tmp_path: Path) -> None:
+    A = matrices.band(40_000, 5)  # 12 MB of text with such values, more than the 8 MiB that any file may unpack to
+    A.data[:] = np.arange(A.nnz) + 1 / 3
+    io.write(tmp_path / "a.mtx.gz", A, symmetry="general", comment="x" * 1000)
+    assert same(A, io.read(tmp_path / "a.mtx.gz"))
+
+
+@pytest.mark.parametrize("made", [lambda path: path.mkdir(), os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_is_refused(tmp_path: Path, made: Any) -> None:
+    made(tmp_path / "a.mtx")
+    with pytest.raises((ValueError, OSError), match=r"a\.mtx"):
+        io.read(tmp_path / "a.mtx")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from .key import Key
 Builder = Callable[[Path], "Built"]
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")  # of a file inside an entry: no folder, nothing hidden
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
-_MOST_TEXT, _MOST_BINARY = 16 << 20, 256 << 20  # bytes of a log, and of a binary
+_MOST_MANIFEST, _MOST_LOG, _MOST_BINARY = 1 << 16, 16 << 20, 256 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _whole_entry(folder: Path) -> Entry:
     if folder.is_symlink():
         raise Damaged("it is a symbolic link")
     try:
-        manifest = untrusted.parse(untrusted.read_bytes(folder / "manifest.json", _MOST_TEXT, follow=False))
+        manifest = untrusted.parse(untrusted.read_bytes(folder / "manifest.json", _MOST_MANIFEST, follow=False))
     except Damaged as error:
         raise Damaged(f"manifest.json {error}") from None
     binary, checksum = (manifest.get(name) if isinstance(manifest, dict) else None for name in ("binary", "sha256"))
@@ -159,7 +159,7 @@ def _whole_entry(folder: Path) -> Entry:
             raise Damaged(f"{binary} has {facts.st_size} bytes")
         if hashlib.file_digest(file, "sha256").hexdigest() != checksum:
             raise Damaged(f"{binary} is not the one that was built: its checksum differs")
-    log = untrusted.read_bytes(folder / "build.log", _MOST_TEXT, follow=False)
+    log = untrusted.read_bytes(folder / "build.log", _MOST_LOG, follow=False)
     return Entry(folder, folder / binary, log.decode(errors="replace"))
 
 

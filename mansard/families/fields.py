@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Annotated, Any, TypeAlias, get_args, get_origin, get_type_hints
 
 from ..errors import IllegalConfig
-from ..rules import Flag, Names, Range, Rule, shown
+from ..rules import Flag, Names, Numbers, Range, Rule, shown
 
 MOST = 1024  # of a count that declares no range: threads of a block are not more
 
@@ -54,4 +54,5 @@ def checked(operation: str, config: type, values: dict[str, Any]) -> dict[str, A
         reason = declared[name].refusal(value)
         if reason:
             raise IllegalConfig(f"{operation}: {name}={shown(value)} of {variant} {reason}")
-    return {name: int(value) if isinstance(declared[name], Range) else value for name, value in values.items()}
+    counts = {name for name, rule in declared.items() if isinstance(rule, Range | Numbers)}
+    return {name: int(value) if name in counts else value for name, value in values.items()}

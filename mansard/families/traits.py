@@ -15,8 +15,8 @@ from ..plan.problem import DTYPES, Problem
 from ..rules import Flag, Names, Range, Rule, shown
 from . import family_of, names
 
-_POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-_SIZE = Range(0, 1 << 62)
+_LONG, _WIDTH = Range(1, 1 << 62), Range(1, 1 << 20)  # sizes; an empty problem has no records
+_RIGHT_HAND_SIDES, _PITCH, _COUNT = Range(0, 1 << 20), Range(0, 1 << 62), Range(0, 1 << 10)
 _TEXTS = {
     "layout": Names("row", "col", "any"),
     "stack": Names("packed", "strided", "shared", "pointers", "interleaved", "ragged"),
@@ -50,17 +50,21 @@ def problem_from_dict(values: Any) -> Problem:
 @lru_cache(maxsize=32)
 def declared(operation: str) -> tuple[dict[str, Rule], dict[str, Rule]]:
     """The rules of an operation's sizes and of its traits, in their order."""
-    make = family_of(operation).spec.problem
-    required = [each.name for each in signature(make).parameters.values() if each.default is each.empty]
-    example = make("float64", **{name: 4 for name in required if name.isupper()})
-    sizes: dict[str, Rule] = {name: _SIZE for name, _ in example.sizes}
+    spec = family_of(operation).spec
+    required = [each.name for each in signature(spec.problem).parameters.values() if each.default is each.empty]
+    example = spec.problem("float64", **{name: 4 for name in required if name.isupper()})
+    sizes: dict[str, Rule] = {name: _LONG if name in spec.LONG else _WIDTH for name, _ in example.sizes}
+    sizes |= {"NRHS": _RIGHT_HAND_SIDES} if "NRHS" in sizes else {}
     return sizes, {name: _rule(name, value) for name, value in example.traits}
 
 
 def _rule(name: str, example: Any) -> Rule:
     if isinstance(example, bool):
         return Flag()
-    return _SIZE if isinstance(example, int) else _TEXTS[name.partition("_")[0]]
+    kind = name.partition("_")[0]
+    if isinstance(example, int):
+        return _PITCH if kind == "pitch" else _COUNT
+    return _TEXTS[kind]
 
 
 def _checked(operation: str, rules: dict[str, Rule], values: Any) -> tuple[tuple[str, Any], ...]:

@@ -6,9 +6,9 @@ ever left half done.
 Files may come from anywhere, so that what their header promises is compared with what they can hold before memory is
 allocated for it: every entry takes at least 2 bytes of text, or more as its kind says. The size of a file is that of
 its text. Of a packed file the text is read as a stream and may have 100 times the packed size, or 8 MiB: matrices reach
-5 to 20 times. Beyond, or if the header's rows and columns would fill more than 64 MiB and 4 times the text, the file is
-refused. Memory is then at most 32 bytes per entry (64 where a symmetry fills up the other half), which is once or twice
-the text of usual files, and 64 MiB.
+5 to 20 times. Beyond, or if pointers to the rows (8 bytes each) would take more than 64 MiB and 4 times the text, the
+file is refused. Memory is then at most 64 MiB, 4 times the text, and 32 bytes per entry (64 where a symmetry fills up
+the other half): once or twice the text of usual files, 14 times that of one whose every line is "2 1".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from ..untrusted import Damaged, open_regular
 __all__ = ["read", "write"]
 
 MOST_RATIO, LEAST_TEXT = 100, 8 << 20  # of a packed file: its text over its size, and what is allowed in any case
-SPARE = 64 << 20  # bytes for rows and columns without entries
+SPARE = 64 << 20  # bytes for rows without entries
 _HEADER_BYTES = 1 << 20  # of text, in which comments and sizes must end
 _SHORTEST = {"pattern": 4, "real": 6, "integer": 6, "unsigned-integer": 6, "complex": 8}  # bytes of "1 1 0 0\n"
 _PACKED: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
@@ -115,8 +115,8 @@ def _checked_header(text: _Text) -> str:
     least = entries * (_SHORTEST.get(field, 4) - (4 if format == "array" else 0))
     if least > text.most + 1:  # the last line need not end
         raise Damaged(f"{entries} entries take at least {least} bytes of text, the file has at most {text.most}")
-    if 8 * (rows + columns) > SPARE + 4 * text.most:
-        raise Damaged(f"{rows} rows and {columns} columns are too many for at most {text.most} bytes of text")
+    if 8 * rows > SPARE + 4 * text.most:
+        raise Damaged(f"{rows} rows are too many for at most {text.most} bytes of text")
     return str(symmetry)
 
 

@@ -78,6 +78,16 @@ def text_hash(text: str, backend_name: str) -> str:
     return hashlib.sha256(f"{headers}\0{text}".encode()).hexdigest()[:16]
 
 
+def is_current(trial: Trial, config: Any, device: Device, family: ModuleType) -> bool:
+    """Whether the kernel that a trial states is still what would be written for its problem. A record may be made up:
+    of a problem that no family accepts, or for which no text can be written, it is not."""
+    try:
+        refused = family.spec.refusal(trial.problem) or family.space.illegal(trial.problem, config, device)
+        return not refused and kernel_hash(trial.problem, config, device, family) == trial.kernel
+    except (ArithmeticError, LookupError, ValueError):
+        return False
+
+
 def match_key(problem: Problem) -> Key:
     """All that must agree between a record's problem and the one asked for."""
     spec = family_of(problem.operation).spec
@@ -131,7 +141,7 @@ def _judge(
         config = None if trial.is_vendor else _usable(trial, problem, device, family)
         if config is None:
             continue
-        if kernel_hash(trial.problem, config, device, family) != trial.kernel:
+        if not is_current(trial, config, device, family):
             changed = max(changed, trial.date)
             continue
         if trial.date[:13] <= changed[:13]:
@@ -157,13 +167,12 @@ def _other_regime(problem: Problem, recorded: Problem, family: ModuleType) -> bo
 
 
 def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) -> Any:
-    """The trial's configuration if it exists still and is legal for this problem, and for the one it was tried on."""
+    """The trial's configuration if it exists still and is legal for this problem."""
     try:
         config = family.space.from_dict(trial.config)
     except IllegalConfig:
         return None
-    legal = all(family.space.illegal(each, config, device) is None for each in {problem, trial.problem})
-    return config if legal else None
+    return config if family.space.illegal(problem, config, device) is None else None
 
 
 def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, far: float, place: str) -> str:

@@ -4,9 +4,9 @@ A line is written whole by one `write` on a descriptor opened for appending, so 
 an interruption costs at most the line being written. A trial that is timed again is appended again; the later line
 counts.
 
-A reader takes nothing on trust: each field of a line must have its type and lie in its range, and the problem must be
-one of a family's. Lines that do not are skipped, and one warning names the file, the first of them and the reason. The
-parameters of a configuration are checked where it is made from them (`space.from_dict`).
+A reader takes nothing on trust: each field of a line must have its type and lie in its range, the problem must be one
+of a family's, and the configuration one that the family declares. Lines that do not are skipped, and one warning names
+the file, the first of them and the reason.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from .. import private, untrusted
 from ..codegen.geometry import Device
+from ..families import family_of
 from ..families.traits import problem_from_dict
 from ..plan.problem import Problem
 from ..rules import Names, Range, Real, Rule, Text, shown
@@ -43,7 +44,7 @@ _RULES: dict[str, Rule] = {
     **{name: Text(1024) for name in ("kernel", "device", "arch", "driver", "compiler", "date", "version")},
 }
 _TRIAL_BYTES, _PROBLEM_BYTES = 500, 2500  # of memory, that a reader has for them
-_SECONDS, _VALUE = Real(1e-12, 1e9), Text(1024)
+_SECONDS = Real(1e-12, 1e9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +119,12 @@ class Trial:
             raise Damaged(f"seconds={shown(seconds)} are no times")
         if "status" not in known:
             raise Damaged("has no status")
-        problem, config = problem_from_dict(values.get("problem")), _config(values.get("config"))
+        problem, config = problem_from_dict(values.get("problem")), values.get("config")
+        if not isinstance(config, dict):
+            raise Damaged(f"config={shown(config)} is no configuration")
+        if config != VENDOR:
+            family_of(problem.operation).space.from_dict(config)
         return Trial(problem, config, seconds=tuple(seconds), **known)
-
-
-def _config(values: Any) -> dict[str, Any]:
-    """Parameters by name: a variant, and numbers, flags and short texts. Which ones there are is the family's."""
-    if not isinstance(values, dict) or not isinstance(values.get("VARIANT"), str):
-        raise Damaged(f"config={shown(values)} has no VARIANT")
-    for name, value in values.items():
-        if not isinstance(value, int) and _VALUE.refusal(value):
-            raise Damaged(f"config: {shown(name)}={shown(value)} is neither an integer nor a short text")
-    return values
 
 
 def config_key(config: dict[str, Any]) -> str:

@@ -9,8 +9,10 @@ from pathlib import Path
 from types import ModuleType
 
 from ..codegen.geometry import Device
+from ..errors import IllegalConfig
 from ..plan.problem import Problem
-from .database import DATA, family_name, kernel_hash
+from . import database
+from .database import DATA, family_name
 from .records import Store, Trial, slug, store_path
 
 _FALLBACK = 1.25  # a variant this close to the winner is kept too: it may be legal where the winner is not
@@ -40,9 +42,9 @@ def is_current(trial: Trial, device: Device, family: ModuleType) -> bool:
         return False
     try:
         config = family.space.from_dict(trial.config)
-        return kernel_hash(trial.problem, config, device, family) == trial.kernel
-    except (ValueError, TypeError):
+    except IllegalConfig:
         return False
+    return database.is_current(trial, config, device, family)
 
 
 def grouped(trials: Iterable[Trial]) -> dict[Problem, list[Trial]]:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from ...rules import Names, Range
+from ...rules import Names, Numbers, Range
 from ..configs import up
 from .work_panels import panel_shape
 
@@ -42,7 +42,7 @@ class Tensor:
     BLK_M: Annotated[int, Range(1, 16384)] = 64  # rows of a tile of C
     BLK_N: Annotated[int, Range(1, 16384)] = 64  # its columns
     BLK_K: Annotated[int, Range(1, 16384)] = 64  # columns of A per panel
-    KSTEP: int = 8  # values of k per instruction
+    KSTEP: Annotated[int, Numbers(4, 8, 16)] = 8  # values of k per instruction
     PER_BLOCK: int = 1  # teams per block
     STAGES: int = 1  # panels under way per team
     OUT: Annotated[str, Names("direct", "own", "back")] = "direct"  # how C leaves

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
-from ...rules import Names, Range
+from ...rules import Names, Numbers, Range
 from .. import configs
 from ..fields import Reduce
 from . import space_columns, space_cpu, space_group, space_thirds, spec, work
@@ -66,7 +66,7 @@ class Ring:
     STAGES: int = 3  # chunks per ring
     FEED: Annotated[str, Names("own", "producer")] = "own"  # who refills the ring
     SPREAD: Annotated[str, Names("none", "rotate", "shift")] = "rotate"  # what keeps rows from colliding in the banks
-    KSTEP: int = 4  # rows per tensor-core instruction
+    KSTEP: Annotated[int, Numbers(4, 8, 16)] = 4  # rows per tensor-core instruction
     FOLD: int = 1
     BLOCKS_PER_SM: int = 1
     REDUCE: Reduce = "ticket"

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from ...codegen.geometry import Device
 from ...plan.problem import REAL, Problem
-from ...rules import Names, Range
+from ...rules import Names, Numbers, Range
 from ..fields import Reduce
 from . import work_columns
 
@@ -27,7 +27,7 @@ class Columns:
     STAGES: int = 3  # chunks per ring
     FEED: Annotated[str, Names("own", "producer")] = "own"  # who refills the ring
     SPREAD: Annotated[str, Names("none", "rotate")] = "rotate"  # what keeps columns from colliding in the banks
-    KSTEP: int = 4  # rows per tensor-core instruction
+    KSTEP: Annotated[int, Numbers(4, 8, 16)] = 4  # rows per tensor-core instruction
     FOLD: int = 1  # blocks of a chunk's rows viewed as columns side by side
     BLOCKS_PER_SM: int = 1
     REDUCE: Reduce = "ticket"

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Annotated, ClassVar
 
 from ...plan.problem import REAL, Problem
-from ...rules import Names, Range
+from ...rules import Names, Numbers, Range
 from ..configs import up
 from ..fields import Reduce
 from . import work
@@ -31,7 +31,7 @@ class Thirds:
     STAGES: int = 3  # chunks per ring
     FEED: Annotated[str, Names("own", "producer")] = "own"  # who refills the ring
     SPREAD: Annotated[str, Names("none", "rotate", "shift")] = "rotate"  # what keeps rows from colliding in the banks
-    KSTEP: int = 8  # rows per tensor-core instruction
+    KSTEP: Annotated[int, Numbers(4, 8, 16)] = 8  # rows per tensor-core instruction
     BLOCKS_PER_SM: int = 1
     REDUCE: Reduce = "sliced"
     UNIT: Annotated[str, Names("float64", "tf32x3")] = "float64"  # what multiplies float32 data

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ...codegen.geometry import Device
 from ...plan.problem import Problem
-from ...rules import Names, Range
+from ...rules import Names, Numbers, Range
 from .. import configs
 from . import space_group, work
 from .space_group import Group
@@ -44,7 +44,7 @@ class Tensor:
     FEEDERS: int = 4  # warps that fetch them
     ONCE: bool = True  # what was fetched leaves the second cache first, where B is to stay
     SPREAD: Annotated[str, Names("rotate", "none")] = "rotate"  # what keeps reads of shared memory from colliding
-    KSTEP: int = 8  # columns per FP64 tensor-core instruction
+    KSTEP: Annotated[int, Numbers(4, 8)] = 8  # columns per FP64 tensor-core instruction
     UNIT: Annotated[str, Names("float64", "tf32x3")] = "float64"  # tf32x3: three TF32 products per float32 product
     BLOCKS_PER_SM: int = 1
 
