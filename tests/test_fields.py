@@ -19,8 +19,9 @@ from mansard import rules
 from mansard.api import powers_choice
 from mansard.codegen.instantiate import CPP_TYPES, SCALARS, Field, instantiate
 from mansard.errors import IllegalConfig, UnsupportedProblem
-from mansard.families import family_of, fields, gram, names, traits
+from mansard.families import fields, gram, names, traits
 from mansard.families.powers.space import Groups
+from mansard.plan import asked
 from mansard.plan.explain import NOMINAL
 from mansard.tune.records import problem_to_dict
 
@@ -150,8 +151,10 @@ def test_nothing_else_becomes_text(change: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_problems_of_every_family_are_read_back(name: str) -> None:
+    operation = next(one for one in asked.OPERATIONS.values() if one.family == name)
     for dtype in ("float32", "complex128"):
-        problem = family_of(name).spec.from_options(dtype, 4, 3, 64, "col")
+        problem = operation.make(asked.Asked(name, dtype, layout="col"), asked.Sizes(4, 3, 64, 5))
+        assert problem.operation == name
         assert traits.problem_from_dict(json.loads(json.dumps(problem_to_dict(problem)))) == problem
 
 

@@ -266,7 +266,7 @@ def test_the_benchmark_flags_them_everywhere() -> None:
     fine = rows.complete(rows.row(case, "NumPy", [bound * 1.1] * 7), CEILINGS)
     assert row["doubtful"] and row["percent_limit"] == pytest.approx(440, rel=1e-3) and "above_limit" not in fine
     results = {"rows": [row, fine], "ceilings": None, "environment": {}}
-    assert any(cells[8].strip() == "440.0 !" for cells in summary.each(results, set()).cells)
+    assert any("440.0 !" in cells for cells in summary.each(results, set()).cells)
     assert "(1 doubtful)" in summary.by_range(results, set()).cells[0][2]
     (table,) = [one for one in summary.tables(results, set()) if one.title == "Above 105 % of the limit"]
     assert table.bad == {0} and "impossible" in table.cells[0][3]
