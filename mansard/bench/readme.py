@@ -30,7 +30,7 @@ _MATRICES = {
     "7pt": "7-point stencil, 256^3", "Anderson": "Anderson, 256^3", "road": "road-like, 2.25 entries a row",
     "delaunay": "Delaunay triangulation", "Kronecker": "Kronecker graph",
 }  # fmt: skip
-_STALE = "°"
+_STALE, _DOUBTFUL = "°", "!"
 Shown = tuple[Table, list[Row]]  # a table, and the rows of ours that it rests on
 
 
@@ -136,7 +136,10 @@ def _stored(row: Row) -> str:
 
 
 def _age(row: Row | None) -> str:
-    return _STALE if row and row.get("age") == freshness.STALE else ""
+    """Marks beside a number: the kernel has changed since, or it is more than the device can do."""
+    if row is None:
+        return ""
+    return (_STALE if row.get("age") == freshness.STALE else "") + (_DOUBTFUL if row.get("doubtful") else "")
 
 
 def _signs(row: Row) -> str:
@@ -156,6 +159,8 @@ def _status(rows: Iterable[Row]) -> str:
         parts.append(f"{ages.count(freshness.UNKNOWN)} of unknown age")
     few = sum(len(row["seconds"]) < provenance.SAMPLES for row in rows)
     parts += [f"{few} with fewer than {provenance.SAMPLES} samples"] if few else []
+    wrong = sum(bool(row.get("doubtful")) for row in rows)
+    parts += [f"{wrong} above 105 % of the limit, which is impossible ({_DOUBTFUL})"] if wrong else []
     seen = {mark for row in rows for mark in row.get("peer_marks", ())}
     legend = [f"{labels.SIGNS[mark]} {labels.LEGEND[mark]}" for mark in labels.LEGEND if mark in seen]
     return "".join(f"{line}.\n" for line in (", ".join(parts), *legend)).rstrip()
