@@ -18,6 +18,11 @@ UNAVAILABLE = {"cpu": cpu.unavailable, "emulated": emulated.unavailable, "cuda":
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    text = "examples of test_boundary_fuzz.py: 10000 and more look everywhere"
+    parser.addoption("--boundary-examples", type=int, default=250, help=text)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """All tests of a run share one fresh kernel cache, unless the caller names one."""
     if "MANSARD_CACHE_DIR" not in os.environ:
