@@ -2,15 +2,24 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+NEWEST ?= .venv-newest
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: bench test lint sanitize-gpu mutants clean
+.PHONY: bench test test-newest lint sanitize-gpu mutants clean
 
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --set quick --out report
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+# The array boundary with the newest PyTorch (its usual build, with CUDA) and JAX; several GB are downloaded.
+test-newest:
+	test -x $(NEWEST)/bin/python || $(PYTHON) -m venv $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --editable . 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6.100'
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade torch jax
+	$(NEWEST)/bin/python -c 'import jax, torch; print("PyTorch", torch.__version__, "JAX", jax.__version__)'
+	$(NEWEST)/bin/python -m pytest -q tests/test_api.py $(wildcard tests/test_boundary_*.py) $(PYTEST_ARGS)
 
 # Needs an NVIDIA GPU, CuPy and compute-sanitizer, and no virtual environment: 20 minutes, a table in results/.
 sanitize-gpu:
@@ -41,4 +50,4 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 	touch $@
 
 clean:
-	rm -rf $(VENV) report .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants
+	rm -rf $(VENV) $(NEWEST) report .pytest_cache .mypy_cache .ruff_cache .hypothesis .mutants

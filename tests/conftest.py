@@ -23,6 +23,8 @@ needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slice-seed", type=int, help="which slice of the emulated cases runs (default: by the clock)")
     parser.addoption("--all-cases", action="store_true", help="run all emulated cases, not a slice")
+    text = "examples of test_boundary_fuzz.py: 10000 and more look everywhere"
+    parser.addoption("--boundary-examples", type=int, default=250, help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -51,8 +51,8 @@ class NumpyKind:
     def view(self, array: Any, argument: str) -> View:
         """Describe an array; what no kernel could read as it is raises an error that names the argument."""
         data, readonly = array.__array_interface__["data"]
-        if array.dtype.hasobject or array.dtype.names:
-            raise TypeError(f"{argument} has dtype {array.dtype}, whose entries are no numbers: convert it first")
+        if array.dtype.kind not in "biufc":
+            raise TypeError(f"{argument} has dtype {array.dtype}, whose entries are no plain numbers: convert it first")
         if not array.dtype.isnative:
             raise TypeError(
                 f"{argument} has dtype {array.dtype.str}, a foreign byte order: "

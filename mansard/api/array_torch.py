@@ -91,16 +91,22 @@ class TorchKind:
             address = array.data_ptr()
         except RuntimeError:
             address = 0
-        if address == 0 and 0 not in array.shape:
-            where = f" (device {array.device})" if array.device.type == "meta" else ""
+        if array.is_meta or (address == 0 and 0 not in array.shape):
+            where = f" (device {array.device})" if array.is_meta else ""
             raise TypeError(f"{argument} is a tensor without data{where}: pass one whose values are in memory")
         return address  # type: ignore[no-any-return]
 
     def _check_storage(self, array: Any, view: View, argument: str) -> None:
-        """Every entry lies inside the storage: storages can be resized while tensors look at them."""
+        """Every entry lies inside the storage, which can be resized while tensors look at it, and where PyTorch expects
+        it: memory of other libraries may begin anywhere, and PyTorch's own copies of it crash (complex128)."""
         if 0 in view.shape:
             return
         item = array.element_size()
+        if view.address % item:
+            raise ValueError(
+                f"{argument} begins between multiples of its {item} bytes per element, as no tensor of PyTorch's own "
+                "does: copy the memory that it was made from"
+            )
         first = view.address - array.storage_offset() * item
         low, high = extent(view, item)
         there = array.untyped_storage().nbytes()
@@ -115,7 +121,10 @@ class TorchKind:
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         # dtype and device come along; new_empty costs 2 us more
-        made = like.new_empty_strided(shape, (shape[1], 1) if len(shape) == 2 else dense_strides(shape))
+        try:
+            made = like.new_empty_strided(shape, (shape[1], 1) if len(shape) == 2 else dense_strides(shape))
+        except RuntimeError as error:
+            raise _out_of_memory(error, shape) from error
         if type(made) is not type(like) and type(made) is not self._torch.Tensor:
             raise TypeError(
                 f"PyTorch makes no tensors with data now but a {type(made).__name__}: call Mansard outside of the mode "
@@ -125,7 +134,10 @@ class TorchKind:
 
     def plain(self, array: Any) -> Any:
         """A contiguous tensor that holds its values literally."""
-        return array.resolve_conj().resolve_neg().contiguous()
+        try:
+            return array.resolve_conj().resolve_neg().contiguous()
+        except RuntimeError as error:
+            raise _out_of_memory(error, tuple(array.shape)) from error
 
     def stream_of(self, device: tuple[str, int]) -> Callable[[], int]:
         """A function that names the caller's current stream on the device. Plans ask for it once: PyTorch builds with
@@ -136,10 +148,20 @@ class TorchKind:
         return partial(self._torch._C._cuda_getCurrentRawStream, device[1])
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
-        return self._torch.matmul(a, b, out=out)
+        try:
+            return self._torch.matmul(a, b, out=out)
+        except RuntimeError as error:
+            raise _out_of_memory(error, (*a.shape[:-1], *b.shape[-1:])) from error
 
     def conj(self, array: Any) -> Any:
         return array.conj()
+
+
+def _out_of_memory(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
+    """PyTorch's complaint about a CPU's memory as the error that Python has for it; others as they are."""
+    if "DefaultCPUAllocator" not in str(error):
+        return error
+    return MemoryError(f"no memory for a tensor of shape {shape}: pass fewer matrices, or fewer rows")
 
 
 def _tangent(array: Any) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..plan import pin
 from ..plan.handover import FEWEST_ON_CPUS, family_for, library_multiplies
 from ..plan.plan import Plan
@@ -113,6 +115,7 @@ def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
             return _times_vectors(A, B, out, backend)
         return plan_gemm(A, B, out, backend, handover=True).run
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
+        _check_for_library(kind, a, b)
         return _vendor(kind, a, b, None)
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
@@ -157,6 +160,27 @@ def _times_vectors(A: Any, B: Any, out: Any, backend: str | None) -> Run:
         return result[..., None] if out is None else out
 
     return run
+
+
+def _check_for_library(kind: Any, a: View, b: View) -> None:
+    """Refuse operands that the array library does not multiply: its own errors do not name them."""
+    for name, view in (("A", a), ("B", b)):
+        if not view.shape:
+            raise ValueError(f"{name} is a single number: pass a vector, a matrix or a stack of matrices")
+        if kind.name == "PyTorch" and view.dtype not in (*DTYPES, *_MULTIPLIED):
+            raise TypeError(f"{name} has dtype {view.dtype}, which PyTorch does not multiply: convert it first")
+    if kind.name == "PyTorch" and a.dtype != b.dtype:
+        raise TypeError(f"A has dtype {a.dtype} and B {b.dtype}: convert one of them")
+    inner = a.shape[-1], b.shape[-2 if len(b.shape) > 1 else 0]
+    if inner[0] != inner[1]:
+        raise ValueError(f"A has shape {a.shape} and B {b.shape}: {inner[0]} columns do not go with {inner[1]} rows")
+    try:
+        np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise ValueError(f"A has shape {a.shape} and B {b.shape}: leading dimensions do not broadcast") from None
+
+
+_MULTIPLIED = ("float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64")
 
 
 def _is_stack(a: View, b: View) -> bool:

@@ -15,7 +15,7 @@ def check_vector(vector: Any, name: str) -> None:
     if kind.name not in _TAKEN:
         raise TypeError(f"{name} is a {kind.name} array: pass a NumPy or CuPy array")
     if vector.dtype.kind not in "biufc":
-        raise TypeError(f"{name} has dtype {vector.dtype}, whose entries are no numbers: convert it first")
+        raise TypeError(f"{name} has dtype {vector.dtype}, whose entries are no plain numbers: convert it first")
 
 
 def check_operator(operator: Any, name: str) -> None:
