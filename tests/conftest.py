@@ -23,6 +23,8 @@ needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slice-seed", type=int, help="which slice of the emulated cases runs (default: by the clock)")
     parser.addoption("--all-cases", action="store_true", help="run all emulated cases, not a slice")
+    parser.addoption("--fuzz", action="store_true", help="all mutated files of test_fuzz.py instead of a few hundred")
+    parser.addoption("--fuzz-seed", type=int, default=27, help="what the mutations are made from")
 
 
 def pytest_configure(config: pytest.Config) -> None:
