@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 NEWEST ?= .venv-newest
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: bench test test-newest lint sanitize-gpu mutants clean
+.PHONY: bench test test-newest lint fuzz sanitize-gpu mutants clean
 
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --set quick --out report
@@ -29,6 +29,10 @@ sanitize-gpu:
 # MUTANTS_ARGS='--only lu --seconds 600' does some of it. What is done is in .mutants/ and is not done again.
 mutants: $(VENV)/.test
 	cd tests && ../$(BIN)/python -m mutants $(MUTANTS_ARGS)
+
+# Every mutated record, manifest and matrix file, where `make test` runs a few hundred; FUZZ_SEED makes others.
+fuzz: $(VENV)/.test
+	$(BIN)/python -m pytest tests/test_fuzz.py --fuzz --fuzz-seed $(or $(FUZZ_SEED),27) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check mansard tests examples

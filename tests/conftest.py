@@ -25,6 +25,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-cases", action="store_true", help="run all emulated cases, not a slice")
     text = "examples of test_boundary_fuzz.py: 10000 and more look everywhere"
     parser.addoption("--boundary-examples", type=int, default=250, help=text)
+    parser.addoption("--fuzz", action="store_true", help="all mutated files of test_fuzz.py instead of a few hundred")
+    parser.addoption("--fuzz-seed", type=int, default=27, help="what the mutations are made from")
 
 
 def pytest_configure(config: pytest.Config) -> None:

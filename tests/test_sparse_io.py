@@ -81,6 +81,21 @@ def test_dense_files_are_read(tmp_path: Path) -> None:
     assert np.array_equal(io.read(tmp_path / "d.mtx").toarray(), [[1, 3], [2, 4]])
 
 
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_dense_files_without_entries_are_read(tmp_path: Path, shape: tuple[int, int]) -> None:
+    """SciPy's reader divides by the number of rows, which ends the process."""
+    (tmp_path / "d.mtx").write_text(f"%%MatrixMarket matrix array real general\n{shape[0]} {shape[1]}\n")
+    assert io.read(tmp_path / "d.mtx").shape == shape
+
+
+@pytest.mark.parametrize("symmetry", ["symmetric", "skew-symmetric"])
+def test_halves_of_dense_files_are_enough(tmp_path: Path, symmetry: str) -> None:
+    entries = 100 * (101 if symmetry == "symmetric" else 99) // 2
+    (tmp_path / "d.mtx").write_text(f"%%MatrixMarket matrix array real {symmetry}\n100 100\n" + "1\n" * entries)
+    A = io.read(tmp_path / "d.mtx").toarray()
+    assert A[3, 1] == 1 and A[1, 3] == (1 if symmetry == "symmetric" else -1)
+
+
 BROKEN = {
     "truncated": (HEADER + "3 3 3\n1 1 1.0\n2 2 2.0\n", "Line 5: Truncated"),
     "cut line": (HEADER + "3 3 2\n1 1 1.0\n2 2", "Line 4"),
@@ -96,6 +111,9 @@ BROKEN = {
     "empty": ("", "Line 1"),
     "no sizes": (HEADER, "Line 2"),
     "sizes": (HEADER + "% note\n3 x 1\n1 1 1\n", r"Line 3: Invalid integer value. \(sizes"),
+    "not square": ("%%MatrixMarket matrix array real symmetric\n2 3\n1\n2\n3\n", "a symmetric matrix is square"),
+    "null byte": (HEADER + "3 3 1\n1 1 1\0\n", "it holds null bytes"),
+    "null bytes": ("\0" * 100, "it holds null bytes"),
     "negative": (HEADER + "-3 3 1\n1 1 1\n", "Line 2"),
     "skew": ("%%MatrixMarket matrix coordinate real skew-symmetric\n3 3 1\n2 2 1\n", r"entry \(2, 2\).*skew"),
     "hermitian": ("%%MatrixMarket matrix coordinate complex hermitian\n3 3 1\n3 3 1 2\n", r"entry \(3, 3\).*hermitian"),
@@ -167,6 +185,13 @@ def test_a_packed_file_is_not_unpacked_beyond_its_size(tmp_path: Path, sizes: st
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 24 << 20 and time.perf_counter() - begin < 5
+
+
+@pytest.mark.parametrize("rest", ["", "e", " %", " more"])
+def test_a_last_line_need_not_end(tmp_path: Path, rest: str) -> None:
+    """What follows a number on a line is ignored; SciPy's reader crashes if the line does not end after it."""
+    (tmp_path / "a.mtx").write_text(HEADER + f"3 3 2\n1 1 1.0\n2 2 2.5{rest}")
+    assert io.read(tmp_path / "a.mtx")[1, 1] == 2.5
 
 
 def test_few_rows_of_any_length_are_read(tmp_path: Path) -> None:

@@ -49,9 +49,12 @@ def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
     try:
         with open_regular(path) as file:
             text = _Text(path, file)
-            symmetry = _checked_header(text)
+            shape, symmetry, is_dense = _checked_header(text)
             try:
-                found = scipy_io.mmread(text if text.is_packed else path)
+                if is_dense and 0 in shape:  # SciPy's reader divides by the number of rows
+                    found = np.zeros(shape)
+                else:
+                    found = scipy_io.mmread(path if text.is_as_scipy_needs_it() else text)
             except _BROKEN as error:
                 raise Damaged(text.problem or _placed(text, str(error))) from error
             if text.problem:
@@ -67,7 +70,9 @@ def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
 class _Text:
     """The text of a file from its beginning, unpacked on the way; of a packed one no more than its size allows.
 
-    SciPy's reader takes an exception for the end of the text, so that `problem` keeps what went wrong."""
+    SciPy's reader (1.17) looks for the end of a line with `strchr` and crashes where there is none: a null byte, or a
+    last line that does not end. The first is a problem here, and the second gets its end. An exception it takes for the
+    end of the text, so that `problem` keeps what went wrong."""
 
     def __init__(self, path: Path, file: Any) -> None:
         self.file, self.unpack = file, _PACKED.get(path.suffix)
@@ -80,10 +85,23 @@ class _Text:
         self.file.seek(0)
         self.stream = self.unpack(self.file) if self.unpack else self.file
         self.taken, self.problem = 0, ""
+        self.last, self.is_ended = b"\n", True  # the byte before, and whether the file has all newlines itself
+
+    def is_as_scipy_needs_it(self) -> bool:
+        """Whether the file can be given to SciPy by its name: plain, without null bytes, its last line ended."""
+        if self.is_packed:
+            return False
+        while self.read(1 << 20):
+            pass
+        if self.problem:
+            raise Damaged(self.problem)
+        is_ended = self.is_ended
+        self.rewind()
+        return is_ended
 
     def read(self, count: int = -1) -> bytes:
         """The next bytes, at most `count` of them; none at the end, and after a problem."""
-        if self.problem:
+        if self.problem or count == 0:
             return b""
         try:
             found: bytes = self.stream.read(min(count if count >= 0 else self.most, self.most - self.taken + 1))
@@ -92,32 +110,38 @@ class _Text:
             return b""
         self.taken += len(found)
         if self.taken > self.most:
-            self.problem = (
-                f"its text has more than {self.most} bytes, {MOST_RATIO} times those of the file: unpack it first if "
-                "you trust it"
-            )
-            return b""
-        return found
+            most = f"{self.most} bytes, {MOST_RATIO} times those of the file"
+            self.problem = f"its text has more than {most}: unpack it first if you trust it"
+        elif b"\0" in found:
+            self.problem = "it holds null bytes"
+        elif not found and self.last != b"\n":
+            found, self.is_ended = b"\n", False
+        self.last = found[-1:] or self.last
+        return b"" if self.problem else found
 
 
-def _checked_header(text: _Text) -> str:
-    """The symmetry of a file that has room for what its header promises; `text` is at its beginning afterwards."""
+def _checked_header(text: _Text) -> tuple[tuple[int, int], str, bool]:
+    """Shape, symmetry, and whether all entries are listed, of a file that has room for what its header promises; `text`
+    is at its beginning afterwards."""
     head = text.read(_HEADER_BYTES)
     if text.problem:
         raise Damaged(text.problem)
+    ended = head if head.endswith(b"\n") else head + b"\n"
     try:
-        rows, columns, entries, format, field, symmetry = scipy_io.mminfo(BytesIO(head))
+        rows, columns, entries, format, field, symmetry = scipy_io.mminfo(BytesIO(ended))
     except _BROKEN as error:
         raise Damaged(_placed_in(head, str(error))) from error
     text.rewind()
-    if format == "array":
-        entries = rows * (rows + 1) // 2 if symmetry != "general" else rows * columns
+    if symmetry != "general" and rows != columns:
+        raise Damaged(f"a {symmetry} matrix is square, not {rows} x {columns}")
+    if format == "array" and symmetry != "general":
+        entries = rows * (rows - 1 if symmetry == "skew-symmetric" else rows + 1) // 2
     least = entries * (_SHORTEST.get(field, 4) - (4 if format == "array" else 0))
     if least > text.most + 1:  # the last line need not end
         raise Damaged(f"{entries} entries take at least {least} bytes of text, the file has at most {text.most}")
     if 8 * rows > SPARE + 4 * text.most:
         raise Damaged(f"{rows} rows are too many for at most {text.most} bytes of text")
-    return str(symmetry)
+    return (rows, columns), symmetry, format == "array"
 
 
 def write(
@@ -144,11 +168,10 @@ def _placed(text: _Text, message: str) -> str:
     if not message.startswith("Truncated"):
         return message
     text.rewind()
-    lines, last = 0, b"\n"
+    lines = 0
     while part := text.read(1 << 20):
-        lines, last = lines + part.count(b"\n"), part
-    ends = 1 if last.endswith(b"\n") else 2
-    return text.problem or f"Line {lines + ends}: {message}"
+        lines += part.count(b"\n")
+    return text.problem or f"Line {lines + 1}: {message}"
 
 
 def _placed_in(head: bytes, message: str) -> str:
