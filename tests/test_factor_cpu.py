@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from mansard.api import factor_lapack
 from mansard.api.factor_task import Task
 from mansard.backends import cpu
 from mansard.compile import cxx
+from mansard.compile.key import INCLUDE_DIRS
 from mansard.families.cholesky import space_cpu as cholesky_cpu
 from mansard.families.lu import space_cpu as lu_cpu
 from mansard.families.lu import spec as lu_spec
@@ -46,6 +48,14 @@ def legal(case: tuple[Problem, Any]) -> tuple[Problem, Any]:
         assert "vectors" in reason, reason
         pytest.skip(reason)
     return problem, config
+
+
+def plain(cases: list[tuple[Problem, Any]], dtypes: tuple[str, ...] = DTYPES) -> list[tuple[Problem, Any]]:
+    """Cases with adjacent rows and all factors, seven matrices of more than two rows each. Other tests compile them."""
+    make = {"lu": P, "qr": Q}
+    found = [(make[p.operation](p.dtype, p.M, p.N, 7), p, config) for p, config in cases if "M" in dict(p.sizes)]
+    alike = [(seven, config) for seven, p, config in found if seven == p.replace(BATCH=7) and p.M > 2]
+    return [case for case in alike if case[0].dtype in dtypes]
 
 
 # ---- exact, and within bounds -----------------------------------------------------------------------------
@@ -102,23 +112,38 @@ def test_threads_share_a_batch() -> None:
     cholesky_cases.exact(*with_config((C("float64", 9, 8001), None)), "cpu")
 
 
+NEIGHBOURS: dict[str, dict[str, tuple[int, ...]]] = {  # orders of matrices, nearly all of kernels that others compile
+    "float64": {"lu": (8, 21), "cholesky": (8, 64), "qr": (3, 17)},
+    "float32": {"lu": (16,), "cholesky": (17,), "qr": (16,)},
+    "complex64": {"lu": (3,), "cholesky": (6,), "qr": (5,)},
+    "complex128": {"lu": (9,), "cholesky": (19,), "qr": (19,)},
+}
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_neighbours_do_not_notice(dtype: str) -> None:
     """NaN, infinity, and numbers of other sizes in some matrices change no bit of the others."""
     strange = {3: np.nan, 5: np.inf, 10: 0, 12: np.finfo(dtype).tiny / 4, 17: np.finfo(dtype).max / 4}
-    for n in (5, 20) if dtype == "float64" else (9,):
+    kept = np.setdiff1d(np.arange(19), list(strange))
+
+    def stacks(n: int) -> tuple[Any, Any]:
         A = demanding(dtype, n, n, 19)["random"]
         A = A @ A.conj().swapaxes(1, 2) + np.eye(n, dtype=dtype)
         dirty = A.copy()
         for number, value in strange.items():
             dirty[number, :, n // 2 :] = value
-        kept = np.setdiff1d(np.arange(len(A)), list(strange))
-        lu, chol, qr = (with_config((p, None)) for p in (P(dtype, n, n, 19), C(dtype, n, 19), Q(dtype, n, n, 19)))
-        factors = [lu_cases.launch(*lu, "cpu", one) for one in (A, dirty)]
+        return A, dirty
+
+    orders = NEIGHBOURS[dtype]
+    for n in orders["lu"]:
+        factors = [lu_cases.launch(*with_config((P(dtype, n, n, 19), None)), "cpu", one) for one in stacks(n)]
         assert (factors[0].F[kept] == factors[1].F[kept]).all() and (factors[0].pivots == factors[1].pivots)[kept].all()
-        halves = [_cholesky(chol, one)[0] for one in (A, dirty)]
+    for n in orders["cholesky"]:
+        problem = C(dtype, n, 19, uplo="upper" if dtype == "complex64" else "lower")
+        halves = [_cholesky(with_config((problem, None)), one)[0] for one in stacks(n)]
         assert (halves[0][kept] == halves[1][kept]).all()
-        raw = [qr_cases.run(*qr, "cpu", one) for one in (A, dirty)]
+    for n in orders["qr"]:
+        raw = [qr_cases.run(*with_config((Q(dtype, n, n, 19), None)), "cpu", one) for one in stacks(n)]
         assert (raw[0].F[kept] == raw[1].F[kept]).all() and (raw[0].tau[kept] == raw[1].tau[kept]).all()
 
 
@@ -131,16 +156,15 @@ def _cholesky(case: tuple[Problem, Any], A: Any) -> tuple[Any, Any]:
 # ---- as LAPACK does ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(4, 4), (12, 12), (12, 7), (23, 23)])
-def test_lu_of_demanding_matrices(dtype: str, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize("case", plain(LU), ids=case_id)
+def test_lu_of_demanding_matrices(case: tuple[Problem, Any]) -> None:
     """LAPACK's ratio, |P A - L U| over n eps |A|, and its pivots where rounding does not decide about them."""
-    rows, columns = shape
-    problem, config = with_config((P(dtype, rows, columns, 7), None))
+    problem, config = legal(case)
+    dtype, rows, columns = problem.dtype, problem.M, problem.N
     for name, A in demanding(dtype, rows, columns).items():
         got = lu_cases.launch(problem, config, "cpu", A)
         wide = A.astype(np.clongdouble if problem.is_complex else np.longdouble)
-        steps = min(shape)
+        steps = min(rows, columns)
         L = np.tril(got.F, -1)[:, :, :steps].astype(wide.dtype) + np.eye(rows, steps)
         U = np.triu(got.F)[:, :steps].astype(wide.dtype)
         order = lu_cases.spec.permutation(got.pivots, rows)
@@ -152,10 +176,10 @@ def test_lu_of_demanding_matrices(dtype: str, shape: tuple[int, int]) -> None:
             assert not got.info.any()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(4, 4), (13, 13), (20, 6), (6, 20)])
-def test_qr_of_demanding_matrices(dtype: str, shape: tuple[int, int]) -> None:
-    problem, config = with_config((Q(dtype, *shape, 7), None))
+@pytest.mark.parametrize("case", plain(QR), ids=case_id)
+def test_qr_of_demanding_matrices(case: tuple[Problem, Any]) -> None:
+    problem, config = legal(case)
+    dtype, shape = problem.dtype, (problem.M, problem.N)
     for A in demanding(dtype, *shape).values():
         qr_cases.check(problem, config, "cpu", A)
     sparse = np.zeros((7, *shape), dtype)
@@ -177,30 +201,29 @@ def test_solutions_of_ill_conditioned_systems(dtype: str) -> None:
         assert (residual <= 30 * 14 * eps * norms).all(), name
 
 
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_ties_are_broken_as_in_lapack(dtype: str) -> None:
+@pytest.mark.parametrize("case", plain(LU), ids=case_id)
+def test_ties_are_broken_as_in_lapack(case: tuple[Problem, Any]) -> None:
     """Entries of one size everywhere: the first of the rows as they stand after all exchanges so far."""
-    rng = np.random.default_rng(5)
-    for n in (4, 6, 11, 18):
-        A = rng.choice([1, -1, 1j] if dtype == "complex128" else [1, -1], (40, n, n)) * rng.choice([1, 2], (40, n, n))
-        problem, config = with_config((P(dtype, n, n, 40), None))
-        got = lu_cases.launch(problem, config, "cpu", A.astype(dtype))
-        _, expected, _ = lu_cases.spec.reference(A.astype(dtype))
-        first = 2  # steps that are exact
-        assert (got.pivots[:, :first] == expected[:, :first]).all()
+    rng, (problem, config) = np.random.default_rng(5), legal(case)
+    problem, shape = problem.replace(BATCH=40), (40, problem.M, problem.N)
+    A = rng.choice([1, -1, 1j] if problem.is_complex else [1, -1], shape) * rng.choice([1, 2], shape)
+    got = lu_cases.launch(problem, config, "cpu", A.astype(problem.dtype))
+    _, expected, _ = lu_cases.spec.reference(A.astype(problem.dtype))
+    first = 2  # steps that are exact
+    assert (got.pivots[:, :first] == expected[:, :first]).all()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_nan_is_a_pivot_only_where_it_stands(dtype: str) -> None:
+@pytest.mark.parametrize("case", plain(LU, ("float32", "float64")), ids=case_id)
+def test_a_nan_is_a_pivot_only_where_it_stands(case: tuple[Problem, Any]) -> None:
     """As in LAPACK: a NaN in the row of the pivot stays there, and others are passed over."""
-    for n in (8, 15, 18, 33):
-        A = np.random.default_rng(n).standard_normal((n + 1, n, n)).astype(dtype)
-        A[np.arange(n), np.arange(n), 0] = np.nan
-        problem, config = with_config((P(dtype, n, n, n + 1), None))
-        got = lu_cases.launch(problem, config, "cpu", A)
-        expected = np.nan_to_num(abs(A[:, :, 0]), nan=-1).argmax(1)
-        expected[0] = 0
-        assert (got.pivots[:, 0] == expected).all(), n
+    problem, config = legal(case)
+    rows = np.arange(problem.M)
+    A = np.random.default_rng(problem.M).standard_normal((problem.M + 1, problem.M, problem.N)).astype(problem.dtype)
+    A[rows, rows, 0] = np.nan
+    got = lu_cases.launch(problem.replace(BATCH=problem.M + 1), config, "cpu", A)
+    expected = np.nan_to_num(abs(A[:, :, 0]), nan=-1).argmax(1)
+    expected[0] = 0
+    assert (got.pivots[:, 0] == expected).all()
 
 
 def test_info_of_singular_and_indefinite_matrices() -> None:
@@ -302,7 +325,10 @@ def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> No
     real = np.dtype(REAL[problem.dtype]).itemsize
     together = getattr(config, "MATRICES", 1)
     claim = f"static_assert(mansard::{shape}<Params>::WORKSPACE * {real * together} == {bytes_each});\n"
-    cxx.compile_cpu(replace(source, text=source.text + claim))
+    command = [cxx.find_compiler()[0], *cxx.CPU_FLAGS, *(f"-I{folder}" for folder in INCLUDE_DIRS)]
+    command += ["-fsyntax-only", "-xc++", "-"]
+    checked = subprocess.run(command, input=source.text + claim, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stderr
 
 
 def test_a_single_number_is_a_matrix_too() -> None:

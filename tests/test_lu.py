@@ -58,8 +58,7 @@ def test_every_size_of_a_batch(batch: int, config: Config, gpu_backend: str) -> 
     exact(spec.problem("float64", 6, 6, batch), config, gpu_backend)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", ONE_OF_EACH, ids=str)
+@pytest.mark.parametrize("config, dtype", crossed(ONE_OF_EACH, DTYPES, 2), ids=str)
 def test_pivots_are_those_of_lapack(config: Config, dtype: str, gpu_backend: str) -> None:
     linalg = pytest.importorskip("scipy.linalg")
     problem = spec.problem(dtype, 6, 6, 40)
@@ -122,8 +121,7 @@ def test_a_column_of_zeros(config: Config, gpu_backend: str) -> None:
     assert (got.pivots == pivots).all() and np.allclose(got.F, F, rtol=1e-12, atol=1e-13)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("config", ONE_OF_EACH, ids=str)
+@pytest.mark.parametrize("config, dtype", crossed(ONE_OF_EACH, DTYPES, 2), ids=str)
 @pytest.mark.parametrize("extreme", ["tiny", "subnormal", "huge", "graded"])
 def test_extreme_numbers(extreme: str, config: Config, dtype: str, gpu_backend: str) -> None:
     """Scaled by powers of two the factors are the same but for these; subnormal ones lose bits, not their sense."""
@@ -164,10 +162,12 @@ def test_a_tiny_pivot_divides_exactly(want: str, config: Config, gpu_backend: st
         assert (np.diag(1 / diagonal) == got.F).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size, config", [(41, Block(8, 2)), (29, Lanes(32, True, 1)), (41, Tile(2, 4))], ids=str)
-def test_inverses_in_place_are_accurate(size: int, config: Config, dtype: str, gpu_backend: str) -> None:
+@pytest.mark.parametrize(
+    "case, dtype", crossed([(41, Block(8, 2)), (29, Lanes(32, True, 1)), (41, Tile(2, 4))], DTYPES, 2), ids=str
+)
+def test_inverses_in_place_are_accurate(case: tuple[int, Config], dtype: str, gpu_backend: str) -> None:
     """Of triangles that are inverted block by block, or of rows that meet all others; on both sides."""
+    size, config = case
     rng, kinds = np.random.default_rng(4), [kind for kind in KINDS if kind != "deficient"]
     A = np.stack([matrix(rng, kind, size, size, dtype) for kind in kinds])
     got = launch(spec.problem(dtype, size, size, len(kinds), want="inverse"), config, gpu_backend, A)
@@ -207,8 +207,7 @@ def test_a_singular_system_says_so(gpu_backend: str) -> None:
         assert np.isfinite(got.X[[0, 2]]).all() and not np.isfinite(got.X[1]).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", spared([1, 2, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33], 2))
+@pytest.mark.parametrize("size, dtype", crossed([1, 2, 5, 8, 9, 12, 13, 16, 17, 25, 32, 33], DTYPES))
 def test_default_is_exact(size: int, dtype: str, gpu_backend: str) -> None:
     problem = spec.problem(dtype, size, size, 5)
     config = defaults.default(problem, H200)
@@ -225,7 +224,7 @@ def problems(size: int, dtype: str) -> list[Problem]:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("size, dtype", crossed(spared([2, 8, 16, 24, 33, 64, 100], 2), DTYPES))
+@pytest.mark.parametrize("size, dtype", spared(list(product([2, 8, 16, 24, 33, 64, 100], DTYPES)), 9))
 def test_defaults_do_not_spill(size: int, dtype: str) -> None:
     for problem in problems(size, dtype):
         config = defaults.default(problem, H200)
@@ -237,7 +236,7 @@ def test_defaults_do_not_spill(size: int, dtype: str) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize(("rows", "columns"), [(256, 32), (512, 32), (1024, 16)])
+@pytest.mark.parametrize(("rows", "columns"), spared([(256, 32), (512, 32), (1024, 16)], 3))
 def test_panels_do_not_spill(rows: int, columns: int) -> None:
     for dtype in ("float32", "float64"):
         problem = spec.problem(dtype, rows, columns, 100)

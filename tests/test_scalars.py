@@ -12,6 +12,7 @@ from scalars import COMPLEX
 
 import mansard as ms
 from mansard import testing
+from mansard.api.tsm2r_call import plan_tsm2r
 
 
 class Made:
@@ -50,7 +51,9 @@ def tall_times_small(made: Made, alpha: complex, beta: complex) -> Results:
 def large_times_skinny(made: Made, alpha: complex, beta: complex) -> Results:
     A, B, out = made(300, 260), made(260, 3), made(300, 3)
     expected = alpha * (A @ B) + beta * out
-    return ms.matmul(A, B, out=out, alpha=alpha, beta=beta, backend=made.where), expected
+    if made.where == "cpu":
+        return ms.matmul(A, B, out=out, alpha=alpha, beta=beta, backend="cpu"), expected
+    return plan_tsm2r(A, B, out, made.where).run(A, B, out, alpha, beta), expected
 
 
 def matmul_gram(made: Made, alpha: complex, beta: complex) -> Results:

@@ -53,6 +53,7 @@ struct ScaledColumn {
   using V = typename S::V;
   using Entry = typename S::Entry;
   V scale = all_lanes<R, S::LANES>(1), below{}, total;  // the sum of squares below, and of all
+  bool rescaled = false;                                // some lane's scale is not one
 
   MANSARD_INLINE ScaledColumn(const QrPlaces<P>& at, int k) {
     V other{};
@@ -67,7 +68,8 @@ struct ScaledColumn {
                                                          std::numeric_limits<R>::epsilon());
     const auto ordinary = greater<R, S::LANES>(below, all_lanes<R, S::LANES>(LEAST)) &
                           greater<R, S::LANES>(all_lanes<R, S::LANES>(1 / LEAST), total);
-    if (__builtin_expect((!ordinary).any(), false)) rescale(at, k, ordinary);
+    rescaled = (!ordinary).any();
+    if (__builtin_expect(rescaled, false)) rescale(at, k, ordinary);
   }
 
  private:
@@ -109,8 +111,11 @@ MANSARD_INLINE void make_reflection(const QrPlaces<P>& at, int k) {
   if constexpr (Entry::COMPLEX) tau.im = -scaled.im / beta;
   pick(none, Entry{}, tau).to(at.tau(k));
   Entry factor = Entry::real(all_lanes<R, S::LANES>(1)) / difference;
-  factor = pick(none, Entry{}, factor * column.scale).kept();
+  factor = pick(none, Entry{}, factor).kept();
   pick(none, first, Entry::real(beta / column.scale)).to(at.entry(k, k));
+  // Not factor * scale: of a column of subnormal numbers that product overflows.
+  if (__builtin_expect(column.rescaled, false))
+    for (int i = k + 1; i < S::M; ++i) (Entry::at(at.entry(i, k)) * column.scale).to(at.entry(i, k));
 #pragma GCC unroll 4
   for (int i = k + 1; i < S::M; ++i) (Entry::at(at.entry(i, k)) * factor).to(at.entry(i, k));
 }
