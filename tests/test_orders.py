@@ -35,3 +35,11 @@ def test_only_greedy_orders_see_the_barrier_of_lu_tiles(monkeypatch: pytest.Monk
             except AssertionError:
                 wrong.add(order)
     assert wrong == {"greedy", "greedy-reverse"}
+
+
+def test_tiles_of_lu_are_exact_in_greedy_orders() -> None:
+    """The case above, with its barrier."""
+    usable("emulated")
+    for order in ("greedy", "greedy-reverse"):
+        with in_order(order):
+            exact(spec.problem("float64", 40, 40, 1, want="inverse", layout_a="col"), Tile(2, 4), "emulated")
