@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,24 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     share = sparing.SHARE
     if share.cases:
         terminalreporter.write_line(f"emulated cases: {share.chosen} of {share.cases} chosen ({share})")
+
+
+_MOST_POOLED = 1 << 30  # bytes of a GPU that a process keeps for its next test
+
+
+def pytest_runtest_teardown() -> None:
+    """Give the memory of large operands back: several processes share a GPU."""
+    for name, pooled, release in _POOLS:
+        library = sys.modules.get(name)
+        if library is not None and UNAVAILABLE["cuda"]() is None and pooled(library) > _MOST_POOLED:
+            release(library)
+
+
+_POOLS: tuple[tuple[str, Callable[[Any], int], Callable[[Any], None]], ...] = (
+    ("cupy", lambda cupy: cupy.get_default_memory_pool().total_bytes(),
+     lambda cupy: cupy.get_default_memory_pool().free_all_blocks()),
+    ("torch", lambda torch: torch.cuda.memory_reserved(), lambda torch: torch.cuda.empty_cache()),
+)  # fmt: skip
 
 
 @pytest.fixture(params=["cpu", "emulated", "cuda"])

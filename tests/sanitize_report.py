@@ -10,6 +10,7 @@ from pathlib import Path
 BEGIN, END = "mansard case begins:", "mansard case ends:"  # lines of the program that is watched
 _REPORT = re.compile(r"^========= (\S.*)$")  # details of a report are indented further
 _KERNEL = re.compile(r"^=========\s+at (?:.*\s)?(\S+?)(?:\+0x|\(|$)")
+_OTHER_ACCESS = re.compile(r"^=========\s+(and (?:Read|Write) access at .*)$")  # of a race
 _NOT_A_REPORT = (
     "COMPUTE-SANITIZER",
     "ERROR SUMMARY",
@@ -71,6 +72,8 @@ def parse(output: str) -> dict[int, Watched]:
         elif (match := _REPORT.match(line)) and not match[1].startswith(_NOT_A_REPORT):
             seen.errors += 1
             seen.report = seen.report if seen.errors > 1 else match[1]
+        elif seen.errors == 1 and (match := _OTHER_ACCESS.match(line)):
+            seen.report += f" {match[1]}"
         elif seen.errors == 1 and " in " not in seen.report and (match := _KERNEL.match(line)):
             seen.report += f" in {match[1]}"
     if cases and early.errors:

@@ -71,7 +71,7 @@ def test_cases_without_time_are_named(tmp_path: Path, monkeypatch: pytest.Monkey
         return [rows.row({**case.to_dict(), "case": case.key}, rows.OURS, [1e-3])]
 
     monkeypatch.setattr(contest.Contest, "run", run)
-    options = runner.Options(("quick",), "reference", tmp_path, seconds=11, most_elements=64, family="batched")
+    options = runner.Options(("quick",), "reference", tmp_path, seconds=12, most_elements=64, family="batched")
     results = runner.run(options)
     assert len(results["rows"]) == 2 and len(results["unfinished"]) == 3
     report.write_report(results, tmp_path)

@@ -26,8 +26,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture(autouse=True)
 def double_precision() -> Iterator[None]:
+    """Numbers as NumPy has them, in the memory where NumPy has them, on machines with a GPU too."""
     enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
-    with enable(True):
+    with enable(True), jax.default_device(jax.devices("cpu")[0]):
         yield
 
 
@@ -107,6 +108,7 @@ def test_a_mask_of_libraries_is_refused() -> None:
 SHARDED = """
 import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["JAX_PLATFORMS"] = "cpu"
 import jax, numpy as np, mansard as ms
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 mesh = Mesh(np.array(jax.devices()), ("rows",))

@@ -200,7 +200,7 @@ def test_every_flag_of_an_emulated_kernel_is_in_its_key(recorder: Recorder) -> N
 def test_the_command_has_no_flag_that_the_key_lacks(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever else reaches the compiler names folders, files, and the kind of output."""
     seen: list[tuple[Any, list[str]]] = []
-    real = cxx.subprocess.run
+    real = cxx.forks.run
 
     def run(command: list[str], **options: Any) -> Any:
         seen[-1][1].extend(command)
@@ -213,7 +213,7 @@ def test_the_command_has_no_flag_that_the_key_lacks(own_cache: Path, monkeypatch
 
     cxx.find_compiler()
     monkeypatch.setattr(cxx, "default_cache", lambda: Spy(own_cache))
-    monkeypatch.setattr(cxx.subprocess, "run", run)
+    monkeypatch.setattr(cxx.forks, "run", run)
     cxx.compile_cpu(Source("cpu", 'extern "C" int kernel(const void*) { return 0; }\n', ()))
     key, command = seen[0]
     free = {"-shared", "-o"} | {flag for flag in command if flag.startswith("-I")}

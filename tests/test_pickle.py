@@ -234,7 +234,8 @@ def test_on_a_gpu() -> None:
     again = ROUNDS["protocol 5"]
     r, inter = ms.Ragged.from_list(list(stack)), ms.interleave(stack)
     assert same(ms.matmul(again(r), r).buffer.get(), ms.matmul(r, r).buffer.get())
-    assert same(ms.matmul(again(inter), inter).buffer.get(), ms.matmul(inter, inter).buffer.get())
+    # lanes past the last matrix are never written
+    assert same(ms.deinterleave(ms.matmul(again(inter), inter)).get(), ms.deinterleave(ms.matmul(inter, inter)).get())
     host = sparse(side=20).matrix.to_scipy()
     A = ms.sparse.matrix(ms.sparse.matrix(host).to_cupy())
     P = ms.matrix_powers(A, 3)

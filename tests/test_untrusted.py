@@ -194,7 +194,7 @@ def test_results_that_are_none_are_refused_with_their_name(tmp_path: Path, capsy
         path.write_text(text)
         with pytest.raises(Damaged, match=re.escape(str(path))):
             store.load(tmp_path)
-        assert main(["report", str(tmp_path), "--to", str(tmp_path / "to")]) == 1
+        assert main(["report", str(tmp_path), "--to", str(tmp_path / "to")]) == 2
         assert str(path) in capsys.readouterr().err
 
 
