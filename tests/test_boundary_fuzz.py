@@ -171,7 +171,8 @@ def tensor(array: Any, trick: str) -> Any:
         return found.requires_grad_()
     if trick == "expand" and found.ndim:
         return found[:1].expand(found.shape) if found.shape[0] else found
-    if trick == "sparse" and found.ndim == 2 and found.numel() < 1 << 20:
+    whole = found.data_ptr() % found.element_size() == 0  # PyTorch's own conversions of others crash
+    if trick == "sparse" and found.ndim == 2 and found.numel() < 1 << 20 and whole:
         return found.to_sparse()
     return torch._efficientzerotensor(found.shape, dtype=found.dtype) if trick == "zero" else found
 

@@ -21,23 +21,9 @@ class TorchKind:
         self._names = {getattr(torch, name): name for name in DTYPES}
         self._records = torch.is_grad_enabled
         self._forward = sys.modules["torch.autograd.forward_ad"]
+        self.signature = _signer(torch, self._forward)
         self._traced = torch._C._get_tracing_state
         self._left_out = False
-
-    def signature(self, array: Any) -> tuple[Any, ...]:
-        """Cheap, hashable, and different whenever planning could differ. What `view` refuses has a signature that no
-        accepted tensor has: it is never found among plans, whatever was planned before, and so comes to `view`."""
-        # flat, and the device by number: hashing a torch.device costs as much as all the rest
-        try:
-            address = array.data_ptr()
-            return (
-                array.shape, array.stride(), array.dtype, address & 15 if address else None,
-                array.get_device() if array.is_cuda else "" if array.is_cpu else array.device,
-                array.is_conj(), array.is_neg(), array.untyped_storage().nbytes() >= array.nbytes,
-                (array.requires_grad and self._records()) or (self._forward._current_level >= 0 and _tangent(array)),
-            )  # fmt: skip
-        except RuntimeError:  # no storage or no strides: sparse, nested, wrapped by a transformation
-            return (object(),)
 
     def view(self, array: Any, argument: str) -> View:
         """Describe a tensor; one that has no data, or whose gradient would be lost, raises an error that names the
@@ -155,6 +141,28 @@ class TorchKind:
 
     def conj(self, array: Any) -> Any:
         return array.conj()
+
+
+def _signer(torch: Any, forward: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """The function that tells tensors apart: what it gives is cheap, hashable, and different whenever planning could
+    differ. What `view` refuses has a signature that no accepted tensor has: it is never found among plans, whatever was
+    planned before, and so comes to `view`."""
+    records, turned = torch.is_grad_enabled, frozenset((torch.complex64, torch.complex128))
+
+    def signature(array: Any) -> tuple[Any, ...]:
+        # flat, and the device by number: hashing a torch.device costs as much as all the rest
+        try:
+            address, dtype = array.data_ptr(), array.dtype
+            return (
+                array.shape, array.stride(), dtype, address & 15 if address else None,
+                "" if array.is_cpu else array.get_device() if array.is_cuda else array.device,
+                dtype in turned and array.is_conj(), array.is_neg(), array.untyped_storage().nbytes() > 0,
+                (array.requires_grad and records()) or (forward._current_level >= 0 and _tangent(array)),
+            )  # fmt: skip
+        except RuntimeError:  # no storage or no strides: sparse, nested, wrapped by a transformation
+            return (object(),)
+
+    return signature
 
 
 def _out_of_memory(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
