@@ -13,7 +13,7 @@ import re
 import signal
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -29,7 +29,9 @@ from mansard.compile.cache import Cache
 from mansard.errors import IllegalConfig
 from mansard.families import FAMILIES, fields
 from mansard.model import machine
+from mansard.plan import asked
 from mansard.plan.explain import NOMINAL
+from mansard.plan.problem import Problem
 from mansard.rules import Flag, Matches, Names, Numbers
 from mansard.sparse import io, matrices
 from mansard.tune import database, sparse_records, table
@@ -97,11 +99,22 @@ def peak() -> int:
 # --- records --------------------------------------------------------------------------------------------------------
 
 
+def problem_of(family: Any, dtype: str, sizes: Sequence[int], layout: str) -> Problem:
+    """A problem of a family: a width, another width, and a length, or the number of matrices or rows."""
+    name = database.family_name(family)
+    operation = next(one for one in asked.OPERATIONS.values() if one.family == name)
+    M, N, K = sizes
+    if name in ("spmv", "powers"):
+        return operation.make(asked.Asked(name, dtype), asked.Sizes(K, N, M, 1))
+    shape = (K, 1) if name in ("gram", "tsmm", "tsm2r", "matmul_gram") else (M, K)
+    return operation.make(asked.Asked(name, dtype, layout=layout), asked.Sizes(M, N, *shape))
+
+
 def trials(family: Any, device: Device) -> list[Trial]:
     """True records of a few problems, as the tuner writes them."""
     found = []
     for dtype, M, K in (("float64", 8, 4096), ("float32", 4, 1 << 20), ("complex128", 3, 500)):
-        problem = family.spec.from_options(dtype, M, M, K, "row")
+        problem = problem_of(family, dtype, (M, M, K), "row")
         config = family.defaults.default(problem, device)
         if config is not None:
             kernel = database.kernel_hash(problem, config, device, family)
@@ -257,7 +270,7 @@ def test_configurations_in_range_never_raise(mutator: Mutator, pytestconfig: pyt
         family = mutator.random.choice(FAMILIES)
         sizes = [mutator.random.choice(choice) for choice in ((1, 2, 8, 17, 33, 64), (1, 4, 16, 31), (1, 100, 1 << 20))]
         dtype = mutator.random.choice(["float32", "float64", "complex64", "complex128"])
-        problem = family.spec.from_options(dtype, *sizes, mutator.random.choice(["row", "col"]))
+        problem = problem_of(family, dtype, sizes, mutator.random.choice(["row", "col"]))
         variant, kind = mutator.random.choice(list(family.space.VARIANTS.items()))
         values = {name: any_value(rule) for name, rule in fields.rules(kind).items() if mutator.random.random() < 0.5}
         device = CPU if variant in ("simd", "rowwise", "small") else H200
