@@ -70,6 +70,11 @@ def spared(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
     return _count(chosen, cases)
 
 
+def sliced(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
+    """Every case on a GPU; otherwise every `step`-th from the seed on: for tests that only compile for GPUs."""
+    return cases if takes_all() else _count(cases[SHARE.seed % step :: step], cases)
+
+
 def every(count: int, cases: Sequence[Case], part: int = 0) -> Sequence[Case]:
     """Every `count`-th of the chosen cases, which other tests have compiled; others once the slices come round again.
     Different parts have none in common."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from orders import in_order, thread_orders
-from sparing import crossed, every, spared
+from sparing import every, sliced, spared
 from tsm2r_cases import CASES, GROUP, Group, P, Steps, Tensor, bounded, case_id, exact, launch, operands
 
 import mansard as ms
@@ -271,10 +272,10 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("size, layout", crossed([
+@pytest.mark.parametrize("size, layout", sliced(list(product([
     ("float64", 2), ("float64", 8), ("float64", 16), ("float64", 32), ("float32", 16),
     ("float32", 32), ("float32", 64), ("complex64", 16), ("complex128", 16), ("complex128", 64),
-], ["row", "col"]))  # fmt: skip
+], ["row", "col"])), 5))  # fmt: skip
 def test_default_does_not_spill(size: tuple[str, int], layout: str) -> None:
     dtype, width = size
     problem = P(dtype, 20480, width, 20480, layout_a=layout)
@@ -290,7 +291,7 @@ def test_default_does_not_spill(size: tuple[str, int], layout: str) -> None:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("case", GROUP[::2], ids=case_id)
+@pytest.mark.parametrize("case", sliced(GROUP, 4), ids=case_id)
 def test_warpgroups_compile_without_spills(case: tuple[Problem, Config]) -> None:
     entry = nvrtc.compile_cuda(emit.source(*case, "cuda"), H200.arch)
     resources = nvrtc.resources(entry.log)
