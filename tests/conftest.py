@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slice-seed", type=int, help="which slice of the emulated cases runs (default: by the clock)")
     parser.addoption("--all-cases", action="store_true", help="run all emulated cases, not a slice")
     text = "examples of test_boundary_fuzz.py: 10000 and more look everywhere"
-    parser.addoption("--boundary-examples", type=int, default=250, help=text)
+    parser.addoption("--boundary-examples", type=int, default=120, help=text)
     parser.addoption("--fuzz", action="store_true", help="all mutated files of test_fuzz.py instead of a few hundred")
     parser.addoption("--fuzz-seed", type=int, default=27, help="what the mutations are made from")
 

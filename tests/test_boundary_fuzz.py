@@ -67,9 +67,9 @@ FUNCTIONS = {
     "T @ x": Function(lambda x: cases._MATRIX @ x, "x|A", ((30,),), lambda x: cases.SPARSE @ x),
     "T @ X": Function(lambda x: cases._MATRIX @ x, "x|A", ((30, 3),), lambda x: cases.SPARSE @ x),
 }
-USUAL = ("float64",) * 6 + ("float32", "complex64", "complex128")
+USUAL = ("float64",) * 12 + ("float32", "complex64", "complex128")  # every other dtype is another kernel
 DTYPES = (*USUAL, "float16", "int32", "bool", "longdouble", "object", "U3")
-STRIDES = ("rows",) * 3 + ("columns", "padded", "apart", "backwards", "repeated", "overlapping")
+STRIDES = ("rows",) * 5 + ("columns", "padded", "apart", "backwards", "repeated", "overlapping")
 KINDS = ("numpy", "numpy", "torch", "torch", "jax")
 SHAPES = ("right",) * 12 + ("empty", "number", "vector", "deeper", "longer", "huge")
 

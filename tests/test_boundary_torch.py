@@ -268,6 +268,10 @@ def test_lazily_conjugated_tensors_are_right() -> None:
     a = torch.randn(50, 2, dtype=torch.complex128)
     ms.gram(a)
     torch.testing.assert_close(ms.gram(a.conj()), a.mT @ a.conj())
+    apart = torch.randn(50, 3, dtype=torch.complex128)[:, :1].expand(50, 2)  # strides that a CPU's kernel has copied
+    for one in (apart, apart.conj()):
+        torch.testing.assert_close(ms.gram(one, a), one.mH @ a)
+        torch.testing.assert_close(ms.gram(a, one.conj()), a.mH @ one.conj())
     s = torch.randn(40, 2, 2, dtype=torch.complex128)
     for one in (s, s.conj(), s.mH):
         torch.testing.assert_close(ms.linalg.inv(one), torch.linalg.inv(one))

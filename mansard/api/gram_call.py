@@ -25,10 +25,10 @@ def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend
     chosen = select(arrays.same_device(list(views.items())), backend)
     # A kernel conjugates A while reading; a lazily conjugated B must be made literal first.
     literal = B is None and a.conjugated  # one array on both sides: no single conjugation serves both
-    conj, copy_b = conj != (a.conjugated and not literal), b.conjugated if B is not None else False
-    copies = (literal, copy_b or literal)
+    copies = (literal, literal or (B is not None and b.conjugated))
     if chosen.name == "cpu":  # the CPU kernel reads rows or columns, not arbitrary strides
-        copies = (literal or call.layout(a)[0] == "any", literal or copy_b or call.layout(b)[0] == "any")
+        copies = (copies[0] or call.layout(a)[0] == "any", copies[1] or call.layout(b)[0] == "any")
+    conj = conj != (a.conjugated and not copies[0])  # copies are literal
     a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
     problem = _problem(a, b, B is None, conj, deterministic)
     strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
