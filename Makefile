@@ -10,7 +10,7 @@ bench: $(VENV)/.bench
 	$(BIN)/mansard bench --set quick --out report
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 # Needs an NVIDIA GPU, CuPy and compute-sanitizer, and no virtual environment: 20 minutes, a table in results/.
 sanitize-gpu:

@@ -21,6 +21,7 @@ from mansard.api import factor_lapack
 from mansard.api.factor_task import Task
 from mansard.backends import cpu
 from mansard.compile import cxx
+from mansard.compile.cache import default_cache
 from mansard.compile.key import INCLUDE_DIRS
 from mansard.families.cholesky import space_cpu as cholesky_cpu
 from mansard.families.lu import space_cpu as lu_cpu
@@ -326,7 +327,8 @@ def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> No
     together = getattr(config, "MATRICES", 1)
     claim = f"static_assert(mansard::{shape}<Params>::WORKSPACE * {real * together} == {bytes_each});\n"
     command = [cxx.find_compiler()[0], *cxx.CPU_FLAGS, *(f"-I{folder}" for folder in INCLUDE_DIRS)]
-    command += ["-fsyntax-only", "-xc++", "-"]
+    prelude = cxx._precompiled(default_cache().root)
+    command += [*(["-include", str(prelude)] if prelude else []), "-fsyntax-only", "-xc++", "-"]
     checked = subprocess.run(command, input=source.text + claim, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
 
