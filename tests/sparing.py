@@ -91,9 +91,9 @@ def crossed(first: Sequence[Any], second: Sequence[Any], times: int = 1) -> list
     return [(first[i], second[j]) for i, j in sorted(met)]
 
 
-def turns(forms: Sequence[Case], number: int) -> Sequence[Case]:
-    """All forms of a case on a GPU; otherwise one, in turn by the case's number and from slice to slice."""
-    return forms if takes_all() else [forms[(number + SHARE.seed) % len(forms)]]
+def turns(backend: str, forms: Sequence[Case], number: int) -> Sequence[Case]:
+    """All forms of a case on CPUs and GPUs; on the emulator one, in turn by the case's number and by slice."""
+    return forms if backend != "emulated" or takes_all() else [forms[(number + SHARE.seed) % len(forms)]]
 
 
 def on_backends(cases: Sequence[Case], step: int = STEP) -> list[tuple[str, Case]]:

@@ -157,7 +157,7 @@ def _cholesky(case: tuple[Problem, Any], A: Any) -> tuple[Any, Any]:
 # ---- as LAPACK does ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", plain(LU), ids=case_id)
+@pytest.mark.parametrize("case", plain([*LU, *ROWWISE, *SMALL]), ids=case_id)
 def test_lu_of_demanding_matrices(case: tuple[Problem, Any]) -> None:
     """LAPACK's ratio, |P A - L U| over n eps |A|, and its pivots where rounding does not decide about them."""
     problem, config = legal(case)
@@ -202,7 +202,7 @@ def test_solutions_of_ill_conditioned_systems(dtype: str) -> None:
         assert (residual <= 30 * 14 * eps * norms).all(), name
 
 
-@pytest.mark.parametrize("case", plain(LU), ids=case_id)
+@pytest.mark.parametrize("case", plain([*LU, *ROWWISE, *SMALL]), ids=case_id)
 def test_ties_are_broken_as_in_lapack(case: tuple[Problem, Any]) -> None:
     """Entries of one size everywhere: the first of the rows as they stand after all exchanges so far."""
     rng, (problem, config) = np.random.default_rng(5), legal(case)
@@ -214,7 +214,7 @@ def test_ties_are_broken_as_in_lapack(case: tuple[Problem, Any]) -> None:
     assert (got.pivots[:, :first] == expected[:, :first]).all()
 
 
-@pytest.mark.parametrize("case", plain(LU, ("float32", "float64")), ids=case_id)
+@pytest.mark.parametrize("case", plain([*LU, *ROWWISE, *SMALL], ("float32", "float64")), ids=case_id)
 def test_a_nan_is_a_pivot_only_where_it_stands(case: tuple[Problem, Any]) -> None:
     """As in LAPACK: a NaN in the row of the pivot stays there, and others are passed over."""
     problem, config = legal(case)

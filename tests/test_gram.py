@@ -61,7 +61,7 @@ def test_default_choice(case: tuple[int, str], backend: str) -> None:
         spec.problem(dtype, width, 9, 64, conj=False),
         spec.problem(dtype, width, width, 150, same=True),
     )
-    for problem in turns(forms, WIDTHS.index(width) + DTYPES.index(dtype)):
+    for problem in turns(backend, forms, WIDTHS.index(width) + DTYPES.index(dtype)):
         exact(problem, None, backend)
 
 
