@@ -11,7 +11,7 @@ bench: $(VENV)/.bench
 	$(BIN)/mansard bench --set quick --out report
 
 test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
 
 # The array boundary with the newest PyTorch (its usual build, with CUDA) and JAX; several GB are downloaded.
 test-newest:

@@ -91,6 +91,11 @@ def crossed(first: Sequence[Any], second: Sequence[Any], times: int = 1) -> list
     return [(first[i], second[j]) for i, j in sorted(met)]
 
 
+def turns(backend: str, forms: Sequence[Case], number: int) -> Sequence[Case]:
+    """All forms of a case on CPUs and GPUs; on the emulator one, in turn by the case's number and by slice."""
+    return forms if backend != "emulated" or takes_all() else [forms[(number + SHARE.seed) % len(forms)]]
+
+
 def on_backends(cases: Sequence[Case], step: int = STEP) -> list[tuple[str, Case]]:
     """Pairs of a backend and a case: all cases on CPUs and GPUs, a slice on the emulator."""
     everywhere = [(backend, case) for backend in ("cpu", "cuda") for case in cases]

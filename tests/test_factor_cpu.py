@@ -21,6 +21,7 @@ from mansard.api import factor_lapack
 from mansard.api.factor_task import Task
 from mansard.backends import cpu
 from mansard.compile import cxx
+from mansard.compile.cache import default_cache
 from mansard.compile.key import INCLUDE_DIRS
 from mansard.families.cholesky import space_cpu as cholesky_cpu
 from mansard.families.lu import space_cpu as lu_cpu
@@ -156,7 +157,7 @@ def _cholesky(case: tuple[Problem, Any], A: Any) -> tuple[Any, Any]:
 # ---- as LAPACK does ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", plain(LU), ids=case_id)
+@pytest.mark.parametrize("case", plain([*LU, *ROWWISE, *SMALL]), ids=case_id)
 def test_lu_of_demanding_matrices(case: tuple[Problem, Any]) -> None:
     """LAPACK's ratio, |P A - L U| over n eps |A|, and its pivots where rounding does not decide about them."""
     problem, config = legal(case)
@@ -201,7 +202,7 @@ def test_solutions_of_ill_conditioned_systems(dtype: str) -> None:
         assert (residual <= 30 * 14 * eps * norms).all(), name
 
 
-@pytest.mark.parametrize("case", plain(LU), ids=case_id)
+@pytest.mark.parametrize("case", plain([*LU, *ROWWISE, *SMALL]), ids=case_id)
 def test_ties_are_broken_as_in_lapack(case: tuple[Problem, Any]) -> None:
     """Entries of one size everywhere: the first of the rows as they stand after all exchanges so far."""
     rng, (problem, config) = np.random.default_rng(5), legal(case)
@@ -213,7 +214,7 @@ def test_ties_are_broken_as_in_lapack(case: tuple[Problem, Any]) -> None:
     assert (got.pivots[:, :first] == expected[:, :first]).all()
 
 
-@pytest.mark.parametrize("case", plain(LU, ("float32", "float64")), ids=case_id)
+@pytest.mark.parametrize("case", plain([*LU, *ROWWISE, *SMALL], ("float32", "float64")), ids=case_id)
 def test_a_nan_is_a_pivot_only_where_it_stands(case: tuple[Problem, Any]) -> None:
     """As in LAPACK: a NaN in the row of the pivot stays there, and others are passed over."""
     problem, config = legal(case)
@@ -326,7 +327,8 @@ def test_workspaces_are_as_large_as_kernels_say(case: tuple[Problem, Any]) -> No
     together = getattr(config, "MATRICES", 1)
     claim = f"static_assert(mansard::{shape}<Params>::WORKSPACE * {real * together} == {bytes_each});\n"
     command = [cxx.find_compiler()[0], *cxx.CPU_FLAGS, *(f"-I{folder}" for folder in INCLUDE_DIRS)]
-    command += ["-fsyntax-only", "-xc++", "-"]
+    prelude = cxx._precompiled(default_cache().root)
+    command += [*(["-include", str(prelude)] if prelude else []), "-fsyntax-only", "-xc++", "-"]
     checked = subprocess.run(command, input=source.text + claim, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
 

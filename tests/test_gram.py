@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from orders import in_order, thread_orders
 from scalars import COMPLEX
-from sparing import crossed, every, on_backends, spared
+from sparing import crossed, every, on_backends, spared, turns
 
 import mansard as ms
 from mansard import testing
@@ -56,11 +56,12 @@ def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str
 def test_default_choice(case: tuple[int, str], backend: str) -> None:
     """Whatever dispatch picks, for square and rectangular shapes and for A^H A."""
     width, dtype = case
-    for problem in (
+    forms = (
         spec.problem(dtype, width, width, 301),
         spec.problem(dtype, width, 9, 64, conj=False),
         spec.problem(dtype, width, width, 150, same=True),
-    ):
+    )
+    for problem in turns(backend, forms, WIDTHS.index(width) + DTYPES.index(dtype)):
         exact(problem, None, backend)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from orders import in_order, thread_orders
-from sparing import every, on_backends, spared
+from sparing import every, on_backends, spared, turns
 from tsmm_cases import CASES, bounded, case_id, exact, launch
 
 import mansard as ms
@@ -104,13 +104,12 @@ def integers(backend: str, dtype: str, K: int, M: int, N: int) -> tuple[object, 
 @pytest.mark.parametrize("backend, case", on_backends(list(product(WIDTHS, DTYPES)), 6), indirect=["backend"])
 def test_matmul_by_width(case: tuple[int, str], backend: str) -> None:
     where, (width, dtype) = None if backend == "cuda" else backend, case
-    for M, N in ((width, width), (width, 5)):
-        A, C = integers(backend, dtype, 16 * max(width, 5) + 13, M, N)
-        W = ms.matmul(A, C, backend=where)
-        assert W.dtype.name == dtype and bool((W == A @ C).all())  # type: ignore[operator, attr-defined]
-    A, C = integers(backend, dtype, 16 * width + 5, width, width)
-    expected = A @ C  # type: ignore[operator]
-    assert ms.matmul(A, C, out=A, backend=where) is A and bool((expected == A).all())  # type: ignore[attr-defined]
+    for form in turns(backend, ("square", "five", "in place"), WIDTHS.index(width) + DTYPES.index(dtype)):
+        A, C = integers(backend, dtype, 16 * max(width, 5) + 13, width, 5 if form == "five" else width)
+        expected = A @ C  # type: ignore[operator]
+        W = ms.matmul(A, C, out=A if form == "in place" else None, backend=where)
+        assert W.dtype.name == dtype and bool((expected == W).all())  # type: ignore[attr-defined]
+        assert form != "in place" or W is A
 
 
 def test_a_transposed_view_finds_gram(backend: str) -> None:
