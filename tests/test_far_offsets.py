@@ -121,6 +121,15 @@ def test_pitches(layout: str, backend: str) -> None:
     assert (product == expected).all() and (gram == expected.T @ expected).all()
 
 
+def test_blocks_of_rows_on_cpus() -> None:
+    """More rows than a block of the kernels has, so that blocks begin past 2^31 elements."""
+    usable("cpu")
+    A, B, S = integers(1100, 4), integers(1100, 4), integers(4, 4)
+    a, b, w = (far_array(one, (2**21, 1)) for one in (A, B, B))
+    assert (ms.gram(a, b, backend="cpu") == A.T @ B).all()
+    assert (ms.matmul(a, S, out=w, backend="cpu") == A @ S).all()
+
+
 @pytest.mark.parametrize("backend", ["cpu", "emulated"])
 def test_a_large_matrix_times_a_skinny_one(backend: str) -> None:
     usable(backend)
