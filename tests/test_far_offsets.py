@@ -137,6 +137,23 @@ def test_a_large_matrix_times_a_skinny_one(layout: str) -> None:
     assert plan.choice.config is not None and (plan.run(a, b, c, 1, 3) == A @ B + 3 * C).all()
 
 
+def test_blocks_of_rows_on_cpus() -> None:
+    """More rows than a block of the kernels has, so that blocks begin past 2^31 elements."""
+    usable("cpu")
+    A, B, S = integers(1100, 4), integers(1100, 4), integers(4, 4)
+    a, b, w = (far_array(one, (2**21, 1)) for one in (A, B, B))
+    assert (ms.gram(a, b, backend="cpu") == A.T @ B).all()
+    assert (ms.matmul(a, S, out=w, backend="cpu") == A @ S).all()
+
+
+@pytest.mark.parametrize("backend", ["cpu", "emulated"])
+def test_a_large_matrix_by_matmul(backend: str) -> None:
+    usable(backend)
+    A, B, C = integers(80, 72), integers(72, 2), integers(80, 2)
+    a, b, c = far_array(A, (PITCH, 1)), far_array(B, (PITCH, 1)), far_array(C, (PITCH, 1))
+    assert (ms.matmul(a, b, out=c, beta=3, backend=backend) == A @ B + 3 * C).all()
+
+
 # ---- ragged and sparse ------------------------------------------------------------------------------------
 
 

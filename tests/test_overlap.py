@@ -50,6 +50,15 @@ def test_products_of_the_array_library_refuse_too(backwards: bool) -> None:
             ms.matmul(left, B, out=out)
 
 
+def test_a_product_in_place_does_not_depend_on_what_ran_before() -> None:
+    """Of arrays alike, a result apart and a result in A's place."""
+    tall, square = VALUES[:40].copy(), np.array([[0.0, 1, 0], [1, 0, 0], [0, 0, 2]])
+    expected = tall @ square
+    assert (ms.matmul(tall, square, out=np.empty((40, 3))) == expected).all()
+    assert ms.matmul(tall, square, out=tall) is tall and (tall == expected).all()
+    assert (ms.matmul(tall, square, out=np.empty((40, 3))) == expected @ square).all()
+
+
 @pytest.mark.parametrize("alpha", [1.0, 2.0])
 def test_nan_in_out_does_not_leak_from_the_array_library(alpha: float) -> None:
     """Also where its result is copied to strides that it does not write."""

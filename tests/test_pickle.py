@@ -88,6 +88,14 @@ def test_sparse_matrices(again: Again, options: dict[str, Any]) -> None:
 
 @needs_cpu
 @rounds
+def test_conjugates_of_sparse_matrices(again: Again) -> None:
+    A = ms.sparse.matrix(scipy.sparse.csr_array(np.array([[1 + 2j, 0], [3j, 4 - 1j]])))
+    x = np.array([1.0 + 1j, 2.0])
+    assert all(same(again(one) @ x, one @ x) for one in (A, A.T, A.H, A.H.T, A.H.H))
+
+
+@needs_cpu
+@rounds
 @pytest.mark.parametrize("execution", ["groups", "plain", None])
 def test_powers(again: Again, execution: str | None) -> None:
     A, x = sparse(side=20).matrix, np.random.default_rng(3).standard_normal((400, 2))
