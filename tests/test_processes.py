@@ -261,16 +261,13 @@ def test_cuda_refuses_in_a_forked_child(tmp_path: Path) -> None:
 _GPU = """
 import os
 import numpy as np, mansard as ms
-from mansard.errors import CudaAfterFork
 
 def errors_in_child(*work):
     def error(one):
         try:
             one()
-        except CudaAfterFork as caught:
-            return "spawn" in str(caught)
-        except Exception as caught:
-            return repr(caught)
+        except Exception as caught:  # ours, or PyTorch's where it is asked for memory first
+            return "spawn" in str(caught) or repr(caught)
         return "nothing"
     read, write = os.pipe()
     if os.fork() == 0:
@@ -303,7 +300,7 @@ def test_a_gpu_refuses_in_a_forked_child() -> None:
 
 @_on_gpus
 def test_a_gpu_refuses_tensors_in_a_forked_child() -> None:
-    """PyTorch, too, refuses to allocate, and names the remedy."""
+    """Whoever is asked first, PyTorch for memory or Mansard for a launch, names the remedy."""
     torch = pytest.importorskip("torch")
     if not torch.cuda.is_available():
         pytest.skip("PyTorch without CUDA")
@@ -311,12 +308,6 @@ def test_a_gpu_refuses_tensors_in_a_forked_child() -> None:
     import torch
     A, stack = torch.ones((1000, 4), device="cuda"), torch.ones((250, 4, 4), device="cuda")
     out = ms.gram(A)
-    def refused():
-        try:
-            ms.gram(A)
-        except RuntimeError as caught:
-            assert "spawn" in str(caught), caught
-            raise CudaAfterFork
-    print(errors_in_child(lambda: ms.gram(A, out=out), lambda: ms.linalg.cholesky(stack), refused))
+    print(errors_in_child(lambda: ms.gram(A, out=out), lambda: ms.linalg.cholesky(stack), lambda: ms.gram(A)))
     """
     assert run(_GPU + textwrap.dedent(script)).strip() == str([True] * 4)
