@@ -54,6 +54,21 @@ def test_key_follows_headers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert key.headers_digest('#include "a.cuh"\n') != before
 
 
+def test_code_is_the_same_whatever_is_said_about_it(tmp_path, monkeypatch):
+    """Records of kernels survive comments, blank lines and another folder, and nothing else."""
+    monkeypatch.setattr(key, "INCLUDE_DIRS", (tmp_path,))
+    text = '#include "inner/a.cuh"\nint x;\n'
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner/a.cuh").write_text('#pragma once\n#include "inner/b.cuh"\nint a = 1;  // one\n')
+    (tmp_path / "inner/b.cuh").write_text("int b = 2;\n")
+    before = key.code_digest(text)
+    (tmp_path / "outer").mkdir()
+    (tmp_path / "outer/c.cuh").write_text('/* it\n was a */\n#include "inner/b.cuh"\n\nint  a = 1;\n')
+    assert key.code_digest('#include "outer/c.cuh"\nint x;  // why\n') == before
+    (tmp_path / "inner/b.cuh").write_text("int b = 22;\n")
+    assert key.code_digest(text) != before
+
+
 @pytest.mark.parametrize("damage", ["truncate", "delete", "manifest"])
 def test_damaged_entry_is_rebuilt(tmp_path: Path, damage: str) -> None:
     calls: list[int] = []

@@ -169,7 +169,7 @@ def test_a_changed_kernel_is_tried_again(monkeypatch):
     backend = FakeBackend(SMALL)
     tune_problem(SMALL, backend, limit=4)
     before = len(lines(backend.device))
-    monkeypatch.setattr(database, "headers_digest", lambda *about: "edited")
+    monkeypatch.setattr(database, "code_digest", lambda *about: "edited")
     database.forget()
     tune_problem(SMALL, backend, limit=4)
     assert len([t for t in lines(backend.device)[before:] if t.round == 0]) == 4

@@ -136,7 +136,7 @@ def test_shipped_records_are_of_todays_kernels(path):
 def test_an_edited_header_makes_records_stale(monkeypatch):
     remember(fake_trial(RULES[0], 1e-3, BIG))
     assert database.best(BIG, H200, gram)
-    monkeypatch.setattr(database, "headers_digest", lambda *about: "edited")
+    monkeypatch.setattr(database, "code_digest", lambda *about: "edited")
     database.forget()
     assert database.best(BIG, H200, gram) is None
     monkeypatch.undo()

@@ -1,7 +1,7 @@
 """Whether a row was measured with the kernels that are here now.
 
 A row of ours carries `kernels`: for every kernel that its first call launched the hash of its text and headers
-(`tune.database.kernel_hash`, which tuning records carry too), the header it instantiates, and a digest of all headers
+(`tune.database.kernel_hash`, which tuning records carry too), the header it instantiates, and a digest of all code
 behind that one. The report writes the kernel's text again from the row's problem and configuration and compares hashes.
 Where several kernels ran (blocks, ragged batches, powers) no single configuration tells them, and headers are compared.
 """
@@ -17,7 +17,7 @@ from typing import Any
 
 from ..backends import cpu, cuda, emulated
 from ..codegen.instantiate import Source
-from ..compile.key import headers_digest
+from ..compile.key import code_digest
 from ..families import family_of
 from ..families.traits import problem_from_dict
 from ..plan.problem import Problem
@@ -126,6 +126,6 @@ def _problem(row: Row) -> Problem:
 def _digest(header: str, backend_name: str) -> str:
     """Of the header and all that it includes; empty if it is gone."""
     try:
-        return headers_digest(f'#include "{header}"', "" if backend_name == "emulated" else "emulated")[:16]
+        return code_digest(f'#include "{header}"', "" if backend_name == "emulated" else "emulated")[:16]
     except FileNotFoundError:
         return ""

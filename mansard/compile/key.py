@@ -13,6 +13,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 INCLUDE_DIRS = (PACKAGE / "include", PACKAGE)
 ABI = 1  # raise when the launch convention or the shape of an entry changes
 
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -39,15 +40,33 @@ def make_key(text: str, flags: tuple[str, ...], compiler: str, arch: str) -> Key
     return Key(text, headers_digest(text), flags, compiler, arch)
 
 
-def headers_digest(text: str, without: str = "") -> str:
-    """Digest of all headers `text` includes, directly or not, but for those in folders of a name."""
+def headers_digest(text: str) -> str:
+    """Digest of all headers `text` includes, directly or not: names and every byte."""
     digest = hashlib.sha256()
-    for path in sorted(_reach(text, without)):
+    for path in sorted(_reach(text)):
         digest.update(path.name.encode() + b"\0" + _content(path) + b"\0")
     return digest.hexdigest()
 
 
-def _reach(text: str, without: str) -> set[Path]:
+def code_digest(text: str, without: str = "") -> str:
+    """Digest of the code that `text` and its headers are, but for headers in folders of a name. Comments, blank space
+    and the names and folders of headers do not count: they change no instruction."""
+    parts = sorted(_code_of(_content(path)) for path in _reach(text, without))
+    return hashlib.sha256("\0".join([*parts, _bare(text)]).encode()).hexdigest()
+
+
+@lru_cache(maxsize=512)
+def _code_of(content: bytes) -> str:
+    return _bare(content.decode())
+
+
+def _bare(text: str) -> str:
+    """C++ without comments, includes of its own headers and blank space that separates nothing."""
+    lines = (" ".join(line.split()) for line in _INCLUDE.sub("", _COMMENT.sub(" ", text)).splitlines())
+    return "\n".join(line for line in lines if line and line != "#pragma once")
+
+
+def _reach(text: str, without: str = "") -> set[Path]:
     found: set[Path] = set()
     pending = [_resolve(name, None) for name in _INCLUDE.findall(text)]
     while pending:

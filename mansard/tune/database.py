@@ -7,8 +7,8 @@ all) and the reason says how far away it was measured; a verdict for the vendor'
 and is not carried that far. Nor does a record speak for a problem that far away if only one of them is short
 (`work.is_short`): the model does.
 
-A record whose kernel text has changed since is never served. Dispatch asks once per new shape, so files are read and
-indexed once per change, and hashes of headers are kept.
+A record whose kernel has changed since is never served. Its code counts; comments and folders may change. Dispatch asks
+once per new shape, so files are read and indexed once per change, and hashes of headers are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 from .. import units
 from ..codegen.geometry import Device
-from ..compile.key import headers_digest
+from ..compile.key import code_digest
 from ..errors import IllegalConfig
 from ..families import family_of
 from ..plan.problem import Problem
@@ -67,15 +67,15 @@ def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
 
 
 def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleType) -> str:
-    """Names the kernel's text and every header it reaches, the emulator's for emulated kernels alone: equal hashes mean
-    the same code."""
+    """Names the code of a kernel, its headers' included (the emulator's for emulated kernels alone). What was written
+    about it and where its headers lie does not count."""
     return text_hash(family.emit.source(problem, config, device.backend).text, device.backend)
 
 
 def text_hash(text: str, backend_name: str) -> str:
     """`kernel_hash` of a kernel that is written already."""
     headers = _headers("\n".join(_INCLUDES.findall(text)), "" if backend_name == "emulated" else "emulated")
-    return hashlib.sha256(f"{headers}\0{text}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{headers}\0{_INCLUDES.sub('', text)}".encode()).hexdigest()[:16]
 
 
 def is_current(trial: Trial, config: Any, device: Device, family: ModuleType) -> bool:
@@ -227,4 +227,4 @@ def _load(path: Path, mtime_ns: int, size: int) -> Index:
 
 @lru_cache(maxsize=64)
 def _headers(includes: str, without: str) -> str:
-    return headers_digest(includes, without)
+    return code_digest(includes, without)
