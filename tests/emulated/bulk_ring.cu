@@ -66,6 +66,10 @@ extern "C" __global__ void bulk_ring(const __grid_constant__ Arguments arguments
   __syncthreads();
   if (threadIdx.x == CONSUMERS) produce(arguments, *ring);
   if (threadIdx.x < CONSUMERS) consume(arguments, *ring);
+  __syncthreads();
+  if (threadIdx.x < STAGES) mbarrier_inval(&ring->empty[threadIdx.x]);
+  __syncthreads();
+  if (threadIdx.x < STAGES) ring->empty[threadIdx.x] = 7;  // ordinary memory now
 }
 
 MANSARD_EMULATED_ENTRY(bulk_ring, Arguments)

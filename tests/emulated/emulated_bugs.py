@@ -77,6 +77,12 @@ BUGS = {
         "bulk_ring", RELEASE, RELEASE.replace("if (thread % 32 == 0) ", ""), "more often|" + STUCK
     ),
     "mbarrier not initialised": Bug("bulk_ring", "mbarrier_init(&ring->empty[stage], CONSUMERS / 32);", "", "not init"),
+    "mbarrier overwritten": Bug(
+        "bulk_ring",
+        "if (threadIdx.x < STAGES) mbarrier_inval(&ring->empty[threadIdx.x]);",
+        "",
+        "without mbarrier_inval",
+    ),
     "misaligned bulk source": Bug("bulk_ring", LOAD, LOAD.replace("CHUNK,", "CHUNK + 1,"), "misaligned: the source"),
     "misaligned bulk size": Bug("bulk_ring", LOAD, LOAD.replace("* 4", "* 4 - 8"), "misaligned: a bulk load of 248"),
     "bytes not expected": Bug("bulk_ring", "[stage], CHUNK * 8);", "[stage], 0);", "still fills|wrong answer"),

@@ -146,7 +146,7 @@ struct Panel {
   MANSARD_DEVICE void load(const B& blocks) {
     MANSARD_UNROLL
     for (int slot = 0; slot < SLOTS; ++slot) {
-      const int row = min(row_of(slot), B::DOWN * NB - 1);
+      const int mine = row_of(slot), row = mine < B::DOWN * NB ? mine : first;  // a row that nobody writes meanwhile
       T* block = blocks.block(row / NB, first / NB);
       MANSARD_UNROLL
       for (int j = 0; j < NB; j += B::VECTOR) {

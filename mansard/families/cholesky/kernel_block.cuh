@@ -133,7 +133,7 @@ MANSARD_UNROLL_BY(1)
 MANSARD_UNROLL_BY(1)
       for (int p = B::ACROSS - 1; p >= 0; --p) {
         const int first = p * NB, columns = min(NB, N - first), mine = first + min(lane, columns - 1);
-        T y = blocks.at(row, mine);
+        T y = lane < columns ? blocks.at(row, mine) : zero<T>();
         const auto inverse = real_part(blocks.at(mine, mine));
 MANSARD_UNROLL_BY(4)
         for (int k = columns - 1; k >= 0; --k) {

@@ -204,7 +204,7 @@ MANSARD_DEVICE void gram_columns(const Arguments& arguments) {
     }
   }
 
-  __syncthreads();
+  chunks.retire();
   double* tiles = reinterpret_cast<double*>(arena);
   const int team = warp.group * P::WARPS_K + warp.warp_k;
 MANSARD_UNROLL_BY(1)

@@ -195,7 +195,7 @@ MANSARD_DEVICE void gram_group(const Arguments& arguments) {
     by_hand<S>(chunks, stream, team.group, end, [&](const unsigned char* stage) { team.multiply(stage, []() {}); });
   do_again<S>(chunks, stream, team);
 
-  __syncthreads();
+  chunks.retire();
   double* tiles = reinterpret_cast<double*>(arena);
 MANSARD_UNROLL_BY(1)
   for (int first = 0; first < P::GROUPS; first += S::MEETING) {

@@ -264,7 +264,7 @@ MANSARD_DEVICE void gram_ring(const Arguments& arguments) {
     if constexpr (P::UNIT == Unit::tf32x3) do_again<S>(chunks, stream, warp);
   }
 
-  __syncthreads();
+  chunks.retire();
   double* tiles = reinterpret_cast<double*>(arena);
   const int team = warp.group * P::WARPS_K + warp.warp_k;
 MANSARD_UNROLL_BY(1)

@@ -254,7 +254,7 @@ MANSARD_DEVICE void gram_thirds(const Arguments& arguments) {
     if constexpr (P::UNIT == Unit::tf32x3) do_again<S>(chunks, stream, warp);
   }
 
-  __syncthreads();
+  chunks.retire();
   Sum* tiles = reinterpret_cast<Sum*>(arena);
   const int team = warp.group * P::WARPS_K + warp.warp_k;
 MANSARD_UNROLL_BY(1)

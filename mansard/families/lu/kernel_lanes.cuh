@@ -138,6 +138,7 @@ MANSARD_DEVICE void lu_of_team(const LuGroup<P>& group, int rank, int& info,
     const auto place = [&](int k, int c) { return group.x + entry_at<P::LAYOUT_X, S::X::PITCH>(k, c); };
     Solved<T>* solved = group.steps.solved;
     rows.substitute(solved, [&](int k, int c, T x) {
+      if constexpr (S::GATHERED) __syncwarp();  // all have read step k, whose place the result takes
       if (rank == 0) *(S::GATHERED ? &solved[k].inverse : place(k, c)) = x;
     });
     if constexpr (S::GATHERED) {

@@ -169,7 +169,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
   if (ring.leader) bulk_wait<0>();
-  __syncthreads();
+  ring.retire();
 
   double* tiles = reinterpret_cast<double*>(arena);
   const int number = threadIdx.x / 32;

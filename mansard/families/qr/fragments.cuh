@@ -149,6 +149,7 @@ MANSARD_UNROLL_BY(1)
       const auto h = Reflection<double>::quick(alpha, __shfl_sync(0xffffffffu, dot, 4 * k), last);
       unsafe = unsafe || !h.safe;
       const double length = alpha - h.beta, along = fma(h.scale, dot, top);
+      __syncwarp();  // all have read the column's top
       if (t == 0 && g < k) inner[8 * g + k] = fma(length, top, dot);  // u_g^H u_k
       if (t == 0 && g == k) line[8 * p + k] = length;
       const double by = g > k ? h.by * along : 0;

@@ -48,6 +48,11 @@ MANSARD_DEVICE void mbarrier_init(mbarrier* barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
+// Ends a barrier: behind the next __syncthreads its word is ordinary memory. Nobody may wait on it any more.
+MANSARD_DEVICE void mbarrier_inval(mbarrier* barrier) {
+  asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
 // Makes initialised barriers known to the copy engine; a __syncthreads still has to follow.
 MANSARD_DEVICE void mbarrier_init_fence() {
 #if MANSARD_BULK

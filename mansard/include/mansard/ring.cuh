@@ -44,6 +44,13 @@ struct Ring {
     __syncthreads();
   }
 
+  // All threads of the block: when they return, the arena is ordinary memory, barriers included.
+  MANSARD_DEVICE void retire() const {
+    __syncthreads();
+    for (int i = threadIdx.x; i < 2 * GROUPS * STAGES; i += THREADS) mbarrier_inval(full(0, i));
+    __syncthreads();
+  }
+
   // The producer warp keeps every team's ring full.
   template <class Fill>
   MANSARD_DEVICE void produce(Fill fill) const {

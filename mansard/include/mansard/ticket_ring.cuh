@@ -94,6 +94,12 @@ struct TicketRing {
   MANSARD_DEVICE void advance() {
     if (++stage == STAGES) stage = 0, parity ^= 1;
   }
+  // All threads of the block: when they return, the arena is ordinary memory, barriers included.
+  MANSARD_DEVICE void retire() const {
+    __syncthreads();
+    for (int i = threadIdx.x; i < GROUPS * STAGES; i += THREADS) mbarrier_inval(reinterpret_cast<mbarrier*>(arena) + i);
+    __syncthreads();
+  }
   MANSARD_DEVICE void finish() const {
     meet();
     if (!FIXED && leader && atomicAdd(counter + 1, 1u) == gridDim.x * GROUPS - 1) counter[0] = counter[1] = 0;

@@ -19,6 +19,7 @@ using mbarrier = unsigned long long;
 inline void mbarrier_init(mbarrier* barrier, unsigned arrivals, MANSARD_HERE) {
   emulated::mbarrier_init(barrier, arrivals, site);
 }
+inline void mbarrier_inval(mbarrier* barrier, MANSARD_HERE) { emulated::mbarrier_inval(barrier, site); }
 inline void mbarrier_init_fence() {}
 inline void mbarrier_arrive(mbarrier* barrier, MANSARD_HERE) { emulated::mbarrier_arrive(barrier, 0, site); }
 inline void mbarrier_arrive_expect(mbarrier* barrier, unsigned bytes, MANSARD_HERE) {

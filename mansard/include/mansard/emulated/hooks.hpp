@@ -115,6 +115,7 @@ void cp_async_commit();
 void cp_async_wait(u32 groups_left);
 
 void mbarrier_init(u64* barrier, u32 arrivals, Site site);
+void mbarrier_inval(u64* barrier, Site site);
 void mbarrier_arrive(u64* barrier, u32 expected_bytes, Site site);
 void mbarrier_wait(const u64* barrier, u32 parity, Site site);
 

@@ -73,6 +73,13 @@ struct Barrier {
   u32 required = 0;           // 0: all threads that have not exited
 };
 
+// An mbarrier between its initialisation and its end, and the word it last was.
+struct LiveBarrier {
+  u64* word;
+  u64 last;
+  Site site;  // of its initialisation
+};
+
 struct Block {
   uint3 index;
   u32 alive = 0;
@@ -80,8 +87,16 @@ struct Block {
   std::vector<Warp> warps;
   Barrier barriers[kNamedBarriers];
   std::vector<BulkLoad> loads;
+  std::vector<LiveBarrier> mbarriers;
   std::vector<Copy> late_stores;  // read from shared memory, not awaited: written when the block ends
 };
+
+inline void write_mbarrier(Block& block, u64* word, const Mbarrier& state) {
+  *word = state.encode();
+  for (LiveBarrier& live : block.mbarriers) {
+    if (live.word == word) live.last = *word;
+  }
+}
 
 // Small, and the same on every machine: a seed names an order.
 class Random {

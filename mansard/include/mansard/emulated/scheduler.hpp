@@ -229,6 +229,11 @@ inline void Machine::block_exit(Block& block) {
          text("the block ends with %zu bulk loads under way that nobody waited for, the first by thread %u",
               block.loads.size(), load.thread));
   }
+  for (const LiveBarrier& live : block.mbarriers) {
+    if (*live.word != live.last) {
+      fail(live.site, "an mbarrier whose word was overwritten without mbarrier_inval, initialised");
+    }
+  }
   for (const Copy& store : block.late_stores) store.land();
 }
 
@@ -256,7 +261,7 @@ inline bool Machine::land_one() {
              describe(load.copy.site);
     return true;
   }
-  *load.barrier = barrier.encode();
+  write_mbarrier(*block, load.barrier, barrier);
   return true;
 }
 

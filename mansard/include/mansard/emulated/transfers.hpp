@@ -1,6 +1,8 @@
 // Asynchronous copies and mbarriers: the hooks behind async.cuh.
 #pragma once
 
+#include <algorithm>
+
 #include "machine.hpp"
 #include "report.hpp"
 
@@ -51,6 +53,15 @@ void mbarrier_init(u64* barrier, u32 arrivals, Site site) {
     machine->fail(site, text("an mbarrier for %u arrivals: 1 to 2^20 - 1", arrivals));
   }
   *barrier = Mbarrier(arrivals).encode();
+  machine->running().home->mbarriers.push_back({barrier, *barrier, site});
+}
+
+void mbarrier_inval(u64* barrier, Site site) {
+  decode(barrier, site);
+  auto& live = machine->running().home->mbarriers;
+  const auto ends = [&](const LiveBarrier& one) { return one.word == barrier; };
+  live.erase(std::remove_if(live.begin(), live.end(), ends), live.end());
+  *barrier = 0;  // no longer initialised
 }
 
 void mbarrier_arrive(u64* barrier, u32 expected_bytes, Site site) {
@@ -58,7 +69,7 @@ void mbarrier_arrive(u64* barrier, u32 expected_bytes, Site site) {
   if (const char* wrong = state.arrive(expected_bytes)) {
     machine->fail(site, "the mbarrier at " + describe_shared(machine->running(), barrier) + " is " + wrong);
   }
-  *barrier = state.encode();
+  write_mbarrier(*machine->running().home, barrier, state);
 }
 
 void mbarrier_wait(const u64* barrier, u32 parity, Site site) {
