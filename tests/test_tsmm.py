@@ -17,7 +17,8 @@ from tsmm_cases import CASES, bounded, case_id, exact, launch
 import mansard as ms
 from mansard import testing
 from mansard.api.matmul import _library_wins
-from mansard.families.tsmm import spec
+from mansard.backends import cpu
+from mansard.families.tsmm import space_cpu, spec
 from mansard.families.tsmm.space import Config, Ring
 from mansard.families.tsmm.space_cpu import Simd
 from mansard.plan.problem import DTYPES, Problem
@@ -112,6 +113,13 @@ def test_matmul_by_width(case: tuple[int, str], backend: str) -> None:
         W = ms.matmul(A, C, out=A if form == "in place" else None, backend=where)
         assert W.dtype.name == dtype and bool((expected == W).all())  # type: ignore[attr-defined]
         assert form != "in place" or W is A
+
+
+@pytest.mark.parametrize("layout", ["row", "col"])
+def test_conjugates_on_cpus(layout: str) -> None:
+    usable("cpu")
+    problem = spec.problem("complex64", 5, 3, 100, layout_a=layout, layout_w=layout, conj=True)
+    exact(problem, space_cpu.default(problem, cpu.backend().device), "cpu", scaled=True)
 
 
 @pytest.mark.parametrize("layout, pitch", [("row", 9), ("row", 12), ("col", 101)])
