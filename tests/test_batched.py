@@ -130,6 +130,8 @@ def test_alignment(played: Played) -> None:
     assert not gemm_call.plan_gemm(A[1:], B[1:], None, "cpu").problem.aligned  # 72 bytes off
     assert gemm_call.plan_gemm(A[2:], B[2:], None, "cpu").problem.aligned
     assert not gemm_call.plan_gemm(np.ones((9, 3, 5))[:, :, :3], B, None, "cpu").problem.aligned  # matrices at 15 i
+    two = np.ones((2, 5, 3, 3))[:, :4]  # launches of four, of which the second begins at 45
+    assert not gemm_call.plan_gemm(two, B[:8].reshape(2, 4, 3, 3), None, "cpu").problem.aligned
 
 
 # ---- the kernels ------------------------------------------------------------------------------------------

@@ -171,6 +171,7 @@ def test_torch(dtype: str) -> None:
     assert isinstance(result, torch.Tensor) and result.is_contiguous() and torch.equal(result, a @ b)
     assert torch.equal(ms.matmul(a.conj(), b.mH), a.conj() @ b.mH)
     assert torch.equal(ms.blas.gemm(a.conj(), b, trans_a="C"), a.mT @ b)
+    assert torch.equal(ms.blas.gemm(a, b.conj(), trans_b="C"), a @ b.mT)
     assert torch.equal(ms.matmul(a[0], b[0, 0]), a[0] @ b[0, 0])
     out = torch.zeros_like(a)
     assert ms.matmul(a, b, out=out, alpha=2) is out and torch.equal(out, 2 * (a @ b))

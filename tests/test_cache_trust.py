@@ -101,9 +101,10 @@ def test_locks_neither_follow_links_nor_truncate(tmp_path: Path) -> None:
     victim.write_text("precious")
     locks = tmp_path / "locks"
     locks.mkdir()
-    (locks / make().digest).symlink_to(victim)
-    assert built(Cache(tmp_path), []).binary.exists() and victim.read_text() == "precious"
-    (locks / make().digest).unlink()
+    for target in (victim, tmp_path / "missing"):
+        (locks / make(target.name).digest).symlink_to(target)
+        Cache(tmp_path).get_or_build(make(target.name), "k.cu", build_of(b"x", []))  # type: ignore[arg-type]
+    assert victim.read_text() == "precious" and not (tmp_path / "missing").exists()
     (locks / make("other").digest).write_text("kept")
     Cache(tmp_path).get_or_build(make("other"), "k.cu", build_of(b"x", []))  # type: ignore[arg-type]
     assert (locks / make("other").digest).read_text() == "kept"

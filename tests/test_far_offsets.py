@@ -146,6 +146,15 @@ def test_blocks_of_rows_on_cpus() -> None:
     assert (ms.matmul(a, S, out=w, backend="cpu") == A @ S).all()
 
 
+def test_tiles_of_columns_on_cpus() -> None:
+    """More columns than a register tile has, so that tiles of both operands begin past 2^31 elements."""
+    usable("cpu")
+    A, B = integers(ROWS, 4), integers(ROWS, 4)
+    a, b = (far_array(one, LAYOUTS["columns"]) for one in (A, B))
+    with ms.pin(VARIANT="simd", LANES=2, TILE_M=2, TILE_N=2):
+        assert (ms.gram(a, b, backend="cpu") == A.T @ B).all()
+
+
 @pytest.mark.parametrize("backend", ["cpu", "emulated"])
 def test_a_large_matrix_by_matmul(backend: str) -> None:
     usable(backend)

@@ -8,13 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from powers_cases import (
-    THREE,
-    grid,
-    numbers,
-    on,
-    same_bits,
-)  # fmt: skip
+from powers_cases import grid, numbers, on, same_bits
 
 import mansard as ms
 from mansard.api import powers_basis, powers_call
@@ -43,7 +37,8 @@ def reference(A: Any, x: Any, steps: Any) -> Any:
 
 @pytest.mark.parametrize("output", ["all", "last", "combination"])
 def test_all_executions_agree_to_the_bit(backend: str, output: str) -> None:
-    """Rows in the order of levels or as they are, all results in that of A."""
+    """Rows in the order of levels or as they are, all results in that of A; every step has its own coefficients."""
+    steps = ((2.0, -1.0, 0.5), (-1.0, 0.25, 3.0), (0.0, 1.0, -2.0))
     A = shuffled(grid(23, 61, dropped=0.05, integers=False))
     moved, xp, keywords = on(backend, A)
     weights = np.array([[1.0, -2.0, 0.5, 3.0], [0.0, 0.0, 1.0, 0.0]])
@@ -53,16 +48,16 @@ def test_all_executions_agree_to_the_bit(backend: str, output: str) -> None:
     for execution in executions(backend):
         order = "none" if execution == "plain" else "search"
         with ms.pin(**(_PINS if execution == "persistent" else {})):
-            P = ms.matrix_powers(moved, 3, THREE, execution=execution, output=what, order=order, **keywords)
+            P = ms.matrix_powers(moved, 3, steps, execution=execution, output=what, order=order, **keywords)
         found = P(x)
         assert f"execution: {execution}" in P.explain()
         results.append(host(found))
         ours = P.permuted(x[P.permutation])
         assert same_bits(host(ours), host(found[..., P.permutation]))
     assert all(same_bits(results[0], other) for other in results[1:])
-    powers = reference(A, host(x), powers_basis.coefficients(THREE, 3))
+    powers = reference(A, host(x), powers_basis.coefficients(steps, 3))
     want = {"all": powers, "last": powers[-1], "combination": np.tensordot(weights, powers, 1)}[output]
-    scale = reference(abs(A), abs(host(x)), np.abs(powers_basis.coefficients(THREE, 3)))
+    scale = reference(abs(A), abs(host(x)), np.abs(powers_basis.coefficients(steps, 3)))
     bound = 40 * 2.0**-53 * (np.tensordot(abs(weights), scale, 1) if output == "combination" else scale)
     assert (np.abs(results[0] - want) <= (bound[-1] if output == "last" else bound)).all()
 

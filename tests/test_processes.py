@@ -183,7 +183,8 @@ def test_a_fork_waits_for_what_it_must_not_cut_in_two() -> None:
     print(*order)
     os.waitpid(pid, 0)
     """
-    assert run(textwrap.dedent(script)).split() in (["started", "forked", "done"], ["started", "done", "forked"])
+    found = run(textwrap.dedent(script), seconds=30).split()
+    assert found in (["started", "forked", "done"], ["started", "done", "forked"])
 
 
 # ---- GPUs -----------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import usable
 from orders import in_order, thread_orders
 from sparing import every, on_backends, spared, turns
 from tsmm_cases import CASES, bounded, case_id, exact, launch
@@ -16,8 +17,10 @@ from tsmm_cases import CASES, bounded, case_id, exact, launch
 import mansard as ms
 from mansard import testing
 from mansard.api.matmul import _library_wins
-from mansard.families.tsmm import spec
+from mansard.backends import cpu
+from mansard.families.tsmm import space_cpu, spec
 from mansard.families.tsmm.space import Config, Ring
+from mansard.families.tsmm.space_cpu import Simd
 from mansard.plan.problem import DTYPES, Problem
 
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
@@ -110,6 +113,28 @@ def test_matmul_by_width(case: tuple[int, str], backend: str) -> None:
         W = ms.matmul(A, C, out=A if form == "in place" else None, backend=where)
         assert W.dtype.name == dtype and bool((expected == W).all())  # type: ignore[attr-defined]
         assert form != "in place" or W is A
+
+
+@pytest.mark.parametrize("layout", ["row", "col"])
+def test_conjugates_on_cpus(layout: str) -> None:
+    usable("cpu")
+    problem = spec.problem("complex64", 5, 3, 100, layout_a=layout, layout_w=layout, conj=True)
+    exact(problem, space_cpu.default(problem, cpu.backend().device), "cpu", scaled=True)
+
+
+@pytest.mark.parametrize("layout, pitch", [("row", 9), ("row", 12), ("col", 101)])
+def test_results_that_pass_the_caches(layout: str, pitch: int) -> None:
+    """W begins anywhere in a cache line, so that lines lie across two blocks; nothing around it is written."""
+    usable("cpu")
+    A, C = integers("cpu", "float64", 101, 5, 9)
+    problem = spec.problem("float64", 5, 9, 101, layout_w=layout, pitch_w=pitch)
+    config = Simd(layout == "col", LANES=2, TILE_K=2, TILE_N=2, ROWS=8, STREAM=True)
+    for offset in range(8):
+        memory = np.full(8 + 101 * 12, np.nan)
+        lines = memory[offset:][: (9 if layout == "col" else 101) * pitch].reshape(-1, pitch)
+        W = lines.T if layout == "col" else lines[:, :9]
+        launch(problem, config, "cpu", A, C, W, 1.0, 0.0)
+        assert bool((A @ C == W).all()) and np.isfinite(memory).sum() == W.size  # type: ignore[operator]
 
 
 def test_a_transposed_view_finds_gram(backend: str) -> None:

@@ -67,8 +67,10 @@ def test_the_bound_is_that_of_the_tests(dtype, layout):
     bad = good.copy()
     bad[1, 2] = reference[1, 2] + 1.5 * bound[1, 2]
     assert testing.gram_error(bad, A, B) > 1 >= testing.gram_error(good, A, B)
-    with pytest.raises(Wrong, match=r"entry \[1,2\]"):
-        verifier.bounded(bad)
+    for value in (bad[1, 2], np.nan):
+        bad[1, 2] = value
+        with pytest.raises(Wrong, match=r"entry \[1,2\]"):
+            verifier.bounded(bad)
 
 
 def test_long_sums_of_float32_still_have_a_bound():

@@ -150,6 +150,12 @@ def test_findings_about_matrices_are_checked(own_cache: Path) -> None:
     assert ms.sparse.matrix(matrices.band(50, 3), backend="cpu").shape == (50, 50)
 
 
+@pytest.mark.parametrize("text", ["NaN", "[1, Infinity]", '{"a": -Infinity}'])
+def test_json_has_finite_numbers(text: str) -> None:
+    with pytest.raises(Damaged, match="is no number"):
+        untrusted.parse(text.encode())
+
+
 # --- ceilings and results ----------------------------------------------------------------------------------------
 
 
