@@ -112,9 +112,10 @@ MANSARD_INLINE Lanes<R, LANES> turned(Lanes<R, LANES> v, std::integer_sequence<i
 // sum += (re + i im) * x; factors that are zero are not multiplied, so that infinities of x stay away.
 template <int WORDS, int LANES, class R>
 MANSARD_INLINE void add_scaled(Lanes<R, LANES>& sum, double re, double im, Lanes<R, LANES> x) {
-  if (re != 0) sum += static_cast<R>(re) * x;
+  if (re != 0) add_product(sum, static_cast<R>(re), x);
   if constexpr (WORDS == 2)
-    if (im != 0) sum += static_cast<R>(im) * turned<R, LANES>(x, std::make_integer_sequence<int, LANES>());
+    if (im != 0)
+      add_product(sum, static_cast<R>(im), turned<R, LANES>(x, std::make_integer_sequence<int, LANES>()));
 }
 
 // COUNT reals of a row's results from `at` on: alpha sum + beta y, or alpha sum + beta x + gamma z.
