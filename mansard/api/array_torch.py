@@ -23,6 +23,7 @@ class TorchKind:
         self._forward = sys.modules["torch.autograd.forward_ad"]
         self.signature = _signer(torch, self._forward)
         self._traced = torch._C._get_tracing_state
+        self.written = _version_raiser(torch)
         self._left_out = False
 
     def view(self, array: Any, argument: str) -> View:
@@ -163,6 +164,25 @@ def _signer(torch: Any, forward: Any) -> Callable[[Any], tuple[Any, ...]]:
             return (object(),)
 
     return signature
+
+
+def _version_raiser(torch: Any) -> Callable[[Any], None] | None:
+    """The function that raises the version counters of a tensor, or of a list of them, whose values Mansard has
+    overwritten: backward then refuses what was saved before. Tensors of inference mode have no counter and stay as they
+    are. None: PyTorch is too old to have it (before 2.3)."""
+    raise_version: Callable[[Any], None] | None = getattr(torch.autograd.graph, "increment_version", None)
+    if raise_version is None:
+        return None
+    try:
+        raise_version([])
+    except (AttributeError, TypeError):  # of PyTorch versions that take one tensor at a time
+        return partial(_one_by_one, raise_version)
+    return raise_version
+
+
+def _one_by_one(function: Callable[[Any], None], given: Any) -> None:
+    for one in given if isinstance(given, list | tuple) else (given,):
+        function(one)
 
 
 def _out_of_memory(error: RuntimeError, shape: tuple[int, ...]) -> Exception:

@@ -56,6 +56,23 @@ def _check_alike(kind: Any, name: str, operand: Any, expected: Any) -> None:
 _DIFFERS = "{0} differs in shape, strides, dtype, alignment or device from the plan's {0}: make another plan"
 
 
+def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made]:
+    """`run(A, B, out, ...)` for calls that are given `out`, followed by telling the array library that it was written;
+    `run` itself where there is no `out` or the library need not know. PyTorch's backward refuses what was saved of
+    `out` before."""
+    written = kind.written
+    if out is None or written is None:
+        return run
+
+    def run_and_tell(A: Any, B: Any = None, out: Any = None, *rest: Any, **named: Any) -> Made:
+        result = run(A, B, out, *rest, **named)
+        if out is not None:
+            written(out)
+        return result
+
+    return run_and_tell
+
+
 def prepare(
     emit: ModuleType, problem: Problem, backend: Any, strides: tuple[int, ...]
 ) -> tuple[Any, dispatch.Choice, Any]:

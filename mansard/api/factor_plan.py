@@ -12,7 +12,7 @@ from ..backends.select import ReferenceBackend, select
 from ..plan import pin
 from ..plan.dispatch import Choice
 from ..plan.handover import FOLLOWED, is_divided, library_factors
-from . import arrays, factor_lapack, factor_library, stacks
+from . import arrays, call, factor_lapack, factor_library, stacks
 from .factor_blocked import HOW, Blocked, Steps
 from .factor_columns import column
 from .factor_kernel import KernelRun, Quick, family_of, is_readable
@@ -80,17 +80,17 @@ def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) 
     if plan is not None and _quick_key(task, backend, kind, A, columns, place) in _QUICK and plan.kernel is not None:
         run = plan.kernel.quick(out is not None, vectors=True)
         if run is not None:
-            _QUICK[_quick_key(task, backend, kind, A, b, out)] = run
+            _QUICK[_quick_key(task, backend, kind, A, b, out)] = call.counted(kind, out, run)
 
 
 def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, plan: FactorPlan) -> None:
     if plan.kernel is None or plan.run is not plan.kernel or pin.pins() or set(outs) - {task.parts[0]}:
         return
-    run = plan.kernel.quick(bool(outs))
+    run, out = plan.kernel.quick(bool(outs)), outs.get(task.parts[0])
     if run is not None:
         if len(_QUICK) >= _MOST_PLANS:
             _QUICK.clear()
-        _QUICK[_quick_key(task, backend, kind, A, B, outs.get(task.parts[0]))] = run
+        _QUICK[_quick_key(task, backend, kind, A, B, out)] = call.counted(kind, out, run)
 
 
 def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, whole: bool) -> FactorPlan:

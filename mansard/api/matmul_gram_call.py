@@ -71,4 +71,4 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
         launch(pointers, call.scalars(problem, alpha, beta), stream())
         return W, G
 
-    return run
+    return call.counted(kind, w, run)
