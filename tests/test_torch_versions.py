@@ -120,7 +120,7 @@ def test_every_function_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_counters_rise(name: str) -> None:
-    """In the first call, in the second, which remembers, and in a third; also of an array that the tensor is a view of."""
+    """In the first call, and in later ones, which remember; `out` is a view and shares its counter with the whole."""
     call, shape = CASES[name]
     base = numbers(2, *shape)
     out = base[1]

@@ -167,22 +167,23 @@ def _signer(torch: Any, forward: Any) -> Callable[[Any], tuple[Any, ...]]:
 
 
 def _version_raiser(torch: Any) -> Callable[[Any], None] | None:
-    """The function that raises the version counters of a tensor, or of a list of them, whose values Mansard has
-    overwritten: backward then refuses what was saved before. Tensors of inference mode have no counter and stay as they
-    are. None: PyTorch is too old to have it (before 2.3)."""
-    raise_version: Callable[[Any], None] | None = getattr(torch.autograd.graph, "increment_version", None)
-    if raise_version is None:
+    """The function that raises the version counters of tensors whose values Mansard has overwritten: backward then
+    refuses what it saved of them before. Tensors of inference mode have no counter and are passed over. None: PyTorch
+    is too old to have such a function."""
+    public = getattr(torch.autograd.graph, "increment_version", None)
+    if public is None:
         return None
     try:
-        raise_version([])
-    except (AttributeError, TypeError):  # of PyTorch versions that take one tensor at a time
-        return partial(_one_by_one, raise_version)
-    return raise_version
+        raise_versions: Callable[[Any], None] = torch._C._increment_version  # half the time of the public one
+        raise_versions(())
+    except (AttributeError, TypeError):  # it has another name, or takes one tensor at a time
+        return partial(_each, public)
+    return raise_versions
 
 
-def _one_by_one(function: Callable[[Any], None], given: Any) -> None:
-    for one in given if isinstance(given, list | tuple) else (given,):
-        function(one)
+def _each(function: Callable[[Any], None], arrays: Any) -> None:
+    for array in arrays:
+        function(array)
 
 
 def _out_of_memory(error: RuntimeError, shape: tuple[int, ...]) -> Exception:

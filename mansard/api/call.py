@@ -57,17 +57,16 @@ _DIFFERS = "{0} differs in shape, strides, dtype, alignment or device from the p
 
 
 def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made]:
-    """`run(A, B, out, ...)` for calls that are given `out`, followed by telling the array library that it was written;
-    `run` itself where there is no `out` or the library need not know. PyTorch's backward refuses what was saved of
-    `out` before."""
-    written = kind.written
+    """`run`, followed by telling the array library that `out` was overwritten; `run` itself where a plan has no `out`
+    or the library need not know. PyTorch's backward then refuses what it saved of `out` before."""
+    written, listed = kind.written, stacks.is_list(out)
     if out is None or written is None:
         return run
 
-    def run_and_tell(A: Any, B: Any = None, out: Any = None, *rest: Any, **named: Any) -> Made:
-        result = run(A, B, out, *rest, **named)
+    def run_and_tell(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Made:
+        result = run(A, B, out, alpha, beta)
         if out is not None:
-            written(out)
+            written(out if listed else (out,))
         return result
 
     return run_and_tell

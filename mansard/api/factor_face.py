@@ -41,7 +41,7 @@ def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any
 
         found = answer_ragged(operation, given, out)
         if out is not None and out._kind.written is not None:
-            out._kind.written(out.buffer)
+            out._kind.written((out.buffer,))
         return found
     kind = stacks.common_kind((*zip(operation.names, given, strict=True), ("out", out)))
     if kind is None:
@@ -54,7 +54,7 @@ def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any
     listed = any(stacks.is_list(one) for one in (*given, out))
     results = operation.run(kind, given, places)
     if out is not None and kind.written is not None:
-        kind.written(out)
+        kind.written(out if stacks.is_list(out) else (out,))
     return tuple(
         list(found) if listed and part.what in ("matrix", "row") and not stacks.is_list(found) else found
         for part, found in zip(operation.parts, results, strict=True)

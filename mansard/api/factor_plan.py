@@ -12,7 +12,7 @@ from ..backends.select import ReferenceBackend, select
 from ..plan import pin
 from ..plan.dispatch import Choice
 from ..plan.handover import FOLLOWED, is_divided, library_factors
-from . import arrays, call, factor_lapack, factor_library, stacks
+from . import arrays, factor_lapack, factor_library, stacks
 from .factor_blocked import HOW, Blocked, Steps
 from .factor_columns import column
 from .factor_kernel import KernelRun, Quick, family_of, is_readable
@@ -58,7 +58,10 @@ def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = Non
     if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
         return None
     run = None if pin.pins() else _QUICK.get(_quick_key(task, backend, kind, A, B, out))
-    return None if run is None else run(A, B, out)
+    parts = None if run is None else run(A, B, out)
+    if out is not None and parts is not None and kind.written is not None:
+        kind.written((out,))
+    return parts
 
 
 def _quick_key(task: Task, backend: str | None, kind: Any, A: Any, B: Any, out: Any) -> Any:
@@ -80,17 +83,17 @@ def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) 
     if plan is not None and _quick_key(task, backend, kind, A, columns, place) in _QUICK and plan.kernel is not None:
         run = plan.kernel.quick(out is not None, vectors=True)
         if run is not None:
-            _QUICK[_quick_key(task, backend, kind, A, b, out)] = call.counted(kind, out, run)
+            _QUICK[_quick_key(task, backend, kind, A, b, out)] = run
 
 
 def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, plan: FactorPlan) -> None:
     if plan.kernel is None or plan.run is not plan.kernel or pin.pins() or set(outs) - {task.parts[0]}:
         return
-    run, out = plan.kernel.quick(bool(outs)), outs.get(task.parts[0])
+    run = plan.kernel.quick(bool(outs))
     if run is not None:
         if len(_QUICK) >= _MOST_PLANS:
             _QUICK.clear()
-        _QUICK[_quick_key(task, backend, kind, A, B, out)] = call.counted(kind, out, run)
+        _QUICK[_quick_key(task, backend, kind, A, B, outs.get(task.parts[0]))] = run
 
 
 def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, whole: bool) -> FactorPlan:

@@ -200,7 +200,7 @@ def multiply_interleaved(
     pointers = tuple(kind.address(one) for one in (*operands, out.buffer))
     launch(pointers, call.scalars(problem, alpha, beta), kind.stream_of(stack._view.device)())
     if kind.written is not None:
-        kind.written(out.buffer)
+        kind.written((out.buffer,))
     return out  # type: ignore[no-any-return]
 
 

@@ -77,7 +77,7 @@ def multiply_ragged(
     scaling = call.scalars(runs[held].problem, alpha, beta)
     runs[held].run((a.ragged, b.ragged, out), scaling, beta != 0.0)
     if kind.written is not None:
-        kind.written(out.buffer)
+        kind.written((out.buffer,))
     return out  # type: ignore[no-any-return]
 
 

@@ -111,7 +111,7 @@ def plan_product(
     launch, choice, kernel = prepared(held, problem, chosen, pitches, backend is None and library_wins(problem, chosen))
     run = ProductRun(kind, problem, chosen, held, launch, choice.config, (X, Y, Z), (*pitches, *layout(held.storage)))
     verify = call.make_verify(kind, x, None, out, ("x", "B"))
-    return Plan(problem, choice, chosen, kernel, call.counted(kind, out, run), verify, launch)
+    return Plan(problem, choice, chosen, kernel, run, verify, launch)
 
 
 def prepared(
