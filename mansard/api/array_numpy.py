@@ -40,6 +40,7 @@ class NumpyKind:
     """numpy.ndarray."""
 
     name = "NumPy"
+    written: Callable[[Any], None] | None = None  # tells the library that arrays were overwritten: it need not know
 
     def signature(self, array: Any) -> tuple[Any, ...]:
         """Cheap, hashable, and different whenever planning could differ; the address enters by its alignment."""

@@ -23,6 +23,7 @@ class TorchKind:
         self._forward = sys.modules["torch.autograd.forward_ad"]
         self.signature = _signer(torch, self._forward)
         self._traced = torch._C._get_tracing_state
+        self.written = _version_raiser(torch)
         self._left_out = False
 
     def view(self, array: Any, argument: str) -> View:
@@ -163,6 +164,26 @@ def _signer(torch: Any, forward: Any) -> Callable[[Any], tuple[Any, ...]]:
             return (object(),)
 
     return signature
+
+
+def _version_raiser(torch: Any) -> Callable[[Any], None] | None:
+    """The function that raises the version counters of tensors whose values Mansard has overwritten: backward then
+    refuses what it saved of them before. Tensors of inference mode have no counter and are passed over. None: PyTorch
+    is too old to have such a function."""
+    public = getattr(torch.autograd.graph, "increment_version", None)
+    if public is None:
+        return None
+    try:
+        raise_versions: Callable[[Any], None] = torch._C._increment_version  # half the time of the public one
+        raise_versions(())
+    except (AttributeError, TypeError):  # it has another name, or takes one tensor at a time
+        return partial(_each, public)
+    return raise_versions
+
+
+def _each(function: Callable[[Any], None], arrays: Any) -> None:
+    for array in arrays:
+        function(array)
 
 
 def _out_of_memory(error: RuntimeError, shape: tuple[int, ...]) -> Exception:

@@ -56,6 +56,22 @@ def _check_alike(kind: Any, name: str, operand: Any, expected: Any) -> None:
 _DIFFERS = "{0} differs in shape, strides, dtype, alignment or device from the plan's {0}: make another plan"
 
 
+def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made]:
+    """`run`, followed by telling the array library that `out` was overwritten; `run` itself where a plan has no `out`
+    or the library need not know. PyTorch's backward then refuses what it saved of `out` before."""
+    written, listed = kind.written, stacks.is_list(out)
+    if out is None or written is None:
+        return run
+
+    def run_and_tell(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Made:
+        result = run(A, B, out, alpha, beta)
+        if out is not None:
+            written(out if listed else (out,))
+        return result
+
+    return run_and_tell
+
+
 def prepare(
     emit: ModuleType, problem: Problem, backend: Any, strides: tuple[int, ...]
 ) -> tuple[Any, dispatch.Choice, Any]:

@@ -39,7 +39,10 @@ def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any
     if any(isinstance(one, Ragged) for one in (*given, out)):
         from .factor_ragged import answer_ragged
 
-        return answer_ragged(operation, given, out)
+        found = answer_ragged(operation, given, out)
+        if out is not None and out._kind.written is not None:
+            out._kind.written((out.buffer,))
+        return found
     kind = stacks.common_kind((*zip(operation.names, given, strict=True), ("out", out)))
     if kind is None:
         return tuple(_NONE[part.what]() for part in operation.parts)
@@ -49,9 +52,12 @@ def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any
     _check_described(kind, operation, given, out)
     places = [out, *(None for _ in operation.parts[1:])]
     listed = any(stacks.is_list(one) for one in (*given, out))
+    results = operation.run(kind, given, places)
+    if out is not None and kind.written is not None:
+        kind.written(out if stacks.is_list(out) else (out,))
     return tuple(
         list(found) if listed and part.what in ("matrix", "row") and not stacks.is_list(found) else found
-        for part, found in zip(operation.parts, operation.run(kind, given, places), strict=True)
+        for part, found in zip(operation.parts, results, strict=True)
     )
 
 

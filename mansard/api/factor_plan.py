@@ -58,7 +58,10 @@ def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = Non
     if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
         return None
     run = None if pin.pins() else _QUICK.get(_quick_key(task, backend, kind, A, B, out))
-    return None if run is None else run(A, B, out)
+    parts = None if run is None else run(A, B, out)
+    if out is not None and parts is not None and kind.written is not None:
+        kind.written((out,))
+    return parts
 
 
 def _quick_key(task: Task, backend: str | None, kind: Any, A: Any, B: Any, out: Any) -> Any:

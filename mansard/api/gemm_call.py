@@ -89,7 +89,8 @@ def plan_gemm(
     run = BatchRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
-    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
 def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) -> tuple[Any, dispatch.Choice, Any]:

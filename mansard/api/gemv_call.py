@@ -76,7 +76,8 @@ def plan_gemv(A: Any, x: Any, out: Any, backend: str | None, form: Form = _PLAIN
     run = VectorRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
-    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, x, out), launch)
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, x, out), launch)
 
 
 def vectors_of(kind: Any, array: Any, name: str) -> Operand:

@@ -34,7 +34,8 @@ def plan_gram(A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend
     strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
     launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
     run = call.Run(kind, problem, launch, copies, views, (problem.M, problem.N), _vendor)
-    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
 def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:

@@ -199,6 +199,8 @@ def multiply_interleaved(
     launch = _launch(problem, chosen, (*strides, *_strides(kind, out.buffer, False)))
     pointers = tuple(kind.address(one) for one in (*operands, out.buffer))
     launch(pointers, call.scalars(problem, alpha, beta), kind.stream_of(stack._view.device)())
+    if kind.written is not None:
+        kind.written((out.buffer,))
     return out  # type: ignore[no-any-return]
 
 

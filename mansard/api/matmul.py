@@ -219,7 +219,7 @@ def _vendor(kind: Any, a: View, b: View, c: View | None) -> Run:
         out[...] = product if beta == 0.0 else product + out * beta
         return out
 
-    return run
+    return call.counted(kind, c, run)
 
 
 def _apart(kind: Any, a: View, b: View, c: View) -> Callable[[Any, Any, Any], bool]:

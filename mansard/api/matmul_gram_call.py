@@ -59,7 +59,7 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
     if launch is None:
         return None
     shape, stream = (problem.K, problem.N), kind.stream_of(a.device)
-    address, empty = kind.address, kind.empty
+    address, empty, written = kind.address, kind.empty, kind.written
 
     def run(
         V: Any, S: Any, out: Any = None, base: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gate: int = 0
@@ -69,6 +69,8 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
         at = address(W)
         pointers = (address(V), address(S), at if base is None else address(base), at, address(G), gate)
         launch(pointers, call.scalars(problem, alpha, beta), stream())
+        if out is not None and written is not None:
+            written((out,))
         return W, G
 
     return run

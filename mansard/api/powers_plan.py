@@ -127,6 +127,8 @@ class Powers:
             self._reordered(kind.address(x), kind.address(out), stream)
         else:
             self._direct(kind.address(x), kind.address(out), stream, lambda: _copy(x, out))
+        if kind.written is not None:
+            kind.written((out,))
         return self._first(x, out) if reordered else out
 
     def _through_jax(self, kind: Any, x: Any, out: Any, reordered: bool) -> Any:

@@ -76,6 +76,8 @@ def multiply_ragged(
         runs[held] = RaggedRun(kind, problem, chosen, _tables(layouts), (a.step, b.step))
     scaling = call.scalars(runs[held].problem, alpha, beta)
     runs[held].run((a.ragged, b.ragged, out), scaling, beta != 0.0)
+    if kind.written is not None:
+        kind.written((out.buffer,))
     return out  # type: ignore[no-any-return]
 
 

@@ -110,7 +110,8 @@ def plan_product(
     pitches = tuple(X.columns if one is None or not one.ready else one.pitch for one in (X, Y, Z))
     launch, choice, kernel = prepared(held, problem, chosen, pitches, backend is None and library_wins(problem, chosen))
     run = ProductRun(kind, problem, chosen, held, launch, choice.config, (X, Y, Z), (*pitches, *layout(held.storage)))
-    return Plan(problem, choice, chosen, kernel, run, call.make_verify(kind, x, None, out, ("x", "B")), launch)
+    verify = call.make_verify(kind, x, None, out, ("x", "B"))
+    return Plan(problem, choice, chosen, kernel, run, verify, launch)
 
 
 def prepared(

@@ -58,6 +58,8 @@ class ProductRun:
                 y[...] = out
         at, to = kind.address(x), kind.address(y)
         launch((*pointers, at, to, to if z is None else kind.address(z)), scalars, self.stream())
+        if y is out and kind.written is not None:
+            kind.written((out,))
         if out is not None and y is not out:
             out[...] = y
             return out

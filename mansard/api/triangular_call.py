@@ -139,6 +139,7 @@ def _plan(
     run = SolveRun(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
     run.way = way
     fast = run.of_vectors() if vectors else run.fast
+    fast = call.counted(kind, out, fast)
     return SolvePlan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch, means)
 
 

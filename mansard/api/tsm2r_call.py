@@ -28,7 +28,8 @@ def plan_tsm2r(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
     launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
     # kernels conjugate while they read, whatever the strides: nothing is ever copied
     run = call.Run(kind, problem, launch, (False, False), views, (problem.M, problem.N), _vendor)
-    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
 def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:

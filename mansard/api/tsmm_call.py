@@ -31,7 +31,8 @@ def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
     strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)))
     launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
     run = call.Run(kind, problem, launch, copies, views, (problem.K, problem.N), _vendor)
-    return Plan(problem, choice, chosen, kernel, run.fast, call.make_verify(kind, A, B, out), launch)
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
 def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:

@@ -11,7 +11,7 @@
 //
 // `count` is in doubles and a multiple of 512 per thread; threads take contiguous parts.
 #pragma once
-#include "mansard/simd.hpp"
+#include "mansard/fused.hpp"
 #include <time.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -121,7 +121,7 @@ inline double dot_part(const double* x, const double* y, i64 count) {
   for (i64 i = 0; i < count; i += 8 * PROBE_LANES)
     MANSARD_UNROLL
     for (int u = 0; u < 8; ++u)
-      sums[u] += load<PROBE_LANES>(x + i + u * PROBE_LANES) * load<PROBE_LANES>(y + i + u * PROBE_LANES);
+      add_product(sums[u], load<PROBE_LANES>(x + i + u * PROBE_LANES), load<PROBE_LANES>(y + i + u * PROBE_LANES));
   return sum_all(sums);
 }
 
@@ -171,7 +171,7 @@ __attribute__((noinline)) double multiply_add(i64 repeats, R a) {
     MANSARD_UNROLL
     for (int u = 0; u < 16; ++u)
       MANSARD_UNROLL
-      for (int i = 0; i < CHAINS; ++i) values[i] = values[i] + values[i] * factor;
+      for (int i = 0; i < CHAINS; ++i) add_product(values[i], values[i], factor);
   double sum = 0;
   MANSARD_UNROLL
   for (int i = 0; i < CHAINS; ++i)
@@ -228,7 +228,7 @@ double probe_streams(const Arguments& a) {
     case P::TRIAD:
       return on_parts(a, half, [&](i64 begin, i64 count) {
         const double *from = x + begin, *other = from + half;
-        return write_shape(shape, a.y + begin, count, [=](i64 i) { return at(from + i) + factor * at(other + i); });
+        return write_shape(shape, a.y + begin, count, [=](i64 i) { return plus_product(at(from + i), factor, at(other + i)); });
       });
     default:
       return on_parts(a, a.count, [&](i64 begin, i64 count) {

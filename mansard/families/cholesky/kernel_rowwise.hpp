@@ -61,7 +61,7 @@ struct CholeskyRowwise {
       for (int c = 0; c < WIDTH; ++c) {
         const V others = in_register(load<LANES>(right + c * PITCH + k));
         MANSARD_UNROLL
-        for (int r = 0; r < HEIGHT; ++r) sums[r][c] += factors[r] * others;
+        for (int r = 0; r < HEIGHT; ++r) add_product(sums[r][c], factors[r], others);
       }
     }
     MANSARD_UNROLL
@@ -71,7 +71,7 @@ struct CholeskyRowwise {
       for (int c = 0; c < WIDTH; ++c) {
         Vector<R, 2> entries{left[r * PITCH + j + c], left[next * PITCH + j + c]};
         for (int k = WHOLE ? j : j / LANES * LANES; k < j; ++k)
-          entries -= Vector<R, 2>{left[r * PITCH + k], left[next * PITCH + k]} * right[c * PITCH + k];
+          subtract_product(entries, Vector<R, 2>{left[r * PITCH + k], left[next * PITCH + k]}, right[c * PITCH + k]);
         tile[r / 2][c] = entries - pair_of_sums<R, LANES>(sums[r][c], sums[next][c]);
       }
     }
@@ -98,7 +98,7 @@ struct CholeskyRowwise {
       MANSARD_UNROLL
       for (int next = c + 1; next < WIDTH; ++next) {
         MANSARD_UNROLL
-        for (int r = next; r < WIDTH; ++r) tile[r][next] -= tile[r][c] * tile[next][c];
+        for (int r = next; r < WIDTH; ++r) subtract_product(tile[r][next], tile[r][c], tile[next][c]);
       }
     }
   }
@@ -114,7 +114,8 @@ struct CholeskyRowwise {
       MANSARD_UNROLL
       for (int p = 0; p < PAIRS; ++p) {
         MANSARD_UNROLL
-        for (int before = 0; before < c; ++before) tile[p][c] -= tile[p][before] * row(j + c)[j + before];
+        for (int before = 0; before < c; ++before)
+          subtract_product(tile[p][c], tile[p][before], row(j + c)[j + before]);
         tile[p][c] *= reciprocals[j + c];
       }
     }
@@ -171,7 +172,7 @@ struct CholeskyRowwise {
     R known[4] = {};
     for (int i = end - 1; i >= begin; --i) {
       R sum = x[i];
-      for (int k = i + 1; k < end; ++k) sum -= row(k)[i] * known[k - begin];
+      for (int k = i + 1; k < end; ++k) subtract_product(sum, row(k)[i], known[k - begin]);
       x[i] = known[i - begin] = sum * reciprocals[i];
     }
     const R* lines[4];
@@ -180,11 +181,11 @@ struct CholeskyRowwise {
     MANSARD_UNROLL_SHORT
     for (; j + LANES <= begin; j += LANES) {
       V entries = load<LANES>(x + j);
-      for (int r = 0; r < 4; ++r) entries -= known[r] * load<LANES>(lines[r] + j);
+      for (int r = 0; r < 4; ++r) subtract_product(entries, known[r], load<LANES>(lines[r] + j));
       store<LANES>(x + j, entries);
     }
     for (; j < begin; ++j)
-      for (int r = 0; r < 4; ++r) x[j] -= known[r] * lines[r][j];
+      for (int r = 0; r < 4; ++r) subtract_product(x[j], known[r], lines[r][j]);
   }
 };
 

@@ -50,8 +50,8 @@ MANSARD_INLINE void interleaved_tile(const GemmOperands<P>& o, int m0, int n0, E
       const V re = WORDS == 1 ? left : part_twice<0, R, LANES>(left, LANE), im = part_twice<1, R, LANES>(left, LANE);
       MANSARD_UNROLL
       for (int n = 0; n < COLUMNS; ++n) {
-        sums[m][n][0] += re * right[n];
-        if constexpr (WORDS == 2) sums[m][n][1] += im * right[n];
+        add_product(sums[m][n][0], re, right[n]);
+        if constexpr (WORDS == 2) add_product(sums[m][n][1], im, right[n]);
       }
     }
   }

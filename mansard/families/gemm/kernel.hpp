@@ -150,7 +150,7 @@ MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, E
         MANSARD_UNROLL
         for (int n = 0; n < VECTORS; ++n) {
           if (first) sums[m][n][word] = entry * row[n];  // which need not be cleared before
-          else sums[m][n][word] += entry * row[n];
+          else add_product(sums[m][n][word], entry, row[n]);
         }
       }
     }

@@ -58,13 +58,31 @@ MANSARD_INLINE Vector<R, LANES> times_i(Vector<R, LANES> v) {
   return alternating<R, LANES>(-1, 1) * exchange<1, R, LANES>(v);
 }
 
+// The complex product from its sums with the real and with the imaginary parts of the factor on the left: by_re + i by_im,
+// where each factor may have to be conjugated. Signs are factors of the last addition.
+template <bool CONJ_LEFT, bool CONJ_RIGHT, int LANES, class R>
+MANSARD_INLINE Vector<R, LANES> complex_product(Vector<R, LANES> by_re, Vector<R, LANES> by_im) {
+  constexpr R LEFT = CONJ_LEFT ? -1 : 1;
+  if constexpr (CONJ_RIGHT) by_re *= alternating<R, LANES>(1, -1);
+  const auto signs = CONJ_RIGHT ? alternating<R, LANES>(LEFT, LEFT) : alternating<R, LANES>(-LEFT, LEFT);
+  return plus_product(by_re, signs, exchange<1, R, LANES>(by_im));
+}
+
 // An imaginary part that is zero is not multiplied, so that infinities stay themselves.
 template <int WORDS, int LANES, class R>
 MANSARD_INLINE Lanes<R, LANES> scaled(R re, R im, Lanes<R, LANES> v) {
   Lanes<R, LANES> result = re * v;
   if constexpr (WORDS == 2)
-    if (im != 0) result += im * times_i<R, LANES>(v);
+    if (im != 0) add_product(result, im, times_i<R, LANES>(v));
   return result;
+}
+
+// sum += (re + i im) v; an imaginary part that is zero is not multiplied.
+template <int WORDS, int LANES, class R>
+MANSARD_INLINE void add_scaled(Lanes<R, LANES>& sum, R re, R im, Lanes<R, LANES> v) {
+  add_product(sum, re, v);
+  if constexpr (WORDS == 2)
+    if (im != 0) add_product(sum, im, times_i<R, LANES>(v));
 }
 
 // ---- the parts --------------------------------------------------------------------------------------------
@@ -115,18 +133,11 @@ struct GemmOperands {
   MANSARD_INLINE Lanes<R, LANES> entries_of_c(const R* old, const Lanes<R, LANES> (&sums)[WORDS]) const {
     using V = Lanes<R, LANES>;
     V sum = sums[0];
-    if constexpr (WORDS == 2) {
-      V turned = times_i<R, LANES>(sums[1]);
-      if constexpr (CONJ_RIGHT) {
-        const V signs = alternating<R, LANES>(1, -1);
-        sum *= signs, turned *= -signs;  // i conj(z) is -conj(i z)
-      }
-      sum = CONJ_LEFT ? sum - turned : sum + turned;
-    }
+    if constexpr (WORDS == 2) sum = complex_product<CONJ_LEFT, CONJ_RIGHT, LANES, R>(sums[0], sums[1]);
     if constexpr (UNIT) return sum;
     V value = scaled<WORDS, LANES>(alpha_re, alpha_im, sum);
     if constexpr (P::ACCUMULATE)
-      value += scaled<WORDS, LANES>(beta_re, beta_im, load_part<LANES, COUNT>(old));
+      add_scaled<WORDS, LANES>(value, beta_re, beta_im, load_part<LANES, COUNT>(old));
     return value;
   }
 };

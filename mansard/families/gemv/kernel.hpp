@@ -57,14 +57,14 @@ struct Entry {
     V value = scaled<WORDS, LANES>(alpha_re, alpha_im, sum);
     if constexpr (P::UNIT_C) {
       R* const to = data + first;
-      if constexpr (P::ACCUMULATE) value += scaled<WORDS, LANES>(beta_re, beta_im, load_part<LANES, COUNT>(to));
+      if constexpr (P::ACCUMULATE) add_scaled<WORDS, LANES>(value, beta_re, beta_im, load_part<LANES, COUNT>(to));
       store_part<LANES, COUNT, !P::ACCUMULATE>(to, value);
     } else {
       R one[LANES], old[LANES] = {};
       const auto at = [&](int i) -> R& { return data[(first + i) / WORDS * step + (first + i) % WORDS]; };
       if constexpr (P::ACCUMULATE) {
         for (int i = 0; i < COUNT; ++i) old[i] = at(i);
-        value += scaled<WORDS, LANES>(beta_re, beta_im, load_part<LANES, LANES>(old));
+        add_scaled<WORDS, LANES>(value, beta_re, beta_im, load_part<LANES, LANES>(old));
       }
       store_part<LANES, LANES>(one, value);
       for (int i = 0; i < COUNT; ++i) at(i) = one[i];
@@ -121,8 +121,8 @@ MANSARD_INLINE void gemv_rows(Entries<const R> A, const R* x, const Entry<P>& y,
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r) {
       const V entries = load_part<LANES, count>(rows + r * A.row + at);
-      sums[r * WORDS] += entries * factor;
-      if constexpr (WORDS == 2) sums[r * 2 + 1] += entries * exchange<1, R, LANES>(factor);
+      add_product(sums[r * WORDS], entries, factor);
+      if constexpr (WORDS == 2) add_product(sums[r * 2 + 1], entries, exchange<1, R, LANES>(factor));
     }
   };
   for (int v = 0; v + 1 < S::VECTORS; ++v) step(v * LANES, Int<LANES>());
@@ -173,20 +173,13 @@ MANSARD_INLINE void gemv_columns(Entries<const R> A, const R* x, const Entry<P>&
       const R* const from = column + v * LANES;
       const V entries = v + 1 < VECTORS ? load_part<LANES, LANES>(from) : load_part<LANES, LAST>(from);
       MANSARD_UNROLL
-      for (int word = 0; word < WORDS; ++word) sums[v][word] += x[k * WORDS + word] * entries;
+      for (int word = 0; word < WORDS; ++word) add_product(sums[v][word], x[k * WORDS + word], entries);
     }
   }
   MANSARD_UNROLL
   for (int v = 0; v < VECTORS; ++v) {
     V sum = sums[v][0];
-    if constexpr (WORDS == 2) {
-      V turned = times_i<R, LANES>(sums[v][1]);
-      if constexpr (P::CONJ_A) {
-        const V signs = alternating<R, LANES>(1, -1);
-        sum *= signs, turned *= -signs;  // i conj(z) is -conj(i z)
-      }
-      sum = P::CONJ_B ? sum - turned : sum + turned;
-    }
+    if constexpr (WORDS == 2) sum = complex_product<P::CONJ_B, P::CONJ_A, LANES, R>(sum, sums[v][1]);
     if (v + 1 < VECTORS) y.template put<LANES, LANES>(first + v * LANES, sum);
     else y.template put<LANES, LAST>(first + v * LANES, sum);
   }

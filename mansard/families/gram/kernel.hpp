@@ -25,7 +25,7 @@
 //             visit the block, or when rows lie a power of two apart and would fight for the same lines of the cache
 //   PREFETCH  cache (1, 2) to which the tiles of a block bring the next block; 0 leaves it to the hardware
 #pragma once
-#include "mansard/simd.hpp"
+#include "mansard/fused.hpp"
 
 namespace mansard {
 
@@ -130,7 +130,7 @@ inline void tile_along_columns(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead
     for (int i = 0; i < TILE_ROWS; ++i) {
       const R x_i = S::X_ROW_MAJOR ? x.data[i] : x.data[i / S::WORDS * x.column + i % S::WORDS];
       MANSARD_UNROLL
-      for (int j = 0; j < TILE_N; ++j) sums[copy][i][j] += x_i * y_row[j];
+      for (int j = 0; j < TILE_N; ++j) add_product(sums[copy][i][j], x_i, y_row[j]);
     }
     x.data += x.row;
     y.data += y.row;
@@ -173,7 +173,7 @@ inline void tile_along_rows(Operand<R> x, Operand<R> y, i64 rows, R* G, Ahead<P>
       MANSARD_UNROLL
       for (int j = 0; j < TILE_N; ++j) {
         MANSARD_UNROLL
-        for (int w = 0; w < W; ++w) sums[copy][i][j][w] += x_rows * y_rows[j][w];
+        for (int w = 0; w < W; ++w) add_product(sums[copy][i][j][w], x_rows, y_rows[j][w]);
       }
     }
     x.data += P::LANES;

@@ -113,7 +113,7 @@ struct LuRowwise {
         MANSARD_UNROLL
         for (int v = 0; v < COUNT; ++v) {
           V entries = load<LANES>(to + v * LANES);
-          if (!(KEEPS_F && (BEGIN + v + 1) * LANES <= k + 1)) entries -= multiplier * row[v];
+          if (!(KEEPS_F && (BEGIN + v + 1) * LANES <= k + 1)) subtract_product(entries, multiplier, row[v]);
           if (KEEPS_F && k / LANES == BEGIN + v) entries[k % LANES] = multiplier;
           store<LANES>(to + v * LANES, entries);
         }
@@ -141,7 +141,7 @@ struct LuRowwise {
     for (int k = N - 1; k >= 0; --k)
       for (int j = FIRST; j < FIRST + RIGHT; ++j) {
         rows[k][j] /= rows[k][k];
-        for (int i = 0; i < k; ++i) rows[i][j] -= rows[i][k] * rows[k][j];
+        for (int i = 0; i < k; ++i) subtract_product(rows[i][j], rows[i][k], rows[k][j]);
       }
   }
   // X from U X = Y, which took the place of the right-hand sides.
@@ -157,7 +157,7 @@ struct LuRowwise {
         const R x = y[k] * reciprocals[k];
         rows[k][N] = x;
         MANSARD_UNROLL
-        for (int i = 0; i < k; ++i) y[i] -= rows[i][k] * x;
+        for (int i = 0; i < k; ++i) subtract_product(y[i], rows[i][k], x);
       }
     } else {
       for (int k = N - 1; k >= 0; --k) {
@@ -166,7 +166,7 @@ struct LuRowwise {
           const R factor = rows[i][k];
           MANSARD_UNROLL_SHORT
           for (int j = FIRST; j < LENGTH; j += LANES)
-            store<LANES>(rows[i] + j, load<LANES>(rows[i] + j) - factor * load<LANES>(rows[k] + j));
+            store<LANES>(rows[i] + j, minus_product(load<LANES>(rows[i] + j), factor, load<LANES>(rows[k] + j)));
         }
       }
     }

@@ -114,7 +114,7 @@ struct LuPanels {
     const R multiplier = entries[FIRST][LANE] * factor;
     MANSARD_UNROLL
     for (int v = FIRST; v < COUNT; ++v) {
-      V reduced = entries[v] - multiplier * pivot[v];
+      V reduced = minus_product(entries[v], multiplier, pivot[v]);
       MANSARD_UNROLL
       for (int lane = 0; v == FIRST && lane < LANE; ++lane) reduced[lane] = entries[v][lane];
       if (v == FIRST) reduced[LANE] = multiplier;
@@ -222,7 +222,7 @@ struct LuPanels {
   template <int COUNT>
   static MANSARD_INLINE void add(V (&to)[COUNT], R factor, const V (&row)[COUNT]) {
     MANSARD_UNROLL
-    for (int v = 0; v < COUNT; ++v) to[v] += factor * row[v];
+    for (int v = 0; v < COUNT; ++v) add_product(to[v], factor, row[v]);
   }
 
   // W unknowns from row k on; the rows above lose what they contribute: of several right-hand sides from `begin` on.
@@ -242,14 +242,14 @@ struct LuPanels {
     for (int r = W - 1; r >= 0; --r) {
       R sum = rows[k + r][S::N];
       MANSARD_UNROLL
-      for (int q = W - 1; q > r; --q) sum -= rows[k + r][k + q] * known[q];
+      for (int q = W - 1; q > r; --q) subtract_product(sum, rows[k + r][k + q], known[q]);
       rows[k + r][S::N] = known[r] = sum * all.reciprocals[k + r];
     }
 #pragma GCC unroll 2
     for (int i = 0; i < k; ++i) {
       R sums[2]{rows[i][S::N], 0};
       MANSARD_UNROLL
-      for (int q = 0; q < W; ++q) sums[q % 2] -= rows[i][k + q] * known[q];
+      for (int q = 0; q < W; ++q) subtract_product(sums[q % 2], rows[i][k + q], known[q]);
       rows[i][S::N] = sums[0] + sums[1];
     }
   }

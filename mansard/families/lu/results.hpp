@@ -38,7 +38,7 @@ struct LuShape {
   static MANSARD_INLINE V place_of(V key) {
     return __builtin_convertvector(__builtin_convertvector(key * (R(1) / SIZE), Index), V);
   }
-  static MANSARD_INLINE V row_of(V key, V place) { return key - place * R(SIZE); }
+  static MANSARD_INLINE V row_of(V key, V place) { return minus_product(key, place, R(SIZE)); }
 };
 
 template <class P>

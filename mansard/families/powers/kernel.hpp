@@ -83,13 +83,13 @@ struct Powers {
       for (int k = 0; k <= P::P; ++k) {
         const T* from = source(k);
         if (re(weights[k]) == 0 && im(weights[k]) == 0) continue;
-        for (i64 i = first; i < last; ++i) result[i] = result[i] + scaled(weights[k], from[i]);
+        for (i64 i = first; i < last; ++i) result[i] = with_scaled(result[i], weights[k], from[i]);
       }
     }
   }
-  static MANSARD_INLINE T scaled(T c, T x) {
-    if constexpr (Scalar<T>::WORDS == 2) return times<typename Scalar<T>::Real>(c.re, c.im, x);
-    else return c * x;
+  static MANSARD_INLINE T with_scaled(T sum, T c, T x) {  // sum + c x
+    if constexpr (Scalar<T>::WORDS == 2) return sum + times<typename Scalar<T>::Real>(c.re, c.im, x);
+    else return plus_product(sum, c, x);
   }
 };
 

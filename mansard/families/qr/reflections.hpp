@@ -60,8 +60,8 @@ struct ScaledColumn {
     int i = k + 1;
 #pragma GCC unroll 1
     for (; i + 2 <= S::M; i += 2)
-      below += Entry::at(at.entry(i, k)).square(), other += Entry::at(at.entry(i + 1, k)).square();
-    if (i < S::M) below += Entry::at(at.entry(i, k)).square();
+      Entry::at(at.entry(i, k)).add_square_to(below), Entry::at(at.entry(i + 1, k)).add_square_to(other);
+    if (i < S::M) Entry::at(at.entry(i, k)).add_square_to(below);
     below += other;
     total = below + Entry::at(at.entry(k, k)).square();
     constexpr R LEAST = std::numeric_limits<R>::min() / (std::numeric_limits<R>::epsilon() *
@@ -82,7 +82,7 @@ struct ScaledColumn {
     for (int i = k + 1; i < S::M; ++i)
       largest = larger_of<R, S::LANES>(largest_part(Entry::at(at.entry(i, k))), largest);
     const V own = unit_scale<R, S::LANES>(largest);
-    for (int i = k + 1; i < S::M; ++i) sum += (Entry::at(at.entry(i, k)) * own).square();
+    for (int i = k + 1; i < S::M; ++i) (Entry::at(at.entry(i, k)) * own).add_square_to(sum);
     const Entry first = Entry::at(at.entry(k, k));
     const V norm = square_root<R, S::LANES>(sum) / own;
     scale = unit_scale<R, S::LANES>(larger_of<R, S::LANES>(largest_part(first), norm));

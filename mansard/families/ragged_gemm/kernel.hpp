@@ -52,16 +52,9 @@ struct Ragged {
   // Reals of C from the sums of right rows times the real and times the imaginary parts of left entries.
   MANSARD_INLINE V entries_of_c(const V (&sums)[WORDS], V old) const {
     V sum = sums[0];
-    if constexpr (WORDS == 2) {
-      V turned = times_i<R, LANES>(sums[1]);
-      if constexpr (P::CONJ_B) {
-        const V signs = alternating<R, LANES>(1, -1);
-        sum *= signs, turned *= -signs;  // i conj(z) is -conj(i z)
-      }
-      sum = P::CONJ_A ? sum - turned : sum + turned;
-    }
+    if constexpr (WORDS == 2) sum = complex_product<P::CONJ_A, P::CONJ_B, LANES, R>(sums[0], sums[1]);
     V value = scaled<WORDS, LANES>(alpha_re, alpha_im, sum);
-    if constexpr (P::ACCUMULATE) value += scaled<WORDS, LANES>(beta_re, beta_im, old);
+    if constexpr (P::ACCUMULATE) add_scaled<WORDS, LANES>(value, beta_re, beta_im, old);
     return value;
   }
 };
@@ -90,7 +83,7 @@ void ragged_tile(const Ragged<P>& x, Entries<const R> left, Entries<const R> rig
       for (int word = 0; word < S::WORDS; ++word) {
         const R entry = a[m * left.row + word];
         MANSARD_UNROLL
-        for (int n = 0; n < VECTORS; ++n) sums[m][n][word] += entry * row[n];
+        for (int n = 0; n < VECTORS; ++n) add_product(sums[m][n][word], entry, row[n]);
       }
     }
   };

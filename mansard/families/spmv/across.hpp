@@ -87,8 +87,8 @@ struct Across {
       fetch(s, j);
       MANSARD_UNROLL
       for (int v = 0; v < VECTORS; ++v)
-        sums[v] += values_at(s.values + j * s.step + v * LANES) *
-                   gather_at<R, LANES>(x, s.columns + j * s.step + v * LANES);
+        add_product(sums[v], values_at(s.values + j * s.step + v * LANES),
+                    gather_at<R, LANES>(x, s.columns + j * s.step + v * LANES));
     }
     if (few) again(a, s, first, sums);
     else if (s.common < s.width) rest(a, s, first, rows, sums);
@@ -126,7 +126,8 @@ struct Across {
       if (length == s.width) continue;
       R sum = 0;
       for (int j = 0; j < length; ++j)
-        sum += static_cast<R>(s.values[j * s.step + r]) * a.X[s.base(j) + static_cast<i64>(s.columns[j * s.step + r])];
+        add_product(sum, static_cast<R>(s.values[j * s.step + r]),
+                    a.X[s.base(j) + static_cast<i64>(s.columns[j * s.step + r])]);
       all[r] = sum;
     }
     MANSARD_UNROLL
@@ -146,7 +147,7 @@ struct Across {
         least = smaller(least, lengths[r]), most = larger(most, lengths[r]);
       const auto next = [&](int j, int u) {
         const i64 at = j * s.step + u * LANES;
-        return sums[u] + values_at(s.values + at) * gather_at<R, LANES>(a.X + s.base(j), s.columns + at);
+        return plus_product(sums[u], values_at(s.values + at), gather_at<R, LANES>(a.X + s.base(j), s.columns + at));
       };
       for (int j = s.common; j < least; ++j) {
         if (j % (VECTORS / TOGETHER) == v / TOGETHER) fetch(s, j);

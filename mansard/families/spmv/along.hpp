@@ -31,7 +31,7 @@ struct Along {
       for (int v = 0; v < VECTORS; ++v) {
         const Sum of_x = v < VECTORS - 1 ? load_part<LANES, LANES>(x + v * LANES) : load_part<LANES, LAST>(x + v * LANES);
         MANSARD_UNROLL
-        for (int part = 0; part < PAIRS; ++part) sums[part][v] += static_cast<R>(value[part]) * of_x;
+        for (int part = 0; part < PAIRS; ++part) add_product(sums[part][v], static_cast<R>(value[part]), of_x);
       }
     }
     if constexpr (PAIRS == 2) {
@@ -99,7 +99,7 @@ struct Along {
     const auto add = [&](int q, int j, auto count) {
       const Columns<count, StoredColumn<P::INDEX>> of(columns[q] + j);
       MANSARD_UNROLL
-      for (int i = 0; i < count; ++i) sums[q] += static_cast<R>(values[q][j + i]) * a.X[of.at[i]];
+      for (int i = 0; i < count; ++i) add_product(sums[q], static_cast<R>(values[q][j + i]), a.X[of.at[i]]);
     };
     constexpr std::integral_constant<int, 1> ONE;
     constexpr std::integral_constant<int, 2> TWO;

@@ -1,6 +1,5 @@
 // A sparse matrix as CPU kernels see it: chunks of rows, the entries of a row, and what becomes of a row's sum.
 #pragma once
-#include <cmath>
 #include <cstring>
 #include "mansard/lanes.hpp"
 #include "mansard/parts.hpp"
@@ -110,33 +109,13 @@ MANSARD_INLINE Lanes<R, LANES> turned(Lanes<R, LANES> v, std::integer_sequence<i
   const Vector<R, LANES> signs = {(L % 2 ? R(1) : R(-1))...};
   return exchange<1, R, LANES>(v) * signs;
 }
-// c x + sum, rounded once where the hardware can. Left to the compiler, that depends on the loop around it: GCC fuses
-// either product of a b + c d, and none where they end up in different branches.
-template <int LANES, class R>
-MANSARD_INLINE Lanes<R, LANES> fused(R c, Lanes<R, LANES> x, Lanes<R, LANES> sum) {
-#if defined(__FMA__) || defined(__aarch64__)
-#if defined(__AVX512F__)
-  if constexpr (sizeof(R) == 8 && LANES == 8) return _mm512_fmadd_pd(_mm512_set1_pd(c), x, sum);
-  if constexpr (sizeof(R) == 4 && LANES == 16) return _mm512_fmadd_ps(_mm512_set1_ps(c), x, sum);
-#endif
-  if constexpr (LANES == 1) {
-    return std::fma(c, x, sum);
-  } else {
-    MANSARD_UNROLL
-    for (int lane = 0; lane < LANES; ++lane) sum[lane] = std::fma(c, x[lane], sum[lane]);  // becomes one instruction
-    return sum;
-  }
-#else
-  return sum + c * x;
-#endif
-}
 // sum += (re + i im) * x; factors that are zero are not multiplied, so that infinities of x stay away.
 template <int WORDS, int LANES, class R>
 MANSARD_INLINE void add_scaled(Lanes<R, LANES>& sum, double re, double im, Lanes<R, LANES> x) {
-  if (re != 0) sum = fused<LANES>(static_cast<R>(re), x, sum);
+  if (re != 0) add_product(sum, static_cast<R>(re), x);
   if constexpr (WORDS == 2)
     if (im != 0)
-      sum = fused<LANES>(static_cast<R>(im), turned<R, LANES>(x, std::make_integer_sequence<int, LANES>()), sum);
+      add_product(sum, static_cast<R>(im), turned<R, LANES>(x, std::make_integer_sequence<int, LANES>()));
 }
 
 // COUNT reals of a row's results from `at` on: alpha sum + beta y, or alpha sum + beta x + gamma z.

@@ -67,7 +67,7 @@ MANSARD_INLINE V divided(V v, R re, R im) {
       im = -re, re = larger_part;
     }
     const R ratio = im / re;
-    return (v - ratio * times_i<R, S::LANES>(v)) / (re + im * ratio);
+    return minus_product(v, ratio, times_i<R, S::LANES>(v)) / plus_product(re, im, ratio);
   }
 }
 
@@ -143,11 +143,11 @@ MANSARD_INLINE void trsm_tile(const A& a, R* x, int first) {
     for (int m = 0; m < ROWS; ++m) {
       const auto re = a.re(S::row_at(first + m), S::row_at(step));
       MANSARD_UNROLL
-      for (int n = 0; n < VECTORS; ++n) rows[m][n] -= re * known[n];
+      for (int n = 0; n < VECTORS; ++n) subtract_product(rows[m][n], re, known[n]);
       if constexpr (S::WORDS == 2) {
         const auto im = a.im(S::row_at(first + m), S::row_at(step));
         MANSARD_UNROLL
-        for (int n = 0; n < VECTORS; ++n) turned[m][n] -= im * known[n];
+        for (int n = 0; n < VECTORS; ++n) subtract_product(turned[m][n], im, known[n]);
       }
     }
   }
@@ -158,10 +158,12 @@ MANSARD_INLINE void trsm_tile(const A& a, R* x, int first) {
     for (int n = 0; n < VECTORS; ++n) {
       MANSARD_UNROLL
       for (int before = 0; before < m; ++before) {
-        rows[m][n] -= a.re(row, S::row_at(first + before)) * rows[before][n];
-        if constexpr (S::WORDS == 2) turned[m][n] -= a.im(row, S::row_at(first + before)) * rows[before][n];
+        subtract_product(rows[m][n], a.re(row, S::row_at(first + before)), rows[before][n]);
+        if constexpr (S::WORDS == 2)
+          subtract_product(turned[m][n], a.im(row, S::row_at(first + before)), rows[before][n]);
       }
-      if constexpr (S::WORDS == 2) rows[m][n] += times_i<R, S::LANES>(turned[m][n]);
+      if constexpr (S::WORDS == 2)
+        rows[m][n] = complex_product<false, false, S::LANES, R>(rows[m][n], turned[m][n]);
       if constexpr (!P::UNIT) rows[m][n] = a.divide(rows[m][n], row);
       store<S::LANES>(at(first + m, n), rows[m][n]);
     }

@@ -115,7 +115,7 @@ MANSARD_INLINE void tile_along_columns(Tall<const R> a, const R* c, R* w, Ahead<
       for (int k = 0; k < TILE_K; ++k) {
         const R a_k = a.data[k * (IN_ROWS ? a.row : S::WORDS) + word];
         MANSARD_UNROLL
-        for (int n = 0; n < TILE_N; ++n) sums[k][n] += a_k * c_row[n];
+        for (int n = 0; n < TILE_N; ++n) add_product(sums[k][n], a_k, c_row[n]);
       }
       c += TILE_N * P::LANES;
     }
@@ -129,13 +129,13 @@ MANSARD_INLINE void tile_along_columns(Tall<const R> a, const R* c, R* w, Ahead<
   }
 }
 
-// i times the complex numbers of a vector.
+// sum += i times the complex numbers of a vector.
 template <class R, int LANES>
-MANSARD_INLINE Vector<R, LANES> times_i(Vector<R, LANES> v) {
+MANSARD_INLINE void add_times_i(Vector<R, LANES>& sum, Vector<R, LANES> v) {
   Vector<R, LANES> sign;
   MANSARD_UNROLL
   for (int lane = 0; lane < LANES; ++lane) sign[lane] = static_cast<R>(lane % 2 ? 1 : -1);
-  return sign * exchange<1, R, LANES>(v);
+  add_product(sum, sign, exchange<1, R, LANES>(v));
 }
 
 // The same for TILE_K vectors of rows and TILE_N columns.
@@ -155,7 +155,7 @@ MANSARD_INLINE void tile_along_rows(Tall<const R> a, const R* c, R* w, Ahead<P>&
       for (int word = 0; word < S::WORDS; ++word) {
         const R c_n = c[n * S::WORDS + word];
         MANSARD_UNROLL
-        for (int k = 0; k < TILE_K; ++k) sums[n][word][k] += c_n * a_column[k];
+        for (int k = 0; k < TILE_K; ++k) add_product(sums[n][word][k], c_n, a_column[k]);
       }
     }
     c += TILE_N * S::WORDS;
@@ -167,7 +167,7 @@ MANSARD_INLINE void tile_along_rows(Tall<const R> a, const R* c, R* w, Ahead<P>&
     MANSARD_UNROLL
     for (int k = 0; k < TILE_K; ++k) {
       V sum = sums[n][0][k];
-      if constexpr (S::WORDS == 2) sum += times_i<R, P::LANES>(sums[n][1][k]);
+      if constexpr (S::WORDS == 2) add_times_i<R, P::LANES>(sum, sums[n][1][k]);
       store<P::LANES>(w + n * S::PITCH_W + k * P::LANES, sum);
     }
   }

@@ -207,8 +207,9 @@ struct Number {
   MANSARD_INLINE V imaginary() const { return V{}; }
   MANSARD_INLINE V magnitude() const { return absolute<R, LANES>(re); }  // as pivots are compared
   MANSARD_INLINE V square() const { return re * re; }
-  MANSARD_INLINE void subtract(Number a, Number b) { re -= a.re * b.re; }
-  MANSARD_INLINE void add(Number a, Number b) { re += a.re * b.re; }
+  MANSARD_INLINE void add_square_to(V& sum) const { add_product(sum, re, re); }
+  MANSARD_INLINE void subtract(Number a, Number b) { subtract_product(re, a.re, b.re); }
+  MANSARD_INLINE void add(Number a, Number b) { add_product(re, a.re, b.re); }
   MANSARD_INLINE friend Number operator*(Number a, Number b) { return {a.re * b.re}; }
   MANSARD_INLINE friend Number operator*(Number a, V b) { return {a.re * b}; }
   MANSARD_INLINE friend Number operator+(Number a, Number b) { return {a.re + b.re}; }
@@ -234,17 +235,18 @@ struct Number<Complex<Real>, LANES> {
   MANSARD_INLINE Number conjugate() const { return {re, -im}; }
   MANSARD_INLINE V imaginary() const { return im; }
   MANSARD_INLINE V magnitude() const { return absolute<R, LANES>(re) + absolute<R, LANES>(im); }
-  MANSARD_INLINE V square() const { return re * re + im * im; }
+  MANSARD_INLINE V square() const { return plus_product(re * re, im, im); }
+  MANSARD_INLINE void add_square_to(V& sum) const { add_product(sum, re, re), add_product(sum, im, im); }
   MANSARD_INLINE void subtract(Number a, Number b) {
-    re -= a.re * b.re, im -= a.re * b.im;
-    re += a.im * b.im, im -= a.im * b.re;
+    subtract_product(re, a.re, b.re), subtract_product(im, a.re, b.im);
+    add_product(re, a.im, b.im), subtract_product(im, a.im, b.re);
   }
   MANSARD_INLINE void add(Number a, Number b) {
-    re += a.re * b.re, im += a.re * b.im;
-    re -= a.im * b.im, im += a.im * b.re;
+    add_product(re, a.re, b.re), add_product(im, a.re, b.im);
+    subtract_product(re, a.im, b.im), add_product(im, a.im, b.re);
   }
   MANSARD_INLINE friend Number operator*(Number a, Number b) {
-    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
+    return {minus_product(a.re * b.re, a.im, b.im), plus_product(a.re * b.im, a.im, b.re)};
   }
   MANSARD_INLINE friend Number operator*(Number a, V b) { return {a.re * b, a.im * b}; }
   MANSARD_INLINE friend Number operator+(Number a, Number b) { return {a.re + b.re, a.im + b.im}; }
@@ -257,8 +259,8 @@ struct Number<Complex<Real>, LANES> {
     const auto turned = greater<R, LANES>(absolute<R, LANES>(b.im), absolute<R, LANES>(b.re));
     const V big = select<R, LANES>(turned, b.im, b.re), small = select<R, LANES>(turned, -b.re, b.im);
     const V re = select<R, LANES>(turned, a.im, a.re), im = select<R, LANES>(turned, -a.re, a.im);
-    const V ratio = small / big, below = big + small * ratio;
-    return {(re + im * ratio) / below, (im - re * ratio) / below};
+    const V ratio = small / big, below = plus_product(big, small, ratio);
+    return {plus_product(re, im, ratio) / below, minus_product(im, re, ratio) / below};
   }
 };
 

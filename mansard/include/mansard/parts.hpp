@@ -1,6 +1,6 @@
 // More words for CPU kernels: vectors of which only the first lanes exist in memory, and stores past the caches.
 #pragma once
-#include "mansard/simd.hpp"
+#include "mansard/fused.hpp"
 #include <cstdint>
 #if defined(__x86_64__)
 #include <immintrin.h>
