@@ -5,6 +5,7 @@ When the package is reorganised this module follows; the problems and the record
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 from dataclasses import asdict
@@ -22,6 +23,8 @@ from mansard.compile.key import INCLUDE_DIRS
 from mansard.families import FAMILIES, ragged_gemm, small_step
 from mansard.families.powers import fit
 from mansard.families.powers import spec as powers_spec
+from mansard.families.powers import work as powers_work
+from mansard.families.traits import problem_from_dict
 from mansard.model import machine
 from mansard.plan import dispatch, explain
 from mansard.plan.problem import Problem
@@ -161,9 +164,7 @@ def _kernels(
         fixed = (1, 1, 1 << 20) if device.backend == "cpu" else (1, 1)
         return [emit.kernel(problem, config, device, fixed) for config in configs]
     if "band" in entry["fields"] and device.backend != "cpu":
-        from mansard.families.powers import work
-
-        parts = [problem.replace(P=sum(work.retained(config.RETAIN))) for config in configs]
+        parts = [problem.replace(P=sum(powers_work.retained(config.RETAIN))) for config in configs]
         return [emit.kernel(part, config, device) for part, config in zip(parts, configs, strict=True)]
     return [emit.kernel(problem, config, device, family.spec.strides(problem)) for config in configs]
 
@@ -191,8 +192,6 @@ def _preprocessed(kernel: Kernel, target: str) -> str:
 
 def recorded() -> list[dict[str, Any]]:
     """The problems of the tuning tables that ship, in plain values, each once."""
-    from mansard.families.traits import problem_from_dict
-
     lines = [line for path in sorted(PACKAGE.rglob("cuda-nvidia-h200-132.*.jsonl")) for line in path.open()]
     problems = {problem_from_dict(json.loads(line)["problem"]): None for line in lines}
     return [entry_of(problem) for problem in problems]
@@ -200,8 +199,6 @@ def recorded() -> list[dict[str, Any]]:
 
 def known_cases() -> list[dict[str, Any]]:
     """Problems and configurations of the families' test cases, which between them reach every branch of the kernels."""
-    import importlib
-
     found = []
     for path in sorted(Path(__file__).resolve().parent.parent.glob("*_cases.py")):
         module = importlib.import_module(path.stem)
