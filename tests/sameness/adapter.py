@@ -21,6 +21,7 @@ from mansard.codegen.geometry import Device, Kernel
 from mansard.compile import cxx, nvrtc
 from mansard.compile.key import INCLUDE_DIRS
 from mansard.families import FAMILIES, ragged_gemm, small_step
+from mansard.families.gemm import interleaved
 from mansard.families.powers import fit
 from mansard.families.powers import spec as powers_spec
 from mansard.families.powers import work as powers_work
@@ -110,6 +111,8 @@ def _chosen(entry: dict[str, Any], family: Any, problem: Problem, where: Any) ->
     if family is small_step:
         config = None if where.name == "cpu" else family.defaults.default(problem, where.device)
         return ([config], "rule", {}) if config is not None else ([], "none", {})
+    if _is_interleaved(problem, where.device):
+        return [interleaved.default(problem)], "rule", {}
     if "band" in entry["fields"] and where.name != "cpu":
         passes, _ = fit.passes(problem, _band(entry, problem), where.device)
         return list(passes), "fitted" if passes else "none", {}
@@ -123,6 +126,11 @@ def _route(problem: Problem, where: Any, operation: str) -> str:
     """`kernel`, or how else a public operation answers the problem."""
     plan = explain.plan_without_arrays(problem, where, operation)
     return plan.means or ("kernel" if plan.kernel else plan.choice.origin)
+
+
+def _is_interleaved(problem: Problem, device: Device) -> bool:
+    """Whether the stacks are interleaved: on GPUs those have a kernel beside the family's."""
+    return problem.operation == "gemm" and problem.stack_c == "interleaved" and device.backend != "cpu"
 
 
 def _ragged_config(entry: dict[str, Any], problem: Problem, device: Device) -> Any:
@@ -163,6 +171,8 @@ def _kernels(
     if family is ragged_gemm:
         fixed = (1, 1, 1 << 20) if device.backend == "cpu" else (1, 1)
         return [emit.kernel(problem, config, device, fixed) for config in configs]
+    if _is_interleaved(problem, device):
+        return [interleaved.kernel(problem, device, family.spec.strides(problem))]
     if "band" in entry["fields"] and device.backend != "cpu":
         parts = [problem.replace(P=sum(powers_work.retained(config.RETAIN))) for config in configs]
         return [emit.kernel(part, config, device) for part, config in zip(parts, configs, strict=True)]

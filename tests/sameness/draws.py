@@ -56,8 +56,7 @@ def stacked(
     matrix for all. A pitch beyond the dense one means that the stack is not packed."""
     kind = random.choice(("packed", "packed", "packed", "strided", "strided", "pointers", "shared", "interleaved"))
     if kind == "interleaved" and interleaves:
-        lanes = random.choice((4, 8, 16, 32))
-        return _interleaved(shapes, lanes)
+        return _interleaved(shapes, random.choice((4, 8, 16, 32)), random.choice((*shared, "")))
     found: dict[str, Any] = {}
     for side, (rows, columns) in shapes.items():
         found |= operand(random, side, rows, columns, dtype, any_layout=False, pad=0.5 if kind == "strided" else 0.0)
@@ -67,9 +66,10 @@ def stacked(
     return found
 
 
-def _interleaved(shapes: dict[str, tuple[int, int]], lanes: int) -> dict[str, Any]:
-    """The entries of `lanes` matrices side by side, in every operand."""
+def _interleaved(shapes: dict[str, tuple[int, int]], lanes: int, shared: str) -> dict[str, Any]:
+    """The entries of `lanes` matrices side by side, in every operand but the `shared` one."""
     found: dict[str, Any] = {}
     for side, (_, columns) in shapes.items():
-        found |= {f"layout_{side}": "row", f"pitch_{side}": columns * lanes, f"stack_{side}": "interleaved"}
+        stack, width = ("shared", 1) if side == shared else ("interleaved", lanes)
+        found |= {f"layout_{side}": "row", f"pitch_{side}": columns * width, f"stack_{side}": stack}
     return found
