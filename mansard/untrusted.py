@@ -119,7 +119,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def each_line(path: Path, read: Callable[[bytes], T], part: bytes = b"") -> Iterator[T]:
-    """What `read` makes of every line that contains `part`. Lines of which it raises ValueError are passed over, as is
+    """Yield `read(line)` for every line that contains `part`. Lines for which it raises ValueError are skipped, as is
     a file that cannot be read; one warning at the end names the file, the first of them and the reason."""
     skipped, first = 0, ""
     try:
