@@ -1,15 +1,17 @@
 """Reading files that another version, another program or another user may have written.
 
-JSON is read strictly: no NaN or Infinity, no deep nesting, and nothing that takes much more memory than its text.
-Our own files take 2 to 4 times their size as Python objects; `[[],[],...` would take 25 times its own and is refused
-beyond SPARE bytes. The worst that passes, an object of a million short names, takes 10 times its size. Whatever is
-wrong raises `Damaged`, whose text gives the reason; the caller names the file.
+JSON is read strictly: no NaN or Infinity, no deep nesting, few different names, and nothing that takes much more memory
+than its text. Our own files take 2 to 4 times their size as Python objects; `[[],[],...` would take 25 times its own.
+A text is refused if an estimate of what it takes (`cost`) exceeds FACTOR times its size and SPARE. Lines, manifests and
+ceilings have at most 256 KiB and so take a few MB whatever they hold. Whatever is wrong raises `Damaged`, whose text
+gives the reason; the caller names the file.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 import sys
 import warnings
@@ -22,9 +24,10 @@ from .errors import MansardError, MansardWarning
 
 T = TypeVar("T")
 
-FACTOR = 8  # times a text's size: the most that `cost` may say of it, which says about twice what is taken
-SPARE = 32 << 20  # bytes that a small text may take all the same
-LONGEST_LINE = 1 << 20  # bytes; a tuning record has about 700, a row of results about 1500
+FACTOR = 4  # times a text's size: the most that `cost` may say of it
+SPARE = 32 << 20  # bytes that a text may take beside that: our largest, of 7 MB, is estimated at 5 times its size
+LONGEST_LINE = 1 << 18  # bytes; a tuning record has about 700, a row of results about 1500, an environment 30000
+MOST_NAMES = 4096  # different names of a text: each takes up to 290 bytes; results have 255
 
 
 class Damaged(MansardError, ValueError):
@@ -58,6 +61,8 @@ def parse(content: bytes, room: int | None = None) -> Any:
     """The value of a JSON text whose objects fit into `room` bytes (unless given, what its own size allows)."""
     if cost(content) > (SPARE + FACTOR * len(content) if room is None else room):
         raise Damaged("holds more values than a file of its size should")
+    if content.count(b":") > MOST_NAMES and _has_many_names(content):
+        raise Damaged(f"holds more than {MOST_NAMES} different names")
     try:
         return json.loads(content.decode(), parse_constant=_no_number, object_pairs_hook=_object)
     except RecursionError:
@@ -66,6 +71,20 @@ def parse(content: bytes, room: int | None = None) -> Any:
         raise Damaged("is no text") from None
     except ValueError as error:
         raise Damaged(f"is no JSON ({error})") from None
+
+
+_STRING = re.compile(rb'("(?:[^"\\]|\\.)*+")(\s*:)?', re.DOTALL)
+
+
+def _has_many_names(content: bytes) -> bool:
+    """Whether a JSON text has more than MOST_NAMES different names. No more of them are remembered."""
+    names = set()
+    for string in _STRING.finditer(content):
+        if string[2]:
+            names.add(string[1])
+            if len(names) > MOST_NAMES:
+                return True
+    return False
 
 
 def _no_number(text: str) -> Any:
@@ -83,7 +102,7 @@ def cost(content: bytes) -> int:
     names = count(b":")
     texts = max(0, count(b'"') // 2 - names)
     objects = 72 * count(b"[") + 184 * count(b"{") + 40 * names
-    return objects + 32 * (count(b",") + 1) + 50 * texts + len(content)
+    return objects + 48 * (count(b",") + 1) + 50 * texts + len(content)
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -100,7 +119,7 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def each_line(path: Path, read: Callable[[bytes], T], part: bytes = b"") -> Iterator[T]:
-    """What `read` makes of every line that contains `part`. Lines of which it raises ValueError are passed over, as is
+    """Yield `read(line)` for every line that contains `part`. Lines for which it raises ValueError are skipped, as is
     a file that cannot be read; one warning at the end names the file, the first of them and the reason."""
     skipped, first = 0, ""
     try:

@@ -187,6 +187,56 @@ def test_a_packed_file_is_not_unpacked_beyond_its_size(tmp_path: Path, sizes: st
     assert peak < 24 << 20 and time.perf_counter() - begin < 5
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("banner", "sizes", "line", "count"),
+    [
+        ("coordinate pattern symmetric", "2 2 2000000", b"2 1\n", 2_000_000),
+        ("coordinate pattern symmetric", "90000 90000 2000000", b"2 1\n", 2_000_000),
+        ("coordinate real symmetric", "9 9 2000000", b"2 1 1\n", 2_000_000),
+        ("array integer general", "2000 2500", b"1\n", 5_000_000),
+    ],
+)
+def test_short_lines_take_no_more_than_their_text_allows(
+    tmp_path: Path, banner: str, sizes: str, line: bytes, count: int, packed: bool
+) -> None:
+    """Once 16 times their text."""
+    text = f"%%MatrixMarket matrix {banner}\n{sizes}\n".encode() + line * count
+    path = tmp_path / ("short.mtx.gz" if packed else "short.mtx")
+    path.write_bytes(gzip.compress(text, 1) if packed else text)
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"short\.mtx.*: (\d+ entries take|its text has more)"):
+        io.read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 16 << 20
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_halves_of_patterns_are_filled_up_in_place(tmp_path: Path, packed: bool) -> None:
+    """Rows and columns in both halves, on the diagonal, and twice; the banner in any case."""
+    lines = ["2 1", "3 1", "1 3", "3 3", "4 4", "4 4", "4 2"]
+    text = f"%%MatrixMarket MATRIX coordinate Pattern Symmetric\n% symmetric\n4 4 {len(lines)}\n" + "\n".join(lines)
+    path = tmp_path / ("half.mtx.gz" if packed else "half.mtx")
+    path.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    A = io.read(path)
+    assert A.dtype == np.float64
+    assert (A.toarray() == [[0, 1, 2, 0], [1, 0, 0, 1], [2, 0, 1, 0], [0, 1, 0, 2]]).all()
+
+
+def test_a_symmetric_pattern_takes_four_times_its_text(tmp_path: Path) -> None:
+    half = sparse.tril(matrices.band(60_000, 15), format="coo")
+    path = tmp_path / "band.mtx"
+    lines = np.char.add(np.char.add((half.row + 1).astype(str), " "), (half.col + 1).astype(str))
+    path.write_text(f"%%MatrixMarket matrix coordinate pattern symmetric\n60000 60000 {half.nnz}\n" + "\n".join(lines))
+    tracemalloc.start()
+    A = io.read(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4.2 * path.stat().st_size
+    assert ((matrices.band(60_000, 15) != 0) != A).nnz == 0
+
+
 @pytest.mark.parametrize("rest", ["", "e", " %", " more"])
 def test_a_last_line_need_not_end(tmp_path: Path, rest: str) -> None:
     """What follows a number on a line is ignored; SciPy's reader crashes if the line does not end after it."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import tracemalloc
 import warnings
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -227,6 +229,28 @@ def test_what_takes_much_more_than_its_text_is_refused() -> None:
     assert untrusted.parse(b"[" + b"[]," * 1000 + b"[]]")
     with pytest.raises(Damaged, match="more values"):
         untrusted.parse(b"[" + b"[]," * 1_000_000 + b"[]]")
+
+
+def test_many_different_names_are_refused() -> None:
+    """Once 27 times the text's size."""
+    few = b",".join(b'"%x":1' % i for i in range(untrusted.MOST_NAMES))
+    assert len(untrusted.parse(b"{" + few + b"}")) == untrusted.MOST_NAMES
+    assert untrusted.parse(b"[" + b"{" + few + b"}," + b"{" + few + b"}]")  # which are the same ones
+    assert untrusted.parse(b"[" + b",".join(b'":%x"' % i for i in range(10_000)) + b"]")  # which are no names
+    for text in (b"{" + few + b',"one more":1}', b"{" + few + b',"\\"" :1}'):
+        with pytest.raises(Damaged, match="different names"):
+            untrusted.parse(text)
+
+
+@pytest.mark.parametrize("entry", [b"1.5", b'"text"', b"[1]", b'{"a":1}', b'{"a":1,"b":2}', b'""', b'{"a":[[]]}'])
+def test_values_take_four_times_their_text_or_are_refused(entry: bytes) -> None:
+    text = b"[" + b",".join([entry] * 1_000_000) + b"]"
+    tracemalloc.start()
+    with suppress(Damaged):
+        untrusted.parse(text)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 4 * len(text) + untrusted.SPARE
 
 
 def test_our_own_files_are_read_in_silence() -> None:

@@ -58,7 +58,7 @@ class Description:
 
 
 def describe(**operands: Any) -> Description:
-    """What planning sees of arrays and lists of arrays; an array that is given twice is one array."""
+    """Describe arrays and lists of arrays as planning sees them; an array that is given twice is one array."""
     kind = stacks.common_kind(list(operands.items()))
     numbers: dict[int, int] = {}
     views: list[View] = []
@@ -161,7 +161,7 @@ def realigned(array: Any) -> Any:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a plan was made: the function, its operands as described, its options, and what was pinned."""
+    """Ingredients of a plan, enough to make it again: the function, described operands, options and pins."""
 
     make: Callable[..., Plan]
     described: Description

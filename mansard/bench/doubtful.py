@@ -16,7 +16,7 @@ _MOST_LINES = 6  # on the terminal
 
 
 def fields(work: roofline.Work, ceilings: Any, seconds: float) -> dict[str, Any]:
-    """What a row says about a result above the limit: why, and whether nothing explains it."""
+    """Fields of a row whose result is above the limit: the reason, and whether none explains it. Otherwise empty."""
     found = roofline.excess(work, ceilings, seconds)
     return {} if found is None else {"above_limit": found.reason, "doubtful": found.is_doubtful}
 
@@ -54,7 +54,7 @@ def notes(results: dict[str, Any]) -> list[tuple[str, bool]]:
 
 
 def lines(results: dict[str, Any]) -> list[str]:
-    """The same for the terminal."""
+    """Lines for the terminal: the first doubtful results, then the sentences of `notes`."""
     rows = [row for row in _above(results) if row["doubtful"]]
     found = [f"{row['case']} ({row['contender']}): {percent(row)} % of the limit" for row in rows[:_MOST_LINES]]
     return [f"doubtful: {text}" for text in (*found, *(text for text, _ in notes(results)))]

@@ -55,8 +55,8 @@ def launched(backend_name: str) -> Iterator[dict[str, Source]]:
 
 
 def stamp(row: Row, ran: dict[str, Source], backend_name: str) -> list[dict[str, Any]]:
-    """What a row with these facts says of the kernels that ran. `exact`: its problem and configuration write the same
-    text again."""
+    """List the kernels that ran for a row: hash, header, digest of its includes. `exact`: the row's problem and
+    configuration generate the same text again."""
     hashes = [text_hash(text, backend_name) for text in ran]
     exact = len(hashes) == 1 and _present(row, backend_name) == hashes[0]
     headers = [_HEADER.findall(text) for text in ran]
@@ -89,7 +89,7 @@ def mark(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def table(results: dict[str, Any], missed: set[int]) -> Table:
-    """How many rows of each operation are older than the kernels, or may be."""
+    """Count the rows of each operation by age: current, stale, unknown, handed over."""
     cells: dict[str, list[int]] = {}
     kinds = (CURRENT, STALE, UNKNOWN, HANDED_OVER)
     for row in results["rows"]:
@@ -124,7 +124,7 @@ def _problem(row: Row) -> Problem:
 
 @lru_cache(maxsize=256)
 def _digest(header: str, backend_name: str) -> str:
-    """Of the header and all that it includes; empty if it is gone."""
+    """Digest of a header and everything that it includes; empty if the header is gone."""
     try:
         return code_digest(f'#include "{header}"', "" if backend_name == "emulated" else "emulated")[:16]
     except FileNotFoundError:

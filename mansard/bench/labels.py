@@ -1,4 +1,4 @@
-"""What must be said beside a peer's number: who really ran, and what its time includes.
+"""Labels of peers: the routine that really ran, and what its time includes.
 
 `corrected` renames rows whose label was wrong when they were measured; such rows keep the former label in
 `measured_as`. `marks` names what a comparison with a row rests on.
@@ -36,7 +36,7 @@ def corrected(rows: Iterable[Row]) -> list[Row]:
 
 
 def marks(peer: Row) -> list[str]:
-    """What a multiple of this peer's time needs beside it."""
+    """Marks that a ratio to this peer's time carries: a scaled time, or one that includes a copy."""
     found = [SCALED] if peer.get("note") else []
     in_place = str(peer.get("spelling", "")).startswith(_IN_PLACE)
     return found + ([COPIED] if in_place and not peer.get("restored") else [])

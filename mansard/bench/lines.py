@@ -72,7 +72,7 @@ def row(values: Any) -> dict[str, Any]:
 
 
 def _kernels(values: Any) -> None:
-    """What a row says of the kernels that it was measured with: texts, the header by its path inside the package."""
+    """Check a row's list of kernels: hashes are texts, a header is a path inside the package."""
     if not isinstance(values, list):
         raise Damaged(f"kernels={shown(values)} is no list")
     for each in values:

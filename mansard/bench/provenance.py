@@ -1,4 +1,4 @@
-"""Which sources a run measured: the commit, whether files differ from it, and a digest that can be compared later.
+"""Sources that a run measured: the commit, whether files differ from it, and a digest that can be compared later.
 
 The digest names every file of the package by its path and by git's own hash of its content. A machine without git
 (a copy of the tree on a GPU host) can compute it; a checkout compares it with `git ls-tree` of the commit, without
@@ -73,7 +73,7 @@ def refusal(named: str, package: Path = PACKAGE) -> str:
 
 
 def verdict(environment: dict[str, Any]) -> str:
-    """What is known of the sources of a run: a clean commit, or why not."""
+    """Describe the sources of a run: its commit, and whether it was clean, changed or cannot be verified."""
     commit = str(environment.get("commit") or "")
     commit = commit if _HASH.fullmatch(commit) else ""
     short = commit[:12]
@@ -93,7 +93,7 @@ def _committed_digest(commit: str) -> str | None:
 
 
 def _git(package: Path, *words: str) -> str:
-    """What git prints about the checkout; empty without git, without a checkout, or if it fails."""
+    """Return git's output for the checkout; empty without git, without a checkout, or if git fails."""
     if not (package.parent / ".git").exists():
         return ""
     command = ["git", "-C", str(package.parent), *words]

@@ -147,7 +147,7 @@ def _signs(row: Row) -> str:
 
 
 def _status(rows: Iterable[Row]) -> str:
-    """What the numbers of a table are worth, and a line for each mark."""
+    """Footnotes of a table: age, samples and doubts of its rows, then a line for each mark."""
     rows = list({id(row): row for row in rows}.values())
     ages = [row["age"] for row in rows]
     parts = [f"{len(rows)} rows of ours: {ages.count(freshness.CURRENT)} by the present kernels"]
@@ -176,7 +176,7 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], Shown]]] = {
 
 
 def block(name: str, results: Path) -> str:
-    """What belongs between the markers of a table."""
+    """Render a table and its footnotes, as they stand between the table's markers in the README."""
     folder, make = TABLES[name]
     table, rows = make(freshness.mark(store.load(results / folder)))
     return f"{table.markdown()}\n\n{_status(rows)}"

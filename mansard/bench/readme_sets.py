@@ -24,7 +24,7 @@ _FORMS = ("27pt", "7pt", "band-27", "graphene", "HPCG", "topological", "channel"
 
 
 def gram(size: Size) -> list[Case]:
-    """What the README shows: 15 widths of each dtype, and the worst width."""
+    """Cases of the README's table of `gram`: 15 widths of each dtype, and the worst width."""
     return [
         case
         for dtype, worst in _WORST_GRAM.items()
@@ -33,7 +33,7 @@ def gram(size: Size) -> list[Case]:
 
 
 def matmul(size: Size) -> list[Case]:
-    """What the README shows of A C: 15 widths of each dtype, and the worst width."""
+    """Cases of the README's table of A C: 15 widths of each dtype, and the worst width."""
     return [
         case
         for dtype, worst in _WORST_MATMUL.items()
@@ -42,12 +42,12 @@ def matmul(size: Size) -> list[Case]:
 
 
 def batched(size: Size) -> list[Case]:
-    """What the README shows: float64 products of 12 sizes."""
+    """Cases of the README's table of batched products: float64, 12 sizes."""
     return batched_cases.squares("readme", size, PRODUCT_SIZES, ("float64",))
 
 
 def factor(size: Size) -> list[Case]:
-    """What the README shows: five operations on float64 at 8 sizes, and where each gains least."""
+    """Cases of the README's table of factorizations: five operations on float64, 8 sizes and the worst of each."""
     return [
         case
         for operation, worst in _WORST_FACTOR.items()
@@ -56,7 +56,7 @@ def factor(size: Size) -> list[Case]:
 
 
 def powers(size: Size) -> list[Case]:
-    """What the README shows: products and five powers of every matrix."""
+    """Cases of the README's table of sparse matrices: a product and five powers of each."""
     return [
         powers_cases.one("readme", size, operation, matrix, inner=inner)
         for matrix in _FORMS

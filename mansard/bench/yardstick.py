@@ -1,4 +1,4 @@
-"""Which bandwidth a row's percentages are of, by the share of reads in what must be moved."""
+"""Bandwidth that a row's percentages refer to, chosen by the share of reads in its traffic."""
 
 from __future__ import annotations
 

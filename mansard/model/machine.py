@@ -112,7 +112,7 @@ def _load(path: Path) -> Machine | None:
     return None
 
 
-_MOST_BYTES = 1 << 20  # of a file of ceilings, which has about 4000
+_MOST_BYTES = 1 << 18  # of a file of ceilings, which has about 4000
 _NUMBER, _BYTES, _WORDS = Real(1e-15, 1e30), Range(1, 1 << 62), Text(1024)
 
 

@@ -27,7 +27,7 @@ _DECIDING = {"read": ("read", "read_ring", "dot"), "copy": ("copy", "copy_ring")
 
 
 class Shares(NamedTuple):
-    """What else the machine did while something was measured; None where the system does not tell."""
+    """Load of other programs during a measurement; None where the system does not report it."""
 
     others: float | None  # processor time of other programs over what this process may use
     stolen: float | None  # time that the hypervisor gave to others
@@ -72,7 +72,7 @@ def _ticks() -> list[tuple[float, float]]:
 
 
 def of_surroundings(shares: Shares, threads: int) -> list[str]:
-    """What the processors say of other programs, in words."""
+    """Describe other programs' use of the processors in sentences; an empty list means a quiet machine."""
     found = []
     if shares.others is not None and shares.others > BUSY:
         found.append(f"other programs used {100 * shares.others:.0f} % of the processors")

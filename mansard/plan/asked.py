@@ -1,4 +1,4 @@
-"""What `mansard explain` and `mansard tune` can be asked about: the names that users call, and the problems they mean.
+"""Operations of `mansard explain` and `mansard tune`: the names that users call, and the problems they mean.
 
 Options have one meaning throughout: products give M x N results, K is what is summed over, --batch counts matrices.
 """
@@ -210,7 +210,9 @@ def sizes_of(asked: Asked) -> Sizes:
 
 
 def with_long(asked: Asked, elements: int) -> Asked:
-    """The same with the operation's long size so chosen that the largest operand has about `elements` entries."""
+    """Return `asked` with its long size set so that the largest operand has about `elements` entries.
+
+    A long size that the user gave stays."""
     long = named(asked.operation).long
     if getattr(asked, long) is not None:
         return asked

@@ -1,4 +1,4 @@
-"""Which shapes go to the array library, or to LAPACK, although a kernel could do them: rules found by measurement.
+"""Handover rules, found by measurement: shapes that the array library or LAPACK computes though a kernel could.
 
 Calls with arrays and `mansard explain` ask the same functions, so that an explanation is what happens.
 """
@@ -27,7 +27,7 @@ _WON = ("float32",)  # for these: in double precision cuBLAS is up to 11 % faste
 
 
 def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | None:
-    """Which family multiplies an (m, k) with a (k, n) matrix, by dtype and shape alone; None: the array library."""
+    """Name the family that multiplies an (m, k) with a (k, n) matrix, by dtype and shape; None: the array library."""
     if max(m, n) <= _WIDEST and k >= max(_TALL * max(m, n), fewest):
         return "gram"
     if max(k, n) <= _WIDEST and m >= max(_TALL * max(k, n), fewest):

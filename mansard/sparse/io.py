@@ -6,9 +6,12 @@ ever left half done.
 Files may come from anywhere, so that what their header promises is compared with what they can hold before memory is
 allocated for it: every entry takes at least 2 bytes of text, or more as its kind says. The size of a file is that of
 its text. Of a packed file the text is read as a stream and may have 100 times the packed size, or 8 MiB: matrices reach
-5 to 20 times. Beyond, or if pointers to the rows (8 bytes each) would take more than 64 MiB and 4 times the text, the
-file is refused. Memory is then at most 64 MiB, 4 times the text, and 32 bytes per entry (64 where a symmetry fills up
-the other half): once or twice the text of usual files, 14 times that of one whose every line is "2 1".
+5 to 20 times. Beyond, the file is refused.
+
+It is also refused if its entries would take more memory than 16 MiB and 4 times the text (`_taken`: 28 bytes each of a
+usual file, twice as many where a symmetry fills up the other half), or pointers to its rows (8 bytes each) more than
+64 MiB and 4 times the text. Usual files take once to 3 times their text. Refused are millions of lines like "2 1", and
+millions of entries of a nearly full matrix with one digit each.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Callable
 from io import BytesIO
@@ -32,9 +36,11 @@ __all__ = ["read", "write"]
 
 MOST_RATIO, LEAST_TEXT = 100, 8 << 20  # of a packed file: its text over its size, and what is allowed in any case
 SPARE = 64 << 20  # bytes for rows without entries
+SPARE_FOR_ENTRIES = 16 << 20  # bytes for short lines, beside 4 times the text
 _HEADER_BYTES = 1 << 20  # of text, in which comments and sizes must end
 _SHORTEST = {"pattern": 4, "real": 6, "integer": 6, "unsigned-integer": 6, "complex": 8}  # bytes of "1 1 0 0\n"
 _PACKED: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+_SYMMETRIC = re.compile(rb"\A([^\n]*)symmetric", re.IGNORECASE)  # the last word of the first line
 _BROKEN = (ValueError, TypeError, OverflowError, EOFError, IndexError, zlib.error, gzip.BadGzipFile)
 
 
@@ -61,9 +67,22 @@ def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
                 raise Damaged(text.problem)
     except Damaged as error:
         raise ValueError(f"{path}: {error}") from error.__cause__
-    A = sparse.coo_array(found)
-    _check_diagonal(path, A, symmetry)
-    A = sparse.csr_array(A)
+    if is_dense:
+        if symmetry in _ON_DIAGONAL:
+            _check_diagonal(path, np.arange(min(shape)), np.diagonal(found), symmetry)
+        A = _nonzeros(found)
+    else:
+        A = sparse.coo_array(found)
+        del found
+        if symmetry in _ON_DIAGONAL:
+            places = np.flatnonzero(A.coords[0] == A.coords[1])
+            _check_diagonal(path, A.coords[0][places], A.data[places], symmetry)
+        if text.as_general:
+            coords = list(A.coords)
+            del A
+            A = _filled_up(coords, shape)
+        else:
+            A = sparse.csr_array(A)
     return A if dtype is None else A.astype(dtype, copy=False)
 
 
@@ -76,6 +95,7 @@ class _Text:
 
     def __init__(self, path: Path, file: Any) -> None:
         self.file, self.unpack = file, _PACKED.get(path.suffix)
+        self.as_general = False  # give a symmetric file out as a general one, which SciPy does not fill up
         self.size = os.fstat(file.fileno()).st_size
         self.is_packed = self.unpack is not None
         self.most = max(LEAST_TEXT, MOST_RATIO * self.size) if self.is_packed else self.size  # bytes of text
@@ -89,7 +109,7 @@ class _Text:
 
     def is_as_scipy_needs_it(self) -> bool:
         """Whether the file can be given to SciPy by its name: plain, without null bytes, its last line ended."""
-        if self.is_packed:
+        if self.is_packed or self.as_general:
             return False
         while self.read(1 << 20):
             pass
@@ -108,6 +128,8 @@ class _Text:
         except (OSError, EOFError, zlib.error) as error:
             self.problem = str(error)
             return b""
+        if self.as_general and self.taken == 0:
+            found = _SYMMETRIC.sub(rb"\1general  ", found, count=1)
         self.taken += len(found)
         if self.taken > self.most:
             most = f"{self.most} bytes, {MOST_RATIO} times those of the file"
@@ -141,7 +163,53 @@ def _checked_header(text: _Text) -> tuple[tuple[int, int], str, bool]:
         raise Damaged(f"{entries} entries take at least {least} bytes of text, the file has at most {text.most}")
     if 8 * rows > SPARE + 4 * text.most:
         raise Damaged(f"{rows} rows are too many for at most {text.most} bytes of text")
+    taken = _taken(entries, max(rows, columns), format, field, symmetry)
+    if taken > SPARE_FOR_ENTRIES + 4 * text.most:
+        raise Damaged(f"{entries} entries take {taken} bytes of memory, too many for at most {text.most} of text")
+    if format == "coordinate" and field == "pattern" and symmetry == "symmetric":
+        text.as_general = True
     return (rows, columns), symmetry, format == "array"
+
+
+def _taken(entries: int, longest: int, format: str, field: str, symmetry: str) -> int:
+    """Bytes of memory that the entries of a file take at most while it is read, as triples and as rows at once."""
+    index, value = 4 if longest < 1 << 31 else 8, 16 if field == "complex" else 8
+    if format == "array":  # all entries, and those that are not zero
+        return entries * (1 if symmetry == "general" else 2) * (2 * value + index)
+    if symmetry == "general":
+        return entries * (3 * index + 2 * value)
+    if field == "pattern":
+        return entries * (6 * index + 20)  # numbers of 32 bits, until duplicates are added
+    return entries * (6 * index + 4 * value + 1)
+
+
+def _nonzeros(dense: Any) -> Any:
+    """The entries of a full matrix that are not zero, found some rows at a time."""
+    rows, columns = dense.shape
+    starts = np.zeros(rows + 1, np.int64)
+    some = max(1, (1 << 17) // max(1, columns))
+    slabs = [slice(first, first + some) for first in range(0, rows, some)]
+    for slab in slabs:
+        starts[1:][slab] = np.count_nonzero(dense[slab], axis=1)
+    starts = np.cumsum(starts)
+    index = np.int32 if max(columns, starts[-1]) < 1 << 31 else np.int64
+    indices, data = np.empty(starts[-1], index), np.empty(starts[-1], dense.dtype)
+    for slab in slabs:
+        place, present = slice(starts[slab.start], starts[min(slab.stop, rows)]), dense[slab] != 0
+        indices[place], data[place] = present.nonzero()[1], dense[slab][present]
+    return sparse.csr_array((data, indices, starts.astype(index)), shape=dense.shape)
+
+
+def _filled_up(coords: list[Any], shape: tuple[int, int]) -> Any:
+    """The symmetric pattern whose one half, or both, has entries at `coords`, which is emptied: nothing is kept longer
+    than needed. Ones are integers of 32 bits until duplicates are added."""
+    j, i = coords.pop(), coords.pop()
+    across = i != j
+    places = np.concatenate((i, j[across])), np.concatenate((j, i[across]))
+    del i, j, across
+    A = sparse.csr_array((np.ones(len(places[0]), np.int32), places), shape=shape)
+    del places
+    return sparse.csr_array((A.data.astype(np.float64), A.indices, A.indptr), shape=shape)
 
 
 def write(
@@ -183,12 +251,12 @@ def _placed_in(head: bytes, message: str) -> str:
     return message if message.startswith("Line ") else f"Line {sizes}: {message} (sizes and number of entries)"
 
 
-def _check_diagonal(path: Path, A: Any, symmetry: str) -> None:
-    """Symmetries say what a diagonal may hold; SciPy reads it as it stands."""
-    if symmetry not in ("skew-symmetric", "hermitian"):
-        return
-    diagonal = A.data[A.coords[0] == A.coords[1]]
+_ON_DIAGONAL = ("skew-symmetric", "hermitian")  # symmetries that say what a diagonal may hold
+
+
+def _check_diagonal(path: Path, rows: Any, diagonal: Any, symmetry: str) -> None:
+    """Refuse entries of a diagonal, in these rows, that the symmetry rules out: SciPy reads them as they stand."""
     wrong = diagonal if symmetry == "skew-symmetric" else diagonal.imag
     if wrong.any():
-        row = int(A.coords[0][A.coords[0] == A.coords[1]][np.flatnonzero(wrong)[0]])
+        row = int(rows[np.flatnonzero(wrong)[0]])
         raise ValueError(f"{path}: entry ({row + 1}, {row + 1}) cannot stand on the diagonal of a {symmetry} matrix")
