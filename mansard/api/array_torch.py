@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from ..errors import CudaAfterFork
 from ..plan.problem import DTYPES
 from .array_view import View, dense_strides, extent, no_stream
 
@@ -111,7 +112,7 @@ class TorchKind:
         try:
             made = like.new_empty_strided(shape, (shape[1], 1) if len(shape) == 2 else dense_strides(shape))
         except RuntimeError as error:
-            raise _out_of_memory(error, shape) from error
+            raise _not_allocated(error, shape) from error
         if type(made) is not type(like) and type(made) is not self._torch.Tensor:
             raise TypeError(
                 f"PyTorch makes no tensors with data now but a {type(made).__name__}: call Mansard outside of the mode "
@@ -124,7 +125,7 @@ class TorchKind:
         try:
             return array.resolve_conj().resolve_neg().contiguous()
         except RuntimeError as error:
-            raise _out_of_memory(error, tuple(array.shape)) from error
+            raise _not_allocated(error, tuple(array.shape)) from error
 
     def stream_of(self, device: tuple[str, int]) -> Callable[[], int]:
         """A function that names the caller's current stream on the device. Plans ask for it once: PyTorch builds with
@@ -138,7 +139,7 @@ class TorchKind:
         try:
             return self._torch.matmul(a, b, out=out)
         except RuntimeError as error:
-            raise _out_of_memory(error, (*a.shape[:-1], *b.shape[-1:])) from error
+            raise _not_allocated(error, (*a.shape[:-1], *b.shape[-1:])) from error
 
     def conj(self, array: Any) -> Any:
         return array.conj()
@@ -186,8 +187,10 @@ def _each(function: Callable[[Any], None], arrays: Any) -> None:
         function(array)
 
 
-def _out_of_memory(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
-    """PyTorch's complaint about a CPU's memory as the error that Python has for it; others as they are."""
+def _not_allocated(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
+    """Why PyTorch made no tensor: no memory on a CPU, CUDA in a forked child, or its own error."""
+    if "CUDA error: initialization error" in str(error):  # PyTorch checks for forks only before its own first call
+        return CudaAfterFork()
     if "DefaultCPUAllocator" not in str(error):
         return error
     return MemoryError(f"no memory for a tensor of shape {shape}: pass fewer matrices, or fewer rows")

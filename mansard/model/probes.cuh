@@ -194,6 +194,12 @@ struct ProbeRing {
     }
     __syncthreads();
   }
+  // All threads of the block: when they return, the arena is ordinary memory, barriers included.
+  MANSARD_DEVICE void retire() const {
+    __syncthreads();
+    for (int i = threadIdx.x; i < WARPS * P::STAGES; i += P::BLOCK) mbarrier_inval(reinterpret_cast<mbarrier*>(arena) + i);
+    __syncthreads();
+  }
   MANSARD_DEVICE void fetch(int stage, const double2* from) const {
     mbarrier_arrive_expect(full(stage), P::CHUNK);
     bulk_load(chunk(stage), from, P::CHUNK, full(stage));
@@ -225,7 +231,7 @@ MANSARD_UNROLL_BY(1)
     if (lane == 0 && ahead < chunks) ring.fetch(stage, x + ahead * Ring::PAIRS);
     if (++stage == P::STAGES) stage = 0, parity ^= 1;
   }
-  __syncthreads();
+  ring.retire();
   const double total = block_sum<P::BLOCK>((sum[0].x + sum[1].x) + (sum[0].y + sum[1].y), reinterpret_cast<double*>(arena));
   if (threadIdx.x == 0) arguments.result[blockIdx.x] = total;
 }
