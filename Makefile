@@ -19,7 +19,7 @@ test-newest:
 	$(NEWEST)/bin/python -m pip install --quiet --editable . 'pytest>=8' 'pytest-timeout>=2.3' 'hypothesis>=6.100'
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade torch jax
 	$(NEWEST)/bin/python -c 'import jax, torch; print("PyTorch", torch.__version__, "JAX", jax.__version__)'
-	$(NEWEST)/bin/python -m pytest -q tests/test_api.py $(wildcard tests/test_boundary_*.py) $(PYTEST_ARGS)
+	$(NEWEST)/bin/python -m pytest -q tests/calls/tall_skinny/test_api.py $(wildcard tests/calls/test_boundary_*.py) $(PYTEST_ARGS)
 
 # Needs an NVIDIA GPU, CuPy and compute-sanitizer, and no virtual environment: 20 minutes, a table in results/.
 sanitize-gpu:
@@ -32,7 +32,7 @@ mutants: $(VENV)/.test
 
 # Every mutated record, manifest and matrix file, where `make test` runs a few hundred; FUZZ_SEED makes others.
 fuzz: $(VENV)/.test
-	$(BIN)/python -m pytest tests/test_fuzz.py --fuzz --fuzz-seed $(or $(FUZZ_SEED),27) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests/unit/test_fuzz.py --fuzz --fuzz-seed $(or $(FUZZ_SEED),27) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check mansard tests examples

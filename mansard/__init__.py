@@ -1,14 +1,14 @@
 """Mansard: linear algebra for the shapes that vendor libraries neglect, at the speed the hardware allows."""
 
 from . import blas, linalg, sparse
-from .api.fused import matmul_gram, project
-from .api.interleaved import Interleaved, deinterleave, interleave
-from .api.matmul import matmul
-from .api.orthogonal import cholesky_qr, orthogonalize
-from .api.planning import plan, tune
-from .api.powers_call import matrix_powers
-from .api.ragged import Ragged
-from .api.tall_skinny import gram
+from .operations.batched.interleaved import Interleaved, deinterleave, interleave
+from .operations.planning import plan, tune
+from .operations.ragged import Ragged
+from .operations.sparse.powers_call import matrix_powers
+from .operations.tall_skinny.fused import matmul_gram, project
+from .operations.tall_skinny.gram import gram
+from .operations.tall_skinny.matmul import matmul
+from .operations.tall_skinny.orthogonal import cholesky_qr, orthogonalize
 from .plan.pin import pin
 
 __version__ = "0.1.0"

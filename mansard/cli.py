@@ -18,7 +18,7 @@ from .untrusted import Damaged
 
 # command -> (module with add_arguments and run, one line of help)
 COMMANDS = {
-    "info": ("mansard.model.info", "show what is here and what is missing; measure this device's ceilings"),
+    "info": ("mansard.machine.info", "show what is here and what is missing; measure this device's ceilings"),
     "bench": ("mansard.bench.command", "measure a family against the device's limit and its peers"),
     "tune": ("mansard.tune.command", "measure configurations on this device and remember the best"),
     "report": ("mansard.bench.report", "write the report of results that were measured before"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .families import tsmm
-from .families.gram import spec
+from .kernels.tall_skinny import tsmm
+from .kernels.tall_skinny.gram import spec
 from .plan.problem import ITEMSIZE, REAL, Problem
 
 _UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}

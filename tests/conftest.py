@@ -13,9 +13,11 @@ import pytest
 import sparing
 
 import mansard.settings
-from mansard.api import factor_plan, gemm_call, gemv_call, matmul, triangular_call
 from mansard.backends import cpu, cuda, emulated
-from mansard.model import machine
+from mansard.machine import machine
+from mansard.operations.batched import gemm_call, gemv_call, triangular_call
+from mansard.operations.factor import plan as factor_plan
+from mansard.operations.tall_skinny import matmul
 
 UNAVAILABLE = {"cpu": cpu.unavailable, "emulated": emulated.unavailable, "cuda": cuda.unavailable}
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
@@ -132,3 +134,8 @@ def no_plans() -> None:
     modules = (factor_plan, gemm_call, gemv_call, triangular_call)
     for known in (*(module._PLANS for module in modules), factor_plan._QUICK, matmul._RUNS):
         known.clear()
+
+
+def wanted(name: str) -> Any:
+    """An array library, imported; the test is skipped, by name, where it is not installed."""
+    return pytest.importorskip(name, reason=f"{name} is not installed")

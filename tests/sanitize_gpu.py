@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE)]
+PLACES = (str(HERE.parent), str(HERE), str(HERE / "cases"))
+sys.path[:0] = PLACES
 
 from sanitize_report import Row, Watched, parse, read, write  # noqa: E402
 
@@ -147,7 +148,7 @@ class Run:
 
 def bounded_output(command: list[str], seconds: float) -> tuple[str, bool]:
     """What a process and its children say within so many seconds, and whether they had to be killed."""
-    env = os.environ | {"PYTHONPATH": f"{HERE.parent}:{HERE}", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    env = os.environ | {"PYTHONPATH": ":".join(PLACES), "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env, start_new_session=True
     )

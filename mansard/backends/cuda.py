@@ -21,7 +21,7 @@ from ..errors import BackendUnavailable, CudaAfterFork
 from .base import Launch
 from .cuda_driver import Driver, driver
 
-_COUNTER_BYTES = 1024  # COUNTERS words of mansard/reduce.cuh
+_COUNTER_BYTES = 1024  # COUNTERS words of mansard/gpu/reduce.cuh
 _PER_THREAD_STREAM = 2
 _INVALID_CONTEXT, _INVALID_HANDLE = 201, 400
 _HOLD = """extern "C" __global__ void kernel(long long nanoseconds) {

@@ -9,20 +9,21 @@ from typing import Any
 import mansard as ms
 
 from .. import settings
-from ..api.gemm_call import plan_gemm
-from ..api.triangular_call import Triangle, plan_trsm
 from ..errors import IllegalConfig
-from ..families import names as families
+from ..kernels import names as families
+from ..operations.batched.gemm_call import plan_gemm
+from ..operations.batched.triangular_call import Triangle, plan_trsm
 from ..plan import dispatch
-from . import factor_calls, powers_calls
-from .batched_operations import BATCHED
+from .batched.operations import BATCHED
 from .cases import Case
 from .data import Operands
 from .entries import Entry
-from .factor_operations import FACTORS
+from .factor import calls as factor_calls
+from .factor.operations import FACTORS
 from .operations import ORTHOGONAL
-from .powers_operations import SPARSE
 from .rows import OURS
+from .sparse import calls as powers_calls
+from .sparse.operations import SPARSE
 
 Pairs = list[tuple[Any, Any]]
 About = dict[str, Any]

@@ -12,13 +12,16 @@ from itertools import product
 from typing import Any
 
 from ..codegen.geometry import Device
-from ..families import family_of
-from ..model.calibrate_cpu import last_level_cache
+from ..kernels import family_of
+from ..machine.calibrate_cpu import last_level_cache
 from ..plan.problem import ITEMSIZE, Problem
-from . import batched_operations, factor_operations, operations, powers_operations
-from .batched_operations import BATCHED, Shape
-from .factor_operations import FACTORS, RAGGED
-from .powers_operations import SPARSE
+from . import operations
+from .batched import operations as batched_operations
+from .batched.operations import BATCHED, Shape
+from .factor import operations as factor_operations
+from .factor.operations import FACTORS, RAGGED
+from .sparse import operations as powers_operations
+from .sparse.operations import SPARSE
 
 WIDTHS = tuple(range(1, 65))
 RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))

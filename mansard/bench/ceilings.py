@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import MansardError
-from ..model import machine
-from ..model.machine import Machine
+from ..machine import machine
+from ..machine.machine import Machine
 from .progress import Progress
 
 
@@ -16,7 +16,7 @@ def measure(backend: Any) -> Machine:
     """This device's ceilings, measured now; for the emulator and the reference nominal ones, which say so."""
     if backend.name not in ("cpu", "cuda"):
         return machine.known(backend.device)
-    from ..model import calibrate
+    from ..machine import calibrate
 
     with Progress("ceilings", 0) as shown:
 
@@ -37,7 +37,7 @@ class Beside:
         self._held: Any = None
         if backend.name not in ("cpu", "cuda"):
             return
-        from ..model import calibrate
+        from ..machine import calibrate
 
         try:
             self._held = calibrate.yardsticks(backend, writes=family != "gram")

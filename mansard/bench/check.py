@@ -13,15 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ..families.gram import spec
+from ..kernels.tall_skinny.gram import spec
 from ..plan.handover import family_for
 from ..plan.problem import REAL
 from ..testing import gamma
-from . import batched_check, factor_check, powers_check
-from .batched_operations import BATCHED
+from .batched import check as batched_check
+from .batched.operations import BATCHED
 from .cases import Case
-from .factor_operations import FACTORS
-from .powers_operations import SPARSE
+from .factor import check as factor_check
+from .factor.operations import FACTORS
+from .sparse import check as powers_check
+from .sparse.operations import SPARSE
 
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 _SLICE = 1 << 25  # elements of an operand converted at a time

@@ -12,14 +12,16 @@ from .. import settings
 from ..errors import UsageError
 from ..options import at_least, dtypes, near, number, seconds
 from ..plan.problem import DTYPES
-from . import batched_tables, doubtful, factor_summary, provenance, summary, targets
+from . import doubtful, provenance, summary, targets
+from .batched import tables as batched_tables
 from .cases import GPU_ONLY
-from .factor_operations import STACKED
-from .powers_operations import SPARSE
+from .factor import summary as factor_summary
+from .factor.operations import STACKED
 from .report import write_report
 from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options
 from .runner import run as measure
+from .sparse.operations import SPARSE
 from .store import JOURNAL, RESULTS, load
 
 _MOST_MISSES = 12  # lines on the terminal

@@ -8,18 +8,21 @@ from functools import partial
 from typing import Any
 
 from ..errors import MansardError
-from . import calls, factor_entries, freshness, powers_calls, powers_entries
+from . import calls, freshness
 from . import clock as clocks
 from .cases import Case
 from .ceilings import Beside
 from .check import reference_for
 from .data import Operands
 from .entries import Entry, enter
-from .factor_operations import FACTORS, STACKED
+from .factor import entries as factor_entries
+from .factor.operations import FACTORS, STACKED
 from .peers import Peer, TorchPeer
 from .power import Power
-from .powers_operations import IN_CACHE, SPARSE
 from .rows import OURS, Row, row
+from .sparse import calls as powers_calls
+from .sparse import entries as powers_entries
+from .sparse.operations import IN_CACHE, SPARSE
 
 Sampler = Callable[[], float]
 _LONGEST = 20.0  # seconds a case may take before its repeats are cut (never below three)

@@ -16,12 +16,13 @@ import mansard as ms
 
 from ..plan.problem import REAL
 from ..testing import array_module
-from . import factor_data, powers_data
-from .batched_operations import BATCHED, SOLVES, offsets, ragged_sizes
+from .batched.operations import BATCHED, SOLVES, offsets, ragged_sizes
 from .cases import Case
-from .factor_operations import FACTORS, STACKED
+from .factor import data as factor_data
+from .factor.operations import FACTORS, STACKED
 from .operations import both_large
-from .powers_operations import SPARSE
+from .sparse import data as powers_data
+from .sparse.operations import SPARSE
 
 _ALIGN = 256  # words: every operand starts as a fresh allocation would
 _MOST_SETS = 512

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import units
-from ..model import roofline
+from ..machine import roofline
 from .table import Table
 
 _MOST_LINES = 6  # on the terminal

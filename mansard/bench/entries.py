@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from . import clock as clocks
-from .batched_operations import BATCHED
-from .batched_peers import IN_PLACE
+from .batched.operations import BATCHED
+from .batched.peers import IN_PLACE
 from .cases import Case
 from .peers import Peer, Product
 

@@ -18,8 +18,8 @@ from typing import Any
 from ..backends import cpu, cuda, emulated
 from ..codegen.instantiate import Source
 from ..compile.key import code_digest
-from ..families import family_of
-from ..families.traits import problem_from_dict
+from ..kernels import family_of
+from ..kernels.traits import problem_from_dict
 from ..plan.problem import Problem
 from ..tune.database import text_hash
 from .cases import Case

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..families import family_of
-from ..families import names as families
-from ..model.roofline import Work
+from ..kernels import family_of
+from ..kernels import names as families
+from ..machine.roofline import Work
 from ..plan.handover import family_for
 from ..plan.problem import ITEMSIZE, Problem
-from . import batched_operations, factor_operations, powers_operations
-from .batched_operations import BATCHED, Shape
-from .factor_operations import FACTORS, STACKED
-from .powers_operations import SPARSE
+from .batched import operations as batched_operations
+from .batched.operations import BATCHED, Shape
+from .factor import operations as factor_operations
+from .factor.operations import FACTORS, STACKED
+from .sparse import operations as powers_operations
+from .sparse.operations import SPARSE
 
 ORTHOGONAL = ("matmul_gram", "project", "cholesky_qr")
 TALL = ("gram", "tsmm")  # one width and many rows: what tables and pictures by width show

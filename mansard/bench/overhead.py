@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 import mansard as ms
-from mansard.api.arrays import kind_of
 
+from ..arrays.kinds import kind_of
 from . import clock as clocks
 from .cases import Case
 from .peers import Peer, TorchPeer

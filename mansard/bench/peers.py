@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from . import batched_peers
-from .batched_operations import BATCHED, SOLVES
+from .batched import peers as batched_peers
+from .batched.operations import BATCHED, SOLVES
 from .cases import Case
 
 Product = Callable[..., Any]  # of A, B, and memory for the result where the operation has a large one
@@ -275,7 +275,9 @@ def _of_columns(dot: Callable[[Any, Any], Any]) -> Product:
 
 def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:
     """The peers of a backend, missing ones included; factorizations and sparse matrices have others."""
-    from . import compiled_peers, factor_peers, powers_peers, streamed_peer  # they are peers of this module's kind
+    from .batched import compiled_peers, streamed_peer
+    from .factor import peers as factor_peers
+    from .sparse import peers as powers_peers  # they are peers of this module's kind
 
     if family == "factor":
         return factor_peers.peers_for(backend_name)

@@ -189,14 +189,11 @@ def overhead(results: dict[str, Any]) -> Any:
 
 def draw_all(results: dict[str, Any], folder: Path) -> dict[str, Path]:
     """Every picture whose rows are there, as PNG and SVG; returns name -> PNG. ImportError without matplotlib."""
-    from . import (
-        batched_experiment_pictures,
-        batched_pictures,
-        factor_pictures,
-        matmul_pictures,
-        pictures,
-        powers_pictures,
-    )
+    from .batched import experiment_pictures as batched_experiment_pictures
+    from .batched import pictures as batched_pictures
+    from .factor import pictures as factor_pictures
+    from .sparse import pictures as powers_pictures
+    from .tall_skinny import matmul_pictures, pictures
 
     makers = {
         "percent_of_limit": percent, "tile_size": pictures.tile_size, "leapfrog_transposed": pictures.mapping,

@@ -13,12 +13,12 @@ from typing import Any
 
 from ..plan.problem import ITEMSIZE
 from . import freshness, labels, provenance, store, summary
-from .batched_summary import batches, is_square
-from .factor_summary import factors
-from .powers_entries import is_ours
-from .powers_gains import by_case, gain, sparse
+from .batched.summary import batches, is_square
+from .factor.summary import factors
 from .readme_sets import FACTOR_SIZES, PRODUCT_SIZES, WIDTHS
 from .rows import Row
+from .sparse.entries import is_ours
+from .sparse.gains import by_case, gain, sparse
 from .table import Table
 
 _DTYPES = ("float64", "complex128", "float32", "complex64")

@@ -6,8 +6,10 @@ comes first, so that a time limit leaves out the rest.
 
 from __future__ import annotations
 
-from . import batched_cases, factor_cases, powers_cases
+from .batched import cases as batched_cases
 from .cases import Case, Size, square
+from .factor import cases as factor_cases
+from .sparse import cases as powers_cases
 
 WIDTHS = (1, 2, 3, 4, 8, 12, 16, 24, 31, 32, 33, 40, 48, 56, 64)
 PRODUCT_SIZES = (2, 3, 4, 5, 8, 12, 16, 20, 24, 28, 31, 32)

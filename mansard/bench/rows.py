@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..model import roofline
+from ..machine import roofline
 from ..plan.problem import ITEMSIZE
 from ..tune.measure import Timing
 from . import doubtful, labels, yardstick
-from .factor_operations import FACTORS, STACKED
+from .factor.operations import FACTORS, STACKED
 from .operations import ORTHOGONAL, work_of
-from .powers_operations import expected
+from .sparse.operations import expected
 
 OURS = "Mansard"
 Row = dict[str, Any]

@@ -10,26 +10,20 @@ from typing import Any
 
 from ..errors import BackendUnavailable, LaunchError
 from ..plan.problem import DTYPES, REAL
-from . import (
-    batched_cases,
-    ceilings,
-    environment,
-    factor_cases,
-    matmul_cases,
-    overhead,
-    powers_cases,
-    readme_sets,
-    store,
-)
 from . import cases as catalogue
+from . import ceilings, environment, overhead, readme_sets, store
+from .batched import cases as batched_cases
 from .build import build_all
 from .cases import Case, Size
 from .contest import Contest
 from .data import Operands
-from .factor_operations import FACTORS
+from .factor import cases as factor_cases
+from .factor.operations import FACTORS
 from .peers import Peer, peers_for
 from .progress import Progress, watched
 from .provenance import SAMPLES
+from .sparse import cases as powers_cases
+from .tall_skinny import matmul_cases
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
 _LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0, **dict.fromkeys(FACTORS, 4.0)}

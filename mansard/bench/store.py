@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import untrusted
-from ..model import machine
-from ..model.machine import Machine
+from ..machine import machine
+from ..machine.machine import Machine
 from ..rules import shown
 from ..untrusted import Damaged
 from . import lines as checked

@@ -6,23 +6,18 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-from . import (
-    batched_summary,
-    batched_tables,
-    doubtful,
-    factor_summary,
-    freshness,
-    labels,
-    matmul_summary,
-    powers_summary,
-    provenance,
-)
-from .batched_operations import BATCHED
-from .factor_operations import FACTORS
+from . import doubtful, freshness, labels, provenance
+from .batched import summary as batched_summary
+from .batched import tables as batched_tables
+from .batched.operations import BATCHED
+from .factor import summary as factor_summary
+from .factor.operations import FACTORS
 from .operations import TALL
-from .powers_operations import SPARSE
 from .rows import OURS, Row, kernel_of, operation_of
+from .sparse import summary as powers_summary
+from .sparse.operations import SPARSE
 from .table import Table
+from .tall_skinny import matmul_summary
 
 RANGES = ((1, 8), (9, 16), (17, 32), (33, 48), (49, 64), (65, 128))
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from . import experiments, factor_targets, powers_targets
-from .batched_operations import BATCHED, SOLVES
-from .batched_summary import is_square, largest
-from .factor_operations import FACTORS
+from .batched.operations import BATCHED, SOLVES
+from .batched.summary import is_square, largest
+from .factor import targets as factor_targets
+from .factor.operations import FACTORS
 from .operations import ORTHOGONAL
 from .overhead import CHEAPEST
-from .powers_operations import SPARSE
 from .rows import OURS, Row, operation_of
+from .sparse import targets as powers_targets
+from .sparse.operations import SPARSE
+from .tall_skinny import experiments
 
 _NOISE = experiments.SLOWER  # "never below the peer" allows for this much
 

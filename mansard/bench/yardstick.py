@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..model import roofline
-from ..model.roofline import Work
-from .batched_operations import SOLVES
-from .factor_operations import FACTORS
-from .powers_operations import SPARSE
+from ..machine import roofline
+from ..machine.roofline import Work
+from .batched.operations import SOLVES
+from .factor.operations import FACTORS
+from .sparse.operations import SPARSE
 
 READ, COPY, MIXED = "read", "copy", "read and copy"
 READ_MOSTLY = 0.8  # share of reads from which a factorization or a sparse product is measured by the read bandwidth

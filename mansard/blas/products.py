@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ..api import arrays, call, stacks
-from ..api.gemm_call import Form, multiply
-from ..api.matmul import matmul
-from ..api.ragged import Ragged
-from ..api.ragged_call import multiply_special
+from ..arrays import kinds as arrays
+from ..operations import run as call
+from ..operations import stacks
+from ..operations.batched.gemm_call import Form, multiply
+from ..operations.batched.ragged_call import multiply_special
+from ..operations.ragged import Ragged
+from ..operations.tall_skinny.matmul import matmul
 
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
 

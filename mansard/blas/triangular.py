@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..api import arrays, stacks
-from ..api.triangular_call import multiply, solve, solve_vectors, triangle
+from ..arrays import kinds as arrays
+from ..operations import stacks
+from ..operations.batched.triangular_call import multiply, solve, solve_vectors, triangle
 
 
 def trsm(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..api.gemv_call import apply, form_of
-from ..api.ragged import Ragged
-from ..api.ragged_call import multiply_ragged
+from ..operations.batched.gemv_call import apply, form_of
+from ..operations.batched.ragged_call import multiply_ragged
+from ..operations.ragged import Ragged
 
 
 def gemv(

@@ -3,8 +3,8 @@
 The template lives in a real header; what is written here is the include, a `Params` struct of named constants, the
 `Arguments` struct and one `extern "C"` entry. Constants come after the include so that the header part never varies.
 
-This is the last place before a compiler. Configurations are checked where they are read (`families/fields.py`); here,
-once more, nothing becomes text but integers, flags, identifiers and the few C++ types below.
+This is the last place before a compiler. Configurations are checked where they are read (`kernels/common/fields.py`);
+here, once more, nothing becomes text but integers, flags, identifiers and the few C++ types below.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CPP_TYPES = {
     "complex128": "mansard::Complex<double>",
 }
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_HEADER = re.compile(r"(families|model)(/[a-z0-9_]+)?/[a-z0-9_]+\.(cuh|hpp)")
+_HEADER = re.compile(r"(kernels(/[a-z0-9_]+){2}|machine)/[a-z0-9_]+\.(cuh|hpp)")
 _FIELD_TYPE = re.compile(r"[A-Za-z_][A-Za-z0-9_:* ]{0,63}")  # const Params::T* const*
 _MOST = 1 << 31  # constants are int
 

@@ -15,7 +15,7 @@ from ..errors import BackendUnavailable, CompileError
 from .cache import Built, Entry, default_cache
 from .key import INCLUDE_DIRS, make_key
 
-# Kernels say themselves which products are fused with additions (include/mansard/fused.hpp): -ffp-contract=off.
+# Kernels say themselves which products are fused with additions (include/mansard/cpu/fused.hpp): -ffp-contract=off.
 CPU_FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fPIC", "-Wall", "-Wextra")
 EMULATED_FLAGS = ("-std=c++17", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", "-DMANSARD_EMULATED")
 # Compiling takes most of the time of a test: -Og spares a tenth to a third of it beside -O1, and such kernels run

@@ -52,15 +52,15 @@ def code_digest(text: str, without: str = "") -> str:
     """Digest of the code that `text` and its headers are, but for headers in folders of a name. Comments, blank space
     and the names and folders of headers do not count: they change no instruction."""
     parts = sorted(_code_of(_content(path)) for path in _reach(text, without))
-    return hashlib.sha256("\0".join([*parts, _bare(text)]).encode()).hexdigest()
+    return hashlib.sha256("\0".join([*parts, bare(text)]).encode()).hexdigest()
 
 
 @lru_cache(maxsize=512)
 def _code_of(content: bytes) -> str:
-    return _bare(content.decode())
+    return bare(content.decode())
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """C++ without comments, includes of its own headers and blank space that separates nothing."""
     lines = (" ".join(line.split()) for line in _INCLUDE.sub("", _COMMENT.sub(" ", text)).splitlines())
     return "\n".join(line for line in lines if line and line != "#pragma once")

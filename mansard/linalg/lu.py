@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from scipy.linalg import LinAlgWarning
 
-from ..api import factor_systems as systems
-from ..api.factor_face import (
+from ..blas.triangular import as_columns, as_vectors
+from ..operations.factor import systems
+from ..operations.factor.face import (
     Operation,
     Part,
     answer,
@@ -20,10 +21,9 @@ from ..api.factor_face import (
     named,
     scalar,
 )
-from ..api.factor_grouped import factor_ragged
-from ..api.factor_plan import factor, quick
-from ..api.factor_task import Task
-from ..blas.triangular import as_columns, as_vectors
+from ..operations.factor.grouped import factor_ragged
+from ..operations.factor.plan import factor, quick
+from ..operations.factor.task import Task
 
 
 class SlogdetResult(NamedTuple):

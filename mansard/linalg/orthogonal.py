@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api import factor_systems as systems
-from ..api.factor_face import Operation, Part, answer, check_matrices, is_vector, scalar
-from ..api.factor_plan import factor, quick
-from ..api.factor_task import Sizes, Task
 from ..blas.triangular import as_columns, as_vectors
+from ..operations.factor import systems
+from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
+from ..operations.factor.plan import factor, quick
+from ..operations.factor.task import Sizes, Task
 
 _MODES = ("reduced", "complete", "r", "raw")
 _DRIVERS = ("svd", "qr")

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..api import factor_systems as systems
-from ..api.factor_face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
-from ..api.factor_grouped import factor_ragged
-from ..api.factor_plan import factor, quick, remember_vectors
-from ..api.factor_task import Task
 from ..blas.triangular import as_columns, as_vectors
+from ..operations.factor import systems
+from ..operations.factor.face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
+from ..operations.factor.grouped import factor_ragged
+from ..operations.factor.plan import factor, quick, remember_vectors
+from ..operations.factor.task import Task
 from .positive import refuse_indefinite
 
 _FAMILIES = {"gen": "lu", "pos": "cholesky"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..api.triangular_call import Triangle, solve
 from ..blas.triangular import as_columns, as_vectors
+from ..operations.batched.triangular_call import Triangle, solve
 
 _TRANS = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 

@@ -11,9 +11,12 @@ from math import gcd
 from typing import Any, NamedTuple
 
 from ..errors import UsageError
-from ..families import cholesky, gemm, gemv, gram, lu, matmul_gram, powers, qr, spmv, trsm, tsm2r, tsmm
-from ..plan.problem import ITEMSIZE, Problem
+from ..kernels.batched import gemm, gemv, trsm
+from ..kernels.factor import cholesky, lu, qr
+from ..kernels.sparse import powers, spmv
+from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
 from .handover import FEWEST_ON_CPUS, family_for
+from .problem import ITEMSIZE, Problem
 
 
 @dataclass(frozen=True)

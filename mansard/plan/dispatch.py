@@ -9,8 +9,8 @@ from typing import Any
 from .. import units
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig
-from ..families import family_of
-from ..model import machine, predict
+from ..kernels import family_of
+from ..machine import machine, predict
 from ..tune import database
 from . import pin
 from .problem import Problem

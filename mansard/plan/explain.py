@@ -11,7 +11,7 @@ from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
 from ..errors import MansardError
-from ..model import occupancy
+from ..machine import occupancy
 from ..options import size
 from . import asked, dispatch, handover
 from .plan import Plan

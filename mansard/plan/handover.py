@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import settings
 from ..codegen.geometry import Device
-from ..families import family_of
+from ..kernels import family_of
 from ..tune import database
 from .dispatch import Choice
 from .problem import Problem

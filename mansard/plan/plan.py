@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import units
 from ..codegen.geometry import Kernel
-from ..model import machine, roofline
+from ..machine import machine, roofline
 from .dispatch import Choice
 from .problem import Problem
 

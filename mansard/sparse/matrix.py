@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ..api import sparse_call
-from ..api.alike import repeatable
-from ..api.sparse_call import Form
 from ..backends.select import select
 from ..codegen.geometry import Device
-from ..families.spmv import spec
+from ..kernels.sparse.spmv import spec
+from ..operations.recipes import repeatable
+from ..operations.sparse import convert
+from ..operations.sparse import spmv_call as sparse_call
+from ..operations.sparse.convert import Source, Wish
+from ..operations.sparse.operand import Held, Storage
+from ..operations.sparse.spmv_call import Form
+from ..operations.sparse.storage import Csr, Sell
 from ..plan.plan import Plan
 from ..plan.problem import DTYPES
 from ..tune import sparse_records
-from . import convert
-from .convert import Source, Wish
-from .operand import Held, Storage
-from .storage import Csr, Sell
 
 _FORMATS = ("csr", "ell", "sell")
 _INDICES = ("int32", "int64", "delta16")
@@ -174,7 +174,7 @@ class Matrix:
 
     @property
     def storage(self) -> Storage:
-        """The arrays; see `mansard.sparse.storage`."""
+        """The arrays; see `mansard.operations.sparse.storage`."""
         return self.held.storage
 
     @property

@@ -14,19 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from ..api import powers_choice
-from ..api.powers_call import matrix_powers
-from ..api.powers_plan import Powers
-from ..api.powers_run import Products, Ranges
 from ..backends import select
 from ..errors import MansardError
+from ..operations.sparse import convert, powers_choice
+from ..operations.sparse.convert import Source
+from ..operations.sparse.powers_call import matrix_powers
+from ..operations.sparse.powers_plan import Powers
+from ..operations.sparse.powers_run import Products, Ranges
 from ..plan import pin
 from ..tune import sparse_records
 from ..tune.cases.spmv import SpmvCase
 from ..tune.measure import measure
 from ..tune.session import TuningResult, tune_problem
-from . import convert
-from .convert import Source
 from .matrix import Matrix, matrix
 
 _WINDOWS = (256, 4096)

@@ -13,7 +13,7 @@ from .. import settings
 from ..codegen.geometry import Device
 from ..compile import cxx, nvrtc
 from ..errors import MansardError
-from ..families import family_of
+from ..kernels import family_of
 from ..plan.problem import Problem
 from .search import search_space
 from .strategy import STRATEGIES

@@ -13,9 +13,9 @@ from typing import Any
 
 from .. import units
 from ..errors import BackendUnavailable, MansardError, UsageError, known_text
-from ..families import family_of
-from ..model import machine
-from ..model.calibrate import calibrate
+from ..kernels import family_of
+from ..machine import machine
+from ..machine.calibrate import calibrate
 from ..options import at_least, dtypes, near, number, seconds, sizes
 from ..plan import asked
 from ..plan.problem import DTYPES, Problem

@@ -24,9 +24,9 @@ from typing import Any
 
 from .. import units
 from ..codegen.geometry import Device
-from ..compile.key import code_digest
+from ..compile.key import bare, code_digest
 from ..errors import IllegalConfig
-from ..families import family_of
+from ..kernels import family_of
 from ..plan.problem import Problem
 from .records import Store, Trial, config_key, slug, store_path
 from .verdict import is_undecided, vendor_wins, was_doubtful
@@ -75,7 +75,7 @@ def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleTyp
 def text_hash(text: str, backend_name: str) -> str:
     """`kernel_hash` of a kernel that is written already."""
     headers = _headers("\n".join(_INCLUDES.findall(text)), "" if backend_name == "emulated" else "emulated")
-    return hashlib.sha256(f"{headers}\0{_INCLUDES.sub('', text)}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{headers}\0{bare(text)}".encode()).hexdigest()[:16]
 
 
 def is_current(trial: Trial, config: Any, device: Device, family: ModuleType) -> bool:

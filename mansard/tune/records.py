@@ -21,8 +21,8 @@ from typing import Any
 
 from .. import private, untrusted
 from ..codegen.geometry import Device
-from ..families import family_of
-from ..families.traits import problem_from_dict
+from ..kernels import family_of
+from ..kernels.traits import problem_from_dict
 from ..plan.problem import Problem
 from ..rules import Names, Range, Real, Rule, Text, shown
 from ..untrusted import Damaged

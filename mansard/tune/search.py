@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from ..codegen.geometry import Device
-from ..model import machine as machines
-from ..model import occupancy, predict
-from ..model.machine import Machine
+from ..machine import machine as machines
+from ..machine import occupancy, predict
+from ..machine.machine import Machine
 from ..plan.problem import Problem
 
 HOPELESS = 2.0  # predicted slower than the best by this factor: not worth compiling

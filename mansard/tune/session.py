@@ -18,8 +18,8 @@ from typing import Any
 from .. import settings, units
 from ..compile import cxx, nvrtc
 from ..errors import BackendUnavailable, UnsupportedProblem
-from ..families import family_of
-from ..model import machine, roofline
+from ..kernels import family_of
+from ..machine import machine, roofline
 from ..plan.problem import Problem
 from .cases import Case, make_case
 from .database import family_name, kernel_hash

@@ -20,8 +20,8 @@ import numpy as np
 
 from .. import private, untrusted
 from ..codegen.geometry import Device
-from ..families import powers
-from ..families.fields import rules
+from ..kernels.common.fields import rules
+from ..kernels.sparse import powers
 from ..rules import Names, Range, Real, Rule, shown
 from ..untrusted import Damaged
 from .records import store_path

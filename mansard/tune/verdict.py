@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..codegen.geometry import Device
-from ..families import family_of
-from ..model import machine, roofline
+from ..kernels import family_of
+from ..machine import machine, roofline
 from .records import Trial
 
 VENDOR_MARGIN = 1.03  # the vendor's routine must be faster by more than this; less is noise

@@ -3,9 +3,9 @@
 Every `AREA/NAME.patch` holds one bug: a header and a diff of a few lines.
 
     Bug: a purely imaginary beta is taken for zero
-    Tests: tests/test_gram.py::test_alpha_and_beta -k cpu
+    Tests: tests/kernels/tall_skinny/test_gram.py::test_alpha_and_beta -k cpu
 
-    --- mansard/families/gram/kernel.hpp
+    --- mansard/kernels/tall_skinny/gram/kernel.hpp
     @@
      a line of context
     -the line as it is

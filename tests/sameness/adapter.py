@@ -20,13 +20,15 @@ from mansard.backends import emulated
 from mansard.codegen.geometry import Device, Kernel
 from mansard.compile import cxx, nvrtc
 from mansard.compile.key import INCLUDE_DIRS
-from mansard.families import FAMILIES, ragged_gemm, small_step
-from mansard.families.gemm import interleaved
-from mansard.families.powers import fit
-from mansard.families.powers import spec as powers_spec
-from mansard.families.powers import work as powers_work
-from mansard.families.traits import problem_from_dict
-from mansard.model import machine
+from mansard.kernels import FAMILIES
+from mansard.kernels.batched import ragged_gemm
+from mansard.kernels.batched.gemm import interleaved
+from mansard.kernels.sparse.powers import fit
+from mansard.kernels.sparse.powers import spec as powers_spec
+from mansard.kernels.sparse.powers import work as powers_work
+from mansard.kernels.tall_skinny import small_step
+from mansard.kernels.traits import problem_from_dict
+from mansard.machine import machine
 from mansard.plan import dispatch, explain
 from mansard.plan.problem import Problem
 

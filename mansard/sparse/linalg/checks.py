@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...api import arrays
+from ...arrays import kinds as arrays
 
 _TAKEN = ("NumPy", "CuPy")  # whose arrays have the methods that solvers use
 

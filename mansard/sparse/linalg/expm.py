@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from ...operations.sparse.reach import array_module
 from ...plan.problem import DTYPES
-from ..reach import array_module
 from . import spectrum
 from .checks import check_operator, check_vector
 from .powers import Plan, Recurrence, chebyshev

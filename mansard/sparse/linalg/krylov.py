@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...api.orthogonal import orthogonalize
-from ..reach import array_module, host
+from ...operations.sparse.reach import array_module, host
+from ...operations.tall_skinny.orthogonal import orthogonalize
 
 _WORTH = (
     1 << 14

@@ -10,7 +10,7 @@ from typing import Any, Self
 from ... import testing
 from ...backends.base import Launch
 from ...codegen.geometry import Kernel
-from ...families import family_of
+from ...kernels import family_of
 from ...plan.problem import Problem
 
 UNIT = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0

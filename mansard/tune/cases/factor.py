@@ -15,7 +15,7 @@ import numpy as np
 from ... import testing
 from ...backends.base import Launch
 from ...errors import UnsupportedProblem
-from ...families.batches import POINTERS
+from ...kernels.common.batches import POINTERS
 from ...plan.problem import Problem
 from ..stacked import stacked
 from .base import Case, address_of

@@ -11,11 +11,11 @@ from ... import testing
 from ...backends.base import Launch
 from ...codegen.geometry import Kernel
 from ...errors import UnsupportedProblem
-from ...families.spmv.space import Merge
+from ...kernels.sparse.spmv.space import Merge
+from ...operations.sparse import convert
+from ...operations.sparse.operand import Held, layout
+from ...operations.sparse.storage import Csr, ell_from_csr, sell_from_csr
 from ...plan.problem import Problem
-from ...sparse import convert
-from ...sparse.operand import Held, layout
-from ...sparse.storage import Csr, ell_from_csr, sell_from_csr
 from .base import Case, address_of
 
 _WINDOW = 256  # rows that are sorted by length where the problem says that rows are

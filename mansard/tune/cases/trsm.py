@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from ... import testing
 from ...backends.base import Launch
-from ...families.trsm import lapack
+from ...kernels.batched.trsm import lapack
 from ..stacked import stacked
 from .base import CHUNK_ELEMENTS, UNIT, Case, address_of
 

@@ -1,0 +1,102 @@
+"""Which array library an argument belongs to: NumPy, CuPy, PyTorch, or JAX through DLPack.
+
+Each library is one `Kind` (array_numpy.py, array_torch.py, array_jax.py). A kind describes an array (`View`: address,
+shape, strides, dtype, device), allocates results of its own type, and names the caller's current stream. Libraries are
+looked up in `sys.modules`, never imported: whoever hands us a tensor has imported them already.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from . import jax as array_jax
+from . import numpy as array_numpy
+from . import torch as array_torch
+from .jax import JaxKind
+from .numpy import CupyKind, NumpyKind
+from .torch import TorchKind
+from .view import View, dense_strides, extent
+
+__all__ = [
+    "KINDS",
+    "View",
+    "common_kind",
+    "dense_strides",
+    "extent",
+    "kind_of",
+    "known_kind",
+    "library_of",
+    "same_device",
+]
+
+KINDS: dict[str, Any] = {"numpy": NumpyKind()}
+_MAKERS = {"cupy": CupyKind, "torch": TorchKind, "jax": JaxKind}
+_REFUSALS = {"numpy": array_numpy.refusal, "torch": array_torch.refusal, "jax": array_jax.refusal}
+_BY_TYPE: dict[type, Any] = {np.ndarray: KINDS["numpy"]}  # types whose arrays are taken
+
+
+def _kind(name: str) -> Any:
+    if name not in KINDS:
+        KINDS.setdefault(name, _MAKERS[name]())  # of two threads' kinds, the first stays: kinds are told apart by `is`
+    return KINDS[name]
+
+
+def known_kind(array: Any) -> Any:
+    """The kind of an array whose type was seen before; None for types still to be looked at, and for JAX."""
+    kind = _BY_TYPE.get(type(array))
+    return None if kind is None or kind.name == "JAX" else kind
+
+
+def kind_of(array: Any, argument: str) -> Any:
+    """The kind of one argument. A TypeError names the argument if it is no array we know, or of a type that means more
+    than its numbers (masks, units) or less (a tracer without values)."""
+    kind = _BY_TYPE.get(type(array))
+    if kind is not None:
+        return kind
+    root = library_of(type(array))
+    if root is None:
+        raise TypeError(
+            f"{argument} is a {type(array).__module__}.{type(array).__name__}; "
+            "Mansard takes NumPy, CuPy, PyTorch and JAX arrays"
+        )
+    refused = _REFUSALS[root](type(array), argument) if root in _REFUSALS else ""
+    if refused:
+        raise TypeError(refused)
+    kind = _BY_TYPE[type(array)] = _kind(root)
+    return kind
+
+
+def library_of(kind: type) -> str | None:
+    """The array library whose array type is a base of this one."""
+    if issubclass(kind, np.ndarray):
+        return "numpy"
+    for name, path in (("torch", "Tensor"), ("cupy", "ndarray"), ("jax", "Array")):
+        base = getattr(sys.modules.get(name), path, None)
+        if base is not None and issubclass(kind, base):
+            return name
+    return "jax" if array_jax.is_tracer(kind) else None
+
+
+def common_kind(arrays: Sequence[tuple[str, Any]]) -> Any:
+    """The one kind of all arguments; mixing kinds is a TypeError that says which."""
+    first_name, first = arrays[0]
+    kind = kind_of(first, first_name)
+    for name, array in arrays[1:]:
+        other = kind_of(array, name)
+        if other is not kind:
+            raise TypeError(f"{first_name} is a {kind.name} array and {name} a {other.name} array: convert one of them")
+    return kind
+
+
+def same_device(views: Sequence[tuple[str, View]]) -> tuple[str, int]:
+    """The one device of all arguments; a ValueError says which argument lies elsewhere."""
+    first_name, first = views[0]
+    for name, view in views[1:]:
+        if view.device != first.device:
+            here, there = ":".join(map(str, first.device)), ":".join(map(str, view.device))
+            raise ValueError(f"{first_name} is on {here} and {name} on {there}: move one of them")
+    return first.device

@@ -1,0 +1,98 @@
+"""Our entry in a contest of factorizations: called as users do, without waiting for what went wrong."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import mansard as ms
+
+from ...arrays import kinds as arrays
+from ...operations.factor.blocked import HOW
+from ...operations.factor.plan import by_blocks, plan_factor
+from ...operations.factor.task import Task
+from ..cases import Case
+from ..data import Operands
+from ..rows import OURS
+from .entries import FactorEntry, alone
+from .operations import RAGGED, WANTS
+
+Pairs = list[tuple[Any, Any]]
+About = dict[str, Any]
+
+
+class _Call(NamedTuple):
+    """A function of ms.linalg, how a call of it is written, and the parts of its result."""
+
+    name: str
+    written: str
+    parts: tuple[str, ...]
+    options: dict[str, Any] = {}  # noqa: RUF012  never changed
+
+    @property
+    def into(self) -> bool:
+        """Whether the first part goes where it is asked to."""
+        return "out=" in self.written
+
+
+_CALLS = {
+    "cholesky": _Call("cholesky_ex", "A, out=L", ("F", "INFO")),
+    "lu": _Call("lu_factor_ex", "A, out=LU", ("F", "PIVOTS", "INFO")),
+    "qr": _Call("qr", "A, mode='raw'", ("H", "TAU"), {"mode": "raw"}),
+    "qrq": _Call("qr", "A", ("Q", "F")),
+    "solve": _Call("solve_ex", "A, B, out=X", ("X", "INFO")),
+    "inverse": _Call("inv_ex", "A, out=X", ("F", "INFO")),
+    "determinant": _Call("det", "A", ("F",)),
+}
+
+
+def ours(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> tuple[FactorEntry, About]:
+    """Our entry, and configuration, origin and reason of the choice. `asked` is the backend, unless it would be chosen
+    anyway."""
+    if case.form in HOW:
+        return _in_steps(case, pairs, asked)
+    call = _CALLS[case.operation]
+    options = call.options | ({"backend": asked} if asked else {})
+    function = partial(getattr(ms.linalg, call.name), **options) if options else getattr(ms.linalg, call.name)
+    given = [tuple(alone(case, one) for one in pair if one is not None) for pair in pairs]
+    outs = [operands.empty(case) if call.into else None for _ in pairs]
+    places = [alone(case, out) for out in outs]
+    spelling = f"ms.linalg.{call.name}({call.written})"
+    if call.into:
+        entry = FactorEntry(
+            OURS, spelling, lambda i: function(*given[i], out=places[i]), _same, case, call.parts, outs[0]
+        )
+    else:
+        entry = FactorEntry(OURS, spelling, lambda i: function(*given[i]), _same, case, call.parts)
+    return entry, _about(case, given[0], places[0], asked)
+
+
+def _about(case: Case, given: tuple[Any, ...], out: Any, asked: str | None) -> About:
+    """What is known about who answers."""
+    if case.form == RAGGED:
+        return {"config": {}, "origin": "", "reason": "a kernel for each class of sizes"}
+    task = Task(*WANTS[case.operation])
+    outs = {} if out is None else {task.parts[0]: out}
+    A, B = given if len(given) > 1 else (*given, None)
+    plan = plan_factor(task, arrays.kind_of(A, "A"), A, B, outs, asked)
+    if plan.means != "kernel" or plan.choice is None:
+        return {"config": {}, "origin": plan.means, "reason": plan.choice.reason if plan.choice else ""}
+    choice = plan.choice
+    values = choice.family.space.to_dict(choice.config) if choice.config else {}
+    return {"family": task.family, "config": values, "origin": choice.origin, "reason": choice.reason}
+
+
+def _in_steps(case: Case, pairs: Pairs, asked: str | None) -> tuple[FactorEntry, About]:
+    """A blocked factorization whose steps are named by the case's form."""
+    task, steps = Task(*WANTS[case.operation]), HOW[case.form]
+
+    def run(index: int) -> Any:
+        A = pairs[index][0]
+        return by_blocks(arrays.kind_of(A, "A"), task, asked, A, None, {}, steps)
+
+    about = {"config": {}, "origin": "blocks", "reason": str(steps)}
+    return FactorEntry(OURS, f"{case.operation}, {case.form}", run, _same, case), about
+
+
+def _same(result: Any) -> Any:
+    return result

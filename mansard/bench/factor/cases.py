@@ -1,0 +1,103 @@
+"""What `mansard bench factor` measures: factorizations of batches, and what is solved and inverted with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from typing import Any
+
+from ...operations.factor.blocked import HOW
+from ...plan.problem import DTYPES, ITEMSIZE
+from ..batched.routines import count
+from ..cases import Case, Sets, Size
+from .operations import FACTORS, RAGGED
+
+SIZES = (*range(2, 34), 40, 41, 48, 49, 56, 57, 64, 65, 80, 96, 97, 112, 128, 192, 256, 384, 512)
+_SOME = (2, 4, 8, 13, 16, 24, 32, 48, 64, 128, 256)  # of other dtypes, unless they are asked for
+_QUICK = (4, 8, 16, 32, 64, 128)
+_OPERAND, _MOST = 1 << 30, 1 << 25  # bytes of the matrices on a GPU, and their number
+_ONE = 8
+_LARGEST = 64  # of ragged batches
+_STEPS, _MATRICES = (32, 64, 96, 128, 192, 256, 320, 384, 448, 512), 2000
+
+
+def batch(size: Size, dtype: str, operation: str, elements: float) -> int:
+    """How many matrices of so many elements, out of cache: 1 GiB of them on GPUs; on CPUs, together with the results,
+    four times the last cache."""
+    if size.backend == "cuda":
+        found = min(size.elements[dtype], _OPERAND // ITEMSIZE[dtype]) / elements
+    else:
+        operands = {"qrq": 3.0, "solve": 1.0, "determinant": 1.0}.get(operation, 2.0)
+        found = count(size, dtype, operands * elements)
+    return max(1, min(_MOST, int(found)))
+
+
+def squares(
+    name: str, size: Size, operations: Iterable[str], sizes: Iterable[int], dtypes: Iterable[str], **options: Any
+) -> list[Case]:  # fmt: skip
+    return [
+        Case(name, dtype, n, 1, batch(size, dtype, operation, n * n), operation=operation, **options)
+        for dtype, operation, n in product(dtypes, operations, sizes)
+    ]
+
+
+def quick(size: Size) -> list[Case]:
+    """All operations on float64, the sizes that tell most."""
+    return squares("quick", size, FACTORS, _QUICK, ("float64",))
+
+
+def one(size: Size) -> list[Case]:
+    """One 8 x 8 system, called from Python: what a call costs."""
+    return [Case("one", "float64", _ONE, 1, 1, mode="eager", temperature="hot", operation="solve")]
+
+
+def ragged(size: Size) -> list[Case]:
+    """Cholesky and solve of matrices of any size from 1 to 64, beside equal ones of the same work."""
+    elements = (_LARGEST + 1) * (2 * _LARGEST + 1) / 6  # on average
+    return [
+        Case("ragged", "float64", _LARGEST, 1, batch(size, "float64", operation, elements), operation=operation,
+             form=RAGGED)
+        for operation in ("cholesky", "solve")
+    ]  # fmt: skip
+
+
+def steps(size: Size) -> list[Case]:
+    """Figures 4.1 to 4.3 of Dong: 2,000 matrices by his steps from one column at a time to nested panels."""
+    cases = []
+    for operation, n, form in product(("lu", "cholesky", "qr"), _STEPS, ("", *HOW)):
+        matrices = min(_MATRICES, max(1, 4 * size.elements["float64"] // (n * n)))
+        # otherwise the host is what is measured; products of reflections are not captured
+        # (operations/batched/library.py), nor is the library's routine, to which panels of so many rows are handed over
+        handed = operation == "qr" or (operation, form, n) == ("lu", "kernel", 512)
+        captured = form and size.backend == "cuda" and not handed
+        mode = "graph" if captured else "device"
+        cases.append(Case("steps", "float64", n, 1, matrices, mode=mode, temperature="hot", operation=operation,
+                          form=form, peers=not form))  # fmt: skip
+    return cases
+
+
+_ABOUT = {
+    "cholesky": "Cholesky factors",
+    "lu": "LU with partial pivoting: factors and pivots",
+    "qr": "QR: R and reflectors",
+    "qrq": "QR: Q and R",
+    "solve": "General systems with one right-hand side, factors not kept",
+    "inverse": "Inverses",
+    "determinant": "Determinants",
+}
+
+
+def _set_of(operation: str) -> Callable[[Size], list[Case]]:
+    """The set of an operation: float64 at every size, other dtypes at some, or at every one if they are asked for."""
+
+    def cases(size: Size) -> list[Case]:
+        others = [dtype for dtype in DTYPES if dtype != "float64"]
+        found = squares(operation, size, (operation,), SIZES, ("float64",))
+        return found + squares(operation, size, (operation,), SIZES if size.every else _SOME, others)
+
+    cases.__name__ = operation
+    cases.__doc__ = f"{_ABOUT[operation]}, every size from 2 to 32 and some to 512; other dtypes at fewer."
+    return cases
+
+
+SETS: Sets = {function.__name__: function for function in (quick, *map(_set_of, FACTORS), one, ragged, steps)}

@@ -1,0 +1,114 @@
+"""Factorizations of batches and what is computed by them: operands, kernels, and what must be moved and computed.
+
+There are K matrices of M x M. `qr` leaves R and reflectors, `qrq` forms Q as well; `solve` has one right-hand side. The
+form "ragged" has square matrices of any size from 1 to M. The operations of stacks, these and those of
+batched_operations.py, are `STACKED`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import kernels as families
+from ...machine.roofline import Work
+from ...plan.problem import ITEMSIZE, Problem
+from ..batched.operations import BATCHED, Shape, offsets, ragged_sizes
+
+FACTORS = ("cholesky", "lu", "qr", "qrq", "solve", "inverse", "determinant")
+STACKED = (*BATCHED, *FACTORS)
+RAGGED = "ragged"
+_INFO = _PIVOT = 4  # bytes
+WANTS = {
+    "cholesky": ("cholesky", "factor"), "lu": ("lu", "factor"), "qr": ("qr", "raw"), "qrq": ("qr", "reduced"),
+    "solve": ("lu", "solve"), "inverse": ("lu", "inverse"), "determinant": ("lu", "determinant"),
+}  # fmt: skip
+
+
+def shapes(operation: str, M: int, K: int, form: str, dtype: str) -> tuple[Shape, Shape, Shape]:
+    """Of A, B and the largest result; there is one B, a single element, where none is asked for."""
+    if form == RAGGED:
+        squares, vectors = ((1, int(offsets(M, K, columns, dtype)[-1])) for columns in (M, 1))
+        return squares, vectors, vectors if operation == "solve" else squares
+    sides = (K, M, 1) if operation == "solve" else (1, 1, 1)
+    return (K, M, M), sides, {"solve": sides, "determinant": (K, 1, 1)}.get(operation, (K, M, M))
+
+
+def problems(operation: str, dtype: str, M: int, K: int, form: str) -> tuple[Problem, ...]:
+    """Those whose kernels are compiled ahead; none where no single kernel answers."""
+    family, want = WANTS[operation]
+    if form == RAGGED or family not in families.names():
+        return ()
+    spec: Any = families.family_of(family).spec
+    traits: dict[str, Any] = {"want": want}
+    if want == "solve":
+        traits["NRHS"] = 1
+    if want == "determinant":  # one number per matrix
+        traits["pitch_f"] = 1
+    made = spec.problem(dtype, *((M,) if family == "cholesky" else (M, M)), K, **traits)
+    return () if spec.refusal(made) else (made,)
+
+
+def uniform_sizes(M: int, K: int) -> tuple[int, int]:
+    """Size and number of equal matrices that a ragged batch is compared with: as many bytes, and about as many flops.
+    Sums of n^2 and of n^3 decide."""
+    sizes = ragged_sizes(M, K).astype(float)
+    size = max(1, round(float((sizes**3).sum() / (sizes**2).sum())))
+    return size, max(1, round(float((sizes**2).sum()) / size**2))
+
+
+def work(row: dict[str, Any]) -> Work:
+    """Of a row or a case's fields: what must be moved once, with pivots and info, and LAPACK's count of flops."""
+    operation, dtype, M, K = row["operation"], row["dtype"], row["M"], row["K"]
+    if row.get("form") == RAGGED:
+        sizes, counts = np.unique(ragged_sizes(M, K), return_counts=True)
+    else:
+        sizes, counts = np.array([M]), np.array([K])
+    read = written = flops = spared = 0
+    for n, count in zip(sizes.tolist(), counts.tolist(), strict=True):
+        item = ITEMSIZE[dtype]
+        read += count * item * (n * n + (n if operation == "solve" else 0))
+        written += count * _written(operation, n, item)
+        flops += round(count * _flops(operation, n, dtype.startswith("complex")))
+        spared += count * item * (n * (n - 1) // 2) * (operation == "cholesky")
+    return Work(read, written, flops, dtype, spared)
+
+
+def _written(operation: str, n: int, item: int) -> int:
+    """Bytes of one matrix's results."""
+    return {
+        "cholesky": n * n * item + _INFO,
+        "lu": n * n * item + n * _PIVOT + _INFO,
+        "qr": n * n * item + n * item,
+        "qrq": 2 * n * n * item,
+        "solve": n * item + _INFO,
+        "inverse": n * n * item + _INFO,
+        "determinant": item + _INFO,
+    }[operation]
+
+
+# multiplications and additions of LAPACK's routines, as polynomials of n: n^3, n^2, n
+_COUNTS = {
+    "potrf": ((1 / 6, 1 / 2, 1 / 3), (1 / 6, 0, -1 / 6)),
+    "getrf": ((1 / 3, 0, -1 / 3), (1 / 3, -1 / 2, 1 / 6)),
+    "getrs": ((0, 1, 0), (0, 1, -1)),
+    "getri": ((2 / 3, 1 / 2, 5 / 6), (2 / 3, -3 / 2, 5 / 6)),
+    "geqrf": ((2 / 3, 3 / 2, 23 / 6), (2 / 3, 1 / 2, 5 / 6)),
+    "orgqr": ((2 / 3, 1, -5 / 3), (2 / 3, 0, 1 / 3)),
+    "diagonal": ((0, 0, 1), (0, 0, 0)),
+}
+_ROUTINES = {
+    "cholesky": ("potrf",), "lu": ("getrf",), "qr": ("geqrf",), "qrq": ("geqrf", "orgqr"), "solve": ("getrf", "getrs"),
+    "inverse": ("getrf", "getri"), "determinant": ("getrf", "diagonal"),
+}  # fmt: skip
+
+
+def _flops(operation: str, n: int, is_complex: bool) -> float:
+    """Of one matrix; a complex multiplication has six, an addition two."""
+    each = (6, 2) if is_complex else (1, 1)
+    return sum(
+        cost * (a * n**3 + b * n**2 + c * n)
+        for routine in _ROUTINES[operation]
+        for cost, (a, b, c) in zip(each, _COUNTS[routine], strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Benchmark cases, peers, tables and pictures of sparse products and powers."""

@@ -1,0 +1,71 @@
+"""The matrices that sparse products and powers are measured with: those of Panzlaff's table 4.3 that can be generated,
+at his sizes or scaled from them. Values are random, so that what memory carries looks like data and powers neither grow
+nor vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...sparse import matrices
+
+
+class Kind(NamedTuple):
+    """How a matrix is made, its full size, and what is known about it beforehand."""
+
+    make: Callable[..., Any]  # of its extents, dtype= and xp=
+    shape: tuple[int, ...]
+    entries: int  # of a row, about
+    rows_each: float = 1.0  # rows per point of the shape
+    slow: bool = False  # formed on the host, which takes a while
+    regular: bool = True  # all rows inside are alike
+
+
+def _scale(shape: tuple[int, ...], **more: Any) -> Any:
+    """A Kronecker graph with the power of two that is nearest."""
+    return matrices.kronecker(max(2, round(np.log2(shape[0]))), 16, seed=1, **more)
+
+
+MATRICES: dict[str, Kind] = {
+    "band-7": Kind(lambda shape, **more: matrices.band(shape[0], 7, **more), (1 << 24,), 7),
+    "band-27": Kind(lambda shape, **more: matrices.band(shape[0], 27, **more), (1 << 22,), 27),
+    "7pt": Kind(lambda shape, **more: matrices.stencil(7, shape, **more), (256, 256, 256), 7),
+    "27pt": Kind(lambda shape, **more: matrices.stencil(27, shape, **more), (128, 128, 256), 27),
+    "HPCG": Kind(lambda shape, **more: matrices.hpcg(shape, **more)[0], (128, 128, 128), 27),
+    "graphene": Kind(lambda shape, **more: matrices.graphene(*shape, **more), (4096, 4096), 13),
+    "topological": Kind(
+        lambda shape, **more: matrices.topological_insulator(shape, **more), (128, 128, 128), 12, rows_each=4.0
+    ),
+    "Anderson": Kind(lambda shape, **more: matrices.anderson(shape, seed=1, **more), (256, 256, 256), 7),
+    "channel": Kind(lambda shape, **more: matrices.channel(shape, **more), (500, 98, 98), 18),
+    "delaunay": Kind(
+        lambda shape, **more: matrices.delaunay(shape[0], seed=1, **more), (1 << 21,), 6, slow=True, regular=False
+    ),
+    "Kronecker": Kind(_scale, (1 << 20,), 30, regular=False),
+    "road": Kind(
+        lambda shape, **more: matrices.roads(shape[0], seed=1, **more), (1448, 1448), 2, 4.0, slow=True, regular=False
+    ),
+}
+FULL = 1 << 27  # entries for which all have their full size, about
+
+
+def nominal_rows(name: str, entries: int) -> int:
+    """Rows of the matrix where there is room for so many entries in the largest one."""
+    kind = MATRICES[name]
+    return max(1, round(prod(kind.shape) * kind.rows_each * min(1.0, entries / FULL)))
+
+
+def make(name: str, rows: int, dtype: str, xp: Any) -> Any:
+    """The matrix with about so many rows as CSR, on the device of `xp`."""
+    kind = MATRICES[name]
+    share = (rows / (prod(kind.shape) * kind.rows_each)) ** (1 / len(kind.shape))
+    shape = tuple(max(3, round(extent * share)) for extent in kind.shape)
+    A = kind.make(shape, dtype=np.dtype(dtype), xp=np if kind.slow else xp)
+    if kind.slow and xp is not np:
+        from cupyx.scipy.sparse import csr_matrix
+
+        A = csr_matrix(A)
+    return matrices.randomized(A, seed=3)

@@ -1,0 +1,1 @@
+"""Benchmark cases, tables and pictures of tall and skinny products."""

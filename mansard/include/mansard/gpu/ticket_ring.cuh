@@ -1,0 +1,109 @@
+// Rings of bulk copies whose chunks are dealt out by a counter.
+//
+// Like mansard/gpu/ring.cuh, but a team takes the next chunk when it has room for one: where reads and writes mix, some
+// multiprocessors fall behind, and a fixed order would wait for them. Where results depend on who takes which chunk, FIXED
+// deals them out round and round, the same way every time.
+//
+// A block has GROUPS teams of TEAM warps, each with a ring of STAGES stages. The first warp of a team feeds it. `counter`
+// holds the next chunk and, behind it, the teams that are done; both are zero before a launch and left so. They are the third
+// and fourth of the counters: the first two are those of mansard/gpu/reduce.cuh, whose barrier leaves a bit that flips.
+//
+//   ring.start(fill);
+//   for (i64 chunk; (chunk = ring.wait()) >= 0; ring.advance()) {
+//     ... read ring.current(), ring.meet(), ring.refill(ring.stage, fill) ...
+//   }
+//   ring.finish();
+//
+// `fill(stage, barrier, chunk)` is called by the whole feeding warp and must arrive once on the barrier with the bytes it
+// expects.
+#pragma once
+#include "mansard/gpu/async.cuh"
+
+namespace mansard {
+
+template <int GROUPS_, int TEAM_, int STAGES_, int STAGE_BYTES_, bool FIXED = false>
+struct TicketRing {
+  static constexpr int GROUPS = GROUPS_, TEAM = TEAM_, STAGES = STAGES_, STAGE_BYTES = STAGE_BYTES_;
+  static constexpr int THREADS = GROUPS * TEAM * 32;
+  static constexpr int HEAD_BYTES = ceil_div(2 * GROUPS * STAGES * 8, 128) * 128;  // barriers, and the chunks they announce
+  static constexpr int BYTES = HEAD_BYTES + GROUPS * STAGES * STAGE_BYTES;
+  unsigned char* arena;
+  i64 chunks;
+  u32* counter;
+  int group, member;
+  bool leader;  // the feeding warp's first lane
+  u32 ticket = 0, parity = 0;
+  int stage = 0;
+
+  MANSARD_DEVICE TicketRing(unsigned char* memory, i64 count, u32* counters)
+      : arena(memory), chunks(count), counter(counters + 2), group(threadIdx.x / 32 / TEAM), member(threadIdx.x / 32 % TEAM),
+        leader(member == 0 && threadIdx.x % 32 == 0) {}
+
+  MANSARD_DEVICE mbarrier* full(int of) const { return reinterpret_cast<mbarrier*>(arena) + group * STAGES + of; }
+  MANSARD_DEVICE volatile i64* chunk_of(int of) const {
+    return reinterpret_cast<volatile i64*>(arena) + (GROUPS + group) * STAGES + of;
+  }
+  MANSARD_DEVICE unsigned char* stage_at(int of) const {
+    return arena + HEAD_BYTES + (group * STAGES + of) * STAGE_BYTES;
+  }
+  MANSARD_DEVICE unsigned char* current() const { return stage_at(stage); }
+
+  // A barrier of the team's warps. What they read before it may be overwritten behind it: see mansard/gpu/ring.cuh.
+  MANSARD_DEVICE void meet() const {
+    __threadfence_block();
+    if constexpr (TEAM == 1) __syncwarp();
+    else named_barrier_sync(1 + group, TEAM * 32);
+  }
+
+  // All threads of the block; what they wrote to shared memory before is visible to all behind it.
+  template <class Fill>
+  MANSARD_DEVICE void start(Fill fill) {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < GROUPS * STAGES; ++i) mbarrier_init(reinterpret_cast<mbarrier*>(arena) + i, 1);
+      mbarrier_init_fence();
+    }
+    if (leader) ticket = FIXED ? blockIdx.x * GROUPS + group : atomicAdd(counter, 1u);
+    __syncthreads();
+    for (int of = 0; of < STAGES; ++of) refill(of, fill);
+  }
+  // Asks for the team's next chunk; only the feeding warp does anything.
+  template <class Fill>
+  MANSARD_DEVICE void refill(int of, Fill fill) {
+    if (member != 0) return;
+    const i64 chunk = static_cast<i64>(__shfl_sync(~0u, ticket, 0));
+    if (chunk < chunks) {
+      if (leader) {
+        *chunk_of(of) = chunk;
+        if (FIXED) ticket += gridDim.x * GROUPS;
+        else ticket = atomicAdd(counter, 1u);  // drawn one ahead: it takes most of a microsecond
+      }
+      __syncwarp();
+      fill(stage_at(of), full(of), chunk);
+    } else if (leader) {
+      *chunk_of(of) = -1;
+      mbarrier_arrive(full(of));
+    }
+    __syncwarp();
+  }
+  // The chunk that is in the current stage; negative behind the last one.
+  MANSARD_DEVICE i64 wait() const {
+    mbarrier_wait(full(stage), parity);
+    __syncwarp();  // the warp must be converged again for mma.sync
+    return *chunk_of(stage);
+  }
+  MANSARD_DEVICE void advance() {
+    if (++stage == STAGES) stage = 0, parity ^= 1;
+  }
+  // All threads of the block: when they return, the arena is ordinary memory, barriers included.
+  MANSARD_DEVICE void retire() const {
+    __syncthreads();
+    for (int i = threadIdx.x; i < GROUPS * STAGES; i += THREADS) mbarrier_inval(reinterpret_cast<mbarrier*>(arena) + i);
+    __syncthreads();
+  }
+  MANSARD_DEVICE void finish() const {
+    meet();
+    if (!FIXED && leader && atomicAdd(counter + 1, 1u) == gridDim.x * GROUPS - 1) counter[0] = counter[1] = 0;
+  }
+};
+
+}  // namespace mansard

@@ -1,0 +1,1 @@
+"""Kernel families for batches of small products and triangular systems."""

@@ -1,0 +1,103 @@
+"""The GPU configurations of `gemm` together: what is legal on a device, and what is worth considering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
+
+from ....codegen.geometry import Device
+from ....machine import occupancy
+from ....plan.problem import Problem
+from ...common import configs
+from . import images, space_cpu, space_lanes, space_panels, work
+from .space_cpu import Simd
+from .space_lanes import Lanes
+from .space_panels import Block, Tensor
+
+
+@dataclass(frozen=True)
+class Readonly:
+    """Operands through the read-only cache, without shared memory; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "readonly"
+    DIM_X: int = 8  # threads of a matrix along the columns of C
+    DIM_Y: int = 8  # and along its rows
+    PER_BLOCK: int = 2  # matrices per block
+    BLOCKS_PER_SM: int = 4
+
+
+Gpu: TypeAlias = Lanes | Block | Tensor | Readonly
+Config: TypeAlias = Gpu | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Tensor, Readonly, Simd)}
+
+to_dict = configs.to_dict
+from_dict = partial(configs.from_dict, "gemm", VARIANTS)
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if elsewhere := configs.elsewhere(config, device):
+        return elsewhere
+    if isinstance(config, Simd):
+        return space_cpu.illegal(problem, config, device)
+    if "interleaved" in (problem.stack_a, problem.stack_b, problem.stack_c):
+        return "interleaved stacks have a kernel of their own (interleaved.py)"
+    problem = images.oriented(problem)
+    if isinstance(config, Lanes):
+        reason = space_lanes.illegal(problem, config)
+    elif isinstance(config, Readonly):
+        reason = _readonly(problem, config)
+    else:
+        reason = space_panels.illegal(problem, config, device)
+    return reason or _resources(problem, config, device)
+
+
+def _readonly(problem: Problem, c: Readonly) -> str | None:
+    if not (1 <= c.DIM_X <= problem.N and 1 <= c.DIM_Y <= problem.M and c.PER_BLOCK >= 1):
+        return f"{c.DIM_X} x {c.DIM_Y} threads for {problem.N} columns and {problem.M} rows"
+    return None
+
+
+def _resources(problem: Problem, config: Gpu, device: Device) -> str | None:
+    threads = work.threads(problem, config)
+    if threads > 1024:
+        return f"{threads} threads exceed a block's 1024"
+    return configs.too_large(work, problem, config, device)
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering; the model ranks them."""
+    if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
+        return
+    yield from dict.fromkeys(
+        config
+        for rough in _gpu_candidates(images.oriented(problem))
+        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
+    )
+
+
+def resident(problem: Problem, config: Any, device: Device) -> Any:
+    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
+    problem = images.oriented(problem)
+    if isinstance(config, Block | Tensor) and space_panels.illegal(problem, config, device):
+        return None
+    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
+    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
+    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+
+
+def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
+    widest = max(problem.M, problem.N)
+    if widest <= space_lanes.WIDEST:
+        yield from space_lanes.candidates(problem)
+    if problem.dtype in ("float64", "complex128") and widest >= 8:
+        yield from space_panels.tensor_candidates(problem)
+    elif widest > 16:
+        yield from space_panels.block_candidates(problem)
+    if widest <= 64:
+        side = (min(8, problem.N), min(8, problem.M))
+        yield Readonly(*side, max(1, 128 // (side[0] * side[1])))

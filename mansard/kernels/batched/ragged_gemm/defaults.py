@@ -1,0 +1,107 @@
+"""Rules of thumb: which kernel does which class."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeVar
+
+from ....codegen.geometry import Device
+from ....machine import occupancy
+from ....plan.problem import Problem
+from ...common.configs import up
+from . import space, space_cpu, work
+from .space import Gpu, Lanes, Sort, Stream, Tiles, Vectors, Whole
+from .space_cpu import Simd
+
+_TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}  # lanes, by width
+_SLOTS = {128: 4, 64: 1}
+# warps of a team, teams of a block, blocks, and products of a team, by width
+_WHOLE = {
+    "float64": {64: ((2, 2), 1, 3, 3), 32: ((1, 1), 4, 3, 3), 16: ((1, 1), 4, 4, 3)},
+    "complex128": {32: ((2, 2), 1, 4, 6), 16: ((1, 1), 4, 4, 3)},
+}
+_EACH_VECTOR = 4
+_WAVES = 4  # of blocks; where there are fewer, they stay
+_Kind = TypeVar("_Kind", Lanes, Tiles, Vectors, Stream)
+
+
+def default(problem: Problem, device: Device) -> Simd:
+    """Of CPUs, where one kernel does all."""
+    return space_cpu.default(problem, device)
+
+
+def sorts(start: int) -> tuple[Sort, Sort]:
+    """The two launches of the sort."""
+    return Sort(FROM=start), Sort(PLACE=True, FROM=start)
+
+
+def merged_from(problem: Problem) -> int:
+    """Products of more than this, up to 32, are one class: tensor cores compute what exists, and one launch ends once.
+    Smaller ones in there gain nothing, and lose where there are many."""
+    return 16 if problem.dtype in space.TENSOR else 24
+
+
+def of_class(problem: Problem, index: int, device: Device, count: int = 0) -> Gpu:
+    """The kernel for class `index`, which has so many products; 0: only the device knows."""
+    config = _of_class(problem, index, device)
+    if isinstance(config, Whole | Vectors):
+        at_once = config.EACH * work.teams(config) * config.BLOCKS_PER_SM * device.multiprocessors
+        return config if count >= _WAVES * at_once else replace(config, EACH=0)
+    return config
+
+
+def _of_class(problem: Problem, index: int, device: Device) -> Gpu:
+    if index >= len(space.WIDTHS):
+        return _vectors(problem, index, device)
+    width = space.WIDTHS[index]
+    teams = _WHOLE.get(problem.dtype, {}).get(width or 0)  # 1 to 5 % faster than lanes (H200)
+    if teams is not None:
+        (warps_m, warps_n), per_block, most, each = teams
+        for blocks in range(most, 0 if width == 64 else most - 1, -1):
+            whole = _roomy(Whole(index, warps_m, warps_n, per_block, EACH=each, BLOCKS_PER_SM=blocks), device)
+            if space.illegal(problem, whole, device) is None:
+                return whole
+    if width is not None and width <= 32:
+        team = _TEAMS[width]
+        heavy = width * width * problem.itemsize > 8192
+        return _resident(problem, Lanes(index, *team, 2 if heavy else 4), device)
+    return _tiles(problem, index, device)
+
+
+def _tiles(problem: Problem, index: int, device: Device) -> Gpu:
+    width = space.WIDTHS[index]
+    slots = 16 if width is None else _SLOTS[width]
+    if problem.dtype not in space.TENSOR:
+        return _resident(problem, Tiles(index, slots), device)
+    if width == 128 and problem.dtype == "float64":  # one block per product: four take 1.4 times as long (H200)
+        large = Tiles(index, 1, 128, 128, THREADS=256, UNIT="tensor")
+        if space.illegal(problem, large, device) is None:
+            return large
+    shape = (8, 128, 4) if problem.is_complex else (16, 128, 3)
+    return _resident(problem, Tiles(index, slots, 64, 64, *shape, "tensor"), device)
+
+
+def _vectors(problem: Problem, index: int, device: Device) -> Gpu:
+    """Small ones through shared memory; of others 128 bytes per lane are under way."""
+    width = work.widest(index)
+    if 0 < width <= 32:
+        lanes = max(4, min(width, width * width * problem.itemsize // 128))  # four kilobytes per warp
+        rough = Vectors(index, lanes, 2 if width * width * problem.itemsize > 8192 else 4, _EACH_VECTOR)
+        return _resident(problem, rough, device)
+    rows = 4 if problem.itemsize == 16 else 8
+    slots = 16 if index == len(space.WIDTHS) else 4 if index == space.ROW else 1
+    return _resident(problem, Stream(index, slots, 4, rows, 128 // (rows * problem.itemsize)), device)
+
+
+def _roomy(config: Whole, device: Device) -> Whole:
+    """The same with as much shared memory as its blocks can have."""
+    most = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
+    return replace(config, ROOM=most // 1024)
+
+
+def _resident(problem: Problem, config: _Kind, device: Device) -> _Kind:
+    """The same with as many blocks per multiprocessor as fit."""
+    threads = up(work.threads(problem, config), 128) * 128
+    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
+    return replace(config, BLOCKS_PER_SM=max(1, min(16, fit)))

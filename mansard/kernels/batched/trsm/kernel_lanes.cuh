@@ -1,0 +1,147 @@
+// A X = alpha B for a stack of tiny triangles: a few lanes of a warp per matrix.
+//
+// A warp takes GROUP consecutive matrices, copies them to shared memory 16 bytes at a time (gemm's image.cuh), lets
+// teams of LANES_M x LANES_N lanes solve one system each (quick.cuh), and returns X through shared memory. Warps
+// meet nobody else.
+//
+//   LANES_M x LANES_N  lanes of a team, along the rows and the columns of X
+//   PER_TEAM           matrices of a group per team, one after the other
+//   STAGES             groups under way per warp: 1 leaves overlap to the other warps, and warps come and go
+//   OUT                where X is laid down: back where B was, or in a place of its own
+//   WARPS              warps per block
+//   TRIANGLE           leave out what lies on the other side of the diagonal
+//   INVERT             multiply by inverted diagonal entries instead of dividing by them
+//   SHARED_A, SHARED_B the operand is one matrix for all, copied once per block
+#pragma once
+#include "kernels/batched/trsm/quick.cuh"
+#include "kernels/batched/trsm/system.cuh"
+#include "kernels/batched/trsm/triangles.cuh"
+
+namespace mansard {
+
+template <class P>
+struct TrsmLanesShape {
+  using T = typename P::T;
+  static constexpr bool ROW_MAJOR_B = P::LAYOUT_B != Layout::col, ROW_MAJOR_X = P::LAYOUT_X != Layout::col;
+  static constexpr int TEAM = P::LANES_M * P::LANES_N, TEAMS = 32 / TEAM;
+  static constexpr int GROUP = TEAMS * P::PER_TEAM, THREADS = P::WARPS * 32;
+  static constexpr int COLUMNS = ceil_div(P::NRHS, P::LANES_N);  // of a lane
+  using A = Image<T, P::N, P::N, P::SHARED_A ? 1 : GROUP, P::FEED_A, P::ALIGNED, P::PITCH_A, P::MATRIX_A>;
+  using B = Image<T, ROW_MAJOR_B ? P::N : P::NRHS, ROW_MAJOR_B ? P::NRHS : P::N, P::SHARED_B ? 1 : GROUP, P::FEED_B,
+                  P::ALIGNED, P::PITCH_B, P::MATRIX_B>;
+  using X = Image<T, ROW_MAJOR_X ? P::N : P::NRHS, ROW_MAJOR_X ? P::NRHS : P::N, GROUP, P::FEED_X, P::ALIGNED,
+                  P::PITCH_X, P::MATRIX_X>;
+  static constexpr bool BACK = P::OUT == Out::back;
+  static_assert(!BACK || !P::SHARED_B, "B is needed again");
+  static constexpr bool SAME = B::MATRIX == X::MATRIX && B::LINES * B::PITCH == X::LINES * X::PITCH;
+  static_assert(!BACK || P::PER_TEAM == 1 || SAME && !X::SHIFTED && !B::SHIFTED, "X would overwrite the B of others");
+  static constexpr int PLACE_B = BACK && X::BYTES > B::BYTES ? X::BYTES : B::BYTES;
+  static constexpr int STAGE = (P::SHARED_A ? 0 : A::BYTES) + (P::SHARED_B ? 0 : PLACE_B);
+  static constexpr int COMMON = (P::SHARED_A ? A::BYTES : 0) + (P::SHARED_B ? B::BYTES : 0);
+  static constexpr int OF_WARP = P::STAGES * STAGE + (BACK ? 0 : X::BYTES);
+  static_assert(COMMON + P::WARPS * OF_WARP <= P::SHARED_BYTES, "shared memory");
+  static_assert(TEAMS * TEAM == 32 && P::STAGES >= 1);
+};
+
+template <class P, class Arguments>
+MANSARD_DEVICE void trsm_lanes(const Arguments& arguments) {
+  using S = TrsmLanesShape<P>;
+  using T = typename P::T;
+  MANSARD_SHARED_ARENA(unsigned char, arena);
+  const System<P, Arguments> system(arguments);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, team = lane / S::TEAM;
+  const int across = lane % S::TEAM / P::LANES_M;  // the lane's first column
+  T* common_a = reinterpret_cast<T*>(arena);
+  T* common_b = reinterpret_cast<T*>(arena + (P::SHARED_A ? S::A::BYTES : 0));
+  unsigned char* mine = arena + S::COMMON + warp * S::OF_WARP;
+  const auto place_a = [&](int stage) { return reinterpret_cast<T*>(mine + stage * S::STAGE); };
+  const auto place_b = [&](int stage) {
+    return reinterpret_cast<T*>(mine + stage * S::STAGE + (P::SHARED_A ? 0 : S::A::BYTES));
+  };
+  if constexpr (P::SHARED_A || P::SHARED_B) {
+    if (!system.vanishes) {
+      if constexpr (P::SHARED_A) S::A::template fill<S::THREADS>(common_a, system.A, 0, 1, 1, threadIdx.x);
+      if constexpr (P::SHARED_B) S::B::template fill<S::THREADS>(common_b, system.B, 0, 1, 1, threadIdx.x);
+    }
+    cp_async_commit();
+    cp_async_wait<0>();
+    __syncthreads();
+  }
+
+  const i64 batch = arguments.BATCH, step = static_cast<i64>(gridDim.x) * P::WARPS * S::GROUP;
+  i64 first = (static_cast<i64>(blockIdx.x) * P::WARPS + warp) * S::GROUP;
+  const auto count = [&](i64 group) { return batch - group < S::GROUP ? static_cast<int>(batch - group) : S::GROUP; };
+  const auto fill = [&](int stage, i64 group) {
+    if (group < batch && !system.vanishes) {
+      if constexpr (P::TRIANGLE)
+        fill_triangles<typename S::A, (P::LAYOUT_A == Layout::col) == P::UPPER, 32>(place_a(stage), system.A, group,
+                                                                                    count(group), batch, lane);
+      else if constexpr (!P::SHARED_A)
+        S::A::template fill<32>(place_a(stage), system.A, group, count(group), batch, lane);
+      if constexpr (!P::SHARED_B) S::B::template fill<32>(place_b(stage), system.B, group, count(group), batch, lane);
+    }
+    cp_async_commit();
+  };
+  MANSARD_UNROLL
+  for (int stage = 0; stage < P::STAGES; ++stage) fill(stage, first + stage * step);
+
+  QuickSubstitution<P, P::N, P::LANES_M, S::COLUMNS, typename S::A> rows(lane % P::LANES_M);
+  // visit(row, column, entry) for all entries of the lane
+  const auto for_each = [&](auto visit) {
+    MANSARD_UNROLL
+    for (int slot = 0; slot < rows.SLOTS; ++slot)
+      MANSARD_UNROLL
+      for (int c = 0; c < S::COLUMNS; ++c) {
+        const int column = across + c * P::LANES_N;
+        const bool there = P::NRHS % P::LANES_N == 0 || c + 1 < S::COLUMNS || column < P::NRHS;
+        visit(rows.row_of(slot), there ? column : P::NRHS - 1, rows.x[slot][c], rows.has(slot) && there);
+      }
+  };
+  int stage = 0;
+MANSARD_UNROLL_BY(1)
+  for (; first < batch; first += step) {
+    cp_async_wait<P::STAGES - 1>();
+    __syncwarp();
+    const T* A = P::SHARED_A ? common_a : S::A::origin(place_a(stage), system.A, first) + team * S::A::MATRIX;
+    const T* B = P::SHARED_B ? common_b : S::B::origin(place_b(stage), system.B, first) + team * S::B::MATRIX;
+    T* out = S::BACK ? place_b(stage) : reinterpret_cast<T*>(mine + P::STAGES * S::STAGE);
+    T* X = S::X::origin(out, system.X, first) + team * S::X::MATRIX;
+    MANSARD_UNROLL
+    for (int i = 0; i < P::PER_TEAM; ++i) {
+      const T* right = B + (P::SHARED_B ? 0 : i * S::TEAMS * S::B::MATRIX);
+      const T* matrix = A + (P::SHARED_A ? 0 : i * S::TEAMS * S::A::MATRIX);
+      T* to = X + i * S::TEAMS * S::X::MATRIX;
+      const auto begin = [&] {
+        for_each([&](int row, int column, T& x, bool) {
+          x = system.right_hand_side(right + entry_at<P::LAYOUT_B, S::B::PITCH>(row, column));
+        });
+      };
+      const auto lay_down = [&] {
+        if constexpr (S::BACK) __syncwarp();  // everybody has read what is overwritten
+        for_each([&](int row, int column, T& x, bool there) {
+          if (there) to[entry_at<P::LAYOUT_X, S::X::PITCH>(row, column)] = x;
+        });
+      };
+      begin();
+      const bool usual = system.vanishes || rows.solve_quickly(matrix);
+      const bool again = !P::UNIT && !P::INVERT && __any_sync(~0u, !usual);
+      if (again) begin();
+      lay_down();
+      if (again) {
+        __syncwarp();
+        rows.solve_carefully(matrix, [&](int row, int c) -> T* {
+          const int column = across + c * P::LANES_N;
+          return column < P::NRHS ? to + entry_at<P::LAYOUT_X, S::X::PITCH>(row, column) : nullptr;
+        });
+      }
+    }
+    __syncwarp();
+    if constexpr (!S::BACK) fill(stage, first + P::STAGES * step);
+    S::X::template store<32, false>(out, system.X, first, count(first), system.scales, lane);
+    __syncwarp();
+    if constexpr (S::BACK) fill(stage, first + P::STAGES * step);
+    if (++stage == P::STAGES) stage = 0;
+  }
+}
+
+}  // namespace mansard

@@ -1,0 +1,267 @@
+"""The GPU configurations of `trsm`: what each parameter means, their rules, and what is worth considering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from ....codegen.geometry import Device
+from ....machine import occupancy
+from ....plan.problem import Problem
+from ....rules import Names
+from ...common import configs
+from . import space_cpu, work, work_tensor
+from .space_cpu import Simd
+from .work_shapes import lanes_shape, stream_feed
+
+NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
+_MANY, _MORE = 12, 24  # right-hand sides from which on tensor cores pay, up to _LARGE unknowns and beyond
+_LARGE = 96
+_REGISTERS = 144  # of X, per lane
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "lanes"
+    LANES_M: int = 4  # lanes along the rows of X; a known row goes from one to the others
+    LANES_N: int = 1  # and along its columns
+    PER_TEAM: int = 1  # matrices of a group per team of lanes
+    STAGES: int = 1  # groups under way per warp; 1: warps come and go
+    # where X is laid down on its way out: back where B was, or in a place of its own
+    OUT: Annotated[str, Names("own", "back")] = "back"
+    TRIANGLE: bool = False  # leave out what lies on the other side of the diagonal
+    INVERT: bool = False  # multiply by inverted diagonal entries: less accurate than dividing by them
+    WARPS: int = 4  # per block
+    BLOCKS_PER_SM: int = 2
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """A block of threads per matrix, or per some of its columns; A in square blocks. Any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "blocked"
+    BLK_M: int = 32  # order of the blocks of A
+    BLK_N: int = 32  # columns of X per block of threads
+    DIM_X: int = 8  # threads along the columns of X
+    DIM_Y: int = 16  # and along its rows, lanes of a warp
+    STAGES: int = 3  # blocks of A under way
+    INVERT: bool = False  # as above
+    BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Some warps per matrix, one right-hand side; A in pieces that are always under way. Any dtype, layout, stride."""
+
+    VARIANT: ClassVar[str] = "stream"
+    WARPS: int = 1  # per matrix: one solves, the others prepare what it solves next
+    PER_BLOCK: int = 4  # matrices per block
+    BLK_K: int = 16  # columns of a piece, which has 32 rows
+    STAGES: int = 3  # pieces under way per warp
+    INVERT: bool = False  # as above
+    BLOCKS_PER_SM: int = 2
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Sixteen columns of X per warp on the tensor cores, A in shared memory. float64, any layout and stride."""
+
+    VARIANT: ClassVar[str] = "tensor"
+    WARPS: int = 4  # per block, which has a matrix or some of its columns
+    INVERT: bool = False  # as above
+    BLOCKS_PER_SM: int = 2
+
+
+Gpu: TypeAlias = Lanes | Blocked | Stream | Tensor
+Config: TypeAlias = Gpu | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Blocked, Stream, Tensor, Simd)}
+
+to_dict = configs.to_dict
+from_dict = partial(configs.from_dict, "trsm", VARIANTS)
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if elsewhere := configs.elsewhere(config, device):
+        return elsewhere
+    if isinstance(config, Simd):
+        return space_cpu.illegal(problem, config, device)
+    if problem.stack_x == "shared":
+        return "the matrices of X need a place each"
+    reason = _REASONS[config.VARIANT](problem, config)
+    return reason or configs.too_large(work, problem, config, device, together=True)
+
+
+def _lanes(problem: Problem, c: Lanes) -> str | None:
+    if min(c.LANES_M, c.LANES_N, c.PER_TEAM, c.STAGES, c.WARPS) < 1 or 32 % (c.LANES_M * c.LANES_N):
+        return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or a count is not positive"
+    if problem.N > NARROW or c.WARPS > 32:
+        return f"{problem.N} rows, {c.WARPS} warps: at most {NARROW} and 32"
+    if c.OUT not in ("own", "back"):
+        return f"OUT={c.OUT!r} is not one of own, back"
+    if c.OUT == "back" and problem.stack_b == "shared":
+        return "OUT=back: B is needed again"
+    shape = lanes_shape(problem, c)
+    if c.OUT == "back" and c.PER_TEAM > 1 and (shape.b != shape.x or shape.b.shifted):
+        return "OUT=back: a team's results would not lie exactly where its B was"
+    if c.TRIANGLE and (problem.stack_a == "shared" or shape.a.feed != "flat"):
+        return "TRIANGLE: only of a packed stack"
+    return None
+
+
+def _blocked(problem: Problem, c: Blocked) -> str | None:
+    threads = c.DIM_X * c.DIM_Y
+    if min(c.BLK_M, c.BLK_N, c.DIM_X, c.DIM_Y) < 1 or c.STAGES < 2:
+        return "a count is not positive, or STAGES less than 2"
+    if 32 % c.DIM_Y or threads % 32 or threads > 1024:
+        return f"{c.DIM_X} x {c.DIM_Y} threads: DIM_Y does not divide a warp, or they are not 1 to 32 whole warps"
+    if c.BLK_M > NARROW or c.BLK_M & (c.BLK_M - 1):
+        return f"BLK_M={c.BLK_M} is no power of two up to {NARROW}"
+    return None
+
+
+def _stream(problem: Problem, c: Stream) -> str | None:
+    if min(c.WARPS, c.PER_BLOCK) < 1 or c.STAGES < 2 or c.WARPS * c.PER_BLOCK > 32:
+        return "a count is not positive, STAGES less than 2, or there are more than 32 warps"
+    if problem.NRHS > 1:
+        return f"{problem.NRHS} right-hand sides, only one is solved for"
+    if c.WARPS > 1 and c.PER_BLOCK > _BARRIERS:
+        return f"{c.PER_BLOCK} teams of several warps: {_BARRIERS} can meet"
+    vector = 1 if stream_feed(problem) == "elements" else 16 // problem.itemsize
+    if c.BLK_K not in (1, 2, 4, 8, 16, 32) or c.BLK_K % vector:
+        return f"BLK_K={c.BLK_K} is no power of two from {vector} to 32"
+    return None
+
+
+_BARRIERS = 15
+
+
+def _tensor(problem: Problem, c: Tensor) -> str | None:
+    if problem.dtype != "float64" or problem.N > work_tensor.WIDEST:
+        return f"{problem.dtype}, {problem.N} unknowns: only float64, at most {work_tensor.WIDEST}"
+    return None if 1 <= c.WARPS <= 32 else f"{c.WARPS} warps: 1 to 32"
+
+
+_REASONS: dict[str, Any] = {"lanes": _lanes, "blocked": _blocked, "stream": _stream, "tensor": _tensor}
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering; the model ranks them."""
+    if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
+        return
+    found = _resident_candidates(problem, device)
+    others = (_fuller(problem, config, device) for config in found)
+    yield from dict.fromkeys([*found, *(config for config in others if config is not None)])
+
+
+def _resident_candidates(problem: Problem, device: Device) -> list[Config]:
+    return [
+        config
+        for rough in _gpu_candidates(problem)
+        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
+    ]
+
+
+def _fuller(problem: Problem, c: Config, device: Device) -> Lanes | None:
+    """The same with twice as many blocks: `resident` counts those of two warps as four."""
+    if not isinstance(c, Lanes) or c.WARPS != 2:
+        return None
+    fuller = replace(c, BLOCKS_PER_SM=min(16, 2 * c.BLOCKS_PER_SM))
+    return fuller if illegal(problem, fuller, device) is None else None
+
+
+def likely(problem: Problem, device: Device) -> Iterator[Config]:
+    """Those that the model may choose. Between variants measurements have decided: up to 32 unknowns `lanes` (with 32
+    right-hand sides 2.7 times as fast as `blocked`, 1.2 times with 8 in complex128), beyond, for one right-hand side,
+    `stream`, and for many `tensor`."""
+    other: tuple[type, ...] = (Stream, Blocked, Tensor)
+    if problem.N > NARROW:
+        other = (Tensor,) if 1 < problem.NRHS < (_MANY if problem.N <= _LARGE else _MORE) else (Blocked,)
+    found = _resident_candidates(problem, device) if device.backend != "cpu" else list(candidates(problem, device))
+    yield from [config for config in found if not isinstance(config, other)] or found
+
+
+def resident(problem: Problem, config: Any, device: Device) -> Any:
+    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
+    if not isinstance(config, Lanes) and _REASONS[config.VARIANT](problem, config):
+        return None
+    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
+    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
+    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+
+
+def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
+    if problem.N <= NARROW:
+        yield from _lanes_candidates(problem)
+    if problem.NRHS == 1 and problem.N > NARROW // 2:
+        yield from streams(problem)
+    if problem.NRHS > 1 and problem.N > NARROW // 2:
+        yield from (Tensor(warps) for warps in sorted({min(most, configs.up(problem.NRHS, 16)) for most in (2, 4, 8)}))
+    if problem.N > 8:
+        for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
+            for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:
+                rows = configs.up(min(order, problem.N), dim_y)
+                fits = rows * configs.up(columns, dim_x) * problem.itemsize // 4 <= _REGISTERS // 2
+                if fits and (dim_y <= order or problem.NRHS == 1):
+                    yield Blocked(order, columns, dim_x, dim_y, stages)
+
+
+def _lanes_candidates(problem: Problem) -> Iterator[Lanes]:
+    back = problem.stack_b != "shared"
+    triangles = (False, True) if problem.N * problem.itemsize >= 64 else (False,)
+    for (lanes_m, lanes_n), triangle in product(teams(problem), triangles):
+        yield Lanes(lanes_m, lanes_n, 1, 1, "back" if back else "own", triangle)
+        yield Lanes(lanes_m, lanes_n, 1, 2, "back" if back else "own", triangle)
+        if triangle and problem.NRHS == 1:  # smaller blocks leave less of the shared memory over
+            yield Lanes(lanes_m, lanes_n, 1, 1, "back" if back else "own", triangle, WARPS=2)
+        group_bytes = 32 // (lanes_m * lanes_n) * problem.N**2 * problem.itemsize
+        if group_bytes <= 4096:
+            yield from (Lanes(lanes_m, lanes_n, per_team, 1, "own", triangle) for per_team in (2, 4))
+
+
+def streams(problem: Problem) -> Iterator[Stream]:
+    """One warp per matrix where there are many, and several where these are long; pieces of lines of 128 bytes."""
+    width = min(32, 128 // problem.itemsize)
+    most = configs.up(problem.N, 64)
+    for warps, (narrow, stages) in product((1, 2, 4, 8), ((1, 3), (1, 2), (2, 4), (1, 4))):
+        if warps == 1 or warps <= most:
+            yield Stream(warps, max(1, 4 // warps), width // narrow, stages)
+
+
+def teams(problem: Problem) -> list[tuple[int, int]]:
+    """Shapes of teams, the most promising first: by what a multiprocessor with all its shared memory and registers in
+    use has to issue, to wait for and to move per matrix."""
+    found = []
+    for m, n in product((1, 2, 4, 8, 16, 32), repeat=2):
+        rows, columns = configs.up(problem.N, m), configs.up(problem.NRHS, n)
+        idle = (m > 1 and rows * (m // 2) >= problem.N) or (n > 1 and columns * (n // 2) >= problem.NRHS)
+        if m * n > 32 or idle or rows * columns * problem.itemsize // 4 > _REGISTERS:
+            continue
+        config = Lanes(m, n, OUT="own" if problem.stack_b == "shared" else "back")
+        shape = lanes_shape(problem, config)
+        warps = min(48, 2000 // work.registers(problem, config), _SHARED // max(1, shape.stage_bytes))
+        issued, waited = work.issued(problem, config) / 4, work.waited(problem, config) / max(1, warps)
+        moved = shape.group * (problem.N + 2 * problem.NRHS) * problem.N * problem.itemsize / _BYTES_PER_CLOCK
+        cost = max(issued, waited, moved) + 0.2 * (issued + waited + moved)
+        few = max(1.0, 24 / max(warps, 0.1))  # warps, to take turns at copying and computing
+        found.append((cost * few / shape.group, m, n))
+    return [(m, n) for _, m, n in sorted(found)[:6]]
+
+
+_SHARED, _BYTES_PER_CLOCK = 220 << 10, 20  # of a multiprocessor
+
+
+def dims(problem: Problem) -> list[tuple[int, int]]:
+    """Threads of blocked configurations, along columns and rows."""
+    if problem.NRHS == 1:
+        return [(1, 32)]
+    if problem.NRHS <= 8:
+        return [(2, 16), (4, 8), (4, 16), (8, 8), (2, 32)]
+    return [(8, 16), (16, 8), (8, 8), (16, 16), (32, 4), (4, 32)]

@@ -1,0 +1,139 @@
+"""Which problems `trsm` accepts, and what the right answer is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....plan.problem import DTYPES, Problem
+
+WIDEST, WIDEST_ALONE = 256, 2048  # unknowns of several right-hand sides, and of one
+LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
+ALIKE = ("uplo", "unit")  # traits that may differ too: a triangle takes as long as the other
+SHAPES = {"a": ("N", "N"), "b": ("N", "NRHS"), "x": ("N", "NRHS")}  # rows and columns, where A is on the left
+STACKS = ("packed", "strided", "shared", "pointers")
+
+
+def problem(
+    dtype: str,
+    N: int,
+    NRHS: int,
+    BATCH: int,
+    *,
+    side: str = "left",
+    uplo: str = "lower",
+    trans: str = "N",
+    unit: bool = False,
+    layout_a: str = "row",
+    layout_b: str = "row",
+    layout_x: str | None = None,
+    pitch_a: int | None = None,
+    pitch_b: int | None = None,
+    pitch_x: int | None = None,
+    stack_a: str = "packed",
+    stack_b: str = "packed",
+    stack_x: str | None = None,
+    aligned: bool = True,
+) -> Problem:
+    """op(A) X = alpha B (`left`: B and X are N x NRHS) or X op(A) = alpha B (`right`: they are NRHS x N).
+
+    A is N x N, of which only the triangle `uplo` is referenced, without its diagonal if it is `unit`; op is the
+    identity (`N`), the transpose (`T`), the conjugate transpose (`C`) or the conjugate (`R`). Layouts, pitches and
+    stacks as in gemm; X lies like B if nothing else is said, and may be B.
+    """
+    if not dtype.startswith("complex"):
+        trans = {"C": "T", "R": "N"}.get(trans, trans)
+    across, down = (NRHS, N) if side == "left" else (N, NRHS)
+    layout_x = layout_b if layout_x is None else layout_x
+    if stack_x is None:
+        stack_x = "packed" if stack_b == "shared" else stack_b
+    if pitch_b is None:
+        pitch_b = down if layout_b == "col" else across
+    if pitch_x is None:
+        dense = down if layout_x == "col" else across
+        pitch_x = pitch_b if (layout_x, stack_x) == (layout_b, stack_b) else dense
+    return Problem(
+        "trsm",
+        dtype,
+        (("N", N), ("NRHS", NRHS), ("BATCH", BATCH)),
+        (
+            ("side", side),
+            ("uplo", uplo),
+            ("trans", trans),
+            ("unit", unit),
+            ("layout_a", layout_a),
+            ("layout_b", layout_b),
+            ("layout_x", layout_x),
+            ("pitch_a", N if pitch_a is None else pitch_a),
+            ("pitch_b", pitch_b),
+            ("pitch_x", pitch_x),
+            ("stack_a", stack_a),
+            ("stack_b", stack_b),
+            ("stack_x", stack_x),
+            ("aligned", aligned),  # every matrix starts on a 16-byte boundary, or (packed) the stack does
+        ),
+    )
+
+
+def shape(problem: Problem, operand: str) -> tuple[int, int]:
+    """Rows and columns of an operand."""
+    rows, columns = (int(getattr(problem, name)) for name in SHAPES[operand])
+    return (rows, columns) if operand == "a" or problem.side == "left" else (columns, rows)
+
+
+def strides(problem: Problem) -> tuple[int, ...]:
+    """Of A, B and X: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
+    found: tuple[int, ...] = ()
+    for operand in SHAPES:
+        rows, columns = shape(problem, operand)
+        lines = columns if getattr(problem, f"layout_{operand}") == "col" else rows
+        stack, matrix = getattr(problem, f"stack_{operand}"), lines * getattr(problem, f"pitch_{operand}")
+        step = 16 // problem.itemsize
+        if stack == "strided" and problem.aligned and step > 1:
+            matrix = -(-matrix // step) * step
+        found += (0 if stack == "shared" else matrix, *problem.strides(operand))
+    return found
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why this family has no kernel for the problem, or None if it has."""
+    if problem.dtype not in DTYPES:
+        return f"trsm: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    return too_wide(problem.N, widest(problem))
+
+
+def widest(problem: Problem) -> int:
+    """Unknowns that a kernel takes at the most."""
+    return WIDEST_ALONE if problem.NRHS == 1 else WIDEST
+
+
+def too_wide(unknowns: int, most: int) -> str | None:
+    """Why so many unknowns are not for a kernel, where that takes this many at the most."""
+    if unknowns > most:
+        return f"trsm: {unknowns} unknowns: beyond {most} a general triangular solver does better"
+    return None
+
+
+def reference(
+    A: Any,
+    B: Any,
+    alpha: complex = 1,
+    side: str = "left",
+    uplo: str = "lower",
+    trans: str = "N",
+    unit: bool = False,
+) -> Any:
+    """The answer in NumPy, row by row, in the operands' own precision."""
+    if side == "right":
+        turned = {"N": "T", "T": "N", "C": "R", "R": "C"}[trans]
+        return reference(A, B.swapaxes(-1, -2), alpha, "left", uplo, turned, unit).swapaxes(-1, -2)
+    E, X = A.swapaxes(-1, -2) if trans in "TC" else A, alpha * B
+    E = E.conj() if trans in "CR" else E
+    order = range(E.shape[-1]) if (uplo == "lower") == (trans in "NR") else range(E.shape[-1] - 1, -1, -1)
+    known: list[int] = []
+    for row in order:
+        if known:
+            X[..., row, :] -= (E[..., row, :][..., None, known] @ X[..., known, :])[..., 0, :]
+        if not unit:
+            X[..., row, :] /= E[..., row, row, None]
+        known.append(row)
+    return X

@@ -1,0 +1,76 @@
+"""What the `tensor` configurations of trsm are and cost: the part of work.py that is theirs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ....plan.problem import Problem
+from ...common.configs import up
+from .systems import system
+
+WIDEST = 128  # unknowns: sixteen columns of them are in a warp's registers
+# Clocks until a row is known and its quad knows it, of a product on a quarter of a multiprocessor, and until memory
+# answers; the clock under load.
+_ROW_CLOCKS, _PRODUCT_CLOCKS, _LATENCY, _CLOCK = 100, 34, 3000, 1.75e9
+
+
+@dataclass(frozen=True)
+class TensorShape:
+    """The triangle in blocks of 8 x 8, and the inverses of its diagonal; the kernel asserts that it agrees."""
+
+    blocks: int  # along the diagonal
+    tiles: int  # of columns, per matrix
+    vectors: dict[str, int]  # entries of a line of A, B, X that are moved at once
+    shared_bytes: int
+
+
+@lru_cache(maxsize=8192)
+def tensor_shape(problem: Problem, c: Any) -> TensorShape:
+    blocks = up(problem.N, 8)
+    shared = (blocks * (blocks + 1) // 2 * 64 + 8 * blocks) * 8
+    return TensorShape(blocks, up(problem.NRHS, 16 * c.WARPS), _vectors(problem), up(shared, 128) * 128)
+
+
+def _vectors(problem: Problem) -> dict[str, int]:
+    """Two where pairs of entries are on 16-byte boundaries: rows of A, columns of B and X, from the first one on."""
+    what = system(problem)
+    operands, whole = what.operands, problem.aligned and problem.N % 2 == 0 and not what.upper
+    layouts = {"A": ("a", "row"), "B": ("b", "col"), "X": ("c", "col")}
+    return {name: 2 if whole and _pairs(operands, side, layout) else 1 for name, (side, layout) in layouts.items()}
+
+
+def _pairs(operands: Problem, side: str, layout: str) -> bool:
+    return bool(getattr(operands, f"layout_{side}") == layout and getattr(operands, f"pitch_{side}") % 2 == 0)
+
+
+def registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread, estimated: four numbers of every eight rows, and a block on the diagonal."""
+    return 8 * tensor_shape(problem, c).blocks + 76
+
+
+def limits(problem: Problem, c: Any, device: Any) -> dict[str, float]:
+    """Seconds for the rows one after the other, with as many warps as there are under way."""
+    shape = tensor_shape(problem, c)
+    beside = shape.blocks * (shape.blocks - 1) / 2
+    waited = _LATENCY + problem.N * _ROW_CLOCKS + beside * _PRODUCT_CLOCKS
+    rounds = up(problem.BATCH * shape.tiles, device.multiprocessors * c.BLOCKS_PER_SM)
+    return {"substitution": rounds * waited / _CLOCK}
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> float:
+    """A block reads everything at once, and is busy with it for as long."""
+    each = problem.N * min(problem.NRHS, 16 * c.WARPS) + problem.N * (problem.N + 1) / 2
+    return float(c.BLOCKS_PER_SM * 0.5 * each * problem.itemsize)
+
+
+def bandwidth_share(problem: Problem, c: Any) -> float:
+    """Triangles are read once per tile of columns, from the cache but for the first time."""
+    return 0.9 if tensor_shape(problem, c).vectors["B"] == 2 else 0.8
+
+
+def executed_flops(problem: Problem, c: Any) -> float:
+    """Flops of a matrix: blocks are square, and columns come in sixteens."""
+    shape = tensor_shape(problem, c)
+    return float(64 * shape.blocks * (shape.blocks + 1) * 16 * c.WARPS * shape.tiles)

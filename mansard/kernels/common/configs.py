@@ -1,0 +1,68 @@
+"""What configurations of all families share: how they are stored, what a GPU has room for, the first rule that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from types import ModuleType
+from typing import Any, TypeVar
+
+from ...codegen.geometry import Device
+from ...errors import IllegalConfig
+from ...plan.problem import Problem
+from ...rules import shown
+from . import fields
+
+Config = TypeVar("Config")
+
+
+def up(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """The form in which a configuration is stored: its variant first, then its parameters."""
+    return {"VARIANT": config.VARIANT, **asdict(config)}
+
+
+def from_dict(operation: str, variants: Mapping[str, type[Config]], values: Mapping[str, Any]) -> Config:
+    """The inverse of `to_dict`, for values that anyone may have written: names and values that the variant does not
+    declare (`fields.py`) raise IllegalConfig."""
+    values = dict(values)
+    variant = values.pop("VARIANT", None)
+    if not isinstance(variant, str) or variant not in variants:
+        raise IllegalConfig(f"{operation}: VARIANT={shown(variant)} is not one of {', '.join(variants)}")
+    kind = variants[variant]
+    return kind(**fields.checked(operation, kind, values))
+
+
+def too_large(
+    work: ModuleType, problem: Problem, config: Any, device: Device, together: bool = False
+) -> str | None:  # fmt: skip
+    """Why a multiprocessor has no room for the blocks of a configuration, or None if it has. Each of its four quarters
+    holds its share of the warps: of every block, or (`together`) of all blocks, where these have less than four."""
+    threads, registers, count = work.threads(problem, config), work.registers(problem, config), config.BLOCKS_PER_SM
+    warps = 4 * (up(threads * count, 128) if together else up(threads, 128) * count)
+    limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
+    if registers > limit:
+        return f"about {registers} registers per thread, {limit} fit"
+    shared = work.shared_bytes(problem, config)
+    room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
+    return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
+
+
+def elsewhere(config: Any, device: Device) -> str | None:
+    """Why a configuration is not for this kind of device: `simd` and `rowwise` are for CPUs, others for GPUs."""
+    for_cpus = config.VARIANT in ("simd", "rowwise", "small")
+    if for_cpus == (device.backend == "cpu"):
+        return None
+    return f"{config.VARIANT} is for {'CPUs' if for_cpus else 'GPUs'}"
+
+
+def first_legal(space: ModuleType, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:
+    """The first legal one; `variant` restricts it to one kind of kernel."""
+    for config in ranked:
+        if variant in (None, config.VARIANT) and space.illegal(problem, config, device) is None:
+            return config
+    return None

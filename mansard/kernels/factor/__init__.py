@@ -1,0 +1,1 @@
+"""Kernel families for batched factorizations."""

@@ -1,0 +1,306 @@
+// cholesky on CPUs: A = L L^H of a batch of small matrices, whose order is a constant, with a matrix per lane.
+//
+// A tile of L, TILE_M rows and TILE_N columns of all lanes' matrices, stays in registers while the products of all
+// columns before it are subtracted, and is finished there: what lies on the diagonal is factored, what lies below is
+// solved for. Columns are stored one after the other. The lane of a matrix that is not positive definite goes on with
+// NaNs, which no other lane sees; where that was is asked once, in the end, and found out by doing it again.
+//
+// Params beside T, N, NRHS (0: the factor is wanted, else the solutions), CONJ_B (right-hand sides and solutions are
+// conjugated on their way), LAYOUT_A|F|B|X, STACK_A|F|B|X:
+//   LANES           reals per vector, matrices at a time
+//   TILE_M, TILE_N  rows and columns per register tile
+//   GROUPS          of lanes, in turn: while one waits for a root, the other computes
+#pragma once
+#include "mansard/cpu/groups.hpp"
+
+namespace mansard {
+
+template <class P>
+struct CholeskyShape {
+  using T = typename P::T;
+  using R = typename Scalar<T>::Real;
+  using V = Vector<R, P::LANES>;
+  using Entry = Number<T, P::LANES>;
+  static constexpr int LANES = P::LANES, N = P::N;
+  static constexpr int PITCH = N > 16 ? N | 1 : N;  // an odd number of lines where columns are long
+  static constexpr int ENTRIES = PITCH * (N + P::NRHS);
+  static constexpr int PER_GROUP = ENTRIES * Entry::REALS + N * LANES, WORKSPACE = P::GROUPS * PER_GROUP;
+  static_assert(LANES >= 2 && LANES <= native_lanes<R>);
+};
+
+template <class P>
+struct CholeskyPlaces {
+  using S = CholeskyShape<P>;
+  using R = typename S::R;
+  R* workspace;
+
+  // Right-hand sides are further columns.
+  MANSARD_INLINE R* entry(int i, int j) const { return workspace + (j * S::PITCH + i) * S::Entry::REALS; }
+  MANSARD_INLINE R* reciprocal(int k) const { return workspace + S::ENTRIES * S::Entry::REALS + k * S::LANES; }
+};
+
+// ---- tiles ------------------------------------------------------------------------------------------------
+
+// Entries of ROWS rows from i on and COLUMNS columns from j on, less the products of all columns before.
+template <class P, int ROWS, int COLUMNS>
+MANSARD_INLINE void subtract_before(const CholeskyPlaces<P>& at, int i, int j,
+                                    typename CholeskyShape<P>::Entry (&tile)[ROWS][COLUMNS]) {
+  using Entry = typename CholeskyShape<P>::Entry;
+  MANSARD_UNROLL
+  for (int c = 0; c < COLUMNS; ++c) {
+    MANSARD_UNROLL
+    for (int r = 0; r < ROWS; ++r) tile[r][c] = Entry::at(at.entry(i + r, j + c));
+  }
+#pragma GCC unroll 1
+  for (int k = 0; k < j; ++k) {
+    Entry left[ROWS];
+    MANSARD_UNROLL
+    for (int r = 0; r < ROWS; ++r) left[r] = Entry::at(at.entry(i + r, k)).kept();
+    MANSARD_UNROLL
+    for (int c = 0; c < COLUMNS; ++c) {
+      const Entry right = Entry::at(at.entry(j + c, k)).conjugate().kept();
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r) tile[r][c].subtract(left[r], right);
+    }
+  }
+}
+
+// Column c of a tile on the diagonal: its pivot's root, what lies below it, and what that does to the columns after it.
+// CAREFUL: `info` becomes the order of the first minor that is not positive.
+template <class P, int COLUMNS, bool CAREFUL>
+MANSARD_INLINE void diagonal_column(const CholeskyPlaces<P>& at, int j, int c,
+                                    typename CholeskyShape<P>::Entry (&tile)[COLUMNS][COLUMNS],
+                                    typename CholeskyShape<P>::V& info) {
+  using S = CholeskyShape<P>;
+  using R = typename S::R;
+  using V = typename S::V;
+  const V pivot = tile[c][c].re;
+  if constexpr (CAREFUL) {
+    const auto fails = !greater<R, S::LANES>(pivot, V{}) & equal<R, S::LANES>(info, V{});
+    info = select<R, S::LANES>(fails, all_lanes<R, S::LANES>(static_cast<R>(j + c + 1)), info);
+  }
+  const V root = square_root<R, S::LANES>(pivot), reciprocal = 1 / root;
+  S::Entry::real(root).to(at.entry(j + c, j + c));
+  store<S::LANES>(at.reciprocal(j + c), reciprocal);
+  MANSARD_UNROLL
+  for (int r = c + 1; r < COLUMNS; ++r) {
+    tile[r][c] = tile[r][c] * reciprocal;
+    tile[r][c].to(at.entry(j + r, j + c));
+  }
+  MANSARD_UNROLL
+  for (int next = c + 1; next < COLUMNS; ++next) {
+    MANSARD_UNROLL
+    for (int r = next; r < COLUMNS; ++r) tile[r][next].subtract(tile[r][c], tile[next][c].conjugate());
+  }
+}
+
+// The tiles on the diagonal of several groups, in turn: while one waits for its root, the others compute. `last` are
+// their last pivots.
+template <class P, int COLUMNS, bool CAREFUL, int GROUPS>
+MANSARD_INLINE void diagonal_tiles(const CholeskyPlaces<P> (&at)[GROUPS], int j,
+                                   typename CholeskyShape<P>::V (&last)[GROUPS], typename CholeskyShape<P>::V& info) {
+  typename CholeskyShape<P>::Entry tiles[GROUPS][COLUMNS][COLUMNS];
+  MANSARD_UNROLL
+  for (int g = 0; g < GROUPS; ++g) subtract_before<P, COLUMNS, COLUMNS>(at[g], j, j, tiles[g]);
+  MANSARD_UNROLL
+  for (int c = 0; c < COLUMNS; ++c) {
+    MANSARD_UNROLL
+    for (int g = 0; g < GROUPS; ++g) diagonal_column<P, COLUMNS, CAREFUL>(at[g], j, c, tiles[g], info);
+  }
+  MANSARD_UNROLL
+  for (int g = 0; g < GROUPS; ++g) last[g] = tiles[g][COLUMNS - 1][COLUMNS - 1].re;
+}
+
+// A tile below it.
+template <class P, int ROWS, int COLUMNS>
+MANSARD_INLINE void tile_below(const CholeskyPlaces<P>& at, int i, int j) {
+  using S = CholeskyShape<P>;
+  using Entry = typename S::Entry;
+  Entry tile[ROWS][COLUMNS];
+  subtract_before<P, ROWS, COLUMNS>(at, i, j, tile);
+  MANSARD_UNROLL
+  for (int c = 0; c < COLUMNS; ++c) {
+    MANSARD_UNROLL
+    for (int before = 0; before < c; ++before) {
+      const Entry right = Entry::at(at.entry(j + c, j + before)).conjugate();
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r) tile[r][c].subtract(tile[r][before], right);
+    }
+    const auto reciprocal = load<S::LANES>(at.reciprocal(j + c));
+    MANSARD_UNROLL
+    for (int r = 0; r < ROWS; ++r) {
+      tile[r][c] = tile[r][c] * reciprocal;
+      tile[r][c].to(at.entry(i + r, j + c));
+    }
+  }
+}
+
+// ---- one group --------------------------------------------------------------------------------------------
+
+// All columns. The last pivots are positive only if all are: a root that is none spoils whatever comes after it.
+template <class P, bool CAREFUL, int GROUPS>
+MANSARD_INLINE void factor_groups(const CholeskyPlaces<P> (&at)[GROUPS], typename CholeskyShape<P>::V (&last)[GROUPS],
+                                  typename CholeskyShape<P>::V& info) {
+  using S = CholeskyShape<P>;
+  Pieces<S::N, P::TILE_N>::for_each([&](int j, auto width) __attribute__((always_inline)) {
+    constexpr int COLUMNS = decltype(width)::value;
+    diagonal_tiles<P, COLUMNS, CAREFUL>(at, j, last, info);
+    for_tiles<P::TILE_M>(j + COLUMNS, S::N, [&](int i, auto height) __attribute__((always_inline)) {
+      MANSARD_UNROLL
+      for (int g = 0; g < GROUPS; ++g) tile_below<P, decltype(height)::value, COLUMNS>(at[g], i, j);
+    });
+  });
+}
+
+// COLUMNS right-hand sides from j on become solutions. Every entry is spread as soon as it is known.
+template <class P, int COLUMNS>
+MANSARD_INLINE void substitute(const CholeskyPlaces<P>& at, int j) {
+  using S = CholeskyShape<P>;
+  using Entry = typename S::Entry;
+  const auto spread = [&](int k, int begin, int end, auto factor) __attribute__((always_inline)) {
+    Entry known[COLUMNS];
+    MANSARD_UNROLL
+    for (int c = 0; c < COLUMNS; ++c) {
+      known[c] = (Entry::at(at.entry(k, j + c)) * load<S::LANES>(at.reciprocal(k))).kept();
+      known[c].to(at.entry(k, j + c));
+    }
+#pragma GCC unroll 4
+    for (int i = begin; i < end; ++i) {
+      const Entry of_row = factor(i, k).kept();
+      MANSARD_UNROLL
+      for (int c = 0; c < COLUMNS; ++c) {
+        Entry entry = Entry::at(at.entry(i, j + c));
+        entry.subtract(of_row, known[c]);
+        entry.to(at.entry(i, j + c));
+      }
+    }
+  };
+#pragma GCC unroll 1
+  for (int k = 0; k < S::N; ++k)
+    spread(k, k + 1, S::N, [&](int i, int k) __attribute__((always_inline)) { return Entry::at(at.entry(i, k)); });
+#pragma GCC unroll 1
+  for (int k = S::N - 1; k >= 0; --k)
+    spread(k, 0, k, [&](int i, int k) __attribute__((always_inline)) { return Entry::at(at.entry(k, i)).conjugate(); });
+}
+
+template <class P>
+MANSARD_INLINE void conjugate_right(const CholeskyPlaces<P>& at) {
+  using S = CholeskyShape<P>;
+  for (int j = S::N; P::CONJ_B && j < S::N + P::NRHS; ++j)
+    for (int i = 0; i < S::N; ++i) S::Entry::at(at.entry(i, j)).conjugate().to(at.entry(i, j));
+}
+
+// ---- the batch --------------------------------------------------------------------------------------------
+
+// The other triangle is zero: also where its entries share a vector with the diagonal or with other lines, or are
+// written by themselves.
+template <class P, class Arguments>
+MANSARD_INLINE void write_factor(const Arguments& a, const CholeskyPlaces<P>& at, i64 b, int count) {
+  using S = CholeskyShape<P>;
+  using T = typename P::T;
+  constexpr bool KNOWN = written_out<T, S::LANES, S::N, S::N>;  // which they are, when it is compiled
+  constexpr int TOGETHER = larger(1, S::LANES / S::Entry::WORDS);
+  const bool by_lines =
+      !as_one_line<T, S::LANES, S::N, S::N> && (P::LAYOUT_F != LayoutF::col ? a.f_col : a.f_row) == 1;
+  for (int j = 1; !KNOWN && j < S::N; ++j)
+    for (int i = by_lines ? j / TOGETHER * TOGETHER : 0; i < j; ++i) typename S::Entry{}.to(at.entry(i, j));
+  const Matrices<T, P::STACK_F> F{a.F, a.f_matrix, a.f_row, a.f_col};
+  write_group<S::N, S::N, P::LAYOUT_F != LayoutF::col, LowerTriangle>(
+      Group<T, S::LANES>(F, b, count), [&](int i, int j, int word) __attribute__((always_inline)) {
+        return KNOWN && i < j ? typename S::V{} : load<S::LANES>(at.entry(i, j) + word * S::LANES);
+      });
+}
+
+template <class P, class Arguments>
+MANSARD_INLINE void solve_right(const Arguments& a, const CholeskyPlaces<P>& at, i64 b, int count) {
+  using S = CholeskyShape<P>;
+  using T = typename P::T;
+  const Matrices<const T, P::STACK_B> B{a.B, a.b_matrix, a.b_row, a.b_col};
+  const Matrices<T, P::STACK_X> X{a.X, a.x_matrix, a.x_row, a.x_col};
+  read_group<S::N, P::NRHS, P::LAYOUT_B != LayoutB::col>(
+      Group<const T, S::LANES>(B, b, count),
+      [&](int i, int j) __attribute__((always_inline)) { return at.entry(i, S::N + j); });
+  conjugate_right<P>(at);
+  for_tiles<P::TILE_N>(S::N, S::N + P::NRHS, [&](int j, auto columns) __attribute__((always_inline)) {
+    substitute<P, decltype(columns)::value>(at, j);
+  });
+  conjugate_right<P>(at);
+  write_group<S::N, P::NRHS, P::LAYOUT_X != LayoutX::col>(
+      Group<T, S::LANES>(X, b, count), [&](int i, int j, int word) __attribute__((always_inline)) {
+        return load<S::LANES>(at.entry(i, S::N + j) + word * S::LANES);
+      });
+}
+
+template <class P, class Arguments>
+MANSARD_INLINE void read_matrices(const Arguments& a, const CholeskyPlaces<P>& at, i64 b, int count) {
+  using S = CholeskyShape<P>;
+  using T = typename P::T;
+  const Matrices<const T, P::STACK_A> A{a.A, a.a_matrix, a.a_row, a.a_col};
+  read_group<S::N, S::N, P::LAYOUT_A != LayoutA::col, LowerTriangle>(
+      Group<const T, S::LANES>(A, b, count),
+      [&](int i, int j) __attribute__((always_inline)) { return at.entry(i, j); });
+}
+
+// Once more, where a pivot is not positive, or infinite. Small tiles, since it need not be fast.
+template <class P>
+struct OneByOne : P {
+  static constexpr int TILE_M = 1, TILE_N = 1, GROUPS = 1;
+};
+template <class P, class Arguments>
+__attribute__((noinline, cold)) void factor_again(const Arguments& a, typename CholeskyShape<P>::R* workspace, i64 b,
+                                                  int count) {
+  using S = CholeskyShape<P>;
+  using T = const typename P::T;
+  const CholeskyPlaces<OneByOne<P>> at[1] = {{workspace}};
+  const Group<T, S::LANES> group(Matrices<T, P::STACK_A>{a.A, a.a_matrix, a.a_row, a.a_col}, b, count);
+  for (int i = 0; i < S::N; ++i)
+    Lines<T, S::LANES, S::N>::read_spread(group.matrices, i * group.row, group.column,
+                                          [&](int j) __attribute__((always_inline)) { return at[0].entry(i, j); });
+  typename S::V info{}, last[1];
+  factor_groups<OneByOne<P>, true>(at, last, info);
+  for (int lane = 0; lane < count; ++lane) a.INFO[b + lane] = static_cast<int>(info[lane]);
+}
+
+template <class P, class Arguments>
+MANSARD_INLINE void cholesky_groups(const Arguments& a, i64 b, int count, typename CholeskyShape<P>::R* workspace) {
+  using S = CholeskyShape<P>;
+  using R = typename S::R;
+  using V = typename S::V;
+  CholeskyPlaces<P> at[P::GROUPS];
+#pragma GCC unroll 1
+  for (int g = 0; g < P::GROUPS; ++g) {
+    at[g] = {workspace + g * S::PER_GROUP};
+    const int others = smaller(g * S::LANES, count - 1);
+    read_matrices<P>(a, at[g], b + others, count - others);
+  }
+  V none{}, last[P::GROUPS];
+  factor_groups<P, false>(at, last, none);
+#pragma GCC unroll 1
+  for (int g = 0; g < P::GROUPS; ++g) {
+    const i64 first = b + g * S::LANES;
+    const int rest = smaller(count - g * S::LANES, S::LANES);
+    const auto fine = greater<R, S::LANES>(last[g], V{}) &
+                      greater<R, S::LANES>(all_lanes<R, S::LANES>(std::numeric_limits<R>::infinity()), last[g]);
+    if (rest <= 0) return;
+    MANSARD_UNROLL  // lest it becomes a call of memset
+    for (int lane = 0; lane < S::LANES; ++lane)
+      if (lane < rest) a.INFO[first + lane] = 0;
+    if (__builtin_expect((!fine).any(), false)) factor_again<P>(a, at[g].workspace, first, rest);
+    if constexpr (P::NRHS > 0) solve_right<P>(a, at[g], first, rest);
+    else write_factor<P>(a, at[g], first, rest);
+  }
+}
+
+template <class P, class Arguments>
+int cholesky_simd(const Arguments& a) {
+  using S = CholeskyShape<P>;
+  const i64 products = a.BATCH * S::N * S::N * (S::N / 6 + 1 + P::NRHS);
+  for_groups<P::GROUPS * S::LANES, S::WORKSPACE>(
+      a.BATCH, a.threads, products, reinterpret_cast<typename S::R*>(a.partials),
+      [&](i64 b, int count, typename S::R* workspace) __attribute__((always_inline)) {
+        cholesky_groups<P>(a, b, count, workspace);
+      });
+  return 0;
+}
+
+}  // namespace mansard

@@ -1,0 +1,214 @@
+"""The CPU half of the space: configurations of `simd` and `rowwise`, their rules, their default, and the workspace they
+need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from typing import ClassVar, TypeAlias
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common.vectors import bad_lanes, registers_of, words_of
+
+WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
+_ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
+_TALLEST = 1024  # rows have numbers below it
+_WIDEST = 64  # columns beyond which one matrix after the other does better, for complex numbers LAPACK
+_LINE = 64  # bytes between rows that would share few sets of a cache
+_ONE_PANEL = 16  # columns of a matrix that stays in the first cache as a whole
+
+
+@dataclass(frozen=True)
+class Simd:
+    """A matrix per lane, whose rows stay where they are; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "simd"
+    LANES: int = 4  # reals per vector, matrices at a time
+    PANEL: int = 8  # columns that are factored before those after them are touched
+    TILE_N: int = 4  # columns whose entries of a pivot row stay in registers
+    STEPS: int = 4  # steps applied together to a panel that comes later
+
+
+@dataclass(frozen=True)
+class Rowwise:
+    """One matrix after the other, vectors along its rows; real numbers, any layout and stride."""
+
+    VARIANT: ClassVar[str] = "rowwise"
+    LANES: int = 2  # reals per vector
+    TILE_N: int = 16  # vectors of a pivot row that stay in registers
+    MATRICES: int = 1  # in turn, so that one computes while the other waits
+
+
+@dataclass(frozen=True)
+class Small:
+    """A matrix per lane, in registers, whose rows are exchanged; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "small"
+    LANES: int = 2  # reals per vector, matrices at a time
+
+
+Config: TypeAlias = Simd | Rowwise | Small
+
+
+def illegal(problem: Problem, c: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used, or None if it can."""
+    if isinstance(c, Small):
+        return _illegal_small(problem, c, device)
+    return _illegal_rowwise(problem, c, device) if isinstance(c, Rowwise) else _illegal_simd(problem, c, device)
+
+
+def _illegal_small(problem: Problem, c: Small, device: Device) -> str | None:
+    real = words_of(problem)[1]
+    if problem.want not in ("factor", "solve", "inverse"):
+        return f"want={problem.want!r}: only factor, solve and inverse"
+    if _registers_filled(problem, device) > (
+        5.1 if device.vector_bytes == 64 else 4
+    ):  # it still wins, but compiles long
+        return f"{problem.M} x {problem.N}: four or five times as many vectors as there are registers"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
+    return None
+
+
+def _registers_filled(problem: Problem, device: Device) -> float:
+    """How often all registers could be filled with a matrix per lane, and what stands beside it."""
+    return float(words_of(problem)[0] * problem.M * (problem.N + right(problem)) / registers_of(device))
+
+
+def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
+    if problem.is_complex or problem.want not in WANTS:
+        return f"{problem.dtype}, want={problem.want!r}: only real matrices, and {', '.join(WANTS)}"
+    most = widest_rowwise(problem, device)
+    if most < problem.N or 2 * most < problem.M:
+        return f"{problem.M} x {problem.N}: beyond order {most} LAPACK does better than these vectors"
+    if reason := bad_lanes(c.LANES, problem.itemsize, device):
+        return reason
+    if c.MATRICES not in (1, 2, 4):
+        return f"MATRICES={c.MATRICES}: 1, 2 or 4 at a time"
+    if not 1 <= c.TILE_N <= registers_of(device) - 8:
+        return f"TILE_N={c.TILE_N}: vectors for {registers_of(device)} registers, of which others need eight"
+    return None
+
+
+def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
+    words, real = words_of(problem)
+    rows, columns = problem.M, problem.N
+    held, registers = words * (c.TILE_N * c.STEPS + c.TILE_N), registers_of(device)
+    if problem.want not in WANTS:
+        return f"want={problem.want!r} is not one of {', '.join(WANTS)}"
+    if columns > _WIDEST or rows * columns > _WIDEST**2 or rows >= _TALLEST:
+        return f"{rows} x {columns}: beyond order {_WIDEST} a matrix per core does better"
+    if columns > _ALONE and 3 * problem.BATCH < c.LANES:
+        return f"{problem.BATCH} matrices: most of {c.LANES} lanes would have none"
+    if reason := bad_lanes(c.LANES, real, device):
+        return reason
+    if c.PANEL < 1 or {c.TILE_N, c.STEPS} - {1, 2, 4, 8} or held > registers:
+        return f"TILE_N={c.TILE_N}, STEPS={c.STEPS}: powers of two up to 8, {held} vectors, {registers} registers"
+    return None
+
+
+def widest_rowwise(problem: Problem, device: Device) -> int:
+    """Rows or columns beyond which LAPACK does better than one matrix after the other. Longer vectors have not been
+    measured beyond."""
+    return 320 if problem.want == "inverse" and device.vector_bytes <= 16 else 512
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """Good configurations by the sizes alone, the best guess first."""
+    if _suits_small(problem, device):
+        yield small(problem, device)
+    if _suits_rowwise(problem, device):
+        yield rowwise(problem, device)
+    yield simd(problem, device)
+    yield rowwise(problem, device)
+
+
+def _suits_small(problem: Problem, device: Device) -> bool:
+    """Where a matrix in registers beats one whose rows stay where they are; vectors of 32 bytes were not measured."""
+    if device.vector_bytes <= 16 and problem.dtype == "float64":
+        return _registers_filled(problem, device) < 2  # beyond, rows of two numbers do better
+    return device.vector_bytes != 32
+
+
+def _suits_rowwise(problem: Problem, device: Device) -> bool:
+    """The same of one matrix after the other."""
+    if device.vector_bytes <= 16:  # two or four lanes do not make up for rows that all of them eliminate
+        return True
+    if device.vector_bytes < 64 or problem.dtype != "float64" or problem.M != problem.N:
+        return False
+    if problem.want == "factor":
+        return 12 <= problem.N <= 15 or bool(problem.N >= 36)
+    return problem.want == "inverse" or bool(problem.want == "solve" and problem.NRHS == 1 and problem.N >= 56)
+
+
+def small(problem: Problem, device: Device) -> Small:
+    return Small(max(16, device.vector_bytes) // words_of(problem)[1])
+
+
+def rowwise(problem: Problem, device: Device) -> Rowwise:
+    several = max(problem.M, problem.N) <= 10 and right(problem) <= 1  # longer rows keep a core busy
+    lanes = max(16, device.vector_bytes) // problem.itemsize
+    return Rowwise(lanes, 16 if registers_of(device) == 32 else 8, 2 if several else 1)
+
+
+def simd(problem: Problem, device: Device) -> Simd:
+    """Whole vectors, one panel where the first cache holds everything."""
+    words, real = words_of(problem)
+    columns = problem.N + right(problem)
+    panel = columns if columns <= _ONE_PANEL + 1 else 8
+    tight = registers_of(device) < 32 * words
+    return Simd(max(16, device.vector_bytes) // real, panel, 2 if tight else 4, 2 if registers_of(device) == 16 else 4)
+
+
+def default(problem: Problem, device: Device) -> Config:
+    """The best guess that is legal."""
+    found = list(ranked(problem, device))
+    return next((config for config in found if illegal(problem, config, device) is None), found[-1])
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """The default and what lies around it."""
+    first = default(problem, device)
+    found = dict.fromkeys(
+        (*_candidates(problem, device), simd(problem, device), rowwise(problem, device), small(problem, device))
+    )
+    found.pop(first, None)
+    yield from (config for config in (*found, first) if illegal(problem, config, device) is None)
+
+
+def _candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    row, first = rowwise(problem, device), simd(problem, device)
+    for lanes, tile_n, matrices in product((row.LANES, row.LANES // 2), (row.TILE_N, 8, 4), (1, 2)):
+        yield Rowwise(lanes, tile_n, matrices)
+    panels = dict.fromkeys((first.PANEL, 4, 8, 16))
+    for lanes, panel, tile_n, steps in product((first.LANES, first.LANES // 2), panels, (4, 2, 8), (4, 2)):
+        yield Simd(lanes, panel, tile_n, steps)
+
+
+def right(problem: Problem) -> int:
+    """Columns beside those of A."""
+    return int({"solve": problem.NRHS, "inverse": problem.N}.get(problem.want, 0))
+
+
+def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
+    """For each thread the rows of a matrix and of its right-hand sides, or what lanes need."""
+    if isinstance(c, Small):
+        c = Simd(c.LANES, problem.N + right(problem), 1, 1)
+    if isinstance(c, Simd):
+        return _bytes_of_lanes(problem, c, threads)
+    beside, lanes = right(problem), c.LANES
+    columns = problem.N + beside if beside <= 1 else -(-problem.N // lanes) * lanes + beside
+    row = -(-columns // lanes) * lanes * problem.itemsize
+    row += _LINE if problem.M > 64 and row % 512 == 0 else 0
+    return int(threads * c.MATRICES * -(-problem.M * row // 128) * 128)
+
+
+def _bytes_of_lanes(problem: Problem, c: Simd, threads: int) -> int:
+    """For each thread the matrices of a group, its multipliers, U where it is solved with, and some vectors per row."""
+    words, real = words_of(problem)
+    M, N = problem.M, problem.N
+    pitch, steps, columns = M | 1 if M > 16 else M, min(M, N), N + right(problem)
+    numbers = pitch * (columns * (2 if columns > N else 1) + (steps if columns > c.PANEL else 1))
+    return int(threads * c.LANES * real * (words * numbers + 2 * M + steps))

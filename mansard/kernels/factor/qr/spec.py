@@ -1,0 +1,155 @@
+"""Which problems `qr` accepts, and what the right answer is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....plan.problem import DTYPES, Problem
+
+WIDEST = 128  # columns (of Q, too); rows are limited by what a multiprocessor holds
+WIDEST_PANEL = 32
+MOST_RHS = 16  # right-hand sides that are solved for on the way
+LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
+# rows and columns; those of F and Q are fewer where less is wanted
+SHAPES = {"a": ("M", "N"), "f": ("M", "N"), "q": ("M", "M"), "b": ("M", "NRHS"), "x": ("N", "NRHS")}
+OPERANDS = tuple(SHAPES)
+WANTS = ("raw", "r", "reduced", "complete", "solve", "panel")
+STACKS = ("packed", "strided", "pointers")
+
+
+def problem(
+    dtype: str,
+    M: int,
+    N: int,
+    BATCH: int,
+    *,
+    NRHS: int = 0,
+    want: str = "raw",
+    layout_a: str = "row",
+    layout_f: str | None = None,
+    layout_q: str | None = None,
+    layout_b: str = "row",
+    layout_x: str | None = None,
+    pitch_a: int | None = None,
+    pitch_f: int | None = None,
+    pitch_q: int | None = None,
+    pitch_b: int | None = None,
+    pitch_x: int | None = None,
+    stack_a: str = "packed",
+    stack_f: str | None = None,
+    stack_q: str | None = None,
+    stack_b: str = "packed",
+    stack_x: str | None = None,
+    aligned: bool = True,
+) -> Problem:
+    """A = Q R for a stack of M x N matrices, K = min(M, N), and what is wanted of it:
+
+    raw       F (M x N) has R and below it the vectors of the reflections, TAU their factors, as LAPACK's geqrf
+    r         F (K x N) = R
+    reduced   Q (M x K), F (K x N) = R
+    complete  Q (M x M), F (M x N) = R
+    solve     X (N x NRHS) for which A X is nearest to B; M >= N, and the columns of A are independent
+    panel     raw, and the T (K x K, upper) of Q = I - V T V^H where Q would be
+
+    Layouts, pitches and stacks as in gemm; F and Q lie like A and X like B if nothing else is said, without gaps where
+    their sizes differ. F may be A where they lie alike.
+    """
+    layouts = {"a": layout_a, "f": layout_f or layout_a, "q": layout_q or layout_a, "b": layout_b}
+    layouts["x"] = layout_x or layout_b
+    stacks = {"a": stack_a, "f": stack_f or stack_a, "q": stack_q or stack_a, "b": stack_b, "x": stack_x or stack_b}
+    pitches = {"a": pitch_a, "f": pitch_f, "q": pitch_q, "b": pitch_b, "x": pitch_x}
+    sizes = shapes(M, N, NRHS, want)
+    for name, like in (("a", "a"), ("f", "a"), ("q", "a"), ("b", "b"), ("x", "b")):
+        if pitches[name] is None:
+            alike = (layouts[name], stacks[name], sizes[name]) == (layouts[like], stacks[like], sizes[like])
+            dense = sizes[name][0 if layouts[name] == "col" else 1]
+            given = pitches[like] if alike else None
+            pitches[name] = dense if given is None else given
+    traits: dict[str, Any] = {"want": want}
+    for trait, values in (("layout", layouts), ("pitch", pitches), ("stack", stacks)):
+        traits |= {f"{trait}_{name}": values[name] for name in OPERANDS}
+    traits["aligned"] = aligned  # every matrix starts on a 16-byte boundary, or (packed) the stack does
+    return Problem("qr", dtype, (("M", M), ("N", N), ("NRHS", NRHS), ("BATCH", BATCH)), tuple(traits.items()))
+
+
+def shapes(M: int, N: int, NRHS: int, want: str) -> dict[str, tuple[int, int]]:
+    """Rows and columns of all operands; none where one is absent."""
+    K, nothing = min(M, N), (0, 0)
+    of_f = {"raw": (M, N), "panel": (M, N), "r": (K, N), "reduced": (K, N), "complete": (M, N)}
+    of_q = {"reduced": (M, K), "complete": (M, M), "panel": (K, K)}
+    solves = want == "solve"
+    return {
+        "a": (M, N),
+        "f": of_f.get(want, nothing),
+        "q": of_q.get(want, nothing),
+        "b": (M, NRHS) if solves else nothing,
+        "x": (N, NRHS) if solves else nothing,
+    }
+
+
+def shape(problem: Problem, operand: str) -> tuple[int, int]:
+    """Rows and columns of an operand; none where it is absent."""
+    return shapes(problem.M, problem.N, problem.NRHS, problem.want)[operand]
+
+
+def strides(problem: Problem) -> tuple[int, ...]:
+    """Of A, F, Q, B and X: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
+    found: tuple[int, ...] = ()
+    for operand in OPERANDS:
+        rows, columns = shape(problem, operand)
+        if rows * columns == 0:
+            found += (0, 0, 0)
+            continue
+        lines = columns if getattr(problem, f"layout_{operand}") == "col" else rows
+        matrix, step = lines * getattr(problem, f"pitch_{operand}"), 16 // problem.itemsize
+        if getattr(problem, f"stack_{operand}") == "strided" and problem.aligned and step > 1:
+            matrix = -(-matrix // step) * step
+        found += (matrix, *problem.strides(operand))
+    return found
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why this family has no kernel for the problem, or None if it has."""
+    M, N = problem.M, problem.N
+    if problem.dtype not in DTYPES:
+        return f"qr: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if problem.want not in WANTS:
+        return f"qr: want={problem.want!r} is not one of {', '.join(WANTS)}"
+    if min(M, N) < 1:
+        return "qr: there is nothing to factor"
+    if problem.want == "solve" and (M < N or not 1 <= problem.NRHS <= MOST_RHS):
+        return f"qr: {M} equations, {N} unknowns, {problem.NRHS} right-hand sides: as many at least, 1 to {MOST_RHS}"
+    if problem.want == "panel" and min(M, N) > WIDEST_PANEL:
+        return f"qr: a panel of {min(M, N)} columns: beyond {WIDEST_PANEL} there are better ways to form T"
+    return None
+
+
+def too_large(problem: Problem) -> str | None:
+    """Why the matrices are not for one kernel of a GPU."""
+    M, N = problem.M, problem.N
+    widest = max(N, shape(problem, "q")[1])
+    if widest > WIDEST:
+        return f"qr: {widest} columns: beyond {WIDEST} factor panels and update what is right of them"
+    beside = -(-problem.NRHS // 8) * 8  # a column of threads more
+    words = M * max(widest, N + beside) * problem.itemsize // 4
+    if words > _MOST_WORDS[problem.itemsize]:
+        return f"qr: {M} x {widest}: a multiprocessor has no room for it"
+    return None
+
+
+_MOST_WORDS = {4: 45056, 8: 45056, 16: 36864}  # of a matrix, in the registers of a block; by the size of an element
+
+
+def reference(A: Any, B: Any = None, want: str = "raw") -> tuple[Any, ...]:
+    """The answer in NumPy, in the operands' own precision: what `want` names, in the order F, TAU, Q, X."""
+    if want == "solve":
+        return (np.stack([np.linalg.lstsq(a, b, rcond=None)[0] for a, b in zip(A, B, strict=True)]),)
+    if want in ("raw", "panel"):
+        factors = [np.linalg.qr(a, "raw") for a in A]
+        return np.stack([h.T for h, _ in factors]), np.stack([tau for _, tau in factors])
+    if want == "r":
+        return (np.linalg.qr(A, "r"),)
+    Q, R = np.linalg.qr(A, want)  # type: ignore[call-overload]
+    return R, Q

@@ -1,0 +1,99 @@
+"""Instantiation text and launch geometry of `gram`, for GPUs (and their emulation) and for CPUs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from ....codegen.geometry import Device, Geometry, Kernel
+from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....plan.problem import Problem
+from . import space_cpu, work, work_columns
+from .space import Config
+from .space_cpu import Simd
+
+_POINTERS = (
+    Field("A", "const Params::T*", "pointer"),
+    Field("B", "const Params::T*", "pointer"),
+    Field("C", "Params::T*", "pointer"),
+)
+_STRIDES = ("K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
+
+
+def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
+    """Everything a backend needs; `strides` are those of A, B and C, rows then columns, in elements."""
+    geometry = launch_geometry(problem, config, device)
+    fixed = (problem.K, *strides)
+    if isinstance(config, Simd):
+        fixed += (space_cpu.parts(problem), device.multiprocessors)
+    return Kernel(source(problem, config, device.backend), geometry, fixed)
+
+
+def source(problem: Problem, config: Config, target: str) -> Source:
+    """The kernel's text for `target` (cuda, emulated or cpu)."""
+    constants = {"M": problem.M, "N": problem.N, "CONJ": problem.conj, "SAME": problem.same}
+    integers: tuple[str, ...] = _STRIDES
+    if isinstance(config, Simd):
+        integers += ("parts", "threads")
+        bounds, header = None, "kernels/tall_skinny/gram/kernel.hpp"
+        constants |= dict(zip(("ROW_MAJOR_A", "ROW_MAJOR_B"), space_cpu.rows_major(problem), strict=True))
+    else:
+        constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b}
+        if config.VARIANT in ("ring", "thirds", "group"):
+            constants |= {"PITCH_A": problem.pitch_a, "PITCH_B": problem.pitch_b}
+        if config.VARIANT == "columns":
+            constants |= dict(zip(("SKEW_A", "SKEW_B"), work_columns.skews(problem), strict=True))
+        constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
+        bounds = (work.threads(problem, config), config.BLOCKS_PER_SM)
+        header = f"kernels/tall_skinny/gram/kernel_{config.VARIANT}.cuh"
+    return instantiate(
+        title=f"gram: C[{problem.M},{problem.N}] = A[K,{problem.M}]^{'H' if problem.conj else 'T'} B[K,{problem.N}], "
+        f"{problem.dtype}, {config.VARIANT}",
+        header=header,
+        function=f"gram_{config.VARIANT}",
+        target=target,
+        types={"T": CPP_TYPES[problem.dtype]},
+        constants=constants | asdict(config),
+        arguments=(*_POINTERS, *WORKSPACE, *(Field(name, "long long", "integer") for name in integers), *SCALARS),
+        bounds=bounds,
+        cooperative=getattr(config, "REDUCE", "") == "sliced",
+    )
+
+
+def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
+    """Grid, block, shared memory and workspace for the problem's K."""
+    wide = 16 if problem.is_complex else 8
+    if isinstance(config, Simd):
+        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
+    most = device.multiprocessors * config.BLOCKS_PER_SM
+    blocks, tiles, entries = (
+        max(1, min(most, -(-problem.K // _rows_per_block(problem, config)))),
+        1,
+        problem.M * problem.N,
+    )
+    if config.VARIANT == "fragment":
+        words, width_m, width_n = work.real_widths(problem, config.FOLD)
+        block_m, block_n = 8 * config.TILE_M * config.WARPS_M, 8 * config.TILE_N * config.WARPS_N
+        tiles = -(-width_m // block_m) * -(-width_n // block_n)
+        entries = min(block_m // words, problem.M) * min(block_n // words, problem.N)
+        blocks = max(1, min(blocks, -(-most // tiles)))
+        if config.REDUCE == "sliced":  # all tiles' blocks wait for each other and must be resident together
+            blocks = max(1, min(blocks, most // tiles))
+    return Geometry(
+        grid=(blocks, tiles, 1),
+        block=work.threads(problem, config),
+        shared_bytes=work.shared_bytes(problem, config),
+        cooperative=config.REDUCE == "sliced",
+        partial_bytes=blocks * tiles * entries * wide,
+        sum_bytes=tiles * entries * wide if config.REDUCE in ("atomic", "block") else 0,
+    )
+
+
+def _rows_per_block(problem: Problem, config: Any) -> int:
+    """Rows that keep every warp of a block busy once."""
+    if config.VARIANT == "tiled":
+        per_row = -(-problem.M // config.TILE_M) * -(-problem.N // config.TILE_N)
+        return int(config.BLOCK // per_row * config.UNROLL)
+    if config.VARIANT == "fragment":
+        return int(config.WARPS_K * 4 * config.DEPTH * config.FOLD)
+    return int(config.GROUPS * config.ROWS * (config.FOLD if config.VARIANT == "ring" else 1))

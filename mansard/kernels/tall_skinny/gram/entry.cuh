@@ -1,0 +1,20 @@
+// What the gram kernels share: how operands are laid out, and the last step, C = alpha * sum + beta * C.
+#pragma once
+#include "mansard/gpu/reduce.cuh"
+
+namespace mansard {
+
+// row: columns are adjacent in memory; col: rows are; any: neither, both strides are read from the arguments
+enum class Layout { row, col, any };
+using LayoutA = Layout;
+using LayoutB = Layout;
+
+// Writes entry (m, n) of C; entries of a tile that hang over the edge of C are dropped.
+template <class P, class Arguments, class Acc>
+MANSARD_DEVICE void store_entry(const Arguments& arguments, int m, int n, Acc sum) {
+  if (m >= P::M || n >= P::N) return;
+  auto* c = arguments.C + m * arguments.c_row + n * arguments.c_col;
+  *c = scaled<typename P::T>(sum, arguments.alpha_re, arguments.alpha_im, arguments.beta_re, arguments.beta_im, c);
+}
+
+}  // namespace mansard

@@ -1,0 +1,23 @@
+"""Rules of thumb: how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common import configs
+from . import space
+from .space import Block
+
+
+def default(problem: Problem, device: Device, variant: str | None = None) -> Block | None:
+    """The first legal rule."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Block]:
+    """Four lanes for each column of two matrices; more columns need fewer threads, for the sake of their registers."""
+    if problem.N <= 64:
+        yield Block(max(64, -(-problem.N // 4) * 32))
+    yield Block(256)

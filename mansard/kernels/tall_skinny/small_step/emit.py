@@ -1,0 +1,43 @@
+"""Instantiation text and launch geometry of `small_step`, for GPUs and their emulation."""
+
+from __future__ import annotations
+
+from ....codegen.geometry import Device, Geometry, Kernel
+from ....codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
+from ....plan.problem import Problem
+from . import work
+from .space import Block
+from .spec import Rules, Status
+
+_POINTERS = (
+    Field("G", "const Params::T*", "pointer"),
+    Field("S", "Params::T*", "pointer"),
+    Field("R", "Params::T*", "pointer"),
+    Field("state", "double*", "pointer"),
+    Field("status", "mansard::u32*", "pointer"),
+)
+
+
+def kernel(problem: Problem, config: Block, device: Device) -> Kernel:
+    """Everything a backend needs."""
+    return Kernel(source(problem, config, device.backend), launch_geometry(problem, config), ())
+
+
+def source(problem: Problem, config: Block, target: str) -> Source:
+    """The kernel's text for `target` (cuda or emulated)."""
+    constants = {"N": problem.N, "SHARED_BYTES": work.shared_bytes(problem, config), "BLOCK": config.BLOCK}
+    return instantiate(
+        title=f"small_step: G[{problem.N},{problem.N}], {problem.dtype}",
+        header="kernels/tall_skinny/small_step/kernel_block.cuh",
+        function="small_step",
+        target=target,
+        types={"T": CPP_TYPES[problem.dtype]},
+        constants=constants | {status.name: status.value for status in Status},
+        arguments=(*_POINTERS, *WORKSPACE, *(Field(name, "double", "real") for name in Rules._fields)),
+        bounds=(config.BLOCK, 1),
+    )
+
+
+def launch_geometry(problem: Problem, config: Block) -> Geometry:
+    """One block."""
+    return Geometry((1, 1, 1), config.BLOCK, work.shared_bytes(problem, config))

@@ -1,0 +1,66 @@
+"""Which problems `small_step` accepts, what it answers, and how its state lies in memory."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....plan.problem import DTYPES, Problem
+
+LONG = ()  # one matrix, one block: nothing to tune
+
+
+class Status(IntEnum):
+    """What became of a step; the kernel knows these numbers by the same names."""
+
+    TRUSTED = 1  # the next block is near enough to an orthonormal one for its step to be the last
+    SHIFTED = 2  # it may need more
+    LAST = 3  # it is orthonormal, and R is there
+    DECLINED = 4  # S is the identity and nothing has changed: the host decides
+
+
+class Rules(NamedTuple):
+    """What a step is planned by: its number, and thresholds that `operations/tall_skinny/small_factors.py` explains."""
+
+    number: float
+    roundoff: float
+    near: float
+    safe: float
+    cancellation: float
+    shift: float
+    weak: float
+    least: float  # norm of a column whose square does not underflow
+
+
+def problem(dtype: str, N: int) -> Problem:
+    """A step of a block of N columns; G, S and R are row-major without gaps."""
+    return Problem("small_step", dtype, (("N", N),))
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why this family has no kernel for the problem, or None if it has."""
+    if problem.dtype not in DTYPES:
+        return f"small_step: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    return None if problem.N > 0 else "small_step: no columns"
+
+
+def reference(G: Any) -> tuple[Any, Any]:
+    """The answer in NumPy where nothing has to be shifted or turned: S = R^-1 and R with R^H R = G."""
+    R = np.linalg.cholesky(G).conj().T
+    return np.linalg.inv(R), R
+
+
+def state_bytes(problem: Problem) -> int:
+    """Whether to go on, the norms of the columns, the factor twice: before and after a step."""
+    wide = 16 if problem.is_complex else 8
+    return int(8 + problem.N * 8 + 2 * problem.N**2 * wide)
+
+
+def state_parts(problem: Problem, state: Any, count: int) -> tuple[Any, Any]:
+    """Norms and factor, from the bytes of the state before step `count` (at least the second)."""
+    n, wide = problem.N, np.dtype("complex128" if problem.is_complex else "float64")
+    norms = np.frombuffer(state, "float64", n, 8)
+    factor = np.frombuffer(state, wide, n * n, 8 + n * 8 + (count - 1) % 2 * n * n * wide.itemsize)
+    return norms, factor.reshape(n, n)

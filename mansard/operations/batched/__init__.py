@@ -1,0 +1,1 @@
+"""Batches of small products and triangular systems."""

@@ -1,0 +1,136 @@
+"""From batches of small products to a plan: validation, the problem, and what is launched."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...arrays import kinds as arrays
+from ...backends.select import select
+from ...kernels.batched import gemm
+from ...plan import dispatch, pin
+from ...plan.handover import why_library_batch
+from ...plan.plan import Plan
+from ...plan.problem import Problem
+from .. import run as call
+from .. import stacks
+from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable, nothing, through_jax
+from ..stacks import Batch, Operand
+from .gemm_run import BatchRun
+
+_PLANS: dict[Any, Plan] = {}
+_MOST_PLANS = 4096
+
+
+class Form(NamedTuple):
+    """What is done to the operands before they are multiplied."""
+
+    trans_a: bool = False
+    conj_a: bool = False
+    trans_b: bool = False
+    conj_b: bool = False
+
+
+_PLAIN = Form()
+
+
+def multiply(
+    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
+) -> Any:  # fmt: skip
+    """alpha A B + beta out for stacks and lists, by a plan made before where there is one."""
+    kind = arrays.known_kind(A) if type(A) is type(B) and (out is None or type(out) is type(A)) else None
+    if kind is not None:  # the usual case, in which tenths of microseconds count
+        signature = kind.signature
+        key = (kind, signature(A), signature(B), None if out is None else signature(out), backend, form)
+    else:
+        kind = _kind(A, B, out)
+        if kind is None or is_empty_list(A) or is_empty_list(B):
+            return nothing(("A", "B"), A, B, out)
+        if kind.name == "JAX":
+            return through_jax(
+                kind, ("A", "B"), A, B, out, lambda a, b: multiply(a, b, None, alpha, beta, backend, form)
+            )
+        key = (kind, *(stacks.signature(kind, one) for one in (A, B, out)), backend, form)
+    plan = _PLANS.get(key)
+    if plan is None or pin.pins():
+        plan = plan_gemm(A, B, out, backend, form, handover=True)
+        if not pin.pins():
+            if len(_PLANS) >= _MOST_PLANS:
+                _PLANS.clear()
+            _PLANS[key] = plan
+    return plan.run(A, B, out, alpha, beta)
+
+
+def plan_gemm(
+    A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = False
+) -> Plan:  # fmt: skip
+    """A plan of A B for stacks and lists. Nothing is written before every argument has been checked. `handover` leaves
+    wide products to the array library, unless a record or the caller's choice of a backend speaks for ours.
+    """
+    kind = _kind(A, B, out)
+    if kind is None or is_empty_list(A) or is_empty_list(B):
+        raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
+    a = stacks.operand_of(kind, A, "A", form.trans_a, "row")
+    b = stacks.operand_of(kind, B, "B", form.trans_b, "column")
+    given = [("A", a), ("B", b)] + ([("out", _out_of(kind, out, a, b))] if out is not None else [])
+    _check(given)
+    shape = stacks.broadcast(a, b)
+    if out is not None:
+        fits = (*given[2][1].shape, given[2][1].rows, given[2][1].columns) == (*shape, a.rows, b.columns)
+        wanted = (*shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
+        check_out(kind, out, given[2][1], fits, wanted)
+    chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
+    a, b = (operand._replace(loose=chosen.name == "cpu") for operand in (a, b))
+    copies = tuple(is_unreadable(operand, chosen.name) for operand in (a, b))
+    read = [operand.copied() if copied else operand for operand, copied in zip((a, b), copies, strict=True)]
+    indirect = out is not None and is_unreadable(given[2][1], chosen.name)
+    c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
+    batch = stacks.batch_of(read[0], read[1], c, shape)
+    problem = stacks.problem_of(batch, (form.conj_a, form.conj_b))
+    library = kind.name if handover and backend is None else None
+    launch, choice, kernel = _prepare(problem, batch, chosen, library)
+    run = BatchRun(
+        kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
+    )  # fmt: skip
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+
+
+def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) -> tuple[Any, dispatch.Choice, Any]:
+    """The launch (None: the array library answers), what was chosen and why, and the kernel. Wide products are left to
+    the `library`, if one is named and no record speaks for a kernel."""
+    if 0 in (*batch.shape, problem.M, problem.N, problem.K):
+        return None, dispatch.Choice(gemm, None, "empty", "nothing to multiply: C = beta C"), None
+    if library and not pin.pins():
+        reason = why_library_batch(problem, backend.name, backend.device, library)
+        if reason:
+            return None, dispatch.Choice(gemm, None, "vendor", reason), None
+    return call.prepare(gemm.emit, problem, backend, batch.strides)
+
+
+def _kind(A: Any, B: Any, out: Any) -> Any:
+    """The one array library of all arguments; None if there are only empty lists."""
+    return stacks.common_kind((("A", A), ("B", B), ("out", out)))
+
+
+def _check(given: list[tuple[str, Operand]]) -> None:
+    """One supported dtype, and sizes that fit."""
+    check_dtypes(given)
+    a, b = given[0][1], given[1][1]
+    if a.columns != b.rows:
+        raise ValueError(f"A has {a.columns} columns and B {b.rows} rows: both need the same number")
+
+
+def _out_of(kind: Any, out: Any, a: Operand, b: Operand) -> Operand:
+    """`out`, with the dimensions that one-dimensional operands take from it."""
+    if stacks.is_list(out) or not (a.vector or b.vector):
+        return stacks.operand_of(kind, out, "out")
+    view, lost = kind.view(out, "out"), int(a.vector) + int(b.vector)
+    split = len(view.shape) - (2 - lost)
+    if split < 0:
+        raise ValueError(f"out has shape {view.shape}, and the result {2 - lost} dimensions at least")
+    sizes, steps = list(view.shape[split:]), list(view.strides[split:])
+    for at, vector in ((0, a.vector), (1, b.vector)):
+        if vector:
+            sizes.insert(at, 1)
+            steps.insert(at, 1)
+    return stacks.matrices_of(view, tuple(sizes), tuple(steps), split)

@@ -1,0 +1,133 @@
+"""From batches of matrices and vectors to a plan: validation, the problem, and what is launched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arrays import kinds as arrays
+from ...backends.select import select
+from ...kernels.batched import gemv
+from ...plan import dispatch, pin
+from ...plan.plan import Plan
+from ...plan.problem import Problem
+from .. import run as call
+from .. import stacks
+from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable, nothing, through_jax
+from ..stacks import Batch, Operand
+from .gemm_call import Form
+from .gemv_run import VectorRun
+
+_PLANS: dict[Any, Plan] = {}
+_MOST_PLANS = 4096
+_FORMS = {"N": Form(), "T": Form(trans_a=True), "C": Form(trans_a=True, conj_a=True)}
+_PLAIN = _FORMS["N"]
+
+
+def form_of(trans: str = "N") -> Form:
+    """What BLAS's option means."""
+    if trans not in _FORMS:
+        raise ValueError(f"trans={trans!r} is not one of 'N', 'T' and 'C'")
+    return _FORMS[trans]
+
+
+def apply(
+    A: Any, x: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
+) -> Any:  # fmt: skip
+    """alpha op(A) x + beta out for stacks and lists, by a plan made before where there is one."""
+    kind = arrays.known_kind(A) if type(A) is type(x) and (out is None or type(out) is type(A)) else None
+    if kind is not None:  # the usual case, in which tenths of microseconds count
+        key = (kind, kind.signature(A), kind.signature(x), None if out is None else kind.signature(out), backend, form)
+    else:
+        kind = _kind(A, x, out)
+        if kind is None or is_empty_list(A) or is_empty_list(x):
+            return nothing(("a", "x"), A, x, out)
+        if kind.name == "JAX":
+            return through_jax(kind, ("a", "x"), A, x, out, lambda a, b: apply(a, b, None, alpha, beta, backend, form))
+        key = (kind, *(stacks.signature(kind, one) for one in (A, x, out)), backend, form)
+    plan = _PLANS.get(key)
+    if plan is None or pin.pins():
+        plan = plan_gemv(A, x, out, backend, form)
+        if not pin.pins():
+            if len(_PLANS) >= _MOST_PLANS:
+                _PLANS.clear()
+            _PLANS[key] = plan
+    return plan.run(A, x, out, alpha, beta)
+
+
+def plan_gemv(A: Any, x: Any, out: Any, backend: str | None, form: Form = _PLAIN) -> Plan:
+    """A plan of op(A) x for stacks and lists. Nothing is written before every argument has been checked."""
+    kind = _kind(A, x, out)
+    if kind is None or is_empty_list(A) or is_empty_list(x):
+        raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
+    a, b = stacks.operand_of(kind, A, "a", form.trans_a), vectors_of(kind, x, "x")
+    given = [("a", a), ("x", b)] + ([("out", vectors_of(kind, out, "out"))] if out is not None else [])
+    _check(given, form)
+    shape = stacks.broadcast(a, b, ("a", "x"))
+    if out is not None:
+        wanted = (*shape, a.rows)
+        check_out(kind, out, given[2][1], (*given[2][1].shape, given[2][1].rows) == wanted, wanted)
+    chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
+    a, b = (operand._replace(loose=chosen.name == "cpu") for operand in (a, b))
+    copies = tuple(is_unreadable(operand, chosen.name) for operand in (a, b))
+    read = [operand.copied() if copied else operand for operand, copied in zip((a, b), copies, strict=True)]
+    indirect = out is not None and is_unreadable(given[2][1], chosen.name)
+    c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
+    batch = stacks.batch_of(read[0], read[1], c, shape)
+    problem = gemv.spec.of_products(stacks.problem_of(batch, (form.conj_a, False)))
+    launch, choice, kernel = _prepare(problem, batch, chosen)
+    run = VectorRun(
+        kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
+    )  # fmt: skip
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, x, out), launch)
+
+
+def vectors_of(kind: Any, array: Any, name: str) -> Operand:
+    """Vectors along the last dimension of an array, or of a list; as operands they are matrices of one column."""
+    if stacks.is_list(array):
+        return _list_of(kind, array, name)
+    view = kind.view(array, name)
+    if not view.shape:
+        raise ValueError(f"{name} is a single number: a vector or a stack of vectors is needed")
+    sizes, steps = (view.shape[-1], 1), (view.strides[-1], 1)
+    return stacks.matrices_of(view, sizes, steps, len(view.shape) - 1)._replace(vector=True)
+
+
+def _list_of(kind: Any, array: Any, name: str) -> Operand:
+    views = stacks.described(kind, array, name)
+    first = views[0]
+    if len(first.shape) != 1:
+        raise ValueError(f"{name}[0] has shape {first.shape}: a list holds vectors (one dimension)")
+    for i, view in enumerate(views):
+        if view.shape != first.shape:
+            raise ValueError(f"{name}[{i}] has shape {view.shape} and {name}[0] {first.shape}: one length is needed")
+        if view.dtype != first.dtype:
+            raise TypeError(f"{name}[0] has dtype {first.dtype} and {name}[{i}] {view.dtype}: convert one of them")
+        if view.device != first.device:
+            arrays.same_device([(f"{name}[0]", first), (f"{name}[{i}]", view)])
+    return Operand(
+        first, first.shape[0], 1, first.strides[0], 1, (len(views),), (0,), listed=True, vector=True,
+        aligned=all(view.address % 16 == 0 for view in views),
+        uniform=all((view.strides, view.conjugated) == (first.strides, first.conjugated) for view in views),
+    )  # fmt: skip
+
+
+def _prepare(problem: Problem, batch: Batch, backend: Any) -> tuple[Any, dispatch.Choice, Any]:
+    """The launch (None: the array library answers), what was chosen and why, and the kernel."""
+    if 0 in (*batch.shape, problem.M, problem.K):
+        return None, dispatch.Choice(gemv, None, "empty", "nothing to multiply: y = beta y"), None
+    return call.prepare(gemv.emit, problem, backend, batch.strides)
+
+
+def _kind(A: Any, x: Any, out: Any) -> Any:
+    """The one array library of all arguments; None if there are only empty lists."""
+    return stacks.common_kind((("a", A), ("x", x), ("out", out)))
+
+
+def _check(given: list[tuple[str, Operand]], form: Form) -> None:
+    """One supported dtype, and sizes that fit."""
+    check_dtypes(given)
+    a, x = given[0][1], given[1][1]
+    if a.columns != x.rows:
+        lines = "rows (it is transposed)" if form.trans_a else "columns"
+        raise ValueError(f"a has {a.columns} {lines} and x {x.rows} entries: both need the same number")

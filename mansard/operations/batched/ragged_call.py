@@ -1,0 +1,178 @@
+"""Products of ragged batches: validation, the result's place, and the run that belongs to a triple of layouts."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ...arrays import kinds as arrays
+from ...backends.select import select
+from ...errors import UnsupportedProblem
+from ...kernels.batched.ragged_gemm import spec
+from ...plan.problem import DTYPES, ITEMSIZE
+from .. import ragged_layout
+from .. import run as call
+from ..ragged import Ragged, allocate
+from ..ragged_layout import Layout
+from .interleaved import Interleaved, multiply_interleaved
+from .ragged_run import RaggedRun
+
+
+class Side(NamedTuple):
+    """An operand: a ragged batch, or one matrix for all."""
+
+    ragged: Ragged
+    step: int  # 0: one for all
+    rows: Any  # of op(.), None where only the device knows
+    columns: Any
+
+
+class Pair:
+    """What follows from the layouts of A and B."""
+
+    def __init__(self) -> None:
+        self.results: dict[Any, tuple[Layout, int]] = {}
+        self.runs: WeakKeyDictionary[Layout, dict[Any, RaggedRun]] = WeakKeyDictionary()
+
+
+def multiply_special(*operands: Any) -> Any:
+    """The function that multiplies these, if one of them is a Ragged or an Interleaved; else None."""
+    if any(isinstance(one, Ragged) for one in operands):
+        return multiply_ragged
+    return multiply_interleaved if any(isinstance(one, Interleaved) for one in operands) else None
+
+
+def multiply_ragged(
+    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any,
+    names: tuple[str, str] = ("A", "B"),
+) -> Ragged:  # fmt: skip
+    """alpha op(A_i) op(B_i) + beta out_i for all i. Nothing is written before every argument has been checked."""
+    a, b = _side(A, names[0], form.trans_a), _side(B, names[1], form.trans_b)
+    kind = _check_kinds(a.ragged, b.ragged, out)
+    if out is None and beta != 0.0:
+        raise ValueError("beta scales the content of out: pass out")
+    count = _count(a, b)
+    pair = a.ragged.layout.pairs.setdefault(b.ragged.layout, Pair())
+    dtype, device = a.ragged._view.dtype, a.ragged._view.device
+    key = (form.trans_a, form.trans_b, a.step, b.step, dtype)
+    if key not in pair.results and (out is None or (a.rows is not None and b.rows is not None)):
+        a, b = _known(a, form.trans_a), _known(b, form.trans_b)
+        _check_inner(a, b, count)
+        rows, columns = (np.broadcast_to(one, (count,)) for one in (a.rows, b.columns))
+        pair.results[key] = ragged_layout.packed(rows, columns, ragged_layout.ALIGNMENT // ITEMSIZE[dtype])
+    if out is None:
+        layout, elements = pair.results[key]
+        out = allocate(kind, layout, elements, dtype, a.ragged.buffer)
+    else:
+        _check_out(out, a.ragged, b.ragged, count)
+    chosen = select(device, backend)
+    runs = pair.runs.setdefault(out.layout, {})
+    held = (dtype, device, chosen.name, kind, form, a.step, b.step)
+    if held not in runs:
+        if key in pair.results:
+            _check_result(out, pair.results[key][0])
+        problem = spec.problem(dtype, count, **form._asdict())
+        layouts = (a.ragged.layout, b.ragged.layout, out.layout)
+        runs[held] = RaggedRun(kind, problem, chosen, _tables(layouts), (a.step, b.step))
+    scaling = call.scalars(runs[held].problem, alpha, beta)
+    runs[held].run((a.ragged, b.ragged, out), scaling, beta != 0.0)
+    if kind.written is not None:
+        kind.written((out.buffer,))
+    return out  # type: ignore[no-any-return]
+
+
+def _tables(layouts: tuple[Layout, Layout, Layout]) -> Any:
+    """The sizes of a run as the host knows them; None where it does not. A run must not hold on to layouts."""
+    return tuple(one.host() for one in layouts) if all(one.known for one in layouts) else None
+
+
+def _side(operand: Any, name: str, transposed: bool) -> Side:
+    step = 1
+    if isinstance(operand, Ragged):
+        operand._renew(name)
+    else:
+        kind = arrays.kind_of(operand, name)
+        view = kind.view(operand, name) if kind.name != "JAX" else None
+        if view is None or len(view.shape) != 2:
+            shape = tuple(getattr(operand, "shape", ()))
+            raise TypeError(
+                f"{name} is a {kind.name} array of shape {shape}: beside a Ragged, pass a Ragged or a matrix"
+            )
+        if view.dtype not in DTYPES:
+            raise UnsupportedProblem(
+                f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first"
+            )
+        layout = ragged_layout.single(*map(int, view.shape))
+        operand, step = Ragged._of(kind, kind.plain(operand).reshape(-1), layout), 0
+    side = Side(operand, step, None, None)
+    return _known(side, transposed) if operand.layout.known else side
+
+
+def _known(side: Side, transposed: bool) -> Side:
+    """With the sizes, which are fetched where only the device has them."""
+    rows, columns, _ = side.ragged.layout.host()
+    return side._replace(rows=columns, columns=rows) if transposed else side._replace(rows=rows, columns=columns)
+
+
+def _check_kinds(A: Ragged, B: Ragged, out: Any) -> Any:
+    given = [("A", A), ("B", B)]
+    if out is not None:
+        if not isinstance(out, Ragged):
+            raise TypeError(f"out is a {type(out).__name__}: the products of ragged batches need a Ragged")
+        out._renew("out")
+        given.append(("out", out))
+    for name, one in given[1:]:
+        if one._kind is not A._kind:
+            raise TypeError(f"A has {A._kind.name} arrays and {name} {one._kind.name} arrays: convert one of them")
+        if one._view.dtype != A._view.dtype:
+            raise TypeError(f"A has dtype {A._view.dtype} and {name} {one._view.dtype}: convert one of them")
+    arrays.same_device([(name, one._view) for name, one in given])
+    return A._kind
+
+
+def _count(a: Side, b: Side) -> int:
+    if a.step and b.step and len(a.ragged) != len(b.ragged):
+        raise ValueError(f"A has {len(a.ragged)} matrices and B {len(b.ragged)}: one for each is needed")
+    return len(a.ragged if a.step else b.ragged)
+
+
+def _check_inner(a: Side, b: Side, count: int) -> None:
+    left, right = (np.broadcast_to(one, (count,)) for one in (a.columns, b.rows))
+    if (left != right).any():
+        i = int(np.argmax(left != right))
+        names = [f"{name}[{i}]" if side.step else name for name, side in (("A", a), ("B", b))]
+        raise ValueError(f"{names[0]} has {left[i]} columns and {names[1]} {right[i]} rows: both need the same number")
+
+
+def _check_out(out: Ragged, A: Ragged, B: Ragged, count: int) -> None:
+    if len(out) != count:
+        raise ValueError(f"out has {len(out)} matrices and the result {count}")
+    if out._view.readonly:
+        raise ValueError("out is read-only")
+    low, high = _bytes(out)
+    for name, one in (("A", A), ("B", B)):
+        first, last = _bytes(one)
+        if first < high and low < last:
+            raise ValueError(f"out overlaps {name}: the result needs memory of its own")
+
+
+def _bytes(ragged: Ragged) -> tuple[int, int]:
+    """What a batch may touch."""
+    first, last = ragged.layout.reach(len(ragged.buffer))
+    item = ITEMSIZE[ragged._view.dtype]
+    return ragged._view.address + first * item, ragged._view.address + last * item
+
+
+def _check_result(out: Ragged, wanted: Layout) -> None:
+    """Sizes of `out`, where the host knows them, and a place of its own for each matrix."""
+    if not out.layout.known:
+        return
+    for name, found, expected in zip(("rows", "columns"), out.layout.host(), wanted.host(), strict=False):
+        if (found != expected).any():
+            i = int(np.argmax(found != expected))
+            raise ValueError(f"out[{i}] has {found[i]} {name}, the result {expected[i]}")
+    twice = out.layout.overlapping()
+    if twice:
+        raise ValueError(f"out[{twice[0]}] and out[{twice[1]}] overlap: every product needs a place of its own")

@@ -1,0 +1,305 @@
+"""From batches of triangular systems to a plan: validation, the problem, and who solves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+from ...arrays import kinds as arrays
+from ...backends.select import ReferenceBackend, select
+from ...kernels.batched import trsm
+from ...kernels.batched.trsm import lapack, spec
+from ...plan import dispatch, pin
+from ...plan.plan import Plan
+from ...plan.problem import Problem
+from ...tune import database
+from .. import run as call
+from .. import stacks
+from ..batch_checks import check_dtypes, check_out, is_empty_list, nothing, through_jax
+from ..stacks import Batch, Operand
+from . import gemm_call
+from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
+
+_ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
+_FEW, _SOME = 8, 32  # right-hand sides for which it always does (H200, 200 unknowns: 1.4 times), or up to _LONG
+_LONG = 192  # unknowns (128: 1.6 times as fast as blocks and products)
+INVERTED = 32  # order of blocks that are inverted
+
+_PLANS: dict[Any, Plan] = {}
+_MOST_PLANS = 4096
+
+
+class Triangle(NamedTuple):
+    """What the system is: op(A) X = alpha B (`left`) or X op(A) = alpha B (`right`)."""
+
+    side: str = "left"
+    uplo: str = "lower"
+    trans: str = "N"
+    unit: bool = False
+    invert: bool = False  # invert the diagonal blocks, and multiply by them
+
+
+_PLAIN = Triangle()
+_SIDES, _TRIANGLES = {"L": "left", "R": "right"}, {"L": "lower", "U": "upper"}
+
+
+@lru_cache(maxsize=256)
+def triangle(side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N", invert: bool = False) -> Triangle:
+    """BLAS's options."""
+    given = (("side", side, "LR"), ("uplo", uplo, "LU"), ("trans", trans, "NTC"), ("diag", diag, "NU"))
+    for name, value, known in given:
+        if value not in tuple(known):
+            raise ValueError(f"{name}={value!r} is not one of {', '.join(map(repr, known))}")
+    return Triangle(_SIDES[side], _TRIANGLES[uplo], trans, diag == "U", invert)
+
+
+def solve(
+    A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form: Triangle = _PLAIN, check: bool = False
+) -> Any:
+    """The solutions for stacks and lists, by a plan made before where there is one."""
+    kind = arrays.known_kind(A) if type(A) is type(B) and (out is None or type(out) is type(A)) else None
+    if kind is not None and not check:  # the usual case, in which tenths of microseconds count
+        of_b = kind.signature(B)
+        of_out = None if out is None else of_b if out is B else kind.signature(out)
+        plan = _PLANS.get((kind, kind.signature(A), of_b, of_out, "trsm", backend, form))
+        if plan is not None and not pin.pins():
+            return plan.run(A, B, out, alpha, 0.0)
+    key = _key(A, B, out)
+    if key is None:
+        return nothing(("a", "b"), A, B, out)
+    kind = key[0]
+    if kind.name == "JAX":
+        return through_jax(kind, ("a", "b"), A, B, out, lambda a, b: solve(a, b, None, alpha, backend, form, check))
+    plan = _planned((*key, "trsm", backend, form), lambda: plan_trsm(A, B, out, backend, form))
+    if check and not form.unit:
+        refuse_singular(kind, A)
+    return plan.run(A, B, out, alpha, 0.0)
+
+
+def solve_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle) -> Any:
+    """The solutions for vectors (..., n) beside arrays of one known kind."""
+    kind = arrays.known_kind(A)
+    of_x = kind.signature(x)
+    of_out = None if out is None else of_x if out is x else kind.signature(out)
+
+    def make() -> Plan:
+        kind.view(x, "x")
+        place = None if out is None else out[..., None]
+        return _plan(A, x[..., None], place, backend, form, _prepare, vectors=True)
+
+    return _planned((kind, kind.signature(A), of_x, of_out, "trsv", backend, form), make).run(A, x, out)
+
+
+def _key(A: Any, B: Any, out: Any) -> tuple[Any, ...] | None:
+    """The arrays' library, and what is different whenever planning could differ; None if there are no arrays."""
+    kind = _kind(A, B, out)
+    if kind is None or is_empty_list(A) or is_empty_list(B):
+        return None
+    return (kind,) if kind.name == "JAX" else (kind, *(stacks.signature(kind, one) for one in (A, B, out)))
+
+
+def _planned(key: Any, make: Callable[[], Plan]) -> Plan:
+    """The plan made before, or a new one; under pins nothing is remembered."""
+    plan = _PLANS.get(key)
+    if pin.pins():
+        return make()
+    if plan is None:
+        if len(_PLANS) >= _MOST_PLANS:
+            _PLANS.clear()
+        plan = _PLANS[key] = make()
+    return plan
+
+
+@dataclass
+class SolvePlan(Plan):
+    """A plan whose work is not always that of one kernel."""
+
+
+def plan_trsm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _PLAIN) -> Plan:
+    """A plan of the systems. Nothing is written before every argument has been checked."""
+    return _plan(A, B, out, backend, form, _prepare)
+
+
+def _plan(
+    A: Any, B: Any, out: Any, backend: str | None, form: Triangle, prepare: Callable[..., Any], vectors: bool = False
+) -> Plan:
+    kind = _kind(A, B, out)
+    a, b, given = _operands(kind, A, B, out, form, "x" if vectors else "b")
+    shape = stacks.broadcast(a, b, ("a", "b"))
+    if out is not None:
+        wanted, place = (*shape, b.rows, b.columns), given[2][1]
+        check_out(kind, out, place, (*place.shape, place.rows, place.columns) == wanted, wanted)
+    chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
+    copies = (not a.uniform, not b.uniform or b.view.conjugated, out is not None and not given[2][1].uniform)
+    read = [one.copied() if copied else one for one, copied in zip((a, b), copies, strict=False)]
+    x = stacks.result_of(b, b, shape) if out is None or copies[2] else given[2][1]
+    batch = stacks.batch_of(read[0], read[1], x, shape)
+    problem = _problem(batch, form)
+    launch, choice, kernel, way, means = prepare(kind, problem, batch, chosen, backend, form)
+    run = SolveRun(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
+    run.way = way
+    fast = run.of_vectors() if vectors else run.fast
+    fast = call.counted(kind, out, fast)
+    return SolvePlan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch, means)
+
+
+def _operands(
+    kind: Any, A: Any, B: Any, out: Any, form: Triangle, right: str = "b"
+) -> tuple[Operand, Operand, list[tuple[str, Operand]]]:  # fmt: skip
+    """A and B, and everything that was given by its name, checked; `right` is the name of B."""
+    if kind is None or is_empty_list(A) or is_empty_list(B):
+        raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
+    given = [(name, stacks.operand_of(kind, one, name)) for name, one in (("a", A), (right, B))]
+    given += [("out", stacks.operand_of(kind, out, "out"))] if out is not None else []
+    _check_operands(given, form.side)
+    return given[0][1], given[1][1], given
+
+
+def _problem(batch: Batch, form: Triangle) -> Problem:
+    a, b = batch.operands[:2]
+    traits: dict[str, Any] = {"trans": form.trans}
+    for side, operand, stack in zip("abx", batch.operands, stacks.stacks_of(batch), strict=True):
+        layout, pitch = operand.layout
+        traits |= {f"layout_{side}": layout, f"stack_{side}": stack}
+        traits[f"pitch_{side}"] = None if layout == "any" else pitch
+    if a.view.conjugated:
+        traits["trans"] = {"N": "R", "R": "N", "T": "C", "C": "T"}[form.trans]
+    return spec.problem(
+        a.view.dtype, a.rows, b.columns if form.side == "left" else b.rows, batch.walk.batch, side=form.side,
+        uplo=form.uplo, unit=form.unit, aligned=stacks.is_aligned(batch), **traits,
+    )  # fmt: skip
+
+
+def _prepare(
+    kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
+) -> tuple[Any, dispatch.Choice, Any, Way | None, str]:
+    """The launch, what was chosen and why, the kernel; or, without a launch, who solves, and that in words."""
+    if 0 in (*batch.shape, problem.N, problem.NRHS):
+        return None, dispatch.Choice(trsm, None, "empty", "nothing to solve"), None, None, ""
+    given = problem.replace(trans=form.trans)  # the arrays carry their own conjugation
+    if not isinstance(backend, ReferenceBackend):
+        reason = _why_blocked(problem, backend, asked, form)
+        if reason:
+            order = INVERTED if form.invert else _order(problem)
+            way, means = _blocked(kind, given, order, asked, form)
+            return None, dispatch.Choice(trsm, None, "blocked", reason), None, way, means
+    if backend.device.backend == "cpu" and problem.N > spec.WIDEST:
+        reason = spec.too_wide(problem.N, spec.WIDEST) or ""
+        launch, choice, kernel = None, dispatch.Choice(trsm, None, "vendor", reason), None
+    else:
+        launch, choice, kernel = call.prepare(trsm.emit, problem, backend, batch.strides)
+    if launch is not None:
+        return launch, choice, kernel, None, ""
+    if batch.operands[0].view.device[0] == "cpu":
+        return None, choice, None, by_lapack(given), _ONE_BY_ONE
+    return None, choice, None, by_library(given), "the array library's products, row by row"
+
+
+def _order(problem: Problem) -> int:
+    """Unknowns up to which one kernel does best on GPUs, and the order of blocks beyond."""
+    return 128 if problem.dtype == "float64" else 64
+
+
+def _why_blocked(problem: Problem, backend: Any, asked: str | None, form: Triangle) -> str:
+    """Empty where it is not: a kernel, or on CPUs LAPACK, does it all."""
+    if form.invert:
+        return f"diagonal blocks of order {INVERTED} are inverted, as asked: faster to apply, less accurate"
+    if pin.pins() or backend.device.backend == "cpu" or _order(problem) >= problem.N:
+        return ""
+    widest = spec.widest(problem)
+    if widest < problem.N:
+        return f"{problem.N} unknowns, beyond {widest} no kernel takes them at once"
+    alone = (_FEW if problem.N > _LONG else _SOME) >= problem.NRHS
+    if alone or asked is not None or database.best(problem, backend.device, trsm) is not None:
+        return ""
+    many = f"{problem.N} unknowns, {problem.NRHS} right-hand sides"
+    return f"{many}, and no record says that one kernel is faster than products"
+
+
+def _blocked(kind: Any, problem: Problem, order: int, asked: str | None, form: Triangle) -> tuple[Way, str]:
+    plain = form._replace(invert=False)
+    of_inverse = Triangle("left", form.uplo, "N", form.unit)
+    way = Blocked(
+        kind, problem, order, asked,
+        lambda A, X, alpha: solve(A, X, X, alpha, asked, plain),
+        (lambda A, X, alpha: solve(A, X, X, alpha, asked, of_inverse)) if form.invert else None,
+    )  # fmt: skip
+    what = "inverted and multiplied by" if form.invert else "solved by a kernel"
+    return way, f"blocks of {order} along the diagonal, {what}; products (gemm) for what lies beside them"
+
+
+def _kind(A: Any, B: Any, out: Any) -> Any:
+    return stacks.common_kind((("a", A), ("b", B), ("out", out)))
+
+
+def _check_operands(given: Sequence[tuple[str, Operand]], side: str) -> None:
+    """One supported dtype, square matrices, and sizes that fit."""
+    check_dtypes(given)
+    a, b = given[0][1], given[1][1]
+    if a.rows != a.columns:
+        raise ValueError(f"a has {a.rows} rows and {a.columns} columns: a triangular matrix is square")
+    what, size = ("rows", b.rows) if side == "left" else ("columns", b.columns)
+    if size != a.rows:
+        raise ValueError(f"a has order {a.rows} and b {size} {what}: both need the same number")
+
+
+# ---- products ---------------------------------------------------------------------------------------------
+
+
+def multiply(A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form: Triangle = _PLAIN) -> Any:
+    """alpha op(A) B, or alpha B op(A), of a triangle A, by a plan made before where there is one."""
+    key = _key(A, B, out)
+    if key is None:
+        return nothing(("a", "b"), A, B, out)
+    if key[0].name == "JAX":
+        return through_jax(key[0], ("a", "b"), A, B, out, lambda a, b: multiply(a, b, None, alpha, backend, form))
+    plan = _planned((*key, "trmm", backend, form), lambda: plan_trmm(A, B, out, backend, form))
+    return plan.run(A, B, out, alpha, 0.0)
+
+
+def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _PLAIN) -> Plan:
+    """A plan of the product: a copy of A with zeros on the other side, made anew in every call, and gemm."""
+    kind = _kind(A, B, out)
+    a, b, given = _operands(kind, A, B, out, form)
+    shape = stacks.broadcast(a, b, ("a", "b"))
+    if out is not None:
+        wanted, place = (*shape, b.rows, b.columns), given[2][1]
+        check_out(kind, out, place, (*place.shape, place.rows, place.columns) == wanted, wanted)
+    few = prod(shape) < _MANY or max(b.rows, b.columns) > _SMALL
+    if a.view.device[0] == "cpu" and few and backend is None and not pin.pins():
+        plan = _plan(A, B, out, backend, form, _one_by_one)
+        plan.problem = Problem("trmm", plan.problem.dtype, plan.problem.sizes, plan.problem.traits)
+        return plan
+    trans, conj, left = form.trans in "TC", form.trans in "CR", form.side == "left"
+    how = gemm_call.Form(trans, conj) if left else gemm_call.Form(False, False, trans, conj)
+
+    def pair(A: Any, B: Any) -> tuple[Any, Any]:
+        copies = [masked(kind, one, form.uplo, form.unit) for one in (A if a.listed else (A,))]
+        triangles = copies if a.listed else copies[0]
+        return (triangles, B) if left else (B, triangles)
+
+    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        if out is None or not is_same(kind, B, out):
+            return gemm_call.multiply(*pair(A, B), out, alpha, 0.0, backend, how)
+        product = gemm_call.multiply(*pair(A, B), None, alpha, 0.0, backend, how)
+        for place, value in zip(out, product, strict=True) if stacks.is_list(out) else ((out, product),):
+            place[...] = value
+        return out
+
+    held = gemm_call.plan_gemm(*pair(A, B), None, backend, how, handover=True)
+    means = f"a copy of a with zeros on the other side of its diagonal (one more pass over it), then {held._what()}"
+    verify = call.make_verify(kind, A, B, out)
+    return SolvePlan(held.problem, held.choice, held.backend, held.kernel, run, verify, None, means)
+
+
+_MANY, _SMALL = 32, 16  # matrices, and rows or columns, from and up to which a copy and gemm are faster on CPUs
+
+
+def _one_by_one(
+    kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
+) -> tuple[None, dispatch.Choice, None, Way, str]:
+    choice = dispatch.Choice(trsm, None, "vendor", f"few products, or of more than {_SMALL} rows or columns")
+    return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each), _ONE_BY_ONE

@@ -1,0 +1,1 @@
+"""Batched factorizations, and systems solved by them."""

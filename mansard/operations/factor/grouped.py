@@ -1,0 +1,171 @@
+"""Factorizations of a ragged batch, one launch per size: kernels read and write matrices where they are, by tables of
+addresses. Which sizes there are, and where, is found out once for layouts that belong together; a call adds the
+addresses of the buffers, on the device, and launches."""
+
+from __future__ import annotations
+
+from ctypes import c_void_p
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, ref
+
+import numpy as np
+
+from ...backends.beside import several
+from ...backends.select import ReferenceBackend, select
+from ...errors import LaunchError
+from ...kernels.common.batches import POINTERS
+from ...plan import pin
+from ...plan.handover import suits_few
+from ...plan.problem import ITEMSIZE
+from .. import run as call
+from ..batched.gemm_run import _upload
+from ..ragged import Ragged
+from ..ragged_layout import Layout, stream_key
+from .kernel import STRIDED, family_of
+from .sorted import apart, check_shapes, factor_sorted, place_like
+from .task import Task, empty, library
+
+_RESULT = {("cholesky", "solve"): "X", ("lu", "factor"): "F", ("lu", "solve"): "X", ("lu", "inverse"): "F"}
+_RUNS: WeakKeyDictionary[Layout, WeakKeyDictionary[Layout, dict[Any, GroupedRun]]] = WeakKeyDictionary()
+
+
+class Group(NamedTuple):
+    """Matrices of one size: the kernel, and where they begin in the tables and among the pivots."""
+
+    launch: Any
+    first: int
+    matrices: int
+    pivots: int
+    each: int  # pivots of a matrix
+
+
+def factor_ragged(task: Task, backend: str | None, *operands: Any) -> tuple[Any, ...] | None:
+    """The parts of the task's result for A, or A and B, and `out`; None where this is not the way to answer."""
+    *given, out = operands
+    if (task.family, task.want) == ("cholesky", "factor"):
+        return factor_sorted(task, backend, given[0], out)
+    chosen = select(given[0]._view.device, backend)
+    if (task.family, task.want) not in _RESULT or isinstance(chosen, ReferenceBackend) or pin.pins():
+        return None
+    result = place_like(given[-1]) if out is None else out
+    if not all(apart(one, result, one is given[-1]) for one in given):
+        return None
+    run = _run(task, chosen, given, result)
+    return run(given, result) if run.usable else None
+
+
+def _run(task: Task, backend: Any, given: list[Ragged], result: Ragged) -> GroupedRun:
+    """The one made before, or a new one."""
+    runs = _RUNS.setdefault(given[0].layout, WeakKeyDictionary()).setdefault(result.layout, {})
+    first, aligned = given[0], all(one._view.address % 16 == 0 for one in (*given, result))
+    key = (task, backend.name, first._kind, first._view.dtype, first._view.device, aligned)
+    run = runs.get(key)
+    if run is None or run.other() is not given[-1].layout:
+        check_shapes(result, given[-1])
+        run = runs[key] = GroupedRun(task, backend, given, result, aligned)
+    return run
+
+
+class GroupedRun:
+    """For layouts that belong together, of which it keeps nothing but tables."""
+
+    def __init__(self, task: Task, backend: Any, given: list[Ragged], result: Ragged, aligned: bool) -> None:
+        self.task, self.backend, self.kind = task, backend, given[0]._kind
+        self.dtype, self.stream = given[0]._view.dtype, given[0]._kind.stream_of(given[0]._view.device)
+        self.other = ref(given[-1].layout)
+        self.names = ("A", "B", "X") if task.want == "solve" else ("A", _RESULT[task.family, task.want])
+        layouts = [one.layout.host() for one in (*given, result)]
+        rows, columns, _ = layouts[0]
+        right = layouts[1][1] if task.want == "solve" else np.zeros_like(rows)
+        self.count = len(rows)
+        self.groups: list[Group] = []
+        square = (task.family, task.want) == ("lu", "factor") or not (rows != columns).any()
+        fitting = task.want != "solve" or not (layouts[1][0] != rows).any()
+        some = self.count and min(rows.min(), columns.min(), 1 if task.want != "solve" else right.min()) > 0
+        self.usable = bool(square and fitting and some)
+        if self.usable:
+            order = np.lexsort((right, columns, rows))[::-1]
+            self._sort(order, [table[2] for table in layouts], aligned, np.stack([rows, columns, right], 1)[order])
+        self._held: dict[Any, Any] = {}
+
+    def _sort(self, order: Any, offsets: list[Any], aligned: bool, sizes: Any) -> None:
+        """Tables in the order of the launches, and these; the largest sizes come first."""
+        item = ITEMSIZE[self.dtype]
+        self.order, self.back = order, np.argsort(order)
+        self.tables = {name: one[order] * item for name, one in zip(self.names, offsets, strict=True)}
+        starts = np.flatnonzero(np.r_[True, (sizes[1:] != sizes[:-1]).any(1)]).tolist()
+        makers, parts = [], list(zip(starts, [*starts[1:], self.count], strict=True))
+        for first, last in parts:
+            whole = aligned and not any((table[first:last] % 16).any() for table in self.tables.values())
+            M, N, right = map(int, sizes[first])
+            makers.append(partial(self._launch, M, N, right, last - first, whole))
+        launches = call.together(makers)
+        self.usable, self.pivots = self.usable and None not in launches, 0
+        for launch, (first, last) in zip(launches, parts, strict=True):
+            each = int(sizes[first, :2].min())
+            self.groups.append(Group(launch, first, last - first, self.pivots, each))
+            self.pivots += (last - first) * each
+
+    def _launch(self, M: int, N: int, right: int, count: int, aligned: bool) -> Any:
+        """The kernel of one size; None if there is none, or none is wanted."""
+        if self.backend.name == "cpu" and suits_few(M, N, count):
+            return None
+        task, family = self.task, family_of(self.task.family)
+        traits: dict[str, Any] = {f"stack_{name.lower()}": "pointers" for name in self.names}
+        traits |= {"uplo": "upper" if task.upper else "lower"} if task.family == "cholesky" else {"pivot": task.pivot}
+        sizes = (N,) if task.family == "cholesky" else (M, N)
+        problem = family.spec.problem(
+            self.dtype, *sizes, count, NRHS=right, want=task.want, aligned=aligned, **traits
+        )  # fmt: skip
+        strides: tuple[int, ...] = ()
+        for name in STRIDED[task.family]:
+            strides += (0, right if name in "BX" else N, 1) if name in self.names else (0, 0, 0)
+        return call.prepare(family.emit, problem, self.backend, strides)[0]
+
+    def __call__(self, given: list[Ragged], result: Ragged) -> tuple[Any, ...]:
+        like, address = given[0].buffer, self.kind.address
+        stream = self.stream()
+        held = self._tables(like, stream)
+        at = {name: held[name] + one._view.address for name, one in zip(self.names, (*given, result), strict=True)}
+        flat = {"INFO": empty(self.kind, (self.count,), "int32", like)}
+        if "PIVOTS" in self.task.parts:
+            flat["PIVOTS"] = empty(self.kind, (self.pivots,), "int32", like)
+        first = {name: address(one) for name, one in (at | flat).items()}
+        with several(self.backend, stream, len(self.groups)) as streams:
+            for i, group in enumerate(self.groups):
+                moved = {"INFO": 4 * group.first, "PIVOTS": 4 * group.pivots}
+                pointers = tuple(
+                    first[name] + moved.get(name, 8 * group.first) if name in first else 0
+                    for name in POINTERS[self.task.family]
+                )
+                group.launch(pointers, (), streams[i % len(streams)])
+        info = flat["INFO"][held["back"]]
+        return (result, self._rows(flat["PIVOTS"]), info) if "PIVOTS" in flat else (result, info)
+
+    def _rows(self, pivots: Any) -> list[Any]:
+        """Of every matrix, in the order of the batch."""
+        found: list[Any] = [None] * self.count
+        for group in self.groups:
+            some = pivots[group.pivots : group.pivots + group.matrices * group.each].reshape(group.matrices, group.each)
+            for i, row in zip(self.order[group.first : group.first + group.matrices].tolist(), some, strict=True):
+                found[i] = row
+        return found
+
+    def _tables(self, like: Any, stream: int) -> dict[str, Any]:
+        """Offsets in bytes, and the order of the batch; on a GPU they are uploaded once for each stream."""
+        every = self.tables | {"back": self.back}
+        if self.backend.name != "cuda":
+            return {name: self._array(one) for name, one in every.items()} if self.kind.name == "PyTorch" else every
+        key = stream_key(stream)
+        if key not in self._held:
+            if self.backend.driver.capture_id(c_void_p(stream)):
+                raise LaunchError("a graph cannot hold the sizes of a ragged batch: call it once before the capture")
+            made = {name: empty(self.kind, (self.count,), "int64", like) for name in every}
+            for name, one in every.items():
+                _upload(self.backend.driver, self.kind.address(made[name]), np.ascontiguousarray(one), stream)
+            self._held[key] = made
+        return self._held[key]  # type: ignore[no-any-return]
+
+    def _array(self, table: Any) -> Any:
+        return library(self.kind).from_numpy(np.ascontiguousarray(table))

@@ -1,0 +1,69 @@
+"""`plan("cholesky" | "lu" | "qr", A, ...)`: factorizations held, and explained, before they run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...backends.select import select
+from ...errors import UnsupportedProblem
+from ...plan.handover import ROUTES
+from ...plan.plan import Plan
+from .. import run as call
+from .. import stacks
+from .face import check_matrices
+from .kernel import KernelRun, family_of
+from .places import overlaps
+from .plan import plan_factor
+from .task import Sizes, Task
+
+
+@dataclass
+class FactorizationPlan(Plan):
+    """A plan whose work is not always that of one kernel; calling it gives the parts of the result, `info` last."""
+
+
+def task_of(operation: str, want: str | None = None, *, upper: bool = False, pivot: bool = True) -> Task:
+    """By the words of `plan`."""
+    task = Task(operation, want or ("raw" if operation == "qr" else "factor"), upper, pivot)
+    try:
+        assert task.parts
+    except KeyError:
+        raise ValueError(f"want={want!r} is nothing that {operation} gives") from None
+    return task
+
+
+def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | None, **options: Any) -> Plan:
+    """A plan of what `operation` wants of the matrices of A, and of right-hand sides B."""
+    task, family = task_of(operation, **options), family_of(operation)
+    if family is None:
+        raise UnsupportedProblem(f"{operation}: there are no kernels of this name")
+    kind = stacks.common_kind((("a", A), ("b", B), ("out", out)))
+    if kind is None:
+        raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
+    stacks.described(kind, A, "A")
+    if (B is not None) != (task.want == "solve"):
+        raise TypeError(f"{operation}: right-hand sides (B) and want='solve' go together")
+    check_matrices(A, "a", square=operation == "cholesky")
+    outs = {} if out is None else {task.parts[0]: out}
+    found = plan_factor(task, kind, A, B, outs, backend)
+    a, b = stacks.operand_of(kind, A, "a"), None if B is None else stacks.operand_of(kind, B, "b")
+    chosen = select(a.view.device, backend)
+    sizes = Sizes(a.rows, a.columns, 0 if b is None else b.columns)
+    given = {"A": a} | ({} if b is None else {"B": b})
+    described = found.kernel or KernelRun(kind, task, sizes, given, {}, chosen)
+
+    def run(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        if (alpha, beta) != (1.0, 0.0):
+            raise ValueError(f"{operation} has neither alpha nor beta: leave them out")
+        outs = {} if out is None else {task.parts[0]: out}
+        if overlaps(kind, A, B, outs):
+            raise ValueError("out overlaps A or B: the result needs memory of its own, or exactly A's")
+        parts = found.run(A, B, outs)
+        return tuple(parts[name] for name in task.parts)
+
+    verify = call.make_verify(kind, A, B, out)
+    return FactorizationPlan(
+        described.problem, found.choice or described.choice, chosen, described.kernel, call.counted(kind, out, run),
+        verify, described.launch, ROUTES.get(found.means, ""),
+    )  # fmt: skip

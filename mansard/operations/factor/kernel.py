@@ -1,0 +1,258 @@
+"""One kernel launch for a batch of factorizations: how its operands lie, the problem, addresses.
+
+Every operand has the leading dimensions of the batch. One that has no single step through them is addressed matrix by
+matrix, so that one launch does it all and the flat results (pivots, info) lie in the order of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import kernels as families
+from ...arrays import kinds as arrays
+from ...arrays.kinds import View
+from ...kernels.common.batches import POINTERS
+from ...plan.dispatch import Choice
+from ...plan.problem import ITEMSIZE, Problem
+from .. import run as call
+from .. import stacks
+from ..batched.gemm_run import _upload
+from ..stacks import Operand
+from .task import MATRICES, Sizes, Task, dtype_of, empty, library
+
+STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX"}  # operands with strides, in the kernels' order
+_ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": ()}  # written whether asked for or not
+_FLAT = ("PIVOTS", "TAU", "INFO")
+
+
+Quick = Callable[[Any, Any, Any], list[Any] | None]  # (A, B, out) -> the parts; None: not for these places
+
+
+class Place(NamedTuple):
+    """Where the matrices of an operand are, from launch to launch."""
+
+    operand: Operand
+    stack: str  # packed, strided, shared or pointers
+    step: int
+    table: Any  # offsets of all matrices, in elements, where there is no single step
+
+    @property
+    def strides(self) -> tuple[int, int, int]:
+        """Matrices, rows, columns, as kernels take them."""
+        layout, pitch = self.operand.layout
+        inner = {"row": (pitch, 1), "col": (1, pitch), "any": (self.operand.row, self.operand.column)}[layout]
+        return (self.step, *inner)
+
+    def aligned(self, unit: int) -> bool:
+        """Whether every matrix, or of a packed stack the first one, is on a 16-byte boundary."""
+        stepping = self.stack == "strided" and self.step % unit
+        return self.operand.aligned and not stepping and (self.table is None or not (self.table % unit).any())
+
+
+def place_of(operand: Operand) -> Place:
+    """How the leading dimensions of an operand are walked through."""
+    if operand.listed:
+        return Place(operand, "pointers", 0, None)
+    left = stacks._collapsed(operand.shape, (operand.strides,))
+    if len(left) > 1:
+        return Place(operand, "pointers", 0, stacks._offsets(operand.shape, operand.strides))
+    dense = operand.rows * operand.columns
+    if not left:
+        return Place(operand, "packed" if operand.is_dense else "strided", dense, None)
+    step = left[0][1][0]
+    stack = "shared" if step == 0 else "packed" if operand.is_dense and step == dense else "strided"
+    return Place(operand, stack, step, None)
+
+
+def packed(view: View, shape: tuple[int, ...], rows: int, columns: int) -> Operand:
+    """Matrices without gaps, row after row."""
+    steps = tuple(rows * columns * prod(shape[i + 1 :]) for i in range(len(shape)))
+    return Operand(view._replace(conjugated=False), rows, columns, columns, 1, shape, steps)
+
+
+def is_readable(operand: Operand, backend: str) -> bool:
+    """Whether kernels take it as it is; otherwise a copy is made."""
+    if not operand.uniform or operand.view.conjugated or (backend == "cpu" and operand.layout[0] == "any"):
+        return False
+    return place_of(operand).stack != "shared"
+
+
+def family_of(name: str) -> Any:
+    """The kernels of this name, None if there are none."""
+    return families.family_of(name) if name in families.names() else None
+
+
+class KernelRun:
+    """A kernel for operands that lie like the ones it was planned for; to be prepared before it runs."""
+
+    def __init__(
+        self, kind: Any, task: Task, sizes: Sizes, given: dict[str, Operand], outs: dict[str, Operand], backend: Any
+    ) -> None:
+        self.kind, self.task, self.sizes, self.backend = kind, task, sizes, backend
+        a = given["A"]
+        self.lead, self.dtype, self.stream = a.shape, a.view.dtype, kind.stream_of(a.view.device)
+        self.copies = {name: not is_readable(one, backend.name) for name, one in given.items()}
+        used = {name: self._copied(one) if self.copies[name] else one for name, one in given.items()}
+        self.places = {name: place_of(one) for name, one in (used | self._results(a.view, outs)).items()}
+        self.addressed = any(place.stack == "pointers" for place in self.places.values())
+        self.problem = self._problem()
+        self.launch: Any = None
+        self.kernel: Any = None
+        self.choice = Choice(family_of(task.family), None, "vendor", "no kernel was asked for")
+
+    def prepare(self) -> bool:
+        """Choose and compile a kernel, if there is one."""
+        strides: tuple[int, ...] = ()
+        for name in STRIDED[self.task.family]:
+            strides += self.places[name].strides if name in self.places else (0, 0, 0)
+        emit = family_of(self.task.family).emit
+        self.launch, self.choice, self.kernel = call.prepare(emit, self.problem, self.backend, strides)
+        return self.launch is not None
+
+    def _copied(self, operand: Operand) -> Operand:
+        made = packed(operand.view, operand.shape, operand.rows, operand.columns)
+        return made._replace(listed=operand.listed, aligned=operand.aligned or not operand.listed)
+
+    def _results(self, view: View, outs: dict[str, Operand]) -> dict[str, Operand]:
+        found: dict[str, Operand] = {}
+        for part in MATRICES:
+            if part in self.task.parts:
+                rows, columns = self.sizes.shape(self.task, part) or (1, 1)
+                found[part] = outs.get(part) or packed(view, self.lead, rows, columns)
+        return found
+
+    def _problem(self) -> Problem:
+        task, sizes = self.task, self.sizes
+        traits: dict[str, Any] = {}
+        for name, place in self.places.items():
+            (layout, pitch), side = place.operand.layout, name.lower()
+            traits |= {f"layout_{side}": layout, f"stack_{side}": place.stack}
+            traits[f"pitch_{side}"] = None if layout == "any" else pitch
+        if task.family == "cholesky":
+            traits["uplo"] = "upper" if task.upper else "lower"
+        if task.family == "lu":
+            traits["pivot"] = task.pivot
+        unit = max(1, 16 // ITEMSIZE[self.dtype])
+        aligned = all(place.aligned(unit) for place in self.places.values())
+        order = (sizes.N,) if task.family == "cholesky" else (sizes.M, sizes.N)
+        make: Any = family_of(task.family).spec.problem
+        return make(  # type: ignore[no-any-return]
+            self.dtype, *order, prod(self.lead), NRHS=sizes.NRHS, want=task.want, aligned=aligned, **traits
+        )
+
+    def fresh(self, part: str, like: Any) -> Any:
+        """Memory for a part of the result."""
+        shape, dtype = self.sizes.shape(self.task, part), dtype_of(self.task, part, self.dtype)
+        return empty(self.kind, (*self.lead, *shape), dtype, like)
+
+    def __call__(self, A: Any, B: Any, outs: dict[str, Any]) -> dict[str, Any]:
+        given = {"A": A} | ({} if B is None else {"B": B})
+        for name, copy in self.copies.items():
+            if copy:
+                one = given[name]
+                given[name] = [self.kind.plain(x) for x in one] if stacks.is_list(one) else self.kind.plain(one)
+        like = A[0] if stacks.is_list(A) else A
+        wanted = dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family]))
+        results = {part: outs[part] if part in outs else self.fresh(part, like) for part in wanted}
+        used = [given.get(name, results.get(name)) for name in POINTERS[self.task.family]]
+        stream = self.stream()
+        if self.addressed:
+            pointers, held = self._tables(used, like, stream)
+            self.launch(pointers, (), stream)
+            del held  # memory of the stream's: what comes next there may take it
+        else:
+            self.launch(tuple(0 if one is None else self.kind.address(one) for one in used), (), stream)
+        return results
+
+    def quick(self, placed: bool, vectors: bool = False) -> Quick | None:
+        """The same for stacks that need neither copies nor tables, without questions: the path of every later call. Its
+        result are the parts in their order. `placed`: the first of them is given, and must not overlap what is read.
+        `vectors`: B, and so the first part, has its one column as a vector."""
+        if self.addressed or any(self.copies.values()):
+            return None
+        address, stream, launch = self.kind.address, self.stream, self.launch
+        wanted = list(dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family])))
+        makers = [self._maker(part, vectors and part == wanted[0]) for part in wanted[placed:]]
+        held, count, right = ["A", "B", *wanted], 2 + len(self.task.parts), "B" in self.places
+        pointers = itemgetter(  # of the addresses of what is held, and a null at the end
+            *(held.index(name) if name in self.places or name in wanted else -1 for name in POINTERS[self.task.family])
+        )
+        apart = self._apart(wanted[0]) if placed else None
+
+        def run(A: Any, B: Any, out: Any) -> list[Any] | None:
+            used = [A, B, out] if placed else [A, B]
+            at = [address(A), address(B) if right else 0]
+            if apart is not None:
+                at.append(address(out))
+                if not apart(*at):
+                    return None
+            for make in makers:
+                made = make(A)
+                used.append(made)
+                at.append(address(made))
+            at.append(0)
+            launch(pointers(at), (), stream())
+            return used[2:count]
+
+        return run
+
+    def _apart(self, part: str) -> Callable[[int, int, int], bool]:
+        """Whether a place is apart from what is read, or F exactly where A is: asked with their addresses."""
+        item, reach = ITEMSIZE[self.dtype], {}
+        for name in ("A", "B", part):
+            view = self.places[name].operand.view if name in self.places else None
+            reach[name] = (0, 0) if view is None else tuple(end - view.address for end in arrays.extent(view, item))
+        (first_a, last_a), (first_b, last_b), (first, last) = (reach[name] for name in ("A", "B", part))
+        one, other = (self.places[name].operand.view for name in ("A", part))
+        in_place = part == "F" and (one.shape, one.strides) == (other.shape, other.strides)
+
+        def apart(a: int, b: int, x: int) -> bool:
+            low, high = x + first, x + last
+            beside = a + first_a >= high or low >= a + last_a or (in_place and a == x)
+            return beside and (b + first_b >= high or low >= b + last_b)
+
+        return apart
+
+    def _maker(self, part: str, vectors: bool) -> Callable[[Any], Any]:
+        """`fresh` for one part, with everything known beforehand."""
+        shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
+        shape = shape[:-1] if vectors else shape
+        kind = self.kind
+        if kind.name == "NumPy":
+            return lambda like: np.empty(shape, dtype)
+        if dtype == self.dtype and len(shape) > 1:
+            return lambda like: kind.empty(shape, dtype, like)
+        if kind.name == "PyTorch":
+            of_library, steps = getattr(library(kind), dtype), arrays.dense_strides(shape)
+            return lambda like: like.new_empty_strided(shape, steps, dtype=of_library)
+        bare, of_numpy = library(kind).ndarray, np.dtype(dtype)
+        if kind._several:
+            return lambda like: empty(kind, shape, dtype, like)
+        return lambda like: bare(shape, of_numpy)  # what cupy.empty comes down to
+
+    def _tables(self, used: list[Any], like: Any, stream: int) -> tuple[tuple[int, ...], Any]:
+        """What a launch is handed: addresses, or the addresses of arrays of them, and who keeps these arrays."""
+        many = [self._addresses(name, one) for name, one in zip(POINTERS[self.task.family], used, strict=True)]
+        host = np.concatenate([found for found in many if found is not None])
+        first, held = int(host.ctypes.data), host
+        if self.backend.name == "cuda":
+            held = self.kind.empty((1, -(-host.nbytes // ITEMSIZE[self.dtype])), self.dtype, like)
+            first = self.kind.address(held)
+            _upload(self.backend.driver, first, host, stream)
+        pointers = []
+        for one, found in zip(used, many, strict=True):
+            pointers.append(first if found is not None else 0 if one is None else self.kind.address(one))
+            first += 0 if found is None else found.nbytes
+        return tuple(pointers), held
+
+    def _addresses(self, name: str, array: Any) -> Any:
+        if array is None or name in _FLAT or self.places[name].stack != "pointers":
+            return None
+        if stacks.is_list(array):
+            return np.fromiter(map(self.kind.address, array), np.int64, len(array))
+        return self.kind.address(array) + self.places[name].table * ITEMSIZE[self.dtype]

@@ -1,0 +1,215 @@
+"""Factorizations by LAPACK, on NumPy stacks: NumPy's loops in C where they do, SciPy's wrappers one by one otherwise.
+
+Threads share a stack, as long as the BLAS below does not start threads of its own, which would get in each other's way
+(Cholesky factors of 128 rows took 24 times as long); SciPy's getrf and getrs bear it.
+
+NumPy raises for a whole stack if one matrix is bad. Then, and only then, the matrices are done one after the other, so
+that each gets its `info` and none is affected by its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from math import prod
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from ... import settings
+from ...plan.problem import REAL
+from ..run import together
+from .task import Task
+
+Found = dict[str, Any]
+
+def answer(task: Task, A: Any, B: Any = None) -> Found:
+    """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;
+    no size is zero."""
+    one, shares = _ANSWERS[task.family, task.want], _shares(task, A)
+    if len(shares) < 2:
+        return one(task, A, B)
+    lead, stacks = A.shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (A, B)]
+    found = together([partial(one, task, *(None if x is None else x[share] for x in stacks)) for share in shares])
+    return {part: np.concatenate([each[part] for each in found]).reshape(*lead, *found[0][part].shape[1:])
+            for part in found[0]}  # fmt: skip
+
+
+_SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its complex Cholesky to fewer)
+_WORTH = 1 << 22  # operations that are worth starting threads
+
+
+def _shares(task: Task, A: Any) -> list[slice]:
+    """Of the matrices, for as many threads as may work at once."""
+    *lead, M, N = A.shape
+    count, most = prod(lead), _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
+    if task.family == "cholesky" and np.iscomplexobj(A):
+        most = _SINGLE // 2
+    threads = min(settings.current().threads, count)
+    if threads < 2 or max(M, N) > most or count * M * N * min(M, N) < _WORTH:
+        return [slice(0, count)]
+    return [slice(i * count // threads, (i + 1) * count // threads) for i in range(threads)]
+
+
+_SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
+
+
+def _cholesky(task: Task, A: Any, B: Any) -> Found:
+    info = np.zeros(A.shape[:-2], np.int32)
+    try:
+        factor = np.linalg.cholesky(A.swapaxes(-1, -2) if task.upper else A)
+        factor = np.ascontiguousarray(factor.swapaxes(-1, -2)) if task.upper else factor
+    except np.linalg.LinAlgError:
+        factor = np.empty(A.shape, A.dtype)
+        potrf = _function("potrf", A.dtype.name)
+        for at in np.ndindex(A.shape[:-2]):
+            factor[at], info[at] = potrf(A[at], lower=not task.upper, clean=1)
+    return {"F": factor, "INFO": _first_nan(factor, info)}
+
+
+def _first_nan(factor: Any, info: Any) -> Any:
+    """NaN is no positive pivot, whatever a LAPACK makes of it."""
+    bad = np.isnan(factor.diagonal(0, -2, -1).real)
+    return np.where((info == 0) & bad.any(-1), bad.argmax(-1) + 1, info).astype(np.int32) if bad.any() else info
+
+
+def _positive(task: Task, A: Any, B: Any) -> Found:
+    found = _cholesky(task, A, B)
+    return {"X": cholesky_solve(found["F"], not task.upper, B), "INFO": found["INFO"]}
+
+
+def cholesky_solve(C: Any, lower: bool, B: Any) -> Any:
+    """With the factor C, of which one triangle is read."""
+    X, potrs = np.empty(B.shape, B.dtype), _function("potrs", C.dtype.name)
+    for at in np.ndindex(X.shape[:-2]):
+        X[at] = potrs(C[at], B[at], lower=lower)[0]
+    return X
+
+
+def _lu(task: Task, A: Any, B: Any) -> Found:
+    lead, K = A.shape[:-2], min(A.shape[-2:])
+    F, pivots, info = np.empty(A.shape, A.dtype), np.empty((*lead, K), np.int32), np.zeros(lead, np.int32)
+    if not task.pivot:
+        pivots[...] = np.arange(K)
+        F[...] = A
+        return {"F": F, "PIVOTS": pivots, "INFO": _eliminate(F)}
+    getrf = _function("getrf", A.dtype.name)
+    for at in np.ndindex(lead):
+        F[at], pivots[at], info[at] = getrf(A[at])
+    return {"F": F, "PIVOTS": pivots, "INFO": info}
+
+
+def _eliminate(F: Any) -> Any:
+    """Without exchanges, all matrices of the stack at once; LAPACK has no such routine."""
+    info = np.zeros(F.shape[:-2], np.int32)
+    with np.errstate(all="ignore"):
+        for k in range(min(F.shape[-2:])):
+            pivot = F[..., k, k]
+            info = np.where((info == 0) & (pivot == 0), np.int32(k + 1), info)
+            F[..., k + 1 :, k] /= pivot[..., None]
+            F[..., k + 1 :, k + 1 :] -= F[..., k + 1 :, k, None] * F[..., k, None, k + 1 :]
+    return info
+
+
+def lu_solve(F: Any, pivots: Any, B: Any, trans: int = 0) -> Any:
+    """With the factors F and the exchanges of rows."""
+    X, getrs = np.empty(B.shape, B.dtype), _function("getrs", F.dtype.name)
+    for at in np.ndindex(X.shape[:-2]):
+        X[at] = getrs(F[at], pivots[at], B[at], trans=trans)[0]
+    return X
+
+
+def _solve(task: Task, A: Any, B: Any) -> Found:
+    if not task.pivot:
+        found = _lu(task, A, B)
+        return {"X": lu_solve(found["F"], found["PIVOTS"], B), "INFO": found["INFO"]}
+    if A.shape[-1] > _SINGLE:
+        return _one_by_one(A, B)
+    try:
+        return {"X": np.linalg.solve(A, B), "INFO": np.zeros(A.shape[:-2], np.int32)}
+    except np.linalg.LinAlgError:
+        return _one_by_one(A, B)
+
+
+def _inverse(task: Task, A: Any, B: Any) -> Found:
+    if task.pivot:
+        try:
+            return {"F": np.linalg.inv(A), "INFO": np.zeros(A.shape[:-2], np.int32)}
+        except np.linalg.LinAlgError:
+            pass
+    identity = np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape)
+    found = _solve(task, A, identity)
+    return {"F": found["X"], "INFO": found["INFO"]}
+
+
+def _one_by_one(A: Any, B: Any) -> Found:
+    """The solutions of singular systems are NaN."""
+    X, info = np.empty(B.shape, B.dtype), np.zeros(A.shape[:-2], np.int32)
+    getrf, getrs = (_function(name, A.dtype.name) for name in ("getrf", "getrs"))
+    for at in np.ndindex(A.shape[:-2]):
+        F, pivots, info[at] = getrf(A[at])
+        X[at] = np.nan if info[at] else getrs(F, pivots, B[at])[0]
+    return {"X": X, "INFO": info}
+
+
+def _determinant(task: Task, A: Any, B: Any) -> Found:
+    return {"F": np.asarray(np.linalg.det(A))}
+
+
+def _logdet(task: Task, A: Any, B: Any) -> Found:
+    sign, logarithm = np.linalg.slogdet(A)
+    return {"F": np.asarray(sign), "X": np.asarray(logarithm)}
+
+
+def _qr(task: Task, A: Any, B: Any) -> Found:
+    if task.want == "r":
+        return {"F": np.linalg.qr(A, mode="r")}
+    if task.want == "raw":
+        turned, tau = np.linalg.qr(A, mode="raw")
+        return {"F": turned.swapaxes(-1, -2), "TAU": tau}
+    Q, R = np.linalg.qr(A, mode="complete" if task.want == "complete" else "reduced")
+    return {"Q": Q, "F": R}
+
+
+def _least_squares(task: Task, A: Any, B: Any) -> Found:
+    """By LAPACK's gels, for full rank."""
+    M, N = A.shape[-2:]
+    X, gels = np.empty((*A.shape[:-2], N, B.shape[-1]), A.dtype), _function("gels", A.dtype.name)
+    for at in np.ndindex(A.shape[:-2]):
+        padded = B[at] if M >= N else np.concatenate([B[at], np.zeros((N - M, B.shape[-1]), B.dtype)])
+        found, info = gels(A[at], padded)[1:]
+        X[at] = np.nan if info else found[:N]
+    return {"X": X}
+
+
+def by_singular_values(A: Any, B: Any, rcond: float) -> tuple[Any, Any, Any]:
+    """Least squares of least norm, ranks and singular values."""
+    M, N = A.shape[-2:]
+    lead, K = A.shape[:-2], min(M, N)
+    X, ranks = np.empty((*lead, N, B.shape[-1]), A.dtype), np.empty(lead, np.int32)
+    values = np.empty((*lead, K), REAL[A.dtype.name])
+    for at in np.ndindex(lead):
+        X[at], _, ranks[at], values[at] = np.linalg.lstsq(A[at], B[at], rcond=rcond)
+    return X, ranks, values
+
+
+_ANSWERS: dict[tuple[str, str], Callable[[Task, Any, Any], Found]] = {
+    ("cholesky", "factor"): _cholesky,
+    ("cholesky", "solve"): _positive,
+    ("lu", "factor"): _lu,
+    ("lu", "solve"): _solve,
+    ("lu", "inverse"): _inverse,
+    ("lu", "determinant"): _determinant,
+    ("lu", "logdet"): _logdet,
+    ("qr", "raw"): _qr,
+    ("qr", "r"): _qr,
+    ("qr", "reduced"): _qr,
+    ("qr", "complete"): _qr,
+    ("qr", "solve"): _least_squares,
+}
+
+
+@lru_cache(maxsize=64)
+def _function(name: str, dtype: str) -> Any:
+    return get_lapack_funcs((name,), dtype=np.dtype(dtype))[0]

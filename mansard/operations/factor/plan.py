@@ -1,0 +1,286 @@
+"""From a batch to its factorization: the plan, and who does it: one kernel, blocks and products, or a library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import kinds as arrays
+from ...backends.select import ReferenceBackend, select
+from ...plan import pin
+from ...plan.dispatch import Choice
+from ...plan.handover import FOLLOWED, is_divided, library_factors
+from .. import stacks
+from ..batched.triangular_call import Triangle, solve
+from ..stacks import Operand
+from . import lapack as factor_lapack
+from . import library as factor_library
+from .blocked import HOW, Blocked, Steps
+from .columns import column
+from .kernel import KernelRun, Quick, family_of, is_readable
+from .places import Found, checked, deliver, indirect, overlaps
+from .task import Sizes, Task, copied, dtype_of, empty, identity, library, stacked, triangle, zeros
+
+Way = Callable[[Any, Any, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
+
+_PLANS: dict[Any, FactorPlan] = {}
+_QUICK: dict[Any, Quick] = {}
+_MOST_PLANS = 4096
+
+
+class FactorPlan(NamedTuple):
+    """Who answers, and why."""
+
+    run: Way
+    means: str  # kernel, blocks, factors, library or nothing
+    choice: Choice | None = None
+    kernel: KernelRun | None = None
+
+
+def factor(
+    task: Task, kind: Any, A: Any, B: Any = None, outs: Found | None = None, backend: str | None = None,
+    whole: bool = False,
+) -> Found:  # fmt: skip
+    """The parts of the task's result, by a plan made before where there is one. A and B are stacks, or lists, with the
+    same leading dimensions; `outs` holds places for parts. Parts of lists are stacks. `whole`: not by blocks."""
+    outs = outs or {}
+    plan = planned(task, kind, A, B, outs, backend, whole)
+    if outs and overlaps(kind, A, B, outs):
+        return deliver(factor(task, kind, A, B, None, backend, whole), outs)
+    _remember(task, kind, A, B, outs, backend, plan)
+    return plan.run(A, B, outs)
+
+
+def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = None) -> list[Any] | None:
+    """The parts, if a kernel has answered a call with arrays like these before; otherwise whoever asks has to look at
+    them closely. `out` is for the first part."""
+    kind = arrays.known_kind(A)
+    if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
+        return None
+    run = None if pin.pins() else _QUICK.get(_quick_key(task, backend, kind, A, B, out))
+    parts = None if run is None else run(A, B, out)
+    if out is not None and parts is not None and kind.written is not None:
+        kind.written((out,))
+    return parts
+
+
+def _quick_key(task: Task, backend: str | None, kind: Any, A: Any, B: Any, out: Any) -> Any:
+    signature = kind.signature
+    of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
+    return (task, backend, kind, signature(A), of_b, of_out)
+
+
+def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) -> None:
+    """After a call with vectors as matrices of one column: the next one is quick without them. To make these takes as
+    long as half of what else such a call does."""
+    kind = arrays.known_kind(A)
+    if kind is None or type(b) is not type(A) or (out is not None and type(out) is not type(A)) or pin.pins():
+        return
+    columns, place = b[..., None], None if out is None else out[..., None]
+    outs = () if out is None else ((task.parts[0], stacks.signature(kind, place)),)
+    signatures = (stacks.signature(kind, A), stacks.signature(kind, columns))
+    plan = _PLANS.get((task, kind, *signatures, outs, backend, False))
+    if plan is not None and _quick_key(task, backend, kind, A, columns, place) in _QUICK and plan.kernel is not None:
+        run = plan.kernel.quick(out is not None, vectors=True)
+        if run is not None:
+            _QUICK[_quick_key(task, backend, kind, A, b, out)] = run
+
+
+def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, plan: FactorPlan) -> None:
+    if plan.kernel is None or plan.run is not plan.kernel or pin.pins() or set(outs) - {task.parts[0]}:
+        return
+    run = plan.kernel.quick(bool(outs))
+    if run is not None:
+        if len(_QUICK) >= _MOST_PLANS:
+            _QUICK.clear()
+        _QUICK[_quick_key(task, backend, kind, A, B, outs.get(task.parts[0]))] = run
+
+
+def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
+    """The plan made before, or a new one; under pins nothing is remembered."""
+    places = tuple((part, stacks.signature(kind, one)) for part, one in outs.items())
+    key = (task, kind, stacks.signature(kind, A), stacks.signature(kind, B), places, backend, whole)
+    plan = _PLANS.get(key)
+    if pin.pins():
+        return plan_factor(task, kind, A, B, outs, backend, whole)
+    if plan is None:
+        if len(_PLANS) >= _MOST_PLANS:
+            _PLANS.clear()
+        plan = _PLANS[key] = plan_factor(task, kind, A, B, outs, backend, whole)
+    return plan
+
+
+def plan_factor(
+    task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, whole: bool = False
+) -> FactorPlan:  # fmt: skip
+    """A plan. Nothing is written before the places have been checked."""
+    a = stacks.operand_of(kind, A, "a")
+    given = {"A": a} | ({} if B is None else {"B": stacks.operand_of(kind, B, "b")})
+    count = outs["PIVOTS"].shape[-1] if task.want == "swap" else 0
+    sizes = Sizes(a.rows, a.columns, given["B"].columns if B is not None else count)
+    chosen = select(a.view.device, backend)
+    places = checked(kind, task, sizes, a, outs)
+    if 0 in (*a.shape, *_wanted(task, sizes)):
+        return FactorPlan(partial(_nothing, kind, task, sizes, a), "nothing")
+    by_library = partial(_library, kind, task, a)
+    if family_of(task.family) is None:
+        return FactorPlan(by_library, "library")
+    direct = all(is_readable(one, chosen.name) for one in places.values())
+    run = KernelRun(kind, task, sizes, given, places if direct else {}, chosen)
+    if isinstance(chosen, ReferenceBackend) or (backend is None and not whole and _handed_over(run)):
+        return FactorPlan(by_library, "library", run.choice)
+    if not (backend is None and not whole and _divided(run)) and run.prepare():
+        return FactorPlan(run if direct else partial(indirect, run), "kernel", run.choice, run)
+    if whole or chosen.name == "cpu" or pin.pins():
+        return FactorPlan(by_library, "library", run.choice)
+    followed = (task.family, task.want) in FOLLOWED
+    way = partial(_followed if followed else by_blocks, kind, task, backend)
+    return FactorPlan(way, "factors" if followed else "blocks", run.choice)
+
+
+def _handed_over(run: KernelRun) -> bool:
+    """Whether the library is known to be faster, and neither a record nor a pin speaks for a kernel."""
+    return not pin.pins() and library_factors(run.problem, run.backend.name, run.backend.device)
+
+
+def _divided(run: KernelRun) -> bool:
+    """Whether halves are faster than the one kernel there is."""
+    return not pin.pins() and is_divided(run.problem, run.backend.name)
+
+
+def _wanted(task: Task, sizes: Sizes) -> tuple[int, ...]:
+    return sizes if task.want in ("solve", "swap") else sizes[:2]
+
+
+# ---- nothing to do ----------------------------------------------------------------------------------------
+
+
+def _nothing(kind: Any, task: Task, sizes: Sizes, a: Operand, A: Any, B: Any, outs: Found) -> Found:
+    """Parts of empty problems: a matrix without entries has determinant one, and no equations are solved by zeros."""
+    like, found = A[0] if stacks.is_list(A) else A, {}
+    for part in task.parts:
+        shape, dtype = (*a.shape, *sizes.shape(task, part)), dtype_of(task, part, a.view.dtype)
+        make = identity if part == "Q" else zeros
+        found[part] = make(kind, shape, dtype, like)
+        if part == "F" and task.want in ("determinant", "logdet"):
+            found[part][...] = 1
+    return deliver(found, outs)
+
+
+# ---- libraries --------------------------------------------------------------------------------------------
+
+
+def _library(kind: Any, task: Task, a: Operand, A: Any, B: Any, outs: Found) -> Found:
+    A, B = stacked(kind, A), None if B is None else stacked(kind, B)
+    if a.view.device[0] != "cpu":
+        return deliver(factor_library.answer(kind, task, A, B), outs)
+    found = factor_lapack.answer(task, as_numpy(A), None if B is None else as_numpy(B))
+    return deliver({part: from_numpy(kind, one) for part, one in found.items()}, outs)
+
+
+def as_numpy(array: Any) -> Any:
+    """The same memory as a NumPy array; a copy of what is lazily conjugated."""
+    return array if isinstance(array, np.ndarray) else array.detach().resolve_conj().resolve_neg().numpy()
+
+
+def from_numpy(kind: Any, array: Any) -> Any:
+    return array if kind.name == "NumPy" else library(kind).from_numpy(np.asarray(array))
+
+
+# ---- blocks and factors -----------------------------------------------------------------------------------
+
+
+def blocked(kind: Any, backend: str | None, steps: Steps = HOW["recursive"]) -> Blocked:
+    """Blocked factorizations whose blocks are done by kernels."""
+
+    def leaf(task: Task, block: Any, source: Any) -> Found:
+        return factor(task, kind, source, None, {"F": block}, backend, whole=True)
+
+    def takes(task: Task, block: Any) -> bool:
+        return planned(task, kind, block, None, {"F": block}, backend, True).means == "kernel"
+
+    swap = partial(swapped, kind, backend)
+    if steps.single:
+        return Blocked(kind, backend, partial(column, kind), lambda task, block: True, swap, steps)
+    return Blocked(kind, backend, leaf, takes, swap, steps)
+
+
+def swapped(kind: Any, backend: str | None, pivots: Any, place: Any) -> bool:
+    """Whether a kernel exchanged rows of `place`, in place, as pivots with the same leading dimensions say."""
+    outs = {"F": place, "PIVOTS": pivots}
+    plan = planned(_SWAP, kind, place, None, outs, backend, True)
+    if plan.means == "kernel":
+        plan.run(place, None, outs)
+    return plan.means == "kernel"
+
+
+_SWAP = Task("lu", "swap")
+
+
+def staged(task: Task, A: Any, how: str | Steps, backend: str | None = None) -> Found:
+    """A blocked factorization by the named steps, to be compared with others."""
+    steps = HOW[how] if isinstance(how, str) else how
+    return by_blocks(arrays.kind_of(A, "A"), task, backend, A, None, {}, steps)
+
+
+def by_blocks(
+    kind: Any, task: Task, backend: str | None, A: Any, B: Any, outs: Found, steps: Steps = HOW["recursive"]
+) -> Found:
+    """The parts by blocked algorithms, in the place of the result or, for some of them, on a copy of A."""
+    A = stacked(kind, A)
+    work, how = _work(kind, task, A, outs), blocked(kind, backend, steps)
+    source = None if work is A else A
+    if task.family == "cholesky":
+        return deliver({"INFO": how.cholesky(work, source, task.upper), "F": work}, outs)
+    if task.family == "lu":
+        pivots, info = how.lu(work, source, task.pivot)
+        return deliver({"F": work, "PIVOTS": pivots, "INFO": info}, outs)
+    tau = how.qr(work)
+    if task.want == "raw":
+        return deliver({"F": work, "TAU": tau}, outs)
+    M, N = work.shape[-2:]
+    K = min(M, N)
+    if task.want == "solve":
+        X = copied(kind, how.q_adjoint(work, tau, stacked(kind, B))[..., :N, :])
+        solve(work[..., :N, :], X, X, 1.0, backend, Triangle("left", "upper"))
+        return deliver({"X": X}, outs)
+    R = triangle(kind, work if task.want == "complete" else work[..., :K, :], False)
+    if task.want == "r":
+        return deliver({"F": R}, outs)
+    return deliver({"Q": how.q(work, tau, M if task.want == "complete" else K), "F": R}, outs)
+
+
+def _work(kind: Any, task: Task, A: Any, outs: Found) -> Any:
+    """Where a blocked factorization happens: the place of F if that is one array. QR finds A there."""
+    place = outs.get("F")
+    if place is None or stacks.is_list(place) or task.want not in ("factor", "raw"):
+        if task.family != "qr":
+            return empty(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
+        if task.want != "raw":
+            return copied(kind, A)
+        turned = empty(kind, (*A.shape[:-2], A.shape[-1], A.shape[-2]), kind.view(A, "a").dtype, A)
+        place = turned.swapaxes(-1, -2)
+    if task.family == "qr" and place is not A:
+        place[...] = A
+    return place
+
+
+def _followed(kind: Any, task: Task, backend: str | None, A: Any, B: Any, outs: Found) -> Found:
+    """The parts that follow from the factors: triangular solves, products of diagonals."""
+    from .systems import cholesky_solve, lu_solve
+
+    A, B = stacked(kind, A), None if B is None else stacked(kind, B)
+    if task.family == "cholesky":
+        made = factor(task._replace(want="factor"), kind, A, None, None, backend)
+        X = cholesky_solve(kind, made["F"], not task.upper, B, None, backend)
+        return deliver({"X": X, "INFO": made["INFO"]}, outs)
+    made = factor(task._replace(want="factor"), kind, A, None, None, backend)
+    if task.want in ("determinant", "logdet"):
+        return deliver(factor_library.determinants(kind, task, made["F"], made["PIVOTS"]), outs)
+    part = "X" if task.want == "solve" else "F"
+    B = B if task.want == "solve" else identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
+    X = lu_solve(kind, made["F"], made["PIVOTS"], B, 0, None, backend)
+    return deliver({part: X, "INFO": made["INFO"]}, outs)

@@ -1,0 +1,149 @@
+"""Factorizations of ragged batches: matrices of one size are one batch. Where they are many and small they are gathered
+into a stack and scattered again; where they are few or large, kernels read and write them where they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...arrays import kinds as arrays
+from ...plan.problem import DTYPES
+from .. import stacks
+from ..ragged import Ragged
+from .face import Operation, Part
+from .sorted import check_shapes
+from .task import empty, library
+
+_FEW, _LARGE = 16, 128 * 128  # matrices, and elements of one, that are worth a look at each
+
+
+def answer_ragged(operation: Operation, given: list[Any], out: Any) -> tuple[Any, ...]:
+    """Matrices as Ragged, rows (pivots, tau) as lists, numbers as one array, all in the order of the batch."""
+    kind, count = _checked(operation, given, out)
+    whole = None if operation.ragged is None else operation.ragged(*given, out)
+    if whole is not None:
+        return whole
+    first = next(one for one in given if isinstance(one, Ragged))
+    groups = _groups(given, count)
+    results = [_place(part, groups, first) if part.what == "matrix" else None for part in operation.parts]
+    if out is not None:
+        assert results[0] is not None
+        check_shapes(out, results[0])
+        results[0] = out
+    found = [_answer_group(operation, kind, given, results, members) for _, members in groups]
+    order = np.concatenate([members for _, members in groups]) if groups else np.empty(0, np.int64)
+    return tuple(
+        results[k] if part.what == "matrix" else _gathered(kind, part, [one[k] for one in found], order, first)
+        for k, part in enumerate(operation.parts)
+    )
+
+
+def _groups(given: list[Any], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Any]]:
+    """The shapes of all arguments, and which matrices have them; those of the first matrix come first."""
+    if not count:
+        return []
+    which = np.zeros(count, np.int64)
+    for one in given:
+        tables = one.layout.host()[:2] if isinstance(one, Ragged) else [np.array([len(row) for row in one])]
+        for table in tables:
+            which = np.unique(which * (table.max() + 1) + table, return_inverse=True)[1]
+    members = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+    members.sort(key=lambda some: int(some[0]))
+    return [(tuple(_shape(one, int(some[0])) for one in given), some) for some in members]
+
+
+def _shape(operand: Any, index: int) -> tuple[int, ...]:
+    if not isinstance(operand, Ragged):
+        return tuple(map(int, operand[index].shape))
+    rows, columns, _ = operand.layout.host()
+    return int(rows[index]), int(columns[index])
+
+
+def _answer_group(operation: Operation, kind: Any, given: list[Any], results: list[Any], members: Any) -> list[Any]:
+    """The results of matrices of one size; those that have places are there."""
+    largest = max(_elements(one, members) for one in (*given, *results) if isinstance(one, Ragged))
+    if len(members) < _FEW or largest > _LARGE:
+        which = members.tolist()
+        places = [None if one is None else [one[i] for i in which] for one in results]
+        return list(operation.run(kind, [[one[i] for i in which] for one in given], places))
+    stack = [_stack(kind, one, members) for one in given]
+    found = list(operation.run(kind, stack, [None] * len(results)))
+    for place, value in zip(results, found, strict=True):
+        if place is not None:
+            place.buffer[_indices(kind, place, members)] = value.reshape(-1)
+    return found
+
+
+def _elements(ragged: Ragged, members: Any) -> int:
+    rows, columns = _shape(ragged, int(members[0]))
+    return rows * columns
+
+
+def _stack(kind: Any, operand: Any, members: Any) -> Any:
+    """Copies of some matrices (or rows), one after the other."""
+    if not isinstance(operand, Ragged):
+        return library(kind).stack([operand[i] for i in members.tolist()])
+    shape = _shape(operand, int(members[0]))
+    return operand.buffer[_indices(kind, operand, members)].reshape(len(members), *shape)
+
+
+def _indices(kind: Any, ragged: Ragged, members: Any) -> Any:
+    """Of all their elements in the buffer."""
+    starts, each = ragged.layout.host()[2][members], _elements(ragged, members)
+    if kind.name == "NumPy":
+        return (starts[:, None] + np.arange(each)).reshape(-1)
+    module = library(kind)
+    if kind.name == "PyTorch":
+        here = module.from_numpy(starts).to(ragged.buffer.device, non_blocking=True)
+        return (here[:, None] + module.arange(each, device=ragged.buffer.device)).reshape(-1)
+    with ragged.buffer.device:
+        return (module.asarray(starts)[:, None] + module.arange(each)).reshape(-1)
+
+
+def _checked(operation: Operation, given: list[Any], out: Any) -> tuple[Any, int]:
+    """One library, device, dtype and length."""
+    known: list[tuple[str, Ragged]] = []
+    for name, one in (*zip(operation.names, given, strict=True), ("out", out)):
+        if isinstance(one, Ragged):
+            one._renew(name)
+            known.append((name, one))
+        elif one is not None and not (name in operation.integers and stacks.is_list(one)):
+            raise TypeError(f"{name} is a {type(one).__name__}: beside a Ragged, pass a Ragged")
+    (first_name, first), count = known[0], len(known[0][1])
+    for name, one in known[1:]:
+        if one._kind is not first._kind:
+            raise TypeError(f"{first_name} has {first._kind.name} arrays and {name} {one._kind.name} arrays")
+        if one._view.dtype != first._view.dtype:
+            raise TypeError(
+                f"{first_name} has dtype {first._view.dtype} and {name} {one._view.dtype}: convert one of them"
+            )
+    arrays.same_device([(name, one._view) for name, one in known])
+    for name, other in zip(operation.names, given, strict=True):
+        if len(other) != count:
+            raise ValueError(f"{first_name} has {count} matrices and {name} {len(other)}: one for each is needed")
+    assert first._view.dtype in DTYPES
+    return first._kind, count
+
+
+def _place(part: Part, groups: list[Any], like: Ragged) -> Ragged:
+    sizes = np.empty((sum(len(members) for _, members in groups), 2), np.int64)
+    for shapes, members in groups:
+        sizes[members] = part.shape(*shapes)
+    return Ragged.empty(sizes[:, 0], sizes[:, 1], like=like.buffer)
+
+
+def _gathered(kind: Any, part: Part, found: list[Any], order: Any, like: Ragged) -> Any:
+    """Of the groups, in the order of the batch."""
+    if part.what == "row":
+        rows: list[Any] = [None] * len(order)
+        for i, one in zip(order.tolist(), (row for some in found for row in some), strict=True):
+            rows[i] = one
+        return rows
+    if not found:
+        dtype = "int32" if part.what == "info" else like._view.dtype
+        return empty(kind, (0,), dtype, like.buffer)
+    module, back = library(kind), np.argsort(order)
+    if kind.name == "PyTorch":
+        return module.cat(found)[module.from_numpy(back).to(found[0].device, non_blocking=True)]
+    return module.concatenate(found)[module.asarray(back)]

@@ -1,0 +1,84 @@
+"""Exchanges of rows: LAPACK's pivots on stacks of matrices, one after the other or all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .task import along, arange, copied, empty, library
+
+Kernel = Callable[[Any, Any], bool]  # (pivots, place): whether a kernel carried them out, in place
+
+
+def order_of(kind: Any, pivots: Any, rows: int) -> Any:
+    """Which row comes to which place if row i is exchanged with row pivots[i], for i = 0, 1, ...; int64."""
+    if kind.view(pivots, "piv").device[0] != "cpu":
+        return order_by_pairs(kind, pivots, rows)
+    host = np.asarray(pivots)
+    lead, (count, flat) = host.shape[:-1], (host.shape[-1], host.reshape(-1, host.shape[-1]))
+    order = np.broadcast_to(np.arange(rows), (len(flat), rows)).copy()
+    every = np.arange(len(flat))
+    for i in range(count):
+        other = flat[:, i]
+        order[every, other], order[:, i] = order[:, i].copy(), order[every, other]
+    order = order.reshape(*lead, rows)
+    return library(kind).from_numpy(order) if kind.name == "PyTorch" else order
+
+
+def order_by_pairs(kind: Any, pivots: Any, rows: int) -> Any:
+    """The same in few steps, for GPUs. Every exchange is a permutation of its own; neighbours are composed, then
+    neighbours of these: as many steps as the number of pivots has binary digits."""
+    where, places = library(kind).where, arange(kind, rows, pivots)
+    own, other = arange(kind, pivots.shape[-1], pivots)[:, None], _as_index(kind, pivots)[..., None]
+    order = where(places == own, other, where(places == other, own, places))
+    while order.shape[-2] > 1:
+        count = order.shape[-2]
+        pairs = count // 2
+        joined = empty(kind, (*order.shape[:-2], count - pairs, rows), "int64", pivots)
+        joined[..., :pairs, :] = along(kind, order[..., 0 : 2 * pairs : 2, :], order[..., 1 : 2 * pairs : 2, :], -1)
+        joined[..., pairs:, :] = order[..., 2 * pairs :, :]
+        order = joined
+    return order[..., 0, :]
+
+
+def permuted(kind: Any, order: Any, X: Any) -> Any:
+    """The rows of X in this order."""
+    return along(kind, X, order[..., None], -2)
+
+
+def _as_index(kind: Any, pivots: Any) -> Any:
+    return pivots.long() if kind.name == "PyTorch" else pivots.astype("int64")
+
+
+def exchange(kind: Any, pivots: Any, X: Any) -> None:
+    """As LAPACK's laswp: row i against row pivots[i], one after the other, in place."""
+    index = _as_index(kind, pivots)
+    for i in range(pivots.shape[-1]):
+        at, own = index[..., i, None, None], copied(kind, X[..., i : i + 1, :])
+        other = along(kind, X, at, -2)
+        if kind.name == "PyTorch":
+            X.scatter_(-2, at.expand(own.shape), own)
+        else:
+            library(kind).put_along_axis(X, at, own, -2)
+        X[..., i : i + 1, :] = other
+
+
+class Swaps:
+    """Carries out the exchanges of a panel on what lies beside it, in place."""
+
+    def __init__(self, kind: Any, how: str, kernel: Kernel) -> None:
+        self.kind, self.how, self.kernel = kind, how, kernel
+
+    def apply(self, pivots: Any, places: Sequence[Any]) -> None:
+        """On views (..., rows, columns)."""
+        order = None
+        for place in places:
+            if not place.shape[-1]:
+                continue
+            if self.how == "rows" or pivots.shape[-1] == 1:
+                exchange(self.kind, pivots, place)
+            elif not self.kernel(pivots, place):
+                order = order_of(self.kind, pivots, place.shape[-2]) if order is None else order
+                place[...] = permuted(self.kind, order, place)

@@ -1,0 +1,159 @@
+"""Systems with factors that are there already, and those whose operands broadcast: exchanges of rows and triangles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...plan.problem import REAL
+from .. import run as call
+from .. import stacks
+from ..batched.gemm_call import Form, multiply
+from ..batched.triangular_call import Triangle
+from ..batched.triangular_call import solve as solve_triangle
+from . import lapack as factor_lapack
+from . import library as factor_library
+from .plan import as_numpy, factor, from_numpy, swapped
+from .swaps import order_of, permuted
+from .task import Task, as_int32, broadcast, copied, library, stacked, zeros
+
+
+def lead_of(operand: Any) -> tuple[int, ...]:
+    """Leading dimensions of a stack; of a list, its length."""
+    return (len(operand),) if stacks.is_list(operand) else tuple(operand.shape[:-2])
+
+
+def common_lead(names: tuple[str, str], one: Any, other: Any) -> tuple[int, ...]:
+    """Of the result."""
+    first, second = lead_of(one), lead_of(other)
+    try:
+        return np.broadcast_shapes(first, second)
+    except ValueError:
+        message = f"{names[0]} has leading dimensions {first} and {names[1]} {second}: they do not broadcast"
+        raise ValueError(message) from None
+
+
+def solve(kind: Any, task: Task, A: Any, B: Any, out: Any, backend: str | None) -> tuple[Any, Any]:
+    """Solutions and `info`. A matrix for several right-hand sides of the batch is factored once."""
+    lead = common_lead(("a", "b"), A, B)
+    if lead_of(A) == lead:
+        if lead_of(B) != lead:
+            B = broadcast(kind, stacked(kind, B), (*lead, *_core(B)))
+        found = factor(task, kind, A, B, {} if out is None else {"X": out}, backend)
+        return found["X"], found["INFO"]
+    made = factor(task._replace(want="factor"), kind, A, None, None, backend)
+    if task.family == "cholesky":
+        X = cholesky_solve(kind, made["F"], not task.upper, B, out, backend)
+    else:
+        X = lu_solve(kind, made["F"], made["PIVOTS"], B, 0, out, backend)
+    return X, copied_to(kind, made["INFO"], lead)
+
+
+def copied_to(kind: Any, array: Any, shape: tuple[int, ...]) -> Any:
+    """Broadcast, and in memory of its own."""
+    return copied(kind, broadcast(kind, array, shape))
+
+
+def _core(operand: Any) -> tuple[int, ...]:
+    return tuple((operand[0] if stacks.is_list(operand) else operand).shape[-2:])
+
+
+def cholesky_solve(kind: Any, C: Any, lower: bool, B: Any, out: Any, backend: str | None) -> Any:
+    """L L^H X = B, or U^H U X = B."""
+    first, second = ("N", "C") if lower else ("C", "N")
+    uplo = "lower" if lower else "upper"
+    X = solve_triangle(C, B, out, 1.0, backend, Triangle("left", uplo, first))
+    return solve_triangle(C, X, X, 1.0, backend, Triangle("left", uplo, second))
+
+
+def lu_solve(kind: Any, F: Any, pivots: Any, B: Any, trans: int, out: Any, backend: str | None) -> Any:
+    """A X = B with P A = L U, or with the transpose (1) or conjugate transpose (2) of A."""
+    F, pivots, B = (stacked(kind, one) for one in (F, pivots, B))
+    _check_pivots(kind, F, pivots)
+    lead = common_lead(("lu", "b"), F, B)
+    if out is not None:
+        _check_place(kind, out, (*lead, *B.shape[-2:]), kind.view(B, "b").dtype)
+    X = copied_to(kind, B, (*lead, *B.shape[-2:]))
+    if 0 in X.shape:
+        return X if out is None else out
+    if trans == 0:
+        if lead_of(F) != lead or not swapped(kind, backend, as_int32(kind, pivots), X):
+            X = permuted(kind, _order(kind, pivots, F, lead), X)
+        solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", "N", True))
+        solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", "N"))
+    else:
+        op = "T" if trans == 1 else "C"
+        solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", op))
+        solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", op, True))
+        X = permuted(kind, _order(kind, pivots, F, lead).argsort(-1), X)
+    if out is None:
+        return X
+    for place, value in zip(out, X, strict=True) if stacks.is_list(out) else ((out, X),):
+        place[...] = value
+    return out
+
+
+def _check_place(kind: Any, out: Any, shape: tuple[int, ...], dtype: str) -> None:
+    """The solutions' shape and dtype; writable, every entry in a place of its own."""
+    views = stacks.described(kind, out, "out")
+    each = shape[1:] if stacks.is_list(out) else shape
+    if stacks.is_list(out) and len(views) != shape[0]:
+        raise ValueError(f"out has {len(views)} arrays, the result {shape[0]}")
+    for view in views:
+        call.check_out(view, each)
+        if view.dtype != dtype:
+            raise TypeError(f"out has dtype {view.dtype}, the result {dtype}")
+
+
+def _check_pivots(kind: Any, F: Any, pivots: Any) -> None:
+    if tuple(pivots.shape) != tuple(F.shape[:-1]):
+        raise ValueError(f"piv has shape {tuple(pivots.shape)}, and lu {tuple(F.shape)}: one pivot per row is needed")
+    if "int" not in str(pivots.dtype):
+        raise TypeError(f"piv has dtype {pivots.dtype}: integers are needed")
+
+
+def _order(kind: Any, pivots: Any, F: Any, lead: tuple[int, ...]) -> Any:
+    rows = F.shape[-2]
+    return broadcast(kind, order_of(kind, pivots, rows), (*lead, rows))
+
+
+# ---- least squares ----------------------------------------------------------------------------------------
+
+
+def least_squares(kind: Any, A: Any, B: Any, rcond: float | None, driver: str, backend: str | None) -> Any:
+    """Solutions, sums of squared residuals, ranks, and singular values where the driver finds them."""
+    A, B = stacked(kind, A), stacked(kind, B)
+    lead = common_lead(("a", "b"), A, B)
+    A, B = (broadcast(kind, one, (*lead, *one.shape[-2:])) for one in (A, B))
+    M, N = A.shape[-2:]
+    view = kind.view(A, "a")
+    if driver == "qr" or 0 in (*lead, M, N, B.shape[-1]):
+        X = _by_qr(kind, A, B, backend)
+        ranks, values = zeros(kind, lead, "int32", A), zeros(kind, (*lead, min(M, N)), REAL[view.dtype], A)
+        ranks[...] = min(M, N)
+        return X, residuals(kind, A, B, X, backend), ranks, None if driver == "qr" else values
+    cutoff = float(np.finfo(REAL[view.dtype]).eps) * max(M, N) if rcond is None else rcond
+    if view.device[0] == "cpu":
+        found = factor_lapack.by_singular_values(as_numpy(A), as_numpy(B), cutoff)
+        X, ranks, values = (from_numpy(kind, one) for one in found)
+    else:
+        X, ranks, values = factor_library.by_singular_values(kind, A, B, cutoff)
+    return X, residuals(kind, A, B, X, backend), ranks, values
+
+
+def _by_qr(kind: Any, A: Any, B: Any, backend: str | None) -> Any:
+    """For full rank: Q^H B and a triangle, or, with fewer rows than columns, the solution of least norm."""
+    M, N = A.shape[-2:]
+    if M >= N:
+        return factor(Task("qr", "solve"), kind, A, B, None, backend)["X"]
+    found = factor(Task("qr", "reduced"), kind, kind.plain(kind.conj(A.swapaxes(-1, -2))), None, None, backend)
+    Y = solve_triangle(found["F"], B, None, 1.0, backend, Triangle("left", "upper", "C"))
+    return multiply(found["Q"], Y, None, 1.0, 0.0, backend)
+
+
+def residuals(kind: Any, A: Any, B: Any, X: Any, backend: str | None) -> Any:
+    """Squared norms of the columns of B - A X."""
+    rest = copied(kind, B)
+    multiply(A, X, rest, -1.0, 1.0, backend, Form())
+    return (library(kind).abs(rest) ** 2).sum(-2)

@@ -1,0 +1,208 @@
+"""`Ragged`: matrices of different sizes in one buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arrays import kinds as arrays
+from ..arrays.kinds import View
+from ..plan.problem import DTYPES, ITEMSIZE
+from . import ragged_layout, stacks
+from .ragged_layout import ALIGNMENT, Layout
+from .recipes import realigned
+
+
+class Ragged:
+    """A batch of matrices that differ in size: one buffer, and for each matrix its rows, its columns and its offset.
+
+    Parameters
+    ----------
+    buffer : one-dimensional array without gaps (NumPy, CuPy or PyTorch); it is not copied
+    rows, columns : one integer per matrix, or one for all; NumPy arrays, sequences, or arrays on the buffer's GPU
+    offsets : where the matrices begin, in elements; None: one after the other without gaps
+
+    Each matrix lies row after row. Sizes that are given on the host are fixed from then on. Sizes that exist only on a
+    GPU are read there by every call and nothing waits for them, until the host is asked for a shape: `r.shapes`, `r[i]`
+    and a product without `out` fetch them once, and fix them.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> r = ms.Ragged.from_list([np.ones((2, 3)), np.ones((1, 4))])
+    >>> r.shapes
+    [(2, 3), (1, 4)]
+    >>> r[1]
+    array([[1., 1., 1., 1.]])
+    >>> ms.matmul(r, ms.Ragged.from_list([np.ones((3, 1)), np.ones((4, 2))])).to_list()
+    [array([[3.],
+           [3.]]), array([[4., 4.]])]
+    """
+
+    def __init__(self, buffer: Any, rows: Any, columns: Any, offsets: Any = None) -> None:
+        kind = arrays.kind_of(buffer, "buffer")
+        if kind.name == "JAX":
+            raise TypeError("buffer is a JAX array: pass a NumPy, CuPy or PyTorch array")
+        layout = ragged_layout.of_sizes(rows, columns, offsets)
+        self._begin(kind, buffer, layout)
+        if layout.known:
+            _check_inside(layout, len(buffer))
+
+    def _begin(self, kind: Any, buffer: Any, layout: Layout) -> None:
+        self.buffer, self.layout, self._kind = buffer, layout, kind
+        self._view = self._described("buffer")
+
+    def _renew(self, argument: str) -> None:
+        """Describe the buffer again, for a call with this batch as an argument: since it was described it may have been
+        resized or replaced, or may require a gradient."""
+        before, name = self._view, f"{argument}.buffer"
+        kind = arrays.kind_of(self.buffer, name)
+        if kind is not self._kind:
+            raise TypeError(f"{name} was a {self._kind.name} array and is a {kind.name} array: make another Ragged")
+        self._view = self._described(name)
+        if self.layout.known and self._view.shape != before.shape:
+            _check_inside(self.layout, len(self.buffer))
+
+    def _described(self, name: str) -> View:
+        view: View = self._kind.view(self.buffer, name)
+        if len(view.shape) != 1 or (view.shape[0] > 1 and view.strides != (1,)):
+            raise ValueError(f"{name} has shape {view.shape} and strides {view.strides}: one run of elements is needed")
+        if view.dtype not in DTYPES:
+            raise TypeError(f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
+        if view.conjugated:
+            raise ValueError(f"{name} is a lazily conjugated tensor: pass {name}.resolve_conj()")
+        if view.address % ITEMSIZE[view.dtype]:
+            raise ValueError(
+                f"{name} begins between multiples of its {ITEMSIZE[view.dtype]} bytes per element: copy it"
+            )
+        return view
+
+    @classmethod
+    def _of(cls, kind: Any, buffer: Any, layout: Layout) -> Ragged:
+        """Without checks of the sizes."""
+        made = cls.__new__(cls)
+        made._begin(kind, buffer, layout)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (self.buffer, self.layout)
+
+    @classmethod
+    def from_list(cls, matrices: Sequence[Any]) -> Ragged:
+        """Copies of matrices of one dtype, library and device; each begins at a multiple of 32 bytes."""
+        if not len(matrices):
+            raise ValueError("an empty list says nothing about the dtype: use Ragged.empty([], [], dtype)")
+        kind = stacks.kind_of(list(matrices), "matrices")
+        if kind.name == "JAX":
+            raise TypeError("matrices are JAX arrays: pass NumPy, CuPy or PyTorch arrays")
+        views = stacks.described(kind, list(matrices), "matrices")
+        for i, view in enumerate(views):
+            if len(view.shape) != 2:
+                raise ValueError(f"matrices[{i}] has shape {view.shape}: a matrix (two dimensions) is needed")
+            if view.dtype != views[0].dtype:
+                raise TypeError(f"matrices[0] has dtype {views[0].dtype} and matrices[{i}] {view.dtype}: convert one")
+        arrays.same_device([(f"matrices[{i}]", view) for i, view in enumerate(views)])
+        sizes = np.array([view.shape for view in views], np.int64)
+        made = _fresh(kind, sizes[:, 0], sizes[:, 1], views[0].dtype, matrices[0])
+        for place, matrix in zip(made, matrices, strict=True):
+            place[...] = matrix
+        return made
+
+    @classmethod
+    def empty(cls, rows: Any, columns: Any, dtype: str = "float64", like: Any = None) -> Ragged:
+        """Matrices of these sizes, of any content: beside `like` (an array, whose dtype they take) or in NumPy."""
+        like = np.empty(0, dtype) if like is None else like
+        kind = arrays.kind_of(like, "like")
+        if kind.name == "JAX":
+            raise TypeError("like is a JAX array: pass a NumPy, CuPy or PyTorch array")
+        layout = ragged_layout.of_sizes(rows, columns, None)
+        return _fresh(kind, *layout.host()[:2], kind.view(like, "like").dtype, like)
+
+    @classmethod
+    def zeros(cls, rows: Any, columns: Any, dtype: str = "float64", like: Any = None) -> Ragged:
+        """The same, filled with zeros."""
+        made = cls.empty(rows, columns, dtype, like)
+        made.buffer[...] = 0
+        return made
+
+    @classmethod
+    def empty_like(cls, other: Ragged) -> Ragged:
+        """A buffer of its own for matrices of the same sizes at the same places."""
+        buffer = other._kind.empty((1, len(other.buffer)), other._view.dtype, other.buffer).reshape(-1)
+        return cls._of(other._kind, buffer, other.layout)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the elements, as the array library names it."""
+        return self.buffer.dtype
+
+    @property
+    def device(self) -> str:
+        """`cpu`, or `cuda:` and a number."""
+        where, ordinal = self._view.device
+        return where if where == "cpu" else f"{where}:{ordinal}"
+
+    @property
+    def shapes(self) -> list[tuple[int, int]]:
+        """Rows and columns of every matrix."""
+        rows, columns, _ = self.layout.host()
+        return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
+    def __len__(self) -> int:
+        return self.layout.count
+
+    def __getitem__(self, index: Any) -> Any:
+        """One matrix, or a Ragged of some: views, nothing is copied."""
+        if isinstance(index, slice):
+            return Ragged._of(self._kind, self.buffer, self.layout.part(index))
+        at = range(len(self))[index]
+        rows, columns, offset = (int(table[at]) for table in self.layout.host())
+        return self.buffer[offset : offset + rows * columns].reshape(rows, columns)
+
+    def __iter__(self) -> Iterator[Any]:
+        for rows, columns, offset in zip(*(table.tolist() for table in self.layout.host()), strict=True):
+            yield self.buffer[offset : offset + rows * columns].reshape(rows, columns)
+
+    def to_list(self) -> list[Any]:
+        """The matrices, as views of the buffer."""
+        return list(self)
+
+    def __repr__(self) -> str:
+        noun = "matrix" if len(self) == 1 else "matrices"
+        sizes = "sizes on the device"
+        if self.layout.known:
+            rows, columns, _ = self.layout.host()
+            sizes = f"{_span(rows)} x {_span(columns)}" if len(self) else "no sizes"
+        return f"Ragged({len(self)} {noun}, {sizes}, {self._view.dtype}, {self.device})"
+
+
+def _restored(buffer: Any, layout: Layout) -> Ragged:
+    """A batch as it was pickled."""
+    return Ragged._of(arrays.kind_of(buffer, "buffer"), realigned(buffer), layout)
+
+
+def _span(sizes: Any) -> str:
+    low, high = int(sizes.min()), int(sizes.max())
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def _fresh(kind: Any, rows: Any, columns: Any, dtype: str, like: Any) -> Ragged:
+    """A new buffer; every matrix begins at a multiple of 32 bytes."""
+    layout, total = ragged_layout.packed(rows, columns, ALIGNMENT // ITEMSIZE[dtype])
+    return allocate(kind, layout, total, dtype, like)
+
+
+def allocate(kind: Any, layout: Layout, elements: int, dtype: str, like: Any) -> Ragged:
+    """A buffer of so many elements for a layout."""
+    return Ragged._of(kind, kind.empty((1, elements), dtype, like).reshape(-1), layout)
+
+
+def _check_inside(layout: Layout, elements: int) -> None:
+    rows, columns, offsets = layout.host()
+    beyond = (rows * columns > 0) & (offsets + rows * columns > elements)
+    if beyond.any():
+        i = int(np.argmax(beyond))
+        last = int(offsets[i] + rows[i] * columns[i])
+        raise ValueError(f"matrix {i} ends at element {last}, and the buffer has {elements}")

@@ -1,0 +1,1 @@
+"""Sparse matrices: storage, products with vectors, and powers."""

@@ -1,0 +1,134 @@
+"""Runs a planned product of a sparse matrix with vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...kernels.sparse.spmv import emit
+from ...kernels.sparse.spmv.space import Merge
+from ...plan.problem import ITEMSIZE, Problem
+from .. import run as call
+from . import convert
+from .operand import Held
+
+_PLAIN = (1.0, 0.0, 0.0, 0.0)
+_PLAIN_STEP = (1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+class ProductRun:
+    """A plan's path: addresses, copies of what no kernel reads, scalars, one launch."""
+
+    def __init__(
+        self, kind: Any, problem: Problem, backend: Any, held: Held, launch: Any, config: Any,
+        vectors: tuple[Any, Any, Any], strides: tuple[int, ...],
+    ) -> None:  # fmt: skip
+        self.kind, self.problem, self.backend, self.held, self.launch = kind, problem, backend, held, launch
+        self.strides, self.stream = strides, kind.stream_of(held.device)
+        x, y, z = vectors
+        self.copies = tuple(one is not None and not one.ready for one in (x, y, z))
+        self.shape = (held.storage.shape[0], *x.view.shape[1:])
+        self.pointers = self._pointers(config) if launch is not None else ()
+        self._accumulating: list[Any] = []  # launch and pointers of the kernel that reads y
+        self._matrix: Any = None  # the array library's
+
+    def _pointers(self, config: Any) -> tuple[int, ...]:
+        return self.held.pointers(config.BLOCK * config.PER_THREAD if isinstance(config, Merge) else None)
+
+    def __call__(
+        self, x: Any, _: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, z: Any = None,
+        gamma: complex = 0.0,
+    ) -> Any:  # fmt: skip
+        kind, recurrence = self.kind, self.problem.recurrence
+        if out is None and beta != 0.0 and not recurrence:
+            raise ValueError("beta scales the content of out: pass out")
+        if z is None and gamma != 0.0:
+            raise ValueError("gamma scales z: pass z")
+        scalars = self._scalars(alpha, beta, gamma)
+        if self.launch is None:
+            return self._library(x, out, alpha, beta, z, gamma)
+        x = self._plain(x) if self.copies[0] else x
+        z = self._plain(z) if self.copies[2] else z
+        y = kind.empty(self.shape, self.problem.dtype, x) if out is None or self.copies[1] else out
+        launch, pointers = self.launch, self.pointers
+        if beta != 0.0 and not recurrence:
+            launch, pointers = self._that_reads()
+            if y is not out:
+                y[...] = out
+        at, to = kind.address(x), kind.address(y)
+        launch((*pointers, at, to, to if z is None else kind.address(z)), scalars, self.stream())
+        if y is out and kind.written is not None:
+            kind.written((out,))
+        if out is not None and y is not out:
+            out[...] = y
+            return out
+        return y
+
+    def _that_reads(self) -> tuple[Any, tuple[int, ...]]:
+        if not self._accumulating:
+            problem = self.problem.replace(accumulate=True)
+            launch, choice, _ = call.prepare(emit, problem, self.backend, self.strides)
+            self._accumulating += [launch, self._pointers(choice.config)]
+        return self._accumulating[0], self._accumulating[1]
+
+    def _plain(self, array: Any) -> Any:
+        """A copy that kernels can read."""
+        plain = self.kind.plain(array)
+        if self.kind.address(plain) % ITEMSIZE[self.problem.dtype]:
+            plain = plain.clone() if hasattr(plain, "clone") else plain.copy()
+        return plain
+
+    def _scalars(self, alpha: complex, beta: complex, gamma: complex) -> tuple[float, ...]:
+        """As kernels take them; the usual ones are one object, which launches recognise."""
+        if not self.problem.recurrence:
+            return _PLAIN if alpha == 1.0 and beta == 0.0 else call.scalars(self.problem, alpha, beta)
+        if alpha == 1.0 and beta == 0.0 and gamma == 0.0:
+            return _PLAIN_STEP
+        return (*call.scalars(self.problem, alpha, beta), *call.scalars(self.problem, gamma, 0.0)[:2])
+
+    def _library(self, x: Any, out: Any, alpha: complex, beta: complex, z: Any, gamma: complex) -> Any:
+        """The array library's own product; also the answer of matrices without entries."""
+        total = None
+        if self.held.storage.nnz and 0 not in self.shape:
+            if self._goes_straight(x, out) and (alpha, beta, gamma) == (1.0, 0.0, 0.0):
+                return library_product(self._library_matrix(), x, out)
+            product = self._product(x)
+            total = product if alpha == 1.0 else product * alpha
+        own, factor = (x, beta) if self.problem.recurrence else (out, beta)
+        for one, by in ((own, factor), (z, gamma)):
+            if by != 0.0:
+                total = one * by if total is None else total + one * by
+        if out is None and total is not None:
+            return total
+        result = self.kind.empty(self.shape, self.problem.dtype, x) if out is None else out
+        result[...] = 0 if total is None else total
+        return result
+
+    def _goes_straight(self, x: Any, out: Any) -> bool:
+        """Whether cuSPARSE can write to `out` itself."""
+        one = self.kind.name == "CuPy" and out is not None and len(self.shape) == 1
+        return bool(one and not any(self.copies) and self.held.storage.values_dtype == self.problem.dtype)
+
+    def _library_matrix(self) -> Any:
+        if self._matrix is None:
+            matrix = self.held.library()
+            self._matrix = matrix.conj() if self.problem.conj else matrix
+        return self._matrix
+
+    def _product(self, x: Any) -> Any:
+        held, matrix = self.held, self._library_matrix()
+        if self.kind.name != "PyTorch":
+            return (matrix @ x).astype(self.problem.dtype, copy=False)
+        plain = self._plain(x)
+        inside = plain.numpy() if held.xp is np else held.xp.from_dlpack(plain)
+        product = (matrix @ inside).astype(self.problem.dtype, copy=False)
+        return convert.tensor(product)
+
+
+def library_product(matrix: Any, x: Any, out: Any) -> Any:
+    """A x of CuPy's matrix and vector, by cuSPARSE, in `out`."""
+    from cupyx import cusparse
+
+    cusparse.spmv(matrix, x, out)
+    return out

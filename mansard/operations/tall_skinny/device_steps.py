@@ -1,0 +1,128 @@
+"""The steps of `cholesky_qr` on a GPU: planned by the kernel small_step, so that it never waits for the host.
+
+The host queues a step and the pass that applies it, and only then looks at what became of the step: the device is busy
+with the pass meanwhile. Steps that need more thought than the kernel has are left to orthogonal.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ...arrays.kinds import View
+from ...backends import mailbox
+from ...backends.select import select
+from ...kernels.tall_skinny.small_step import defaults, emit, spec
+from ...kernels.tall_skinny.small_step.spec import Status
+from ...plan.problem import Problem
+from . import small_factors as small
+from .gram import gram
+from .matmul import matmul
+from .matmul_gram_call import plan_matmul_gram
+
+STEPS = 3  # enough for full rank; more of them need the host's second look
+
+
+class Progress(NamedTuple):
+    """How far a block has come: V = block `factor`, the product of the factors of so many `steps`."""
+
+    block: Any
+    G: Any  # its Gram matrix, on the host; None once the block is orthonormal
+    factor: Any
+    norms: Any  # of the columns of V
+    steps: int = 0
+
+
+class _Planned(NamedTuple):
+    backend: Any
+    problem: Problem
+    launch: Any
+    rules: tuple[spec.Rules, ...]  # of the first, second, ... step
+    state: tuple[int, int]  # shape of an array that has room for it
+
+
+_PLANNED: dict[tuple[Any, ...], _Planned | None] = {}
+
+
+def advanced(kind: Any, V: Any, view: View, out: Any, backend: str | None) -> Progress | None:
+    """V after as many steps as the device can plan, in `out`; None where there is no kernel for them. V is as it was if
+    the first step was declined."""
+    key = (view.device, view.dtype, view.shape[1], backend)
+    if key not in _PLANNED:
+        _PLANNED[key] = _planned(view, backend)
+    planned = _PLANNED[key]
+    if planned is None:
+        return None
+    G = gram(V, backend=backend)  # the device begins; everything else can be made ready meanwhile
+    box = mailbox.take(planned.backend)
+    progress = _Walk(kind, V, view, planned, box).go(V, G, out, backend)
+    mailbox.give(planned.backend, box)
+    return progress
+
+
+def _planned(view: View, backend: str | None) -> _Planned | None:
+    chosen = select(view.device, backend)
+    problem = spec.problem(view.dtype, view.shape[1])
+    if chosen.name not in ("cuda", "emulated") or spec.refusal(problem):
+        return None
+    config = defaults.default(problem, chosen.device)
+    if config is None:
+        return None
+    launch = chosen.prepare(emit.kernel(problem, config, chosen.device))
+    rules = tuple(small.rules(view.dtype, count) for count in range(STEPS))
+    row = problem.N * problem.itemsize
+    return _Planned(chosen, problem, launch, rules, (-(-spec.state_bytes(problem) // row), problem.N))
+
+
+class _Walk:
+    """The steps of one block; the kernel and the host share its state."""
+
+    def __init__(self, kind: Any, V: Any, view: View, planned: _Planned, box: mailbox.Mailbox) -> None:
+        self.kind, self.planned, self.box, self.stream = kind, planned, box, kind.stream_of(view.device)
+        n, dtype = planned.problem.N, view.dtype
+        self.S, self.R = (kind.empty((n, n), dtype, V) for _ in range(2))
+        self.state = kind.empty(planned.state, dtype, V)
+        small_ones = (kind.address(array) for array in (self.S, self.R, self.state))
+        self.addresses = (*small_ones, box.address)
+
+    def go(self, V: Any, G: Any, out: Any, backend: str | None) -> Progress:
+        block, near = V, False
+        for rules in self.planned.rules:
+            self._queue(G, rules)
+            into = out if block is V else block
+            following, its_gram, status = self._passed(block, into, near, backend)
+            if status == Status.LAST:
+                return Progress(following, None, self.R, None)
+            if status == Status.DECLINED:
+                return self._left(block, G, int(rules.number))
+            block, near = following, status == Status.TRUSTED
+            G = gram(block, backend=backend) if its_gram is None else its_gram
+        return self._left(block, G, len(self.planned.rules))
+
+    def _queue(self, G: Any, rules: spec.Rules) -> None:
+        stream = self.stream()
+        self.planned.launch((self.kind.address(G), *self.addresses), rules, stream)
+        self.box.posted(stream)
+
+    def _passed(self, block: Any, into: Any, near: bool, backend: str | None) -> tuple[Any, Any, int]:
+        """block S, its Gram matrix if that costs nothing, and what became of the step. A block that was `near` needs
+        no Gram matrix: the step before said that this one would be the last."""
+        kind = self.kind
+        run = None if near else plan_matmul_gram(block, self.S, into, None, backend)
+        if run is not None:
+            following, G = run(block, self.S, into, gate=self.addresses[2])
+            return following, G, self.box.read()
+        in_place = into is not None and kind.address(into) == kind.address(block)
+        status = self.box.read() if in_place and not near else 0  # a product with I would spread what is not finite
+        if status == Status.DECLINED:
+            return block, None, status
+        following = matmul(block, self.S, out=into, backend=backend)
+        return following, None, status or self.box.read()
+
+    def _left(self, block: Any, G: Any, count: int) -> Progress:
+        """What the host needs to go on."""
+        problem = self.planned.problem
+        G = small.to_host(self.kind, G, problem.dtype)
+        if count == 0:
+            return Progress(block, G, None, None)
+        norms, factor = spec.state_parts(problem, small.raw(self.kind, self.state), count)
+        return Progress(block, G, factor, norms, count)

@@ -1,0 +1,255 @@
+"""`matmul`: any operands; tall & skinny ones and batches of small ones by our kernels, others by the array library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...arrays import kinds as arrays
+from ...arrays.kinds import View
+from ...plan import pin
+from ...plan.handover import FEWEST_ON_CPUS, family_for, library_multiplies
+from ...plan.plan import Plan
+from ...plan.problem import DTYPES, ITEMSIZE
+from .. import run as call
+from .. import stacks
+from ..batched.gemm_call import Form, multiply, plan_gemm
+from ..batched.gemv_call import plan_gemv
+from ..batched.library import matrix_product
+from ..batched.ragged_call import multiply_special
+from .gram_call import plan_gram
+from .tsm2r_call import plan_tsm2r
+from .tsmm_call import plan_tsmm
+
+Run = Callable[[Any, Any, Any, complex, complex], Any]
+
+_RUNS: dict[Any, Run] = {}
+_MOST_RUNS = 4096
+
+
+def matmul(
+    A: Any, B: Any, *, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, backend: str | None = None
+) -> Any:
+    """alpha A B + beta out, for operands of any shape.
+
+    A tall matrix times a small one, a transposed tall one times a tall one (`matmul(V.T, W)`), batches of small
+    matrices and, on GPUs, a large matrix times a skinny one are computed by kernels made for the shape; everything else
+    is handed to the array library.
+
+    Parameters
+    ----------
+    A : (..., K, M) array of any strides, a list of (K, M) arrays, a `Ragged` or an `Interleaved` batch
+    B : (..., M, N) array of the same kind, dtype and device, or a list. Leading dimensions, and one-dimensional arrays,
+        are treated as by `numpy.matmul`; a list goes with a list of the same length, one matrix, or a stack of as many;
+        a Ragged with a Ragged of the same length or one matrix, and so does an Interleaved
+    out : (..., K, N) array (or list of arrays) that receives the result; it may be A if A is a tall matrix and B
+        square: the product is formed in place
+    backend : None chooses by where the arrays live; "emulated" runs the GPU kernel on the CPU
+
+    Returns
+    -------
+    (..., K, N) array of the same kind, on the same device; `out` if it was given; of lists, a list of (K, N) arrays,
+    which lie one after the other in memory.
+
+    Notes
+    -----
+    The remarks in `gram` on float32 and on wide complex products hold here too; `with ms.pin(PRODUCTS=4)` insists on
+    four real products per complex one for tall & skinny A.
+
+    Leading dimensions through which A, B and the result each move with one stride cost one launch; others, one launch
+    for each of the smaller ones, or an array of addresses. Lists cost an array of addresses and a look at every array.
+    As with any work on a GPU's stream, arrays of a list stay as they are until it is done.
+
+    Products of a Ragged are sorted by size on the device, and each size class has a kernel. Sizes that the host knows
+    are checked; where they exist only on a GPU and `out` is given, nothing waits for them, and products whose sizes do
+    not fit become NaN (`A.shapes` fetches the sizes, after which they are checked).
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> V = np.arange(6.0).reshape(3, 2)
+    >>> ms.matmul(V, np.array([[0.0, 1.0], [1.0, 0.0]]))
+    array([[1., 0.],
+           [3., 2.],
+           [5., 4.]])
+    >>> ms.matmul(V.reshape(3, 1, 2), np.ones((3, 2, 1))).ravel()
+    array([1., 5., 9.])
+    """
+    kind = arrays.known_kind(A)
+    if kind is None or type(B) is not type(A):
+        special = multiply_special(A, B)
+        if special is not None:
+            return special(A, B, out, alpha, beta, backend, Form())
+        if stacks.is_list(A) or stacks.is_list(B):
+            return multiply(A, B, out, alpha, beta, backend)
+        kind = arrays.kind_of(A, "A")
+        if kind.name == "JAX":
+            return _matmul_jax(kind, A, B, out, dict(alpha=alpha, beta=beta, backend=backend))
+    if type(B) is not type(A) or (out is not None and type(out) is not type(A)):
+        arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
+    of_out = None if out is None else kind.signature(out)
+    in_place = out is not None and _is_in_place(kind, A, out)
+    key = (type(A), kind.signature(A), kind.signature(B), of_out, in_place, backend)
+    run = _RUNS.get(key)
+    if run is None or pin.pins():
+        run = _choose(kind, A, B, out, backend)
+        if not pin.pins():
+            if len(_RUNS) >= _MOST_RUNS:
+                _RUNS.clear()
+            _RUNS[key] = run
+    return run(A, B, out, alpha, beta)
+
+
+def _is_in_place(kind: Any, A: Any, out: Any) -> bool:
+    """Whether the result begins where A does; arrays without an address are left to planning, which refuses them."""
+    try:
+        return bool(kind.address(out) == kind.address(A))
+    except RuntimeError:
+        return False
+
+
+def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
+    a, b = kind.view(A, "A"), kind.view(B, "B")
+    if _is_stack(a, b):
+        if _are_vectors(a, b, None if out is None else kind.view(out, "out")):
+            return _times_vectors(A, B, out, backend)
+        return plan_gemm(A, B, out, backend, handover=True).run
+    if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
+        _check_for_library(kind, a, b)
+        return _vendor(kind, a, b, None)
+    (m, k), n = a.shape, b.shape[1]
+    if k != b.shape[0]:
+        raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
+    family = family_for(a.dtype, m, k, n, FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0)
+    plan = _PLANS[family](A, B, out, backend) if family else None
+    if plan is not None and not (backend is None and not pin.pins() and _library_wins(plan)):
+        if family == "gram":
+            return lambda A, B, out, alpha, beta: plan.run(A.T, B, out, alpha, beta)
+        return plan.run
+    return _vendor(kind, a, b, None if out is None else kind.view(out, "out"))
+
+
+_PLANS: dict[str, Callable[[Any, Any, Any, str | None], Plan]] = {
+    "gram": lambda A, B, out, backend: plan_gram(A.T, B, out, False, True, backend),
+    "tsmm": plan_tsmm,
+    "tsm2r": plan_tsm2r,
+}
+
+
+def _library_wins(plan: Plan) -> bool:
+    """Whether the array library is known to be faster than the plan's kernel."""
+    return library_multiplies(plan.problem, plan.choice, plan.backend.name)
+
+
+def _are_vectors(a: View, b: View, out: View | None) -> bool:
+    """Whether a stack of matrices meets one vector (k,), or single columns (..., k, 1); shapes that do not fit are left
+    to gemm, which says so."""
+    columns = len(b.shape) == 1 or b.shape[-1] == 1
+    if len(a.shape) < 2 or not columns or a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
+        return False
+    return out is None or len(b.shape) == 1 or out.shape[-1:] == (1,)
+
+
+def _times_vectors(A: Any, B: Any, out: Any, backend: str | None) -> Run:
+    if len(B.shape) == 1:
+        return plan_gemv(A, B, out, backend).run
+    plan = plan_gemv(A, B[..., 0], None if out is None else out[..., 0], backend)
+
+    def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+        result = plan.run(A, B[..., 0], None if out is None else out[..., 0], alpha, beta)
+        return result[..., None] if out is None else out
+
+    return run
+
+
+def _check_for_library(kind: Any, a: View, b: View) -> None:
+    """Refuse operands that the array library does not multiply: its own errors do not name them."""
+    for name, view in (("A", a), ("B", b)):
+        if not view.shape:
+            raise ValueError(f"{name} is a single number: pass a vector, a matrix or a stack of matrices")
+        if kind.name == "PyTorch" and view.dtype not in (*DTYPES, *_MULTIPLIED):
+            raise TypeError(f"{name} has dtype {view.dtype}, which PyTorch does not multiply: convert it first")
+    if kind.name == "PyTorch" and a.dtype != b.dtype:
+        raise TypeError(f"A has dtype {a.dtype} and B {b.dtype}: convert one of them")
+    inner = a.shape[-1], b.shape[-2 if len(b.shape) > 1 else 0]
+    if inner[0] != inner[1]:
+        raise ValueError(f"A has shape {a.shape} and B {b.shape}: {inner[0]} columns do not go with {inner[1]} rows")
+    try:
+        np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    except ValueError:
+        raise ValueError(f"A has shape {a.shape} and B {b.shape}: leading dimensions do not broadcast") from None
+
+
+_MULTIPLIED = ("float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64")
+
+
+def _is_stack(a: View, b: View) -> bool:
+    """Whether this is a batch of products that kernels of ours might form."""
+    dimensions = len(a.shape), len(b.shape)
+    return max(dimensions) > 2 and min(dimensions) > 0 and a.dtype in DTYPES and a.dtype == b.dtype
+
+
+def _vendor(kind: Any, a: View, b: View, c: View | None) -> Run:
+    """The array library's product; by its BLAS where that takes the arrays as they lie."""
+    matrices = len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype
+    shape = (a.shape[0], b.shape[1]) if matrices else ()
+    if c is not None:
+        call.check_out(c, shape)
+    place = c or (call.as_copied(a._replace(shape=shape)) if matrices else None)
+    blas = matrix_product(kind, a, b, place) if place else None
+    direct = c is not None and c.strides == (c.shape[1], 1) and c.dtype == a.dtype and 0 not in c.shape
+    below = blas is not None and kind.name == "CuPy"  # whose matmul takes 16 us before cuBLAS is called
+    apart = _apart(kind, a, b, c) if c is not None else None
+
+    def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+        if out is None and beta != 0.0:
+            raise ValueError("beta scales the content of out: pass out")
+        own = apart is None or apart(A, B, out)
+        if alpha == 1.0 and beta == 0.0 and own and (direct or out is None) and not below:
+            return kind.matmul(A, B, out)
+        if blas is not None and own:
+            result = kind.empty(shape, a.dtype, A) if out is None else out
+            blas(A, B, result, alpha, beta)
+            return result
+        product = kind.matmul(A, B)
+        if alpha != 1.0:
+            product = product * alpha
+        if out is None:
+            return product
+        out[...] = product if beta == 0.0 else product + out * beta
+        return out
+
+    return call.counted(kind, c, run)
+
+
+def _apart(kind: Any, a: View, b: View, c: View) -> Callable[[Any, Any, Any], bool]:
+    """Whether a result is apart from both operands. False: it is A, exactly. Anything between is refused, as by the
+    other families."""
+    (first_a, last_a), (first_b, last_b), (first, last) = (
+        [end - view.address for end in arrays.extent(view, ITEMSIZE[view.dtype])] for view in (a, b, c)
+    )
+    in_place = (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
+    address = kind.address
+
+    def apart(A: Any, B: Any, out: Any) -> bool:
+        at, of_a, of_b = address(out), address(A), address(B)
+        low, high = at + first, at + last
+        if of_a + first_a < high and low < of_a + last_a:
+            if in_place:
+                return False
+            raise ValueError("out overlaps A: the result needs memory of its own")
+        if of_b + first_b < high and low < of_b + last_b:
+            raise ValueError("out overlaps B: the result needs memory of its own")
+        return True
+
+    return apart
+
+
+def _matmul_jax(kind: Any, A: Any, B: Any, out: Any, options: dict[str, Any]) -> Any:
+    if out is not None:
+        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
+    if arrays.kind_of(B, "B") is not kind:
+        raise TypeError("A is a JAX array and B is not: convert one of them")
+    return kind.wrap(matmul(kind.unwrap(A, "A"), kind.unwrap(B, "B"), **options))

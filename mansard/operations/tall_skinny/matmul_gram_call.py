@@ -1,0 +1,77 @@
+"""From W = V S and its Gram matrix to a kernel that forms both: the problem, and who can run it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...arrays import kinds as arrays
+from ...arrays.kinds import View
+from ...backends.select import select
+from ...kernels.tall_skinny.matmul_gram import emit, spec
+from ...plan import pin
+from .. import run as call
+
+Run = Callable[..., tuple[Any, Any]]
+
+_RUNS: dict[Any, Run | None] = {}
+_MOST_RUNS = 1024
+_UNKNOWN: Any = object()
+
+
+def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Run | None:
+    """A call of the fused kernel for checked arrays like these; None where a product and a gram must do.
+
+    `run(V, S, out, base, alpha, beta)` forms alpha V S + beta base; without a base, beta multiplies what `out` holds.
+    `gate` is the address of a word that tells the kernel whether to do anything at all.
+    """
+    kind = arrays.kind_of(V, "V")
+    of_out, of_base = (None if array is None else kind.signature(array) for array in (out, base))
+    in_place = out is not None and kind.address(out) == kind.address(V)
+    key = (type(V), kind.signature(V), kind.signature(S), of_out, of_base, in_place, backend)
+    if pin.pins():
+        return None  # parameters of other kernels, which a product and a gram take
+    run: Run | None = _RUNS.get(key, _UNKNOWN)
+    if run is _UNKNOWN:
+        if len(_RUNS) >= _MOST_RUNS:
+            _RUNS.clear()
+        w, d = (None if one is None else kind.view(one, name) for name, one in (("out", out), ("base", base)))
+        run = _RUNS[key] = _planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend)
+    return run
+
+
+def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Run | None:
+    chosen = select(a.device, backend)
+    layout_a, pitch_a = call.layout(a)
+    layout_w, pitch_w = call.layout(w) if w else ("row", c.shape[1])
+    layout_d, pitch_d = call.layout(d) if d else ("row", pitch_w)
+    dense = layout_a == layout_w == layout_d == "row" and pitch_w == c.shape[1]
+    literal = not a.conjugated and not (d and d.conjugated)
+    reached = chosen.name in ("cuda", "emulated")
+    if not reached or not dense or not literal or 0 in (*a.shape, *c.shape):
+        return None
+    problem = spec.problem(
+        a.dtype, a.shape[1], c.shape[1], a.shape[0], pitch_a=pitch_a, conj=c.conjugated,
+        aligned=a.address % 16 == 0 and (w is None or w.address % 16 == 0),
+        in_place=w is not None and w.address == a.address,
+    )  # fmt: skip
+    strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)), pitch_d)
+    launch, _, _ = call.prepare(emit, problem, chosen, strides)
+    if launch is None:
+        return None
+    shape, stream = (problem.K, problem.N), kind.stream_of(a.device)
+    address, empty, written = kind.address, kind.empty, kind.written
+
+    def run(
+        V: Any, S: Any, out: Any = None, base: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gate: int = 0
+    ) -> tuple[Any, Any]:  # fmt: skip
+        W = empty(shape, problem.dtype, V) if out is None else out
+        G = empty((problem.N, problem.N), problem.dtype, V)
+        at = address(W)
+        pointers = (address(V), address(S), at if base is None else address(base), at, address(G), gate)
+        launch(pointers, call.scalars(problem, alpha, beta), stream())
+        if out is not None and written is not None:
+            written((out,))
+        return W, G
+
+    return run

@@ -1,0 +1,217 @@
+"""Orthonormal bases of tall blocks: `cholesky_qr`, and `orthogonalize` against a basis that is there already.
+
+Both walk a block to orthonormality in steps (small_factors.py): V = against H + block B all along, where B is the
+product of the factors so far. Every step costs one pass over the block and leaves the Gram matrix that plans the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ...errors import RankDeficient
+from . import small_factors as small
+from .device_steps import Progress, advanced
+from .fused import check_out, check_same_rows, checked, multiplied, projected, through_jax
+from .gram import gram
+from .matmul import matmul
+
+_MOST_STEPS = 8
+_USUAL_STEPS = 3  # enough for full rank
+_KEPT = 0.5  # of a column's norm: a projection that leaves less is repeated, since its error was relative to the whole
+
+Advance = Callable[[Any, Any, Any], tuple[Any, Any, bool]]  # (block, S, B) -> (block S, its Gram matrix, settled)
+
+
+def cholesky_qr(
+    V: Any, *, out: Any = None, shift: str = "auto", on_deficient: str = "raise", backend: str | None = None
+) -> tuple[Any, ...]:
+    """Q R = V for tall V: Q has orthonormal columns, R is upper triangular with a positive diagonal.
+
+    Q is orthonormal and V - Q R small to working precision for any V of full rank. Condition numbers to about
+    1 / sqrt(32 u) take two steps of Cholesky QR (1e7 in double, 700 in single precision), larger ones a shifted
+    step more, nearly orthonormal blocks a single one.
+
+    Parameters
+    ----------
+    V : (K, N) array with K >= N, of float32, float64, complex64 or complex128; any strides
+    out : (K, N) array that receives Q; it may be V. V is not written to otherwise
+    shift : "auto" shifts the Gram matrix where its own error would drown the smallest singular values, "always"
+        shifts the first one, "never" raises instead
+    on_deficient : "raise" raises RankDeficient, a numpy.linalg.LinAlgError with the attribute `column`, for the first
+        column that depends on those before it to working precision (what `out` then holds is undefined). "flag" returns
+        a last value that marks such columns: they are zero columns of Q and zero rows of R, and V = Q R all the same
+    backend : as for `matmul`
+
+    Returns
+    -------
+    Q, (K, N), and R, (N, N): arrays of the same kind, on the same device. With on_deficient="flag" also `dependent`,
+    a NumPy array of N booleans.
+
+    Notes
+    -----
+    On GPUs the N x N matrices are factored there (to N = 119, 84 if complex) while the host looks on: it decides
+    what comes next, and takes over where columns may be dependent, so that the call cannot be captured in a CUDA graph.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> V = np.array([[3.0, 1.0], [4.0, 7.0], [0.0, 0.0]])
+    >>> Q, R = ms.cholesky_qr(V)
+    >>> R.round(12)
+    array([[5. , 6.2],
+           [0. , 3.4]])
+    >>> ms.cholesky_qr(np.ones((3, 2)))
+    Traceback (most recent call last):
+    mansard.errors.RankDeficient: column 1 of V depends on the columns before it: drop it, or pass on_deficient='flag'
+    """
+    _check_options(shift, on_deficient)
+    given = {"V": V} | ({} if out is None else {"out": out})
+    kind, views = checked(given)
+    if kind.name == "JAX":
+        options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
+        return through_jax(kind, cholesky_qr, given, options)
+    (rows, columns), dtype = views["V"].shape, views["V"].dtype
+    if rows < columns:
+        raise ValueError(f"V has shape {(rows, columns)}: fewer rows than columns cannot be orthonormal; pass V.T")
+    check_out(views, (rows, columns), may_be="V")
+    if views["V"].conjugated:
+        V = kind.plain(V)  # once, instead of in every pass
+
+    def advance(block: Any, S: Any, B: Any) -> tuple[Any, Any, bool]:
+        S = small.from_host(kind, S, dtype, V)
+        block, G = multiplied(block, S, out if block is V else block, None, 1.0, 0.0, backend)
+        return block, small.to_host(kind, G, dtype), True
+
+    begun = advanced(kind, V, kind.view(V, "V"), out, backend) if shift == "auto" else None
+    if begun is not None and begun.G is None:
+        Q, R, dependent = begun.block, begun.factor, np.zeros(columns, bool)
+    else:
+        begun = begun or Progress(V, small.to_host(kind, gram(V, backend=backend), dtype), None, None)
+        block, S, R, dependent = _orthonormalized(begun, columns, dtype, advance, True, shift, on_deficient)
+        S, R = (small.from_host(kind, matrix, dtype, V) for matrix in (S, R))
+        Q = matmul(block, S, out=out if block is V else block, backend=backend)
+    return (Q, R, dependent) if on_deficient == "flag" else (Q, R)
+
+
+def orthogonalize(
+    V: Any,
+    against: Any,
+    *,
+    out: Any = None,
+    shift: str = "auto",
+    on_deficient: str = "raise",
+    backend: str | None = None,
+) -> tuple[Any, ...]:
+    """V = against H + Q R: an orthonormal basis Q of what is left of V beside the columns of `against`.
+
+    Block Gram-Schmidt: V is projected, and projected again where little of a column was left or what was left is ill
+    conditioned; then Cholesky QR. Q is orthonormal, and orthogonal to `against`, to working precision.
+
+    Parameters
+    ----------
+    V : (K, N) array, of float32, float64, complex64 or complex128; any strides
+    against : (K, M) array of the same kind, dtype and device, with orthonormal columns; K >= M + N
+    out : (K, N) array that receives Q; it may be V. V is not written to otherwise
+    shift, on_deficient, backend : as for `cholesky_qr`; a column that lies in the span of `against` is dependent too
+
+    Returns
+    -------
+    Q, (K, N), R, (N, N), upper triangular with a positive diagonal, and H, (M, N): arrays of the same kind, on the same
+    device. With on_deficient="flag" also `dependent`, a NumPy array of N booleans.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> Q, R, H = ms.orthogonalize(np.array([[1.0], [0.0], [2.0]]), against=np.eye(3, 1))
+    >>> Q.ravel(), R, H
+    (array([0., 0., 1.]), array([[2.]]), array([[1.]]))
+    """
+    _check_options(shift, on_deficient)
+    given = {"V": V, "against": against} | ({} if out is None else {"out": out})
+    kind, views = checked(given)
+    if kind.name == "JAX":
+        options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
+        return through_jax(kind, orthogonalize, given, options)
+    check_same_rows(views, "V", "against")
+    (rows, columns), dtype, others = views["V"].shape, views["V"].dtype, views["against"].shape[1]
+    if rows < columns + others:
+        raise ValueError(
+            f"V and against have {columns} + {others} columns of {rows} entries: too many to be orthogonal"
+        )
+    check_out(views, (rows, columns), may_be="V", apart=("against",))
+    H: Any = None
+
+    def advance(block: Any, S: Any, B: Any) -> tuple[Any, Any, bool]:
+        nonlocal H
+        if S is not None:
+            block = matmul(block, small.from_host(kind, S, dtype, V), out=block, backend=backend)
+        block, C, G = projected(against, block, out if S is None else block, backend)
+        C, G = (small.to_host(kind, matrix, dtype) for matrix in (C, G))
+        H = C if S is None else H + C @ B
+        left, had = np.diag(G).real, _squares(G, C)
+        return block, G, bool((left >= _KEPT**2 * had)[left > 0].all())
+
+    block, G, settled = advance(V, None, None)
+    _check_finite(G, H)
+    norms = np.sqrt(_squares(G, H))
+    begun = Progress(block, G, None, norms)
+    block, S, R, dependent = _orthonormalized(begun, columns + others, dtype, advance, settled, shift, on_deficient)
+    S, R, H = (small.from_host(kind, matrix, dtype, V) for matrix in (S, R, H))
+    Q = matmul(block, S, out=block, backend=backend)
+    return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
+
+
+def _check_finite(G: Any, H: Any) -> None:
+    """Whose entries are not finite: columns of `against` spoil rows of H, columns of V spoil columns of it."""
+    spoilt = ~np.isfinite(H).any(axis=1)
+    if spoilt.any() and not spoilt.all():
+        raise ValueError(f"column {int(np.argmax(spoilt))} of against has entries that are not finite: remove them")
+    small.check_finite(G, "V or against" if spoilt.any() else "V")
+
+
+def _squares(G: Any, C: Any) -> Any:
+    """Squared norms of the columns before a projection that found C and left a block with Gram matrix G."""
+    return np.diag(G).real + (np.abs(C) ** 2).sum(axis=0)
+
+
+def _orthonormalized(
+    begun: Progress, width: int, dtype: str, advance: Advance, settled: bool, shift: str, on_deficient: str
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """(block, S, R, dependent): the last product, block S, is left to the caller; it needs no Gram matrix."""
+    u = small.unit_roundoff(dtype)
+    block, G, B, norms, first = begun
+    small.check_finite(G, "V")
+    norms = np.sqrt(np.diag(G).real) if norms is None else norms
+    small.check_sizes(norms, dtype, "V")
+    B = np.eye(len(norms)) if B is None else B
+    for count in range(first, _MOST_STEPS):
+        if count >= _USUAL_STEPS:
+            G = small.without_noise(G, B, norms, small.noise(width, u) * 4.0 ** (count - _USUAL_STEPS))
+        step = small.step(G, u, shift)
+        shift = "auto" if shift == "always" else shift
+        B = step.factor @ B
+        if step.last and settled:
+            break
+        block, G, settled = advance(block, step.apply, B)
+        small.check_finite(G, "V")
+    else:
+        raise np.linalg.LinAlgError(
+            f"V did not become orthonormal in {_MOST_STEPS} steps: are the columns of against orthonormal?"
+        )
+    Z, R, dependent = small.triangularised(B, norms, width, u)
+    if on_deficient == "raise" and dependent.any():
+        column = int(np.argmax(dependent))
+        others = "the columns before it" if width == len(norms) else "against and the columns before it"
+        why = "is zero" if norms[column] == 0 else f"depends on {others}"
+        raise RankDeficient(f"column {column} of V {why}: drop it, or pass on_deficient='flag'", column)
+    return block, step.apply @ Z, R, dependent
+
+
+def _check_options(shift: str, on_deficient: str) -> None:
+    if shift not in ("auto", "always", "never"):
+        raise ValueError(f"shift={shift!r} is not one of 'auto', 'always', 'never'")
+    if on_deficient not in ("raise", "flag"):
+        raise ValueError(f"on_deficient={on_deficient!r} is not one of 'raise', 'flag'")

@@ -1,0 +1,219 @@
+"""The small matrices of an orthogonalisation: n x n, on the host, in double precision whatever the block's dtype.
+On GPUs the kernel of kernels/tall_skinny/small_step plans the usual steps by the same rules.
+
+A block becomes orthonormal in steps, block <- block S, each planned from the Gram matrix of the block it starts from.
+S is the inverse of the Cholesky factor R of that matrix, or of the shifted one. An explicit inverse is as good as
+substitution only while |R^-1| |R| is small; where it is not, the step turns the block by R's left singular vectors,
+S = R^-1 W = V / sigma for R = W sigma V^H, whose entries do not cancel.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from ...errors import RankDeficient
+from ...kernels.tall_skinny.small_step.spec import Rules
+from ...plan.problem import REAL
+
+UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
+
+NEAR = 0.5  # ||G - I|| of a block whose next step is the last: it multiplies the error of G by at most 1 / (1 - NEAR)
+SAFE = 32  # u: smallest eigenvalue of G, scaled to a diagonal of ones, that the error of G leaves trustworthy
+CANCELLATION = 1e3  # of |R^-1| |R|; the residual of a step is about an eighth of it, in units of u
+SHIFT = 4  # n u: begins above the error of G, and grows while the factorisation breaks down
+DEPENDENT = 2  # sqrt(n + 8) u: a column of norm one with less beside those before it depends on them
+WEAK = 256  # u: so does one with less than this that makes them singular, to (4 + sqrt(n)) / 2 u
+
+
+class Step(NamedTuple):
+    """One step: the next block is this block times `apply`, and times `factor` the next block is this one again."""
+
+    apply: Any
+    factor: Any
+    last: bool  # the next block is orthonormal to working precision
+
+
+def unit_roundoff(dtype: str) -> float:
+    return UNIT_ROUNDOFF[REAL[dtype]]
+
+
+def least_norm(dtype: str) -> float:
+    """Of columns whose squares do not underflow."""
+    return float((np.finfo(REAL[dtype]).tiny / unit_roundoff(dtype)) ** 0.5)
+
+
+def rules(dtype: str, count: int) -> Rules:
+    """What a GPU plans the step by that follows `count` others."""
+    return Rules(count, unit_roundoff(dtype), NEAR, SAFE, CANCELLATION, SHIFT, WEAK, least_norm(dtype))
+
+
+def check_finite(G: Any, name: str) -> None:
+    """A Gram matrix shows what a pass over the block would: entries that are not finite, by column."""
+    if np.isfinite(G).all():
+        return
+    bad = ~np.isfinite(np.diag(G)) if not np.isfinite(np.diag(G)).all() else ~np.isfinite(G).all(axis=0)
+    raise ValueError(
+        f"column {int(np.argmax(bad))} of {name} has entries that are not finite, or whose squares overflow: "
+        f"remove them, or scale {name} first"
+    )
+
+
+def check_sizes(norms: Any, dtype: str, name: str) -> None:
+    """Refuse columns whose squares underflow: their Gram matrix means nothing. Zero columns are dependent ones."""
+    small = (norms > 0) & (norms < least_norm(dtype))
+    if small.any():
+        column = int(np.argmax(small))
+        raise ValueError(f"column {column} of {name} has norm {norms[column]:.1e}, whose square underflows: scale it")
+
+
+def step(G: Any, u: float, shift: str, name: str = "V") -> Step:
+    """Plan a step from the Gram matrix. Columns are scaled to norm one first: badly scaled ones are not ill
+    conditioned. A zero column stays zero, in the block and in the factor."""
+    norms = np.sqrt(np.maximum(np.diag(G).real, 0.0))
+    alive = norms > 0
+    scale = np.where(alive, norms, 1.0)
+    H = G / np.outer(scale, scale)
+    np.fill_diagonal(H, 1.0)
+    last = bool(np.linalg.norm(H - np.eye(len(H))) <= NEAR) and shift != "always"
+    inverse, factor = _factors(H, u, shift, name)
+    return Step((alive / scale)[:, None] * inverse, factor * norms, last)
+
+
+def _factors(H: Any, u: float, shift: str, name: str) -> tuple[Any, Any]:
+    """An inverse factor and the factor: triangular where that is accurate, turned where not, shifted where needed."""
+    R = None if shift == "always" else _cholesky(H)
+    if R is not None:
+        inverse = get_lapack_funcs("trtri", (R,))(R)[0]
+        trusted = SAFE * u * np.linalg.norm(inverse) ** 2 <= 1.0
+        if trusted and (np.abs(inverse) @ np.abs(R)).sum(axis=0).max(initial=0.0) <= CANCELLATION:
+            return inverse, R
+        turned = _turned(R)
+        if turned[1] ** 2 >= SAFE * u:
+            return turned[0]
+    if shift == "never":
+        column = weakest_column(H, SAFE * u)
+        raise RankDeficient(
+            f"column {column} of {name} is too close to the span of those before it for two steps of Cholesky QR: "
+            "pass shift='auto'",
+            column,
+        )
+    return _turned(_shifted(H, u))[0]
+
+
+def _cholesky(H: Any) -> Any:
+    """The upper factor, or None. By LAPACK itself: the device waits, and NumPy's cover takes longer than it."""
+    factor, info = get_lapack_funcs("potrf", (H,))(H)
+    return factor if info == 0 else None
+
+
+def _shifted(H: Any, u: float) -> Any:
+    shift = SHIFT * len(H) * u
+    while (R := _cholesky(H + shift * np.eye(len(H)))) is None:
+        shift *= 4  # a shift of n would do for any matrix with entries to one
+    return R
+
+
+def _turned(R: Any) -> tuple[tuple[Any, Any], float]:
+    """(V / sigma, sigma V^H) for R = W sigma V^H, and the smallest sigma."""
+    _, sigma, right = np.linalg.svd(R)
+    right = 1.5 * right - 0.5 * (right @ right.conj().T) @ right  # LAPACK leaves it several u from unitary
+    return (right.conj().T / sigma, sigma[:, None] * right), float(sigma[-1])
+
+
+def weakest_column(H: Any, limit: float) -> int:
+    """The first column whose pivot in a Cholesky factorisation is below the limit, or else the one with the least."""
+    H, pivots = H.copy(), []
+    for j in range(len(H)):
+        pivots.append(H[j, j].real)
+        if pivots[j] < limit:
+            return j
+        H[j + 1 :, j + 1 :] -= np.outer(H[j + 1 :, j], H[j, j + 1 :]) / pivots[j]
+    return int(np.argmin(pivots))
+
+
+def noise(n: int, u: float) -> float:
+    """Singular values of n columns of norm one that rounding errors explain: up to u + 0.3 u sqrt(n) was seen."""
+    return float((4 + n**0.5) / 2 * u)
+
+
+def without_noise(G: Any, factor: Any, norms: Any, least: float) -> Any:
+    """G without the columns of the block that contribute less than that to every column of V, relative to its norm.
+    What rounding leaves of dependent columns may be dependent again, step after step, and no factor of V needs it."""
+    parts = np.sqrt(np.diag(G).real) * (np.abs(factor) / np.where(norms > 0, norms, 1.0)).max(axis=1)
+    kept = parts > least
+    return np.where(kept[:, None] & kept, G, 0.0)
+
+
+def triangularised(factor: Any, norms: Any, width: int, u: float) -> tuple[Any, Any, Any]:
+    """(Z, R, dependent) with factor = Z R: Z has orthonormal columns, R is upper triangular with a positive diagonal.
+    Columns that depend on those before them are marked; they have a zero column in Z and a zero row in R. `width` is
+    the number of columns that took part, those of a basis beside V too."""
+    n = len(norms)
+    dependent = np.zeros(n, bool)
+    if (np.diag(factor).real > WEAK * u * norms).all() and not np.tril(factor, -1).any():
+        return np.eye(n), factor, dependent  # no step turned the block
+    scale = np.where(norms > 0, norms, 1.0)
+    unit = factor / scale
+    while True:
+        kept = np.flatnonzero(~dependent)
+        Z, R = _triangular(unit[:, kept])
+        first = _first_dependent(unit[:, kept], np.diag(R).real, width, u)
+        if first is None:
+            break
+        dependent[kept[first]] = True  # those after it may owe their weakness to it
+    whole, rows = np.zeros_like(factor), np.zeros_like(factor)
+    whole[:, kept], rows[kept] = Z, Z.conj().T @ unit
+    rows[np.ix_(kept, kept)] = R
+    return whole, np.triu(rows) * scale, dependent
+
+
+def _first_dependent(unit: Any, diagonal: Any, width: int, u: float) -> int | None:
+    """The first column without a part of its own. Rounding errors of earlier columns may appear enlarged in the
+    diagonal, hence the second look; a small singular value alone can be the fault of columns before."""
+    for column in np.flatnonzero(diagonal <= WEAK * u):
+        if diagonal[column] <= DEPENDENT * (width + 8) ** 0.5 * u:
+            return int(column)
+        if np.linalg.svd(unit[:, : column + 1], compute_uv=False)[-1] <= noise(width, u):
+            return int(column)
+    return None
+
+
+def _triangular(matrix: Any) -> tuple[Any, Any]:
+    """QR of a small matrix, with a diagonal that is not negative."""
+    Z, R = np.linalg.qr(matrix)
+    diagonal = np.diag(R)
+    size = np.abs(diagonal)
+    phase = np.where(size > 0, diagonal, 1.0) / np.where(size > 0, size, 1.0)
+    R = phase.conj()[:, None] * R
+    np.fill_diagonal(R, size)
+    return Z * phase, R
+
+
+def to_host(kind: Any, array: Any, dtype: str) -> Any:
+    """A small array as a NumPy array in double precision; waits for the device."""
+    return np.asarray(raw(kind, array), "complex128" if dtype.startswith("complex") else "float64")
+
+
+def raw(kind: Any, array: Any) -> Any:
+    """A small array as a NumPy array; waits for the device."""
+    if kind.name == "CuPy":
+        return array.get()
+    return array.cpu().numpy() if kind.name == "PyTorch" else array
+
+
+def from_host(kind: Any, matrix: Any, dtype: str, like: Any) -> Any:
+    """A small NumPy matrix as an array of the kind, on the device of `like`."""
+    matrix = np.ascontiguousarray(matrix, dtype)
+    if kind.name == "NumPy":
+        return matrix
+    if kind.name == "PyTorch":
+        import torch
+
+        return torch.as_tensor(matrix, device=like.device)
+    import cupy
+
+    with like.device:
+        return cupy.asarray(matrix)  # on the current stream

@@ -1,0 +1,59 @@
+"""From a tall matrix times a small one to a plan: validation and the problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...arrays import kinds as arrays
+from ...arrays.kinds import View
+from ...backends.select import select
+from ...kernels.tall_skinny.tsmm import emit, spec
+from ...plan.plan import Plan
+from ...plan.problem import Problem
+from .. import run as call
+
+
+def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
+    """A plan of A B for tall A and small B. Nothing is written before every argument has been checked."""
+    given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
+    kind = arrays.common_kind(given)
+    views = {name: kind.view(array, name) for name, array in given}
+    a, c, w = views["A"], views["B"], views.get("out")
+    call.check_matrices(views)
+    if a.shape[1] != c.shape[0]:
+        raise ValueError(f"A has {a.shape[1]} columns and B {c.shape[0]} rows: both need the same number M")
+    call.check_out(w, (a.shape[0], c.shape[1]))
+    chosen = select(arrays.same_device(list(views.items())), backend)
+    # kernels conjugate B while reading it; a lazily conjugated A, and strides the CPU kernel does not read, are copied
+    copies = (a.conjugated or (chosen.name == "cpu" and call.layout(a)[0] == "any"), False)
+    if copies[0]:
+        a = call.as_copied(a)
+    problem = _problem(a, c, w)
+    strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)))
+    launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
+    run = call.Run(kind, problem, launch, copies, views, (problem.K, problem.N), _vendor)
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+
+
+def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:
+    return kind.matmul(A, B, out)
+
+
+def _problem(a: View, c: View, w: View | None) -> Problem:
+    layout_a, pitch_a = call.layout(a)
+    layout_w, pitch_w = call.layout(w) if w else ("row", c.shape[1])
+    in_place = w is not None and w.address == a.address and w.strides == a.strides and w.shape == a.shape
+    return spec.problem(
+        a.dtype,
+        a.shape[1],
+        c.shape[1],
+        a.shape[0],
+        layout_a=layout_a,
+        layout_w=layout_w,
+        pitch_a=pitch_a,
+        pitch_w=pitch_w,
+        aligned=a.address % 16 == 0 and (w is None or w.address % 16 == 0),
+        in_place=in_place,
+        conj=c.conjugated,
+    )

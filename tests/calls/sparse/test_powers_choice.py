@@ -1,0 +1,142 @@
+"""Matrix powers: how a matrix is cut, what fits, and which kernel answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import needs_cpu
+from devices import H200
+from powers_cases import (
+    banded,
+    grid,
+    numbers,
+    on,
+    same_bits,
+)  # fmt: skip
+
+import mansard as ms
+from mansard.backends import cpu, emulated
+from mansard.errors import IllegalConfig
+from mansard.kernels.sparse.powers import defaults, fit, space, spec, work
+from mansard.operations.sparse import convert, powers_basis, powers_call, powers_choice, powers_matrix
+from mansard.operations.sparse.powers_task import Options, Task
+from mansard.operations.sparse.storage import Ell
+from mansard.sparse import matrices
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "width", "ahead", "p", "wanted"),
+    [
+        ("27pt", 1 << 22, 27, 128 * 128 + 129, 5, [("1|1|3", 7)]),
+        ("27pt", 1 << 22, 27, 128 * 128 + 129, 3, [("3", 8)]),
+        ("27pt", 1 << 22, 27, 128 * 128 + 129, 8, [("1|3", 7), ("1|3", 7)]),
+        ("band", 1 << 22, 27, 13, 5, [("5", 4)]),
+        ("7pt", 1 << 24, 7, 65536, 5, [("1|1|3", 7)]),
+        ("wide", 1 << 24, 27, 1 << 20, 2, []),
+    ],
+)
+def test_configurations_follow_from_the_reach(
+    name: str, rows: int, width: int, ahead: int, p: int, wanted: list[tuple[str, int]]
+) -> None:
+    """What was found by trying on an H200, or as good."""
+    problem = spec.problem("float64", rows, rows * width, p)
+    passes, reason = fit.passes(problem, banded(rows, width, ahead), H200)
+    assert [(config.RETAIN, config.LAG) for config in passes] == wanted
+    assert bool(reason) == (not passes)
+    for config in passes:
+        part = problem.replace(P=sum(work.retained(config.RETAIN)))
+        assert space.illegal(part, config, H200) is None
+        assert fit.ahead(banded(rows, width, ahead).reach(32 * config.TILE), 132) <= config.LAG
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_there_is_always_a_configuration(dtype: str) -> None:
+    for width, columns in ((1, 1), (7, 2), (300, 4), (27, 16)):
+        problem = spec.problem(dtype, 10000, 10000 * width, 4, NVECS=columns, shifted=True, three_term=True)
+        assert (
+            defaults.default(problem, H200) is not None and defaults.default(problem, cpu.backend().device) is not None
+        )
+
+
+def test_what_is_pinned_must_be_possible() -> None:
+    """With too short a lag blocks would wait for each other; more powers would go beyond the result."""
+    A = grid(400, 6)
+    for pins in ({"LAG": 1, "TILE": 1, "ABREAST": 1}, {"RETAIN": "1|2"}, {"SLOTS": 3}, {"WARPS": 40}):
+        with ms.pin(**pins), pytest.raises(IllegalConfig):
+            ms.matrix_powers(A, 2, execution="persistent", backend="emulated", index="int32")
+
+
+def test_indices_out_of_range_are_refused() -> None:
+    A = grid(5, 6)
+    A.indices[7] = 30
+    with pytest.raises(ValueError, match="30"):
+        ms.matrix_powers(A, 2)
+
+
+def test_plain_powers_of_short_equal_rows_are_ellpack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As products are, on GPUs; the bits are the same."""
+    A = grid(21, 17)
+    x = numbers(np.random.default_rng(3), 357, "float64")
+    keywords: dict[str, Any] = {"execution": "plain", "backend": "emulated", "order": "none"}
+    want = ms.matrix_powers(A, 3, ("chebyshev", -8.0, 8.0), **keywords)(x)
+    monkeypatch.setattr(convert, "wants_ell", lambda *rows: True)
+    P = ms.matrix_powers(A, 3, ("chebyshev", -8.0, 8.0), **keywords)
+    assert isinstance(P.stored, Ell) and (P(x) == want).all()
+    doubled = P.with_values(2 * A.data)
+    assert (doubled(x) == ms.matrix_powers(2 * A, 3, ("chebyshev", -8.0, 8.0), **keywords)(x)).all()
+
+
+def test_what_blocking_would_not_help_runs_plainly(backend: str) -> None:
+    """The matrix stays in the cache, or there is one power."""
+    moved, _, keywords = on(backend, grid(20, 20))
+    for p in (1, 4):
+        P = ms.matrix_powers(moved, p, **keywords)
+        assert P.choice.execution == "plain" and P.choice.reason in P.explain()
+
+
+@needs_cpu
+def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(powers_choice, "cache_bytes", lambda: (20_000, 200_000))
+    A = grid(32, 800, integers=False)
+    x = numbers(np.random.default_rng(0), A.shape[0], "float64", integers=False)
+    plain = ms.matrix_powers(A, 4, execution="plain", backend="cpu")(x)
+    for threads in (1, 2, 5):
+        P = ms.matrix_powers(A, 4, backend="cpu", threads=threads)
+        assert P.choice.execution == "groups" and "groups:" in P.explain()
+        for _ in range(5):
+            assert same_bits(P(x), plain)
+
+
+def test_rows_as_they_are_may_be_blocked_where_levels_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that ends in plain products is in vain: the matrix' own order is asked too."""
+    A = matrices.randomized(matrices.stencil(27, (6, 6, 100)))
+    source, choose = powers_matrix.read(A), powers_choice.choose
+
+    def choice(problem: Any, ordered: Any, device: Any, asked: Any, threads: int) -> Any:
+        return choose(problem, ordered, device, "plain" if ordered.levels is not None else "persistent", threads)
+
+    def in_order(how: str) -> Any:
+        how = "search" if how == "auto" else how
+        device = emulated.backend().device
+        return powers_matrix.ordered(source, how, powers_choice.level_budget(device), None, None, device)
+
+    monkeypatch.setattr(powers_choice, "choose", choice)
+    task = Task(2, powers_basis.coefficients("monomial", 2), "all", None, 1)
+    task.settle_dtype("float64", None)
+    options = Options(None, None, True, powers_call.LIMIT)
+    kept = lambda: powers_matrix.kept(source, None, None, "emulated")  # noqa: E731
+    P = powers_call.planned(task, source, emulated.backend(), options, in_order, kept, "auto")
+    assert P.choice.execution == "persistent" and P._ordered.levels is None
+    x = numbers(np.random.default_rng(3), A.shape[0], "float64")
+    assert (P(x) == ms.matrix_powers(A, 2, execution="plain", backend="emulated")(x)).all()
+
+
+def test_skewed_rows_are_not_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose padding might fill the memory."""
+    A = sp.csr_array(sp.coo_array((np.ones(3000), (np.arange(3000) % 2 * 7, np.arange(3000))), (3000, 3000)))
+    monkeypatch.setattr(powers_matrix, "ordered", None)
+    P, x = ms.matrix_powers(A, 3, backend="cpu"), np.ones(3000)
+    assert P.choice.execution == "plain" and "long" in P.explain() and (P(x)[1] == A @ x).all()

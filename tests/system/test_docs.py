@@ -1,0 +1,70 @@
+"""What the documentation shows is run: the README's example, the examples, doctests; its links lead somewhere."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mansard.operations.tall_skinny.fused
+import mansard.operations.tall_skinny.gram
+import mansard.operations.tall_skinny.matmul
+import mansard.operations.tall_skinny.orthogonal
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_readme_example(capsys: pytest.CaptureFixture[str]) -> None:
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert code is not None
+    exec(compile(code.group(1), "README.md", "exec"), {})
+    assert "limit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_example_runs(path: Path) -> None:
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+
+
+def test_doctests() -> None:
+    for module, least in (
+        (mansard.operations.tall_skinny.gram, 3),
+        (mansard.operations.tall_skinny.matmul, 3),
+        (mansard.operations.tall_skinny.fused, 4),
+        (mansard.operations.tall_skinny.orthogonal, 2),
+    ):
+        failures, tried = doctest.testmod(module)
+        assert tried >= least and failures == 0
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_commands_of_the_readme_exist() -> None:
+    from mansard.cli import COMMANDS
+
+    for name in re.findall(r"`mansard (\w+)", (ROOT / "README.md").read_text()):
+        assert name in COMMANDS
+
+
+def test_the_vocabulary_names_every_parameter() -> None:
+    from mansard.kernels import FAMILIES
+    from mansard.kernels.batched import ragged_gemm
+
+    words = set(re.findall(r"\b[A-Z_]{3,}\b|\bT[123]\b", (ROOT / "docs" / "vocabulary.md").read_text()))
+    configs = [config for family in (*FAMILIES, ragged_gemm) for config in family.space.VARIANTS.values()]
+    for config in configs:
+        assert set(config.__dataclass_fields__) <= words, config
+    assert words - {"VARIANT", "GPU", "CPU"} <= {name for config in configs for name in config.__dataclass_fields__}

@@ -1,0 +1,85 @@
+"""Slices of the emulated cases: a month of runs goes through all, every run through every kind of kernel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import sparing
+from sparing import SHARE, STEP, crossed, every, on_backends, spared
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A case with what tells kinds of cases apart."""
+
+    VARIANT: str
+    dtype: str
+    number: int
+
+
+CASES = [Made("rare" if i == 50 else "common", ("float32", "float64")[i % 2], i) for i in range(99)]
+
+
+@pytest.fixture
+def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without a GPU, whose seed may be changed."""
+    monkeypatch.setattr(sparing, "takes_all", lambda: False)
+    monkeypatch.setattr(SHARE, "seed", 0)
+
+
+def test_slices_cover_all_cases_and_each_all_kinds(sliced: None) -> None:
+    met: set[Made] = set()
+    bounded: set[Made] = set()
+    for seed in range(2 * STEP):
+        SHARE.seed = seed
+        chosen = spared(CASES)
+        assert len(chosen) <= len(CASES) // STEP + 3
+        assert {(case.VARIANT, case.dtype) for case in chosen} == {(case.VARIANT, case.dtype) for case in CASES}
+        met |= set(chosen)
+        bounded |= set(every(2, chosen))
+        assert set(every(2, chosen)) | set(every(2, chosen, 1)) == set(chosen)
+    assert met == bounded == set(CASES)
+
+
+def test_pairs_cover_all_pairs(sliced: None) -> None:
+    pairs: set[tuple[int, str]] = set()
+    for seed in range(3):
+        SHARE.seed = seed
+        met = crossed(range(5), "abc")
+        assert {one for one, _ in met} == set(range(5)) and {other for _, other in met} == set("abc")
+        pairs |= set(met)
+    assert len(pairs) == 15
+
+
+def test_cpus_go_through_all_cases(sliced: None) -> None:
+    met = on_backends(CASES)
+    assert {case for backend, case in met if backend == "cpu"} == set(CASES)
+    assert len([case for backend, case in met if backend == "emulated"]) == len(spared(CASES))
+
+
+def test_daily_runs_miss_no_slice() -> None:
+    for hour in (0, 7, 23):
+        seeds = {sparing.seed_of(3600 * (24 * day + hour)) % STEP for day in range(31)}
+        assert seeds == set(range(STEP))
+    assert len({sparing.seed_of(3600 * hour) % STEP for hour in range(24)}) == STEP
+
+
+@pytest.mark.skipif(sparing.takes_all(), reason="this run goes through all cases")
+def test_workers_share_the_seed_and_the_summary_names_it() -> None:
+    pytest.importorskip("xdist")
+    command = [sys.executable, "-m", "pytest", "-q", "-n1", "-p", "no:cacheprovider", "--slice-seed", "1234567"]
+    command += [f"{TESTS}/unit/test_sparing.py::test_a_case_of_the_slice"]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent)
+    said = f"of {len(CASES)} chosen (slice {1234567 % STEP} of {STEP}, --slice-seed 1234567)"
+    assert run.returncode == 0 and said in run.stdout, run.stdout
+
+
+@pytest.mark.parametrize("case", spared(CASES), ids=lambda case: str(case.number))
+def test_a_case_of_the_slice(case: Made) -> None:
+    assert case in spared(CASES)
