@@ -2,7 +2,7 @@
 //
 // Step of a panel of BLK columns that begins at k:
 //   panel     P [A_kk; A_ik] = [L_kk; L_ik] U_kk  with partial pivoting
-//   columns   exchange the rows of all other columns;  U_kj = L_kk^-1 A_kj          for j > k + BLK
+//   columns   exchange the rows of all other columns;  U_kj = L_kk^-1 A_kj          for j >= k + BLK
 //   update    A_ij -= L_ik * U_kj                                                   for i, j >= k + BLK
 // Right-hand sides are further columns j. Backward substitution (solve) or inversion of both triangles (inverse,
 // triangles.cuh) follows.

@@ -39,7 +39,7 @@
 //   4  substitute, or write rows to the F image                -> F, X, order  -> other lanes of the warp
 //   5  store F or X, pivots, info to global memory
 //
-// Limits: memory bandwidth up to about 12 rows of float64 (94 % and more of a copy, H200). From 13 rows on: the
+// Limits: memory bandwidth up to about 12 rows of float64 (factor: 94 % of a copy and more, H200). Beyond: the
 // dependent instructions of a step (search, vote, inverse, broadcast), and the pipe that shuffles share with shared
 // memory.
 //

@@ -115,7 +115,7 @@ struct TeamRows {
   // The lane of this team that voted, counted in the warp; shuffles of width LANES take it modulo LANES.
   MANSARD_DEVICE int owner_of(u32 votes) const { return 31 - __clz(static_cast<int>(votes & team)); }
 
-  // Lanes that claim the pivot row (`twice`: in two slots), and the last slot that anybody claimed.
+  // Lanes that claim the pivot row (`twice`: in two slots), and the last slot that was claimed.
   struct Votes {
     u32 lanes = 0, twice = 0;
     int slot = 0;
