@@ -15,7 +15,7 @@ from mansard.backends.emulated import ORDERS
 from mansard.kernels.factor.lu import spec
 from mansard.kernels.factor.lu.space import Tile
 
-BARRIER = "  __syncthreads();  // everybody has read what is overwritten\n"
+BARRIER = "  __syncthreads();  // image is about to be overwritten by offers; all warps have read it\n"
 
 
 def test_only_greedy_orders_see_the_barrier_of_lu_tiles(monkeypatch: pytest.MonkeyPatch) -> None:

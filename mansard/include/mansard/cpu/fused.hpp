@@ -1,8 +1,8 @@
-// Words for products that are added: a b + c and c - a b with one rounding; with two where the CPU cannot fuse.
+// Fused products: a b + c and c - a b with one rounding; with two where the CPU cannot fuse.
 //
 // Kernels are compiled with -ffp-contract=off: a compiler that may fuse decides anew for every loop. GCC 13 tuning for
-// Sapphire Rapids fuses no sum that a loop carries, GCC 14 only those in registers of 512 bits; the end of a range or a
-// second attempt then rounds otherwise than the main loop. Here the text decides, so that equal sums have equal bits.
+// Sapphire Rapids fuses no sum that a loop carries, GCC 14 only those in 512-bit registers; the end of a range or a
+// second attempt then rounds differently from the main loop. With explicit calls equal sums have equal bits.
 #pragma once
 #include "mansard/cpu/simd.hpp"
 #if defined(__x86_64__)
@@ -16,7 +16,7 @@ namespace mansard {
 #if defined(__FMA__) || defined(__aarch64__) || defined(__FP_FAST_FMA)
 constexpr bool CAN_FUSE = true;
 #else
-constexpr bool CAN_FUSE = false;  // __builtin_fma would call a function that computes it in software
+constexpr bool CAN_FUSE = false;  // __builtin_fma would call a software implementation
 #endif
 
 // ---- the instructions: fused is a b + c, fused_negative is c - a b ------------------------------------------
@@ -49,7 +49,7 @@ MANSARD_FUSED_VECTOR(float, 2, vfma_f32(c, a, b), vfms_f32(c, a, b))
 #undef MANSARD_FUSED
 #undef MANSARD_FUSED_VECTOR
 
-// Whether an instruction takes vectors of R of so many bytes.
+// Whether an fma instruction exists for vectors of R of `bytes` bytes.
 template <class R>
 constexpr bool fuses_vectors(int bytes) {
 #if defined(__AVX512F__)
@@ -70,7 +70,7 @@ MANSARD_INLINE Vector<R, LANES> same_in_lanes(R a, std::integer_sequence<int, L.
   const Vector<R, LANES> v = {(static_cast<void>(L), a)...};
   return v;
 }
-// A factor as a vector: itself, or a number for all lanes.
+// A factor as a vector: a vector itself, or a number broadcast to all lanes.
 template <class R, int LANES, class A>
 MANSARD_INLINE Vector<R, LANES> as_vector(A a) {
   if constexpr (std::is_arithmetic_v<A>)
@@ -83,7 +83,7 @@ MANSARD_INLINE Vector<R, LANES> fused_vectors(Vector<R, LANES> a, Vector<R, LANE
   if constexpr (fuses_vectors<R>(LANES * sizeof(R))) {
     if constexpr (NEGATIVE) return fused_negative(a, b, c);
     else return fused(a, b, c);
-  } else if constexpr (LANES > 2 || fuses_vectors<R>(2 * LANES * sizeof(R))) {  // half a register, or two
+  } else if constexpr (LANES > 2 || fuses_vectors<R>(2 * LANES * sizeof(R))) {  // in halves, or padded
     constexpr int OTHER = LANES > 2 ? LANES / 2 : 2 * LANES, PARTS = LANES > OTHER ? LANES / OTHER : 1;
     Vector<R, OTHER> parts[3][PARTS] = {};
     std::memcpy(parts[0], &a, sizeof a), std::memcpy(parts[1], &b, sizeof b), std::memcpy(parts[2], &c, sizeof c);
@@ -109,7 +109,7 @@ MANSARD_INLINE V fused_or_not(A a, B b, V c) {
     return fused_vectors<NEGATIVE, R, LANES>(as_vector<R, LANES>(a), as_vector<R, LANES>(b), c);
   }
 }
-// a b + c. Where c is a vector, each factor is a vector or a number for all its lanes.
+// a b + c. If c is a vector, each factor is a vector, or a number for all lanes.
 template <class A, class B, class V>
 MANSARD_INLINE V plus_product(V c, A a, B b) {
   return fused_or_not<false>(a, b, c);

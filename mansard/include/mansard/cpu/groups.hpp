@@ -1,4 +1,5 @@
-// Groups of matrices on their way to lanes and back: a vector holds the same word of the same entry of all of them.
+// Reads and writes groups of matrices with one matrix per SIMD lane: a vector holds the same word of the same entry of
+// all of them.
 #pragma once
 #include "kernels/batched/trsm/kernel.hpp"
 #include "mansard/cpu/lanes.hpp"
@@ -21,14 +22,14 @@ MANSARD_INLINE void for_range(int begin, int end, Visit visit) {
   }
 }
 
-// visit(begin, Int<columns>) for the columns [begin, end) in tiles of at most LIMIT.
+// Calls visit(begin, Int<columns>) for the columns [begin, end): tiles of LIMIT, then of LIMIT / 2, and so on.
 template <int LIMIT, class Visit>
 MANSARD_INLINE void for_tiles(int begin, int end, Visit visit) {
   for (; begin + LIMIT <= end; begin += LIMIT) visit(begin, Int<LIMIT>());
   if constexpr (LIMIT > 1) for_tiles<LIMIT / 2>(begin, end, visit);
 }
 
-// Where the matrices of a group are, and how many there are; lanes beyond them repeat the last one.
+// Addresses of the matrices of a group, and their number; lanes beyond it repeat the last matrix.
 template <class T, int LANES>
 struct Group {
   T* matrices[LANES];
@@ -41,7 +42,7 @@ struct Group {
   }
 };
 
-// Lines of LENGTH entries, as they lie in memory (`dense`) or with gaps.
+// Reads and writes lines of LENGTH entries, adjacent in memory (`dense`) or strided (`spread`).
 template <class T, int LANES_, int LENGTH>
 struct Lines {
   using R = typename Scalar<std::remove_const_t<T>>::Real;
@@ -49,9 +50,9 @@ struct Lines {
   static constexpr int LANES = LANES_;
   static constexpr int WORDS = Scalar<std::remove_const_t<T>>::WORDS, LONG = LENGTH * WORDS, REST = LONG % LANES;
   static constexpr int VECTORS = ceil_div(LONG, LANES);
-  static constexpr bool SHORT = LONG <= 16 * LANES;  // written out: places are then known when it is compiled
+  static constexpr bool SHORT = LONG <= 16 * LANES;  // unrolled: offsets are then compile-time constants
 
-  // visit(word, Int<words>) for the vectors [begin, end) of a line.
+  // Calls visit(word, Int<words>) for the vectors [begin, end) of a line.
   template <class Visit>
   static MANSARD_INLINE void for_vectors(int begin, int end, Visit visit) {
     constexpr int WHOLE = LONG / LANES;
@@ -61,7 +62,7 @@ struct Lines {
       if (begin <= WHOLE && end > WHOLE) visit(LONG - REST, Int<REST>());
   }
 
-  // to(entry) is where the number goes.
+  // Read vectors [begin, end) of a line; to(entry) is the destination of an entry.
   template <class To>
   static MANSARD_INLINE void read_dense(T* const (&from)[LANES], int begin, int end, i64 offset, To to) {
     for_vectors(begin, end, [&](int word, auto words) __attribute__((always_inline)) {
@@ -82,8 +83,8 @@ struct Lines {
           to(e)[word * LANES + i] = reinterpret_cast<const R*>(from[i] + offset + e * step)[word];
   }
 
-  // from(entry, word) is the vector to be written, to the matrices [first, last); vectors before `begin` and from `end`
-  // on become zeros.
+  // Write a line to the matrices [first, last); from(entry, word) is the vector of an entry. Vectors before `begin` and
+  // from `end` on become zeros.
   template <class From>
   static MANSARD_INLINE void write_dense(T* const (&to)[LANES], int first, int last, int begin, int end, i64 offset,
                                          From from) {
@@ -115,16 +116,16 @@ struct Lines {
   }
 };
 
-// Whether lines without gaps are better taken as one: each has a rest that is no vector, and little before it. But what
-// is where in one long line takes a division per entry, where it is not written out.
+// Whether lines without gaps are treated as one long line: pays if each line ends with a partial vector and is short.
+// If the long line is not unrolled, finding an entry takes a division.
 template <class T, int LANES, int LINES, int LENGTH>
 constexpr bool as_one_line = Lines<T, LANES, LENGTH>::REST > 0 &&
                              (Lines<T, LANES, LENGTH>::LONG < 2 * LANES || Lines<T, LANES, LINES * LENGTH>::SHORT);
-// Whether all lines are written out.
+// Whether the loop over all lines is unrolled.
 template <class T, int LANES, int LINES, int LENGTH>
 constexpr bool written_out = Lines<T, LANES, LINES * LENGTH>::LONG <= 64;
 
-// Which vectors of a line hold something: of all lines alike, or of lines of a lower triangle.
+// Parts of a matrix: range of vectors of line l that contain entries of the part. Everything: all vectors.
 struct Everything {
   template <class Line, bool BY_ROWS>
   static constexpr std::pair<int, int> vectors(int) {
@@ -139,8 +140,8 @@ struct LowerTriangle {
   }
 };
 
-// A ROWS x COLUMNS matrix of every lane to place(i, j), by lines as they lie in memory. What is no Part of it may stay
-// away, or not.
+// Read a ROWS x COLUMNS matrix of every lane to place(i, j), line by line in the order of memory. Entries outside Part
+// may or may not be read.
 template <int ROWS, int COLUMNS, bool BY_ROWS, class Part = Everything, class T, int LANES, class Place>
 inline void read_group(const Group<T, LANES>& group, Place place) {
   constexpr int LINES = BY_ROWS ? ROWS : COLUMNS, LENGTH = BY_ROWS ? COLUMNS : ROWS;
@@ -163,8 +164,9 @@ inline void read_group(const Group<T, LANES>& group, Place place) {
                         [&](int e) __attribute__((always_inline)) { return to(l, e); });
 }
 
-// And back: from(i, j, word) is the vector to be written. Vectors that are no Part of it become zeros. Cores with short
-// vectors write one matrix after the other, as they lie in memory: else they read each line before it is overwritten.
+// Write a ROWS x COLUMNS matrix of every lane; from(i, j, word) is the vector of an entry. Vectors outside Part become
+// zeros. With short vectors one matrix is written after the other, in the order of memory: otherwise the core would
+// read each cache line before it is overwritten.
 template <int ROWS, int COLUMNS, bool BY_ROWS, class Part = Everything, class T, int LANES, class From>
 inline void write_group(const Group<T, LANES>& group, From from) {
   constexpr int LINES = BY_ROWS ? ROWS : COLUMNS, LENGTH = BY_ROWS ? COLUMNS : ROWS;
@@ -198,7 +200,8 @@ inline void write_group(const Group<T, LANES>& group, From from) {
   }
 }
 
-// run(first matrix, matrices, workspace) for all groups of LANES matrices, shared among the threads.
+// Calls run(first matrix, number of matrices, workspace) for all groups of LANES matrices, distributed over the
+// threads.
 template <int LANES, int WORKSPACE, class R, class Run>
 inline void for_groups(i64 batch, i64 threads, i64 products, R* workspaces, Run run) {
   in_parts(ceil_div(batch, i64(LANES)), threads, products, [&](i64 begin, i64 end, i64 part) {

@@ -1,4 +1,5 @@
-// A matrix per SIMD lane: numbers that are vectors, one entry of each matrix, and what differs from lane to lane.
+// Arithmetic with one matrix per SIMD lane: a number is a vector with one entry of each matrix; masks and selects per
+// lane.
 #pragma once
 #include "mansard/cpu/parts.hpp"
 #include <limits>
@@ -8,9 +9,9 @@ namespace mansard {
 template <class R>
 using IndexOf = std::conditional_t<sizeof(R) == 8, i64, int>;
 
-// ---- lanes that answer yes --------------------------------------------------------------------------------
+// ---- masks ------------------------------------------------------------------------------------------------
 
-// Bits where comparisons of whole registers give bits, else lanes of ones and zeros.
+// Mask of lanes: bits where comparisons of full registers give bits (AVX-512), otherwise lanes of all ones or zeros.
 template <class R, int LANES, bool BITS>
 struct MaskOf {
   Vector<IndexOf<R>, LANES> lanes;
@@ -80,7 +81,7 @@ MANSARD_INLINE Mask<R, LANES> equal(Vector<R, LANES> a, Vector<R, LANES> b) {
 #endif
     return {a == b};
 }
-// a where the mask says so, b elsewhere
+// a in lanes of the mask, b in the others.
 template <class R, int LANES>
 MANSARD_INLINE Vector<R, LANES> select(Mask<R, LANES> mask, Vector<R, LANES> a, Vector<R, LANES> b) {
 #if defined(__AVX512F__)
@@ -121,7 +122,7 @@ template <class R, int LANES>
 MANSARD_INLINE Vector<R, LANES> absolute(Vector<R, LANES> v) {
   return from_bits<R, LANES>(bits_of<R, LANES>(v) & ~sign_bit<R>);
 }
-// The absolute value of a with the sign of b.
+// |a| with the sign of b.
 template <class R, int LANES>
 MANSARD_INLINE Vector<R, LANES> with_sign(Vector<R, LANES> a, Vector<R, LANES> b) {
   return from_bits<R, LANES>((bits_of<R, LANES>(a) & ~sign_bit<R>) | (bits_of<R, LANES>(b) & sign_bit<R>));
@@ -135,7 +136,7 @@ MANSARD_INLINE Vector<R, LANES> square_root(Vector<R, LANES> v) {
     else return _mm512_sqrt_ps(v);
   } else
 #elif defined(__aarch64__)
-  if constexpr (LANES * sizeof(R) == 16) {  // the library's would ask for negative numbers, lane by lane
+  if constexpr (LANES * sizeof(R) == 16) {  // the library's would check each lane for negative numbers
     if constexpr (sizeof(R) == 8) return vsqrtq_f64(v);
     else return vsqrtq_f32(v);
   } else
@@ -148,7 +149,7 @@ MANSARD_INLINE Vector<R, LANES> square_root(Vector<R, LANES> v) {
   }
 }
 
-// A power of two that brings v to about one: exact to multiply with, and its reciprocal too.
+// A power of two that scales v to about one; multiplication by it, and by its reciprocal, is exact.
 template <class R, int LANES>
 MANSARD_INLINE Vector<R, LANES> unit_scale(Vector<R, LANES> v) {
   using I = IndexOf<R>;
@@ -161,7 +162,7 @@ MANSARD_INLINE Vector<R, LANES> unit_scale(Vector<R, LANES> v) {
   return from_bits<R, LANES>(turned << MANTISSA);
 }
 
-// Lane l from base[at[l]].
+// Gather: lane l gets base[at[l]].
 template <class R, int LANES>
 MANSARD_INLINE Vector<R, LANES> gathered(const R* base, Vector<IndexOf<R>, LANES> at) {
 #if defined(__AVX512F__)
@@ -187,7 +188,7 @@ MANSARD_INLINE Vector<R, LANES> gathered(const R* base, Vector<IndexOf<R>, LANES
 
 // ---- numbers ----------------------------------------------------------------------------------------------
 
-// One number per lane. Complex ones are two vectors, so that no lane ever looks at another.
+// One number per lane. Complex numbers are two vectors, so that lanes need not exchange values.
 template <class T, int LANES>
 struct Number {
   using R = typename Scalar<T>::Real;
@@ -251,8 +252,8 @@ struct Number<Complex<Real>, LANES> {
   MANSARD_INLINE friend Number operator*(Number a, V b) { return {a.re * b, a.im * b}; }
   MANSARD_INLINE friend Number operator+(Number a, Number b) { return {a.re + b.re, a.im + b.im}; }
   MANSARD_INLINE friend Number operator-(Number a, Number b) { return {a.re - b.re, a.im - b.im}; }
-  // Brought to about one first, then by Smith's method: the larger part is divided by. Nothing overflows or vanishes on
-  // the way, unless the quotient does.
+  // Division: the divisor is scaled to about one, then Smith's method divides by its larger part. Nothing overflows or
+  // underflows unless the quotient does.
   MANSARD_INLINE friend Number operator/(Number a, Number b) {
     const V scale = unit_scale<R, LANES>(larger_of<R, LANES>(absolute<R, LANES>(b.re), absolute<R, LANES>(b.im)));
     b = b * scale, a = a * scale;

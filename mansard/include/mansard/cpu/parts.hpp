@@ -1,4 +1,4 @@
-// More words for CPU kernels: vectors of which only the first lanes exist in memory, and stores past the caches.
+// Partial vectors, of which only the first lanes exist in memory, and non-temporal stores, for CPU kernels.
 #pragma once
 #include "mansard/cpu/fused.hpp"
 #include <cstdint>
@@ -61,7 +61,7 @@ MANSARD_INLINE Vector<float, 8> masked_load(const float* p, Vector<int, 8> mask)
 }
 #endif
 
-// The first COUNT lanes from memory, nothing beyond them is read; the other lanes are zero.
+// Load the first COUNT lanes; memory beyond them is not read, the other lanes are zero.
 template <int LANES, int COUNT, class R>
 MANSARD_INLINE Lanes<R, LANES> load_part(const R* p) {
   static_assert(COUNT >= 0 && COUNT <= LANES);
@@ -84,8 +84,9 @@ MANSARD_INLINE Lanes<R, LANES> load_part(const R* p) {
   }
 }
 
-// The first COUNT lanes to memory: MASKED, or in halves. A load waits for an earlier masked store as if that wrote all
-// its lanes, so where loads follow closely, halves are better. AVX2's masked stores are slow on some processors.
+// Store the first COUNT lanes: by a masked store (MASKED) or in halves. A load waits for an earlier masked store as if
+// it wrote all lanes, so halves are better where loads follow closely. AVX2's masked stores are slow on some
+// processors.
 template <int LANES, int COUNT, bool MASKED = true, class R>
 MANSARD_INLINE void store_part(R* p, Lanes<R, LANES> v) {
   static_assert(COUNT >= 0 && COUNT <= LANES);
@@ -103,9 +104,9 @@ MANSARD_INLINE void store_part(R* p, Lanes<R, LANES> v) {
   }
 }
 
-// ---- past the caches --------------------------------------------------------------------------------------
+// ---- non-temporal stores ----------------------------------------------------------------------------------
 
-// One vector; p must be aligned.
+// Store one vector past the caches; p must be aligned.
 template <int LANES, class R>
 MANSARD_INLINE void stream(R* p, Vector<R, LANES> v) {
 #if defined(__clang__)
@@ -121,14 +122,15 @@ MANSARD_INLINE void stream(R* p, Vector<R, LANES> v) {
 #endif
 }
 
-// A thread's streamed stores become visible before those that follow.
+// Order this thread's non-temporal stores before the stores that follow.
 inline void finish_streams() {
 #if defined(__x86_64__)
   _mm_sfence();
 #endif
 }
 
-// memcpy in whole cache lines, up to the last one, past the caches (PAST) or to them; returns the number of reals copied.
+// Copy full cache lines, without a partial last one, past the caches (PAST) or to them; returns the number of reals
+// copied.
 template <bool PAST, class R>
 inline i64 copy_lines(R* to, const R* from, i64 count) {
   constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R)), FULL = native_lanes<R>;

@@ -1,4 +1,4 @@
-// Words for CPU kernels: scalars, SIMD vectors by GCC's vector extensions, pieces of a range.
+// Basics of CPU kernels: scalars, SIMD vectors by GCC's vector extensions, pieces of a range.
 //
 // Compiles with g++ and clang++ for any target; the widest vector is chosen from the target's macros.
 #pragma once
@@ -10,13 +10,13 @@
 #include <omp.h>
 #endif
 
-// A loop whose unrolling is the point: its arrays become registers only when every index is a constant.
+// Full unrolling: arrays become registers only if every index is a constant.
 #if defined(__clang__)
 #define MANSARD_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define MANSARD_UNROLL _Pragma("GCC unroll 128")
 #endif
-// A few turns at once, where vectors are so short that what a loop does beside multiplying counts.
+// Partial unrolling, where vectors are so short that loop overhead counts.
 #if defined(__aarch64__) && defined(__clang__)
 #define MANSARD_UNROLL_SHORT _Pragma("clang loop unroll_count(4)")
 #elif defined(__aarch64__)
@@ -25,8 +25,8 @@
 #define MANSARD_UNROLL_SHORT
 #endif
 #define MANSARD_INLINE inline __attribute__((always_inline))
-// A function whose instructions are in a good order already. GCC for ARM sorts them before it deals out registers, by
-// latencies that the hardware hides anyhow, and then lacks registers; on x86 it leaves that step out by itself.
+// A function whose instructions are already in a good order. GCC for ARM schedules them before register allocation, by
+// latencies that the hardware hides anyway, and then runs out of registers; on x86 it omits that pass.
 #if defined(__aarch64__) && !defined(__clang__)
 #define MANSARD_AS_WRITTEN __attribute__((optimize("no-schedule-insns")))
 #else
@@ -46,7 +46,7 @@ using Int = std::integral_constant<int, VALUE>;
 #ifndef MANSARD_SCALARS
 #define MANSARD_SCALARS
 template <class R>
-struct Complex {  // as numpy lays it out
+struct Complex {  // NumPy's layout
   R re, im;
 };
 
@@ -62,7 +62,7 @@ struct Scalar<Complex<R>> {
 };
 #endif
 
-// (re + i im) * x; an imaginary part that is zero is not multiplied, so that infinities stay themselves.
+// (re + i im) * x; a zero imaginary part is not multiplied, so that infinities do not become NaNs.
 template <class R>
 constexpr R times(double re, double, R x) {
   return static_cast<R>(re) * x;
@@ -110,8 +110,8 @@ MANSARD_INLINE void store(R* p, Vector<R, LANES> v) {
   *reinterpret_cast<typename VectorOf<R, LANES>::Memory*>(p) = v;
 }
 
-// A vector used several times: read it once. Compilers else repeat the load as an operand of every use, and
-// the two loads of a cycle become the limit instead of the two fmas.
+// Keeps a vector that is used several times in a register. Compilers otherwise repeat the load as an operand of every
+// use, and the two loads per cycle become the limit instead of the two fmas.
 template <class V>
 MANSARD_INLINE V in_register(V v) {
 #if defined(__x86_64__)
@@ -120,7 +120,7 @@ MANSARD_INLINE V in_register(V v) {
   return v;
 }
 
-// A vector of which the compiler forgets how it was found: else it moves a change of sign to where it costs more.
+// Makes a vector opaque to the compiler, which would otherwise move a negation to where it costs more.
 template <class V>
 MANSARD_INLINE V as_found(V v) {
 #if defined(__aarch64__)
@@ -158,7 +158,7 @@ MANSARD_INLINE Vector<R, LANES> sum_lanes(Vector<R, LANES> v) {
   else return sum_lanes<PERIOD, R, LANES, DISTANCE / 2>(v + exchange<DISTANCE, R, LANES>(v));
 }
 
-// Exchanges blocks of DISTANCE lanes: those with bit DISTANCE of a for those without it of b.
+// Exchange blocks of DISTANCE lanes: those of a with bit DISTANCE set for those of b without it.
 template <int DISTANCE, class R, int LANES, int... L>
 MANSARD_INLINE void exchange_blocks(Vector<R, LANES>& a, Vector<R, LANES>& b,
                                     std::integer_sequence<int, L...>) {
@@ -167,7 +167,7 @@ MANSARD_INLINE void exchange_blocks(Vector<R, LANES>& a, Vector<R, LANES>& b,
   b = choose<R, LANES>(old, b, std::integer_sequence<int, (L & DISTANCE ? LANES + L : L + DISTANCE)...>());
 }
 
-// A square of entries of WORDS reals, transposed in log2 steps.
+// Transpose a square of entries of WORDS reals, in log2 steps.
 template <int WORDS, class R, int LANES, int DISTANCE = LANES / 2>
 MANSARD_INLINE void transpose(Vector<R, LANES> (&rows)[LANES / WORDS]) {
   if constexpr (DISTANCE >= WORDS) {
@@ -181,18 +181,18 @@ MANSARD_INLINE void transpose(Vector<R, LANES> (&rows)[LANES / WORDS]) {
   }
 }
 
-// LEVEL is the cache that should hold the line: 1 or 2. A prefetch never faults, so p may lie past the end.
+// Prefetch a line to cache LEVEL, 1 or 2. A prefetch never faults, so p may lie beyond the end.
 template <int LEVEL>
 MANSARD_INLINE void prefetch(const void* p) {
   __builtin_prefetch(p, 0, LEVEL == 1 ? 3 : 2);
 }
 
-// Walks over a matrix in the order of its memory, PACE reals at a time, and prefetches what it passes.
+// Prefetches a matrix in the order of its memory, PACE reals at a time.
 template <int LEVEL, int PACE, class R>
 struct Walk {
   static constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R));
   const R* run;          // consecutive reals: a row, or a piece of a column
-  i64 length, distance;  // of a run, and to the next one
+  i64 length, distance;  // reals of a run, and from one run to the next
   i64 position = 0;
 
   MANSARD_INLINE void advance() {
@@ -225,16 +225,16 @@ constexpr I larger(I a, I b) {
   return a < b ? b : a;
 }
 
-// [0, TOTAL) in the fewest pieces of at most LIMIT, of sizes that differ by one at most.
+// Splits [0, TOTAL) into the fewest pieces of at most LIMIT; their sizes differ by at most one.
 template <int TOTAL, int LIMIT>
 struct Pieces {
   static constexpr int COUNT = ceil_div(TOTAL, LIMIT);
-  static constexpr int SIZE = TOTAL / COUNT;    // of the last pieces
-  static constexpr int LARGER = TOTAL % COUNT;  // the first so many have one more
+  static constexpr int SIZE = TOTAL / COUNT;    // size of the last pieces
+  static constexpr int LARGER = TOTAL % COUNT;  // number of first pieces that have one more
 
   static constexpr int begin(int piece) { return piece * SIZE + smaller(piece, LARGER); }
 
-  // visit(first, Int<size>): the size is a type, so that it can shape the registers of a tile.
+  // Calls visit(first, Int<size>): the size is a type, so that it can be the size of a register tile.
   template <class Visit>
   static MANSARD_INLINE void for_each(Visit visit) {
     if constexpr (LARGER > 0)
@@ -251,7 +251,7 @@ inline int thread_index() {
 #endif
 }
 
-// `lines` runs of `length` reals, copied to runs of `padded` reals that end in zeros.
+// Copy `lines` runs of `length` reals to runs of `padded` reals that end in zeros.
 template <class R>
 inline void copy_padded(R* to, i64 to_stride, const R* from, i64 from_stride, i64 lines, i64 length,
                         i64 padded) {
@@ -261,9 +261,9 @@ inline void copy_padded(R* to, i64 to_stride, const R* from, i64 from_stride, i6
   }
 }
 
-// COLUMNS columns of entries of WORDS reals, `column` reals apart, to rows of PADDED reals. The padding holds
-// copies of the last column. One square of columns after the other, since the hardware prefetches few streams
-// at a time.
+// Transpose COLUMNS columns of entries of WORDS reals, `column` reals apart, into rows of PADDED reals. The padding
+// holds copies of the last column. One square of columns after the other, since the hardware prefetches few streams at
+// a time.
 template <int LANES, int WORDS, int COLUMNS, int PADDED, class R>
 inline void columns_to_rows(R* to, const R* from, i64 column, i64 rows) {
   constexpr int SQUARE = LANES / WORDS;

@@ -34,7 +34,7 @@ MANSARD_DEVICE void cp_async16(void* shared, const void* global) {
 
 MANSARD_DEVICE void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// Waits until at most the N youngest groups of this thread are under way.
+// Wait until at most the N youngest groups of this thread are in flight.
 template <int N>
 MANSARD_DEVICE void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
@@ -48,12 +48,12 @@ MANSARD_DEVICE void mbarrier_init(mbarrier* barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
 
-// Ends a barrier: behind the next __syncthreads its word is ordinary memory. Nobody may wait on it any more.
+// Invalidate a barrier: after the next __syncthreads its word is ordinary memory. No thread may wait on it any more.
 MANSARD_DEVICE void mbarrier_inval(mbarrier* barrier) {
   asm volatile("mbarrier.inval.shared.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Makes initialised barriers known to the copy engine; a __syncthreads still has to follow.
+// Make initialised barriers visible to the copy engine; a __syncthreads must follow.
 MANSARD_DEVICE void mbarrier_init_fence() {
 #if MANSARD_BULK
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -69,7 +69,7 @@ MANSARD_DEVICE void mbarrier_arrive(mbarrier* barrier) {
       : "memory");
 }
 
-// Arrives, and holds the phase open until `bytes` more have been copied.
+// Arrive, and keep the phase open until `bytes` more bytes have been copied.
 MANSARD_DEVICE void mbarrier_arrive_expect(mbarrier* barrier, u32 bytes) {
 #if MANSARD_BULK
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -80,8 +80,8 @@ MANSARD_DEVICE void mbarrier_arrive_expect(mbarrier* barrier, u32 bytes) {
 #endif
 }
 
-// Waits for the end of the phase of this parity: the first phase has parity 0, so waiting for parity 1 on a
-// fresh barrier returns at once.
+// Wait for the end of the phase of this parity. The first phase has parity 0, so waiting for parity 1 on a fresh
+// barrier returns at once.
 MANSARD_DEVICE void mbarrier_wait(mbarrier* barrier, u32 parity) {
   u32 done;
   do {
@@ -131,7 +131,7 @@ MANSARD_DEVICE void bulk_commit() {
 #endif
 }
 
-// Waits until all but the N youngest groups have read their shared memory, which may then be written again.
+// Wait until all but the N youngest groups have read their shared memory, which may then be overwritten.
 template <int N>
 MANSARD_DEVICE void bulk_wait_read() {
 #if MANSARD_BULK
@@ -139,7 +139,7 @@ MANSARD_DEVICE void bulk_wait_read() {
 #endif
 }
 
-// Waits until all but the N youngest groups have been written to global memory.
+// Wait until all but the N youngest groups have been written to global memory.
 template <int N>
 MANSARD_DEVICE void bulk_wait() {
 #if MANSARD_BULK
@@ -147,7 +147,7 @@ MANSARD_DEVICE void bulk_wait() {
 #endif
 }
 
-// Orders this thread's ordinary accesses to shared memory before bulk copies that follow.
+// Order this thread's ordinary accesses to shared memory before bulk copies (and tensor-core reads) that follow.
 MANSARD_DEVICE void fence_async_shared() {
 #if MANSARD_BULK
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

@@ -1,10 +1,11 @@
-// Asynchronous copies of 4, 8 or 16 bytes per thread: operands that begin anywhere come element by element.
+// Asynchronous copies of 4, 8 or 16 bytes per thread, for operands without 16-byte alignment.
 #pragma once
 #include "mansard/gpu/async.cuh"
 
 namespace mansard {
 
-// Both addresses are multiples of BYTES; waited for as cp_async16 is. On the emulator only those of 16 bytes land late.
+// Both addresses are multiples of BYTES; waited for like cp_async16. On the emulator only copies of 16 bytes are
+// delayed.
 #if defined(MANSARD_EMULATED)
 template <int BYTES>
 inline void cp_async_word(void* shared, const void* global, MANSARD_HERE) {

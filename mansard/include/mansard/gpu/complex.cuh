@@ -1,10 +1,10 @@
-// Scalars of the kernels: real numbers, and complex ones laid out as NumPy and CUDA libraries lay them out.
+// Scalars of the kernels: real numbers, and complex ones in the layout of NumPy and of CUDA libraries.
 #pragma once
 #include "mansard/gpu/platform.cuh"
 
 namespace mansard {
 
-// No alignas: a complex128 array may start at any multiple of eight bytes. Wide loads are asked for by name.
+// No alignas: a complex128 array may start at any multiple of eight bytes. Wide loads are requested explicitly.
 template <class R>
 struct Complex {
   R re, im;
@@ -67,7 +67,7 @@ MANSARD_DEVICE Complex<R> conjugate(Complex<R> x) {
   return {x.re, -x.im};
 }
 
-// alpha * sum + beta * c; an imaginary part that is zero is not multiplied, so that infinities stay themselves
+// alpha * sum + beta * c; a zero imaginary part is not multiplied, so that infinities do not become NaNs.
 template <class T, class Acc>
 MANSARD_DEVICE T scaled(Acc sum, double alpha_re, double, double beta_re, double, const T* c) {
   using R = decltype(sum + 0.0f);

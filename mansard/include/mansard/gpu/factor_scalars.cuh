@@ -1,5 +1,5 @@
-// Arithmetic of factorizations: real and complex numbers of both precisions by the same names; inverses and roots that
-// are quick for ordinary numbers and right for all.
+// Arithmetic of factorizations: the same names for real and complex numbers of both precisions; inverses and roots that
+// are quick for ordinary numbers, and exact ones for all.
 #pragma once
 #include "mansard/gpu/complex.cuh"
 
@@ -63,7 +63,7 @@ template <class R>
 MANSARD_DEVICE R modulus_1(Complex<R> x) {
   return fabs(x.re) + fabs(x.im);
 }
-// |x|, without overflow on the way.
+// |x|, without intermediate overflow.
 template <class R>
 MANSARD_DEVICE R modulus(R x) {
   return fabs(x);
@@ -72,7 +72,7 @@ template <class R>
 MANSARD_DEVICE R modulus(Complex<R> x) {
   return hypot(x.re, x.im);
 }
-// |x|^2 as it comes.
+// |x|^2; may overflow or underflow.
 template <class R>
 MANSARD_DEVICE R modulus_square(R x) {
   return x * x;
@@ -111,7 +111,7 @@ MANSARD_DEVICE void multiply_subtract(T& sum, T a, T b) {
   multiply_add<CONJ>(sum, negated(a), b);
 }
 
-// A number times a real one.
+// A real or complex number times a real number.
 template <class R>
 MANSARD_DEVICE R by_real(R x, R by) {
   return x * by;
@@ -121,7 +121,8 @@ MANSARD_DEVICE Complex<R> by_real(Complex<R> x, R by) {
   return {x.re * by, x.im * by};
 }
 
-// A first guess, of a number whose inverse (whose root) is normal: some 20 bits of a double, 22 of a float.
+// First approximation of 1 / x, and below of 1 / sqrt(x), for x whose inverse (root) is normal: about 20 correct bits
+// of a double, 22 of a float.
 MANSARD_DEVICE double inverse_guess(double x) {
 #if defined(MANSARD_EMULATED)
   return 1.0 / x;
@@ -159,18 +160,18 @@ MANSARD_DEVICE float inverse_root_guess(float x) {
 #endif
 }
 
-// 1 / x to a unit in the last place, for numbers whose inverse is normal; others give anything.
+// 1 / x to a unit in the last place, for numbers whose inverse is normal; undefined for others.
 template <class R>
 MANSARD_DEVICE R quick_inverse(R x) {
   const R y = inverse_guess(x), error = fma(-x, y, R(1));
-  return fma(y, fma(error, error, error), y);  // a step that triples the bits
+  return fma(y, fma(error, error, error), y);  // triples the number of correct bits
 }
-// Positive, normal and finite: asked of the exponent, which is quicker than comparing numbers.
+// Whether x is positive, normal and finite, from its exponent bits, which is quicker than comparing numbers.
 MANSARD_DEVICE bool rootable(double x) {
   return static_cast<u32>(__double_as_longlong(x) >> 32) - 0x00100000u < 0x7fe00000u;
 }
 MANSARD_DEVICE bool rootable(float x) { return __float_as_uint(x) - 0x00800000u < 0x7f000000u; }
-// The root of such a number and its inverse, to a unit in the last place or two; roots of squares are exact.
+// 1 / sqrt(x) and sqrt(x) of such a number, within one or two units in the last place; roots of squares are exact.
 template <class R>
 MANSARD_DEVICE R quick_inverse_root(R x) {
   const R y = inverse_root_guess(x), error = fma(-x, y * y, R(1));
@@ -181,7 +182,7 @@ MANSARD_DEVICE R quick_root(R x, R inverse_root) {
   const R root = x * inverse_root;
   return fma(fma(-root, root, x), R(0.5) * inverse_root, root);
 }
-// Complex numbers by Smith's method: the larger part of the divisor is divided by, and nothing overflows on the way.
+// x / by. Complex numbers by Smith's method: division by the larger part of the divisor avoids overflow.
 template <class R>
 MANSARD_DEVICE R divided(R x, R by) {
   return x / by;
@@ -192,15 +193,15 @@ MANSARD_DEVICE Complex<R> divided(Complex<R> x, R by) {
 }
 template <class R>
 MANSARD_DEVICE Complex<R> divided(Complex<R> x, Complex<R> by) {
-  if (fabs(by.re) < fabs(by.im)) {  // both over i
+  if (fabs(by.re) < fabs(by.im)) {  // divide both by i
     x = {x.im, -x.re};
     by = {by.im, -by.re};
   }
   const R ratio = by.im / by.re, length = fma(by.im, ratio, by.re);
   return {fma(x.im, ratio, x.re) / length, fma(-x.re, ratio, x.im) / length};
 }
-// The same number, of which the compiler does not know that: addresses made of it are not kept from an earlier use, and
-// sums are formed before they go on, instead of keeping their terms in registers until somebody needs them.
+// Makes x opaque to the compiler without changing it: addresses computed from x are not kept from an earlier use, and
+// sums are formed at this point instead of keeping their terms in registers until they are needed.
 #if defined(MANSARD_EMULATED)
 template <class R>
 MANSARD_DEVICE void renew(R&) {}
@@ -220,7 +221,7 @@ MANSARD_DEVICE int renewed(int x) {
   return x;
 }
 
-// What lane `from` of each team of LANES has.
+// Value of x in lane `from` of each team of LANES lanes.
 template <int LANES, class R>
 MANSARD_DEVICE R lane_value(R x, int from) {
   return __shfl_sync(0xffffffffu, x, from, LANES);

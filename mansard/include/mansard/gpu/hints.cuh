@@ -1,10 +1,10 @@
-// What a bulk copy tells the second cache: leave first what will not be read again, keep what will.
+// L2 policies of bulk copies: evict first data that will not be read again, keep data that will.
 #pragma once
 #include "mansard/gpu/async.cuh"
 
 namespace mansard {
 
-enum class Keep { normal, first, last };  // in which order lines leave the cache
+enum class Keep { normal, first, last };  // order of eviction
 
 #if defined(MANSARD_EMULATED) || !MANSARD_BULK
 

@@ -1,9 +1,8 @@
-// What every kernel includes first: the few names that differ between a CUDA compiler and the emulator.
+// The first include of every kernel: the few names that differ between a CUDA compiler and the emulator.
 //
-// Kernels include no system and no CUDA headers: NVRTC has only this folder on its path, and a header that
-// costs a second to parse costs it for every kernel. On a GPU the words below are macros over the compiler's
-// built-in vocabulary. With MANSARD_EMULATED the same vocabulary comes from emulated/words.hpp and runs on
-// the CPU.
+// Kernels include no system and no CUDA headers: NVRTC has only this folder on its path, and a header that costs a
+// second to parse costs it for every kernel. On a GPU the names below are macros over the compiler's built-ins. With
+// MANSARD_EMULATED the same names come from emulated/words.hpp and run on the CPU.
 #pragma once
 
 #if defined(MANSARD_EMULATED)

@@ -1,4 +1,4 @@
-// From one sum per block to one result: how the blocks of a grid agree on the total.
+// Reduction over blocks: from one sum per block to one result.
 //
 //   atomic  every block adds its entries to global sums; the last block stores them (order varies from run to run)
 //   block   like atomic, but the block's own sum was formed by shared-memory atomics
@@ -44,40 +44,41 @@ MANSARD_DEVICE void atomic_add(R* at, Complex<R> x) {
   atomicAdd(at + 1, x.im);
 }
 
-// True in every thread of the block that arrives last; the counter is back at zero then. The fences of one thread order
-// the whole block's stores and loads, which __syncthreads has put before or after them.
+// True in every thread of the block that arrives last; the counter is then back at zero. The fences of thread 0 order
+// the whole block's stores and loads, since __syncthreads puts these before or after them.
 MANSARD_DEVICE bool last_block_to_arrive(u32* counter, u32 blocks, u32* flag) {
-  __syncthreads();
+  __syncthreads();  // partial sums of all threads are stored before the counter is raised
   if (threadIdx.x == 0) {
     __threadfence();
     *flag = atomicInc(counter, blocks - 1) == blocks - 1;
     __threadfence();
   }
-  __syncthreads();
+  __syncthreads();  // flag is set by thread 0
   const bool last = *flag != 0;
-  __syncthreads();  // the flag's place may be written again
+  __syncthreads();  // flag may be overwritten; all threads have read it
   return last;
 }
 
-// All `blocks` blocks of a cooperative grid meet here. Arrivals add up to 2^31: the last one flips the upper bit of the word,
-// which is what the others wait for, and leaves the lower bits zero.
+// Barrier of all `blocks` blocks of a cooperative grid. Arrivals add up to 2^31: the last one flips the upper bit of
+// the word, for which the others wait, and leaves the lower bits zero.
 MANSARD_DEVICE void grid_barrier(u32* word, u32 blocks) {
-  __syncthreads();
+  __syncthreads();  // stores of all threads of the block come before the arrival of thread 0
   if (threadIdx.x == 0) {
     __threadfence();
     const u32 old = atomicAdd(word, blockIdx.x == 0 ? 0x80000000u - (blocks - 1) : 1u);
     wait_until_flips(word, old);
     __threadfence();
   }
-  __syncthreads();
+  __syncthreads();  // loads of all threads come after the wait of thread 0
 }
 
-// Adds the blocks' partial sums of entries [begin, end) in block order. Consecutive threads take consecutive
-// entries; where threads are left over, each takes a run of blocks and the runs are added in order.
+// Add the blocks' partial sums of entries [begin, end) in block order. Consecutive threads take consecutive entries; if
+// there are more threads than entries, several share an entry, each with a run of blocks, and the runs are added in
+// order.
 template <class Acc, int ENTRIES, int THREADS, class Store>
 MANSARD_DEVICE void sum_partials(const typename Scalar<Acc>::Real* partials, int blocks, int begin, int end,
                                  Acc* scratch, Store store) {
-  constexpr int WORDS = Scalar<Acc>::WORDS, BATCH = 16;  // loads under way at once: each takes most of a microsecond
+  constexpr int WORDS = Scalar<Acc>::WORDS, BATCH = 16;  // loads in flight: each takes most of a microsecond
   int width = 1;
   while (width < end - begin && 2 * width <= THREADS) width *= 2;
   const int runs = THREADS / width, run = threadIdx.x / width, lane = threadIdx.x % width;
@@ -102,23 +103,23 @@ MANSARD_UNROLL_BY(1)
     }
     if (runs > 1) {
       if (run < runs) scratch[run * width + lane] = sum;
-      __syncthreads();
+      __syncthreads();  // scratch holds the sums of all runs
       if (run == 0)
         for (int other = 1; other < runs; ++other) add_to(sum, scratch[other * width + lane]);
-      __syncthreads();
+      __syncthreads();  // scratch is about to be overwritten by the next entries; all threads have read it
     }
     if (run == 0 && entry < end) store(entry, sum);
   }
 }
 
-// Sums that all blocks of a tile add to; they lie behind the counters.
+// Sums that all blocks of a tile add to atomically; they are stored behind the counters.
 template <class Acc, int ENTRIES>
 MANSARD_DEVICE typename Scalar<Acc>::Real* global_sums(u32* counters, int tile) {
   using Real = typename Scalar<Acc>::Real;
   return reinterpret_cast<Real*>(counters + COUNTERS) + static_cast<i64>(tile) * ENTRIES * Scalar<Acc>::WORDS;
 }
 
-// The last block stores what all have added, and clears it for the next launch.
+// The last block to arrive stores the global sums as results and clears them for the next launch.
 template <class Acc, int ENTRIES, int THREADS, class Store>
 MANSARD_DEVICE void store_global_sums(u32* counters, int tile, int blocks, u32* flag, Store store) {
   constexpr int WORDS = Scalar<Acc>::WORDS;
@@ -132,8 +133,8 @@ MANSARD_DEVICE void store_global_sums(u32* counters, int tile, int blocks, u32* 
   }
 }
 
-// value(entry): this block's sum; store(entry, total): writes the result. scratch: THREADS sums of shared memory.
-// `tile` names the part of C that this block works on; blocks with the same tile are the ones that add up.
+// Reduce over the blocks of a tile. value(entry) is this block's sum, store(entry, total) writes the result; scratch
+// has room for THREADS sums in shared memory. Blocks with the same `tile`, a part of C, are added.
 template <Reduce REDUCE, class Acc, int ENTRIES, int THREADS, class Value, class Store>
 MANSARD_DEVICE void reduce_over_blocks(void* partials, u32* counters, int tile, int blocks, Acc* scratch, Value value,
                                        Store store) {

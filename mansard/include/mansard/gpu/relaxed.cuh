@@ -1,13 +1,13 @@
-// Words that are read and written while others read and write them: relaxed accesses, which order nothing but are never
-// torn and never stale for good. What they carry must be its own proof of having arrived.
+// Relaxed accesses to words that other threads read and write at the same time: they order nothing, but words are never
+// torn and stores become visible eventually. A value must itself show that it has arrived.
 //
 //   load_relaxed, store_relaxed   words of 4 or 8 bytes in global memory, past the L1 cache
-//   load_stale                    the same through the L1 cache, whose line may be old; formally a race, so what it
-//                                 returns must be checked, and loaded again if it fails
-//   raise_relaxed                 a word becomes the larger of itself and a value
-//   peek, post                    a word of shared memory among the threads of a block; orders nothing
-//   peek_acquire, post_release    the same; who sees what was posted also sees what happened before
-//   pause                         one turn of a loop that waits
+//   load_stale                    a load through the L1 cache, whose line may be old; formally a race, so its result
+//                                 must be checked, and loaded again if the check fails
+//   raise_relaxed                 a word becomes the maximum of itself and a value
+//   peek, post                    load and store of a word of shared memory among the threads of a block; order nothing
+//   peek_acquire, post_release    the same with acquire and release semantics
+//   pause                         one iteration of a loop that waits
 //   nanoseconds                   a clock that all blocks share; on the emulator it counts how often it was read
 #pragma once
 #include "mansard/gpu/platform.cuh"
@@ -95,7 +95,7 @@ MANSARD_DEVICE void store_relaxed(W* word, W value) {
   }
 }
 
-// To memory that the host reads while the kernel runs.
+// Store to memory that the host reads while the kernel runs.
 MANSARD_DEVICE void store_system(u32* word, u32 value) {
   asm volatile("st.relaxed.sys.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
@@ -105,7 +105,7 @@ MANSARD_DEVICE void raise_relaxed(u32* word, u32 value) {
 }
 
 #if defined(MANSARD_RACECHECK)
-// Race checkers take every word that one warp writes and another reads for an accident unless both do so atomically.
+// Race checkers report every word that one warp writes and another reads, unless both access it atomically.
 MANSARD_DEVICE int peek(const int* word) { return atomicOr(const_cast<int*>(word), 0); }
 MANSARD_DEVICE void post(int* word, int value) { atomicExch(word, value); }
 MANSARD_DEVICE int peek_acquire(const int* word) {
@@ -120,7 +120,7 @@ MANSARD_DEVICE void post_release(int* word, int value) {
 #else
 MANSARD_DEVICE int peek(const int* word) { return *static_cast<const volatile int*>(word); }
 MANSARD_DEVICE void post(int* word, int value) { *static_cast<volatile int*>(word) = value; }
-// Cheaper than a fence, which would also wait for all that is under way to and from global memory.
+// Cheaper than a fence, which would also wait for all accesses to global memory in flight.
 MANSARD_DEVICE int peek_acquire(const int* word) {
   int value;
   const u32 at = static_cast<u32>(__cvta_generic_to_shared(word));

@@ -1,12 +1,14 @@
-// Rings of bulk copies: how a block keeps kilobytes under way without spending registers on them.
+// Rings of bulk copies: a block keeps kilobytes in flight without spending registers on them.
 //
-// A block has GROUPS teams of TEAM warps. Each team owns a ring of STAGES stages; one thread's instruction fetches a chunk
-// into a stage, and its arrival is announced on the stage's `full` barrier. When all warps of the team have read it they
-// arrive on `empty`, and the next chunk may land. Chunks are dealt out to blocks and teams in turn.
+// A block has GROUPS teams of TEAM warps. Each team owns a ring of STAGES stages. One thread's instruction copies a
+// chunk into a stage. Chunks are assigned to blocks and teams cyclically.
+//
+// Barriers (barrier -> buffer -> writer): mbarrier full[group][stage] -> chunk in the stage -> its bulk copy;  mbarrier
+// empty[group][stage], one arrival per warp of the team -> chunk, read by all warps -> the next bulk copy.
 //
 //   FEED  producer: a warp of its own refills all rings; own: the first warp of each team refills its own
 //
-// The caller says how to fetch (`fill(stage, barrier, chunk)`, called by one whole warp, which must arrive once with the
+// The caller says how to copy (`fill(stage, barrier, chunk)`, called by one whole warp, which must arrive once with the
 // bytes it expects) and what to do with a chunk (`use(stage)`, called by every warp of the team).
 #pragma once
 #include "mansard/gpu/async.cuh"
@@ -41,14 +43,14 @@ struct Ring {
       }
       mbarrier_init_fence();
     }
-    __syncthreads();
+    __syncthreads();  // barriers are initialised by thread 0
   }
 
-  // All threads of the block: when they return, the arena is ordinary memory, barriers included.
+  // Called by all threads of the block: when they return, the arena is ordinary memory, barriers included.
   MANSARD_DEVICE void retire() const {
-    __syncthreads();
+    __syncthreads();  // no thread waits on a barrier any more
     for (int i = threadIdx.x; i < 2 * GROUPS * STAGES; i += THREADS) mbarrier_inval(full(0, i));
-    __syncthreads();
+    __syncthreads();  // all barriers are invalidated before their words are reused
   }
 
   // The producer warp keeps every team's ring full.
@@ -62,15 +64,15 @@ MANSARD_UNROLL_BY(1)
       for (int group = 0; group < GROUPS; ++group) {
         const i64 chunk = base + static_cast<i64>(group) * gridDim.x;
         if (chunk >= chunks) break;
-        mbarrier_wait(empty(group, stage), parity);
-        __syncwarp();
+        mbarrier_wait(empty(group, stage), parity);  // stage: all warps of the team have read it
+        __syncwarp();                                // reconverge after the wait
         fill(stage_of(group, stage), full(group, stage), chunk);
       }
       if (++stage == STAGES) stage = 0, parity ^= 1;
     }
   }
 
-  // Every warp of a team calls this; `feeder` in its first warp. Returns the first of the team's chunks past the end.
+  // Called by every warp of a team; `feeder` is true in its first warp. Returns the team's first chunk beyond the end.
   template <class Fill, class Use>
   MANSARD_DEVICE i64 consume(int group, bool feeder, Fill fill, Use use) const {
     const i64 stride = static_cast<i64>(gridDim.x) * GROUPS;
@@ -85,20 +87,20 @@ MANSARD_UNROLL_BY(1)
     u32 parity = 0, previous_parity = 0;
 MANSARD_UNROLL_BY(1)
     for (; chunk < chunks; chunk += stride) {
-      if (OWN && TEAM > 1 && previous >= 0) {  // refill one chunk late, so that nobody waits for the slowest warp
+      if (OWN && TEAM > 1 && previous >= 0) {  // one chunk late: no wait for the slowest warp
         if (feeder && ahead < chunks) {
-          mbarrier_wait(empty(group, previous), previous_parity);
-          __syncwarp();
+          mbarrier_wait(empty(group, previous), previous_parity);  // stage: all warps of the team have read it
+          __syncwarp();                                            // reconverge after the wait
         }
         refill(previous);
       }
-      mbarrier_wait(full(group, stage), parity);
+      mbarrier_wait(full(group, stage), parity);  // stage: the chunk has arrived
       __syncwarp();  // the warp must be converged again for mma.sync
       use(stage_of(group, stage));
-      // An arrival (or a refill) may overtake reads of this stage that bank conflicts hold up, and the next chunk
-      // would land under them: seen on an H200. The fence waits for the reads.
+      // An arrival (or a refill) may overtake reads of this stage that bank conflicts delay, and the next chunk would
+      // overwrite it too early: seen on an H200. The fence waits for the reads.
       __threadfence_block();
-      __syncwarp();
+      __syncwarp();  // stage: all lanes have read it before one of them arrives or refills
       if constexpr (OWN && TEAM == 1)
         refill(stage);
       else if (threadIdx.x % 32 == 0)
@@ -109,7 +111,7 @@ MANSARD_UNROLL_BY(1)
     return chunk;
   }
 
-  // A barrier of one team's warps.
+  // Barrier of one team's warps.
   static MANSARD_DEVICE void meet(int group) {
     if constexpr (TEAM == 1) __syncwarp();
     else named_barrier_sync(1 + group, TEAM * 32);

@@ -1,6 +1,6 @@
-// What kernels over sparse matrices share: how entries are loaded, added to a row's sum, and what becomes of the sum.
+// Shared by kernels over sparse matrices: loads of entries, sums of a row, and the result of a row.
 //
-// Kernels that keep to these words and add a row's entries from first to last agree bit for bit.
+// Kernels that use these functions and add a row's entries from first to last agree bit for bit.
 #pragma once
 #include "mansard/gpu/complex.cuh"
 
@@ -8,10 +8,10 @@ namespace mansard {
 
 enum class Format { sell, ell, csr };
 enum class Index { int32, int64, delta16 };
-// How the matrix passes the caches: as everything else; marked as read once; without a place in the first cache.
+// Cache hints of matrix loads: none; streaming (evict first); no allocation in L1.
 enum class Cache { normal, streaming, once };
 
-// N elements that are read and written at once.
+// N elements that are loaded and stored at once.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Together {
   T e[N];
@@ -19,8 +19,8 @@ struct alignas(N * sizeof(T)) Together {
 
 template <Index INDEX>
 struct ColumnOf {
-  using Type = int;  // as it is stored
-  using Full = int;  // as it is used
+  using Type = int;  // type in memory
+  using Full = int;  // type of a complete column index
 };
 template <>
 struct ColumnOf<Index::int64> {
@@ -33,7 +33,7 @@ struct ColumnOf<Index::delta16> {
   using Full = int;
 };
 
-// Where the parts of a chunk of SELL-C-sigma are: its bases (delta16) and its columns, in bytes from its start.
+// Byte offsets of the parts of a SELL-C-sigma chunk: its bases (delta16) and its columns.
 template <class V, Index INDEX, int C>
 struct Parts {
   static MANSARD_DEVICE i64 bases(int width) { return ceil_div(static_cast<i64>(width) * C * sizeof(V), 16) * 16; }
@@ -93,7 +93,7 @@ MANSARD_DEVICE uint4 load_once(const uint4* p) {
 }
 #endif
 
-// One element of 2 to 16 bytes by one instruction: it must lie on a multiple of its size.
+// Load one element of 2 to 16 bytes with one instruction; it must be aligned to its size.
 template <Cache CACHE, class V>
 MANSARD_DEVICE V load_entry(const V* p) {
   using Word = typename WordOf<int(sizeof(V))>::Type;
@@ -109,7 +109,8 @@ MANSARD_DEVICE V load_entry(const V* p) {
 
 // ---- sums ---------------------------------------------------------------------------------------------------
 
-// sum += value * x, with the conjugate of the value if CONJ. Values may be narrower than x, and real where it is complex.
+// sum += value * x, with the conjugate of the value if CONJ. Values may be narrower than x, and real where it is
+// complex.
 template <bool CONJ, class V>
 MANSARD_DEVICE void add_entry(float& sum, V value, float x) {
   sum = fmaf(static_cast<float>(value), x, sum);
@@ -132,7 +133,7 @@ MANSARD_DEVICE void add_entry(Complex<R>& sum, Complex<Q> value, Complex<R> x) {
   add_entry<false>(sum.im, im, x.re);
 }
 
-// sum += (re + i im) * x; factors that are zero are not multiplied, so that infinities of x stay away.
+// sum += (re + i im) * x; zero factors are not multiplied, so that infinities of x do not become NaNs.
 template <class R>
 MANSARD_DEVICE void add_scaled(R& sum, double re, double, R x) {
   if (re != 0.0) add_entry<false>(sum, static_cast<R>(re), x);
@@ -159,7 +160,7 @@ MANSARD_DEVICE T row_result(const Arguments& a, T sum, const T* x, const T* y, c
   return result;
 }
 
-// The value of another lane: `lane` is its number, or (xor) the bits in which it differs.
+// Value of v in another lane: `lane` is its index, or (xor) the bits in which it differs.
 template <class T>
 MANSARD_DEVICE T from_lane(T v, int lane) {
   return __shfl_sync(~0u, v, lane);
@@ -176,7 +177,7 @@ template <class R>
 MANSARD_DEVICE Complex<R> from_across(Complex<R> v, int bits) {
   return {__shfl_xor_sync(~0u, v.re, bits), __shfl_xor_sync(~0u, v.im, bits)};
 }
-// Sums of lanes that differ in the bits FIRST, 2 FIRST, ... below END, the same in all of them.
+// Sum over the lanes that differ in the bits FIRST, 2 FIRST, ... below END, in all of them.
 template <int FIRST, int END, class T>
 MANSARD_DEVICE T sum_across(T sum) {
   MANSARD_UNROLL

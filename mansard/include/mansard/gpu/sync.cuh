@@ -1,7 +1,6 @@
-// Words that blocks share through global memory, and loads and stores that choose their cache.
+// Words that blocks share through global memory, and loads and stores with cache hints.
 //
-// Blocks may wait for each other only in a cooperative launch. On the emulator a wait that nobody ends is
-// reported.
+// Blocks may wait for each other only in a cooperative launch. The emulator reports a wait that never ends.
 #pragma once
 
 #include "platform.cuh"
@@ -40,7 +39,7 @@ MANSARD_DEVICE void store_release(u32* word, u32 value) {
   asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
 
-// Adds and returns the word's old value; what this thread wrote before is visible to who reads the sum.
+// Add and return the old value, with release semantics: a thread that reads the sum sees this thread's earlier stores.
 MANSARD_DEVICE u32 add_release(u32* word, u32 value) {
   u32 old;
   asm volatile("atom.add.release.gpu.u32 %0, [%1], %2;" : "=r"(old) : "l"(word), "r"(value) : "memory");
@@ -53,7 +52,7 @@ MANSARD_DEVICE u32 atomic_add_acq_rel(u32* word, u32 value) {
   return old;
 }
 
-// Waits until the flag has another value than `old`, and returns it.
+// Wait until the flag differs from `old`; returns its value.
 MANSARD_DEVICE u32 wait_until_differs(const u32* flag, u32 old) {
   u32 value;
   do {
@@ -62,7 +61,7 @@ MANSARD_DEVICE u32 wait_until_differs(const u32* flag, u32 old) {
   return value;
 }
 
-// Waits until the upper bit of the word differs from that of `old`.
+// Wait until the upper bit of the word differs from that of `old`.
 MANSARD_DEVICE void wait_until_flips(const u32* word, u32 old) {
   while (((load_acquire(word) ^ old) & 0x80000000u) == 0) {
   }
@@ -70,13 +69,13 @@ MANSARD_DEVICE void wait_until_flips(const u32* word, u32 old) {
 
 #endif
 
-// Read once: leaves the caches to others.
+// Load with a streaming hint, for data that are read once.
 template <class V>
 MANSARD_DEVICE V load_streaming(const V* address) {
   return __ldcs(address);
 }
 
-// Past the L1 cache, which does not see what other blocks write.
+// Load past the L1 cache, which does not see stores of other blocks.
 template <class V>
 MANSARD_DEVICE V load_l2(const V* address) {
   return __ldcg(address);

@@ -1,12 +1,16 @@
-// Rings of bulk copies whose chunks are dealt out by a counter.
+// Rings of bulk copies whose chunks are assigned by a counter (tickets).
 //
-// Like mansard/gpu/ring.cuh, but a team takes the next chunk when it has room for one: where reads and writes mix, some
-// multiprocessors fall behind, and a fixed order would wait for them. Where results depend on who takes which chunk, FIXED
-// deals them out round and round, the same way every time.
+// Like mansard/gpu/ring.cuh, but a team takes the next chunk when it has a free stage: where reads and writes mix, some
+// multiprocessors fall behind, and a fixed order would wait for them. FIXED assigns chunks cyclically instead, for
+// results that depend on which team takes which chunk.
 //
-// A block has GROUPS teams of TEAM warps, each with a ring of STAGES stages. The first warp of a team feeds it. `counter`
-// holds the next chunk and, behind it, the teams that are done; both are zero before a launch and left so. They are the third
-// and fourth of the counters: the first two are those of mansard/gpu/reduce.cuh, whose barrier leaves a bit that flips.
+// A block has GROUPS teams of TEAM warps, each with a ring of STAGES stages. The first warp of a team feeds it.
+// `counter` holds the next chunk and, behind it, the number of finished teams; both are zero before a launch and left
+// so. They are the third and fourth of the counters: the first two are those of mansard/gpu/reduce.cuh, whose barrier
+// leaves a bit that flips.
+//
+// Barriers (barrier -> buffer -> writer): mbarrier full[stage] -> chunk and its number -> the bulk copy and the leader;
+// meet -> stage, read by all warps -> the next copy. There is no `empty` barrier: callers meet before they refill.
 //
 //   ring.start(fill);
 //   for (i64 chunk; (chunk = ring.wait()) >= 0; ring.advance()) {
@@ -14,8 +18,8 @@
 //   }
 //   ring.finish();
 //
-// `fill(stage, barrier, chunk)` is called by the whole feeding warp and must arrive once on the barrier with the bytes it
-// expects.
+// `fill(stage, barrier, chunk)` is called by the whole feeding warp and must arrive once on the barrier with the bytes
+// it expects.
 #pragma once
 #include "mansard/gpu/async.cuh"
 
@@ -25,7 +29,7 @@ template <int GROUPS_, int TEAM_, int STAGES_, int STAGE_BYTES_, bool FIXED = fa
 struct TicketRing {
   static constexpr int GROUPS = GROUPS_, TEAM = TEAM_, STAGES = STAGES_, STAGE_BYTES = STAGE_BYTES_;
   static constexpr int THREADS = GROUPS * TEAM * 32;
-  static constexpr int HEAD_BYTES = ceil_div(2 * GROUPS * STAGES * 8, 128) * 128;  // barriers, and the chunks they announce
+  static constexpr int HEAD_BYTES = ceil_div(2 * GROUPS * STAGES * 8, 128) * 128;  // barriers, chunk numbers
   static constexpr int BYTES = HEAD_BYTES + GROUPS * STAGES * STAGE_BYTES;
   unsigned char* arena;
   i64 chunks;
@@ -48,14 +52,15 @@ struct TicketRing {
   }
   MANSARD_DEVICE unsigned char* current() const { return stage_at(stage); }
 
-  // A barrier of the team's warps. What they read before it may be overwritten behind it: see mansard/gpu/ring.cuh.
+  // Barrier of the team's warps. Stages that they read before it may be overwritten after it: see mansard/gpu/ring.cuh.
   MANSARD_DEVICE void meet() const {
     __threadfence_block();
     if constexpr (TEAM == 1) __syncwarp();
     else named_barrier_sync(1 + group, TEAM * 32);
   }
 
-  // All threads of the block; what they wrote to shared memory before is visible to all behind it.
+  // Called by all threads of the block; contains a barrier, so that their earlier stores to shared memory are visible
+  // to all.
   template <class Fill>
   MANSARD_DEVICE void start(Fill fill) {
     if (threadIdx.x == 0) {
@@ -63,10 +68,10 @@ struct TicketRing {
       mbarrier_init_fence();
     }
     if (leader) ticket = FIXED ? blockIdx.x * GROUPS + group : atomicAdd(counter, 1u);
-    __syncthreads();
+    __syncthreads();  // barriers are initialised by thread 0
     for (int of = 0; of < STAGES; ++of) refill(of, fill);
   }
-  // Asks for the team's next chunk; only the feeding warp does anything.
+  // Start the copy of the team's next chunk into stage `of`; only the feeding warp does anything.
   template <class Fill>
   MANSARD_DEVICE void refill(int of, Fill fill) {
     if (member != 0) return;
@@ -75,17 +80,17 @@ struct TicketRing {
       if (leader) {
         *chunk_of(of) = chunk;
         if (FIXED) ticket += gridDim.x * GROUPS;
-        else ticket = atomicAdd(counter, 1u);  // drawn one ahead: it takes most of a microsecond
+        else ticket = atomicAdd(counter, 1u);  // one ahead: an atomic takes most of a microsecond
       }
-      __syncwarp();
+      __syncwarp();  // chunk_of is written by the leader before the barrier announces it
       fill(stage_at(of), full(of), chunk);
     } else if (leader) {
       *chunk_of(of) = -1;
       mbarrier_arrive(full(of));
     }
-    __syncwarp();
+    __syncwarp();  // reconverge after the leader
   }
-  // The chunk that is in the current stage; negative behind the last one.
+  // Wait for the current stage; returns its chunk, or a negative number after the last one.
   MANSARD_DEVICE i64 wait() const {
     mbarrier_wait(full(stage), parity);
     __syncwarp();  // the warp must be converged again for mma.sync
@@ -94,14 +99,15 @@ struct TicketRing {
   MANSARD_DEVICE void advance() {
     if (++stage == STAGES) stage = 0, parity ^= 1;
   }
-  // All threads of the block: when they return, the arena is ordinary memory, barriers included.
+  // Called by all threads of the block: when they return, the arena is ordinary memory, barriers included.
   MANSARD_DEVICE void retire() const {
-    __syncthreads();
+    __syncthreads();  // no thread waits on a barrier any more
     for (int i = threadIdx.x; i < GROUPS * STAGES; i += THREADS) mbarrier_inval(reinterpret_cast<mbarrier*>(arena) + i);
-    __syncthreads();
+    __syncthreads();  // all barriers are invalidated before their words are reused
   }
+  // The last team to finish resets the counters for the next launch.
   MANSARD_DEVICE void finish() const {
-    meet();
+    meet();  // all warps of the team have read their last stage
     if (!FIXED && leader && atomicAdd(counter + 1, 1u) == gridDim.x * GROUPS - 1) counter[0] = counter[1] = 0;
   }
 };

@@ -1,16 +1,17 @@
-// Products by warpgroups, four warps that begin at a multiple of four: C += A B on the tensor cores, asynchronously, with A in
-// registers and B in shared memory. sm_90a only.
+// Products by warpgroups, four warps that begin at a multiple of four: C += A B on the tensor cores, asynchronously,
+// with A in registers and B in shared memory. sm_90a only.
 //
-// A is 64 x 8, B 8 x 8 TILES, both TF32. Each warp has sixteen rows of A and C, its fragments laid out as mma.cuh says of
-// m16n8k8. In shared memory B is a run of tiles of eight columns, 256 bytes each, on 128-byte boundaries: entry (k, n) is word
-// `warpgroup_word(k, n)`. What threads write there must be followed by fence_async_shared() and a barrier.
+// A is 64 x 8, B 8 x 8 TILES, both TF32. Each warp has 16 rows of A and C; its fragments have the layout of m16n8k8 in
+// mma.cuh. In shared memory B is a run of tiles of eight columns, 256 bytes each, on 128-byte boundaries: entry (k, n)
+// is word `warpgroup_word(k, n)`. Stores to B must be followed by fence_async_shared() and a barrier.
 //
-//   warpgroup_arrive();                  what registers hold now is what counts
+//   warpgroup_arrive();                  registers written before are read by the instructions that follow
 //   wgmma_tf32(c, a, b, add) ...         c += a b, or, without `add`, c = a b
-//   warpgroup_commit();                  these are a group
-//   warpgroup_wait<N>();                 all but the N youngest groups are done; until then c and a must be left alone
+//   warpgroup_commit();                  close a group of instructions
+//   warpgroup_wait<N>();                 all but the N youngest groups are done; until then leave c and a alone
 //
-// The instruction could negate A, but ptxas 13.0 negates integers instead where it copies such an A: callers flip signs.
+// The instruction could negate A, but ptxas 13.0 negates integers instead where it copies such an A: callers flip
+// signs.
 #pragma once
 #include "platform.cuh"
 
@@ -26,7 +27,7 @@ MANSARD_DEVICE int warpgroup_word(int k, int n) { return n / 8 * 64 + k / 4 * 32
 
 #if defined(MANSARD_EMULATED)
 
-// At once, and warp by warp: no warp needs what the others hold.
+// Emulation: executed at once, warp by warp, since no warp needs registers of the others.
 template <int TILES>
 inline void wgmma_tf32(float (&c)[TILES][4], const u32 (&a)[4], const u32* b, bool add, MANSARD_HERE) {
   const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
@@ -50,7 +51,7 @@ MANSARD_DEVICE void warpgroup_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
 
-// Where B begins, and how far its tiles are apart along k (128 bytes) and along n (256 bytes).
+// Matrix descriptor of B: its address, and the strides of its tiles along k (128 bytes) and along n (256 bytes).
 MANSARD_DEVICE u64 warpgroup_matrix(const u32* b) {
   return static_cast<u64>((shared_address(b) & 0x3ffffu) >> 4) | (u64(128 >> 4) << 16) | (u64(256 >> 4) << 32);
 }
@@ -58,7 +59,7 @@ MANSARD_DEVICE u64 warpgroup_matrix(const u32* b) {
 template <int TILES>
 struct Wgmma;
 
-// The registers of c by number: C1 those of one tile, and so on.
+// Operand lists of the registers of c: C1 for one tile, C2 for two, and so on.
 #define MANSARD_C1 "%0, %1, %2, %3"
 #define MANSARD_C2 MANSARD_C1 ", %4, %5, %6, %7"
 #define MANSARD_C3 MANSARD_C2 ", %8, %9, %10, %11"

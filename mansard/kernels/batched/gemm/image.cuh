@@ -1,12 +1,12 @@
-// Groups of consecutive matrices of a stack, on their way between global and shared memory.
+// Groups of consecutive matrices of a stack: how they are copied between global and shared memory, and lie there.
 //
-// An operand lies in shared memory as it lies in global memory: LINES lines (rows, or columns where it is column-major)
-// of LENGTH adjacent elements. There, lines are PITCH and matrices MATRIX elements apart, so that reads do not collide
-// in the banks. FEED says what carries it:
+// An image holds an operand in the layout of global memory: LINES lines (rows, or columns for column-major matrices) of
+// LENGTH adjacent elements. In shared memory lines are PITCH and matrices MATRIX elements apart, so that reads avoid
+// bank conflicts. FEED says how it is copied:
 //
 //   flat      a packed stack: a group is one run of bytes, moved 16 at a time wherever it begins. If it does not begin
-//             on a 16-byte boundary, neither does its image (SHIFTED); what else the first and last pieces hold is not
-//             used.
+//             on a 16-byte boundary, neither does its image (SHIFTED); other elements in its first and last 16 bytes
+//             are not used
 //   matrices  matrices without gaps inside, each on a 16-byte boundary
 //   lines     lines on 16-byte boundaries
 //   elements  anything else, one element at a time
@@ -23,22 +23,22 @@ enum class Feed { flat, linear, matrices, lines, elements };  // linear: window.
 using FeedA = Feed;
 using FeedB = Feed;
 using FeedC = Feed;
-enum class Out { direct, own, back };  // of C: from registers; laid down in a place of its own; where A (and B) were
+enum class Out { direct, own, back };  // C leaves from registers; through a place of its own; through A's (and B's)
 
-// N elements that are read and written at once.
+// N elements that are loaded and stored at once.
 template <class T, int N>
 struct alignas(N * sizeof(T)) Pack {
   T e[N];
 };
 
-// One instruction, past the caches if it is a whole piece of 16 bytes.
+// Store a pack with one instruction; 16 bytes with a streaming hint (evict first).
 template <class T, int N>
 MANSARD_DEVICE void store_pack(T* to, const Pack<T, N>& pack) {
   if constexpr (sizeof(pack) == 16) __stcs(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(&pack));
   else *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-// Where an operand's matrices are: `base` is the first one's address, or that of an array of addresses.
+// Addresses of an operand's matrices: `base` is the first one's address, or that of an array of addresses.
 template <class Pointer>
 struct Place {
   Pointer base;
@@ -58,7 +58,7 @@ MANSARD_DEVICE Place<Pointer> place_of(Pointer base, Layout layout, i64 matrix, 
   return layout == Layout::col ? Place<Pointer>{base, matrix, column, row} : Place<Pointer>{base, matrix, row, column};
 }
 
-// alpha and beta; beta is used only where ACCUMULATE says that C is read.
+// alpha and beta; beta is used only with ACCUMULATE, where C is read.
 struct Scales {
   double alpha_re, alpha_im, beta_re, beta_im;
   template <class T>
@@ -81,8 +81,8 @@ struct Image {
   static constexpr int LINE_PAD = PITCH - LENGTH, MATRIX_PAD = GROUP > 1 ? MATRIX - LINES * PITCH : 0;
   static constexpr int ELEMENTS = (GROUP - 1) * MATRIX + LINES * PITCH + (SHIFTED ? VECTOR : 0);
   static constexpr int BYTES = ceil_div(ELEMENTS, VECTOR) * 16;
-  static constexpr int PIECES = ceil_div(GROUP * SIZE + (SHIFTED ? VECTOR - 1 : 0), VECTOR);  // of a flat group
-  // elements of a line that are adjacent and begin on a boundary of their own size
+  static constexpr int PIECES = ceil_div(GROUP * SIZE + (SHIFTED ? VECTOR - 1 : 0), VECTOR);  // per group
+  // elements of a line that can be loaded at once: adjacent, and aligned to their common size
   static constexpr int BEGINS = !SHIFTED ? VECTOR : ALIGNED_ ? gcd(GROUP * SIZE, VECTOR) : 1;
   static constexpr int READ = gcd(gcd(LENGTH, PITCH), gcd(GROUP > 1 ? MATRIX : VECTOR, BEGINS));
   static_assert(LINE_PAD >= 0 && MATRIX_PAD >= 0, "lines or matrices overlap");
@@ -93,21 +93,22 @@ struct Image {
   static_assert(FEED == Feed::elements || (LINE_PAD == 0 && FEED != Feed::lines || WHOLE_LINES) &&
                     (MATRIX_PAD == 0 && FEED == Feed::flat || WHOLE_MATRICES), "pieces of 16 bytes stay whole");
 
-  // Of element e of the group, in the order of memory.
+  // Offset in the image of element e of the group, in the order of global memory.
   static MANSARD_DEVICE int position(int e) {
     return e + (LINE_PAD == 0 ? 0 : e / LENGTH * LINE_PAD) + (MATRIX_PAD == 0 ? 0 : e / SIZE * MATRIX_PAD);
   }
+  // Elements from the 16-byte boundary before `at` to `at`.
   static MANSARD_DEVICE int shift(const T* at) {
     return SHIFTED ? static_cast<int>(reinterpret_cast<u64>(at) % 16 / sizeof(T)) : 0;
   }
-  // Where the group's first element is.
+  // Address of the group's first element in the image.
   template <class Pointer>
   static MANSARD_DEVICE T* origin(T* memory, const Place<Pointer>& place, i64 first) {
     if constexpr (SHIFTED) return memory + shift(place.base + first * SIZE);
     else return memory;
   }
 
-  // Calls step(i, j) for every i < COUNT that this one of THREADS threads has to do, i = rank + j.
+  // Calls step(i, j) for the share of thread `rank` of THREADS in i = 0 .. COUNT - 1, with i = rank + j.
   template <int COUNT, int THREADS, class Step>
   static MANSARD_DEVICE void deal(int rank, Step step) {
 MANSARD_UNROLL_BY(16)
@@ -115,7 +116,7 @@ MANSARD_UNROLL_BY(16)
       if (j + THREADS <= COUNT || rank + j < COUNT) step(rank + j, j);
   }
 
-  // Matrices first ... first + count - 1 of `batch`; copies may still be under way when it returns.
+  // Copy matrices first .. first + count - 1 of `batch`; asynchronous copies may still be in flight when it returns.
   template <int THREADS, class Pointer>
   static MANSARD_DEVICE void fill(T* memory, const Place<Pointer>& place, i64 first, int count, i64 batch, int rank) {
     if constexpr (FEED == Feed::flat) fill_flat<THREADS>(memory, place.base + first * SIZE, first, count, batch, rank);
@@ -133,7 +134,7 @@ MANSARD_UNROLL_BY(16)
         if (!SHIFTED || i + 1 < PIECES || i * VECTOR < skip + GROUP * SIZE)
           cp_async16(memory + position(i * VECTOR), pieces + j * VECTOR);
       });
-    } else {  // at the ends of the stack
+    } else {  // at the ends of the stack, where 16-byte pieces would reach beyond it
 MANSARD_UNROLL_BY(1)
       for (int e = rank; e < count * SIZE; e += THREADS) memory[skip + position(e)] = from[e];
     }
@@ -178,7 +179,7 @@ MANSARD_UNROLL_BY(1)
     return matrix_at(place.base, place.matrix, first + e / SIZE) + inside;
   }
 
-  // The way back, of C: `memory` holds products; old entries are added where ACCUMULATE says so.
+  // Store an image to global memory: `memory` holds products; with ACCUMULATE, beta times the old entries are added.
   template <int THREADS, bool ACCUMULATE, class Pointer>
   static MANSARD_DEVICE void store(const T* memory, const Place<Pointer>& place, i64 first, int count,
                                    const Scales& scales, int rank) {
@@ -211,7 +212,7 @@ MANSARD_UNROLL_BY(4)
     T* pieces = to - skip + rank * VECTOR;
     if (!SHIFTED && count == GROUP) {
       deal<PIECES, THREADS>(rank, [&](int i, int j) { piece(pieces + j * VECTOR, memory + position(i * VECTOR)); });
-    } else {  // the first and the last piece may be shared with others
+    } else {  // the first and the last 16 bytes may contain elements of other matrices
       deal<PIECES, THREADS>(rank, [&](int i, int j) {
         if (i * VECTOR >= skip && (i + 1) * VECTOR <= end) piece(pieces + j * VECTOR, memory + position(i * VECTOR));
         else

@@ -1,8 +1,8 @@
-// gemm for interleaved stacks: entry (i, j) of L matrices lies in L adjacent places, and each lane has its own matrix.
+// gemm for interleaved stacks on CPUs: entry (i, j) of L matrices is stored in L adjacent places, one matrix per lane.
 //
-// Groups of L matrices follow each other: entry (i, j) of matrix b is at (b / L) matrix + i row + j column + b % L,
-// where row and column are multiples of L. The last group has all its places, used or not. A shared operand is not
-// interleaved. No entry of a vector ever meets another one, so sizes need not fit the vectors.
+// Groups of L matrices follow each other: entry (i, j) of matrix b is at (b / L) * matrix + i * row + j * column + b %
+// L, where row and column are multiples of L. The last group has all its places, used or not. A shared operand is not
+// interleaved. Lanes never exchange values, so sizes need not fit the vectors.
 #pragma once
 #include "kernels/batched/gemm/operands.hpp"
 
@@ -14,7 +14,7 @@ i64 interleaved_width(const Arguments& a) {
   return P::ROW_MAJOR_C ? a.c_col : a.c_row;
 }
 
-// What lanes have at p: their own entries, or the one they share. On its first visit, what lies AHEAD is asked for.
+// Entries of all lanes at p: one per lane, or a broadcast of a shared one. The first visit prefetches AHEAD.
 template <class P, bool SHARED, class R>
 MANSARD_INLINE Vector<R, P::LANES> entries_at(const R* p, bool first_visit) {
   if constexpr (SHARED) {
@@ -25,13 +25,13 @@ MANSARD_INLINE Vector<R, P::LANES> entries_at(const R* p, bool first_visit) {
   }
 }
 
-// The real (PART 0) or the imaginary (PART 1) parts of entries, twice each.
+// Real (PART 0) or imaginary (PART 1) parts of entries, each in both lanes of its entry.
 template <int PART, class R, int LANES, int... L>
 MANSARD_INLINE Vector<R, LANES> part_twice(Vector<R, LANES> v, std::integer_sequence<int, L...>) {
   return choose<R, LANES>(v, v, std::integer_sequence<int, L / 2 * 2 + PART...>());
 }
 
-// ROWS x COLUMNS entries, from row m0 and column n0 on, of the matrices of a vector.
+// A tile of ROWS x COLUMNS entries from row m0 and column n0 on, for the matrices of a vector.
 template <class P, bool STREAM, int ROWS, int COLUMNS, class R = typename GemmOperands<P>::R>
 MANSARD_INLINE void interleaved_tile(const GemmOperands<P>& o, int m0, int n0, Entries<const R> a, Entries<const R> b,
                                      Entries<R> c) {
@@ -67,13 +67,13 @@ MANSARD_INLINE void interleaved_tile(const GemmOperands<P>& o, int m0, int n0, E
   }
 }
 
-// Nothing is swapped, all distances are arguments.
+// Params without exchanged operands; all strides are arguments.
 template <class P>
 struct Unswapped : P {
   static constexpr bool TIGHT = false, ROW_MAJOR_C = true;
 };
 
-// Groups [begin, end) of the batch.
+// Form the products of groups [begin, end) of the batch.
 template <class Params, bool STREAM, class Arguments>
 void interleaved_groups(const Arguments& a, i64 begin, i64 end) {
   using P = Unswapped<Params>;

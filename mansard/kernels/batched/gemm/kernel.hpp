@@ -1,25 +1,26 @@
-// gemm on CPUs: C_b = alpha A_b B_b + beta C_b for a batch of small matrices, whose sizes are constants.
+// C_b = alpha A_b B_b + beta C_b for a batch of small matrices on CPUs; sizes are compile-time constants.
 //
-// Lanes run along the rows of C: rows of B are read as vectors, entries of A are broadcast, a tile of C stays in
-// registers from the first product to the last. A column-major C is the row-major C^T = B^T A^T, so below the operands
-// are called `left` (broadcast, any layout), `right` (vectors) and `out` (rows). A right operand in columns is first
-// transposed to rows of the workspace, once if all matrices share it. Interleaved stacks have tiles of their own
-// (interleaved.hpp).
+// Lanes run along the rows of C: rows of B are vectors, entries of A are broadcast, and a tile of C stays in registers
+// from the first product to the last. A column-major C is the row-major C^T = B^T A^T; the operands are therefore
+// called `left` (broadcast, any layout), `right` (vectors) and `out` (rows). A column-major right operand is transposed
+// into the workspace first, once if all matrices share it. Interleaved stacks have their own tiles (interleaved.hpp).
 //
-// Complex entries are two reals. Products with the real and with the imaginary part of a left entry are summed apart,
-// so that nothing is shuffled before the sums are complete; conjugations, alpha and beta are applied then.
+// Complex entries are two reals. Products with the real and with the imaginary part of a left entry are summed
+// separately, so that nothing is shuffled before the sums are complete; conjugations, alpha and beta are applied then.
 //
-// Threads take contiguous parts of the batch. An entry's products are added in the order of k, whatever the
+// Threads take contiguous parts of the batch. The products of an entry are added in the order of k, whatever the
 // configuration.
+//
+// Workspace of a thread, in reals: the transposed right operand (PACKED), then results that wait to be written (BLOCK).
 //
 // Params beside T, M, N, K, ROW_MAJOR_A|B|C, CONJ_A|B, ACCUMULATE, STACK_A|B|C:
 //   LANES           reals per vector; the last vector of a row may have fewer
 //   TILE_M, TILE_N  rows and vectors of C per register tile
-//   UNROLL          steps along K per turn of the inner loop
-//   STREAM          write C past the caches: lines that are written whole need not be read first
-//   GATHER          write C in whole cache lines, but to the caches
-//   PREFETCH        cache (1, 2) to which the tiles bring the matrices to come; 0 leaves it to the hardware
-//   AHEAD           how far ahead, in bytes
+//   UNROLL          steps along K per iteration of the inner loop
+//   STREAM          write C with non-temporal stores: lines that are written completely need not be read first
+//   GATHER          write C in full cache lines, but to the caches
+//   PREFETCH        cache (1, 2) to which the tiles bring later matrices; 0 leaves it to the hardware
+//   AHEAD           distance of the prefetch in bytes
 #pragma once
 #include "kernels/batched/gemm/interleaved.hpp"
 #include "kernels/batched/gemm/operands.hpp"
@@ -36,21 +37,21 @@ struct GemmShape {
   static constexpr int VECTORS = ceil_div(WIDTH, LANES);
   static constexpr int LAST = WIDTH - (VECTORS - 1) * LANES;  // reals in the last vector of a row
   static constexpr int SIZE = O::M * WIDTH;                   // reals of a matrix
-  static constexpr int TOGETHER = larger(1, 128 / (SIZE * static_cast<int>(sizeof(R))));  // matrices per turn
+  static constexpr int TOGETHER = larger(1, 128 / (SIZE * static_cast<int>(sizeof(R))));  // matrices per iteration
   using Panels = Pieces<VECTORS, P::TILE_N>;
   using Rows = Pieces<O::M, P::TILE_M>;
 
-  // The workspace of a thread: the right operand in rows, and results on their way out.
+  // Sizes of the workspace.
   static constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R));
   static constexpr int PITCH = round_up(WIDTH, LINE);
   static constexpr int PACKED = O::RIGHT_IN_ROWS ? 0 : O::K * PITCH;
-  static constexpr int GROUP = 512 / static_cast<int>(sizeof(R));  // reals that leave together
-  // reals of C before some may leave: where a tile has whole rows, those
+  static constexpr int GROUP = 512 / static_cast<int>(sizeof(R));  // reals written together
+  // reals of C that are completed at once: the rows of a tile, if a tile has whole rows, otherwise a matrix
   static constexpr int CHUNK = Panels::COUNT > 1 ? SIZE : smaller(SIZE, P::TILE_M * WIDTH);
   static constexpr bool GATHERS = P::STREAM || P::GATHER;
   static constexpr int BLOCK = GATHERS ? round_up(2 * GROUP + CHUNK, LINE) : 0;
 
-  // visit(first vector, Int<vectors>, Int<reals in the last of them>, whether nothing follows) for every panel of C.
+  // Calls visit(first vector, Int<vectors>, Int<reals in the last of them>, is_last) for every panel of columns of C.
   template <class Visit>
   static MANSARD_INLINE void for_each_panel(Visit visit) {
     constexpr int FINAL = Panels::COUNT - 1;
@@ -68,9 +69,9 @@ struct GemmShape {
   static_assert(!GATHERS || (P::STACK_C == StackC::packed && !P::ACCUMULATE));
 };
 
-// ---- ahead of the tiles -----------------------------------------------------------------------------------
+// ---- prefetch ---------------------------------------------------------------------------------------------
 
-// The reals that follow AHEAD bytes after those of a turn, asked for at the pace of the tiles.
+// Prefetches the reals that are AHEAD bytes behind those of an iteration, at the pace of the tiles.
 template <class P, bool IN_A_RUN, int SIZE>
 struct AheadOf {
   using S = GemmShape<P>;
@@ -107,7 +108,7 @@ struct Ahead {
 
 // ---- one matrix -------------------------------------------------------------------------------------------
 
-// ROWS rows and VECTORS vectors of C, the last of which has LAST reals: from sums, and all of it.
+// Write a tile of ROWS rows and VECTORS vectors of C, the last of which has LAST reals; below, compute and write it.
 template <class P, int LAST, bool UNIT, int ROWS, int VECTORS, class R = typename GemmShape<P>::R>
 MANSARD_INLINE void write_tile(const GemmOperands<P>& o, Entries<R> out,
                                const typename GemmShape<P>::V (&sums)[ROWS][VECTORS][GemmShape<P>::WORDS]) {
@@ -149,7 +150,7 @@ MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, E
         const R entry = left.data[m * left.row + k * left.column + word];
         MANSARD_UNROLL
         for (int n = 0; n < VECTORS; ++n) {
-          if (first) sums[m][n][word] = entry * row[n];  // which need not be cleared before
+          if (first) sums[m][n][word] = entry * row[n];  // so sums need no clearing
           else add_product(sums[m][n][word], entry, row[n]);
         }
       }
@@ -171,7 +172,8 @@ MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, E
   o.for_alpha([&](auto unit) __attribute__((always_inline)) { write_tile<P, LAST, unit>(o, out, sums); });
 }
 
-// place(m) is where rows from m on go; done(rows) is called whenever so many more rows of C are complete.
+// Compute one matrix. place(m) is the destination of rows from m on; done(rows) is called when so many more rows of C
+// are complete.
 template <class P, class Place, class Done, class R = typename GemmShape<P>::R>
 MANSARD_INLINE void gemm_matrix(const GemmOperands<P>& o, i64 b, Entries<const R> right, Place place,
                                 Ahead<P>& ahead, Done done) {
@@ -188,15 +190,15 @@ MANSARD_INLINE void gemm_matrix(const GemmOperands<P>& o, i64 b, Entries<const R
 
 // ---- the batch --------------------------------------------------------------------------------------------
 
-// Results gather in a block until GROUP reals are complete, and go to C in whole cache lines. What is left of a line
-// waits: written in two halves, it would be read first. The block has room for little more than a tile, where tiles are
-// whole rows: it shares the first cache with A, B and what comes after them.
+// Gathers results in a block until GROUP reals are complete, and writes them to C in full cache lines. A partial line
+// waits: written in two parts, it would have to be read first. If tiles are whole rows, the block is little larger than
+// a tile, since it shares the L1 cache with A, B and prefetched data.
 template <class P, class R = typename GemmShape<P>::R>
 struct Departures {
   using S = GemmShape<P>;
   R* block;
-  R* target;                   // where the block goes
-  i64 complete = 0, gone = 0;  // reals of the block
+  R* target;                   // destination of the block
+  i64 complete = 0, gone = 0;  // reals of the block that are complete, and that are written
 
   MANSARD_INLINE Entries<R> room() {
     if (complete + S::CHUNK > S::BLOCK) {
@@ -217,7 +219,7 @@ struct Departures {
   }
 };
 
-// Matrices [begin, end), one thread's.
+// Compute matrices [begin, end), the part of one thread.
 template <class P, class Arguments>
 __attribute__((noinline)) MANSARD_AS_WRITTEN void gemm_part(const Arguments& a, i64 begin, i64 end, typename GemmShape<P>::R* workspace) {
   using S = GemmShape<P>;
@@ -255,19 +257,20 @@ __attribute__((noinline)) MANSARD_AS_WRITTEN void gemm_part(const Arguments& a, 
   if constexpr (S::GATHERS) departures.finish();
 }
 
-// Items [0, count) in contiguous parts, one for each thread that is worth its while: part(begin, end, index).
+// Calls part(begin, end, index) for contiguous parts of the items [0, count), in as many threads as the work is worth.
 template <class Part>
 inline void in_parts(i64 count, i64 threads, i64 products, Part part) {
-  constexpr i64 LEAST = 1 << 19;  // products per thread: less is done before another has woken up
+  constexpr i64 LEAST = 1 << 19;  // products per thread: less is done before another thread has woken up
   if (count == 0) return;
   const i64 parts = smaller(smaller(threads, count), ceil_div(products, LEAST));
-  // none: so little that it rounds to nothing; and a region of one thread still costs a third of a microsecond
+  // parts may be 0 if there is little work; a parallel region of one thread would cost a third of a microsecond
   if (parts <= 1) return part(i64(0), count, i64(0));
 #pragma omp parallel for schedule(static) num_threads(static_cast<int>(parts))
   for (i64 p = 0; p < parts; ++p) part(count * p / parts, count * (p + 1) / parts, p);
 }
 
-// Rows (or columns) follow each other without a gap in all operands, so that all distances are constants.
+// Tight: lines of all operands follow each other without gaps, so that strides are constants. Loose: they are
+// arguments.
 template <class P>
 struct Tight : P {
   static constexpr bool TIGHT = true;

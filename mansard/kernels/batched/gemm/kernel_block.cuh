@@ -1,5 +1,7 @@
-// C = alpha A B + beta C for a stack of small matrices: DIM_X x DIM_Y threads per matrix or per tile of it, panels of A
-// and B through shared memory, a tile of C in the threads' registers.
+// C = alpha A B + beta C for a batch of small matrices: DIM_X x DIM_Y threads per tile of C, which is in registers.
+//
+// Panels of A and B pass through a ring in shared memory; memory map and barriers are in panels.cuh. A thread has rows
+// DIM_Y apart and columns DIM_X apart (lane_tile.cuh).
 //
 //   DIM_X, DIM_Y            threads of a team along the columns and the rows of C
 //   BLK_M, BLK_N, BLK_K     the tile of C, and columns of A per panel

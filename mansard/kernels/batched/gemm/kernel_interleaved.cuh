@@ -1,9 +1,9 @@
-// C = alpha A B + beta C for interleaved stacks: entry (i, j) of WIDTH matrices lies in WIDTH adjacent places, and each
-// thread has a matrix of its own, so that neighbours read and write neighbouring places.
+// C = alpha A B + beta C for interleaved stacks: one matrix per thread.
 //
-// Groups of WIDTH matrices follow each other, as in interleaved.hpp. An operand that serves all is not interleaved.
-// A thread keeps TILE_M x TILE_N entries of C in registers; what several tiles need comes from the caches again. Rows
-// and columns past the end are the last ones once more: computed and dropped.
+// Entry (i, j) of WIDTH matrices is stored in WIDTH adjacent places, so that neighbouring threads access neighbouring
+// places; groups of WIDTH matrices follow each other (interleaved.hpp). A shared operand is not interleaved. A thread
+// keeps TILE_M x TILE_N entries of C in registers; operands of several tiles come from the caches again. Beyond the
+// last row or column, the last one is computed again and not stored.
 //
 //   BLOCK           threads per block
 //   TILE_M, TILE_N  the tile of C
@@ -12,7 +12,7 @@
 
 namespace mansard {
 
-// One thread's part of an operand: where its matrix begins, and the distances between rows and columns.
+// One thread's matrix of an operand: its address, and the strides of rows and columns.
 template <class Element>
 struct Strand {
   Element* base;

@@ -1,13 +1,27 @@
-// C = alpha A B + beta C for a stack of tiny matrices: a few lanes of a warp per matrix.
+// C = alpha A B + beta C for a batch of tiny matrices: a team of LANES_M x LANES_N lanes of one warp per product.
 //
-// A warp takes GROUP consecutive matrices, whose bytes are adjacent in a packed stack: it copies them to shared memory
-// 16 bytes at a time (image.cuh), lets teams of LANES_M x LANES_N lanes form one product each (lane_tile.cuh), and
-// returns C through shared memory, so that global memory sees whole lines in both directions. Warps meet nobody else.
+// Team. A warp takes GROUP consecutive matrices, PER_TEAM per team; a lane has every LANES_M-th row and every
+// LANES_N-th column of C, in registers (lane_tile.cuh). A group's bytes are adjacent in a packed stack: it is copied to
+// shared memory 16 bytes at a time (image.cuh), and C returns through shared memory, so that global memory sees full
+// lines in both directions. Warps do not communicate.
+//
+// Shared memory: common A and B (SHARED_A, SHARED_B), then per warp (OF_WARP) STAGES stages of an A image and a B
+// image, then a C image. OUT back: C replaces A in its stage instead.
+//
+// Barriers (barrier -> buffer -> writer):
+//   once per block: __syncthreads -> common A, B -> copies of other threads
+//   wait for copies     __syncwarp -> A and B images of the stage -> copies of other lanes
+//   OUT back            __syncwarp -> A image -> C of other lanes
+//   products formed     __syncwarp -> C image -> other lanes;  A and B images -> the next copies
+//   C stored            __syncwarp -> C image -> the next C, or (OUT back) the next copies
+//
+// Limits: memory bandwidth (98 % of a copy and more to 31 rows of float64, H200). Rows of odd length are limited by the
+// pipe of shared memory (94 % busy at 31 rows of float32).
 //
 //   LANES_M x LANES_N  lanes of a team
 //   PER_TEAM           matrices of a group per team, one after the other
-//   STAGES             groups under way per warp: 1 leaves overlap to the other warps, and warps come and go
-//   OUT                where C is laid down: back where A was, or in a place of its own
+//   STAGES             groups in flight per warp; 1: warps come and go, and other warps hide the copies
+//   OUT                where C is gathered: in the place of A (back), or in a place of its own
 //   WARPS              warps per block
 //   SHARED_A, SHARED_B the operand is one matrix for all, copied once per block
 #pragma once
@@ -27,7 +41,7 @@ struct LanesShape {
   using B = Image<T, ROW_MAJOR_B ? P::K : P::N, ROW_MAJOR_B ? P::N : P::K, P::SHARED_B ? 1 : GROUP, P::FEED_B,
                   P::ALIGNED, P::PITCH_B, P::MATRIX_B>;
   using C = Image<T, P::M, P::N, GROUP, P::FEED_C, P::ALIGNED, P::PITCH_C, P::MATRIX_C>;
-  static constexpr bool BACK = P::OUT == Out::back;  // C is laid down where A was
+  static constexpr bool BACK = P::OUT == Out::back;  // C replaces A in its stage
   static_assert(!BACK || !P::SHARED_A, "A is needed again");
   static constexpr bool SAME = A::MATRIX == C::MATRIX && A::LINES * A::PITCH == C::LINES * C::PITCH;
   static_assert(!BACK || P::PER_TEAM == 1 || SAME && !C::SHIFTED && !A::SHIFTED, "C would overwrite the A of others");
@@ -58,7 +72,7 @@ MANSARD_DEVICE void gemm_lanes(const Arguments& arguments) {
   if constexpr (P::SHARED_A || P::SHARED_B) {
     cp_async_commit();
     cp_async_wait<0>();
-    __syncthreads();
+    __syncthreads();  // common A and B: the copies of all threads have arrived
   }
 
   const i64 batch = arguments.BATCH, step = static_cast<i64>(gridDim.x) * P::WARPS * S::GROUP;
@@ -79,7 +93,7 @@ MANSARD_DEVICE void gemm_lanes(const Arguments& arguments) {
 MANSARD_UNROLL_BY(1)
   for (; first < batch; first += step) {
     cp_async_wait<P::STAGES - 1>();
-    __syncwarp();
+    __syncwarp();  // A and B images of this stage: the copies of all lanes have arrived
     const T* A = P::SHARED_A ? common_a : S::A::origin(place_a(stage), operands.A, first) + team * S::A::MATRIX;
     const T* B = P::SHARED_B ? common_b : S::B::origin(place_b(stage), operands.B, first) + team * S::B::MATRIX;
     T* out = S::BACK ? place_a(stage) : reinterpret_cast<T*>(mine + P::STAGES * S::STAGE);
@@ -89,13 +103,13 @@ MANSARD_UNROLL_BY(1)
       tile.clear();
       tile.template multiply<P::K>(A + (P::SHARED_A ? 0 : i * S::TEAMS * S::A::MATRIX),
                                    B + (P::SHARED_B ? 0 : i * S::TEAMS * S::B::MATRIX));
-      if constexpr (S::BACK) __syncwarp();  // everybody has read what is overwritten
+      if constexpr (S::BACK) __syncwarp();  // A image is about to be overwritten by C; all lanes have read it
       tile.template lay_down<typename S::C>(C + i * S::TEAMS * S::C::MATRIX, operands.scales);
     }
-    __syncwarp();
+    __syncwarp();  // C image is complete; A and B images are about to be overwritten by the next copies
     if constexpr (!S::BACK) fill(stage, first + P::STAGES * step);
     S::C::template store<32, P::ACCUMULATE>(out, operands.C, first, count(first), operands.scales, lane);
-    __syncwarp();
+    __syncwarp();  // C image is about to be overwritten by the next copies (OUT back) or the next C; all have stored it
     if constexpr (S::BACK) fill(stage, first + P::STAGES * step);
     if (++stage == P::STAGES) stage = 0;
   }

@@ -1,8 +1,8 @@
 // C = alpha A B + beta C with operands read through the read-only cache, without shared memory: the cache-based kernel
-// of Masliah, Abdelfattah, Haidar, Tomov, Baboulin, Falcou and Dongarra (2016). The others are measured against it.
+// of Masliah, Abdelfattah, Haidar, Tomov, Baboulin, Falcou and Dongarra (2016). The other kernels are compared with it.
 //
-// DIM_X x DIM_Y threads form a matrix, each entries DIM_X columns and DIM_Y rows apart; PER_BLOCK matrices share a
-// block.
+// DIM_X x DIM_Y threads form the product of one matrix; a thread has entries DIM_X columns and DIM_Y rows apart.
+// PER_BLOCK matrices share a thread block.
 #pragma once
 #include "kernels/batched/gemm/operands.cuh"
 
@@ -24,7 +24,7 @@ MANSARD_DEVICE void gemm_readonly(const Arguments& arguments) {
   const Operands<P, Arguments> operands(arguments);
   const int tx = threadIdx.x % P::DIM_X, ty = threadIdx.x % TEAM / P::DIM_X;
   const i64 step = static_cast<i64>(gridDim.x) * P::PER_BLOCK;
-  // rows and columns past the end: the last ones once more
+  // beyond the last row or column, the last one is computed again and not stored
   const auto row = [&](int r) { return min(ty + r * P::DIM_Y, P::M - 1); };
   const auto column = [&](int c) { return min(tx + c * P::DIM_X, P::N - 1); };
   const i64 begin = static_cast<i64>(blockIdx.x) * P::PER_BLOCK + threadIdx.x / TEAM;

@@ -1,5 +1,7 @@
-// C = alpha A B + beta C on the double-precision tensor cores: WARPS_M x WARPS_N warps per matrix or per tile of it,
-// panels of A and B through shared memory.
+// C = alpha A B + beta C for a batch on the double-precision tensor cores: WARPS_M x WARPS_N warps per tile of C.
+//
+// Panels of A and B pass through a ring in shared memory; memory map and barriers are in panels.cuh. A warp has tiles
+// of 16 x 16 in registers (tensor_tile.cuh).
 //
 //   WARPS_M, WARPS_N        warps of a team along the rows and the columns of C
 //   BLK_M, BLK_N, BLK_K     the tile of C, and columns of A per panel

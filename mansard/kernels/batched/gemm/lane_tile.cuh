@@ -1,34 +1,34 @@
 // A team's tile of C in registers: LANES_M x LANES_N lanes share one product of matrices in shared memory.
 //
-// A lane has every LANES_M-th row and every LANES_N-th column (or run of adjacent ones, where several can be read at
-// once). Rows and columns past the end are those of the last run once more: read, computed and dropped.
+// A lane has every LANES_M-th row and every LANES_N-th column (or run of adjacent ones, where several can be loaded at
+// once). Beyond the last run, the last one is loaded and computed again and not stored.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 
 namespace mansard {
 
-// Runs of READ of EXTENT indices, dealt to LANES lanes.
+// Distributes EXTENT indices, in runs of READ, over LANES lanes.
 template <int EXTENT, int READ_, int LANES>
 struct Share {
   static constexpr int READ = READ_, RUNS = EXTENT / READ, OF_LANE = ceil_div(RUNS, LANES), COUNT = OF_LANE * READ;
   static constexpr bool EVEN = RUNS % LANES == 0;
-  int lane, last;  // first index of the lane's last run
+  int lane, last;  // first index of the lane's first and last run
   MANSARD_DEVICE Share(int lane) : lane(lane * READ), last(min(lane + (OF_LANE - 1) * LANES, RUNS - 1) * READ) {}
   MANSARD_DEVICE int begin(int run) const { return run + 1 < OF_LANE ? lane + run * LANES * READ : last; }
   MANSARD_DEVICE bool has(int run) const { return EVEN || run + 1 < OF_LANE || last == lane + run * LANES * READ; }
 };
 
-// Of M x N entries; images say how A and B lie in shared memory.
+// A tile of M x N entries; ImageA and ImageB describe A and B in shared memory.
 template <class P, int M, int N, int LANES_M, int LANES_N, class ImageA, class ImageB>
 struct LaneTile {
   using T = typename P::T;
   static constexpr bool ROW_MAJOR_A = P::LAYOUT_A != Layout::col, ROW_MAJOR_B = P::LAYOUT_B != Layout::col;
   using Rows = Share<M, ROW_MAJOR_A ? 1 : ImageA::READ, LANES_M>;
   using Columns = Share<N, ROW_MAJOR_B ? ImageB::READ : 1, LANES_N>;
-  // elements along K that are read at once
+  // elements along K that are loaded at once
   static constexpr int READ_A = ROW_MAJOR_A ? ImageA::READ : 1, READ_B = ROW_MAJOR_B ? 1 : ImageB::READ;
   static constexpr int STEP = READ_A > READ_B ? READ_A : READ_B;
-  static constexpr int WORK = STEP * Rows::COUNT * Columns::COUNT * Scalar<T>::WORDS * Scalar<T>::WORDS;  // of a step
+  static constexpr int WORK = STEP * Rows::COUNT * Columns::COUNT * Scalar<T>::WORDS * Scalar<T>::WORDS;  // per step
   Rows rows;
   Columns columns;
   T sums[Rows::COUNT][Columns::COUNT];
@@ -74,7 +74,7 @@ struct LaneTile {
     MANSARD_UNROLL
     for (int i = 0; i < Rows::COUNT * Columns::COUNT; ++i) sums[i / Columns::COUNT][i % Columns::COUNT] = zero<T>();
   }
-  // Adds the product of K columns of A and rows of B.
+  // Add the product of K columns of A and K rows of B.
   template <int K>
   MANSARD_DEVICE void multiply(const T* A, const T* B) {
     constexpr int UNROLL = K / STEP * WORK <= 256 ? K / STEP : WORK >= 64 ? 2 : 4;
@@ -95,7 +95,7 @@ MANSARD_UNROLL_BY(UNROLL)
           put(rows.begin(r / Rows::READ) + r % Rows::READ, column, &sums[r][c]);
         }
   }
-  // Lays alpha times the product down in C's image.
+  // Write alpha times the product to C's image.
   template <class ImageC>
   MANSARD_DEVICE void lay_down(T* C, const Scales& scales) const {
     constexpr int PUT = gcd(Columns::READ, ImageC::READ);
@@ -108,7 +108,7 @@ MANSARD_UNROLL_BY(UNROLL)
   }
 
  private:
-  // STEP elements in pieces of READ.
+  // Load STEP elements, READ at once.
   template <int READ, class Put>
   static MANSARD_DEVICE void load(const T* from, Put put) {
     MANSARD_UNROLL

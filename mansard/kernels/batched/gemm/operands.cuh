@@ -1,5 +1,5 @@
-// The three operands of C = alpha A B + beta C as the kernels see them. C is row-major, or of arbitrary strides: for a
-// column-major one the transposed product is formed, with A and B exchanged by whoever writes the instantiation.
+// The operands of C = alpha A B + beta C as the kernels see them. C is row-major or has arbitrary strides; for a
+// column-major C the generated instantiation exchanges A and B and forms the transposed product.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 

@@ -1,4 +1,5 @@
-// Where the matrices of a batch lie, which operand plays which part in a product, and how a sum becomes an entry of C.
+// Operands of the CPU products: addresses of matrices, their roles (left, right, out), and how a sum becomes an entry
+// of C.
 #pragma once
 #include "mansard/cpu/parts.hpp"
 
@@ -8,7 +9,7 @@ enum class StackA { packed, strided, shared, pointers, interleaved };
 enum class StackB { packed, strided, shared, pointers, interleaved };
 enum class StackC { packed, strided, shared, pointers, interleaved };
 
-// A matrix; distances count reals.
+// A matrix; strides count reals.
 template <class R>
 struct Entries {
   R* data;
@@ -19,7 +20,7 @@ struct Entries {
   MANSARD_INLINE Entries transposed() const { return {data, column, row}; }
 };
 
-// A stack of ROWS x COLUMNS matrices; where they are TIGHT, distances are constants and addresses cost nothing.
+// A stack of ROWS x COLUMNS matrices. TIGHT: lines follow each other without gaps, so that strides are constants.
 template <class T, class R, int ROWS, int COLUMNS, bool ROW_MAJOR, bool TIGHT, auto STACK>
 struct StackOf {
   using Stack = decltype(STACK);
@@ -58,8 +59,8 @@ MANSARD_INLINE Vector<R, LANES> times_i(Vector<R, LANES> v) {
   return alternating<R, LANES>(-1, 1) * exchange<1, R, LANES>(v);
 }
 
-// The complex product from its sums with the real and with the imaginary parts of the factor on the left: by_re + i by_im,
-// where each factor may have to be conjugated. Signs are factors of the last addition.
+// Complex product by_re + i by_im from the sums with real and with imaginary parts of the left factor; either factor
+// may be conjugated. Signs enter as factors of the last addition.
 template <bool CONJ_LEFT, bool CONJ_RIGHT, int LANES, class R>
 MANSARD_INLINE Vector<R, LANES> complex_product(Vector<R, LANES> by_re, Vector<R, LANES> by_im) {
   constexpr R LEFT = CONJ_LEFT ? -1 : 1;
@@ -68,7 +69,7 @@ MANSARD_INLINE Vector<R, LANES> complex_product(Vector<R, LANES> by_re, Vector<R
   return plus_product(by_re, signs, exchange<1, R, LANES>(by_im));
 }
 
-// An imaginary part that is zero is not multiplied, so that infinities stay themselves.
+// (re + i im) v; a zero imaginary part is not multiplied, so that infinities do not become NaNs.
 template <int WORDS, int LANES, class R>
 MANSARD_INLINE Lanes<R, LANES> scaled(R re, R im, Lanes<R, LANES> v) {
   Lanes<R, LANES> result = re * v;
@@ -77,7 +78,7 @@ MANSARD_INLINE Lanes<R, LANES> scaled(R re, R im, Lanes<R, LANES> v) {
   return result;
 }
 
-// sum += (re + i im) v; an imaginary part that is zero is not multiplied.
+// sum += (re + i im) v; a zero imaginary part is not multiplied.
 template <int WORDS, int LANES, class R>
 MANSARD_INLINE void add_scaled(Lanes<R, LANES>& sum, R re, R im, Lanes<R, LANES> v) {
   add_product(sum, re, v);
@@ -85,10 +86,10 @@ MANSARD_INLINE void add_scaled(Lanes<R, LANES>& sum, R re, R im, Lanes<R, LANES>
     if (im != 0) add_product(sum, im, times_i<R, LANES>(v));
 }
 
-// ---- the parts --------------------------------------------------------------------------------------------
+// ---- roles of the operands --------------------------------------------------------------------------------
 
-// The product as the tiles see it: out (rows) = left times right. A column-major C is the row-major C^T = B^T A^T; a
-// single row or column without gaps is whichever lets lanes run along it.
+// The product as the tiles see it: out (row-major) = left times right. A column-major C is the row-major C^T = B^T A^T.
+// A single row or column without gaps is treated as the one along which lanes can run.
 template <class P>
 struct GemmOperands {
   using T = typename P::T;
@@ -121,14 +122,15 @@ struct GemmOperands {
     else return SWAP ? C[b].transposed() : C[b];
   }
 
-  // visit(whether alpha is one): a product that is not there to be taken. In small tiles that is every tenth operation.
+  // Calls visit(true_type) if alpha is one, which saves a multiplication per entry: in small tiles every tenth
+  // operation.
   template <class Visit>
   MANSARD_INLINE void for_alpha(Visit visit) const {
     if (!P::ACCUMULATE && alpha_re == 1 && alpha_im == 0) visit(std::true_type());
     else visit(std::false_type());
   }
 
-  // COUNT reals of C from the sums of right rows times the real and times the imaginary parts of left entries.
+  // COUNT reals of C from the sums of right rows times real parts and times imaginary parts of left entries.
   template <int LANES, int COUNT, bool UNIT>
   MANSARD_INLINE Lanes<R, LANES> entries_of_c(const R* old, const Lanes<R, LANES> (&sums)[WORDS]) const {
     using V = Lanes<R, LANES>;
@@ -144,7 +146,8 @@ struct GemmOperands {
 
 constexpr int next_power_of_two(int n) { return n <= 1 ? 1 : 2 * next_power_of_two((n + 1) / 2); }
 
-// COLUMNS columns of ROWS entries of WORDS reals, to rows of `pitch` reals, of which the last vector is written whole.
+// Transpose COLUMNS columns of ROWS entries of WORDS reals into rows of `pitch` reals; the last vector of a row is
+// written completely.
 template <int WORDS, int ROWS, int COLUMNS, class R>
 inline void columns_to_rows(R* to, i64 pitch, Entries<const R> from) {
   constexpr int FULL = native_lanes<R>, FEW = next_power_of_two(WORDS * smaller(ROWS, COLUMNS));

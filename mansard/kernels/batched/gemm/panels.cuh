@@ -1,12 +1,20 @@
-// C = alpha A B + beta C with teams of threads that walk along K: what kernel_block.cuh and kernel_tensor.cuh share.
+// C = alpha A B + beta C by teams of threads that loop along K: shared by kernel_block.cuh and kernel_tensor.cuh.
 //
-// A team takes one BLK_M x BLK_N tile of one C after the other. Panels of BLK_K columns of A and rows of B go through a
-// ring of STAGES places in shared memory (window.cuh); the unit multiplies them and keeps the sums in registers. Copies
-// run ahead of the products, across tiles and matrices.
+// A team computes one BLK_M x BLK_N tile of C after the other, as sum over panels of A(:, k) B(k, :) with BLK_K values
+// of k each. The sums are in registers (Unit: lane_tile.cuh or tensor_tile.cuh). Copies run ahead of the products,
+// across tiles and matrices.
+//
+// Shared memory of a team (OF_TEAM): a ring of STAGES places, each with a panel of A (A::BYTES) and one of B; then,
+// with OUT own, a C image. OUT back: the C image replaces the panels in the last place used.
+//
+// Barriers (meet -> buffer -> writer):
+//   arrive  -> panels of this stage -> copies of other threads of the team
+//   leave   -> panels of this stage, read by all -> the next copies into this place
+//   OUT     back: meet -> panels -> C image;  both: meet -> C image -> other threads, before it is stored
 //
 //   PER_BLOCK  teams per block
-//   OUT        of C: direct from registers; or, where a tile is a whole matrix, in whole lines by way of shared memory:
-//              own place, or back where the last panels were
+//   OUT        how C leaves: direct from registers; or, if a tile is a whole matrix, in full lines through shared
+//              memory: own (a place of its own) or back (the place of the last panels)
 #pragma once
 #include "kernels/batched/gemm/operands.cuh"
 #include "kernels/batched/gemm/window.cuh"
@@ -30,12 +38,12 @@ struct PanelShape {
   static constexpr bool BACK = P::OUT == Out::back, DIRECT = P::OUT == Out::direct;
   static_assert(DIRECT || TILES_M * TILES_N == 1, "only whole matrices go by way of shared memory");
   static constexpr int BOTH = A::BYTES + B::BYTES, STAGE = BACK && C::BYTES > BOTH ? C::BYTES : BOTH;
-  // fragments reach past the windows' ends: what they find there is dropped, but must be shared memory
+  // fragments read beyond the windows' ends: the values are not used, but the addresses must be shared memory (SLACK)
   static constexpr int OF_TEAM = P::STAGES * STAGE + (P::OUT == Out::own ? C::BYTES : 0);
   static_assert(P::PER_BLOCK * OF_TEAM + P::SLACK <= P::SHARED_BYTES, "shared memory");
 };
 
-// The threads of a team wait for each other.
+// Barrier of a team.
 template <class S, int PER_BLOCK>
 MANSARD_DEVICE void meet(int team) {
   if constexpr (S::TEAM == 32) __syncwarp();
@@ -43,7 +51,7 @@ MANSARD_DEVICE void meet(int team) {
   else named_barrier_sync(1 + team, S::TEAM);
 }
 
-// The tiles of a team, and the panels that it asks for ahead of them.
+// The tiles of a team, and the ring of panels that are copied ahead of them.
 template <class P, class S, class Arguments>
 struct Panels {
   using T = typename P::T;
@@ -65,7 +73,7 @@ struct Panels {
   MANSARD_DEVICE T* place_a(int at) const { return reinterpret_cast<T*>(memory + at * S::STAGE); }
   MANSARD_DEVICE T* place_b(int at) const { return reinterpret_cast<T*>(memory + at * S::STAGE + S::A::BYTES); }
 
-  // Asks for the next panel, into place `at`.
+  // Start the copies of the next panel into place `at`.
   MANSARD_DEVICE void fill(int at) {
     if (ahead < items) {
       const int k = S::PANELS == 1 ? 0 : ahead_panel * S::K, m = row(ahead), n = column(ahead);
@@ -88,7 +96,7 @@ struct Panels {
   }
 };
 
-// Entries go from registers to where they belong; ADJACENT of them lie side by side on a boundary of their own size.
+// Store C from registers; ADJACENT entries of a row are adjacent in memory and aligned to their common size.
 template <class P, class S, class Arguments, class Unit>
 MANSARD_DEVICE void store_direct(const Panels<P, S, Arguments>& panels, const Unit& unit) {
   using T = typename P::T;
@@ -125,10 +133,10 @@ MANSARD_UNROLL_BY(1)
     unit.clear();
     const auto arrive = [&]() {
       cp_async_wait<P::STAGES - 1>();
-      meet<S, P::PER_BLOCK>(team);
+      meet<S, P::PER_BLOCK>(team);  // panels of this stage: the copies of all threads have arrived
     };
     const auto leave = [&]() {
-      meet<S, P::PER_BLOCK>(team);
+      meet<S, P::PER_BLOCK>(team);  // this stage is about to be overwritten by the next copies; all have read it
       panels.fill(panels.stage);
       if (++panels.stage == P::STAGES) panels.stage = 0;
     };
@@ -147,10 +155,10 @@ MANSARD_UNROLL_BY(1)
       const auto& C = panels.operands.C;
       const Scales& scales = panels.operands.scales;
       T* memory = S::BACK ? panels.place_a(panels.stage) : reinterpret_cast<T*>(panels.memory + P::STAGES * S::STAGE);
-      if constexpr (S::BACK) meet<S, P::PER_BLOCK>(team);
+      if constexpr (S::BACK) meet<S, P::PER_BLOCK>(team);  // panels are about to be overwritten by C; all are read
       else leave();
       unit.template lay_down<typename S::C>(S::C::origin(memory, C, panels.item), scales);
-      meet<S, P::PER_BLOCK>(team);
+      meet<S, P::PER_BLOCK>(team);  // C image is complete, written by all threads of the team
       S::C::template store<S::TEAM, P::ACCUMULATE>(memory, C, panels.item, 1, scales, rank);
       if constexpr (S::BACK) leave();
     }

@@ -1,22 +1,23 @@
 // A team's tile of C on the tensor cores: WARPS_M x WARPS_N warps, each with tiles of 16 rows x 16 columns.
 //
-// Instructions take k four at a time: lane (g, t), with g = lane / 4 and t = lane % 4, brings A[row(g)][k + t] and
-// B[k + t][column(g)]. Which of 16 rows (columns) belong to g is free. Shared memory serves 128 bytes at once: sixteen
-// real or eight complex lanes. `Outer` chooses rows so that these lie in different banks, whatever the pitch: one that
-// is an odd multiple of four elements needs no choice, a multiple of eight (of four, where complex numbers are adjacent
-// along the rows) is padded by whoever chose it.
+// Instructions take four values of k at a time: lane (g, t) = (lane / 4, lane % 4) supplies A[row(g)][k + t] and
+// B[k + t][column(g)]. Which of 16 rows (columns) belong to g is free. Shared memory serves 128 bytes at once: 16 real
+// or 8 complex lanes. `Outer` chooses the rows so that these lanes hit different banks for any pitch that the
+// configuration allows: an odd multiple of four elements needs no choice; multiples of eight (of four, where complex
+// numbers are adjacent along the rows) are padded when the pitch is chosen.
 #pragma once
 #include "kernels/batched/gemm/panels.cuh"
 #include "mansard/gpu/mma.cuh"
 
 namespace mansard {
 
-// K_ADJACENT: neighbours along k are adjacent in memory, otherwise neighbouring rows (of A; columns, of B) are.
+// Assigns 16 rows of A (or columns of B) to g = 0 .. 7, two each. K_ADJACENT: neighbours along k are adjacent in
+// memory; otherwise neighbouring rows (columns) are.
 template <int PITCH, bool K_ADJACENT, bool COMPLEX>
 struct Outer {
   static constexpr int STEP = 4 / gcd(PITCH, 4);
   static constexpr bool NATURAL = STEP == 1 || COMPLEX && !K_ADJACENT && STEP == 2;
-  // index 0 ... 15 of the second of a lane's two, less that of the first
+  // distance from the first to the second of a lane's two rows
   static constexpr int SECOND = COMPLEX || NATURAL ? 8 : STEP == 2 && !K_ADJACENT ? 4 : 1;
   static MANSARD_DEVICE int of(int g) {
     if constexpr (NATURAL) return g;
@@ -33,7 +34,7 @@ MANSARD_DEVICE void mma(double (&sum)[4], const double (&a)[KSTEP / 2], const do
   else mma_m16n8k16(sum, a, b);
 }
 
-// The fragments of an operand for KSTEP values of k: real, or real and imaginary parts.
+// Fragments of an operand for KSTEP values of k: real, or real and imaginary parts.
 template <class T, int COUNT>
 struct Fragments {
   double re[COUNT];
@@ -73,11 +74,11 @@ struct TensorTile {
   using Columns = Outer<B::PITCH, !S::ROW_MAJOR_B, COMPLEX>;
   static constexpr int TILES_M = ceil_div(ceil_div(S::M, 16), P::WARPS_M);
   static constexpr int TILES_N = ceil_div(ceil_div(S::N, 16), P::WARPS_N);
-  // steps along k, between a lane's rows, between tiles
+  // strides in a panel, along k and along rows (columns)
   static constexpr int A_K = S::ROW_MAJOR_A ? 1 : A::PITCH, A_ROW = S::ROW_MAJOR_A ? A::PITCH : 1;
   static constexpr int B_K = S::ROW_MAJOR_B ? B::PITCH : 1, B_COLUMN = S::ROW_MAJOR_B ? 1 : B::PITCH;
   static constexpr int PUT = COMPLEX ? 1 : 2;
-  static constexpr bool SECOND_IS_NEXT = Columns::SECOND == 1;  // adjacent columns are in the pair's two tiles
+  static constexpr bool SECOND_IS_NEXT = Columns::SECOND == 1;  // adjacent columns are in the two 8-column fragments
   const int g, t, row, column;
   double sums[TILES_M][TILES_N][2][WORDS][4];
 
@@ -101,7 +102,7 @@ MANSARD_UNROLL_BY(UNROLL)
     for (int k = WHOLE; k < K; k += 4) step<4>(a + k * A_K, b + k * B_K, k + 4 <= K || t < K - k);
   }
 
-  // Lanes that are past the end bring zeros.
+  // One step along k; lanes beyond the end of k (not `inside`) supply zeros.
   template <int KSTEP>
   MANSARD_DEVICE void step(const T* a, const T* b, bool inside) {
     Fragments<T, KSTEP / 2> left[TILES_M];
@@ -127,7 +128,7 @@ MANSARD_UNROLL_BY(UNROLL)
   }
 
   // Calls put(row, column, PUT adjacent sums) for all entries of the lane that lie in the tile. Neighbours in memory
-  // are in the two tiles of a pair, or side by side in one of them.
+  // are in the two fragments of a 16-column tile, or adjacent in one of them.
   template <int PUT, class Put>
   MANSARD_DEVICE void for_each(Put put) const {
     const auto column_of = [&](int n, int side, int tile) {

@@ -1,13 +1,13 @@
-// A window of one matrix on its way to shared memory: some of its lines, and of these lines some elements.
+// A window of one matrix: a range of its lines, and a range of elements of these lines, copied to shared memory.
 //
-//   flat      whole lines of a packed stack: one run of bytes, moved 16 at a time wherever it begins
-//   linear    parts of lines of a packed stack, whose lines begin anywhere. PITCH is the distance of lines in memory
-//             modulo 16 bytes, so that pieces of 16 bytes are pieces on both sides; what else they hold lands between
-//             the lines.
+//   flat      full lines of a packed stack: one run of bytes, moved 16 at a time wherever it begins
+//   linear    parts of lines of a packed stack, whose lines begin anywhere. PITCH equals the distance of lines in
+//             global memory modulo 16 bytes, so that a 16-byte piece is one on both sides; elements outside the
+//             window land between the lines
 //   lines     lines begin on 16-byte boundaries
 //   elements  anything else, one element at a time
 //
-// What hangs over the end of the matrix is not read, and its place keeps what it had.
+// Elements beyond the end of the matrix are not read; their places keep their old content.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 
@@ -17,7 +17,7 @@ template <class T_, int LINES, int LENGTH, int WINDOW_LINES, int WINDOW_LENGTH, 
 struct Window {
   using T = T_;
   static constexpr int PITCH = PITCH_, VECTOR = 16 / int(sizeof(T)), SIZE = LINES * LENGTH;
-  // it begins anywhere
+  // the window need not begin on a 16-byte boundary
   static constexpr bool SHIFTED = FEED == Feed::linear || FEED == Feed::flat && (!ALIGNED || LENGTH % VECTOR != 0);
   static constexpr int BYTES = ceil_div(WINDOW_LINES * PITCH + (SHIFTED ? 2 * VECTOR : 0), VECTOR) * 16;
   static constexpr int READ = gcd(gcd(LENGTH, WINDOW_LENGTH), gcd(PITCH, SHIFTED ? 1 : VECTOR));
@@ -27,7 +27,7 @@ struct Window {
   static_assert((FEED != Feed::linear || CONGRUENT) && (FEED != Feed::lines || BOUNDED), "pieces of 16 bytes");
   static_assert(PITCH >= WINDOW_LENGTH, "lines overlap");
 
-  // How far the first element of the window is from the 16-byte boundary before it.
+  // Elements from the 16-byte boundary before `at` to `at`, the window's first element.
   static MANSARD_DEVICE int shift(const T* at) {
     return SHIFTED ? static_cast<int>(reinterpret_cast<u64>(at) % 16 / sizeof(T)) : 0;
   }
@@ -38,7 +38,7 @@ struct Window {
     else return memory;
   }
 
-  // From `line` and `position` on, of matrix `index`; copies may still be under way when it returns.
+  // Copy the window at `line` and `position` of matrix `index`; copies may still be in flight when it returns.
   template <int THREADS, class Pointer>
   static MANSARD_DEVICE void fill(T* memory, const Place<Pointer>& place, i64 index, i64 batch, int line, int position,
                                   int rank) {
@@ -57,7 +57,7 @@ struct Window {
   }
 
  private:
-  // `inside`: what lies before and behind belongs to the stack as well.
+  // Copy one run of elements. `inside`: the 16-byte pieces at its ends stay within the stack.
   template <int THREADS>
   static MANSARD_DEVICE void fill_run(T* to, const T* from, int elements, bool inside, int rank) {
     if (!inside) {

@@ -1,20 +1,20 @@
-// gemv on CPUs: y_b = alpha A_b x_b + beta y_b for a batch of matrices, whose sizes are constants.
+// y_b = alpha A_b x_b + beta y_b for a batch of matrices on CPUs; sizes are compile-time constants.
 //
-// Lanes run along the lines of A, whichever they are. Row-major: a tile of rows is multiplied with vectors of x, and the
-// sums of its rows are added across lanes at the end, all at once. Column-major: a tile of y stays in registers from the
-// first column to the last.
+// Lanes run along the lines of A. Row-major: a tile of rows is multiplied with vectors of x, and the sums of its rows
+// are added across lanes at the end, all at once. Column-major: a tile of y stays in registers from the first column to
+// the last.
 //
-// Complex entries are two reals. Products with x and with x turned by i (or with its real and imaginary parts) are
-// summed apart, so that nothing is shuffled before the sums are complete; conjugations, alpha and beta are applied then.
+// Complex entries are two reals. Products with x and with i x (or with its real and imaginary parts) are summed
+// separately, so that nothing is shuffled before the sums are complete; conjugations, alpha and beta are applied then.
 //
-// Threads take runs of matrices, the next one when they are done with one: a thread that is held up holds up nobody.
-// An entry's products are added in the same order whoever adds them.
+// Threads take runs of matrices dynamically, so that a delayed thread does not delay the others. The products of an
+// entry are added in the same order in every thread.
 //
 // Params beside T, M, K, ROW_MAJOR_A, CONJ_A|B, ACCUMULATE, STACK_A|B|C, UNIT_B|C (whether entries are adjacent):
 //   LANES     reals per vector; the last vector of a line may have fewer
 //   TILE_M    rows, or vectors of rows, per register tile
-//   PREFETCH  cache (1, 2) to which the tiles bring the matrices to come; 0 leaves it to the hardware
-//   AHEAD     how far ahead, in bytes
+//   PREFETCH  cache (1, 2) to which the tiles bring later matrices; 0 leaves it to the hardware
+//   AHEAD     distance of the prefetch in bytes
 #pragma once
 #include "kernels/batched/gemm/kernel.hpp"
 
@@ -49,7 +49,7 @@ struct Entry {
   i64 step;
   R alpha_re, alpha_im, beta_re, beta_im;
 
-  // COUNT reals from `first` on, of products without factors.
+  // Write COUNT reals of y from `first` on: alpha times `sum`, plus beta times the old ones with ACCUMULATE.
   template <int LANES, int COUNT>
   MANSARD_INLINE void put(int first, Lanes<R, LANES> sum) const {
     constexpr int WORDS = S::WORDS;
@@ -107,7 +107,7 @@ MANSARD_INLINE Lanes<R, COUNT> sums_of_all(Lanes<R, LANES> (&v)[COUNT]) {
   }
 }
 
-// ROWS rows of A times x, from row `first` on.
+// y for ROWS rows from `first` on, row-major A.
 template <class P, int ROWS, class R = typename GemvShape<P>::R>
 MANSARD_INLINE void gemv_rows(Entries<const R> A, const R* x, const Entry<P>& y, int first) {
   using S = GemvShape<P>;
@@ -145,7 +145,7 @@ MANSARD_INLINE void gemv_rows(Entries<const R> A, const R* x, const Entry<P>& y,
   }
 }
 
-// Rows [first, first + REST): tiles of TILE_M rows before this, then of powers of two.
+// y for the REST rows from `first` on that fill no tile: tiles of half as many rows, and so on.
 template <class P, int REST, int ROWS, class R = typename GemvShape<P>::R>
 MANSARD_INLINE void gemv_last_rows(Entries<const R> A, const R* x, const Entry<P>& y, int first) {
   if constexpr (REST >= ROWS) {
@@ -158,7 +158,7 @@ MANSARD_INLINE void gemv_last_rows(Entries<const R> A, const R* x, const Entry<P
 
 // ---- columns ------------------------------------------------------------------------------------------------
 
-// VECTORS vectors of y, the last of which has LAST reals, from real `first` on.
+// VECTORS vectors of y from real `first` on, column-major A; the last vector has LAST reals.
 template <class P, int VECTORS, int LAST, class R = typename GemvShape<P>::R>
 MANSARD_INLINE void gemv_columns(Entries<const R> A, const R* x, const Entry<P>& y, int first) {
   using S = GemvShape<P>;
@@ -230,7 +230,7 @@ template <class P, class Arguments>
 int gemv_simd(const Arguments& a) {
   using R = typename Scalar<typename P::T>::Real;
   R* const workspace = reinterpret_cast<R*>(a.partials);
-  constexpr i64 RUN = larger<i64>(1, (1 << 17) / (P::M * P::K));  // matrices: a tenth of a millisecond
+  constexpr i64 RUN = larger<i64>(1, (1 << 17) / (P::M * P::K));  // matrices; about a tenth of a millisecond
   const i64 runs = ceil_div<i64>(a.BATCH, RUN), threads = smaller<i64>(a.threads, runs);
   const auto run = [&](auto params) {
     using Q = decltype(params);

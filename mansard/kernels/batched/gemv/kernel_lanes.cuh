@@ -1,16 +1,25 @@
-// y = alpha A x + beta y for a stack of small matrices: a few lanes of a warp per matrix.
+// y = alpha A x + beta y for a batch of small matrices: a team of LANES_M x LANES_N lanes of one warp per product.
 //
-// A warp takes GROUP consecutive matrices, whose bytes are adjacent in a packed stack: it copies them and their vectors
-// to shared memory 16 bytes at a time, wherever they begin (gemm/image.cuh), lets teams of LANES_M x LANES_N lanes form
-// one product each, and returns y through shared memory, so that global memory sees whole lines in both directions.
-// Warps meet nobody else.
+// Team. A warp takes GROUP consecutive matrices, PER_TEAM per team. Their bytes are adjacent in a packed stack:
+// matrices and vectors are copied to shared memory 16 bytes at a time, wherever they begin (gemm/image.cuh), and y
+// returns through shared memory, so that global memory sees full lines in both directions. Neighbouring lanes read
+// along a row of a row-major A (sums are then added across lanes), along a column of a column-major one. Warps do not
+// communicate.
 //
-// Lanes that are neighbours read neighbours: along a row where A is row-major (sums are then added across lanes), along
-// a column where it is column-major.
+// Shared memory: common A and x (SHARED_A, SHARED_B), then per warp (OF_WARP) STAGES stages of an A image and an x
+// image, then a y image.
+//
+// Barriers (barrier -> buffer -> writer):
+//   once per block: __syncthreads -> common A, x -> copies of other threads
+//   wait for copies   __syncwarp -> A and x images of the stage -> copies of other lanes
+//   products formed   __syncwarp -> y image -> other lanes;  A and x images -> the next copies
+//   y stored          __syncwarp -> y image -> the next y
+//
+// Limits: memory bandwidth (88 to 96 % of the read bandwidth, float64, H200).
 //
 //   LANES_M x LANES_N  lanes of a team, along the rows and along the columns of A
 //   PER_TEAM           matrices of a group per team, one after the other
-//   STAGES             groups under way per warp: 1 leaves overlap to the other warps, and warps come and go
+//   STAGES             groups in flight per warp; 1: warps come and go, and other warps hide the copies
 //   WARPS              warps per block
 //   SHARED_A, SHARED_B A, or x, is one for all, copied once per block
 #pragma once
@@ -35,7 +44,7 @@ struct LanesShape {
   static_assert(TEAMS * TEAM == 32 && P::STAGES >= 1);
 };
 
-// One product by a team. Runs of adjacent entries are read at once; a tile of rows stays in registers.
+// One product by a team. Runs of adjacent entries are loaded at once; a tile of rows stays in registers.
 template <class P>
 struct LaneProduct {
   using S = LanesShape<P>;
@@ -56,7 +65,7 @@ MANSARD_UNROLL_BY(1)
       const int first = tile * TILE * P::LANES_M + m;
       Sums sums;
       sums.clear();
-      // rows past the end: the last ones once more
+      // beyond the last row, the last one is computed again and not stored
       const auto row = [&](int t) { return min(first + t * P::LANES_M, ROWS - 1) * (VM * ROW); };
 MANSARD_UNROLL_BY(4)
       for (int step = 0; step < STEPS; ++step) {
@@ -103,7 +112,7 @@ MANSARD_DEVICE void gemv_lanes(const Arguments& arguments) {
   if constexpr (P::SHARED_A || P::SHARED_B) {
     cp_async_commit();
     cp_async_wait<0>();
-    __syncthreads();
+    __syncthreads();  // common A and x: the copies of all threads have arrived
   }
 
   const i64 batch = arguments.BATCH, step = static_cast<i64>(gridDim.x) * P::WARPS * S::GROUP;
@@ -123,7 +132,7 @@ MANSARD_DEVICE void gemv_lanes(const Arguments& arguments) {
 MANSARD_UNROLL_BY(1)
   for (; first < batch; first += step) {
     cp_async_wait<P::STAGES - 1>();
-    __syncwarp();
+    __syncwarp();  // A and x images of this stage: the copies of all lanes have arrived
     const T* A = P::SHARED_A ? S::A::origin(common_a, operands.A, 0)
                              : S::A::origin(place_a(stage), operands.A, first) + team * S::A::MATRIX;
     const T* x = P::SHARED_B ? S::X::origin(common_x, operands.x, 0)
@@ -133,10 +142,10 @@ MANSARD_UNROLL_BY(1)
     for (int i = 0; i < P::PER_TEAM; ++i)
       LaneProduct<P>::form(y + i * S::TEAMS * S::Y::MATRIX, A + (P::SHARED_A ? 0 : i * S::TEAMS * S::A::MATRIX),
                            x + (P::SHARED_B ? 0 : i * S::TEAMS * S::X::MATRIX), operands.scales, lane);
-    __syncwarp();
+    __syncwarp();  // y image is complete; A and x images are about to be overwritten by the next copies
     fill(stage, first + P::STAGES * step);
     S::Y::template store<32, P::ACCUMULATE>(out, operands.y, first, count(first), operands.scales, lane);
-    __syncwarp();
+    __syncwarp();  // y image is about to be overwritten by the next turn; all lanes have stored it
     if (++stage == P::STAGES) stage = 0;
   }
 }

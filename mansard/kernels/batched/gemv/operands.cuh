@@ -1,4 +1,4 @@
-// A, x and y as the kernels see them: vectors are matrices of one line, whose entries are `step` elements apart.
+// A, x and y as the gemv kernels see them: vectors are matrices of one line, whose entries are `step` elements apart.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 
@@ -18,8 +18,8 @@ struct VectorOperands {
         scales{a.alpha_re, a.alpha_im, a.beta_re, a.beta_im} {}
 };
 
-// N adjacent elements; whole pieces of 16 bytes leave the caches to others. Elements that are not ALIGNED to their own
-// size are loaded part by part.
+// Load N adjacent elements; 16 bytes at once with a streaming hint (evict first). Complex numbers that are not ALIGNED
+// to their own size are loaded part by part.
 template <int N, bool ALIGNED, class T>
 MANSARD_DEVICE Pack<T, N> load_pack(const T* from) {
   Pack<T, N> pack;
@@ -29,12 +29,13 @@ MANSARD_DEVICE Pack<T, N> load_pack(const T* from) {
   return pack;
 }
 
-// A lane's COUNT sums of products, and how lanes agree on them: WIDTH lanes, STEP apart, have sums of the same rows over
+// A lane's COUNT sums of products, and their reduction: WIDTH lanes, STEP apart, have sums of the same rows over
 // different columns.
 template <class T, int COUNT_, int WIDTH, int STEP>
 struct LaneSums {
   static constexpr int COUNT = COUNT_;
-  // In the end a lane has LEFT sums, from `first` on; of lanes that have the same ones, one has `mine` set.
+  // After the reduction a lane has LEFT sums, from number `first` on; among lanes with the same ones, one has `mine`
+  // set.
   static constexpr int LEFT = COUNT / gcd(COUNT, WIDTH);
   T value[COUNT];
   int first = 0;
@@ -50,7 +51,8 @@ struct LaneSums {
     else
       return __shfl_xor_sync(~0u, v, distance);
   }
-  // Halves go to the other half of the lanes while there are several sums; the last one is added up everywhere.
+  // Reduce over the WIDTH lanes. While the number of sums is even, each half of the lanes keeps half of them; an odd
+  // number is summed in both halves.
   MANSARD_DEVICE void agree(int lane) { fold<COUNT, WIDTH>(lane); }
 
   template <int MANY, int LANES>

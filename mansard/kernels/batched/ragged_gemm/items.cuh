@@ -1,19 +1,20 @@
-// The products of a ragged batch as its kernels take them: one record each, sorted by size, the largest first.
+// Records of the products of a ragged batch, sorted by size class with the largest first, and their distribution.
 #pragma once
 #include "mansard/gpu/complex.cuh"
 
 namespace mansard {
 
-// op(A) is m x k, op(B) k x n; a, b and c say where the matrices begin, in elements. k is -1 where the sizes of the
-// operands do not fit: such a C becomes NaN.
+// One product: op(A) is m x k, op(B) k x n; a, b and c are offsets of the matrices in elements. k is -1 if the sizes of
+// the operands do not fit: such a C becomes NaN.
 struct Item {
   i64 a, b, c;
   int m, n, k, unused;
 };
 
-// Sizes, by the largest of m, n and k: more than 128, up to 128, 64, 32, 24, 16, 12, 8, 4. Matrices times a column
-// (n = 1): more than 256, up to 256, 32, 16, 8, where it is more than four. Then rows (m = 1) of more than 32; then
-// what has no entries. FROM: what is larger goes with what has up to 32, where a kernel computes what exists.
+// Size classes by max(m, n, k): 0 more than 128; 1 to 8 up to 128, 64, 32, 24, 16, 12, 8, 4. Matrix times column (n =
+// 1, more than 4): 9 more than 256; 10 to 13 up to 256, 32, 16, 8. Row times matrix (m = 1) of more than 32: 14.
+// Products without entries: CLASSES. Class 3 takes sizes above FROM: 24, or 16 where its kernel computes only what
+// exists.
 constexpr int CLASSES = 15;
 template <int FROM>
 MANSARD_DEVICE int class_of(i64 m, i64 n, i64 k) {
@@ -25,9 +26,9 @@ MANSARD_DEVICE int class_of(i64 m, i64 n, i64 k) {
   return most > FROM ? 3 : most > 16 ? 4 : most > 12 ? 5 : most > 8 ? 6 : most > 4 ? 7 : 8;
 }
 
-// What a block has of a class, UNIT products at a time. EACH: so many times, one after the other, then the next block
-// takes its place, so that all that are at work are close together in memory, which is worth 5 % of its bandwidth. Where
-// nobody knows how many blocks that makes (EACH = 0), blocks stay, and take every gridDim-th.
+// A block's products of a class, UNIT at a time. EACH > 0: EACH consecutive rounds, then the block ends. Blocks that
+// run at the same time are then close together in memory, which is worth 5 % of the bandwidth. EACH = 0, where the
+// number of blocks is not known at launch: blocks are persistent and take every gridDim-th unit.
 template <class P, int UNIT>
 struct Share {
   static constexpr int TIMES = P::EACH ? P::EACH : 1;
@@ -38,12 +39,13 @@ struct Share {
         step(P::EACH ? UNIT : static_cast<i64>(gridDim.x) * UNIT) {}
 };
 
-// Which of `many` that share a product begins: others for other products, in no order that a stride could meet.
+// A hash of the product's number modulo `many`: which of the blocks (or warps) that share a product takes the first
+// part. It has no pattern that a stride of the grid could repeat.
 MANSARD_DEVICE int beginner(i64 product, int many) {
   return static_cast<int>((static_cast<u32>(product) * 2654435761u >> 16) % static_cast<u32>(many));
 }
 
-// What a sum begins with: NaN, where sizes do not fit.
+// Initial value of a sum: zero, or NaN where sizes do not fit.
 template <class R>
 struct Start {
   static MANSARD_DEVICE R of(bool misfit) {

@@ -1,22 +1,24 @@
-// Products of a ragged batch on CPUs: C_i = alpha op(A_i) op(B_i) + beta C_i, every i with sizes of its own.
+// C_i = alpha op(A_i) op(B_i) + beta C_i for a ragged batch on CPUs: every product has sizes of its own.
 //
-// Lanes run along the rows of C: rows of op(B) are read as vectors, entries of op(A) are broadcast, a tile of C stays
-// in registers from the first product to the last. The sizes of tiles are constants: a table has a function for each,
-// and the last vector of a row is read and written as far as it exists. Complex entries are two reals, as in gemm's
-// kernel.
+// Lanes run along the rows of C: rows of op(B) are vectors, entries of op(A) are broadcast, and a tile of C stays in
+// registers from the first product to the last. Tile sizes are compile-time constants: a table has a function for each;
+// the last vector of a row is loaded and stored only as far as it exists. Complex entries are two reals, as in gemm's
+// kernel.hpp.
 //
-// Threads take a few products at a time. An entry's products are added in the order of k.
+// Threads take a few products at a time. The products of an entry are added in the order of k.
+//
+// Workspace of a thread: a panel of op(B) in rows, WIDEST * TILE_N vectors.
 //
 // Params beside T, TRANS_A|B, CONJ_A|B, ACCUMULATE:
 //   TILE_M, TILE_N  the most rows and vectors of C per register tile
-//   UNROLL          steps along K per turn of the inner loop
-//   WIDEST          products with more rows or columns are left to others
+//   UNROLL          steps along K per iteration of the inner loop
+//   WIDEST          products with more rows or columns are skipped: another kernel computes them
 #pragma once
 #include "kernels/batched/gemm/operands.hpp"
 
 namespace mansard {
 
-// The first `count` lanes, 1 to LANES; nothing beyond them is read or written.
+// Loads and stores the first `count` lanes, 1 to LANES; memory beyond them is not accessed.
 template <class R, int LANES = native_lanes<R>>
 struct FirstLanes {
   using V = Vector<R, LANES>;
@@ -49,7 +51,7 @@ struct Ragged {
   using V = Vector<R, LANES>;
   R alpha_re, alpha_im, beta_re, beta_im;
 
-  // Reals of C from the sums of right rows times the real and times the imaginary parts of left entries.
+  // Reals of C from the sums of right rows times real parts and times imaginary parts of left entries.
   MANSARD_INLINE V entries_of_c(const V (&sums)[WORDS], V old) const {
     V sum = sums[0];
     if constexpr (WORDS == 2) sum = complex_product<P::CONJ_A, P::CONJ_B, LANES, R>(sums[0], sums[1]);
@@ -64,7 +66,7 @@ using RaggedTile = void (*)(const Ragged<P>&, Entries<const typename Ragged<P>::
                             Entries<const typename Ragged<P>::R> right, Entries<typename Ragged<P>::R> out, i64 deep,
                             int last);
 
-// ROWS rows and VECTORS vectors of C, the last of which has `last` reals.
+// Compute a tile of ROWS rows and VECTORS vectors of C, the last of which has `last` reals.
 template <class P, int ROWS, int VECTORS, class R = typename Ragged<P>::R>
 void ragged_tile(const Ragged<P>& x, Entries<const R> left, Entries<const R> right, Entries<R> out, i64 deep,
                  int last) {
@@ -108,7 +110,8 @@ void ragged_tile(const Ragged<P>& x, Entries<const R> left, Entries<const R> rig
   }
 }
 
-// By their number of rows and vectors. Not a static of a template: the loader would merge it with other kernels' own.
+// Tile functions by number of rows and vectors. Not a static member of a template: the loader would merge it with those
+// of other kernels.
 template <class P>
 struct RaggedTiles {
   RaggedTile<P> of[P::TILE_M][P::TILE_N];
@@ -120,7 +123,7 @@ RaggedTiles<P> ragged_tiles(std::integer_sequence<int, I...>) {
   return tiles;
 }
 
-// `lines` lines of `length` entries to as many columns, in squares of vectors.
+// Transpose `lines` lines of `length` entries, in squares of vectors.
 template <class P, class R = typename Ragged<P>::R>
 void turn(R* to, i64 pitch, const R* from, i64 lines, i64 length) {
   constexpr int W = Ragged<P>::WORDS, LANES = Ragged<P>::LANES, SQUARE = LANES / W;
@@ -144,7 +147,7 @@ void turn(R* to, i64 pitch, const R* from, i64 lines, i64 length) {
     for (i64 e = 0; e < length; ++e) one(line, e);
 }
 
-// `rows` rows of `vectors` vectors, the last with `last` reals, to rows without gaps.
+// Copy `rows` rows of `vectors` vectors, the last with `last` reals, to rows without gaps.
 template <class P, class R = typename Ragged<P>::R>
 void gather(R* to, const R* from, i64 stride, i64 rows, i64 vectors, int last) {
   constexpr int LANES = Ragged<P>::LANES;
@@ -155,7 +158,7 @@ void gather(R* to, const R* from, i64 stride, i64 rows, i64 vectors, int last) {
   }
 }
 
-// The operands of the next product, asked for at the pace of the tiles of this one.
+// Prefetches the operands of the next product at the pace of the tiles of this one.
 struct NextOperands {
   const char *a, *b;
   i64 a_lines, b_lines;
@@ -165,8 +168,8 @@ struct NextOperands {
   }
 };
 
-// One product: op(A) is m x deep, op(B) deep x n. Columns of a transposed B become rows of the workspace, as many as a
-// panel of tiles needs; rows that many tiles need go there as well, where they do not collide in the cache.
+// One product: op(A) is m x deep, op(B) deep x n. A panel of a transposed B is transposed into the workspace. Rows of B
+// that many tiles read are copied there as well, where they do not conflict in the cache.
 template <class P, class R = typename Ragged<P>::R>
 void ragged_product(const Ragged<P>& x, const RaggedTiles<P>& tiles, const R* A, const R* B, R* C, i64 m, i64 n,
                     i64 deep, R* workspace, NextOperands next) {
@@ -199,7 +202,7 @@ template <class P, class Arguments>
 int ragged_simd(const Arguments& a) {
   using S = Ragged<P>;
   using R = typename S::R;
-  constexpr i64 LEAST = 1 << 19;  // products per thread: less is done before another has woken up
+  constexpr i64 LEAST = 1 << 19;  // products per thread: less is done before another thread has woken up
   constexpr i64 OF_THREAD = P::WIDEST * P::TILE_N * S::LANES;  // reals of workspace
   const S x{static_cast<R>(a.alpha_re), static_cast<R>(a.alpha_im), static_cast<R>(a.beta_re),
             static_cast<R>(a.beta_im)};

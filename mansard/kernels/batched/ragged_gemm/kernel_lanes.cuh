@@ -1,12 +1,20 @@
-// The products of one class of a ragged batch, none larger than WIDTH: LANES_M x LANES_N lanes of a warp for each.
+// Products of one size class of a ragged batch, none larger than WIDTH: LANES_M x LANES_N lanes of a warp per product.
 //
-// Warps stay and take 32 / (LANES_M LANES_N) products of the sorted list at a time. Whole matrices come to shared
-// memory; a lane has every LANES_M-th row and every LANES_N-th column of C in registers; C leaves in whole lines by way
-// of A's place. Rows and columns past the end are read from what lies there, computed and dropped.
+// Team. Persistent warps take 32 / (LANES_M * LANES_N) products of the sorted list at a time. A lane has every
+// LANES_M-th row and every LANES_N-th column of C in registers. Beyond the end of an operand whatever is there is
+// multiplied, and the result is not stored.
 //
-//   CLASS, WIDTH      which part of the list, and the most rows or columns in it
+// Shared memory of a team: STAGES stages of a place for A and one for B (PLACE elements each). C leaves in full lines
+// through A's place.
+//
+// Barriers (__syncwarp -> buffer -> writer):
+//   after the copies     -> A and B -> copies of other lanes
+//   products formed      -> A's place -> C of other lanes;  then -> C -> other lanes, before it is stored
+//   C stored             -> the stage -> the next copies
+//
+//   CLASS, WIDTH      part of the list, and the most rows or columns in it
 //   LANES_M, LANES_N  lanes of a team, along the rows and the columns of C
-//   WARPS, STAGES     per block; products under way: with two, copies run ahead of the one at hand
+//   WARPS, STAGES     warps per block; products in flight: with two, the next one is copied during this one
 //   TRANS_A|B, CONJ_A|B, ACCUMULATE
 #pragma once
 #include "kernels/batched/ragged_gemm/items.cuh"
@@ -33,7 +41,7 @@ MANSARD_DEVICE void lanes_product(const Item& item, const T* A, const T* B, cons
   T sums[S::ROWS][S::COLUMNS];
   MANSARD_UNROLL
   for (int i = 0; i < S::ROWS * S::COLUMNS; ++i) sums[i / S::COLUMNS][i % S::COLUMNS] = Start<T>::of(item);
-  // from one row of op(A) to the next, from one column to the next; the same of op(B)
+  // strides of op(A) along rows and along k, and of op(B) along columns and along k
   const int a_row = P::TRANS_A ? 1 : a.pitch, a_k = P::TRANS_A ? a.pitch : 1;
   const int b_column = P::TRANS_B ? b.pitch : 1, b_k = P::TRANS_B ? 1 : b.pitch;
   const T* left = A + row * a_row;
@@ -54,7 +62,7 @@ MANSARD_UNROLL_BY(2)
       MANSARD_UNROLL
       for (int c = 0; c < S::COLUMNS; ++c) multiply_add<P::CONJ_A>(sums[r][c], x[r], y[c]);
   }
-  __syncwarp();  // everybody has read A
+  __syncwarp();  // A's place is about to be overwritten by C; all lanes have read A
   T* to = C + row * pitch + column;
   MANSARD_UNROLL
   for (int r = 0; r < S::ROWS; ++r)
@@ -97,14 +105,14 @@ MANSARD_DEVICE void ragged_lanes(const Arguments& x) {
     else fill(item, place);
     const Item after = item_at(first + 2 * step + team);
     cp_async_wait<P::STAGES - 1>();
-    __syncwarp();
+    __syncwarp();  // A and B of this stage: the copies of all lanes have arrived
     const Matrix a = a_of(item), b = b_of(item), c(item.m, item.n);
     T* const C = x.C + item.c;
     lanes_product<P>(item, place + a.shift(x.A + item.a), place + S::PLACE + b.shift(x.B + item.b), a, b,
                      place + c.shift(C), c.pitch, scales, rank);
-    __syncwarp();
+    __syncwarp();  // C is complete in A's place, written by all lanes of the team
     c.template store<S::TEAM, P::ACCUMULATE>(C, place, scales, rank);
-    __syncwarp();
+    __syncwarp();  // this stage is about to be overwritten by the next copies; all lanes have stored C
     item = next, next = after;
     if constexpr (P::STAGES == 2) stage = 1 - stage;
   }

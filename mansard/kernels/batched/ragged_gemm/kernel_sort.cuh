@@ -1,20 +1,23 @@
-// A counting sort of the products of a ragged batch by their size, on the device: two launches, nothing to clear before
-// them, the same order every time.
+// Counting sort of the products of a ragged batch by size class, on the device: two launches, nothing to clear first,
+// the same order every time.
 //
-// Each block has a contiguous part of the batch. The first launch counts the part's products of every class; the second
-// one (PLACE) adds up what lies before them, and writes the records to their places. Sizes that do not fit are found
-// here.
+// Each block has a contiguous part of the batch. The first launch counts the part's products of every class. The second
+// (PLACE) sums the counts of earlier blocks and classes and writes the records to their places. Sizes that do not fit
+// are detected here.
 //
-//   THREADS  per block
+// Shared memory: tallies[WARPS][CLASSES]; with PLACE also next[CLASSES] (place of this block's next product per class)
+// and total[CLASSES]. Every __syncthreads names its buffer below.
+//
+//   THREADS  threads per block
 //   PLACE    the second launch
-//   FROM     of the classes (items.cuh)
+//   FROM     bound of a class (items.cuh)
 //   TRANS_A, TRANS_B  the arrays hold the transposed matrices
 #pragma once
 #include "kernels/batched/ragged_gemm/items.cuh"
 
 namespace mansard {
 
-// What the tables of sizes say about product i.
+// The record of product i from the tables of sizes.
 template <class P, class Arguments>
 MANSARD_DEVICE Item item_of(const Arguments& x, i64 i) {
   const i64 a = i * x.a_step, b = i * x.b_step;
@@ -34,7 +37,7 @@ struct Sorting {
   const i64 part = ceil_div(x.BATCH, gridDim.x);
   const i64 begin = min(part * blockIdx.x, x.BATCH), end = min(begin + part, x.BATCH);
 
-  // visit(item, its class, lanes with products of the same class, products of class `lane` in this warp)
+  // Calls visit(item, its class, mask of lanes with the same class, number of products of class `lane` in this warp).
   template <class Visit>
   MANSARD_DEVICE void for_each(Visit visit) const {
     for (i64 first = begin; first < end; first += P::THREADS) {
@@ -59,7 +62,7 @@ struct Sorting {
     int sum = 0;
     for_each([&](const Item&, int, u32, int tally) { sum += tally; });
     if (lane < CLASSES) tallies[warp][lane] = sum;
-    __syncthreads();
+    __syncthreads();  // tallies are complete, written by all warps
     if (threadIdx.x < CLASSES) {
       i64 all = 0;
       for (int w = 0; w < WARPS; ++w) all += tallies[w][threadIdx.x];
@@ -69,7 +72,7 @@ struct Sorting {
 
   MANSARD_DEVICE void place(const i64* counts, i64* starts, Item* items) const {
     __shared__ int tallies[WARPS][CLASSES];
-    __shared__ i64 next[CLASSES], total[CLASSES];  // where this block's next product goes; products of all blocks
+    __shared__ i64 next[CLASSES], total[CLASSES];  // per class
     if (threadIdx.x < CLASSES) {
       i64 before = 0, all = 0;
       for (u32 block = 0; block < gridDim.x; ++block) {
@@ -78,7 +81,7 @@ struct Sorting {
       }
       next[threadIdx.x] = before, total[threadIdx.x] = all;
     }
-    __syncthreads();
+    __syncthreads();  // next and total are complete, written by a thread per class
     if (threadIdx.x == 0) {
       i64 start = 0;
       for (int c = 0; c < CLASSES; ++c) {
@@ -88,15 +91,15 @@ struct Sorting {
       if (blockIdx.x == 0) starts[CLASSES] = start;
     }
     for_each([&](const Item& item, int own, u32 alike, int tally) {
-      __syncthreads();  // everybody has used the last round's
+      __syncthreads();  // tallies are about to be overwritten, all threads have read the last round's; next is updated
       if (lane < CLASSES) tallies[warp][lane] = tally;
-      __syncthreads();
+      __syncthreads();  // tallies of this round are complete, written by all warps
       if (own < CLASSES) {
         i64 at = next[own] + __popc(alike & ((1u << lane) - 1));
         for (int w = 0; w < warp; ++w) at += tallies[w][own];
         items[at] = item;
       }
-      __syncthreads();
+      __syncthreads();  // next is about to be advanced; all threads have read it
       if (threadIdx.x < CLASSES)
         for (int w = 0; w < WARPS; ++w) next[threadIdx.x] += tallies[w][threadIdx.x];
     });

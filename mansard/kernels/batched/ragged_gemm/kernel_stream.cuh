@@ -1,13 +1,14 @@
-// Matrices times vectors of one class of a ragged batch, of any size, straight from global memory into registers.
+// Matrices times vectors, one class of a ragged batch, of any size: loaded from global memory straight into registers.
 //
-// Blocks stay; SLOTS of them share a product, and every warp works alone. Where rows of op(A) are adjacent in memory, a
-// warp takes ROWS of them (more, where they are short), its lanes side by side along the columns, and adds up across
-// lanes in the end; where columns are, it takes as many of them as fill a line of 128 bytes, and goes down. Loads of
-// UNROLL steps are under way before any is used. Warps take turns in who begins, so that none has more than the others.
+// Persistent blocks; SLOTS of them share a product, and every warp works on its own share. If rows of op(A) are
+// adjacent in memory, a warp takes ROWS of them (more if they are short), with lanes along the columns, and sums across
+// lanes at the end. If columns are, it takes as many as fill a line of 128 bytes and goes down. Loads of UNROLL steps
+// are in flight before any is used. Which warp takes the first share changes from product to product (`beginner`), so
+// that none has more work than the others. No shared memory, no barriers.
 //
-//   CLASS         which part of the list
+//   CLASS         part of the list
 //   SLOTS, WARPS  blocks per product, and warps per block
-//   ROWS, UNROLL  loads under way, along the rows and along the columns
+//   ROWS, UNROLL  loads in flight, along the rows and along the columns
 //   SWAPPED       C is a row: op(B)^T times A
 //   TRANS_A|B, CONJ_A|B, ACCUMULATE
 #pragma once
@@ -22,7 +23,7 @@ struct RaggedStream {
   static constexpr bool TRANS = P::SWAPPED ? !P::TRANS_B : P::TRANS_A;
   static constexpr bool CONJ_A = P::SWAPPED ? P::CONJ_B : P::CONJ_A, CONJ_X = P::SWAPPED ? P::CONJ_A : P::CONJ_B;
   static constexpr int LOADS = P::ROWS * P::UNROLL, SHARES = P::SLOTS * P::WARPS;
-  static constexpr int LINE = 16 / (int(sizeof(T)) > 8 ? 2 : 1);  // columns of a warp that goes down
+  static constexpr int LINE = 16 / (int(sizeof(T)) > 8 ? 2 : 1);  // lanes side by side in `down`
 
   const T *A, *x;
   T* y;
@@ -40,7 +41,8 @@ struct RaggedStream {
     *reinterpret_cast<Pack<T, 1>*>(y + row) = {product};
   }
 
-  // ACROSS lanes along the columns, the others along the rows: ROWS of each lane.
+  // Rows adjacent in memory: ACROSS lanes along the columns, 32 / ACROSS groups of lanes along the rows, ROWS rows
+  // each.
   template <int ACROSS, int ROWS, int UNROLL>
   MANSARD_DEVICE void along() const {
     constexpr int APART = 32 / ACROSS, GROUP = APART * ROWS;
@@ -76,14 +78,14 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // WIDE lanes side by side; the others have other lines of memory.
+  // Columns adjacent in memory: WIDE lanes side by side; the 32 / WIDE groups of lanes take different lines of memory.
   template <int WIDE>
   MANSARD_DEVICE void down() const {
     constexpr int PARTS = 32 / WIDE, UNROLL = LOADS < 16 ? LOADS : 16;
     const int part = lane / WIDE;
 MANSARD_UNROLL_BY(1)
     for (int first = share * WIDE; first < rows; first += SHARES * WIDE) {
-      const int row = first + lane % WIDE;  // of op(A)
+      const int row = first + lane % WIDE;  // row of op(A)
       LaneSums<T, 1, PARTS, WIDE> sums;
       sums.clear();
       const T* from = A + static_cast<i64>(part) * rows + row;

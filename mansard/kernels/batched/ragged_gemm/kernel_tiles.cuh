@@ -1,12 +1,16 @@
-// The products of one class of a ragged batch, of any size: a block for each BLK_M x BLK_N tile of a C.
+// Products of one size class of a ragged batch, of any size: BLK_M x BLK_N tiles of C by persistent thread blocks.
 //
-// Blocks stay. SLOTS of them share a product, each with every SLOTS-th of its tiles. Panels of BLK_K columns of A and
-// rows of B go through a ring of STAGES places in shared memory (panels.cuh); sums stay in registers. Copies run ahead
-// of the products, across tiles and matrices: `Course` says what comes next.
+// SLOTS blocks share a product, each with every SLOTS-th of its tiles. A tile is a sum over panels of BLK_K columns of
+// A and rows of B; the sums are in registers. Copies run ahead of the products, across tiles and matrices: `Course`
+// (panels.cuh) plans the steps.
 //
-//   CLASS, SLOTS         which part of the list; blocks per product
+// Shared memory: a ring of STAGES places of STAGE elements (panel of A, panel of B); `now` and steps[STAGES + 1],
+// written by the planning thread. Barrier: one __syncthreads per panel -> panel -> copies of other threads;  the panel
+// before, read by all -> next copies;  steps -> the planning thread.
+//
+//   CLASS, SLOTS         part of the list; blocks per product
 //   BLK_M, BLK_N, BLK_K  the tile, and columns of A per panel
-//   THREADS, STAGES      per block; panels under way
+//   THREADS, STAGES      threads per block; panels in flight
 //   UNIT                 who multiplies: `fma`, or `tensor` (float64, complex128)
 #pragma once
 #include "kernels/batched/ragged_gemm/panels.cuh"
@@ -16,8 +20,8 @@ namespace mansard {
 
 enum class Unit { fma, tensor };
 
-// 16 threads along the columns of a tile; a thread has every 16th piece of ADJACENT columns, and every
-// (THREADS / 16)-th row. Of a row of A it reads DEEP columns at once.
+// The threads' registers of a tile, by fma. 16 threads lie along the columns; a thread has every 16th piece of ADJACENT
+// columns and every (THREADS / 16)-th row. It loads DEEP columns of a row of A at once.
 template <class P, Unit UNIT = P::UNIT>
 struct RaggedTile {
   using T = typename P::T;
@@ -25,7 +29,7 @@ struct RaggedTile {
   static constexpr int DIM_X = 16, DIM_Y = P::THREADS / DIM_X, ROWS = P::BLK_M / DIM_Y;
   static constexpr int ADJACENT = sizeof(T) == 4 && P::BLK_N % 32 == 0 ? 2 : 1, DEEP = 16 / int(sizeof(T));
   static constexpr int PIECES = P::BLK_N / DIM_X / ADJACENT, COLUMNS = PIECES * ADJACENT;
-  static constexpr int FEWER = ROWS > 4 ? ROWS / 4 : 1;  // rows from one kind of loop to the next
+  static constexpr int FEWER = ROWS > 4 ? ROWS / 4 : 1;  // rows by which one unrolled loop differs from the next
   const int row, column;
   T sums[ROWS][COLUMNS];
 
@@ -34,7 +38,7 @@ struct RaggedTile {
     MANSARD_UNROLL
     for (int i = 0; i < ROWS * COLUMNS; ++i) sums[i / COLUMNS][i % COLUMNS] = value;
   }
-  // Of the whole tile, `rows` and `columns` exist: as many rows as that, about, then as many columns.
+  // Add a panel's products. `rows` and `columns` of the tile exist; a loop for about as many is chosen.
   template <int M = ROWS>
   MANSARD_DEVICE void multiply(const T* A, const T* B, int deep, int rows, int columns) {
     if constexpr (M > FEWER)
@@ -76,7 +80,7 @@ MANSARD_UNROLL_BY(1)
         }
     }
   }
-  // put(row, column, ADJACENT sums) for all entries of the thread
+  // Calls put(row, column, ADJACENT sums) for all entries of the thread.
   template <class Put>
   MANSARD_DEVICE void for_each(Put put) const {
     MANSARD_UNROLL
@@ -86,7 +90,8 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// Tiles of 16 x 8 are dealt out in turn to WARPS_M x WARPS_N warps: what exists of a small C is shared evenly.
+// The warps' accumulators of a tile, by tensor cores. Tiles of 16 x 8 are distributed cyclically over WARPS_M x WARPS_N
+// warps, so that the existing part of a small C is shared evenly.
 template <class P>
 struct RaggedTile<P, Unit::tensor> {
   using T = typename P::T;
@@ -103,7 +108,7 @@ struct RaggedTile<P, Unit::tensor> {
     MANSARD_UNROLL
     for (int i = 0; i < TILES_M * TILES_N; ++i) (&sums[0][0])[i].begin(value);
   }
-  // Of the whole tile, `rows` and `columns` exist: as many rows of tiles as that, then as many columns of them.
+  // Add a panel's products. `rows` and `columns` of the tile exist; a loop for as many 16 x 8 tiles is chosen.
   template <int M = TILES_M>
   MANSARD_DEVICE void multiply(const T* A, const T* B, int deep, int rows, int columns) {
     if (row + (M - 1) * APART_M < rows) multiply_rows<M>(A, B, deep, columns);
@@ -126,7 +131,7 @@ MANSARD_UNROLL_BY(1)
       for (int k = 0; k < deep; k += 4) step<M, N>(a + k, b + k * S::PITCH_B, t < deep - k);
     }
   }
-  // Four of k; lanes that are past the end bring zeros.
+  // Four values of k; lanes beyond the end of k supply zeros.
   template <int M, int N>
   MANSARD_DEVICE void step(const T* a, const T* b, bool inside) {
     const auto read = [&](const T* at) { return inside ? reinterpret_cast<const Pack<T, 1>*>(at)->e[0] : zero<T>(); };
@@ -186,14 +191,14 @@ MANSARD_DEVICE void ragged_tiles(const Arguments& x) {
   __shared__ typename Course<P, Arguments>::Now now;
   __shared__ Step steps[P::STAGES + 1];
   const int rank = threadIdx.x;
-  const bool plans = rank == P::THREADS - 32;  // one of the warp that multiplies least
+  const bool plans = rank == P::THREADS - 32;  // a thread of the last warp, which has the least to multiply
   Course<P, Arguments> course(x, now);
   if (plans) {
     course.begin();
 MANSARD_UNROLL_BY(1)
     for (int s = 0; s < P::STAGES; ++s) course.plan(steps[s]);
   }
-  __syncthreads();
+  __syncthreads();  // steps are complete, written by the planning thread
   const auto fill = [&](int place, const Step& step) {
     if (step.flags != Step::NOTHING) S::fill(arena + place * S::STAGE, x.A, x.B, step, rank);
     cp_async_commit();
@@ -202,11 +207,13 @@ MANSARD_UNROLL_BY(1)
   for (int s = 0; s < P::STAGES - 1; ++s) fill(s, steps[s]);
 
   RaggedTile<P> tile(rank);
-  int place = 0, at = 0;  // of the panel, and of its step
+  int place = 0, at = 0;  // index of the panel in the ring, and of its step
 MANSARD_UNROLL_BY(1)
   while (true) {
     cp_async_wait<P::STAGES - 2>();
-    __syncthreads();  // the panel is here, the step to be asked for is planned, and what came before is done
+    // panel: all copies have arrived; steps: the next one to copy is planned; the panel before, read by all threads, is
+    // about to be overwritten
+    __syncthreads();
     const int before = place == 0 ? P::STAGES - 1 : place - 1, free = at == 0 ? P::STAGES : at - 1;
     fill(before, steps[free == 0 ? P::STAGES : free - 1]);
     if (plans) course.plan(steps[free]);

@@ -1,16 +1,20 @@
-// Small matrices times vectors, of one class of a ragged batch: LANES lanes of a warp for each, none larger than WIDTH.
+// Small matrices times vectors, one class of a ragged batch: LANES lanes of a warp per product, none larger than WIDTH.
 //
-// Warps take 32 / LANES products of the sorted list at a time. A matrix has no gaps: it comes to shared memory
-// as one run of bytes, and so does its vector, while the ones before are multiplied. A lane has every LANES-th row of
-// op(A); sums stay where they are, and neighbours write neighbours. Rows past the end are read from what lies there,
-// computed and dropped.
+// Team. A warp takes 32 / LANES products of the sorted list at a time. A lane has every LANES-th row of op(A); its sums
+// stay in registers, and neighbouring lanes write neighbouring entries. Rows beyond the end are multiplied with
+// whatever is there, and not stored.
 //
-// Lanes that go down a column of A would meet in the banks where k is even: each takes the columns in another order,
-// j ^ turn, where `turn` has no more bits than k has zeros at its end.
+// Shared memory of a team: two stages of a matrix and a vector (PLACE elements). A matrix has no gaps and is copied as
+// one run of bytes, as is its vector, while the product before is formed.
+// Barriers (__syncwarp -> buffer -> writer): the stage -> copies of other lanes;  the stage, read by all -> next
+// copies.
 //
-//   CLASS, WIDTH  which part of the list, and the most rows or columns in it
+// Lanes that read down a column of A collide in the banks if k is even. Each lane therefore takes the columns in the
+// order j ^ turn, where `turn` has at most as many bits as k has trailing zeros.
+//
+//   CLASS, WIDTH  part of the list, and the most rows or columns in it
 //   LANES, WARPS  lanes of a team; warps per block
-//   EACH          products of a team (items.cuh)
+//   EACH          rounds of products of a block (items.cuh)
 //   TRANS_A, CONJ_A|B, ACCUMULATE
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
@@ -19,13 +23,13 @@
 
 namespace mansard {
 
-// Adjacent elements, no more than MOST, on their way to shared memory: as far from a 16-byte boundary as in memory.
+// A run of at most MOST elements in shared memory, with the same distance from a 16-byte boundary as in global memory.
 template <class T, int MOST>
 struct Stretch {
   static constexpr int VECTOR = 16 / int(sizeof(T)), PLACE = ceil_div(MOST + VECTOR - 1, VECTOR) * VECTOR;
 
   static MANSARD_DEVICE int shift(const T* at) { return static_cast<int>(reinterpret_cast<u64>(at) % 16 / sizeof(T)); }
-  // Copies are under way when it returns.
+  // Start the copies of `count` elements.
   template <int THREADS>
   static MANSARD_DEVICE void fill(T* place, const T* from, int count, int rank) {
     T* const to = place + shift(from);
@@ -54,10 +58,10 @@ struct RaggedVectors {
   static_assert(P::WARPS * TEAMS * 2 * PLACE * int(sizeof(T)) <= P::SHARED_BYTES, "shared memory");
 };
 
-// The lane's sums of op(A) x.
+// Add the products of the lane's rows of op(A) and x to `sums`.
 template <class P, class S = RaggedVectors<P>, class T = typename P::T>
 MANSARD_DEVICE void vector_product(T (&sums)[S::ROWS], const Item& item, const T* A, const T* x, int rank) {
-  constexpr int LINE = 128 / int(sizeof(T));  // elements of all banks together
+  constexpr int LINE = 128 / int(sizeof(T));  // elements across all banks
   const int row = P::TRANS_A ? 1 : item.k, step = P::TRANS_A ? item.m : 1;
   const int turn = P::TRANS_A ? 0 : rank * item.k / LINE & ((item.k & -item.k) - 1);
 MANSARD_UNROLL_BY(4)
@@ -100,7 +104,7 @@ MANSARD_UNROLL_BY(1)
     fill(next, places + stage * S::PLACE);
     const Item after = item_at(first + 2 * step + team);
     cp_async_wait<1>();
-    __syncwarp();
+    __syncwarp();  // A and x of this stage: the copies of all lanes have arrived
     T sums[S::ROWS];
     MANSARD_UNROLL
     for (int r = 0; r < S::ROWS; ++r) sums[r] = Start<T>::of(item);
@@ -115,7 +119,7 @@ MANSARD_UNROLL_BY(1)
       if constexpr (P::ACCUMULATE) product = scales.with_old(product, y[row]);
       *reinterpret_cast<Pack<T, 1>*>(y + row) = {product};
     }
-    __syncwarp();  // the place is free
+    __syncwarp();  // this stage is about to be overwritten by the next copies; all lanes have read it
     item = next, next = after;
   }
 }

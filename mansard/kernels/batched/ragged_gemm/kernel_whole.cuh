@@ -1,19 +1,26 @@
-// The products of one class of a ragged batch, on the tensor cores (float64, complex128): a team of warps for each,
-// whole matrices.
+// Products of one size class of a ragged batch on the tensor cores (float64, complex128): whole matrices, one team
+// each.
 //
-// Teams take one product of the sorted list after the other. A and B come to shared memory as they lie
-// (laid.cuh); the next product's follow as soon as there is room for them beside this one's, which small ones need less
-// of. C leaves in whole lines by way of the place of A and B.
+// Team. WARPS_M x WARPS_N warps take one product of the sorted list after the other. C is cut into squares of 16,
+// distributed cyclically over the warps: only those that exist are computed, and they are shared evenly. Lane (g, t)
+// supplies A[row(g)][k + t] and B[k + t][column(g)] (mma.cuh); which of 16 rows or columns belong to g is free, and is
+// chosen so that the lanes' words lie in different banks (`Choice`). Rows and columns beyond the end are computed and
+// not stored.
 //
-// C is cut into squares of 16, dealt out in turn to WARPS_M x WARPS_N warps: only those that exist are computed, and
-// these are shared evenly. Lane (g, t) brings A[row(g)][k + t] and B[k + t][column(g)] (mma.cuh); which of 16 rows or
-// columns belong to g is free, and chosen so that the lanes' words lie in different banks (`Choice`). Rows and columns
-// past the end are computed and dropped.
+// Shared memory of a team, ROOM elements: A and B of the product at `place`, in the layout of laid.cuh; C replaces
+// them. The next product is copied behind them, or before them, as soon as it fits there (`early`); otherwise after C
+// is stored.
 //
-//   CLASS, WIDTH      which part of the list, and the most rows or columns in it
+// Barriers (meet -> buffer -> writer):
+//   after the copies   -> A and B -> copies of other threads
+//   products formed    -> A and B, read by all -> C
+//   C written          -> C -> other threads, before it is stored
+//   C stored           -> the place -> copies of later products
+//
+//   CLASS, WIDTH      part of the list, and the most rows or columns in it
 //   WARPS_M, WARPS_N  warps of a team, along the rows and the columns of C
 //   PER_BLOCK, ROOM   teams per block; KiB of shared memory that they share
-//   EACH              products of a team (items.cuh)
+//   EACH              rounds of products of a block (items.cuh)
 //   TRANS_A|B, CONJ_A|B, ACCUMULATE
 #pragma once
 #include "kernels/batched/ragged_gemm/items.cuh"
@@ -28,12 +35,12 @@ struct RaggedWhole {
   static constexpr int TEAM = 32 * P::WARPS_M * P::WARPS_N;  // threads
   static constexpr int TILES_M = ceil_div(ceil_div(P::WIDTH, 16), P::WARPS_M);
   static constexpr int TILES_N = ceil_div(ceil_div(P::WIDTH, 16), P::WARPS_N);
-  static constexpr int OVERHANG = 16;  // elements that are read past the end of an operand
+  static constexpr int OVERHANG = 16;  // elements that are read beyond the end of an operand
   static constexpr int OF_TEAM = P::SHARED_BYTES / 16 / P::PER_BLOCK * 16 / int(sizeof(T)), ROOM = OF_TEAM - OVERHANG;
   using Matrix = Laid<T, P::WIDTH, sizeof(T) == 16 ? 2 : 4>;
   static_assert(2 * Matrix::MOST <= ROOM, "shared memory");
 
-  // The threads of a team wait for each other.
+  // Barrier of a team.
   static MANSARD_DEVICE void meet() {
     if constexpr (TEAM == 32) __syncwarp();
     else if constexpr (P::PER_BLOCK == 1) __syncthreads();
@@ -41,8 +48,8 @@ struct RaggedWhole {
   }
 };
 
-// Which of 16 rows (or columns) lane g has: of(g), and `second` more. Pitches are no multiples of eight. Each bit of g
-// moves by so many.
+// The two of 16 rows (or columns) that belong to g: of(g) and of(g) + second. Each bit of g adds its own distance.
+// Pitches are not multiples of eight.
 template <bool K_ADJACENT>
 struct Choice {
   const int first_bit, second_bit, third_bit, second;
@@ -55,22 +62,23 @@ struct Choice {
         third_bit(by_fours ? 4 : even && K_ADJACENT ? 8 : 2), second(by_fours ? 8 : even && !K_ADJACENT ? 4 : 1) {}
 };
 
-// An operand's fragments: COUNT squares, APART of each other, from k = 0 on.
+// Addresses of an operand's fragments: COUNT squares, APART rows (or columns) from each other, advancing along k.
 template <class T, bool K_ADJACENT, int COUNT, int APART>
 struct Fragments4 {
   static constexpr int LINES = K_ADJACENT ? COUNT : 1, ITEM = int(sizeof(T));
-  const unsigned char* const memory;  // all of it: sums of offsets have 32 bits
+  const unsigned char* const memory;  // the arena; offsets then fit into 32 bits
   int at[LINES][2];                   // bytes
   const int step;
 
-  // The operand begins at element `origin`; `first` is the first square's first row (or column), `size` how many exist.
+  // The operand begins at element `origin`; `first` is the first row (or column) of the first square, `size` their
+  // number.
   MANSARD_DEVICE Fragments4(const T* memory, int origin, int pitch, int first, int size, int g, int t)
       : memory(reinterpret_cast<const unsigned char*>(memory)), step(4 * ITEM * (K_ADJACENT ? 1 : pitch)) {
     const Choice<K_ADJACENT> choice(pitch);
     MANSARD_UNROLL
     for (int i = 0; i < LINES * 2; ++i) {
       const int line = first + i / 2 * APART + choice.of(g) + i % 2 * choice.second;
-      // a row past the end may lie past the end of shared memory
+      // a row beyond the end might lie beyond the end of shared memory
       at[i / 2][i % 2] = ITEM * (origin + (K_ADJACENT ? min(line, size - 1) * pitch + t : t * pitch + line));
     }
   }
@@ -84,7 +92,7 @@ struct Fragments4 {
   }
 };
 
-// A warp's squares of C: every WARPS_M-th of its rows, and every WARPS_N-th of these.
+// A warp's squares of C: every WARPS_M-th row and every WARPS_N-th column of squares.
 template <class P>
 struct Squares {
   using S = RaggedWhole<P>;
@@ -100,7 +108,7 @@ struct Squares {
     const T* memory;
     int origin, pitch;
   };
-  // As many rows of squares as exist, then as many columns of them.
+  // Form the products, with loops for as many squares as exist.
   template <int M = S::TILES_M>
   MANSARD_DEVICE void multiply(const Item& item, const Operand& A, const Operand& B) {
     if (row + (M - 1) * APART_M < item.m) multiply_rows<M>(item, A, B);
@@ -121,7 +129,7 @@ struct Squares {
       return;
     }
     int k = 4;
-    step<M, N>(left, right, true);  // adds to nothing
+    step<M, N>(left, right, true);  // the first step, added to zeros
 MANSARD_UNROLL_BY(1)
     for (; k + 4 <= item.k; k += 4) {
       left.advance(), right.advance();
@@ -136,7 +144,7 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int i = 0; i < M * N * 2; ++i) sums[i / (N * 2)][i / 2 % N][i % 2].begin(zero<T>());
   }
-  // Four of k; lanes that are past the end bring zeros.
+  // Four values of k; lanes beyond the end of k supply zeros.
   template <int M, int N, class Left, class Right>
   MANSARD_DEVICE void step(const Left& left, const Right& right, bool inside) {
     T a[M][2], b[N][2];
@@ -151,7 +159,8 @@ MANSARD_UNROLL_BY(1)
         sums[m][n / 2][n % 2].template add<P::CONJ_A, P::CONJ_B>(a[m][0], a[m][1], b[n / 2][n % 2]);
   }
 
-  // `a_pitch` and `b_pitch` are those that the rows and columns of lanes were chosen for.
+  // Write alpha times the sums to C in shared memory. `a_pitch` and `b_pitch` determine which rows and columns a lane
+  // has.
   MANSARD_DEVICE void lay_down(T* C, int pitch, const Item& item, int a_pitch, int b_pitch,
                                const Scales& scales) const {
     const Choice<K_ADJACENT_A> rows(a_pitch);
@@ -183,7 +192,7 @@ struct Whole {
       : deep(max(item.k, 0)), a_rows(P::TRANS_A ? deep : item.m), b_rows(P::TRANS_B ? item.n : deep),
         a(a_rows, P::TRANS_A ? item.m : deep), b(b_rows, P::TRANS_B ? deep : item.n), c(item.m, item.n) {}
 
-  // Of B, from A's place on; and what they need together, as C does after them.
+  // Offset of B from A's place; below, elements that A and B need together, or C, which replaces them.
   MANSARD_DEVICE int place_b() const { return Matrix::room(a_rows, a.pitch); }
   MANSARD_DEVICE int room(int m) const {
     return max(place_b() + Matrix::room(b_rows, b.pitch), Matrix::room(m, c.pitch));
@@ -213,7 +222,7 @@ MANSARD_DEVICE void ragged_whole(const Arguments& x) {
   cp_async_commit();
 MANSARD_UNROLL_BY(1)
   for (; i < end; i += step) {
-    // where sizes do not fit, sums of nothing become NaN
+    // where sizes do not fit, alpha is NaN, and so is every entry of C
     const Scales scales{item.k < 0 ? Start<double>::of(true) : x.alpha_re, x.alpha_im, x.beta_re, x.beta_im};
     const Whole<P> whole(item);
     const int behind = place + whole.room(item.m), needed = Whole<P>(next).room(next.m);
@@ -223,17 +232,17 @@ MANSARD_UNROLL_BY(1)
     cp_async_commit();
     const Item after = item_at(i + 2 * step);
     cp_async_wait<1>();
-    S::meet();  // A and B are here
+    S::meet();  // A and B: the copies of all threads have arrived
     Squares<P> squares;
     const int origin_a = place + whole.a.shift(x.A + item.a);
     const int origin_b = place + whole.place_b() + whole.b.shift(x.B + item.b);
     squares.multiply(item, {arena, origin_a, whole.a.pitch}, {arena, origin_b, whole.b.pitch});
-    S::meet();  // everybody has read them
+    S::meet();  // A and B are about to be overwritten by C; all threads have read them
     T* const C = x.C + item.c;
     squares.lay_down(arena + place + whole.c.shift(C), whole.c.pitch, item, whole.a.pitch, whole.b.pitch, scales);
-    S::meet();
+    S::meet();  // C is complete, written by all threads of the team
     whole.c.template store<S::TEAM, P::ACCUMULATE>(C, arena + place, scales, rank);
-    S::meet();  // the place is free
+    S::meet();  // the place is about to be overwritten by copies of later products; all threads have stored C
     if (!early) {
       fill(next, next_place);
       cp_async_commit();

@@ -1,21 +1,22 @@
-// A matrix on its way between global and shared memory, sizes known at run time: rows follow each other without gaps in
-// memory. In shared memory they do so as well, and the matrix begins as far from a 16-byte boundary as it does in
-// memory, so that pieces of 16 bytes can be moved wherever it begins. Only rows of a multiple of eight elements are PAD
-// elements apart there, so that reads down a column do not collide in the banks.
+// A matrix of run-time size, copied between global memory, where its rows have no gaps, and shared memory.
+//
+// In shared memory rows have no gaps either, and the matrix begins at the same distance from a 16-byte boundary as in
+// global memory, so that 16-byte pieces can be moved wherever it begins. Rows of a multiple of eight elements, however,
+// are padded by PAD elements, so that reads down a column do not collide in the banks.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 #include "mansard/gpu/async_words.cuh"
 
 namespace mansard {
 
-// No matrix has more than WIDTH rows or columns.
+// A matrix of at most WIDTH rows and columns.
 template <class T, int WIDTH, int PAD = 16 / int(sizeof(T))>
 struct Laid {
   static constexpr int VECTOR = 16 / int(sizeof(T));
   static_assert(WIDTH <= 64, "32 bits for `position`");
   static_assert(PAD % VECTOR == 0, "rows of whole pieces stay on their boundaries");
   int count, pitch, pad;
-  u32 inverse = 0;  // where there is padding, of a WIDTH of 16 or more: of the number of columns, times 2^19
+  u32 inverse = 0;  // with padding and WIDTH >= 16: 2^19 / columns, rounded up, to divide by the number of columns
 
   MANSARD_DEVICE Laid(int rows, int columns) : count(rows * columns), pitch(columns), pad(0) {
     if (WIDTH >= 8 && columns > 0 && columns % 8 == 0) {
@@ -24,23 +25,23 @@ struct Laid {
     }
   }
 
-  // Elements that so many rows may take, wherever they begin: whole pieces.
+  // Elements that `rows` rows need in shared memory, whatever their distance from a 16-byte boundary.
   static MANSARD_HOST_DEVICE int room(int rows, int pitch) {
     return ceil_div(rows * pitch + VECTOR - 1, VECTOR) * VECTOR;
   }
   static constexpr int PADDED = WIDTH < 8 ? 0 : WIDTH / 8 * 8 + PAD;
   static constexpr int MOST = room(WIDTH, PADDED > WIDTH ? PADDED : WIDTH);
 
-  // Of element e, in the order of memory.
+  // Offset in shared memory of element e, in the order of global memory.
   MANSARD_DEVICE int position(int e) const {
     if constexpr (WIDTH < 8) return e;
-    else if constexpr (WIDTH < 16) return e + static_cast<int>(static_cast<u32>(e) / 8) * pad;  // eight columns
+    else if constexpr (WIDTH < 16) return e + static_cast<int>(static_cast<u32>(e) / 8) * pad;  // 8 columns
     else return e + static_cast<int>(static_cast<u32>(e) / 8 * inverse >> 16) * pad;
   }
-  // How far the matrix at this address is from its place's beginning.
+  // Distance from the beginning of a place to the matrix that comes from, or goes to, this address.
   MANSARD_DEVICE int shift(const T* at) const { return pad == 0 ? beyond(at) : 0; }
 
-  // Copies are under way when it returns.
+  // Start the copies to shared memory.
   template <int THREADS>
   MANSARD_DEVICE void fill(T* place, const T* from, int rank) const {
     for_all<THREADS>(
@@ -48,7 +49,7 @@ struct Laid {
         [](T* to, const T* one) { cp_async_word<int(sizeof(T))>(to, one); });
   }
 
-  // The way back: `place` holds products; old entries are added where ACCUMULATE says so.
+  // Store from shared to global memory: `place` holds products; with ACCUMULATE, beta times the old entries are added.
   template <int THREADS, bool ACCUMULATE>
   MANSARD_DEVICE void store(T* to, const T* place, const Scales& scales, int rank) const {
     for_all<THREADS>(
@@ -66,8 +67,8 @@ struct Laid {
   }
 
  private:
-  // piece(in shared memory, in memory) for all of a matrix that is moved 16 bytes at a time, loose(...) for the rest.
-  // Without padding both follow each other in the same steps, and hardly anything is left to compute.
+  // Calls piece(in shared memory, in global memory) for every aligned 16 bytes of the matrix, and loose(...) for the
+  // other elements. Without padding both addresses advance in the same steps.
   template <int THREADS, class In, class Out, class Piece, class Loose>
   MANSARD_DEVICE void for_all(In* inside, Out* outside, int rank, Piece piece, Loose loose) const {
     const Pieces pieces(*this, outside);
@@ -91,7 +92,7 @@ struct Laid {
     }
   }
 
-  // `count` pieces that follow each other, dealt out, four turns at a time.
+  // Move `count` consecutive pieces, distributed over the threads, four per iteration.
   template <int THREADS, class In, class Out, class Piece>
   static MANSARD_DEVICE void run(In* inside, Out* outside, int rank, int count, Piece piece) {
     constexpr int TURNS = ceil_div(WIDTH * WIDTH / VECTOR, THREADS), STEP = THREADS * VECTOR;
@@ -107,8 +108,8 @@ MANSARD_UNROLL_BY(1)
       if (left > j * THREADS) piece(inside + j * STEP, outside + j * STEP);
   }
 
-  // move(i) for every i < count, of at most MOST, that this one of THREADS threads has to do. A few turns are no loop:
-  // threads of a warp have matrices of different sizes.
+  // Calls move(i) for the share of thread `rank` of THREADS in i < count, with count <= MOST. Up to four rounds are
+  // unrolled without a loop: threads of a warp have matrices of different sizes.
   template <int THREADS, int MOST, int UNROLL, class Move>
   static MANSARD_DEVICE void deal(int rank, int count, Move move) {
     constexpr int TURNS = ceil_div(MOST, THREADS);
@@ -121,12 +122,12 @@ MANSARD_UNROLL_BY(UNROLL)
       for (int i = rank; i < count; i += THREADS) move(i);
     }
   }
-  // Elements since the last 16-byte boundary.
+  // Elements from the 16-byte boundary before `at` to `at`.
   static MANSARD_DEVICE int beyond(const T* at) {
     return static_cast<int>(reinterpret_cast<u64>(at) % 16 / sizeof(T));
   }
-  // What is moved 16 bytes at a time, begin to end, and how many elements are left over before and behind it. Padded
-  // rows that do not begin on boundaries have no pieces.
+  // Range [begin, end) of elements that are moved 16 bytes at a time, and the number of loose elements around it.
+  // Padded rows that do not begin on 16-byte boundaries have no pieces.
   struct Pieces {
     int begin, end, loose;
     MANSARD_DEVICE Pieces(const Laid& laid, const T* at) {

@@ -1,6 +1,7 @@
-// Panels of op(A) and op(B) in shared memory, sizes known at run time: BLK_M rows and BLK_K columns of op(A), BLK_K
-// rows and BLK_N columns of op(B). Transposed operands are turned on the way. What hangs over the end of a matrix is
-// not read, and its place keeps what it had.
+// Panels of op(A) and op(B) in shared memory, sizes known at run time, and the order in which a block needs them.
+//
+// A panel is BLK_M rows and BLK_K columns of op(A), or BLK_K rows and BLK_N columns of op(B). Transposed operands are
+// transposed during the copy. Elements beyond the end of a matrix are not read; their places keep their old content.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 #include "kernels/batched/ragged_gemm/items.cuh"
@@ -8,13 +9,14 @@
 
 namespace mansard {
 
-// LINES x LENGTH elements; the image has lines PITCH apart, or, if TURNED, its columns are the lines of memory.
+// A panel of LINES x LENGTH elements of global memory. In shared memory lines are PITCH apart, or (TURNED) become
+// columns.
 template <class T, int LINES, int LENGTH, int PITCH, bool TURNED, int THREADS>
 struct Panel {
   static constexpr int VECTOR = 16 / int(sizeof(T));
   static MANSARD_DEVICE int position(int line, int e) { return TURNED ? e * PITCH + line : line * PITCH + e; }
 
-  // `lines` and `length` of the panel exist; lines of memory are `stride` elements apart.
+  // Start the copies. `lines` lines of `length` elements exist; lines of global memory are `stride` elements apart.
   static MANSARD_DEVICE void fill(T* to, const T* from, i64 stride, int lines, int length, int rank) {
     const bool pieces = !TURNED && (VECTOR == 1 || stride % VECTOR == 0 && length % VECTOR == 0 &&
                                                        reinterpret_cast<u64>(from) % 16 == 0);
@@ -23,7 +25,7 @@ struct Panel {
   }
 
  private:
-  // A thread has one place of every LINES_AT_ONCE-th line.
+  // A thread copies AT_ONCE elements of every LINES_AT_ONCE-th line.
   template <int AT_ONCE>
   static MANSARD_DEVICE void fill_by(T* to, const T* from, i64 stride, int lines, int length, int rank) {
     constexpr int OF_LINE = LENGTH / AT_ONCE, LINES_AT_ONCE = THREADS / OF_LINE;
@@ -40,8 +42,8 @@ MANSARD_UNROLL_BY(8)
   }
 };
 
-// One panel of a tile: where op(A)'s and op(B)'s parts begin, and how far apart their lines are; where the tile of C
-// begins, and the width of C; rows and columns from there to the end of the matrix, and how many of k.
+// One panel of a tile: offsets of the parts of op(A) and op(B) and strides of their lines; offset of the tile of C and
+// width n of C; rows and columns from there to the end of the matrix; number of values of k.
 struct Step {
   enum { NOTHING = 0, SOME = 1, FIRST = 2, LAST = 4, MISFIT = 8 };  // FIRST, LAST of the tile; MISFIT: C becomes NaN
   i64 a, b, c;
@@ -51,7 +53,8 @@ struct Step {
 template <class P>
 struct RaggedPanels {
   using T = typename P::T;
-  // lanes of a tensor core's operand B that read at once are adjacent in two lines, of 16-byte elements
+  // padding against bank conflicts; for 16-byte elements the lanes that load operand B of the tensor cores at once are
+  // adjacent in two lines
   static constexpr int PAD_A = 4, PAD_B = sizeof(T) == 16 ? 2 : 4;
   static constexpr int PITCH_A = P::BLK_K + PAD_A, PITCH_B = P::BLK_N + PAD_B;
   static constexpr int SIZE_A = P::BLK_M * PITCH_A, STAGE = SIZE_A + P::BLK_K * PITCH_B;  // elements
@@ -69,16 +72,15 @@ struct RaggedPanels {
   }
 };
 
-// The steps of a block: one panel after the other, of one tile after the other, of one product after the other. One
-// thread plans.
+// Plans the steps of a block: all panels of a tile, all tiles of a product, all products. One thread does it.
 template <class P, class Arguments>
 class Course {
  public:
-  // What that thread has to know lies in shared memory: it would cost all of them registers.
+  // State of the planning thread; in shared memory, since it would cost registers in all threads.
   struct Now {
     i64 first, end, i;
     Item item;
-    Step step;  // the next one, as if everything of k that is left were one panel
+    Step step;  // the next step, as if all values of k that are left were one panel
     int tile;
   };
   MANSARD_DEVICE Course(const Arguments& x, Now& now) : x_(x), now_(now) {}
@@ -108,7 +110,7 @@ class Course {
  private:
   const Arguments& x_;
   Now& now_;
-  Item next_ = {};  // on its way
+  Item next_ = {};  // the next product, loaded ahead
 
   MANSARD_DEVICE Item item_at(i64 i) const { return i < now_.end ? x_.items[now_.first + i / P::SLOTS] : Item{}; }
   static MANSARD_DEVICE int tiles(const Item& item) {
@@ -120,7 +122,7 @@ class Course {
     now_.i += gridDim.x;
     take_product();
   }
-  // The first product, from i on, that has a tile for this block.
+  // Move on to the first product, from i on, that has a tile for this block.
   MANSARD_DEVICE void take_product() {
 MANSARD_UNROLL_BY(1)
     for (; now_.i < now_.end; now_.i += gridDim.x) {
@@ -131,7 +133,7 @@ MANSARD_UNROLL_BY(1)
     }
     now_.step.flags = Step::NOTHING, now_.step.deep = 0;
   }
-  // The first step of a tile.
+  // Set `step` to the first step of the tile.
   MANSARD_DEVICE void settle() {
     const Item& item = now_.item;
     Step& step = now_.step;

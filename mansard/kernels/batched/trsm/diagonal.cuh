@@ -1,14 +1,15 @@
-// A block on the diagonal, one row per lane of a warp, in pieces (pieces.cuh).
+// Substitution in a diagonal block of 32 rows, one row per lane of a warp, from pieces of BLK_K columns (pieces.cuh).
 //
-// A row is divided as soon as nothing is missing, and what comes out goes to all lanes. Whether quotients were extreme
-// is asked once per piece instead of once per row: where one was, the piece is solved again, carefully.
+// Step c: x_c = r_c / a_cc in lane c goes to all lanes by a shuffle; the lanes after it subtract a_rc * x_c. Whether a
+// quotient was extreme is checked once per piece instead of once per row. If one was, the piece is solved again with
+// exact divisions.
 #pragma once
 #include "kernels/batched/trsm/pieces.cuh"
 #include "kernels/batched/trsm/substitution.cuh"
 
 namespace mansard {
 
-// The quotient where nothing extreme is involved, without asking whether something is.
+// x / by, valid if nothing extreme is involved; `holds` checks that.
 template <class R, bool INVERT>
 MANSARD_DEVICE R quick(const Divisor<R, INVERT>& by, R x) {
   const R first = x * by.inverse;
@@ -34,7 +35,8 @@ MANSARD_DEVICE bool holds(const Divisor<Complex<R>, INVERT>& by, Complex<R> x) {
   return holds(by.part, over.re) && holds(by.part, over.im);
 }
 
-// The block on the diagonal: x is the lane's right-hand side less what is known, and `solved` its unknown in the end.
+// A lane's row of the diagonal block: x is its right-hand side less the known products, `solved` its unknown at the
+// end.
 template <class P>
 struct DiagonalRows {
   using T = typename P::T;
@@ -43,10 +45,10 @@ struct DiagonalRows {
 
   MANSARD_DEVICE static T known_by(T x, int owner) { return from_lane<32>(x, owner); }
 
-  // BLK_K columns, from `first` on; there are `count` of them.
+  // Solve for the unknowns of a piece: `count` of BLK_K columns from `first` on exist.
   MANSARD_DEVICE void solve(const Piece<P>& piece, int first, int count) {
     constexpr int READ = Pieces<P>::READ;
-    const int mine = lane - first;  // the lane's column
+    const int mine = lane - first;  // column of the lane's diagonal entry in the piece
     const bool own = mine >= 0 && mine < count;
     Divisor<T, P::INVERT> divisor;
     if constexpr (!P::UNIT) {
@@ -66,7 +68,7 @@ struct DiagonalRows {
       if constexpr (!P::UNIT) quotient = quick(divisor, x);
       const T minus = negative(known_by(quotient, first + column));
       if (mine == column) numerator = x;
-      multiply_add<P::CONJ>(x, entries[column], minus);  // lanes that are done go on with whatever comes
+      multiply_add<P::CONJ>(x, entries[column], minus);  // x of solved lanes is not used any more
     }
     if constexpr (P::UNIT) {
       if (own) solved = numerator;
@@ -83,7 +85,7 @@ struct DiagonalRows {
     if constexpr (Scalar<T>::COMPLEX) return {1, 0};
     else return T(1);
   }
-  // The same where quotients are extreme: rare, and long.
+  // Solve the piece with exact divisions; rare, so its loop is not unrolled.
   MANSARD_DEVICE void solve_carefully(const Piece<P>& piece, const Divisor<T, P::INVERT>& divisor, int first,
                                       int count) {
     const int mine = lane - first;

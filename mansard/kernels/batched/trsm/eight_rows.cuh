@@ -1,7 +1,7 @@
-// Eight rows of a triangle, solved for by a quad of lanes: a lane has two of them, of two columns of X.
+// Substitution for eight rows of a triangle by a quad of lanes: lane t has rows 2 t and 2 t + 1 of two columns of X.
 //
-// Whether quotients were extreme is asked once for all rows, since every branch would keep the shuffles waiting: where
-// one was, they are solved for again, carefully.
+// Whether a quotient was extreme is checked once for all rows, since a branch per row would delay the shuffles. If one
+// was, the rows are solved again with exact divisions.
 #pragma once
 #include "kernels/batched/trsm/diagonal.cuh"
 
@@ -10,10 +10,10 @@ namespace mansard {
 template <class P>
 struct EightRows {
   using Number = Divisor<double, P::INVERT>;
-  int turn;  // of the lane in its quad: it has rows 2 turn and 2 turn + 1
+  int turn;  // rank of the lane in its quad: it has rows 2 turn and 2 turn + 1
 
-  // x[2 c + s] is row 2 turn + s of column c: a right-hand side before, an unknown afterwards. `block` is the triangle,
-  // row by row.
+  // Solve. x[2 c + s] is row 2 turn + s of column c: a right-hand side before, a solution afterwards. `block` is the
+  // 8 x 8 triangle in row-major order.
   MANSARD_DEVICE void solve(double (&x)[4], const double* block, const double* inverses) const {
     double entries[2][8];
     MANSARD_UNROLL
@@ -62,7 +62,7 @@ struct EightRows {
       by[s].usual = harmless(by[s].number);
     }
   }
-  // The same where quotients are extreme: rare, and long.
+  // Solve with exact divisions where needed; rare, so its loops are not unrolled.
   MANSARD_DEVICE void solve_carefully(double (&x)[4], const double* block, const Number (&by)[2]) const {
 MANSARD_UNROLL_BY(1)
     for (int k = 0; k < 8; ++k)

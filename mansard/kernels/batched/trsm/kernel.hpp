@@ -1,17 +1,19 @@
-// trsm on CPUs: A_b X_b = alpha B_b for a batch of small triangles, whose sizes are constants.
+// A X = alpha B for a batch of small triangles on CPUs; sizes are compile-time constants.
 //
-// X is solved for in a workspace, in rows of vectors. Lanes run along the columns of X, and an entry of A serves all of
-// them; or, where there are few columns, ACROSS matrices: then A is brought there as well, so that a vector holds the
-// same entry of several matrices. Either way a tile of TILE_M rows and TILE_N vectors stays in registers while the
-// multiples of all rows known before are subtracted from it, and is solved there. Rows are numbered in the order in
-// which they become known: an upper triangle begins at its end.
+// Tile of TILE_M rows i and TILE_N vectors of X in registers:  R = alpha B_i - sum over known rows k of a_ik * x_k;
+// then x_i = R / a_ii row by row. Rows are numbered in the order in which they become known: an upper triangle begins
+// at its end. Diagonal entries are divided by, not inverted.
 //
-// Threads take contiguous parts of the batch. Diagonal entries are divided by.
+// Lanes run along the columns of X, and an entry of A is broadcast; or, for few columns, along matrices (ACROSS): then
+// A is transposed into the workspace as well, and a vector holds the same entry of several matrices. Threads take
+// contiguous parts of the batch.
+//
+// Workspace of a thread, in reals: X (X_REALS; N rows of PITCH), then with ACROSS the triangles (N * N * LANES).
 //
 // Params beside T, N, NRHS, UPPER, UNIT, CONJ, LAYOUT_A|B|X, STACK_A|B|X:
 //   LANES           reals per vector
 //   TILE_M, TILE_N  rows and vectors of X per register tile
-//   ACROSS          a matrix per lane
+//   ACROSS          one matrix per lane
 #pragma once
 #include "kernels/batched/gemm/kernel.hpp"
 #include <cmath>
@@ -40,7 +42,7 @@ struct TrsmShape {
   static constexpr int row_at(int step) { return P::UPPER ? P::N - 1 - step : step; }
 };
 
-// Where the matrices of an operand are; strides in elements.
+// Addresses of an operand's matrices; strides in elements.
 template <class T, auto STACK>
 struct Matrices {
   using Stack = decltype(STACK);
@@ -56,7 +58,7 @@ struct Matrices {
 
 // ---- division ---------------------------------------------------------------------------------------------
 
-// v / (re + i im) by Smith's method: the larger part is divided by, so that nothing overflows on the way.
+// v / (re + i im) by Smith's method: division by the larger part avoids overflow.
 template <class S, class V = typename S::V, class R = typename S::R>
 MANSARD_INLINE V divided(V v, R re, R im) {
   if constexpr (S::WORDS == 1) return v / re;
@@ -73,7 +75,7 @@ MANSARD_INLINE V divided(V v, R re, R im) {
 
 // ---- entries of A -----------------------------------------------------------------------------------------
 
-// One entry, for all lanes.
+// Entries of one matrix A, broadcast to all lanes.
 template <class P>
 struct Common {
   using S = TrsmShape<P>;
@@ -87,7 +89,7 @@ struct Common {
   MANSARD_INLINE typename S::V divide(typename S::V v, int i) const { return divided<S>(v, re(i, i), im(i, i)); }
 };
 
-// One entry of several matrices.
+// Entries of several matrices A, one per lane.
 template <class P>
 struct Across {
   using S = TrsmShape<P>;
@@ -120,13 +122,12 @@ struct Across {
 
 // ---- one system, or a group of them -----------------------------------------------------------------------
 
-// Rows [first, first + ROWS) in the order in which they become known, and VECTORS vectors of X; all rows before are
-// known.
+// Solve for rows [first, first + ROWS), in the order in which they become known, of VECTORS vectors of X.
 template <class P, int ROWS, int VECTORS, class A, class R = typename TrsmShape<P>::R>
 MANSARD_INLINE void trsm_tile(const A& a, R* x, int first) {
   using S = TrsmShape<P>;
   using V = typename S::V;
-  V rows[ROWS][VECTORS], turned[ROWS][VECTORS] = {};  // what is to be multiplied by i first, where entries are complex
+  V rows[ROWS][VECTORS], turned[ROWS][VECTORS] = {};  // turned: sums with im, still to be multiplied by i
   const auto at = [&](int step, int n) __attribute__((always_inline)) {
     return x + S::row_at(step) * S::PITCH + n * S::LANES;
   };
@@ -180,18 +181,18 @@ MANSARD_INLINE void solve_in_place(const A& a, R* x) {
   });
 }
 
-// ---- to the workspace and back ----------------------------------------------------------------------------
+// ---- reading and writing ----------------------------------------------------------------------------------
 
-// use(row, column) for all entries of X, in the order of memory
+// Calls use(row, column) for all entries of X, in the order of memory.
 template <class P, bool BY_ROWS, class Use>
 MANSARD_INLINE void for_each_entry(Use use) {
-#pragma GCC unroll 1  // else it takes longer to compile than all the rest
+#pragma GCC unroll 1  // unrolled, it would take longer to compile than everything else
   for (int line = 0; line < (BY_ROWS ? P::N : P::NRHS); ++line)
     for (int e = 0; e < (BY_ROWS ? P::NRHS : P::N); ++e) BY_ROWS ? use(line, e) : use(e, line);
 }
 
-// Lines of LENGTH entries of GROUP matrices, and vectors with the same entry of all of them: between(line) says which
-// entries of a line matter; `to_line` and `to_entry` count vectors.
+// Transposes lines of LENGTH entries of GROUP matrices into vectors with the same entry of all of them, and back.
+// between(line) is the range of entries to copy; `to_line` and `to_entry` are strides in vectors.
 template <class P, int LENGTH>
 struct Transposition {
   using S = TrsmShape<P>;
@@ -222,7 +223,7 @@ struct Transposition {
           std::memcpy(target(e) + i * S::WORDS, from[i] + l * line + e * step, sizeof(T));
     }
   }
-  // To the first `count` matrices.
+  // Write vectors back to the first `count` matrices.
   void scatter(T* const (&to)[S::GROUP], const R* from, int lines, int count) const {
     for (int l = 0; l < lines; ++l) {
       const auto source = [&](int e) { return from + (l * to_line + e * to_entry) * S::LANES; };
@@ -261,7 +262,7 @@ struct TrsmOperands {
         X{a.X, a.x_matrix, a.x_row, a.x_col}, alpha_re(a.alpha_re), alpha_im(a.alpha_im) {}
 
   bool vanishes() const { return alpha_re == 0 && alpha_im == 0; }
-  // X is zero, and neither A nor B is read.
+  // X = 0, where alpha is zero; neither A nor B is read.
   void clear(i64 begin, i64 end) const {
     for (i64 b = begin; b < end; ++b)
       for_each_entry<P, X_ROWS>([&](int i, int j) { X[b][i * X.row + j * X.column] = T{}; });
@@ -282,7 +283,7 @@ struct TrsmOperands {
         [&](int i, int j) __attribute__((always_inline)) { out[i * X.row + j * X.column] = *entry(i, j); });
   }
 
-  // Matrices [b, b + count); lanes without one do what the last one does.
+  // Solve for matrices [b, b + count); lanes without a matrix repeat the last one.
   void solve_group(i64 b, int count, R* workspace) const {
     const T *a[S::GROUP], *right[S::GROUP];
     T* out[S::GROUP];

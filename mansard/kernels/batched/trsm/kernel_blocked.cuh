@@ -1,13 +1,23 @@
-// A X = alpha B for a stack of small triangles: a block per matrix (or per BLK_N columns of X), A in square blocks.
+// A X = alpha B for a batch of small triangles: one thread block per matrix and BLK_N columns of X.
 //
-// X stays in shared memory. For each block of BLK_M rows, in the order in which they become known, the blocks of A
-// beside the diagonal are multiplied by the rows of X known so far, and the one on the diagonal is solved in registers
-// (substitution.cuh). Blocks of A follow each other through a ring of STAGES places; those on the other side of the
-// diagonal are never read.
+// Block row i of BLK_M rows, in the order in which rows become known:  R = alpha B_i - sum over j < i of A_ij X_j;
+// X_i = A_ii^-1 R, in registers (substitution.cuh).
 //
-//   BLK_M, BLK_N  order of the blocks of A; columns of X per block of threads
-//   DIM_X, DIM_Y  threads along the columns and the rows of X; DIM_Y lanes of a warp share a column
-//   STAGES        blocks of A under way
+// Team. DIM_X x DIM_Y threads; the DIM_Y lanes that share a column are in one warp.
+//
+// Shared memory: a ring of STAGES places for blocks of A (A::BYTES each), then X (X_BYTES), which holds B before.
+//
+// Barriers (__syncthreads -> buffer -> writer):
+//   after loading B    -> X -> other threads
+//   per block of A     -> the block -> copies of other threads;  the block before, read by all -> the next copies
+//   after the solve    -> X -> threads of other columns;  after the store -> X -> the next B
+//
+// Limits: copies and barriers per block of A, few thread blocks per multiprocessor; 29 to 64 % of the bandwidth for 32
+// to 128 rows and several right-hand sides (H200).
+//
+//   BLK_M, BLK_N  order of the blocks of A; columns of X per thread block
+//   DIM_X, DIM_Y  threads along the columns and the rows of X
+//   STAGES        blocks of A in flight
 //   INVERT        multiply by inverted diagonal entries instead of dividing by them
 #pragma once
 #include "kernels/batched/gemm/window.cuh"
@@ -24,21 +34,21 @@ struct BlockedShape {
   static constexpr int COLUMNS = P::BLK_N < P::NRHS ? P::BLK_N : P::NRHS, TILES = ceil_div(P::NRHS, COLUMNS);
   static constexpr int OF_LANE = ceil_div(COLUMNS, P::DIM_X), THREADS = P::DIM_X * P::DIM_Y;
   using A = Window<T, P::N, P::N, ROWS, ROWS, P::FEED_A, P::ALIGNED, P::PITCH_A>;
-  static constexpr int PITCH = OF_LANE * P::DIM_X | 1;  // of X; lanes past the last column have room of their own
+  static constexpr int PITCH = OF_LANE * P::DIM_X | 1;  // of X; lanes beyond the last column have their own padding
   static constexpr int X_BYTES = ceil_div(P::N * PITCH * int(sizeof(T)), 16) * 16;
   static_assert(P::STAGES * A::BYTES + X_BYTES <= P::SHARED_BYTES, "shared memory");
   static_assert(THREADS % 32 == 0 && 32 % P::DIM_Y == 0 && P::STAGES >= 2);
 };
 
-// X in shared memory and its columns in global memory, whose strides are those between rows and between columns.
+// Copies columns of B or X between global and shared memory.
 template <class P, Layout LAYOUT>
 struct Columns {
   using S = BlockedShape<P>;
   using T = typename P::T;
   static constexpr bool BY_ROWS = LAYOUT != Layout::col;
-  int count;  // of columns
+  int count;  // columns that exist
 
-  // use(i, entry in shared memory, distance in global memory) for AT_ONCE entries, in the order of memory
+  // Calls use(i, offset in shared memory, offset in global memory) for AT_ONCE entries, in the order of global memory.
   template <int AT_ONCE, class Pointer, class Use>
   MANSARD_DEVICE void some(int begin, const Place<Pointer>& place, Use use) const {
     MANSARD_UNROLL
@@ -64,18 +74,18 @@ MANSARD_UNROLL_BY(4)
     for (int begin = threadIdx.x; begin < P::N * count; begin += S::THREADS)
       some<1>(begin, place, [&](int, int at, i64 distance) { to[distance] = x[at]; });
   }
-  // Where the columns from `first` on of a matrix begin.
+  // Address of column `first` of a matrix.
   template <class Pointer>
   static MANSARD_DEVICE auto* begin(const Place<Pointer>& place, i64 index, int first) {
     return matrix_at(place.base, place.matrix, index) + first * (BY_ROWS ? place.step : place.line);
   }
 };
 
-// Which block of A comes next, and where: rows in the order in which they become known, and up to the diagonal.
+// Iterates over the blocks of A: block rows in the order in which they become known, each up to the diagonal.
 template <class P>
 struct BlockWalk {
   using S = BlockedShape<P>;
-  int rows = 0, columns = 0;  // of blocks
+  int rows = 0, columns = 0;  // block row and block column
   MANSARD_DEVICE bool done() const { return rows == S::BLOCKS; }
   static MANSARD_DEVICE int begin(int block) { return (P::UPPER ? S::BLOCKS - 1 - block : block) * S::ROWS; }
   static MANSARD_DEVICE int extent(int block) { return S::EVEN ? S::ROWS : min(S::ROWS, P::N - begin(block)); }
@@ -86,7 +96,7 @@ struct BlockWalk {
   }
 };
 
-// The blocks of a matrix of A, one after the other; all threads of the block take part.
+// The ring of blocks of A, filled and read by all threads.
 template <class P, class Place>
 struct BlockRing {
   using S = BlockedShape<P>;
@@ -111,10 +121,10 @@ struct BlockRing {
     MANSARD_UNROLL
     for (int i = 0; i < P::STAGES - 1; ++i) request();
   }
-  // The next block; everybody is done with the one before, whose place is filled again.
+  // Wait for the next block, and refill the place of the block before.
   MANSARD_DEVICE const T* next(const BlockWalk<P>& now) {
     cp_async_wait<P::STAGES - 2>();
-    __syncthreads();
+    __syncthreads();  // block: all copies have arrived; the one before, read by all, is about to be overwritten
     request();
     const T* block = S::A::origin(at(stage), place, index, now.line(), now.position());
     if (++stage == P::STAGES) stage = 0;
@@ -122,7 +132,7 @@ struct BlockRing {
   }
 };
 
-// Solves for the columns in x.
+// Solve for the columns in x.
 template <class P, class Ring, class System>
 MANSARD_DEVICE void solve_columns(Ring& ring, typename P::T* x, const System& system) {
   using S = BlockedShape<P>;
@@ -173,16 +183,16 @@ MANSARD_UNROLL_BY(1)
     if (!system.vanishes) {
       ring.begin(index);
       from.load(x, from.begin(system.B, index, first), system.B);
-      __syncthreads();
+      __syncthreads();  // x holds B, loaded by all threads
       solve_columns<P>(ring, x, system);
     } else {
 MANSARD_UNROLL_BY(1)
       for (int e = threadIdx.x; e < P::N * S::PITCH; e += S::THREADS) x[e] = zero<T>();
     }
     cp_async_wait<0>();
-    __syncthreads();
+    __syncthreads();  // x holds X, written by the threads of its columns
     to.store(to.begin(system.X, index, first), x, system.X);
-    __syncthreads();
+    __syncthreads();  // x and the ring are about to be overwritten by the next item; all threads have stored X
   }
 }
 

@@ -1,15 +1,31 @@
-// A X = alpha B for a stack of tiny triangles: a few lanes of a warp per matrix.
+// A X = alpha B for a batch of tiny triangles: a team of LANES_M x LANES_N lanes of one warp solves one system.
 //
-// A warp takes GROUP consecutive matrices, copies them to shared memory 16 bytes at a time (gemm's image.cuh), lets
-// teams of LANES_M x LANES_N lanes solve one system each (quick.cuh), and returns X through shared memory. Warps
-// meet nobody else.
+// Step i, in the order in which unknowns become known: x_i = b_i / a_ii, then b_j -= a_ji * x_i for the rows j after
+// it.
+//
+// Team. A warp takes GROUP consecutive matrices, PER_TEAM per team. Lane (rank, across) holds rows rank + r * LANES_M
+// of columns across + c * LANES_N of X in registers (substitution.cuh). Warps do not communicate.
+//
+// Shared memory: common A and B (SHARED_A, SHARED_B), then per warp (OF_WARP) STAGES stages of an A image and a B
+// image, then an X image. OUT back: X replaces B in its stage instead.
+//
+// Phases, with barriers as barrier -> buffer -> writer:
+//   once per block: __syncthreads -> common A, B -> copies of other threads
+//   1  wait for the copies           __syncwarp -> A and B images of the stage -> copies of other lanes
+//   2  load B, solve in registers; write X. OUT back: __syncwarp -> B image -> X of other lanes
+//      extreme quotients: __syncwarp -> X image -> other lanes, and solve again there (quick.cuh)
+//   3  all systems solved            __syncwarp -> X image -> other lanes;  A and B images -> the next copies
+//   4  store X                       __syncwarp -> X image -> the next turn's X, or (OUT back) the next copies
+//
+// Limits: memory bandwidth, in units of 64 bytes: 60 to 81 % of it counting only bytes of the triangle (one right-hand
+// side, float64, 2 to 32 rows, H200).
 //
 //   LANES_M x LANES_N  lanes of a team, along the rows and the columns of X
 //   PER_TEAM           matrices of a group per team, one after the other
-//   STAGES             groups under way per warp: 1 leaves overlap to the other warps, and warps come and go
-//   OUT                where X is laid down: back where B was, or in a place of its own
+//   STAGES             groups in flight per warp; 1: warps come and go, and other warps hide the copies
+//   OUT                where X is gathered: in the place of B (back), or in a place of its own
 //   WARPS              warps per block
-//   TRIANGLE           leave out what lies on the other side of the diagonal
+//   TRIANGLE           copy only the referenced triangle of A
 //   INVERT             multiply by inverted diagonal entries instead of dividing by them
 //   SHARED_A, SHARED_B the operand is one matrix for all, copied once per block
 #pragma once
@@ -25,7 +41,7 @@ struct TrsmLanesShape {
   static constexpr bool ROW_MAJOR_B = P::LAYOUT_B != Layout::col, ROW_MAJOR_X = P::LAYOUT_X != Layout::col;
   static constexpr int TEAM = P::LANES_M * P::LANES_N, TEAMS = 32 / TEAM;
   static constexpr int GROUP = TEAMS * P::PER_TEAM, THREADS = P::WARPS * 32;
-  static constexpr int COLUMNS = ceil_div(P::NRHS, P::LANES_N);  // of a lane
+  static constexpr int COLUMNS = ceil_div(P::NRHS, P::LANES_N);  // columns of X per lane
   using A = Image<T, P::N, P::N, P::SHARED_A ? 1 : GROUP, P::FEED_A, P::ALIGNED, P::PITCH_A, P::MATRIX_A>;
   using B = Image<T, ROW_MAJOR_B ? P::N : P::NRHS, ROW_MAJOR_B ? P::NRHS : P::N, P::SHARED_B ? 1 : GROUP, P::FEED_B,
                   P::ALIGNED, P::PITCH_B, P::MATRIX_B>;
@@ -65,7 +81,7 @@ MANSARD_DEVICE void trsm_lanes(const Arguments& arguments) {
     }
     cp_async_commit();
     cp_async_wait<0>();
-    __syncthreads();
+    __syncthreads();  // common A and B: the copies of all threads have arrived
   }
 
   const i64 batch = arguments.BATCH, step = static_cast<i64>(gridDim.x) * P::WARPS * S::GROUP;
@@ -86,7 +102,7 @@ MANSARD_DEVICE void trsm_lanes(const Arguments& arguments) {
   for (int stage = 0; stage < P::STAGES; ++stage) fill(stage, first + stage * step);
 
   QuickSubstitution<P, P::N, P::LANES_M, S::COLUMNS, typename S::A> rows(lane % P::LANES_M);
-  // visit(row, column, entry) for all entries of the lane
+  // calls visit(row, column, entry, has) for all entries of the lane; `has` is false for padding
   const auto for_each = [&](auto visit) {
     MANSARD_UNROLL
     for (int slot = 0; slot < rows.SLOTS; ++slot)
@@ -101,7 +117,7 @@ MANSARD_DEVICE void trsm_lanes(const Arguments& arguments) {
 MANSARD_UNROLL_BY(1)
   for (; first < batch; first += step) {
     cp_async_wait<P::STAGES - 1>();
-    __syncwarp();
+    __syncwarp();  // A and B images of this stage: the copies of all lanes have arrived
     const T* A = P::SHARED_A ? common_a : S::A::origin(place_a(stage), system.A, first) + team * S::A::MATRIX;
     const T* B = P::SHARED_B ? common_b : S::B::origin(place_b(stage), system.B, first) + team * S::B::MATRIX;
     T* out = S::BACK ? place_b(stage) : reinterpret_cast<T*>(mine + P::STAGES * S::STAGE);
@@ -117,7 +133,7 @@ MANSARD_UNROLL_BY(1)
         });
       };
       const auto lay_down = [&] {
-        if constexpr (S::BACK) __syncwarp();  // everybody has read what is overwritten
+        if constexpr (S::BACK) __syncwarp();  // B image is about to be overwritten by X; all lanes have loaded it
         for_each([&](int row, int column, T& x, bool there) {
           if (there) to[entry_at<P::LAYOUT_X, S::X::PITCH>(row, column)] = x;
         });
@@ -128,17 +144,17 @@ MANSARD_UNROLL_BY(1)
       if (again) begin();
       lay_down();
       if (again) {
-        __syncwarp();
+        __syncwarp();  // X image holds the right-hand sides, written by all lanes
         rows.solve_carefully(matrix, [&](int row, int c) -> T* {
           const int column = across + c * P::LANES_N;
           return column < P::NRHS ? to + entry_at<P::LAYOUT_X, S::X::PITCH>(row, column) : nullptr;
         });
       }
     }
-    __syncwarp();
+    __syncwarp();  // X image is complete; A and B images are about to be overwritten by the next copies
     if constexpr (!S::BACK) fill(stage, first + P::STAGES * step);
     S::X::template store<32, false>(out, system.X, first, count(first), system.scales, lane);
-    __syncwarp();
+    __syncwarp();  // X image is about to be overwritten by the next copies (OUT back) or the next X; all have stored it
     if constexpr (S::BACK) fill(stage, first + P::STAGES * step);
     if (++stage == P::STAGES) stage = 0;
   }

@@ -1,15 +1,27 @@
-// A x = alpha b for a stack of triangles of any size: A passes by once, piece by piece, and nobody waits for memory.
+// A x = alpha b for a batch of triangles of any size: A is read once, piece by piece, with copies always in flight.
 //
-// A team of warps has one matrix after the other. 32 rows are solved at a time, one per lane of the team's first warp:
-// what the unknowns found before contribute is subtracted, then the block on the diagonal is solved in registers. The
-// other warps prepare the next 32 rows meanwhile, from all unknowns but the newest ones. Every warp has a ring of its
-// own, of pieces (pieces.cuh) in the order in which it needs them, across the ends of rows and matrices: what comes
-// next does not depend on what is known, so it is always under way.
+// Block i of 32 rows:  r = alpha b_i - sum over j < i of A_ij x_j;  x_i = A_ii^-1 r.
+//
+// Team. WARPS warps have one matrix after the other. The first warp (the solver) subtracts the newest 32 unknowns and
+// solves the diagonal block, one row per lane. The others (helpers) form the sums over all older unknowns for the next
+// 32 rows meanwhile. Every warp has a ring of pieces (pieces.cuh) in the order in which it needs them, across the ends
+// of rows and matrices: which piece comes next does not depend on the unknowns.
+//
+// Shared memory of a team (TEAM_BYTES):
+//   known     KNOWN numbers           unknowns found so far; written by the solver, read by all
+//   partial   2 * HELPERS * 32        sums of the helpers for block i in half i % 2; read by the solver
+//   rings     WARPS * RING_BYTES      STAGES pieces per warp
+//
+// Barriers (barrier -> buffer -> writer):
+//   named barrier of the team, once per block -> known -> the solver;  partial of the next block -> the helpers
+//   __syncwarp per piece                      -> the piece -> copies of other lanes;  the piece before -> next copies
+//
+// Limits: memory bandwidth; 72 to 84 % of it from 200 to 1024 rows (float64, H200).
 //
 //   WARPS      warps per matrix
-//   PER_BLOCK  matrices per block of threads
+//   PER_BLOCK  matrices per thread block
 //   BLK_K      columns of a piece of A
-//   STAGES     pieces under way per warp
+//   STAGES     pieces in flight per warp
 //   INVERT     multiply by inverted diagonal entries instead of dividing by them
 #pragma once
 #include "kernels/batched/trsm/diagonal.cuh"
@@ -22,13 +34,13 @@ struct StreamShape {
   using T = typename P::T;
   static constexpr int BLOCKS = ceil_div(P::N, 32), OF_BLOCK = 32 / P::BLK_K, PIECES = ceil_div(P::N, P::BLK_K);
   static constexpr int HELPERS = P::WARPS - 1;
-  static constexpr int KNOWN = (BLOCKS - 1) * 32, PARTIAL = 2 * HELPERS * 32;  // the last 32 are not needed again
+  static constexpr int KNOWN = (BLOCKS - 1) * 32, PARTIAL = 2 * HELPERS * 32;  // no one reads the last block again
   static constexpr int SUMS_BYTES = (KNOWN + PARTIAL) * int(sizeof(T)), RING_BYTES = P::STAGES * Pieces<P>::BYTES;
   static constexpr int TEAM_BYTES = SUMS_BYTES + P::WARPS * RING_BYTES;
   static_assert(P::NRHS == 1 && P::STAGES >= 2 && (P::WARPS == 1 || P::PER_BLOCK < 16));
   static_assert(P::PER_BLOCK * TEAM_BYTES <= P::SHARED_BYTES, "shared memory");
 
-  // A warp's pieces of a block of rows: from `begin` on, up to `end`, every `step`-th.
+  // Pieces of a block of rows that a warp reads: begin, begin + step, ... below end.
   static MANSARD_DEVICE int begin(int warp, int block) {
     return P::WARPS == 1 ? 0 : warp == 0 ? max(0, block - 1) * OF_BLOCK : warp - 1;
   }
@@ -38,7 +50,7 @@ struct StreamShape {
   static MANSARD_DEVICE int step(int warp) { return P::WARPS == 1 || warp == 0 ? 1 : HELPERS; }
 };
 
-// A warp's pieces, one after the other.
+// The ring of a warp's pieces.
 template <class P, class Place>
 struct PieceRing {
   using S = StreamShape<P>;
@@ -47,8 +59,8 @@ struct PieceRing {
   unsigned char* memory;
   const Place& place;
   int warp, lane;
-  i64 index, step, batch;      // of matrices
-  const T *matrix, *upcoming;  // addresses are read a matrix ahead
+  i64 index, step, batch;      // matrix of the next request; distance to the team's next one; number of matrices
+  const T *matrix, *upcoming;  // addresses of this and the next matrix, loaded ahead
   int block = 0, piece = 0, stage = 0, free = 0;
 
   MANSARD_DEVICE PieceRing(unsigned char* memory, const Place& place, int warp, int lane, i64 first, i64 step,
@@ -64,7 +76,7 @@ MANSARD_UNROLL_BY(1)
     return which < batch ? matrix_at(place.base, place.matrix, which) : nullptr;
   }
   MANSARD_DEVICE T* at(int which) const { return reinterpret_cast<T*>(memory + which * Of::BYTES); }
-  // Goes on to where there is a piece.
+  // Move on to the next block, or matrix, that has a piece for this warp.
   MANSARD_DEVICE void settle() {
     while (index < batch && piece >= S::end(warp, block)) {
       if (++block == S::BLOCKS) {
@@ -74,6 +86,7 @@ MANSARD_UNROLL_BY(1)
       piece = S::begin(warp, block);
     }
   }
+  // Start the copy of the next piece into the free place.
   MANSARD_DEVICE void request() {
     if (index < batch) {
       Of::fill(at(free), matrix, place, typename Of::Origin(block, piece), lane);
@@ -83,20 +96,20 @@ MANSARD_UNROLL_BY(1)
     cp_async_commit();
     if (++free == P::STAGES) free = 0;
   }
-  // The next piece, which is this one of matrix `from`; everybody is done with the one before, whose place is filled.
+  // Wait for the next piece, which is `its_piece` of `its_block`, and refill the place of the piece before.
   MANSARD_DEVICE Piece<P> next(const T* from, int its_block, int its_piece) {
     cp_async_wait<P::STAGES - 2>();
-    __syncwarp();
+    __syncwarp();  // piece: copies of all lanes have arrived; the one before, read by all, is about to be overwritten
     request();
     const T* now = at(stage);
     if (++stage == P::STAGES) stage = 0;
     return {now, typename Of::Shifts(from, place.line, typename Of::Origin(its_block, its_piece))};
   }
-  // Where shifts of a matrix are reckoned from; nobody asks where there are none.
+  // Address from which a matrix's shifts are computed; not needed without shifts.
   MANSARD_DEVICE const T* reckoned_from(i64 which) const { return Of::SHIFTED ? address(which) : nullptr; }
 };
 
-// A lane's row of a piece times what is known of the solution.
+// Sum over a lane's row of pieces times the known unknowns.
 template <class P>
 struct RowSums {
   using T = typename P::T;
@@ -120,17 +133,17 @@ struct RowSums {
   }
 };
 
-// Who does what in a team: its first warp solves, the others prepare.
+// A team: its first warp solves, the others prepare sums.
 template <class P, class Arguments>
 struct StreamTeam {
   using S = StreamShape<P>;
   using T = typename P::T;
   const System<P, Arguments>& system;
-  i64 first, step, batch;  // of matrices
-  T *known, *partial;      // the unknowns found so far; sums of the helpers for this and the next 32 rows, in turns
+  i64 first, step, batch;  // the team's first matrix; distance to its next one; number of matrices
+  T *known, *partial;      // unknowns found so far; sums of the helpers, for even and odd blocks
   int team, lane;
 
-  // The row in which unknown number `at` is.
+  // Row of unknown number `at`.
   static MANSARD_DEVICE int row_of(int at) { return P::UPPER ? P::N - 1 - at : at; }
   template <class Place>
   static MANSARD_DEVICE auto* entry(const Place& place, Layout layout, i64 index, int at) {
@@ -140,7 +153,7 @@ struct StreamTeam {
   MANSARD_DEVICE T right_hand_side(i64 index, int block) const {
     return index < batch && has(block) ? *entry(system.B, P::LAYOUT_B, index, block * 32 + lane) : zero<T>();
   }
-  // Everybody has what the others found.
+  // Barrier of the team: known (solver) and partial (helpers) of this block are complete.
   MANSARD_DEVICE void meet() const {
     if constexpr (P::WARPS > 1) named_barrier_sync(1 + team, 32 * P::WARPS);
     else __syncwarp();
@@ -149,6 +162,7 @@ struct StreamTeam {
     return partial + (block % 2 * S::HELPERS + helper) * 32 + lane;
   }
 
+  // The solver's loop over matrices and blocks.
   template <class Ring>
   MANSARD_DEVICE void solve(Ring& ring) const {
     T next = right_hand_side(first, 0);
@@ -174,18 +188,19 @@ MANSARD_UNROLL_BY(1)
                      Pieces<P>::EVEN ? P::BLK_K : min(P::BLK_K, P::N - piece * P::BLK_K));
         if (block + 1 < S::BLOCKS) known[block * 32 + lane] = rows.solved;
         if (has(block)) *entry(system.X, P::LAYOUT_X, index, block * 32 + lane) = rows.solved;
-        meet();
+        meet();  // known has x of this block; partial of the next block is complete
       }
     }
   }
 
+  // A helper's loop: sums for block `block` while the block before it is solved.
   template <class Ring>
   MANSARD_DEVICE void prepare(Ring& ring, int warp) const {
 MANSARD_UNROLL_BY(1)
     for (i64 index = first; index < batch; index += step) {
       const T* from = ring.reckoned_from(index);
 MANSARD_UNROLL_BY(1)
-      for (int block = 1; block <= S::BLOCKS; ++block) {  // the one before it is being solved
+      for (int block = 1; block <= S::BLOCKS; ++block) {  // block - 1 is being solved
         if (block < S::BLOCKS) {
           RowSums<P> sums;
 MANSARD_UNROLL_BY(1)
@@ -193,12 +208,12 @@ MANSARD_UNROLL_BY(1)
             sums.add(ring.next(from, block, piece), known + piece * P::BLK_K, lane);
           *sums_of(warp - 1, block) = sums.total();
         }
-        meet();
+        meet();  // partial of this block is complete; known has x of block - 1
       }
     }
   }
 
-  // Without alpha.
+  // X = 0, where alpha is zero.
   MANSARD_DEVICE void clear() const {
 MANSARD_UNROLL_BY(1)
     for (i64 index = first; index < batch; index += step)

@@ -1,12 +1,20 @@
-// A X = alpha B for a stack of triangles and several right-hand sides, in double precision on the tensor cores.
+// A X = alpha B for a batch of triangles and several right-hand sides, in double precision on the tensor cores.
 //
-// The triangle lies in shared memory, in blocks of 8 x 8. A warp has 16 columns of X in registers, transposed: then
-// eight rows that are known are an operand of the next products as they lie there. A quad of lanes solves for eight
-// rows of a column by substitution, and tensor cores subtract their multiples from all rows that follow.
+// Step p, eight rows at a time:  X_p = A_pp^-1 B_p by substitution (eight_rows.cuh), then B_i -= A_ip X_p for the
+// blocks i > p of eight rows, on the tensor cores.
 //
-//   WARPS     per block, 16 columns of X each
+// Team. A thread block has COLUMNS = 16 * WARPS columns of X, a warp 16 of them in registers, transposed: lane (group,
+// turn) has rows 2 turn, 2 turn + 1 of each block in columns group and group + 8. Eight solved rows are then an operand
+// of the next products without rearranging.
+//
+// Shared memory, in doubles: the triangle as COUNT blocks of 8 x 8, then ROWS inverses of the diagonal.
+// Barriers (__syncthreads -> buffer -> writer): triangle -> copies of other threads;  inverses -> other threads.
+//
+// Limits: 35 to 56 % of the copy bandwidth (H200): a block reads, solves and writes in turn, and two or three fit.
+//
+//   WARPS     warps per block, 16 columns of X each
 //   INVERT    multiply by inverted diagonal entries instead of dividing by them
-//   VECTOR_A  entries of a row of A that are moved at once; VECTOR_B, VECTOR_X of a column
+//   VECTOR_A  entries of a row of A that are moved at once; VECTOR_B, VECTOR_X entries of a column of B and X
 #pragma once
 #include "kernels/batched/trsm/eight_rows.cuh"
 #include "kernels/batched/trsm/system.cuh"
@@ -17,23 +25,23 @@ namespace mansard {
 
 template <class P>
 struct TensorShape {
-  static constexpr int BLOCKS = ceil_div(P::N, 8), ROWS = 8 * BLOCKS;  // with rows of zeros that fill the last block
+  static constexpr int BLOCKS = ceil_div(P::N, 8), ROWS = 8 * BLOCKS;  // padded with rows of the unit matrix
   static constexpr int COUNT = BLOCKS * (BLOCKS + 1) / 2, THREADS = 32 * P::WARPS;
   static constexpr int COLUMNS = 16 * P::WARPS, TILES = ceil_div(P::NRHS, COLUMNS);
   static_assert((COUNT * 64 + ROWS) * 8 <= P::SHARED_BYTES, "shared memory");
 };
 
-// Rows and columns are numbered in the order in which unknowns become known.
+// The triangle in shared memory. Rows and columns are numbered in the order in which unknowns become known.
 template <class P>
 struct TriangleBlocks {
   using S = TensorShape<P>;
-  double *memory, *inverses;  // of the diagonal
+  double *memory, *inverses;  // blocks; inverses of the diagonal
 
   MANSARD_DEVICE double* block(int i, int j) const { return memory + (i * (i + 1) / 2 + j) * 64; }
   MANSARD_DEVICE double* at(int i, int j) const { return block(i / 8, j / 8) + i % 8 * 8 + j % 8; }
   static MANSARD_DEVICE int place(int i) { return P::UPPER ? P::N - 1 - i : i; }
 
-  // Lines of the triangle, each by a warp: rows as far as the diagonal, or columns from there on.
+  // Copy the triangle. A warp copies a line: a row up to the diagonal, or a column from the diagonal on.
   template <class Place>
   MANSARD_DEVICE void load(const Place& from, i64 index) const {
     constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
@@ -51,16 +59,15 @@ MANSARD_UNROLL_BY(4)
     }
     cp_async_commit();
     cp_async_wait<0>();
-    __syncthreads();
+    __syncthreads();  // triangle: the copies of all threads have arrived
     if constexpr (!P::UNIT) {
       for (int i = threadIdx.x; i < S::ROWS; i += S::THREADS) inverses[i] = 1.0 / *at(i, i);
-      __syncthreads();
+      __syncthreads();  // inverses are complete, written by all threads
     }
   }
 };
 
-// 16 columns of X, from `first` on. A lane has rows 2 turn and 2 turn + 1 of each block, of columns `group` and
-// group + 8.
+// 16 columns of X from `first` on, in the registers of a warp.
 template <class P>
 struct WarpColumns {
   using S = TensorShape<P>;
@@ -70,7 +77,7 @@ struct WarpColumns {
   MANSARD_DEVICE explicit WarpColumns(int first)
       : first(first), group(threadIdx.x % 32 / 4), turn(threadIdx.x % 4) {}
 
-  // use(entry of x, address) for what exists; V rows at a time
+  // Calls use(entry of x, exists, address) for the lane's entries, V rows at a time.
   template <int V, Layout LAYOUT, class T, class Place, class Use>
   MANSARD_DEVICE void for_entries(T* matrix, const Place& place, Use use) {
     const i64 row = LAYOUT == Layout::col ? place.step : place.line, column = LAYOUT == Layout::col ? place.line : place.step;
@@ -120,7 +127,7 @@ struct WarpColumns {
     MANSARD_UNROLL
     for (int p = 0; p < S::BLOCKS; ++p) {
       EightRows<P>{turn}.solve(x[p], triangle.block(p, p), triangle.inverses + 8 * p);
-      // operands take the entries of k in pairs: both the same ones
+      // the order along k is permuted alike in both operands: a lane's entries of k are adjacent pairs
       const double known[4] = {-x[p][0], -x[p][2], -x[p][1], -x[p][3]};
       MANSARD_UNROLL
       for (int i = p + 1; i < S::BLOCKS; ++i) {

@@ -1,12 +1,13 @@
-// Substitution (substitution.cuh) that asks once, in the end, whether a quotient was extreme. To ask in every step takes
-// as many instructions as the step, and a branch that all that follows waits for.
+// Substitution (substitution.cuh) that checks only once, at the end, whether a quotient was extreme.
+//
+// A check in every step would take as many instructions as the step, and a branch that all later steps wait for.
 #pragma once
 #include "kernels/batched/trsm/diagonal.cuh"
 #include "kernels/batched/trsm/substitution.cuh"
 
 namespace mansard {
 
-// Whether a quotient says that nothing extreme was involved. Zero does: its numerator was zero, or nearly.
+// Whether a quotient shows that nothing extreme was involved. A zero does: its numerator was zero or negligible.
 template <class R>
 MANSARD_DEVICE bool fine(R quotient) {
   return harmless(quotient) || quotient == 0;
@@ -31,7 +32,7 @@ struct QuickSubstitution : Substitution<P, N, LANES_M, COLUMNS, Tile> {
   using Base::at, Base::rank, Base::SLOTS, Base::x;
   using Base::Base;
 
-  // Solves for x as `solve` does; false where that has to be done again, since something extreme was involved.
+  // Solve like `solve`; false if something extreme was involved and the system has to be solved again.
   MANSARD_DEVICE bool solve_quickly(const T* A) {
     bool usual = true;
     this->template solve_by<true>(A, N, [&](const auto& by) { usual = usual && fine(by); },
@@ -44,8 +45,10 @@ struct QuickSubstitution : Substitution<P, N, LANES_M, COLUMNS, Tile> {
     return usual;
   }
 
-  // The same in shared memory, divided as usual: rare, and short. `entry(row, c)` is where the lane's column c of X is,
-  // nullptr where the lane has none.
+  // Solve in shared memory with exact divisions; rare, so it is short code. entry(row, c) is the address of X in the
+  // lane's column c, or nullptr if the lane has no such column.
+  // Barriers (__syncwarp -> buffer -> writer): X -> the lane that divides row i;  X -> the lanes that update later
+  // rows.
   template <class Entry>
   MANSARD_DEVICE void solve_carefully(const T* A, Entry entry) const {
     const auto of = [&](int row, int column) {
@@ -62,7 +65,7 @@ MANSARD_UNROLL_BY(1)
         divisor.prepare(P::CONJ ? conjugate(of(row, row)) : of(row, row));
         *known = divisor.divide(*known, true);
       }
-      __syncwarp();
+      __syncwarp();  // row of X is complete, written by its owners
 MANSARD_UNROLL_BY(1)
       for (int c = 0; c < COLUMNS; ++c) {
         const T* const known = entry(row, c);
@@ -72,7 +75,7 @@ MANSARD_UNROLL_BY(1)
         for (int later = rank(); later < N; later += LANES_M)
           if (later > step) multiply_add<P::CONJ>(*entry(at(later), c), of(at(later), row), minus);
       }
-      __syncwarp();
+      __syncwarp();  // later rows of X are updated by all lanes before the next one is divided
     }
   }
 };

@@ -1,15 +1,15 @@
-// Forward and backward substitution in the registers of a team, for a triangle in shared memory.
+// Forward or backward substitution in the registers of a team, with the triangle in shared memory.
 //
-// Rows are numbered in the order in which they become known: an upper triangle begins at its end. LANES_M lanes deal
-// the rows of a right-hand side among them, one each in turn. A row that is known goes to all of them by a shuffle, and
-// each subtracts its multiples from the rows it still has to solve. Of the other triangle, and of a unit diagonal,
-// nothing enters the arithmetic.
+// Rows are numbered by steps, the order in which they become known: an upper triangle begins at its last row. Step i:
+// x_i = b_i / a_ii goes to all LANES_M lanes by a shuffle, and each subtracts a_ji * x_i from its later rows j. Row of
+// step s is in slot s / LANES_M of lane s % LANES_M. Entries of the other triangle, and of a unit diagonal, do not
+// enter the arithmetic.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 
 namespace mansard {
 
-// Magnitudes between which products and remainders of a quotient neither overflow nor lose bits.
+// Bounds of magnitudes for which the products and remainders of a quotient neither overflow nor lose bits.
 template <class R>
 struct Harmless;
 template <>
@@ -25,15 +25,15 @@ MANSARD_DEVICE bool harmless(R x) {
   return fabs(x) <= Harmless<R>::MOST && fabs(x) >= Harmless<R>::LEAST;
 }
 
-// Not inlined: few quotients need it, and it is long.
+// x / by; not inlined, since it is long and few quotients need it.
 template <class R>
 __device__ __noinline__ R quotient_of(R x, R by) {
   return x / by;
 }
 
-// Division by one number, several times. Its inverse is prepared ahead of time, and the quotient is corrected by its
-// remainder: three operations on the critical path instead of a division's ten. Extreme numbers are divided as usual.
-// With INVERT the correction is left out.
+// Divides several numbers by one. The inverse is prepared ahead of time and the quotient corrected by its remainder:
+// three operations on the critical path instead of a division's ten. Extreme numbers are divided exactly. INVERT leaves
+// out the correction.
 template <class T, bool INVERT>
 struct Divisor {
   T number, inverse;
@@ -44,7 +44,7 @@ struct Divisor {
     inverse = T(1) / by;
     usual = harmless(by);
   }
-  // `wanted`: whether anybody uses the quotient
+  // `wanted`: the quotient is used
   MANSARD_DEVICE T divide(T x, bool wanted) const {
     const T first = x * inverse;
     if constexpr (INVERT) return first;
@@ -54,10 +54,10 @@ struct Divisor {
   }
 };
 
-// By Smith's method: the larger part of the divisor is divided by, so that nothing overflows on the way.
+// Complex division by Smith's method: division by the larger part of the divisor avoids overflow.
 template <class R, bool INVERT>
 struct Divisor<Complex<R>, INVERT> {
-  bool turned;  // the imaginary part is the larger one: numbers are divided by i first
+  bool turned;  // the imaginary part is the larger one: divisor and numbers are divided by i first
   R ratio;
   Divisor<R, INVERT> part;
 
@@ -82,7 +82,7 @@ MANSARD_DEVICE Complex<R> negative(Complex<R> x) {
   return {-x.re, -x.im};
 }
 
-// What lane `from` of each group of WIDTH lanes has.
+// Value of x in lane `from` of each group of WIDTH lanes.
 template <int WIDTH, class R>
 MANSARD_DEVICE R from_lane(R x, int from) {
   return __shfl_sync(0xffffffffu, x, from, WIDTH);
@@ -92,24 +92,24 @@ MANSARD_DEVICE Complex<R> from_lane(Complex<R> x, int from) {
   return {from_lane<WIDTH>(x.re, from), from_lane<WIDTH>(x.im, from)};
 }
 
-// N rows and COLUMNS right-hand sides of a lane; Tile says how A lies in shared memory (PITCH, READ).
+// N rows and COLUMNS right-hand sides per lane; Tile describes A in shared memory (PITCH, READ).
 template <class P, int N, int LANES_M, int COLUMNS, class Tile>
 struct Substitution {
   using T = typename P::T;
   static constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
-  static constexpr int SLOTS = ceil_div(N, LANES_M);       // rows of a lane
-  static constexpr int READ = ROW_MAJOR ? Tile::READ : 1;  // steps whose entries of a row are read at once
-  static constexpr int NEAR = READ > LANES_M ? READ / LANES_M : 1;  // slots with the rows of these steps
+  static constexpr int SLOTS = ceil_div(N, LANES_M);       // rows per lane
+  static constexpr int READ = ROW_MAJOR ? Tile::READ : 1;  // steps whose entries of a row are loaded at once
+  static constexpr int NEAR = READ > LANES_M ? READ / LANES_M : 1;  // slots that hold the rows of these steps
   static_assert(N % READ == 0 && (READ % LANES_M == 0 || LANES_M % READ == 0), "steps of a read lie in whole slots");
   int lane;
   T x[SLOTS][COLUMNS];
 
   MANSARD_DEVICE explicit Substitution(int lane) : lane(lane) {}
 
-  // The row that becomes known in a step.
+  // Row that becomes known in a step.
   static MANSARD_DEVICE int at(int step) { return P::UPPER ? N - 1 - step : step; }
   MANSARD_DEVICE int rank() const { return LANES_M == 1 ? 0 : lane; }
-  // Past the last row it is the last one again.
+  // Step of a slot's row; the last step for slots without a row.
   MANSARD_DEVICE int step_of(int slot) const {
     const int step = slot * LANES_M + rank();
     return N % LANES_M == 0 || slot + 1 < SLOTS ? step : min(step, N - 1);
@@ -119,7 +119,7 @@ struct Substitution {
     return N % LANES_M == 0 || slot + 1 < SLOTS || slot * LANES_M + rank() < N;
   }
 
-  // Entries of the slot's row in READ steps.
+  // Load the entries of the slot's row that belong to READ steps.
   MANSARD_DEVICE void load(T (&a)[READ], const T* A, int slot, int step) const {
     if constexpr (ROW_MAJOR) {
       const T* from = A + row_of(slot) * Tile::PITCH + (P::UPPER ? N - step - READ : step);
@@ -131,8 +131,7 @@ struct Substitution {
     }
   }
 
-  // Subtracts multiples of the rows of READ steps, which are given with their signs changed, from the slots from
-  // `first` on.
+  // x_j += a_ji * minus_i for the READ steps i from `step` on, with minus_i = -x_i, in the slots from `first` on.
   MANSARD_DEVICE void subtract(const T* A, int first, int step, const T (&minus)[READ][COLUMNS]) {
     if constexpr (!ROW_MAJOR && LANES_M == 1) {  // entries of a column are adjacent
       constexpr int RUN = Tile::READ;
@@ -163,13 +162,14 @@ struct Substitution {
     }
   }
 
-  // Solves for x, whose rows are right-hand sides before; only the first `rows` rows and columns of A exist.
+  // Solve; x holds right-hand sides before and solutions afterwards. Only the first `rows` rows and columns of A exist.
   template <bool ALL>
   MANSARD_DEVICE void solve(const T* A, int rows) {
     solve_by<ALL>(A, rows, [](const auto&) {}, [](const auto& by, T x, bool wanted) { return by.divide(x, wanted); });
   }
 
-  // The same by other quotients: `prepared` sees every divisor of the lane, `quotient` says whether anybody uses it.
+  // Solve with another division: `prepared` is called with every divisor of the lane, quotient(divisor, x, wanted)
+  // divides.
   template <bool ALL, class Prepared, class Quotient>
   MANSARD_DEVICE void solve_by(const T* A, int rows, Prepared prepared, Quotient quotient) {
     Divisor<T, P::INVERT> divisor[NEAR];
@@ -207,8 +207,8 @@ struct Substitution {
     }
   }
 
-  // Subtracts a block of A times the rows in `known`, which are PITCH apart, and a lane's columns STRIDE.
-  // Only the first `columns` columns of A exist.
+  // x -= A * known for a block of A, whose first `columns` columns exist. Rows of `known` are PITCH apart, the columns
+  // of a lane STRIDE.
   template <bool ALL, int PITCH, int STRIDE>
   MANSARD_DEVICE void multiply(const T* A, const T* known, int columns) {
     constexpr int UNROLL = SLOTS * COLUMNS * READ >= 32 ? 1 : 4;

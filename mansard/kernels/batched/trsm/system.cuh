@@ -1,4 +1,4 @@
-// The three operands of A X = alpha B as the kernels see them, whichever way round the call had them.
+// The operands of A X = alpha B; kernels see A on the left, whichever side the call had it on.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 
@@ -14,7 +14,7 @@ struct System {
   decltype(place_of(Arguments::B, Layout::row, 0, 0, 0)) B;
   decltype(place_of(Arguments::X, Layout::row, 0, 0, 0)) X;
   Scales scales;
-  bool vanishes;  // alpha is zero: X is, and neither A nor B is read
+  bool vanishes;  // alpha is zero: X is zero, and neither A nor B is read
 
   MANSARD_DEVICE System(const Arguments& x)
       : A(place_of(x.A, P::LAYOUT_A, x.a_matrix, x.a_row, x.a_col)),
@@ -25,7 +25,7 @@ struct System {
   MANSARD_DEVICE T right_hand_side(const T* entry) const { return vanishes ? zero<T>() : scales.product(*entry); }
 };
 
-// Where entry (row, column) is in an image of this layout.
+// Offset of entry (row, column) in an image of this layout.
 template <Layout LAYOUT, int PITCH>
 MANSARD_DEVICE int entry_at(int row, int column) {
   return LAYOUT == Layout::col ? column * PITCH + row : row * PITCH + column;

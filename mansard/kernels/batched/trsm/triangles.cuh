@@ -1,12 +1,12 @@
-// Copies of triangles that leave out what lies on the other side of the diagonal.
+// Copies of triangles that skip 16-byte pieces outside the triangle.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 
 namespace mansard {
 
-// The same as Image::fill for a packed stack of triangles: pieces of 16 bytes that hold nothing of a triangle stay
-// away. Lines are rows of a lower triangle or columns of an upper one (FALLING), or the other way round. Where n is odd,
-// pieces lie across the ends of lines, and of matrices: these always come.
+// Like Image::fill for a packed stack of triangles, but pieces of 16 bytes without an entry of the triangle are
+// skipped. FALLING: lines are rows of a lower triangle or columns of an upper one; otherwise the other way round.
+// Pieces that straddle the end of a line or of a matrix are always copied.
 template <class Image, bool FALLING, int THREADS, class Pointer>
 MANSARD_DEVICE void fill_triangles(typename Image::T* memory, const Place<Pointer>& place, i64 first, int count,
                                    i64 batch, int rank) {

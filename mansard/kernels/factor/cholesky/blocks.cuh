@@ -1,7 +1,8 @@
-// A lower triangle in shared memory, in square blocks of NB x NB elements; those beyond the diagonal have no place.
+// A lower triangle in shared memory as square blocks of NB x NB elements; blocks above the diagonal are not stored.
 //
-// The 16-byte units of a row are permuted, another way in each of eight rows, so that neither eight rows read at the
-// same column nor the fragments of a product collide in the banks. Rows beyond the matrix hold right-hand sides.
+// The 16-byte units of a row are permuted (xor), differently in each of eight rows, so that neither eight rows read at
+// the same column nor the fragments of a product collide in the banks. Rows below the matrix hold right-hand sides.
+// Also: the product of blocks that updates the triangle, and the factorization of a panel in registers.
 #pragma once
 #include "kernels/factor/cholesky/pivots.cuh"
 #include "mansard/gpu/async_words.cuh"
@@ -24,7 +25,7 @@ struct Blocks {
     const int before = i < ACROSS ? i * (i + 1) / 2 : ACROSS * (ACROSS + 1) / 2 + (i - ACROSS) * ACROSS;
     return memory + (before + j) * SIZE;
   }
-  // Element of a block; with a column that begins a unit, of the whole unit.
+  // Offset of an element in its block; for the first column of a unit, of the unit.
   static MANSARD_DEVICE int inside(int row, int column) {
     const int turn = sizeof(T) == 4 ? row / 2 % 4 : row % 2 * 4 + row / 2 % 4;
     return row * NB + (column / VECTOR ^ turn) * VECTOR + column % VECTOR;
@@ -37,11 +38,11 @@ struct Blocks {
   }
 };
 
-// C -= A B^H for three blocks, by one warp.
+// C -= A B^H for three blocks, by one warp on the tensor cores (float64).
 template <class B>
 MANSARD_DEVICE void subtract_product(double* c, double* a, double* b, int lane) {
   const int group = lane / 4, member = lane % 4;
-  // fragments take the entries of k in pairs: both operands the same ones
+  // a lane's fragment entries along k come in adjacent pairs; the order along k is permuted alike in both operands
   const auto load = [&](double* block, int row, int half) { return B::unit(block, row, 2 * member + 8 * half); };
   double left[8], right[2][4], sums[2][4];
   MANSARD_UNROLL
@@ -66,7 +67,7 @@ MANSARD_DEVICE void subtract_product(double* c, double* a, double* b, int lane) 
   }
 }
 
-// Complex numbers are four products of real ones.
+// C -= A B^H for complex128: four products of real blocks on the tensor cores.
 template <class B>
 MANSARD_DEVICE void subtract_product(Complex<double>* c, Complex<double>* a, Complex<double>* b, int lane) {
   const int group = lane / 4, member = lane % 4;
@@ -96,7 +97,7 @@ MANSARD_DEVICE void subtract_product(Complex<double>* c, Complex<double>* a, Com
   }
 }
 
-// Without tensor cores a lane has two rows and four columns.
+// C -= A B^H without tensor cores: a lane has two rows and four columns of C.
 template <class B, class T>
 MANSARD_DEVICE void subtract_product(T* c, T* a, T* b, int lane) {
   constexpr int VECTOR = B::VECTOR, RUNS = 4 / VECTOR;
@@ -129,14 +130,16 @@ MANSARD_UNROLL_BY(4)
     for (int run = 0; run < RUNS; ++run) B::unit(c, down + 8 * i, column(run)) = sums[i][run];
 }
 
-// Columns of one block, with everything below: every warp factors the block on the diagonal for itself, rows in its
-// lower lanes, and has rows below it in the upper ones and in further slots.
+// A panel of NB columns in registers. Every warp factors the diagonal block itself, with its rows in lanes 0 .. 15, and
+// holds rows below it in lanes 16 .. 31 and in further slots.
+// Barrier: one __syncwarp per step -> place k % 2 of the warp's `columns` -> lanes 0 .. 15. The place is written again
+// in step k + 2, after the barrier of step k + 1.
 template <class B, int WARPS, int SLOTS>
 struct Panel {
   using T = typename B::T;
   using Real = typename Scalar<T>::Real;
   static constexpr int NB = B::NB;
-  int first, warp, lane;  // first row
+  int first, warp, lane;  // first: row and column where the panel begins
   T x[SLOTS][NB];
 
   MANSARD_DEVICE int row_of(int slot) const {
@@ -146,7 +149,7 @@ struct Panel {
   MANSARD_DEVICE void load(const B& blocks) {
     MANSARD_UNROLL
     for (int slot = 0; slot < SLOTS; ++slot) {
-      const int mine = row_of(slot), row = mine < B::DOWN * NB ? mine : first;  // a row that nobody writes meanwhile
+      const int mine = row_of(slot), row = mine < B::DOWN * NB ? mine : first;  // or one that is not written yet
       T* block = blocks.block(row / NB, first / NB);
       MANSARD_UNROLL
       for (int j = 0; j < NB; j += B::VECTOR) {
@@ -173,12 +176,12 @@ struct Panel {
     for (int slot = 0; slot < SLOTS; ++slot)
       if (slot > 0 || lane >= NB) store_slot(blocks, slot);
   }
-  // Others have read it by then.
+  // Warp 0 stores the diagonal block, after a barrier: all warps have loaded it.
   MANSARD_DEVICE void store_diagonal(const B& blocks) const {
     if (warp == 0 && lane < NB) store_slot(blocks, 0);
   }
-  // `there` columns exist, or (WHOLE) all do; `columns` has 2 places for one on its way. INVERSE: inverses stay on the
-  // diagonal.
+  // Factor the panel. `there` of its columns exist, or (WHOLE) all do. `columns` points to the warp's two places.
+  // INVERSE: the diagonal becomes 1 / l_kk.
   template <bool INVERSE, bool WHOLE>
   MANSARD_DEVICE void factor(int there, T* columns, int& info) {
     MANSARD_UNROLL
@@ -191,7 +194,7 @@ struct Panel {
   MANSARD_DEVICE void step(int k, T* column, int& info) {
     if (lane < NB) column[lane] = x[0][k];
     const Real inverse = inverse_of_diagonal(lane_value<32>(real_part(x[0][k]), k), first + k + 1, info);
-    __syncwarp();
+    __syncwarp();  // `column` is complete, written by lanes 0 .. 15
     T minus[SLOTS];
     MANSARD_UNROLL
     for (int slot = 0; slot < SLOTS; ++slot) {

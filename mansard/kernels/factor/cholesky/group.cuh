@@ -1,19 +1,26 @@
-// Groups of small matrices, a team of TEAM lanes for each: what `lanes` and `tile` have in common.
+// Copies, barriers and results of the Cholesky kernels with a team of TEAM lanes per matrix (`lanes` and `tile`).
 //
-// A warp takes as many consecutive matrices as it has teams, copies them to shared memory 16 bytes at a time (gemm's
-// image.cuh), lets every team factor one in registers, and returns the factors, or X, through shared memory. Warps meet
-// nobody else, and come and go: other warps' work hides their copies.
+// A warp takes GROUP = 32 / TEAM consecutive matrices, copies them to shared memory 16 bytes at a time (image.cuh),
+// factors one per team in registers, and returns factors or X through shared memory. Warps do not communicate; other
+// warps of the multiprocessor hide a warp's copies.
 //
-// A Worker is a lane's part of a matrix and of its right-hand sides.
+// Shared memory of a warp in factor_group (OF_WARP bytes):
+//   0                   PLACE_A        A image; then F image, or (solve) L
+//   PLACE_A             PLACE_B        B image; y; then X image (solve)
+//   PLACE_A + PLACE_B   PLACE_COLUMNS  Worker::PLACES * GROUP places of COLUMN elements, place p of team t at number
+//                                      p * GROUP + t
+// In factor_direct and factor_ragged: the places for columns of all warps, then one slab of SLAB elements per team.
+//
+// A Worker is a lane's part of a matrix and of its right-hand sides (Rows or Tile).
 //   WARPS     warps per block
-//   TRIANGLE  leave out what lies on the other side of the diagonal
-//   DIRECT    from global memory to registers and back; only columns go through shared memory. WIDE_A and WIDE_F
-//             elements are moved at once
-//   SLAB      elements of the place through which factors go in that case, BAND slots of rows at a time; zero: they do
-//             not. Of ragged ones, those whose order is a multiple of WHOLE_F do without
-//   COLUMN    elements between the places for columns on their way
-//   ALONG     rows of a multiple of so many elements have the same places in lines of the first cache, where the lanes
-//             that read them at once would take turns: there neighbours have neighbouring columns
+//   TRIANGLE  copy only the lower triangle of A
+//   DIRECT    load from global memory to registers and store from there, without images; WIDE_A and WIDE_F elements at
+//             once
+//   SLAB      elements of the slab through which rows of factors leave with DIRECT, BAND slots of rows at a time; 0:
+//             they are stored from registers. Ragged matrices whose order is a multiple of WHOLE_F are, too
+//   COLUMN    elements from one place for columns to the next
+//   ALONG     where the order is a multiple of this, rows begin at the same place of cache lines, and lanes that read
+//             several rows at once would take turns at a bank of L1: neighbouring lanes get neighbouring columns there
 #pragma once
 #include "kernels/factor/cholesky/pivots.cuh"
 #include "kernels/batched/trsm/triangles.cuh"
@@ -40,7 +47,8 @@ struct GroupShape {
   static_assert(GROUP * TEAM == 32 && P::COLUMN * int(sizeof(T)) % 16 == 0);
 };
 
-// L^H X = Y for a matrix in shared memory, by a team; `right` gives right-hand sides, `result` takes solutions.
+// Backward substitution L^H X = Y by a team; L and Y are in shared memory. right(row, column) is an entry of Y,
+// result(row, column, x) stores one of X.
 template <class P, int TEAM, class Entry, class Right, class Result>
 MANSARD_DEVICE void solve_back(int rank, Entry entry, Right right, Result result) {
   using T = typename P::T;
@@ -51,14 +59,14 @@ MANSARD_DEVICE void solve_back(int rank, Entry entry, Right right, Result result
     MANSARD_UNROLL
     for (int c = 0; c < P::NRHS; ++c) y[slot][c] = right(min(slot * TEAM + rank, P::N - 1), c);
   substitute_back<P::N, TEAM, P::NRHS>(y, rank, entry);
-  __syncwarp();  // everybody has read what is overwritten
+  __syncwarp();  // y (the B image) is about to be overwritten by the X image; all lanes have loaded it
   MANSARD_UNROLL
   for (int slot = 0; slot < SLOTS; ++slot)
     if (slot * TEAM + rank < P::N) MANSARD_UNROLL
       for (int c = 0; c < P::NRHS; ++c) result(slot * TEAM + rank, c, y[slot][c]);
 }
 
-// Factors without images: every lane reads and writes what it holds.
+// Factor without images (DIRECT): every lane loads its entries from global memory and stores them there.
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
   using S = GroupShape<P, Worker>;
@@ -75,7 +83,7 @@ MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
   const T* A = matrix_at(operands.A.base, operands.A.matrix, index);
   worker.template fetch<P::LAYOUT_A, P::WIDE_A>(A, operands.A.line, operands.A.step);
   worker.template factor<S::GROUP * P::COLUMN>(arena + (warp * Worker::PLACES * S::GROUP + team) * P::COLUMN);
-  // without a matrix of its own a team has the last one once more
+  // a team beyond the batch factors the last matrix once more and writes the same values
   if (lane % Worker::TEAM == 0) arguments.INFO[index] = worker.info;
   T* F = matrix_at(operands.F.base, operands.F.matrix, index);
   if constexpr (P::SLAB > 0) {
@@ -86,8 +94,8 @@ MANSARD_DEVICE void factor_direct(const Arguments& arguments) {
   }
 }
 
-// The same for matrices of different orders, no more than N and in one slot of rows. They lie row after row. A team
-// without a matrix of its own has the last one once more here, too; teams of a warp go the same ways.
+// Factor a ragged batch: orders differ, up to N, by less than one slot of rows (LANES_M). Matrices are stored without
+// gaps. A team beyond the batch factors the last matrix once more. Branches are uniform in a warp.
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
   using T = typename P::T;
@@ -96,11 +104,11 @@ MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
   static_assert(Worker::WIDTH <= P::COLUMN && P::NRHS == 0 && GROUP * TEAM == 32, "a column; part of a warp");
   MANSARD_SHARED_ARENA(T, arena);
   const int mine = threadIdx.x / TEAM, rank = threadIdx.x % TEAM, team = mine % GROUP;
-  const i64 batch = arguments.BATCH, first = static_cast<i64>(blockIdx.x) * TEAMS + (mine - team);  // of the warp
+  const i64 batch = arguments.BATCH, first = static_cast<i64>(blockIdx.x) * TEAMS + (mine - team);  // warp's first
   if (first >= batch) return;
   const Item item(arguments.ITEMS, first + team < batch ? first + team : batch - 1);
   Worker worker(rank, item.order, P::LAYOUT_A == Layout::row && item.order % P::ALONG == 0);
-  if (P::WIDE_A > 1 && item.order % P::WIDE_A == 0)  // pieces begin where they may
+  if (P::WIDE_A > 1 && item.order % P::WIDE_A == 0)  // vectors of WIDE_A elements are aligned
     worker.template fetch_ragged<P::LAYOUT_A, P::WIDE_A>(arguments.A + item.a);
   else worker.template fetch_ragged<P::LAYOUT_A, 1>(arguments.A + item.a);
   worker.template factor<GROUP * P::COLUMN>(arena + ((mine - team) * Worker::PLACES + team) * P::COLUMN);
@@ -116,6 +124,7 @@ MANSARD_DEVICE void factor_ragged(const Arguments& arguments) {
   }
 }
 
+// Factor, or solve, with images in shared memory (memory map above; phases in kernel_lanes.cuh and kernel_tile.cuh).
 template <class P, class Worker, class Arguments>
 MANSARD_DEVICE void factor_group(const Arguments& arguments) {
   constexpr int TEAM = Worker::TEAM;
@@ -139,7 +148,7 @@ MANSARD_DEVICE void factor_group(const Arguments& arguments) {
   if constexpr (S::SOLVE) S::B::template fill<32>(place_b, operands.B, first, count, batch, lane);
   cp_async_commit();
   cp_async_wait<0>();
-  __syncwarp();
+  __syncwarp();  // A and B images: the copies of all lanes have arrived
 
   Worker worker(lane % TEAM);
   T* A = S::A::origin(place_a, operands.A, first) + team * S::A::MATRIX;
@@ -150,11 +159,11 @@ MANSARD_DEVICE void factor_group(const Arguments& arguments) {
     worker.for_right([&](int row, int column, T& b, bool) { b = operands.turned(right(row, column)); });
   worker.template factor<S::GROUP * P::COLUMN>(columns);
   if (lane % TEAM == 0 && team < count) arguments.INFO[first + team] = worker.info;
-  __syncwarp();  // everybody has read what is overwritten
+  __syncwarp();  // A image is about to be overwritten by F or L, B image by y or X; all lanes have loaded theirs
   if constexpr (!S::SOLVE) {
     T* F = S::F::origin(place_a, operands.F, first) + team * S::F::MATRIX;
     worker.template store<P::LAYOUT_F, typename S::F>(F);
-    __syncwarp();
+    __syncwarp();  // F image is complete, written by all lanes
     S::F::template store<32, false>(place_a, operands.F, first, count, Scales{}, renewed(lane));
   } else {
     T* X = S::X::origin(place_b, operands.X, first) + team * S::X::MATRIX;
@@ -169,11 +178,11 @@ MANSARD_DEVICE void factor_group(const Arguments& arguments) {
       worker.for_right([&](int row, int column, T& y, bool there) {
         if (there) right(row, column) = y;
       });
-      __syncwarp();
+      __syncwarp();  // L and y are complete, written by all lanes of the team
       const auto entry = [&](int row, int column) { return A[entry_at<P::LAYOUT_A, S::A::PITCH>(row, column)]; };
       solve_back<P, TEAM>(lane % TEAM, entry, right, result);
     }
-    __syncwarp();
+    __syncwarp();  // X image is complete, written by all lanes
     S::X::template store<32, false>(place_b, operands.X, first, count, Scales{}, renewed(lane));
   }
 }

@@ -1,15 +1,27 @@
-// cholesky on CPUs: A = L L^H of a batch of small matrices, whose order is a constant, with a matrix per lane.
+// A = L L^H, or solutions of A X = B, for a batch of small matrices on CPUs: one matrix per SIMD lane.
 //
-// A tile of L, TILE_M rows and TILE_N columns of all lanes' matrices, stays in registers while the products of all
-// columns before it are subtracted, and is finished there: what lies on the diagonal is factored, what lies below is
-// solved for. Columns are stored one after the other. The lane of a matrix that is not positive definite goes on with
-// NaNs, which no other lane sees; where that was is asked once, in the end, and found out by doing it again.
+// Tile of L in rows i and columns j, left-looking:  T = A_ij - sum over k < j of L_ik * L_jk^H. On the diagonal T is
+// factored; below it L_ij = T L_jj^-H. The tile, TILE_M x TILE_N entries of LANES matrices, stays in registers.
 //
-// Params beside T, N, NRHS (0: the factor is wanted, else the solutions), CONJ_B (right-hand sides and solutions are
-// conjugated on their way), LAYOUT_A|F|B|X, STACK_A|F|B|X:
-//   LANES           reals per vector, matrices at a time
+// Team. A vector holds the same entry of LANES matrices. A thread takes GROUPS groups of LANES matrices in turn: while
+// one waits for a square root, the other computes. The order N is a compile-time constant.
+//
+// Workspace of a group, vectors of LANES reals:
+//   entries      PITCH * (N + NRHS)   A, then L; right-hand sides as further columns; column-major
+//   reciprocals  N                    1 / l_kk
+//
+// Phases: read the lower triangles into lanes; factor tile by tile; check the last pivot of every lane; write L, or
+// substitute forward and backward and write X. A matrix that is not positive definite fills its own lane with NaNs.
+// Only then is the group factored again to find `info` (factor_again).
+//
+// Limits (Neoverse N1, float64): at 2 and 3 rows the latency of two roots and two quotients, about 60 clocks for a pair
+// of matrices; 35 % of the multiply-add rate at 64 rows.
+//
+// Params beside T, N, NRHS (0: the factor is the result, else X), CONJ_B (conjugate right-hand sides and solutions),
+// LAYOUT_A|F|B|X, STACK_A|F|B|X:
+//   LANES           reals per vector: matrices at a time
 //   TILE_M, TILE_N  rows and columns per register tile
-//   GROUPS          of lanes, in turn: while one waits for a root, the other computes
+//   GROUPS          groups of LANES matrices in turn
 #pragma once
 #include "mansard/cpu/groups.hpp"
 
@@ -22,26 +34,27 @@ struct CholeskyShape {
   using V = Vector<R, P::LANES>;
   using Entry = Number<T, P::LANES>;
   static constexpr int LANES = P::LANES, N = P::N;
-  static constexpr int PITCH = N > 16 ? N | 1 : N;  // an odd number of lines where columns are long
+  static constexpr int PITCH = N > 16 ? N | 1 : N;  // entries per column; odd where columns are long
   static constexpr int ENTRIES = PITCH * (N + P::NRHS);
   static constexpr int PER_GROUP = ENTRIES * Entry::REALS + N * LANES, WORKSPACE = P::GROUPS * PER_GROUP;
   static_assert(LANES >= 2 && LANES <= native_lanes<R>);
 };
 
+// Addresses in the workspace of a group.
 template <class P>
 struct CholeskyPlaces {
   using S = CholeskyShape<P>;
   using R = typename S::R;
   R* workspace;
 
-  // Right-hand sides are further columns.
+  // Entry (i, j) of A or L; columns from N on are right-hand sides.
   MANSARD_INLINE R* entry(int i, int j) const { return workspace + (j * S::PITCH + i) * S::Entry::REALS; }
   MANSARD_INLINE R* reciprocal(int k) const { return workspace + S::ENTRIES * S::Entry::REALS + k * S::LANES; }
 };
 
 // ---- tiles ------------------------------------------------------------------------------------------------
 
-// Entries of ROWS rows from i on and COLUMNS columns from j on, less the products of all columns before.
+// tile = A_ij - sum over k < j of L_ik * L_jk^H, for ROWS rows from i on and COLUMNS columns from j on.
 template <class P, int ROWS, int COLUMNS>
 MANSARD_INLINE void subtract_before(const CholeskyPlaces<P>& at, int i, int j,
                                     typename CholeskyShape<P>::Entry (&tile)[ROWS][COLUMNS]) {
@@ -65,8 +78,8 @@ MANSARD_INLINE void subtract_before(const CholeskyPlaces<P>& at, int i, int j,
   }
 }
 
-// Column c of a tile on the diagonal: its pivot's root, what lies below it, and what that does to the columns after it.
-// CAREFUL: `info` becomes the order of the first minor that is not positive.
+// Factor column c of a diagonal tile and update the tile's columns behind it. CAREFUL: `info` becomes the order of the
+// first minor that is not positive.
 template <class P, int COLUMNS, bool CAREFUL>
 MANSARD_INLINE void diagonal_column(const CholeskyPlaces<P>& at, int j, int c,
                                     typename CholeskyShape<P>::Entry (&tile)[COLUMNS][COLUMNS],
@@ -94,8 +107,8 @@ MANSARD_INLINE void diagonal_column(const CholeskyPlaces<P>& at, int j, int c,
   }
 }
 
-// The tiles on the diagonal of several groups, in turn: while one waits for its root, the others compute. `last` are
-// their last pivots.
+// Factor the diagonal tiles of several groups, column by column in turn: while one waits for its root, the others
+// compute. `last` receives their last pivots.
 template <class P, int COLUMNS, bool CAREFUL, int GROUPS>
 MANSARD_INLINE void diagonal_tiles(const CholeskyPlaces<P> (&at)[GROUPS], int j,
                                    typename CholeskyShape<P>::V (&last)[GROUPS], typename CholeskyShape<P>::V& info) {
@@ -111,7 +124,7 @@ MANSARD_INLINE void diagonal_tiles(const CholeskyPlaces<P> (&at)[GROUPS], int j,
   for (int g = 0; g < GROUPS; ++g) last[g] = tiles[g][COLUMNS - 1][COLUMNS - 1].re;
 }
 
-// A tile below it.
+// A tile below the diagonal tile of columns j: L_ij = (A_ij - sum) L_jj^-H.
 template <class P, int ROWS, int COLUMNS>
 MANSARD_INLINE void tile_below(const CholeskyPlaces<P>& at, int i, int j) {
   using S = CholeskyShape<P>;
@@ -137,7 +150,7 @@ MANSARD_INLINE void tile_below(const CholeskyPlaces<P>& at, int i, int j) {
 
 // ---- one group --------------------------------------------------------------------------------------------
 
-// All columns. The last pivots are positive only if all are: a root that is none spoils whatever comes after it.
+// Factor all columns. `last` is positive only if all pivots were: the NaN of a failed root spreads to all later ones.
 template <class P, bool CAREFUL, int GROUPS>
 MANSARD_INLINE void factor_groups(const CholeskyPlaces<P> (&at)[GROUPS], typename CholeskyShape<P>::V (&last)[GROUPS],
                                   typename CholeskyShape<P>::V& info) {
@@ -152,7 +165,8 @@ MANSARD_INLINE void factor_groups(const CholeskyPlaces<P> (&at)[GROUPS], typenam
   });
 }
 
-// COLUMNS right-hand sides from j on become solutions. Every entry is spread as soon as it is known.
+// Forward and backward substitution for COLUMNS right-hand sides from column j on. Each unknown is subtracted from the
+// remaining rows as soon as it is known.
 template <class P, int COLUMNS>
 MANSARD_INLINE void substitute(const CholeskyPlaces<P>& at, int j) {
   using S = CholeskyShape<P>;
@@ -192,13 +206,13 @@ MANSARD_INLINE void conjugate_right(const CholeskyPlaces<P>& at) {
 
 // ---- the batch --------------------------------------------------------------------------------------------
 
-// The other triangle is zero: also where its entries share a vector with the diagonal or with other lines, or are
-// written by themselves.
+// Write L with zeros above the diagonal. Where write_group reads entries above the diagonal from the workspace, zeros
+// are stored there first: in vectors shared with the diagonal, or everywhere if it does not write line by line.
 template <class P, class Arguments>
 MANSARD_INLINE void write_factor(const Arguments& a, const CholeskyPlaces<P>& at, i64 b, int count) {
   using S = CholeskyShape<P>;
   using T = typename P::T;
-  constexpr bool KNOWN = written_out<T, S::LANES, S::N, S::N>;  // which they are, when it is compiled
+  constexpr bool KNOWN = written_out<T, S::LANES, S::N, S::N>;  // indices are compile-time constants
   constexpr int TOGETHER = larger(1, S::LANES / S::Entry::WORDS);
   const bool by_lines =
       !as_one_line<T, S::LANES, S::N, S::N> && (P::LAYOUT_F != LayoutF::col ? a.f_col : a.f_row) == 1;
@@ -241,7 +255,8 @@ MANSARD_INLINE void read_matrices(const Arguments& a, const CholeskyPlaces<P>& a
       [&](int i, int j) __attribute__((always_inline)) { return at.entry(i, j); });
 }
 
-// Once more, where a pivot is not positive, or infinite. Small tiles, since it need not be fast.
+// Factor a group again and find `info`, for matrices with a pivot that is not positive, or infinite. 1 x 1 tiles, since
+// it need not be fast.
 template <class P>
 struct OneByOne : P {
   static constexpr int TILE_M = 1, TILE_N = 1, GROUPS = 1;
@@ -282,7 +297,7 @@ MANSARD_INLINE void cholesky_groups(const Arguments& a, i64 b, int count, typena
     const auto fine = greater<R, S::LANES>(last[g], V{}) &
                       greater<R, S::LANES>(all_lanes<R, S::LANES>(std::numeric_limits<R>::infinity()), last[g]);
     if (rest <= 0) return;
-    MANSARD_UNROLL  // lest it becomes a call of memset
+    MANSARD_UNROLL  // keeps the compiler from calling memset
     for (int lane = 0; lane < S::LANES; ++lane)
       if (lane < rest) a.INFO[first + lane] = 0;
     if (__builtin_expect((!fine).any(), false)) factor_again<P>(a, at[g].workspace, first, rest);

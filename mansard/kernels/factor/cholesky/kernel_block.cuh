@@ -1,18 +1,39 @@
-// Cholesky factors, or solutions, of a stack of matrices that fit into shared memory: a block of threads per matrix.
+// A = L L^H, or solutions of A X = B, for a batch of matrices in shared memory: one thread block per matrix.
 //
-// The triangle lies in square blocks (blocks.cuh). Panel by panel, all warps factor a column of blocks and then
-// subtract its products from what is to the right of it. Right-hand sides are rows below the matrix, conjugated and
-// transposed: when it is factored, the first half of their substitution is done.
+// Panel p of NB = 16 columns:  factor the diagonal block, L_ip = A_ip L_pp^-H for the blocks below it, then
+// A_ij -= L_ip * L_jp^H for i >= j > p. Right-hand sides are NRHS rows below the matrix, conjugated and transposed: the
+// panels turn B^H into Y^H = B^H L^-H; backward substitution Z L = Y^H gives X^H = Z.
+//
+// Team. Panel: every warp factors the diagonal block itself, with its rows in lanes 0 .. 15, and has 16 rows below it
+// in lanes 16 .. 31 and 32 more per further slot (blocks.cuh). Update: one 16 x 16 block per warp at a time.
+// Substitution: one right-hand side per warp.
+//
+// Shared memory:
+//   blocks    COUNT * NB * NB   lower triangle and right-hand sides in blocks; A, then L (with 1 / l_kk for solves)
+//   columns   2 * NB per warp   the pivot column of step k in place k % 2, read by the same warp only
+//
+// Phases, with barriers as barrier -> buffer -> writer:
+//   1  load                            __syncthreads -> blocks -> copies of other threads
+//   2  panel p in registers            __syncwarp per step -> column place k % 2 -> lanes 0 .. 15 of the warp
+//      store the rows below            __syncthreads -> diagonal block -> warp 0, which overwrites it next;
+//                                                       blocks below it -> warps that stored them, read by the update
+//   3  update of the blocks behind p   __syncthreads -> blocks behind p -> other warps;  diagonal block -> warp 0
+//   4  solve: substitution             __syncwarp per panel -> row of the right-hand side -> other lanes
+//                                      __syncthreads -> right-hand sides -> other warps
+//   5  store L or X
+//
+// Limits: 65 to 73 % of a copy at 80 to 128 rows of float64 (H200). Shared memory bounds the blocks per multiprocessor:
+// three at 97 to 112 rows.
 //
 //   WARPS   warps per matrix
 //   VECTOR_A, VECTOR_F  elements of a line that are moved at once
-//   RAGGED  matrices have different orders, no more than N, and lie row after row
+//   RAGGED  matrices have different orders, up to N, and are stored row-major without gaps
 #pragma once
 #include "kernels/factor/cholesky/blocks.cuh"
 
 namespace mansard {
 
-// One matrix in shared memory and the block of threads that works on it.
+// One matrix in shared memory and the thread block that factors it.
 template <class P, class Arguments>
 struct Matrix {
   using T = typename P::T;
@@ -23,16 +44,17 @@ struct Matrix {
   const Arguments& arguments;
   const Operands<P, Arguments> operands;
   B blocks;
-  int warp, lane, info, own;
+  int warp, lane, info, own;  // own: the order of a ragged matrix
 
-  // Rows of the matrix, and with right-hand sides.
+  // Rows of the matrix; below, with right-hand sides.
   MANSARD_DEVICE int order() const { return P::RAGGED ? own : N; }
   MANSARD_DEVICE int rows() const { return order() + P::NRHS; }
 
   MANSARD_DEVICE Matrix(const Arguments& arguments, T* memory)
       : arguments(arguments), operands(arguments), blocks{memory}, warp(threadIdx.x / 32), lane(threadIdx.x % 32), own(N) {}
 
-  // Lines of the triangle, each by a warp: rows as far as the diagonal, or columns from there on.
+  // Copy the triangle and the right-hand sides to shared memory. A warp copies a line: a row up to the diagonal, or a
+  // column from the diagonal on.
   MANSARD_DEVICE void load(i64 index) {
     load_triangle(matrix_at(operands.A.base, operands.A.matrix, index), operands.A.line, operands.A.step);
     if constexpr (SOLVE) {
@@ -62,6 +84,7 @@ MANSARD_UNROLL_BY(4)
                                          : row * place.line + column * place.step);
   }
 
+  // Store L to global memory, with zeros above the diagonal; a warp stores a line.
   MANSARD_DEVICE void store(T* to, i64 pitch, i64 step) {
     constexpr bool ROW_MAJOR = P::LAYOUT_F != Layout::col;
     constexpr int V = P::VECTOR_F;
@@ -82,6 +105,7 @@ MANSARD_UNROLL_BY(4)
       }
   }
 
+  // Factor panel p with SLOTS rows per lane; warps without rows below the diagonal block are idle.
   template <int SLOTS>
   MANSARD_DEVICE void panel(int p) {
     const int below = rows() - (p + 1) * NB;
@@ -93,12 +117,12 @@ MANSARD_UNROLL_BY(4)
       panel.template factor<SOLVE, WHOLE>(order() - p * NB, blocks.memory + B::COUNT * B::SIZE + warp * 2 * NB, info);
       panel.store_below(blocks);
     }
-    __syncthreads();
+    __syncthreads();  // diagonal block is about to be overwritten by warp 0, all warps have read it; L_ip is complete
     panel.store_diagonal(blocks);
   }
 
   MANSARD_DEVICE void factor() {
-    // rows that all warps have in their upper lanes, and in further slots
+    // IN_LANES: rows below the diagonal block that lanes 16 .. 31 of all warps hold; the rest needs further slots
     constexpr int IN_LANES = P::WARPS * NB, SLOTS = 1 + ceil_div(B::ROWS > NB + IN_LANES ? B::ROWS - NB - IN_LANES : 0,
                                                                  P::WARPS * 32);
     const int across = ceil_div(order(), NB);
@@ -108,10 +132,10 @@ MANSARD_UNROLL_BY(1)
       if (SLOTS == 1 || rows() - (p + 1) * NB <= IN_LANES) panel<1>(p);
       else panel<SLOTS>(p);
       if (p + 1 < across) update(p, across);
-      __syncthreads();
+      __syncthreads();  // blocks behind panel p (all warps) and the diagonal block (warp 0) are complete
     }
   }
-  // Blocks to the right of panel p, in turn.
+  // A_ij -= L_ip * L_jp^H for the blocks behind panel p, distributed over the warps row by row.
   MANSARD_DEVICE void update(int p, int across) {
     const int down = ceil_div(rows(), NB);
     int i = p + 1, j = p + 1 + warp;
@@ -127,7 +151,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // z L = y for the rows below the matrix, each by a warp: z is the solution, conjugated and transposed.
+  // Backward substitution z L = y for the rows below the matrix, one per warp: z is x, conjugated and transposed.
   MANSARD_DEVICE void substitute() {
     for (int row = N + warp; row < N + P::NRHS; row += P::WARPS)
 MANSARD_UNROLL_BY(1)
@@ -150,9 +174,9 @@ MANSARD_UNROLL_BY(8)
             multiply_add<false>(sum, blocks.at(first + k, min(column, first - 1)), lane_value<32>(y, k));
           if (column < first) blocks.at(row, column) = difference(blocks.at(row, column), sum);
         }
-        __syncwarp();
+        __syncwarp();  // the right-hand side's earlier columns, updated by other lanes, are about to be read
       }
-    __syncthreads();
+    __syncthreads();  // right-hand sides hold X, written by the warps of their rows
   }
   MANSARD_DEVICE void store_solution(i64 index) {
     T* to = matrix_at(operands.X.base, operands.X.matrix, index);
@@ -162,7 +186,7 @@ MANSARD_UNROLL_BY(8)
 
   MANSARD_DEVICE void answer(i64 index) {
     load(index);
-    __syncthreads();
+    __syncthreads();  // blocks: the copies of all threads have arrived
     factor();
     if (threadIdx.x == 0) arguments.INFO[index] = info;
     if constexpr (SOLVE) {
@@ -177,7 +201,7 @@ MANSARD_UNROLL_BY(8)
     load_triangle(arguments.A + item.a, own, 1);
     cp_async_commit();
     cp_async_wait<0>();
-    __syncthreads();
+    __syncthreads();  // blocks: the copies of all threads have arrived
     factor();
     if (threadIdx.x == 0) arguments.INFO[item.index] = info;
     store(arguments.F + item.f, own, 1);

@@ -1,20 +1,30 @@
-// cholesky on CPUs: A = L L^T of a batch of matrices, one after the other, with vectors along the rows.
+// A = L L^T, or solutions of A X = B, for a batch on CPUs: one matrix at a time, vectors along the rows.
 //
-// Rows of L lie side by side, so that what a tile of L has to lose are products of rows: vectors are multiplied with
-// vectors and summed up in the end. Columns are taken in blocks; in a block, tiles of four rows go through it from the
-// left to the right, which finds all they need in a cache: the rows of the block, and themselves. Right-hand sides are
-// further rows: where these would become L, those become solutions of L Y = B.
+// Tile of L:  T_ij = A_ij - sum over k < j of l_ik * l_jk, dot products of rows of L: vectors times vectors, summed
+// over lanes at the end. On the diagonal T is factored; below it L_ij = T L_jj^-T.
 //
-// Params beside T, N, NRHS (0: the factor is wanted, else the solutions), LAYOUT_A|F|B|X, STACK_A|F|B|X:
+// Team. One thread per matrix. Columns are taken in blocks of BLOCK; within a block, tiles of four rows move from left
+// to right, so that the rows of the block and the tile's own rows stay in a cache. Right-hand sides are further rows:
+// they become solutions of L Y = B where rows of A become rows of L.
+//
+// Workspace: ROWS = N + NRHS rows of PITCH reals; PITCH is padded by a cache line where rows would share few sets of a
+// cache (CROWDED). 1 / l_kk is in `reciprocals`.
+//
+// Phases: copy the lower triangle and B to rows; factor by blocks of columns; substitute backward; write.
+//
+// Limits: multiply-adds; 57, 64, 72 % of their rate at 192, 256, 512 rows (one core of a Neoverse N1). Below 128 rows
+// kernel.hpp is faster.
+//
+// Params beside T, N, NRHS (0: the factor is the result, else X), LAYOUT_A|F|B|X, STACK_A|F|B|X:
 //   LANES   reals per vector
-//   BLOCK   columns
+//   BLOCK   columns per block
 #pragma once
 #include "mansard/cpu/groups.hpp"
 #include <cmath>
 
 namespace mansard {
 
-// The sum of the lanes of a, and that of the lanes of b.
+// Sum of the lanes of a and sum of the lanes of b.
 template <class R, int LANES>
 MANSARD_INLINE Vector<R, 2> pair_of_sums(Vector<R, LANES> a, Vector<R, LANES> b) {
 #if defined(__aarch64__)
@@ -45,11 +55,11 @@ struct CholeskyRowwise {
 
   // ---- tiles ------------------------------------------------------------------------------------------------
 
-  // Entries [i, i + HEIGHT) x [j, j + WIDTH) less the products of what stands before them, two rows at a time; of an
-  // odd number the last one twice.
+  // tile = A - sum over k < j of l_ik * l_jk for rows [i, i + HEIGHT) and columns [j, j + WIDTH). An element of `tile`
+  // has two rows; if HEIGHT is odd, the last row comes twice.
   template <int HEIGHT, int WIDTH>
   MANSARD_INLINE void lose_products(int i, int j, Vector<R, 2> (&tile)[ceil_div(HEIGHT, 2)][WIDTH]) const {
-    constexpr bool WHOLE = LANES == 2 || (LANES == 4 && WIDTH > 1);  // vectors: j is a multiple of 4, at the end of 2
+    constexpr bool WHOLE = LANES == 2 || (LANES == 4 && WIDTH > 1);  // j is a multiple of LANES
     const R *left = row(i), *right = row(j);
     V sums[HEIGHT][WIDTH] = {};
     MANSARD_UNROLL_SHORT
@@ -77,7 +87,7 @@ struct CholeskyRowwise {
     }
   }
 
-  // The tile on the diagonal. `info` becomes the order of the first minor that is not positive.
+  // Factor the diagonal tile at j. `info` becomes the order of the first minor that is not positive.
   template <int WIDTH>
   MANSARD_INLINE void diagonal_tile(int j) {
     Vector<R, 2> pairs[ceil_div(WIDTH, 2)][WIDTH];
@@ -103,7 +113,7 @@ struct CholeskyRowwise {
     }
   }
 
-  // A tile below it.
+  // A tile below the diagonal tile at j: L_ij = T L_jj^-T.
   template <int HEIGHT, int WIDTH>
   MANSARD_INLINE void tile_below(int i, int j) const {
     constexpr int PAIRS = ceil_div(HEIGHT, 2);
@@ -122,7 +132,7 @@ struct CholeskyRowwise {
     MANSARD_UNROLL
     for (int p = 0; p < PAIRS; ++p) {
       MANSARD_UNROLL
-      for (int c = 0; c + 1 < WIDTH; c += 2) {  // whole vectors, which is how they will be loaded
+      for (int c = 0; c + 1 < WIDTH; c += 2) {  // store whole vectors, since they will be loaded as such
         Vector<R, 2> square[2] = {tile[p][c], tile[p][c + 1]};
         transpose<1, R, 2>(square);
         for_range<true>(0, smaller(2, HEIGHT), [&](int r) __attribute__((always_inline)) {
@@ -136,12 +146,12 @@ struct CholeskyRowwise {
     }
   }
 
-  // Rows [i, i + HEIGHT) through the columns [begin, end), all of which have been factored.
+  // Tiles of rows [i, i + HEIGHT) in the columns [begin, end), whose diagonal tiles are factored.
   template <int HEIGHT>
   MANSARD_AS_WRITTEN __attribute__((noinline)) void rows_below(int i, int begin, int end) const {
     for_tiles<4>(begin, end, [&](int j, auto width) __attribute__((always_inline)) { tile_below<HEIGHT, width>(i, j); });
   }
-  // The same where they end with their own tile on the diagonal.
+  // Tiles of rows [i, i + HEIGHT) from column `begin` to the diagonal, and the diagonal tile itself.
   template <int HEIGHT>
   MANSARD_AS_WRITTEN __attribute__((noinline)) void rows_of_block(int i, int begin) {
     for_tiles<4>(begin, i, [&](int j, auto width) __attribute__((always_inline)) { tile_below<HEIGHT, width>(i, j); });
@@ -163,7 +173,7 @@ struct CholeskyRowwise {
     }
   }
 
-  // X from L^T X = Y, which took the place of the right-hand sides: four unknowns at a time, the last ones first.
+  // Backward substitution L^T X = Y, four unknowns at a time from the last; X replaces Y in the rows from N on.
   void substitute() const {
     for (int i = N, height = N % 4 > 0 ? N % 4 : 4; i > 0; i -= height, height = 4)
       for (int right = N; right < ROWS; ++right) substitute(row(right), i - height, i);
@@ -176,7 +186,7 @@ struct CholeskyRowwise {
       x[i] = known[i - begin] = sum * reciprocals[i];
     }
     const R* lines[4];
-    for (int r = 0; r < 4; ++r) lines[r] = row(smaller(begin + r, end - 1));  // times zero
+    for (int r = 0; r < 4; ++r) lines[r] = row(smaller(begin + r, end - 1));  // missing rows are multiplied by zero
     int j = 0;
     MANSARD_UNROLL_SHORT
     for (; j + LANES <= begin; j += LANES) {
@@ -189,9 +199,9 @@ struct CholeskyRowwise {
   }
 };
 
-// ---- from the arrays and back -----------------------------------------------------------------------------
+// ---- reading and writing ----------------------------------------------------------------------------------
 
-// `lines` lines of `length` entries become columns, a square of LANES lines at a time.
+// Transpose `lines` lines of `length` entries, a square of LANES x LANES at a time.
 template <int LANES, class R>
 inline void turn(R* to, i64 to_line, const R* from, i64 from_line, int lines, int length) {
   int l = 0;
@@ -212,7 +222,8 @@ inline void turn(R* to, i64 to_line, const R* from, i64 from_line, int lines, in
     for (int e = 0; e < length; ++e) to[e * to_line + l] = from[l * from_line + e];
 }
 
-// The lower triangle, and of lines along columns the upper one too, which nobody looks at.
+// Copy the lower triangle to the workspace; a column-major matrix is transposed with its upper triangle, which is not
+// used.
 template <class P, class Arguments>
 inline void read_rows(const Arguments& a, const CholeskyRowwise<P>& all, i64 b) {
   using S = CholeskyRowwise<P>;

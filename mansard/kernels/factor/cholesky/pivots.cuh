@@ -1,4 +1,5 @@
-// What all Cholesky kernels share: the pivot of a column, the operands, and the way back of a solution.
+// Shared by the Cholesky kernels: the root of a pivot, operands, copies between images and registers, and backward
+// substitution.
 #pragma once
 #include "kernels/batched/trsm/system.cuh"
 #include "mansard/gpu/factor_scalars.cuh"
@@ -8,14 +9,15 @@ namespace mansard {
 using LayoutF = Layout;
 using FeedF = Feed;
 
-// Even powers of two that make normal numbers of subnormal ones.
+// An even power of two that makes subnormal numbers normal, and its root.
 template <class R>
 constexpr R LIFT = sizeof(R) == 8 ? R(0x1p+108) : R(0x1p+48);
 template <class R>
 constexpr R LIFT_ROOT = sizeof(R) == 8 ? R(0x1p+54) : R(0x1p+24);
 
-// 1 / l_kk. Where the pivot is not positive, or a NaN, `info` becomes the order of the first such minor, and everything
-// that depends on it a NaN. There is no call in it: registers would have to be saved.
+// 1 / l_kk = 1 / sqrt(pivot). If the pivot is not positive, or a NaN, the result is a NaN, which spreads to all entries
+// that depend on it, and `info` becomes the order of the first such minor. It calls no function: a call would save
+// registers.
 template <class R>
 MANSARD_DEVICE R inverse_of_diagonal(R pivot, int order, int& info) {
   R inverse = quick_inverse_root(pivot);
@@ -30,7 +32,7 @@ MANSARD_DEVICE R inverse_of_diagonal(R pivot, int order, int& info) {
   return inverse;
 }
 
-// Whether a pivot is such that its inverse, too, is a normal number, asked of the exponent.
+// Whether x and 1 / x are normal positive numbers, from the exponent bits.
 MANSARD_DEVICE bool invertible(double x) {
   return static_cast<u32>(__double_as_longlong(x) >> 32) - 0x00400000u < 0x7f800000u;
 }
@@ -50,15 +52,15 @@ struct Operands {
         B(place_of(x.B, P::LAYOUT_B, x.b_matrix, x.b_row, x.b_col)),
         X(place_of(x.X, P::LAYOUT_X, x.x_matrix, x.x_row, x.x_col)) {}
 
-  // Right-hand sides as kernels see them, and solutions as the call does.
+  // Conjugate if CONJ_B: applied to right-hand sides when they are loaded and to solutions when they are stored.
   static MANSARD_DEVICE T turned(T x) {
     if constexpr (P::CONJ_B) return conjugate(x);
     else return x;
   }
 };
 
-// A matrix of a ragged batch, which a table of four words each describes: its order, where its `info` goes, and where
-// it and its factor begin, in elements.
+// Entry `at` of the table of a ragged batch, four words: order, index into `info`, offsets of the matrix and of its
+// factor in elements.
 struct Item {
   int order;
   i64 index, a, f;
@@ -66,14 +68,14 @@ struct Item {
       : order(static_cast<int>(items[4 * at])), index(items[4 * at + 1]), a(items[4 * at + 2]), f(items[4 * at + 3]) {}
 };
 
-// An entry of L, or what its place holds where there is none: zero, and no imaginary part on the diagonal.
+// Entry of L as it is stored: zero above the diagonal, no imaginary part on it.
 template <class T>
 MANSARD_DEVICE T lower_entry(T x, int row, int column) {
   if (row == column) return from_real<T>(real_part(x));
   return column < row ? x : zero<T>();
 }
 
-// READ elements at (row, column) of an image, to and from registers.
+// Load READ elements at (row, column) of an image into registers; below, store them as entries of L.
 template <Layout LAYOUT, int PITCH, int READ, class T>
 MANSARD_DEVICE void read_entries(T* to, const T* image, int row, int column) {
   const auto pack = *reinterpret_cast<const Pack<T, READ>*>(image + entry_at<LAYOUT, PITCH>(row, column));
@@ -88,8 +90,8 @@ MANSARD_DEVICE void write_entries(T* image, const T* from, int row, int column) 
   *reinterpret_cast<Pack<T, READ>*>(image + entry_at<LAYOUT, PITCH>(row, column)) = pack;
 }
 
-// `count` elements from shared memory, by a team; the first is `skip` behind a boundary of 16 bytes, there and here.
-// What is known of `count` when this is compiled: it is between `least` and `most`.
+// Store `count` elements from shared to global memory by a team, 16 bytes at a time. In both, the first element is
+// `skip` elements behind a 16-byte boundary. `least` and `most` are compile-time bounds of `count`.
 template <int TEAM, class T>
 MANSARD_DEVICE void store_run(int count, int least, int most, T* to, const T* memory, int skip, int rank) {
   constexpr int VECTOR = 16 / int(sizeof(T));
@@ -105,8 +107,8 @@ MANSARD_DEVICE void store_run(int count, int least, int most, T* to, const T* me
   if (rank < (skip + count) % VECTOR) to[count - 1 - rank] = memory[skip + count - 1 - rank];
 }
 
-// L^H x = y. Unknowns are dealt among LANES lanes, one each in turn; what is known goes to all by a shuffle.
-// entry(i, k) is an entry of L, with the inverses of its diagonal.
+// Backward substitution L^H x = y: x_i = y_i / l_ii, then y_k -= conj(l_ik) * x_i for k < i. Unknown i is in slot
+// i / LANES of lane i % LANES and reaches the others by a shuffle. entry(i, k) is l_ik, entry(i, i) is 1 / l_ii.
 template <int N, int LANES, int NRHS, class T, class Entry>
 MANSARD_DEVICE void substitute_back(T (&y)[ceil_div(N, LANES)][NRHS], int rank, Entry entry) {
   constexpr int SLOTS = ceil_div(N, LANES), UNROLL = N <= 32 ? 32 : 8;

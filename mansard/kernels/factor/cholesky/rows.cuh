@@ -1,8 +1,11 @@
-// A = L L^H in the registers of a team: LANES lanes deal the rows among them, one each in turn.
+// A = L L^H in the registers of a team of LANES lanes: row i is in slot i / LANES of lane i % LANES.
 //
-// In every step the column of the pivot goes to all lanes through shared memory as it is, so that one meeting suffices,
-// and each lane subtracts its multiples from its rows. Of a row's part beyond the diagonal anything may become; nobody
-// looks at it. Right-hand sides lie in registers like a further column and are eliminated on the way.
+// In step k column k goes to all lanes through shared memory, unscaled, so that one barrier per step suffices:
+//   a_ij += conj(a_jk) * (-a_ik / a_kk),  l_ik = a_ik / sqrt(a_kk).
+// Entries of a row above the diagonal hold arbitrary numbers and are never read. Right-hand sides lie in registers as
+// further columns and are eliminated in the same steps.
+// Barrier: __syncwarp in `publish` -> place k % 2 of `columns` -> lanes that own rows of column k. The place is written
+// again in step k + 2, after the barrier of step k + 1, when all lanes have read it.
 #pragma once
 #include "kernels/factor/cholesky/pivots.cuh"
 
@@ -13,14 +16,14 @@ struct Rows {
   using Real = typename Scalar<T>::Real;
   static constexpr int TEAM = LANES, SLOTS = ceil_div(N, LANES), COLUMNS = NRHS > 0 ? NRHS : 1;
   static constexpr int VECTOR = 16 / int(sizeof(T));
-  static constexpr int WIDTH = ceil_div(N, VECTOR) * VECTOR;  // of a column on its way, right-hand sides behind it
-  static constexpr int PLACES = 2;  // for columns on their way
+  static constexpr int WIDTH = ceil_div(N, VECTOR) * VECTOR;  // of a published column; right-hand sides follow it
+  static constexpr int PLACES = 2;  // places for published columns, used in turn
   int rank, info;
   T a[SLOTS][N], b[SLOTS][COLUMNS];
 
   MANSARD_DEVICE explicit Rows(int lane) : rank(LANES == 1 ? 0 : lane), info(0) {}
 
-  // Past the last row it is the last one again.
+  // Row of a slot; the last row for slots without one.
   MANSARD_DEVICE int row_of(int slot) const {
     const int row = slot * LANES + rank;
     return N % LANES == 0 || slot + 1 < SLOTS ? row : min(row, N - 1);
@@ -28,7 +31,7 @@ struct Rows {
   MANSARD_DEVICE bool has(int slot) const {
     return N % LANES == 0 || slot + 1 < SLOTS || slot * LANES + rank < N;
   }
-  // Columns that the rows of a slot have at the most.
+  // Upper bound of the columns that rows of a slot have on or below the diagonal.
   static MANSARD_DEVICE constexpr int reach(int slot) { return (slot + 1) * LANES < N ? (slot + 1) * LANES : N; }
 
   template <Layout LAYOUT, class Image>
@@ -40,7 +43,7 @@ struct Rows {
       for (int j = 0; j < N; j += READ)
         if (j < reach(slot)) read_entries<LAYOUT, Image::PITCH, READ>(&a[slot][j], A, row_of(slot), j);
   }
-  // With zeros beyond the diagonal.
+  // Write the rows of L, with zeros above the diagonal.
   template <Layout LAYOUT, class Image>
   MANSARD_DEVICE void store(T* F) const {
     constexpr int READ = LAYOUT == Layout::col ? 1 : Image::READ;
@@ -52,7 +55,8 @@ struct Rows {
           write_entries<LAYOUT, Image::PITCH, READ>(F, j < reach(slot) ? &a[slot][j] : nothing, row_of(slot), j);
   }
 
-  // visit(row, column, entry, whether it is the lane's) for all right-hand sides of the lane
+  // Calls visit(row, column, entry, has) for the lane's entries of the right-hand sides; `has` is false for a copy of
+  // the last row in a slot without one.
   template <class Visit>
   MANSARD_DEVICE void for_right(Visit visit) {
     MANSARD_UNROLL
@@ -61,8 +65,8 @@ struct Rows {
       for (int c = 0; c < COLUMNS; ++c) visit(row_of(slot), c, b[slot][c], has(slot));
   }
 
-  // columns: 2 places for a column of this team, STRIDE apart. A solver keeps inverses on the diagonal. Steps call each
-  // other: so long a loop would not be unrolled.
+  // Steps K .. N - 1. `columns` points to the team's two places, STRIDE apart. For solves the diagonal holds 1 / l_kk.
+  // Recursive templates, since the compiler does not unroll so long a loop.
   template <int STRIDE, int K = 0>
   MANSARD_DEVICE void factor(T* columns) {
     if constexpr (K < N) {
@@ -71,7 +75,7 @@ struct Rows {
     }
   }
 
-  // L^H x = y with everything in one lane.
+  // Backward substitution L^H x = y where one lane holds the matrix; x replaces y.
   MANSARD_DEVICE void substitute_alone() {
     static_assert(LANES == 1);
     MANSARD_UNROLL
@@ -87,7 +91,7 @@ struct Rows {
  private:
   template <int K>
   MANSARD_DEVICE void step(T* column) {
-    constexpr int FIRST = K / LANES;  // slot with the pivot's row
+    constexpr int FIRST = K / LANES;  // slot of the pivot row
     if constexpr (LANES > 1) publish(column, K);
     const Real pivot = real_part(LANES > 1 ? column[K] : a[FIRST][K]);
     const Real inverse = inverse_of_diagonal(pivot, K + 1, info);
@@ -104,6 +108,7 @@ struct Rows {
     if constexpr (NRHS > 0) eliminate(minus, column, inverse, K);
   }
 
+  // Write column k, and the right-hand sides of row k, to shared memory.
   MANSARD_DEVICE void publish(T* column, int k) const {
     MANSARD_UNROLL
     for (int slot = 0; slot < SLOTS; ++slot)
@@ -111,9 +116,10 @@ struct Rows {
     if constexpr (NRHS > 0)
       if (rank == k % LANES) MANSARD_UNROLL
         for (int c = 0; c < NRHS; ++c) column[WIDTH + c] = b[k / LANES][c];
-    __syncwarp();
+    __syncwarp();  // `column` is complete, written by all lanes of the team
   }
 
+  // a_ij += conj(a_jk) * minus_i for j > k.
   MANSARD_DEVICE void subtract(const T (&minus)[SLOTS], const T* column, const T (&known)[N], int k) {
     MANSARD_UNROLL
     for (int run = 0; run < N; run += VECTOR) {
@@ -138,6 +144,7 @@ struct Rows {
     }
   }
 
+  // b_i += minus_i * b_k for i > k, and y_k = b_k / l_kk.
   MANSARD_DEVICE void eliminate(const T (&minus)[SLOTS], const T* column, Real inverse, int k) {
     const int first = k / LANES;
     MANSARD_UNROLL

@@ -1,9 +1,11 @@
-// A = L L^H in the registers of a team: its lanes deal the rows and columns among them (tile_part.cuh). A team is part
-// of a warp, or two warps that are a block.
+// A = L L^H in the registers of a team, in tiles (tile_part.cuh). A team is part of a warp, or two warps that are a
+// block.
 //
-// As in rows.cuh the column of the pivot goes to all lanes as it is. Its owners leave it as it is, too: columns are
-// scaled in the end, with what the steps have written down. The loop over the lanes that own it is not unrolled: a
-// step's code serves LANES_N columns, and stays in the instruction cache.
+// Step k:  a_ij -= conj(a_jk) * (a_ik / a_kk). Column k goes to all lanes through shared memory, unscaled. Its owners
+// do not scale it either: after the last step column k is multiplied by inverses[k] = 1 / l_kk. The loop over the
+// LANES_N lanes that own the columns of a slot is rolled: the code of a step serves LANES_N columns and stays in the
+// instruction cache. Barriers (meet): one per step -> place k % 2 of `columns` -> owners of column k; after the last
+// step -> inverses -> lane (0, 0).
 #pragma once
 #include "kernels/factor/cholesky/tile_part.cuh"
 
@@ -16,20 +18,21 @@ struct Tile : TilePart<T, N, LANES_M, LANES_N, RUN, RAGGED> {
   using Part::a, Part::down, Part::across, Part::empty, Part::row_of, Part::column_of, Part::meets, Part::has_row;
   using Part::TEAM, Part::ROWS, Part::SPAN, Part::EMPTY, Part::BEGIN, Part::SLOTS, Part::VECTOR, Part::HEIGHT;
   static constexpr int COLUMNS = NRHS > 0 ? NRHS : 1, WIDTH = ceil_div(HEIGHT, VECTOR) * VECTOR;
-  static constexpr int PLACES = 3;  // for columns: two on their way, and the inverses of the diagonal
+  static constexpr int PLACES = 3;  // two for published columns, used in turn, and one for the inverses of the diagonal
   static_assert(!RAGGED || NRHS == 0, "ragged ones are factored, not solved with");
   int info;
   T b[ROWS][COLUMNS];
 
   MANSARD_DEVICE explicit Tile(int lane, int order = N, bool along = false) : Part(lane, order, along), info(0) {}
 
-  // Lanes of a team wait for each other; two warps are a block.
+  // Barrier of a team: of its warp, or of the block where the team is two warps.
   static MANSARD_DEVICE void meet() {
     if constexpr (TEAM > 32) __syncthreads();
     else __syncwarp();
   }
 
-  // visit(row, column, entry, whether it is the lane's) for all right-hand sides of the lane
+  // Calls visit(row, column, entry, has) for the lane's entries of the right-hand sides. Lanes of a row hold copies;
+  // `has` is true in one of them.
   template <class Visit>
   MANSARD_DEVICE void for_right(Visit visit) {
     MANSARD_UNROLL
@@ -38,7 +41,7 @@ struct Tile : TilePart<T, N, LANES_M, LANES_N, RUN, RAGGED> {
       for (int c = 0; c < COLUMNS; ++c) visit(max(row_of(r) - EMPTY, 0), c, b[r][c], across == 0 && has_row(r));
   }
 
-  // columns: PLACES places for a column, STRIDE apart. A solver keeps inverses on the diagonal.
+  // All steps. `columns` points to the team's PLACES places, STRIDE apart. For solves the diagonal holds 1 / l_kk.
   template <int STRIDE>
   MANSARD_DEVICE void factor(T* columns) {
     const int begin = first_step();
@@ -55,12 +58,12 @@ MANSARD_UNROLL_BY(1)
             step(columns + (RUN % 2 == 0 ? j : k) % 2 * STRIDE, inverses, k, slot, owner, j);
         }
     }
-    meet();
+    meet();  // inverses are complete, written by lane (0, 0)
     scale(inverses, begin);
   }
 
  private:
-  // The first that any team of the warp has to do.
+  // First step that any team of the warp needs; steps of empty rows before it are skipped.
   MANSARD_DEVICE int first_step() const {
     int begin = empty();
     if constexpr (RAGGED) MANSARD_UNROLL
@@ -69,17 +72,17 @@ MANSARD_UNROLL_BY(1)
   }
 
   MANSARD_DEVICE void step(T* column, Real* inverses, int k, int slot, int owner, int j) {
-    const int first = slot * SPAN / LANES_M;  // slot with the pivot's row
+    const int first = slot * SPAN / LANES_M;  // slot of the pivot row
     if (across == owner) MANSARD_UNROLL
       for (int r = first; r < ROWS; ++r) column[row_of(r)] = a[r][slot * RUN + j];
     if constexpr (NRHS > 0)
       if (across == 0 && row_of(first) == k) MANSARD_UNROLL
         for (int c = 0; c < NRHS; ++c) column[WIDTH + c] = b[first][c];
-    meet();
-    T over[ROWS];  // the column by its pivot
+    meet();  // `column` is complete, written by the owners of column k
+    T over[ROWS];  // a_ik / a_kk
     const Real inverse = divide(over, column, k, first);
     if (down == 0 && across == 0) inverses[k] = inverse;
-    if (row_of(first) <= k) over[first] = zero<T>();  // rows that are done, as are columns below
+    if (row_of(first) <= k) over[first] = zero<T>();  // rows up to k are final; below, columns up to k
     MANSARD_UNROLL
     for (int s = slot; s < SLOTS; ++s) {
       T some[RUN];
@@ -95,8 +98,8 @@ MANSARD_UNROLL_BY(1)
     if constexpr (NRHS > 0) eliminate(over, column, inverse, k, first);
   }
 
-  // Returns 1 / l_kk. Twice by that costs real numbers less than a second way, for pivots without a normal inverse,
-  // whose registers would all wait for the branch.
+  // over_i = a_ik / a_kk; returns 1 / l_kk. Real numbers are multiplied by 1 / l_kk twice: that costs less than a
+  // second path for pivots without a normal inverse, since all registers would wait for the branch.
   MANSARD_DEVICE Real divide(T (&over)[ROWS], const T* column, int k, int first) {
     const Real pivot = real_part(column[k]);
     if constexpr (!Scalar<T>::COMPLEX) {
@@ -120,7 +123,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // Every column by the inverse of its diagonal entry, or (a solver) that entry for it.
+  // l_ik = a_ik / l_kk for all columns; for solves the diagonal becomes 1 / l_kk.
   MANSARD_DEVICE void scale(const Real* inverses, int begin) {
     MANSARD_UNROLL
     for (int slot = BEGIN; slot < SLOTS; ++slot)
@@ -138,6 +141,7 @@ MANSARD_UNROLL_BY(1)
       }
   }
 
+  // b_i -= over_i * b_k for i > k, and y_k = b_k / l_kk.
   MANSARD_DEVICE void eliminate(const T (&over)[ROWS], const T* column, Real inverse, int k, int first) {
     MANSARD_UNROLL
     for (int c = 0; c < COLUMNS; ++c) {

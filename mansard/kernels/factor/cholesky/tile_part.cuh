@@ -1,10 +1,10 @@
-// What a lane of a team holds of a matrix, and how that gets there and back: rows (LANES_M) and runs of RUN columns
-// (LANES_N) are dealt among the lanes of a team.
+// A lane's part of a matrix in the tiled Cholesky kernels, and how it is loaded and stored.
 //
-// Slots are whole ones; where the matrix does not fill them, EMPTY rows and columns come before its first ones. There
-// they cost next to nothing: their steps are left out, and what remains has a multiple of LANES_M rows as soon as the
-// first slot is done. How many there are may be known at run time only (RAGGED): all are in the first slot of rows, and
-// hold the identity, so that teams of a warp may differ in them.
+// Lane (down, across) of LANES_M x LANES_N holds rows r * LANES_M + down and columns slot * SPAN + across * RUN + j,
+// j < RUN: a[r][slot * RUN + j]. The matrix is padded at the front with EMPTY rows and columns to full slots. At the
+// front they cost next to nothing: their steps are skipped, and after the first slot the rest has a multiple of LANES_M
+// rows. RAGGED: the number of empty rows is known at run time only. All of them are in the first slot of rows, and they
+// hold the identity, so that teams of a warp may have different numbers of them.
 #pragma once
 #include "kernels/factor/cholesky/pivots.cuh"
 
@@ -14,16 +14,16 @@ template <class T, int N, int LANES_M, int LANES_N, int RUN, bool RAGGED>
 struct TilePart {
   using Real = typename Scalar<T>::Real;
   static constexpr int TEAM = LANES_M * LANES_N;
-  static constexpr int ROWS = ceil_div(N, LANES_M), SPAN = LANES_N * RUN;  // columns of a slot of all lanes
+  static constexpr int ROWS = ceil_div(N, LANES_M), SPAN = LANES_N * RUN;  // rows per lane; columns per slot
   static constexpr int HEIGHT = ROWS * LANES_M, EMPTY = HEIGHT - N;
   static constexpr int BEGIN = EMPTY / SPAN, SLOTS = HEIGHT / SPAN, VECTOR = 16 / int(sizeof(T));
   static_assert(LANES_M % SPAN == 0, "the pivots of a slot have their rows in one slot");
   static_assert(!RAGGED || EMPTY == 0, "of ragged ones the largest fill their slots");
-  int down, across;  // of the lane
+  int down, across;  // position of the lane in its team
   int front;         // empty rows and columns of a ragged matrix
   T a[ROWS][SLOTS * RUN];
 
-  // `along`: neighbours among the lanes have neighbouring columns, not rows.
+  // `along`: neighbouring lanes have neighbouring columns instead of neighbouring rows.
   MANSARD_DEVICE TilePart(int lane, int order, bool along)
       : down(along ? lane / LANES_N : lane % LANES_M),
         across(along ? lane % LANES_N : lane / LANES_M),
@@ -31,12 +31,12 @@ struct TilePart {
 
   MANSARD_DEVICE int empty() const { return RAGGED ? front : EMPTY; }
 
-  // Places of rows and columns, the empty ones counted; of the matrix they are EMPTY less.
+  // Row and column including the empty ones in front; row and column of the matrix are EMPTY less.
   MANSARD_DEVICE int row_of(int r) const { return r * LANES_M + down; }
   MANSARD_DEVICE int column_of(int slot) const { return slot * SPAN + across * RUN; }
-  // Whether rows of slot r reach to the columns of a slot.
+  // Whether rows of slot r have entries on or below the diagonal in the columns of `slot`.
   static MANSARD_DEVICE constexpr bool meets(int r, int slot) { return (r + 1) * LANES_M > slot * SPAN; }
-  // Whether they are below the diagonal there.
+  // Whether all entries of rows of slot r in the columns of `slot` are below the diagonal.
   static MANSARD_DEVICE constexpr bool below(int r, int slot) { return r * LANES_M >= (slot + 1) * SPAN; }
   MANSARD_DEVICE bool has_row(int r) const { return (!RAGGED && EMPTY == 0) || r > 0 || row_of(r) >= empty(); }
   MANSARD_DEVICE bool has_column(int slot, int j) const {
@@ -44,7 +44,7 @@ struct TilePart {
     return whole || column_of(slot) + j >= empty();
   }
 
-  // visit(r, slot, j) for all pieces of WIDE columns of the lane that may belong to the triangle, or (ALL) to the matrix
+  // Calls visit(r, slot, j) for all pieces of WIDE columns of the lane that meet the triangle, or (ALL) the matrix.
   template <bool ALL, int WIDE, class Visit>
   static MANSARD_DEVICE void for_each(Visit visit) {
     static_assert(RUN % WIDE == 0 && (WIDE == 1 || EMPTY % WIDE == 0), "pieces are whole");
@@ -56,6 +56,7 @@ struct TilePart {
           for (int j = 0; j < RUN; j += WIDE) visit(r, slot, j);
   }
 
+  // Load from an image in shared memory.
   template <Layout LAYOUT, class Image>
   MANSARD_DEVICE void load(const T* A) {
     constexpr int READ = LAYOUT == Layout::col ? 1 : gcd(RUN, Image::READ);
@@ -64,7 +65,7 @@ struct TilePart {
       read_entries<LAYOUT, Image::PITCH, READ>(&a[r][slot * RUN + j], A, row, column);
     });
   }
-  // With zeros beyond the diagonal.
+  // Store to an image, with zeros above the diagonal.
   template <Layout LAYOUT, class Image>
   MANSARD_DEVICE void store(T* F) const {
     constexpr int READ = LAYOUT == Layout::col ? 1 : gcd(RUN, Image::READ);
@@ -76,12 +77,12 @@ struct TilePart {
     });
   }
 
-  // The same from and to wedge.cuh.
+  // Load from a triangle in bands (wedge.cuh); below, store to it.
   template <Layout LAYOUT, class Wedge, int PIECE>
   MANSARD_DEVICE void load_from(const T* memory) {
     constexpr int READ = LAYOUT == Layout::col ? 1 : gcd(RUN, PIECE);
     for_each<false, READ>([&](int r, int slot, int j) {
-      const int row = r == 0 ? max(down, EMPTY) : down;  // something that is there
+      const int row = r == 0 ? max(down, EMPTY) : down;  // empty rows load one that exists
       const int column = slot * SPAN < EMPTY ? max(across * RUN + j, EMPTY - slot * SPAN) : across * RUN + j;
       const auto pack = *reinterpret_cast<const Pack<T, READ>*>(memory + in_wedge<LAYOUT, Wedge>(r, slot, row, column));
       MANSARD_UNROLL
@@ -91,7 +92,7 @@ struct TilePart {
   template <Layout LAYOUT, class Wedge, int PIECE>
   MANSARD_DEVICE void store_to(T* memory) const {
     constexpr int READ = LAYOUT == Layout::col ? 1 : gcd(RUN, PIECE);
-    const int below = renewed(down), after = renewed(across * RUN);  // addresses have not waited for this in registers
+    const int below = renewed(down), after = renewed(across * RUN);  // addresses are formed here, not kept in registers
     for_each<false, READ>([&](int r, int slot, int j) {
       const int row = row_of(r) - EMPTY, column = column_of(slot) + j - EMPTY;
       Pack<T, READ> pack;
@@ -101,7 +102,8 @@ struct TilePart {
       if (has_row(r) && has_column(slot, j)) *reinterpret_cast<Pack<T, READ>*>(to) = pack;
     });
   }
-  // Of a row and a column of these slots. What is known when it is compiled comes last: one address serves a row.
+  // Offset in a wedge of (row, column) of the slots r and `slot`. The compile-time part is added last, so that one
+  // address register serves a row.
   template <Layout LAYOUT, class Wedge>
   static MANSARD_DEVICE int in_wedge(int r, int slot, int row, int column) {
     const int band = LAYOUT == Layout::col ? slot * SPAN / LANES_M : r;
@@ -114,8 +116,8 @@ struct TilePart {
     return below(r, slot) ? entry : lower_entry(entry, row, column);
   }
 
-  // The same from and to global memory, WIDE adjacent elements at a time. What is beyond the diagonal is not read but
-  // where a piece of the lanes lies across it.
+  // Load from global memory, WIDE adjacent elements at a time; below, store. Entries above the diagonal are not loaded,
+  // except in vectors that straddle it.
   template <Layout LAYOUT, int WIDE>
   MANSARD_DEVICE void fetch(const T* A, i64 line, i64 step) {
     for_each<false, WIDE>([&](int r, int slot, int j) {
@@ -134,7 +136,7 @@ struct TilePart {
       if (has_row(r) && has_column(slot, j)) store_pack(F + offset<LAYOUT>(row, column, line, step), pack);
     });
   }
-  // The same for a ragged one without gaps. One address serves a row, or (col) a column.
+  // Load a ragged matrix without gaps; below, store it. One address register serves a row, or (col) a column.
   template <Layout LAYOUT, int WIDE>
   MANSARD_DEVICE void fetch_ragged(const T* A) {
     const int order = HEIGHT - front;
@@ -159,11 +161,11 @@ struct TilePart {
       if (has_row(r) && has_column(slot, j)) store_pack(to, pack_of<WIDE>(r, slot, j));
     });
   }
-  // The same by way of shared memory, the rows of BAND slots at a time: rows without gaps are one run of bytes, which is
-  // moved 16 at a time wherever it begins. `slab` has room for them, `rank` is the lane's place in its team.
+  // Store row-major factors without gaps through the team's slab in shared memory, BAND slots of rows at a time: these
+  // rows are one run of bytes, which is moved 16 at a time wherever it begins. `rank` is the lane's rank in its team.
   template <int WIDE, int BAND>
   MANSARD_DEVICE void put_rows(T* F, T* slab, int rank) const {
-    const int odd = static_cast<int>(reinterpret_cast<u64>(F) % 16 / sizeof(T));  // where the first row begins
+    const int odd = static_cast<int>(reinterpret_cast<u64>(F) % 16 / sizeof(T));  // elements past a 16-byte edge
     const int front = empty(), order = HEIGHT - front;
     T* mine = slab + (renewed(down) * order + renewed(across) * RUN - front);
     MANSARD_UNROLL
@@ -172,7 +174,7 @@ struct TilePart {
       constexpr int EMPTIEST = RAGGED ? LANES_M - 1 : EMPTY;
       const int height = min(BAND, ROWS - band) * LANES_M, upper = band == 0 ? front : 0;
       T* rows = mine + skip - upper * order;
-      __syncwarp();  // everybody has read the rows before
+      __syncwarp();  // slab is about to be overwritten by this band; all lanes have stored the band before from it
       MANSARD_UNROLL
       for (int r = band; r < min(band + BAND, ROWS); ++r)
         MANSARD_UNROLL
@@ -183,12 +185,12 @@ struct TilePart {
             if (has_row(r) && has_column(slot, j))
               *reinterpret_cast<Pack<T, WIDE>*>(rows + (r - band) * LANES_M * order + slot * SPAN + j) = pack;
           }
-      __syncwarp();
+      __syncwarp();  // slab is complete, written by all lanes of the team
       const int least = (height - (band == 0 ? EMPTIEST : 0)) * (HEIGHT - EMPTIEST), most = RAGGED ? height * N : least;
       store_run<TEAM>((height - upper) * order, least, most, F + begin, slab, skip, rank);
     }
   }
-  // Of the factor, with zeros beyond its diagonal.
+  // WIDE entries of L in a row, with zeros above the diagonal.
   template <int WIDE>
   MANSARD_DEVICE Pack<T, WIDE> pack_of(int r, int slot, int j) const {
     Pack<T, WIDE> pack = {};

@@ -1,14 +1,12 @@
-// The inverse of a matrix in the registers of a team of lanes, each of which has whole rows (search.cuh): the method
-// of Gauss and Jordan.
+// A^-1 by Gauss-Jordan elimination in the registers of a team of lanes; each lane holds whole rows (search.cuh).
 //
-// Step k adds multiples of the pivot's row to all others, those above it as well, until nothing but the pivot is left
-// in column k. What the same does to the unit matrix takes that column's place:
-//   row += m row_k, and m where column k was;  of row_k, 1;  m = -entry / pivot
-// Rows are divided by their pivots only in the end, which is why numbers stay in range as those of L and U do.
+// Step k, pivot row p:  m_i = -a_ik / a_pk;  a_ij += m_i * a_pj for all i != p and j != k;  a_ik = m_i;  a_pk = 1.
+// Column k would become a unit vector; it holds column p of the transformed unit matrix instead. Rows are divided by
+// their pivots only at the end, so that numbers stay in the range of those of L and U.
 //
-// All steps are alike, and share their code (ROLLED): columns move on by one register in each of them, so the pivot's
-// is always the first, and after N steps all are back. The next column is updated first, and searched with the rest of
-// the update.
+// All steps are alike and share their code (ROLLED): columns move by one register in every step, so that the pivot
+// column is always in register 0, and after N steps all are back. Column k + 1 is updated first and searched during the
+// rest of the update. Barrier (VIA shared): one __syncwarp per step -> line k % 2 -> the owner of the pivot row.
 #pragma once
 #include "kernels/factor/lu/search.cuh"
 
@@ -36,7 +34,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // Entries of the inverse, once the team has finished: put(row, column, entry).
+  // Calls put(row, column, entry) for the lane's entries of the inverse; all lanes of the team have finished.
   template <class Put>
   MANSARD_DEVICE void give(const Steps<T>& steps, Put put) const {
     T by[SLOTS];
@@ -60,7 +58,7 @@ MANSARD_UNROLL_BY(1)
   }
 
   MANSARD_DEVICE void step(const Steps<T>& steps, int k) {
-    T multiple[SLOTS], left[SLOTS];  // of the pivot's row; what becomes of its column
+    T multiple[SLOTS], left[SLOTS];  // m_i; new entries of column k
     const int source = decide(steps, k, multiple);
     bool mine[SLOTS];
     MANSARD_UNROLL
@@ -90,7 +88,7 @@ MANSARD_UNROLL_BY(1)
     if constexpr (N > 1) update(1, sent(1));
     search_next(k + 1);
     if constexpr (SHARED) {
-      __syncwarp();
+      __syncwarp();  // line k % 2 is complete, written by the owner of the pivot row
       each_of(line, 1, update);
     } else {
       MANSARD_UNROLL
@@ -100,7 +98,7 @@ MANSARD_UNROLL_BY(1)
     for (int q = 0; q < SLOTS; ++q) a[q][N - 1] = left[q];
   }
 
-  // Who has the pivot's row, and the multiples of it.
+  // Find the lane that owns the pivot row, and the multipliers m_i.
   MANSARD_DEVICE int decide(const Steps<T>& steps, int k, T (&multiple)[SLOTS]) {
     const auto votes = vote();
     const bool found = votes.decide();

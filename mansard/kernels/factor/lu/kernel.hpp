@@ -1,18 +1,32 @@
-// lu on CPUs: P A = L U of a batch of small matrices, whose sizes are constants, with a matrix per lane.
+// P A = L U of a batch of small matrices on CPUs: one matrix per SIMD lane, sizes are compile-time constants.
 //
-// Rows stay where they are: which row is the pivot differs from lane to lane, so exchanging rows would cost more than
-// the elimination. A row that has been a pivot goes on with multipliers of zero, and a pivot row is gathered, or chosen
-// among all rows where these are few. Every row carries a key, its present place (as LAPACK's exchanges would have it)
-// and its number: among equal candidates the smallest key is LAPACK's choice.
+// Step k:  p = argmax |a_ik| over rows that were no pivot row yet;  l_ik = a_ik / a_pk;  a_ij -= l_ik * a_pj, j > k.
 //
-// Columns are processed in panels, right-hand sides after them. All steps before a panel are applied to it a few at a
-// time, then it is factored, column after column.
+// Team. A vector holds the same entry of LANES matrices; a thread factors one group of LANES matrices after the other.
+// Rows are not exchanged: the pivot row differs from lane to lane, and exchanging would cost more than the elimination.
+// A finished pivot row takes part in later steps with multiplier zero. Entries of a pivot row are gathered, or selected
+// among all rows where there are at most 6 (SELECTED). Every row carries a key, SIZE * place + row: `place` is the
+// row's index after LAPACK's exchanges. Among equal magnitudes the smallest key is LAPACK's choice.
+//
+// Workspace of a thread (LuShape, LuPlaces in results.hpp), vectors of LANES reals:
+//   entries      PITCH * COLUMNS        A, followed by RIGHT right-hand sides; column-major
+//   multipliers  PITCH * K, or PITCH    column k of L, zero in finished rows; a single column if there is one panel
+//   upper        ENTRIES if RIGHT > 0   rows of U and of L^-1 P B, in pivot order; X replaces the latter
+//   keys         M                      key of every row
+//   rows         M                      pivot row of step k
+//   places       K                      place of that row before step k, as LAPACK counts: its pivot index
+//
+// Phases: read a group into lanes; for every panel of PANEL columns apply all earlier steps, STEPS at a time, then
+// factor it column by column; substitute backward (RIGHT > 0); write. Right-hand sides are columns behind those of A.
+//
+// Limits: every step updates all rows, finished ones included, and has keys and masks on top. Solves reach about 3, 6,
+// 10, 14, 18 % of one core's peak at 4, 8, 16, 32, 64 rows (AVX-512, float64).
 //
 // Params beside T, M, N, NRHS, WANT, PIVOT, LAYOUT_A|F|B|X, STACK_A|F|B|X:
-//   LANES    reals per vector, matrices at a time
+//   LANES    reals per vector: matrices at a time
 //   PANEL    columns per panel
 //   TILE_N   columns whose entries of a pivot row stay in registers
-//   STEPS    steps applied together to a panel that comes later
+//   STEPS    earlier steps applied together to a panel
 #pragma once
 #include "kernels/factor/lu/results.hpp"
 
@@ -20,12 +34,13 @@ namespace mansard {
 
 // ---- the choice of a pivot --------------------------------------------------------------------------------
 
-// The key of step `k`'s pivot row in every lane: the largest entry of column k, of those the one in the first place.
+// Key of the pivot row of step `k` in every lane: the row with the largest entry of column k; among equal ones, the row
+// with the smallest place.
 template <class P, class R = typename LuShape<P>::R>
 MANSARD_INLINE typename LuShape<P>::V chosen_key(const LuPlaces<P>& at, int k) {
   using S = LuShape<P>;
   using V = typename S::V;
-  constexpr int WAYS = smaller(S::M, 4);  // that do not wait for each other
+  constexpr int WAYS = smaller(S::M, 4);  // independent chains of maxima (and minima), to hide the latency
   const auto size = [&](int i) __attribute__((always_inline)) { return S::Entry::at(at.entry(i, k)).magnitude(); };
   V best[WAYS], total{}, found[WAYS];
   MANSARD_UNROLL
@@ -48,7 +63,7 @@ MANSARD_INLINE typename LuShape<P>::V chosen_key(const LuPlaces<P>& at, int k) {
   });
   MANSARD_UNROLL
   for (int way = 1; way < WAYS; ++way) found[0] = smaller_of<R, S::LANES>(found[way], found[0]);
-  if ((!equal<R, S::LANES>(total, total)).any()) {  // a NaN counts only if it comes first, or if there is nothing else
+  if ((!equal<R, S::LANES>(total, total)).any()) {  // as LAPACK: row k wins if it, or every row, is NaN
     for (int i = 0; i < S::M; ++i) {
       const auto first = greater<R, S::LANES>(S::key_of(k + 1, 0), at.key(i));
       const auto odd = !equal<R, S::LANES>(size(i), size(i));
@@ -60,7 +75,7 @@ MANSARD_INLINE typename LuShape<P>::V chosen_key(const LuPlaces<P>& at, int k) {
 
 // ---- one panel --------------------------------------------------------------------------------------------
 
-// Entries of step k's pivot row, one per lane.
+// Reads entries of the pivot row of step k, which is another row in every lane.
 template <class P>
 struct PivotRow {
   using S = LuShape<P>;
@@ -90,7 +105,7 @@ struct PivotRow {
   }
 };
 
-// COLUMNS columns from j on, less the multiples of step k's pivot row.
+// a_ij -= l_ik * a_pj for COLUMNS columns from j on: the trailing update of step k.
 template <class P, int COLUMNS>
 MANSARD_INLINE void eliminate(const LuPlaces<P>& at, const PivotRow<P>& pivot, int k, int j) {
   using S = LuShape<P>;
@@ -113,7 +128,7 @@ MANSARD_INLINE void eliminate(const LuPlaces<P>& at, const PivotRow<P>& pivot, i
   });
 }
 
-// Step k: its pivot row, the multipliers of all others, and the columns up to `end`.
+// Step k: find the pivot row, form the multipliers of the other rows, update the columns up to `end`.
 template <class P>
 MANSARD_INLINE void lu_step(const LuPlaces<P>& at, LuState<P>& state, int k, int end) {
   using S = LuShape<P>;
@@ -154,9 +169,9 @@ MANSARD_INLINE void lu_step(const LuPlaces<P>& at, LuState<P>& state, int k, int
   });
 }
 
-// ---- panels that come later -------------------------------------------------------------------------------
+// ---- earlier steps on a later panel ------------------------------------------------------------------------
 
-// STEPS steps from k on, applied to COLUMNS columns from j on.
+// Apply steps k .. k + STEPS - 1 to COLUMNS columns from j on: solve for rows of U, then update the other rows.
 template <class P, int STEPS, int COLUMNS>
 MANSARD_INLINE void apply_steps(const LuPlaces<P>& at, int k, int j) {
   using S = LuShape<P>;
@@ -194,7 +209,7 @@ MANSARD_INLINE void apply_steps(const LuPlaces<P>& at, int k, int j) {
   }
 }
 
-// All steps before `end`, applied to the columns [j, stop).
+// Apply all steps before `end` to the columns [j, stop).
 template <class P>
 MANSARD_INLINE void apply_before(const LuPlaces<P>& at, int end, int j, int stop) {
   for_tiles<P::STEPS>(0, end, [&](int k, auto steps) __attribute__((always_inline)) {
@@ -219,7 +234,7 @@ MANSARD_INLINE void lu_factor(const LuPlaces<P>& at, LuState<P>& state) {
   });
 }
 
-// X from U X = Y, which took the place of the right-hand sides.
+// Backward substitution U X = Y. Y and X are the columns of `upper` behind U.
 template <class P>
 MANSARD_INLINE void lu_substitute(const LuPlaces<P>& at) {
   using S = LuShape<P>;

@@ -1,15 +1,43 @@
-// A = P L U, one block of threads per matrix, which lies in shared memory as it lies in global memory.
+// A = P L U of a batch: one thread block per matrix, which stays in shared memory; panels are factored in registers.
 //
-// Panels of BLK columns: the first warp factors one in registers (rows.cuh, a row per lane and 32 rows), all threads
-// exchange the rows of the other columns and solve for those of U, one column each, and then update what remains. The
-// first warp updates the next panel's columns before the others are done, and factors it meanwhile. Of tall matrices
-// all warps factor a panel together. Right-hand sides are columns like others. Inverses take the place of the factors
-// (triangles.cuh).
+// Step of a panel of BLK columns that begins at k:
+//   panel     P [A_kk; A_ik] = [L_kk; L_ik] U_kk  with partial pivoting
+//   columns   exchange the rows of all other columns;  U_kj = L_kk^-1 A_kj          for j >= k + BLK
+//   update    A_ij -= L_ik * U_kj                                                   for i, j >= k + BLK
+// Right-hand sides are further columns j. Backward substitution (solve) or inversion of both triangles (inverse,
+// triangles.cuh) follows.
+//
+// Team. TEAM warp: warp 0 factors a panel, row i of it in lane i % 32 (rows.cuh); the other warps update the columns
+// behind it meanwhile. TEAM block, for tall matrices: all threads factor a panel, row i in thread i % THREADS
+// (tall.cuh). The column phase has one column per thread. The update has 16 rows per warp at a time (update.cuh).
+//
+// Shared memory, in this order (BYTES):
+//   region     size                                      written by
+//   matrix     A::BYTES, in the layout of A              copies; then the factors (and the inverse) replace A
+//   right      OF_B: RIGHT columns of N                  B; X replaces it
+//   offers     OFFERS: two sets of WARPS rows            TEAM block: one row per warp and step, sets in turn
+//   pivots     ceil(STEPS / BLK) * BLK ints              panel; counted from the first row of their panel
+//   sources    BLK ints                                  panel: row that moves to row s of the panel's top
+//   targets    BLK ints                                  panel: row where row s of the panel's top moves
+//   order      N ints (inverse)                          column phase: row of A that is now row i of L U
+//   places     N ints (inverse)                          store_inverse: the inverse permutation of order
+//
+// Phases of panel k, with barriers as barrier -> buffer -> writer:
+//   1  update with the previous panel. TEAM warp: warp 0 the columns of panel k, the others the columns behind it.
+//      TEAM block: all warps, then __syncthreads -> matrix -> warps that update the panel's columns
+//   2  factor panel k in registers. TEAM warp: __syncwarp before the load and before the store -> matrix, columns of
+//      the panel -> other lanes of warp 0. TEAM block: one __syncthreads per step -> offers[k % 2] -> the other warps
+//      __syncthreads -> matrix, sources, targets, pivots -> warp 0 (panel); matrix, right -> the others (update)
+//   3  exchange rows and solve for rows of U, a column per thread
+//      __syncthreads -> matrix, right -> threads of other columns; sources, targets -> the next panel
+//
+// Limits (H200, float64): barriers and the latency of the panel. 64 rows: 31 % of the issue slots, 23 % of DRAM, a
+// third of the time at barriers. 128 rows: 11 %, 9 %, half of it; from 117 rows on one block fits per multiprocessor.
 //
 //   BLK    columns of a panel
-//   WARPS  per block
-//   TEAM   who factors panels: the first warp, or the block (tall.cuh)
-//   UNIT   what updates: fma or (float64) mma
+//   WARPS  warps per block
+//   TEAM   who factors panels: warp 0 (warp) or all threads (block)
+//   UNIT   what multiplies in updates: fma, or tensor cores (mma, float64)
 #pragma once
 #include "kernels/factor/lu/operands.cuh"
 #include "kernels/factor/lu/rows.cuh"
@@ -34,16 +62,14 @@ struct LuBlockShape {
   using Rest = Update<T, M, N, ROW, COLUMN, P::BLK>;
   static constexpr bool ALL = P::TEAM == Team::block;
   using Tall = TallPanel<T, ceil_div(M, THREADS), P::BLK, P::WARPS, P::PIVOT>;
-  // the matrix, right-hand sides, what warps offer, pivots (of a panel, counted from its first row), where rows come
-  // from and go to; of inverses, the rows of A in the order of those of L U, and their places there
   static constexpr int OF_B = ceil_div(RIGHT * N * int(sizeof(T)), 16) * 16;
   static constexpr int OFFERS = ALL ? ceil_div(2 * int(sizeof(typename Tall::Offered)), 16) * 16 : 0;
-  static constexpr int ORDER = ceil_div(STEPS, P::BLK) * P::BLK + 2 * P::BLK;
+  static constexpr int ORDER = ceil_div(STEPS, P::BLK) * P::BLK + 2 * P::BLK;  // ints from pivots to order
   static constexpr int BYTES = A::BYTES + OF_B + OFFERS + (ORDER + (INVERSE ? 2 * N : 0) + 4) * 4;
   static_assert(BYTES <= P::SHARED_BYTES, "shared memory");
 };
 
-// What rows.cuh needs to know of a panel.
+// Params of a panel for rows.cuh: BLK columns, SLOTS rows per lane of a warp.
 template <class P, int SLOTS>
 struct LuPanel {
   using T = typename P::T;
@@ -60,7 +86,7 @@ struct LuBlock {
   static constexpr int BLK = P::BLK, READ = S::TURNED ? 1 : S::A::READ;
   T *matrix, *right;
   typename S::Tall::Offered* offers;
-  int *pivots, *sources, *targets;  // rows that come to the panel's top, and where those of the top go
+  int *pivots, *sources, *targets;
   int* order;
   int warp, lane;
 
@@ -68,7 +94,7 @@ struct LuBlock {
   static MANSARD_DEVICE int steps_of(int k) { return S::STEPS % BLK == 0 ? BLK : min(BLK, S::STEPS - k); }
   static MANSARD_DEVICE int width_of(int k) { return S::N % BLK == 0 ? BLK : min(BLK, S::N - k); }
 
-  // All columns' work; 1 + the first step without a pivot, in the first warp.
+  // Factor the matrix. Returns info to warp 0: 1 + the first step whose pivot is zero, or 0.
   MANSARD_DEVICE int factor() const {
     int info = 0;
 MANSARD_UNROLL_BY(1)
@@ -77,11 +103,11 @@ MANSARD_UNROLL_BY(1)
       if constexpr (S::ALL) {
         if (k > 0) rest.template run<P::UNIT>(k, k, S::N, warp, P::WARPS);
         if (k > 0) update_right(k - BLK, threadIdx.x, S::THREADS);
-        __syncthreads();
+        __syncthreads();  // matrix: the panel's columns, updated by all warps, are about to be loaded
         tall_panel(k, info);
       } else if (warp == 0) {
         if (k > 0) rest.template run<P::UNIT, 2>(k, k, min(k + BLK, S::N), 0, 1);
-        __syncwarp();
+        __syncwarp();  // matrix: the panel's columns, updated by other lanes of this warp, are about to be loaded
         panel<ceil_div(S::M, 32)>(k, info);
       }
       if (!S::ALL && (P::WARPS == 1 || warp > 0) && k > 0) {
@@ -90,14 +116,14 @@ MANSARD_UNROLL_BY(1)
         rest.template run<P::UNIT>(k, k + BLK, S::N, rank, OTHERS);
         if constexpr (S::RIGHT > 0) update_right(k - BLK, rank * 32 + lane, OTHERS * 32);
       }
-      __syncthreads();
+      __syncthreads();  // panel, sources, targets (warp 0) and updated columns (the others) are complete
       for_columns(k);
-      __syncthreads();
+      __syncthreads();  // rows of U are complete; sources and targets are about to be overwritten by the next panel
     }
     return info;
   }
 
-  // Backward substitution, a right-hand side per warp: X is where they were.
+  // Backward substitution, one right-hand side per warp; X replaces B in `right`.
   MANSARD_DEVICE void substitute() const {
     constexpr int SLOTS = ceil_div(S::N, 32);
 MANSARD_UNROLL_BY(1)
@@ -123,7 +149,7 @@ MANSARD_UNROLL_BY(2)
   }
 
  private:
-  // As few rows per lane as there are left.
+  // Factor panel k by warp 0 with the smallest number of rows per lane that covers the remaining rows.
   template <int SLOTS>
   MANSARD_DEVICE void panel(int k, int& info) const {
     if constexpr (SLOTS > 1) {
@@ -134,18 +160,21 @@ MANSARD_UNROLL_BY(2)
     load(rows, k, count);
     rows.eliminate(Steps<T>{pivots + k, nullptr, nullptr}, steps_of(k));
     if (info == 0 && rows.info > 0) info = k + rows.info;
-    __syncwarp();  // everybody has read what is overwritten
+    __syncwarp();  // matrix: rows of the panel are about to be overwritten by other rows; all lanes have loaded theirs
     store(rows, k, count);
   }
 
+  // Factor panel k by all threads.
   MANSARD_DEVICE void tall_panel(int k, int& info) const {
     typename S::Tall rows(S::M - k);
     load(rows, k, S::M - k);
-    rows.eliminate(pivots + k, offers, steps_of(k));  // with a barrier
+    rows.eliminate(pivots + k, offers, steps_of(k));  // its barriers separate the loads above from the stores below
     if (info == 0 && rows.info > 0) info = k + rows.info;
     store(rows, k, S::M - k);
   }
 
+  // Load the rows of panel k into registers. Lanes without a row load the last row; columns beyond the matrix are
+  // filled from the panel's first columns.
   template <class Some>
   MANSARD_DEVICE void load(Some& rows, int k, int count) const {
     const int width = width_of(k);
@@ -160,6 +189,7 @@ MANSARD_UNROLL_BY(2)
       }
   }
 
+  // Store the rows of panel k in their places after the exchanges, and note the exchanges in sources and targets.
   template <class Some>
   MANSARD_DEVICE void store(const Some& rows, int k, int count) const {
     const int width = width_of(k);
@@ -179,7 +209,7 @@ MANSARD_UNROLL_BY(2)
     }
   }
 
-  // The rows of a panel are exchanged in all other columns, and those beyond it become rows of U.
+  // Exchange the rows of panel k in all other columns, and solve for the rows of U in the columns behind it.
   MANSARD_DEVICE void for_columns(int k) const {
     const int width = width_of(k), steps = steps_of(k);
     if (S::INVERSE && P::PIVOT && warp == P::WARPS - 1) exchange_order(k, steps);
@@ -202,7 +232,7 @@ MANSARD_UNROLL_BY(1)
         for (int s = 0; s < BLK; ++s)
           if (s < steps && targets[s] >= steps) column[targets[s] * step] = left[s];
       }
-      if (j > k) {  // one known row after the other: those below do not wait for each other
+      if (j > k) {  // top = L_kk^-1 top, column by column of L: the updates of one column are independent
         MANSARD_UNROLL
         for (int r = 0; r < BLK; r += READ)
           MANSARD_UNROLL
@@ -220,13 +250,15 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
+  // Apply the exchanges of panel k to `order`, by one warp.
   MANSARD_DEVICE void exchange_order(int k, int steps) const {
     const int s = min(lane, steps - 1), top = order[k + sources[s]], left = order[k + s];
-    __syncwarp();
+    __syncwarp();  // order is about to be overwritten; all lanes of the warp have read it
     if (targets[s] >= steps) order[k + targets[s]] = left;
     order[k + s] = top;
   }
 
+  // b_i -= l_ik * b_k for the rows below panel k, by `threads` threads of which this one is number `rank`.
   MANSARD_DEVICE void update_right(int k, int rank, int threads) const {
     const int below = S::N - k - BLK;
     for (int i = rank; i < below * S::RIGHT; i += threads) {
@@ -240,7 +272,7 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// F, where it lies otherwise than A: entry by entry, in the order of its memory.
+// Store the factors entry by entry, in the order of F's memory, where F and A differ in layout or alignment.
 template <class P, class Place>
 MANSARD_DEVICE void store_entries(const LuBlock<P>& block, const Place& place, i64 number) {
   using S = LuBlockShape<P>;
@@ -254,7 +286,7 @@ MANSARD_UNROLL_BY(4)
   }
 }
 
-// A^-1 = U^-1 L^-1 P: columns go where the rows of A came from.
+// Invert the factors and store A^-1 = U^-1 L^-1 P: column j of U^-1 L^-1 becomes column order[j] of A^-1.
 template <class P, class Arguments>
 MANSARD_DEVICE void store_inverse(const LuBlock<P>& block, const Arguments& arguments, i64 number) {
   using S = LuBlockShape<P>;
@@ -263,9 +295,9 @@ MANSARD_DEVICE void store_inverse(const LuBlock<P>& block, const Arguments& argu
   int* places = block.order + S::N;
   for (int j = threadIdx.x; j < S::N; j += S::THREADS) places[block.order[j]] = j;
   triangles.invert();
-  __syncthreads();
+  __syncthreads();  // matrix and places are complete, written by all warps
   auto* to = matrix_at(arguments.F, arguments.f_matrix, number);
-  constexpr bool TURNED = P::LAYOUT_F == Layout::col;  // adjacent threads at adjacent entries
+  constexpr bool TURNED = P::LAYOUT_F == Layout::col;  // adjacent lanes then store adjacent rows, otherwise columns
 MANSARD_UNROLL_BY(1)
   for (int inner = block.lane; inner < S::N; inner += 32) {
     const int place = places[inner];
@@ -303,7 +335,7 @@ MANSARD_DEVICE void lu_block(const Arguments& arguments) {
   if constexpr (S::INVERSE)
     for (int i = thread; i < S::N; i += S::THREADS) block.order[i] = i;
   cp_async_wait<0>();
-  __syncthreads();
+  __syncthreads();  // matrix, right and order: copies and stores of all threads have arrived
   const int info = block.factor();
   if (thread == 0) arguments.INFO[number] = info;
   if constexpr (S::FACTOR) {
@@ -316,7 +348,7 @@ MANSARD_DEVICE void lu_block(const Arguments& arguments) {
   }
   if constexpr (S::SOLVE) {
     block.substitute();
-    __syncthreads();
+    __syncthreads();  // right holds X, written by the warps of its columns
     T* to = matrix_at(arguments.X, arguments.x_matrix, number);
     for (int e = thread; e < S::N * S::RIGHT; e += S::THREADS)
       to[e % S::N * arguments.x_row + e / S::N * arguments.x_col] = right[e];

@@ -1,15 +1,23 @@
-// lu on CPUs whose vectors are short: P A = L U of a batch of small matrices, one after the other, with vectors along
-// the rows.
+// P A = L U of a batch of small matrices on CPUs with short vectors: one matrix at a time, vectors along the rows.
 //
-// A matrix is copied to rows that begin with a vector, right-hand sides behind its columns. Exchanges of rows exchange
-// pointers. A step scales the entries below the pivot to multipliers and subtracts multiples of the pivot row, whose
-// vectors stay in registers, from the rows below. Small matrices have all steps and rows written out, larger ones take
-// several steps at a time (panels.hpp).
+// Step k:  p = argmax |a_ik| for i >= k;  exchange the pointers of rows k and p;  l_ik = a_ik / a_kk for i > k;
+// a_ij -= l_ik * a_kj for i, j > k, with the vectors of row k in registers.
+//
+// Team. A thread factors MATRICES matrices in turn: while one waits for its pivot, the other eliminates.
+// Workspace of a matrix: M rows of PITCH reals; N columns, then from FIRST on RIGHT right-hand sides (the unit matrix
+// for inverses). Rows begin on a vector; RIGHT > 1 begins on one, too. PITCH is padded by a cache line where rows would
+// otherwise share few sets of the cache (CROWDED).
+//
+// Phases: copy the rows; all steps, unrolled for small matrices (UNROLLED), otherwise by panels (panels.hpp);
+// substitute backward; write rows in pivot order.
+//
+// Limits (Neoverse N1, float64): the pivot search at small sizes (LU of 12 rows takes 1600 clocks, 1030 without
+// pivoting). Solves reach 27, 41, 56 % of the multiply-add rate at 32, 64, 128 rows.
 //
 // Params beside T, M, N, NRHS, WANT, PIVOT, LAYOUT_A|F|B|X, STACK_A|F|B|X:
-//   LANES    reals per vector
-//   TILE_N   vectors of pivot rows that stay in registers
-//   MATRICES in turn: while one waits for its pivot, the other eliminates
+//   LANES     reals per vector
+//   TILE_N    vectors of pivot rows that stay in registers
+//   MATRICES  matrices factored in turn by a thread
 #pragma once
 #include "kernels/factor/lu/panels.hpp"
 #include "kernels/factor/lu/results.hpp"
@@ -23,8 +31,8 @@ struct LuRowwise {
   using Bits = std::conditional_t<sizeof(R) == 8, unsigned long long, u32>;
   static constexpr int LANES = P::LANES, M = P::M, N = P::N, K = smaller(M, N);
   static constexpr int RIGHT = P::WANT == Want::solve ? P::NRHS : P::WANT == Want::inverse ? N : 0;
-  static constexpr int FIRST = RIGHT > 1 ? round_up(N, LANES) : N;  // of the right-hand sides
-  static constexpr int LENGTH = round_up(FIRST + RIGHT, LANES);  // of a row, to the end of its last vector
+  static constexpr int FIRST = RIGHT > 1 ? round_up(N, LANES) : N;  // column of the first right-hand side
+  static constexpr int LENGTH = round_up(FIRST + RIGHT, LANES);  // reals of a row, to the end of its last vector
   static constexpr bool CROWDED = M > 64 && LENGTH * sizeof(R) % 512 == 0;  // rows would share few sets of a cache
   static constexpr int PITCH = LENGTH + (CROWDED ? CACHE_LINE / int(sizeof(R)) : 0);
   static constexpr int WORKSPACE = round_up(M * PITCH, 128 / int(sizeof(R)));  // threads share no line
@@ -38,22 +46,24 @@ struct LuRowwise {
   Rows rows;
   R reciprocals[K];
   int pivots[K], info = 0;
-  bool extreme = false;  // whether a pivot was
+  bool extreme = false;  // whether the reciprocal of a pivot was not an ordinary number
 
   // ---- a step -----------------------------------------------------------------------------------------------
 
-  // Numbers by size: of positive ones the bits are in order. NaNs do not count.
+  // |x| as bits: the bit patterns of non-negative numbers are ordered as the numbers are.
   static MANSARD_INLINE Bits size_of(const R* entry) {
     Bits bits;
     std::memcpy(&bits, entry, sizeof bits);
     return bits & (~Bits(0) >> 1);
   }
+  // |x| as bits, with 0 for a NaN, which never wins a comparison then.
   static MANSARD_INLINE Bits countable(const R* entry) {
     const R infinite = std::numeric_limits<R>::infinity();
     const Bits size = size_of(entry);
     return size > size_of(&infinite) ? 0 : size;
   }
-  // Row k is written last, so that nobody has to look for it where the other one was written.
+  // Exchange the pointers of rows k and `place`. rows[k] is stored last, so that the next load of it is
+  // served by the latest store.
   MANSARD_INLINE void exchange(int k, i64 place) {
     R* const pivot = rows[place];
     pivots[k] = static_cast<int>(place);
@@ -61,13 +71,13 @@ struct LuRowwise {
     rows[k] = pivot;
   }
 
-  // Where the reciprocal of a pivot is no ordinary number. What is divided by zero stays. Takes a copy, since pointers
-  // whose address is given away are not kept in registers.
+  // Divide column k by a pivot whose reciprocal is not an ordinary number; a zero pivot leaves the column as it is.
+  // Takes a copy of the pointers: those whose address escapes would not stay in registers.
   static __attribute__((noinline, cold)) void divide(Rows rows, int k, R diagonal) {
     for (int i = k + 1; diagonal != 0 && i < M; ++i) rows[i][k] /= diagonal;
   }
 
-  // What multiplies the entries below pivot k.
+  // Factor that turns entries below pivot k into multipliers: the reciprocal, or 1 if `divide` has divided already.
   MANSARD_INLINE R invert(int k) {
     const R diagonal = rows[k][k], size = std::abs(diagonal);
     R factor = 1 / diagonal;
@@ -81,7 +91,7 @@ struct LuRowwise {
     return factor;
   }
 
-  // Step k, which changes the vectors of a row from BEGIN on.
+  // Step k; it changes the vectors of a row from number BEGIN on.
   template <int BEGIN>
   MANSARD_INLINE void step(int k) {
     if constexpr (PIVOT) pivots[k] = exchange_largest(rows, k);
@@ -92,8 +102,8 @@ struct LuRowwise {
     eliminate<BEGIN>(k, multipliers);
   }
 
-  // All rows below k. Multipliers stand before the entries and stay, this step's as the last of them. It comes with its
-  // vector: a store of its own would hold up the next load.
+  // Update all rows below k. A row keeps its multipliers in columns 0 .. k. The one of this step is inserted into its
+  // vector: a store of its own would delay the next load of that vector.
   template <int BEGIN>
   MANSARD_INLINE void eliminate(int k, const R (&multipliers)[M]) {
     constexpr int COUNT = smaller(LENGTH / LANES - BEGIN, P::TILE_N);
@@ -122,7 +132,7 @@ struct LuRowwise {
     }
   }
 
-  // The steps from k on.
+  // All steps from k on, for COUNT matrices in turn.
   template <int k, int COUNT>
   static MANSARD_INLINE void steps(LuRowwise (&all)[COUNT]) {
     if constexpr (!UNROLLED) {
@@ -137,6 +147,7 @@ struct LuRowwise {
 
   // ---- right-hand sides -------------------------------------------------------------------------------------
 
+  // Backward substitution with divisions, for extreme pivots.
   static __attribute__((noinline, cold)) void substitute_by_division(Rows rows) {
     for (int k = N - 1; k >= 0; --k)
       for (int j = FIRST; j < FIRST + RIGHT; ++j) {
@@ -144,7 +155,7 @@ struct LuRowwise {
         for (int i = 0; i < k; ++i) subtract_product(rows[i][j], rows[i][k], rows[k][j]);
       }
   }
-  // X from U X = Y, which took the place of the right-hand sides.
+  // Backward substitution U X = Y; X replaces Y in the columns from FIRST on.
   MANSARD_INLINE void substitute() {
     if (__builtin_expect(extreme, false)) substitute_by_division(rows);
     else if constexpr (!UNROLLED) LuPanels<LuRowwise>{*this}.substitute();
@@ -175,8 +186,8 @@ struct LuRowwise {
 
 // ---- from the arrays and back -----------------------------------------------------------------------------
 
-// COUNT entries of a line, which may have gaps. Longer ones would go through the C library's memcpy, which makes 64 rows
-// from memory take a quarter longer than vectors stored in order.
+// Copy COUNT entries of a row with the given strides. Rows of more than 256 bytes are copied by vectors: the C
+// library's memcpy makes 64 rows from memory take a quarter longer.
 template <int COUNT, bool DENSE, class R>
 MANSARD_INLINE void copy_line(R* to, i64 to_step, const R* from, i64 from_step) {
   constexpr int LANES = 16 / sizeof(R), VECTORS = DENSE && COUNT * sizeof(R) > 256 ? COUNT / LANES : 0;
@@ -204,7 +215,7 @@ MANSARD_INLINE void lu_read_lines(const Arguments& a, LuRowwise<P>& all, i64 b, 
       return P::WANT == Want::inverse ? R(j - S::FIRST == i) : beside[DENSE ? j - S::FIRST : (j - S::FIRST) * a.b_col];
     };
     MANSARD_UNROLL
-    for (int j = 0; j < S::LENGTH; j += S::LANES) {  // whole vectors, which is how they will be loaded
+    for (int j = 0; j < S::LENGTH; j += S::LANES) {  // whole vectors: a load that meets two stores waits for both
       typename S::V entries;
       if (DENSE && j + S::LANES <= S::N) entries = load<S::LANES>(line + j);
       else
@@ -233,7 +244,7 @@ MANSARD_INLINE void lu_write_lines(const Arguments& a, const LuRowwise<P>& all, 
   }
 }
 
-// The product of the pivots; or its sign and its logarithm, of mantissas and exponents apart.
+// Write the product of the pivots; for logdet its sign and the logarithm of its size, from mantissas and exponents.
 template <class P, class Arguments>
 inline void lu_write_determinant(const Arguments& a, const LuRowwise<P>& all, i64 b) {
   using R = typename P::T;
@@ -253,12 +264,12 @@ inline void lu_write_determinant(const Arguments& a, const LuRowwise<P>& all, i6
   a.F[b * a.f_matrix] = product;
   if constexpr (P::WANT == Want::logdet) {
     constexpr double LOG_2 = 0.693147180559945309417232121458, INFINITE = std::numeric_limits<double>::infinity();
-    if (size < 0.75) size *= 2, --exponents;  // near one, of which the logarithm has all its digits
+    if (size < 0.75) size *= 2, --exponents;  // close to 1, where the logarithm keeps all its digits
     a.X[b * a.x_matrix] = static_cast<R>(all.info != 0 ? -INFINITE : std::log(size) + exponents * LOG_2);
   }
 }
 
-// Matrices b, b + 1, ..., `count` of them; others are read once more, and not written.
+// Factor matrices b .. b + count - 1. If count < MATRICES, the last one is factored again and not written.
 template <class P, class Arguments>
 MANSARD_INLINE void lu_some(const Arguments& a, i64 b, int count, typename P::T* workspace) {
   using S = LuRowwise<P>;

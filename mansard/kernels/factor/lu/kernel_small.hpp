@@ -1,10 +1,19 @@
-// lu on CPUs: P A = L U of a batch of tiny matrices, a matrix per lane, which stay in registers.
+// P A = L U of a batch of tiny matrices on CPUs: one matrix per SIMD lane, all entries in registers.
 //
-// Rows are exchanged, by selects. Pivots whose reciprocals are no ordinary numbers, and those that are zero, are looked
-// for once, in the end; then `simd` does these matrices again.
+// Step k:  p = argmax |a_ik| for i >= k;  exchange rows k and p by selects;  l_ik = a_ik / a_kk;  a_ij -= l_ik * a_kj.
+//
+// Team. A vector holds the same entry of LANES matrices; the M x COLUMNS vectors of a group are local variables, with
+// all steps unrolled. Right-hand sides (or the unit matrix, for inverses) are columns behind those of A. Workspace: as
+// in kernel.hpp; the group is read there first.
+//
+// Phases: read a group; factor; if a pivot of any lane is zero, or its reciprocal is not an ordinary number, factor the
+// group again with kernel.hpp (`lu_again`); otherwise substitute backward and write.
+//
+// Limits: registers, though it wins even where the compiler spills a third of the matrix. The time to compile bounds
+// the sizes in use.
 //
 // Params beside T, M, N, NRHS, WANT, PIVOT, LAYOUT_A|F|B|X, STACK_A|F|B|X:
-//   LANES    reals per vector, matrices at a time
+//   LANES    reals per vector: matrices at a time
 #pragma once
 #include "kernels/factor/lu/kernel.hpp"
 
@@ -13,7 +22,7 @@ namespace mansard {
 template <class P>
 struct LuSmall {
   struct Again : P {
-    static constexpr int PANEL = 64, TILE_N = 1, STEPS = 1;  // everything is one panel
+    static constexpr int PANEL = 64, TILE_N = 1, STEPS = 1;  // params of kernel.hpp for the fallback
   };
   using S = LuShape<Again>;
   using R = typename S::R;
@@ -34,8 +43,8 @@ struct LuSmall {
     }
   }
 
-  // The largest entry of column k comes to row k, of equal ones the first; a NaN only if it is there already, as LAPACK
-  // has it.
+  // Exchange row k with the row of the largest entry of column k; of equal entries the first wins. As in LAPACK, a NaN
+  // is the pivot only if it stands in row k already.
   MANSARD_INLINE void exchange(int k) {
     V best = entries[k][k].magnitude();
     places[k] = all_lanes<R, LANES>(static_cast<R>(k));
@@ -77,7 +86,7 @@ struct LuSmall {
     }
   }
 
-  // X from U X = Y, which took the place of the right-hand sides.
+  // Backward substitution U X = Y; X replaces Y in the columns behind U.
   MANSARD_INLINE void substitute() {
     MANSARD_UNROLL
     for (int k = N - 1; k >= 0; --k) {
@@ -97,7 +106,7 @@ template <class P, class Arguments>
 MANSARD_INLINE void lu_write_small(const Arguments& a, const LuSmall<P>& all, i64 b, int count) {
   using S = LuSmall<P>;
   using T = typename P::T;
-  constexpr int SHIFT = P::WANT == Want::factor ? 0 : S::N;  // of what is wanted
+  constexpr int SHIFT = P::WANT == Want::factor ? 0 : S::N;  // first column of the result
   const auto entry = [&](int i, int j, int word) __attribute__((always_inline)) {
     return word == 0 ? all.entries[i][SHIFT + j].re : all.entries[i][SHIFT + j].imaginary();
   };
@@ -118,6 +127,7 @@ MANSARD_INLINE void lu_write_small(const Arguments& a, const LuSmall<P>& all, i6
   }
 }
 
+// Factor a group again with kernel.hpp, which handles zero and extreme pivots.
 template <class P, class Arguments>
 __attribute__((noinline, cold)) void lu_again(const Arguments& a, typename LuSmall<P>::R* workspace, i64 b, int count) {
   lu_group<typename LuSmall<P>::Again>(a, b, count, workspace);

@@ -1,8 +1,33 @@
-// A^-1 for a stack of matrices: a block of threads per matrix, which lies in their registers (tile.cuh), and goes
-// through shared memory on its way there and back.
+// A^-1 of a batch by Gauss-Jordan elimination: one thread block per matrix, which stays in registers (tile.cuh).
 //
-//   WARPS    per block
-//   LANES_N  lanes along the columns: they share their rows
+// Step k, pivot row p:  m_i = -a_ik / a_pk;  a_ij += m_i * a_pj for i != p, j != k;  a_ik = m_i, a_pk = 1.
+// After N steps every row is divided by its pivot, and the permutation is applied where entries are stored.
+//
+// Team. The block's threads form a grid of (WARPS * 32 / LANES_N) x LANES_N; a lane holds a tile of SLOTS x WIDTH
+// entries, cyclic in both directions: rows (q * WARPS + warp) * (32 / LANES_N) + rank, columns j * LANES_N + part.
+//
+// Shared memory, in this order (BYTES):
+//   region     size                       written by                             reused
+//   image      IMAGE: A::BYTES            copies of all threads                  by offers once A is in registers
+//     offers   2 * WARPS * OFFER          one row per warp and step, sets in turn   by F once all steps are done
+//     F image  F::BYTES                   all threads, scaled rows
+//   inverted   INVERTED: N numbers        thread 0: inverse of pivot k
+//   rows       N ints                     thread 0: row of A that was the pivot row of step k
+//   places     N ints                     thread 0: step in which row i was the pivot row
+//
+// Phases, with barriers (all __syncthreads) as barrier -> buffer -> writer:
+//   1  copy A to the image                   -> image -> copies of other threads
+//   2  load tiles into registers             -> image -> offers of phase 3
+//   3  N steps, one barrier each (tile.cuh)  -> offers[k % 2] -> the other warps
+//      after the last step                   -> offers -> F image; rows, places, inverted -> thread 0
+//   4  scale rows into the F image           -> F image -> other threads
+//   5  store F to global memory
+//
+// Limits: one barrier and one search per step, and registers (255, 168, 128, 96 per thread for 8, 12, 16, 20 warps per
+// multiprocessor). A square tile needs the least of the pivot row and column per entry.
+//
+//   WARPS    warps per block
+//   LANES_N  lanes along the columns; 32 / LANES_N lanes of a warp lie along the rows
 #pragma once
 #include "kernels/factor/lu/operands.cuh"
 #include "kernels/factor/lu/tile.cuh"
@@ -38,7 +63,7 @@ MANSARD_DEVICE void lu_tile(const Arguments& arguments) {
   S::A::template fill<S::THREADS>(image, operands.A, number, 1, arguments.BATCH, threadIdx.x);
   cp_async_commit();
   cp_async_wait<0>();
-  __syncthreads();
+  __syncthreads();  // image: the copies of all threads have arrived
   Some tile;
   const T* a = S::A::origin(image, operands.A, number);
   MANSARD_UNROLL
@@ -48,9 +73,9 @@ MANSARD_DEVICE void lu_tile(const Arguments& arguments) {
   tile.each([&](int q, int j, int row, int column) {
     tile.a[q][j] = a[entry_at<P::LAYOUT_A, S::A::PITCH>(row, column)];
   });
-  __syncthreads();  // everybody has read what is overwritten
+  __syncthreads();  // image is about to be overwritten by offers; all warps have read it
   tile.invert(arena, steps);
-  __syncthreads();
+  __syncthreads();  // offers are about to be overwritten by F; steps, written by thread 0, are complete
   T* f = S::F::origin(image, operands.F, number);
   tile.each([&](int q, int j, int row, int column) {
     const int place = steps.places[row];
@@ -58,7 +83,7 @@ MANSARD_DEVICE void lu_tile(const Arguments& arguments) {
     f[entry_at<P::LAYOUT_F, S::F::PITCH>(place, steps.rows[column])] = x;
   });
   if (threadIdx.x == 0) arguments.INFO[number] = tile.info;
-  __syncthreads();
+  __syncthreads();  // image holds F, written by all threads
   S::F::template store<S::THREADS, false>(image, operands.F, number, 1, Scales{}, threadIdx.x);
 }
 

@@ -1,4 +1,4 @@
-// The operands of A = P L U as the kernels see them.
+// Operands of the lu kernels: A, the factors (or inverse) F, right-hand sides B and solutions X.
 #pragma once
 #include "kernels/factor/lu/pivots.cuh"
 
@@ -18,13 +18,13 @@ struct Operands {
         X(place_of(x.X, P::LAYOUT_X, x.x_matrix, x.x_row, x.x_col)) {}
 };
 
-// Where entry (row, column) is in an image of this layout.
+// Offset of entry (row, column) in an image of this layout.
 template <Layout LAYOUT, int PITCH>
 MANSARD_DEVICE int entry_at(int row, int column) {
   return LAYOUT == Layout::col ? column * PITCH + row : row * PITCH + column;
 }
 
-// Images of matrices of these sizes, which lie as LAYOUT says.
+// Image of GROUP matrices of ROWS x COLUMNS: its lines are rows, or columns for LAYOUT col.
 template <class T, Layout LAYOUT, int ROWS, int COLUMNS, int GROUP, Feed FEED, bool ALIGNED, int PITCH, int MATRIX>
 using ImageOf = Image<T, LAYOUT == Layout::col ? COLUMNS : ROWS, LAYOUT == Layout::col ? ROWS : COLUMNS, GROUP, FEED,
                       ALIGNED, PITCH, MATRIX>;

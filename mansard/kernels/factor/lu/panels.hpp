@@ -1,17 +1,17 @@
-// Elimination by panels, for matrices of `rowwise` whose steps are not written out.
+// Elimination by panels of WIDTH columns, for matrices of kernel_rowwise.hpp that are too large to be unrolled.
 //
-// A panel of four columns (or a vector's worth) is factored first, right-looking, and the rest of the matrix then loses
-// four multiples of rows at once: an entry that came from memory meets four multiply-adds before it returns, where one
-// would leave the core waiting for its loads and stores. The column that comes next is searched while it is computed.
-// Where a matrix is larger than the first cache, panels change nothing beyond their block of 32 columns, and what comes
-// after it is changed by all of them at once, as a product of matrices.
+// Panel at k:  factor columns [k, k + W) right-looking;  U_kj = L_kk^-1 A_kj;  A_ij -= sum over q of l_iq * u_qj  for
+// the columns behind it, with W multiply-adds per load and store of an entry: one would leave the core waiting for
+// memory. The next column of a panel is searched for its pivot while it is updated. More than 64 steps: panels update
+// only the columns of their block of BLOCK columns. The columns behind the block are updated once per block, as a
+// product of matrices.
 #pragma once
 #include "kernels/factor/lu/search.hpp"
 #include "mansard/cpu/groups.hpp"
 
 namespace mansard {
 
-// S: LuRowwise, whose rows are changed.
+// S: LuRowwise, the matrix in its workspace.
 template <class S>
 struct LuPanels {
   using R = typename S::R;
@@ -19,12 +19,12 @@ struct LuPanels {
   using Search = Largest<typename S::Bits>;
   static constexpr int LANES = S::LANES, M = S::M, K = S::K;
   static constexpr int WIDTH = larger(4, LANES);              // columns of a panel
-  static constexpr int LIMIT = larger(1, S::TILE_N / WIDTH);  // vectors of a row in a tile
-  static constexpr int REST = K % WIDTH, END = S::LENGTH / LANES;  // vectors of a row
+  static constexpr int LIMIT = larger(1, S::TILE_N / WIDTH);  // vectors of a row in a register tile
+  static constexpr int REST = K % WIDTH, END = S::LENGTH / LANES;  // columns of a narrower last panel; vectors of a row
   static constexpr int BLOCK = K > 64 ? larger(32, WIDTH) : round_up(K, WIDTH);
   S& all;
 
-  // All steps, and what they do to the right-hand sides.
+  // Factor the matrix; right-hand sides are updated as columns behind it.
   void eliminate() const {
     int begin = 0;
     for (; begin + BLOCK < K; begin += BLOCK) {
@@ -39,7 +39,7 @@ struct LuPanels {
     if constexpr (REST > 0) panel<REST>(begin, END);
   }
 
-  // X from U X = Y, which took the place of the right-hand sides.
+  // Backward substitution U X = Y by panels of WIDTH rows; X replaces Y.
   void substitute() const {
     for (int end = K; end > 0;) {
       const int begin = (end - 1) / BLOCK * BLOCK;
@@ -55,11 +55,11 @@ struct LuPanels {
   }
 
  private:
-  // Vectors of a panel of W columns, as far as there are any.
+  // Vectors of a row that a panel of W columns loads: WIDTH columns, or as many as the padded row still has.
   template <int W>
   static constexpr int VECTORS = W == WIDTH ? WIDTH / LANES : smaller(WIDTH, S::LENGTH - K + REST) / LANES;
 
-  // Columns [k, k + W), and what they do to the vectors before `end`.
+  // Factor columns [k, k + W), then update the vectors of all rows from there to vector `end`.
   template <int W>
   MANSARD_INLINE void panel(int k, int end) const {
     R** const rows = all.rows.data();
@@ -80,7 +80,7 @@ struct LuPanels {
     });
   }
 
-  // Step j of a panel that begins with column k; the row at `place` has the pivot.
+  // Step j of the panel that begins at column k: row `place` is the pivot row.
   template <int j, int W>
   MANSARD_INLINE void step(int k, i64 place) const {
     R** const rows = all.rows.data();
@@ -104,8 +104,8 @@ struct LuPanels {
     if constexpr (j + 1 < W) step<j + 1, W>(k, S::PIVOT ? even.first_of(odd) : at + 1);
   }
 
-  // What a row becomes in step j of a panel: multipliers of former steps stay before its own. Returns the entry of the
-  // next column.
+  // Update one row's part of the panel in step j; it keeps the multipliers of steps 0 .. j. Returns its entry in the
+  // next column, for the search.
   template <int j, int COUNT>
   static MANSARD_INLINE R reduce_in_panel(R* row, R factor, const V (&pivot)[COUNT]) {
     constexpr int FIRST = j / LANES, LANE = j % LANES, NEXT = smaller(j + 1, COUNT * LANES - 1);
@@ -123,7 +123,7 @@ struct LuPanels {
     return entries[NEXT / LANES][NEXT % LANES];
   }
 
-  // COUNT vectors from `column` on: the rows of the panel, then those below it, before `end`.
+  // COUNT vectors from `column` on: rows of U in the panel's rows, then the update of the rows below, up to `end`.
   template <int W, int COUNT>
   MANSARD_INLINE void lower(int k, int column, int end) const {
     R** const rows = all.rows.data();
@@ -139,7 +139,8 @@ struct LuPanels {
     reduce(k, column, minus, k + W, end);
   }
 
-  // The same upwards, from `begin` on, with unknowns that become known.
+  // COUNT vectors of right-hand sides from `column` on: solve for X in W rows from k on, then update the rows above,
+  // from `begin` on.
   template <int W, int COUNT>
   MANSARD_INLINE void upper(int k, int column, int begin) const {
     R** const rows = all.rows.data();
@@ -157,8 +158,8 @@ struct LuPanels {
     reduce(k, column, minus, begin, k);
   }
 
-  // Rows [begin, end) lose multiples of W known ones, whose signs are changed: ARM adds multiples of a vector by a lane
-  // of another, but for differences compilers spread the lane first.
+  // a_ij += l_iq * (-u_qj) for rows i in [begin, end) and the W rows q of the panel. The rows come negated: ARM can
+  // multiply-add by a lane of a vector, but for a multiply-subtract compilers broadcast the lane first.
   template <int W, int COUNT>
   MANSARD_INLINE void reduce(int k, int column, const V (&minus)[W][COUNT], int begin, int end) const {
     R** const rows = all.rows.data();
@@ -174,7 +175,8 @@ struct LuPanels {
     }
   }
 
-  // Rows [begin, end) lose the products of their entries in the columns [first, last) and the rows of these numbers.
+  // a_ij -= sum over q in [first, last) of a_iq * a_qj, for rows i in [begin, end) and COUNT vectors j from `column`
+  // on.
   template <int COUNT>
   MANSARD_AS_WRITTEN __attribute__((noinline)) void lose_products(int first, int last, int column, int begin,
                                                                   int end) const {
@@ -225,7 +227,8 @@ struct LuPanels {
     for (int v = 0; v < COUNT; ++v) add_product(to[v], factor, row[v]);
   }
 
-  // W unknowns from row k on; the rows above lose what they contribute: of several right-hand sides from `begin` on.
+  // Solve for X in W rows from k on and update the right-hand sides above them: all rows if there is one right-hand
+  // side, otherwise those from `begin` on.
   template <int W>
   MANSARD_INLINE void solve(int k, int begin) const {
     if constexpr (S::RIGHT > 1)

@@ -1,7 +1,7 @@
-// Pivots: how magnitudes are compared, and how a column is divided by one.
+// Pivots on GPUs: comparing magnitudes by their bits, division by a pivot, maxima over a team, determinants.
 //
-// A pivot is ordinary if its inverse is a normal number with all its bits. All others (zeros, extreme ones, infinities
-// and NaNs) take a path of their own.
+// A pivot is ordinary if its inverse is a normal number with all its bits. Zeros, extreme numbers, infinities and NaNs
+// are not; they take slower paths with exact comparisons and scaled division.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 #include "mansard/gpu/factor_scalars.cuh"
@@ -18,11 +18,11 @@ using LayoutX = Layout;
 using FeedF = Feed;
 using FeedX = Feed;
 
-// Bits that order numbers without a sign: all of a float, the upper half of a double.
+// Bits that order non-negative numbers: all of a float, the upper half of a double.
 MANSARD_DEVICE int order_of(double x) { return static_cast<int>(__double_as_longlong(x) >> 32); }
 MANSARD_DEVICE int order_of(float x) { return __float_as_int(x); }
 
-// The lower half of a double, all of a float; of a complex number, of its real part.
+// The lower half of a double, or all bits of a float; for a complex number, those of its real part.
 MANSARD_DEVICE int low_bits(double x) { return static_cast<int>(__double_as_longlong(x)); }
 MANSARD_DEVICE int low_bits(float x) { return __float_as_int(x); }
 template <class R>
@@ -30,7 +30,7 @@ MANSARD_DEVICE int low_bits(Complex<R> x) {
   return low_bits(x.re);
 }
 
-// The same of |re| + |im|; of real numbers only by bits: arithmetic would be waited for.
+// order_of(|re| + |im|). For real numbers the sign bit is masked, which is quicker than arithmetic.
 MANSARD_DEVICE int size_order(double x) { return order_of(x) & 0x7fffffff; }
 MANSARD_DEVICE int size_order(float x) { return order_of(x) & 0x7fffffff; }
 template <class R>
@@ -38,7 +38,8 @@ MANSARD_DEVICE int size_order(Complex<R> x) {
   return order_of(modulus_1(x));
 }
 
-// Ordinary magnitudes lie between 2^-EXPONENT and 2^EXPONENT; a complex number is inverted by its square.
+// Ordinary magnitudes lie between 2^-EXPONENT and 2^EXPONENT. The range of complex numbers is half as wide, since their
+// inverse divides by the square of the modulus.
 template <class T>
 struct Ordinary {
   using R = typename Scalar<T>::Real;
@@ -62,8 +63,8 @@ MANSARD_DEVICE Complex<R> ordinary_inverse(Complex<R> x) {
 MANSARD_DEVICE double infinity(double) { return __longlong_as_double(0x7ff0000000000000); }
 MANSARD_DEVICE float infinity(float) { return __int_as_float(0x7f800000); }
 
-// The inverse of any number, in two factors: a power of two that leads to an ordinary number, and the inverse of that.
-// By zero a column is not divided; an unknown that is (KNOWN) becomes infinite.
+// The inverse of any number x as scale * number: `scale` is a power of two that makes x ordinary, `number` the inverse
+// of scale * x. The inverse of zero is 1 for a column of L (it is not divided), infinite for an unknown (KNOWN).
 template <class T>
 struct Inverse {
   using R = typename Scalar<T>::Real;
@@ -94,13 +95,14 @@ MANSARD_DEVICE Complex<R> chosen(bool first, Complex<R> a, Complex<R> b) {
   return {first ? a.re : b.re, first ? a.im : b.im};
 }
 
-// What the comparisons of i?amax make of a magnitude: a NaN counts only if it comes first.
+// Magnitude as LAPACK's i?amax compares it: a NaN beats everything if it is the first entry, and nothing otherwise.
 template <class R>
 MANSARD_DEVICE R ranked(R size, bool first) {
   if (size == size) return size;
   return first ? infinity(size) : R(-1);
 }
 
+// Maximum over the 32 lanes of a warp, in every lane.
 MANSARD_DEVICE int warp_max(int x) {
 #if !defined(MANSARD_EMULATED) && __CUDA_ARCH__ >= 800
   return __reduce_max_sync(~0u, x);
@@ -110,11 +112,11 @@ MANSARD_DEVICE int warp_max(int x) {
 #endif
 }
 
-// The largest number of each team of LANES; every lane has it. `team`: its lanes.
+// Maximum over each team of LANES lanes, in every lane. `team` is the mask of the team's lanes.
 template <int LANES>
 MANSARD_DEVICE int team_max(int x, u32 team) {
 #if !defined(MANSARD_EMULATED) && __CUDA_ARCH__ >= 800
-  constexpr int REDUCED = 16;  // lanes of a team from which on an instruction for all of them is quicker
+  constexpr int REDUCED = 16;  // from this many lanes on, the warp-wide reduction instruction beats shuffles
 #else
   constexpr int REDUCED = 64;
 #endif
@@ -131,7 +133,8 @@ MANSARD_DEVICE int team_max(int x, u32 team) {
   }
 }
 
-// Each lane of a team offers a row: its size, its place, its slot. The slot of the one that wins, -1 in other lanes.
+// Each lane of a team offers a row: its magnitude, place and slot. Returns the slot in the lane whose row wins (largest
+// magnitude, then smallest place), and -1 in the other lanes.
 template <int LANES, class R>
 __device__ __noinline__ int exact_owner(R size, int place, int slot) {
   const int lane = threadIdx.x % 32;
@@ -145,7 +148,8 @@ __device__ __noinline__ int exact_owner(R size, int place, int slot) {
   return winner == lane ? slot : -1;
 }
 
-// det A from the pivots of one thread or of several: their product, or its phase and the sum of logarithms.
+// Product of the pivots a thread has seen; for logdet its phase and the sum of logarithms. `gather` multiplies over the
+// lanes of a team.
 template <class T, Want WANT>
 struct Determinant {
   using R = typename Scalar<T>::Real;

@@ -1,4 +1,4 @@
-// Where lu's lanes keep what they need, how matrices get there, and what is made of the factors.
+// Workspace, division by pivots, determinants, reading and writing for the CPU kernels of lu with one matrix per lane.
 #pragma once
 #include "mansard/cpu/groups.hpp"
 
@@ -16,13 +16,14 @@ struct LuShape {
   static constexpr int LANES = P::LANES, M = P::M, N = P::N, K = smaller(M, N);
   static constexpr int RIGHT = P::WANT == Want::solve ? P::NRHS : P::WANT == Want::inverse ? N : 0;
   static constexpr int COLUMNS = N + RIGHT, PANELS = ceil_div(COLUMNS, P::PANEL);
-  static constexpr bool KEEPS_U = RIGHT > 0, KEEPS_F = P::WANT == Want::factor;
-  static constexpr bool HURRIES = P::TILE_N > 1;  // `small` lets single columns do what it cannot
-  static constexpr bool UNROLLED = HURRIES && M <= 4 && COLUMNS <= 8;  // whether all steps are written out
-  static constexpr bool SELECTED = P::PIVOT && M <= 6;      // whether pivot rows are chosen among all, not gathered
-  static constexpr int SIZE = 1 << 10;                      // of places in keys
+  static constexpr bool KEEPS_U = RIGHT > 0, KEEPS_F = P::WANT == Want::factor;  // rows of U; L and U in `entries`
+  static constexpr bool HURRIES = P::TILE_N > 1;  // not the rare fallback of kernel_small.hpp, which has TILE_N = 1
+  static constexpr bool UNROLLED = HURRIES && M <= 4 && COLUMNS <= 8;  // all steps are unrolled
+  static constexpr bool SELECTED = P::PIVOT && M <= 6;  // pivot rows are selected among all rows, not gathered
+  static constexpr int SIZE = 1 << 10;                  // key = SIZE * place + row
 
-  // The workspace of a thread, in numbers and in vectors; columns are an odd number of lines apart where they are long.
+  // Sizes of the workspace (map in kernel.hpp), in entries of LANES numbers. Long columns are an odd number of entries
+  // apart.
   static constexpr int PITCH = M > 16 ? M | 1 : M;
   static constexpr int ENTRIES = PITCH * COLUMNS, MULTIPLIERS = PITCH * (PANELS > 1 ? K : 1);
   static constexpr int UPPERS = KEEPS_U ? ENTRIES : 0;
@@ -30,10 +31,11 @@ struct LuShape {
   static_assert(LANES >= 2 && LANES <= native_lanes<R> && M < SIZE);
   static_assert(RIGHT == 0 || M == N);
 
-  // Real numbers, exact also in single precision.
+  // Keys are real numbers; all of them are exact in single precision.
   static MANSARD_INLINE V key_of(int place, int row) {
     return all_lanes<R, LANES>(static_cast<R>(place) * SIZE + static_cast<R>(row));
   }
+  // Key of a row that has been a pivot row: larger than all others.
   static MANSARD_INLINE V done() { return key_of(SIZE, 0); }
   static MANSARD_INLINE V place_of(V key) {
     return __builtin_convertvector(__builtin_convertvector(key * (R(1) / SIZE), Index), V);
@@ -41,6 +43,7 @@ struct LuShape {
   static MANSARD_INLINE V row_of(V key, V place) { return minus_product(key, place, R(SIZE)); }
 };
 
+// Addresses in the workspace (map in kernel.hpp).
 template <class P>
 struct LuPlaces {
   using S = LuShape<P>;
@@ -66,11 +69,11 @@ struct LuPlaces {
   MANSARD_INLINE void choose(int k, V row, V place) const {
     store<S::LANES>(vectors(S::M + k), row), store<S::LANES>(vectors(2 * S::M + k), place);
   }
-  // Distances to the pivot row of step k.
+  // Offsets, in reals from row 0 of a column, of every lane's entry of the pivot row of step k.
   MANSARD_INLINE Index rows(int k) const {
     return __builtin_convertvector(row(k), Index) * S::Entry::REALS + lane_numbers();
   }
-  // Those that no step has chosen stay in the places where they are.
+  // Rows of a tall matrix that were never a pivot row (M > K): enter them in `rows` at their places.
   void place_rest() const {
     for (int i = 0; i < S::M; ++i)
       for (int lane = 0; lane < S::LANES; ++lane) {
@@ -88,7 +91,8 @@ struct LuPlaces {
 
 // ---- division by a pivot ----------------------------------------------------------------------------------
 
-// Multiplication with a reciprocal in lanes where that is an ordinary number. What is divided by zero is zero.
+// Divides entries by a pivot: by multiplication with its reciprocal in lanes where that is an ordinary number, by a
+// true division in the others. In lanes whose pivot is zero the divisor is 1.
 template <class P>
 struct Divisor {
   using S = LuShape<P>;
@@ -117,9 +121,10 @@ struct Divisor {
   }
 };
 
-// ---- what is noted on the way -----------------------------------------------------------------------------
+// ---- info and determinant ---------------------------------------------------------------------------------
 
-// The first step without a pivot, and the determinant: a number, or one near one times a power of two.
+// Per lane: 1 + the first step whose pivot is zero, and the determinant. For logdet the determinant is a phase times
+// size * 2^exponent, with `size` near 1.
 template <class P>
 struct LuState {
   using S = LuShape<P>;
@@ -145,7 +150,7 @@ struct LuState {
   }
 
  private:
-  // The phase to the determinant, the magnitude to `size` and `exponent`.
+  // Multiply by a pivot: its phase into `determinant`, its magnitude into `size` and `exponent`.
   MANSARD_INLINE void multiply_apart(Entry pivot) {
     V magnitude = pivot.magnitude();
     const V scale = unit_scale<R, S::LANES>(magnitude);
@@ -163,8 +168,9 @@ struct LuState {
   }
 };
 
-// ---- to the lanes and back --------------------------------------------------------------------------------
+// ---- reading and writing ----------------------------------------------------------------------------------
 
+// Read the matrices of a group (and B, or the unit matrix for inverses) into lanes.
 template <class P, class Arguments>
 MANSARD_INLINE void lu_read(const Arguments& a, const LuPlaces<P>& at, i64 b, int count) {
   using S = LuShape<P>;
@@ -185,7 +191,7 @@ MANSARD_INLINE void lu_read(const Arguments& a, const LuPlaces<P>& at, i64 b, in
   }
 }
 
-// Lane by lane: what has one number per matrix, or per matrix and step.
+// Write info, pivots and determinants, lane by lane.
 template <class P, class Arguments>
 MANSARD_INLINE void lu_write_numbers(const Arguments& a, const LuPlaces<P>& at, const LuState<P>& state, i64 b,
                                      int count) {
@@ -213,6 +219,7 @@ MANSARD_INLINE void lu_write_numbers(const Arguments& a, const LuPlaces<P>& at, 
   }
 }
 
+// Write the results of a group: factors in pivot order, inverses, or X; then info, pivots and determinants.
 template <class P, class Arguments>
 MANSARD_INLINE void lu_write(const Arguments& a, const LuPlaces<P>& at, const LuState<P>& state, i64 b, int count) {
   using S = LuShape<P>;

@@ -1,14 +1,15 @@
-// Elimination in the registers of a team of lanes: each lane has whole rows (search.cuh).
+// LU elimination in the registers of a team of lanes; each lane holds whole rows (search.cuh).
 //
-// In each step the team finds the row with the largest entry in its column, whose entries go to all lanes by shuffles.
-// The next column is updated first, and searched with the rest of the update; what does not depend on whether a step is
-// an ordinary one is under way before that is known.
+// Step k, in this order: the team votes who owns the pivot row and broadcasts the pivot's inverse; multipliers
+// l_ik = a_ik / a_pk; update of column k + 1, a_i(k+1) -= l_ik * a_p(k+1), and its search; update of the other columns
+// and right-hand sides. Whatever does not depend on the pivot being ordinary starts before that is known.
 //
-// VIA shared memory only the columns that are searched next go by shuffles: the lane with the pivot's row writes it
-// there, which spares everybody a selection among slots, and 16 bytes come with one instruction.
+// VIA lanes: entries of the pivot row reach the team by shuffles. VIA shared: only the columns that are searched next
+// do; the owner writes the whole row to a line of shared memory, from which 16 bytes come with one instruction, and no
+// lane has to select among its slots. Barrier: one __syncwarp per step -> line k % 2 -> the owner of the pivot row.
 //
-// With ROLLED four steps share their code: the columns of a chunk of four move on by one register in each of them, so
-// the pivot's column is always in the first, and finished ones come back to their places in the end.
+// ROLLED: the CHUNK = 4 steps of a chunk share their code. The columns of a chunk move by one register in every step,
+// so that the pivot column is always in the first; after four steps they are back in their places.
 #pragma once
 #include "kernels/factor/lu/search.cuh"
 
@@ -24,13 +25,13 @@ struct Rows : TeamRows<P, LANES> {
   using Base::M, Base::N, Base::STEPS, Base::SLOTS, Base::TEAMS, Base::RIGHT, Base::SOLVE, Base::KEEP;
   using Base::SHARED, Base::LINE;
   static constexpr int CHUNK = 4;
-  static constexpr bool ALONE = TEAMS == 1 && SLOTS > 1;  // all lanes agree on the slot of the pivot's row
-  // The pivot's row sets out before it is known that the step is an ordinary one: slower where factors are kept.
+  static constexpr bool ALONE = TEAMS == 1 && SLOTS > 1;  // the slot of the pivot row is the same for the whole warp
+  // Broadcast the first entries of the pivot row before it is known that the pivot is ordinary. Slower for factors.
   static constexpr bool EARLY = Base::INVERTED && !ALONE;
 
   using Base::Base;
 
-  // `count`: only so many steps.
+  // Eliminate; `count` steps of at most STEPS.
   MANSARD_DEVICE void eliminate(const Steps<T>& steps, int count = STEPS) {
     T column[SLOTS];
     MANSARD_UNROLL
@@ -50,7 +51,7 @@ MANSARD_UNROLL_BY(1)
       if (k < count) step<false>(steps, k, 0, k);
   }
 
-  // Backward substitution; known rows go to give(row, right-hand side, x).
+  // Backward substitution; calls give(k, right-hand side, x_k) in all lanes of the team.
   template <class Give>
   MANSARD_DEVICE void substitute(const Solved<T>* solved, Give give) {
     if (__builtin_expect(__any_sync(~0u, odd), false)) substitute<true>(solved, give);
@@ -64,7 +65,7 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int k = N - 1; k >= 0; --k) {
       const Solved<T> step = next;
-      if (k > 0) next = solved[k - 1].read();  // before results are written
+      if (k > 0) next = solved[k - 1].read();  // one step ahead; `give` may overwrite solved[k], not solved[k - 1]
       MANSARD_UNROLL
       for (int c = 0; c < RIGHT; ++c) {
         T x = b[0][c];
@@ -79,6 +80,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
+  // x divided by pivot k, in the lane that owns its row; exact, for pivots that are not ordinary.
   MANSARD_DEVICE T divided_by_own(T x, int k) const {
     T by = a[0][k];
     MANSARD_UNROLL
@@ -88,13 +90,14 @@ MANSARD_UNROLL_BY(1)
     return inverse.times(x);
   }
 
-  // Step k, whose column is in register `at`: columns of a chunk have moved on by `turn` if they ROTATE.
+  // Step k; its column is in register `at`. ROTATE: the columns of the chunk have moved by `turn` registers.
   template <bool ROTATE>
   MANSARD_DEVICE void step(const Steps<T>& steps, const int at, const int turn, const int k) {
     int source, slot;
-    T multiple[SLOTS], done[SLOTS], first, second;  // of the pivot's row; columns of it that are searched next
+    // multipliers; final entries of column k; entries of the pivot row in the columns that are updated first
+    T multiple[SLOTS], done[SLOTS], first, second;
     decide<ROTATE>(steps, at, k, source, slot, multiple, first, second);
-    bool mine[SLOTS];  // asked again, which is quicker than to carry the answers past the branch
+    bool mine[SLOTS];  // whether slot q is the pivot row; comparing again is quicker than keeping the vote's answer
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) mine[q] = order[q] == most;
     exchange(mine, steps, source, at, k);
@@ -107,7 +110,7 @@ MANSARD_UNROLL_BY(1)
     }
     T* line = carried + (SHARED ? k % 2 * TEAMS * LINE : 0);
     if constexpr (SHARED) carry(line, mine, at);
-    T row[ALONE ? N : 1];  // the pivot's
+    T row[ALONE ? N : 1];  // the pivot row
     MANSARD_UNROLL
     for (int q = 0; ALONE && q < SLOTS; ++q)
       if (slot == q)
@@ -122,7 +125,7 @@ MANSARD_UNROLL_BY(1)
     };
     const auto update = [&](const int j, T u) {
       const bool moves = ROTATE && j < at + CHUNK;
-      if (moves) u = chosen(j - at < CHUNK - turn, u, zero<T>());  // the others are done
+      if (moves) u = chosen(j - at < CHUNK - turn, u, zero<T>());  // the chunk's finished columns stay as they are
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) {
         T sum = a[q][j];
@@ -136,7 +139,7 @@ MANSARD_UNROLL_BY(1)
       if (ahead(j)) update(j, !EARLY ? sent(j) : j == at + 1 ? first : second);
     look_ahead<ROTATE>(at, turn, k);
     if constexpr (SHARED) {
-      __syncwarp();
+      __syncwarp();  // line k % 2 is complete, written by the owner of the pivot row
       each_of(line, at, [&](const int j, T u) {
         if (j >= N) update_right(j - N, multiple, u);
         else if (!ahead(j)) update(j, u);
@@ -157,13 +160,13 @@ MANSARD_UNROLL_BY(1)
     for (int q = 0; q < SLOTS; ++q) a[q][ROTATE ? at + CHUNK - 1 : at] = done[q];
   }
 
-  // Who has the pivot's row, the multiples of it, and its first entries.
+  // Find the owner of the pivot row (`source`, `slot`), the multipliers, and the pivot row's first entries.
   template <bool ROTATE>
   MANSARD_DEVICE void decide(const Steps<T>& steps, const int at, const int k, int& source, int& slot,
                              T (&multiple)[SLOTS], T& first, T& second) {
     const auto votes = vote();
     slot = votes.slot;
-    // what a step begins with is on its way before it is known that the step is an ordinary one
+    // these broadcasts start before it is known that the pivot is ordinary
     source = owner_of(votes.lanes);
     const T by = lane_value<LANES>(inverse, source);
     first = second = by;
@@ -192,7 +195,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // Search the column that comes next.
+  // Search column k + 1.
   template <bool ROTATE>
   MANSARD_DEVICE void look_ahead(const int at, const int turn, const int k) {
     T column[SLOTS];
@@ -212,12 +215,13 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) add_multiple(b[q][c], multiple[q], y);
   }
-  // As `signed_entry` has it.
+  // sum -= l * u, where `multiple` is l or -l (signed_entry).
   static MANSARD_DEVICE void add_multiple(T& sum, T multiple, T u) {
     if constexpr (KEEP) multiply_subtract<false>(sum, multiple, u);
     else multiply_add<false>(sum, multiple, u);
   }
 
+  // Move the columns of a chunk by one register, for a step that is not done.
   MANSARD_DEVICE void rotate(const int at) {
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {

@@ -1,9 +1,10 @@
-// The rows of a team of lanes, whole ones in each, and the search for the next pivot among them.
+// Rows of a matrix in the registers of a team of lanes, and the search for the next pivot among them.
 //
-// Rows stay with their lanes; `place` says where they stand. The search compares bits that order magnitudes
-// (pivots.cuh); where these do not decide, or the pivot is not an ordinary number, `choose` does, and `divide`. Where
-// nobody sees the pivots, among equal entries that of the first row of A wins, and places of rows that wait are not
-// kept.
+// A lane holds SLOTS whole rows, row_of(q) in slot q. Rows stay in their lanes; `place[q]` is the index of row q after
+// the exchanges of LAPACK. The search compares bits that order magnitudes (pivots.cuh). If these do not single out one
+// row, or the pivot is not ordinary, `choose` compares exactly and `divide` divides exactly. Where pivots are not
+// returned (INVERTED: solve, inverse), ties go to the first row of A, and places of rows that still wait are not
+// tracked.
 #pragma once
 #include "kernels/factor/lu/pivots.cuh"
 
@@ -11,13 +12,13 @@ namespace mansard {
 
 enum class Via { lanes, shared };
 
-// What a step leaves for the substitution.
+// Record of a step for the backward substitution.
 template <class T>
 struct alignas(sizeof(T) < 8 ? 8 : 16) Solved {
   T inverse;  // of the pivot
-  int lane;   // that has its row
+  int lane;   // owner of the pivot row
 
-  // Both at once, if they are no more than 16 bytes.
+  // Load both members with one instruction, if they fit into 16 bytes.
   MANSARD_DEVICE Solved read() const {
     if constexpr (sizeof(T) == 16) return *this;
     else {
@@ -27,12 +28,12 @@ struct alignas(sizeof(T) < 8 ? 8 : 16) Solved {
   }
 };
 
-// What steps leave, an entry each.
+// Records of all steps in shared memory, entry k for step k.
 template <class T>
 struct Steps {
-  int* exchanged;     // the row that came to the pivot's place
-  T* inverted;        // pivots
-  Solved<T>* solved;  // to solve, instead of these
+  int* exchanged;     // place of the pivot row before step k, LAPACK's pivot index; for inverses its row of A
+  T* inverted;        // inverses of the pivots (inverse only)
+  Solved<T>* solved;  // replaces both in a solve
 };
 
 template <class P, int LANES>
@@ -42,30 +43,31 @@ struct TeamRows {
   static constexpr int M = P::M, N = P::N, STEPS = M < N ? M : N;
   static constexpr int SLOTS = ceil_div(M, LANES), TEAMS = 32 / LANES;
   static constexpr bool SOLVE = P::WANT == Want::solve;
-  static constexpr bool KEEP = P::WANT == Want::factor;  // multipliers
+  static constexpr bool KEEP = P::WANT == Want::factor;  // multipliers (L) are stored in place of eliminated entries
   static constexpr bool PRODUCT = P::WANT == Want::determinant || P::WANT == Want::logdet;
-  static constexpr bool INVERTED = SOLVE || P::WANT == Want::inverse;  // nobody sees the pivots
+  static constexpr bool INVERTED = SOLVE || P::WANT == Want::inverse;  // inverses of pivots are recorded, not places
   static constexpr int RIGHT = SOLVE ? P::NRHS : 0;
-  // Neighbours in one lane. Where matrices are an odd number of entries apart, and two teams read at once, one finds
-  // its rows in even banks then, the other in odd ones.
+  // A lane holds two neighbouring rows instead of rows LANES apart. Used where matrices are an odd number of entries
+  // apart and two teams load at once: one team then reads even banks, the other odd ones.
   static constexpr bool PAIRED =
       SLOTS == 2 && M * N % 2 == 1 && LANES * int(sizeof(T)) == 64 && sizeof(T) < 16 && P::WANT != Want::inverse;
-  // a row on its way: teams read at once, from different banks
+  // Pivot rows in shared memory (VIA shared): two lines per team, padded by 16 bytes so that teams, which read at once,
+  // use different banks.
   static constexpr bool SHARED = P::VIA == Via::shared;
   static constexpr int SIZE = int(sizeof(T)), PACK = SIZE < 16 ? 16 / SIZE : 1;
   static constexpr int LINE = (ceil_div((N + RIGHT) * SIZE, 128) * 128 + 16) / SIZE;
   static constexpr int CARRIED = SHARED ? 2 * TEAMS * LINE : 0;
-  T* carried = nullptr;  // the team's first line of that much memory, which has two per team, for steps in turn
-  int rank;  // in the team
+  T* carried = nullptr;  // the team's line for even steps; the one for odd steps is TEAMS * LINE entries behind it
+  int rank;  // of the lane in its team
   T a[SLOTS][N], b[SLOTS][RIGHT > 0 ? RIGHT : 1];
   int place[SLOTS], info = 0;
   Determinant<T, P::WANT> determinant;
 
-  // Only the first `rows` of M rows are there.
+  // `rows`: rows that exist, of the M that the registers can hold.
   MANSARD_DEVICE explicit TeamRows(int rank, int rows = M) : rank(rank) {
     const u32 lanes = LANES < 32 ? (1u << LANES % 32) - 1 : ~0u;
     team = lanes << (threadIdx.x % 32 - rank);
-    if constexpr (LANES < 32) renew(team);  // to be kept, not found again in each step
+    if constexpr (LANES < 32) renew(team);  // keeps the compiler from computing the mask anew in every step
     renew(this->rank);
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {
@@ -75,20 +77,24 @@ struct TeamRows {
   }
   MANSARD_DEVICE int row_of(int q) const { return PAIRED ? rank * SLOTS + q : rank + q * LANES; }
   MANSARD_DEVICE bool has(int q) const { return M % LANES == 0 || (q + 1 < SLOTS && !PAIRED) || row_of(q) < M; }
-  // The same, or if there is none one that a lane reads at the same time.
+  // row_of(q), or for a slot without a row one that another lane loads at the same time (a broadcast).
   MANSARD_DEVICE int some_row(int q) const {
     return has(q) ? row_of(q) : PAIRED ? q + (M - 1 - q) / SLOTS * SLOTS : M - 1;
   }
 
  protected:
-  u32 team;  // its lanes
-  // of a row whose turn is to come, and of another: where nobody sees the pivots, where it came to, which is smaller
-  // than any entry counts
+  u32 team;  // mask of the team's lanes
+  // mask[q] is and-ed with the order of a magnitude. WAITS lets it pass: the row was no pivot row yet. Other rows have
+  // a small mask: OVER, or (INVERTED) the step k in which the row was the pivot row. What these let pass is smaller
+  // than the order of any ordinary number.
   static constexpr int WAITS = INVERTED ? -1 : 0x7fffffff, OVER = INVERTED ? 1 << 10 : 0;
   int mask[SLOTS];
-  int order[SLOTS], most;  // of the column to come
-  T inverse;               // of the lane's own largest entry there
-  bool odd = false;        // a pivot was not ordinary
+  int order[SLOTS], most;  // orders of the entries of the next column, and the team's largest
+  T inverse;               // of the lane's own largest entry of that column
+  bool odd = false;        // whether a pivot was not ordinary
+
+  // Search `column`, which is column k: the team's largest order, and the inverse of the lane's largest entry, which is
+  // formed before it is known whose entry wins.
 
   MANSARD_DEVICE void search(const T (&column)[SLOTS], int k) {
     T largest = column[0];
@@ -106,15 +112,15 @@ struct TeamRows {
     inverse = ordinary_inverse(largest);
   }
 
-  // The lane of the team that voted; shuffles within a team do not mind that it counts from the warp's first.
+  // The lane of this team that voted, counted in the warp; shuffles of width LANES take it modulo LANES.
   MANSARD_DEVICE int owner_of(u32 votes) const { return 31 - __clz(static_cast<int>(votes & team)); }
 
-  // Lanes that have the pivot's row, and in which slot.
+  // Lanes that claim the pivot row (`twice`: in two slots), and the last slot that was claimed.
   struct Votes {
     u32 lanes = 0, twice = 0;
     int slot = 0;
     bool ordinary;
-    // Whether there is one in each team, with an ordinary pivot.
+    // Whether exactly one lane and slot of every team claims the pivot row, and all pivots are ordinary.
     MANSARD_DEVICE bool decide() const { return __popc(lanes) == TEAMS && twice == 0 && ordinary; }
   };
   MANSARD_DEVICE Votes vote() const {
@@ -130,8 +136,8 @@ struct TeamRows {
     return votes;
   }
 
-  // Who has the pivot, whatever the column holds: the first row of the largest |re| + |im|. Its order is `most`
-  // afterwards, and no other.
+  // Exact search in register column `at` for step k: the largest |re| + |im|, and of equal ones the smallest place.
+  // Afterwards order[q] == most holds for the winner only. Returns the vote of its lane.
   MANSARD_DEVICE u32 choose(int at, int k) {
     R size = R(-2);
     int where = 1 << 20, slot = 0;
@@ -148,22 +154,23 @@ struct TeamRows {
     return __ballot_sync(~0u, found >= 0);
   }
 
-  // Multiples of the pivot's row: where they are kept, with their own sign (a zero's as well), otherwise with the
-  // opposite one, which costs nothing when they are made.
+  // Entry that becomes a multiplier. Multipliers that are stored (KEEP) have their own sign, that of a zero included;
+  // others are formed with the opposite sign, which is free here and saves a negation later.
   MANSARD_DEVICE T signed_entry(int q, int at) const { return KEEP ? a[q][at] : negated(a[q][at]); }
 
-  // The inverse of a pivot.
+  // Record the inverse of pivot k.
   MANSARD_DEVICE void keep(const Steps<T>& steps, T inverse, int k) const {
     if (INVERTED && rank == 0) (SOLVE ? steps.solved[k].inverse : steps.inverted[k]) = inverse;
   }
 
+  // Exact division: the multipliers of step k from a pivot that may be anything. Notes a zero pivot in `info`.
   MANSARD_DEVICE void divide(T (&multiple)[SLOTS], const Steps<T>& steps, int source, int at, int k) {
     T pivot = a[0][at];
     MANSARD_UNROLL
     for (int q = 1; q < SLOTS; ++q) pivot = chosen(order[q] == most, a[q][at], pivot);
     pivot = lane_value<LANES>(pivot, source);
     Inverse<T> by;
-    by.template of<P::WANT == Want::inverse>(pivot);  // what has none had better not look as if it had
+    by.template of<P::WANT == Want::inverse>(pivot);  // infinite for zero: then no entry of the inverse is finite
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) multiple[q] = by.times(signed_entry(q, at));
     if (is_zero(pivot) && info == 0) info = k + 1;
@@ -174,9 +181,9 @@ struct TeamRows {
     }
   }
 
-  // The pivot's row comes to place k, and what was there goes where it was.
+  // Exchange places: the pivot row gets place k, the row there gets the pivot row's place. Records the step.
   MANSARD_DEVICE void exchange(const bool (&mine)[SLOTS], const Steps<T>& steps, int source, int at, int k) {
-    if constexpr (SOLVE) {  // rows are known by their lanes
+    if constexpr (SOLVE) {  // the substitution needs only the owner's lane
       if (rank == 0) steps.solved[k].lane = source;
     } else if constexpr (INVERTED) {
       MANSARD_UNROLL
@@ -203,7 +210,8 @@ struct TeamRows {
     }
   }
 
-  // Calls step(column, entry) for the pivot's row in `line`, right-hand sides after the columns.
+  // Calls step(column, entry) for the entries of the pivot row in `line` behind column `at`; right-hand sides are
+  // columns N, N + 1, ...
   template <class Step>
   static MANSARD_DEVICE void each_of(const T* line, const int at, Step step) {
     MANSARD_UNROLL
@@ -216,7 +224,7 @@ struct TeamRows {
     }
   }
 
-  // The pivot's row, from the column after `at` on, to `line`.
+  // The owner of the pivot row writes its entries behind column `at` to `line`.
   MANSARD_DEVICE void carry(T* line, const bool (&mine)[SLOTS], const int at) const {
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q)

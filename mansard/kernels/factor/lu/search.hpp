@@ -1,7 +1,8 @@
-// The search for pivots: of the entries below, the largest, and of equal ones the first.
+// Pivot search on CPUs: the row with the largest |a_ik|, i >= k; among equal ones the first.
 //
-// Which row that is cannot be predicted, and compilers like to branch there. Where they must not, `Chosen` selects: on
-// ARM in assembly, since GCC branches whatever probabilities it is given, and masks cost as much.
+// The result cannot be predicted, and compilers tend to branch on it. `Largest` and `Chosen` select instead. On ARM
+// `Chosen` does so in assembly: GCC branches whatever probabilities it is given, and masks cost as much as the
+// branches.
 #pragma once
 #include <array>
 #include <cmath>
@@ -10,13 +11,13 @@
 
 namespace mansard {
 
-// The first of the largest numbers by their bits. Two of these take rows in turn, so that neither waits for the other.
+// Running maximum of magnitudes given as bits, and its row. Two of these take alternate rows as independent chains.
 template <class Bits>
 struct Largest {
   Bits size;
   i64 place;
 
-  // Nobody can predict which number is larger: compilers are told so, and select instead of branching.
+  // A probability of one half makes the compiler select instead of branching.
   MANSARD_INLINE void take(Bits other, i64 row) {
     const bool larger = __builtin_expect_with_probability(other > size, true, 0.5);
     place = larger ? row : place;
@@ -27,11 +28,11 @@ struct Largest {
   }
 };
 
-// The larger number; b may be none.
+// max(a, b), or a where b is a NaN.
 template <class R>
 MANSARD_INLINE R larger_number(R a, R b) {
 #if defined(__aarch64__)
-  return sizeof(R) == 8 ? __builtin_fmax(a, b) : __builtin_fmaxf(a, b);  // an instruction
+  return sizeof(R) == 8 ? __builtin_fmax(a, b) : __builtin_fmaxf(a, b);  // one instruction
 #else
   return b > a ? b : a;
 #endif
@@ -42,13 +43,13 @@ MANSARD_INLINE R larger_number(R a, R b) {
       : "w"(a), "w"(b), "r"(i), "r"(other)                                                                   \
       : "cc")
 
-// A row, and its number.
+// The candidate for the pivot row: its index and its address.
 template <class R>
 struct Chosen {
   i64 place;
   R* row;
 
-  // Row i instead, if a == b; or if not a < b.
+  // Take row i as the candidate if a == b (below: unless a < b).
   MANSARD_INLINE void take_if_equal(R a, R b, i64 i, R* other) {
 #if defined(__aarch64__)
     if constexpr (sizeof(R) == 8) MANSARD_TAKE("d", "eq");
@@ -69,7 +70,7 @@ struct Chosen {
     place = it ? i : place;
     row = it ? other : row;
   }
-  // What stands at `at`, which is row i, becomes `other`, if row i was chosen.
+  // at = other if row i is the candidate; `at` is the pointer to row i.
   MANSARD_INLINE void replace(R*& at, i64 i, R* other) const {
 #if defined(__aarch64__)
     asm("cmp %1, %2\n\tcsel %0, %3, %0, eq" : "+r"(at) : "r"(place), "rI"(i), "r"(other) : "cc");
@@ -80,8 +81,8 @@ struct Chosen {
 };
 #undef MANSARD_TAKE
 
-// Row k and the one with the pivot change places; returns the latter's number. A NaN is a pivot only if it is in row k
-// already, as LAPACK has it. How large the pivot is is found first, in several chains: no comparison then waits long.
+// Exchange row k and the pivot row; returns the index of the latter. As in LAPACK, a NaN is the pivot only if it stands
+// in row k. The maximum is found first, in four independent chains, and then the first row that has it.
 template <class R, std::size_t ROWS>
 MANSARD_INLINE int exchange_largest(std::array<R*, ROWS>& rows, int k) {
   constexpr int M = static_cast<int>(ROWS);
@@ -96,7 +97,7 @@ MANSARD_INLINE int exchange_largest(std::array<R*, ROWS>& rows, int k) {
   Chosen<R> pivot{k, first};
   MANSARD_UNROLL
   for (int i = M - 1; i > k; --i) pivot.take_if_equal(sizes[i], size, i, rows[i]);
-  pivot.take_unless_less(sizes[k], size, k, first);  // or a NaN
+  pivot.take_unless_less(sizes[k], size, k, first);  // sizes[k] is the maximum or a NaN
   MANSARD_UNROLL
   for (int i = k + 1; i < M; ++i) pivot.replace(rows[i], i, first);
   rows[k] = pivot.row;

@@ -1,22 +1,25 @@
-// A panel that all warps of a block factor: each thread has some of its rows in registers, one in turn.
+// LU of a tall panel of BLK columns by all warps of a block; row i lies in the registers of thread i % THREADS.
 //
-// In each step every warp offers its row with the largest entry in shared memory, and after a barrier all warps take
-// the best of these. Columns move on by one register per step, so the pivot's is always in the first.
+// Step k: every warp writes its row with the largest entry of column k to shared memory (its offer); after a barrier
+// all warps take the best offer as the pivot row p, and update a_ij -= a_ik / a_pk * a_pj. Columns move by one register
+// per step, so that the pivot column is always in register 0. Barrier: one __syncthreads per step -> offers[k % 2] ->
+// the other warps. Two sets suffice: set k % 2 is written again in step k + 2, after the barrier of step k + 1, which
+// every warp passes only after it has read set k % 2.
 #pragma once
 #include "kernels/factor/lu/pivots.cuh"
 
 namespace mansard {
 
-// The lane with the largest size; of several the one with the first place.
+// The lane with the largest size; among equal ones, the lane with the smallest place.
 template <class R>
 MANSARD_DEVICE int warp_owner(R size, int place) {
-  const int order = order_of(size), most = warp_max(order);  // below zero: nothing to offer
+  const int order = order_of(size), most = warp_max(order);  // negative: the lane has no candidate
   u32 votes = __ballot_sync(~0u, order == most);
   if (__popc(votes) > 1) votes = __ballot_sync(~0u, exact_owner<32>(size, place, 0) == 0);
   return __ffs(static_cast<int>(votes)) - 1;
 }
 
-// What warps offer in a step.
+// Candidates of all warps in one step: the row, its magnitude, its place.
 template <class T, int BLK, int WARPS>
 struct Offers {
   using R = typename Scalar<T>::Real;
@@ -43,14 +46,14 @@ struct TallPanel {
   }
   static MANSARD_DEVICE int row_of(int q) { return threadIdx.x + q * THREADS; }
 
-  // `offers` are two, of steps in turn.
+  // Eliminate `count` of BLK columns. `offers` points to two sets, used in turn; steps[k] = place of the pivot row.
   MANSARD_DEVICE void eliminate(int* steps, Offered* offers, int count) {
 MANSARD_UNROLL_BY(1)
     for (int k = 0; k < BLK; ++k) {
       if (k < count) {
         Offered& offered = offers[k % 2];
         offer(offered, k);
-        __syncthreads();
+        __syncthreads();  // offers[k % 2] is complete, written by all warps
         step(steps, offered, k);
       } else {
         rotate();
@@ -59,8 +62,9 @@ MANSARD_UNROLL_BY(1)
   }
 
  private:
-  bool waits[SLOTS];  // for its turn
+  bool waits[SLOTS];  // the row exists and was no pivot row yet
 
+  // Write the warp's best row, its magnitude and its place.
   MANSARD_DEVICE void offer(Offered& offered, int k) const {
     R size = R(-2);
     int where = 1 << 20, slot = 0;
@@ -80,6 +84,7 @@ MANSARD_UNROLL_BY(1)
         if (slot == q) offered.row[warp][j] = a[q][j];
   }
 
+  // Take the best offer as pivot row, exchange places, and update.
   MANSARD_DEVICE void step(int* steps, const Offered& offered, int k) {
     const int lane = threadIdx.x % 32, mine = min(lane, WARPS - 1);
     const int winner = warp_owner(lane < WARPS ? offered.size[mine] : R(-3), offered.place[mine]);
@@ -102,7 +107,7 @@ MANSARD_UNROLL_BY(1)
     }
     MANSARD_UNROLL
     for (int j = 1; j < BLK; ++j) {
-      const T u = chosen(j < BLK - k, row[j], zero<T>());  // the others are done
+      const T u = chosen(j < BLK - k, row[j], zero<T>());  // finished columns stay as they are
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) {
         a[q][j - 1] = a[q][j];
@@ -113,6 +118,7 @@ MANSARD_UNROLL_BY(1)
     for (int q = 0; q < SLOTS; ++q) a[q][BLK - 1] = done[q];
   }
 
+  // Move the columns by one register, for a step that is not done.
   MANSARD_DEVICE void rotate() {
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {

@@ -1,5 +1,7 @@
-// C -= L U for a part of a matrix in shared memory: 16 x 16 tiles of a warp by multiplications and additions, or 16 x 8
-// ones on the tensor cores.
+// C -= L U for a part of a matrix in shared memory: 16 x 16 tiles of a warp by fma, or 16 x 8 ones by tensor cores.
+//
+// fma: a lane has entries (down + 4 i, across + 8 j), i < 4, j < 2. mma: fragments of m16n8k8 (mma.cuh); L's fragments
+// are loaded once per strip of rows. A warp owns the rows of its strips, so it needs no barrier inside.
 #pragma once
 #include "kernels/factor/lu/pivots.cuh"
 #include "mansard/gpu/mma.cuh"
@@ -8,8 +10,8 @@ namespace mansard {
 
 enum class Unit { fma, mma };
 
-// Entry (i, j) of a matrix of M x N is at i * ROW + j * COLUMN; L has DEPTH columns, from `from` on, and U as many
-// rows.
+// Entry (i, j) of the M x N matrix is at i * ROW + j * COLUMN. L is columns `from` .. `from` + DEPTH - 1, U the rows of
+// the same numbers.
 template <class T, int M, int N, int ROW, int COLUMN, int DEPTH>
 struct Update {
   T* matrix;
@@ -17,8 +19,8 @@ struct Update {
 
   MANSARD_DEVICE T* at(int i, int j) const { return matrix + i * ROW + j * COLUMN; }
 
-  // All rows from `row` on, columns from `first` to `last` - 1, as number `rank` of `warps`; 16 ROWS rows at a time, of
-  // which one half does not wait for the other.
+  // Update rows `row` .. M - 1 of columns `first` .. `last` - 1; strips of 16 ROWS rows are distributed over `warps`
+  // warps, of which this is number `rank`. ROWS = 2 gives independent tensor-core products (mma only).
   template <Unit UNIT, int ROWS = 1>
   MANSARD_DEVICE void run(int row, int first, int last, int rank, int warps) const {
     constexpr int STEP = UNIT == Unit::mma ? 16 * ROWS : 16;
@@ -78,7 +80,7 @@ MANSARD_UNROLL_BY(1)
     for (int begin = first; begin < last; begin += 16) {
       T c[2][ROWS][4];
       MANSARD_UNROLL
-      for (int tile = 0; tile < 2; ++tile) {  // one does not wait for the other
+      for (int tile = 0; tile < 2; ++tile) {  // two independent accumulators
         const int column = begin + 8 * tile;
         T b[PASSES][2];
         MANSARD_UNROLL
@@ -103,7 +105,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // Tiles that hang over read the last row or column again.
+  // Clamp an index: tiles that stick out of the matrix read its last row or column again, and do not store it.
   static MANSARD_DEVICE int kept(int i, int end) { return min(i, end - 1); }
 };
 

@@ -1,4 +1,7 @@
-// Elimination in the registers of one thread, which has the whole matrix: rows are exchanged by selection.
+// LU elimination in the registers of one thread, which holds a whole matrix: rows are exchanged by selects.
+//
+// Step k:  p = argmax |a_ik| for i >= k;  exchange rows k and p;  l_ik = a_ik / a_kk;  a_ij -= l_ik * a_kj for i, j >
+// k.
 #pragma once
 #include "kernels/factor/lu/pivots.cuh"
 
@@ -16,7 +19,7 @@ struct Whole {
   int info = 0;
   Determinant<T, P::WANT> determinant;
 
-  // Writes the row that is exchanged, per step.
+  // Factor A and update the right-hand sides; steps[k] = p, except for solves.
   MANSARD_DEVICE void eliminate(int* steps) {
     MANSARD_UNROLL
     for (int k = 0; k < STEPS; ++k) {
@@ -44,7 +47,7 @@ struct Whole {
     }
   }
 
-  // Backward substitution: b becomes x.
+  // Backward substitution: x replaces b.
   MANSARD_DEVICE void substitute() {
     MANSARD_UNROLL
     for (int k = N - 1; k >= 0; --k)
@@ -56,7 +59,8 @@ struct Whole {
       }
   }
 
-  // a becomes its inverse: that of U, then times that of L from the right, then columns go back in reverse order.
+  // A^-1 = U^-1 L^-1 P replaces a: invert U in place, multiply by L^-1 from the right, exchange columns in reverse
+  // order.
   MANSARD_DEVICE void invert(const int* steps) {
     MANSARD_UNROLL
     for (int j = 0; j < N; ++j) {
@@ -94,8 +98,8 @@ struct Whole {
   }
 
  private:
-  T inverted[KEPT];  // pivots
-  bool odd = false;  // a pivot was not ordinary
+  T inverted[KEPT];  // inverses of the pivots
+  bool odd = false;  // whether a pivot was not ordinary
 
   static MANSARD_DEVICE void trade(bool wanted, T& x, T& y) {
     const T first = chosen(wanted, y, x);
@@ -114,6 +118,7 @@ struct Whole {
     }
   }
 
+  // l_ik = a_ik / a_kk for i > k; `most` is |a_kk|.
   MANSARD_DEVICE void divide(int k, R most) {
     Inverse<T> by{R(1), ordinary_inverse(a[k][k])};
     if (!Ordinary<T>::holds(order_of(most))) {
@@ -128,7 +133,7 @@ struct Whole {
     for (int i = k + 1; i < M; ++i) a[i][k] = product_of<false>(a[i][k], by.number);
   }
 
-  // x over pivot k
+  // x divided by pivot k.
   MANSARD_DEVICE T over(T x, int k) const {
     Inverse<T> by{R(1), inverted[k]};
     if (odd) by.template of<true>(a[k][k]);

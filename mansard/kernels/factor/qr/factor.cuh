@@ -1,25 +1,30 @@
-// The factorisation of one matrix by a team, columns in registers: Householder's reflections, one after the other.
+// Householder QR of one matrix by a team, with the columns in registers.
 //
-// A thread has rows row, row + LANES_M, ... of columns column, column + LANES_N, ...: slots of either. Reflection k
-// takes one pass over what it changes: all products x^H a_j of the column x below the diagonal with the columns from k
-// on, of which the first is |x|^2; then their update. Rows that are done go to shared memory, and the slots behind them
-// move up; columns that are done go there whole. Vectors are scaled only then. Right-hand sides are more columns.
+// Step k, with (alpha, x) column k from the diagonal on: one pass forms x^H a_j for all columns j >= k, of which the
+// first is |x|^2; a second pass updates a_j -= x (by * g_j) below the diagonal (reflection.cuh). Right-hand sides are
+// further columns.
 //
-// Code is shared by ROLL slots of rows (0: by nothing, and indices are constants).
+// A thread has SLOTS rows of COLUMNS columns: rows row + r * LM, columns column + q * LN. When the rows of a slot are
+// finished they go to shared memory and the slots behind them move up, so that row k is always in slot 0. Finished
+// columns go to shared memory, too; vectors are scaled to v only then.
+//
+// ROLL slots of rows share their code; with 0 all steps are unrolled and indices are constants.
+// Barriers: after the loads -> image -> finished rows of other threads; WIDE, one __syncthreads per step -> line k % 2
+// -> the warp that holds column k. The line is written again in step k + 2, after the barrier of step k + 1.
 #pragma once
 #include "kernels/factor/qr/reflection.cuh"
 #include "kernels/factor/qr/team.cuh"
 
 namespace mansard {
 
-// Where the matrix lies in shared memory: columns from N on are B's.
+// Addresses of a matrix in shared memory: A (later R and the vectors), B, tau, and the lines of a wide team.
 template <class P>
 struct Workplace {
   using T = typename P::T;
   static constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
   static constexpr int ROW = ROW_MAJOR ? P::PITCH_A : 1, COLUMN = ROW_MAJOR ? 1 : P::PITCH_A;
-  static constexpr int BEYOND = P::M | 1;  // from one column of B to the next
-  T *a, *b, *tau, *line;  // line: the vector of a wide team's reflection, twice
+  static constexpr int BEYOND = P::M | 1;  // elements from one column of B to the next
+  T *a, *b, *tau, *line;  // line: two lines for column k of a wide team, used in turn
 
   MANSARD_DEVICE T* at(int row, int column) const { return a + row * ROW + column * COLUMN; }
 };
@@ -34,14 +39,14 @@ struct Factor {
   static constexpr int LM = Group::ROWS, LN = Group::COLUMNS;
   static constexpr int SLOTS = ceil_div(M, LM), COLUMNS = ceil_div(WIDTH, LN);
   static constexpr int ROLL = P::ROLL > 0 ? P::ROLL : 1;
-  static constexpr int RUN = LM < LN ? LM : LN;  // steps whose column is in the same slot
-  static constexpr int BEGIN = LM == 1 ? 1 : 0;  // where the first slot has but the row on the diagonal, x begins later
-  static constexpr int LINE = SLOTS * LM + 1;     // of shared memory: a vector and its sum of squares
-  // Products of first entries do not wait for a reflection's scale. They may be out of range where those of no other
-  // entries are: what has come of it is seen in columns that are eliminated later (the last one of a square too), so
-  // there must be no others. Then the last reflection has nothing to turn, either.
+  static constexpr int RUN = LM < LN ? LM : LN;  // consecutive steps whose row and column stay in the same slots
+  static constexpr int BEGIN = LM == 1 ? 1 : 0;  // first slot of x; with LM = 1 slot 0 has only the row on the diagonal
+  static constexpr int LINE = SLOTS * LM + 1;    // elements of a line: column k and its sum of squares
+  // Use (alpha - beta) * a_0, which does not wait for the reflection's scale. This product may leave the range where no
+  // other does. The damage shows in the sums of squares of columns that are eliminated later (`unsafe`, the last column
+  // of a square matrix included), so all columns must be eliminated. The last reflection then has no column to update.
   static constexpr bool EARLY = N <= M && P::NRHS == 0;
-  // vectors that are long for registers are read twice
+  // long vectors are read again from the line instead of being kept in registers
   static constexpr bool TWICE = Group::WIDE && SLOTS * int(sizeof(T)) > 128;
   static_assert(ROLL == 1 || LN % (ROLL * LM) == 0, "steps that share code are of the same slot of columns");
 
@@ -49,13 +54,14 @@ struct Factor {
   const Place& place;
   T a[COLUMNS][SLOTS];
   T tau[COLUMNS], scale[COLUMNS];
-  bool unsafe = false;  // some reflection was: nothing of this is of use
+  bool unsafe = false;  // squares of some column left the range: the result is not to be used
 
   MANSARD_DEVICE Factor(const Group& team, const Place& place) : team(team), place(place) {}
 
   MANSARD_DEVICE int column_of(int q) const { return team.column + q * LN; }
 
-  // visit(row, entry) for the rows of a column's slots, the first of which is `first`.
+  // Calls visit(r, row, entry) for `slots` slots of rows from slot `first` on, in the column of slot q in shared
+  // memory.
   template <class Visit>
   MANSARD_DEVICE void along(int q, int first, int slots, Visit visit) const {
     const int j = column_of(q), row = first * LM + team.row;
@@ -68,6 +74,7 @@ struct Factor {
         if (M % LM == 0 || row + r * LM < M) visit(r, row + r * LM, at[r * step]);
   }
 
+  // Load the matrix into registers and factor it.
   MANSARD_DEVICE void run() {
     MANSARD_UNROLL
     for (int q = 0; q < COLUMNS; ++q) {
@@ -76,11 +83,12 @@ struct Factor {
       for (int r = 0; r < SLOTS; ++r) a[q][r] = zero<T>();
       along(q, 0, SLOTS, [&](int r, int, T& entry) { a[q][r] = entry; });
     }
-    Group::meet();  // everybody has read what is overwritten
+    Group::meet();  // image is about to be overwritten by finished rows; all threads have loaded theirs
     chunks<0>();
   }
 
   static constexpr int end_of(int first) { return first + ROLL < SLOTS ? first + ROLL : SLOTS; }
+  // Chunks of ROLL slots of rows from slot FIRST on; at the end, write back the columns that are left.
   template <int FIRST>
   MANSARD_DEVICE void chunks() {
     chunk<FIRST>();
@@ -93,11 +101,11 @@ struct Factor {
     }
   }
 
-  // The reflections of ROLL slots of rows from FIRST on.
+  // The reflections whose rows are in ROLL slots from FIRST on.
   template <int FIRST>
   MANSARD_DEVICE void chunk() {
     constexpr int LIVE = SLOTS - FIRST, END = end_of(FIRST), BEHIND = END * LM;
-    constexpr int LATER = LM > LN ? ceil_div(BEHIND < K ? BEHIND : K, LN) : FIRST * LM / LN;  // columns to go on
+    constexpr int LATER = LM > LN ? ceil_div(BEHIND < K ? BEHIND : K, LN) : FIRST * LM / LN;  // first slot still in use
     if constexpr (P::ROLL > 0) {
 MANSARD_UNROLL_BY(1)
       for (int s = FIRST; s < END; ++s) {
@@ -111,9 +119,10 @@ MANSARD_UNROLL_BY(1)
     if constexpr (LM <= LN && BEHIND % LN == 0 && BEHIND / LN <= COLUMNS) flush(BEHIND / LN - 1, END, SLOTS - END);
   }
 
+  // Steps whose row is in slot s, in runs whose column is in one slot; BEGIN is the run's first row within the slot.
   template <int FIRST, int LIVE, int BEGIN>
   MANSARD_DEVICE void runs(int s) {
-    constexpr int SLOT = (FIRST * LM + BEGIN) / LN;  // of the column that is eliminated
+    constexpr int SLOT = (FIRST * LM + BEGIN) / LN;  // slot of the columns that are eliminated
     if constexpr (BEGIN < LM && FIRST * LM + BEGIN < K) {
       if constexpr (P::ROLL > 0) {
 MANSARD_UNROLL_BY(1)
@@ -129,7 +138,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // Reflection k, whose row is in the first slot, of the threads of row `head`.
+  // Reflection k: row k is in slot 0 of the threads with row == head; column k is in slot SLOT; LIVE slots are in use.
   template <int SLOT, int LIVE>
   MANSARD_DEVICE void step(int k, int head) {
     const int owner = k % LN;
@@ -147,7 +156,7 @@ MANSARD_UNROLL_BY(1)
     for (int q = SLOT; q < COLUMNS; ++q) {
       const bool to_do = (q > SLOT || team.column > owner) && !idle, own = q == SLOT && team.column == owner;
       const T top = team.of_row(a[q][0], head);
-      T along, off;  // off the first entry
+      T along, off;  // multiple of x to subtract below row k; number to subtract in row k
       if constexpr (EARLY) {
         along = dot[q - SLOT];
         multiply_add<true>(along, h.first, top);
@@ -171,14 +180,14 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // The column k below row `head` of the first slot, and the entry there: by shuffles, or through shared memory. There
-  // its sum of squares comes along, so that nobody waits for the reflection when the products are known.
+  // Fetch column k: x below row `head` of slot 0, and alpha there. By shuffles, or for a wide team through the line in
+  // shared memory, where the sum of squares comes along: the reflection is then known before the dot products are.
   template <int SLOT, int LIVE>
   MANSARD_DEVICE void fetch(int k, int head, T (&x)[LIVE], T& alpha, R& squares) {
     const int owner = k % LN;
     if constexpr (Group::WIDE) {
       T* line = place.line + k % 2 * LINE;
-      if (team.column / Group::ACROSS == owner / Group::ACROSS) {  // a warp
+      if (team.column / Group::ACROSS == owner / Group::ACROSS) {  // the warp that holds column k
         MANSARD_UNROLL
         for (int r = 0; r < LIVE; ++r) x[r] = a[SLOT][r];
         if (team.row <= head) x[0] = zero<T>();
@@ -189,7 +198,7 @@ MANSARD_UNROLL_BY(1)
           if (team.row == 0) line[SLOTS * LM] = from_real<T>(squares);
         }
       }
-      __syncthreads();
+      __syncthreads();  // line k % 2 is complete, written by the warp that holds column k
       MANSARD_UNROLL
       for (int r = 0; r < LIVE; ++r) x[r] = line[r * LM + team.row];
       alpha = line[head];
@@ -201,14 +210,14 @@ MANSARD_UNROLL_BY(1)
     }
     if (BEGIN == 0 && team.row <= head) x[0] = zero<T>();
   }
-  // An entry that the compiler would rather keep.
+  // Load an entry again; volatile, since the compiler would keep the first copy in a register.
   static MANSARD_DEVICE T once_more(const T* from) {
     const volatile R* parts = reinterpret_cast<const volatile R*>(from);
     if constexpr (Scalar<T>::COMPLEX) return T{parts[0], parts[1]};
     else return parts[0];
   }
 
-  // x^H y, of this thread's rows, in several sums at a time.
+  // x^H y over this thread's rows, in several independent sums.
   template <int LIVE, int LENGTH>
   static MANSARD_DEVICE T product(const T (&x)[LIVE], const T (&y)[LENGTH]) {
     constexpr int SUMS = LIVE < 8 ? 1 : COLUMNS < 3 ? 4 : 2;
@@ -222,7 +231,7 @@ MANSARD_UNROLL_BY(1)
     return sums[0];
   }
 
-  // The rows of the first slot leave.
+  // Write back the rows of slot 0, which is slot s of the matrix, and move the other slots up.
   template <int LATER, int LIVE>
   MANSARD_DEVICE void retire(int s) {
     MANSARD_UNROLL
@@ -233,11 +242,12 @@ MANSARD_UNROLL_BY(1)
       a[q][LIVE - 1] = zero<T>();
     }
   }
-  // So do the columns of a slot.
+  // Write back the columns of slot q, from slot `first` of rows on, and their tau.
   MANSARD_DEVICE void flush(int q, int first, int slots) {
     put(q, first, slots);
     if (team.row == 0 && column_of(q) < K) place.tau[column_of(q)] = tau[q];
   }
+  // Write entries of slot q to shared memory; those below the diagonal are scaled to v.
   MANSARD_DEVICE void put(int q, int first, int slots) {
     along(q, first, slots, [&](int r, int row, T& entry) {
       const bool of_vector = row > column_of(q) && (P::NRHS == 0 || column_of(q) < N);

@@ -1,12 +1,24 @@
-// qr on CPUs: A = Q R of a batch of small matrices, whose sizes are constants, with a matrix per lane.
+// A = Q R of a batch of small matrices on CPUs: one matrix per SIMD lane, sizes are compile-time constants.
 //
-// Columns are taken in tiles of TILE_N. All reflections before a tile are applied to it, two at a time: one pass over
-// its rows for the products with their vectors, one for what is subtracted. Then it is factored, column after column.
-// Right-hand sides are further columns; Q begins as the identity, to which all reflections are applied backwards.
-// Conventions are LAPACK's (geqrf): H = I - tau v v^H, the first entry of v is one, R has a real diagonal.
+// Reflection k, LAPACK's conventions (geqrf): H_k = I - tau v v^H with v_k = 1, from column k; R has a real diagonal.
+// Columns j > k:  a_j -= v conj(tau) (v^H a_j).
+//
+// Team. A vector holds the same entry of LANES matrices; a thread factors one group of LANES matrices after the other.
+// Columns are taken in tiles of TILE_N: all earlier reflections are applied to a tile two at a time, one pass over its
+// rows for the dot products and one for the update; then the tile is factored column by column.
+//
+// Workspace of a thread (QrShape, QrPlaces in reflections.hpp), vectors of LANES reals:
+//   entries     PITCH * COLUMNS     A, then R and the vectors; right-hand sides behind it; column-major
+//   orthogonal  PITCH * Q_COLUMNS   Q, formed from the identity by all reflections, the last one first
+//   tau         K
+//   relation    K                   v_(k+1)^H v_k for even k, to apply two reflections at once
+//
+// Phases: read; factor tile by tile, right-hand sides last; form Q, or substitute R X = Q^H B; write.
+//
+// Limits: multiply-adds; 61 to 64 % of their rate from 128 to 512 rows (Neoverse N1).
 //
 // Params beside T, M, N, NRHS, WANT, LAYOUT_A|F|Q|B|X, STACK_A|F|Q|B|X:
-//   LANES    reals per vector, matrices at a time
+//   LANES    reals per vector: matrices at a time
 //   TILE_N   columns per tile
 #pragma once
 #include "kernels/factor/qr/reflections.hpp"
@@ -15,7 +27,7 @@ namespace mansard {
 
 // ---- columns ----------------------------------------------------------------------------------------------
 
-// A tile of columns of A, or of right-hand sides: all reflections before it, then its own.
+// Apply all earlier reflections to a tile of columns from j on, then factor it; right-hand sides are only reflected.
 template <class P, int COLUMNS>
 MANSARD_INLINE void qr_tile(const QrPlaces<P>& at, int j) {
   using S = QrShape<P>;
@@ -48,7 +60,7 @@ MANSARD_INLINE void qr_factor(const QrPlaces<P>& at) {
   });
 }
 
-// Columns of Q: those of the identity, reflected by the last reflection first.
+// Form Q: the columns of the identity, reflected by the last reflection first.
 template <class P>
 MANSARD_INLINE void qr_generate(const QrPlaces<P>& at) {
   using S = QrShape<P>;
@@ -58,14 +70,14 @@ MANSARD_INLINE void qr_generate(const QrPlaces<P>& at) {
     for (int c = 0; c < COLUMNS; ++c)
       for (int i = 0; i < S::M; ++i)
         S::Entry::real(all_lanes<R, S::LANES>(i == j + c)).to(at.orthogonal(i, j + c));
-    int k = smaller(j + COLUMNS, S::K);  // those beyond leave these columns as they are
+    int k = smaller(j + COLUMNS, S::K);  // later reflections do not change these columns
     if (k % 2) reflect<P, COLUMNS, false>(at, --k, at.orthogonal(0, j));
 #pragma GCC unroll 1
     for (k -= 2; k >= 0; k -= 2) reflect_twice<P, COLUMNS, false>(at, k, at.orthogonal(0, j));
   });
 }
 
-// X from R X = Q^H B, which took the place of the right-hand sides.
+// Backward substitution R X = Q^H B; X replaces the right-hand sides.
 template <class P>
 MANSARD_INLINE void qr_substitute(const QrPlaces<P>& at) {
   using S = QrShape<P>;

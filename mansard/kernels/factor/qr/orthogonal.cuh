@@ -1,7 +1,8 @@
-// Q of a factorisation whose vectors lie in shared memory: H_0 H_1 ... applied to the unit matrix, the last one first.
+// Q = H_0 H_1 ... H_(K-1) from the vectors in shared memory: reflections applied to the unit matrix, the last one
+// first.
 //
-// A thread has rows and columns of Q in turns, as of A. Vectors are read, nothing is written until all are done, so
-// that threads of different columns do not wait for each other.
+// A thread holds rows and columns of Q as it did of A (team.cuh). Step k:  q_j -= v tau (v^H q_j). Vectors are only
+// read and Q is written after the last step, so that threads of different columns need no barrier.
 #pragma once
 #include "kernels/factor/qr/factor.cuh"
 
@@ -15,7 +16,7 @@ struct Orthogonal {
   using Columns = Factor<P>;
   static constexpr int M = P::M, K = Columns::K, LM = Group::ROWS, LN = Group::COLUMNS, SLOTS = Columns::SLOTS;
   static constexpr int COLUMNS = ceil_div(WIDTH, LN);
-  // steps that share code: none without ROLL; else those of some slots of rows and of one slot of columns
+  // steps that share code: one without ROLL; otherwise those of ROLL slots of rows and of one slot of columns
   static constexpr int SOME = P::ROLL > 0 ? P::ROLL * LM : 1;
   static constexpr int RUN = SOME < LN || P::ROLL == 0 ? SOME : LN;
 
@@ -40,13 +41,13 @@ MANSARD_UNROLL_BY(1)
     if constexpr (WHICH > 0) runs<WHICH - 1>();
   }
 
-  // By H_k, which leaves the rows before k and, since they are still those of the unit matrix, the columns before k.
+  // Apply H_k. It does not change rows before k, nor columns before k, which are still those of the unit matrix.
   template <int FIRST, int SLOT>
   MANSARD_DEVICE void step(int k) {
     const T* from = place.at(team.row, k);
     const T tau = place.tau[k];
     T v[SLOTS - FIRST], by[COLUMNS - SLOT];
-    // entries of the vector; those that are read again are not kept in between
+    // entry of v; with `again` it is loaded anew, so that long vectors do not stay in registers
     const auto entry = [&](int r, bool again) {
       const int i = team.row + r * LM;
       T found = from_real<T>(i == k ? 1 : 0);
@@ -72,7 +73,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // To shared memory, as rows or columns of PITCH entries.
+  // Write Q to shared memory, as rows or columns of PITCH entries.
   template <bool ROW_MAJOR, int PITCH>
   MANSARD_DEVICE void lay(T* to) const {
     MANSARD_UNROLL

@@ -1,13 +1,13 @@
-// One elementary reflection H = I - tau v v^H as LAPACK's ?larfg makes it: H^H (alpha, x) = (beta, 0) with a real beta,
-// v = (1, scale x). Where x is zero (and alpha real) H is the identity and tau is 0.
+// One elementary reflection H = I - tau v v^H as in LAPACK's ?larfg: H^H (alpha, x) = (beta, 0) with a real beta,
+// v = (1, scale x). If x is zero and alpha real, H is the identity and tau is 0.
 #pragma once
 #include "mansard/gpu/factor_scalars.cuh"
 
 namespace mansard {
 
-// Sums of squares between LEAST and MOST are as accurate as others: nothing that matters was lost on the way, neither
-// in them nor in products with other columns. Larger and smaller columns are scaled by DOWN and UP first (LARGE and
-// SMALL, of their largest entry).
+// Sums of squares between LEAST and MOST are safe: no significant term overflowed or underflowed, neither in them nor
+// in products with other columns. Other columns are scaled first: by DOWN if their largest entry exceeds LARGE, by UP
+// if it is below SMALL.
 template <class R>
 struct SafeSquares;
 template <>
@@ -21,7 +21,7 @@ struct SafeSquares<float> {
   static constexpr float LARGE = 0x1p40f, SMALL = 0x1p-40f, DOWN = 0x1p-80f, UP = 0x1p90f;
 };
 
-// The larger of |re| and |im|.
+// max(|re|, |im|).
 template <class R>
 MANSARD_DEVICE R largest_part(R x) {
   return fabs(x);
@@ -36,26 +36,27 @@ struct Reflection {
   using R = typename Scalar<T>::Real;
   T tau, scale;
   T by;  // conj(tau) * scale: H^H a = a - x (by * g) for g = a_0 + conj(scale) * (x^H a), below the first entry
-  // alpha - beta and -1 / beta: for t = below * (conj(first) * a_0 + x^H a) the same is a - x (scale * t), and a_0 - t
-  // above. Both are known before scale is.
+  // first = alpha - beta and below = -1 / beta give the same product without `scale`, which is known later: with
+  // t = below * (conj(first) * a_0 + x^H a) it is a_0 - t in the first entry and a - x (scale * t) below it.
   T first;
   R below;
   R beta;
-  bool safe;  // or all of the above means nothing
+  bool safe;  // otherwise the members above are not valid
 
   static MANSARD_DEVICE Reflection identity(T alpha) {
     return {zero<T>(), zero<T>(), zero<T>(), zero<T>(), R(0), real_part(alpha), true};
   }
 
-  // `squares` is |x|^2; at the `last` row there is no x. Roots and inverses are quick: they hold for safe sums only.
-  // `strict`: what is left of the last column tells whether products with it were in range.
+  // The reflection of (alpha, x) with |x|^2 = squares; in the `last` row there is no x. Quick roots and inverses are
+  // valid for safe sums only. `strict`: alpha of the last row, too, must be safe, as it shows whether earlier products
+  // with this column were in range.
   static MANSARD_DEVICE Reflection quick(T alpha, R squares, bool last, bool strict = false) {
     using Safe = SafeSquares<R>;
     const R sum = modulus_square(alpha) + squares;
     Reflection h;
     h.safe = sum <= Safe::MOST && (squares >= Safe::LEAST || last && sum >= Safe::LEAST);
     const R inverse = quick_inverse_root(sum);
-    // nothing waits for the last bit of the length but beta
+    // only beta needs the corrected root; the other members use sum * inverse, which is known earlier
     h.set(alpha, quick_root(sum, inverse), inverse, fma(sum, inverse, fabs(real_part(alpha))));
     if (last && is_zero(imaginary_part(alpha))) {
       const bool safe = h.safe || !strict;
@@ -65,7 +66,7 @@ struct Reflection {
     return h;
   }
 
-  // From the length of (alpha, x), its inverse, and its sum with |re alpha|.
+  // Members from the length of (alpha, x), its inverse, and `away` = length + |re alpha|.
   MANSARD_DEVICE void set(T alpha, R length, R inverse, R away) {
     const R head = real_part(alpha);
     below = copysign(inverse, head);

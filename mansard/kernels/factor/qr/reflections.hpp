@@ -1,4 +1,4 @@
-// Reflections of lanes' matrices: made from a column, and applied to tiles of columns.
+// Householder reflections on CPUs with one matrix per lane: formed from a column, and applied to tiles of columns.
 #pragma once
 #include "mansard/cpu/groups.hpp"
 
@@ -16,11 +16,12 @@ struct QrShape {
   static constexpr int COLUMNS = N + (P::WANT == Want::solve ? P::NRHS : 0);
   static constexpr int Q_COLUMNS = P::WANT == Want::reduced ? K : P::WANT == Want::complete ? M : 0;
   static constexpr int F_ROWS = P::WANT == Want::raw || P::WANT == Want::complete ? M : K;
-  static constexpr int PITCH = M > 16 ? M | 1 : M;  // an odd number of lines where columns are long
+  static constexpr int PITCH = M > 16 ? M | 1 : M;  // entries per column; odd where columns are long
   static constexpr int NUMBERS = PITCH * (COLUMNS + Q_COLUMNS) + 2 * K, WORKSPACE = NUMBERS * Entry::REALS;
   static_assert(LANES >= 2 && LANES <= native_lanes<R>);
 };
 
+// Addresses in the workspace (map in kernel.hpp).
 template <class P>
 struct QrPlaces {
   using S = QrShape<P>;
@@ -31,10 +32,10 @@ struct QrPlaces {
   MANSARD_INLINE R* entry(int i, int j) const { return workspace + (j * S::PITCH + i) * REALS; }
   MANSARD_INLINE R* orthogonal(int i, int j) const { return entry(i, S::COLUMNS + j); }
   MANSARD_INLINE R* tau(int k) const { return entry(k, S::COLUMNS + S::Q_COLUMNS); }
-  MANSARD_INLINE R* relation(int k) const { return tau(S::K + k); }  // of reflections k and k + 1
+  MANSARD_INLINE R* relation(int k) const { return tau(S::K + k); }  // v_(k+1)^H v_k
 };
 
-// visit(Int<count>) for a count below LIMIT.
+// Calls visit(Int<count>()): turns a run-time count below LIMIT into a compile-time constant.
 template <int LIMIT, class Visit>
 MANSARD_INLINE void for_count(int count, Visit visit) {
   if constexpr (LIMIT > 0) {
@@ -43,16 +44,17 @@ MANSARD_INLINE void for_count(int count, Visit visit) {
   }
 }
 
-// ---- made -------------------------------------------------------------------------------------------------
+// ---- forming a reflection ---------------------------------------------------------------------------------
 
-// A number and the vector below it, times `scale`: what they are made of is neither too large nor too small to square.
+// Sums of squares of column k from the diagonal on, times scale^2. Lanes whose squares would overflow or underflow have
+// a scale other than one.
 template <class P>
 struct ScaledColumn {
   using S = QrShape<P>;
   using R = typename S::R;
   using V = typename S::V;
   using Entry = typename S::Entry;
-  V scale = all_lanes<R, S::LANES>(1), below{}, total;  // the sum of squares below, and of all
+  V scale = all_lanes<R, S::LANES>(1), below{}, total;  // sum of squares below the diagonal; with the diagonal
   bool rescaled = false;                                // some lane's scale is not one
 
   MANSARD_INLINE ScaledColumn(const QrPlaces<P>& at, int k) {
@@ -76,7 +78,7 @@ struct ScaledColumn {
   static MANSARD_INLINE V largest_part(Entry entry) {
     return larger_of<R, S::LANES>(absolute<R, S::LANES>(entry.re), absolute<R, S::LANES>(entry.imaginary()));
   }
-  // Scaled twice: the vector for its norm, then both. Ordinary lanes stay as they are.
+  // Scale in two steps: the vector below the diagonal for its norm, then both. Ordinary lanes keep scale one.
   __attribute__((noinline)) void rescale(const QrPlaces<P>& at, int k, Mask<R, S::LANES> ordinary) {
     V largest{}, sum{};
     for (int i = k + 1; i < S::M; ++i)
@@ -88,13 +90,13 @@ struct ScaledColumn {
     scale = unit_scale<R, S::LANES>(larger_of<R, S::LANES>(largest_part(first), norm));
     scale = select<R, S::LANES>(ordinary, all_lanes<R, S::LANES>(1), scale);
     const V seen = larger_of<R, S::LANES>(norm * scale, all_lanes<R, S::LANES>(std::numeric_limits<R>::epsilon()));
-    const V squared = select<R, S::LANES>(equal<R, S::LANES>(norm, V{}), V{}, seen * seen);  // zero only if it is
+    const V squared = select<R, S::LANES>(equal<R, S::LANES>(norm, V{}), V{}, seen * seen);  // zero only if the norm is
     below = select<R, S::LANES>(ordinary, below, squared);
     total = select<R, S::LANES>(ordinary, total, norm * scale * (norm * scale) + (first * scale).square());
   }
 };
 
-// Reflection k from column k: its vector below the diagonal, R's entry on it.
+// Form reflection k from column k: v replaces the entries below the diagonal, beta the diagonal entry.
 template <class P>
 MANSARD_INLINE void make_reflection(const QrPlaces<P>& at, int k) {
   using S = QrShape<P>;
@@ -113,14 +115,14 @@ MANSARD_INLINE void make_reflection(const QrPlaces<P>& at, int k) {
   Entry factor = Entry::real(all_lanes<R, S::LANES>(1)) / difference;
   factor = pick(none, Entry{}, factor).kept();
   pick(none, first, Entry::real(beta / column.scale)).to(at.entry(k, k));
-  // Not factor * scale: of a column of subnormal numbers that product overflows.
+  // Multiply by scale and factor in turn: for a column of subnormal numbers their product overflows.
   if (__builtin_expect(column.rescaled, false))
     for (int i = k + 1; i < S::M; ++i) (Entry::at(at.entry(i, k)) * column.scale).to(at.entry(i, k));
 #pragma GCC unroll 4
   for (int i = k + 1; i < S::M; ++i) (Entry::at(at.entry(i, k)) * factor).to(at.entry(i, k));
 }
 
-// The product of the vectors of reflections k + 1 and k, for those who apply both at once.
+// relation(k) = v_(k+1)^H v_k, for applying reflections k and k + 1 at once.
 template <class P>
 MANSARD_INLINE void relate(const QrPlaces<P>& at, int k) {
   using S = QrShape<P>;
@@ -135,9 +137,9 @@ MANSARD_INLINE void relate(const QrPlaces<P>& at, int k) {
   (sums[0] + sums[1]).to(at.relation(k));
 }
 
-// ---- applied ----------------------------------------------------------------------------------------------
+// ---- applying reflections ---------------------------------------------------------------------------------
 
-// COLUMNS columns, less tau v v^H times themselves; with the conjugate of tau where the inverse is wanted.
+// Apply H_k to COLUMNS columns: y -= v tau (v^H y). INVERSE: H_k^H, with the conjugate of tau.
 template <class P, int COLUMNS, bool INVERSE>
 MANSARD_INLINE void reflect(const QrPlaces<P>& at, int k, typename QrShape<P>::R* columns) {
   using S = QrShape<P>;
@@ -172,7 +174,7 @@ MANSARD_INLINE void reflect(const QrPlaces<P>& at, int k, typename QrShape<P>::R
   }
 }
 
-// Reflections k and k + 1, in this order where the inverse is wanted, else the other way round.
+// Apply two reflections to COLUMNS columns: H_(k+1)^H H_k^H (INVERSE), otherwise H_k H_(k+1).
 template <class P, int COLUMNS, bool INVERSE>
 MANSARD_INLINE void reflect_twice(const QrPlaces<P>& at, int k, typename QrShape<P>::R* columns) {
   using S = QrShape<P>;
@@ -180,7 +182,7 @@ MANSARD_INLINE void reflect_twice(const QrPlaces<P>& at, int k, typename QrShape
   const auto place = [&](int i, int c) __attribute__((always_inline)) {
     return columns + (c * S::PITCH + i) * Entry::REALS;
   };
-  Entry early[COLUMNS], late[COLUMNS];  // the products with v_k and with v_k+1
+  Entry early[COLUMNS], late[COLUMNS];  // dot products with v_k and with v_(k+1)
   const Entry beside = Entry::at(at.entry(k + 1, k));
   MANSARD_UNROLL
   for (int c = 0; c < COLUMNS; ++c) {

@@ -1,11 +1,12 @@
-// What follows a factorisation and works on its triangle, in shared memory: least squares, and the compact form of Q.
+// Results from R and the vectors in shared memory: least-squares solutions, and T of the compact form of Q.
 #pragma once
 #include "kernels/factor/qr/factor.cuh"
 
 namespace mansard {
 
-// R X = Y for the first N rows of the right-hand sides, which X replaces. A thread has every THREADS-th unknown; those
-// of a team in one warp pass on what they know by shuffles, those of a wide one are alone with their right-hand side.
+// Backward substitution R X = Y in the first N rows of the right-hand sides; X replaces Y. Unknown i is in slot i /
+// LANES of lane i % LANES and reaches the others by a shuffle. A team within a warp takes one right-hand side after the
+// other; in a wide team every warp has its own.
 template <class P>
 struct Substituted {
   using T = typename P::T;
@@ -45,8 +46,10 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// T of Q = I - V T V^H, upper triangular, to `t` (rows of N entries). First the products of the vectors, each with the
-// ones before it; then row by row of T, of which no thread needs another's.
+// T of Q = I - V T V^H, upper triangular, as K rows of K entries in `t`:
+//   t_kk = tau_k;  t_ik = -tau_k * sum over i <= l < k of t_il * (v_l^H v_k).
+// The products of vectors are formed first; then every thread forms rows of T, which do not depend on each other.
+// Barriers (meet -> buffer -> writer): products -> all threads;  t -> all threads.
 template <class P>
 struct Compact {
   using T = typename P::T;
@@ -57,16 +60,17 @@ struct Compact {
 
   static MANSARD_DEVICE void run(const Group& team, const Place& place, T* t, T* products) {
     multiply(team, place, products);
-    Group::meet();
+    Group::meet();  // products are complete, written by all threads
 MANSARD_UNROLL_BY(1)
     for (int i = team.rank; i < K; i += Group::THREADS) row(place, i, t + i * K, products);
-    Group::meet();
+    Group::meet();  // t is complete, its rows written by all threads
   }
 
+  // Entry i of v_k.
   static MANSARD_DEVICE T vector(const Place& place, int i, int k) {
     return i > k ? *place.at(i, k) : from_real<T>(i == k ? 1 : 0);
   }
-  // products[j][k] = v_j^H v_k for k > j, a thread's columns j at once.
+  // products[j][k] = v_j^H v_k for k > j; a thread holds its columns j in registers.
   static MANSARD_DEVICE void multiply(const Group& team, const Place& place, T* products) {
     constexpr int COLUMNS = ceil_div(K, LN), SLOTS = Columns::SLOTS;
     T mine[COLUMNS][SLOTS];
@@ -94,6 +98,7 @@ MANSARD_UNROLL_BY(1)
       }
     }
   }
+  // Row i of T.
   static MANSARD_DEVICE void row(const Place& place, int i, T* t, const T* products) {
 MANSARD_UNROLL_BY(1)
     for (int k = 0; k < K; ++k) {

@@ -1,8 +1,9 @@
-// From matrices of a stack to their factors: what a warp (or a block, where that has one matrix) does in a turn.
+// A turn of the QR kernels `lanes` and `block`: from a group of matrices in global memory to their results.
 //
-// A group of matrices comes to shared memory as it lies in global memory (gemm's image.cuh) and is factored in
-// registers; R and the vectors of the reflections go back to where it was. Everything else is made of that: WANT says
-// what. Matrices that the quick factorisation is not fit for are fetched again, by single elements, and get another.
+// A unit is a warp with GROUP matrices, or a block with one. It copies a group to shared memory in the layout of global
+// memory (image.cuh), factors it in registers, and writes R and the vectors back to the image. WANT says which results
+// are formed from that. Matrices whose squares left the range are loaded again, element by element, and factored by
+// careful.cuh. The memory map and the phases are in kernel_lanes.cuh.
 #pragma once
 #include "kernels/batched/gemm/image.cuh"
 #include "kernels/factor/qr/careful.cuh"
@@ -17,12 +18,13 @@ using LayoutX = Layout;
 using FeedF = Feed;
 enum class Want { raw, r, reduced, complete, solve, panel };
 
-// Operands that move by single elements: ROWS x COLUMNS, in the order of memory.
+// Element-wise access to ROWS x COLUMNS operands in global memory, in the order of their memory.
 template <class T, Layout LAYOUT, int ROWS, int COLUMNS>
 struct Entries {
   static constexpr int LENGTH = LAYOUT == Layout::col ? ROWS : COLUMNS, SIZE = ROWS * COLUMNS;
 
-  // visit(address, matrix, row, column) for all entries of `count` matrices that this one of THREADS has to do.
+  // Calls visit(address, matrix, row, column) for the share of thread `rank` of THREADS in the entries of `count`
+  // matrices.
   template <int THREADS, class Pointer, class Visit>
   static MANSARD_DEVICE void each(const Place<Pointer>& place, i64 first, int count, int rank, Visit visit) {
 MANSARD_UNROLL_BY(4)
@@ -45,11 +47,11 @@ struct QrShape {
   static constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
   static constexpr int LINES = ROW_MAJOR ? M : N, LENGTH = ROW_MAJOR ? N : M;
   using A = Image<T, LINES, LENGTH, GROUP, P::FEED_A, P::ALIGNED, P::PITCH_A, P::MATRIX_A>;
-  using F = Image<T, LINES, LENGTH, GROUP, P::FEED_F, P::ALIGNED, P::PITCH_A, P::MATRIX_A>;  // where it is A's twin
+  using F = Image<T, LINES, LENGTH, GROUP, P::FEED_F, P::ALIGNED, P::PITCH_A, P::MATRIX_A>;  // if TWIN: laid out as A
   using Q = Entries<T, P::LAYOUT_Q, M, Q_WIDTH>;
   static constexpr int Q_PITCH = Q::LENGTH | 1, Q_MATRIX = Q::SIZE / Q::LENGTH * Q_PITCH;
   static constexpr int up(int elements) { return ceil_div(elements * int(sizeof(T)), 16) * 16; }
-  // per unit: images of A, of which one may have to hold Q; right-hand sides, tau; vectors on their way, T
+  // bytes per unit: STAGES stages, each for an image of A and for Q; then b, tau, lines, T
   static constexpr int OF_Q = FORMS_Q ? up(GROUP * Q_MATRIX) : 0;
   static constexpr int STAGE = A::BYTES > OF_Q ? A::BYTES : OF_Q;
   static constexpr int OF_B = up(GROUP * P::NRHS * Workplace<P>::BEYOND), OF_TAU = up(GROUP * K);
@@ -70,7 +72,7 @@ struct QrUnit {
   Group team;
   const Arguments& x;
   decltype(place_of(Arguments::A, Layout::row, 0, 0, 0)) A;
-  const int rank;  // in the unit
+  const int rank;  // of the thread in its unit
   unsigned char* const memory;
   Workplace<P> place;
 
@@ -79,6 +81,7 @@ struct QrUnit {
         rank(Group::WIDE ? threadIdx.x : threadIdx.x % 32), memory(memory) {}
 
   MANSARD_DEVICE T* stage(int which) const { return reinterpret_cast<T*>(memory + which * S::STAGE); }
+  // Address `offset` bytes behind the stages: b at 0, then tau, lines, T.
   MANSARD_DEVICE T* beside(int offset) const { return reinterpret_cast<T*>(memory + P::STAGES * S::STAGE + offset); }
   MANSARD_DEVICE T* tau() const { return beside(S::OF_B); }
 
@@ -86,7 +89,7 @@ struct QrUnit {
     S::A::template fill<UNIT>(stage(which), A, first, count, x.BATCH, rank);
   }
 
-  // Matrices first ... first + count - 1, which lie in stage `which`.
+  // Factor matrices first .. first + count - 1, which are in stage `which`, and store their results.
   MANSARD_DEVICE void turn(int which, i64 first, int count) {
     if constexpr (P::NRHS > 0) fetch_right_hand_sides(first, count);
     T* const image = S::A::origin(stage(which), A, first);
@@ -98,7 +101,7 @@ struct QrUnit {
     if constexpr (S::FORMS_Q || P::WANT == Want::r) store_r(image, first, count);
     if constexpr (S::FORMS_Q) store_q(stage(which), first, count);
     if constexpr (P::WANT == Want::solve) store_x(first, count);
-    Group::meet();  // the next turn needs the place
+    Group::meet();  // stage, b and tau are about to be overwritten by the next turn; all threads have stored results
   }
 
   MANSARD_DEVICE void fetch_right_hand_sides(i64 first, int count) {
@@ -107,17 +110,18 @@ struct QrUnit {
         from, first, count, rank, [&](const T* at, int matrix, int row, int column) {
           beside(0)[(matrix * P::NRHS + column) * Workplace<P>::BEYOND + row] = *at;
         });
-    Group::meet();
+    Group::meet();  // b is complete, loaded by all threads
   }
 
+  // Factor in registers; matrices that were unsafe once more by careful.cuh.
   MANSARD_DEVICE void factor(i64 first, int count) {
     Factor<P> quick(team, place);
     quick.run();
     const bool concerned = quick.unsafe && team.index < count;
-    Group::meet();
+    Group::meet();  // image and tau hold R, the vectors and tau, written by all threads
     if (Group::any(concerned)) again(x, place, first, concerned);
   }
-  // In another way, from the beginning.
+  // Factor unsafe matrices again from the beginning, with scaled norms in shared memory.
   static __device__ __noinline__ void again(const Arguments& x, Workplace<P> place, i64 first, bool concerned) {
     const Group team;
     if (concerned) {
@@ -132,10 +136,11 @@ struct QrUnit {
             [&](const T* at, int, int row, int column) { place.b[column * Workplace<P>::BEYOND + row] = *at; });
       }
     }
-    Group::meet();
+    Group::meet();  // image and b are complete again, loaded by all threads
     Careful<P>::run(place, team.rank, concerned);
   }
 
+  // Store R, the vectors and tau.
   MANSARD_DEVICE void store_raw(T* memory, T* image, i64 first, int count) const {
     const auto to = place_of(x.F, P::LAYOUT_F, x.f_matrix, x.f_row, x.f_col);
     if constexpr (P::TWIN) {
@@ -147,6 +152,7 @@ struct QrUnit {
 MANSARD_UNROLL_BY(2)
     for (int e = rank; e < count * K; e += UNIT) x.TAU[first * K + e] = tau()[e];
   }
+  // Store R with zeros below the diagonal.
   MANSARD_DEVICE void store_r(T* image, i64 first, int count) const {
     const auto to = place_of(x.F, P::LAYOUT_F, x.f_matrix, x.f_row, x.f_col);
     Entries<T, P::LAYOUT_F, S::R_HEIGHT, N>::template each<UNIT>(
@@ -158,12 +164,13 @@ MANSARD_UNROLL_BY(2)
     return image + matrix * S::A::MATRIX + row * Workplace<P>::ROW + column * Workplace<P>::COLUMN;
   }
 
+  // Form Q in registers, and store it through the stage of A.
   MANSARD_DEVICE void store_q(T* memory, i64 first, int count) {
     Orthogonal<P, S::Q_WIDTH> q{team, place, {}};
     q.run();
-    Group::meet();  // everybody has read what is overwritten
+    Group::meet();  // image is about to be overwritten by Q; all threads have read R and the vectors
     q.template lay<P::LAYOUT_Q != Layout::col, S::Q_PITCH>(memory + team.index * S::Q_MATRIX);
-    Group::meet();
+    Group::meet();  // stage holds Q, written by all threads
     const auto to = place_of(x.Q, P::LAYOUT_Q, x.q_matrix, x.q_row, x.q_col);
     S::Q::template each<UNIT>(to, first, count, rank, [&](T* at, int matrix, int row, int column) {
       *at = memory[matrix * S::Q_MATRIX +
@@ -171,6 +178,7 @@ MANSARD_UNROLL_BY(2)
     });
   }
 
+  // Form and store T of Q = I - V T V^H.
   MANSARD_DEVICE void store_compact(i64 first, int count) const {
     T* const t = beside(S::OF_B + S::OF_TAU + S::OF_LINES);
     Compact<P>::run(team, place, t + team.index * 2 * K * K, t + (team.index * 2 + 1) * K * K);
@@ -180,9 +188,10 @@ MANSARD_UNROLL_BY(2)
         [&](T* at, int matrix, int row, int column) { *at = t[(matrix * 2 * K + row) * K + column]; });
   }
 
+  // Solve R X = Q^H B and store X.
   MANSARD_DEVICE void store_x(i64 first, int count) const {
     Substituted<P>::run(team, place);
-    Group::meet();
+    Group::meet();  // b holds X, written by all threads
     const auto to = place_of(x.X, P::LAYOUT_X, x.x_matrix, x.x_row, x.x_col);
     Entries<T, P::LAYOUT_X, N, P::NRHS>::template each<UNIT>(
         to, first, count, rank, [&](T* at, int matrix, int row, int column) {
@@ -191,7 +200,7 @@ MANSARD_UNROLL_BY(2)
   }
 };
 
-// All groups of a unit, some of them under way.
+// All groups of a unit, with up to STAGES groups in flight.
 template <class P, class Arguments>
 MANSARD_DEVICE void qr_turns(const Arguments& arguments) {
   using S = QrShape<P>;
@@ -211,7 +220,7 @@ MANSARD_DEVICE void qr_turns(const Arguments& arguments) {
 MANSARD_UNROLL_BY(1)
   for (; first < batch; first += step) {
     cp_async_wait<P::STAGES - 1>();
-    Team<P>::meet();
+    Team<P>::meet();  // this stage's image: the copies of all threads have arrived
     mine.turn(stage, first, count(first));
     fill(stage, first + P::STAGES * step);
     if (++stage == P::STAGES) stage = 0;

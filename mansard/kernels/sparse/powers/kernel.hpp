@@ -2,12 +2,12 @@
 //
 // Ranges of rows pass through the caches: range g at power k follows range g + LAG at power k - 1, so that the matrix
 // of a few ranges serves all powers. Every thread has a contiguous share of each range's chunks and goes through the
-// same list of tasks; before one it waits until all others have done the power before on everything that the range
-// reads. There are no barriers: a counter per thread tells how far it is. Where LAG exceeds the reach nobody waits for
-// long. One range of all rows is the plain product, P times.
+// same list of tasks; before a task it waits until all other threads have finished the power before on everything that
+// the range reads. There are no barriers: a counter per thread publishes its progress (release), others poll it
+// (acquire). Where LAG exceeds the reach, waits are short. One range of all rows is the plain product, P times.
 //
-// A chunk's product is that of families/spmv, so that the bits are those of repeated products; combinations are formed
-// where the last power has just been.
+// A chunk's product is that of families/spmv, so that the bits are those of repeated products. Combinations are formed
+// right after the last power of a chunk.
 //
 // Params beside T, V, INDEX, C, NVECS, P, SHIFTED, THREE_TERM, OUTPUT, SETS, RAGGED: LANES, PREFETCH, AHEAD as in spmv.
 #pragma once
@@ -21,7 +21,7 @@ namespace mansard {
 
 enum class Output { all, last, combination };
 
-// What spmv's kernels ask of a product.
+// Params and arguments of one power as a product for the kernels of families/spmv.
 template <class P>
 struct AsProduct : P {
   static constexpr Format FORMAT = Format::sell;
@@ -73,7 +73,8 @@ struct Powers {
     }
   }
 
-  // Factors that are zero are not multiplied, so that infinities stay away.
+  // Form all combinations for the rows of a chunk. Zero factors are not multiplied, so that infinities do not become
+  // NaNs.
   void combine(i64 chunk) const {
     const i64 first = chunk * C * N, last = smaller<i64>((chunk + 1) * C, a.ROWS) * N;
     for (int set = 0; set < P::SETS; ++set) {
@@ -95,7 +96,7 @@ struct Powers {
 
 // ---- threads ----------------------------------------------------------------------------------------------
 
-struct alignas(128) Progress {  // a line for each thread, and one for the fetcher beside it
+struct alignas(128) Progress {  // two cache lines per thread: adjacent-line prefetchers fetch pairs
   std::atomic<i64> done{0};
 };
 

@@ -1,4 +1,4 @@
-// Linear combinations of vectors that are all there: RESULT[set] = sum over k of weights[set][k] v_k, k ascending.
+// Linear combinations of finished vectors: RESULT[set] = sum over k of weights[set][k] v_k, k ascending.
 #pragma once
 #include "kernels/sparse/powers/rows.cuh"
 

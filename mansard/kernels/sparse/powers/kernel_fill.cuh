@@ -1,5 +1,5 @@
-// What a persistent kernel must find: the reserved word in every place that is waited for, progress at zero, and, where
-// all powers are asked for, x in the first of them.
+// Initial state of a persistent launch: the reserved word in every element that is waited for, progress at zero, and a
+// copy of x as the first power where all powers are the output.
 #pragma once
 #include "kernels/sparse/powers/rows.cuh"
 

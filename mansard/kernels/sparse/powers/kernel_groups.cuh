@@ -3,9 +3,10 @@
 //
 //   BLOCK   threads per block
 //   UNROLL  entries of a row that a thread loads before it uses them
-//   CACHE   whether the matrix is to leave the caches first (it is read once) or not (the next power wants it)
+//   CACHE   streaming: the matrix is read once; normal: the next power reads it again
 //
-// What changes from launch to launch comes as scalars: `first` and `last` row, and the `power`.
+// Scalars that change from launch to launch: `first` and `last` row, and the `power`. No shared memory, no barriers;
+// the order of launches is the only synchronisation.
 #pragma once
 #include "kernels/sparse/powers/rows.cuh"
 

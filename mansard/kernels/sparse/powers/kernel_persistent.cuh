@@ -1,27 +1,34 @@
 // All powers in one launch: resident blocks pass through the rows, each power LAG steps behind the one before it.
 //
+//   v_k = alpha A v_(k-1) + beta v_(k-1) + gamma v_(k-2),  k = 1 .. P
+//
 // Rows come in tiles of TILE chunks; tile t belongs to block t % gridDim.x and is its step t / gridDim.x. In turn s a
-// block forms the tile of step s - (k - 1) LAG for k = 1 .. P. Tasks are dealt to the computing warps in this order,
-// and what a task waits for comes earlier in it, so somebody can always go on:
+// block forms the tile of step s - (k - 1) LAG for k = 1 .. P. Tasks are distributed to the computing warps in this
+// order, and everything a task waits for comes earlier in it, so that some warp can always go on:
 //
-//   the matrix   Warp 0 brings tiles to slots of shared memory by bulk copies. Groups of powers (RETAIN) share a copy:
-//                it stays until all powers of the group have used it. A tile that no slot holds is read where it is.
-//   the vectors  Every word of v_1 .. v_(P-1) is its own flag (rows.cuh). A sum that is no number is formed again,
-//                waiting for each of its words. GATHER relaxed: formally clean; stale: L1 is asked first, which may
-//                hold old words.
-//   pacing       So that this remains rare, blocks tell how far they are, and warp 1 watches those that have the last
-//                WINDOW tiles up to `far` ahead, the highest that any tile reads: when these have been formed at power
-//                k - 1, or are about to be (EAGER steps), a task of power k begins. This orders nothing and need not.
+//   the matrix   Warp 0 copies tiles to slots of shared memory by bulk copies. Groups of powers (RETAIN) share a copy:
+//                it stays until all powers of the group have used it. A tile too large for a slot is read from global
+//                memory.
+//   the vectors  Every word of v_1 .. v_(P-1) is its own flag (rows.cuh). A sum that is a NaN is formed again, waiting
+//                for each of its words. GATHER relaxed: loads past L1, formally race-free; stale: loads through L1,
+//                which may hold old words.
+//   pacing       To keep such waits rare, blocks publish their progress, and warp 1 watches the blocks of the last
+//                WINDOW tiles up to `far` ahead, the highest tile that any tile reads. A task of power k begins when
+//                these have been formed at power k - 1, or are about to be (EAGER steps). Correctness does not depend
+//                on it.
 //
-// A wait that exceeds `limit` nanoseconds is given up for good, by all blocks: they run to the end, the host is told.
+// Barriers (barrier -> buffer -> writer): mbarrier full[slot] -> tile -> bulk copy of warp 0;  mbarrier empty[slot] ->
+// tile, used by all powers of its group -> the next bulk copy. Memory map: retention.cuh.
+//
+// A wait that exceeds `limit` nanoseconds is given up by all blocks: they run to the end, and the host is told.
 //
 //   TILE, ABREAST      chunks per tile; chunks that a warp takes at once
-//   UNROLL             entries of a row under way
+//   UNROLL             entries of a row in flight
 //   WARPS              computing warps
 //   LAG                turns between a power and the next one
 //   FIRSTS             bit k - 1: power k begins a group (from RETAIN)
-//   SLOTS, SLOT_BYTES  tiles that shared memory holds, and the room for each
-//   EVICT              which copies leave the second cache first: those of the last group; whether others shall stay
+//   SLOTS, SLOT_BYTES  tiles that shared memory holds, and the bytes of each
+//   EVICT              L2 policy of copies: evict those of the last group first; whether to keep the others
 #pragma once
 #include "kernels/sparse/powers/retention.cuh"
 #include "mansard/gpu/hints.cuh"
@@ -42,7 +49,7 @@ struct Persistent {
   const int blocks = gridDim.x, block = blockIdx.x, lane = threadIdx.x % 32;
   const int chunks = static_cast<int>((arguments.ROWS + 31) / 32);
   const int tiles = static_cast<int>(arguments.tiles);
-  const int steps = block < tiles ? (tiles - block + blocks - 1) / blocks : 0;  // of this block
+  const int steps = block < tiles ? (tiles - block + blocks - 1) / blocks : 0;  // tiles of this block
   const int turns = steps + (P::P - 1) * P::LAG;
   const Vectors<P> vectors = {arguments.X, arguments.BEFORE, arguments.VECTORS, arguments.step, arguments.RESULT};
 
@@ -55,7 +62,7 @@ struct Persistent {
     return cache_policy(P::EVICT == Evict::keep ? Keep::last : Keep::normal);
   }
   MANSARD_DEVICE void fetch(int slot, int from, int units, u64 how) const {
-    if (units == 0 || units * 128 > P::SLOT_BYTES) {  // nothing, or too much
+    if (units == 0 || units * 128 > P::SLOT_BYTES) {  // an empty tile, or one too large for the slot
       mbarrier_arrive(arena.full(slot));
       return;
     }
@@ -64,7 +71,7 @@ struct Persistent {
     bulk_load_hinted(arena.slot(slot), tile, units * 128, arena.full(slot), how);
   }
   MANSARD_DEVICE void produce() const {
-    int from[Keeping::GROUPS], units[Keeping::GROUPS];  // of 32 steps, one per lane: a load takes longer than a step
+    int from[Keeping::GROUPS], units[Keeping::GROUPS];  // of 32 steps, one per lane, loaded ahead
     u64 how[Keeping::GROUPS];
     MANSARD_UNROLL
     for (int group = 0; group < Keeping::GROUPS; ++group) how[group] = policy(group);
@@ -87,16 +94,16 @@ MANSARD_UNROLL_BY(1)
           fetch(slot, of_step, size, how[group]);
           post_release(arena.issued(group), step + 1);
         }
-        __syncwarp();
+        __syncwarp();  // reconverge after lane 0
       }
     }
   }
 
-  // --- Warp 1: how far the others are ---------------------------------------------------------------------------
+  // --- Warp 1: progress of the other blocks ---------------------------------------------------------------------
 
-  MANSARD_DEVICE void watch() const {  // lanes meet nowhere: each asks for one tile, and leaves when that block is done
+  MANSARD_DEVICE void watch() const {  // each lane polls the block of one tile, until that block is done; no barriers
     constexpr int POWERS = P::P > 1 ? P::P - 1 : 1, ALL = 1 << 30;
-    const int tile = block + static_cast<int>(arguments.far) - lane;  // of the first step; others are whole turns ahead
+    const int tile = block + static_cast<int>(arguments.far) - lane;  // at step 0; later steps add whole turns
     const int turn = tile >= 0 ? tile / blocks : -((blocks - 1 - tile) / blocks), other = tile - turn * blocks;
     const int last = (tiles - other + blocks - 1) / blocks;
     bool done = lane >= P::WINDOW;
@@ -115,18 +122,18 @@ MANSARD_UNROLL_BY(1)
       if (!done) pause();
     }
   }
-  // Waits until what a step reads of this power seems to be there.
+  // Wait until everything that a step reads of power k seems to be formed.
   MANSARD_DEVICE void keep_pace(int step, int k, Patience<P, Arguments>& patience) const {
     if (lane < P::WINDOW)
       while (peek(arena.front(k, lane)) + P::EAGER <= step && patience.more()) {
       }
-    __syncwarp();
+    __syncwarp();  // reconverge after the lanes' waits
   }
 
-  // --- The other warps ------------------------------------------------------------------------------------------
+  // --- Computing warps ------------------------------------------------------------------------------------------
 
-  // What a task must know about its tile, loaded a task ahead: the lane's lengths, and, one word per lane, where the
-  // tile's chunks start and how wide they are.
+  // Metadata of a task's tile, loaded a task ahead: the lane's row lengths, and, one word per lane, starts and widths
+  // of the tile's chunks.
   struct Facts {
     int word, length[TILE];
     MANSARD_DEVICE int offset(int h) const { return __shfl_sync(~0u, word, h); }
@@ -134,7 +141,7 @@ MANSARD_UNROLL_BY(1)
   };
   MANSARD_DEVICE void learn(Facts& facts, int tile) const {
     const int chunk = tile * TILE;
-    const int own = chunk + min(lane - 16, TILE - 1);  // which may not exist: then it has no entries
+    const int own = chunk + min(lane - 16, TILE - 1);  // a chunk that may not exist: no entries then
     const int* from = lane < 16 ? arguments.STARTS + min(chunk + min(lane, TILE), chunks) : arguments.WIDTHS + own;
     facts.word = 0;
     if (own < chunks) facts.word = *from;  // one load for both, and no branch
@@ -145,11 +152,12 @@ MANSARD_UNROLL_BY(1)
       facts.length[h] = row < arguments.ROWS ? *length : 0;
     }
   }
-  // Power k + 1 in a turn; there may be no such step. Divisions would take as long as several entries of a row.
+  // A task: power k + 1 in a turn; its step may not exist (idle). Kept incrementally, since divisions would take as
+  // long as several entries of a row.
   struct Task {
     int turn, k;
     MANSARD_DEVICE int step() const { return turn - k * P::LAG; }
-    MANSARD_DEVICE void advance() {  // to what the same warp does next
+    MANSARD_DEVICE void advance() {  // to the next task of the same warp
       turn += P::WARPS / P::P;
       k += P::WARPS % P::P;
       if (k >= P::P) k -= P::P, ++turn;
@@ -176,23 +184,25 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // `meanwhile` is done once.
+  // Form the tile of `step` at power k. `meanwhile` is called once, while loads are in flight.
   template <class Meanwhile>
   MANSARD_DEVICE void form(const Facts& facts, int step, int k, Patience<P, Arguments>& patience,
                            Meanwhile meanwhile) const {
     const Place place = arena.place(k);
     const int tile = step * blocks + block, round = place.round(step), slot = place.slot(step, round);
-    // a barrier's parity says nothing to who is a whole round ahead
+    // the parity of a barrier is ambiguous for a warp that is a whole round ahead: first wait until the copy is issued
     while (peek_acquire(arena.issued(place.group)) <= step) pause();
-    mbarrier_wait(arena.full(slot), round & 1);
-    __syncwarp();
+    mbarrier_wait(arena.full(slot), round & 1);  // slot: the bulk copy has arrived
+    __syncwarp();                                // reconverge after the wait
     if (P::WINDOW > 0 && k > 1) keep_pace(step, k - 1, patience);
     const int begin = facts.offset(0), units = facts.offset(TILE) - begin;
     if (P::DIRECT && units * 128 > P::SLOT_BYTES)
       rows(arguments.MATRIX + static_cast<i64>(begin) * 128, facts, tile, k, patience, meanwhile);
     else
       rows(arena.slot(slot), facts, tile, k, patience, meanwhile);
-    __syncwarp();  // no fence, unlike mansard/gpu/ring.cuh: what was read of the slot and matters is in results already stored
+    // slot: all lanes have read it before lane 0 arrives. No fence, unlike mansard/gpu/ring.cuh: everything that was read
+    // from the slot has already entered stored results
+    __syncwarp();
     if (lane == 0) {
       mbarrier_arrive(arena.empty(slot));
       if (k < P::P) raise_relaxed(arguments.FLAGS + (k - 1) * blocks + block, step + 1);
@@ -213,12 +223,12 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // ABREAST chunks from the h-th on.
+  // Form ABREAST chunks of the tile from chunk h on.
   template <Load HOW, class Meanwhile>
   MANSARD_DEVICE void strip(const unsigned char* chunk, const Facts& facts, int h, int tile, int k,
                             Patience<P, Arguments>& patience, Meanwhile meanwhile) const {
     Line<P> lines[ABREAST];
-    int length[ABREAST], least = 1 << 30, most = 0;  // entries stored
+    int length[ABREAST], least = 1 << 30, most = 0;  // row lengths; bounds of stored entries
     bool whole = true;
     T sum[ABREAST][N] = {}, x[ABREAST][N] = {}, z[ABREAST][N] = {};
     const T *source = vectors.source(k - 1), *before = vectors.source(k - 2);
@@ -243,7 +253,7 @@ MANSARD_UNROLL_BY(1)
         }
       }
     }
-    // rows of one length, as in a stencil, are one pass; at its faces some of them end earlier
+    // chunks of UNROLL entries per row, as of a stencil, take one pass; at the faces of the grid some rows end earlier
     if (least != P::UNROLL || most != P::UNROLL) {
       meanwhile();
       Rows<P>::template multiply<HOW, P::UNROLL>(lines, length, least, most, source, sum);
@@ -264,7 +274,8 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // Some word was not there yet, or the sum is no number: once more, all words at a time, until none is missing.
+  // The sum is a NaN, perhaps since a word was not written yet: form it again, checking all words, until none is
+  // missing.
   MANSARD_DEVICE void settle(const Line<P>& line, int length, i64 row, int k, T (&sum)[N],
                              Patience<P, Arguments>& patience) const {
     const T *source = vectors.source(k - 1), *before = vectors.source(k - 2);

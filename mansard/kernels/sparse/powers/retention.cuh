@@ -1,12 +1,12 @@
-// What a block of a persistent launch keeps in shared memory: tiles of the matrix, each for a group of powers, barriers
-// and words for waiting; and how long anybody waits.
+// Shared memory of a persistent block: slots for tiles of the matrix, each for a group of powers, their barriers, and
+// words for waiting. Also the time limit of waits.
 #pragma once
 #include "kernels/sparse/powers/rows.cuh"
 #include "mansard/gpu/async.cuh"
 
 namespace mansard {
 
-// Groups of powers share a copy of a tile: it stays for (length - 1) LAG + 1 steps.
+// Groups of powers that share a copy of a tile: a tile stays in its slot for (length - 1) LAG + 1 steps.
 template <class P>
 struct Retention {
   static constexpr bool begins(int k) { return (P::FIRSTS >> (k - 1) & 1) != 0; }
@@ -28,12 +28,12 @@ struct Retention {
     for (int group = 0; group < GROUPS; ++group) sum += needed(group);
     return sum;
   }
-  static constexpr int SPARE = P::SLOTS - all_needed();  // tiles ahead, for all groups alike
+  static constexpr int SPARE = P::SLOTS - all_needed();  // slots for copies ahead, shared evenly by the groups
   static_assert(begins(1) && SPARE >= GROUPS, "slots");
   static constexpr int depth(int group) { return needed(group) + SPARE / GROUPS + (group < SPARE % GROUPS); }
 };
 
-// Where tiles of a power are: in `slots` slots from the first on, one step after the other.
+// Slots of the tiles of a power: `slots` slots from `first` on, used cyclically by step.
 struct alignas(16) Place {
   int first, slots, group;
   u32 inverse;  // 2^32 / slots (two or more), rounded up: exact for steps below 2^32 / slots
@@ -41,7 +41,14 @@ struct alignas(16) Place {
   MANSARD_DEVICE int slot(int step, int round) const { return first + step - round * slots; }
 };
 
-// Shared memory: barriers, places, the recurrence's coefficients, words for waiting, slots.
+// Map of shared memory:
+//   0                 barriers full[SLOTS], empty[SLOTS]   bulk copies arrive; computing warps have finished
+//   16 * SLOTS        Place[P]                             written once
+//   TO_COEFFICIENTS   alpha, beta, gamma of every power    written once
+//   TO_WORDS          issued[GROUPS]                       warp 0: tiles requested
+//                     front[P][32]                         warp 1: steps that may read a power
+//                     given_up                             any thread
+//   HEAD_BYTES        SLOTS * SLOT_BYTES                   tiles, by bulk copies of warp 0
 template <class P>
 struct Arena {
   using T = typename P::T;
@@ -59,7 +66,7 @@ struct Arena {
   MANSARD_DEVICE T* coefficients(int k) const { return reinterpret_cast<T*>(memory + TO_COEFFICIENTS) + 3 * (k - 1); }
   MANSARD_DEVICE int* words() const { return reinterpret_cast<int*>(memory + TO_WORDS); }
   MANSARD_DEVICE int* issued(int group) const { return words() + group; }
-  MANSARD_DEVICE int* front(int k, int lane) const {  // steps that may read this power, by one of the tiles they read
+  MANSARD_DEVICE int* front(int k, int lane) const {  // steps that may read power k, as far as tile `lane` is concerned
     return words() + GROUPS + 32 * (k - 1) + lane;
   }
   MANSARD_DEVICE int* given_up() const { return words() + WORDS - 1; }
@@ -82,11 +89,12 @@ struct Arena {
     }
     for (int i = threadIdx.x; i < 3 * P::P; i += blockDim.x) coefficients(1)[i] = given[i];
     for (int i = threadIdx.x; i < WORDS; i += blockDim.x) words()[i] = 0;
-    __syncthreads();
+    __syncthreads();  // barriers, places, coefficients and words are initialised
   }
 };
 
-// How long a thread waits before it gives up for its block, and, through a flag, for all.
+// Time limit of a thread's waits: after `limit` nanoseconds it gives up for its block and, through a flag, for all
+// blocks.
 template <class P, class Arguments>
 struct Patience {
   const Arguments& arguments;

@@ -1,10 +1,10 @@
-// Rows of a SELL matrix times vectors, and what a power adds to them:
+// Rows of a SELL matrix times vectors, and the recurrence of a power:
 //
 //   v_k = alpha A v_(k-1) + beta v_(k-1) + gamma v_(k-2)
 //
-// A row's products are added in the order they are stored, with one sum per row, whoever does it: all executions give
-// the same bits. A word of v_1 .. v_(P-1) that nobody has written yet holds a reserved NaN, so a word is its own flag.
-// It is a signalling one, which no arithmetic returns; x may hold it, and is never asked.
+// A row's products are added in the order they are stored, with one sum per row, in every kernel: all executions give
+// the same bits. A word of v_1 .. v_(P-1) that is not written yet holds a reserved NaN, so a word is its own flag. It
+// is a signalling NaN, which no arithmetic returns; x may contain it, and is never waited for.
 //
 // Params: T vectors, V stored values, INDEX of columns, C rows per chunk, NVECS adjacent vectors, P powers, SHIFTED
 // (some beta is not zero), THREE_TERM (some gamma is not zero), OUTPUT, SETS combinations, RAGGED (rows of a chunk
@@ -16,7 +16,7 @@ namespace mansard {
 
 enum class Index { int32, int64, delta16 };
 enum class Output { all, last, combination };
-enum class Ends { nowhere, padded, anywhere };  // of rows among entries that are loaded together
+enum class Ends { nowhere, padded, anywhere };  // row ends among UNROLL entries: none; in stored padding; anywhere
 
 // --- Rows --------------------------------------------------------------------------------------------------
 
@@ -33,7 +33,7 @@ struct Stored<Index::delta16> {
   using Column = unsigned short;
 };
 
-// A lane's row of a chunk: pointers that already include the lane. ONCE: the matrix leaves the caches to others.
+// A lane's row of a chunk; pointers include the lane. ONCE: the matrix is loaded with a streaming hint.
 template <class P, bool ONCE = false>
 struct Line {
   using V = typename P::V;
@@ -54,8 +54,8 @@ struct Line {
     if constexpr (DELTA) return bases[j] + static_cast<int>(fetch(columns + j * P::C));
     else return fetch(columns + j * P::C);
   }
-  // Several from the j-th on (ALIGNED: a fourth one), which are all stored. Bases come four at a time where they may: they
-  // are the same for all lanes, and what stands behind the last one is part of the chunk.
+  // COUNT columns from entry j on, all of them stored. ALIGNED: j is a multiple of four, and bases are loaded four at a
+  // time; they are the same for all lanes, and memory behind the last one still belongs to the chunk.
   template <bool ALIGNED, class Result, int COUNT>
   MANSARD_DEVICE void columns_from(int j, Result (&column)[COUNT]) const {
     MANSARD_UNROLL
@@ -94,8 +94,8 @@ struct Rows {
 
   static MANSARD_DEVICE const T* at(const T* x, i64 row) { return x + row * N; }
 
-  // sum[h] += A[row h] x for ABREAST rows of a lane, UNROLL entries of each under way at a time; `least` and `most` entries
-  // are stored of these rows, the same for all lanes, and no length exceeds what is stored.
+  // sum[h] += A[row h] x for ABREAST rows of a lane, with UNROLL entries of each in flight. Between `least` and `most`
+  // entries of these rows are stored, the same numbers for all lanes; no length exceeds that.
   template <Load HOW, int UNROLL, class Line, int ABREAST>
   static MANSARD_DEVICE void multiply(const Line (&lines)[ABREAST], const int (&length)[ABREAST], int least, int most,
                                       const T* x, T (&sum)[ABREAST][N]) {
@@ -108,15 +108,15 @@ MANSARD_UNROLL_BY(1)
     for (; j < most; j += UNROLL) pass<HOW, UNROLL, Ends::anywhere, false>(lines, length, j, x, sum, idle);
   }
 
-  // UNROLL entries of each row, from the j-th on. All loads shall be under way before one is used, and there are seven
-  // predicates: so loads are unconditional where UNROLL entries are stored, be they padding, which is not added.
-  // Elsewhere only loads are conditional: behind a row's end 0 is multiplied with -0, which leaves every sum as it is.
-  // `meanwhile` is done while words are on their way.
+  // UNROLL entries of each row, from entry j on. All loads should be in flight before one is used, but there are only
+  // seven predicate registers. Loads are therefore unconditional where UNROLL entries are stored, padding included,
+  // which is not added. Elsewhere only loads are conditional: behind a row's end 0 is multiplied with -0, which leaves
+  // every sum as it is. `meanwhile` is called while the loads are in flight.
   template <Load HOW, int UNROLL, Ends ENDS, bool ALIGNED, class Line, int ABREAST, class Meanwhile>
   static MANSARD_DEVICE void pass(const Line (&lines)[ABREAST], const int (&length)[ABREAST], int j, const T* x,
                                   T (&sum)[ABREAST][N], Meanwhile meanwhile) {
     constexpr bool STORED = ENDS != Ends::anywhere, WHOLE = ENDS == Ends::nowhere;
-    constexpr bool IDLE = !STORED && !Scalar<T>::COMPLEX;  // -0 times a complex number is not nothing
+    constexpr bool IDLE = !STORED && !Scalar<T>::COMPLEX;  // complex zeros may change a sum's sign
     decltype(lines[0].column(0)) column[ABREAST][UNROLL];
     T entry[ABREAST][UNROLL][N];
     if constexpr (STORED) {
@@ -144,7 +144,7 @@ MANSARD_UNROLL_BY(1)
       }
     });
   }
-  // The same for one row, with a look at every word: whether one is `missing`.
+  // sum += A[row] x for one row, checking every word of x; sets `missing` if one is not written yet.
   template <class Line>
   static MANSARD_DEVICE void multiply_checked(const Line& line, int length, const T* x, T (&sum)[N], bool& missing) {
     constexpr int TOGETHER = 8;
@@ -167,7 +167,7 @@ MANSARD_UNROLL_BY(1)
     }
   }
 
-  // sum = alpha sum + beta x + gamma z; the three stand behind each other.
+  // sum = alpha sum + beta x + gamma z, with coefficients = (alpha, beta, gamma).
   static MANSARD_DEVICE void recur(T (&sum)[N], const T* coefficients, const T (&x)[N], const T (&z)[N]) {
     MANSARD_UNROLL
     for (int v = 0; v < N; ++v) {
@@ -188,15 +188,15 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// Where the vectors are: v_0 = x, v_1 .. one behind the other, and what else is asked for.
+// Addresses of the vectors: v_0 = x, v_1, v_2, ... one behind the other, and the result.
 template <class P>
 struct Vectors {
   using T = typename P::T;
   const T* x;
-  const T* before;  // v_-1 of a recurrence that goes on, or null
+  const T* before;  // v_-1 of a recurrence that is continued, or null
   T* powers;
   i64 step;
-  T* result;  // v_P, or the combinations, where not all powers are
+  T* result;  // v_P, or the combinations, unless all powers are the output
 
   MANSARD_DEVICE const T* source(int k) const { return k < 0 ? before : k == 0 ? x : powers + (k - 1) * step; }
   MANSARD_DEVICE T* target(int k) const {
@@ -204,7 +204,7 @@ struct Vectors {
   }
 };
 
-// All combinations of v_0 .. v_P at a row, the last of which has just been formed.
+// Write all combinations of v_0 .. v_P at a row; v_P is `newest`.
 template <class P, class Arguments>
 MANSARD_DEVICE void combine(const Arguments& arguments, const Vectors<P>& vectors, i64 row,
                             const typename P::T (&newest)[P::NVECS]) {

@@ -1,12 +1,12 @@
-// Elements of vectors, word by word: the word that stands for what nobody has written yet, loads that wait for it to
-// change, and arithmetic that is fused where it can be, by name, so that every kernel rounds alike.
+// Elements of vectors, word by word: the reserved word of elements that are not written yet, loads that wait for it to
+// change, and arithmetic with explicit fma, so that every kernel rounds alike.
 #pragma once
 #include "mansard/gpu/complex.cuh"
 #include "mansard/gpu/relaxed.cuh"
 
 namespace mansard {
 
-enum class Load { constant, stale, relaxed };  // of vectors: nobody writes them; through L1, to be checked; past L1
+enum class Load { constant, stale, relaxed };  // not written during the launch; through L1, to be checked; past L1
 
 // --- The reserved word -------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ template <class R>
 MANSARD_DEVICE bool is_reserved(R value) {
   return bits_of(value) == Reserved<R>::WORD;
 }
-// The same, or another NaN in place of the reserved one.
+// `value`, with another NaN in place of the reserved one.
 template <class R>
 MANSARD_DEVICE R publishable(R value) {
   const typename Reserved<R>::Bits bits = is_reserved(value) ? Reserved<R>::INSTEAD : bits_of(value);
@@ -71,7 +71,7 @@ MANSARD_DEVICE T load_element(const T* at) {
   return element;
 }
 
-// Notes if a word is `missing`.
+// Load an element; sets `missing` if one of its words is not written yet.
 template <class T>
 MANSARD_DEVICE T load_checked(const T* at, bool& missing) {
   T element = load_element<Load::relaxed>(at);
@@ -79,7 +79,7 @@ MANSARD_DEVICE T load_checked(const T* at, bool& missing) {
   return element;
 }
 
-// Waits for every word; `patience.more()` says whether waiting may still help.
+// Load an element, waiting for every word while patience.more() allows it.
 template <class T, class Patience>
 MANSARD_DEVICE T load_settled(const T* at, Patience& patience) {
   using R = typename Scalar<T>::Real;
@@ -114,7 +114,7 @@ MANSARD_DEVICE R product(R c, R x) {
 }
 template <class R>
 MANSARD_DEVICE Complex<R> product(Complex<R> c, Complex<R> x) {
-  if (c.im == R(0)) return {c.re * x.re, c.re * x.im};  // infinities stay themselves
+  if (c.im == R(0)) return {c.re * x.re, c.re * x.im};  // infinities do not become NaNs
   return {fma(-c.im, x.im, c.re * x.re), fma(c.im, x.re, c.re * x.im)};
 }
 template <class R>
@@ -125,7 +125,7 @@ template <class R>
 MANSARD_DEVICE bool is_zero(Complex<R> c) {
   return c.re == R(0) && c.im == R(0);
 }
-// sum += c x; nothing where c is zero, whatever x is
+// sum += c x; unchanged if c is zero, whatever x is.
 template <class R>
 MANSARD_DEVICE void add_scaled(R& sum, R c, R x) {
   if (!is_zero(c)) sum = fma(c, x, sum);

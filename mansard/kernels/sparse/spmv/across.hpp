@@ -1,10 +1,10 @@
-// One real vector: lanes across the rows of a chunk, each with a sum of its own, which takes entries from first to last.
+// Sparse product with one real vector on CPUs: lanes are rows of a chunk; each adds its entries from first to last.
 #pragma once
 #include "kernels/sparse/spmv/stored.hpp"
 
 namespace mansard {
 
-// Lanes are named together: written one by one, each would take an addition for its address.
+// Gather written as one initialiser list: lane by lane, each address would take an addition.
 template <class R, int LANES, class Column, int... L>
 MANSARD_INLINE Vector<R, LANES> each_at(const R* x, const Columns<LANES, Column>& columns,
                                         std::integer_sequence<int, L...>) {
@@ -12,7 +12,7 @@ MANSARD_INLINE Vector<R, LANES> each_at(const R* x, const Columns<LANES, Column>
   return v;
 }
 
-// Lane l from x[at[l]].
+// Gather: lane l gets x[at[l]].
 template <class R, int LANES, class Column>
 MANSARD_INLINE Vector<R, LANES> gather_at(const R* x, const Column* at) {
 #if defined(__AVX2__)
@@ -45,9 +45,9 @@ struct Across {
     if constexpr (std::is_same_v<V, R>) return load<LANES>(p);
     else return __builtin_convertvector(load<LANES>(p), Sum);
   }
-  // As many bytes as entries j of a chunk have, AHEAD of them. A Sell's values and columns lie side by side, chunk after
-  // chunk: requests go through memory in order, since those in two strands lose a tenth (Neoverse N1). One per line of the
-  // cache, since each costs as much as a load.
+  // Prefetch as many bytes as entries j of a chunk have, AHEAD bytes behind them. Values and columns of a SELL chunk
+  // are adjacent, chunk after chunk, so that prefetches go through memory in order: two separate streams lose a tenth
+  // (Neoverse N1). One prefetch per cache line, since each costs as much as a load.
   static MANSARD_INLINE void fetch(const Stored<P>& s, int j) {
     if constexpr (P::PREFETCH > 0 && P::FORMAT == Format::sell) {
       constexpr int BYTES = C * int(sizeof(V) + sizeof(typename Stored<P>::Column));
@@ -66,7 +66,7 @@ struct Across {
       prefetch<P::PREFETCH>(reinterpret_cast<const char*>(line) + P::AHEAD + at);
   }
 
-  // Lengths are read where rows differ alone, here and there, which the hardware does not foresee.
+  // Prefetch the lengths of a later chunk: they are read only where rows differ, which the hardware cannot predict.
   static MANSARD_INLINE void fetch_lengths(const Arguments& a, i64 c) {
     if constexpr (P::PREFETCH > 0 && P::RAGGED && P::FORMAT == Format::sell) {
       const i64 next = smaller(c + 4, (a.ROWS - 1) / C);
@@ -109,8 +109,8 @@ struct Across {
     }
   }
 
-  // A FEW rows that are shorter than the others, as at the faces of a grid: they are summed with the others beyond their
-  // ends and then once more by themselves, which takes fewer turns, and turns of one number, than masks would.
+  // Up to FEW rows that are shorter than the others, as at the faces of a grid: they are summed with the others beyond
+  // their ends, and then again alone, which is cheaper than masks.
   static constexpr int FEW = C / 8;
   static MANSARD_INLINE int short_rows(const Arguments& a, const Stored<P>& s, i64 first) {
     int count = 0;
@@ -134,7 +134,7 @@ struct Across {
     for (int v = 0; v < VECTORS; ++v) sums[v] = load<LANES>(all + v * LANES);
   }
 
-  // Entries that some rows lack, TOGETHER vectors of rows at a time: most have them all up to the width.
+  // Entries that some rows do not have, for TOGETHER vectors of rows at a time: most groups have them all.
   static constexpr int TOGETHER = smaller(VECTORS, 4);
   static MANSARD_INLINE void rest(const Arguments& a, const Stored<P>& s, i64 first, int rows, Sum (&sums)[VECTORS]) {
     static_assert(VECTORS % TOGETHER == 0, "whole groups of vectors");
@@ -156,7 +156,7 @@ struct Across {
       }
       for (int j = static_cast<int>(larger<i64>(s.common, least)); j < most; ++j)
         MANSARD_UNROLL
-        for (int u = v; u < v + TOGETHER; ++u)  // what is not there is multiplied, but not added
+        for (int u = v; u < v + TOGETHER; ++u)  // padding is multiplied, but not added
           sums[u] = load<LANES>(lengths + u * LANES) > j ? next(j, u) : sums[u];
     }
   }

@@ -1,7 +1,7 @@
-// Several vectors, complex ones, or rows one after the other: lanes along the reals of a row of X.
+// Sparse product with several vectors, complex ones, or CSR rows on CPUs: lanes run along the reals of a row of X.
 //
-// A row's sum takes its entries from first to last. Products with the real and with the imaginary parts of entries are
-// summed apart, so that nothing is shuffled before the sums are complete.
+// A row's entries are added from first to last. Products with the real and with the imaginary parts of entries are
+// summed separately, so that nothing is shuffled before the sums are complete.
 #pragma once
 #include "kernels/sparse/spmv/stored.hpp"
 
@@ -15,10 +15,10 @@ struct Along {
   using Q = typename Scalar<V>::Real;
   static constexpr int WORDS = Scalar<T>::WORDS, PAIRS = Scalar<V>::WORDS;  // PAIRS = 2: entries are complex
   static constexpr int LANES = P::LANES, REALS = WORDS * P::NVECS;
-  static constexpr int TILE = smaller(ceil_div(REALS, LANES), 8 / PAIRS);  // vectors of a register tile
+  static constexpr int TILE = smaller(ceil_div(REALS, LANES), 8 / PAIRS);  // vectors per register tile
   using Sum = Lanes<R, LANES>;
 
-  // COUNT reals of row `row` from `first` on.
+  // Compute COUNT reals of row `row` from `first` on.
   template <int COUNT>
   static MANSARD_INLINE void piece(const Arguments& a, const Stored<P>& s, int length, i64 row, int first) {
     constexpr int VECTORS = ceil_div(COUNT, LANES), LAST = COUNT - (VECTORS - 1) * LANES;
@@ -57,7 +57,7 @@ struct Along {
     if constexpr (LEFT > 0) piece<LEFT>(a, s, length, to, TILES * WHOLE);
   }
 
-  // A C-th of the next chunk: rows walk through a chunk with strides, which the hardware does not foresee.
+  // Prefetch a C-th of the next chunk: rows read a chunk with strides, which the hardware does not predict.
   static MANSARD_INLINE void fetch_next(const Arguments& a, i64 c, int r) {
     if constexpr (P::PREFETCH > 0 && P::FORMAT == Format::sell) {
       const i64 begin = static_cast<i64>(a.STARTS[c + 1]) * 128;
@@ -78,8 +78,8 @@ struct Along {
     }
   }
 
-  // ABREAST rows of one real vector: an addition waits for the one before in its row, but not for other rows'. Pays where
-  // rows are SHORT; long ones keep the core busy by themselves, and four of them are many streams from memory.
+  // ABREAST rows of one real vector at once: additions of a row depend on each other, those of different rows do not.
+  // Pays where rows are SHORT; long rows keep the core busy alone, and four of them are many memory streams.
   static constexpr bool PLAIN = REALS == 1 && PAIRS == 1;
   static constexpr int ABREAST = PLAIN ? 4 : 1, SHORT = 16;
   template <int ABREAST>
@@ -95,7 +95,7 @@ struct Along {
       values[q] = a.MATRIX + begin, columns[q] = a.COLUMNS + begin;
       common = q == 0 ? lengths[q] : smaller(common, lengths[q]);
     }
-    // two entries at a time, so that their columns are one load; one vector has no pitch
+    // two entries at a time, whose columns are one load; X is one vector, so its rows are adjacent
     const auto add = [&](int q, int j, auto count) {
       const Columns<count, StoredColumn<P::INDEX>> of(columns[q] + j);
       MANSARD_UNROLL

@@ -1,4 +1,4 @@
-// C rows of a matrix in SELL-C-sigma or ELLPACK, as the warps of kernels see them.
+// A chunk of C rows of a matrix in SELL-C-sigma or ELLPACK, as a warp reads it.
 #pragma once
 #include "mansard/gpu/sparse.cuh"
 
@@ -13,11 +13,11 @@ struct Chunk {
   const V* values;
   const Stored* columns;
   const int* bases;
-  i64 step;  // from one entry of a row to its next
+  i64 step;  // elements from one entry of a row to the next (ELLPACK)
   int width;
   bool ragged;  // whether some rows are shorter
 
-  // Entry j of the row at `place`, which must exist.
+  // Value of entry j of row `place` of the chunk; j must be less than `width`.
   MANSARD_DEVICE V value(int j, int place) const { return load_entry<P::CACHE>(values + at(j, place)); }
   MANSARD_DEVICE Column column(int j, int place) const {
     const Column stored = load_entry<P::CACHE>(columns + at(j, place));
@@ -38,7 +38,7 @@ struct Chunk {
   }
 };
 
-// Some chunks of a warp: each lane holds the place of one.
+// Positions of a warp's chunks, loaded together: lane i holds that of chunk number i.
 template <class P, class Arguments>
 struct Chunks {
   int start, width, common;

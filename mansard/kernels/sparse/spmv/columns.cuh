@@ -1,4 +1,4 @@
-// Some columns of a row of Y, written at once.
+// Writes VECTOR adjacent columns of a row of Y at once.
 #pragma once
 #include "mansard/gpu/sparse.cuh"
 

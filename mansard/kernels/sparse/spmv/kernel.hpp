@@ -1,13 +1,13 @@
-// spmv on CPUs: Y = alpha A X + beta Y, or alpha A X + beta X + gamma Z, for SELL-C-sigma, ELLPACK and CSR.
+// Y = alpha A X + beta Y, or alpha A X + beta X + gamma Z, on CPUs for SELL-C-sigma, ELLPACK and CSR.
 //
-// One real vector and a chunked format: across.hpp, lanes are rows. Everything else: along.hpp, lanes are columns of X.
-// Either way a row's entries are added from first to last, whoever adds them. Threads take consecutive rows with about
-// as many bytes of the matrix each.
+// One real vector and a chunked format: lanes are rows (across.hpp). Everything else: lanes are columns of X
+// (along.hpp). Either way a row's entries are added from first to last, in every thread. Threads take consecutive rows
+// with about the same number of bytes of the matrix each.
 //
 // Params beside T, V, FORMAT, INDEX, C, RAGGED, PERMUTED, ACCUMULATE, RECURRENCE, CONJ, NVECS:
 //   LANES     reals per vector
-//   PREFETCH  cache (1, 2) to which the matrix to come is brought; 0 leaves it to the hardware
-//   AHEAD     how far ahead, in bytes
+//   PREFETCH  cache (1, 2) to which later parts of the matrix are brought; 0 leaves it to the hardware
+//   AHEAD     distance of the prefetch in bytes
 #pragma once
 #include "kernels/sparse/spmv/across.hpp"
 #include "kernels/sparse/spmv/along.hpp"
@@ -20,12 +20,12 @@ int spmv_simd(const Arguments& a) {
   constexpr bool ACROSS = P::FORMAT != Format::csr && P::NVECS == 1 && Scalar<T>::WORDS == 1 && P::LANES > 1;
   constexpr int ROWS_EACH = P::FORMAT == Format::csr ? 1 : P::C;
   const i64 count = ceil_div(a.ROWS, i64{ROWS_EACH});
-  // vectors cost something too, and chunks without entries have a result
+  // work before chunk or row i: entries, plus one per item, since vectors cost something and empty chunks have a result
   const auto before = [&](i64 i) -> i64 {
     if constexpr (P::FORMAT == Format::ell) return i;
     else return static_cast<i64>(a.STARTS[i]) + i;
   };
-  const i64 threads = smaller<i64>(a.threads, larger<i64>(1, a.NNZ / 4096));  // a fork costs as much as some thousands
+  const i64 threads = smaller<i64>(a.threads, larger<i64>(1, a.NNZ / 4096));  // a fork costs some thousand entries
 #pragma omp parallel num_threads(static_cast<int>(threads)) if (threads > 1)
   {
     const i64 t = thread_index(), team = thread_count();

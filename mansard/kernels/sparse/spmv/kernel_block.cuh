@@ -1,12 +1,13 @@
 // Y = alpha A X + beta Y for several vectors, the rows of X and Y, with A in SELL-C-sigma or ELLPACK: a warp per chunk.
 //
-// Lanes load 32 entries of the matrix at once, as for one vector, and hand them to each other by shuffles: LANES_N lanes
-// share a row of X, each with VECTOR of its columns in one load, so that 32 / LANES_N rows are under way at a time.
-// Every entry of the matrix is read once for LANES_N x VECTOR columns, and added from first to last.
+// Lanes load 32 entries of the matrix at once, as for one vector, and pass them on by shuffles: LANES_N lanes share a
+// row of X, each with VECTOR of its columns in one load, so that 32 / LANES_N rows are in flight at a time. Every entry
+// of the matrix is loaded once for LANES_N * VECTOR columns, and added from first to last. No shared memory, no
+// barriers. Limits: memory bandwidth.
 //
 //   LANES_N  lanes along the columns
-//   UNROLL   loads of the matrix (32 / C entries of each row) before the first is used
-//   CACHE    how the matrix passes the caches
+//   UNROLL   loads of the matrix (32 / C entries of each row) issued before the first is used
+//   CACHE    cache hint of the matrix loads
 #pragma once
 #include "kernels/sparse/spmv/chunk.cuh"
 #include "kernels/sparse/spmv/columns.cuh"
@@ -23,7 +24,7 @@ MANSARD_DEVICE void spmv_block(const Arguments& a) {
   constexpr int TILES = ceil_div(P::NVECS, TILE), AT_ONCE = 32 / P::LANES_N, PASSES = ceil_div(C, AT_ONCE);
   const int lane = threadIdx.x % 32, place = lane % C, turn = lane / C, line = lane / P::LANES_N;
   const int chunks = static_cast<int>(ceil_div(a.ROWS, static_cast<i64>(C)));
-  // tiles of columns are neighbours, so that the matrix is still in a cache for the second
+  // tiles of columns of one chunk go to neighbouring warps, so that the matrix is still in a cache for the second
   const i64 item = static_cast<i64>(blockIdx.x) * WARPS + threadIdx.x / 32;
   const int number = static_cast<int>(item / TILES);
   const int first = static_cast<int>(item % TILES) * TILE + lane % P::LANES_N * P::VECTOR;
@@ -33,7 +34,7 @@ MANSARD_DEVICE void spmv_block(const Arguments& a) {
   const bool mine = first < P::NVECS;
   const T* X = a.X + (mine ? first : 0);
   Pack sums[PASSES] = {};
-  int from[PASSES], lengths[PASSES];  // of the rows that this lane adds up: the lane that loads them
+  int from[PASSES], lengths[PASSES];  // for the rows that this lane sums: the lane that loads them, their lengths
   MANSARD_UNROLL
   for (int p = 0; p < PASSES; ++p) {
     from[p] = min(p * AT_ONCE + line, C - 1);
@@ -43,7 +44,7 @@ MANSARD_UNROLL_BY(1)
   for (int j = 0; j < chunk.width; j += P::UNROLL * TURNS) {
     V values[P::UNROLL];
     Column columns[P::UNROLL];
-    // padding is loaded like the rest, for loads without conditions are issued together, but it is not added
+    // padding is loaded but not added: unconditional loads are issued together
     MANSARD_UNROLL
     for (int u = 0; u < P::UNROLL; ++u)
       columns[u] = chunk.column(min(j + u * TURNS + turn, chunk.width - 1), place);

@@ -1,8 +1,10 @@
-// y = alpha A x + beta y for rows one after the other: THREADS lanes per row, which take turns at its entries.
+// y = alpha A x + beta y for a CSR matrix: THREADS lanes per row, which take its entries in turn.
+//
+// No shared memory, no barriers. Limits: memory bandwidth.
 //
 //   THREADS  lanes per row; with one, entries are added from first to last
 //   UNROLL   entries of a lane whose loads are issued before the first is used
-//   CACHE    how the matrix passes the caches
+//   CACHE    cache hint of the matrix loads
 #pragma once
 #include "mansard/gpu/sparse.cuh"
 
@@ -21,7 +23,7 @@ MANSARD_UNROLL_BY(1)
     typename P::V values[P::UNROLL];
     typename ColumnOf<P::INDEX>::Type columns[P::UNROLL];
     T x[P::UNROLL];
-    // beyond the end, the last entry once more: loads without conditions are issued together
+    // beyond the end, the last entry is loaded again: unconditional loads are issued together
     MANSARD_UNROLL
     for (int u = 0; u < P::UNROLL; ++u)
       columns[u] = load_entry<P::CACHE>(a.COLUMNS + min(j + u * P::THREADS, end - 1));

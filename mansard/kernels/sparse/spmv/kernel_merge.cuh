@@ -1,20 +1,34 @@
-// y = alpha A x + beta y for rows of any lengths: every thread has the same number of entries and ends of rows.
+// y = alpha A x + beta y for CSR rows of any lengths: every thread has the same number of entries and row ends.
 //
-// Entries and ends of rows form one sequence, an end after the row's last entry. A block takes ITEMS of it, a thread
-// PER_THREAD: SPLITS says at which row each block begins. Products lie in shared memory, side by side with the sums of
-// the rows that end in the block. What threads have left of a row that another one ends is added by segmented scans.
-// A row that goes through several blocks is written by the one that comes last, which adds the blocks' parts in order:
-// results do not depend on who that is.
+// Entries and row ends form one sequence, an end after the row's last entry. A block takes ITEMS of it, a thread
+// PER_THREAD; WIDTHS[b] is the row at which block b begins. A row that spans several blocks is written by the last of
+// them to finish, which adds the blocks' parts in order: results do not depend on which block that is.
 //
-//   BLOCK, PER_THREAD  threads; entries and ends per thread
-//   CACHE              how the matrix passes the caches
+// Shared memory:
+//   products   entries numbers   matrix entry times x
+//   sums       rows + 1          behind the products: sums of rows that end in the block, and of the one that goes on
+//   left       WARPS             what the last thread of a warp has left of a row that another thread ends
+//   ends       ITEMS ints        position of each row end among the block's entries
+//   left_keys  WARPS ints        row of `left`
+//
+// Phases, with barriers (__syncthreads -> buffer -> writer):
+//   load      products, ends -> all threads
+//   add_up    each thread adds its items; sums -> all threads;  segmented scan in each warp; left, sums -> all warps;
+//             scan over warps by warp 0; sums -> warp 0
+//   finish    write rows; join rows that span blocks through global memory
+//
+// Limits: memory bandwidth.
+//
+//   BLOCK, PER_THREAD  threads; entries and row ends per thread
+//   CACHE              cache hint of the matrix loads
 #pragma once
 #include "mansard/gpu/reduce.cuh"
 #include "mansard/gpu/sparse.cuh"
 
 namespace mansard {
 
-// What lanes have left of rows `key`, which never decrease: the last lane of each key's run gets the run's sum.
+// Segmented sum over a warp: keys never decrease from lane to lane; the last lane of each run of equal keys gets the
+// run's sum.
 template <class T>
 MANSARD_DEVICE T run_sum(int key, T sum, int lane) {
   MANSARD_UNROLL
@@ -33,7 +47,7 @@ template <class P, class Arguments>
 struct Merge {
   using T = typename P::T;
   static constexpr int ITEMS = P::BLOCK * P::PER_THREAD, WARPS = P::BLOCK / 32;
-  static constexpr int WORDS = ITEMS + 1 + WARPS;  // of type T: products and sums, what warps have left
+  static constexpr int WORDS = ITEMS + 1 + WARPS;  // numbers of type T: products and sums, left
   static_assert(WORDS * int(sizeof(T)) + (ITEMS + WARPS) * 4 <= P::SHARED_BYTES, "shared memory");
 
   const Arguments& a;
@@ -57,7 +71,7 @@ struct Merge {
     typename P::V values[P::PER_THREAD];
     T from_x[P::PER_THREAD];
     typename ColumnOf<P::INDEX>::Type columns[P::PER_THREAD];
-    // beyond the end, the last entry once more: loads without conditions are issued together
+    // beyond the end, the last entry is loaded again: unconditional loads are issued together
     const i64 last = first_entry + max(entries - 1, 0) - (first_entry == a.NNZ ? 1 : 0);
     MANSARD_UNROLL
     for (int u = 0; u < P::PER_THREAD; ++u)
@@ -78,13 +92,13 @@ struct Merge {
         products[i] = product;
       }
     }
-    if (threadIdx.x == 0) sums[rows] = zero<T>();  // of the row that goes on
-    __syncthreads();
+    if (threadIdx.x == 0) sums[rows] = zero<T>();  // sum of the row that goes on
+    __syncthreads();  // products and ends are complete, written by all threads
   }
 
   MANSARD_DEVICE void add_up() {
     const int begin = threadIdx.x * P::PER_THREAD, items = rows + entries;
-    int row = 0, above = min(rows, begin);  // ends before `begin`
+    int row = 0, above = min(rows, begin);  // binary search for the number of row ends before `begin`
     while (row < above) {
       const int middle = (row + above) / 2;
       if (ends[middle] + middle < begin) row = middle + 1;
@@ -102,19 +116,19 @@ struct Merge {
         add_to(sum, products[entry++]);
       }
     }
-    __syncthreads();
+    __syncthreads();  // sums of rows that end in a thread are stored, before other threads add to them
     sum = run_sum(row, sum, lane);
     const int next = from_lane(row, min(lane + 1, 31));
     if (lane == 31) left[warp] = sum, left_keys[warp] = row;
     else if (next != row) add_to(sums[row], sum);
-    __syncthreads();
+    __syncthreads();  // left and left_keys are complete; sums have the parts of all warps
     if (warp == 0) {
       const int key = lane < WARPS ? left_keys[lane] : rows + 1;
       sum = run_sum(key, lane < WARPS ? left[lane] : zero<T>(), lane);
       const int beyond = from_lane(key, min(lane + 1, 31));
       if (lane < WARPS && (lane == 31 || beyond != key)) add_to(sums[key], sum);
     }
-    __syncthreads();
+    __syncthreads();  // sums are complete, finished by warp 0
   }
 
   MANSARD_DEVICE void write(i64 row, T sum, i64 column) const {
@@ -123,7 +137,8 @@ struct Merge {
     a.Y[at] = row_result<P::ACCUMULATE, P::RECURRENCE>(a, sum, x, a.Y + at, a.Z + row * a.z_pitch + column);
   }
 
-  // The block's part of a row that goes through several: `from` says whether the row began here.
+  // Publish the block's part of a row that spans several blocks; the last one to arrive adds all parts and writes the
+  // row. `from`: the row begins in this block.
   MANSARD_DEVICE void join(i64 row, T part, bool from, i64 column) const {
     using R = typename Scalar<T>::Real;
     constexpr int N = Scalar<T>::WORDS;
@@ -153,7 +168,7 @@ struct Merge {
   }
 
   MANSARD_DEVICE void finish(i64 column) const {
-    const bool came = first_row < a.ROWS && a.STARTS[first_row] < first_entry;  // from another block
+    const bool came = first_row < a.ROWS && a.STARTS[first_row] < first_entry;  // the first row began in another block
     const i64 last_row = static_cast<i64>(first_row) + rows;
     const bool goes = last_row < a.ROWS && a.STARTS[last_row] < first_entry + entries && !(came && rows == 0);
     for (int i = threadIdx.x + (came ? 1 : 0); i < rows; i += P::BLOCK)

@@ -1,12 +1,12 @@
-// Y = alpha A X + beta Y for several vectors, the rows of X and Y, with A's rows one after the other.
+// Y = alpha A X + beta Y for several vectors, the rows of X and Y, with A in CSR: LANES lanes per row.
 //
-// LANES lanes have a row: they load as many of its entries at once and hand them to each other by shuffles. LANES_N of
-// them share a row of X, each with VECTOR of its columns in one load; LANES / LANES_N entries are under way at a time,
-// and their sums are added at the end, always in the same order.
+// The lanes of a row load LANES of its entries at once and pass them on by shuffles. LANES_N of them share a row of X,
+// each with VECTOR of its columns in one load; LANES / LANES_N entries are in flight at a time, and their sums are
+// added at the end, always in the same order. No shared memory, no barriers. Limits: memory bandwidth.
 //
 //   LANES    lanes per row of A
 //   LANES_N  lanes along the columns
-//   CACHE    how the matrix passes the caches
+//   CACHE    cache hint of the matrix loads
 #pragma once
 #include "kernels/sparse/spmv/columns.cuh"
 
@@ -19,7 +19,7 @@ MANSARD_DEVICE void spmv_rows(const Arguments& a) {
   using Pack = Together<T, P::VECTOR>;
   using Column = typename ColumnOf<P::INDEX>::Type;
   constexpr int TILE = P::LANES_N * P::VECTOR, TILES = ceil_div(P::NVECS, TILE), PER_BLOCK = P::BLOCK / P::LANES;
-  constexpr int AT_ONCE = P::LANES / P::LANES_N;  // entries under way
+  constexpr int AT_ONCE = P::LANES / P::LANES_N;  // entries multiplied at once
   const int lane = threadIdx.x % 32, of_row = lane % P::LANES, group = lane - of_row;
   const i64 item = static_cast<i64>(blockIdx.x) * PER_BLOCK + threadIdx.x / P::LANES, row = item / TILES;
   const int first = static_cast<int>(item % TILES) * TILE + lane % P::LANES_N * P::VECTOR;
@@ -29,7 +29,7 @@ MANSARD_DEVICE void spmv_rows(const Arguments& a) {
   Pack sum = {};
 MANSARD_UNROLL_BY(1)
   for (i64 j = begin + of_row; __any_sync(~0u, j < end); j += P::LANES) {
-    // beyond the end, any entry: loads without conditions are issued together
+    // beyond the end, some entry is loaded and not used: unconditional loads are issued together
     const Column column = load_entry<P::CACHE>(a.COLUMNS + min(j, a.NNZ - 1));
     const V value = load_entry<P::CACHE>(a.MATRIX + min(j, a.NNZ - 1));
     Pack x[P::LANES_N];

@@ -1,13 +1,13 @@
 // y = alpha A x + beta y for SELL-C-sigma and ELLPACK: 32 / C lanes per row, a warp per chunk of C rows.
 //
-// With C = 32 a lane has a row of its own and adds its entries from first to last. With smaller C the lanes of a row
-// take turns at its entries, and shuffles add their sums, always in the same order. Either way a warp loads 32 adjacent
-// values and 32 adjacent columns at once. What is padding is loaded like the rest, for loads without conditions are
-// issued together, but it is not added.
+// With C = 32 a lane has a row and adds its entries from first to last. With smaller C the lanes of a row take its
+// entries in turn, and shuffles add their sums, always in the same order. Either way a warp loads 32 adjacent values
+// and 32 adjacent columns at once. Padding is loaded but not added: unconditional loads are issued together. No shared
+// memory, no barriers. Limits: memory bandwidth.
 //
 //   UNROLL  entries of a lane whose loads are issued before the first is used
-//   CHUNKS  chunks of a warp, one after the other; their places are loaded together
-//   CACHE   how the matrix passes the caches
+//   CHUNKS  chunks per warp, one after the other; their positions are loaded together
+//   CACHE   cache hint of the matrix loads
 #pragma once
 #include "kernels/sparse/spmv/chunk.cuh"
 

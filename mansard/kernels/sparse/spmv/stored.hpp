@@ -1,4 +1,4 @@
-// A sparse matrix as CPU kernels see it: chunks of rows, the entries of a row, and what becomes of a row's sum.
+// A sparse matrix as the CPU kernels see it: chunks of rows, entries of a row, and the result of a row from its sum.
 #pragma once
 #include <cstring>
 #include "mansard/cpu/lanes.hpp"
@@ -13,8 +13,8 @@ template <Index INDEX>
 using StoredColumn = std::conditional_t<INDEX == Index::int64, i64,
                                         std::conditional_t<INDEX == Index::int32, int, unsigned short>>;
 
-// COUNT columns that lie side by side, by the word: without gathers, loads are what a core runs out of first (two a clock on
-// a Neoverse N1, of three for each entry otherwise).
+// Load COUNT adjacent columns in words of 8 bytes. Without gather instructions, loads are the bottleneck (two per clock
+// on a Neoverse N1, where each entry would otherwise need three).
 template <int COUNT, class Column>
 struct Columns {
   static constexpr int BYTES = COUNT * int(sizeof(Column)), WORD = BYTES % 8 == 0 ? 8 : BYTES;
@@ -41,7 +41,7 @@ struct Columns {
   }
 };
 
-// Entry j of row r of a chunk is at j * step + r; of a single row, step is the distance between its entries.
+// A chunk: entry j of row r is at j * step + r. For a single row, step is the distance between its entries.
 template <class P>
 struct Stored {
   using V = typename P::V;
@@ -77,7 +77,7 @@ MANSARD_INLINE Stored<P> chunk_of(const Arguments& a, i64 c) {
   }
 }
 
-// Threads that work on this, which may be fewer than were asked for.
+// Number of threads of the parallel region, which may be fewer than were asked for.
 inline int thread_count() {
 #ifdef _OPENMP
   return omp_get_num_threads();
@@ -86,7 +86,7 @@ inline int thread_count() {
 #endif
 }
 
-// What threads share: piece `t` of `pieces` from [0, count), where `before(i)` is the work before item i.
+// First item of piece `t` of `pieces` of [0, count), balanced by work; before(i) is the work before item i.
 template <class Before>
 inline i64 begin_of(i64 t, i64 pieces, i64 count, Before before) {
   if (t >= pieces) return count;
@@ -103,13 +103,13 @@ inline i64 begin_of(i64 t, i64 pieces, i64 count, Before before) {
 
 // ---- results ------------------------------------------------------------------------------------------------
 
-// i times numbers whose real and imaginary parts alternate.
+// i times a vector of complex numbers (re, im, re, im, ...).
 template <class R, int LANES, int... L>
 MANSARD_INLINE Lanes<R, LANES> turned(Lanes<R, LANES> v, std::integer_sequence<int, L...>) {
   const Vector<R, LANES> signs = {(L % 2 ? R(1) : R(-1))...};
   return exchange<1, R, LANES>(v) * signs;
 }
-// sum += (re + i im) * x; factors that are zero are not multiplied, so that infinities of x stay away.
+// sum += (re + i im) * x; zero factors are not multiplied, so that infinities of x do not become NaNs.
 template <int WORDS, int LANES, class R>
 MANSARD_INLINE void add_scaled(Lanes<R, LANES>& sum, double re, double im, Lanes<R, LANES> x) {
   if (re != 0) add_product(sum, static_cast<R>(re), x);

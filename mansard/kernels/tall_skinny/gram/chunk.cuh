@@ -1,8 +1,8 @@
 // Chunks of rows of A and of B: how they are fetched, and how they lie in shared memory.
 //
-// A contiguous tall matrix is a flat stream of bytes, fetched ROWS rows at a time. Tensor-core fragments are read from a
-// chunk as it lies: lane t of a quad takes rows STEP t + u, and with STEP = BANKS / 4 / gcd(pitch, BANKS / 4) the 32 lanes
-// hit different banks for every pitch that is not a multiple of half the banks. For those there is
+// A contiguous tall matrix is a flat stream of bytes, fetched ROWS rows at a time. Tensor-core fragments are read from
+// a chunk as it lies: lane t of a quad takes rows STEP t + u, and with STEP = BANKS / 4 / gcd(pitch, BANKS / 4) the 32
+// lanes hit different banks for every pitch that is not a multiple of half the banks. For those there is
 //
 //   SPREAD  rotate: slots are read in turns (slots.cuh), which costs instructions. shift: a chunk is fetched as four blocks
 //           of rows, each displaced by a quarter of the banks, and lane t reads block t; copies that do not land on
@@ -74,13 +74,13 @@ struct Stream {
   MANSARD_DEVICE void fill(unsigned char* stage, mbarrier* arrival, i64 chunk) const {
     const int lane = threadIdx.x % 32;
     if (lane == 0) mbarrier_arrive_expect(arrival, P::ROWS * (S::LDA + (P::SAME ? 0 : S::LDB)) * sizeof(Word));
-    __syncwarp();
+    __syncwarp();  // the expected bytes are announced before other lanes start their copies
     Word* to = reinterpret_cast<Word*>(stage);
     if (lane < S::PIECES)
       fetch<S::LDA>(to + lane * S::LANE_A, A, chunk * S::PIECES + lane, arrival);
     else if (!P::SAME && lane < 2 * S::PIECES)
       fetch<S::LDB>(to + S::STAGE_A + (lane - S::PIECES) * S::LANE_B, B, chunk * S::PIECES + lane - S::PIECES, arrival);
-    __syncwarp();
+    __syncwarp();  // reconverge after the copies
   }
   template <int LD>
   static MANSARD_DEVICE void fetch(Word* to, const Word* from, i64 piece, mbarrier* arrival) {

@@ -82,7 +82,7 @@ struct ColumnStream {
       if constexpr (!P::SAME)
         fetch<P::N, S::PITCH_B, P::SKEW_B>(stage + S::STAGE_A, B + chunk * P::ROWS, pitch_b, arrival);
     }
-    __syncwarp();
+    __syncwarp();  // reconverge after the elected lane
   }
   template <int WIDTH, int PITCH, bool SKEW>
   static MANSARD_DEVICE void fetch(unsigned char* to, const T* from, i64 pitch, mbarrier* arrival) {

@@ -197,9 +197,9 @@ MANSARD_DEVICE void gram_columns(const Arguments& arguments) {
     if (end == stream.chunks && end * P::ROWS < arguments.K) {  // one team meets the remaining rows
       unsigned char* stage = chunks.stage_of(warp.group, 0);
       const int team = Chunks::TEAM * 32;
-      Chunks::meet(warp.group);
+      Chunks::meet(warp.group);  // stage 0 is about to be overwritten by the tail; all warps of the team have read it
       stream.fill_tail(stage, threadIdx.x - warp.group * team, team);
-      Chunks::meet(warp.group);
+      Chunks::meet(warp.group);  // stage 0 holds the tail, written by all threads of the team
       multiply(stage);
     }
   }
@@ -210,7 +210,7 @@ MANSARD_DEVICE void gram_columns(const Arguments& arguments) {
 MANSARD_UNROLL_BY(1)
   for (int first = 0; first < S::TEAMS; first += S::MEETING) {
     if (team >= first && team < first + S::MEETING) warp.add_to(tiles + (team - first) * S::TILE, first > 0);
-    __syncthreads();
+    __syncthreads();  // tiles of these teams are complete, before the next teams add to them or they are read
   }
   const auto value = [&](int entry) {
     const int m = entry / P::N, n = entry % P::N;

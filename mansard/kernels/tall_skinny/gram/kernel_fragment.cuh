@@ -171,7 +171,7 @@ MANSARD_UNROLL_BY(1)
   }
 
   store_fragments<P>(sums, tiles + group * (S::BLOCK_M * S::PITCH) + warp_m * P::TILE_M * 8 * S::PITCH + warp_n * P::TILE_N * 8);
-  __syncthreads();
+  __syncthreads();  // tiles are complete, written by all warps
   const auto value = [&](int entry) {
     const int m = entry / S::ENTRIES_N, n = entry % S::ENTRIES_N;
     return mirrored<P>(!S::REUSE || m <= n, m, n, [&](int m, int n) {

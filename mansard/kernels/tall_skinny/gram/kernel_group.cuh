@@ -1,8 +1,9 @@
 // C = A^H B for float32 and complex64 by warpgroups: TF32 as in halves.cuh, at nearly twice the rate of single warps.
 //
-// Chunks arrive as in kernel_ring.cuh. A team is one warpgroup per 64 real columns of A: its lanes read their fragments of A
-// from the chunk. The tensor cores read B themselves, and want it split and turned, rows side by side: the team lays a chunk of
-// it down that way (planes of high and of low halves, a pair for every eight rows) while they still work on the one before.
+// Chunks arrive as in kernel_ring.cuh. A team is one warpgroup per 64 real columns of A: its lanes read their fragments
+// of A from the chunk. The tensor cores read B themselves, and want it split and turned, rows side by side: the team
+// lays a chunk of it down that way (planes of high and of low halves, a pair for every eight rows) while they still
+// work on the one before.
 //
 // Once the team has met over a chunk of B, nobody reads the chunk before any more: that is when its stage is refilled.
 //
@@ -123,8 +124,8 @@ MANSARD_UNROLL_BY(4)
     u32 parity = 0;
 MANSARD_UNROLL_BY(1)
     for (; chunk < ring.chunks; chunk += stride) {
-      mbarrier_wait(ring.full(group, stage), parity);
-      __syncwarp();
+      mbarrier_wait(ring.full(group, stage), parity);  // stage: the chunk has arrived
+      __syncwarp();                                    // reconverge after the wait
       multiply(ring.stage_of(group, stage), [&]() {
         if (previous >= 0) refill(previous);
       });
@@ -201,7 +202,7 @@ MANSARD_UNROLL_BY(1)
   for (int first = 0; first < P::GROUPS; first += S::MEETING) {
     if (team.group >= first && team.group < first + S::MEETING)
       team.add_to(tiles + (team.group - first) * S::TILE, first > 0);
-    __syncthreads();
+    __syncthreads();  // tiles of these teams are complete, before the next teams add to them or they are read
   }
   const auto value = [&](int entry) {
     const int m = entry / P::N, n = entry % P::N;

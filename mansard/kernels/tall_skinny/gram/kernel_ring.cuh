@@ -1,8 +1,8 @@
 // C = A^H B on tensor cores, fed by rings of bulk copies: the kernel for every width, odd ones too.
 //
-// Chunks of rows arrive in shared memory (chunk.cuh, mansard/gpu/ring.cuh), warps read them as fragments (slots.cuh) and keep
-// their part of C in registers. Columns past the width are read (they belong to the next row) and their products are never
-// looked at, so the loop has no predicates.
+// Chunks of rows arrive in shared memory (chunk.cuh, mansard/gpu/ring.cuh), warps read them as fragments (slots.cuh) and
+// keep their part of C in registers. Columns past the width are read (they belong to the next row) and their products
+// are never looked at, so the loop has no predicates.
 //
 //   WARPS_M x WARPS_N     warps side by side over C; WARPS_K of these share the rows of a chunk
 //   GROUPS, STAGES, FEED  see mansard/gpu/ring.cuh
@@ -209,8 +209,8 @@ MANSARD_DEVICE void clear(unsigned char* arena) {
   float4* at = reinterpret_cast<float4*>(arena);
   for (int i = threadIdx.x; i < BYTES / int(sizeof(float4)); i += THREADS)
     at[i] = make_float4(0, 0, 0, 0);
-  fence_async_shared();
-  __syncthreads();
+  fence_async_shared();  // zeros come before the bulk copies that overwrite them
+  __syncthreads();       // arena is cleared by all threads
 }
 
 // A team reads a chunk without the ring.
@@ -218,22 +218,22 @@ template <class S, class Chunks, class Rows, class Use>
 MANSARD_DEVICE void by_hand(const Chunks& chunks, const Rows& rows, int group, i64 chunk, Use use) {
   constexpr int TEAM = Chunks::TEAM * 32;
   unsigned char* stage = chunks.stage_of(group, 0);
-  Chunks::meet(group);
+  Chunks::meet(group);  // stage 0 is about to be overwritten; all warps of the team have read it
   rows.read(reinterpret_cast<typename S::Word*>(stage), chunk, threadIdx.x - group * TEAM, TEAM);
-  Chunks::meet(group);
+  Chunks::meet(group);  // stage 0 holds the chunk, written by all threads of the team
   use(stage);
 }
 
-// Splitting does not survive infinities and NaNs: a warp that has seen one does all its chunks again, in double precision,
-// and its team reads them for it.
+// Splitting does not survive infinities and NaNs: a warp that has seen one does all its chunks again, in double
+// precision, and its team reads them for it.
 template <class S, class Chunks, class Rows, class Warp>
 MANSARD_DEVICE void do_again(const Chunks& chunks, const Rows& rows, Warp& warp) {
-  Chunks::meet(warp.group);
+  Chunks::meet(warp.group);  // stage 0 is about to be overwritten by the flag; all warps of the team have read it
   int* spoilt = reinterpret_cast<int*>(chunks.stage_of(warp.group, 0));
   if (warp.member == 0 && threadIdx.x % 32 == 0) *spoilt = 0;
-  Chunks::meet(warp.group);
+  Chunks::meet(warp.group);  // the flag is cleared before any warp sets it
   if (warp.spoilt()) *spoilt = 1;
-  Chunks::meet(warp.group);
+  Chunks::meet(warp.group);  // the flag has the answers of all warps of the team
   if (*spoilt == 0) return;
   warp.clear();
   const i64 stride = static_cast<i64>(gridDim.x) * Chunks::GROUPS;
@@ -270,7 +270,7 @@ MANSARD_DEVICE void gram_ring(const Arguments& arguments) {
 MANSARD_UNROLL_BY(1)
   for (int first = 0; first < S::TEAMS; first += S::MEETING) {
     if (team >= first && team < first + S::MEETING) warp.add_to(tiles + (team - first) * S::TILE, first > 0);
-    __syncthreads();
+    __syncthreads();  // tiles of these teams are complete, before the next teams add to them or they are read
   }
   const auto value = [&](int entry) {
     const int m = entry / P::N, n = entry % P::N;

@@ -1,11 +1,11 @@
 // C = A^H B for complex matrices from three real products instead of four, a quarter less work for the tensor cores:
 //   t1 = re re,  t2 = im im,  t3 = (re + im) (im - re);   re = t1 + t2,  im = t3 + t1 - t2
-// (A^T B: t3 = (re + im) (re + im), re = t1 - t2, im = t3 - t1 - t2). Errors stay within a small multiple of |a| |b|, as with
-// four products, but an imaginary part that is much smaller than the real one no longer has small errors of its own, and an
-// infinity may become a NaN.
+// (A^T B: t3 = (re + im) (re + im), re = t1 - t2, im = t3 - t1 - t2). Errors stay within a small multiple of |a| |b|,
+// as with four products, but an imaginary part that is much smaller than the real one no longer has small errors of its
+// own, and an infinity may become a NaN.
 //
-// Otherwise the ring kernel (kernel_ring.cuh), with the same parameters: a slot is eight complex columns here, and a word a
-// complex number.
+// Otherwise the ring kernel (kernel_ring.cuh), with the same parameters: a slot is eight complex columns here, and a
+// word a complex number.
 #pragma once
 #include "kernels/tall_skinny/gram/kernel_ring.cuh"
 
@@ -63,7 +63,8 @@ MANSARD_DEVICE Complex<R> of_thirds(R t1, R t2, R t3) {
   else return {t1 - t2, t3 - t1 - t2};
 }
 
-// A warp: its place in the block, where its lanes read, and its sums: t1, t2, t3, or with TF32 the parts of their result.
+// A warp: its place in the block, where its lanes read, and its sums: t1, t2, t3, or with TF32 the parts of their
+// result.
 template <class P>
 struct ThirdsWarp {
   using S = ThirdsShape<P>;
@@ -260,7 +261,7 @@ MANSARD_DEVICE void gram_thirds(const Arguments& arguments) {
 MANSARD_UNROLL_BY(1)
   for (int first = 0; first < S::TEAMS; first += S::MEETING) {
     if (team >= first && team < first + S::MEETING) warp.put(tiles + (team - first) * S::TILE, first > 0);
-    __syncthreads();
+    __syncthreads();  // tiles of these teams are complete, before the next teams add to them or they are read
   }
   const auto value = [&](int entry) {
     Sum sum = zero<Sum>();

@@ -97,7 +97,7 @@ MANSARD_DEVICE void add_up_block(const T (&sums)[P::TILE_M][P::TILE_N], int shar
       for (int i = 0; i < S::STAGED; ++i)
         if (begin + i < S::TILE)
           staged[(row * S::STAGED + i) * S::PER_ROW + share] = sums[(begin + i) / P::TILE_N][(begin + i) % P::TILE_N];
-    __syncthreads();
+    __syncthreads();  // staged is complete, written by all threads
     for (int slot = threadIdx.x; slot < S::STAGED * S::PER_ROW; slot += P::BLOCK) {
       const int entry = begin + slot / S::PER_ROW, owner = slot % S::PER_ROW;
       const int m = Columns::first_m(owner) + entry / P::TILE_N * Columns::STEP_M;
@@ -107,7 +107,7 @@ MANSARD_DEVICE void add_up_block(const T (&sums)[P::TILE_M][P::TILE_N], int shar
       for (int r = 0; r < S::ROWS; ++r) add_to(sum, staged[r * S::STAGED * S::PER_ROW + slot]);
       block_sums[m * P::N + n] = sum;
     }
-    __syncthreads();
+    __syncthreads();  // staged is about to be overwritten; all threads have read it, and block_sums is written
   }
 }
 
@@ -164,9 +164,9 @@ MANSARD_UNROLL_BY(1)
     return;
   } else if constexpr (P::REDUCE == Reduce::block) {
     for (int entry = threadIdx.x; entry < S::ENTRIES; entry += P::BLOCK) block_sums[entry] = zero<T>();
-    __syncthreads();
+    __syncthreads();  // block_sums is cleared by all threads before any adds to it
     add_atomically<P>(sums, m, n, row < S::ROWS, reinterpret_cast<Real*>(block_sums));
-    __syncthreads();
+    __syncthreads();  // block_sums has the tiles of all threads
   } else {
     add_up_block<P>(sums, share, row, block_sums, staged);
   }

@@ -1,8 +1,8 @@
 // W = alpha A C + beta D and G = W^H W, in one pass over A. D may be W.
 //
-// Chunks of A come and chunks of W go as in tsmm's kernel_ring.cuh. Tensor cores form W transposed (tsmm's turned_unit.cuh), and
-// what a lane then holds is exactly what W^H W wants as its operands, if rows are taken in the order that the lanes have
-// them. So the second product reads nothing; its sums stay in registers until the end.
+// Chunks of A come and chunks of W go as in tsmm's kernel_ring.cuh. Tensor cores form W transposed (tsmm's
+// turned_unit.cuh), and what a lane then holds is exactly what W^H W wants as its operands, if rows are taken in the
+// order that the lanes have them. So the second product reads nothing; its sums stay in registers until the end.
 //
 // Work of a stream may be queued before it is known whether it is wanted: where `gate` points to zero, nothing is done.
 //
@@ -28,8 +28,8 @@ struct FusedShape : TurnedShape<P> {
   static constexpr int OUT_AT = Chunks::BYTES + 128, SMALL_AT = OUT_AT + P::GROUPS * P::OUT * OUT_BYTES;
   static_assert(SMALL_AT + S::SMALL_BYTES <= P::SHARED_BYTES && OUT_BYTES % 16 == 0, "shared memory");
 
-  // G in slots of eight real columns: those of W, or real parts and imaginary parts of eight columns in turn. Two slots and
-  // one make a tile of sums; tiles below the diagonal are left out.
+  // G in slots of eight real columns: those of W, or real parts and imaginary parts of eight columns in turn. Two slots
+  // and one make a tile of sums; tiles below the diagonal are left out.
   static constexpr int SLOTS = S::WORDS == 2 ? 2 * S::TILES : S::COLUMNS, PAIRS = ceil_div(SLOTS, 2);
   static constexpr int SIDE = 16 * PAIRS, PITCH = SIDE + 1;
   static constexpr int PRODUCTS = PAIRS * (2 * SLOTS - 2 * PAIRS + 2) / 2;  // sum over p of SLOTS - 2 p
@@ -130,8 +130,8 @@ MANSARD_UNROLL_BY(1)
     for (int pass = 0; pass < P::PASSES; ++pass) {
       unit.multiply(ring.current(), pass);
       if (pass == 0) {
-        if (ring.leader) bulk_wait_read<P::OUT - 1>();  // room for what is written next
-        ring.meet();
+        if (ring.leader) bulk_wait_read<P::OUT - 1>();  // `to` is not read by a bulk store any more
+        ring.meet();  // `to` is about to be overwritten; with one pass the stage is read by all and may be refilled
         if (P::PASSES == 1) ring.refill(ring.stage, fill);
       }
       unit.for_each_entry([&](int row, int column, auto& value) {
@@ -142,7 +142,7 @@ MANSARD_UNROLL_BY(1)
       unit.add_products();
     }
     fence_async_shared();
-    ring.meet();
+    ring.meet();  // results in `to` are complete, before the leader's bulk store reads them
     if (ring.leader) {
       bulk_store(arguments.W + chunk * (P::ROWS * P::N), to, S::OUT_BYTES);
       bulk_commit();
@@ -155,7 +155,7 @@ MANSARD_UNROLL_BY(1)
   if (blockIdx.x == 0 && ring.group == 0 && stream.chunks * P::ROWS < arguments.K) {
     const i64 first = stream.chunks * P::ROWS;
     stream.fill_tail(reinterpret_cast<typename S::Word*>(ring.stage_at(0)), threadIdx.x, S::Chunks::TEAM * 32);
-    ring.meet();
+    ring.meet();  // stage 0 holds the tail, written by all threads of the team
 MANSARD_UNROLL_BY(1)
     for (int pass = 0; pass < P::PASSES; ++pass) {
       unit.multiply(ring.stage_at(0), pass);
@@ -176,7 +176,7 @@ MANSARD_UNROLL_BY(1)
 MANSARD_UNROLL_BY(1)
   for (int turn = 0; turn < S::WARPS; turn += S::MEETING) {
     if (number >= turn && number < turn + S::MEETING) unit.add_to(tiles + (number - turn) * S::SIDE * S::PITCH, turn > 0);
-    __syncthreads();
+    __syncthreads();  // tiles of these warps are complete, before the next warps add to them or they are read
   }
   using Sum = typename S::Sum;
   const auto value = [&](int entry) {

@@ -1,15 +1,21 @@
-// One step of an orthogonalisation: from the Gram matrix G of a block to the matrix S that the block is multiplied
-// with.
+// One step of an orthogonalisation by one thread block: from the Gram matrix G of a block of vectors to the N x N
+// matrix S by which the block is multiplied.
 //
-// The rules are those of operations/tall_skinny/small_factors.py, with one difference. Steps are turned there, by singular vectors, where
-// an explicit inverse of the Cholesky factor would cancel. Here all steps but the last eliminate rows in the order of
-// their pivots: that takes a tenth of the time, and |S| |S^-1| is as small. The last step undoes these turns, so that
-// the product of all factors is upper triangular.
+// G is scaled to a unit diagonal, H = D^-1 G D^-1 + shift I. Elimination gives F and S^H with S^H H S = I, F = S^-1
+// (matrices.cuh). The product of all F so far is the factor; the last step makes it upper triangular (R) by
+// reflections.
 //
-// What these rules do not cover (columns that may be dependent, entries that are not finite) is declined: S is the
-// identity, nothing changes, and the host may go on from the block as it is.
+// The rules are those of operations/tall_skinny/small_factors.py with one difference. There, steps rotate by singular vectors where an
+// explicit inverse of the Cholesky factor would cancel. Here all steps but the last eliminate rows in the order of
+// their pivots: that takes a tenth of the time, and |S| |S^-1| is as small. The last step undoes them, so that the
+// product of all factors is upper triangular.
 //
-//   BLOCK  threads; one block does it all, in double precision
+// Cases that these rules do not cover (columns that may be dependent, entries that are not finite) are declined: S is
+// the identity, nothing changes, and the host may continue from the block as it is.
+//
+// Shared memory: M and E (N columns of PITCH), two lines, scale, sums (matrices.cuh). Barriers are named at each place.
+//
+//   BLOCK  threads; one block computes in double precision
 #pragma once
 #include "kernels/tall_skinny/small_step/reflections.cuh"
 
@@ -28,8 +34,8 @@ struct Step : Matrices<P> {
   MANSARD_DEVICE Step(const Arguments& given, unsigned char* arena)
       : Matrices<P>(arena), arguments(given), count(static_cast<int>(given.number)) {}
 
-  // The state: whether the pass may go on, norms of the columns of the first block, the factor before and after the
-  // step.
+  // State in global memory: the gate (whether the pass may go on), norms of the columns of the first block, and the
+  // factor before and after the step.
   MANSARD_DEVICE u32* gate() const { return reinterpret_cast<u32*>(arguments.state); }
   MANSARD_DEVICE double* norms() const { return arguments.state + 1; }
   MANSARD_DEVICE Wide* factor(int steps) const {
@@ -40,22 +46,22 @@ struct Step : Matrices<P> {
     const Wide entry = widened(arguments.G[min(i, j) * N + max(i, j)]);
     return i <= j ? entry : conjugate(entry);
   }
-  // Norms of the columns. False: some are zero, too small for their squares, or not finite, or G or the factor is not.
-  // All that the step reads is read here, at once: later it comes from the L1 cache.
+  // Compute the norms of the columns. False if one is zero, too small for its square, or not finite, or if G or the
+  // factor is not finite. Reads everything that the step needs at once; later reads come from the L1 cache.
   MANSARD_DEVICE bool measure() {
     const int own = min(int(threadIdx.x), N - 1);
     const double squared = real_part(gram(own, own)), known = count > 0 ? norms()[own] : 0.0;
     bool good = is_finite(known);
     for_each_entry([&](int i, int j) {
       const Wide before = count > 0 ? factor(count)[i * N + j] : zero<Wide>();
-      good &= is_finite(gram(i, j)) & is_finite(before);  // no branches between loads
+      good &= is_finite(gram(i, j)) & is_finite(before);  // & instead of &&: no branches between loads
     });
     const double norm = sqrt(squared);
     if (!(norm > 0.0) || (count == 0 && norm < arguments.least)) good = false;
     if (threadIdx.x < N) scale[own] = norm;
-    return __syncthreads_and(good);
+    return __syncthreads_and(good);  // also: scale is complete, written by a thread per column
   }
-  // G scaled to a diagonal of ones, plus the shift. Returns this thread's part of |G - I|^2.
+  // Load G, scaled to a diagonal of ones, plus the shift. Returns this thread's part of |G - I|^2.
   MANSARD_DEVICE double load(Elimination& rows, double shift) const {
     double away = 0.0;
     rows.load(1.0 + shift, [&](int i, int j) {
@@ -66,8 +72,8 @@ struct Step : Matrices<P> {
     });
     return away;
   }
-  // Whether the error of G leaves its smallest eigenvalue trustworthy. The sum of the squares of S is too cautious
-  // where many are small; that of the entries of S^H S is so no more.
+  // Whether the rounding error of G leaves its smallest eigenvalue trustworthy: by the sum of squares of S, and if that
+  // is too pessimistic (many small entries), by the norm of S^H S.
   MANSARD_DEVICE bool trusted(double squares) const {
     if (arguments.safe * arguments.roundoff * this->block_sum(squares) <= 1.0) return true;
     typename Matrices<P>::Tiles tiles;
@@ -80,24 +86,24 @@ struct Step : Matrices<P> {
     Wide* next = this->line + Matrices<P>::ROOM;
     return last ? rows.template run<false>(this->line, next) : rows.template run<true>(this->line, next);
   }
-  // M and E, and whether they will do.
+  // Form M and E. True if they are trusted; shifted ones always are.
   MANSARD_DEVICE bool settled(const Elimination& rows, double shift) {
     const double squares = this->unfold(rows);
     if (shift == 0.0) return trusted(squares);
-    __syncthreads();
+    __syncthreads();  // M and E are complete, written by all threads
     return true;
   }
-  // Whether |S| |S^-1| is so large that a product with S loses what the next step cannot restore.
+  // Whether |S| |S^-1| is so large that a product with S loses accuracy which the next step cannot restore.
   MANSARD_DEVICE bool cancels() const {
     double* weights = reinterpret_cast<double*>(this->line);
     for_each_sum([&](int i, int k) { return size(E[at(i, k)]); }, [&](int i, double sum) { weights[i] = sum; });
-    __syncthreads();
+    __syncthreads();  // weights are complete, written by the teams of their columns
     bool large = false;
     for_each_sum([&](int j, int k) { return weights[k] * size(M[at(k, j)]); },
                  [&](int, double sum) { large = large || !(sum <= arguments.cancellation); });
     return __syncthreads_or(large);
   }
-  // M times the factor before, for columns as long as they were, is the factor after and M.
+  // Multiply the factor by M, with the scaling of columns undone; the product is the new factor, and M.
   MANSARD_DEVICE void accumulate() {
     Wide *before = factor(count), *after = factor(count + 1);
     if (count == 0) {
@@ -105,16 +111,16 @@ struct Step : Matrices<P> {
     } else {
       typename Matrices<P>::Tiles tiles;
       tiles.template multiply<false>(M, [&](int k, int j) { return times_real(before[k * N + j], scale[k]); });
-      __syncthreads();
+      __syncthreads();  // M is about to be overwritten by the product; all threads have read it
       tiles.for_each([&](int i, int j, Wide entry) { after[i * N + j] = M[at(i, j)] = entry; });
     }
-    __syncthreads();
+    __syncthreads();  // M is complete, written by all threads
   }
-  // What row i of the product of all factors is multiplied with, for a diagonal that is positive.
+  // Entry of row i, multiplied by the phase that makes the diagonal of R positive.
   MANSARD_DEVICE Wide upright(int i, Wide entry) const {
     return count == 0 ? entry : product(conjugate(phase_of(M[at(i, i)])), entry);
   }
-  // R from the product of all factors. False: a column may depend on those before it.
+  // Form R from the product of all factors. False if a column may depend on those before it.
   MANSARD_DEVICE bool finish() {
     if (count > 0) Reflections<P>{*this}.run();
     
@@ -142,7 +148,7 @@ struct Step : Matrices<P> {
       if (eliminated(rows, last) && settled(rows, shift)) break;
       shift = shift > 0.0 ? 4.0 * shift : arguments.shift * N * arguments.roundoff;
       if (shift > N) return P::DECLINED;
-      __syncthreads();
+      __syncthreads();  // lines are about to be overwritten by the next attempt; all threads have read them
     }
     if (cancels()) return P::DECLINED;
     accumulate();

@@ -1,8 +1,11 @@
-// Small matrices, worked on by one block: elimination with or without pivots, products.
+// Elimination with or without pivoting, and products, for small matrices of one thread block.
 //
-// M and E lie in shared memory, column after column. While they are worked on they lie in registers, since a round
-// through shared memory costs more than the arithmetic; what all warps must know goes through `line`, with one barrier
-// per row.
+// M and E are in shared memory, column-major. An elimination keeps its matrix in registers, since a round through
+// shared memory costs more than the arithmetic; the pivot row reaches all warps through `line`, with one barrier per
+// row.
+//
+// Shared memory, in this order: M and E (N * PITCH numbers each), two lines of ROOM numbers (used in turn), scale (N
+// doubles), sums (one double per warp).
 #pragma once
 #include "kernels/tall_skinny/small_step/scalars.cuh"
 
@@ -13,13 +16,13 @@ struct Matrices {
   using T = typename P::T;
   using Wide = typename Scalar<T>::template With<double>;
   static constexpr int N = P::N, PITCH = N | 1, WARPS = P::BLOCK / 32;
-  static constexpr int ROWS = ceil_div(N, 32), COLUMNS = ceil_div(N, WARPS);  // of a lane in an elimination
-  static constexpr int TILE = 4, PASSES = ceil_div(ROWS * ceil_div(N, TILE), WARPS);  // of a warp in a product
+  static constexpr int ROWS = ceil_div(N, 32), COLUMNS = ceil_div(N, WARPS);  // per lane in an elimination
+  static constexpr int TILE = 4, PASSES = ceil_div(ROWS * ceil_div(N, TILE), WARPS);  // rows of a tile; tiles per warp
   static constexpr int AHEAD = PASSES > 1 ? 1 : 4;
   static constexpr int TEAM = 8, ROOM = ceil_div(N, TEAM) * TEAM;
   static_assert((2 * N * PITCH + 2 * ROOM) * int(sizeof(Wide)) + N * 8 + 256 <= P::SHARED_BYTES, "room");
   static_assert(N <= 128 && P::BLOCK >= N, "numbers of rows are put into seven bits");
-  Wide *M, *E, *line;  // two lines, in turns
+  Wide *M, *E, *line;  // line: two of them, used in turn
   double *scale, *sums;
 
   MANSARD_DEVICE explicit Matrices(unsigned char* arena)
@@ -37,7 +40,7 @@ MANSARD_UNROLL_BY(4)
       if (N * N % P::BLOCK == 0 || entry < N * N) use(entry / N, entry % N);
     }
   }
-  // The sums over k < N of term(c, k) for all columns c, given to use(c, sum) in one thread each.
+  // Calls use(c, sum over k < N of term(c, k)) for all columns c, in one thread per column.
   template <class Term, class Use>
   static MANSARD_DEVICE void for_each_sum(Term term, Use use) {
     const int lane = threadIdx.x % TEAM;
@@ -50,12 +53,12 @@ MANSARD_UNROLL_BY(4)
       if (lane == 0 && inside) use(c, sum);
     }
   }
-  // The sum over all threads; every one has it.
+  // Sum over all threads, in every thread.
   MANSARD_DEVICE double block_sum(double x) const {
     x = lane_sum<32>(x);
-    __syncthreads();  // earlier sums have been read
+    __syncthreads();  // sums are about to be overwritten; all threads have read the earlier ones
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
-    __syncthreads();
+    __syncthreads();  // sums are complete, written by lane 0 of every warp
     x = 0.0;
     for (int warp = 0; warp < WARPS; ++warp) x += sums[warp];
     return x;
@@ -77,7 +80,7 @@ MANSARD_UNROLL_BY(AHEAD)
         for (int k = 0; k < N; ++k) {
           const Wide b = get(k, j);
           MANSARD_UNROLL
-          for (int r = 0; r < TILE; ++r) multiply_add<CONJ>(sum[pass][r], A[at(first + r, k)], b);  // or none
+          for (int r = 0; r < TILE; ++r) multiply_add<CONJ>(sum[pass][r], A[at(first + r, k)], b);  // unused if >= N
         }
       }
     }
@@ -95,23 +98,24 @@ MANSARD_UNROLL_BY(AHEAD)
     static MANSARD_DEVICE int column(int pass) { return tile(pass) % ROWS * 32 + threadIdx.x % 32; }
   };
 
-  // H becomes M = F and E = S^H, with F = S^-1 and S^H H S = I: rows are eliminated one by one, in their order (F is
-  // upper triangular then) or always one with a pivot that is almost the largest.
+  // Elimination of H = F^H F: gives F and S^H with S = F^-1, so that S^H H S = I. Rows are eliminated in
+  // their order (F is then upper triangular), or each time one whose pivot is almost the largest (TURNED).
   //
-  // F and S^H share one matrix, as neither has entries where the other has: column j of row i belongs to F if row j had
-  // its turn later than row i, to S^H if it was earlier. Rows are spread over lanes, columns over warps. Every warp
-  // keeps the whole diagonal: all of them choose the same row without asking each other.
+  // F and S^H share one matrix: entry (i, j) belongs to F if row j was eliminated after row i, to S^H if before. Rows
+  // are distributed over lanes, columns over warps. Every warp keeps the whole diagonal, so that all choose the same
+  // row without communication. Barrier: one __syncthreads per row -> line k % 2 (pivots) -> the warps that own its
+  // columns.
   struct Elimination {
     Wide A[ROWS][COLUMNS];
     double diagonal[ROWS];
-    int turn[ROWS];  // N until a row has had it
+    int turn[ROWS];  // step in which the row was eliminated; N before
 
     static MANSARD_DEVICE u32 row(int s) { return s * 32 + threadIdx.x % 32; }
     static MANSARD_DEVICE u32 column(int t) { return threadIdx.x / 32 * COLUMNS + t; }
     static MANSARD_DEVICE bool has_row(int s) { return N % 32 == 0 || row(s) < N; }
     static MANSARD_DEVICE bool has_column(int t) { return WARPS * COLUMNS == N || column(t) < N; }
 
-    // H(i, j) = get(i, j), which is the same everywhere on the diagonal.
+    // Load H(i, j) = get(i, j); all diagonal entries equal `constant`.
     template <class Get>
     MANSARD_DEVICE void load(double constant, Get get) {
       MANSARD_UNROLL
@@ -124,8 +128,8 @@ MANSARD_UNROLL_BY(AHEAD)
           if (has_row(s) && has_column(t)) A[s][t] = get(row(s), column(t));
         }
     }
-    // False where a pivot is not positive, which is not looked at before the end: the way from a row to the next has no
-    // branch, so that compilers can mix all that happens on it.
+    // Eliminate all rows. False if a pivot was not positive. That is checked only at the end: without a branch between
+    // rows, the compiler can interleave their instructions.
     template <bool TURNED>
     MANSARD_DEVICE bool run(Wide* pivots, Wide* next) {
 MANSARD_UNROLL_BY(1)
@@ -140,7 +144,7 @@ MANSARD_UNROLL_BY(1)
           const double other = inverse(diagonal[s]);
           inverted = turn[s] == k ? other : inverted;
         }
-        __syncthreads();
+        __syncthreads();  // pivots (line k % 2) are complete, written by all warps
         subtract(pivots, chosen, lane_of<32>(inverted, chosen % 32));
         Wide* const other = pivots;
         pivots = next, next = other;
@@ -150,7 +154,7 @@ MANSARD_UNROLL_BY(1)
       for (int s = 0; s < ROWS; ++s) good = good && (!has_row(s) || diagonal[s] > 0.0);
       return __all_sync(~0u, good);
     }
-    // The number of a row: the upper bits of its pivot decide, then the lower number.
+    // Row with the largest pivot by its upper bits; among equal ones the smallest index.
     MANSARD_DEVICE u32 largest() const {
       int most = -2147483647 - 1;
       MANSARD_UNROLL
@@ -158,6 +162,7 @@ MANSARD_UNROLL_BY(1)
         if (turn[s] == N) most = max(most, (upper_half(diagonal[s]) & ~127) | (127 - int(row(s))));
       return 127 - (warp_max(most) & 127);
     }
+    // Write the chosen row to shared memory; each warp writes its columns.
     MANSARD_DEVICE void publish(Wide* pivots, u32 chosen) const {
       MANSARD_UNROLL
       for (int t = 0; t < COLUMNS; ++t) {
@@ -167,6 +172,7 @@ MANSARD_UNROLL_BY(1)
         store_if(threadIdx.x % 32 == chosen % 32 && has_column(t), pivots + column(t), entry);
       }
     }
+    // Subtract multiples of the chosen row from the rows that are left; its column becomes entries of S^H.
     MANSARD_DEVICE void subtract(const Wide* pivots, u32 chosen, double inverted) {
       Wide factor[ROWS];
       MANSARD_UNROLL
@@ -184,19 +190,20 @@ MANSARD_UNROLL_BY(1)
         MANSARD_UNROLL
         for (int s = 0; s < ROWS; ++s) {
           multiply_add<false>(A[s][t], factor[s], entry);
-          if (column(t) == chosen && turn[s] == N) A[s][t] = factor[s];  // from here on it belongs to S^H
+          if (column(t) == chosen && turn[s] == N) A[s][t] = factor[s];  // an entry of S^H now
         }
       }
     }
   };
 
-  // Of rows that have all been eliminated; returns this thread's part of |E|^2. A barrier has to follow.
+  // Write M = F and E = S^H after the elimination; returns this thread's part of |E|^2. A barrier must follow before M
+  // and E are read.
   MANSARD_DEVICE double unfold(const Elimination& rows) {
-    int* turns = reinterpret_cast<int*>(line + N % 2 * ROOM);  // the line that nobody reads any more
+    int* turns = reinterpret_cast<int*>(line + N % 2 * ROOM);  // the line of step N - 2, which is not read any more
     MANSARD_UNROLL
     for (int s = 0; s < ROWS; ++s)
       if (threadIdx.x < 32 && rows.has_row(s)) turns[rows.row(s)] = rows.turn[s];
-    __syncthreads();
+    __syncthreads();  // turns are complete, written by warp 0
     double sum = 0.0;
     MANSARD_UNROLL
     for (int s = 0; s < ROWS; ++s) {

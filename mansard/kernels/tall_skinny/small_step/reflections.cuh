@@ -1,12 +1,13 @@
-// A QR factorisation of one matrix in shared memory by Householder's reflections, which turn another one beside it.
+// Householder QR of M in shared memory, with the reflections also applied to E.
 #pragma once
 #include "kernels/tall_skinny/small_step/matrices.cuh"
 
 namespace mansard {
 
-// A column of M or E per team of lanes, which take its rows in turns. Columns stay in registers where all of them fit,
-// and are fetched for every reflection where they do not. Finished rows are left out, TEAM of them at a time: row k,
-// with which reflection k begins, is always in slot 0, of lane k % TEAM.
+// A team of TEAM lanes has a column of M or E, with rows distributed cyclically. Columns stay in registers if all fit
+// (KEPT); otherwise they are loaded for every reflection. Finished rows are dropped TEAM at a time: row k, where
+// reflection k begins, is always in slot 0 of lane k % TEAM.
+// Barrier: one __syncthreads per reflection -> line `next` -> the team of column k + 1;  M and E -> other teams.
 template <class P>
 struct Reflections {
   using Small = Matrices<P>;
@@ -20,13 +21,13 @@ struct Reflections {
   static MANSARD_DEVICE int part() { return threadIdx.x % TEAM; }
   MANSARD_DEVICE Wide* place(int c) const { return c < N ? small.M + small.at(0, c) : small.E + small.at(0, c - N); }
 
-  // M = Z R becomes R but for the phases of its rows, and E becomes Z^H E but for the same: the diagonal of R has them.
-  // What is below it is undefined.
+  // M = Z R becomes R and E becomes Z^H E, both up to phases of rows, which the diagonal of R shows. Entries below the
+  // diagonal are undefined.
   MANSARD_DEVICE void run() {
     Wide *now = small.line, *next = now + Small::ROOM;
     fetch(threadIdx.x / TEAM, 0);
     if (threadIdx.x / TEAM == 0) publish(now, -1);
-    __syncthreads();
+    __syncthreads();  // line `now` holds column 0, written by the first team
 MANSARD_UNROLL_BY(1)
     for (int k = 0; k < N; ++k) {
       MANSARD_UNROLL
@@ -34,12 +35,12 @@ MANSARD_UNROLL_BY(1)
       reflect(k, now[k % TEAM], next);
       Wide* const other = now;
       now = next, next = other;
-      __syncthreads();
+      __syncthreads();  // line `now` holds column k + 1, written by its team; the other line has been read by all
     }
   }
 
-  // By I - 2 v v^H / |v|^2, where v is the vector with phase |vector| added to its head. Dot products need not wait for
-  // that: what it adds to them is added afterwards.
+  // Apply I - 2 v v^H / |v|^2, where v is `vector` with phase(head) * |vector| added to its head. Dot products do not
+  // wait for that: its contribution is added afterwards.
   MANSARD_DEVICE void reflect(int k, Wide head, Wide* next) {
     double sums[2] = {};
     MANSARD_UNROLL
@@ -47,7 +48,7 @@ MANSARD_UNROLL_BY(1)
     Wide dot = part_of_dot();
     const double sum = lane_sum<TEAM>(sums[0] + sums[1]);
     if (KEPT) dot = lane_sum<TEAM>(dot);
-    const Wide entry = lane_of<TEAM>(column[0], k % TEAM);  // of row k
+    const Wide entry = lane_of<TEAM>(column[0], k % TEAM);  // the entry of row k
     const double root = inverse_root(sum > 0.0 ? sum : 1.0);
     const double twice = root * root * inverse(fma(size(head), root, 1.0));  // 2 / |v|^2
     const Wide more = times_real(phase_of(head), sum * root);
@@ -91,7 +92,7 @@ MANSARD_UNROLL_BY(1)
     for (int r = 0; r < SLOTS; ++r)
       if (r * TEAM + part() < end) to[r * TEAM + part()] = column[r];
   }
-  // The vector of reflection k + 1, for which slots may begin one row later; what comes before its head is zero.
+  // Write the vector of reflection k + 1 to a line, with zeros before its head; its slots may begin TEAM rows later.
   MANSARD_DEVICE void publish(Wide* to, int k) const {
     const int head = (k + 1) % TEAM, later = k >= 0 && head == 0;
     to += part();
@@ -101,8 +102,7 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int r = 1; r < SLOTS; ++r) to[r * TEAM] = column[r];
   }
-  // Where all rows of slot 0 have had their reflections, they leave and the others move up. The diagonal has been
-  // written.
+  // When all rows of slot 0 are finished, store them and move the other slots up. The diagonal is already written.
   MANSARD_DEVICE void retire(int c, int k) {
     if (k % TEAM != TEAM - 1 && k != N - 1) return;
     const int i = k / TEAM * TEAM + part();

@@ -1,4 +1,4 @@
-// Arithmetic of small_step: real and complex numbers of double precision by the same names, sums over lanes.
+// Arithmetic of small_step: the same names for real and complex double precision, and sums over lanes.
 #pragma once
 #include "mansard/gpu/complex.cuh"
 
@@ -16,7 +16,7 @@ MANSARD_DEVICE double times_real(double x, double by) { return x * by; }
 MANSARD_DEVICE Complex<double> times_real(Complex<double> x, double by) { return {x.re * by, x.im * by}; }
 MANSARD_DEVICE void set_real(double& x, double value) { x = value; }
 MANSARD_DEVICE void set_real(Complex<double>& x, double value) { x = {value, 0.0}; }
-// x / |x|; 1 where that is nothing.
+// x / |x|, or 1 if x is zero.
 MANSARD_DEVICE double phase_of(double x) { return x < 0.0 ? -1.0 : 1.0; }
 MANSARD_DEVICE Complex<double> phase_of(Complex<double> x) {
   const double length = size(x);
@@ -45,14 +45,14 @@ MANSARD_DEVICE void narrow(Complex<R>& to, Complex<double> x) {
   to = {static_cast<R>(x.re), static_cast<R>(x.im)};
 }
 
-// 1 / x and its root, off by one unit in the last place at most, in half the time of a division: there is no branch for
-// numbers whose inverse is not a normal one. Of those they make something that is not finite, or zero.
+// 1 / x and 1 / sqrt(x), within one unit in the last place, in half the time of a division: there is no branch for
+// numbers whose inverse is not normal, for which the result is zero or not finite.
 MANSARD_DEVICE double inverse(double x) {
 #if defined(MANSARD_EMULATED)
   return 1.0 / x;
 #else
   double y;
-  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));  // some 20 bits, and a step that triples them
+  asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));  // about 20 bits; the step below triples them
   const double error = fma(-x, y, 1.0);
   return fma(y, fma(error, error, error), y);
 #endif
@@ -68,7 +68,7 @@ MANSARD_DEVICE double inverse_root(double x) {
 #endif
 }
 
-// To shared memory, without a branch.
+// Store to shared memory if `wanted`, by a predicated instruction without a branch.
 MANSARD_DEVICE void store_if(bool wanted, double* to, double x) {
 #if defined(MANSARD_EMULATED)
   if (wanted) *to = x;
@@ -84,7 +84,7 @@ MANSARD_DEVICE void store_if(bool wanted, Complex<double>* to, Complex<double> x
   store_if(wanted, &to->im, x.im);
 }
 
-// The bits of x that order positive numbers.
+// Upper 32 bits of x, which order positive numbers.
 MANSARD_DEVICE int upper_half(double x) { return static_cast<int>(__double_as_longlong(x) >> 32); }
 
 MANSARD_DEVICE int warp_max(int x) {
@@ -96,7 +96,7 @@ MANSARD_DEVICE int warp_max(int x) {
 #endif
 }
 
-// Of teams of LANES: the sum, and what lane `from` has; every lane has the result.
+// Sum over teams of LANES lanes, in every lane; below, the value of lane `from` of the team.
 template <int LANES>
 MANSARD_DEVICE double lane_sum(double x) {
   MANSARD_UNROLL

@@ -1,4 +1,4 @@
-// What the tsm2r kernels share: how operands are laid out, and the last step, C = alpha * sum + beta * C.
+// Shared by the tsm2r kernels: layouts of operands, and the last step, C = alpha * sum + beta * C.
 #pragma once
 #include "mansard/gpu/reduce.cuh"
 
@@ -9,7 +9,7 @@ enum class Layout { row, col, any };
 using LayoutA = Layout;
 using LayoutB = Layout;
 
-// Writes entry (m, n) of C; entries of a panel that hang over the edges of C are dropped.
+// Write entry (m, n) of C; entries of a panel beyond the edges of C are not stored.
 template <class P, class Arguments, class Acc>
 MANSARD_DEVICE void store_entry(const Arguments& arguments, i64 m, int n, Acc sum) {
   if (m >= arguments.M || n >= P::N) return;

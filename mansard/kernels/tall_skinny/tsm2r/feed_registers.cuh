@@ -1,13 +1,14 @@
-// A straight into the registers the tensor cores want it in, a chunk ahead: no shared memory, any alignment.
+// A loaded from global memory straight into the registers that the tensor cores need, one chunk ahead: no shared
+// memory, any alignment.
 //
-// Row-major, a lane takes VECTOR neighbours of a row, and a quad VECTOR steps at once. Column-major it takes VECTOR
-// neighbouring rows of a column, which are halves of tiles.
+// Row-major: a lane loads VECTOR neighbours of a row, which serves a quad for VECTOR steps. Column-major: it loads
+// VECTOR neighbouring rows of a column, which are halves of tiles.
 #pragma once
 #include "kernels/tall_skinny/tsm2r/panels.cuh"
 
 namespace mansard {
 
-// The compiler's own vectors, which streaming loads know.
+// Built-in vector types, which streaming loads accept.
 template <class Word, int COUNT>
 struct Wide {
   using Type = Word;
@@ -31,8 +32,8 @@ struct RegisterFeed {
   using S = TensorShape<P>;
   using Word = typename S::Word;
   static constexpr int THREADS = S::CONSUMERS, BYTES = 0, V = P::VECTOR;
-  static constexpr int LOADS = P::TILES * 2 * S::WARP_STEPS / V;  // of a chunk
-  static constexpr int AT_ONCE = S::WARP_STEPS / S::GROUP;  // groups in a turn of the loop: registers have no index
+  static constexpr int LOADS = P::TILES * 2 * S::WARP_STEPS / V;  // loads per chunk
+  static constexpr int AT_ONCE = S::WARP_STEPS / S::GROUP;  // groups per iteration: all, since registers have no index
   static_assert(!S::COL || 2 * P::TILES % V == 0, "tiles per load");
 
   const Arguments& arguments;

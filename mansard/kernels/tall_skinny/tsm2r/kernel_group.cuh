@@ -1,13 +1,17 @@
-// C = alpha A B + beta C for float32 and complex64 by warpgroups: TF32 as in kernel_tensor.cuh, at nearly twice the rate, and
-// B is split once for all rows of a panel (planes.cuh) instead of once per warp and tile.
+// C = alpha A B + beta C for float32 and complex64 by warpgroups: TF32 products as in kernel_tensor.cuh at nearly twice
+// the rate; B is split once for all rows of a panel (planes.cuh) instead of once per warp and tile.
 //
-// Chunks of A arrive as there (feed_bulk.cuh), sequence and sums are the same. The fragments of A that lanes of four warps
-// bring are those of one instruction; tensor cores read B themselves. Steps are prepared while they work on the one before.
+// Chunks of A, their order and the final sums are those of kernel_tensor.cuh (feed_bulk.cuh, panels.cuh). The fragments
+// of A that the lanes of four warps supply belong to one instruction; the tensor cores read B from shared memory. A
+// step is prepared while the tensor cores work on the one before.
+//
+// Shared memory: the ring of chunks of A (Feeder::BYTES), two places for pieces of B and their barriers (planes.cuh),
+// and a flag of 16 bytes. Barriers: feed_bulk.cuh for A, planes.cuh for B.
 //
 //   GROUPS, TILES  warpgroups along the rows of a panel, tiles of 64 rows of each
-//   DEPTH          real columns of A per chunk; PARTS of it, each with a piece of B: chains of sums end there
-//   JOINED         both halves of B in one instruction: two wide ones per step instead of three narrow ones, which leave the
-//                  tensor cores idle; low times low comes for nothing
+//   DEPTH          real columns of A per chunk, in PARTS with a piece of B each; chains of TF32 sums end with a part
+//   JOINED         both halves of B in one instruction: two wide ones per step instead of three narrow ones, which
+//                  leave the tensor cores idle; the product low times low is then included at no cost
 //   STAGES, FEEDERS, ONCE  see feed_bulk.cuh
 #pragma once
 #include "kernels/tall_skinny/tsm2r/kernel_tensor.cuh"
@@ -15,17 +19,17 @@
 
 namespace mansard {
 
-// What the shared parts ask of a problem, and has one answer here.
+// Params of the shared parts that are fixed in this kernel.
 template <class P>
 struct Grouped : P {
   static constexpr int WARPS_M = 4 * P::GROUPS, WARPS_N = 1, WARPS_K = 1, KSTEP = 8;
   static constexpr Unit UNIT = Unit::tf32x3;
   static constexpr Load LOAD = Load::bulk;
-  static constexpr Spread SPREAD = P::LAYOUT_A == Layout::row ? Spread::rotate : Spread::none;  // columns: see below
+  static constexpr Spread SPREAD = P::LAYOUT_A == Layout::row ? Spread::rotate : Spread::none;  // see GroupFeed
 };
 
-// Column-major, a lane takes single words, of the rows 2 g and 2 g + 1 of each tile. Columns begin in the same banks, and so
-// the lanes of a quad take their rows in turns: two tiles have 32 rows, one for each lane.
+// Column-major, a lane loads single words of the rows 2 g and 2 g + 1 of each tile. Columns begin in the same banks;
+// the lanes of a quad therefore take their rows in different orders: two tiles have 32 rows, one for each lane.
 template <class P, class Arguments>
 struct GroupFeed : BulkFeed<P, Arguments> {
   using Base = BulkFeed<P, Arguments>;
@@ -38,7 +42,7 @@ struct GroupFeed : BulkFeed<P, Arguments> {
     MANSARD_UNROLL
     for (int i = 0; i < IN_TURN; ++i) places[i] = 2 * this->g + place(i ^ first);
   }
-  // Waits for a chunk, counted from the block's first.
+  // Wait for a chunk, counted from the block's first.
   MANSARD_DEVICE void begin(int chunk) {
     this->stage = chunk % P::STAGES, this->parity = chunk / P::STAGES % 2;
     Base::begin({}, true);
@@ -76,9 +80,9 @@ template <class P, class Arguments>
 struct Warpgroup {
   using S = PlanesShape<P>;
   using Feeder = GroupFeed<P, Arguments>;
-  static constexpr int LOADS = S::PIECE_STEPS / S::GROUP;  // of a piece
+  static constexpr int LOADS = S::PIECE_STEPS / S::GROUP;  // loads per piece
   using Loaded = float[S::GROUP][P::TILES][2];
-  using Chain = float[P::TILES][(P::JOINED ? 2 : 1) * S::TILES_N][4];  // by both halves of B
+  using Chain = float[P::TILES][(P::JOINED ? 2 : 1) * S::TILES_N][4];  // JOINED: for both halves of B
   typename S::Sums sums;
 
   MANSARD_DEVICE void clear() {
@@ -86,8 +90,8 @@ struct Warpgroup {
     for (int i = 0; i < S::VALUES; ++i) S::value(sums, i) = 0;
   }
 
-  // Adds part `part` of the chunk times the piece in `b`. `meanwhile` is called once the tensor cores have it all, `done` once
-  // they have done; `entry` is of B.
+  // Add part `part` of the chunk times the piece in `b`. `meanwhile` is called when all instructions are issued, `done`
+  // when they have finished; entry(step, t, n) is an entry of B.
   template <class Meanwhile, class Done, class Entry>
   MANSARD_DEVICE void multiply(const Feeder& feed, int part, PlaneName b, Meanwhile meanwhile, Done done, Entry entry) {
     Chain chain;
@@ -104,7 +108,7 @@ struct Warpgroup {
           split_tf32(a[s + i % 4 / 2][i / 4][i % 2], high[i / 4][i % 4], low[i / 4][i % 4]);
         add(chain, high, low, plane_behind(b, step * S::PLANE), step > 0);
         if (s + 2 == S::GROUP && load + 1 < LOADS) feed.load(part * LOADS + load + 1, a);
-        warpgroup_wait<1>();  // the halves of the step before may go
+        warpgroup_wait<1>();  // registers with halves of the step before may be overwritten
       }
     }
     meanwhile();
@@ -124,7 +128,7 @@ struct Warpgroup {
       for (int i = 0; i < S::VALUES; ++i) S::value(sums, i) += S::value(chain, i);
     }
   }
-  // x y = high high + high low + low high, small ones first.
+  // x y = low high + high low + high high, the smallest terms first.
   static MANSARD_DEVICE void add(Chain& to, const u32 (&high)[P::TILES][4], const u32 (&low)[P::TILES][4], PlaneName b,
                                  bool more) {
     warpgroup_arrive();
@@ -138,7 +142,7 @@ struct Warpgroup {
     for (int i = 0; i < P::TILES; ++i) add_plane(to[i], high[i], b, true);
     warpgroup_commit();
   }
-  // A part in double precision, tile by tile with few registers, added to float sums.
+  // Compute a part again in double precision, tile by tile to save registers, and add it to the float sums.
   template <int TILE, class Entry>
   MANSARD_DEVICE void redo(const Feeder& feed, int part, Entry entry) {
     if constexpr (TILE < P::TILES * S::TILES_N) {
@@ -158,7 +162,7 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// The threads that multiply: `count` chunks from `now` on.
+// Loop of the consumer warps over `count` chunks from `now` on.
 template <class P, class Arguments>
 MANSARD_DEVICE void multiply_chunks(const Arguments& arguments, const Panels<P, Arguments>& panels,
                                     GroupFeed<P, Arguments>& feed, Planes<P, Arguments>& planes, u32* flag, Cursor now,

@@ -1,14 +1,17 @@
-// C = alpha A B + beta C, a thread per row of A: the kernels of Rivera, Chen, Xiong, Zhang, Song and Tao (TSM2R, 2020), made
-// for column-major A, where the threads of a warp read adjacent numbers; any layout and stride.
+// C = alpha A B + beta C, a thread per row of A: the kernels of Rivera, Chen, Xiong, Zhang, Song and Tao (TSM2R, 2020),
+// made for column-major A, where the threads of a warp read adjacent numbers; any layout and stride.
+//
+// Shared memory (shared, prefetch): one tile of B, T2 columns of T1 numbers. Barriers (__syncthreads -> buffer ->
+// writer): tile -> other threads;  tile, read by all -> the next tile.
 //
 //   STEP   inner     one result after the other: A is read N times (their algorithm 1)
 //          outer     all results of a row at once: A is read once (algorithm 2)
-//          shared    tiles of T1 rows and T2 columns of B wait in shared memory (algorithm 3)
-//          prefetch  and the next numbers of A and the next tile of B are fetched meanwhile (algorithm 4)
+//          shared    tiles of T1 rows and T2 columns of B are in shared memory (algorithm 3)
+//          prefetch  the next numbers of A and the next tile of B are loaded meanwhile (algorithm 4)
 //   T1     threads per block, and rows of a tile of B
 //   T2     results per thread at a time: 1 for inner, N for outer; A is read ceil(N / T2) times
-//   T3     numbers of A that a thread fetches at once
-//   SPLIT  blocks that share a row's K; the last one adds their sums, in order
+//   T3     numbers of A that a thread loads at once
+//   SPLIT  blocks that share a row's K; the last one to finish adds their sums, in order
 #pragma once
 #include "kernels/tall_skinny/tsm2r/entry.cuh"
 
@@ -31,7 +34,7 @@ struct RowJob {
     begin = blockIdx.y * share;
     begin = begin < given.K ? begin : given.K;
     end = begin + share < given.K ? begin + share : given.K;
-    const i64 inside = row < given.M ? row : given.M - 1;  // threads past the end keep the last row's company
+    const i64 inside = row < given.M ? row : given.M - 1;  // threads beyond the end repeat the last row
     A = given.A + inside * (P::LAYOUT_A == Layout::col ? 1 : given.a_row);
   }
   static MANSARD_DEVICE T value(const T* a) { return P::CONJ_A ? conjugate(*a) : *a; }
@@ -39,14 +42,14 @@ struct RowJob {
     const T value = arguments.B[k * arguments.b_row + column * arguments.b_col];
     return P::CONJ_B ? conjugate(value) : value;
   }
-  // T3 numbers of A from k on, zeros past the end.
+  // Load T3 numbers of A from k on, zeros beyond the end.
   MANSARD_DEVICE void load(T (&to)[P::T3], i64 k) const {
-    const T* from = A + k * a_col;  // goes along, so that no T3 offsets are kept
+    const T* from = A + k * a_col;  // advanced in the loop, so that T3 offsets need no registers
     const bool whole = k + P::T3 <= end;
     MANSARD_UNROLL
     for (int i = 0; i < P::T3; ++i, from += a_col) to[i] = whole || k + i < end ? value(from) : zero<T>();
   }
-  // This thread's row of the tile of B that begins at row k, zeros past the edges.
+  // Load this thread's row of the tile of B that begins at row k, zeros beyond the edges.
   MANSARD_DEVICE void load_small(T (&to)[P::T2], i64 k, int column) const {
     MANSARD_UNROLL
     for (int i = 0; i < P::T2; ++i)
@@ -54,7 +57,8 @@ struct RowJob {
   }
 };
 
-// Tiles lie column by column: neighbours write to neighbouring banks, and all threads read the same number.
+// Store a row of a tile. Tiles are column-major: neighbouring threads write to neighbouring banks, and all threads read
+// the same number.
 template <class P>
 MANSARD_DEVICE void store_tile(typename P::T* tile, const typename P::T (&row)[P::T2]) {
   MANSARD_UNROLL
@@ -86,13 +90,13 @@ MANSARD_UNROLL_BY(1)
   for (i64 k = job.begin; k < job.end; k += P::T1) {
     job.load_small(small, k, column);
     store_tile<P>(tile, small);
-    __syncthreads();
+    __syncthreads();  // tile is complete, written by all threads
 MANSARD_UNROLL_BY(1)
     for (int l = 0; l < P::T1; l += P::T3) {
       job.load(a, k + l);
       multiply<P>(sums, a, tile + l);
     }
-    __syncthreads();
+    __syncthreads();  // tile is about to be overwritten by the next one; all threads have read it
   }
 }
 
@@ -103,11 +107,11 @@ MANSARD_DEVICE void multiply_prefetched(typename P::T (&sums)[P::T2], const RowJ
   job.load_small(small, job.begin, column);
   store_tile<P>(tile, small);
   job.load(a, job.begin);
-  __syncthreads();
+  __syncthreads();  // tile is complete, written by all threads
 MANSARD_UNROLL_BY(1)
   for (i64 k = job.begin; k < job.end; k += P::T1) {
     job.load_small(small, k + P::T1, column);
-    // not unrolled, and the assembler does not know that it is T1: else it takes registers for several turns
+    // not unrolled, and by blockDim instead of T1: otherwise the assembler unrolls it and needs more registers
 MANSARD_UNROLL_BY(1)
     for (int l = 0; l < static_cast<int>(blockDim.x); l += P::T3) {
       job.load(next, k + l + P::T3);
@@ -115,9 +119,9 @@ MANSARD_UNROLL_BY(1)
       MANSARD_UNROLL
       for (int i = 0; i < P::T3; ++i) a[i] = next[i];
     }
-    __syncthreads();
+    __syncthreads();  // tile is about to be overwritten by the next one; all threads have read it
     store_tile<P>(tile, small);
-    __syncthreads();
+    __syncthreads();  // tile is complete, written by all threads
   }
 }
 
@@ -130,7 +134,7 @@ MANSARD_DEVICE void tsm2r_steps(const Arguments& arguments) {
   static_assert(P::T1 * P::T2 * int(sizeof(T)) <= P::SHARED_BYTES || P::STEP == Step::inner || P::STEP == Step::outer);
   MANSARD_SHARED_ARENA(T, tile);
   const RowJob<P, Arguments> job(arguments);
-  const i64 rows = static_cast<i64>(gridDim.x) * P::T1;  // whole blocks
+  const i64 rows = static_cast<i64>(gridDim.x) * P::T1;  // of all blocks, those beyond M included
   const auto partial = [&](int part, int n) {
     return static_cast<Real*>(arguments.partials) + ((static_cast<i64>(part) * P::N + n) * rows + job.row) * WORDS;
   };

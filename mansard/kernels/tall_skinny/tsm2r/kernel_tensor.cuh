@@ -1,9 +1,13 @@
-// C = alpha A B + beta C on tensor cores: A passes once, at the speed of memory, and B with it, a chunk at a time.
+// C = alpha A B + beta C on tensor cores for a large A (M x K) and a skinny B: A is read once, at the speed of memory,
+// with the matching chunk of B.
 //
-// A persistent grid walks over the chunks of all panels of rows (panels.cuh). A comes through shared memory by bulk copies
-// (feed_bulk.cuh) or straight into registers (feed_registers.cuh); the chunk of B that goes with it is laid down as fragments
-// by the threads that multiply (small.cuh), which meet once per chunk. Sums stay in registers from a panel's first chunk to
-// its last.
+// A persistent grid takes the chunks of all panels of rows (panels.cuh). A comes through shared memory by bulk copies
+// (feed_bulk.cuh) or straight into registers (feed_registers.cuh). The chunk of B is stored as fragments by the
+// consumer warps (small.cuh). Sums stay in registers from a panel's first chunk to its last.
+//
+// Shared memory: the feeder's ring (Feeder::BYTES), two chunks of B (SmallShape::BYTES), a flag of 16 bytes.
+// Barrier (meet, named barrier 1 of the consumer warps), once per chunk -> chunk of B for the next turn -> all
+// consumers; chunk of B of this turn, read by all -> the one after the next. For A see feed_bulk.cuh.
 //
 //   WARPS_M, TILES  warps along the rows of a panel, tiles of 16 rows of each
 //   WARPS_N         such rows of warps, along the columns of C; WARPS_K of all these share the columns of a chunk
@@ -69,7 +73,7 @@ MANSARD_UNROLL_BY(Feeder::AT_ONCE)
       }
     }
   }
-  // Two steps of a tile.
+  // Add two steps of a tile.
   static MANSARD_DEVICE void add_steps(double (&to)[S::TILES_N][4], const Word (&one)[2], const Word (&two)[2],
                                        const Fragment (&b)[S::TILES_N]) {
     const double left[4] = {static_cast<double>(one[0]), static_cast<double>(one[1]), static_cast<double>(two[0]),
@@ -85,9 +89,9 @@ MANSARD_UNROLL_BY(Feeder::AT_ONCE)
     }
   }
 
-  // On TF32 units x y = high high + high low + low high, smallest first. The units truncate, so their chains end with the
-  // chunk, whose sums are added with rounding. A chunk with infinities or NaNs, which splitting does not survive, is done
-  // again in double precision.
+  // TF32 products: x y = low high + high low + high high, the smallest terms first. The units truncate, so chains of
+  // sums end with the chunk, and are added with rounding. A chunk with infinities or NaNs, which splitting spoils, is
+  // computed again in double precision.
   MANSARD_DEVICE void multiply_tf32(const Feeder& feed, const float* small) {
     typename S::Sums chunk = {};
 MANSARD_UNROLL_BY(Feeder::AT_ONCE)
@@ -121,7 +125,7 @@ MANSARD_UNROLL_BY(Feeder::AT_ONCE)
     MANSARD_UNROLL
     for (int n = 0; n < 2 * S::TILES_N; ++n)
       split_tf32(b[n / 2].at[step + n % 2], high_b[n / 2][n % 2], low_b[n / 2][n % 2]);
-    add_products(to, low_a, high_b);  // tile by tile inside, so that no instruction waits for the one before it
+    add_products(to, low_a, high_b);  // loops over tiles inside, so that consecutive instructions are independent
     add_products(to, high_a, low_b);
     add_products(to, high_a, high_b);
   }
@@ -132,7 +136,7 @@ MANSARD_UNROLL_BY(Feeder::AT_ONCE)
       MANSARD_UNROLL
       for (int n = 0; n < S::TILES_N; ++n) mma_tf32_m16n8k8(to[i][n], a[i], b[n]);
   }
-  // A chunk in double precision, tile by tile with few registers, added to float sums.
+  // Compute a chunk again in double precision, tile by tile to save registers, and add it to the float sums.
   template <int TILE>
   MANSARD_DEVICE void redo(const Feeder& feed, const float* small) {
     if constexpr (TILE < P::TILES * S::TILES_N) {
@@ -149,7 +153,7 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// The sums of a panel become entries of C. `row(tile, half)`: where they belong.
+// Store the sums of a panel as entries of C; row(tile, half) is their row in the panel.
 template <class P, class Arguments, class Row>
 MANSARD_DEVICE void store_panel(const Arguments& arguments, int panel, const typename TensorShape<P>::Sums& sums,
                                 Row row) {
@@ -175,8 +179,8 @@ MANSARD_DEVICE void store_panel(const Arguments& arguments, int panel, const typ
   }
 }
 
-// The block's part of a panel is done: chunks [from, to). Whose part is the panel's first comes to it at the end of its share,
-// the others at the beginning of theirs: it usually finds their sums ready, and publishes none.
+// Finish the block's part of a panel, chunks [from, to). The block with the panel's first part reaches it at the end of
+// its share, the others at the beginning of theirs: it usually finds their sums ready, and need not publish its own.
 template <class P, class Arguments, class Feeder, class Sums>
 MANSARD_DEVICE void finish(const Arguments& arguments, const Panels<P, Arguments>& panels, const Feeder& feed, u32* flag,
                            int panel, int from, int to, Sums& sums) {
@@ -191,13 +195,13 @@ MANSARD_DEVICE void finish(const Arguments& arguments, const Panels<P, Arguments
   const int warp_k = threadIdx.x / S::TEAM;
   const i64 begin = static_cast<i64>(panel) * panels.chunks;
   const u32 first = panels.owner_of(begin), others = panels.owner_of(begin + panels.chunks - 1) - first;
-  // registers that hold chunks leave none to keep sums in meanwhile
+  // LOAD registers: chunks leave no registers to keep sums in during the wait
   const bool ready = P::LOAD == Load::bulk && (whole || (from == 0 && partials.others_arrived(panel, others)));
   if (!ready || warp_k > 0) partials.publish(sums, from == 0, warp_k);
   if (!ready && !whole) {
     if (!partials.last_to_arrive(panel, others + 1)) return;
   } else if (P::WARPS_K > 1) {
-    meet<P>();
+    meet<P>();  // partials of the block's warps are published before warps with warp_k = 0 add them
   }
   if (warp_k > 0) return;
   if (!ready)
@@ -215,7 +219,7 @@ MANSARD_DEVICE void tsm2r_tensor(const Arguments& arguments) {
   MANSARD_SHARED_ARENA(unsigned char, arena);
   const Panels<P, Arguments> panels(arguments);
   const i64 begin = panels.first_of(blockIdx.x);
-  int count = static_cast<int>(panels.first_of(blockIdx.x + 1) - begin);  // chunks still to do
+  int count = static_cast<int>(panels.first_of(blockIdx.x + 1) - begin);  // chunks left
   Feeder feed(arguments, panels, arena);
   feed.initialise();
   if (count == 0) return;
@@ -226,7 +230,7 @@ MANSARD_DEVICE void tsm2r_tensor(const Arguments& arguments) {
 
   Small<P, Arguments> small(arguments, arena + Feeder::BYTES);
   u32* flag = reinterpret_cast<u32*>(arena + Feeder::BYTES + SmallShape<P>::BYTES);
-  // where the lane's numbers lie in a chunk of B
+  // offset of the lane's numbers in a chunk of B
   const int warp_n = threadIdx.x / 32 / P::WARPS_M % P::WARPS_N, lane = threadIdx.x % 32 * S::PACK;
   const int offset = threadIdx.x / S::TEAM * (S::WARP_STEPS * S::ALL_N * 32) + warp_n * (S::TILES_N * 32 * S::PACK) + lane;
   Multiplier<P, Feeder> warp;
@@ -235,9 +239,9 @@ MANSARD_DEVICE void tsm2r_tensor(const Arguments& arguments) {
   feed.start(now);
   small.fetch(now.chunk);
   small.clear();
-  meet<P>();
+  meet<P>();  // both chunks of B are cleared by all threads before any is written
   small.put(small.chunk(count));
-  meet<P>();
+  meet<P>();  // the first chunk of B is complete, written by all consumers
   warp.clear();
 MANSARD_UNROLL_BY(1)
   for (; count > 0; --count) {
@@ -247,7 +251,7 @@ MANSARD_UNROLL_BY(1)
     warp.multiply(feed, small.chunk(count) + offset);
     feed.end();
     if (count > 1) small.put(small.chunk(count - 1));
-    meet<P>();
+    meet<P>();  // the next chunk of B is complete; this one, read by all, may be overwritten in the next turn
     if (count == 1 || next.chunk == 0) {
       finish<P>(arguments, panels, feed, flag, now.panel, from, now.chunk + 1, warp.sums);
       warp.clear();

@@ -1,5 +1,5 @@
-// Bulk copies of what is read only once: it leaves the second cache first, and leaves it to what is read again. And who issues
-// them.
+// Bulk copies of data that are read only once: an L2 policy that evicts them first. Also the election of the lane that
+// issues them.
 #pragma once
 #include "mansard/gpu/async.cuh"
 
@@ -15,8 +15,8 @@ MANSARD_DEVICE void bulk_load_once(void* shared, const void* global, u32 bytes, 
 
 #else
 
-// True in one lane of a warp, all of which must call it. The compiler knows then that a branch has one lane alone, and that
-// what an instruction of the uniform unit takes (a bulk copy's addresses) needs no loop over lanes.
+// True in one lane of a warp; all lanes must call it. The compiler then knows that a branch on it has a single lane,
+// and needs no loop over lanes for the uniform registers of a bulk copy.
 MANSARD_DEVICE bool elected() {
   u32 one;
   asm volatile(

@@ -1,11 +1,12 @@
-// The skinny matrix on its way to the tensor cores: chunks of DEPTH rows of B, as fragments, in shared memory.
+// The skinny matrix B for the tensor cores: chunks of DEPTH rows, as fragments in shared memory.
 //
-// All threads that multiply fetch the next chunk into registers while they work on the present one, and lay it down where
-// the lanes will read it: for every PACK steps and eight columns, lane (g, t) finds the PACK numbers of column g behind each
-// other, sixteen bytes. Strides, conjugation, widening and the second half of a complex B' are dealt with on the way.
+// All consumer threads load the next chunk into registers while they work on the present one, and store it where the
+// lanes will read it: for every PACK steps and eight columns, lane (g, t) finds its PACK numbers of column g in 16
+// adjacent bytes. Strides, conjugation, widening and the second half of a complex B' are handled on the way. Two chunks
+// are kept, used in turn; the barrier is in kernel_tensor.cuh.
 //
-// A block of BLOCK rows is what lies together there. Threads take the rows of a block, then the columns, then other blocks,
-// so that what a thread takes next is always equally far away, in memory as in shared memory.
+// A block of BLOCK rows is adjacent in shared memory. Threads take the rows of a block, then the columns, then other
+// blocks, so that a thread's next number is always at the same distance, in global and in shared memory.
 #pragma once
 #include "kernels/tall_skinny/tsm2r/panels.cuh"
 
@@ -18,14 +19,14 @@ struct SmallShape : TensorShape<P> {
   static constexpr int BYTES = 2 * WORDS_OF_CHUNK * int(sizeof(typename S::Number));  // two chunks
 
   static constexpr int BLOCK_STEPS = S::ADJACENT > S::PACK ? S::ADJACENT : S::PACK;
-  static constexpr int BLOCK = 4 * BLOCK_STEPS / S::K_WORDS, BLOCKS = S::STEPS / BLOCK_STEPS;  // rows of B, and of a chunk
-  // Columns and blocks that all threads reach at once.
+  static constexpr int BLOCK = 4 * BLOCK_STEPS / S::K_WORDS, BLOCKS = S::STEPS / BLOCK_STEPS;  // rows of B; per chunk
+  // Columns and blocks that all threads together cover at once.
   static constexpr int MOST = S::CONSUMERS / BLOCK, COLUMNS = P::N <= MOST ? P::N : MOST / 8 * 8;
   static constexpr int FIT = COLUMNS > 0 ? S::CONSUMERS / (BLOCK * COLUMNS) : 0, AT_ONCE = FIT < BLOCKS ? FIT : BLOCKS;
   static_assert(COLUMNS > 0, "threads for eight columns");
   static constexpr int PASSES_N = ceil_div(P::N, COLUMNS), PASSES_K = ceil_div(BLOCKS, AT_ONCE);
 
-  // Where the number of real row k and real column n lies: place_k + place_n.
+  // Offset of the number in real row k and real column n: place_k + place_n.
   static MANSARD_HOST_DEVICE int place_k(int k) {
     const int within = k % (4 * S::ADJACENT), t = within / S::ADJACENT;
     const int step = k / (4 * S::ADJACENT) * S::ADJACENT + within % S::ADJACENT;
@@ -41,7 +42,7 @@ struct Small {
   using Number = typename S::Number;
   const Arguments& arguments;
   Number* chunks;
-  int row, column, block;  // of the first number the thread takes
+  int row, column, block;  // position of the thread's first number
   T held[S::PASSES_K][S::PASSES_N];
 
   MANSARD_DEVICE Small(const Arguments& given, unsigned char* arena)
@@ -49,7 +50,7 @@ struct Small {
         column(threadIdx.x / S::BLOCK % S::COLUMNS), block(threadIdx.x / (S::BLOCK * S::COLUMNS)) {}
   MANSARD_DEVICE Number* chunk(int count) const { return chunks + (count & 1) * S::WORDS_OF_CHUNK; }
 
-  // Columns past the width are never written: TF32 products look at them, and must not see a NaN.
+  // Zero both chunks: columns beyond the width are never written, but TF32 products read them, and must not see a NaN.
   MANSARD_DEVICE void clear() const {
     for (int i = threadIdx.x; i < 2 * S::WORDS_OF_CHUNK; i += S::CONSUMERS) chunks[i] = Number(0);
   }

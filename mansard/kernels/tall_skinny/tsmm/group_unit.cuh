@@ -1,10 +1,10 @@
-// Warpgroups that multiply rows of a chunk with C (UNIT=wgmma): TF32 as in HalvesUnit, at nearly twice the rate, since C waits
-// in shared memory for the tensor cores themselves.
+// Warpgroups that multiply rows of a chunk with C (UNIT=wgmma): TF32 as in HalvesUnit, at nearly twice the rate, since
+// the tensor cores read C from shared memory themselves.
 //
-// A team is one warpgroup, a pass 64 rows, sixteen of a warp. A step is eight columns of A: one block of pairs (pairs.cuh), or
-// two of complex numbers, whose real and imaginary parts are operands of their own; lanes bring them in the place of the
-// fragments that an instruction expects, and C is laid down to match. Steps are prepared while the tensor cores work on the one
-// before.
+// A team is one warpgroup; a pass is 64 rows, 16 per warp. A step is eight columns of A: one block of pairs
+// (pairs.cuh), or for complex numbers two blocks, whose real and imaginary parts are separate operands. Lanes supply
+// words of A where the instruction expects fragments, and C is arranged to match. A step is prepared while the tensor
+// cores work on the one before.
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 #include "mansard/gpu/async.cuh"
@@ -16,7 +16,7 @@ template <class P>
 struct GroupShape : PairShape<P> {
   using S = PairShape<P>;
   static constexpr int OCTETS = 2, STEPS = ceil_div(S::BLOCKS, S::WORDS);
-  static constexpr int PLANE = S::COLUMNS * 64, PLANES = 2 * S::WORDS;  // words of C that a step meets, high or low, re or im
+  static constexpr int PLANE = S::COLUMNS * 64, PLANES = 2 * S::WORDS;  // words of C per step, half and part
   static constexpr int SMALL_BYTES = STEPS * PLANES * PLANE * 4 + 128;
   static_assert(sizeof(typename S::Word) == 4 && P::SOURCE == Source::shared, "floats, C in shared memory");
   static_assert(P::WARPS_K == 4 && P::WARPS_N == 1 && P::ROWS == 64 * P::PASSES && S::COLUMNS <= 16, "one warpgroup");
@@ -26,7 +26,7 @@ template <class P>
 struct GroupUnit {
   using S = GroupShape<P>;
   int warp, g, t, turn, pass = 0;
-  const u32* small;  // C: of each step planes of high and of low halves; of complex numbers, two of each part
+  const u32* small;  // C: for each step a plane of high and one of low halves; for complex numbers two of each
   float sums[S::WORDS][S::COLUMNS][4];
 
   MANSARD_DEVICE GroupUnit(int member, unsigned char* memory)
@@ -48,7 +48,7 @@ struct GroupUnit {
         u32 high, low;
         split_tf32(static_cast<float>(x), high, low);
         to[at * S::PLANE] = high;
-        to[(at + 1) * S::PLANE] = fabs(x) > 3.5e38 ? 0 : low;  // of an infinity it would be a NaN: see `entry`
+        to[(at + 1) * S::PLANE] = fabs(x) > 3.5e38 ? 0 : low;  // for an infinity it would be a NaN: see `entry`
       };
       const bool inside = m < P::M && n < P::N;
       if constexpr (S::WORDS == 2) {
@@ -62,7 +62,7 @@ struct GroupUnit {
     fence_async_shared();
   }
 
-  // Rows are dealt out so that those of a warp's lanes begin in different banks, as far as the pitch allows.
+  // Row of an octet, chosen so that the rows of a warp's lanes begin in different banks, as far as the pitch allows.
   MANSARD_DEVICE int offset(int octet) const {
     const int all = 2 * warp + octet;
     return all / S::STEP * 8 * S::STEP + all % S::STEP;
@@ -94,7 +94,7 @@ MANSARD_UNROLL_BY(4)
       add_rest<SIZE / 2, BLOCK>(rows);
     }
   }
-  // SIZE blocks; of complex numbers, the second of the last step may not be there.
+  // Add SIZE blocks; for complex numbers the second block of the last step may not exist.
   template <int SIZE>
   MANSARD_DEVICE void add_blocks(const float* rows, int block) {
     Pair<float> a[S::OCTETS][SIZE];
@@ -111,7 +111,7 @@ MANSARD_UNROLL_BY(4)
       }
     }
   }
-  // x y = high high + high low + low high, smallest first, added to `to`.
+  // to += x y = low high + high low + high high, the smallest terms first.
   static MANSARD_DEVICE void add(float (&to)[S::COLUMNS][4], const u32 (&high)[4], const u32 (&low)[4], const u32* c,
                                  bool more) {
     wgmma_tf32(to, low, c, more);
@@ -128,7 +128,7 @@ MANSARD_UNROLL_BY(4)
     warpgroup_arrive();
     add(sums[0], high, low, plane(step, 0), step > 0);
     warpgroup_commit();
-    warpgroup_wait<1>();  // the halves of the step before may go
+    warpgroup_wait<1>();  // registers with halves of the step before may be overwritten
   }
   MANSARD_DEVICE void add_step(int step, const float (&re)[4], const float (&im)[4]) {
     u32 high_re[4], low_re[4], high_im[4], low_im[4], minus_high[4], minus_low[4];
@@ -148,12 +148,12 @@ MANSARD_UNROLL_BY(4)
     warpgroup_wait<1>();
   }
 
-  // What an entry of C came from: row k of a step, column n, part `part`.
+  // Entry of C in double precision: row k of a step, column n, part `part`.
   MANSARD_DEVICE double entry(int step, int k, int n, int part) const {
     const u32* at = plane(step, 2 * part) + warpgroup_word(k, n);
     return double(__uint_as_float(at[0])) + double(__uint_as_float(at[S::PLANE]));
   }
-  // Rows with infinities or NaNs, which splitting does not survive, in double precision, tile by tile.
+  // Compute again in double precision, tile by tile: splitting turns infinities into NaNs.
   MANSARD_DEVICE void redo(const float* rows) {
     MANSARD_UNROLL
     for (int j = 0; j < S::COLUMNS; ++j) {

@@ -1,16 +1,17 @@
-// tsmm on CPUs: W = alpha A C + beta W for tall A (K x M) and W (K x N), M and N small.
+// W = alpha A C + beta W on CPUs for tall A (K x M) and W (K x N), M and N small.
 //
-// The rows are cut into blocks that a cache holds. A block of A is read from memory once and visited by every
-// register tile; the tiles leave their sums in a block of the workspace, from where they go to W in runs of whole
-// cache lines. So W may be A: the rows of a block are read before any of them is written. A row's sums are formed in
-// the order of the columns of A, whatever the number of threads.
+// The rows are cut into blocks that fit a cache. A block of A is read from memory once and visited by every register
+// tile; the tiles write their sums to a block of the workspace, which is copied to W in runs of full cache lines. W may
+// be A: the rows of a block are read before any of them is written. A row's sums are formed in the order of the columns
+// of A, whatever the number of threads.
 //
 // alpha C is copied first, in panels as wide as a tile, in the order in which the tiles read it. Lanes run in the
 // direction in which W is adjacent:
 //   rows     A is broadcast, C read as vectors; A may have either layout                    (tile_along_columns)
 //   ALONG_K  C is broadcast, A read as vectors; a row-major A is transposed block by block  (tile_along_rows)
-// A complex A in rows is a real one of twice the columns (re, im, re, im, ...), and C a real one of twice the rows and
-// columns, in which (re, im) stands above (-im, re). Along rows, products with re and with im are summed apart.
+// A complex row-major A is a real one of twice the columns (re, im, re, im, ...), and C a real one of twice the rows
+// and columns, in which (re, im) stands above (-im, re). Along rows, products with re and with im are summed
+// separately.
 //
 // Params beside T, M, N, CONJ, ROW_MAJOR_A, ROW_MAJOR_W:
 //   ALONG_K   lanes run along K: W is column-major, or a single column without gaps
@@ -18,16 +19,16 @@
 //   TILE_K    rows per register tile; vectors of rows, where lanes run along K
 //   TILE_N    vectors of columns of W per register tile; columns, where lanes run along K
 //   ROWS      rows per block
-//   PACK      copy each block of A: pays when many tiles visit the block, or when rows or columns lie a power of two
-//             apart and would fight for the same lines of the cache
-//   STREAM    write W past the caches: a line that is written whole need not be read first
+//   PACK      copy each block of A: pays if many tiles visit the block, or if rows or columns are a power of two apart
+//             and would share sets of the cache
+//   STREAM    write W with non-temporal stores: a line that is written completely need not be read first
 //   PREFETCH  cache (1, 2) to which the tiles of a block bring the next block of A; 0 leaves it to the hardware
 #pragma once
 #include "mansard/cpu/parts.hpp"
 
 namespace mansard {
 
-// A tall matrix of reals. Strides count reals; of a complex matrix, `column` is the distance of two entries.
+// A tall matrix of reals. Strides count reals; for a complex matrix `column` is the distance of two entries.
 template <class R>
 struct Tall {
   R* data;
@@ -46,25 +47,25 @@ struct TsmmShape {
   static constexpr bool PACK = P::PACK || (ALONG_K && P::ROW_MAJOR_A);
   static constexpr int STEP = ALONG_K ? P::LANES / WORDS : 1;  // rows per row of a register tile
 
-  // C as the tiles read it: DEPTH rows of WIDTH reals, of which each column of a tile takes UNIT.
+  // C as the tiles read it: DEPTH rows of WIDTH reals, UNIT of them per column of a tile.
   static constexpr int DEPTH = ALONG_K ? P::M : A_COLUMNS;
   static constexpr int UNIT = ALONG_K ? WORDS : P::LANES;
   static constexpr int WIDTH = round_up(W_COLUMNS, UNIT);
   using Panels = Pieces<WIDTH / UNIT, P::TILE_N>;
 
-  // Reals between the rows (columns, where lanes run along K) of a block: of A an odd number of cache lines, so that
-  // they do not fight for the same places; of W, rows have no gaps, so that they can be written as one run.
+  // Reals between the rows (columns, where lanes run along K) of a block. For A an odd number of cache lines, so that
+  // they do not share sets of the cache; rows of W have no gaps, so that they can be written as one run.
   static constexpr int LINE = CACHE_LINE / static_cast<int>(sizeof(R));
   static constexpr int PITCH_A = (ceil_div(ALONG_K ? WORDS * P::ROWS + LINE : A_COLUMNS, LINE) | 1) * LINE;
   static constexpr int PITCH_W = ALONG_K ? WORDS * P::ROWS + LINE : W_COLUMNS;
 
-  // The workspace: C, then for every thread a block of W with a line before and after it, and one of A.
+  // Sizes of the workspace: C, then for every thread a block of W with a line before and after it, and one of A.
   static constexpr int C_SIZE = round_up(DEPTH * WIDTH, LINE);
   static constexpr int W_SIZE = round_up((ALONG_K ? P::N : P::ROWS) * PITCH_W, LINE) + 2 * LINE;
   static constexpr int A_SIZE = PACK || ALONG_K ? (ALONG_K ? P::M : P::ROWS) * PITCH_A : 0;
 
-  // visit(column, Int<columns>) for every panel, from right to left: a row's last vector may spill into the next
-  // row of the block, where the vectors of that row follow.
+  // Calls visit(column, Int<columns>) for every panel, from right to left: a row's last vector may overwrite the
+  // beginning of the next row of the block, which is written afterwards.
   template <class Visit>
   static MANSARD_INLINE void for_each_panel(Visit visit) {
     Panels::for_each([&](int from_right, auto columns) __attribute__((always_inline)) {
@@ -72,7 +73,7 @@ struct TsmmShape {
     });
   }
 
-  // Where lanes run along K, a part's first block ends where a line of W does, so that the others write whole lines.
+  // Where lanes run along K, a part's first block ends at the end of a line of W, so that the others write full lines.
   static i64 rows_into_line(const R* w) {
     return ALONG_K ? static_cast<i64>(reinterpret_cast<std::uintptr_t>(w) / sizeof(R) % LINE / WORDS) : 0;
   }
@@ -81,7 +82,7 @@ struct TsmmShape {
   static_assert(P::LANES >= 2 && P::LANES <= larger(FULL, 2) && P::ROWS % (P::TILE_K * STEP) == 0);
 };
 
-// The next block of A, walked at the pace at which the tiles walk over this one, a step for every column of A.
+// Prefetch of the next block of A at the pace of the tiles of this one, a step for every column of A.
 template <class P, class S = TsmmShape<P>>
 using Ahead = Walk<P::PREFETCH, ceil_div(P::TILE_K * S::STEP * S::WORDS, S::Panels::COUNT), const typename S::R>;
 
@@ -138,7 +139,7 @@ MANSARD_INLINE void add_times_i(Vector<R, LANES>& sum, Vector<R, LANES> v) {
   add_product(sum, sign, exchange<1, R, LANES>(v));
 }
 
-// The same for TILE_K vectors of rows and TILE_N columns.
+// w[k, :] = sum over m of a[k, m] c[m, :], for TILE_K vectors of rows and TILE_N columns.
 template <class P, int TILE_K, int TILE_N, class R>
 MANSARD_INLINE void tile_along_rows(Tall<const R> a, const R* c, R* w, Ahead<P>& ahead) {
   using S = TsmmShape<P>;
@@ -175,8 +176,8 @@ MANSARD_INLINE void tile_along_rows(Tall<const R> a, const R* c, R* w, Ahead<P>&
 
 // ---- one block --------------------------------------------------------------------------------------------
 
-// A block of A as the tiles can read it: in place, or copied to `buffer`. Where lanes run along K, the last rows of all
-// are copied because vectors would reach past the end of a column.
+// A block of A as the tiles can read it: in place, or copied to `buffer`. Where lanes run along K, the last block is
+// copied if vectors would reach beyond the end of a column.
 template <class P, class R>
 inline Tall<const R> fetch(Tall<const R> a, i64 rows, R* buffer) {
   using S = TsmmShape<P>;
@@ -230,8 +231,8 @@ MANSARD_INLINE void write_run(const Arguments& a, R* w, const R* sums, i64 reals
   }
 }
 
-// Writes a block of W. Of rows without gaps, a last line that is not whole waits in front of the next block: `waiting`
-// reals. To write it in two halves would mean to read it first, and everything behind would wait for that.
+// Write a block of W. If rows have no gaps, a last partial line of `waiting` reals is kept in front of the next block:
+// written in two parts it would have to be read first, and later stores would wait for that.
 template <class P, class Arguments, class R>
 inline i64 write_block(const Arguments& a, Tall<R> w, i64 rows, R* block, i64 waiting, bool last) {
   using S = TsmmShape<P>;
@@ -255,9 +256,9 @@ inline i64 write_block(const Arguments& a, Tall<R> w, i64 rows, R* block, i64 wa
   return 0;
 }
 
-// ---- all of it --------------------------------------------------------------------------------------------
+// ---- the whole product ------------------------------------------------------------------------------------
 
-// alpha C, or its conjugate, in panels of DEPTH rows, padded with zeros.
+// Copy alpha C, or its conjugate, in panels of DEPTH rows, padded with zeros.
 template <class P, class Arguments, class R>
 inline void copy_panels(const Arguments& a, R* to) {
   using S = TsmmShape<P>;
@@ -287,7 +288,7 @@ int tsmm_simd(const Arguments& a) {
   using S = TsmmShape<P>;
   using R = typename S::R;
   constexpr int W = S::WORDS;
-  constexpr i64 MOST_PARTS = 128, LEAST = 1 << 16;  // entries of A and W that are worth a thread's while
+  constexpr i64 MOST_PARTS = 128, LEAST = 1 << 16;  // LEAST: entries of A and W per thread
   const Tall<const R> A{reinterpret_cast<const R*>(a.A), W * (P::ROW_MAJOR_A ? a.a_row : 1),
                         W * (P::ROW_MAJOR_A ? 1 : a.a_col)};
   const Tall<R> out{reinterpret_cast<R*>(a.W), W * (P::ROW_MAJOR_W ? a.w_row : 1),

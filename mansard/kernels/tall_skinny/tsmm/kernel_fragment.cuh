@@ -1,10 +1,10 @@
-// W = alpha A C + beta W for few rows: fragments straight from memory, tensor cores, results straight back.
+// W = alpha A C + beta W for few rows: fragments straight from global memory, tensor cores, results straight back.
 //
-// What counts is how long a single row takes, not how many are under way: a warp reads its rows of A and what it needs of C at
-// the same time, multiplies, stores, and is done. Nothing is set up, nobody waits for anybody.
+// The latency of a single row counts here, not the throughput: a warp loads its rows of A and its part of C at the same
+// time, multiplies, stores, and is done. There is no set-up, no shared memory and no barrier.
 //
 //   TILES  tiles of 16 rows per warp
-//   WARPS  per block
+//   WARPS  warps per block
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 
@@ -13,14 +13,14 @@ namespace mansard {
 template <class P>
 struct FragmentShape : PairShape<P> {
   using S = PairShape<P>;
-  static constexpr int OCTETS = 2 * P::TILES, ROWS = 8 * OCTETS;  // of a warp
+  static constexpr int OCTETS = 2 * P::TILES, ROWS = 8 * OCTETS;  // per warp
   static constexpr int AT_A_TIME = S::BLOCKS < 8 ? 16 / S::BLOCKS : 1;  // tiles of C in registers
-  // two words at a time where pairs lie on their own boundaries
+  // load or store two words at once, where pairs are aligned
   static constexpr bool PAIRED_A = P::ALIGNED && !S::SPLIT;
   static constexpr bool PAIRED_W = P::ALIGNED && S::WORDS == 1 && P::N % 2 == 0 && P::PITCH_W % 2 == 0;
 };
 
-// The lane's words of a block of eight: those past the width, and rows past the last, are zeros.
+// Load the lane's two words of a block of eight; zeros beyond the width and beyond the last row.
 template <class P>
 MANSARD_DEVICE Pair<double> load_pair(const typename PairShape<P>::Word* row, int block, int t, bool there) {
   using S = FragmentShape<P>;
@@ -40,7 +40,7 @@ MANSARD_DEVICE Pair<double> load_pair(const typename PairShape<P>::Word* row, in
   return {static_cast<double>(first), static_cast<double>(second)};
 }
 
-// An entry of W: a result, plus beta times what is there.
+// An entry of W: a result plus beta times the old entry.
 template <class P, class Arguments>
 MANSARD_DEVICE typename P::T entry_of(const Arguments& arguments, const double* re, const double* im, const typename P::T* w) {
   using T = typename P::T;
@@ -58,7 +58,7 @@ MANSARD_DEVICE void put(typename P::T* at, typename P::T entry) {
     *at = entry;
 }
 
-// Two neighbouring entries of a row.
+// Store two neighbouring entries of a row.
 template <class P, class Arguments>
 MANSARD_DEVICE void store_pair(const Arguments& arguments, i64 row, int column, const double* re, const double* im) {
   using S = FragmentShape<P>;

@@ -1,13 +1,15 @@
-// W = alpha A C + beta W, a few threads per row: the mapping of Ernst, Hager, Thies and Wellein (2020) for row-major, of
-// Rivera, Chen, Xiong, Zhang, Song and Tao (TSM2L, 2020) for column-major matrices; any layout and stride.
+// W = alpha A C + beta W, a few threads per row: the mapping of Ernst, Hager, Thies and Wellein (2020) for row-major,
+// of Rivera, Chen, Xiong, Zhang, Song and Tao (TSM2L, 2020) for column-major matrices; any layout and stride.
 //
-// PER_ROW threads share a row of W. All of them read the row of A, one number after the other, and multiply it with their
-// columns of a row of C. Rows go round the grid: fewer blocks mean more rows per thread, one after the other.
+// PER_ROW threads share a row of W. All of them read the row of A, number by number, and multiply it with their columns
+// of a row of C. Rows are distributed cyclically over the grid: fewer blocks mean more rows per thread. Shared memory
+// (SOURCE shared): C. Barriers: __syncthreads -> C -> other threads;  IN_PLACE: __syncwarp -> a row of A, read by its
+// PER_ROW threads -> W, which overwrites it.
 //
 //   PER_ROW     threads per row
 //   TRANSPOSED  a thread's columns interleave with its neighbours' (adjacent stores) instead of being contiguous
 //   UNROLL      rows that a thread works on at once
-//   SOURCE      of C: registers | shared | cache
+//   SOURCE      where C is read from: registers | shared | cache
 #pragma once
 #include "mansard/gpu/complex.cuh"
 #include "mansard/gpu/platform.cuh"
@@ -22,14 +24,14 @@ using LayoutW = Layout;
 template <class P>
 struct ThreadsShape {
   using T = typename P::T;
-  static constexpr int RESULTS = ceil_div(P::N, P::PER_ROW);  // of a thread in a row
-  static constexpr int ROWS = P::BLOCK / P::PER_ROW;          // of a block at once
+  static constexpr int RESULTS = ceil_div(P::N, P::PER_ROW);  // entries of a row per thread
+  static constexpr int ROWS = P::BLOCK / P::PER_ROW;          // rows that a block computes at once
   static constexpr int STEP = P::TRANSPOSED ? P::PER_ROW : 1;
-  static constexpr bool EVEN = P::N == RESULTS * P::PER_ROW;  // nobody has fewer results
+  static constexpr bool EVEN = P::N == RESULTS * P::PER_ROW;  // all threads have RESULTS entries
   static_assert(ROWS >= 1 && (P::SOURCE != Source::shared || P::M * P::N * int(sizeof(T)) <= P::SHARED_BYTES));
 };
 
-// Column j of those a thread has in row m of C.
+// Entry (m, n) of C, conjugated if CONJ.
 template <class P, class Arguments>
 MANSARD_DEVICE typename P::T small_entry(const Arguments& arguments, const typename P::T* shared, int m, int n) {
   if constexpr (P::SOURCE == Source::shared) {
@@ -50,7 +52,7 @@ MANSARD_DEVICE void tsmm_threads(const Arguments& arguments) {
       const T c = arguments.C[i / P::N * arguments.c_row + i % P::N * arguments.c_col];
       shared[i] = P::CONJ ? conjugate(c) : c;
     }
-    __syncthreads();
+    __syncthreads();  // shared holds C, written by all threads
   }
   const int share = threadIdx.x % P::PER_ROW, first = P::TRANSPOSED ? share : share * S::RESULTS;
   const auto has = [&](int j) { return S::EVEN || first + j * S::STEP < P::N; };
@@ -93,7 +95,7 @@ MANSARD_UNROLL_BY(1)
 MANSARD_UNROLL_BY(8)
       for (int m = 0; m < P::M; ++m) multiply(m);
     }
-    if constexpr (P::IN_PLACE && P::PER_ROW > 1) __syncwarp();  // a row's threads have all read it
+    if constexpr (P::IN_PLACE && P::PER_ROW > 1) __syncwarp();  // A's row, read by all, becomes W's
     MANSARD_UNROLL
     for (int u = 0; u < P::UNROLL; ++u)
       MANSARD_UNROLL

@@ -1,4 +1,5 @@
-// UNIT=fma: a lane takes whole rows and holds C in registers. For rows of a few words, which would leave tensor cores idle.
+// UNIT=fma: a lane multiplies whole rows of A with C, which it holds in registers. For rows of a few words, which would
+// leave tensor cores idle.
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 
@@ -9,7 +10,7 @@ struct LaneUnit {
   using S = UnitShape<P>;
   using T = typename P::T;
   using Word = typename S::Word;
-  static constexpr int ROWS = S::PASS_ROWS / 32;  // of a lane
+  static constexpr int ROWS = S::PASS_ROWS / 32;  // rows per lane and pass
   int warp_k, pass = 0;
   T held[P::M][P::N], sums[ROWS][P::N];
 
@@ -43,7 +44,7 @@ struct LaneUnit {
         }
     }
   }
-  // A row, in the widest reads that its pitch admits.
+  // Load a row with the widest loads that its pitch allows.
   static MANSARD_DEVICE void load(const Word* from, Word (&words)[S::LDA]) {
     constexpr int VECTOR = gcd(S::LDA, 16 / int(sizeof(Word)));
     struct alignas(VECTOR * sizeof(Word)) Words {

@@ -1,15 +1,15 @@
 // The tensor cores' view of W = A C: pairs of words.
 //
-// Instructions multiply real tiles, 16 rows x 8 words of A times 8 words x 8 columns of C. A lane (g, t), with g = lane / 4
-// and t = lane % 4, brings two words of rows g and g + 8: two neighbouring columns, or one complex number. A block is four
-// such pairs. Of a complex C the same pair serves two tiles, one of real and one of imaginary parts of eight columns:
+// Instructions multiply real tiles, 16 rows x 8 words of A times 8 words x 8 columns of C. Lane (g, t) = (lane / 4,
+// lane % 4) supplies two words of rows g and g + 8: two neighbouring columns, or one complex number. A block is four
+// such pairs. For a complex C the same pair serves two tiles, the real and the imaginary parts of eight columns:
 //   re += re c.re - im c.im,   im += re c.im + im c.re.
 //
-// Rows of A lie in shared memory as they come. A read is served 128 bytes at a time, that is AT_ONCE rows. Lane g reads row
-// STEP g + u: then rows begin in different banks unless the pitch is a multiple of 128 bytes, where CLASH of them begin
-// in the same ones. Those take as many blocks in turns, each in an order of its own, and put them right in registers. Where
-// a row has an odd number of words, pairs would not lie on their own boundaries: there a block's first four words are
-// the lanes' first ones (SPLIT). Words past the width belong to the next row, or to nobody, and are replaced by zeros.
+// Rows of A are in shared memory in their own pitch. A load is served 128 bytes at a time, that is AT_ONCE rows. Lane g
+// loads row STEP g + u: rows then begin in different banks unless the pitch is a multiple of 128 bytes, where CLASH of
+// them begin in the same ones. Those load their blocks in different orders and exchange them in registers afterwards.
+// If a row has an odd number of words, pairs would not be aligned: a block's first four words are then the first words
+// of the four pairs (SPLIT). Words beyond the width belong to the next row, or to nothing, and are replaced by zeros.
 #pragma once
 #include "mansard/gpu/complex.cuh"
 #include "mansard/gpu/mma.cuh"
@@ -20,7 +20,7 @@ template <class Word>
 struct alignas(2 * sizeof(Word)) Pair {
   Word x, y;
 };
-struct alignas(16) Fragment {  // of C, a lane's share: two doubles, or two floats as high and low TF32 numbers
+struct alignas(16) Fragment {  // a lane's share of C: two doubles, or two floats as high and low TF32 numbers
   union {
     double wide[2];
     u32 halves[4];  // high of x and y, low of x and y
@@ -33,8 +33,8 @@ struct PairShape {
   static constexpr int WORDS = Scalar<typename P::T>::WORDS;
   static constexpr int WIDTH = P::M * WORDS, LDA = P::PITCH_A * WORDS;  // words of a row of A
   static constexpr bool SPLIT = LDA % 2 == 1;
-  static constexpr int BLOCKS = ceil_div(WIDTH, 8), COLUMNS = ceil_div(P::N, 8);  // of eight words; of eight columns
-  static constexpr int SEGMENT = SPLIT ? 4 : 8;                                   // words of a row in one read
+  static constexpr int BLOCKS = ceil_div(WIDTH, 8), COLUMNS = ceil_div(P::N, 8);  // eight words; eight columns
+  static constexpr int SEGMENT = SPLIT ? 4 : 8;                                   // words of a row per load
   static constexpr int AT_ONCE = 128 / (SEGMENT * int(sizeof(Word)));
   static constexpr int STEP = SEGMENT / gcd(LDA, SEGMENT), CLASH = gcd(STEP * LDA / SEGMENT, AT_ONCE);
 
@@ -53,7 +53,8 @@ MANSARD_DEVICE void swap_if(bool swap, Pair<Word>& a, Pair<Word>& b) {
   a = first;
 }
 
-// SIZE blocks of a lane's rows, put right if they were read in turns; row_of(octet) is counted from `rows`.
+// Load SIZE blocks of a lane's rows; blocks that were loaded in another order (turn) are exchanged. row_of(octet)
+// counts from `rows`.
 template <class P, int OCTETS, int SIZE, class Word, class RowOf>
 MANSARD_DEVICE void load_pairs(const Word* rows, int block, int turn, int t, Pair<Word> (&a)[OCTETS][SIZE], RowOf row_of) {
   using S = PairShape<P>;
@@ -82,7 +83,7 @@ struct Size {
   static constexpr int VALUE = VALUE_;
 };
 
-// Calls add(Size<SIZE>, block) for all blocks of a row: as many at a time as clash, the rest in smaller groups.
+// Calls add(Size<SIZE>, block) for all blocks of a row: CLASH at a time, the rest in smaller groups.
 template <class P, int SIZE, int BLOCK, class Add>
 MANSARD_DEVICE void for_the_rest(Add add) {
   if constexpr (BLOCK + SIZE <= PairShape<P>::BLOCKS) {
@@ -95,8 +96,8 @@ MANSARD_DEVICE void for_the_rest(Add add) {
 template <class P, bool ALL_AT_ONCE = false, class Add>
 MANSARD_DEVICE void for_each_block(Add add) {
   using S = PairShape<P>;
-  constexpr int WHOLE = S::WIDTH / 8 / S::CLASH * S::CLASH;  // in full groups, and wholly inside the width
-  if constexpr (ALL_AT_ONCE) {                                // what is held in registers has no address
+  constexpr int WHOLE = S::WIDTH / 8 / S::CLASH * S::CLASH;  // blocks in full groups and inside the width
+  if constexpr (ALL_AT_ONCE) {                                // arrays in registers need constant indices
     MANSARD_UNROLL
     for (int block = 0; block < WHOLE; block += S::CLASH) add(Size<S::CLASH>{}, block);
   } else {
@@ -118,7 +119,7 @@ MANSARD_DEVICE auto small_entry(const Arguments& arguments, int m, int n) {
   }
 }
 
-// What lane (g, t) multiplies with: rows of C that block `block` of A meets, column 8 `columns` + g.
+// Fragment of C for lane (g, t): the rows of C that belong to block `block` of A, column 8 * columns + g.
 template <class P, bool TF32, class Arguments>
 MANSARD_DEVICE Fragment fragment_of(const Arguments& arguments, int block, int columns, int g, int t) {
   using S = PairShape<P>;
@@ -151,16 +152,16 @@ enum class Source { shared, registers };
 template <class P>
 struct UnitShape : PairShape<P> {
   using S = PairShape<P>;
-  static constexpr int PASS_ROWS = P::ROWS / P::WARPS_K / P::PASSES;  // of a warp
+  static constexpr int PASS_ROWS = P::ROWS / P::WARPS_K / P::PASSES;  // rows per warp and pass
   static constexpr int OCTETS = PASS_ROWS / 8, TILES_M = OCTETS / 2;
   static constexpr int COLUMNS_OF_WARP = ceil_div(S::COLUMNS, P::WARPS_N), TILES_N = COLUMNS_OF_WARP * S::WORDS;
   static constexpr bool LANES = P::UNIT == Unit::fma;
-  static constexpr bool STAGED = !LANES && P::SOURCE == Source::shared;  // C waits in shared memory
-  static constexpr int SMALL_COLUMNS = COLUMNS_OF_WARP * P::WARPS_N;     // those past the last are zeros
+  static constexpr bool STAGED = !LANES && P::SOURCE == Source::shared;  // C is in shared memory
+  static constexpr int SMALL_COLUMNS = COLUMNS_OF_WARP * P::WARPS_N;     // zeros beyond the last
   static constexpr int SMALL_BYTES = STAGED ? S::BLOCKS * SMALL_COLUMNS * 32 * int(sizeof(Fragment)) : 0;
   static_assert(LANES || OCTETS % 2 == 0 && OCTETS % S::STEP == 0, "rows per pass");
   static_assert(!LANES || PASS_ROWS % 32 == 0 && P::WARPS_N == 1, "rows per pass");
-  // row of an octet that lane 0 reads, relative to the warp's first
+  // row of an octet that lane 0 loads, relative to the warp's first row
   static MANSARD_HOST_DEVICE int row_of(int octet) { return octet / S::STEP * 8 * S::STEP + octet % S::STEP; }
 };
 

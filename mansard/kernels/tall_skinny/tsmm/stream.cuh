@@ -1,11 +1,11 @@
-// Memory-side view of W = A C: chunks of rows of A in, entries of W out.
+// Global memory side of W = A C: chunks of rows of A to shared memory, entries of W back.
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 #include "mansard/gpu/async.cuh"
 
 namespace mansard {
 
-// One entry to shared memory, in one go.
+// Store one entry to shared memory with one instruction.
 template <class R>
 MANSARD_DEVICE void lay(R* at, R entry) {
   *at = entry;
@@ -22,11 +22,11 @@ struct Stream {
   using Word = typename S::Word;
   static constexpr int CHUNK_BYTES = P::ROWS * S::LDA * int(sizeof(Word));
   const Arguments& arguments;
-  i64 chunks;  // that lie wholly inside A
-  bool scaled;
+  i64 chunks;   // chunks that lie completely inside A
+  bool scaled;  // beta is not zero: W is read
 
   MANSARD_DEVICE explicit Stream(const Arguments& given)
-      // the last row of a padded matrix may end with the array
+      // the padding of the last row may lie beyond the end of the array
       : arguments(given), chunks((given.K - (P::PITCH_A != P::M ? 1 : 0)) / P::ROWS),
         scaled(given.beta_re != 0.0 || given.beta_im != 0.0) {}
 
@@ -37,9 +37,9 @@ struct Stream {
       mbarrier_arrive_expect(arrival, CHUNK_BYTES);
       bulk_load(stage, A() + chunk * (P::ROWS * S::LDA), CHUNK_BYTES, arrival);
     }
-    __syncwarp();
+    __syncwarp();  // no buffer: the warp reconverges after the lane that starts the copy
   }
-  // The rows behind the last whole chunk, and zeros.
+  // Copy the rows behind the last full chunk, padded with zeros.
   MANSARD_DEVICE void fill_tail(Word* stage, int thread, int threads) const {
     const i64 first = chunks * P::ROWS;
     for (int i = thread; i < P::ROWS * S::LDA; i += threads) {
@@ -49,7 +49,7 @@ struct Stream {
   }
   MANSARD_DEVICE T* place(i64 row, int column) const { return arguments.W + row * arguments.w_row + column; }
 
-  // An entry of W: a result, plus beta times what is there.
+  // An entry of W: a result plus beta times the old entry.
   template <class Value>
   MANSARD_DEVICE T entry(Value value, i64 row, int column) const {
     if (scaled) return mansard::scaled<T>(widened(value), 1.0, 0.0, arguments.beta_re, arguments.beta_im, place(row, column));

@@ -1,16 +1,16 @@
-// Tensor cores that multiply a warp's rows of a chunk with C.
+// Tensor-core units that multiply a warp's rows of a chunk with C.
 //
 //   FloatUnit   UNIT=float64: in double precision, whatever the data
 //   HalvesUnit  UNIT=tf32x3: a float is two TF32 numbers and a product three instructions, at several times the rate
 //
-// Units have hold (what they keep of C), multiply (pass `pass` over the rows in `stage`) and for_each_result, which calls
+// A unit has hold (loads C), multiply (pass `pass` over the rows in `stage`) and for_each_result, which calls
 // put(row of the chunk, column, entry, its right neighbour) or single(row, column, entry) for all results of that pass.
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 
 namespace mansard {
 
-// What both tensor-core units share: places, reads of A, C in shared memory or in registers.
+// Base of both units: positions of lanes, loads of A, C in shared memory or in registers.
 template <class P, class Sum>
 struct TensorUnit {
   using S = UnitShape<P>;
@@ -47,7 +47,7 @@ struct TensorUnit {
   MANSARD_DEVICE int row(int octet) const {
     return (warp_k * P::PASSES + pass) * S::PASS_ROWS + S::row_of(octet) + S::STEP * g;
   }
-  // Word 0 of the lane's rows.
+  // Address of word 0 of the lane's first row.
   MANSARD_DEVICE const Word* rows(const unsigned char* stage) const {
     return reinterpret_cast<const Word*>(stage) + row(0) * S::LDA;
   }
@@ -57,7 +57,8 @@ struct TensorUnit {
     for (int i = 0; i < S::TILES_M * S::TILES_N * 4; ++i) sums[i / 4 / S::TILES_N][i / 4 % S::TILES_N][i % 4] = 0;
   }
 
-  // Clears the sums and calls step(pairs of block b of the lane's rows, by octet; fragments of C) for all blocks.
+  // Clear the sums and call step(pair, c) for all blocks: pair(octet) is the lane's pair of words, c its fragments of
+  // C.
   template <class Step>
   MANSARD_DEVICE void walk(const unsigned char* stage, int number, Step step) {
     pass = number;
@@ -119,8 +120,8 @@ struct FloatUnit : TensorUnit<P, double> {
   }
 };
 
-// x y = high high + high low + low high, smallest first. Splitting does not survive infinities and NaNs: rows that have
-// them (or overflow) are done again in double precision.
+// x y = low high + high low + high high, the smallest terms first. Splitting turns infinities into NaNs: rows that have
+// them (or overflow) are computed again in double precision.
 template <class P>
 struct HalvesUnit : TensorUnit<P, float> {
   using Base = TensorUnit<P, float>;
@@ -136,14 +137,14 @@ struct HalvesUnit : TensorUnit<P, float> {
         split_tf32(pair(o).x, high[o / 2][o % 2], low[o / 2][o % 2]);
         split_tf32(pair(o).y, high[o / 2][2 + o % 2], low[o / 2][2 + o % 2]);
       }
-      add<0>(low, c);  // tile by tile inside, so that no instruction waits for the one before it
+      add<0>(low, c);  // loops over tiles inside, so that consecutive instructions are independent
       add<2>(high, c);
       add<0>(high, c);
     });
     float all = 0.0f;
     MANSARD_UNROLL
     for (int i = 0; i < S::TILES_M; ++i) {
-      float some = 0.0f;  // short chains: they are in the way of the next chunk
+      float some = 0.0f;  // short chains, since the next chunk waits for them
       MANSARD_UNROLL
       for (int j = 0; j < S::TILES_N; ++j)
         some += (this->sums[i][j][0] + this->sums[i][j][1]) + (this->sums[i][j][2] + this->sums[i][j][3]);
@@ -151,7 +152,7 @@ struct HalvesUnit : TensorUnit<P, float> {
     }
     if (__any_sync(~0u, !(fabsf(all) <= 3.0e38f))) redo(this->rows(stage));
   }
-  // Adds the product with the high (FIRST = 0) or low (FIRST = 2) halves of C.
+  // Add the product with the high (FIRST = 0) or low (FIRST = 2) halves of C.
   template <int FIRST>
   MANSARD_DEVICE void add(const u32 (&left)[S::TILES_M][4], const Fragment (&c)[S::COLUMNS_OF_WARP]) {
     MANSARD_UNROLL
@@ -163,7 +164,7 @@ struct HalvesUnit : TensorUnit<P, float> {
         if constexpr (S::WORDS == 2) mma_tf32_m16n8k8(this->sums[i][j * 2 + 1], left[i], {y, x});
       }
   }
-  // Tile by tile with few registers; both halves of C together are C to 2^-22.
+  // Compute again in double precision, tile by tile to save registers; both halves of C together are C to 2^-22.
   MANSARD_DEVICE void redo(const Word* rows) {
     MANSARD_UNROLL
     for (int i = 0; i < S::TILES_M; ++i)

@@ -1,12 +1,12 @@
 // Complex products from three real ones (PRODUCTS=3, UNIT=tf32x3), a quarter less work for the tensor cores:
 //   t1 = re c.re,  t2 = im c.im,  t3 = (re + im) (c.re + c.im);   re = t1 - t2,  im = t3 - t1 - t2.
-// Errors stay within a small multiple of |a| |c|, as with four products, but an imaginary part that is much smaller than the
-// real one no longer has small errors of its own.
+// Errors stay within a small multiple of |a| |c|, as with four products, but an imaginary part that is much smaller
+// than the real one no longer has a small error of its own.
 //
-// A step is two blocks (pairs.cuh), eight complex columns of A: a lane holds the t-th number of either block, which makes one
-// operand of real parts, one of imaginary parts and one of their sums. Each of the three products is three of TF32 numbers
-// (see HalvesUnit). C waits unsplit, and is split and summed on the way. Infinities and NaNs survive neither the sums nor
-// splitting: rows that have them (or overflow) are done again.
+// A step is two blocks (pairs.cuh), eight complex columns of A. A lane holds number t of either block, which gives one
+// operand of real parts, one of imaginary parts and one of their sums. Each of the three products is three TF32
+// products (HalvesUnit). C is held unsplit, and split and summed when it is used. Sums and splitting turn infinities
+// into NaNs: rows that have them (or overflow) are computed again.
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 
@@ -16,17 +16,17 @@ template <class P>
 struct ThirdsShape : PairShape<P> {
   using S = PairShape<P>;
   static_assert(S::WORDS == 2 && sizeof(typename S::Word) == 4 && P::SOURCE == Source::shared, "complex64, C in shared memory");
-  static constexpr int PASS_ROWS = P::ROWS / P::WARPS_K / P::PASSES;  // of a warp
+  static constexpr int PASS_ROWS = P::ROWS / P::WARPS_K / P::PASSES;  // rows per warp and pass
   static constexpr int OCTETS = PASS_ROWS / 8, TILES_M = OCTETS / 2, STEPS = ceil_div(S::BLOCKS, 2);
   static constexpr int COLUMNS_OF_WARP = ceil_div(S::COLUMNS, P::WARPS_N);
-  static constexpr int SMALL_COLUMNS = COLUMNS_OF_WARP * P::WARPS_N;  // those past the last are zeros
+  static constexpr int SMALL_COLUMNS = COLUMNS_OF_WARP * P::WARPS_N;  // zeros beyond the last
   static constexpr int SMALL_BYTES = STEPS * SMALL_COLUMNS * 32 * 16;
   static_assert(OCTETS % 2 == 0 && OCTETS % S::STEP == 0, "rows per pass");
-  // row of an octet that lane 0 reads, relative to the warp's first
+  // row of an octet that lane 0 loads, relative to the warp's first row
   static MANSARD_HOST_DEVICE int row_of(int octet) { return octet / S::STEP * 8 * S::STEP + octet % S::STEP; }
 };
 
-// Of C, a lane's share in a step: the t-th row of both blocks.
+// A lane's share of C in a step: row t of both blocks.
 struct alignas(16) Numbers {
   float re[2], im[2];
 };
@@ -99,7 +99,7 @@ MANSARD_UNROLL_BY(2)
       add_rest<SIZE / 2, BLOCK>(rows);
     }
   }
-  // SIZE blocks, two at a time; the second of the last step may not be there.
+  // Add SIZE blocks, two at a time; the second block of the last step may not exist.
   template <int SIZE>
   MANSARD_DEVICE void add_blocks(const float* rows, int block) {
     Pair<float> a[S::OCTETS][SIZE];
@@ -131,7 +131,7 @@ MANSARD_UNROLL_BY(2)
         const float re = c[j / 2].re[j % 2], im = c[j / 2].im[j % 2];
         split_tf32(plane == 0 ? re : plane == 1 ? im : re + im, high_c[j / 2][j % 2], low_c[j / 2][j % 2]);
       }
-      add(plane, low_a, high_c);  // tile by tile inside, so that no instruction waits for the one before it
+      add(plane, low_a, high_c);  // loops over tiles inside, so that consecutive instructions are independent
       add(plane, high_a, low_c);
       add(plane, high_a, high_c);
     }
@@ -142,7 +142,7 @@ MANSARD_UNROLL_BY(2)
       MANSARD_UNROLL
       for (int j = 0; j < S::COLUMNS_OF_WARP; ++j) mma_tf32_m16n8k8(sums[plane][i][j], a[i], c[j]);
   }
-  // In double precision and with four products, tile by tile with few registers.
+  // Compute again in double precision with four products, tile by tile to save registers.
   MANSARD_DEVICE void redo(const float* rows) {
     MANSARD_UNROLL
     for (int i = 0; i < S::TILES_M; ++i)

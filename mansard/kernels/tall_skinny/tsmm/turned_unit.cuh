@@ -1,8 +1,8 @@
 // Tensor cores that form W transposed: tiles of 16 columns (or the real and imaginary parts of eight) and eight rows.
 //
-// Rows of A are the right operand then, whose words stand in registers as they were read, and fragments of C the left one,
-// laid out for it beforehand: nothing has to be moved between a read and an instruction. A lane (g, t) ends with columns
-// g and g + 8, rows 2t and 2t + 1.
+// Rows of A are then the right operand, whose words are in registers as they were loaded, and fragments of C the left
+// one, arranged for it beforehand: nothing has to be moved between a load and an instruction. Lane (g, t) ends with
+// columns g and g + 8, rows 2 t and 2 t + 1.
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 
@@ -11,13 +11,13 @@ namespace mansard {
 template <class P>
 struct TurnedShape : PairShape<P> {
   using S = PairShape<P>;
-  static constexpr int OCTETS = P::ROWS / P::WARPS_K / P::PASSES / 8;  // rows of a warp and pass, eight at a time
+  static constexpr int OCTETS = P::ROWS / P::WARPS_K / P::PASSES / 8;  // octets of rows per warp and pass
   static constexpr int TILES = ceil_div(ceil_div(P::N * S::WORDS, 16), P::WARPS_N);  // of 16 real columns, per warp
-  static constexpr int ALL_TILES = TILES * P::WARPS_N;                               // those past the last are zeros
+  static constexpr int ALL_TILES = TILES * P::WARPS_N;                               // zeros beyond the last
   static constexpr int PLANES = S::WORDS == 2 ? 1 : 2;  // fragments per lane, block and tile
   static constexpr int FRAGMENTS = S::BLOCKS * ALL_TILES * PLANES, SMALL_BYTES = FRAGMENTS * 32 * int(sizeof(Fragment));
   static_assert(OCTETS % S::STEP == 0 && P::ROWS == OCTETS * 8 * P::WARPS_K * P::PASSES, "rows per chunk");
-  // row of an octet that lane 0 reads, relative to the warp's first
+  // row of an octet that lane 0 loads, relative to the warp's first row
   static MANSARD_HOST_DEVICE int row_of(int octet) { return octet / S::STEP * 8 * S::STEP + octet % S::STEP; }
 };
 
@@ -26,9 +26,9 @@ struct TurnedUnit {
   using S = TurnedShape<P>;
   using Word = typename S::Word;
   int warp_k, warp_n, g, t, turn, pass = 0;
-  u32 nothing = 0;                      // zero, which the compiler does not know: see `operand`
+  u32 nothing = 0;                      // zero, but unknown to the compiler: see `operand`
   const Fragment* small;                // the lane's first fragment
-  double rows[S::OCTETS][S::TILES][4];  // of W: [octet][tile][2 * upper or lower columns + first or second row]
+  double rows[S::OCTETS][S::TILES][4];  // W: [octet][tile][2 * (upper or lower columns) + (first or second row)]
 
   MANSARD_DEVICE TurnedUnit(int member, const unsigned char* memory)
       : warp_k(member / P::WARPS_N), warp_n(member % P::WARPS_N), g(threadIdx.x % 32 / 4), t(threadIdx.x % 4),
@@ -43,7 +43,8 @@ struct TurnedUnit {
       to[i] = of_lane(arguments, i / 32 / S::PLANES / S::ALL_TILES, i / 32 / S::PLANES % S::ALL_TILES, i / 32 % S::PLANES,
                       i % 32 / 4, i % 4);
   }
-  // Complex: a number of C. Real: two columns' numbers for the first words of the lanes' pairs (plane 0) or the second ones.
+  // A lane's fragment of C. Complex: one number. Real: the numbers of two columns, for the first words of the lanes'
+  // pairs (plane 0) or the second ones (plane 1).
   template <class Arguments>
   static MANSARD_DEVICE Fragment of_lane(const Arguments& arguments, int block, int tile, int plane, int g, int t) {
     Fragment result;
@@ -92,14 +93,15 @@ struct TurnedUnit {
     const Fragment first = c[0], second = c[S::PLANES == 2 ? 32 : 0];
     left[0] = first.wide[0], left[1] = first.wide[1], left[2] = second.wide[0], left[3] = second.wide[1];
     if constexpr (S::WORDS == 2) {
-      // The same number at two places of an operand would be moved there again for every instruction.
+      // If one register served two places of an operand, it would be copied for every instruction; `twin` is a copy
+      // that the compiler does not recognise as one.
       Fragment twin = first;
       twin.halves[0] ^= nothing, twin.halves[1] ^= nothing;
       left[2] = -first.wide[1], left[3] = twin.wide[0];
     }
   }
 
-  // Calls use(row of the chunk, column, entry) for all results of the pass. `use` may change them.
+  // Calls use(row of the chunk, column, entry) for all results of the pass; `use` may change the entries.
   template <class Use>
   MANSARD_DEVICE void for_each_entry(Use use) {
     MANSARD_UNROLL

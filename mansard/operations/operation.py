@@ -1,0 +1,89 @@
+"""Operations: one object for each function that users call, and the path that every call takes.
+
+A call looks the signatures of its arrays up in the cache of plans. On a hit the plan's fast path runs; nothing else is
+asked. Otherwise `_first_call` finds out what the operands are (arrays of one library, lists, JAX arrays, ragged or
+interleaved batches), has the operation plan for them, and remembers the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from ..arrays import kinds
+from ..plan import pin
+from ..plan.plan import Plan
+from . import stacks
+from .batch_checks import is_empty_list, nothing, through_jax
+from .plans import PLANS
+
+Planner = Callable[[Any, Any, Any, str | None, Any], Plan]  # (A, B, out, backend, form) -> plan
+Special = Callable[[Any, Any, Any], Callable[..., Any] | None]  # who answers for such operands; None: arrays and lists
+
+_get, _pinned, _known_kind = PLANS.get, pin.CURRENT.get, kinds.known_kind
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What users call by `name`: how it is planned, and which operands it takes."""
+
+    name: str
+    plan: Planner
+    operands: tuple[str, str] = ("A", "B")  # their names in messages
+    lists: bool = True  # lists of arrays are batches
+    special: Special | None = None
+    in_place: bool = False  # the result may begin where A does, which is planned otherwise
+
+
+def call(
+    operation: Operation, A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Hashable
+) -> Any:
+    """Run an operation on arrays: by the plan for arrays like these, or by a new one."""
+    key: Hashable = None
+    kind = _known_kind(A)
+    if kind is not None and (B is None or type(B) is type(A)) and (out is None or type(out) is type(A)):
+        signature = kind.signature
+        of_b = None if B is None else signature(B)
+        if out is None:
+            key = (operation, kind, signature(A), of_b, backend, form)
+        elif operation.in_place:
+            key = (operation, kind, signature(A), of_b, signature(out), begins_at(kind, A, out), backend, form)
+        else:
+            key = (operation, kind, signature(A), of_b, of_b if out is B else signature(out), backend, form)
+        run = _get(key)
+        if run is not None and not _pinned():
+            return run(A, B, out, alpha, beta)
+    return _first_call(operation, key, A, B, out, alpha, beta, backend, form)
+
+
+def begins_at(kind: Any, A: Any, out: Any) -> bool:
+    """Whether the result begins where A does; arrays without an address are left to planning, which refuses them."""
+    try:
+        return bool(kind.address(out) == kind.address(A))
+    except RuntimeError:
+        return False
+
+
+def _first_call(
+    operation: Operation, key: Hashable, A: Any, B: Any, out: Any, alpha: complex, beta: complex,
+    backend: str | None, form: Hashable,
+) -> Any:  # fmt: skip
+    if key is None:
+        special = operation.special and operation.special(A, B, out)
+        if special:
+            return special(A, B, out, alpha, beta, backend, form)
+        names = (*operation.operands, "out")
+        given = [(name, one) for name, one in zip(names, (A, B, out), strict=True) if one is not None]
+        kind = stacks.common_kind(given) if operation.lists else kinds.common_kind(given)
+        if kind is None or is_empty_list(A) or is_empty_list(B):
+            return nothing(operation.operands, A, B, out)
+        if kind.name == "JAX":
+            return through_jax(
+                kind, operation.operands, A, B, out,
+                lambda a, b: call(operation, a, b, None, alpha, beta, backend, form),
+            )  # fmt: skip
+        in_place = operation.in_place and out is not None and not stacks.is_list(out) and begins_at(kind, A, out)
+        key = (operation, kind, *(stacks.signature(kind, one) for one in (A, B, out)), in_place, backend, form)
+    run = PLANS.made(key, lambda: operation.plan(A, B, out, backend, form).run)
+    return run(A, B, out, alpha, beta)

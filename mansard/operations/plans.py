@@ -1,0 +1,59 @@
+"""The one cache of plans: what runs for arrays with given signatures, for every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+from ..plan import pin
+
+MOST = 4096  # plans; a program that makes more of them begins again with none
+
+
+class Plans:
+    """Fast paths by operation, array library, signatures of the arrays, and options.
+
+    Under pins nothing is remembered, and what was remembered does not count: a pin lasts as long as its block.
+    """
+
+    def __init__(self, most: int = MOST) -> None:
+        self._runs: dict[Hashable, Any] = {}
+        self._most = most
+        self.get = self._runs.get  # the dictionary's own method: every call of every operation looks here
+
+    def keep(self, key: Hashable, run: Any) -> None:
+        """Remember what runs for a key, unless parameters are pinned."""
+        if pin.pins():
+            return
+        if len(self._runs) >= self._most:
+            self._runs.clear()
+        self._runs[key] = run
+
+    def made(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What runs for a key: remembered, or made now."""
+        run = None if pin.pins() else self.get(key)
+        if run is None:
+            run = make()
+            self.keep(key, run)
+        return run
+
+    def forget(self) -> None:
+        """Plan every call anew: after tuning, or where tests replace what plans were made with."""
+        self._runs.clear()
+        for forget in _FORGOTTEN_TOO:
+            forget()
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+
+_FORGOTTEN_TOO: list[Callable[[], None]] = []
+
+
+def forgets(function: Callable[[], None]) -> Callable[[], None]:
+    """Register what else is forgotten with all plans: runs that live as long as a container or a matrix does."""
+    _FORGOTTEN_TOO.append(function)
+    return function
+
+
+PLANS = Plans()
