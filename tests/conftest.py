@@ -15,9 +15,7 @@ import sparing
 import mansard.settings
 from mansard.backends import cpu, cuda, emulated
 from mansard.machine import machine
-from mansard.operations.batched import gemm_call, gemv_call, triangular_call
-from mansard.operations.factor import plan as factor_plan
-from mansard.operations.tall_skinny import matmul
+from mansard.operations.plans import PLANS
 
 UNAVAILABLE = {"cpu": cpu.unavailable, "emulated": emulated.unavailable, "cuda": cuda.unavailable}
 needs_cpu = pytest.mark.skipif(cpu.unavailable() is not None, reason=f"cpu: {cpu.unavailable()}")
@@ -131,9 +129,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 @pytest.fixture
 def no_plans() -> None:
     """Nothing is known from calls of other tests."""
-    modules = (factor_plan, gemm_call, gemv_call, triangular_call)
-    for known in (*(module._PLANS for module in modules), factor_plan._QUICK, matmul._RUNS):
-        known.clear()
+    PLANS.forget()
 
 
 def wanted(name: str) -> Any:

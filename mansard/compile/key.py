@@ -22,7 +22,7 @@ class Key:
     """Everything that decides the bytes of a binary."""
 
     text: str
-    headers: str  # digest over every header the text reaches, content and name
+    headers: str  # digest over the code of every header the text reaches
     flags: tuple[str, ...]
     compiler: str  # name and full version
     arch: str
@@ -30,7 +30,8 @@ class Key:
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:40]
+        facts = asdict(self) | {"text": _with_includes(self.text)}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:40]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self) | {"text": hashlib.sha256(self.text.encode()).hexdigest()}, indent=1)
@@ -41,11 +42,10 @@ def make_key(text: str, flags: tuple[str, ...], compiler: str, arch: str) -> Key
 
 
 def headers_digest(text: str) -> str:
-    """Digest of all headers `text` includes, directly or not: names and every byte."""
-    digest = hashlib.sha256()
-    for path in sorted(_reach(text)):
-        digest.update(path.name.encode() + b"\0" + _content(path) + b"\0")
-    return digest.hexdigest()
+    """Digest of all headers `text` includes, directly or not: names, code, and what each includes in which order.
+    Comments and folders do not count, so that a cache outlives both."""
+    parts = sorted((path.name, _with_includes(_content(path).decode())) for path in _reach(text))
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def code_digest(text: str, without: str = "") -> str:
@@ -58,6 +58,12 @@ def code_digest(text: str, without: str = "") -> str:
 @lru_cache(maxsize=512)
 def _code_of(content: bytes) -> str:
     return bare(content.decode())
+
+
+@lru_cache(maxsize=512)
+def _with_includes(text: str) -> str:
+    names = [name.rpartition("/")[2] for name in _INCLUDE.findall(text)]
+    return "\n".join([*names, bare(text)])
 
 
 def bare(text: str) -> str:

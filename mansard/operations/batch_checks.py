@@ -55,5 +55,6 @@ def through_jax(kind: Any, names: tuple[str, str], A: Any, B: Any, out: Any, run
     """Run on the buffers of JAX arrays and return a JAX array; `names` are those of the arguments A and B."""
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    result = run(*(stacks.unwrapped(kind, one, name) for one, name in zip((A, B), names, strict=True)))
+    given = zip((A, B), names, strict=True)
+    result = run(*(None if one is None else stacks.unwrapped(kind, one, name) for one, name in given))
     return [kind.wrap(one) for one in result] if stacks.is_list(result) else kind.wrap(result)

@@ -14,6 +14,7 @@ from ..arrays.kinds import View
 from ..backends.select import ReferenceBackend
 from ..errors import UnsupportedProblem
 from ..plan import dispatch
+from ..plan.handover import library_multiplies
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from . import stacks
 
@@ -74,10 +75,14 @@ def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made
 
 
 def prepare(
-    emit: ModuleType, problem: Problem, backend: Any, strides: tuple[int, ...]
+    emit: ModuleType, problem: Problem, backend: Any, strides: tuple[int, ...], handover: bool = False
 ) -> tuple[Any, dispatch.Choice, Any]:
-    """The launch (None: the vendor's routine answers), what was chosen and why, and the kernel."""
+    """The launch (None: the library's routine answers), what was chosen and why, and the kernel. With `handover`, the
+    library answers where it is known to be faster; nothing is compiled then."""
     choice = dispatch.choose(problem, backend.device)
+    if handover and choice.config is not None and library_multiplies(problem, choice, backend.name):
+        reason = "the array library is faster for this shape, and no record says otherwise"
+        return None, dispatch.Choice(choice.family, None, "vendor", reason), None
     if isinstance(backend, ReferenceBackend):
         if choice.config is not None:
             reason = "no kernel can be compiled here, or the reference was asked for"

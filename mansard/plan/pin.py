@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import IllegalConfig
 
-_PINS: ContextVar[dict[str, Any]] = ContextVar("mansard_pins", default={})  # noqa: B039  never changed in place
+CURRENT: ContextVar[dict[str, Any]] = ContextVar("mansard_pins", default={})  # noqa: B039  never changed in place
 
 
 @contextmanager
@@ -23,13 +23,13 @@ def pin(**parameters: Any) -> Iterator[None]:
     for name, value in parameters.items():
         if not isinstance(value, str | Integral):  # a flag is an integer, too
             raise IllegalConfig(f"pin: {name} is {type(value).__name__}: an integer, True, False or a name is needed")
-    token = _PINS.set({**_PINS.get(), **parameters})
+    token = CURRENT.set({**CURRENT.get(), **parameters})
     try:
         yield
     finally:
-        _PINS.reset(token)
+        CURRENT.reset(token)
 
 
 def pins() -> dict[str, Any]:
     """What is pinned here and now."""
-    return _PINS.get()
+    return CURRENT.get()

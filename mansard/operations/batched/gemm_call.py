@@ -11,14 +11,12 @@ from ...plan import dispatch, pin
 from ...plan.handover import why_library_batch
 from ...plan.plan import Plan
 from ...plan.problem import Problem
+from .. import operation, stacks
 from .. import run as call
-from .. import stacks
-from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable, nothing, through_jax
+from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
+from ..operation import Operation
 from ..stacks import Batch, Operand
 from .gemm_run import BatchRun
-
-_PLANS: dict[Any, Plan] = {}
-_MOST_PLANS = 4096
 
 
 class Form(NamedTuple):
@@ -36,35 +34,15 @@ _PLAIN = Form()
 def multiply(
     A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
 ) -> Any:  # fmt: skip
-    """alpha A B + beta out for stacks and lists, by a plan made before where there is one."""
-    kind = arrays.known_kind(A) if type(A) is type(B) and (out is None or type(out) is type(A)) else None
-    if kind is not None:  # the usual case, in which tenths of microseconds count
-        signature = kind.signature
-        key = (kind, signature(A), signature(B), None if out is None else signature(out), backend, form)
-    else:
-        kind = _kind(A, B, out)
-        if kind is None or is_empty_list(A) or is_empty_list(B):
-            return nothing(("A", "B"), A, B, out)
-        if kind.name == "JAX":
-            return through_jax(
-                kind, ("A", "B"), A, B, out, lambda a, b: multiply(a, b, None, alpha, beta, backend, form)
-            )
-        key = (kind, *(stacks.signature(kind, one) for one in (A, B, out)), backend, form)
-    plan = _PLANS.get(key)
-    if plan is None or pin.pins():
-        plan = plan_gemm(A, B, out, backend, form, handover=True)
-        if not pin.pins():
-            if len(_PLANS) >= _MOST_PLANS:
-                _PLANS.clear()
-            _PLANS[key] = plan
-    return plan.run(A, B, out, alpha, beta)
+    """alpha A B + beta out for stacks and lists."""
+    return operation.call(GEMM, A, B, out, alpha, beta, backend, form)
 
 
 def plan_gemm(
     A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = False
 ) -> Plan:  # fmt: skip
-    """A plan of A B for stacks and lists. Nothing is written before every argument has been checked. `handover` leaves
-    wide products to the array library, unless a record or the caller's choice of a backend speaks for ours.
+    """Plan A B for stacks and lists. Nothing is written before every argument has been checked. `handover` leaves wide
+    products to the array library, unless a record or the caller's choice of a backend speaks for ours.
     """
     kind = _kind(A, B, out)
     if kind is None or is_empty_list(A) or is_empty_list(B):
@@ -134,3 +112,10 @@ def _out_of(kind: Any, out: Any, a: Operand, b: Operand) -> Operand:
             sizes.insert(at, 1)
             steps.insert(at, 1)
     return stacks.matrices_of(view, tuple(sizes), tuple(steps), split)
+
+
+def _plan_handed_over(A: Any, B: Any, out: Any, backend: str | None, form: Form) -> Plan:
+    return plan_gemm(A, B, out, backend, form, handover=True)
+
+
+GEMM = Operation("gemm", _plan_handed_over)

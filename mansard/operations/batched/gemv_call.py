@@ -7,18 +7,17 @@ from typing import Any
 from ...arrays import kinds as arrays
 from ...backends.select import select
 from ...kernels.batched import gemv
-from ...plan import dispatch, pin
+from ...plan import dispatch
 from ...plan.plan import Plan
 from ...plan.problem import Problem
+from .. import operation, stacks
 from .. import run as call
-from .. import stacks
-from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable, nothing, through_jax
+from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
+from ..operation import Operation
 from ..stacks import Batch, Operand
 from .gemm_call import Form
 from .gemv_run import VectorRun
 
-_PLANS: dict[Any, Plan] = {}
-_MOST_PLANS = 4096
 _FORMS = {"N": Form(), "T": Form(trans_a=True), "C": Form(trans_a=True, conj_a=True)}
 _PLAIN = _FORMS["N"]
 
@@ -33,25 +32,8 @@ def form_of(trans: str = "N") -> Form:
 def apply(
     A: Any, x: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
 ) -> Any:  # fmt: skip
-    """alpha op(A) x + beta out for stacks and lists, by a plan made before where there is one."""
-    kind = arrays.known_kind(A) if type(A) is type(x) and (out is None or type(out) is type(A)) else None
-    if kind is not None:  # the usual case, in which tenths of microseconds count
-        key = (kind, kind.signature(A), kind.signature(x), None if out is None else kind.signature(out), backend, form)
-    else:
-        kind = _kind(A, x, out)
-        if kind is None or is_empty_list(A) or is_empty_list(x):
-            return nothing(("a", "x"), A, x, out)
-        if kind.name == "JAX":
-            return through_jax(kind, ("a", "x"), A, x, out, lambda a, b: apply(a, b, None, alpha, beta, backend, form))
-        key = (kind, *(stacks.signature(kind, one) for one in (A, x, out)), backend, form)
-    plan = _PLANS.get(key)
-    if plan is None or pin.pins():
-        plan = plan_gemv(A, x, out, backend, form)
-        if not pin.pins():
-            if len(_PLANS) >= _MOST_PLANS:
-                _PLANS.clear()
-            _PLANS[key] = plan
-    return plan.run(A, x, out, alpha, beta)
+    """alpha op(A) x + beta out for stacks and lists."""
+    return operation.call(GEMV, A, x, out, alpha, beta, backend, form)
 
 
 def plan_gemv(A: Any, x: Any, out: Any, backend: str | None, form: Form = _PLAIN) -> Plan:
@@ -131,3 +113,6 @@ def _check(given: list[tuple[str, Operand]], form: Form) -> None:
     if a.columns != x.rows:
         lines = "rows (it is transposed)" if form.trans_a else "columns"
         raise ValueError(f"a has {a.columns} {lines} and x {x.rows} entries: both need the same number")
+
+
+GEMV = Operation("gemv", plan_gemv, ("a", "x"))

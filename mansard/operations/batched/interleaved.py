@@ -13,12 +13,11 @@ from ...backends.select import select
 from ...kernels.batched.gemm import interleaved, spec
 from ...plan.problem import DTYPES, ITEMSIZE, Problem
 from .. import run as call
+from ..plans import PLANS
 from ..recipes import realigned
 
 _WARP, _VECTOR_BYTES = 32, 64
 
-_LAUNCHES: dict[Any, Any] = {}
-_MOST_LAUNCHES = 1024
 
 
 class Interleaved:
@@ -211,13 +210,8 @@ def _operand(one: Any) -> Any:
 
 
 def _launch(problem: Problem, backend: Any, strides: tuple[int, ...]) -> Any:
-    key = (problem, backend.name, backend.device.ordinal, strides)
-    launch = _LAUNCHES.get(key)
-    if launch is None:
-        if len(_LAUNCHES) >= _MOST_LAUNCHES:
-            _LAUNCHES.clear()
-        launch = _LAUNCHES[key] = backend.prepare(interleaved.kernel(problem, backend.device, strides))
-    return launch
+    key = ("interleaved", problem, backend.name, backend.device.ordinal, strides)
+    return PLANS.made(key, lambda: backend.prepare(interleaved.kernel(problem, backend.device, strides)))
 
 
 def _problem(given: tuple[Any, Any, Interleaved], sizes: tuple[int, int, int], form: Any, accumulate: bool) -> Problem:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any, NamedTuple
@@ -16,9 +16,10 @@ from ...plan import dispatch, pin
 from ...plan.plan import Plan
 from ...plan.problem import Problem
 from ...tune import database
+from .. import operation, stacks
 from .. import run as call
-from .. import stacks
-from ..batch_checks import check_dtypes, check_out, is_empty_list, nothing, through_jax
+from ..batch_checks import check_dtypes, check_out, is_empty_list
+from ..operation import Operation
 from ..stacks import Batch, Operand
 from . import gemm_call
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
@@ -27,9 +28,6 @@ _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 _FEW, _SOME = 8, 32  # right-hand sides for which it always does (H200, 200 unknowns: 1.4 times), or up to _LONG
 _LONG = 192  # unknowns (128: 1.6 times as fast as blocks and products)
 INVERTED = 32  # order of blocks that are inverted
-
-_PLANS: dict[Any, Plan] = {}
-_MOST_PLANS = 4096
 
 
 class Triangle(NamedTuple):
@@ -59,58 +57,30 @@ def triangle(side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N"
 def solve(
     A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form: Triangle = _PLAIN, check: bool = False
 ) -> Any:
-    """The solutions for stacks and lists, by a plan made before where there is one."""
-    kind = arrays.known_kind(A) if type(A) is type(B) and (out is None or type(out) is type(A)) else None
-    if kind is not None and not check:  # the usual case, in which tenths of microseconds count
-        of_b = kind.signature(B)
-        of_out = None if out is None else of_b if out is B else kind.signature(out)
-        plan = _PLANS.get((kind, kind.signature(A), of_b, of_out, "trsm", backend, form))
-        if plan is not None and not pin.pins():
-            return plan.run(A, B, out, alpha, 0.0)
-    key = _key(A, B, out)
-    if key is None:
-        return nothing(("a", "b"), A, B, out)
-    kind = key[0]
-    if kind.name == "JAX":
-        return through_jax(kind, ("a", "b"), A, B, out, lambda a, b: solve(a, b, None, alpha, backend, form, check))
-    plan = _planned((*key, "trsm", backend, form), lambda: plan_trsm(A, B, out, backend, form))
-    if check and not form.unit:
+    """The solutions for stacks and lists. `check` raises for a zero on a diagonal before anything is written."""
+    return operation.call(TRSM_CHECKED if check and not form.unit else TRSM, A, B, out, alpha, 0.0, backend, form)
+
+
+def _plan_checked(A: Any, B: Any, out: Any, backend: str | None, form: Triangle) -> Plan:
+    """Plan the systems, each run of which looks for zeros on the diagonals first."""
+    kind, plan = _kind(A, B, out), plan_trsm(A, B, out, backend, form)
+
+    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         refuse_singular(kind, A)
-    return plan.run(A, B, out, alpha, 0.0)
+        return plan.run(A, B, out, alpha, beta)
+
+    return replace(plan, run=run)
 
 
 def solve_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle) -> Any:
     """The solutions for vectors (..., n) beside arrays of one known kind."""
-    kind = arrays.known_kind(A)
-    of_x = kind.signature(x)
-    of_out = None if out is None else of_x if out is x else kind.signature(out)
-
-    def make() -> Plan:
-        kind.view(x, "x")
-        place = None if out is None else out[..., None]
-        return _plan(A, x[..., None], place, backend, form, _prepare, vectors=True)
-
-    return _planned((kind, kind.signature(A), of_x, of_out, "trsv", backend, form), make).run(A, x, out)
+    return operation.call(TRSV, A, x, out, 1.0, 0.0, backend, form)
 
 
-def _key(A: Any, B: Any, out: Any) -> tuple[Any, ...] | None:
-    """The arrays' library, and what is different whenever planning could differ; None if there are no arrays."""
-    kind = _kind(A, B, out)
-    if kind is None or is_empty_list(A) or is_empty_list(B):
-        return None
-    return (kind,) if kind.name == "JAX" else (kind, *(stacks.signature(kind, one) for one in (A, B, out)))
-
-
-def _planned(key: Any, make: Callable[[], Plan]) -> Plan:
-    """The plan made before, or a new one; under pins nothing is remembered."""
-    plan = _PLANS.get(key)
-    if pin.pins():
-        return make()
-    if plan is None:
-        if len(_PLANS) >= _MOST_PLANS:
-            _PLANS.clear()
-        plan = _PLANS[key] = make()
-    return plan
+def _plan_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle) -> Plan:
+    kind = arrays.common_kind([("a", A), ("x", x)] + ([("out", out)] if out is not None else []))
+    kind.view(x, "x")
+    return _plan(A, x[..., None], None if out is None else out[..., None], backend, form, _prepare, vectors=True)
 
 
 @dataclass
@@ -250,14 +220,8 @@ def _check_operands(given: Sequence[tuple[str, Operand]], side: str) -> None:
 
 
 def multiply(A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form: Triangle = _PLAIN) -> Any:
-    """alpha op(A) B, or alpha B op(A), of a triangle A, by a plan made before where there is one."""
-    key = _key(A, B, out)
-    if key is None:
-        return nothing(("a", "b"), A, B, out)
-    if key[0].name == "JAX":
-        return through_jax(key[0], ("a", "b"), A, B, out, lambda a, b: multiply(a, b, None, alpha, backend, form))
-    plan = _planned((*key, "trmm", backend, form), lambda: plan_trmm(A, B, out, backend, form))
-    return plan.run(A, B, out, alpha, 0.0)
+    """alpha op(A) B, or alpha B op(A), of a triangle A."""
+    return operation.call(TRMM, A, B, out, alpha, 0.0, backend, form)
 
 
 def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _PLAIN) -> Plan:
@@ -303,3 +267,9 @@ def _one_by_one(
 ) -> tuple[None, dispatch.Choice, None, Way, str]:
     choice = dispatch.Choice(trsm, None, "vendor", f"few products, or of more than {_SMALL} rows or columns")
     return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each), _ONE_BY_ONE
+
+
+TRSM = Operation("trsm", plan_trsm, ("a", "b"))
+TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"))
+TRSV = Operation("trsv", _plan_vectors, ("a", "x"), lists=False)
+TRMM = Operation("trmm", plan_trmm, ("a", "b"))

@@ -15,20 +15,19 @@ from ...plan.dispatch import Choice
 from ...plan.handover import FOLLOWED, is_divided, library_factors
 from .. import stacks
 from ..batched.triangular_call import Triangle, solve
+from ..plans import PLANS
 from ..stacks import Operand
 from . import lapack as factor_lapack
 from . import library as factor_library
 from .blocked import HOW, Blocked, Steps
 from .columns import column
-from .kernel import KernelRun, Quick, family_of, is_readable
+from .kernel import KernelRun, family_of, is_readable
 from .places import Found, checked, deliver, indirect, overlaps
 from .task import Sizes, Task, copied, dtype_of, empty, identity, library, stacked, triangle, zeros
 
 Way = Callable[[Any, Any, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
 
-_PLANS: dict[Any, FactorPlan] = {}
-_QUICK: dict[Any, Quick] = {}
-_MOST_PLANS = 4096
+_get = PLANS.get
 
 
 class FactorPlan(NamedTuple):
@@ -60,7 +59,7 @@ def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = Non
     kind = arrays.known_kind(A)
     if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
         return None
-    run = None if pin.pins() else _QUICK.get(_quick_key(task, backend, kind, A, B, out))
+    run = None if pin.CURRENT.get() else _get(_quick_key(task, backend, kind, A, B, out))
     parts = None if run is None else run(A, B, out)
     if out is not None and parts is not None and kind.written is not None:
         kind.written((out,))
@@ -70,7 +69,7 @@ def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = Non
 def _quick_key(task: Task, backend: str | None, kind: Any, A: Any, B: Any, out: Any) -> Any:
     signature = kind.signature
     of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
-    return (task, backend, kind, signature(A), of_b, of_out)
+    return ("quick", task, backend, kind, signature(A), of_b, of_out)
 
 
 def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) -> None:
@@ -82,11 +81,12 @@ def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) 
     columns, place = b[..., None], None if out is None else out[..., None]
     outs = () if out is None else ((task.parts[0], stacks.signature(kind, place)),)
     signatures = (stacks.signature(kind, A), stacks.signature(kind, columns))
-    plan = _PLANS.get((task, kind, *signatures, outs, backend, False))
-    if plan is not None and _quick_key(task, backend, kind, A, columns, place) in _QUICK and plan.kernel is not None:
+    plan: Any = _get((task, kind, *signatures, outs, backend, False))
+    was_quick = _get(_quick_key(task, backend, kind, A, columns, place)) is not None
+    if plan is not None and was_quick and plan.kernel is not None:
         run = plan.kernel.quick(out is not None, vectors=True)
         if run is not None:
-            _QUICK[_quick_key(task, backend, kind, A, b, out)] = run
+            PLANS.keep(_quick_key(task, backend, kind, A, b, out), run)
 
 
 def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, plan: FactorPlan) -> None:
@@ -94,23 +94,15 @@ def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str |
         return
     run = plan.kernel.quick(bool(outs))
     if run is not None:
-        if len(_QUICK) >= _MOST_PLANS:
-            _QUICK.clear()
-        _QUICK[_quick_key(task, backend, kind, A, B, outs.get(task.parts[0]))] = run
+        PLANS.keep(_quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), run)
 
 
 def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
     """The plan made before, or a new one; under pins nothing is remembered."""
     places = tuple((part, stacks.signature(kind, one)) for part, one in outs.items())
     key = (task, kind, stacks.signature(kind, A), stacks.signature(kind, B), places, backend, whole)
-    plan = _PLANS.get(key)
-    if pin.pins():
-        return plan_factor(task, kind, A, B, outs, backend, whole)
-    if plan is None:
-        if len(_PLANS) >= _MOST_PLANS:
-            _PLANS.clear()
-        plan = _PLANS[key] = plan_factor(task, kind, A, B, outs, backend, whole)
-    return plan
+    found: FactorPlan = PLANS.made(key, lambda: plan_factor(task, kind, A, B, outs, backend, whole))
+    return found
 
 
 def plan_factor(

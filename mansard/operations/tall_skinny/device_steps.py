@@ -14,6 +14,7 @@ from ...backends.select import select
 from ...kernels.tall_skinny.small_step import defaults, emit, spec
 from ...kernels.tall_skinny.small_step.spec import Status
 from ...plan.problem import Problem
+from ..plans import PLANS
 from . import small_factors as small
 from .gram import gram
 from .matmul import matmul
@@ -40,16 +41,12 @@ class _Planned(NamedTuple):
     state: tuple[int, int]  # shape of an array that has room for it
 
 
-_PLANNED: dict[tuple[Any, ...], _Planned | None] = {}
-
-
 def advanced(kind: Any, V: Any, view: View, out: Any, backend: str | None) -> Progress | None:
     """V after as many steps as the device can plan, in `out`; None where there is no kernel for them. V is as it was if
     the first step was declined."""
-    key = (view.device, view.dtype, view.shape[1], backend)
-    if key not in _PLANNED:
-        _PLANNED[key] = _planned(view, backend)
-    planned = _PLANNED[key]
+    key = ("small_step", view.device, view.dtype, view.shape[1], backend)
+    held: tuple[_Planned | None] = PLANS.made(key, lambda: (_planned(view, backend),))
+    planned = held[0]
     if planned is None:
         return None
     G = gram(V, backend=backend)  # the device begins; everything else can be made ready meanwhile

@@ -1,16 +1,28 @@
-"""Products of tall, skinny matrices: `gram`."""
+"""`gram`: A^H B of tall, skinny matrices, from its arguments to a plan."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
-from ...plan import pin
+from ...arrays.kinds import View
+from ...backends.select import select
+from ...kernels.tall_skinny.gram import emit, spec
 from ...plan.plan import Plan
-from .gram_call import plan_gram
+from ...plan.problem import Problem
+from .. import operation
+from .. import run as call
+from ..operation import Operation
 
-_PLANS: dict[Any, Plan] = {}
-_MOST_PLANS = 4096
+
+class Form(NamedTuple):
+    """Options of `gram`."""
+
+    conj: bool = True  # False: A^T B
+    deterministic: bool = True  # False admits reductions whose order varies
+
+
+_PLAIN = Form()
 
 
 def gram(
@@ -61,35 +73,60 @@ def gram(
     bound, a small multiple of |A|^T |B|, but a small imaginary part beside a large real one (or the reverse) is not
     more accurate than the large one. `with ms.pin(VARIANT="ring")` insists on four.
     """
-    if B is A:
-        B = None
-    kind = arrays.known_kind(A)
-    if kind is None or (B is not None and type(B) is not type(A)):
-        kind = arrays.common_kind(
-            [("A", A), *((("B", B),) if B is not None else ()), *((("out", out),) if out is not None else ())]
-        )
-        if kind.name == "JAX":
-            return _gram_jax(
-                kind, A, B, out, dict(alpha=alpha, beta=beta, conj=conj, deterministic=deterministic, backend=backend)
-            )
-    key = (
-        kind.signature(A),
-        None if B is None else kind.signature(B),
-        None if out is None else (type(out), kind.signature(out) if type(out) is type(A) else None),
-        type(A), conj, deterministic, backend,
-    )  # fmt: skip
-    plan = _PLANS.get(key)
-    if plan is None or pin.pins():
-        plan = plan_gram(A, B, out, conj, deterministic, backend)
-        if not pin.pins():
-            if len(_PLANS) >= _MOST_PLANS:
-                _PLANS.clear()
-            _PLANS[key] = plan
-    return plan.run(A, B, out, alpha, beta)
+    form = _PLAIN if conj is True and deterministic is True else Form(bool(conj), bool(deterministic))
+    return operation.call(GRAM, A, None if B is A else B, out, alpha, beta, backend, form)
 
 
-def _gram_jax(kind: Any, A: Any, B: Any, out: Any, options: dict[str, Any]) -> Any:
-    if out is not None:
-        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    inner = None if B is None else kind.unwrap(B, "B")
-    return kind.wrap(gram(kind.unwrap(A, "A"), inner, **options))
+def plan_gram(
+    A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = False
+) -> Plan:  # fmt: skip
+    """Plan A^H B. Nothing is written before every argument has been checked. `handover` lets the library answer where
+    it is known to be faster."""
+    conj, deterministic = form
+    given = [("A", A)] + ([("B", B)] if B is not None else []) + ([("out", out)] if out is not None else [])
+    kind = arrays.common_kind(given)
+    views = {name: kind.view(array, name) for name, array in given}
+    a, b, c = views["A"], views.get("B", views["A"]), views.get("out")
+    call.check_matrices(views)
+    if a.shape[0] != b.shape[0]:
+        raise ValueError(f"A has {a.shape[0]} rows and B {b.shape[0]}: both need the same number K")
+    call.check_out(c, (a.shape[1], b.shape[1]))
+    chosen = select(arrays.same_device(list(views.items())), backend)
+    # A kernel conjugates A while reading; a lazily conjugated B must be made literal first.
+    literal = B is None and a.conjugated  # one array on both sides: no single conjugation serves both
+    copies = (literal, literal or (B is not None and b.conjugated))
+    if chosen.name == "cpu":  # the CPU kernel reads rows or columns, not arbitrary strides
+        copies = (copies[0] or call.layout(a)[0] == "any", copies[1] or call.layout(b)[0] == "any")
+    conj = conj != (a.conjugated and not copies[0])  # copies are literal
+    a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
+    problem = _problem(a, b, B is None, conj, deterministic)
+    strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
+    launch, choice, kernel = call.prepare(emit, problem, chosen, strides, handover)
+    run = call.Run(kind, problem, launch, copies, views, (problem.M, problem.N), _vendor)
+    fast = call.counted(kind, out, run.fast)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+
+
+def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:
+    return kind.matmul((kind.conj(A) if problem.conj else A).T, B, out)
+
+
+def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> Problem:
+    (layout_a, pitch_a), (layout_b, pitch_b) = call.layout(a), call.layout(b)
+    return spec.problem(
+        a.dtype,
+        a.shape[1],
+        b.shape[1],
+        a.shape[0],
+        layout_a=layout_a,
+        layout_b=layout_b,
+        pitch_a=pitch_a,
+        pitch_b=pitch_b,
+        aligned=a.address % 16 == 0 and b.address % 16 == 0,
+        same=same,
+        conj=conj,
+        deterministic=deterministic,
+    )
+
+
+GRAM = Operation("gram", plan_gram, lists=False)

@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...backends.select import select
+from ...kernels.batched import gemm
 from ...plan import pin
-from ...plan.handover import FEWEST_ON_CPUS, family_for, library_multiplies
+from ...plan.dispatch import Choice
+from ...plan.handover import FEWEST_ON_CPUS, family_for
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE
+from .. import operation, stacks
 from .. import run as call
-from .. import stacks
-from ..batched.gemm_call import Form, multiply, plan_gemm
+from ..batched.gemm_call import Form, plan_gemm
 from ..batched.gemv_call import plan_gemv
 from ..batched.library import matrix_product
 from ..batched.ragged_call import multiply_special
-from .gram_call import plan_gram
+from ..operation import Operation
+from . import gram
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
 Run = Callable[[Any, Any, Any, complex, complex], Any]
-
-_RUNS: dict[Any, Run] = {}
-_MOST_RUNS = 4096
+_PLAIN = Form()
 
 
 def matmul(
@@ -77,70 +80,60 @@ def matmul(
     >>> ms.matmul(V.reshape(3, 1, 2), np.ones((3, 2, 1))).ravel()
     array([1., 5., 9.])
     """
-    kind = arrays.known_kind(A)
-    if kind is None or type(B) is not type(A):
-        special = multiply_special(A, B)
-        if special is not None:
-            return special(A, B, out, alpha, beta, backend, Form())
-        if stacks.is_list(A) or stacks.is_list(B):
-            return multiply(A, B, out, alpha, beta, backend)
-        kind = arrays.kind_of(A, "A")
-        if kind.name == "JAX":
-            return _matmul_jax(kind, A, B, out, dict(alpha=alpha, beta=beta, backend=backend))
-    if type(B) is not type(A) or (out is not None and type(out) is not type(A)):
-        arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
-    of_out = None if out is None else kind.signature(out)
-    in_place = out is not None and _is_in_place(kind, A, out)
-    key = (type(A), kind.signature(A), kind.signature(B), of_out, in_place, backend)
-    run = _RUNS.get(key)
-    if run is None or pin.pins():
-        run = _choose(kind, A, B, out, backend)
-        if not pin.pins():
-            if len(_RUNS) >= _MOST_RUNS:
-                _RUNS.clear()
-            _RUNS[key] = run
-    return run(A, B, out, alpha, beta)
+    return operation.call(MATMUL, A, B, out, alpha, beta, backend, _PLAIN)
 
 
-def _is_in_place(kind: Any, A: Any, out: Any) -> bool:
-    """Whether the result begins where A does; arrays without an address are left to planning, which refuses them."""
-    try:
-        return bool(kind.address(out) == kind.address(A))
-    except RuntimeError:
-        return False
-
-
-def _choose(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Run:
+def plan_matmul(A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN) -> Plan:
+    """Plan A B: which operation answers is decided by shape and by records, before anything is compiled."""
+    if stacks.is_list(A) or stacks.is_list(B):
+        return plan_gemm(A, B, out, backend, handover=True)
+    kind = arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
     a, b = kind.view(A, "A"), kind.view(B, "B")
     if _is_stack(a, b):
         if _are_vectors(a, b, None if out is None else kind.view(out, "out")):
-            return _times_vectors(A, B, out, backend)
-        return plan_gemm(A, B, out, backend, handover=True).run
+            return _times_vectors(kind, A, B, out, backend)
+        return plan_gemm(A, B, out, backend, handover=True)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
         _check_for_library(kind, a, b)
-        return _vendor(kind, a, b, None)
+        return _by_library(kind, A, B, out, a, b, None, "no kernel multiplies such operands")
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
+    c = None if out is None else kind.view(out, "out")
     family = family_for(a.dtype, m, k, n, FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0)
-    plan = _PLANS[family](A, B, out, backend) if family else None
-    if plan is not None and not (backend is None and not pin.pins() and _library_wins(plan)):
-        if family == "gram":
-            return lambda A, B, out, alpha, beta: plan.run(A.T, B, out, alpha, beta)
-        return plan.run
-    return _vendor(kind, a, b, None if out is None else kind.view(out, "out"))
+    if family is None:
+        return _by_library(kind, A, B, out, a, b, c, "neither operand is tall and skinny")
+    free = backend is None and not pin.pins()
+    plan = _PLANNERS[family](A, B, out, backend, handover=free)
+    if free and plan.choice.origin == "vendor":
+        return _by_library(kind, A, B, out, a, b, c, plan.choice.reason)
+    return plan
 
 
-_PLANS: dict[str, Callable[[Any, Any, Any, str | None], Plan]] = {
-    "gram": lambda A, B, out, backend: plan_gram(A.T, B, out, False, True, backend),
-    "tsmm": plan_tsmm,
-    "tsm2r": plan_tsm2r,
-}
+def _plan_transposed(A: Any, B: Any, out: Any, backend: str | None, handover: bool) -> Plan:
+    """Plan A B as a Gram product of the transposed A, which is tall."""
+    plan = gram.plan_gram(A.T, B, out, backend, gram.Form(conj=False), handover)
+    kind = arrays.kind_of(A, "A")
+
+    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        return plan.run(A.T, B, out, alpha, beta)
+
+    return replace(plan, run=run, verify=call.make_verify(kind, A, B, out))
 
 
-def _library_wins(plan: Plan) -> bool:
-    """Whether the array library is known to be faster than the plan's kernel."""
-    return library_multiplies(plan.problem, plan.choice, plan.backend.name)
+_PLANNERS: dict[str, Callable[..., Plan]] = {"gram": _plan_transposed, "tsmm": plan_tsmm, "tsm2r": plan_tsm2r}
+
+
+def _by_library(
+    kind: Any, A: Any, B: Any, out: Any, a: View, b: View, c: View | None, reason: str
+) -> Plan:  # fmt: skip
+    """Plan the array library's own product."""
+    run = _vendor(kind, a, b, c)
+    sizes = (*a.shape[-2:], *b.shape[-1:]) if len(a.shape) > 1 and len(b.shape) > 1 else (1, 1, 1)
+    dtype = a.dtype if a.dtype in DTYPES else "float64"  # of which only `explain` makes use
+    problem = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1)
+    choice = Choice(gemm, None, "vendor", reason)
+    return Plan(problem, choice, select(a.device, None), None, run, call.make_verify(kind, A, B, out))
 
 
 def _are_vectors(a: View, b: View, out: View | None) -> bool:
@@ -152,16 +145,17 @@ def _are_vectors(a: View, b: View, out: View | None) -> bool:
     return out is None or len(b.shape) == 1 or out.shape[-1:] == (1,)
 
 
-def _times_vectors(A: Any, B: Any, out: Any, backend: str | None) -> Run:
+def _times_vectors(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Plan:
+    """Plan the product of matrices with vectors (k,), or with single columns (..., k, 1)."""
     if len(B.shape) == 1:
-        return plan_gemv(A, B, out, backend).run
+        return plan_gemv(A, B, out, backend)
     plan = plan_gemv(A, B[..., 0], None if out is None else out[..., 0], backend)
 
-    def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         result = plan.run(A, B[..., 0], None if out is None else out[..., 0], alpha, beta)
         return result[..., None] if out is None else out
 
-    return run
+    return replace(plan, run=run, verify=call.make_verify(kind, A, B, out))
 
 
 def _check_for_library(kind: Any, a: View, b: View) -> None:
@@ -247,9 +241,4 @@ def _apart(kind: Any, a: View, b: View, c: View) -> Callable[[Any, Any, Any], bo
     return apart
 
 
-def _matmul_jax(kind: Any, A: Any, B: Any, out: Any, options: dict[str, Any]) -> Any:
-    if out is not None:
-        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    if arrays.kind_of(B, "B") is not kind:
-        raise TypeError("A is a JAX array and B is not: convert one of them")
-    return kind.wrap(matmul(kind.unwrap(A, "A"), kind.unwrap(B, "B"), **options))
+MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)

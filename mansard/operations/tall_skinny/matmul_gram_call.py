@@ -11,12 +11,10 @@ from ...backends.select import select
 from ...kernels.tall_skinny.matmul_gram import emit, spec
 from ...plan import pin
 from .. import run as call
+from ..plans import PLANS
 
 Run = Callable[..., tuple[Any, Any]]
 
-_RUNS: dict[Any, Run | None] = {}
-_MOST_RUNS = 1024
-_UNKNOWN: Any = object()
 
 
 def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Run | None:
@@ -28,16 +26,15 @@ def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -
     kind = arrays.kind_of(V, "V")
     of_out, of_base = (None if array is None else kind.signature(array) for array in (out, base))
     in_place = out is not None and kind.address(out) == kind.address(V)
-    key = (type(V), kind.signature(V), kind.signature(S), of_out, of_base, in_place, backend)
+    key = ("matmul_gram", type(V), kind.signature(V), kind.signature(S), of_out, of_base, in_place, backend)
     if pin.pins():
         return None  # parameters of other kernels, which a product and a gram take
-    run: Run | None = _RUNS.get(key, _UNKNOWN)
-    if run is _UNKNOWN:
-        if len(_RUNS) >= _MOST_RUNS:
-            _RUNS.clear()
+    held: tuple[Run | None] | None = PLANS.get(key)
+    if held is None:
         w, d = (None if one is None else kind.view(one, name) for name, one in (("out", out), ("base", base)))
-        run = _RUNS[key] = _planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend)
-    return run
+        held = (_planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend),)
+        PLANS.keep(key, held)
+    return held[0]
 
 
 def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Run | None:

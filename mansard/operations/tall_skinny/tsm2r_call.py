@@ -13,7 +13,7 @@ from ...plan.problem import Problem
 from .. import run as call
 
 
-def plan_tsm2r(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
+def plan_tsm2r(A: Any, B: Any, out: Any, backend: str | None, form: Any = None, handover: bool = False) -> Plan:
     """A plan of A B for large A and skinny B. Nothing is written before every argument has been checked."""
     given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
     kind = arrays.common_kind(given)
@@ -26,7 +26,7 @@ def plan_tsm2r(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
     chosen = select(arrays.same_device(list(views.items())), backend)
     problem = _problem(a, b, c)
     strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
-    launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
+    launch, choice, kernel = call.prepare(emit, problem, chosen, strides, handover)
     # kernels conjugate while they read, whatever the strides: nothing is ever copied
     run = call.Run(kind, problem, launch, (False, False), views, (problem.M, problem.N), _vendor)
     fast = call.counted(kind, out, run.fast)

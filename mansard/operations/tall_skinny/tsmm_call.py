@@ -13,7 +13,7 @@ from ...plan.problem import Problem
 from .. import run as call
 
 
-def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
+def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None, form: Any = None, handover: bool = False) -> Plan:
     """A plan of A B for tall A and small B. Nothing is written before every argument has been checked."""
     given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
     kind = arrays.common_kind(given)
@@ -30,7 +30,7 @@ def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
         a = call.as_copied(a)
     problem = _problem(a, c, w)
     strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)))
-    launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
+    launch, choice, kernel = call.prepare(emit, problem, chosen, strides, handover)
     run = call.Run(kind, problem, launch, copies, views, (problem.K, problem.N), _vendor)
     fast = call.counted(kind, out, run.fast)
     return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)

@@ -20,6 +20,7 @@ from mansard.operations import run as call
 from mansard.operations.factor import plan as factor_plan
 from mansard.operations.factor.hold import plan_factorization
 from mansard.operations.factor.task import Task
+from mansard.operations.plans import PLANS
 from mansard.plan import handover
 
 pytestmark = pytest.mark.usefixtures("no_plans")
@@ -243,7 +244,7 @@ def test_large_matrices_go_through_blocks(played: PlayedFactors, monkeypatch: py
     assert max(qr_ratios(A, Q, R)) < THRESHOLD
     assert np.allclose(linalg.lstsq(A, B, driver="qr", backend="emulated").x, np.linalg.solve(A, B))
     monkeypatch.setitem(handover.LIBRARY_FROM, "cuda", {"cholesky": 32, "lu": 32, "qr": 32})
-    factor_plan._PLANS.clear()
+    PLANS.forget()
     plan = factor_plan.plan_factor(Task("cholesky"), NUMPY, S, None, {}, "emulated")
     assert plan.means == "blocks"  # who asks for a backend gets it
     monkeypatch.setenv("MANSARD_BACKEND", "emulated")

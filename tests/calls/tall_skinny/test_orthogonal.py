@@ -12,6 +12,7 @@ from orthogonal_cases import SMALL, check, conditioned, where
 import mansard as ms
 from mansard import testing
 from mansard.errors import UnsupportedProblem
+from mansard.operations.plans import PLANS
 from mansard.operations.tall_skinny import device_steps, fused, orthogonal, small_factors
 from mansard.operations.tall_skinny.small_factors import unit_roundoff
 from mansard.plan.problem import DTYPES
@@ -246,7 +247,7 @@ def test_the_host_goes_on_where_the_device_stops(gpu_backend: str, monkeypatch: 
     for kappa in (1e3, 1e12, 1e15):
         V = xp.asarray(conditioned(*SMALL, kappa))
         for count in range(4):
-            monkeypatch.setattr(device_steps, "_PLANNED", {})
+            PLANS.forget()
             monkeypatch.setattr(device_steps, "STEPS", count)
             check(V, *ms.cholesky_qr(V, **where(gpu_backend)))
             block = V.copy()
