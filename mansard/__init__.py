@@ -1,15 +1,26 @@
-"""Mansard: linear algebra for the shapes that vendor libraries neglect, at the speed the hardware allows."""
+"""Mansard: linear algebra for the shapes that vendor libraries neglect, at the speed the hardware allows.
 
-from . import blas, linalg, sparse
-from .operations.batched.interleaved import Interleaved, deinterleave, interleave
-from .operations.planning import plan, tune
-from .operations.ragged import Ragged
-from .operations.sparse.powers_call import matrix_powers
-from .operations.tall_skinny.fused import matmul_gram, project
-from .operations.tall_skinny.gram import gram
-from .operations.tall_skinny.matmul import matmul
-from .operations.tall_skinny.orthogonal import cholesky_qr, orthogonalize
-from .plan.pin import pin
+Functions are loaded when they are first used, so that `import mansard` costs little more than `import numpy`.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import blas, linalg, sparse
+    from .operations.batched.interleaved import Interleaved, deinterleave, interleave
+    from .operations.planning import plan, tune
+    from .operations.ragged import Ragged
+    from .operations.sparse.powers_call import matrix_powers
+    from .operations.tall_skinny.fused import matmul_gram, project
+    from .operations.tall_skinny.gram import gram
+    from .operations.tall_skinny.matmul import matmul
+    from .operations.tall_skinny.orthogonal import cholesky_qr, orthogonalize
+    from .plan.pin import pin
 
 __version__ = "0.1.0"
 __all__ = [
@@ -32,3 +43,45 @@ __all__ = [
     "sparse",
     "tune",
 ]
+
+_HOMES = {
+    "Interleaved": ".operations.batched.interleaved",
+    "Ragged": ".operations.ragged",
+    "cholesky_qr": ".operations.tall_skinny.orthogonal",
+    "deinterleave": ".operations.batched.interleaved",
+    "gram": ".operations.tall_skinny.gram",
+    "interleave": ".operations.batched.interleaved",
+    "matmul": ".operations.tall_skinny.matmul",
+    "matmul_gram": ".operations.tall_skinny.fused",
+    "matrix_powers": ".operations.sparse.powers_call",
+    "orthogonalize": ".operations.tall_skinny.orthogonal",
+    "pin": ".plan.pin",
+    "plan": ".operations.planning",
+    "project": ".operations.tall_skinny.fused",
+    "tune": ".operations.planning",
+}
+_FACES = ("blas", "linalg", "sparse")
+
+
+class _Package(ModuleType):
+    """The package, in which `plan` and `tune` are the functions although folders of these names are imported, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _FACES:
+            return import_module(f".{name}", __name__)
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(_HOMES[name], __name__), name)
+        super().__setattr__(name, value)
+        return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOMES and isinstance(value, ModuleType):
+            return  # the import system names a folder after itself in its package
+        super().__setattr__(name, value)
+
+    def __dir__(self) -> list[str]:
+        return __all__
+
+
+sys.modules[__name__].__class__ = _Package

@@ -12,12 +12,12 @@ from .matrix import Matrix, matrix
 
 __all__ = ["Matrix", "io", "levels", "linalg", "matrices", "matrix", "tune"]
 
-_MODULES = ("io", "levels", "linalg", "matrices")
+_MODULES = {"io": ".io", "levels": "..operations.sparse.levels", "linalg": ".linalg", "matrices": ".matrices"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return import_module(f".{name}", __name__)
+        return import_module(_MODULES[name], __name__)
     if name == "tune":
         return import_module(".tuning", __name__).tune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

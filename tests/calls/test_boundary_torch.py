@@ -32,7 +32,7 @@ def named(table: list[Case]) -> Any:
 
 def run_alone(code: str) -> str:
     """What a process of its own prints: a crash is seen, and nothing that is replaced in it stays."""
-    env = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "tests", ROOT / "tests/cases")))}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
     return done.stdout

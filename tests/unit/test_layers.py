@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,3 +69,20 @@ def test_every_family_has_the_same_files() -> None:
         assert list(folder.glob("kernel*.cuh"))
         # on CPUs the array library answers for families that have no kernel of their own there
         assert (folder / "kernel.hpp").exists() == (folder / "space_cpu.py").exists()
+
+
+def test_importing_the_package_is_cheap_and_leaks_nothing() -> None:
+    """`import mansard` loads neither SciPy nor an array library, and no folder is a public name."""
+    code = (
+        "import sys, mansard as ms\n"
+        "loaded = {'numpy', 'scipy', 'torch', 'cupy', 'jax'} & set(sys.modules)\n"
+        "from mansard.plan import dispatch\n"
+        "from mansard.tune import session\n"
+        "print(sorted(loaded), callable(ms.plan), callable(ms.tune), dir(ms) == sorted(ms.__all__))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent, check=True)
+    assert done.stdout.strip() == "[] True True True"
+
+
+def test_types_are_shipped() -> None:
+    assert (PACKAGE / "py.typed").exists()
