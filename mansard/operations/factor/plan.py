@@ -101,8 +101,11 @@ def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | N
     """The plan made before, or a new one; under pins nothing is remembered."""
     places = tuple((part, stacks.signature(kind, one)) for part, one in outs.items())
     key = (task, kind, stacks.signature(kind, A), stacks.signature(kind, B), places, backend, whole)
-    found: FactorPlan = PLANS.made(key, lambda: plan_factor(task, kind, A, B, outs, backend, whole))
-    return found
+    plan: FactorPlan | None = None if pin.CURRENT.get() else _get(key)
+    if plan is None:
+        plan = plan_factor(task, kind, A, B, outs, backend, whole)
+        PLANS.keep(key, plan)
+    return plan
 
 
 def plan_factor(

@@ -45,7 +45,10 @@ def advanced(kind: Any, V: Any, view: View, out: Any, backend: str | None) -> Pr
     """V after as many steps as the device can plan, in `out`; None where there is no kernel for them. V is as it was if
     the first step was declined."""
     key = ("small_step", view.device, view.dtype, view.shape[1], backend)
-    held: tuple[_Planned | None] = PLANS.made(key, lambda: (_planned(view, backend),))
+    held: tuple[_Planned | None] | None = PLANS.get(key)
+    if held is None:
+        held = (_planned(view, backend),)
+        PLANS.keep(key, held)
     planned = held[0]
     if planned is None:
         return None
