@@ -68,10 +68,15 @@ _NOMINAL = {
 }  # fmt: skip
 
 
+def slug(device: Device) -> str:
+    """The device's name in file names: `cuda-nvidia-h200-132`. CPUs with other thread counts are other devices."""
+    name = f"{device.backend}-{device.name}-{device.multiprocessors}"
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
+
+
 def store_path(device: Device) -> Path:
     """Where the ceilings of `device` are kept."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", f"{device.backend}-{device.name}-{device.multiprocessors}").strip("-").lower()
-    return private.cache_root() / "machines" / f"{name}.json"
+    return private.cache_root() / "machines" / f"{slug(device)}.json"
 
 
 def known(device: Device) -> Machine:
