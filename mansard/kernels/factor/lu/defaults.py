@@ -88,7 +88,7 @@ def _tiles(problem: Problem) -> Iterator[Tile]:
             yield Tile(warps, lanes)
 
 
-_WARP_ROWS = 48  # rows or columns per warp: a step of a panel is one warp's, and the others' updates must not last longer
+_WARP_ROWS = 48  # rows or columns per warp: more warps would wait for the one that factors the panel
 _TALL = 128  # rows beyond which one warp has more than four rows of a panel per lane
 
 
