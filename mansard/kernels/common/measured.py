@@ -108,11 +108,11 @@ def from_line(line: bytes, space: ModuleType, operation: str, names: _Sorted) ->
     sizes, traits = names
     if unknown := set(values) - _KNOWN - sizes - traits:
         raise Damaged(f"{operation} has no size or trait {shown(', '.join(sorted(unknown)))}")
-    if values.get("square", False) not in (True, False) or not isinstance(values["set"], dict):
+    if not isinstance(values.get("square", False), bool) or not isinstance(values["set"], dict):
         raise Damaged("square is no flag, or set no configuration")
     return Measured(
         frozenset(_list("dtype", values["dtype"], Names(*DTYPES))),
-        bool(values.get("square", False)),
+        values.get("square", False),
         tuple((name, *_range(name, values[name])) for name in sorted(sizes & set(values))),
         tuple((name, frozenset(_list(name, values[name], None))) for name in sorted(traits & set(values))),
         space.from_dict(values["set"]),

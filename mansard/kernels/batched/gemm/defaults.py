@@ -76,6 +76,8 @@ def _block(problem: Problem, device: Device) -> Iterator[Block]:
             yield Block(dim_x, dim_y, m, n, depth, max(1, 128 // (dim_x * dim_y)), stages, out)
 
 
+# Threads along columns and rows, from one warp per matrix to eight: small ones first, so that more matrices are under
+# way; the last two for matrices of one row or column.
 _DIMS = ((8, 4), (8, 8), (16, 8), (16, 16), (32, 1), (1, 32))
 
 

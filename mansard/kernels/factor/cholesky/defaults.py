@@ -34,7 +34,11 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     for config in rough:
         fitting = space.resident(problem, config, device)
         if fitting is not None:
-            yield fitting
+            least = work.registers(problem, fitting) + _UNROLLED if isinstance(fitting, Lanes) else 0
+            yield configs.with_spare_registers(work, problem, fitting, device, least)
+
+
+_UNROLLED = 24  # registers of a lane for columns of several unrolled steps at once, beyond what the estimate counts
 
 
 # Bytes of a matrix from which it goes from global memory to registers and back: images of larger ones in shared memory

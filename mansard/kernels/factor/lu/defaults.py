@@ -26,7 +26,11 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     for rough in _rules(problem, device):
         config = space.resident(problem, rough, device)
         if config is not None:
-            yield config
+            beside = 0 if isinstance(config, Swaps) else work.share(problem, config) + _BESIDE_ROWS
+            yield configs.with_spare_registers(work, problem, config, device, beside)
+
+
+_BESIDE_ROWS = 48  # registers of a lane beside its rows: addresses, a pivot row in transit, counters
 
 
 def _rules(problem: Problem, device: Device) -> Iterator[Config]:

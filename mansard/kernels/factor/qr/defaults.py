@@ -34,7 +34,8 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         if (isinstance(rough, Tensor) or rough.STAGES == 1)
         and (config := space.resident(problem, rough, device)) is not None
     ]
-    yield from sorted(found, key=lambda config: cost(problem, config))
+    for config in sorted(found, key=lambda config: cost(problem, config)):
+        yield configs.with_spare_registers(work, problem, config, device)
 
 
 def cost(problem: Problem, c: Gpu) -> float:
@@ -55,6 +56,6 @@ def cost(problem: Problem, c: Gpu) -> float:
     return (max(busy) + 0.25 * sum(busy)) * few * long
 
 
-_BYTES_PER_CLOCK = 16  # bytes per clock and multiprocessor while all of them copy (data sheets: A100 13, H200 20)
+_BYTES_PER_CLOCK = 16  # bytes per clock and multiprocessor while all of them copy (13 to 20 by data sheets)
 _WARPS = 10  # warps that a multiprocessor needs to be busy: two or three for each of its four schedulers
 _CODE = 2500  # instructions of 16 bytes (40 KB): longer code leaves the instruction cache
