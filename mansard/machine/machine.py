@@ -14,6 +14,7 @@ from ..codegen.geometry import Device
 from ..plan.problem import REAL
 from ..rules import Range, Real, Rule, Text, shown
 from ..untrusted import Damaged
+from . import nominal
 
 
 @dataclass(frozen=True)
@@ -58,25 +59,24 @@ class Machine:
         return max(self.fma[real], on_tensor_cores)
 
 
-_NOMINAL = {
-    "sm_90": Machine("sm_90", "nominal for sm_90: run `mansard info` to measure this device", 4.4e12, 4.2e12, 4.0e12,
-                     {"float32": 60e12, "float64": 31e12}, {"float64": 62e12}),
-    "sm_80": Machine("sm_80", "nominal for sm_80: run `mansard info` to measure this device", 1.5e12, 1.4e12, 1.4e12,
-                     {"float32": 19e12, "float64": 9.5e12}, {"float64": 19e12}),
-    "cpu": Machine("cpu", "nominal: run `mansard info` to measure this machine", 2e10, 2e10, 2e10,
-                   {"float32": 8e10, "float64": 4e10}, launch_seconds=5e-6),
-}  # fmt: skip
+_CPU = Machine("cpu", "nominal: run `mansard info` to measure this machine", 2e10, 2e10, 2e10,
+               {"float32": 8e10, "float64": 4e10}, launch_seconds=5e-6)  # fmt: skip
+
+
+def slug(device: Device) -> str:
+    """The device's name in file names: `cuda-nvidia-h200-132`. CPUs with other thread counts are other devices."""
+    name = f"{device.backend}-{device.name}-{device.multiprocessors}"
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
 def store_path(device: Device) -> Path:
     """Where the ceilings of `device` are kept."""
-    name = re.sub(r"[^A-Za-z0-9]+", "-", f"{device.backend}-{device.name}-{device.multiprocessors}").strip("-").lower()
-    return private.cache_root() / "machines" / f"{name}.json"
+    return private.cache_root() / "machines" / f"{slug(device)}.json"
 
 
 def known(device: Device) -> Machine:
     """The measured ceilings of `device`, or nominal ones that say so."""
-    return _load(store_path(device)) or _nominal(device)
+    return _load(store_path(device)) or nominal_for(device)
 
 
 def save(machine: Machine, device: Device) -> Path:
@@ -149,7 +149,11 @@ def _allowed(name: str, value: Any, rule: Rule) -> Any:
     return value
 
 
-def _nominal(device: Device) -> Machine:
+@lru_cache(maxsize=32)
+def nominal_for(device: Device) -> Machine:
+    """Ceilings by the data sheet of the device, or of one of its architecture; they say so."""
     if device.backend == "cpu":
-        return _NOMINAL["cpu"]
-    return _NOMINAL["sm_90" if device.capability >= 90 else "sm_80"]
+        return _CPU
+    sheet = nominal.closest(device)
+    note = f"nominal for {sheet.device.name} ({sheet.source}): run `mansard info` to measure this device"
+    return from_values({"device": sheet.device.name, "origin": note, **sheet.ceilings})

@@ -11,18 +11,23 @@ from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
 from ..errors import MansardError
-from ..machine import occupancy
+from ..machine import nominal, occupancy
 from ..options import size
 from . import asked, dispatch, handover
 from .plan import Plan
 from .problem import DTYPES, Problem
 
 # Devices that can be explained without having one: the data sheet's facts, under the name the driver gives them, so
-# that ceilings and tuning records of a real one apply.
+# that ceilings and tuning records of a real one apply. By architecture (sm_90a keeps the name of its own instructions)
+# and by machine.
 NOMINAL = {
-    "sm_90a": Device("cuda", "NVIDIA H200", "sm_90a", 132, 232448, 233472, 65536, 2048, 60 << 20),
-    "sm_80": Device("cuda", "NVIDIA A100-SXM4-80GB", "sm_80", 108, 166912, 167936, 65536, 2048, 40 << 20),
+    sheet.device.arch if capability <= 90 else f"sm_{capability}": sheet.device
+    for capability, sheet in nominal.by_capability().items()
 }
+MACHINES = {
+    name.removeprefix("NVIDIA ").removeprefix("GeForce ").split("-")[0].split(" 80GB")[0].replace(" ", "").lower():
+    sheet.device for name, sheet in nominal.sheets().items()
+}  # fmt: skip
 
 
 class Absent:
@@ -45,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--same", action="store_true", help="gram: B is A")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--arch", choices=tuple(NOMINAL), help="describe a GPU of this architecture, here or not")
+    where.add_argument("--machine", choices=tuple(MACHINES), help="describe this GPU by its data sheet, here or not")
     here = "default: the GPU if there is one, else the CPU"
     where.add_argument("--device", choices=("cpu", "cuda", "emulated"), help=here)
     parser.add_argument("--source", action="store_true", help="show the generated text too")
@@ -52,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
-    backend = where(args.arch, args.device)
+    backend = Absent(MACHINES[args.machine]) if args.machine else where(args.arch, args.device)
     options = {name: getattr(args, name) for name in ("operation", "dtype", "m", "n", "k", "batch", "layout", "same")}
     problem = asked.problem_of(asked.Asked(**options, on_cpu=backend.name == "cpu"))
     plan = plan_without_arrays(problem, backend, asked.ALIASES.get(args.operation, args.operation))
@@ -70,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 def where(arch: str | None, device: str | None) -> Any:
     """The backend to explain for; one that is not here is described by its data sheet."""
     if arch:
-        here = cuda.unavailable() is None and cuda.backend().device.arch == arch
+        here = cuda.unavailable() is None and cuda.backend().device.arch == NOMINAL[arch].arch
         return cuda.backend() if here else Absent(NOMINAL[arch])
     if device == "emulated":
         return emulated.backend()

@@ -16,8 +16,8 @@ from .problem import Problem
 
 # --- products of two matrices ------------------------------------------------------------------------------
 
-_WIDEST = 128  # columns of a skinny matrix
-_TALL = 16  # times as many rows
+_WIDEST = 128  # columns of a skinny matrix: more of them, and arithmetic is the limit, not memory
+_TALL = 16  # rows per column, from which a matrix is tall: below, the result is no small part of what is moved
 FEWEST_ON_CPUS = 2048  # rows of a tall matrix: less is over before a kernel of ours has begun
 _SKINNY, _LARGE = 32, 2048  # columns of B, rows and columns of A, from where tsm2r is asked
 _LARGE_MANY = 16, 4096  # the same for more columns: 32 of 2048 rows took cuBLAS 0.87 of our time
@@ -80,7 +80,7 @@ LIBRARY_FROM = {
 }
 _LARGE_MATRIX = 128  # rows or columns from which LAPACK has several cores work on one matrix with profit
 _FEW = 1 << 26  # products of sizes up to which a kernel for just these is not worth its compilation
-_MANY_MATRICES = 3000
+_MANY_MATRICES = 3000  # matrices whose factorization lasts longer than the launches of its halves from Python
 FOLLOWED = (("lu", "solve"), ("lu", "inverse"), ("lu", "determinant"), ("lu", "logdet"), ("cholesky", "solve"))
 ROUTES = {
     "blocks": "blocks by kernels; triangular solves and products (gemm) for the rest",

@@ -27,8 +27,9 @@ from ..codegen.geometry import Device
 from ..compile.key import bare, code_digest
 from ..errors import IllegalConfig
 from ..kernels import family_of
+from ..machine.machine import slug
 from ..plan.problem import Problem
-from .records import Store, Trial, config_key, slug, store_path
+from .records import Store, Trial, config_key, store_path
 from .verdict import is_undecided, vendor_wins, was_doubtful
 
 DATA = Path(__file__).resolve().parent / "data"
@@ -55,7 +56,7 @@ Index = dict[Key, dict[Sizes, list[Trial]]]  # key -> long sizes -> trials, best
 def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
     """The fastest recorded way to answer `problem` on `device`, or None if no record applies."""
     key, name = match_key(problem), family_name(family)
-    for path, place in ((store_path(device, name), "here"), (DATA / f"{slug(device)}.{name}.jsonl", "shipped table")):
+    for path, place in ((store_path(device, name), "here"), (shipped_path(device, name), "shipped table")):
         by_size = _index_of(path).get(key)
         if by_size:
             asked = long_sizes(problem)
@@ -104,6 +105,11 @@ def match_key(problem: Problem) -> Key:
 def long_sizes(problem: Problem) -> Sizes:
     """The sizes in which a record and a problem may differ."""
     return tuple(getattr(problem, name) for name in family_of(problem.operation).spec.LONG)
+
+
+def shipped_path(device: Device, name: str) -> Path:
+    """Where the table of a family on a device is that ships with Mansard."""
+    return DATA / slug(device) / f"{name}.jsonl"
 
 
 def family_name(family: ModuleType) -> str:

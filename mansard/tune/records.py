@@ -12,7 +12,6 @@ the file, the first of them and the reason.
 from __future__ import annotations
 
 import json
-import re
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -23,6 +22,7 @@ from .. import private, untrusted
 from ..codegen.geometry import Device
 from ..kernels import family_of
 from ..kernels.traits import problem_from_dict
+from ..machine.machine import slug
 from ..plan.problem import Problem
 from ..rules import Names, Range, Real, Rule, Text, shown
 from ..untrusted import Damaged
@@ -139,12 +139,6 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
         "sizes": dict(problem.sizes),
         "traits": dict(problem.traits),
     }
-
-
-def slug(device: Device) -> str:
-    """The device's name in file names: `cuda-nvidia-h200-132`. CPUs with other thread counts are other devices."""
-    name = f"{device.backend}-{device.name}-{device.multiprocessors}"
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower()
 
 
 def store_path(device: Device, family: str) -> Path:

@@ -12,8 +12,8 @@ from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..plan.problem import Problem
 from . import database
-from .database import DATA, family_name
-from .records import Store, Trial, slug, store_path
+from .database import family_name
+from .records import Store, Trial, store_path
 
 _FALLBACK = 1.25  # a variant this close to the winner is kept too: it may be legal where the winner is not
 
@@ -25,7 +25,7 @@ def export(device: Device, family: ModuleType, path: Path | None = None) -> tupl
     were not measured here stays in it.
     """
     name = family_name(family)
-    path = path or DATA / f"{slug(device)}.{name}.jsonl"
+    path = path or database.shipped_path(device, name)
     store = store_path(device, name)
     known = chain(Store(path), Store(store))  # of the same configuration the latter counts
     groups = grouped(trial for trial in known if trial.is_vendor or is_current(trial, device, family))

@@ -204,7 +204,7 @@ def _preprocessed(kernel: Kernel, target: str) -> str:
 
 def recorded() -> list[dict[str, Any]]:
     """The problems of the tuning tables that ship, in plain values, each once."""
-    lines = [line for path in sorted(PACKAGE.rglob("cuda-nvidia-h200-132.*.jsonl")) for line in path.open()]
+    lines = [line for path in sorted(PACKAGE.glob("tune/data/cuda-nvidia-h200-132/*.jsonl")) for line in path.open()]
     problems = {problem_from_dict(json.loads(line)["problem"]): None for line in lines}
     return [entry_of(problem) for problem in problems]
 

@@ -188,7 +188,7 @@ def test_manifests(mutator: Mutator, pytestconfig: pytest.Config, tmp_path: Path
 
 
 def test_ceilings(mutator: Mutator, pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    good = json.dumps(asdict(machine._NOMINAL["sm_90"]))
+    good = json.dumps(asdict(machine.nominal_for(H200)))
     path = tmp_path / "one.json"
     for number in range(share(pytestconfig, 500)):
         content = mutator.json(good)

@@ -25,7 +25,7 @@ TRIALS = Path(__file__).resolve().parents[2] / "results" / "h200" / "trials.json
 H200 = Device("cuda", "NVIDIA H200", "sm_90a", 132, 232448, 233472, 65536, 2048, 60 << 20)
 # the ceilings of the run that recorded the trials
 CEILINGS = replace(
-    machine._NOMINAL["sm_90"],
+    machine.nominal_for(H200),
     read_bandwidth=4.60e12,
     fma={"float32": 65e12, "float64": 33e12},
     tensor={"float64": 66e12},

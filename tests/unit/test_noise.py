@@ -246,7 +246,7 @@ def test_results_above_the_limit_need_a_reason(work: Work, seconds: float, said:
 def test_results_with_a_reason_are_not_doubted() -> None:
     """What the published tables have above the limit on the H200: Cholesky reads a triangle, complex64 products are
     three real ones."""
-    h200 = replace(machine._NOMINAL["sm_90"], origin="measured", read_bandwidth=4.6e12, copy_bandwidth=4.19e12)
+    h200 = replace(machine.nominal_for(H200), origin="measured", read_bandwidth=4.6e12, copy_bandwidth=4.19e12)
     from mansard.kernels.factor import cholesky
     from mansard.kernels.tall_skinny import tsmm
 

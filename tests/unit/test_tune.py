@@ -23,7 +23,7 @@ from mansard.errors import BackendUnavailable, LaunchError, UnsupportedProblem
 from mansard.kernels.batched import gemm, gemv
 from mansard.kernels.tall_skinny import gram, tsmm
 from mansard.plan import dispatch
-from mansard.tune import command, database, session, table
+from mansard.tune import command, database, session
 from mansard.tune.cases import make_case
 from mansard.tune.records import VENDOR, Store, config_key, store_path
 from mansard.tune.runner import DeviceLost, DeviceRunner
@@ -252,7 +252,7 @@ def test_the_command_line_describes_problems():
 def test_the_command_tunes_prints_and_exports(monkeypatch, tmp_path, capsys):
     backend = FakeBackend(SMALL)
     monkeypatch.setattr(command, "make_backend", lambda asked: backend)
-    monkeypatch.setattr(table, "DATA", tmp_path / "data")
+    monkeypatch.setattr(database, "DATA", tmp_path / "data")
     monkeypatch.setitem(command._ELEMENTS, "fake", 1 << 12)
     assert command.run(parsed("gram --m 4 --k 9001 --limit 3 --export")) == 0
     printed = capsys.readouterr().out

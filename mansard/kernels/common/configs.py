@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -50,6 +50,21 @@ def too_large(
     shared = work.shared_bytes(problem, config)
     room = min(device.shared_per_block, device.shared_per_multiprocessor // config.BLOCKS_PER_SM - 1024)
     return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
+
+
+_FITTED = 90  # compute capability whose compiled kernels the estimates of registers were fitted to
+_SPARE = 24  # registers per thread that the compiler takes beyond an estimate at the most, for other targets
+
+
+def with_spare_registers(work: ModuleType, problem: Problem, config: Config, device: Device, least: int = 0) -> Config:
+    """The same with fewer blocks per multiprocessor where their bound leaves a thread hardly more registers than
+    estimated: what does not fit would spill. `least` is another estimate, where a family's own counts on spills."""
+    if device.capability == _FITTED:
+        return config
+    needed = min(255, max(least, work.registers(problem, config)) + _SPARE)
+    quarter = device.registers_per_multiprocessor // 4 // (32 * up(needed, 8) * 8)  # warps with room, of each quarter
+    blocks = 4 * quarter // up(work.threads(problem, config), 32)
+    return replace(config, BLOCKS_PER_SM=max(1, min(config.BLOCKS_PER_SM, blocks)))  # type: ignore[type-var, attr-defined]
 
 
 def elsewhere(config: Any, device: Device) -> str | None:

@@ -26,7 +26,7 @@ ROUND = Tsm2Model(
     clock=1e9, shared_reads=math.inf, lines=math.inf, fetch_cycles=0.0, product_cycles=0.0,
     dispatch_latencies=0.0, tile_latencies=0.0, arrival_latencies=0.0, spread=0.0, overlap=math.inf,
 )  # fmt: skip
-H200 = Tsm2Model(explain.NOMINAL["sm_90a"], machine._NOMINAL["sm_90"])
+H200 = Tsm2Model(explain.NOMINAL["sm_90a"], machine.nominal_for(explain.NOMINAL["sm_90a"]))
 
 
 def data_sheet(

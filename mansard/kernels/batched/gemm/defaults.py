@@ -7,20 +7,12 @@ from itertools import product
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from ...common.configs import up
 from . import images, space, space_cpu, space_lanes
 from .space import Config, Readonly
 from .space_lanes import Lanes
 from .space_panels import Block, Tensor, balanced
-
-# Teams for square float64 matrices, by width: the best of an H200 (batches of 1 GiB).
-_TEAMS = {
-    1: (1, 1), 2: (1, 1), 3: (2, 2), 4: (2, 1), 5: (2, 2), 6: (4, 2), 7: (2, 2), 8: (4, 1), 9: (2, 2), 10: (4, 2),
-    11: (2, 2), 12: (2, 2), 13: (4, 1), 14: (4, 2), 15: (8, 1), 16: (8, 2), 17: (16, 2), 18: (16, 2), 19: (8, 2),
-    20: (16, 2), 21: (8, 2), 22: (8, 2), 23: (8, 2), 24: (8, 4), 25: (8, 4), 26: (8, 2), 27: (16, 2), 28: (16, 2),
-    29: (8, 2), 30: (8, 4), 31: (8, 4), 32: (8, 4),
-}  # fmt: skip
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -36,24 +28,19 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     oriented = images.oriented(problem)
     narrow = 16 if problem.dtype == "complex128" else 32
     kinds = (_lanes, _tensor, _block) if max(problem.M, problem.N) <= narrow else (_tensor, _block, _lanes)
-    for rough in (config for kind in kinds for config in kind(oriented)):
+    for rough in (config for kind in kinds for config in kind(oriented, device)):
         config = space.resident(problem, rough, device)
         if config is not None:
             yield config
     yield from _readonly(oriented)
 
 
-def _lanes(problem: Problem) -> Iterator[Lanes]:
-    """The table's team where it fits the shape (twice the lanes for complex128), then teams by their waste."""
+def _lanes(problem: Problem, device: Device) -> Iterator[Lanes]:
+    """Teams that sweeps on this device found the best, then teams by their waste."""
     out = "own" if problem.stack_a == "shared" else "back"
     stages = 2 if "shared" in (problem.stack_a, problem.stack_b) else 1  # blocks stay, and fetch ahead
-    teams = space_lanes.teams(problem)
-    known = problem.M == problem.N and not (problem.dtype == "float32" and problem.M > 16)
-    if known and problem.M in _TEAMS:
-        lanes_m, lanes_n = _TEAMS[problem.M]
-        teams.insert(0, (lanes_m, min(32 // lanes_m, problem.N, lanes_n * max(1, problem.itemsize // 8))))
-    if problem.dtype == "complex64" and min(problem.M, problem.N) > 24:
-        teams[:0] = [(16, 2), (8, 4)]  # the best of an H200 at 25, 27, 28 and 31; the model thinks little of them
+    found = (config for config in measured.configs(space, problem, device) if isinstance(config, Lanes))
+    teams = [(config.LANES_M, config.LANES_N) for config in found] + space_lanes.teams(problem)
     for team in teams:
         group_bytes = 32 // (team[0] * team[1]) * (problem.M + problem.N) * problem.K * problem.itemsize
         if group_bytes <= 2048:
@@ -61,7 +48,7 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
         yield from (Lanes(*team, 1, stages, out, warps) for warps in (4, 1))
 
 
-def _tensor(problem: Problem) -> Iterator[Tensor]:
+def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
     """Warps of 32 x 32 entries (16 x 32, if complex); whole matrices up to about 64, panels of 16 columns beyond."""
     rows = 16 if problem.is_complex else 32
     step = 4 if problem.is_complex or problem.K < 8 else 8
@@ -78,7 +65,7 @@ def _tensor(problem: Problem) -> Iterator[Tensor]:
         yield Tensor(up(m, 16), up(n, 32), m, n, depth, step, 1, stages, "direct")
 
 
-def _block(problem: Problem) -> Iterator[Block]:
+def _block(problem: Problem, device: Device) -> Iterator[Block]:
     """Shares of at most 64 registers; whole matrices where they fit, panels of 16 columns elsewhere."""
     words, vector = problem.itemsize // 4, 16 // problem.itemsize
     high, wide = up(problem.M, 4) * 4, up(problem.N, 4) * 4
@@ -89,6 +76,8 @@ def _block(problem: Problem) -> Iterator[Block]:
             yield Block(dim_x, dim_y, m, n, depth, max(1, 128 // (dim_x * dim_y)), stages, out)
 
 
+# Threads along columns and rows, from one warp per matrix to eight: small ones first, so that more matrices are under
+# way; the last two for matrices of one row or column.
 _DIMS = ((8, 4), (8, 8), (16, 8), (16, 16), (32, 1), (1, 32))
 
 

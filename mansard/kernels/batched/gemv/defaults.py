@@ -13,7 +13,9 @@ from . import shapes, space, space_cpu
 from .space import Config, Lanes, Stream
 from .spec import canonical
 
-_SMALL, _ODD = 9 << 10, 40 << 10  # bytes of a matrix, up to which it goes through shared memory; of ragged lines
+# Bytes of a matrix up to which it goes through shared memory: below, a warp that reads it directly has too few bytes
+# under way. Ragged lines (second) waste parts of every sector when read directly, up to what a block can hold.
+_SMALL, _ODD = 9 << 10, 40 << 10
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:

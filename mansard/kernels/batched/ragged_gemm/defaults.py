@@ -13,15 +13,17 @@ from . import space, space_cpu, work
 from .space import Gpu, Lanes, Sort, Stream, Tiles, Vectors, Whole
 from .space_cpu import Simd
 
-_TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}  # lanes, by width
-_SLOTS = {128: 4, 64: 1}
-# warps of a team, teams of a block, blocks, and products of a team, by width
+# Lanes along rows and columns, by the widest product of a class: 2 to 4 by 2 to 8 sums each, which registers hold.
+_TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}
+_SLOTS = {128: 4, 64: 1}  # blocks per product, by width: panels of 64 rows and columns cover it
+# Warps of a team, teams of a block, blocks per multiprocessor and products of a team, by width: warps of 32 x 32 sums
+# on tensor cores, and as many products as shared memory holds of these widths.
 _WHOLE = {
     "float64": {64: ((2, 2), 1, 3, 3), 32: ((1, 1), 4, 3, 3), 16: ((1, 1), 4, 4, 3)},
     "complex128": {32: ((2, 2), 1, 4, 6), 16: ((1, 1), 4, 4, 3)},
 }
-_EACH_VECTOR = 4
-_WAVES = 4  # of blocks; where there are fewer, they stay
+_EACH_VECTOR = 4  # products of a team: they hide the latency of loading the next one
+_WAVES = 4  # turns of all blocks from which the last, half-empty one hardly counts; with fewer, blocks stay
 _Kind = TypeVar("_Kind", Lanes, Tiles, Vectors, Stream)
 
 
@@ -54,7 +56,7 @@ def _of_class(problem: Problem, index: int, device: Device) -> Gpu:
     if index >= len(space.WIDTHS):
         return _vectors(problem, index, device)
     width = space.WIDTHS[index]
-    teams = _WHOLE.get(problem.dtype, {}).get(width or 0)  # 1 to 5 % faster than lanes (H200)
+    teams = _WHOLE.get(problem.dtype, {}).get(width or 0)  # tensor cores take fewer instructions than lanes
     if teams is not None:
         (warps_m, warps_n), per_block, most, each = teams
         for blocks in range(most, 0 if width == 64 else most - 1, -1):
@@ -73,7 +75,7 @@ def _tiles(problem: Problem, index: int, device: Device) -> Gpu:
     slots = 16 if width is None else _SLOTS[width]
     if problem.dtype not in space.TENSOR:
         return _resident(problem, Tiles(index, slots), device)
-    if width == 128 and problem.dtype == "float64":  # one block per product: four take 1.4 times as long (H200)
+    if width == 128 and problem.dtype == "float64":  # one block per product reads A and B once, four read them twice
         large = Tiles(index, 1, 128, 128, THREADS=256, UNIT="tensor")
         if space.illegal(problem, large, device) is None:
             return large

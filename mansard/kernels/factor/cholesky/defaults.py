@@ -8,12 +8,12 @@ from typing import Any
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from . import space, space_cpu, spec, work
 from .shapes import piece
 from .space import Block, Config, Lanes, Tile
 
-TRUSTED = True  # latencies decide, which the model does not see
+TRUSTED = True  # rules come before the model: latencies decide, which it does not see
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -29,75 +29,49 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if spec.is_ragged(problem):
         rough: tuple[Any, ...] = (*_ragged(problem), *_blocks(problem, device))
     else:
-        rough = (*_measured(problem), *_factors(problem), *_halves(problem), *_blocks(problem, device))
+        found = measured.configs(space, problem, device)
+        rough = (*found, *_factors(problem), *_halves(problem), *_blocks(problem, device))
     for config in rough:
         fitting = space.resident(problem, config, device)
         if fitting is not None:
-            yield fitting
+            least = work.registers(problem, fitting) + _UNROLLED if isinstance(fitting, Lanes) else 0
+            yield configs.with_spare_registers(work, problem, fitting, device, least)
 
 
-def _measured(problem: Problem) -> Iterator[Lanes | Tile]:
-    """What won on an H200 where the rules below say something else. In double precision teams of 8 and 16 lanes, though
-    up to 64 bytes of a lane's rows spill: for factors of 17 to 31 rows, for solutions from 9 to 32."""
-    N, dtype = int(problem.N), problem.dtype
-    if dtype == "float64" and problem.want == "solve" and 9 <= N <= 32:
-        yield Lanes(8 if N <= 16 else 16)
-    if problem.want != "factor":
-        return
-    if dtype == "float64" and N in (20, 22):  # where leaving out a triangle pays
-        yield Lanes(8, True, 1)
-    if dtype == "float64" and 17 <= N <= 25 and N != 24:
-        yield Lanes(8, False, 1)
-    if dtype == "float32" and N <= 32:
-        yield from _single(N)
-    if dtype == "complex64" and N in (20, 24, 28):
-        yield Tile(8, 2, True, WARPS=2)
+_UNROLLED = 24  # registers of a lane for columns of several unrolled steps at once, beyond what the estimate counts
 
 
-def _single(N: int) -> Iterator[Lanes | Tile]:
-    """The same of float32 numbers."""
-    if 13 <= N <= 16:
-        yield Lanes(4)
-    if 17 <= N <= 23 or (N % 2 and N > 23):
-        yield Lanes(8, WARPS=2)
-    if N == 26:
-        yield Tile(8, 2, DIRECT=True)
-    if N == 28:
-        yield Tile(8, 2)
-    if N == 30:
-        yield Lanes(16, WARPS=2)
-
-
-# The rows from which matrices are better off without images, multiples of eight with those of a triangle. Half a warp
-# per matrix takes half the instructions of a whole one, which pays as long as three warps share a quarter of a
-# multiprocessor.
-_DIRECT_FROM = {"float32": 33, "float64": 26, "complex64": 18, "complex128": 17}
-_HALF_DIRECT = {"float32": 128, "float64": 168, "complex64": 168, "complex128": 180}
-_TRIANGLE_FROM, _HALF_TRIANGLE = 24, 162
+# Bytes of a matrix from which it goes from global memory to registers and back: images of larger ones in shared memory
+# (100 to 228 KB per multiprocessor) would limit the warps that fit, and not their registers.
+_LARGE_IMAGE = 4096
+_TRIANGLE_FROM = 24  # rows of a multiple of eight from which the image of a triangle leaves out enough
+_HALF_WARP = 160  # registers per thread: three warps share a quarter of a multiprocessor (170), if estimates are right
+_MOST_ROWS = 64  # rows that two warps hold in registers
 
 
 def _factors(problem: Problem) -> Iterator[Tile]:
     """Factors from registers to registers, but for multiples of eight: without images their rows, in one set of a
     cache, would wait for each other. Two warps where the registers of one do not suffice."""
     order, dtype = int(problem.N), problem.dtype
-    if problem.want != "factor" or order > 64:
+    if problem.want != "factor" or order > _MOST_ROWS:
         return
-    paired, begun = dtype == "complex128", order >= _DIRECT_FROM[dtype]
+    paired, begun = dtype == "complex128", order * order * problem.itemsize > _LARGE_IMAGE
     even, small = order % 8 == 0 and order >= _TRIANGLE_FROM, paired and begun and order < _TRIANGLE_FROM
     for rough in (Tile(8, 2), Tile(8, 4), Tile(8, 8, WARPS=2)):
         single = rough.LANES_N == 2 and dtype in ("float32", "complex64")
         triangle = replace(rough, TRIANGLE=True, WARPS=4 if single else rough.WARPS)
         wanted = even or small or (paired and begun and rough.LANES_N == 8)
-        if wanted and _pays(problem, triangle, _HALF_TRIANGLE):
+        if wanted and _fits(problem, triangle):
             yield triangle
         direct = replace(rough, DIRECT=True)
-        if (paired or order % 8) and begun and _pays(problem, direct, _HALF_DIRECT[dtype]):
+        if (paired or order % 8) and begun and _fits(problem, direct):
             yield direct
 
 
-def _pays(problem: Problem, config: Tile, most: int) -> bool:
-    """Half a warp needs few registers; other teams take what there are."""
-    return config.LANES_N > 2 or work.registers(problem, config) <= most
+def _fits(problem: Problem, config: Tile) -> bool:
+    """Half a warp per matrix takes half the instructions of a whole one, which pays as long as three warps fit; other
+    teams take the registers there are."""
+    return config.LANES_N > 2 or work.registers(problem, config) <= _HALF_WARP
 
 
 def _ragged(problem: Problem) -> Iterator[Tile]:
@@ -110,11 +84,11 @@ def _ragged(problem: Problem) -> Iterator[Tile]:
 
 
 _LONG = 96  # bytes of a line from which memory moves less if half of it stays away
-# What a thread holds of a matrix at the most, in units of 8 bytes: of unrolled rows, by the lanes of a team (solutions
-# take more), and of a tile of half a warp and of a whole one. H200: a lane alone is slower than two (2 rows: 86 % of
-# the copy bandwidth instead of 95), and takes over where right-hand sides are few.
+# Entries of 8 bytes that a lane holds of a matrix at the most, by the lanes of a team: unrolled steps keep as many
+# products of columns in registers again, more of them in solutions and in complex numbers. A lane alone reads one
+# matrix after the other, less than a sector of 32 bytes at a time, and only pays where right-hand sides are few.
 _ROWS = {"factor": {2: 6, 4: 24, 8: 44}, "complex factor": {2: 6, 4: 24, 8: 23}, "solve": {1: 36, 2: 26, 4: 18, 8: 18}}
-_HALF, _WHOLE = 24, 72
+_HALF, _WHOLE = 24, 72  # entries of 8 bytes per lane of half a warp (four warps fit into a quarter), and of a whole one
 
 
 def _halves(problem: Problem) -> Iterator[Lanes | Tile]:
@@ -147,13 +121,7 @@ def _tiles(problem: Problem) -> Iterator[Tile]:
             yield config
 
 
-# rows up to which so many warps factor a matrix (H200, float64)
-_WARPS = ((80, 4), (96, 3), (144, 8), (1 << 30, 12))
-
-
 def _blocks(problem: Problem, device: Device) -> Iterator[Block]:
     """More warps per matrix where a multiprocessor has room for few of them."""
-    if problem.dtype == "float64" and problem.want == "factor" and not spec.is_ragged(problem):
-        yield Block(next(warps for most, warps in _WARPS if most >= problem.N))
     alone = 2 * work.shared_bytes(problem, Block()) > device.shared_per_multiprocessor
     yield from (Block(warps) for warps in ((8, 4) if alone else (4, 8)))

@@ -14,7 +14,9 @@ from . import space, space_columns, space_cpu, spec, work
 from .space import Config, Fragment, Ring, Tiled
 from .space_columns import Columns
 
-# real width up to -> (WARPS_M, WARPS_N, WARPS_K, GROUPS, ROWS, FEED, KSTEP)
+# Real width up to -> (WARPS_M, WARPS_N, WARPS_K, GROUPS, ROWS, FEED, KSTEP). About eight warps share the result so that
+# the sums of one fit into its registers: narrow results are split along K, wide ones along M and N. ROWS make chunks of
+# which shared memory holds several.
 _RING_SHAPES = (
     (16, ((1, 1, 8, 1, 256, "producer", 4), (1, 1, 1, 8, 32, "own", 4), (1, 1, 1, 4, 32, "own", 4))),
     (40, ((1, 1, 8, 1, 128, "producer", 4), (1, 2, 1, 5, 32, "producer", 4))),
@@ -24,7 +26,8 @@ _RING_SHAPES = (
     (96, ((3, 4, 1, 1, 64, "own", 8), (2, 4, 1, 1, 32, "own", 4))),
     (128, ((2, 4, 1, 1, 32, "own", 8), (4, 4, 1, 1, 32, "own", 4), (2, 4, 1, 1, 16, "own", 4))),
 )
-# real width up to -> (WARPS_M, WARPS_N, WARPS_K, FEED, SPREAD, KSTEP); counted, not measured
+# Real width up to -> (WARPS_M, WARPS_N, WARPS_K, FEED, SPREAD, KSTEP), by the same count of registers and of bank
+# conflicts.
 _COLUMNS_SHAPES = (
     (32, ((1, 1, 8, "producer", "rotate", 4), (1, 1, 4, "producer", "rotate", 4))),
     (40, ((1, 2, 4, "own", "rotate", 4),)),
@@ -33,7 +36,7 @@ _COLUMNS_SHAPES = (
     (96, ((4, 4, 1, "own", "rotate", 4), (2, 4, 1, "own", "none", 8))),
     (128, ((2, 4, 1, "own", "none", 8), (2, 4, 1, "own", "none", 4), (4, 4, 1, "own", "none", 4))),
 )
-_FOLD = {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 6: 2, 7: 2}
+_FOLD = {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 6: 2, 7: 2}  # rows side by side, by columns: 12 to 15 of a fragment of 16
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:

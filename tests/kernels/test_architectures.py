@@ -1,0 +1,59 @@
+"""Rules on GPUs that nobody measured: every choice is legal, compiles without spills, and rests on no other's sweep.
+
+2560 choices: 16 operations, 40 shapes, 4 architectures. A run compiles one shape of every operation, another each hour;
+`--all-cases` compiles all of them.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from sparing import sliced
+
+from mansard.compile import nvrtc
+from mansard.kernels.common import measured
+from mansard.plan import asked, explain
+from mansard.plan.problem import DTYPES
+
+ARCHS = ("sm_80", "sm_89", "sm_100", "sm_120")
+SMALL = (1, 3, 6, 8, 13, 16, 20, 27, 32, 48)  # orders of matrices, widths of tall ones
+LONG, MANY = 1 << 20, 100_000  # rows of tall matrices, matrices of a batch
+SHAPES: dict[str, Any] = {
+    "gram": lambda n: {"m": n, "k": LONG},
+    "matmul": lambda n: {"m": LONG, "k": n},
+    "tsmm": lambda n: {"m": n, "k": LONG},
+    "tsm2r": lambda n: {"m": 8192, "k": 8192, "n": n},
+    "matmul_gram": lambda n: {"m": n, "k": LONG},
+    "spmv": lambda n: {"m": LONG, "k": n},
+    "matrix_powers": lambda n: {"m": LONG, "k": n},
+}  # others: n x n matrices in a batch
+CASES = [
+    (operation, arch, dtype, size)
+    for operation, size, dtype, arch in product(asked.OPERATIONS, SMALL, DTYPES, ARCHS)
+]  # fmt: skip
+
+
+def plan_of(operation: str, arch: str, dtype: str, size: int) -> Any:
+    sizes = SHAPES.get(operation, lambda n: {"m": n, "batch": MANY})(size)
+    problem = asked.problem_of(asked.Asked(operation, dtype, **sizes))
+    return explain.plan_without_arrays(problem, explain.Absent(explain.NOMINAL[arch]))
+
+
+@pytest.mark.parametrize("case", sliced(CASES, len(SMALL) * len(DTYPES) * len(ARCHS)), ids=str)
+def test_choices_compile_without_spills(case: tuple[str, str, str, int]) -> None:
+    if reason := nvrtc.available():
+        pytest.skip(reason)
+    plan = plan_of(*case)
+    if plan.choice.config is None:
+        assert plan.choice.reason  # the array library, or blocks: there is nothing to compile
+        return
+    assert plan.choice.family.space.illegal(plan.problem, plan.choice.config, plan.backend.device) is None
+    found = nvrtc.resources(plan.log())
+    assert found.registers > 0 and found.spill_bytes == 0, (plan.choice.config, found)
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_no_sweep_speaks_for_a_device_that_was_not_measured(arch: str) -> None:
+    assert not measured.folder(explain.NOMINAL[arch]).exists()
