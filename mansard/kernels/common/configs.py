@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from ...codegen.geometry import Device
 from ...errors import IllegalConfig
@@ -14,6 +14,20 @@ from ...rules import shown
 from . import fields
 
 Config = TypeVar("Config")
+
+
+class OnGpu:
+    """Base of configurations of CUDA kernels, which the emulator runs too."""
+
+    VARIANT: ClassVar[str]
+    TARGET: ClassVar[Literal["cuda"]] = "cuda"
+
+
+class OnCpu:
+    """Base of configurations of SIMD kernels."""
+
+    VARIANT: ClassVar[str]
+    TARGET: ClassVar[Literal["cpu"]] = "cpu"
 
 
 def up(a: int, b: int) -> int:
@@ -53,11 +67,10 @@ def too_large(
 
 
 def elsewhere(config: Any, device: Device) -> str | None:
-    """Why a configuration is not for this kind of device: `simd` and `rowwise` are for CPUs, others for GPUs."""
-    for_cpus = config.VARIANT in ("simd", "rowwise", "small")
-    if for_cpus == (device.backend == "cpu"):
+    """Why a configuration is not for this kind of device, or None if it is."""
+    if (config.TARGET == "cpu") == (device.backend == "cpu"):
         return None
-    return f"{config.VARIANT} is for {'CPUs' if for_cpus else 'GPUs'}"
+    return f"{config.VARIANT} is for {'CPUs' if config.TARGET == 'cpu' else 'GPUs'}"
 
 
 def first_legal(space: ModuleType, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:

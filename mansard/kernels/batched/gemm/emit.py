@@ -8,8 +8,8 @@ from typing import Any
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
 from ....plan.problem import Problem
-from ...common import batches
-from . import images, space_cpu, work
+from ...common import batches, images
+from . import space_cpu, work
 from .space import Config
 from .space_cpu import Simd
 from .work_lanes import lanes_shape

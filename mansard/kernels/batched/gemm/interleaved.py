@@ -8,14 +8,14 @@ from typing import Any, ClassVar
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, instantiate
 from ....plan.problem import Problem
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from . import emit, space_cpu
 
 _REGISTERS = 64  # of a thread, for its tile
 
 
 @dataclass(frozen=True)
-class Interleaved:
+class Interleaved(OnGpu):
     """A matrix of C per thread, tile after tile."""
 
     VARIANT: ClassVar[str] = "interleaved"

@@ -10,15 +10,16 @@ from typing import Any, ClassVar, TypeAlias
 from ....codegen.geometry import Device
 from ....machine import occupancy
 from ....plan.problem import Problem
-from ...common import configs
-from . import images, space_cpu, space_lanes, space_panels, work
+from ...common import configs, images
+from ...common.configs import OnGpu
+from . import space_cpu, space_lanes, space_panels, work
 from .space_cpu import Simd
 from .space_lanes import Lanes
 from .space_panels import Block, Tensor
 
 
 @dataclass(frozen=True)
-class Readonly:
+class Readonly(OnGpu):
     """Operands through the read-only cache, without shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "readonly"
@@ -40,7 +41,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return space_cpu.illegal(problem, config, device)
     if "interleaved" in (problem.stack_a, problem.stack_b, problem.stack_c):
         return "interleaved stacks have a kernel of their own (interleaved.py)"

@@ -6,8 +6,8 @@ from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
+from ...common import images
 from ...common.configs import up
-from . import images
 from .work_lanes import lanes_shape
 from .work_panels import adjacent, panel_shape
 

@@ -8,9 +8,9 @@ from math import gcd
 from typing import Any
 
 from ....plan.problem import Problem
+from ...common import images
 from ...common.configs import up
-from ..gemm import images
-from ..gemm.images import Image
+from ...common.images import Image
 from .spec import canonical
 
 

@@ -12,7 +12,7 @@ from ....codegen.geometry import Device
 from ....machine import occupancy
 from ....plan.problem import Problem
 from ...common import configs
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from . import shapes, space_cpu, work
 from .space_cpu import Simd
 from .spec import canonical
@@ -22,7 +22,7 @@ _STAGE_BYTES = 48 << 10  # of a warp: more leaves too few warps
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -35,7 +35,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(OnGpu):
     """Warps that load matrices, or rows of them, straight into registers; any dtype, layout, stride and size."""
 
     VARIANT: ClassVar[str] = "stream"
@@ -61,7 +61,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return space_cpu.illegal(problem, config, device)
     if problem.stack_c == "shared":
         return "the vectors of y need a place each"

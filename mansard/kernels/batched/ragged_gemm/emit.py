@@ -29,11 +29,11 @@ _HEADERS = {"sort": "kernel_sort.cuh", "lanes": "kernel_lanes.cuh", "whole": "ke
 
 
 def kernel(problem: Problem, config: Config, device: Device, fixed: tuple[int, ...] = ()) -> Kernel:
-    """Everything a backend needs. `fixed`: of the sort, whether A and B move from product to product; on CPUs that, and
-    the number of multiplications, which says how many threads are worth their while."""
+    """Everything a backend needs. `fixed`: whether A and B advance from product to product (for the sort and on CPUs),
+    then (on CPUs) the number of multiplications, which says how many threads are worth their while."""
     integers: tuple[int, ...] = ()
     if isinstance(config, Sort):
-        integers = (problem.BATCH, *fixed)
+        integers = (problem.BATCH, *fixed[:2])
     elif isinstance(config, Simd):
         integers = (problem.BATCH, *fixed, device.multiprocessors)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), integers)

@@ -13,6 +13,7 @@ from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, work, work_tensor
 from .space_cpu import Simd
 from .work_shapes import lanes_shape, stream_feed
@@ -24,7 +25,7 @@ _REGISTERS = 144  # of X, per lane
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -41,7 +42,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Blocked:
+class Blocked(OnGpu):
     """A block of threads per matrix, or per some of its columns; A in square blocks. Any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "blocked"
@@ -55,7 +56,7 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(OnGpu):
     """Some warps per matrix, one right-hand side; A in pieces that are always under way. Any dtype, layout, stride."""
 
     VARIANT: ClassVar[str] = "stream"
@@ -68,7 +69,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(OnGpu):
     """Sixteen columns of X per warp on the tensor cores, A in shared memory. float64, any layout and stride."""
 
     VARIANT: ClassVar[str] = "tensor"
@@ -89,7 +90,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return space_cpu.illegal(problem, config, device)
     if problem.stack_x == "shared":
         return "the matrices of X need a place each"

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from ....plan.problem import Problem
+from ...common import images
 from ...common.configs import up
-from ..gemm import images
-from ..gemm.images import Image
+from ...common.images import Image
 from ..gemm.work_panels import Window, windows
 from .systems import system
 

@@ -12,6 +12,7 @@ from ....codegen.geometry import Device
 from ....machine import occupancy
 from ....plan.problem import Problem
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, spec, work
 from .shapes import images_shape, piece, team
 from .space_cpu import Rowwise, Simd
@@ -20,7 +21,7 @@ NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -31,7 +32,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Tile:
+class Tile(OnGpu):
     """A warp per matrix, half of one, or (TRIANGLE) two, which hold it in registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "tile"
@@ -44,7 +45,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A block of threads per matrix, whose triangle lies in shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "block"
@@ -64,7 +65,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd | Rowwise):
+    if config.TARGET == "cpu":
         return space_cpu.illegal(problem, config, device)
     reason = spec.refusal(problem) or spec.too_large(problem) or _rules(problem, config)
     return reason or _too_large(problem, config, device)

@@ -12,6 +12,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, spec, work
 from .space_cpu import Rowwise, Simd, Small
 
@@ -20,7 +21,7 @@ _WORDS, _MOST_WORDS = 200, 232  # registers of a lane for its rows; at the most,
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -33,7 +34,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A block of threads per matrix, which lies in shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "block"
@@ -45,7 +46,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Tile:
+class Tile(OnGpu):
     """Only inverses: a block of threads per matrix, which lies in their registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "tile"
@@ -55,7 +56,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Swaps:
+class Swaps(OnGpu):
     """Only exchanges of rows: a block of threads per matrix and some of its columns."""
 
     VARIANT: ClassVar[str] = "swaps"
@@ -79,7 +80,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd | Rowwise | Small):
+    if config.TARGET == "cpu":
         return space_cpu.illegal(problem, config, device)
     if (problem.want == "swap") != isinstance(config, Swaps):
         return f"{config.VARIANT} is not what exchanges rows, or does nothing else"

@@ -13,6 +13,7 @@ from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, spec, tensor, work
 from .space_cpu import Simd
 
@@ -21,7 +22,7 @@ _REGISTERS = 208  # of a thread's share of the matrix, at the most
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -34,7 +35,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A block of threads per matrix, which stays in its registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "block"
@@ -47,7 +48,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(OnGpu):
     """Warps that hold a matrix as tensor cores take it, and apply eight reflections at a time; float64 only."""
 
     VARIANT: ClassVar[str] = "tensor"
@@ -67,7 +68,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return space_cpu.illegal(problem, config, device)
     if refused := spec.refusal(problem) or spec.too_large(problem):
         return refused

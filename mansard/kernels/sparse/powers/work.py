@@ -87,9 +87,9 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
     return int((c.SLOTS - slots_needed(c) + len(retained(c.RETAIN))) * c.SLOT_BYTES)
 
 
-def executed_flops(problem: Problem, c: Any) -> float:
+def executed_flops(problem: Problem, c: Any) -> int:
     """Padding is not computed with."""
-    return float(work(problem).flops)
+    return work(problem).flops
 
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:

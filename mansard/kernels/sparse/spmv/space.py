@@ -13,7 +13,7 @@ from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from . import space_cpu, work
 from .space_cpu import Simd
 
@@ -22,7 +22,7 @@ _POWERS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
-class Sell:
+class Sell(OnGpu):
     """A warp per chunk, 32 / C lanes per row; SELL and ELLPACK, one vector."""
 
     VARIANT: ClassVar[str] = "sell"
@@ -34,7 +34,7 @@ class Sell:
 
 
 @dataclass(frozen=True)
-class Csr:
+class Csr(OnGpu):
     """Some lanes per row; CSR, one vector."""
 
     VARIANT: ClassVar[str] = "csr"
@@ -46,7 +46,7 @@ class Csr:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(OnGpu):
     """As many entries for every thread, whatever the rows' lengths; CSR, vectors one after the other."""
 
     VARIANT: ClassVar[str] = "merge"
@@ -57,7 +57,7 @@ class Merge:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A warp per chunk, several vectors at once; SELL and ELLPACK."""
 
     VARIANT: ClassVar[str] = "block"
@@ -69,7 +69,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(OnGpu):
     """Some lanes per row, several vectors at once; CSR."""
 
     VARIANT: ClassVar[str] = "rows"
@@ -92,7 +92,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if elsewhere := configs.elsewhere(config, device):
         return elsewhere
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return space_cpu.illegal(problem, config, device)
     for_csr = isinstance(config, Csr | Merge | Rows)
     if for_csr != (problem.format == "csr"):

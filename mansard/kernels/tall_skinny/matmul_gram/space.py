@@ -12,11 +12,12 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names, Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import work
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(OnGpu):
     """FP64 tensor cores between bulk copies in and out; the sums of the Gram matrix stay in registers."""
 
     VARIANT: ClassVar[str] = "ring"

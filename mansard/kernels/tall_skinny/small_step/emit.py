@@ -18,8 +18,8 @@ _POINTERS = (
 )
 
 
-def kernel(problem: Problem, config: Block, device: Device) -> Kernel:
-    """Everything a backend needs."""
+def kernel(problem: Problem, config: Block, device: Device, strides: tuple[int, ...] = ()) -> Kernel:
+    """Everything a backend needs; there are no `strides`."""
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config), ())
 
 

@@ -1,11 +1,23 @@
-"""Shared memory, threads and registers of a step."""
+"""Bytes, flops, shared memory, threads and registers of a step."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ....machine.roofline import Work
 from ....plan.problem import Problem
 from ...common.configs import up
+
+
+def work(problem: Problem) -> Work:
+    """The least a step must move and compute: G once, S and R once; a factor, its inverse, and a product of factors."""
+    entries, flops = problem.N**2, 4 * problem.N**3 // 3
+    return Work(
+        read=entries * problem.itemsize,
+        written=2 * entries * problem.itemsize,
+        flops=int((4 if problem.is_complex else 1) * flops),
+        dtype=problem.dtype,
+    )
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
@@ -22,3 +34,28 @@ def threads(problem: Problem, c: Any) -> int:
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread; compilers make do with what there is."""
     return 64
+
+
+def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+    """Nothing beyond the roofline: one block waits for itself, of which the model knows nothing."""
+    return {}
+
+
+def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+    """There is one block: nothing is reduced across blocks."""
+    return 0.0
+
+
+def bandwidth_share(problem: Problem, c: Any) -> float:
+    """Rows without gaps are read at full width."""
+    return 1.0
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """One entry per thread."""
+    return int(c.BLOCK * problem.itemsize)
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops that the kernel executes: those of the problem."""
+    return work(problem).flops
