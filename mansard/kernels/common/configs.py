@@ -22,12 +22,23 @@ class OnGpu:
     VARIANT: ClassVar[str]
     TARGET: ClassVar[Literal["cuda"]] = "cuda"
 
+    @classmethod
+    def header(cls) -> str:
+        """File of the kernel, in the family's folder."""
+        return f"kernel_{cls.VARIANT}.cuh"
+
 
 class OnCpu:
     """Base of configurations of SIMD kernels."""
 
     VARIANT: ClassVar[str]
     TARGET: ClassVar[Literal["cpu"]] = "cpu"
+    HEADER: ClassVar[str] = "kernel.hpp"
+
+    @classmethod
+    def header(cls) -> str:
+        """File of the kernel, in the family's folder."""
+        return cls.HEADER
 
 
 def up(a: int, b: int) -> int:

@@ -18,10 +18,11 @@ from mansard import testing
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.batched import gemm
-from mansard.kernels.batched.gemm import defaults, emit, images, space, spec, work
+from mansard.kernels.batched.gemm import defaults, emit, space, spec, work
 from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Tensor
 from mansard.kernels.batched.gemm.work_lanes import lanes_shape
 from mansard.kernels.batched.gemm.work_panels import panel_shape
+from mansard.kernels.common import images
 from mansard.machine import machine, predict
 from mansard.plan.problem import DTYPES, Problem
 

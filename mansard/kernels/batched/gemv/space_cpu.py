@@ -78,7 +78,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     yield first
 
 
-def workspace_bytes(problem: Problem, threads: int) -> int:
+def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     """For each thread a vector x whose entries are adjacent."""
     unit = canonical(problem).layout_b == "col"
     return 0 if unit else threads * (-(-problem.K * problem.itemsize // _LINE) * _LINE)

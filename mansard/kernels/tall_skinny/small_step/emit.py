@@ -5,14 +5,13 @@ from __future__ import annotations
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
 from ....plan.problem import Problem
+from ...common import sources
 from . import work
 from .space import Block
 from .spec import Rules, Status
 
 _POINTERS = (
-    Field("G", "const Params::T*", "pointer"),
-    Field("S", "Params::T*", "pointer"),
-    Field("R", "Params::T*", "pointer"),
+    *sources.matrices("G", "S", "R", written="SR"),
     Field("state", "double*", "pointer"),
     Field("status", "mansard::u32*", "pointer"),
 )
