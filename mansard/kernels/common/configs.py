@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
-from types import ModuleType
-from typing import Any, ClassVar, Literal, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from ...codegen.geometry import Device
 from ...errors import IllegalConfig
+from ...machine import occupancy
 from ...plan.problem import Problem
 from ...rules import shown
 from . import fields
 
 Config = TypeVar("Config")
+
+
+class Resources(Protocol):
+    """What a block takes of a multiprocessor: a part of `work.py`."""
+
+    def threads(self, problem: Problem, c: Any, /) -> int: ...
+
+    def registers(self, problem: Problem, c: Any, /) -> int: ...
+
+    def shared_bytes(self, problem: Problem, c: Any, /) -> int: ...
+
+
+class Legality(Protocol):
+    """What the first legal rule is found by: a part of `space.py`."""
+
+    def illegal(self, problem: Problem, config: Any, device: Device, /) -> str | None: ...
 
 
 class OnGpu:
@@ -63,7 +79,7 @@ def from_dict(operation: str, variants: Mapping[str, type[Config]], values: Mapp
 
 
 def too_large(
-    work: ModuleType, problem: Problem, config: Any, device: Device, together: bool = False
+    work: Resources, problem: Problem, config: Any, device: Device, together: bool = False
 ) -> str | None:  # fmt: skip
     """Why a multiprocessor has no room for the blocks of a configuration, or None if it has. Each of its four quarters
     holds its share of the warps: of every block, or (`together`) of all blocks, where these have less than four."""
@@ -77,6 +93,50 @@ def too_large(
     return f"{shared} bytes of shared memory, {room} are there" if shared > room else None
 
 
+def fullest(config: Any, most: int, refused: Callable[[Any], str | None]) -> Any:
+    """The configuration with as many blocks per multiprocessor, `most` of them, as are not refused; None if none is."""
+    for blocks in range(most, 0, -1):
+        fitting = replace(config, BLOCKS_PER_SM=blocks)
+        if refused(fitting) is None:
+            return fitting
+    return None
+
+
+def resident(
+    work: Resources,
+    problem: Problem,
+    config: Any,
+    device: Device,
+    *,
+    quarters: bool = True,
+    most: int = 16,
+    refused: Callable[[Any], str | None] | None = None,
+) -> Any:
+    """The configuration with as many blocks per multiprocessor as fit, None if not even one does.
+
+    Warps are counted as if every block had its share of them in each of the four `quarters` of a multiprocessor; blocks
+    of less than four warps can share these. Fewer blocks are tried as long as a number is `refused`.
+    """
+    threads = up(work.threads(problem, config), 128) * 128 if quarters else work.threads(problem, config)
+    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    fit = min(most, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
+    if threads > 1024:
+        return None
+    return fullest(config, fit, refused or (lambda fitting: None))
+
+
+def fitting(
+    problem: Problem,
+    device: Device,
+    rough: Iterable[Any],
+    resident: Callable[[Problem, Any, Device], Any],
+    illegal: Callable[[Problem, Any, Device], str | None],
+) -> Iterator[Any]:
+    """Every configuration once that is legal with as many blocks per multiprocessor as fit."""
+    found = (resident(problem, config, device) for config in rough)
+    yield from dict.fromkeys(c for c in found if c is not None and illegal(problem, c, device) is None)
+
+
 def elsewhere(config: Any, device: Device) -> str | None:
     """Why a configuration is not for this kind of device, or None if it is."""
     if (config.TARGET == "cpu") == (device.backend == "cpu"):
@@ -84,7 +144,7 @@ def elsewhere(config: Any, device: Device) -> str | None:
     return f"{config.VARIANT} is for {'CPUs' if config.TARGET == 'cpu' else 'GPUs'}"
 
 
-def first_legal(space: ModuleType, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:
+def first_legal(space: Legality, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:
     """The first legal one; `variant` restricts it to one kind of kernel."""
     for config in ranked:
         if variant in (None, config.VARIANT) and space.illegal(problem, config, device) is None:

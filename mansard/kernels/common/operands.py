@@ -112,10 +112,10 @@ def strides(
     return 0 if stack == "shared" else matrix, row, column
 
 
-def of(problem: Problem, operand: str) -> Operand:
-    """Layout, pitch and stack that a problem states of an operand."""
+def of(problem: Problem, operand: str, turned: bool = False) -> Operand:
+    """Layout, pitch and stack that a problem states of an operand, or (`turned`) of its transpose."""
     layout, pitch, stack = (getattr(problem, f"{kind}_{operand}") for kind in KINDS)
-    return Operand(layout, pitch, stack)
+    return Operand(TURNED[layout] if turned else layout, pitch, stack)
 
 
 def alone(problem: Problem, operand: Operand, shape: tuple[int, int]) -> Problem:

@@ -40,9 +40,7 @@ def _arguments(problem: Problem, config: Config) -> tuple[Field, ...]:
     what comes first is called B, and rows are called columns."""
     turned = config.TARGET == "cuda" and images.is_turned(problem)
     names = dict(zip(_SIDES, "bac" if turned else _SIDES, strict=True))
-    pointers = (
-        batches.pointer(problem, config, side, written=side == "c", name=name) for side, name in names.items()
-    )
+    pointers = (batches.pointer(problem, config, side, written=side == "c", name=name) for side, name in names.items())
     integers = ["BATCH", *(step for name in names.values() for step in batches.steps(name, turned))]
     return (*pointers, *WORKSPACE, *sources.integers(integers, config, ("parts", "threads")), *SCALARS)
 
@@ -68,4 +66,3 @@ def _gpu_constants(problem: Problem, config: Any) -> dict[str, Any]:
     if config.VARIANT == "lanes":
         return constants | batches.shared(problem, "ab")
     return constants | {"SLACK": shape.slack, "ADJACENT": adjacent(problem)}
-

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ...common import configs, images
 from ...common.configs import OnGpu
@@ -73,11 +72,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
-        config
-        for rough in _gpu_candidates(images.oriented(problem))
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    yield from configs.fitting(problem, device, _gpu_candidates(images.oriented(problem)), resident, illegal)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
@@ -85,10 +80,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     problem = images.oriented(problem)
     if isinstance(config, Block | Tensor) and space_panels.illegal(problem, config, device):
         return None
-    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+    return configs.resident(work, problem, config, device)
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

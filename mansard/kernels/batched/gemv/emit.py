@@ -63,4 +63,3 @@ def _constants(problem: Problem, config: Any) -> dict[str, Any]:
     for side, image in zip(_SIDES, (shape.a, shape.x, shape.y), strict=True):
         constants |= batches.image(side, image)
     return constants | batches.shared(problem, "ab")
-

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ...common import configs
 from ...common.configs import OnGpu, up
@@ -93,16 +92,10 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
         yield from space_cpu.candidates(problem, device)
         return
     rough = (*_lanes_candidates(problem), *_stream_candidates(problem))
-    found = (resident(problem, config, device) for config in rough)
-    yield from dict.fromkeys(c for c in found if c is not None and illegal(problem, c, device) is None)
+    yield from configs.fitting(problem, device, rough, resident, illegal)
 
 
-def resident(problem: Problem, config: Any, device: Device) -> Any:
-    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
-    threads = up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit and threads <= 1024 else None
+resident = partial(configs.resident, work)
 
 
 def teams(problem: Problem) -> list[tuple[int, int]]:

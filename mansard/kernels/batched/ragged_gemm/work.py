@@ -6,6 +6,7 @@ from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import Problem
+from ...common import costs
 from ...common.configs import up
 
 ITEM_BYTES, CLASSES = 40, 15  # of items.cuh
@@ -104,19 +105,13 @@ def workspace_bytes(batch: int, blocks: int) -> tuple[int, int, int]:
     return batch * ITEM_BYTES, 8 * up(CLASSES + 1, 2) * 2, 8 * up(blocks * CLASSES, 2) * 2
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
-    """Nothing beyond the roofline: what a class computes depends on sizes that the problem does not state."""
-    return {}
+limits = costs.no_limits  # of these kernels the model knows nothing more
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """Every product is computed by one block or team: nothing is reduced across blocks."""
-    return 0.0
+reduction_seconds = costs.no_reduction
 
 
-def bandwidth_share(problem: Problem, c: Any) -> float:
-    """Matrices without gaps are read at full width."""
-    return 1.0
+bandwidth_share = costs.full_bandwidth
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:

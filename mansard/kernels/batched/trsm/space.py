@@ -9,7 +9,6 @@ from itertools import product
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
@@ -162,11 +161,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _resident_candidates(problem: Problem, device: Device) -> list[Config]:
-    return [
-        config
-        for rough in _gpu_candidates(problem)
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    ]
+    return list(configs.fitting(problem, device, _gpu_candidates(problem), resident, illegal))
 
 
 def _fuller(problem: Problem, c: Config, device: Device) -> Lanes | None:
@@ -192,10 +187,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     if not isinstance(config, Lanes) and _REASONS[config.VARIANT](problem, config):
         return None
-    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+    return configs.resident(work, problem, config, device)
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

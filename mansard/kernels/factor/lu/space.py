@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -132,21 +132,13 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
-        config
-        for rough in _gpu_candidates(problem)
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    yield from configs.fitting(problem, device, _gpu_candidates(problem), resident, illegal)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     most = min(32, device.threads_per_multiprocessor // work.threads(problem, config))
-    for blocks in range(most, 0, -1):
-        fitting = replace(config, BLOCKS_PER_SM=blocks)
-        if configs.too_large(work, problem, fitting, device, together=True) is None:
-            return fitting
-    return None
+    return configs.fullest(config, most, lambda c: configs.too_large(work, problem, c, device, together=True))
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

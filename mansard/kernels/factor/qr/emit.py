@@ -59,4 +59,3 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
         "FEED_F": shape.feed_f,
         "SHARED_BYTES": shape.shared_bytes,
     }
-

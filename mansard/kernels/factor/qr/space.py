@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Range
 from ...common import configs
@@ -103,11 +102,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
-        config
-        for rough in rough_candidates(problem)
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    yield from configs.fitting(problem, device, rough_candidates(problem), resident, illegal)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
@@ -116,14 +111,10 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
         return None
     if isinstance(config, Tensor) and tensor.refusal(problem, config):
         return None
-    threads, together = work.threads(problem, config), _together(config)
-    if not together:
-        threads = configs.up(threads, 128) * 128
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = min(16, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
-    while fit and together and configs.too_large(work, problem, replace(config, BLOCKS_PER_SM=fit), device, together):
-        fit -= 1
-    return replace(config, BLOCKS_PER_SM=fit) if fit else None
+    if not _together(config):
+        return configs.resident(work, problem, config, device)
+    too_large = partial(configs.too_large, work, problem, device=device, together=True)
+    return configs.resident(work, problem, config, device, quarters=False, refused=lambda c: too_large(config=c))
 
 
 def rough_candidates(problem: Problem) -> Iterator[Gpu]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
@@ -120,11 +119,7 @@ def _counts(c: Gpu) -> str | None:
     return None
 
 
-def resident(problem: Problem, config: Any, device: Device) -> Any:
-    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, config.BLOCK, registers, shared)
-    return replace(config, BLOCKS_PER_SM=fit) if fit else None
+resident = partial(configs.resident, work, quarters=False, most=32)
 
 
 def across(problem: Problem) -> int:
@@ -138,8 +133,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    found = (resident(problem, config, device) for config in _rough(problem))
-    yield from dict.fromkeys(c for c in found if c is not None and illegal(problem, c, device) is None)
+    yield from configs.fitting(problem, device, _rough(problem), resident, illegal)
 
 
 def _rough(problem: Problem) -> Iterator[Gpu]:

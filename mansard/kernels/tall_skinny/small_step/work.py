@@ -6,6 +6,7 @@ from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import Problem
+from ...common import costs
 from ...common.configs import up
 
 
@@ -36,19 +37,13 @@ def registers(problem: Problem, c: Any) -> int:
     return 64
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
-    """Nothing beyond the roofline: one block waits for itself, of which the model knows nothing."""
-    return {}
+limits = costs.no_limits  # of these kernels the model knows nothing more
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """There is one block: nothing is reduced across blocks."""
-    return 0.0
+reduction_seconds = costs.no_reduction
 
 
-def bandwidth_share(problem: Problem, c: Any) -> float:
-    """Rows without gaps are read at full width."""
-    return 1.0
+bandwidth_share = costs.full_bandwidth
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
