@@ -188,7 +188,7 @@ def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, f
 
 def _distance(one: Sizes, other: Sizes) -> float:
     """How far apart two sizes are, in powers of two of the farthest dimension."""
-    return max(abs(log2(a) - log2(b)) for a, b in zip(one, other, strict=True))
+    return max((abs(log2(a) - log2(b)) for a, b in zip(one, other, strict=True)), default=0.0)
 
 
 def _named(problem: Problem, sizes: Sizes) -> str:

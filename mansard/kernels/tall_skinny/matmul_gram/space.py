@@ -39,6 +39,8 @@ from_dict = partial(configs.from_dict, "matmul_gram", VARIANTS)
 
 def illegal(problem: Problem, c: Ring, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if elsewhere := configs.elsewhere(c, device):
+        return elsewhere
     if device.capability < 90:
         return f"needs bulk copies and m16n8k8 tensor-core instructions (sm_90), the device is {device.arch}"
     if not problem.aligned:
