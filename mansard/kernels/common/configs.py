@@ -27,7 +27,7 @@ class Resources(Protocol):
 
 
 class Legality(Protocol):
-    """What the first legal rule is found by: a part of `space.py`."""
+    """What says whether a configuration can be used: a part of `space.py`."""
 
     def illegal(self, problem: Problem, config: Any, device: Device, /) -> str | None: ...
 
@@ -142,6 +142,11 @@ def elsewhere(config: Any, device: Device) -> str | None:
     if (config.TARGET == "cpu") == (device.backend == "cpu"):
         return None
     return f"{config.VARIANT} is for {'CPUs' if config.TARGET == 'cpu' else 'GPUs'}"
+
+
+def illegal_on_cpus(space_cpu: Legality, problem: Problem, config: Any, device: Device) -> str | None:
+    """Why a configuration cannot be used, if it or the device is a CPU's; None if it can."""
+    return elsewhere(config, device) or space_cpu.illegal(problem, config, device)
 
 
 def first_legal(space: Legality, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:

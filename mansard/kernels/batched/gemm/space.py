@@ -38,10 +38,8 @@ from_dict = partial(configs.from_dict, "gemm", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if config.TARGET == "cpu":
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if "interleaved" in (problem.stack_a, problem.stack_b, problem.stack_c):
         return "interleaved stacks have a kernel of their own (interleaved.py)"
     problem = images.oriented(problem)

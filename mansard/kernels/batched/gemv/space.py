@@ -58,10 +58,8 @@ from_dict = partial(configs.from_dict, "gemv", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if config.TARGET == "cpu":
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if problem.stack_c == "shared":
         return "the vectors of y need a place each"
     reason = _lanes(config) if isinstance(config, Lanes) else _stream(config)

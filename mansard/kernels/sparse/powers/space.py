@@ -63,10 +63,8 @@ from_dict = partial(configs.from_dict, "powers", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if config.TARGET == "cpu":
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if problem.C != spec.CHUNK:
         return f"chunks of {problem.C} rows: a warp has {spec.CHUNK}"
     reason = _groups(config) if isinstance(config, Groups) else _persistent(problem, config, device)

@@ -89,10 +89,8 @@ from_dict = partial(configs.from_dict, "spmv", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if config.TARGET == "cpu":
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     for_csr = isinstance(config, Csr | Merge | Rows)
     if for_csr != (problem.format == "csr"):
         return f"{config.VARIANT} does not read format {problem.format}"

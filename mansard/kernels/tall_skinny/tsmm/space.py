@@ -69,10 +69,8 @@ from_dict = partial(configs.from_dict, "tsmm", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if config.TARGET == "cpu":
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     rules: dict[str, Any] = {"threads": _threads, "ring": _ring, "fragment": _fragment}
     return rules[config.VARIANT](problem, config, device) or _resources(problem, config, device)
 
