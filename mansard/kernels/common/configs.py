@@ -14,6 +14,7 @@ from ...rules import shown
 from . import fields
 
 Config = TypeVar("Config")
+MOST_THREADS = 1024  # of a block, on every GPU
 
 
 class Resources(Protocol):
@@ -84,6 +85,8 @@ def too_large(
     """Why a multiprocessor has no room for the blocks of a configuration, or None if it has. Each of its four quarters
     holds its share of the warps: of every block, or (`together`) of all blocks, where these have less than four."""
     threads, registers, count = work.threads(problem, config), work.registers(problem, config), config.BLOCKS_PER_SM
+    if threads > MOST_THREADS:
+        return f"{threads} threads exceed a block's {MOST_THREADS}"
     warps = 4 * (up(threads * count, 128) if together else up(threads, 128) * count)
     limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
     if registers > limit:
@@ -120,7 +123,7 @@ def resident(
     threads = up(work.threads(problem, config), 128) * 128 if quarters else work.threads(problem, config)
     registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
     fit = min(most, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
-    if threads > 1024:
+    if threads > MOST_THREADS:
         return None
     return fullest(config, fit, refused or (lambda fitting: None))
 

@@ -49,20 +49,13 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         reason = _readonly(problem, config)
     else:
         reason = space_panels.illegal(problem, config, device)
-    return reason or _resources(problem, config, device)
+    return reason or configs.too_large(work, problem, config, device)
 
 
 def _readonly(problem: Problem, c: Readonly) -> str | None:
     if not (1 <= c.DIM_X <= problem.N and 1 <= c.DIM_Y <= problem.M and c.PER_BLOCK >= 1):
         return f"{c.DIM_X} x {c.DIM_Y} threads for {problem.N} columns and {problem.M} rows"
     return None
-
-
-def _resources(problem: Problem, config: Gpu, device: Device) -> str | None:
-    threads = work.threads(problem, config)
-    if threads > 1024:
-        return f"{threads} threads exceed a block's 1024"
-    return configs.too_large(work, problem, config, device)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:

@@ -63,8 +63,6 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if problem.stack_c == "shared":
         return "the vectors of y need a place each"
     reason = _lanes(config) if isinstance(config, Lanes) else _stream(config)
-    if reason is None and work.threads(problem, config) > 1024:
-        reason = f"{work.threads(problem, config)} threads exceed a block's 1024"
     return reason or configs.too_large(work, problem, config, device)
 
 

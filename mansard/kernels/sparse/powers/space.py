@@ -68,8 +68,6 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if problem.C != spec.CHUNK:
         return f"chunks of {problem.C} rows: a warp has {spec.CHUNK}"
     reason = _groups(config) if isinstance(config, Groups) else _persistent(problem, config, device)
-    if reason is None and work.threads(problem, config) > 1024:
-        reason = f"{work.threads(problem, config)} threads exceed a block's 1024"
     return reason or configs.too_large(work, problem, config, device)
 
 

@@ -116,9 +116,6 @@ _WORDS: dict[str, tuple[Any, ...]] = {
 
 
 def _resources(problem: Problem, config: Config, device: Device) -> str | None:
-    threads = work.threads(problem, config)
-    if threads > 1024:
-        return f"{threads} threads exceed a block's 1024"
     if isinstance(config, Steps) and config.T1 in (32, 64):  # such blocks share the quarters of a multiprocessor
         config = replace(config, T1=128, BLOCKS_PER_SM=configs.up(config.T1 * config.BLOCKS_PER_SM, 128))
     return configs.too_large(work, problem, config, device)

@@ -72,7 +72,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if config.TARGET == "cpu" or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
     rules: dict[str, Any] = {"threads": _threads, "ring": _ring, "fragment": _fragment}
-    return rules[config.VARIANT](problem, config, device) or _resources(problem, config, device)
+    return rules[config.VARIANT](problem, config, device) or configs.too_large(work, problem, config, device)
 
 
 def _fragment(problem: Problem, c: Fragment, device: Device) -> str | None:
@@ -144,13 +144,6 @@ def _warpgroup(problem: Problem, c: Ring, device: Device) -> str | None:
     if c.TURNED or c.PRODUCTS != 4:
         return "UNIT=wgmma has neither TURNED nor PRODUCTS"
     return f"N={problem.N}: a warpgroup takes 128 columns at most" if problem.N > 128 else None
-
-
-def _resources(problem: Problem, config: Threads | Ring | Fragment, device: Device) -> str | None:
-    threads = work.threads(problem, config)
-    if threads > 1024:
-        return f"{threads} threads exceed a block's 1024"
-    return configs.too_large(work, problem, config, device)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
