@@ -59,7 +59,7 @@ def work(operation: str, dtype: str, M: int, N: int, K: int, same: bool = False,
     """Bytes and flops. The passes of cholesky_qr are those its condition number asks for."""
     if operation in families():
         spec, traits = family_of(operation), {"same": same} if operation == "gram" else {}
-        return spec.work.work(spec.spec.problem(dtype, M, N, K, **traits))  # type: ignore[no-any-return]
+        return spec.work.work(spec.spec.problem(dtype, M, N, K, **traits))
     item, flop = ITEMSIZE[dtype], 8 if dtype.startswith("complex") else 2
     if operation == "matmul":
         return Work((M * K + K * N) * item, M * N * item, flop * M * N * K, dtype)

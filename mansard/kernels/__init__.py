@@ -1,28 +1,31 @@
 """Stage 3 of a call: how. One folder per kernel family, always with the same file names.
 
 `spec` says which problems a family accepts and defines the reference; `space` its configurations; `work` bytes,
-flops and resources; `emit` source text and launch geometry. Families are pure: they compile and run nothing.
+flops and resources; `emit` source text and launch geometry; `defaults` the rules before anything is measured.
+`family.py` types what each of them offers. Families are pure: they compile and run nothing.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
-
-from .batched import gemm, gemv, trsm
+from .batched import gemm, gemv, ragged_gemm, trsm
 from .factor import cholesky, lu, qr
+from .family import Family
 from .sparse import powers, spmv
-from .tall_skinny import gram, matmul_gram, tsm2r, tsmm
+from .tall_skinny import gram, matmul_gram, small_step, tsm2r, tsmm
 
-FAMILIES: tuple[ModuleType, ...] = (gram, tsmm, tsm2r, matmul_gram, gemm, gemv, trsm, cholesky, lu, qr, spmv, powers)
+FAMILIES: tuple[Family, ...] = (
+    gram.FAMILY, tsmm.FAMILY, tsm2r.FAMILY, matmul_gram.FAMILY, small_step.FAMILY, gemm.FAMILY, gemv.FAMILY,
+    trsm.FAMILY, ragged_gemm.FAMILY, cholesky.FAMILY, lu.FAMILY, qr.FAMILY, spmv.FAMILY, powers.FAMILY,
+)  # fmt: skip
 
 
-def family_of(operation: str) -> ModuleType:
+def family_of(operation: str) -> Family:
     """The family that answers `operation`."""
     for family in FAMILIES:
-        if operation == family.__name__.rpartition(".")[2]:
+        if operation == family.name:
             return family
     raise KeyError(f"no family answers {operation!r}; there are: {', '.join(names())}")
 
 
 def names() -> tuple[str, ...]:
-    return tuple(family.__name__.rpartition(".")[2] for family in FAMILIES)
+    return tuple(family.name for family in FAMILIES)

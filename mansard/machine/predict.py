@@ -3,23 +3,22 @@ costs of launching and reducing. It ranks candidates; measurement decides."""
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 from ..codegen.geometry import Device
+from ..kernels.family import Family
 from ..plan.problem import Problem
 from . import occupancy, roofline
 from .machine import Machine
 
 
-def choose(family: ModuleType, problem: Problem, device: Device, machine: Machine) -> Any:
-    """The configuration with the least predicted time; the rule for the width where it is about as good, because rules
-    were found by measurement, or where the family says that its model is worse (TRUSTED). None if nothing is legal."""
+def choose(family: Family, problem: Problem, device: Device, machine: Machine) -> Any:
+    """The configuration with the least predicted time; None if nothing is legal. The rule for the width wins where it
+    is about as good, because rules were found by measurement, and where the family says so (`trusts_rules`)."""
     rule = family.defaults.default(problem, device)
-    if device.backend != "cuda" or rule is None or getattr(family.defaults, "TRUSTED", False):
+    if device.backend != "cuda" or rule is None or family.trusts_rules:
         return rule
-    likely = getattr(family.space, "likely", family.space.candidates)
-    ranked = [(seconds(family, problem, config, device, machine), config) for config in likely(problem, device)]
+    ranked = [(seconds(family, problem, config, device, machine), config) for config in family.hopeful(problem, device)]
     best = min(ranked, key=lambda pair: pair[0], default=None)
     if best is None or seconds(family, problem, rule, device, machine) <= _AS_GOOD * best[0]:
         return rule
@@ -29,7 +28,7 @@ def choose(family: ModuleType, problem: Problem, device: Device, machine: Machin
 _AS_GOOD = 1.02
 
 
-def seconds(family: ModuleType, problem: Problem, config: Any, device: Device, machine: Machine) -> float:
+def seconds(family: Family, problem: Problem, config: Any, device: Device, machine: Machine) -> float:
     """Predicted time of one call."""
     work = family.work.work(problem)
     bound = roofline.time_bound(work, machine)

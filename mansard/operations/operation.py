@@ -21,7 +21,7 @@ from .plans import PLANS
 Planner = Callable[[Any, Any, Any, str | None, Any], Plan]  # (A, B, out, backend, form) -> plan
 Special = Callable[[Any, Any, Any], Callable[..., Any] | None]  # who answers for such operands; None: arrays and lists
 
-_get, _pinned, _known_kind = PLANS.get, pin.CURRENT.get, kinds.known_kind
+_get, _pinned, _known_kind = PLANS.get, pin.pins, kinds.known_kind
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import ModuleType
 from typing import Any, TypeVar
 
 from .. import settings
@@ -13,6 +12,7 @@ from ..arrays import kinds as arrays
 from ..arrays.kinds import View
 from ..backends.select import ReferenceBackend
 from ..errors import UnsupportedProblem
+from ..kernels.family import Emit
 from ..plan import dispatch
 from ..plan.handover import library_multiplies
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
@@ -75,7 +75,7 @@ def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made
 
 
 def prepare(
-    emit: ModuleType, problem: Problem, backend: Any, strides: tuple[int, ...], handover: bool = False
+    emit: Emit, problem: Problem, backend: Any, strides: tuple[int, ...], handover: bool = False
 ) -> tuple[Any, dispatch.Choice, Any]:
     """The launch (None: the library's routine answers), what was chosen and why, and the kernel. With `handover`, the
     library answers where it is known to be faster; nothing is compiled then."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 from .. import units
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..kernels import family_of
+from ..kernels.family import Family
 from ..machine import machine, predict
 from ..tune import database
 from . import pin
@@ -20,7 +20,7 @@ from .problem import Problem
 class Choice:
     """What will run: a configuration of a family, or the vendor's routine, and why."""
 
-    family: ModuleType
+    family: Family
     config: Any  # None: the vendor's routine
     origin: str  # pinned | tuned | model | default | vendor | empty
     reason: str
@@ -43,7 +43,7 @@ def choose(problem: Problem, device: Device) -> Choice:
     return _modelled(family, problem, device)
 
 
-def _modelled(family: ModuleType, problem: Problem, device: Device) -> Choice:
+def _modelled(family: Family, problem: Problem, device: Device) -> Choice:
     ceilings = machine.known(device)
     config = predict.choose(family, problem, device, ceilings)
     if config is None:
@@ -53,12 +53,12 @@ def _modelled(family: ModuleType, problem: Problem, device: Device) -> Choice:
     return Choice(family, config, "model", text)
 
 
-def _pinned(family: ModuleType, problem: Problem, device: Device, pinned: dict[str, Any]) -> Choice:
+def _pinned(family: Family, problem: Problem, device: Device, pinned: dict[str, Any]) -> Choice:
     if pinned.get("VARIANT") == "vendor":
         return Choice(family, None, "pinned", "the vendor's routine was pinned")
     variant = pinned.get("VARIANT")
     base = family.defaults.default(problem, device, variant=variant)
-    if base is None and variant in family.space.VARIANTS:  # no rule fits, but what was pinned may
+    if base is None and variant and variant in family.space.VARIANTS:  # no rule fits, but what was pinned may
         base = family.space.VARIANTS[variant]()
     values = family.space.to_dict(base) if base else {}
     unknown = [name for name in pinned if name not in values]
@@ -76,7 +76,7 @@ def _pinned(family: ModuleType, problem: Problem, device: Device, pinned: dict[s
 
 
 def _switch_variant(
-    family: ModuleType, problem: Problem, device: Device, values: dict[str, Any], pinned: dict[str, Any]
+    family: Family, problem: Problem, device: Device, values: dict[str, Any], pinned: dict[str, Any]
 ) -> list[str]:
     """Pinned names that the default variant lacks may belong to another one; `values` becomes that one's default."""
     for variant in family.space.VARIANTS:

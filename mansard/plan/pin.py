@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral
@@ -30,6 +30,4 @@ def pin(**parameters: Any) -> Iterator[None]:
         CURRENT.reset(token)
 
 
-def pins() -> dict[str, Any]:
-    """What is pinned here and now."""
-    return CURRENT.get()
+pins: Callable[[], dict[str, Any]] = CURRENT.get  # what is pinned here and now; every call asks, so it is no function

@@ -69,9 +69,8 @@ class Plan:
             geometry = self.kernel.geometry
             lines.insert(3, f"launch   {geometry.grid[0]} x {geometry.grid[1]} blocks of {geometry.block} threads, "
                             f"{geometry.shared_bytes} bytes of shared memory")  # fmt: skip
-        remarks = getattr(self.choice.family.work, "remarks", None)  # what a family has to say beyond the roofline
-        if remarks is not None and self.backend.name != "cpu":
-            lines += remarks(self.problem, self.choice.config, self.backend.device, ceilings)
+        if self.backend.name != "cpu":
+            lines += self.choice.family.remarks(self.problem, self.choice.config, self.backend.device, ceilings)
         return "\n".join(lines)
 
     def _what(self) -> str:

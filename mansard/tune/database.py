@@ -5,7 +5,7 @@ the speed and is ignored. The long dimensions (`spec.LONG`) need not agree: the 
 answers. Beyond a factor of eight its configuration is still the better guess (the rules of thumb do not look at them at
 all) and the reason says how far away it was measured; a verdict for the vendor's routine, though, rests on fixed costs
 and is not carried that far. Nor does a record speak for a problem that far away if only one of them is short
-(`work.is_short`): the model does.
+(`Family.is_short`): the model does.
 
 A record whose kernel has changed since is never served. Its code counts; comments and folders may change. Dispatch asks
 once per new shape, so files are read and indexed once per change, and hashes of headers are kept.
@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import log2, prod
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from .. import units
@@ -27,6 +26,7 @@ from ..codegen.geometry import Device
 from ..compile.key import bare, code_digest
 from ..errors import IllegalConfig
 from ..kernels import family_of
+from ..kernels.family import Family
 from ..machine.machine import slug
 from ..plan.problem import Problem
 from .records import Store, Trial, config_key, store_path
@@ -53,7 +53,7 @@ Sizes = tuple[int, ...]
 Index = dict[Key, dict[Sizes, list[Trial]]]  # key -> long sizes -> trials, best first
 
 
-def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
+def best(problem: Problem, device: Device, family: Family) -> Record | None:
     """The fastest recorded way to answer `problem` on `device`, or None if no record applies."""
     key, name = match_key(problem), family_name(family)
     for path, place in ((store_path(device, name), "here"), (shipped_path(device, name), "shipped table")):
@@ -67,7 +67,7 @@ def best(problem: Problem, device: Device, family: ModuleType) -> Record | None:
     return None
 
 
-def kernel_hash(problem: Problem, config: Any, device: Device, family: ModuleType) -> str:
+def kernel_hash(problem: Problem, config: Any, device: Device, family: Family) -> str:
     """Names the code of a kernel, its headers' included (the emulator's for emulated kernels alone). What was written
     about it and where its headers lie does not count."""
     return text_hash(family.emit.source(problem, config, device.backend).text, device.backend)
@@ -79,7 +79,7 @@ def text_hash(text: str, backend_name: str) -> str:
     return hashlib.sha256(f"{headers}\0{bare(text)}".encode()).hexdigest()[:16]
 
 
-def is_current(trial: Trial, config: Any, device: Device, family: ModuleType) -> bool:
+def is_current(trial: Trial, config: Any, device: Device, family: Family) -> bool:
     """Whether the kernel that a trial states is still what would be written for its problem. A record may be made up:
     of a problem that no family accepts, or for which no text can be written, it is not."""
     try:
@@ -91,9 +91,9 @@ def is_current(trial: Trial, config: Any, device: Device, family: ModuleType) ->
 
 def match_key(problem: Problem) -> Key:
     """All that must agree between a record's problem and the one asked for."""
-    spec = family_of(problem.operation).spec
-    without = (*_IRRELEVANT, *getattr(spec, "ALIKE", ()))
-    sizes = tuple(item for item in problem.sizes if item[0] not in spec.LONG)
+    family = family_of(problem.operation)
+    without = (*_IRRELEVANT, *family.alike)
+    sizes = tuple(item for item in problem.sizes if item[0] not in family.spec.LONG)
     traits = tuple(
         (name, _pitch_class(problem, name) if name.startswith("pitch") else value)
         for name, value in problem.traits
@@ -112,8 +112,8 @@ def shipped_path(device: Device, name: str) -> Path:
     return DATA / slug(device) / f"{name}.jsonl"
 
 
-def family_name(family: ModuleType) -> str:
-    return family.__name__.rpartition(".")[2]
+def family_name(family: Family) -> str:
+    return family.name
 
 
 def forget() -> None:
@@ -135,7 +135,7 @@ def _pitch_class(problem: Problem, name: str) -> str:
 
 
 def _judge(
-    problem: Problem, device: Device, family: ModuleType, trials: list[Trial], tall: Sizes, place: str
+    problem: Problem, device: Device, family: Family, trials: list[Trial], tall: Sizes, place: str
 ) -> Record | None:
     """The verdict of the records made at one size: the first usable configuration, or the vendor's routine."""
     trials = [trial for trial in trials if not was_doubtful(trial, device)]
@@ -166,13 +166,12 @@ def _judge(
     return None
 
 
-def _other_regime(problem: Problem, recorded: Problem, family: ModuleType) -> bool:
+def _other_regime(problem: Problem, recorded: Problem, family: Family) -> bool:
     """Whether one of the two is over before a ring is set up, for families where that decides."""
-    is_short = getattr(family.work, "is_short", None)
-    return is_short is not None and is_short(problem) != is_short(recorded)
+    return family.is_short(problem) != family.is_short(recorded)
 
 
-def _usable(trial: Trial, problem: Problem, device: Device, family: ModuleType) -> Any:
+def _usable(trial: Trial, problem: Problem, device: Device, family: Family) -> Any:
     """The trial's configuration if it exists still and is legal for this problem."""
     try:
         config = family.space.from_dict(trial.config)
@@ -195,7 +194,7 @@ def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, f
 
 def _distance(one: Sizes, other: Sizes) -> float:
     """How far apart two sizes are, in powers of two of the farthest dimension."""
-    return max(abs(log2(a) - log2(b)) for a, b in zip(one, other, strict=True))
+    return max((abs(log2(a) - log2(b)) for a, b in zip(one, other, strict=True)), default=0.0)
 
 
 def _named(problem: Problem, sizes: Sizes) -> str:

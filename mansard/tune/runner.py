@@ -135,7 +135,7 @@ class DeviceRunner:
             return error
 
     def _illegal(self, config: Any) -> str | None:
-        return self.case.family.space.illegal(self.case.problem, config, self.backend.device)  # type: ignore[no-any-return]
+        return self.case.family.space.illegal(self.case.problem, config, self.backend.device)
 
     def _try(self, config: Any, log: str | Exception) -> Trial:
         """One candidate from its log to its first times; every way to fail has its class."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from math import log2
-from types import ModuleType
 from typing import Any
 
 from ..codegen.geometry import Device
+from ..kernels.family import Family
 from ..machine import machine as machines
 from ..machine import occupancy, predict
 from ..machine.machine import Machine
@@ -53,7 +53,7 @@ class SearchSpace:
 
     problem: Problem
     device: Device
-    family: ModuleType
+    family: Family
     candidates: list[Candidate]  # best first
     legal: list[Any] = field(default_factory=list)  # all of them, unpruned: for exhaustive search
     dropped: Counter[str] = field(default_factory=Counter)  # restriction -> how many it dropped
@@ -74,7 +74,7 @@ class SearchSpace:
         return predict.seconds(self.family, self.problem, config, self.device, ceilings)
 
 
-def search_space(problem: Problem, device: Device, family: ModuleType, ceilings: Machine | None = None) -> SearchSpace:
+def search_space(problem: Problem, device: Device, family: Family, ceilings: Machine | None = None) -> SearchSpace:
     """Enumerate, restrict and rank; the order is the same every time."""
     ceilings = ceilings or machines.known(device)
     legal = list(_legal(_without_k(problem), device, family))
@@ -107,7 +107,7 @@ class _Estimate:
 
     @staticmethod
     def of(
-        problem: Any, config: Any, predicted: float, device: Device, family: ModuleType, ceilings: Machine
+        problem: Any, config: Any, predicted: float, device: Device, family: Family, ceilings: Machine
     ) -> _Estimate:
         work = family.work
         threads = work.threads(problem, config)
@@ -149,7 +149,7 @@ def _restricted(estimates: list[_Estimate], dropped: Counter[str]) -> Iterator[_
 
 
 @lru_cache(maxsize=8)
-def _legal(problem: Problem, device: Device, family: ModuleType) -> tuple[Any, ...]:
+def _legal(problem: Problem, device: Device, family: Family) -> tuple[Any, ...]:
     return tuple(family.space.candidates(problem, device))
 
 

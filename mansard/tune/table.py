@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from types import ModuleType
 
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig
+from ..kernels.family import Family
 from ..plan.problem import Problem
 from . import database
 from .database import family_name
@@ -18,7 +18,7 @@ from .records import Store, Trial, store_path
 _FALLBACK = 1.25  # a variant this close to the winner is kept too: it may be legal where the winner is not
 
 
-def export(device: Device, family: ModuleType, path: Path | None = None) -> tuple[Path, int]:
+def export(device: Device, family: Family, path: Path | None = None) -> tuple[Path, int]:
     """Write the table of this device's winners; returns its path and the number of problems in it.
 
     Only records of today's kernel text are taken: others would never be served. What the table says of problems that
@@ -36,7 +36,7 @@ def export(device: Device, family: ModuleType, path: Path | None = None) -> tupl
     return path, len(chosen)
 
 
-def is_current(trial: Trial, device: Device, family: ModuleType) -> bool:
+def is_current(trial: Trial, device: Device, family: Family) -> bool:
     """The trial's kernel text is still what would be generated."""
     if not trial.ok:
         return False

@@ -94,7 +94,7 @@ class Played:
             for a, b, c in zip(A, B, C, strict=True):
                 c[...] = spec.reference(a, b, c, alpha, beta, conj_a=problem.conj_a, conj_b=problem.conj_b)
 
-        return launch, Choice(gemm, None, "model", "played"), None
+        return launch, Choice(gemm.FAMILY, None, "model", "played"), None
 
     @staticmethod
     def matrices(problem: Problem, side: str, pointer: int, strides: tuple[int, ...], loose: bool) -> list[Any]:

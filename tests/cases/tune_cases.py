@@ -104,6 +104,6 @@ def one_config(problem=SMALL, device=None):
 
 def fake_trial(config, seconds, problem=SMALL, device=H200, **changes):
     values = gram.space.to_dict(config)
-    kernel = database.kernel_hash(problem, config, device, gram)
+    kernel = database.kernel_hash(problem, config, device, gram.FAMILY)
     trial = Trial(problem, values, "ok", (seconds,), kernel=kernel, bound=1e-4, date="2026-01-02T00:00:00", version="0")
     return replace(trial, **changes)

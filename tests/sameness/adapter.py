@@ -40,7 +40,7 @@ TARGETS = ("sm_90a", "emulated", "cpu")
 # A CPU that does not depend on the one at hand: two cores, AVX-512.
 _CPU = Device("cpu", "CPU of the recording", "x86_64", multiprocessors=2, vector_bytes=64, l2_bytes=1 << 20)
 _CPU_ARCH = "-march=x86-64-v4"
-_FAMILIES = {family.__name__.rpartition(".")[2]: family for family in (*FAMILIES, ragged_gemm, small_step)}
+_FAMILIES = {family.name: family for family in FAMILIES}
 # The public operations that may ask for a family's kernels; each decides for itself when a library is better.
 _OPERATIONS = {"gram": ("gram", "matmul"), "tsmm": ("tsmm", "matmul"), "tsm2r": ("tsm2r", "matmul"),
                "gemm": ("gemm", "matmul"), "ragged_gemm": (), "small_step": ()}  # fmt: skip
@@ -108,9 +108,9 @@ def _chosen(entry: dict[str, Any], family: Any, problem: Problem, where: Any) ->
     if "config" in entry:
         config = family.space.from_dict(entry["config"])
         return ([], "illegal", {}) if family.space.illegal(problem, config, where.device) else ([config], "given", {})
-    if family is ragged_gemm:
+    if family is ragged_gemm.FAMILY:
         return [_ragged_config(entry, problem, where.device)], "rule", {}
-    if family is small_step:
+    if family is small_step.FAMILY:
         config = None if where.name == "cpu" else family.defaults.default(problem, where.device)
         return ([config], "rule", {}) if config is not None else ([], "none", {})
     if _is_interleaved(problem, where.device):
@@ -168,9 +168,9 @@ def _kernels(
         made = {"fill": lambda: emit.fill(problem, device, 1), "permute": lambda: emit.permute(problem, device, 1),
                 "combine": lambda: emit.combine(problem, device)}  # fmt: skip
         return [made[part]()]
-    if family is small_step:
+    if family is small_step.FAMILY:
         return [emit.kernel(problem, config, device) for config in configs]
-    if family is ragged_gemm:
+    if family is ragged_gemm.FAMILY:
         fixed = (1, 1, 1 << 20) if device.backend == "cpu" else (1, 1)
         return [emit.kernel(problem, config, device, fixed) for config in configs]
     if _is_interleaved(problem, device):

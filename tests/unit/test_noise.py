@@ -317,7 +317,7 @@ def test_dispatch_asks_for_the_spread_too(samples: tuple[float, ...], origin: st
     store = Store(store_path(H200, "gram"))
     store.append(replace(fake_trial(config, 2e-3, device=H200), seconds=(2e-3, 2.1e-3, 1.9e-3), round=2))
     store.append(trial(*samples, vendor=True, round=2, bound=1e-4, date="2026-01-02T00:00:00"))
-    record = database.best(SMALL, H200, gram)
+    record = database.best(SMALL, H200, gram.FAMILY)
     assert record is not None and record.origin == origin
     assert ("within the spread of both" in record.reason) == (origin == "tuned")
 
@@ -348,9 +348,9 @@ def test_a_result_above_the_limit_never_becomes_a_record(capsys: pytest.CaptureF
 def test_records_of_a_busy_day_are_not_served() -> None:
     config = one_config(device=H200)
     Store(store_path(H200, "gram")).append(fake_trial(config, 1e-3, device=H200, bound=4.4e-3))
-    assert database.best(SMALL, H200, gram) is not None, "without ceilings nobody can tell"
+    assert database.best(SMALL, H200, gram.FAMILY) is not None, "without ceilings nobody can tell"
     machine.save(replace(GOOD, read_bandwidth=4.6e12, copy_bandwidth=4.2e12), H200)
-    assert database.best(SMALL, H200, gram) is None
+    assert database.best(SMALL, H200, gram.FAMILY) is None
     assert was_doubtful(fake_trial(config, 1e-3, device=H200, bound=4.4e-3), H200)
     assert not was_doubtful(fake_trial(config, 1e-3, device=H200, bound=0.9e-3), H200)
 

@@ -131,7 +131,7 @@ def test_a_tune_records_everything_and_serves_its_winner():
     assert {config_key(t.config) for t in result.trials} <= {config_key(t.config) for t in lines(backend.device)}
     assert result.winner.round == 2 and len(result.winner.seconds) == 15
     database.forget()
-    assert database.best(SMALL, backend.device, gram).config == result.best
+    assert database.best(SMALL, backend.device, gram.FAMILY).config == result.best
     assert "% of the limit" not in result.line()  # the ceilings of this device are nominal
     assert "trials" in result.summary()
 

@@ -35,19 +35,19 @@ KINDS = [
 
 @pytest.mark.parametrize("problem", KINDS, ids=str)
 def test_the_space_is_legal_ranked_and_explains_what_it_drops(problem):
-    space = search_space(problem, H200, gram)
+    space = search_space(problem, H200, gram.FAMILY)
     assert space.candidates, "nothing left"
     assert all(gram.space.illegal(problem, c.config, H200) is None for c in space.candidates)
     assert len(space.candidates) + sum(space.dropped.values()) == len(space.legal)
     assert all(":" in reason and count > 0 for reason, count in space.dropped.items())
     costs = [candidate.cost for candidate in space.candidates]
     assert costs == sorted(costs)
-    again = search_space(problem, H200, gram)
+    again = search_space(problem, H200, gram.FAMILY)
     assert [c.config for c in again.candidates] == [c.config for c in space.candidates]
 
 
 def test_restrictions_drop_what_starves_the_memory():
-    space = search_space(KINDS[0], H200, gram)
+    space = search_space(KINDS[0], H200, gram.FAMILY)
     flights = {c.config: gram.work.bytes_in_flight(KINDS[0], c.config) for c in space.candidates}
     dropped = [c for c in space.legal if c not in flights]
     assert dropped and min(flights.values()) > min(gram.work.bytes_in_flight(KINDS[0], c) for c in dropped)
@@ -55,37 +55,37 @@ def test_restrictions_drop_what_starves_the_memory():
 
 @pytest.mark.parametrize("problem", KINDS, ids=str)
 def test_top_holds_the_rules_of_thumb_and_many_shapes(problem):
-    space = search_space(problem, H200, gram)
+    space = search_space(problem, H200, gram.FAMILY)
     chosen = next(strategy.top(space, 24, 0))
     assert len(chosen) == len(set(chosen)) == 24
     ranked = (c for c in gram.defaults.ranked(problem, H200) if gram.space.illegal(problem, c, H200) is None)
     assert all(next(ranked) in chosen for _ in range(2))
     assert {c.config.VARIANT for c in space.candidates} <= {config.VARIANT for config in chosen}
     assert len({shape(config) for config in chosen}) >= 8
-    assert chosen == next(strategy.top(search_space(problem, H200, gram), 24, 0))
+    assert chosen == next(strategy.top(search_space(problem, H200, gram.FAMILY), 24, 0))
 
 
 def test_a_small_limit_is_kept():
-    space = search_space(KINDS[0], H200, gram)
+    space = search_space(KINDS[0], H200, gram.FAMILY)
     for limit in (1, 2, 5):
         assert len(next(strategy.top(space, limit, 0))) == limit
 
 
 def test_random_depends_on_its_seed_alone():
-    space = search_space(KINDS[1], H200, gram)
+    space = search_space(KINDS[1], H200, gram.FAMILY)
     first, same, other = (next(strategy.random(space, 10, seed)) for seed in (1, 1, 2))
     assert first == same != other
 
 
 def test_exhaustive_covers_every_legal_configuration():
-    space = search_space(gram.spec.problem("float64", 128, 128, 1 << 18), H200, gram)
+    space = search_space(gram.spec.problem("float64", 128, 128, 1 << 18), H200, gram.FAMILY)
     tried = [config for batch in strategy.exhaustive(space, 1, 0) for config in batch]
     assert len(tried) == len(set(tried)) and set(space.legal) <= set(tried)
 
 
 def landscape(goal_number):
     """A space with times that grow with the distance from one of its configurations: what a strategy should find."""
-    space = search_space(KINDS[0], H200, gram)
+    space = search_space(KINDS[0], H200, gram.FAMILY)
     space.candidates = space.candidates[::7]
     space.legal = [candidate.config for candidate in space.candidates]
     goal = vars(space.legal[goal_number * 97 % len(space.legal)])

@@ -104,7 +104,7 @@ def test_calls_answer_whatever_the_records_hold(own_cache: Path) -> None:
     database.forget()
     A = np.ones((100, 3))
     assert (ms.gram(A, backend="cpu") == 100).all()
-    assert database.best(gram.spec.problem("float64", 3, 3, 100), cpu.backend().device, gram) is None
+    assert database.best(gram.spec.problem("float64", 3, 3, 100), cpu.backend().device, gram.FAMILY) is None
 
 
 def test_a_record_with_code_is_never_served(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,17 +112,17 @@ def test_a_record_with_code_is_never_served(own_cache: Path, monkeypatch: pytest
     monkeypatch.setattr(database, "DATA", own_cache / "none")
     problem = gram.spec.problem("float64", 16, 16, 1 << 22)
     config = next(c for c in gram.defaults.ranked(problem, H200) if c.VARIANT == "ring")
-    kernel = database.kernel_hash(problem, config, H200, gram)
+    kernel = database.kernel_hash(problem, config, H200, gram.FAMILY)
     good = Trial(problem, gram.space.to_dict(config), "ok", (1e-6,), kernel=kernel, date="2026-01-02T00:00:00")
     records = Store(store_path(H200, "gram"))
     records.append(replace(good, config={**good.config, "SPREAD": CODE}))
     database.forget()
     with pytest.warns(MansardWarning, match="SPREAD=.* is not one of none, rotate, shift"):
-        assert database.best(problem, H200, gram) is None
+        assert database.best(problem, H200, gram.FAMILY) is None
     records.append(good)
     database.forget()
     with pytest.warns(MansardWarning):
-        record = database.best(problem, H200, gram)
+        record = database.best(problem, H200, gram.FAMILY)
     assert record is not None and record.config == config
 
 

@@ -95,7 +95,7 @@ def problems(operation: str, dtype: str, M: int, N: int, K: int, inner: int, for
 
 def _system(dtype: str, M: int, N: int, K: int, form: str) -> Problem:
     uplo = "upper" if "U" in form else "lower"
-    return family_of("trsm").spec.problem(dtype, M, N, K, uplo=uplo)  # type: ignore[no-any-return]
+    return family_of("trsm").spec.problem(dtype, M, N, K, uplo=uplo)
 
 
 def work(row: dict[str, Any]) -> Work:
@@ -106,12 +106,12 @@ def work(row: dict[str, Any]) -> Work:
     item, flop = ITEMSIZE[dtype], 8 if dtype.startswith("complex") else 2
     if operation == "gemm":
         gemm = family_of("gemm")
-        return gemm.work.work(gemm.spec.problem(dtype, M, N, inner, K, accumulate=row["accumulate"]))  # type: ignore[no-any-return]
+        return gemm.work.work(gemm.spec.problem(dtype, M, N, inner, K, accumulate=row["accumulate"]))
     if operation == "gemv":
         vectors = (M, inner) if row["form"] == "T" else (inner, M)
         return Work((M * inner + vectors[0]) * K * item, vectors[1] * K * item, flop * M * inner * K, dtype)
     if operation in SOLVES:
-        return family_of("trsm").work.work(_system(dtype, M, N, K, row["form"]))  # type: ignore[no-any-return]
+        return family_of("trsm").work.work(_system(dtype, M, N, K, row["form"]))
     sizes, others = ragged_sizes(M, K).astype(np.int64), 2 if N > 1 else 1
     results = int((sizes**others).sum())
     return Work((_ragged_elements(M, N, K) - results) * item, results * item, flop * int((sizes ** (1 + others)).sum()),

@@ -1,15 +1,14 @@
-"""What families of batches share when they write a kernel: how stacks appear in `Arguments` and `Params`, and the
-geometry of a launch."""
+"""Arguments and constants of kernels for batches: pointers, strides, stacks and images of their operands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import ModuleType
 from typing import Any
 
 from ...codegen.geometry import Device, Geometry
 from ...codegen.instantiate import Field
 from ...plan.problem import Problem
+from .sources import ON_CPU, CpuSpace, Resources
 
 # What kernels of factorizations are given, in this order; null where a problem has no such operand.
 POINTERS = {
@@ -19,14 +18,18 @@ POINTERS = {
 }
 
 
-def pointer(name: str, *, written: bool, many: bool) -> Field:
-    """To the matrices of an operand, or (`many`) to an array of their addresses."""
+def pointer(
+    problem: Problem, config: Any, operand: str, *, written: bool, present: bool = True, name: str = ""
+) -> Field:  # fmt: skip
+    """Pointer to the matrices of an operand, or (on GPUs, if its stack says so) to an array of their addresses."""
     entry = "Params::T" if written else "const Params::T"
-    return Field(name.upper(), f"{entry}* const*" if many else f"{entry}*", "pointer")
+    many = config.TARGET != ON_CPU and present and getattr(problem, f"stack_{operand}") == "pointers"
+    return Field((name or operand).upper(), f"{entry}* const*" if many else f"{entry}*", "pointer")
 
 
-def integers(names: Iterable[str]) -> tuple[Field, ...]:
-    return tuple(Field(name, "long long", "integer") for name in names)
+def steps(name: str, turned: bool = False) -> tuple[str, str, str]:
+    """Names of an operand's strides: of matrices, rows and columns; where it is turned, columns are called rows."""
+    return (f"{name}_matrix", *((f"{name}_col", f"{name}_row") if turned else (f"{name}_row", f"{name}_col")))
 
 
 def stacks(problem: Problem, operands: Iterable[str]) -> dict[str, Any]:
@@ -34,14 +37,26 @@ def stacks(problem: Problem, operands: Iterable[str]) -> dict[str, Any]:
     return {f"STACK_{name.upper()}": getattr(problem, f"stack_{name}") for name in operands}
 
 
+def shared(problem: Problem, operands: Iterable[str]) -> dict[str, Any]:
+    """Constants that say whether one matrix of an operand serves all products."""
+    return {f"SHARED_{name.upper()}": getattr(problem, f"stack_{name}") == "shared" for name in operands}
+
+
+def images(shape: Any, operands: Iterable[str]) -> dict[str, Any]:
+    """Constants of the operands' images in shared memory (gemm's image.cuh), which `shape` has by their names."""
+    return {key: value for name in operands for key, value in image(name, getattr(shape, name)).items()}
+
+
 def image(name: str, shape: Any) -> dict[str, Any]:
-    """Constants of an operand's image in shared memory (gemm's image.cuh)."""
+    """Constants of one operand's image in shared memory."""
     return {f"{what}_{name.upper()}": getattr(shape, what.lower()) for what in ("FEED", "PITCH", "MATRIX")}
 
 
-def launch_geometry(work: ModuleType, space_cpu: ModuleType, problem: Problem, config: Any, device: Device) -> Geometry:
+def launch_geometry(
+    work: Resources, space_cpu: CpuSpace, problem: Problem, config: Any, device: Device
+) -> Geometry:  # fmt: skip
     """Grid, block, shared memory and workspace for the batch."""
-    if device.backend == "cpu":
+    if config.TARGET == ON_CPU:
         return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
     return Geometry(
         grid=(work.blocks(problem, config, device), 1, 1),

@@ -2,18 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
-from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 from ...codegen.geometry import Device
 from ...errors import IllegalConfig
+from ...machine import occupancy
 from ...plan.problem import Problem
 from ...rules import shown
 from . import fields
 
 Config = TypeVar("Config")
+MOST_THREADS = 1024  # of a block, on every GPU
+
+
+class Resources(Protocol):
+    """What a block takes of a multiprocessor: a part of `work.py`."""
+
+    def threads(self, problem: Problem, c: Any, /) -> int: ...
+
+    def registers(self, problem: Problem, c: Any, /) -> int: ...
+
+    def shared_bytes(self, problem: Problem, c: Any, /) -> int: ...
+
+
+class Legality(Protocol):
+    """What says whether a configuration can be used: a part of `space.py`."""
+
+    def illegal(self, problem: Problem, config: Any, device: Device, /) -> str | None: ...
+
+
+class OnGpu:
+    """Base of configurations of CUDA kernels, which the emulator runs too."""
+
+    VARIANT: ClassVar[str]
+    TARGET: ClassVar[Literal["cuda"]] = "cuda"
+
+    @classmethod
+    def header(cls) -> str:
+        """File of the kernel, in the family's folder."""
+        return f"kernel_{cls.VARIANT}.cuh"
+
+
+class OnCpu:
+    """Base of configurations of SIMD kernels."""
+
+    VARIANT: ClassVar[str]
+    TARGET: ClassVar[Literal["cpu"]] = "cpu"
+    HEADER: ClassVar[str] = "kernel.hpp"
+
+    @classmethod
+    def header(cls) -> str:
+        """File of the kernel, in the family's folder."""
+        return cls.HEADER
 
 
 def up(a: int, b: int) -> int:
@@ -38,11 +80,13 @@ def from_dict(operation: str, variants: Mapping[str, type[Config]], values: Mapp
 
 
 def too_large(
-    work: ModuleType, problem: Problem, config: Any, device: Device, together: bool = False
+    work: Resources, problem: Problem, config: Any, device: Device, together: bool = False
 ) -> str | None:  # fmt: skip
     """Why a multiprocessor has no room for the blocks of a configuration, or None if it has. Each of its four quarters
     holds its share of the warps: of every block, or (`together`) of all blocks, where these have less than four."""
     threads, registers, count = work.threads(problem, config), work.registers(problem, config), config.BLOCKS_PER_SM
+    if threads > MOST_THREADS:
+        return f"{threads} threads exceed a block's {MOST_THREADS}"
     warps = 4 * (up(threads * count, 128) if together else up(threads, 128) * count)
     limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
     if registers > limit:
@@ -56,7 +100,7 @@ _FITTED = 90  # compute capability whose compiled kernels the estimates of regis
 _SPARE = 24  # registers per thread that the compiler takes beyond an estimate at the most, for other targets
 
 
-def with_spare_registers(work: ModuleType, problem: Problem, config: Config, device: Device, least: int = 0) -> Config:
+def with_spare_registers(work: Resources, problem: Problem, config: Config, device: Device, least: int = 0) -> Config:
     """The same with fewer blocks per multiprocessor where their bound leaves a thread hardly more registers than
     estimated: what does not fit would spill. `least` is another estimate, where a family's own counts on spills."""
     if device.capability == _FITTED:
@@ -67,15 +111,63 @@ def with_spare_registers(work: ModuleType, problem: Problem, config: Config, dev
     return replace(config, BLOCKS_PER_SM=max(1, min(config.BLOCKS_PER_SM, blocks)))  # type: ignore[type-var, attr-defined]
 
 
-def elsewhere(config: Any, device: Device) -> str | None:
-    """Why a configuration is not for this kind of device: `simd` and `rowwise` are for CPUs, others for GPUs."""
-    for_cpus = config.VARIANT in ("simd", "rowwise", "small")
-    if for_cpus == (device.backend == "cpu"):
+def fullest(config: Any, most: int, refused: Callable[[Any], str | None]) -> Any:
+    """The configuration with as many blocks per multiprocessor, `most` of them, as are not refused; None if none is."""
+    for blocks in range(most, 0, -1):
+        fitting = replace(config, BLOCKS_PER_SM=blocks)
+        if refused(fitting) is None:
+            return fitting
+    return None
+
+
+def resident(
+    work: Resources,
+    problem: Problem,
+    config: Any,
+    device: Device,
+    *,
+    quarters: bool = True,
+    most: int = 16,
+    refused: Callable[[Any], str | None] | None = None,
+) -> Any:
+    """The configuration with as many blocks per multiprocessor as fit, None if not even one does.
+
+    Warps are counted as if every block had its share of them in each of the four `quarters` of a multiprocessor; blocks
+    of less than four warps can share these. Fewer blocks are tried as long as a number is `refused`.
+    """
+    threads = up(work.threads(problem, config), 128) * 128 if quarters else work.threads(problem, config)
+    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    fit = min(most, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
+    if threads > MOST_THREADS:
         return None
-    return f"{config.VARIANT} is for {'CPUs' if for_cpus else 'GPUs'}"
+    return fullest(config, fit, refused or (lambda fitting: None))
 
 
-def first_legal(space: ModuleType, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:
+def fitting(
+    problem: Problem,
+    device: Device,
+    rough: Iterable[Any],
+    resident: Callable[[Problem, Any, Device], Any],
+    illegal: Callable[[Problem, Any, Device], str | None],
+) -> Iterator[Any]:
+    """Every configuration once that is legal with as many blocks per multiprocessor as fit."""
+    found = (resident(problem, config, device) for config in rough)
+    yield from dict.fromkeys(c for c in found if c is not None and illegal(problem, c, device) is None)
+
+
+def elsewhere(config: Any, device: Device) -> str | None:
+    """Why a configuration is not for this kind of device, or None if it is."""
+    if (config.TARGET == "cpu") == (device.backend == "cpu"):
+        return None
+    return f"{config.VARIANT} is for {'CPUs' if config.TARGET == 'cpu' else 'GPUs'}"
+
+
+def illegal_on_cpus(space_cpu: Legality, problem: Problem, config: Any, device: Device) -> str | None:
+    """Why a configuration cannot be used, if it or the device is a CPU's; None if it can."""
+    return elsewhere(config, device) or space_cpu.illegal(problem, config, device)
+
+
+def first_legal(space: Legality, ranked: Iterable[Any], problem: Problem, device: Device, variant: str | None) -> Any:
     """The first legal one; `variant` restricts it to one kind of kernel."""
     for config in ranked:
         if variant in (None, config.VARIANT) and space.illegal(problem, config, device) is None:

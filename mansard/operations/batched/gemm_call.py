@@ -77,11 +77,11 @@ def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) 
     """The launch (None: the array library answers), what was chosen and why, and the kernel. Wide products are left to
     the `library`, if one is named and no record speaks for a kernel."""
     if 0 in (*batch.shape, problem.M, problem.N, problem.K):
-        return None, dispatch.Choice(gemm, None, "empty", "nothing to multiply: C = beta C"), None
+        return None, dispatch.Choice(gemm.FAMILY, None, "empty", "nothing to multiply: C = beta C"), None
     if library and not pin.pins():
         reason = why_library_batch(problem, backend.name, backend.device, library)
         if reason:
-            return None, dispatch.Choice(gemm, None, "vendor", reason), None
+            return None, dispatch.Choice(gemm.FAMILY, None, "vendor", reason), None
     return call.prepare(gemm.emit, problem, backend, batch.strides)
 
 

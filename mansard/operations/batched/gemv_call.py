@@ -97,7 +97,7 @@ def _list_of(kind: Any, array: Any, name: str) -> Operand:
 def _prepare(problem: Problem, batch: Batch, backend: Any) -> tuple[Any, dispatch.Choice, Any]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel."""
     if 0 in (*batch.shape, problem.M, problem.K):
-        return None, dispatch.Choice(gemv, None, "empty", "nothing to multiply: y = beta y"), None
+        return None, dispatch.Choice(gemv.FAMILY, None, "empty", "nothing to multiply: y = beta y"), None
     return call.prepare(gemv.emit, problem, backend, batch.strides)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from ...kernels.batched.ragged_gemm import defaults, emit, space, work
+from ...plan import pin
+from ...plan.dispatch import choose
 from ...plan.problem import Problem
 from ..ragged import Ragged
 from ..ragged_layout import scratch, stream_key
@@ -51,16 +53,20 @@ class RaggedRun:
 
     def _on_cpu(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], accumulate: bool) -> None:
         assert self.sizes is not None
-        if accumulate not in self._launches:
+        key = (accumulate, *pin.pins().items())
+        if key not in self._launches:
             problem = self.problem.replace(accumulate=accumulate)
-            config = defaults.default(problem, self.backend.device)
-            wide = self.sizes.max(0) > config.WIDEST
-            products = int(self.sizes[:, ~wide].prod(0).sum())
-            kernel = emit.kernel(problem, config, self.backend.device, (*self.steps, products))
-            self._launches[accumulate] = self.backend.prepare(kernel), np.flatnonzero(wide).tolist()
-        launch, wide = self._launches[accumulate]
-        buffers, tables = self._addresses(given)
-        launch((*buffers, *tables), scaling, 0)
+            config = choose(problem, self.backend.device).config
+            wide = self.sizes.max(0) > (config.WIDEST if config else 0)  # none: the array library was asked for
+            products, launch = int(self.sizes[:, ~wide].prod(0).sum()), None
+            if config:
+                kernel = emit.kernel(problem, config, self.backend.device, (*self.steps, products))
+                launch = self.backend.prepare(kernel)
+            self._launches[key] = launch, np.flatnonzero(wide).tolist()
+        launch, wide = self._launches[key]
+        if launch:
+            buffers, tables = self._addresses(given)
+            launch((*buffers, *tables), scaling, 0)
         self._by_library(given, scaling, wide)
 
     def _by_library(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], which: Any) -> None:

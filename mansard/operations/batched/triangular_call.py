@@ -148,17 +148,17 @@ def _prepare(
 ) -> tuple[Any, dispatch.Choice, Any, Way | None, str]:
     """The launch, what was chosen and why, the kernel; or, without a launch, who solves, and that in words."""
     if 0 in (*batch.shape, problem.N, problem.NRHS):
-        return None, dispatch.Choice(trsm, None, "empty", "nothing to solve"), None, None, ""
+        return None, dispatch.Choice(trsm.FAMILY, None, "empty", "nothing to solve"), None, None, ""
     given = problem.replace(trans=form.trans)  # the arrays carry their own conjugation
     if not isinstance(backend, ReferenceBackend):
         reason = _why_blocked(problem, backend, asked, form)
         if reason:
             order = INVERTED if form.invert else _order(problem)
             way, means = _blocked(kind, given, order, asked, form)
-            return None, dispatch.Choice(trsm, None, "blocked", reason), None, way, means
+            return None, dispatch.Choice(trsm.FAMILY, None, "blocked", reason), None, way, means
     if backend.device.backend == "cpu" and problem.N > spec.WIDEST:
         reason = spec.too_wide(problem.N, spec.WIDEST) or ""
-        launch, choice, kernel = None, dispatch.Choice(trsm, None, "vendor", reason), None
+        launch, choice, kernel = None, dispatch.Choice(trsm.FAMILY, None, "vendor", reason), None
     else:
         launch, choice, kernel = call.prepare(trsm.emit, problem, backend, batch.strides)
     if launch is not None:
@@ -183,7 +183,7 @@ def _why_blocked(problem: Problem, backend: Any, asked: str | None, form: Triang
     if widest < problem.N:
         return f"{problem.N} unknowns, beyond {widest} no kernel takes them at once"
     alone = (_FEW if problem.N > _LONG else _SOME) >= problem.NRHS
-    if alone or asked is not None or database.best(problem, backend.device, trsm) is not None:
+    if alone or asked is not None or database.best(problem, backend.device, trsm.FAMILY) is not None:
         return ""
     many = f"{problem.N} unknowns, {problem.NRHS} right-hand sides"
     return f"{many}, and no record says that one kernel is faster than products"
@@ -265,7 +265,7 @@ _MANY, _SMALL = 32, 16  # matrices, and rows or columns, from and up to which a 
 def _one_by_one(
     kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
 ) -> tuple[None, dispatch.Choice, None, Way, str]:
-    choice = dispatch.Choice(trsm, None, "vendor", f"few products, or of more than {_SMALL} rows or columns")
+    choice = dispatch.Choice(trsm.FAMILY, None, "vendor", f"few products, or of more than {_SMALL} rows or columns")
     return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each), _ONE_BY_ONE
 
 

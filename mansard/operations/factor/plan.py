@@ -59,7 +59,7 @@ def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = Non
     kind = arrays.known_kind(A)
     if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
         return None
-    run = None if pin.CURRENT.get() else _get(_quick_key(task, backend, kind, A, B, out))
+    run = None if pin.pins() else _get(_quick_key(task, backend, kind, A, B, out))
     parts = None if run is None else run(A, B, out)
     if out is not None and parts is not None and kind.written is not None:
         kind.written((out,))
@@ -101,7 +101,7 @@ def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | N
     """The plan made before, or a new one; under pins nothing is remembered."""
     places = tuple((part, stacks.signature(kind, one)) for part, one in outs.items())
     key = (task, kind, stacks.signature(kind, A), stacks.signature(kind, B), places, backend, whole)
-    plan: FactorPlan | None = None if pin.CURRENT.get() else _get(key)
+    plan: FactorPlan | None = None if pin.pins() else _get(key)
     if plan is None:
         plan = plan_factor(task, kind, A, B, outs, backend, whole)
         PLANS.keep(key, plan)

@@ -13,6 +13,8 @@ from ...backends import mailbox
 from ...backends.select import select
 from ...kernels.tall_skinny.small_step import defaults, emit, spec
 from ...kernels.tall_skinny.small_step.spec import Status
+from ...plan import pin
+from ...plan.dispatch import choose
 from ...plan.problem import Problem
 from ..plans import PLANS
 from . import small_factors as small
@@ -64,7 +66,8 @@ def _planned(view: View, backend: str | None) -> _Planned | None:
     problem = spec.problem(view.dtype, view.shape[1])
     if chosen.name not in ("cuda", "emulated") or spec.refusal(problem):
         return None
-    config = defaults.default(problem, chosen.device)
+    # pins are meant for the products of a call: they have names that this kernel lacks
+    config = defaults.default(problem, chosen.device) if pin.pins() else choose(problem, chosen.device).config
     if config is None:
         return None
     launch = chosen.prepare(emit.kernel(problem, config, chosen.device))

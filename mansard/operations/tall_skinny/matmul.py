@@ -132,7 +132,7 @@ def _by_library(
     sizes = (*a.shape[-2:], *b.shape[-1:]) if len(a.shape) > 1 and len(b.shape) > 1 else (1, 1, 1)
     dtype = a.dtype if a.dtype in DTYPES else "float64"  # of which only `explain` makes use
     problem = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1)
-    choice = Choice(gemm, None, "vendor", reason)
+    choice = Choice(gemm.FAMILY, None, "vendor", reason)
     return Plan(problem, choice, select(a.device, None), None, run, call.make_verify(kind, A, B, out))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from types import ModuleType
 from typing import Any, Self
 
 from ... import testing
 from ...backends.base import Launch
 from ...codegen.geometry import Kernel
 from ...kernels import family_of
+from ...kernels.family import Family
 from ...plan.problem import Problem
 
 UNIT = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0
@@ -25,7 +25,7 @@ class Case:
 
     def __init__(self, problem: Problem, backend: Any, integers: bool = False) -> None:
         self.problem, self.backend, self.integers = problem, backend, integers
-        self.family: ModuleType = family_of(problem.operation)
+        self.family: Family = family_of(problem.operation)
         self.xp = testing.array_module(backend.name)
         self._operands: tuple[Any, Any] | None = None
 
@@ -75,7 +75,7 @@ class Case:
     def kernel(self, config: Any) -> Kernel:
         """What the backend compiles and launches for these operands."""
         strides = (*strides_of(self.operands[0]), *strides_of(self.operands[1]), *self.out_strides())
-        return self.family.emit.kernel(self.problem, config, self.backend.device, strides)  # type: ignore[no-any-return]
+        return self.family.emit.kernel(self.problem, config, self.backend.device, strides)
 
     def out_strides(self) -> tuple[int, ...]:
         return (self.problem.N, 1)

@@ -100,7 +100,7 @@ class SpmvCase(Case):
         self._items = config.BLOCK * config.PER_THREAD if isinstance(config, Merge) else None
         strides = (self.problem.NVECS,) * 3 + layout(held.storage)
         problem = self.problem.replace(NNZ=held.storage.nnz)  # what was made up has about as many
-        return self.family.emit.kernel(problem, config, self.backend.device, strides)  # type: ignore[no-any-return]
+        return self.family.emit.kernel(problem, config, self.backend.device, strides)
 
     def call(self, launch: Launch, out: Any) -> Callable[[], None]:
         held, (X, Z) = self.operands

@@ -18,10 +18,11 @@ from mansard import testing
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.batched import gemm
-from mansard.kernels.batched.gemm import defaults, emit, images, space, spec, work
+from mansard.kernels.batched.gemm import defaults, emit, space, spec, work
 from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Tensor
 from mansard.kernels.batched.gemm.work_lanes import lanes_shape
 from mansard.kernels.batched.gemm.work_panels import panel_shape
+from mansard.kernels.common import images
 from mansard.machine import machine, predict
 from mansard.plan.problem import DTYPES, Problem
 
@@ -131,7 +132,7 @@ def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None
 def test_what_is_chosen_does_not_spill(width: int, dtype: str) -> None:
     problem = spec.problem(dtype, width, width, width, 10_000)
     rule = defaults.default(problem, H200)
-    chosen = predict.choose(gemm, problem, H200, machine.known(H200))
+    chosen = predict.choose(gemm.FAMILY, problem, H200, machine.known(H200))
     for config in {rule, chosen}:
         assert config is not None and compiled(problem, config, H200).spill_bytes == 0, config
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
 import platform
 import subprocess
 import sys
@@ -258,7 +259,8 @@ def touch_nothing_else(extra: int) -> None:
 @pytest.mark.parametrize("extra", [0, 1])
 def test_nothing_else_is_touched(extra: int) -> None:
     command = [sys.executable, str(HERE), str(extra)]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(command, env=paths, capture_output=True, text=True, timeout=300)
     assert (result.returncode == 0 and "untouched: " in result.stdout) != bool(extra), result.stderr[-2000:]
     if extra:
         assert result.returncode < 0  # a signal

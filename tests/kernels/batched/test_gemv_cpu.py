@@ -6,6 +6,7 @@ Run as a script, it multiplies matrices that end, or begin, at memory that must 
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -128,7 +129,8 @@ def touch_nothing_else(extra: int) -> None:
 @needs_cpu
 @pytest.mark.parametrize("extra", [0, 1])
 def test_cpu_touches_nothing_else(extra: int) -> None:
-    result = subprocess.run([sys.executable, str(HERE), str(extra)], capture_output=True, text=True, timeout=300)
+    command, paths = [sys.executable, str(HERE), str(extra)], {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    result = subprocess.run(command, env=paths, capture_output=True, text=True, timeout=300)
     assert (result.returncode == 0 and "untouched: " in result.stdout) != bool(extra), result.stderr[-2000:]
     if extra:
         assert result.returncode < 0  # a signal

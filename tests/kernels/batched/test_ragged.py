@@ -123,7 +123,8 @@ def test_illegal_configurations_have_reasons() -> None:
         (Tiles(BLK_N=128, THREADS=64), "evenly"),
         (Whole(), "float64"),
         (Sort(THREADS=40), "warps"),
-        (space.Simd(), "others"),
+        (space.Simd(), "for CPUs"),
+        (Lanes(20), "there are 15 classes"),
     ):
         assert reason in str(space.illegal(problem, config, device)), config
     double = spec.problem("float64", 10)

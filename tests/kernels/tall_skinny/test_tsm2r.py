@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -262,9 +263,8 @@ def test_warpgroups_are_first_among_wide_ones(width: int, layout: str) -> None:
     teams = (2, 1) if width > 32 else (4, 1) if layout == "col" else (2, 2)
     assert isinstance(rule, Group) and not rule.JOINED
     assert (*teams, 2 if layout == "col" else 4) == (rule.GROUPS, rule.TILES, rule.FEEDERS)
-    favourites = sorted(
-        space.candidates(problem, H200), key=lambda config: predict.seconds(tsm2r, problem, config, H200, ceilings)
-    )[:5]
+    seconds = partial(predict.seconds, tsm2r.FAMILY, problem, device=H200, machine=ceilings)
+    favourites = sorted(space.candidates(problem, H200), key=lambda config: seconds(config=config))[:5]
     assert all(isinstance(config, Group) for config in favourites)
 
 

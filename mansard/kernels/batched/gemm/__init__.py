@@ -1,5 +1,8 @@
 """C = alpha A B + beta C for batches of small matrices: stacks of products, each far too small for a GPU."""
 
+from ...family import Family
 from . import defaults, emit, space, spec, work
 
-__all__ = ["defaults", "emit", "space", "spec", "work"]
+__all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
+
+FAMILY = Family("gemm", spec, space, work, emit, defaults, remarks=work.remarks)

@@ -7,9 +7,9 @@ from itertools import product
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs, measured
+from ...common import configs, images, measured
 from ...common.configs import up
-from . import images, space, space_cpu, space_lanes
+from . import space, space_cpu, space_lanes
 from .space import Config, Readonly
 from .space_lanes import Lanes
 from .space_panels import Block, Tensor, balanced

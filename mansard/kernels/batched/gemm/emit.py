@@ -2,68 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....codegen.geometry import Device, Kernel
+from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
-from ...common import batches
-from . import images, space_cpu, work
+from ...common import batches, images, sources
+from . import space_cpu, work
 from .space import Config
-from .space_cpu import Simd
 from .work_lanes import lanes_shape
 from .work_panels import adjacent, panel_shape
 
 _SIDES = "abc"
+launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and C, matrices, rows, columns, in elements."""
-    fixed = (problem.BATCH, *strides)
-    if isinstance(config, Simd):
-        fixed += (1, device.multiprocessors)
+    threads = sources.threads(config, device)
+    fixed = (problem.BATCH, *strides, *((1, *threads) if threads else ()))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    on_cpu = isinstance(config, Simd)
-    constants = _cpu_constants(problem) if on_cpu else _gpu_constants(problem, config)
-    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
-    return instantiate(
-        title=f"gemm: C[{problem.M},{problem.N}] = A[{problem.M},{problem.K}] B[{problem.K},{problem.N}], "
-        f"{problem.dtype}, {config.VARIANT}",
-        header=f"kernels/batched/gemm/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
-        function=f"gemm_{config.VARIANT}",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype]},
-        constants=constants | asdict(config),
-        arguments=_arguments(problem, on_cpu),
-        bounds=bounds,
-        cooperative=False,
-    )
+    constants = _cpu_constants(problem) if config.TARGET == "cpu" else _gpu_constants(problem, config)
+    title = f"C[{problem.M},{problem.N}] = A[{problem.M},{problem.K}] B[{problem.K},{problem.N}], {problem.dtype}"
+    return sources.source(
+        problem, config, target, work=work, folder="batched/gemm", title=title, constants=constants,
+        arguments=_arguments(problem, config),
+    )  # fmt: skip
 
 
-def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
+def _arguments(problem: Problem, config: Config) -> tuple[Field, ...]:
     """Pointers, scratch, sizes and strides, scalars. On GPUs a column-major C is that of the transposed product: then
     what comes first is called B, and rows are called columns."""
-    names, row, column = "abc", "row", "col"
-    if not on_cpu and images.is_turned(problem):
-        names, row, column = "bac", "col", "row"
-    pointers = []
-    for side, name in zip(_SIDES, names, strict=True):
-        many = not on_cpu and getattr(problem, f"stack_{side}") == "pointers"
-        pointers.append(batches.pointer(name, written=side == "c", many=many))
-    integers = ["BATCH", *(f"{name}_{what}" for name in names for what in ("matrix", row, column))]
-    integers += ["parts", "threads"] if on_cpu else []
-    return (*pointers, *WORKSPACE, *batches.integers(integers), *SCALARS)
+    turned = config.TARGET == "cuda" and images.is_turned(problem)
+    names = dict(zip(_SIDES, "bac" if turned else _SIDES, strict=True))
+    pointers = (batches.pointer(problem, config, side, written=side == "c", name=name) for side, name in names.items())
+    integers = ["BATCH", *(step for name in names.values() for step in batches.steps(name, turned))]
+    return (*pointers, *WORKSPACE, *sources.integers(integers, config, ("parts", "threads")), *SCALARS)
 
 
 def _cpu_constants(problem: Problem) -> dict[str, Any]:
     sides = {f"ROW_MAJOR_{side.upper()}": getattr(problem, f"layout_{side}") == "row" for side in _SIDES}
-    stacks = batches.stacks(problem, _SIDES)
-    return _sizes(problem) | sides | stacks
+    return _sizes(problem) | sides | batches.stacks(problem, _SIDES)
 
 
 def _sizes(problem: Problem) -> dict[str, Any]:
@@ -78,14 +62,7 @@ def _gpu_constants(problem: Problem, config: Any) -> dict[str, Any]:
     if config.VARIANT == "readonly":
         return constants
     shape: Any = lanes_shape(problem, config) if config.VARIANT == "lanes" else panel_shape(problem, config)
-    for side in _SIDES:
-        image = getattr(shape, side)
-        constants |= batches.image(side, image)
+    constants |= batches.images(shape, _SIDES)
     if config.VARIANT == "lanes":
-        return constants | {f"SHARED_{side.upper()}": getattr(problem, f"stack_{side}") == "shared" for side in "ab"}
+        return constants | batches.shared(problem, "ab")
     return constants | {"SLACK": shape.slack, "ADJACENT": adjacent(problem)}
-
-
-def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
-    """Grid, block, shared memory and workspace for the batch."""
-    return batches.launch_geometry(work, space_cpu, problem, config, device)

@@ -6,16 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, instantiate
+from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, instantiate
 from ....plan.problem import Problem
-from ...common.configs import up
+from ...common import batches, sources
+from ...common.configs import OnGpu, up
 from . import emit, space_cpu
 
 _REGISTERS = 64  # of a thread, for its tile
 
 
 @dataclass(frozen=True)
-class Interleaved:
+class Interleaved(OnGpu):
     """A matrix of C per thread, tile after tile."""
 
     VARIANT: ClassVar[str] = "interleaved"
@@ -47,9 +48,8 @@ def kernel(problem: Problem, device: Device, strides: tuple[int, ...]) -> Kernel
     if device.backend == "cpu":
         return emit.kernel(problem, space_cpu.default(problem, device), device, strides)
     config = default(problem)
-    names = [f"{side}_{what}" for side in "abc" for what in ("matrix", "row", "col")]
-    integers = tuple(Field(name, "long long", "integer") for name in ("BATCH", *names))
-    pointers = tuple(Field(side, f"{'' if side == 'C' else 'const '}Params::T*", "pointer") for side in "ABC")
+    integers = sources.integers(("BATCH", *(step for side in "abc" for step in batches.steps(side))))
+    pointers = sources.matrices("A", "B", "C", written="C")
     source = instantiate(
         title=f"gemm: C[{problem.M},{problem.N}] = A[{problem.M},{problem.K}] B[{problem.K},{problem.N}], "
         f"{problem.dtype}, interleaved",
@@ -66,7 +66,6 @@ def kernel(problem: Problem, device: Device, strides: tuple[int, ...]) -> Kernel
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
-    shared = {f"SHARED_{side.upper()}": getattr(problem, f"stack_{side}") == "shared" for side in "ab"}
     sizes = {"M": problem.M, "N": problem.N, "K": problem.K, "WIDTH": width(problem)}
     flags = {"CONJ_A": problem.conj_a, "CONJ_B": problem.conj_b, "ACCUMULATE": problem.accumulate}
-    return sizes | shared | flags
+    return sizes | batches.shared(problem, "ab") | flags

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
-from ...common import configs
-from . import images, space_cpu, space_lanes, space_panels, work
+from ...common import configs, images
+from ...common.configs import OnGpu
+from . import space_cpu, space_lanes, space_panels, work
 from .space_cpu import Simd
 from .space_lanes import Lanes
 from .space_panels import Block, Tensor
 
 
 @dataclass(frozen=True)
-class Readonly:
+class Readonly(OnGpu):
     """Operands through the read-only cache, without shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "readonly"
@@ -38,10 +38,8 @@ from_dict = partial(configs.from_dict, "gemm", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if "interleaved" in (problem.stack_a, problem.stack_b, problem.stack_c):
         return "interleaved stacks have a kernel of their own (interleaved.py)"
     problem = images.oriented(problem)
@@ -51,7 +49,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         reason = _readonly(problem, config)
     else:
         reason = space_panels.illegal(problem, config, device)
-    return reason or _resources(problem, config, device)
+    return reason or configs.too_large(work, problem, config, device)
 
 
 def _readonly(problem: Problem, c: Readonly) -> str | None:
@@ -60,23 +58,12 @@ def _readonly(problem: Problem, c: Readonly) -> str | None:
     return None
 
 
-def _resources(problem: Problem, config: Gpu, device: Device) -> str | None:
-    threads = work.threads(problem, config)
-    if threads > 1024:
-        return f"{threads} threads exceed a block's 1024"
-    return configs.too_large(work, problem, config, device)
-
-
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
-        config
-        for rough in _gpu_candidates(images.oriented(problem))
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    yield from configs.fitting(problem, device, _gpu_candidates(images.oriented(problem)), resident, illegal)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
@@ -84,10 +71,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     problem = images.oriented(problem)
     if isinstance(config, Block | Tensor) and space_panels.illegal(problem, config, device):
         return None
-    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+    return configs.resident(work, problem, config, device)
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
 _CACHED_BYTES = 1 << 25  # of all operands; less may still be in a cache when it is needed again
@@ -18,7 +19,7 @@ _LINE = 64
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """Tiles of C in registers, rows of one operand as vectors; of interleaved stacks, a matrix in every lane."""
 
     VARIANT: ClassVar[str] = "simd"

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from ....plan.problem import Problem
 from ....rules import Names
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from .work_lanes import lanes_shape
 
 WIDEST = 48  # beyond it a lane's share of C does not fit into registers
@@ -17,7 +17,7 @@ _TEAMS = [(m, n) for m, n in product((1, 2, 4, 8, 16, 32), repeat=2) if m * n <=
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"

@@ -10,14 +10,14 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names, Numbers, Range
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from .work_panels import panel_shape
 
 _WHOLE_BYTES = 100 << 10  # operands up to this size are one panel
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """Teams of threads with a register tile each, panels through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "block"
@@ -33,7 +33,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(OnGpu):
     """Teams of warps with double-precision tensor cores, panels through shared memory; any layout and stride."""
 
     VARIANT: ClassVar[str] = "tensor"

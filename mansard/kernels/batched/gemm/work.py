@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
+from ...common import costs, images
 from ...common.configs import up
-from . import images
 from .work_lanes import lanes_shape
 from .work_panels import adjacent, panel_shape
 
@@ -115,9 +116,7 @@ _COPY_INSTRUCTIONS, _CLOCKS_PER_LOAD, _CLOCK, _CACHE_BANDWIDTH = 6, 4, 1.75e9, 6
 _WARPS_THAT_HIDE = 12  # of a multiprocessor; with eight, products with beta ran at two thirds of the bandwidth
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """There is nothing to agree on."""
-    return 0.0
+reduction_seconds = costs.no_reduction
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
@@ -170,10 +169,4 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     return float(rate * min(1.0, 0.5 + warps / 16))  # a few warps do not fill the units
 
 
-def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
-    """The bound of Masliah et al.: bandwidth times flops per byte (n B / 16 where A B + C is formed in float64)."""
-    least = work(problem)
-    if not least.bytes:
-        return []
-    rate = least.flops / least.bytes * machine.copy_bandwidth
-    return [f"bound    P_max = {rate / 1e12:.3g} TFLOP/s: {least.flops / least.bytes:.3g} flops per byte moved"]
+remarks = partial(costs.memory_bound, work)

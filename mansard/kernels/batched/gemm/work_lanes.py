@@ -8,9 +8,10 @@ from math import gcd
 from typing import Any
 
 from ....plan.problem import Problem
+from ...common import images
 from ...common.configs import up
-from . import images
-from .images import Image
+from ...common.images import Image
+from ...common.lanes import group, plain_images, stage_and_shared_bytes
 
 
 @dataclass(frozen=True)
@@ -33,20 +34,17 @@ class LanesShape:
 def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     """Of a problem whose C is row-major."""
     lanes = (c.LANES_M, c.LANES_N)
-    group = 32 // (c.LANES_M * c.LANES_N) * c.PER_TEAM
-    alone = {side: getattr(problem, f"stack_{side}") == "shared" for side in "ab"}
     steps = {
         "a": ("run" if problem.layout_a == "col" else "line", ""),
         "b": ("", "line" if problem.layout_b == "col" else "run"),
         "c": ("line", "run"),
     }
-    plain = {side: images.of_operand(problem, side, 1 if alone.get(side) else group) for side in "abc"}
+    plain = plain_images(problem, c)
     a, b, result = (images.spread(plain[side], lanes, steps[side]) for side in "abc")
     if c.OUT == "back" and c.PER_TEAM > 1 and plain["a"] == plain["c"]:
         result = a
-    place_a = 0 if alone["a"] else max(a.bytes, result.bytes if c.OUT == "back" else 0)
-    stage = place_a + (0 if alone["b"] else b.bytes)
-    common = a.bytes * alone["a"] + b.bytes * alone["b"]
+    back = "a" if c.OUT == "back" else ""
+    stage, shared = stage_and_shared_bytes(problem, c, {"a": a, "b": b}, result, back)
     run_m, run_n = a.read if problem.layout_a == "col" else 1, 1 if problem.layout_b == "col" else b.read
     rows, columns = up(problem.M // run_m, c.LANES_M) * run_m, up(problem.N // run_n, c.LANES_N) * run_n
     step = max(1 if problem.layout_a == "col" else a.read, b.read if problem.layout_b == "col" else 1)
@@ -54,7 +52,6 @@ def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     put = gcd(run_n, result.read)
     laid = rows * columns * (32 * put * problem.itemsize / 128 + 0.5) / put
     return LanesShape(
-        a, b, result, group, rows, columns, step, stage,
-        up(common + c.WARPS * (c.STAGES * stage + (result.bytes if c.OUT == "own" else 0)), 128) * 128,
+        a, b, result, group(c), rows, columns, step, stage, shared,
         c.PER_TEAM * (problem.K * reads + laid),
     )  # fmt: skip

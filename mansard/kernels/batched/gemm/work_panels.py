@@ -9,9 +9,9 @@ from math import gcd
 from typing import Any
 
 from ....plan.problem import Problem
+from ...common import images
 from ...common.configs import up
-from . import images
-from .images import Image
+from ...common.images import Image
 
 
 @dataclass(frozen=True)

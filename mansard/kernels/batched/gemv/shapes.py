@@ -8,9 +8,10 @@ from math import gcd
 from typing import Any
 
 from ....plan.problem import Problem
+from ...common import images
+from ...common import lanes as lanes_of
 from ...common.configs import up
-from ..gemm import images
-from ..gemm.images import Image
+from ...common.images import Image
 from .spec import canonical
 
 
@@ -33,8 +34,7 @@ class LanesShape:
 @lru_cache(maxsize=8192)
 def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     problem = canonical(problem)
-    group = 32 // (c.LANES_M * c.LANES_N) * c.PER_TEAM
-    alone = {side: getattr(problem, f"stack_{side}") == "shared" for side in "ab"}
+    group, alone = lanes_of.group(c), lanes_of.are_shared(problem)
     rows_first = problem.layout_a != "col"
     # lanes that are neighbours read runs of one line
     lanes = (c.LANES_M, c.LANES_N) if rows_first else (c.LANES_N, c.LANES_M)
@@ -44,13 +44,10 @@ def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     of_lane, most = up(problem.M // vm, c.LANES_M), 32 // (vm * problem.itemsize // 4)
     tiles = up(of_lane, most)
     steps, tile = up(problem.K // vk, c.LANES_N), up(of_lane, tiles)
-    stage = a.bytes * (not alone["a"]) + x.bytes * (not alone["b"])
-    common = a.bytes * alone["a"] + x.bytes * alone["b"]
+    stage, shared = lanes_of.stage_and_shared_bytes(problem, c, {"a": a, "b": x}, y)
     reads = tile * a.read * images.accesses(a, lanes, ("line", "run")) + vk * problem.itemsize / 8
     return LanesShape(
-        a, x, y, group, tile, tiles, steps, stage,
-        up(common + c.WARPS * (c.STAGES * stage + y.bytes), 128) * 128,
-        c.PER_TEAM * tiles * steps * reads,
+        a, x, y, group, tile, tiles, steps, stage, shared, c.PER_TEAM * tiles * steps * reads,
     )  # fmt: skip
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ...common import configs
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from . import shapes, space_cpu, work
 from .space_cpu import Simd
 from .spec import canonical
@@ -22,7 +21,7 @@ _STAGE_BYTES = 48 << 10  # of a warp: more leaves too few warps
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -35,7 +34,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(OnGpu):
     """Warps that load matrices, or rows of them, straight into registers; any dtype, layout, stride and size."""
 
     VARIANT: ClassVar[str] = "stream"
@@ -59,15 +58,11 @@ from_dict = partial(configs.from_dict, "gemv", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if problem.stack_c == "shared":
         return "the vectors of y need a place each"
     reason = _lanes(config) if isinstance(config, Lanes) else _stream(config)
-    if reason is None and work.threads(problem, config) > 1024:
-        reason = f"{work.threads(problem, config)} threads exceed a block's 1024"
     return reason or configs.too_large(work, problem, config, device)
 
 
@@ -93,16 +88,10 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
         yield from space_cpu.candidates(problem, device)
         return
     rough = (*_lanes_candidates(problem), *_stream_candidates(problem))
-    found = (resident(problem, config, device) for config in rough)
-    yield from dict.fromkeys(c for c in found if c is not None and illegal(problem, c, device) is None)
+    yield from configs.fitting(problem, device, rough, resident, illegal)
 
 
-def resident(problem: Problem, config: Any, device: Device) -> Any:
-    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
-    threads = up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit and threads <= 1024 else None
+resident = partial(configs.resident, work)
 
 
 def teams(problem: Problem) -> list[tuple[int, int]]:

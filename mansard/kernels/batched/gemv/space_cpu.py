@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 from .spec import canonical
 
@@ -18,7 +19,7 @@ _LINE = 64
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """Vectors along rows, or along columns where these are adjacent; a tile of sums in registers."""
 
     VARIANT: ClassVar[str] = "simd"
@@ -77,7 +78,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     yield first
 
 
-def workspace_bytes(problem: Problem, threads: int) -> int:
+def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
     """For each thread a vector x whose entries are adjacent."""
     unit = canonical(problem).layout_b == "col"
     return 0 if unit else threads * (-(-problem.K * problem.itemsize // _LINE) * _LINE)

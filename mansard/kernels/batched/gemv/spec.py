@@ -11,7 +11,7 @@ from ..gemm import spec as gemm_spec
 WIDEST = 4096
 LONG = gemm_spec.LONG
 SHAPES = gemm_spec.SHAPES
-strides = gemm_spec.strides
+shape, strides = gemm_spec.shape, gemm_spec.strides
 
 
 def problem(dtype: str, M: int, K: int, BATCH: int, **traits: Any) -> Problem:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
+from ...common import costs
 from ...common.configs import up
 from ..gemm import work as gemm_work
 from .shapes import lanes_shape, stream_shape
@@ -97,9 +98,7 @@ def _folds(sums: int, lanes: int) -> float:
     return total / sums
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """There is nothing to agree on."""
-    return 0.0
+reduction_seconds = costs.no_reduction
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
 
 from ....codegen.geometry import Device
 from ....machine import occupancy
 from ....plan.problem import Problem
+from ...common import configs
 from ...common.configs import up
 from . import space, space_cpu, work
-from .space import Gpu, Lanes, Sort, Stream, Tiles, Vectors, Whole
-from .space_cpu import Simd
+from .space import Config, Gpu, Lanes, Sort, Stream, Tiles, Vectors, Whole
 
 # Lanes along rows and columns, by the widest product of a class: 2 to 4 by 2 to 8 sums each, which registers hold.
 _TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}
@@ -27,9 +28,18 @@ _WAVES = 4  # turns of all blocks from which the last, half-empty one hardly cou
 _Kind = TypeVar("_Kind", Lanes, Tiles, Vectors, Stream)
 
 
-def default(problem: Problem, device: Device) -> Simd:
-    """Of CPUs, where one kernel does all."""
-    return space_cpu.default(problem, device)
+def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
+    """The first legal rule; `variant` restricts it to one kind of kernel."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """On CPUs the kernel that does all products; on GPUs those of the classes, the largest first, then the sort's."""
+    if device.backend == "cpu":
+        yield space_cpu.default(problem, device)
+        return
+    yield from (of_class(problem, index, device) for index in range(work.CLASSES))
+    yield from sorts(merged_from(problem))
 
 
 def sorts(start: int) -> tuple[Sort, Sort]:

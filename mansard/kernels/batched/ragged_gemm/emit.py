@@ -2,57 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
+from ...common import sources
 from ...common.configs import up
 from . import space_cpu, work
 from .space import ROW, Config, Lanes, Sort, Stream, Tiles, Vectors, Whole
-from .space_cpu import Simd
 
 MOST_SORTERS = 264  # blocks that sort
 _TABLES = tuple(
     Field(f"{side}_{what}", "const long long*", "pointer") for side in "abc" for what in ("rows", "columns", "offsets")
 )
 _LIST = (Field("items", "mansard::Item*", "pointer"), Field("starts", "long long*", "pointer"))
-_OPERANDS = (
-    Field("A", "const Params::T*", "pointer"),
-    Field("B", "const Params::T*", "pointer"),
-    Field("C", "Params::T*", "pointer"),
-)
-_HEADERS = {"sort": "kernel_sort.cuh", "lanes": "kernel_lanes.cuh", "whole": "kernel_whole.cuh",
-            "tiles": "kernel_tiles.cuh", "vectors": "kernel_vectors.cuh", "stream": "kernel_stream.cuh",
-            "simd": "kernel.hpp"}  # fmt: skip
+_OPERANDS = sources.matrices("A", "B", "C", written="C")
 
 
 def kernel(problem: Problem, config: Config, device: Device, fixed: tuple[int, ...] = ()) -> Kernel:
-    """Everything a backend needs. `fixed`: of the sort, whether A and B move from product to product; on CPUs that, and
-    the number of multiplications, which says how many threads are worth their while."""
+    """Everything a backend needs. `fixed`: whether A and B advance from product to product (for the sort and on CPUs),
+    then (on CPUs) the number of multiplications, which says how many threads are worth their while."""
     integers: tuple[int, ...] = ()
     if isinstance(config, Sort):
-        integers = (problem.BATCH, *fixed)
-    elif isinstance(config, Simd):
+        integers = (problem.BATCH, *fixed[:2])
+    elif config.TARGET == "cpu":
         integers = (problem.BATCH, *fixed, device.multiprocessors)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), integers)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
-    return instantiate(
-        title=f"ragged_gemm: {problem.dtype}, {config.VARIANT}",
-        header=f"kernels/batched/ragged_gemm/{_HEADERS[config.VARIANT]}",
-        function=f"ragged_{config.VARIANT}",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype]},
-        constants=_constants(problem, config) | asdict(config),
-        arguments=_arguments(config),
-        bounds=bounds,
-        cooperative=False,
-    )
+    return sources.source(
+        problem, config, target, work=work, folder="batched/ragged_gemm", title=problem.dtype, function="ragged",
+        constants=_constants(problem, config), arguments=_arguments(config),
+    )  # fmt: skip
 
 
 def _constants(problem: Problem, config: Config) -> dict[str, Any]:
@@ -60,7 +44,7 @@ def _constants(problem: Problem, config: Config) -> dict[str, Any]:
     if isinstance(config, Sort):
         return constants
     constants |= {"CONJ_A": problem.conj_a, "CONJ_B": problem.conj_b, "ACCUMULATE": problem.accumulate}
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return constants
     if isinstance(config, Stream):
         constants["SWAPPED"] = config.CLASS == ROW
@@ -70,18 +54,17 @@ def _constants(problem: Problem, config: Config) -> dict[str, Any]:
 
 
 def _arguments(config: Config) -> tuple[Field, ...]:
-    steps = tuple(Field(name, "long long", "integer") for name in ("BATCH", "a_step", "b_step"))
+    steps = sources.integers(("BATCH", "a_step", "b_step"), config, ("products", "threads"))
     if isinstance(config, Sort):
         return (*_TABLES, *_LIST, Field("counts", "long long*", "pointer"), *WORKSPACE, *steps, *SCALARS)
-    if isinstance(config, Simd):
-        more = tuple(Field(name, "long long", "integer") for name in ("products", "threads"))
-        return (*_OPERANDS, *_TABLES, *WORKSPACE, *steps, *more, *SCALARS)
+    if config.TARGET == "cpu":
+        return (*_OPERANDS, *_TABLES, *WORKSPACE, *steps, *SCALARS)
     return (*_OPERANDS, *_LIST, *WORKSPACE, *SCALARS)
 
 
 def launch_geometry(problem: Problem, config: Config, device: Device) -> Geometry:
     """Grid, block and shared memory: as many blocks as are resident where they stay, and no more than there is work."""
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device))
     if isinstance(config, Sort):
         return Geometry((sorters(problem.BATCH, config), 1, 1), config.THREADS)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Annotated, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names, Range
 from ...common import configs
-from . import work
+from ...common.configs import OnGpu
+from . import space_cpu, work
 from .space_cpu import Simd
 
 WIDTHS = (None, 128, 64, 32, 24, 16, 12, 8, 4)  # the largest of m, n and k in each class, as items.cuh has them
@@ -20,7 +23,7 @@ TENSOR = ("float64", "complex128")  # what tensor cores multiply here
 
 
 @dataclass(frozen=True)
-class Sort:
+class Sort(OnGpu):
     """Products in the order of their classes: two launches."""
 
     VARIANT: ClassVar[str] = "sort"
@@ -31,7 +34,7 @@ class Sort:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A class of small products: teams of lanes, whole matrices in shared memory."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -44,7 +47,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Whole(OnGpu):
     """A class of products on the tensor cores: teams of warps, whole matrices in shared memory."""
 
     VARIANT: ClassVar[str] = "whole"
@@ -59,7 +62,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Tiles:
+class Tiles(OnGpu):
     """A class of large products: blocks of threads, tiles of C, panels of A and B."""
 
     VARIANT: ClassVar[str] = "tiles"
@@ -75,7 +78,7 @@ class Tiles:
 
 
 @dataclass(frozen=True)
-class Vectors:
+class Vectors(OnGpu):
     """A class of small matrices times vectors: teams of lanes, through shared memory."""
 
     VARIANT: ClassVar[str] = "vectors"
@@ -88,7 +91,7 @@ class Vectors:
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(OnGpu):
     """A class of matrices times vectors of any size: warps, straight from global memory."""
 
     VARIANT: ClassVar[str] = "stream"
@@ -111,11 +114,15 @@ from_dict = partial(configs.from_dict, "ragged_gemm", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if isinstance(config, Simd) or device.backend == "cpu":
-        return None if isinstance(config, Simd) == (device.backend == "cpu") else f"{config.VARIANT} is for others"
+    if elsewhere := configs.elsewhere(config, device):
+        return elsewhere
+    if config.TARGET == "cpu":
+        return None
     if isinstance(config, Sort):
         return None if config.THREADS % 32 == 0 else "THREADS: whole warps are needed"
-    if isinstance(config, Vectors | Stream):
+    if config.CLASS >= work.CLASSES:
+        reason: str | None = f"CLASS={config.CLASS}: there are {work.CLASSES} classes"
+    elif isinstance(config, Vectors | Stream):
         reason = _vectors(config) if isinstance(config, Vectors) else _stream(config)
     elif config.CLASS not in range(len(WIDTHS)):
         reason = f"CLASS={config.CLASS} has vectors"
@@ -124,6 +131,17 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     else:
         reason = _whole(problem, config) if isinstance(config, Whole) else _tiles(problem, config)
     return reason or configs.too_large(work, problem, config, device)
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """The CPU's kernel, or for each class the kernels that can take it, as their classes declare them."""
+    if device.backend == "cpu":
+        yield space_cpu.default(problem, device)
+        return
+    for index, kind in product(range(work.CLASSES), (Lanes, Whole, Tiles, Vectors, Stream)):
+        config = kind(CLASS=index)
+        if illegal(problem, config, device) is None:
+            yield config
 
 
 def _lanes(c: Lanes) -> str | None:

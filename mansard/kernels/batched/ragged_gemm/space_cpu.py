@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common.configs import OnCpu
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """A table of register tiles; lanes along the rows of C."""
 
     VARIANT: ClassVar[str] = "simd"

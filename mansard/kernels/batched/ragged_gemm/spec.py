@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 
 LONG = ("BATCH",)
+SHAPES: dict[str, tuple[str, str]] = {}  # sizes are in tables, and matrices have no gaps
+shape = partial(operands.shape, SHAPES)
 
 
 def problem(
@@ -34,6 +38,11 @@ def problem(
             ("accumulate", accumulate),  # beta is not zero: C is read as well
         ),
     )
+
+
+def strides(problem: Problem) -> tuple[int, ...]:
+    """A and B advance from product to product; of multiplications there is at least one per product."""
+    return (1, 1, problem.BATCH)
 
 
 def refusal(problem: Problem) -> str | None:

@@ -1,14 +1,30 @@
-"""Registers, threads and shared memory of the configurations of `ragged_gemm`."""
+"""Bytes, flops, registers, threads and shared memory of `ragged_gemm` and its configurations."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ....machine.roofline import Work
 from ....plan.problem import Problem
+from ...common import costs
 from ...common.configs import up
 
 ITEM_BYTES, CLASSES = 40, 15  # of items.cuh
 _OVERHANG = 16  # of kernel_whole.cuh
+
+
+def work(problem: Problem) -> Work:
+    """The least that is known before sizes are: nine tables, and one entry of each matrix."""
+    entries = (3 if problem.accumulate else 2) * problem.itemsize
+    return Work(
+        read=problem.BATCH * (_TABLES * 8 + entries),
+        written=problem.BATCH * problem.itemsize,
+        flops=problem.BATCH * (8 if problem.is_complex else 2),
+        dtype=problem.dtype,
+    )
+
+
+_TABLES = 9  # rows, columns and offsets (int64) of A, B and C
 
 
 def threads(problem: Problem, c: Any) -> int:
@@ -87,3 +103,22 @@ def widest(index: int) -> int:
 def workspace_bytes(batch: int, blocks: int) -> tuple[int, int, int]:
     """Of the records, the starts of the classes, and the blocks' counts."""
     return batch * ITEM_BYTES, 8 * up(CLASSES + 1, 2) * 2, 8 * up(blocks * CLASSES, 2) * 2
+
+
+limits = costs.no_limits  # of these kernels the model knows nothing more
+
+
+reduction_seconds = costs.no_reduction
+
+
+bandwidth_share = costs.full_bandwidth
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """What the resident blocks hold in shared memory, or 16 bytes per thread."""
+    return int(c.BLOCKS_PER_SM * max(shared_bytes(problem, c), 16 * threads(problem, c)))
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops that the kernel executes, as far as the problem states them."""
+    return work(problem).flops

@@ -2,59 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....codegen.geometry import Device, Kernel
+from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
-from ...common import batches
+from ...common import batches, sources
 from . import space_cpu, work
 from .space import Config
-from .space_cpu import Simd
 from .systems import system
 from .work_shapes import blocked_shape, lanes_shape, stream_shape
 from .work_tensor import tensor_shape
 
 _OPERANDS = {"a": "a", "b": "b", "x": "c"}  # and what gemm's images call them
+launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and X, matrices, rows, columns, in elements."""
-    fixed = (problem.BATCH, *strides)
-    if isinstance(config, Simd):
-        fixed += (device.multiprocessors,)
+    fixed = (problem.BATCH, *strides, *sources.threads(config, device))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    on_cpu = isinstance(config, Simd)
-    constants = _constants(problem) | (batches.stacks(problem, _OPERANDS) if on_cpu else _images(problem, config))
-    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
-    return instantiate(
-        title=f"trsm: A[{problem.N},{problem.N}] X[{problem.N},{problem.NRHS}] = B, {problem.dtype}, {config.VARIANT}",
-        header=f"kernels/batched/trsm/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
-        function=f"trsm_{config.VARIANT}",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype]},
-        constants=constants | asdict(config),
-        arguments=_arguments(problem, on_cpu),
-        bounds=bounds,
-        cooperative=False,
-    )
+    more = batches.stacks(problem, _OPERANDS) if config.TARGET == "cpu" else _images(problem, config)
+    return sources.source(
+        problem, config, target, work=work, folder="batched/trsm", constants=_constants(problem) | more,
+        title=f"A[{problem.N},{problem.N}] X[{problem.N},{problem.NRHS}] = B, {problem.dtype}",
+        arguments=_arguments(problem, config),
+    )  # fmt: skip
 
 
-def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
+def _arguments(problem: Problem, config: Config) -> tuple[Field, ...]:
     """Pointers, scratch, sizes and strides, scalars. In a transposed system rows are called columns."""
-    turned = {"a": system(problem).a_turned, "b": system(problem).x_turned, "x": system(problem).x_turned}
-    pointers, integers = [], ["BATCH"]
-    for name in _OPERANDS:
-        many = not on_cpu and getattr(problem, f"stack_{name}") == "pointers"
-        pointers.append(batches.pointer(name, written=name == "x", many=many))
-        integers += [f"{name}_{what}" for what in ("matrix", *(("col", "row") if turned[name] else ("row", "col")))]
-    integers += ["threads"] if on_cpu else []
-    return (*pointers, *WORKSPACE, *batches.integers(integers), *SCALARS)
+    what = system(problem)
+    turned = {"a": what.a_turned, "b": what.x_turned, "x": what.x_turned}
+    pointers = (batches.pointer(problem, config, name, written=name == "x") for name in _OPERANDS)
+    integers = ["BATCH", *(step for name in _OPERANDS for step in batches.steps(name, turned[name]))]
+    return (*pointers, *WORKSPACE, *sources.integers(integers, config), *SCALARS)
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
@@ -74,13 +61,4 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
     if config.VARIANT == "tensor":
         vectors = tensor_shape(problem, config).vectors
         return constants | {f"VECTOR_{name}": vector for name, vector in vectors.items()}
-    shape = lanes_shape(problem, config)
-    for name in _OPERANDS:
-        image = getattr(shape, name)
-        constants |= batches.image(name, image)
-    return constants | {f"SHARED_{name.upper()}": getattr(problem, f"stack_{name}") == "shared" for name in "ab"}
-
-
-def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
-    """Grid, block, shared memory and workspace for the batch."""
-    return batches.launch_geometry(work, space_cpu, problem, config, device)
+    return constants | batches.images(lanes_shape(problem, config), _OPERANDS) | batches.shared(problem, "ab")

@@ -9,10 +9,10 @@ from itertools import product
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, work, work_tensor
 from .space_cpu import Simd
 from .work_shapes import lanes_shape, stream_feed
@@ -24,7 +24,7 @@ _REGISTERS = 144  # of X, per lane
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -41,7 +41,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Blocked:
+class Blocked(OnGpu):
     """A block of threads per matrix, or per some of its columns; A in square blocks. Any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "blocked"
@@ -55,7 +55,7 @@ class Blocked:
 
 
 @dataclass(frozen=True)
-class Stream:
+class Stream(OnGpu):
     """Some warps per matrix, one right-hand side; A in pieces that are always under way. Any dtype, layout, stride."""
 
     VARIANT: ClassVar[str] = "stream"
@@ -68,7 +68,7 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(OnGpu):
     """Sixteen columns of X per warp on the tensor cores, A in shared memory. float64, any layout and stride."""
 
     VARIANT: ClassVar[str] = "tensor"
@@ -87,10 +87,8 @@ from_dict = partial(configs.from_dict, "trsm", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if problem.stack_x == "shared":
         return "the matrices of X need a place each"
     reason = _REASONS[config.VARIANT](problem, config)
@@ -161,11 +159,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _resident_candidates(problem: Problem, device: Device) -> list[Config]:
-    return [
-        config
-        for rough in _gpu_candidates(problem)
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    ]
+    return list(configs.fitting(problem, device, _gpu_candidates(problem), resident, illegal))
 
 
 def _fuller(problem: Problem, c: Config, device: Device) -> Lanes | None:
@@ -191,10 +185,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     if not isinstance(config, Lanes) and _REASONS[config.VARIANT](problem, config):
         return None
-    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+    return configs.resident(work, problem, config, device)
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

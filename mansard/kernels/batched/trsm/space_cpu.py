@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
 _LINE = 64
@@ -16,7 +17,7 @@ _WIDEST_ACROSS = 64  # beyond it the matrices of a group do not fit into a cache
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """Tiles of X in registers; lanes along the columns of X, or across matrices."""
 
     VARIANT: ClassVar[str] = "simd"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 
 WIDEST, WIDEST_ALONE = 256, 2048  # unknowns of several right-hand sides, and of one
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
@@ -23,34 +25,19 @@ def problem(
     uplo: str = "lower",
     trans: str = "N",
     unit: bool = False,
-    layout_a: str = "row",
-    layout_b: str = "row",
-    layout_x: str | None = None,
-    pitch_a: int | None = None,
-    pitch_b: int | None = None,
-    pitch_x: int | None = None,
-    stack_a: str = "packed",
-    stack_b: str = "packed",
-    stack_x: str | None = None,
     aligned: bool = True,
+    **given: Any,
 ) -> Problem:
     """op(A) X = alpha B (`left`: B and X are N x NRHS) or X op(A) = alpha B (`right`: they are NRHS x N).
 
     A is N x N, of which only the triangle `uplo` is referenced, without its diagonal if it is `unit`; op is the
-    identity (`N`), the transpose (`T`), the conjugate transpose (`C`) or the conjugate (`R`). Layouts, pitches and
-    stacks as in gemm; X lies like B if nothing else is said, and may be B.
+    identity (`N`), the transpose (`T`), the conjugate transpose (`C`) or the conjugate (`R`). `given` are layouts,
+    pitches and stacks (`common/operands.py`); X lies like B if nothing else is said, and may be B.
     """
     if not dtype.startswith("complex"):
         trans = {"C": "T", "R": "N"}.get(trans, trans)
-    across, down = (NRHS, N) if side == "left" else (N, NRHS)
-    layout_x = layout_b if layout_x is None else layout_x
-    if stack_x is None:
-        stack_x = "packed" if stack_b == "shared" else stack_b
-    if pitch_b is None:
-        pitch_b = down if layout_b == "col" else across
-    if pitch_x is None:
-        dense = down if layout_x == "col" else across
-        pitch_x = pitch_b if (layout_x, stack_x) == (layout_b, stack_b) else dense
+    right = (N, NRHS) if side == "left" else (NRHS, N)
+    found = operands.resolved({"a": (N, N), "b": right, "x": right}, given, like={"x": "b"})
     return Problem(
         "trsm",
         dtype,
@@ -60,15 +47,7 @@ def problem(
             ("uplo", uplo),
             ("trans", trans),
             ("unit", unit),
-            ("layout_a", layout_a),
-            ("layout_b", layout_b),
-            ("layout_x", layout_x),
-            ("pitch_a", N if pitch_a is None else pitch_a),
-            ("pitch_b", pitch_b),
-            ("pitch_x", pitch_x),
-            ("stack_a", stack_a),
-            ("stack_b", stack_b),
-            ("stack_x", stack_x),
+            *operands.traits(found),
             ("aligned", aligned),  # every matrix starts on a 16-byte boundary, or (packed) the stack does
         ),
     )
@@ -76,22 +55,13 @@ def problem(
 
 def shape(problem: Problem, operand: str) -> tuple[int, int]:
     """Rows and columns of an operand."""
-    rows, columns = (int(getattr(problem, name)) for name in SHAPES[operand])
+    rows, columns = operands.shape(SHAPES, problem, operand)
     return (rows, columns) if operand == "a" or problem.side == "left" else (columns, rows)
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, B and X: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
-    found: tuple[int, ...] = ()
-    for operand in SHAPES:
-        rows, columns = shape(problem, operand)
-        lines = columns if getattr(problem, f"layout_{operand}") == "col" else rows
-        stack, matrix = getattr(problem, f"stack_{operand}"), lines * getattr(problem, f"pitch_{operand}")
-        step = 16 // problem.itemsize
-        if stack == "strided" and problem.aligned and step > 1:
-            matrix = -(-matrix // step) * step
-        found += (0 if stack == "shared" else matrix, *problem.strides(operand))
-    return found
+    return tuple(chain.from_iterable(operands.strides(problem, name, shape(problem, name)) for name in SHAPES))
 
 
 def refusal(problem: Problem) -> str | None:

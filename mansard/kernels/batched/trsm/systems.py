@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ....plan.problem import Problem
+from ...common import operands
 from ..gemm import spec as gemm_spec
-
-_TURNED = {"row": "col", "col": "row", "any": "any"}
 
 
 @dataclass(frozen=True)
@@ -33,29 +32,14 @@ def system(problem: Problem) -> System:
     """The system of a problem."""
     x_turned = problem.side == "right"
     a_turned = (problem.trans in "TC") != x_turned
-    traits: dict[str, object] = {
-        "layout_a": _TURNED[problem.layout_a] if a_turned else problem.layout_a,
-        "pitch_a": problem.pitch_a,
-        "stack_a": problem.stack_a,
-    }
-    for ours, theirs in (("b", "b"), ("x", "c")):
-        layout, pitch = getattr(problem, f"layout_{ours}"), getattr(problem, f"pitch_{ours}")
-        layout = _TURNED[layout] if x_turned else layout
-        if problem.NRHS == 1 and layout == "row" and pitch == 1:  # rows of one entry without gaps are a column
-            layout, pitch = "col", problem.N
-        traits |= {f"layout_{theirs}": layout, f"pitch_{theirs}": pitch}
-        traits[f"stack_{theirs}"] = getattr(problem, f"stack_{ours}")
-    operands = gemm_spec.problem(
-        problem.dtype,
-        problem.N,
-        problem.NRHS,
-        problem.N,
-        problem.BATCH,
-        aligned=problem.aligned,
-        **traits,  # type: ignore[arg-type]
-    )
+    right = {theirs: operands.of(problem, ours, x_turned) for ours, theirs in (("b", "b"), ("x", "c"))}
+    right = {name: operands.as_column(one, (problem.N, problem.NRHS)) for name, one in right.items()}
+    product = gemm_spec.problem(
+        problem.dtype, problem.N, problem.NRHS, problem.N, problem.BATCH, aligned=problem.aligned,
+        a=operands.of(problem, "a", a_turned), b=right["b"], c=right["c"],
+    )  # fmt: skip
     return System(
-        operands,
+        product,
         upper=(problem.uplo == "upper") != a_turned,
         unit=problem.unit,
         conj=problem.trans in "CR" and problem.is_complex,

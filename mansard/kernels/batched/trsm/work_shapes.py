@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from ....plan.problem import Problem
+from ...common import images
 from ...common.configs import up
-from ..gemm import images
-from ..gemm.images import Image
+from ...common.images import Image
+from ...common.lanes import group, plain_images, stage_and_shared_bytes
 from ..gemm.work_panels import Window, windows
 from .systems import system
 
@@ -57,22 +58,18 @@ class StreamShape:
 def lanes_shape(problem: Problem, c: Any) -> LanesShape:
     """Lanes of a team are numbered along the rows first."""
     operands = system(problem).operands
-    group = 32 // (c.LANES_M * c.LANES_N) * c.PER_TEAM
-    alone = {name: getattr(operands, f"stack_{name}") == "shared" for name in "ab"}
     lanes = (c.LANES_N, c.LANES_M)
     steps = {"a": ("", "run" if operands.layout_a == "col" else "line")}
     for name in "bc":
         steps[name] = ("line", "run") if getattr(operands, f"layout_{name}") == "col" else ("run", "line")
-    plain = {name: images.of_operand(operands, name, 1 if alone.get(name) else group) for name in "abc"}
+    plain = plain_images(operands, c)
     a, b, x = (images.spread(plain[name], lanes, steps[name]) for name in "abc")
     if c.OUT == "back" and plain["b"] == plain["c"]:
         x = b
-    place_b = 0 if alone["b"] else max(b.bytes, x.bytes if c.OUT == "back" else 0)
-    stage = place_b + (0 if alone["a"] else a.bytes)
-    common = a.bytes * alone["a"] + b.bytes * alone["b"]
+    back = "b" if c.OUT == "back" else ""
+    stage, shared = stage_and_shared_bytes(operands, c, {"a": a, "b": b}, x, back)
     return LanesShape(
-        a, b, x, group, up(problem.N, c.LANES_M), up(problem.NRHS, c.LANES_N), stage,
-        up(common + c.WARPS * (c.STAGES * stage + (x.bytes if c.OUT == "own" else 0)), 128) * 128,
+        a, b, x, group(c), up(problem.N, c.LANES_M), up(problem.NRHS, c.LANES_N), stage, shared,
     )  # fmt: skip
 
 

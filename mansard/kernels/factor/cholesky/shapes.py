@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from ....plan.problem import Problem
-from ...batched.gemm import images
-from ...batched.gemm.images import Image
+from ...common import images
 from ...common.configs import up
+from ...common.images import Image
 from . import spec
 from .views import view
 

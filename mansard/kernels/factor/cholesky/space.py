@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, spec, work
 from .shapes import images_shape, piece, team
 from .space_cpu import Rowwise, Simd
@@ -20,7 +20,7 @@ NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -31,7 +31,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Tile:
+class Tile(OnGpu):
     """A warp per matrix, half of one, or (TRIANGLE) two, which hold it in registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "tile"
@@ -44,7 +44,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A block of threads per matrix, whose triangle lies in shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "block"
@@ -62,10 +62,8 @@ from_dict = partial(configs.from_dict, "cholesky", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd | Rowwise):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     reason = spec.refusal(problem) or spec.too_large(problem) or _rules(problem, config)
     return reason or _too_large(problem, config, device)
 
@@ -118,25 +116,16 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
-        config
-        for rough in _gpu_candidates(problem)
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    yield from configs.fitting(problem, device, _gpu_candidates(problem), resident, illegal)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     if spec.refusal(problem) or spec.too_large(problem) or _rules(problem, config):
         return None
-    threads = configs.up(work.threads(problem, config), 128) * 128  # a multiprocessor has four quarters
-    if config.WARPS < 4:  # several blocks share them
-        threads = work.threads(problem, config)
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
-    while fit and _too_large(problem, replace(config, BLOCKS_PER_SM=min(16, fit)), device):
-        fit -= 1
-    return replace(config, BLOCKS_PER_SM=min(16, fit)) if fit else None
+    quarters = config.WARPS >= 4  # smaller blocks share them
+    refused = partial(_too_large, problem, device=device)
+    return configs.resident(work, problem, config, device, quarters=quarters, refused=lambda c: refused(config=c))
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
 _ALONE = 32  # rows up to which a matrix does not mind lanes without one beside it
@@ -17,7 +18,7 @@ _LINE = 64  # bytes between rows that would share few sets of a cache
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """A matrix per lane, tiles of the factor in registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "simd"
@@ -28,10 +29,11 @@ class Simd:
 
 
 @dataclass(frozen=True)
-class Rowwise:
+class Rowwise(OnCpu):
     """One matrix after the other, vectors along its rows; real numbers, any layout and stride."""
 
     VARIANT: ClassVar[str] = "rowwise"
+    HEADER: ClassVar[str] = "kernel_rowwise.hpp"
     LANES: int = 2  # reals per vector
     BLOCK: int = 32  # columns
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands as placed
 
 WIDEST = {4: 304, 8: 208, 16: 144}  # by the size of an element: a triangle of that order fits into shared memory
 MOST_RHS = 16  # right-hand sides that are solved for on the way
@@ -22,44 +25,24 @@ def problem(
     NRHS: int = 0,
     want: str = "factor",
     uplo: str = "lower",
-    layout_a: str = "row",
-    layout_f: str | None = None,
-    layout_b: str = "row",
-    layout_x: str | None = None,
-    pitch_a: int | None = None,
-    pitch_f: int | None = None,
-    pitch_b: int | None = None,
-    pitch_x: int | None = None,
-    stack_a: str = "packed",
-    stack_f: str | None = None,
-    stack_b: str = "packed",
-    stack_x: str | None = None,
     aligned: bool = True,
+    **given: Any,
 ) -> Problem:
     """F = L with A = L L^H (`lower`) or F = U with A = U^H U (`upper`), or the X (N x NRHS) of A X = B (want `solve`).
 
-    Of A only the triangle `uplo` is read; the other one of F is zero. Layouts, pitches and stacks as in gemm; F lies
-    like A and X like B if nothing else is said. F may be A, and X may be B, where they lie alike.
+    Of A only the triangle `uplo` is read; the other one of F is zero. `given` are layouts, pitches and stacks
+    (`common/operands.py`); F lies like A and X like B if nothing else is said. F may be A, and X may be B, where they
+    lie alike.
 
     A stack may also be `ragged`: orders differ from matrix to matrix and are N at the most, matrices lie row after row
     without gaps, and a table of four words (int64) per matrix says what its order is, where `info` goes, and where it
     and its factor begin.
     """
-    layouts = {"a": layout_a, "f": layout_f or layout_a, "b": layout_b, "x": layout_x or layout_b}
-    stacks = {"a": stack_a, "f": stack_f or stack_a, "b": stack_b, "x": stack_x or stack_b}
-    dense = {name: NRHS if name in "bx" and layouts[name] != "col" else N for name in layouts}
-    pitches = {"a": pitch_a, "b": pitch_b}
-    for name, like, given in (("f", "a", pitch_f), ("x", "b", pitch_x)):
-        alike = (layouts[name], stacks[name]) == (layouts[like], stacks[like])
-        pitches[name] = pitches[like] if given is None and alike else given
-    traits: list[tuple[str, Any]] = [("want", want), ("uplo", uplo)]
-    traits += [(f"layout_{name}", layouts[name]) for name in SHAPES]
-    for name in SHAPES:
-        pitch = pitches[name]
-        traits.append((f"pitch_{name}", dense[name] if pitch is None else pitch))
-    traits += [(f"stack_{name}", stacks[name]) for name in SHAPES]
+    sizes = {"a": (N, N), "f": (N, N), "b": (N, NRHS), "x": (N, NRHS)}
+    found = placed.traits(placed.resolved(sizes, given, like={"f": "a", "x": "b"}))
     # every matrix starts on a 16-byte boundary, or (packed) the stack does
-    return Problem("cholesky", dtype, (("N", N), ("NRHS", NRHS), ("BATCH", BATCH)), (*traits, ("aligned", aligned)))
+    traits = (("want", want), ("uplo", uplo), *found, ("aligned", aligned))
+    return Problem("cholesky", dtype, (("N", N), ("NRHS", NRHS), ("BATCH", BATCH)), traits)
 
 
 def is_ragged(problem: Problem) -> bool:
@@ -72,24 +55,13 @@ def operands(problem: Problem) -> tuple[str, ...]:
     return ("a", "f") if problem.want == "factor" else ("a", "b", "x")
 
 
-def shape(problem: Problem, operand: str) -> tuple[int, int]:
-    """Rows and columns of an operand."""
-    rows, columns = (int(getattr(problem, name)) for name in SHAPES[operand])
-    return rows, columns
+shape = partial(placed.shape, SHAPES)
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, F, B and X: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
-    found: tuple[int, ...] = ()
-    for operand in SHAPES:
-        rows, columns = shape(problem, operand)
-        lines = columns if getattr(problem, f"layout_{operand}") == "col" else rows
-        matrix = lines * getattr(problem, f"pitch_{operand}")
-        step = 16 // problem.itemsize
-        if getattr(problem, f"stack_{operand}") == "strided" and problem.aligned and step > 1:
-            matrix = -(-matrix // step) * step
-        found += (matrix, *problem.strides(operand)) if operand in operands(problem) else (0, 0, 0)
-    return found
+    sizes = {name: shape(problem, name) if name in operands(problem) else (0, 0) for name in SHAPES}
+    return tuple(chain.from_iterable(placed.strides(problem, name, size) for name, size in sizes.items()))
 
 
 def refusal(problem: Problem) -> str | None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from ....plan.problem import Problem
-from ...batched.gemm import images
-from ...batched.gemm import spec as gemm_spec
-from ...batched.gemm.images import Image
+from ...common import images, operands
 from ...common.configs import up
+from ...common.images import Image
 from . import spec
 
 
@@ -41,30 +40,18 @@ class BlockShape:
 
 
 @lru_cache(maxsize=8192)
-def like_gemm(problem: Problem, operand: str) -> Problem:
-    """A product whose result lies as the operand does: gemm's images serve here as well."""
-    rows, columns = (max(1, size) for size in spec.shape(problem, operand))
-    layout, pitch = getattr(problem, f"layout_{operand}"), getattr(problem, f"pitch_{operand}")
-    if not spec.present(problem, operand) or (rows, columns) == (1, 1):
-        layout, pitch = "row", columns
-    if columns == 1 and layout == "row" and pitch == 1:  # rows of one entry without gaps are a column
-        layout, pitch = "col", rows
-    return gemm_spec.problem(
-        problem.dtype,
-        rows,
-        columns,
-        1,
-        problem.BATCH,
-        layout_c=layout,
-        pitch_c=pitch,
-        stack_c=getattr(problem, f"stack_{operand}"),
-        aligned=problem.aligned,
-    )
+def view(problem: Problem, name: str) -> Problem:
+    """The operand by itself, as the C of a problem; one that is absent lies in rows without gaps."""
+    rows, columns = (max(1, size) for size in spec.shape(problem, name))
+    one = operands.of(problem, name)
+    if not spec.present(problem, name) or (rows, columns) == (1, 1):
+        one = replace(one, layout="row", pitch=columns)
+    return operands.alone(problem, operands.as_column(one, (rows, columns)), (rows, columns))
 
 
 def layout(problem: Problem, operand: str) -> str:
     """Which way lines run."""
-    return str(like_gemm(problem, operand).layout_c)
+    return str(view(problem, operand).layout_c)
 
 
 def dealt(c: Any) -> bool:
@@ -94,7 +81,7 @@ def _places(problem: Problem, group: int, lanes: int) -> dict[str, Image]:
     """How operands lie, rows apart by what keeps so many lanes from colliding."""
     place: dict[str, Image] = {}
     for name in spec.SHAPES:
-        alike = like_gemm(problem, name)
+        alike = view(problem, name)
         step = "run" if alike.layout_c == "col" else "line"
         place[name] = images.spread(images.of_operand(alike, "c", group), (1, lanes), ("", step))
     return place

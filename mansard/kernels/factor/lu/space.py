@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Annotated, Any, ClassVar, TypeAlias
@@ -12,6 +12,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, spec, work
 from .space_cpu import Rowwise, Simd, Small
 
@@ -20,7 +21,7 @@ _WORDS, _MOST_WORDS = 200, 232  # registers of a lane for its rows; at the most,
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -33,7 +34,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A block of threads per matrix, which lies in shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "block"
@@ -45,7 +46,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Tile:
+class Tile(OnGpu):
     """Only inverses: a block of threads per matrix, which lies in their registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "tile"
@@ -55,7 +56,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Swaps:
+class Swaps(OnGpu):
     """Only exchanges of rows: a block of threads per matrix and some of its columns."""
 
     VARIANT: ClassVar[str] = "swaps"
@@ -77,10 +78,8 @@ from_dict = partial(configs.from_dict, "lu", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd | Rowwise | Small):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if (problem.want == "swap") != isinstance(config, Swaps):
         return f"{config.VARIANT} is not what exchanges rows, or does nothing else"
     if isinstance(config, Swaps):
@@ -131,21 +130,13 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
-        config
-        for rough in _gpu_candidates(problem)
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    yield from configs.fitting(problem, device, _gpu_candidates(problem), resident, illegal)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     most = min(32, device.threads_per_multiprocessor // work.threads(problem, config))
-    for blocks in range(most, 0, -1):
-        fitting = replace(config, BLOCKS_PER_SM=blocks)
-        if configs.too_large(work, problem, fitting, device, together=True) is None:
-            return fitting
-    return None
+    return configs.fullest(config, most, lambda c: configs.too_large(work, problem, c, device, together=True))
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:

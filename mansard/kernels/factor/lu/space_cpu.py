@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
@@ -21,7 +22,7 @@ _ONE_PANEL = 16  # columns of a matrix that stays in the first cache as a whole
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """A matrix per lane, whose rows stay where they are; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "simd"
@@ -32,20 +33,22 @@ class Simd:
 
 
 @dataclass(frozen=True)
-class Rowwise:
+class Rowwise(OnCpu):
     """One matrix after the other, vectors along its rows; real numbers, any layout and stride."""
 
     VARIANT: ClassVar[str] = "rowwise"
+    HEADER: ClassVar[str] = "kernel_rowwise.hpp"
     LANES: int = 2  # reals per vector
     TILE_N: int = 16  # vectors of a pivot row that stay in registers
     MATRICES: int = 1  # in turn, so that one computes while the other waits
 
 
 @dataclass(frozen=True)
-class Small:
+class Small(OnCpu):
     """A matrix per lane, in registers, whose rows are exchanged; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "small"
+    HEADER: ClassVar[str] = "kernel_small.hpp"
     LANES: int = 2  # reals per vector, matrices at a time
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....plan.problem import DTYPES, REAL, Problem
+from ...common import operands
 
 TALLEST, WIDEST = 2048, 128  # rows and columns of a factorization
 ROOM = 226_600  # bytes of shared memory for a matrix and what is beside it
@@ -26,19 +27,8 @@ def problem(
     NRHS: int = 0,
     want: str = "factor",
     pivot: bool = True,
-    layout_a: str = "row",
-    layout_f: str | None = None,
-    layout_b: str = "row",
-    layout_x: str | None = None,
-    pitch_a: int | None = None,
-    pitch_f: int | None = None,
-    pitch_b: int | None = None,
-    pitch_x: int | None = None,
-    stack_a: str = "packed",
-    stack_f: str | None = None,
-    stack_b: str = "packed",
-    stack_x: str | None = None,
     aligned: bool = True,
+    **given: Any,
 ) -> Problem:
     """A = P L U for a stack of M x N matrices, and what is wanted of it:
 
@@ -49,21 +39,13 @@ def problem(
     logdet       log |det A| is a real number of X, its phase a number of F, per matrix
     swap         F = A with row i exchanged with row PIVOTS[i], for NRHS pivots in turn
 
-    Without `pivot` rows stay where they are. F lies like A, and X like B, if nothing else is said, and may be it.
+    Without `pivot` rows stay where they are. `given` are layouts, pitches and stacks (`common/operands.py`); F lies
+    like A, and X like B, if nothing else is said, and may be it.
     """
-    layouts, stacks = {"a": layout_a, "b": layout_b}, {"a": stack_a, "b": stack_b}
-    layouts |= {"f": layout_a if layout_f is None else layout_f, "x": layout_b if layout_x is None else layout_x}
-    stacks |= {"f": stack_a if stack_f is None else stack_f, "x": stack_b if stack_x is None else stack_x}
     if want in ("determinant", "logdet"):
-        stacks |= {"f": "packed", "x": "packed"}
-    pitches = {"a": pitch_a, "f": pitch_f, "b": pitch_b, "x": pitch_x}
-    for name, like, rows, columns in (("a", "", M, N), ("f", "a", M, N), ("b", "", N, NRHS), ("x", "b", N, NRHS)):
-        if pitches[name] is None:
-            alike = like and (layouts[name], stacks[name]) == (layouts[like], stacks[like])
-            pitches[name] = pitches[like] if alike else rows if layouts[name] == "col" else columns
-    traits = {f"layout_{name}": layouts[name] for name in SHAPES}
-    traits |= {f"pitch_{name}": pitches[name] for name in SHAPES}  # type: ignore[misc]
-    traits |= {f"stack_{name}": stacks[name] for name in SHAPES}
+        given |= {"stack_f": "packed", "stack_x": "packed"}
+    sizes = {"a": (M, N), "f": (M, N), "b": (N, NRHS), "x": (N, NRHS)}
+    found = operands.resolved(sizes, given, like={"f": "a", "x": "b"})
     return Problem(
         "lu",
         dtype,
@@ -71,7 +53,7 @@ def problem(
         (
             ("want", want),
             ("pivot", pivot),
-            *traits.items(),
+            *operands.traits(found),
             ("aligned", aligned),  # every matrix starts on a 16-byte boundary, or (packed) the stack does
         ),
     )
@@ -83,8 +65,7 @@ def shape(problem: Problem, operand: str) -> tuple[int, int]:
         return 0, 0
     if problem.want in ("determinant", "logdet") and operand in "fx":
         return 1, 1
-    rows, columns = (int(getattr(problem, name)) for name in SHAPES[operand])
-    return rows, columns
+    return operands.shape(SHAPES, problem, operand)
 
 
 def present(problem: Problem, operand: str) -> bool:
@@ -102,19 +83,9 @@ def steps(problem: Problem) -> int:
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, F, B and X: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
     found: tuple[int, ...] = ()
-    for operand in SHAPES:
-        rows, columns = shape(problem, operand)
-        if rows * columns == 0:
-            found += (0, 0, 0)
-        elif operand in "fx" and problem.want in ("determinant", "logdet"):
-            found += (1, 1, 1)
-        else:
-            lines = columns if getattr(problem, f"layout_{operand}") == "col" else rows
-            stack, matrix = getattr(problem, f"stack_{operand}"), lines * getattr(problem, f"pitch_{operand}")
-            step = 16 // problem.itemsize
-            if stack == "strided" and problem.aligned and step > 1:
-                matrix = -(-matrix // step) * step
-            found += (matrix, *problem.strides(operand))
+    for name in SHAPES:
+        is_number = name in "fx" and problem.want in ("determinant", "logdet") and present(problem, name)
+        found += (1, 1, 1) if is_number else operands.strides(problem, name, shape(problem, name))
     return found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
+from ...common import costs
 from ...common.configs import up
 from . import spec
 from .shapes import dealt, lanes_shape, shape, slots
@@ -188,9 +190,7 @@ def waited(problem: Problem, c: Any) -> float:
 _COPY_INSTRUCTIONS, _STEP_CLOCKS, _LATENCY, _CLOCK = 6, 220, 1500, 1.75e9
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """There is nothing to agree on."""
-    return 0.0
+reduction_seconds = costs.no_reduction
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
@@ -225,10 +225,4 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     return 0.7 * float(machine.fma[REAL[problem.dtype]])
 
 
-def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
-    """The bound by memory, as for products."""
-    least = work(problem)
-    if not least.bytes:
-        return []
-    rate = least.flops / least.bytes * machine.copy_bandwidth
-    return [f"bound    P_max = {rate / 1e12:.3g} TFLOP/s: {least.flops / least.bytes:.3g} flops per byte moved"]
+remarks = partial(costs.memory_bound, work)

@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from functools import partial
 from typing import Any
 
-from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
+from ....codegen.geometry import Device, Kernel
+from ....codegen.instantiate import WORKSPACE, Field, Source
 from ....plan.problem import Problem
-from ...common import batches
+from ...common import batches, sources
 from . import shapes, space_cpu, spec, work
 from .space import Config
-from .space_cpu import Simd
+
+launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, F, Q, B, X, matrices, rows, columns, in elements."""
-    fixed = (problem.BATCH, *strides)
-    if isinstance(config, Simd):
-        fixed += (device.multiprocessors,)
+    fixed = (problem.BATCH, *strides, *sources.threads(config, device))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    on_cpu = isinstance(config, Simd)
-    constants = _constants(problem) | (batches.stacks(problem, spec.OPERANDS) if on_cpu else _images(problem, config))
-    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
-    return instantiate(
-        title=f"qr: A[{problem.M},{problem.N}], {problem.want}, {problem.dtype}, {config.VARIANT}",
-        header=f"kernels/factor/qr/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
-        function=f"qr_{config.VARIANT}",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype]},
-        constants=constants | asdict(config),
-        arguments=_arguments(problem, on_cpu),
-        bounds=bounds,
-    )
+    more = batches.stacks(problem, spec.OPERANDS) if config.TARGET == "cpu" else _images(problem, config)
+    return sources.source(
+        problem, config, target, work=work, folder="factor/qr", constants=_constants(problem) | more,
+        title=f"A[{problem.M},{problem.N}], {problem.want}, {problem.dtype}",
+        arguments=_arguments(problem, config),
+    )  # fmt: skip
 
 
-def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
+def _arguments(problem: Problem, config: Config) -> tuple[Field, ...]:
     """Pointers, scratch, sizes and strides."""
     pointers = {"TAU": Field("TAU", "Params::T*", "pointer")}
     for name in spec.OPERANDS:
-        many = not on_cpu and getattr(problem, f"stack_{name}") == "pointers" and any(spec.shape(problem, name))
-        pointers[name.upper()] = batches.pointer(name, written=name not in "ab", many=many)
-    integers = ["BATCH", *(f"{name}_{what}" for name in spec.OPERANDS for what in ("matrix", "row", "col"))]
-    integers += ["threads"] if on_cpu else []
-    return (
-        *(pointers[name] for name in ("A", "F", "TAU", "Q", "B", "X")),
-        *WORKSPACE,
-        *batches.integers(integers),
-    )
+        present = any(spec.shape(problem, name))
+        pointers[name.upper()] = batches.pointer(problem, config, name, written=name not in "ab", present=present)
+    integers = ["BATCH", *(step for name in spec.OPERANDS for step in batches.steps(name))]
+    return (*map(pointers.__getitem__, batches.POINTERS["qr"]), *WORKSPACE, *sources.integers(integers, config))
 
 
 def _constants(problem: Problem) -> dict[str, Any]:
@@ -72,8 +59,3 @@ def _images(problem: Problem, config: Any) -> dict[str, Any]:
         "FEED_F": shape.feed_f,
         "SHARED_BYTES": shape.shared_bytes,
     }
-
-
-def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
-    """Grid, block, shared memory and workspace for the batch."""
-    return batches.launch_geometry(work, space_cpu, problem, config, device)

@@ -7,10 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from ....plan.problem import Problem
-from ...batched.gemm import images
-from ...batched.gemm import spec as gemm_spec
-from ...batched.gemm.images import Image
+from ...common import images, operands
 from ...common.configs import up
+from ...common.images import Image
 from . import spec
 
 
@@ -28,11 +27,9 @@ class Shape:
     shared_bytes: int
 
 
-def operand(problem: Problem, name: str) -> Problem:
-    """The product whose A lies like this operand: gemm's images serve here, too."""
-    rows, columns = spec.shape(problem, name)
-    traits = {f"{trait}_a": getattr(problem, f"{trait}_{name}") for trait in ("layout", "pitch", "stack")}
-    return gemm_spec.problem(problem.dtype, rows, 1, columns, problem.BATCH, aligned=problem.aligned, **traits)
+def view(problem: Problem, name: str) -> Problem:
+    """The operand by itself, as the C of a problem."""
+    return operands.alone(problem, operands.of(problem, name), spec.shape(problem, name))
 
 
 @lru_cache(maxsize=8192)
@@ -42,9 +39,9 @@ def shape(problem: Problem, c: Any) -> Shape:
     group = max(1, 32 // team)
     units = 1 if team > 32 else c.WARPS
     rows, columns = up(problem.M, c.LANES_M), up(problem.N + problem.NRHS, c.LANES_N)
-    a = images.of_operand(operand(problem, "a"), "a", group)
+    a = images.of_operand(view(problem, "a"), "c", group)
     raw = problem.want in ("raw", "panel")
-    f = images.of_operand(operand(problem, "f"), "a", group) if raw else a
+    f = images.of_operand(view(problem, "f"), "c", group) if raw else a
     twin = raw and problem.layout_a == problem.layout_f and _moves_alike(a, f)
     choices = [one for one in images.padded(a) if not twin or _carries(f, one)]
     a = min(choices, key=lambda one: (_collisions(problem, c, one), one.bytes))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, spec, tensor, work
 from .space_cpu import Simd
 
@@ -21,7 +21,7 @@ _REGISTERS = 208  # of a thread's share of the matrix, at the most
 
 
 @dataclass(frozen=True)
-class Lanes:
+class Lanes(OnGpu):
     """A few lanes of a warp per matrix, groups of matrices through shared memory; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "lanes"
@@ -34,7 +34,7 @@ class Lanes:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A block of threads per matrix, which stays in its registers; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "block"
@@ -47,7 +47,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(OnGpu):
     """Warps that hold a matrix as tensor cores take it, and apply eight reflections at a time; float64 only."""
 
     VARIANT: ClassVar[str] = "tensor"
@@ -65,10 +65,8 @@ from_dict = partial(configs.from_dict, "qr", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if refused := spec.refusal(problem) or spec.too_large(problem):
         return refused
     if isinstance(config, Tensor):
@@ -102,11 +100,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    yield from dict.fromkeys(
-        config
-        for rough in rough_candidates(problem)
-        if (config := resident(problem, rough, device)) is not None and illegal(problem, config, device) is None
-    )
+    yield from configs.fitting(problem, device, rough_candidates(problem), resident, illegal)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
@@ -115,14 +109,10 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
         return None
     if isinstance(config, Tensor) and tensor.refusal(problem, config):
         return None
-    threads, together = work.threads(problem, config), _together(config)
-    if not together:
-        threads = configs.up(threads, 128) * 128
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = min(16, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
-    while fit and together and configs.too_large(work, problem, replace(config, BLOCKS_PER_SM=fit), device, together):
-        fit -= 1
-    return replace(config, BLOCKS_PER_SM=fit) if fit else None
+    if not _together(config):
+        return configs.resident(work, problem, config, device)
+    too_large = partial(configs.too_large, work, problem, device=device, together=True)
+    return configs.resident(work, problem, config, device, quarters=False, refused=lambda c: too_large(config=c))
 
 
 def rough_candidates(problem: Problem) -> Iterator[Gpu]:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
 WANTS = ("raw", "r", "reduced", "complete", "solve")
@@ -16,7 +17,7 @@ _ALONE = 32  # columns up to which a matrix does not mind lanes without one besi
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """A matrix per lane, reflections applied to tiles of columns; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "simd"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 
 WIDEST = 128  # columns (of Q, too); rows are limited by what a multiprocessor holds
 WIDEST_PANEL = 32
@@ -27,22 +29,8 @@ def problem(
     *,
     NRHS: int = 0,
     want: str = "raw",
-    layout_a: str = "row",
-    layout_f: str | None = None,
-    layout_q: str | None = None,
-    layout_b: str = "row",
-    layout_x: str | None = None,
-    pitch_a: int | None = None,
-    pitch_f: int | None = None,
-    pitch_q: int | None = None,
-    pitch_b: int | None = None,
-    pitch_x: int | None = None,
-    stack_a: str = "packed",
-    stack_f: str | None = None,
-    stack_q: str | None = None,
-    stack_b: str = "packed",
-    stack_x: str | None = None,
     aligned: bool = True,
+    **given: Any,
 ) -> Problem:
     """A = Q R for a stack of M x N matrices, K = min(M, N), and what is wanted of it:
 
@@ -53,25 +41,13 @@ def problem(
     solve     X (N x NRHS) for which A X is nearest to B; M >= N, and the columns of A are independent
     panel     raw, and the T (K x K, upper) of Q = I - V T V^H where Q would be
 
-    Layouts, pitches and stacks as in gemm; F and Q lie like A and X like B if nothing else is said, without gaps where
-    their sizes differ. F may be A where they lie alike.
+    `given` are layouts, pitches and stacks (`common/operands.py`); F and Q lie like A and X like B if nothing else is
+    said, without gaps where their sizes differ. F may be A where they lie alike.
     """
-    layouts = {"a": layout_a, "f": layout_f or layout_a, "q": layout_q or layout_a, "b": layout_b}
-    layouts["x"] = layout_x or layout_b
-    stacks = {"a": stack_a, "f": stack_f or stack_a, "q": stack_q or stack_a, "b": stack_b, "x": stack_x or stack_b}
-    pitches = {"a": pitch_a, "f": pitch_f, "q": pitch_q, "b": pitch_b, "x": pitch_x}
-    sizes = shapes(M, N, NRHS, want)
-    for name, like in (("a", "a"), ("f", "a"), ("q", "a"), ("b", "b"), ("x", "b")):
-        if pitches[name] is None:
-            alike = (layouts[name], stacks[name], sizes[name]) == (layouts[like], stacks[like], sizes[like])
-            dense = sizes[name][0 if layouts[name] == "col" else 1]
-            given = pitches[like] if alike else None
-            pitches[name] = dense if given is None else given
-    traits: dict[str, Any] = {"want": want}
-    for trait, values in (("layout", layouts), ("pitch", pitches), ("stack", stacks)):
-        traits |= {f"{trait}_{name}": values[name] for name in OPERANDS}
-    traits["aligned"] = aligned  # every matrix starts on a 16-byte boundary, or (packed) the stack does
-    return Problem("qr", dtype, (("M", M), ("N", N), ("NRHS", NRHS), ("BATCH", BATCH)), tuple(traits.items()))
+    found = operands.resolved(shapes(M, N, NRHS, want), given, like={"f": "a", "q": "a", "x": "b"})
+    # every matrix starts on a 16-byte boundary, or (packed) the stack does
+    traits = (("want", want), *operands.traits(found), ("aligned", aligned))
+    return Problem("qr", dtype, (("M", M), ("N", N), ("NRHS", NRHS), ("BATCH", BATCH)), traits)
 
 
 def shapes(M: int, N: int, NRHS: int, want: str) -> dict[str, tuple[int, int]]:
@@ -96,18 +72,7 @@ def shape(problem: Problem, operand: str) -> tuple[int, int]:
 
 def strides(problem: Problem) -> tuple[int, ...]:
     """Of A, F, Q, B and X: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
-    found: tuple[int, ...] = ()
-    for operand in OPERANDS:
-        rows, columns = shape(problem, operand)
-        if rows * columns == 0:
-            found += (0, 0, 0)
-            continue
-        lines = columns if getattr(problem, f"layout_{operand}") == "col" else rows
-        matrix, step = lines * getattr(problem, f"pitch_{operand}"), 16 // problem.itemsize
-        if getattr(problem, f"stack_{operand}") == "strided" and problem.aligned and step > 1:
-            matrix = -(-matrix // step) * step
-        found += (matrix, *problem.strides(operand))
-    return found
+    return tuple(chain.from_iterable(operands.strides(problem, name, shape(problem, name)) for name in OPERANDS))
 
 
 def refusal(problem: Problem) -> str | None:

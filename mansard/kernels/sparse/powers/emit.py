@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
 from ....plan.problem import Problem
-from ...common.batches import integers
+from ...common import sources
 from ...common.configs import up
+from ...common.sources import integers
 from . import spec, work
 from .space import Config, Groups, Persistent
-from .space_cpu import Simd
 
 _BLOCK, _PER_SM = 256, 8  # of the small kernels that fill and permute
 _MATRIX = (
@@ -74,19 +73,11 @@ def source(problem: Problem, config: Config, device: Device | str) -> Source:
     """The kernel's text for a device, or for `cuda`, `emulated` or `cpu`."""
     target = device if isinstance(device, str) else device.backend
     blocks = 132 if isinstance(device, str) else device.multiprocessors
-    on_cpu = isinstance(config, Simd)
-    bounds = None if isinstance(config, Simd) else (work.threads(problem, config), config.BLOCKS_PER_SM)
-    return instantiate(
-        title=f"powers: v_0 .. v_{problem.P}, {problem.dtype}, {problem.NVECS} columns, {config.VARIANT}",
-        header=f"kernels/sparse/powers/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
-        function=f"powers_{config.VARIANT}",
-        target=target,
-        types=_types(problem),
-        constants=_constants(problem, config, blocks),
-        arguments=_arguments(config),
-        bounds=bounds,
-        cooperative=isinstance(config, Persistent),
-    )
+    return sources.source(
+        problem, config, target, work=work, folder="sparse/powers", constants=_constants(problem, config, blocks),
+        title=f"v_0 .. v_{problem.P}, {problem.dtype}, {problem.NVECS} columns", types=_types(problem),
+        arguments=_arguments(config), without=("RETAIN",), cooperative=isinstance(config, Persistent),
+    )  # fmt: skip
 
 
 def _types(problem: Problem) -> dict[str, str]:
@@ -102,12 +93,10 @@ def _traits(problem: Problem) -> dict[str, Any]:
 
 def _constants(problem: Problem, config: Any, blocks: int) -> dict[str, Any]:
     constants = _traits(problem)
-    values = asdict(config)
     if isinstance(config, Persistent):
-        del values["RETAIN"]
         constants |= {"FIRSTS": work.firsts(config), "BLOCKS": blocks}
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
-    return constants | values
+    return constants
 
 
 def _arguments(config: Config) -> tuple[Field, ...]:

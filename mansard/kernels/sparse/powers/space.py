@@ -11,12 +11,13 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Matches, Names, Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, spec, work
 from .space_cpu import Simd
 
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(OnGpu):
     """A launch per level group and power (or, with one group, per power); one thread per row."""
 
     VARIANT: ClassVar[str] = "groups"
@@ -28,7 +29,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Persistent:
+class Persistent(OnGpu):
     """One launch: resident blocks, dataflow between them, tiles of the matrix retained in shared memory."""
 
     VARIANT: ClassVar[str] = "persistent"
@@ -62,15 +63,11 @@ from_dict = partial(configs.from_dict, "powers", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if problem.C != spec.CHUNK:
         return f"chunks of {problem.C} rows: a warp has {spec.CHUNK}"
     reason = _groups(config) if isinstance(config, Groups) else _persistent(problem, config, device)
-    if reason is None and work.threads(problem, config) > 1024:
-        reason = f"{work.threads(problem, config)} threads exceed a block's 1024"
     return reason or configs.too_large(work, problem, config, device)
 
 

@@ -9,12 +9,13 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
+from ...common.configs import OnCpu
 from ..spmv import space_cpu as spmv_space
 from ..spmv import spec as spmv_spec
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """Vectors across the rows of a chunk; threads share every range of rows and wait for each other's counters."""
 
     VARIANT: ClassVar[str] = "simd"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, REAL, Problem
+from ...common import operands
 
 OUTPUTS = ("all", "last", "combination")
 INDICES = {"int32": 4, "int64": 8, "delta16": 2}  # bytes of a column
 MOST_POWERS = 16  # of a persistent launch: it keeps a table
 CHUNK = 32  # rows of a chunk on GPUs: a warp
 LONG = ("ROWS", "NNZ")
-SHAPES = ("P", "NVECS")
+SHAPES: dict[str, tuple[str, str]] = {}  # vectors have no gaps
+shape = partial(operands.shape, SHAPES)
 
 
 def problem(

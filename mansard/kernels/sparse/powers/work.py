@@ -6,6 +6,7 @@ from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import ITEMSIZE, Problem
+from ...common import costs
 from ...common.configs import up
 from .spec import INDICES
 
@@ -87,9 +88,9 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
     return int((c.SLOTS - slots_needed(c) + len(retained(c.RETAIN))) * c.SLOT_BYTES)
 
 
-def executed_flops(problem: Problem, c: Any) -> float:
+def executed_flops(problem: Problem, c: Any) -> int:
     """Padding is not computed with."""
-    return float(work(problem).flops)
+    return work(problem).flops
 
 
 def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
@@ -100,9 +101,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     return seconds
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """There is nothing to agree on."""
-    return 0.0
+reduction_seconds = costs.no_reduction
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
-from ...common import batches
+from ...common import sources
 from . import work
 from .space import Config
-from .space_cpu import Simd
 
 _COLUMNS = {"int32": "int", "int64": "long long", "delta16": "unsigned short"}
 _GAMMA = tuple(Field(name, "double", "real") for name in ("gamma_re", "gamma_im"))
@@ -23,31 +21,20 @@ POINTERS = ("MATRIX", "COLUMNS", "STARTS", "WIDTHS", "LENGTHS", "COMMON", "PERMU
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are the distances between rows of X, Y and Z in elements, then ELLPACK's
     pitch and width."""
-    fixed = (problem.ROWS, problem.NNZ, *strides)
-    if isinstance(config, Simd):
-        fixed += (device.multiprocessors,)
+    fixed = (problem.ROWS, problem.NNZ, *strides, *sources.threads(config, device))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    on_cpu = isinstance(config, Simd)
-    bounds = None if isinstance(config, Simd) else (config.BLOCK, config.BLOCKS_PER_SM)
-    return instantiate(
-        title=f"spmv: {problem.format} {problem.values} {problem.index}, {problem.NVECS} vectors in {problem.dtype}, "
-        f"{config.VARIANT}",
-        header=f"kernels/sparse/spmv/{'kernel.hpp' if on_cpu else f'kernel_{config.VARIANT}.cuh'}",
-        function=f"spmv_{config.VARIANT}",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype], "V": CPP_TYPES[problem.values]},
-        constants=_constants(problem, config) | asdict(config),
-        arguments=_arguments(problem, on_cpu),
-        bounds=bounds,
-        cooperative=False,
-    )
+    return sources.source(
+        problem, config, target, work=work, folder="sparse/spmv", constants=_constants(problem, config),
+        title=f"{problem.format} {problem.values} {problem.index}, {problem.NVECS} vectors in {problem.dtype}",
+        types={"V": CPP_TYPES[problem.values]}, arguments=_arguments(problem, config),
+    )  # fmt: skip
 
 
-def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
+def _arguments(problem: Problem, config: Config) -> tuple[Field, ...]:
     """Pointers, scratch, sizes and strides, scalars."""
     place = "long long" if problem.wide else "int"
     matrix = "unsigned char" if problem.format == "sell" else "Params::V"
@@ -55,9 +42,9 @@ def _arguments(problem: Problem, on_cpu: bool) -> tuple[Field, ...]:
     pointers = [
         Field(name, "Params::T*" if name == "Y" else f"const {types.get(name, 'int')}*", "pointer") for name in POINTERS
     ]
-    integers = ["ROWS", "NNZ", "x_pitch", "y_pitch", "z_pitch", "pitch", "width", *(["threads"] if on_cpu else [])]
+    integers = sources.integers(("ROWS", "NNZ", "x_pitch", "y_pitch", "z_pitch", "pitch", "width"), config)
     gamma = _GAMMA if problem.recurrence else ()
-    return (*pointers, *WORKSPACE, *batches.integers(integers), *SCALARS, *gamma)
+    return (*pointers, *WORKSPACE, *integers, *SCALARS, *gamma)
 
 
 def _constants(problem: Problem, config: Config) -> dict[str, Any]:
@@ -76,7 +63,7 @@ def _constants(problem: Problem, config: Config) -> dict[str, Any]:
 
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace."""
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return Geometry((1, 1, 1), 1)
     grid = work.grid(problem, config)
     parts = grid[0] * grid[1] if config.VARIANT == "merge" else 0  # of rows that go through several blocks

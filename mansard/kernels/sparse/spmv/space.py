@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
-from ....machine import occupancy
 from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from . import space_cpu, work
 from .space_cpu import Simd
 
@@ -22,7 +21,7 @@ _POWERS = (1, 2, 4, 8, 16, 32)
 
 
 @dataclass(frozen=True)
-class Sell:
+class Sell(OnGpu):
     """A warp per chunk, 32 / C lanes per row; SELL and ELLPACK, one vector."""
 
     VARIANT: ClassVar[str] = "sell"
@@ -34,7 +33,7 @@ class Sell:
 
 
 @dataclass(frozen=True)
-class Csr:
+class Csr(OnGpu):
     """Some lanes per row; CSR, one vector."""
 
     VARIANT: ClassVar[str] = "csr"
@@ -46,7 +45,7 @@ class Csr:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(OnGpu):
     """As many entries for every thread, whatever the rows' lengths; CSR, vectors one after the other."""
 
     VARIANT: ClassVar[str] = "merge"
@@ -57,7 +56,7 @@ class Merge:
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(OnGpu):
     """A warp per chunk, several vectors at once; SELL and ELLPACK."""
 
     VARIANT: ClassVar[str] = "block"
@@ -69,7 +68,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(OnGpu):
     """Some lanes per row, several vectors at once; CSR."""
 
     VARIANT: ClassVar[str] = "rows"
@@ -90,10 +89,8 @@ from_dict = partial(configs.from_dict, "spmv", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     for_csr = isinstance(config, Csr | Merge | Rows)
     if for_csr != (problem.format == "csr"):
         return f"{config.VARIANT} does not read format {problem.format}"
@@ -120,11 +117,7 @@ def _counts(c: Gpu) -> str | None:
     return None
 
 
-def resident(problem: Problem, config: Any, device: Device) -> Any:
-    """The same with as many blocks per multiprocessor as fit, None if not even one does."""
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
-    fit = occupancy.blocks_per_multiprocessor(device, config.BLOCK, registers, shared)
-    return replace(config, BLOCKS_PER_SM=fit) if fit else None
+resident = partial(configs.resident, work, quarters=False, most=32)
 
 
 def across(problem: Problem) -> int:
@@ -138,8 +131,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    found = (resident(problem, config, device) for config in _rough(problem))
-    yield from dict.fromkeys(c for c in found if c is not None and illegal(problem, c, device) is None)
+    yield from configs.fitting(problem, device, _rough(problem), resident, illegal)
 
 
 def _rough(problem: Problem) -> Iterator[Gpu]:

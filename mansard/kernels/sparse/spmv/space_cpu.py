@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import ITEMSIZE, Problem
 from ....rules import Range
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, words_of
 from .spec import INDEX_BYTES
 
@@ -16,7 +17,7 @@ _CACHED_BYTES = 1 << 20  # of the matrix; less is in a cache when it is needed a
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """Vectors across the rows of a chunk, or along the columns of X where there are several; threads by entries."""
 
     VARIANT: ClassVar[str] = "simd"

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, ITEMSIZE, REAL, Problem
+from ...common import operands
 
 LONG = ("ROWS", "COLS", "NNZ")
 SHAPES: dict[str, tuple[str, str]] = {}
+shape = partial(operands.shape, SHAPES)
 FORMATS = ("sell", "ell", "csr")
 INDEX_BYTES = {"int32": 4, "int64": 8, "delta16": 2}
 MOST_VECTORS = 64

@@ -6,6 +6,7 @@ from typing import Any
 
 from ....machine.roofline import Work
 from ....plan.problem import ITEMSIZE, REAL, Problem
+from ...common import costs
 from ...common.configs import up
 from .spec import INDEX_BYTES
 
@@ -92,9 +93,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
     return {"arithmetic": work(problem).flops / rate, "L1 cache": gathered / 64 / clocks}
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
-    """There is nothing to agree on."""
-    return 0.0
+reduction_seconds = costs.no_reduction
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:

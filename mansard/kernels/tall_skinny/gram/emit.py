@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....codegen.instantiate import SCALARS, WORKSPACE, Source
 from ....plan.problem import Problem
+from ...common import sources
 from . import space_cpu, work, work_columns
 from .space import Config
-from .space_cpu import Simd
 
-_POINTERS = (
-    Field("A", "const Params::T*", "pointer"),
-    Field("B", "const Params::T*", "pointer"),
-    Field("C", "Params::T*", "pointer"),
-)
+_POINTERS = sources.matrices("A", "B", "C", written="C")
 _STRIDES = ("K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and C, rows then columns, in elements."""
-    geometry = launch_geometry(problem, config, device)
-    fixed = (problem.K, *strides)
-    if isinstance(config, Simd):
-        fixed += (space_cpu.parts(problem), device.multiprocessors)
-    return Kernel(source(problem, config, device.backend), geometry, fixed)
+    on_cpu = config.TARGET == "cpu"
+    fixed = (problem.K, *strides, *((space_cpu.parts(problem), device.multiprocessors) if on_cpu else ()))
+    return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
     constants = {"M": problem.M, "N": problem.N, "CONJ": problem.conj, "SAME": problem.same}
-    integers: tuple[str, ...] = _STRIDES
-    if isinstance(config, Simd):
-        integers += ("parts", "threads")
-        bounds, header = None, "kernels/tall_skinny/gram/kernel.hpp"
+    if config.TARGET == "cpu":
         constants |= dict(zip(("ROW_MAJOR_A", "ROW_MAJOR_B"), space_cpu.rows_major(problem), strict=True))
     else:
         constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b}
@@ -44,26 +34,19 @@ def source(problem: Problem, config: Config, target: str) -> Source:
         if config.VARIANT == "columns":
             constants |= dict(zip(("SKEW_A", "SKEW_B"), work_columns.skews(problem), strict=True))
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
-        bounds = (work.threads(problem, config), config.BLOCKS_PER_SM)
-        header = f"kernels/tall_skinny/gram/kernel_{config.VARIANT}.cuh"
-    return instantiate(
-        title=f"gram: C[{problem.M},{problem.N}] = A[K,{problem.M}]^{'H' if problem.conj else 'T'} B[K,{problem.N}], "
-        f"{problem.dtype}, {config.VARIANT}",
-        header=header,
-        function=f"gram_{config.VARIANT}",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype]},
-        constants=constants | asdict(config),
-        arguments=(*_POINTERS, *WORKSPACE, *(Field(name, "long long", "integer") for name in integers), *SCALARS),
-        bounds=bounds,
-        cooperative=getattr(config, "REDUCE", "") == "sliced",
-    )
+    power = "H" if problem.conj else "T"
+    return sources.source(
+        problem, config, target, work=work, folder="tall_skinny/gram", constants=constants,
+        title=f"C[{problem.M},{problem.N}] = A[K,{problem.M}]^{power} B[K,{problem.N}], {problem.dtype}",
+        arguments=(*_POINTERS, *WORKSPACE, *sources.integers(_STRIDES, config, ("parts", "threads")), *SCALARS),
+        cooperative=config.TARGET == "cuda" and config.REDUCE == "sliced",
+    )  # fmt: skip
 
 
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the problem's K."""
     wide = 16 if problem.is_complex else 8
-    if isinstance(config, Simd):
+    if config.TARGET == "cpu":
         return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
     most = device.multiprocessors * config.BLOCKS_PER_SM
     blocks, tiles, entries = (

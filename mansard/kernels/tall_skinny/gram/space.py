@@ -12,6 +12,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
 from ....rules import Names, Numbers, Range
 from ...common import configs
+from ...common.configs import OnGpu
 from ...common.fields import Reduce
 from . import space_columns, space_cpu, space_group, space_thirds, spec, work
 from .space_columns import Columns
@@ -21,7 +22,7 @@ from .space_thirds import Thirds
 
 
 @dataclass(frozen=True)
-class Tiled:
+class Tiled(OnGpu):
     """Tiles of C in registers, the mapping of Ernst et al.; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "tiled"
@@ -36,7 +37,7 @@ class Tiled:
 
 
 @dataclass(frozen=True)
-class Fragment:
+class Fragment(OnGpu):
     """FP64 tensor cores fed straight from memory; any layout and stride."""
 
     VARIANT: ClassVar[str] = "fragment"
@@ -54,7 +55,7 @@ class Fragment:
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(OnGpu):
     """FP64 tensor cores fed by a ring of bulk copies; row-major, rows of any width."""
 
     VARIANT: ClassVar[str] = "ring"
@@ -86,12 +87,8 @@ from_dict = partial(configs.from_dict, "gram", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if isinstance(config, Simd):
-        return (
-            space_cpu.illegal(problem, config, device) if device.backend == "cpu" else f"{config.VARIANT} is for CPUs"
-        )
-    if device.backend == "cpu":
-        return f"{config.VARIANT} is for GPUs"
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if config.REDUCE not in REDUCTIONS:
         return f"REDUCE={config.REDUCE!r} is not one of {', '.join(REDUCTIONS)}"
     if problem.deterministic and config.REDUCE in ("atomic", "block"):

@@ -10,12 +10,13 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
 from ....rules import Names, Numbers, Range
+from ...common.configs import OnGpu
 from ...common.fields import Reduce
 from . import work_columns
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(OnGpu):
     """FP64 tensor cores fed by a ring of bulk copies, one per column; column-major."""
 
     VARIANT: ClassVar[str] = "columns"

@@ -9,13 +9,14 @@ from typing import Annotated, Any, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, words_of
 
 _MOST_PARTS = 128
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """Register tiles over cache-resident blocks of rows; one operand is broadcast, the other read as vectors."""
 
     VARIANT: ClassVar[str] = "simd"

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
 from ....rules import Names, Range
+from ...common.configs import OnGpu
 from ...common.fields import Reduce
 from . import work, work_group
 
@@ -17,7 +18,7 @@ _NARROWEST = 20  # columns from where arithmetic may be the limit
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(OnGpu):
     """Warpgroups fed by a ring of bulk copies, three TF32 products per float32 one; row-major, rows of any width."""
 
     VARIANT: ClassVar[str] = "group"

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from ....plan.problem import REAL, Problem
 from ....rules import Names, Numbers, Range
-from ...common.configs import up
+from ...common.configs import OnGpu, up
 from ...common.fields import Reduce
 from . import work
 
@@ -17,7 +17,7 @@ _NARROWEST = 24  # columns from where arithmetic may be the limit
 
 
 @dataclass(frozen=True)
-class Thirds:
+class Thirds(OnGpu):
     """Tensor cores fed by a ring of bulk copies, three products per complex one; row-major, rows of any width."""
 
     VARIANT: ClassVar[str] = "thirds"

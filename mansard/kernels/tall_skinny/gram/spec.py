@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 
 WIDEST = 128
 LONG = ("K",)  # sizes in which a tuning record may differ from the problem it answers
 SHAPES = {"a": ("K", "M"), "b": ("K", "N")}  # rows and columns of the operands that have a pitch
+shape = partial(operands.shape, SHAPES)
 
 
 def problem(
@@ -17,25 +20,20 @@ def problem(
     N: int,
     K: int,
     *,
-    layout_a: str = "row",
-    layout_b: str = "row",
-    pitch_a: int | None = None,
-    pitch_b: int | None = None,
     aligned: bool = True,
     same: bool = False,
     conj: bool = True,
     deterministic: bool = True,
+    **given: Any,
 ) -> Problem:
-    """A gram problem; layouts are `row`, `col` or `any`, pitches the distance between rows (or columns)."""
+    """A gram problem; `given` are layouts and pitches (`common/operands.py`)."""
+    found = operands.resolved({"a": (K, M), "b": (K, N)}, given, kinds=("layout", "pitch"), rows_of_any=True)
     return Problem(
         "gram",
         dtype,
         (("M", M), ("N", N), ("K", K)),
         (
-            ("layout_a", layout_a),
-            ("layout_b", layout_b),
-            ("pitch_a", (M if layout_a == "row" else K) if pitch_a is None else pitch_a),
-            ("pitch_b", (N if layout_b == "row" else K) if pitch_b is None else pitch_b),
+            *operands.traits(found, layout="ab", pitch="ab"),
             ("aligned", aligned),  # both operands start on a 16-byte boundary
             ("same", same),  # B is A
             ("conj", conj and dtype.startswith("complex")),

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
+from ...common import sources
 from . import work
 from .space import Ring
 
 _POINTERS = (
-    Field("A", "const Params::T*", "pointer"),
-    Field("C", "const Params::T*", "pointer"),
-    Field("D", "const Params::T*", "pointer"),
-    Field("W", "Params::T*", "pointer"),
-    Field("G", "Params::T*", "pointer"),
+    *sources.matrices("A", "C", "D", "W", "G", written="WG"),
     Field("gate", "const mansard::u32*", "pointer"),
 )
 _STRIDES = ("K", "a_row", "a_col", "c_row", "c_col", "w_row", "w_col", "d_row")
@@ -32,18 +27,12 @@ def source(problem: Problem, config: Ring, target: str) -> Source:
     """The kernel's text for `target` (cuda or emulated)."""
     constants = {"M": problem.M, "N": problem.N, "CONJ": problem.conj, "PITCH_A": problem.pitch_a, "WARPS_N": 1}
     constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
-    return instantiate(
-        title=f"matmul_gram: W[K,{problem.N}] = A[K,{problem.M}] C[{problem.M},{problem.N}] + D, G = W^H W, "
-        f"{problem.dtype}, {config.VARIANT}",
-        header="kernels/tall_skinny/matmul_gram/kernel_ring.cuh",
-        function="matmul_gram_ring",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype]},
-        constants=constants | asdict(config),
-        arguments=(*_POINTERS, *WORKSPACE, *(Field(name, "long long", "integer") for name in _STRIDES), *SCALARS),
-        bounds=(work.threads(problem, config), config.BLOCKS_PER_SM),
+    return sources.source(
+        problem, config, target, work=work, folder="tall_skinny/matmul_gram", constants=constants,
+        title=f"W[K,{problem.N}] = A[K,{problem.M}] C[{problem.M},{problem.N}] + D, G = W^H W, {problem.dtype}",
+        arguments=(*_POINTERS, *WORKSPACE, *sources.integers(_STRIDES), *SCALARS),
         cooperative=config.REDUCE == "sliced",
-    )
+    )  # fmt: skip
 
 
 def launch_geometry(problem: Problem, config: Ring, device: Device) -> Geometry:

@@ -12,11 +12,12 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names, Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import work
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(OnGpu):
     """FP64 tensor cores between bulk copies in and out; the sums of the Gram matrix stay in registers."""
 
     VARIANT: ClassVar[str] = "ring"
@@ -38,6 +39,8 @@ from_dict = partial(configs.from_dict, "matmul_gram", VARIANTS)
 
 def illegal(problem: Problem, c: Ring, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if elsewhere := configs.elsewhere(c, device):
+        return elsewhere
     if device.capability < 90:
         return f"needs bulk copies and m16n8k8 tensor-core instructions (sm_90), the device is {device.arch}"
     if not problem.aligned:

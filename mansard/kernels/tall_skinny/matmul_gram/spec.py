@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 from ..tsmm import spec as tsmm
 
 WIDEST, WIDEST_REAL = 128, 48  # columns of A; real columns of W, whose products must fit into registers
 LONG = ("K",)  # sizes in which a tuning record may differ from the problem it answers
 SHAPES = {"a": ("K", "M"), "w": ("K", "N")}  # rows and columns of the operands that have a pitch
+shape = partial(operands.shape, SHAPES)
 
 
 def problem(

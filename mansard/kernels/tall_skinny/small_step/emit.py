@@ -5,21 +5,20 @@ from __future__ import annotations
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
 from ....plan.problem import Problem
+from ...common import sources
 from . import work
 from .space import Block
 from .spec import Rules, Status
 
 _POINTERS = (
-    Field("G", "const Params::T*", "pointer"),
-    Field("S", "Params::T*", "pointer"),
-    Field("R", "Params::T*", "pointer"),
+    *sources.matrices("G", "S", "R", written="SR"),
     Field("state", "double*", "pointer"),
     Field("status", "mansard::u32*", "pointer"),
 )
 
 
-def kernel(problem: Problem, config: Block, device: Device) -> Kernel:
-    """Everything a backend needs."""
+def kernel(problem: Problem, config: Block, device: Device, strides: tuple[int, ...] = ()) -> Kernel:
+    """Everything a backend needs; there are no `strides`."""
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config), ())
 
 

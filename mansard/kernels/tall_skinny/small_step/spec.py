@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 
-LONG = ()  # one matrix, one block: nothing to tune
+LONG: tuple[str, ...] = ()  # one matrix, one block: no size in which a record may differ
+SHAPES: dict[str, tuple[str, str]] = {}  # G, S and R have no gaps
+shape = partial(operands.shape, SHAPES)
 
 
 class Status(IntEnum):
@@ -37,6 +41,11 @@ class Rules(NamedTuple):
 def problem(dtype: str, N: int) -> Problem:
     """A step of a block of N columns; G, S and R are row-major without gaps."""
     return Problem("small_step", dtype, (("N", N),))
+
+
+def strides(problem: Problem) -> tuple[int, ...]:
+    """Nothing: G, S and R have no gaps."""
+    return ()
 
 
 def refusal(problem: Problem) -> str | None:

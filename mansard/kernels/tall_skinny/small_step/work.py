@@ -1,11 +1,24 @@
-"""Shared memory, threads and registers of a step."""
+"""Bytes, flops, shared memory, threads and registers of a step."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from ....machine.roofline import Work
 from ....plan.problem import Problem
+from ...common import costs
 from ...common.configs import up
+
+
+def work(problem: Problem) -> Work:
+    """The least a step must move and compute: G once, S and R once; a factor, its inverse, and a product of factors."""
+    entries, flops = problem.N**2, 4 * problem.N**3 // 3
+    return Work(
+        read=entries * problem.itemsize,
+        written=2 * entries * problem.itemsize,
+        flops=int((4 if problem.is_complex else 1) * flops),
+        dtype=problem.dtype,
+    )
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
@@ -22,3 +35,22 @@ def threads(problem: Problem, c: Any) -> int:
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread; compilers make do with what there is."""
     return 64
+
+
+limits = costs.no_limits  # of these kernels the model knows nothing more
+
+
+reduction_seconds = costs.no_reduction
+
+
+bandwidth_share = costs.full_bandwidth
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """One entry per thread."""
+    return int(c.BLOCK * problem.itemsize)
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops that the kernel executes: those of the problem."""
+    return work(problem).flops

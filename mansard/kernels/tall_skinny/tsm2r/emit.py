@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from ....codegen.geometry import Device, Geometry, Kernel
-from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source, instantiate
+from ....codegen.instantiate import SCALARS, WORKSPACE, Source
 from ....plan.problem import Problem
+from ...common import sources
 from . import work
 from .space import Config
 
-_POINTERS = (
-    Field("A", "const Params::T*", "pointer"),
-    Field("B", "const Params::T*", "pointer"),
-    Field("C", "Params::T*", "pointer"),
-)
+_POINTERS = sources.matrices("A", "B", "C", written="C")
 _INTEGERS = ("M", "K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
 
 
@@ -36,16 +32,11 @@ def source(problem: Problem, config: Config, target: str) -> Source:
     if config.VARIANT != "steps":
         constants |= {"LAYOUT_B": problem.layout_b, "VECTOR": work.vector(problem)}
     constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
-    return instantiate(
-        title=f"tsm2r: C[M,{problem.N}] = A[M,K] B[K,{problem.N}], {problem.dtype}, {config.VARIANT}",
-        header=f"kernels/tall_skinny/tsm2r/kernel_{config.VARIANT}.cuh",
-        function=f"tsm2r_{config.VARIANT}",
-        target=target,
-        types={"T": CPP_TYPES[problem.dtype]},
-        constants=constants | asdict(config),
-        arguments=(*_POINTERS, *WORKSPACE, *(Field(name, "long long", "integer") for name in _INTEGERS), *SCALARS),
-        bounds=(work.threads(problem, config), config.BLOCKS_PER_SM),
-    )
+    return sources.source(
+        problem, config, target, work=work, folder="tall_skinny/tsm2r", constants=constants,
+        title=f"C[M,{problem.N}] = A[M,K] B[K,{problem.N}], {problem.dtype}",
+        arguments=(*_POINTERS, *WORKSPACE, *sources.integers(_INTEGERS), *SCALARS),
+    )  # fmt: skip
 
 
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:

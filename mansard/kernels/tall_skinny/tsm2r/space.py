@@ -12,12 +12,13 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names, Numbers, Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_group, work
 from .space_group import Group
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(OnGpu):
     """A thread per row of A, the four kernels of TSM2R; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "steps"
@@ -30,7 +31,7 @@ class Steps:
 
 
 @dataclass(frozen=True)
-class Tensor:
+class Tensor(OnGpu):
     """Tensor cores, a persistent grid, A read once; row- or column-major."""
 
     VARIANT: ClassVar[str] = "tensor"
@@ -58,8 +59,8 @@ from_dict = partial(configs.from_dict, "tsm2r", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if device.backend == "cpu":
-        return f"{config.VARIANT} is for GPUs"
+    if elsewhere := configs.elsewhere(config, device):
+        return elsewhere
     if isinstance(config, Steps):
         reason = _steps(problem, config)
     elif isinstance(config, Group):
@@ -115,9 +116,6 @@ _WORDS: dict[str, tuple[Any, ...]] = {
 
 
 def _resources(problem: Problem, config: Config, device: Device) -> str | None:
-    threads = work.threads(problem, config)
-    if threads > 1024:
-        return f"{threads} threads exceed a block's 1024"
     if isinstance(config, Steps) and config.T1 in (32, 64):  # such blocks share the quarters of a multiprocessor
         config = replace(config, T1=128, BLOCKS_PER_SM=configs.up(config.T1 * config.BLOCKS_PER_SM, 128))
     return configs.too_large(work, problem, config, device)

@@ -9,13 +9,14 @@ from typing import ClassVar
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common.configs import OnGpu
 from . import work
 
 NARROWEST = 9  # real columns of C from where splitting B again for every tile costs more than warpgroups do
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(OnGpu):
     """Warpgroups on a persistent grid, three TF32 products per float32 one, B split once; row- or column-major."""
 
     VARIANT: ClassVar[str] = "group"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 
 WIDEST = 64
 LONG = ("M", "K")  # sizes in which a tuning record may differ from the problem it answers
 SHAPES = {"a": ("M", "K")}  # rows and columns of the operands that have a pitch
+shape = partial(operands.shape, SHAPES)
 
 
 def problem(
@@ -17,26 +20,22 @@ def problem(
     N: int,
     K: int,
     *,
-    layout_a: str = "row",
-    layout_b: str = "row",
-    layout_c: str = "row",
-    pitch_a: int | None = None,
     aligned: bool = True,
     conj_a: bool = False,
     conj_b: bool = False,
+    **given: Any,
 ) -> Problem:
-    """A tsm2r problem: A is M x K, B K x N; layouts are `row`, `col` or `any`, the pitch the distance between rows (or
-    columns) of A. Only A is large, so how far apart rows of B and C lie is of no consequence."""
+    """A tsm2r problem: A is M x K, B K x N; `given` are layouts and the pitch of A (`common/operands.py`). Only A is
+    large, so how far apart rows of B and C lie is of no consequence."""
+    shapes = {"a": (M, K), "b": (K, N), "c": (M, N)}
+    found = operands.resolved(shapes, given, kinds=("layout", "pitch"), rows_of_any=True)
     is_complex = dtype.startswith("complex")
     return Problem(
         "tsm2r",
         dtype,
         (("M", M), ("N", N), ("K", K)),
         (
-            ("layout_a", layout_a),
-            ("layout_b", layout_b),
-            ("layout_c", layout_c),
-            ("pitch_a", (K if layout_a == "row" else M) if pitch_a is None else pitch_a),
+            *operands.traits(found, layout="abc", pitch="a"),
             ("aligned", aligned),  # A starts on a 16-byte boundary
             ("conj_a", conj_a and is_complex),
             ("conj_b", conj_b and is_complex),

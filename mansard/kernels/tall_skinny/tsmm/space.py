@@ -12,12 +12,13 @@ from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
 from ....rules import Names, Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu, work
 from .space_cpu import Simd
 
 
 @dataclass(frozen=True)
-class Threads:
+class Threads(OnGpu):
     """A few threads per row, the mappings of Ernst et al. and of TSM2L; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "threads"
@@ -30,7 +31,7 @@ class Threads:
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(OnGpu):
     """Tensor cores, or lanes with whole rows, between bulk copies in and out; row-major, rows of any width."""
 
     VARIANT: ClassVar[str] = "ring"
@@ -50,7 +51,7 @@ class Ring:
 
 
 @dataclass(frozen=True)
-class Fragment:
+class Fragment(OnGpu):
     """FP64 tensor cores fed straight from memory, for few rows; row-major, any pitch."""
 
     VARIANT: ClassVar[str] = "fragment"
@@ -68,12 +69,10 @@ from_dict = partial(configs.from_dict, "tsmm", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if elsewhere := configs.elsewhere(config, device):
-        return elsewhere
-    if isinstance(config, Simd):
-        return space_cpu.illegal(problem, config, device)
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     rules: dict[str, Any] = {"threads": _threads, "ring": _ring, "fragment": _fragment}
-    return rules[config.VARIANT](problem, config, device) or _resources(problem, config, device)
+    return rules[config.VARIANT](problem, config, device) or configs.too_large(work, problem, config, device)
 
 
 def _fragment(problem: Problem, c: Fragment, device: Device) -> str | None:
@@ -145,13 +144,6 @@ def _warpgroup(problem: Problem, c: Ring, device: Device) -> str | None:
     if c.TURNED or c.PRODUCTS != 4:
         return "UNIT=wgmma has neither TURNED nor PRODUCTS"
     return f"N={problem.N}: a warpgroup takes 128 columns at most" if problem.N > 128 else None
-
-
-def _resources(problem: Problem, config: Threads | Ring | Fragment, device: Device) -> str | None:
-    threads = work.threads(problem, config)
-    if threads > 1024:
-        return f"{threads} threads exceed a block's 1024"
-    return configs.too_large(work, problem, config, device)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:

@@ -10,13 +10,14 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
+from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, words_of
 
 _CACHED_BYTES = 1 << 25  # of A and W together; less may still be in a cache when it is needed again
 
 
 @dataclass(frozen=True)
-class Simd:
+class Simd(OnCpu):
     """Register tiles over cache-resident blocks of rows; lanes run in the direction in which W is adjacent."""
 
     VARIANT: ClassVar[str] = "simd"

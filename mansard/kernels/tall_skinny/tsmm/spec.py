@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, Problem
+from ...common import operands
 
 WIDEST = 128
 LONG = ("K",)  # sizes in which a tuning record may differ from the problem it answers
 SHAPES = {"a": ("K", "M"), "w": ("K", "N")}  # rows and columns of the operands that have a pitch
+shape = partial(operands.shape, SHAPES)
 
 
 def problem(
@@ -17,24 +20,19 @@ def problem(
     N: int,
     K: int,
     *,
-    layout_a: str = "row",
-    layout_w: str = "row",
-    pitch_a: int | None = None,
-    pitch_w: int | None = None,
     aligned: bool = True,
     in_place: bool = False,
     conj: bool = False,
+    **given: Any,
 ) -> Problem:
-    """A tsmm problem; layouts are `row`, `col` or `any`, pitches the distance between rows (or columns)."""
+    """A tsmm problem; `given` are layouts and pitches (`common/operands.py`)."""
+    found = operands.resolved({"a": (K, M), "w": (K, N)}, given, kinds=("layout", "pitch"), rows_of_any=True)
     return Problem(
         "tsmm",
         dtype,
         (("M", M), ("N", N), ("K", K)),
         (
-            ("layout_a", layout_a),
-            ("layout_w", layout_w),
-            ("pitch_a", (M if layout_a == "row" else K) if pitch_a is None else pitch_a),
-            ("pitch_w", (N if layout_w == "row" else K) if pitch_w is None else pitch_w),
+            *operands.traits(found, layout="aw", pitch="aw"),
             ("aligned", aligned),  # A and W start on 16-byte boundaries
             ("in_place", in_place),  # W is A
             ("conj", conj and dtype.startswith("complex")),  # of C

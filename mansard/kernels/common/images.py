@@ -1,6 +1,7 @@
-"""How operands of `gemm` lie in global and in shared memory: image.cuh's numbers, chosen so that reads do not collide.
+"""How operands of batches lie in shared memory: the numbers of gemm's image.cuh, chosen so that reads do not collide.
 
-Kernels form row-major results. A column-major C is that of the transposed product: `oriented` exchanges the operands.
+Operands are those of a product C = A B, or the C of a problem that has nothing else (`operands.alone`). Kernels form
+row-major results. A column-major C is that of the transposed product: `oriented` exchanges the operands.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from itertools import product
 from math import gcd
 from typing import Any
 
-from ....plan.problem import Problem
-from ...common.configs import up
+from ...plan.problem import Problem
+from .configs import up
+from .operands import TURNED
 
-_TURNED = {"row": "col", "col": "row", "any": "any"}
+_SIZES = {"a": ("M", "K"), "b": ("K", "N"), "c": ("M", "N")}  # rows and columns
 _TRAITS = ("layout", "pitch", "stack", "conj")
 
 
@@ -27,7 +29,7 @@ def oriented(problem: Problem) -> Problem:
     changes = {"M": problem.N, "N": problem.M, "layout_c": "row"}
     for this, other in (("a", "b"), ("b", "a")):
         changes |= {f"{trait}_{this}": getattr(problem, f"{trait}_{other}") for trait in _TRAITS}
-        changes[f"layout_{this}"] = _TURNED[getattr(problem, f"layout_{other}")]
+        changes[f"layout_{this}"] = TURNED[getattr(problem, f"layout_{other}")]
     return problem.replace(**changes)
 
 
@@ -38,8 +40,7 @@ def is_turned(problem: Problem) -> bool:
 
 def lines(problem: Problem, side: str) -> tuple[int, int]:
     """Lines of an operand and their length: rows of columns, or columns of rows."""
-    M, N, K = problem.M, problem.N, problem.K
-    rows, columns = {"a": (M, K), "b": (K, N), "c": (M, N)}[side]
+    rows, columns = (getattr(problem, name) for name in _SIZES[side])
     return (columns, rows) if getattr(problem, f"layout_{side}") == "col" else (rows, columns)
 
 

@@ -1,0 +1,84 @@
+"""Source text of kernels: what the `emit` modules of all families share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from ...codegen.geometry import Device
+from ...codegen.instantiate import CPP_TYPES, Field, Source, instantiate
+from ...plan.problem import Problem
+
+ON_CPU = "cpu"  # TARGET of SIMD kernels
+
+
+class Threads(Protocol):
+    """What launch bounds are made of: a part of `work.py`."""
+
+    def threads(self, problem: Problem, c: Any, /) -> int: ...
+
+
+class Resources(Threads, Protocol):
+    """What the geometry of a batch is made of: a part of `work.py`."""
+
+    def blocks(self, problem: Problem, c: Any, device: Any, /) -> int: ...
+
+    def shared_bytes(self, problem: Problem, c: Any, /) -> int: ...
+
+
+class CpuSpace(Protocol):
+    """What the geometry of a batch on CPUs is made of: a part of `space_cpu.py`."""
+
+    def workspace_bytes(self, problem: Problem, c: Any, threads: int, /) -> int: ...
+
+
+def source(
+    problem: Problem,
+    config: Any,
+    target: str,
+    *,
+    work: Threads,
+    folder: str,
+    title: str,
+    constants: Mapping[str, Any],
+    arguments: tuple[Field, ...],
+    types: Mapping[str, str] | None = None,
+    function: str = "",
+    without: tuple[str, ...] = (),
+    cooperative: bool = False,
+) -> Source:
+    """Text of the kernel of `config` for `target` (cuda, emulated or cpu).
+
+    `folder` is the family's below `kernels`; the function is named after the family (or `function`) and the variant.
+    The parameters of the configuration, but `without` these, follow the `constants` and replace those of the same name.
+    """
+    values = {name: value for name, value in asdict(config).items() if name not in without}
+    bounds = None if config.TARGET == ON_CPU else (work.threads(problem, config), config.BLOCKS_PER_SM)
+    return instantiate(
+        title=f"{problem.operation}: {title}, {config.VARIANT}",
+        header=f"kernels/{folder}/{config.header()}",
+        function=f"{function or problem.operation}_{config.VARIANT}",
+        target=target,
+        types={"T": CPP_TYPES[problem.dtype], **(types or {})},
+        constants={**constants, **values},
+        arguments=arguments,
+        bounds=bounds,
+        cooperative=cooperative,
+    )
+
+
+def matrices(*names: str, written: str) -> tuple[Field, ...]:
+    """Pointers to single matrices; those in `written` are results."""
+    return tuple(Field(name, f"{'' if name in written else 'const '}Params::T*", "pointer") for name in names)
+
+
+def integers(names: Iterable[str], config: Any = None, more: Iterable[str] = ("threads",)) -> tuple[Field, ...]:
+    """Sizes and strides; of a CPU's `config`, followed by `more`."""
+    on_cpu = config is not None and config.TARGET == ON_CPU
+    return tuple(Field(name, "long long", "integer") for name in (*names, *(more if on_cpu else ())))
+
+
+def threads(config: Any, device: Device) -> tuple[int, ...]:
+    """The value of the argument `threads`, which only kernels of CPUs have."""
+    return (device.multiprocessors,) if config.TARGET == ON_CPU else ()
