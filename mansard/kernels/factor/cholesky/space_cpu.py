@@ -33,7 +33,7 @@ class Rowwise(OnCpu):
     """One matrix after the other, vectors along its rows; real numbers, any layout and stride."""
 
     VARIANT: ClassVar[str] = "rowwise"
-    HEADER: ClassVar[str] = "kernel_rowwise.hpp"
+    HEADER = "kernel_rowwise.hpp"
     LANES: int = 2  # reals per vector
     BLOCK: int = 32  # columns
 

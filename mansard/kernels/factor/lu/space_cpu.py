@@ -37,7 +37,7 @@ class Rowwise(OnCpu):
     """One matrix after the other, vectors along its rows; real numbers, any layout and stride."""
 
     VARIANT: ClassVar[str] = "rowwise"
-    HEADER: ClassVar[str] = "kernel_rowwise.hpp"
+    HEADER = "kernel_rowwise.hpp"
     LANES: int = 2  # reals per vector
     TILE_N: int = 16  # vectors of a pivot row that stay in registers
     MATRICES: int = 1  # in turn, so that one computes while the other waits
@@ -48,7 +48,7 @@ class Small(OnCpu):
     """A matrix per lane, in registers, whose rows are exchanged; any dtype, layout and stride."""
 
     VARIANT: ClassVar[str] = "small"
-    HEADER: ClassVar[str] = "kernel_small.hpp"
+    HEADER = "kernel_small.hpp"
     LANES: int = 2  # reals per vector, matrices at a time
 
 
