@@ -62,10 +62,11 @@ _PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path("report"), help="folder with results (default: ./report)"
-    )
+    text = "folder with results, or with folders that have some (default: ./report)"
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("report"), help=text)
     parser.add_argument("--to", type=Path, help="write the report to another folder")
+    text = f"compress the journal: lines of {store.JOURNAL} go to the end of {store.JOURNAL}.gz"
+    parser.add_argument("--pack", action="store_true", help=text)
     text = "only write the tables of this README (default: ./README.md), from the folders in results/ beside it"
     parser.add_argument("--readme", type=Path, nargs="?", const=Path("README.md"), help=text)
 
@@ -73,9 +74,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.readme is not None:
         return _write_readme(args.readme)
-    here = args.to is None and (args.folder / store.JOURNAL).exists()
-    results = store.write_results(args.folder) if here else store.load(args.folder)
-    print(f"report: {write_report(results, args.to or args.folder)}")
+    for folder in store.folders(args.folder):
+        if args.pack:
+            store.pack(folder)
+        to = args.to and args.to / folder.relative_to(args.folder)
+        here = to is None and store.has_journal(folder)
+        results = store.write_results(folder) if here else store.load(folder)
+        print(f"report: {write_report(results, to or folder)}")
     return 0
 
 
@@ -197,9 +202,10 @@ def _markdown(
     if any(table.bad for table in tables):
         lines += ["Bold lines hold a miss.", ""]
     lines += ["## Notes", "", *(f"* {text}" for text, _ in notes), ""]
-    for name, path in pictures.items():
-        lines += [f"## {_TITLES[name]}", "", f"![{_TITLES[name]}]({path.relative_to(folder).as_posix()})", ""]
-    return "\n".join(lines)
+    if pictures:
+        lines += ["## Pictures", "", "`mansard report` draws them here and in `index.html`.", ""]
+        lines += [f"* `{path.relative_to(folder).as_posix()}`: {_TITLES[name]}" for name, path in pictures.items()]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _html(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 from mansard import cli
 from mansard.bench import cases, command, contest, plots, report, rows, runner, store
 from mansard.bench.check import reference_for
+from mansard.errors import MansardWarning
 from mansard.kernels.tall_skinny import tsmm
 
 TINY = 1 << 9
@@ -79,6 +82,56 @@ def test_another_devices_results_are_kept_aside(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("rows-*.jsonl"))) == 1
     found = {row["contender"].partition("(")[0] for row in results["rows"]}
     assert found >= {"cheapest launch", "plan", "plan.run", "ms.gram"}
+
+
+def test_a_packed_journal_grows_and_packs_again(tmp_path: Path) -> None:
+    few = options(tmp_path, sets=("same",), peers=False, repeats=1)
+    first = runner.run(few)
+    store.pack(tmp_path)
+    archive = store.packed(tmp_path / store.JOURNAL)
+    assert archive.exists() and not (tmp_path / store.JOURNAL).exists()
+    assert store.collect(tmp_path) == first == store.load(tmp_path)
+    second = runner.run(options(tmp_path, sets=("overhead",), peers=False))
+    assert (tmp_path / store.JOURNAL).exists() and {row["run"] for row in second["rows"]} == {1, 2}
+    plain = (tmp_path / store.JOURNAL).read_bytes()
+    assert cli_main(["report", str(tmp_path), "--pack"]) == 0
+    assert store.collect(tmp_path) == second and not (tmp_path / store.JOURNAL).exists()
+    held = archive.read_bytes()
+    (tmp_path / store.JOURNAL).write_bytes(plain)  # as if packing had been interrupted before the last step
+    assert store.collect(tmp_path) == second
+    store.pack(tmp_path)
+    assert archive.read_bytes() == held
+
+
+def test_an_interrupted_run_behind_a_packed_journal_continues(tmp_path: Path) -> None:
+    bench_samples.journal(tmp_path, ("overhead",))
+    begun = store.Journal(tmp_path, bench_samples.ENVIRONMENT, {"sets": ["same"], "family": "gram"})
+    begun.write("ceilings", machine=asdict(bench_samples.H200))
+    store.pack(tmp_path)
+    again = store.Journal(tmp_path, bench_samples.ENVIRONMENT, {"sets": ["same"], "family": "gram"})
+    assert again.resumed and again.run == begun.run == 2 and again.ceilings
+
+
+@pytest.mark.parametrize("damage", ["cut", "noise", "bomb"])
+def test_a_damaged_packed_journal_is_read_as_far_as_it_goes(tmp_path: Path, damage: str) -> None:
+    bench_samples.journal(tmp_path, ("overhead",))
+    whole = store.collect(tmp_path)["rows"]
+    store.pack(tmp_path)
+    archive = store.packed(tmp_path / store.JOURNAL)
+    content = archive.read_bytes()
+    more = {"cut": b"", "noise": b"no gzip", "bomb": gzip.compress(b"\n" * 40_000_000)}[damage]
+    archive.write_bytes(content[: -9 if damage == "cut" else None] + more)
+    reasons = r"rows\.jsonl\.gz: (line \d+ is no JSON|cannot be unpacked|unpacks to more)"
+    with pytest.warns(MansardWarning, match=reasons):
+        assert store.collect(tmp_path)["rows"][: len(whole)] == whole
+
+
+def test_a_folder_of_folders_is_reported_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("gram", "again"):
+        bench_samples.journal(tmp_path / "device" / name, ("overhead",))
+    assert cli_main(["report", str(tmp_path), "--to", str(tmp_path / "to")]) == 0
+    assert capsys.readouterr().out.count("report: ") == 2
+    assert (tmp_path / "to" / "device" / "gram" / "index.html").exists()
 
 
 def test_time_limit_names_what_is_left(tmp_path: Path) -> None:
