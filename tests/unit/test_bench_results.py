@@ -16,10 +16,11 @@ import numpy as np
 import pytest
 
 from mansard import cli
-from mansard.bench import cases, command, contest, plots, report, rows, runner, store
+from mansard.bench import cases, ceilings, command, contest, plots, report, rows, runner, store
 from mansard.bench.check import reference_for
 from mansard.errors import MansardWarning
 from mansard.kernels.tall_skinny import tsmm
+from papers import EXTENSION
 
 TINY = 1 << 9
 
@@ -119,7 +120,7 @@ def test_a_damaged_packed_journal_is_read_as_far_as_it_goes(tmp_path: Path, dama
     store.pack(tmp_path)
     archive = store.packed(tmp_path / store.JOURNAL)
     content = archive.read_bytes()
-    more = {"cut": b"", "noise": b"no gzip", "bomb": gzip.compress(b"\n" * 40_000_000)}[damage]
+    more = {"cut": b"", "noise": b"no gzip", "bomb": gzip.compress((b" " * 200_000 + b"\n") * 200)}[damage]
     archive.write_bytes(content[: -9 if damage == "cut" else None] + more)
     reasons = r"rows\.jsonl\.gz: (line \d+ is no JSON|cannot be unpacked|unpacks to more)"
     with pytest.warns(MansardWarning, match=reasons):
@@ -170,7 +171,7 @@ def test_csv_and_json_agree(made: tuple[Path, dict[str, Any]]) -> None:
 
 def test_report_is_complete_and_needs_nothing_else(made: tuple[Path, dict[str, Any]]) -> None:
     folder, results = made
-    page = report.write_report(results, folder).read_text()
+    page = report.write_report(results, folder, EXTENSION).read_text()
     names = {path.stem for path in (folder / "plots").glob("*.png")}
     assert names == {path.stem for path in (folder / "plots").glob("*.svg")}
     assert names == {
@@ -226,6 +227,25 @@ def test_command_measures_prints_and_reports(tmp_path: Path, capsys: pytest.Capt
     assert (tmp_path / "again" / "summary.md").exists()
     assert cli_main(["report", str(tmp_path / "nowhere")]) == 1
     assert cli_main(["bench", "--set", "nonsense", "--out", str(tmp_path)]) == 2
+
+
+def test_everything_is_measured_without_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One folder per family, one table, one page over all; the ceilings are measured once."""
+    asked: list[Any] = []
+    genuine = ceilings.measure
+    monkeypatch.setattr(ceilings, "measure", lambda backend: (asked.append(backend), genuine(backend))[1])
+    words = ["--device", "reference", "--elements", "512", "--repeats", "1", "--no-peers", "--out", str(tmp_path)]
+    assert cli_main(["bench", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "gram: 1 of 5, about 165 s left in all" in shown and "powers: 5 of 5" in shown and len(asked) == 1
+    assert "linalg.solve" in shown and "matrix_powers" in shown and "blas.trsm" in shown
+    page = (tmp_path / "index.html").read_text()
+    for family in runner.CATALOGUES:
+        assert (tmp_path / family / "index.html").exists() and f"{family}/index.html" in page
+    (tmp_path / "index.html").unlink()
+    assert cli_main(["report", str(tmp_path)]) == 0 and (tmp_path / "index.html").read_text() == page
 
 
 def cli_main(arguments: list[str]) -> int:

@@ -249,7 +249,7 @@ def test_the_report_says_which_rows_are_old() -> None:
     assert ends == ["", ", stale", ", unknown"]
     (run,) = tables["Runs"].cells
     assert run[3:7] == ("not recorded", "0123456789ab, not verified", "3", "3 to 7")
-    notes = [text for text, _ in report._notes(results, [], "")]
+    notes = [text for text, _ in report._notes(results, "")]
     assert "1 of our 3 rows are stale: their kernels have changed since." in notes
     assert "1 of our 3 rows have fewer than 7 samples." in notes
     assert any(text.startswith("1 of our 3 rows are of unknown age") for text in notes)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..cases import Case
-from ..peers import Product, TorchCudaPeer
+from mansard.bench.cases import Case
+from mansard.bench.peers import Product, TorchCudaPeer
 
 _STREAMS = 16
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...kernels import family_of
-from ...machine import occupancy
-from ...plan.explain import NOMINAL
-from ...plan.problem import ITEMSIZE
-from ..rows import Row
-from ..tall_skinny.experiments import of_set
-from .summary import batches, is_square
+from mansard.bench.batched.summary import batches, is_square
+from mansard.bench.rows import Row, of_set
+from mansard.kernels import family_of
+from mansard.machine import occupancy
+from mansard.plan.explain import NOMINAL
+from mansard.plan.problem import ITEMSIZE
 
 _SECTOR = 32
 _GROUPS = 32  # of matrices whose places relative to sectors are looked at

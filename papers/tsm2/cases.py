@@ -1,61 +1,40 @@
-"""The experiments of the TSM2 paper: a large matrix times a skinny one over its sizes, its four steps, its model."""
+"""The experiments of TSM2 (Chen et al.): its four steps (figure 6), and its model's choice against a grid."""
 
 from __future__ import annotations
 
 from itertools import product
-from math import isqrt
 from typing import Any
 
-from ...kernels.tall_skinny.tsm2r import spec, work
-from ...kernels.tall_skinny.tsm2r.space import Steps, illegal
-from ...machine import machine
-from ...machine.tsm2 import Parameters, Shape, Tsm2Model
-from ...machine.tsm2_search import optimise
-from ...plan.explain import NOMINAL
-from ..cases import Case, Size
+from mansard.bench.cases import Case, Size, gpu_only
+from mansard.bench.tall_skinny.skinny_cases import DTYPES, sides, square
+from mansard.kernels.tall_skinny.tsm2r import spec, work
+from mansard.kernels.tall_skinny.tsm2r.space import Steps, illegal
+from mansard.machine import machine
+from mansard.machine.tsm2 import Parameters, Shape, Tsm2Model
+from mansard.machine.tsm2_search import optimise
+from mansard.plan.explain import NOMINAL
 
-SIDES = (10240, 15360, 20480, 25600, 30720)  # rows and columns of A
-_DTYPES = ("float64", "float32")
-_WIDTHS = (2, 4, 8, 16, 32)
 _STEPS = ("inner", "outer", "shared", "prefetch")
 _T1, _T3 = (64, 128, 256), (2, 4, 8, 16, 32)
 _SPLITS = (1, 2, 4, 8, 16)
 
 
-def sides(size: Size, dtype: str, wanted: tuple[int, ...]) -> list[int]:
-    """Those that fit: A may be four times as large as the operands of other sets, because nothing else is large."""
-    most = isqrt(4 * size.elements[dtype])
-    return sorted({min(side, most) for side in wanted})
-
-
-def _square(name: str, dtype: str, side: int, n: int, layout: str, **options: Any) -> Case:
-    return Case(name, dtype, side, n, side, layout, operation="tsm2r", **options)
-
-
-def tsm2r(size: Size) -> list[Case]:
-    """TSM2R's sizes: large square A times 2 to 32 columns, both layouts, against cuBLAS and the read bandwidth."""
-    cases = []
-    for dtype, layout in product(_DTYPES, ("row", "col")):
-        for side in sides(size, dtype, SIDES):
-            widths = sorted((*_WIDTHS, 3)) if side <= SIDES[0] else _WIDTHS
-            cases += [_square("tsm2r", dtype, side, n, layout) for n in widths]
-    return cases
-
-
+@gpu_only
 def steps(size: Size) -> list[Case]:
     """TSM2's figure 6: inner product, outer product, shared memory, prefetch; beside them tensor cores and cuBLAS."""
     cases = []
-    for dtype in _DTYPES:
+    for dtype in DTYPES:
         for side, n, step in product(sides(size, dtype, (10240, 20480)), (2, 8, 16), (*_STEPS, "tensor")):
             pins: dict[str, Any] = {"VARIANT": "tensor"}
             if step in _STEPS:
                 t2, t3 = {"inner": (1, 1), "outer": (n, 1)}.get(step, (min(n, 8), 4))
                 pins = {"VARIANT": "steps", "STEP": step, "T1": 128, "T2": t2, "T3": t3}
             options = {"pins": tuple(pins.items()), "peers": step == "tensor"}  # whom everybody is compared with
-            cases.append(_square("steps", dtype, side, n, "col", **options))
+            cases.append(square("steps", dtype, side, n, "col", **options))
     return cases
 
 
+@gpu_only
 def tsm2model(size: Size) -> list[Case]:
     """How good TSM2's model is: its choice of t1, t2, t3 and split against all of a grid, kernel `prefetch`.
 
@@ -66,7 +45,7 @@ def tsm2model(size: Size) -> list[Case]:
     device = size.device if size.device and size.device.capability else NOMINAL["sm_90a"]
     model = Tsm2Model(device, machine.known(device), setup_registers=work.STEPS_REGISTERS)
     cases = []
-    for dtype in _DTYPES:
+    for dtype in DTYPES:
         for side, n in product(sides(size, dtype, (10240, 20480, 30720)), (2, 4, 8, 16)):
             first = choice(model, dtype, side, n)
             grid = [first, *((*first[:3], split) for split in _SPLITS)]
@@ -74,7 +53,7 @@ def tsm2model(size: Size) -> list[Case]:
             for number, parameters in enumerate(dict.fromkeys(grid)):
                 pins = _pins(model, Shape(side, side, n, dtype), parameters)
                 options = {"pins": pins, "peers": False, "role": "" if number else "model"}
-                cases.append(_square("tsm2model", dtype, side, n, "col", **options))
+                cases.append(square("tsm2model", dtype, side, n, "col", **options))
     return cases
 
 
