@@ -5,10 +5,15 @@ BIN    := $(VENV)/bin
 NEWEST ?= .venv-newest
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: bench test test-newest lint fuzz sanitize-gpu mutants clean
+.PHONY: bench reports test test-newest lint fuzz sanitize-gpu mutants clean
 
 bench: $(VENV)/.bench
-	$(BIN)/mansard bench --set quick --out report
+	$(BIN)/mansard bench --out report
+
+# Tables, pictures, JSON and CSV of every journal in results/, which are compressed.
+reports: $(VENV)/.bench
+	$(BIN)/mansard report results --pack --with papers
+	$(BIN)/mansard report --readme
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
@@ -35,7 +40,7 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -m pytest tests/unit/test_fuzz.py --fuzz --fuzz-seed $(or $(FUZZ_SEED),27) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check mansard tests examples
+	$(BIN)/ruff check mansard papers tests examples
 	$(BIN)/mypy
 
 $(BIN)/python:

@@ -9,12 +9,14 @@ gives the reason; the caller names the file.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
 import stat
 import sys
 import warnings
+import zlib
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -27,6 +29,7 @@ T = TypeVar("T")
 FACTOR = 4  # times a text's size: the most that `cost` may say of it
 SPARE = 32 << 20  # bytes that a text may take beside that: our largest, of 7 MB, is estimated at 5 times its size
 LONGEST_LINE = 1 << 18  # bytes; a tuning record has about 700, a row of results about 1500, an environment 30000
+UNPACKED = 64  # times the size of a compressed file: the most that it may unpack to; our journals have 7 to 15 times
 MOST_NAMES = 4096  # different names of a text: each takes up to 290 bytes; results have 255
 
 
@@ -106,16 +109,32 @@ def cost(content: bytes) -> int:
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Number and content of every line of a regular file; one that is too long is given empty."""
+    """Number and content of every line of a regular file, unpacked if its name ends in .gz; a line that is too long is
+    given empty."""
     with open_regular(path) as file:
-        number = 0
-        while line := file.readline(LONGEST_LINE + 1):
-            number += 1
-            if len(line) > LONGEST_LINE:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(LONGEST_LINE)
-                line = b""
-            yield number, line.rstrip(b"\r\n")
+        if path.suffix != ".gz":
+            yield from _lines(file)
+            return
+        most = UNPACKED * os.fstat(file.fileno()).st_size
+        try:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                for found in _lines(unpacked):
+                    if unpacked.tell() > most:
+                        raise Damaged(f"unpacks to more than {UNPACKED} times its size")
+                    yield found
+        except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise Damaged(f"cannot be unpacked ({error})") from None
+
+
+def _lines(file: BufferedReader | gzip.GzipFile) -> Iterator[tuple[int, bytes]]:
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            while line and not line.endswith(b"\n"):
+                line = file.readline(LONGEST_LINE)
+            line = b""
+        yield number, line.rstrip(b"\r\n")
 
 
 def each_line(path: Path, read: Callable[[bytes], T], part: bytes = b"") -> Iterator[T]:

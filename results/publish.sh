@@ -4,18 +4,18 @@
 #   sh results/publish.sh COMMIT [SECONDS]      (from the source tree; default 525 seconds in all)
 #
 # COMMIT is the one that the tree is a copy of: `mansard report` compares their digests. Rows go to the journals
-# results/h200*/rows.jsonl as they are measured. A command that fails or runs out of time leaves the others alone; given
+# results/h200/*/rows.jsonl as they are measured. A command that fails or runs out of time leaves the others alone; given
 # again, it continues where it was. Seconds of each are what an H200 with an empty cache of kernels takes, and some more;
 # the last one has what is left. Ceilings are measured before a command's seconds begin.
 commit=${1:?name the commit that this tree is a copy of}
 end=$(($(date +%s) + ${2:-525}))
 starting=15  # seconds of a command for imports and ceilings
-for job in "gram h200 80" "matmul h200-matmul 80" "batched h200-batched 40" "factor h200-factor 155" "powers h200-powers 600"; do
+for job in "gram 80" "matmul 80" "batched 40" "factor 155" "powers 600"; do
   set -- $job
   left=$((end - $(date +%s) - starting))
-  [ "$left" -lt "$3" ] || left=$3
+  [ "$left" -lt "$2" ] || left=$2
   [ "$left" -gt 10 ] || { echo "no time left for $1"; continue; }
   echo "== $1: at most $left s"
   "${PYTHON:-python3}" -m mansard bench "$1" --set readme --device cuda --publish --commit "$commit" \
-    --seconds "$left" --out "results/$2" --no-report || echo "== $1 ended with status $?"
+    --seconds "$left" --out "results/h200/$1" --no-report || echo "== $1 ended with status $?"
 done

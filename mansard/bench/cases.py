@@ -1,7 +1,7 @@
 """What is measured: named sets of cases. A case is one problem, how it is called, and what is pinned.
 
 Sets depend on the device only through `Size` (how large "out of cache" is), so they can be listed, counted and tested
-anywhere. The paper's pictures are sets too: `tilesize` is its figure 16, `mapping` figure 15, `reduction` figure 19.
+anywhere.
 """
 
 from __future__ import annotations
@@ -27,14 +27,8 @@ WIDTHS = tuple(range(1, 65))
 RECTANGLES = ((1, 32), (32, 1), (4, 64), (7, 13), (64, 3), (8, 16), (64, 16), (32, 8), (31, 17), (48, 64))
 LAYOUTS = ("row", "col", "padded", "unaligned")
 PADDING = 3  # columns between rows of a padded matrix: odd, so that rows lose their alignment too
-GPU_ONLY = frozenset((
-    "short", "sustained", "tilesize", "mapping", "reduction",
-    "tsm2r", "steps", "tsm2model", "source", "unroll", "threads",
-    "tba", "readonly", "kernels", "streamed",
-))  # fmt: skip
 _QUICK_WIDTHS = (1, 2, 3, 4, 5, 8, 12, 16, 24, 31, 32, 48, 64)
 _QUICK_COMPLEX = (1, 2, 4, 8, 16, 32, 64)
-_TILES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 16)
 
 
 @dataclass(frozen=True)
@@ -161,6 +155,20 @@ class Size:
         return max(1, self.elements[dtype] // width)
 
 
+CaseSet = Callable[[Size], list[Case]]
+Sets = dict[str, CaseSet]
+
+
+def gpu_only(cases: CaseSet) -> CaseSet:
+    """Mark a set that makes sense on GPUs alone."""
+    cases.gpu_only = True  # type: ignore[attr-defined]
+    return cases
+
+
+def is_gpu_only(cases: CaseSet) -> bool:
+    return bool(getattr(cases, "gpu_only", False))
+
+
 def size_for(backend: Any, free_bytes: int | None = None) -> Size:
     """Sizes for a backend: K*M = 2^28 on GPUs that have the memory, twice the last cache on CPUs."""
     if backend.name == "cuda":
@@ -222,6 +230,7 @@ def layouts(size: Size) -> list[Case]:
     return cases
 
 
+@gpu_only
 def short(size: Size) -> list[Case]:
     """Few rows: inside a graph and from Python, operands in the cache (hot) or rotated through memory (cold)."""
     return [
@@ -232,6 +241,7 @@ def short(size: Size) -> list[Case]:
     ]
 
 
+@gpu_only
 def sustained(size: Size) -> list[Case]:
     """Without rests: what is left when the card's power limit lowers its clock."""
     real = square("sustained", size, (8, 16, 32, 48, 64), ["float64"], mode="sustained")
@@ -243,53 +253,10 @@ def overhead(size: Size) -> list[Case]:
     return [Case("overhead", "float64", 4, 4, 64, mode="host", temperature="hot", peers=False)]
 
 
-def _tiled_pins(m: int, tile_m: int, tile_n: int, **pins: Any) -> tuple[tuple[str, Any], ...]:
-    """Tile and flags; the block grows only where a row of C needs more threads."""
-    threads = -(-m // tile_m) * -(-m // tile_n)
-    block = next((size for size in (256, 512, 1024) if size >= threads), 1024)
-    return tuple({"VARIANT": "tiled", "TILE_M": tile_m, "TILE_N": tile_n, "BLOCK": block, **pins}.items())
-
-
-def tilesize(size: Size) -> list[Case]:
-    """Figure 16: speed against both tile sizes, M = N = 32, leap-frogging and transposed."""
-    cases, m = [], 32
-    for tile_m, tile_n, per_sm in product(_TILES, _TILES, (1, 2)):
-        pins = _tiled_pins(m, tile_m, tile_n, TRANSPOSED=True, LEAPFROG=True, BLOCKS_PER_SM=per_sm)
-        cases.append(Case("tilesize", "float64", m, m, size.rows("float64", m), pins=pins, peers=False))
-    return cases
-
-
-def mapping(size: Size) -> list[Case]:
-    """Figure 15: leap-frogging x transposition; the picture shows the best tile of each."""
-    cases = []
-    for m, transposed, leapfrog in product((*range(4, 65, 4),), (True, False), (True, False)):
-        for tile, per_sm in ((2, 4), (4, 4), (4, 2), (6, 2), (8, 1)):
-            if tile <= m and m // tile <= 32:
-                pins = _tiled_pins(m, tile, tile, TRANSPOSED=transposed, LEAPFROG=leapfrog, BLOCKS_PER_SM=per_sm)
-                cases.append(Case("mapping", "float64", m, m, size.rows("float64", m), pins=pins, peers=False))
-    return cases
-
-
-def reduction(size: Size) -> list[Case]:
-    """Figure 19: what each reduction costs as K grows, for a narrow and a wide product."""
-    cases = []
-    for (m, tile), reduce in product(((4, 4), (32, 8)), ("ticket", "sliced", "block", "atomic")):
-        pins = _tiled_pins(m, tile, tile, BLOCKS_PER_SM=1, REDUCE=reduce)
-        for power in range(6, 17):  # K from 1e3 to 1e8 in half decades
-            rows = round(10 ** (power / 2))
-            if rows * m <= size.elements["float64"]:
-                cases.append(Case("reduction", "float64", m, m, rows, mode="graph", temperature="hot", pins=pins,
-                                  deterministic=False, peers=False))  # fmt: skip
-    return cases
-
-
-SETS: dict[str, Callable[[Size], list[Case]]] = {
+SETS: Sets = {
     function.__name__: function
-    for function in (quick, full, rectangular, same, layouts, short, sustained, overhead, tilesize, mapping, reduction)
+    for function in (quick, full, rectangular, same, layouts, short, sustained, overhead)
 }
-
-
-Sets = dict[str, Callable[[Size], list[Case]]]
 
 
 def select(names: Iterable[str], size: Size, sets: Sets = SETS) -> tuple[list[Case], dict[str, str]]:
@@ -299,7 +266,7 @@ def select(names: Iterable[str], size: Size, sets: Sets = SETS) -> tuple[list[Ca
     for name in names:
         if name not in sets:
             raise ValueError(f"--set {name}: there are {', '.join(sets)}, and all")
-        if name in GPU_ONLY and size.backend in ("cpu", "reference"):
+        if is_gpu_only(sets[name]) and size.backend in ("cpu", "reference"):
             refused[name] = "for GPUs only"
             continue
         for case in sets[name](size):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +14,33 @@ from .. import settings
 from ..errors import UsageError
 from ..options import at_least, dtypes, near, number, seconds
 from ..plan.problem import DTYPES
-from . import doubtful, provenance, summary, targets
+from . import doubtful, extension, overview, provenance, summary
 from .batched import tables as batched_tables
-from .cases import GPU_ONLY
+from .cases import is_gpu_only
+from .extension import NOTHING, Extension
 from .factor import summary as factor_summary
 from .factor.operations import STACKED
 from .report import write_report
 from .rows import OURS, operation_of
-from .runner import CATALOGUES, Options
+from .runner import CATALOGUES, Options, sets_of
 from .runner import run as measure
 from .sparse.operations import SPARSE
 from .store import JOURNAL, RESULTS, load
+from .table import Table
 
 _MOST_MISSES = 12  # lines on the terminal
 _MOST_LINES = 80  # of a table with a line per case
-_QUICK_SECONDS = 140.0  # `make bench` promises three minutes, ceilings and report included
+_QUICK_SECONDS = 140.0  # of a family
+_SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings and reports included
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("family", nargs="?", default="gram", choices=list(CATALOGUES), help="default: gram")
-    parser.add_argument("--set", default="quick", help="comma list of the sets below, or all (default: quick)")
+    text = "what to measure; without it a sample of everything, each family into a folder of its own"
+    parser.add_argument("family", nargs="?", choices=list(CATALOGUES), help=text)
+    text = "comma list of the sets below, or all (default: quick; of everything: sample)"
+    parser.add_argument("--set", help=text)
     parser.add_argument("--list", action="store_true", help="list the sets of the family and stop")
+    extension.add_argument(parser)
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, _sets_text()
     parser.add_argument("--dtype", type=dtypes, default=DTYPES, help="comma list: measure only these (default: all)")
     devices = ["auto", "cpu", "cuda", "emulated", "reference"]
@@ -40,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", choices=devices, help=text)
     parser.add_argument("--out", type=Path, default=Path("report"), help="folder of the results (default: ./report); "
                         "an interrupted run with the same folder and sets continues")  # fmt: skip
-    text = "stop after so many seconds (default: 140 for quick, else none); the same command continues"
+    text = "stop after so many seconds (default: 140 for quick, 165 for a sample of everything, else none); "
+    text += "the same command continues"
     parser.add_argument("--seconds", type=seconds, help=text)
     parser.add_argument(
         "--repeats", type=at_least(1), default=7, help="samples per contender, taken in turn (default: 7)"
@@ -56,51 +65,102 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--commit", default="", metavar="HASH", help=text)
 
 
-def _sets_text(*families: str) -> str:
+def _sets_text(*families: str, added: Extension = NOTHING) -> str:
     """The sets of these families, or of all, each with the first line of what it says about itself."""
     lines = []
-    for family, sets in CATALOGUES.items():
-        if families and family not in families:
-            continue
+    for family in families or CATALOGUES:
         lines.append(f"sets of `mansard bench {family}`:")
-        for name, function in sets.items():
-            where = " [GPU]" if name in GPU_ONLY else ""
+        for name, function in sets_of(family, added).items():
+            where = " [GPU]" if is_gpu_only(function) else ""
             lines.append(f"  {name:12} {(function.__doc__ or '').strip().splitlines()[0]}{where}")
         lines.append("")
     return "\n".join(lines)
 
 
 def run(args: argparse.Namespace) -> int:
+    added = extension.load(args.extension)
     if args.list:
-        print(_sets_text(args.family).rstrip())
+        print(_sets_text(*([args.family] if args.family else []), added=added).rstrip())
         return 0
     _still_openblas()
-    known = CATALOGUES[args.family]
-    sets = tuple(known) if args.set == "all" else tuple(name.strip() for name in args.set.split(",") if name.strip())
+    families = [args.family] if args.family else list(CATALOGUES)
+    sets = {family: _sets(args, family, added) for family in families}
+    if args.publish and (refused := _unpublishable(args)):
+        raise UsageError(refused)
+    limit = args.seconds
+    if limit is None and set(sets.values()) <= {("quick",), (overview.SET,)}:
+        limit = _QUICK_SECONDS if args.family else _SAMPLE_SECONDS
+    if args.family:
+        results = _measured(args, args.family, sets[args.family], args.out, limit, added)
+        _told(args, results, args.out, added)
+        return _status([results])
+    return _all(args, sets, limit, added)
+
+
+def _sets(args: argparse.Namespace, family: str, added: Extension) -> tuple[str, ...]:
+    """The names of the sets of a family that were asked for."""
+    known = sets_of(family, added)
+    asked = args.set if args.set is not None else "quick" if args.family else overview.SET
+    sets = tuple(known) if asked == "all" else tuple(name.strip() for name in asked.split(",") if name.strip())
     unknown = [name for name in sets if name not in known]
     if unknown or not sets:
         hint = near(unknown[0], known) if unknown else ""
-        raise UsageError(f"--set {','.join(unknown)}: sets of {args.family} are {', '.join(known)}, and all{hint}")
-    if args.publish and (refused := _unpublishable(args)):
-        raise UsageError(refused)
-    limit = args.seconds if args.seconds is not None else (_QUICK_SECONDS if sets == ("quick",) else None)
+        raise UsageError(f"--set {','.join(unknown)}: sets of {family} are {', '.join(known)}, and all{hint}")
+    return sets
+
+
+def _measured(
+    args: argparse.Namespace, family: str, sets: tuple[str, ...], out: Path, limit: float | None, added: Extension,
+    ceilings: dict[str, Any] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The results of a family; an interruption leaves the report of what was measured."""
+    effort = (out, limit, args.repeats, not args.no_peers, args.elements)
+    source = {"publish": args.publish, "commit": args.commit}
     try:
-        effort = (args.out, limit, args.repeats, not args.no_peers, args.elements)
-        source = {"publish": args.publish, "commit": args.commit}
-        results = measure(Options(sets, args.device, *effort, family=args.family, dtypes=args.dtype, **source))
+        return measure(Options(sets, args.device, *effort, family=family, dtypes=args.dtype, **source), added, ceilings)
     except KeyboardInterrupt:
-        if (args.out / RESULTS).exists():
-            print(f"report of what was measured: {write_report(load(args.out), args.out)}")
+        if (out / RESULTS).exists():
+            print(f"report of what was measured: {write_report(load(out), out, added)}")
         raise
+
+
+def _told(args: argparse.Namespace, results: dict[str, Any], out: Path, added: Extension) -> None:
+    """Write the report and print its tables; of several families the tables come later, all in one."""
     if args.no_report:
         left = f", {len(results['unfinished'])} cases left: the same command continues" if results["unfinished"] else ""
-        print(f"measured into {args.out / JOURNAL}{left}; `mansard report {args.out}` makes the report")
-    else:
-        index = write_report(results, args.out)
-        show(results)
-        print(f"report: {index}")
-    ours = [row["status"] for row in results["rows"] if row["contender"] == OURS]
-    return 1 if "wrong" in ours or "failed" in ours else 0
+        print(f"measured into {out / JOURNAL}{left}; `mansard report {out}` makes the report")
+        return
+    index = write_report(results, out, added)
+    if args.family:
+        show(results, added)
+    print(f"report: {index}")
+
+
+def _all(args: argparse.Namespace, sets: dict[str, tuple[str, ...]], limit: float | None, added: Extension) -> int:
+    """Every family in turn: ceilings are measured once, and each family has its share of the time that is left."""
+    documents: dict[str, dict[str, Any]] = {}
+    ceilings, begin = None, time.monotonic()
+    for place, family in enumerate(sets, start=1):
+        left = None if limit is None else max(1.0, limit - (time.monotonic() - begin))
+        share = None if left is None else overview.seconds_of(family, list(sets), left)
+        print(f"{family}: {place} of {len(sets)}" + (f", about {left:.0f} s left in all" if left else ""), flush=True)
+        documents[family] = _measured(args, family, sets[family], args.out / family, share, added, ceilings)
+        _told(args, documents[family], args.out / family, added)
+        if ceilings is None:  # measuring them does not count
+            ceilings, begin = documents[family]["ceilings"], max(begin, time.monotonic() - (share or 0.0))
+    print_table(overview.table(list(documents.values())))
+    for family, results in documents.items():
+        if results["unfinished"]:
+            print(f"{family}: out of time, {len(results['unfinished'])} cases left; the same command continues")
+    if not args.no_report:
+        print(f"overview: {overview.write(documents, args.out)}")
+    return _status(documents.values())
+
+
+def _status(documents: Iterable[dict[str, Any]]) -> int:
+    """1 if a result of ours is wrong or a case failed."""
+    ours = {row["status"] for results in documents for row in results["rows"] if row["contender"] == OURS}
+    return 1 if ours & {"wrong", "failed"} else 0
 
 
 def _unpublishable(args: argparse.Namespace) -> str:
@@ -124,16 +184,30 @@ def _still_openblas() -> None:
     os.execve(sys.executable, command, settings.still_openblas_environment())
 
 
-def show(results: dict[str, Any]) -> None:
-    """Print the tables, what is missing and what misses its target."""
+def _console() -> Any:
     from rich.console import Console
-    from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    missed = targets.misses(results)
+    return Console(width=None if sys.stdout.isatty() else 160)
+
+
+def print_table(table: Table) -> None:
+    """A table on the terminal; lines that hold a miss are red."""
+    from rich.table import Table as Shown
+
+    shown = Shown(*table.columns, title=table.title)
+    for line, cells in enumerate(table.cells):
+        shown.add_row(*cells, style="bold red" if line in table.bad else None)
+    _console().print(shown)
+
+
+def show(results: dict[str, Any], added: Extension = NOTHING) -> None:
+    """Print the tables, what is missing and what is wrong or misses a target."""
+    console = _console()
+    missed = added.misses(results)
+    below = summary.below(missed, bool(added.targets))
     ids = {id(row) for row, _ in missed}
-    chosen = summary.tables(results, ids)
-    long = (*batched_tables.LONG, *factor_summary.LONG)
+    chosen = summary.tables(results, ids, added.tables)
+    long = (*batched_tables.LONG, factor_summary.EVERY)
     chosen = [table for table in chosen if table.title not in long or len(table.cells) <= _MOST_LINES]
     cases = [
         row for row in summary.ours(results["rows"], mode="device") if operation_of(row) not in (*STACKED, *SPARSE)
@@ -142,10 +216,7 @@ def show(results: dict[str, Any]) -> None:
         chosen = [table for table in chosen if not table.title.startswith("Rectangles")]
         chosen.insert(0, summary.each(results, ids, cases))
     for table in chosen:
-        shown = Table(*table.columns, title=table.title)
-        for line, cells in enumerate(table.cells):
-            shown.add_row(*cells, style="bold red" if line in table.bad else None)
-        console.print(shown)
+        print_table(table)
     for name, reason in results["missing"].items():
         console.print(f"missing: {name} ({reason})", highlight=False)
     if results["unfinished"]:
@@ -156,7 +227,7 @@ def show(results: dict[str, Any]) -> None:
             console.print(f"not measured: {len(results['unfinished']) - _MOST_MISSES} more, listed in the report")
     for text in doubtful.lines(results):
         console.print(text, style="bold red", highlight=False, markup=False)
-    for name, how, text in summary.below(missed).cells[:_MOST_MISSES]:
-        console.print(f"below target: {name} ({how}): {text}", highlight=False, markup=False)
+    for name, how, text in below.cells[:_MOST_MISSES]:
+        console.print(f"{below.title.lower()}: {name} ({how}): {text}", highlight=False, markup=False)
     if len(missed) > _MOST_MISSES:
-        console.print(f"below target: {len(missed) - _MOST_MISSES} more, listed in the report")
+        console.print(f"{below.title.lower()}: {len(missed) - _MOST_MISSES} more, listed in the report")

@@ -167,11 +167,11 @@ def _status(rows: Iterable[Row]) -> str:
 
 
 TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], Shown]]] = {
-    "gram": ("h200", tall),
-    "matmul": ("h200-matmul", tall),
-    "batched": ("h200-batched", products),
-    "factor": ("h200-factor", factorizations),
-    "powers": ("h200-powers", sparse_products),
+    "gram": ("h200/gram", tall),
+    "matmul": ("h200/matmul", tall),
+    "batched": ("h200/batched", products),
+    "factor": ("h200/factor", factorizations),
+    "powers": ("h200/powers", sparse_products),
 }
 
 

@@ -9,44 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from . import doubtful, freshness, labels, provenance, store, summary, targets
+from . import doubtful, extension, freshness, labels, overview, provenance, store, summary
+from .extension import NOTHING, Extension
 from .table import Table
 
-_TITLES = {
-    "percent_of_limit": "Share of the roofline limit against the width (the paper's figures 3 and 18; of A C 4 and 23)",
-    "tile_size": "Speed against tile size (figure 16)",
-    "leapfrog_transposed": "Leap-frogging and transposed mapping (figure 15)",
-    "reduction": "Cost of the reduction against the number of rows (figure 19)",
-    "few_rows": "Few rows",
-    "overhead": "What a call costs the caller",
-    "roofline": "Roofline",
-    "skinny": "Large A times skinny B: share of the read bandwidth, and times cuBLAS (TSM2R)",
-    "steps": "The steps of TSM2 (its figure 6)",
-    "model": "TSM2's model: its choice against all that were tried",
-    "grid": "matmul against the vendor's own call, shape by shape",
-    "source": "Where C is read from (Ernst et al., figure 20)",
-    "unroll": "Rows per thread at once (figure 21)",
-    "threads": "Threads per row (figure 22)",
-    "batched": "Batches of small products: share of the copy bandwidth, that is of P_max, against the size",
-    "batched_speed": "Batches of small products: speed under the bound P_max (Masliah et al., figures 5 and 8)",
-    "gemv": "Batches of matrices times vectors (Dong, figures 3.19 to 3.29)",
-    "trsv": "Batches of triangular systems: forward and backward substitution (Dong, figures 4.4 and 4.5)",
-    "trsm": "Batches of triangular systems with several right-hand sides",
-    "ragged": "Batches of matrices of all sizes (Dong, figure 3.30)",
-    "tba": "Several matrices per block (Masliah et al., figure 6b)",
-    "readonly": "Through the read-only cache (Masliah et al.)",
-    "kernels": "Kernels for updates of rank 8, 16 and 32 (Dong, figures 3.12 to 3.14)",
-    "streamed": "Batched and one by one in streams (Dong, figures 3.15 and 3.16)",
-    "factor": "Factorizations of batches: share of the copy bandwidth against the size",
-    "factor_speedup": "Factorizations of batches: times the best peer",
-    "factor_dtypes": "Factorizations of batches: share of the copy bandwidth of all dtypes",
-    "factor_steps": "Factorizations of 2,000 matrices, step by step (Dong, figures 4.1 to 4.3)",
-    "spmv": "Sparse products: share of the model's bound (Panzlaff, figure 4.3)",
-    "powers": "Powers over as many products of our own (figures 4.5 and 4.9)",
-    "formats": "Chunks, lanes per row and sorting (figures 3.2 to 3.8)",
-    "ramp": "How small matrices and small kernels gain speed (figures 4.1, 4.2, 4.4, 4.6 and 4.10)",
-    "counters": "Occupancy and efficiency of loads, computed, not counted (Masliah et al., figures 7 and 8)",
-}
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; font-size: 13px; margin: .6em 0 1.6em; }
@@ -62,10 +28,12 @@ _PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=Path("report"), help="folder with results (default: ./report)"
-    )
+    text = "folder with results, or with folders that have some (default: ./report)"
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("report"), help=text)
     parser.add_argument("--to", type=Path, help="write the report to another folder")
+    text = f"compress the journal: lines of {store.JOURNAL} go to the end of {store.JOURNAL}.gz"
+    parser.add_argument("--pack", action="store_true", help=text)
+    extension.add_argument(parser)
     text = "only write the tables of this README (default: ./README.md), from the folders in results/ beside it"
     parser.add_argument("--readme", type=Path, nargs="?", const=Path("README.md"), help=text)
 
@@ -73,9 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.readme is not None:
         return _write_readme(args.readme)
-    here = args.to is None and (args.folder / store.JOURNAL).exists()
-    results = store.write_results(args.folder) if here else store.load(args.folder)
-    print(f"report: {write_report(results, args.to or args.folder)}")
+    added, documents = extension.load(args.extension), {}
+    folders = store.folders(args.folder)
+    for folder in folders:
+        if args.pack:
+            store.pack(folder)
+        to = args.to and args.to / folder.relative_to(args.folder)
+        here = to is None and store.has_journal(folder)
+        results = store.write_results(folder) if here else store.load(folder)
+        documents[folder.relative_to(args.folder).as_posix()] = results
+        print(f"report: {write_report(results, to or folder, added)}")
+    if all(folder.parent == args.folder for folder in folders):
+        print(f"overview: {overview.write(documents, args.to or args.folder)}")
     return 0
 
 
@@ -90,17 +67,17 @@ def _write_readme(path: Path) -> int:
     return 0
 
 
-def write_report(results: dict[str, Any], folder: Path) -> Path:
+def write_report(results: dict[str, Any], folder: Path, added: Extension = NOTHING) -> Path:
     """Pictures, `summary.md` and `index.html` in `folder`; returns the page's path."""
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     results = freshness.mark(results)
-    pictures, without = _pictures(results, folder / "plots")
-    missed = targets.misses(results)
-    tables = summary.tables(results, {id(row) for row, _ in missed})
-    tables += [summary.below(missed)] if missed else []
+    missed = added.misses(results)
+    pictures, without = _pictures(results, folder / "plots", added)
+    tables = summary.tables(results, {id(row) for row, _ in missed}, added.tables)
+    tables += [summary.below(missed, bool(added.targets))] if missed else []
     tables += [summary.unfinished(results)] if results["unfinished"] else []
-    facts, notes = _facts(results), _notes(results, missed, without)
+    facts, notes = _facts(results), _notes(results, without) + _verdict(missed, bool(added.targets))
     everything = summary.each(results, {id(row) for row, _ in missed})
     (folder / "summary.md").write_text(_markdown(facts, notes, tables, pictures, folder))
     index = folder / "index.html"
@@ -108,12 +85,12 @@ def write_report(results: dict[str, Any], folder: Path) -> Path:
     return index
 
 
-def _pictures(results: dict[str, Any], folder: Path) -> tuple[dict[str, Path], str]:
-    """The pictures, and why there are none."""
+def _pictures(results: dict[str, Any], folder: Path, added: Extension) -> tuple[dict[str, Path], str]:
+    """The pictures by title, and why there are none."""
     try:
         from . import plots
 
-        return plots.draw_all(results, folder), ""
+        return plots.draw_all(results, folder, added), ""
     except ImportError as error:
         return {}, f"no pictures: {error.name or 'matplotlib'} is not installed (pip install 'mansard[bench]')"
 
@@ -148,7 +125,16 @@ def _facts(results: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text in facts.items() if text}
 
 
-def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], without: str) -> list[tuple[str, bool]]:
+def _verdict(missed: list[tuple[dict[str, Any], str]], has_targets: bool) -> list[tuple[str, bool]]:
+    """Whether rows are wrong, failed or, where there are targets, below them."""
+    if not has_targets:
+        return [(f"{len(missed)} results are wrong or failed: see the table.", True)] if missed else []
+    if missed:
+        return [(f"{len(missed)} results are below their target: see the table.", True)]
+    return [("Every result reaches its target.", False)]
+
+
+def _notes(results: dict[str, Any], without: str) -> list[tuple[str, bool]]:
     """Sentences below the facts; True marks a bad one."""
     notes = [(f"Missing: {name}: {reason}.", False) for name, reason in results["missing"].items()]
     refused = {(row["contender"], row["note"]) for row in results["rows"] if row["status"] == "missing"}
@@ -165,12 +151,6 @@ def _notes(results: dict[str, Any], missed: list[tuple[dict[str, Any], str]], wi
         (f"Wrong result: {row['contender']} in {row['case']} (error {row['error']:.3g} of its bound).", True)
         for row in wrong
     ]
-    verdict = (
-        f"{len(missed)} results are below their target: see the table."
-        if missed
-        else "Every result reaches its target."
-    )
-    notes.append((verdict, bool(missed)))
     return notes
 
 
@@ -197,9 +177,10 @@ def _markdown(
     if any(table.bad for table in tables):
         lines += ["Bold lines hold a miss.", ""]
     lines += ["## Notes", "", *(f"* {text}" for text, _ in notes), ""]
-    for name, path in pictures.items():
-        lines += [f"## {_TITLES[name]}", "", f"![{_TITLES[name]}]({path.relative_to(folder).as_posix()})", ""]
-    return "\n".join(lines)
+    if pictures:
+        lines += ["## Pictures", "", "`mansard report` draws them here and in `index.html`.", ""]
+        lines += [f"* `{path.relative_to(folder).as_posix()}`: {title}" for title, path in pictures.items()]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _html(
@@ -209,11 +190,7 @@ def _html(
     everything: Table,
     pictures: dict[str, Path],
 ) -> str:
-    parts = [
-        "<!doctype html><html lang='en'><head><meta charset='utf-8'><title>Benchmark</title>",
-        f"<style>{_STYLE}</style></head><body>",
-    ]
-    parts += [f"<h1>Benchmark of {html.escape(facts['product'])}</h1><table>"]
+    parts = [html_top(f"Benchmark of {facts['product']}"), "<table>"]
     parts += [
         f"<tr><td>{html.escape(name)}</td><td style='text-align:left;white-space:normal'>{html.escape(text)}</td></tr>"
         for name, text in facts.items()
@@ -223,15 +200,21 @@ def _html(
         *(f"<li{' class=bad' if bad else ''}>{html.escape(text)}</li>" for text, bad in notes),
         "</ul>",
     ]
-    parts += [_html_table(table) for table in tables]
+    parts += [html_table(table) for table in tables]
     for name, path in pictures.items():
         data = base64.b64encode(path.read_bytes()).decode()
-        title = html.escape(_TITLES[name])
+        title = html.escape(name)
         parts.append(f"<h2>{title}</h2><img alt='{title}' src='data:image/png;base64,{data}'>")
-    return "\n".join([*parts, _html_table(everything), "</body></html>"])
+    return "\n".join([*parts, html_table(everything), "</body></html>"])
 
 
-def _html_table(table: Table) -> str:
+def html_top(title: str) -> str:
+    """The head of a page, its style and its title."""
+    head = f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{html.escape(title)}</title>"
+    return f"{head}\n<style>{_STYLE}</style></head><body>\n<h1>{html.escape(title)}</h1>"
+
+
+def html_table(table: Table) -> str:
     head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
     lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in cells) for cells in table.cells)
     body = "".join(f"<tr{' class=bad' if n in table.bad else ''}>{line}</tr>" for n, line in enumerate(lines))

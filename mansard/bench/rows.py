@@ -37,6 +37,12 @@ def operation_of(row: Row) -> str:
     return str(row.get("operation", "gram"))
 
 
+def of_set(rows: Iterable[Row], name: str) -> list[Row]:
+    """Our right rows of a set; factorizations have sets of the same names."""
+    found = [row for row in rows if row["set"] == name and row["contender"] == OURS and row["status"] == "ok"]
+    return [row for row in found if operation_of(row) not in FACTORS]
+
+
 def kernel_of(row: Row) -> str:
     """The variant that ran, the family that `ms.matmul` asked, where the choice is from, and the age if it is not the
     present kernel's."""

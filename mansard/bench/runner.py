@@ -11,12 +11,13 @@ from typing import Any
 from ..errors import BackendUnavailable, LaunchError
 from ..plan.problem import DTYPES, REAL
 from . import cases as catalogue
-from . import ceilings, environment, overhead, readme_sets, store
+from . import ceilings, environment, overhead, readme_sets, sample_sets, store
 from .batched import cases as batched_cases
 from .build import build_all
-from .cases import Case, Size
+from .cases import Case, Sets, Size
 from .contest import Contest
 from .data import Operands
+from .extension import NOTHING, Extension
 from .factor import cases as factor_cases
 from .factor.operations import FACTORS
 from .peers import Peer, peers_for
@@ -26,10 +27,13 @@ from .sparse import cases as powers_cases
 from .tall_skinny import matmul_cases
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
-_LONGEST = {"quick": 2.5, "full": 4.0, "tsm2model": 2.5, "grid": 4.0, **dict.fromkeys(FACTORS, 4.0)}
+_LONGEST = {"sample": 1.5, "quick": 2.5, "full": 4.0, "grid": 4.0, **dict.fromkeys(FACTORS, 4.0)}
 _SETS = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
          "factor": factor_cases.SETS, "powers": powers_cases.SETS}  # fmt: skip
-CATALOGUES = {family: {**sets, "readme": readme_sets.SETS[family]} for family, sets in _SETS.items()}
+CATALOGUES = {
+    family: {**sets, "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
+    for family, sets in _SETS.items()
+}
 _RECENT = 3  # cases that tell how long the next one takes
 _REPORT = 8.0  # seconds of a time limit that are left for tables and pictures
 _STUCK = 90.0  # seconds after which a case shows where it is
@@ -50,6 +54,11 @@ class Options:
     dtypes: tuple[str, ...] = DTYPES
     publish: bool = False  # every row has enough samples and all its peers, or is not written
     commit: str = ""  # that the sources are from, where there is no git
+
+
+def sets_of(family: str, added: Extension = NOTHING) -> Sets:
+    """The sets of a family by name, those that an extension adds last."""
+    return {**CATALOGUES[family], **added.sets.get(family, {})}
 
 
 def choose_backend(device: str) -> tuple[Any, dict[str, str]]:
@@ -96,8 +105,9 @@ def _size(backend: Any, most_elements: int | None) -> Size:
     return replace(size, elements={dtype: min(most_elements, count) for dtype, count in size.elements.items()})
 
 
-def run(options: Options) -> dict[str, Any]:
-    """Measure, write journal, JSON and CSV; returns the results document."""
+def run(options: Options, added: Extension = NOTHING, known: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Measure, write journal, JSON and CSV; returns the results document. `known` are ceilings, if they have just been
+    measured."""
     backend, missing = choose_backend(options.device)
     size = replace(_size(backend, options.most_elements), every=options.dtypes != DTYPES)
     facts = environment.describe(backend, options.commit) | {"operands": size.elements["float64"]}
@@ -107,15 +117,16 @@ def run(options: Options) -> dict[str, Any]:
         {**asdict(options), "sets": list(options.sets), "dtypes": list(options.dtypes), "out": str(options.out)},
     )
     if journal.ceilings is None:
-        if options.seconds and backend.name in ("cpu", "cuda"):
+        if not known and options.seconds and backend.name in ("cpu", "cuda"):
             print("measuring this device's ceilings first, some 5 to 20 s; --seconds counts from then on", flush=True)
-        journal.write("ceilings", machine=asdict(ceilings.measure(backend)))
+        journal.write("ceilings", machine=known or asdict(ceilings.measure(backend)))
     begin = time.monotonic()
     deadline = begin + options.seconds - min(_REPORT, 0.3 * options.seconds) if options.seconds else None
     # a model's choice depends on the ceilings
-    chosen, refused = catalogue.select(options.sets, size, CATALOGUES[options.family])
+    chosen, refused = catalogue.select(options.sets, size, sets_of(options.family, added))
     chosen = [case for case in chosen if case.dtype in options.dtypes]
     peers = peers_for(backend.name, options.family) if options.peers else []
+    peers += [peer for make in added.peers for peer in make(backend.name, options.family)] if options.peers else []
     missing |= {peer.name: peer.missing for peer in peers if peer.missing and any(map(peer.takes_part, chosen))}
     missing |= {f"set {name}": why for name, why in refused.items()}
     waiting = [case for case in chosen if case.key not in journal.done]

@@ -4,12 +4,16 @@ The journal (`rows.jsonl`) makes a run interruptible: each case's rows are appen
 kinds: a run begins, its ceilings, rows of a case, a run is finished. An unfinished run of the same sets on
 the same device by the same sources is continued; otherwise a new run begins, and of each case the latest rows count.
 
+`pack` moves the journal's lines to the end of a compressed one (`rows.jsonl.gz`). Both are read, the compressed one
+first, and runs append to the plain one.
+
 Lines that are damaged (`lines.py`) are passed over, and one warning names the file, the first of them and the reason.
 """
 
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import os
 import time
@@ -28,6 +32,7 @@ from .rows import BATCHED_COLUMNS, COLUMNS, SPARSE_COLUMNS, Row, compare, comple
 JOURNAL, RESULTS, TABLE = "rows.jsonl", "results.json", "results.csv"
 FORMAT = 1
 _MOST_BYTES = 1 << 26  # of results.json; the largest so far has 6 MB
+_PACKED = ".gz"
 _IDENTITY = ("device", "backend", "tree", "operands")
 
 
@@ -41,7 +46,8 @@ class Journal:
         runs = [line for line in lines if line["line"] == "run"]
         if runs and runs[-1]["environment"].get("device") != environment.get("device"):
             stamp = time.strftime("%Y%m%d-%H%M%S")
-            os.replace(self.path, self.path.with_name(f"rows-{stamp}.jsonl"))  # another device's results are kept aside
+            for path in filter(Path.exists, (self.path, packed(self.path))):  # another device's results are kept aside
+                os.replace(path, path.with_name(path.name.replace("rows", f"rows-{stamp}", 1)))
             lines, runs = [], []
         finished = {line["run"] for line in lines if line["line"] == "finished"}
         self.resumed = bool(runs) and runs[-1]["run"] not in finished and _alike(runs[-1], environment, options)
@@ -70,10 +76,46 @@ def _alike(run: dict[str, Any], environment: dict[str, Any], options: dict[str, 
     return same and all(run["options"].get(name) == options.get(name) for name in ("sets", "dtypes"))
 
 
+def packed(path: Path) -> Path:
+    """The compressed journal beside a plain one."""
+    return path.with_name(path.name + _PACKED)
+
+
+def has_journal(folder: Path) -> bool:
+    return (folder / JOURNAL).exists() or packed(folder / JOURNAL).exists()
+
+
+def folders(folder: Path) -> list[Path]:
+    """The folder itself if it has a journal or is a results.json, else all folders below it that have a journal."""
+    if has_journal(folder) or folder.is_file() or (folder / RESULTS).exists():
+        return [folder]
+    return sorted({path.parent for path in folder.rglob(f"{JOURNAL}*") if has_journal(path.parent)}) or [folder]
+
+
 def read(path: Path) -> list[dict[str, Any]]:
-    """The journal's lines, but for damaged ones, such as a last line cut short by an interruption."""
+    """The journal's lines, compressed ones first, but for damaged ones, such as a last line cut short by an
+    interruption."""
+    first, last = _read(packed(path)), _read(path)
+    return first if last and first[-len(last) :] == last else first + last  # `pack` was interrupted before it unlinked
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
     left = _Room(path)
     return list(untrusted.each_line(path, lambda text: checked.line(untrusted.parse(text, left.after(text)))))
+
+
+def pack(folder: Path) -> None:
+    """Append the plain journal's lines to the compressed one. Not while a run writes to it."""
+    path = folder / JOURNAL
+    if not path.exists():
+        return
+    lines = [text for _, text in untrusted.lines(packed(path))] if packed(path).exists() else []
+    new = [text for _, text in untrusted.lines(path)]
+    lines += [] if new and lines[-len(new) :] == new else new
+    draft = folder / f"{JOURNAL}.{os.getpid()}"
+    draft.write_bytes(gzip.compress(b"".join(text + b"\n" for text in lines), 9, mtime=0))
+    os.replace(draft, packed(path))
+    path.unlink()
 
 
 class _Room:
@@ -81,6 +123,7 @@ class _Room:
 
     def __init__(self, path: Path) -> None:
         size = path.stat().st_size if path.exists() else 0
+        size *= untrusted.UNPACKED if path.suffix == _PACKED else 1
         self.bytes = untrusted.SPARE + untrusted.FACTOR * size
 
     def after(self, text: bytes) -> int:
@@ -177,7 +220,7 @@ def _cell(name: str, row: Row) -> Any:
 
 def load(folder: Path) -> dict[str, Any]:
     """The results of a folder: its journal if there is one (it may be ahead of the JSON), else its `results.json`."""
-    if (folder / JOURNAL).exists():
+    if has_journal(folder):
         return collect(folder)
     path = folder if folder.is_file() else folder / RESULTS
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import doubtful, freshness, labels, provenance
@@ -100,7 +100,7 @@ def each(
         if id(row) in missed:
             bad.add(number)
         cells.append((
-            row["dtype"], _sizes(row), f"{row['K']}", _how(row),
+            row["dtype"], sizes(row), f"{row['K']}", _how(row),
             f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row.get('gbytes_per_second', 0):.0f}",
             f"{row.get('percent_bandwidth', 0):.1f}", row.get("yardstick", ""), doubtful.percent(row),
             labels.times_peer(row), row.get("best_peer", ""), f"{row.get('error', 0):.1e}", kernel_of(row),
@@ -124,7 +124,7 @@ def each(
     return Table(title, columns, cells, frozenset(bad))
 
 
-def _sizes(row: Row) -> str:
+def sizes(row: Row) -> str:
     if operation_of(row) in SPARSE:
         return powers_summary.sizes(row)
     if operation_of(row) in FACTORS:
@@ -211,10 +211,11 @@ def others(results: dict[str, Any], missed: set[int]) -> Table:
     return each(results, missed, rows, "Rectangles, gram(A), other layouts")
 
 
-def below(missed: list[tuple[Row, str]]) -> Table:
-    """What misses its target."""
+def below(missed: list[tuple[Row, str]], has_targets: bool) -> Table:
+    """Rows that are wrong, failed or miss a target."""
     cells = [(_name(row), _how(row), text) for row, text in missed]
-    return Table("Below target", ("case", "how", "found"), cells, frozenset(range(len(cells))))
+    title = "Below target" if has_targets else "Wrong or failed"
+    return Table(title, ("case", "how", "found"), cells, frozenset(range(len(cells))))
 
 
 def unfinished(results: dict[str, Any]) -> Table:
@@ -244,12 +245,15 @@ def _name(row: Row) -> str:
     if row["mode"] == "host":
         return "overhead"
     more = f", condition {row['condition']:g}" if row.get("condition") else ""
-    return f"{row['dtype']} {_sizes(row)}, K = {row['K']}{more}"
+    return f"{row['dtype']} {sizes(row)}, K = {row['K']}{more}"
 
 
-def tables(results: dict[str, Any], missed: set[int]) -> list[Table]:
+Maker = Callable[[dict[str, Any], set[int]], Table]
+
+
+def tables(results: dict[str, Any], missed: set[int], added: Sequence[Maker] = ()) -> list[Table]:
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
-              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS, doubtful.table,
-              freshness.table, runs)  # fmt: skip
+              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS, *added,
+              doubtful.table, freshness.table, runs)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

@@ -1,233 +1,218 @@
-"""The numbers to reach. A row that misses its target is shown as a miss in every table; nothing is left out."""
+"""Targets: numbers that rows are to reach, read from a TOML file. Mansard ships none.
+
+    [[target]]
+    backend = "cuda"                        # of the run
+    operation = "gram"                      # or a list
+    where = { dtype = "float64", M = [1, 63], square = true }
+    metric = "percent_bandwidth"            # a column of a row, or one of METRICS
+    least = 95                              # or `most`
+
+A condition is a value, a list of texts of which one must match, or a range of numbers, both ends included; "!text" is
+any other text. Of several targets of a metric that a row misses the first is shown. Besides the
+columns of a row there are `width` (the larger of M and N), `largest` (of M, N and the inner size), `square`, `pinned`
+and `call` (of rows in mode `host`). Rows are ours and right; pinned ones count only where a condition says so.
+
+`least` and `most` may be lists of [up to this size, value] along `by` (default: "M"); zero asks for nothing.
+`slack` multiplies the threshold but is not shown. `together` asks it only of the best of all rows that match, once
+there is a row for every text in the conditions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from .batched.operations import BATCHED, SOLVES
-from .batched.summary import is_square, largest
-from .factor import targets as factor_targets
-from .factor.operations import FACTORS
-from .operations import ORTHOGONAL
+from .. import untrusted
+from ..untrusted import Damaged
 from .overhead import CHEAPEST
 from .rows import OURS, Row, operation_of
-from .sparse import targets as powers_targets
-from .sparse.operations import SPARSE
-from .tall_skinny import experiments
 
-_NOISE = experiments.SLOWER  # "never below the peer" allows for this much
-
-# up to width -> per cent of the measured read bandwidth, GPU, operands out of cache; also where arithmetic is the limit
-# (complex64 beyond M = 30), so that a miss shows as one
-_GPU_READ = {
-    "float64": ((63, 95.0), (64, 92.0)),
-    "complex128": ((32, 95.0), (48, 85.0), (64, 70.0)),
-    "float32": ((32, 88.0), (64, 80.0)),
-    "complex64": ((32, 88.0), (64, 80.0)),
-}
-# the same for tsmm, of the copy bandwidth
-_GPU_TSMM = {
-    "float64": ((64, 95.0),),
-    "complex128": ((32, 96.0), (48, 85.0), (64, 70.0)),
-    "float32": ((32, 88.0), (64, 80.0)),
-    "complex64": ((32, 88.0), (64, 80.0)),
-}
-_GPU_RECTANGLE = 90.0
-_GPU_TSM2R = {"float64": 92.0, "float32": 90.0}  # of the read bandwidth
-_GPU_TSM2L = (10_000_000, 92.0)  # rows, of the copy bandwidth
-_MODEL = 0.9  # the model's choice, of the best
-_PASSES = ((1e7, 5), (1e12, 8))  # condition of A -> passes of cholesky_qr
-_SLACK = 1.1
-# (K, M) -> microseconds inside a graph, float64
-_GPU_GRAPH = {(10_000, 4): 7, (10_000, 16): 8, (10_000, 64): 10, (100_000, 4): 8, (100_000, 16): 10, (100_000, 64): 30}
-# (K, M) -> share of PyTorch's time when called from Python
-_GPU_EAGER = {(10_000, 4): 1.0, (10_000, 16): 1.0, (10_000, 64): 1.0, (100_000, 4): 0.6, (100_000, 16): 0.6}
-# of batches: largest size -> per cent of the copy bandwidth; from 32 on the best peer decides
-_GPU_BATCH = {"float64": ((18, 97.0), (31, 91.0)), "other": ((31, 88.0),)}
-_GPU_BATCH_RECTANGLE, _GPU_BATCH_ADDED, _BATCH_LARGE = 85.0, 88.0, 32
-_GPU_BATCH_SMALL = 12  # microseconds of a call
-_GPU_VECTOR = (4, 256, 85.0)  # sizes of gemv, per cent of the read bandwidth
-_GPU_SYSTEM = (32, 60.0, 1.5)  # size of trsv, per cent of the bandwidth, times cuBLAS
-_GPU_RAGGED = 85.0  # per cent of the uniform batch with the same bytes
-# float64, up to a size: per cent of P_max; from 12 to 32 of the limit, which arithmetic is where caches feed it fast
-# enough; times NumPy and PyTorch
-_CPU_BATCH, _CPU_BATCH_WIDE, _CPU_BATCH_PEER = (8, 95.0), (12, 32, 75.0), (16, 5.0)
-_ARRAY_LIBRARIES = ("NumPy", "PyTorch")
-_PLANNED, _UNPLANNED = 5e-6, 12e-6  # above the cheapest launch
+_MOST_BYTES = 1 << 18
+_OF = {"percent_limit": "the limit", "percent_copy": "the copy bandwidth", "percent_uniform": "the uniform batch"}
 
 
-def misses(results: dict[str, Any]) -> list[tuple[Row, str]]:
-    """Our rows that miss a target, each with what was asked and what was found."""
-    rows = results["rows"]
+class Found(NamedTuple):
+    """A number that a target speaks of, and how it is said."""
+
+    value: float
+    text: str
+
+
+Others = Mapping[str, Mapping[str, Row]]  # case -> contender -> row
+Metric = Callable[[Row, Others, str], Found | None]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the rows of some operations are to reach."""
+
+    backend: str
+    operation: tuple[str, ...]
+    metric: str
+    where: Mapping[str, Any] = field(default_factory=dict)
+    least: Any = None
+    most: Any = None
+    by: str = "M"
+    slack: float = 1.0
+    of: str = ""  # what a percentage is of, or the library of a multiple
+    unit: str = ""  # behind the threshold, where it is shown
+    together: bool = False
+
+    def wanted(self, row: Row) -> float | None:
+        """The threshold for a row; None where nothing is asked for."""
+        limit = self.least if self.least is not None else self.most
+        if isinstance(limit, list):
+            size = facts(row)[self.by]
+            limit = next((value for up_to, value in limit if size <= up_to), 0)
+        return float(limit) or None
+
+    def is_missed(self, value: float, wanted: float) -> bool:
+        return value < self.slack * wanted if self.least is not None else value > self.slack * wanted
+
+
+def read(path: Path) -> tuple[Target, ...]:
+    """The targets of a file; raises `Damaged` if it holds something else."""
+    try:
+        values = tomllib.loads(untrusted.read_bytes(path, _MOST_BYTES).decode())["target"]
+        made = [Target(**{**each, "operation": _texts(each["operation"])}) for each in values]
+    except (KeyError, TypeError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise Damaged(f"{path} holds no targets ({error})") from None
+    for target in made:
+        if (target.least is None) == (target.most is None):
+            raise Damaged(f"{path}: a target of {', '.join(target.operation)} has neither or both of least and most")
+    return tuple(made)
+
+
+def _texts(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def facts(row: Row) -> dict[str, Any]:
+    """A row's columns, and what conditions may speak of besides."""
+    inner = row.get("inner") or 0
+    shape = {"width": max(row["M"], row["N"]), "largest": max(row["M"], row["N"], inner)}
+    square = row["M"] == row["N"] == (inner or row["M"])
+    call = row["contender"].partition("(")[0]
+    plain = {"form": "", "role": "", "accumulate": False, "operation": "gram"}
+    return {**plain, **row, **shape, "square": square, "pinned": bool(row.get("pins")), "call": call}
+
+
+def misses(
+    results: dict[str, Any], targets: Sequence[Target] = (), metrics: Mapping[str, Metric] | None = None
+) -> list[tuple[Row, str]]:
+    """Our rows that are wrong, failed or miss a target, each with what was found and what was asked for. A row's
+    `wanted` afterwards has the thresholds it was compared with, by metric."""
     backend = results["environment"].get("backend")
-    gpu = backend == "cuda"
-    others = {(row["case"], row["contender"]): row for row in rows}
-    found = []
-    for row in rows:
-        if row["contender"] == OURS and row["status"] in ("wrong", "failed"):
-            found.append((row, f"{row['status']}: {row.get('note') or 'error ' + format(row.get('error', 0), '.3g')}"))
-        elif row["contender"] == OURS and row["status"] == "ok" and not row.get("pins") and backend in ("cpu", "cuda"):
-            texts = _judge(operation_of(row), gpu)(row, others)
-            found += [(row, text) for text in texts]
-    return found + _overheads(rows, gpu) + (_models(rows) + powers_targets.together(rows) if gpu else [])
-
-
-def _judge(operation: str, gpu: bool) -> Any:
-    """What says which targets a row of the operation misses."""
-    if operation in FACTORS:
-        return factor_targets.gpu if gpu else factor_targets.cpu
-    if operation in SPARSE:
-        return powers_targets.gpu if gpu else powers_targets.cpu
-    return _gpu if gpu else _cpu
-
-
-def _gpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
-    if operation_of(row) in BATCHED:
-        yield from _gpu_batch(row)
-    elif operation_of(row) == "matmul":
-        yield from _not_below_peer(row, 1.0)
-    elif operation_of(row) in ORTHOGONAL:
-        yield from _too_many_passes(row)
-    elif row["mode"] == "device":
-        wanted = _read_target(row)
-        if wanted and row["percent_bandwidth"] < wanted:
-            yield f"{row['percent_bandwidth']:.1f} % of the bandwidth, target {wanted:.0f}"
-        yield from _not_below_peer(row, 1.0)
-    elif operation_of(row) == "tsmm":
-        yield from _few_rows_of_tsmm(row, others)
-    elif row["mode"] == "graph":
-        limit = _GPU_GRAPH.get((row["K"], row["M"]))
-        if limit and row["median"] * 1e6 > limit:
-            yield f"{row['median'] * 1e6:.1f} us in a graph ({row['temperature']}), target {limit}"
-    elif row["mode"] == "eager":
-        share = _GPU_EAGER.get((row["K"], row["M"]))
-        torch = others.get((row["case"], "PyTorch (cuBLAS)"), {})
-        if share and torch.get("median") and row["median"] > share * torch["median"]:
-            yield (f"{row['median'] * 1e6:.1f} us from Python ({row['temperature']}), target "
-                   f"{share:.0%} of PyTorch's {torch['median'] * 1e6:.1f}")  # fmt: skip
-
-
-def _read_target(row: Row) -> float | None:
-    if operation_of(row) == "tsm2r":
-        return _GPU_TSM2R.get(row["dtype"])
-    if row["set"] == "tsm2l":
-        return _GPU_TSM2L[1] if row["K"] == _GPU_TSM2L[0] else None
-    if operation_of(row) == "tsmm":
-        return next((wanted for width, wanted in _GPU_TSMM[row["dtype"]] if max(row["M"], row["N"]) <= width), None)
-    if row["layout"] != "row" or row["same"]:
-        return None
-    if row["M"] != row["N"]:
-        return _GPU_RECTANGLE
-    return next((wanted for width, wanted in _GPU_READ[row["dtype"]] if row["M"] <= width), None)
-
-
-def _gpu_batch(row: Row) -> Iterable[str]:
-    if row["mode"] != "device":
-        if row["set"] == "small" and row["median"] * 1e6 > _GPU_BATCH_SMALL:
-            yield f"{row['median'] * 1e6:.1f} us, target {_GPU_BATCH_SMALL}"
-    elif operation_of(row) == "gemm":
-        yield from _gpu_products(row)
-    elif operation_of(row) == "gemv" and _GPU_VECTOR[0] <= largest(row) <= _GPU_VECTOR[1]:
-        yield from _below(row, "percent_bandwidth", _GPU_VECTOR[2], "of the read bandwidth")
-    elif operation_of(row) == "trsv" and row["M"] <= _GPU_SYSTEM[0]:
-        yield from _below(row, "percent_bandwidth", _GPU_SYSTEM[1], "of the bandwidth")
-        yield from _not_below_peer(row, _GPU_SYSTEM[2])
-    elif operation_of(row) == "ragged":
-        yield from _below(row, "percent_uniform", _GPU_RAGGED, "of the uniform batch")
-
-
-def _gpu_products(row: Row) -> Iterable[str]:
-    size = largest(row)
-    wanted = next((share for most, share in _GPU_BATCH.get(row["dtype"], _GPU_BATCH["other"]) if size <= most), None)
-    if size <= _BATCH_LARGE and not is_square(row):
-        wanted = _GPU_BATCH_RECTANGLE
-    elif size <= _BATCH_LARGE and row["accumulate"]:
-        wanted = _GPU_BATCH_ADDED
-    if wanted and row["temperature"] == "cold":
-        yield from _below(row, "percent_bandwidth", wanted, "of the copy bandwidth")
-    if size >= _BATCH_LARGE:
-        yield from _not_below_peer(row, 1.0)
-
-
-def _below(row: Row, name: str, wanted: float, of: str) -> Iterable[str]:
-    if row.get(name) is not None and row[name] < wanted:
-        yield f"{row[name]:.1f} % {of}, target {wanted:.0f}"
-
-
-def _cpu_batch(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
-    if row["mode"] != "device":
-        return
-    if operation_of(row) in ("gemv", "ragged", *SOLVES):
-        yield from _not_below_peer(row, 1.0)
-    elif row["dtype"] == "float64" and not row["accumulate"] and is_square(row):
-        if row["M"] <= _CPU_BATCH[0]:
-            yield from _below(row, "percent_bandwidth", _CPU_BATCH[1], "of P_max")
-        if _CPU_BATCH_WIDE[0] <= row["M"] <= _CPU_BATCH_WIDE[1]:
-            yield from _below(row, "percent_limit", _CPU_BATCH_WIDE[2], "of the limit")
-        for name in _ARRAY_LIBRARIES if row["M"] <= _CPU_BATCH_PEER[0] else ():
-            ratio = others.get((row["case"], name), {}).get("median", float("inf")) / row["median"]
-            if ratio < _CPU_BATCH_PEER[1]:
-                yield f"{ratio:.2f} x {name}, target {_CPU_BATCH_PEER[1]:g}"
-
-
-def _too_many_passes(row: Row) -> Iterable[str]:
-    wanted = next((passes for condition, passes in _PASSES if row["condition"] <= condition), None)
-    if operation_of(row) == "cholesky_qr" and wanted and row["passes"] > _SLACK * wanted and row["K"] >= _GPU_TSM2L[0]:
-        yield f"{row['passes']:.2f} passes, target {wanted} + 10 %"
-
-
-def _models(rows: list[Row]) -> list[tuple[Row, str]]:
-    """Choices of TSM2's model that fall behind, and those that no kernel allows."""
-    found = [
-        (each.chosen, f"{each.share:.1%} of the speed of {experiments.parameters_of(each.best)}, target {_MODEL:.0%}")
-        for each in experiments.choices(rows)
-        if each.share < _MODEL
-    ]
-    lost = [row for row in rows if row.get("role") == "model" and row["status"] == "illegal"]
-    return found + [(row, f"the model's choice is illegal: {row.get('note', '')}") for row in lost]
-
-
-def _few_rows_of_tsmm(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
-    torch = others.get((row["case"], "PyTorch (cuBLAS)"), {})
-    share = {"graph": 0.7, "eager": 1.0}[row["mode"]]
-    if row["K"] <= 100_000 and torch.get("median") and row["median"] > share * torch["median"]:
-        yield f"{row['median'] * 1e6:.1f} us, target {share:.0%} of PyTorch's {torch['median'] * 1e6:.1f}"
-
-
-def _cpu(row: Row, others: dict[tuple[str, str], Row]) -> Iterable[str]:
-    if operation_of(row) in BATCHED:
-        yield from _cpu_batch(row, others)
-        return
-    if operation_of(row) == "matmul":
-        yield from _not_below_peer(row, 1.0)
-    if operation_of(row) in (*ORTHOGONAL, "matmul"):
-        return
-    if operation_of(row) == "tsmm":
-        yield from _not_below_peer(row, 1.5 if max(row["M"], row["N"]) <= 16 else 1.0)
-        return
-    if row["mode"] != "device" or row["layout"] != "row" or row["dtype"] not in ("float64", "complex128"):
-        return
-    width = max(row["M"], row["N"])
-    wanted = 85.0 if width <= 8 else 65.0
-    product = row["M"] == row["N"] and not row["same"]
-    if row["percent_limit"] < wanted and product:
-        yield f"{row['percent_limit']:.1f} % of the limit, target {wanted:.0f}"
-    yield from _not_below_peer(row, 1.3 if width <= 32 and product else 1.0)
-
-
-def _not_below_peer(row: Row, wanted: float) -> Iterable[str]:
-    if row.get("x_peer") and row["x_peer"] < wanted * (_NOISE if wanted == 1.0 else 1.0):
-        yield f"{row['x_peer']:.2f} x {row['best_peer']}, target {wanted:g}"
-
-
-def _overheads(rows: list[Row], gpu: bool) -> list[tuple[Row, str]]:
-    host = [row for row in rows if row["mode"] == "host" and row.get("median")]
-    cheapest = next((row["median"] for row in host if row["contender"] == CHEAPEST), None)
-    found = []
-    for row in host if gpu and cheapest is not None else ():
-        limit = {"plan": _PLANNED, "plan.run": _PLANNED, "ms.gram": _UNPLANNED}.get(row["contender"].partition("(")[0])
-        if limit and row["median"] - cheapest > limit:
-            over = f"{(row['median'] - cheapest) * 1e6:.1f} us above the cheapest launch"
-            found.append((row, f"{row['contender']}: {over}, target {limit * 1e6:.0f}"))
+    asked = [target for target in targets if target.backend == backend]
+    others: dict[str, dict[str, Row]] = {}
+    for row in results["rows"]:
+        others.setdefault(row["case"], {})[row["contender"]] = row
+    known = METRICS | dict(metrics or {})
+    found = [(row, text) for row in results["rows"] for text in _failure(row)]
+    for row in results["rows"]:
+        texts: dict[tuple[str, str], str] = {}
+        for target in (target for target in asked if not target.together and _matches(target, row)):
+            for text in _judged(target, row, others, known):
+                texts.setdefault((target.metric, target.of), text)
+        found += [(row, text) for text in texts.values()]
+    for target in (target for target in asked if target.together):
+        found += _best(target, [row for row in results["rows"] if _matches(target, row)], others, known)
     return found
+
+
+def _failure(row: Row) -> Iterable[str]:
+    if row["contender"] == OURS and row["status"] in ("wrong", "failed"):
+        yield f"{row['status']}: {row.get('note') or 'error ' + format(row.get('error', 0), '.3g')}"
+    if row["status"] == "illegal" and row.get("role") == "model":
+        yield f"the model's choice is illegal: {row.get('note', '')}"
+
+
+def _matches(target: Target, row: Row) -> bool:
+    if operation_of(row) not in target.operation or row["status"] != "ok" or not row.get("median"):
+        return False
+    own = row["mode"] == "host" if "call" in target.where else row["contender"] == OURS
+    known = facts(row)
+    conditions = {"pinned": False, **target.where}
+    return own and all(_holds(known.get(name), condition) for name, condition in conditions.items())
+
+
+def _holds(value: Any, condition: Any) -> bool:
+    if isinstance(condition, list) and condition and not isinstance(condition[0], str):
+        return isinstance(value, int | float) and condition[0] <= value <= condition[1]
+    if isinstance(condition, str) and condition.startswith("!"):
+        return bool(value != condition[1:])
+    return value in condition if isinstance(condition, list) else bool(value == condition)
+
+
+def _judged(target: Target, row: Row, others: Others, metrics: Mapping[str, Metric]) -> Iterable[str]:
+    wanted = target.wanted(row)
+    found = _measured(target, row, others, metrics) if wanted else None
+    if wanted and target.slack == 1.0:
+        row.setdefault("wanted", {}).setdefault(target.metric, wanted)
+    if wanted and found and target.is_missed(found.value, wanted):
+        yield f"{found.text}, target {wanted:.4g}{target.unit}"
+
+
+def _measured(target: Target, row: Row, others: Others, metrics: Mapping[str, Metric]) -> Found | None:
+    if target.metric in metrics:
+        return metrics[target.metric](row, others, target.of)
+    value = row.get(target.metric)
+    if value is None:
+        return None
+    if target.metric == "x_peer":
+        return Found(value, f"{value:.2f} x {row['best_peer']}")
+    if target.metric.startswith("percent"):
+        return Found(value, f"{value:.1f} % of {target.of or _OF.get(target.metric, 'the bandwidth')}")
+    return Found(value, f"{value:.2f} {target.metric}")
+
+
+def _best(
+    target: Target, rows: list[Row], others: Others, metrics: Mapping[str, Metric]
+) -> list[tuple[Row, str]]:  # fmt: skip
+    """The best row, if even that misses the target and every alternative of the conditions was measured."""
+    named = {
+        name: value for name, value in target.where.items() if isinstance(value, list) and isinstance(value[0], str)
+    }
+    if any({facts(row).get(name) for row in rows} != set(value) for name, value in named.items()):
+        return []
+    measured = [(found, row) for row in rows if (found := _measured(target, row, others, metrics))]
+    if not measured:
+        return []
+    found, row = max(measured, key=lambda each: each[0].value)
+    wanted = target.wanted(row)
+    if not wanted or not target.is_missed(found.value, wanted):
+        return []
+    whose = " and ".join(text for value in named.values() for text in value)
+    return [(row, f"{found.text}, the best of {whose}, target {wanted:.4g}{target.unit}")]
+
+
+def _microseconds(row: Row, others: Others, of: str) -> Found | None:
+    return Found(row["median"] * 1e6, f"{row['median'] * 1e6:.1f} us")
+
+
+def _times(row: Row, others: Others, of: str) -> Found | None:
+    """The time of a library's fastest contender over ours."""
+    faced = [
+        (peer["median"], name)
+        for name, peer in others[row["case"]].items()
+        if name.startswith(of) and peer["status"] == "ok" and peer.get("median")
+    ]
+    if not faced:
+        return None
+    median, name = min(faced)
+    return Found(median / row["median"], f"{median / row['median']:.2f} x {name}")
+
+
+def _above_cheapest(row: Row, others: Others, of: str) -> Found | None:
+    """Microseconds that a call costs its caller beyond the cheapest launch."""
+    cheapest = others[row["case"]].get(CHEAPEST, {}).get("median")
+    if cheapest is None:
+        return None
+    over = (row["median"] - cheapest) * 1e6
+    return Found(over, f"{row['contender']}: {over:.1f} us above the cheapest launch")
+
+
+METRICS: dict[str, Metric] = {"microseconds": _microseconds, "times": _times, "above_cheapest": _above_cheapest}

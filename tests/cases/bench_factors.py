@@ -12,9 +12,10 @@ import numpy as np
 from mansard.bench import rows, store
 from mansard.bench.cases import Case, select
 from mansard.bench.data import Operands
-from mansard.bench.factor.cases import SETS
 from mansard.bench.operations import work_of
+from mansard.bench.runner import sets_of
 from mansard.machine.roofline import time_bound
+from papers import EXTENSION
 
 PEERS = {"CuPy (cuBLAS, cuSOLVER)": 0.1, "PyTorch (cuSOLVER)": 0.06, "PyTorch (MAGMA)": 0.08}
 
@@ -34,7 +35,7 @@ def journal(folder: Path, sets: tuple[str, ...]) -> None:
     rng = np.random.default_rng(1)
     made = store.Journal(folder, bench_samples.ENVIRONMENT, {"sets": list(sets), "family": "factor"})
     made.write("ceilings", machine=asdict(bench_samples.H200))
-    for case in select(sets, bench_samples.SIZE, SETS)[0]:
+    for case in select(sets, bench_samples.SIZE, sets_of("factor", EXTENSION))[0]:
         made.rows(_contest(case, rng))
     made.write("note", missing={}, unfinished=[])
     made.write("finished")

@@ -13,13 +13,14 @@ from mansard.bench.batched.operations import BATCHED
 from mansard.bench.cases import SETS, Case, Size, select
 from mansard.bench.operations import work_of
 from mansard.bench.overhead import CHEAPEST
-from mansard.bench.runner import CATALOGUES
+from mansard.bench.runner import sets_of
 from mansard.kernels import family_of
 from mansard.machine.machine import Machine
 from mansard.machine.roofline import time_bound
 from mansard.plan.explain import NOMINAL
 from mansard.plan.handover import family_for
 from mansard.plan.problem import ITEMSIZE
+from papers import EXTENSION
 
 H200 = Machine(
     "NVIDIA H200",
@@ -37,16 +38,17 @@ ENVIRONMENT = {
     "command": "mansard bench",
     "packages": {"numpy": "2.4"}, "driver": "580.1", "sources": "abc", "operands": 1 << 28,
 }  # fmt: skip
+EVERY = (*SETS, *EXTENSION.sets["gram"])
 _PEERS = {"CuPy (cuBLAS)": 0.55, "PyTorch (cuBLAS)": 0.6}
 _STREAMS = {"cuBLAS, one by one in streams": 0.3}
 
 
-def journal(folder: Path, sets: tuple[str, ...] = tuple(SETS), family: str = "gram") -> store.Journal:
+def journal(folder: Path, sets: tuple[str, ...] = EVERY, family: str = "gram") -> store.Journal:
     """A finished journal with made-up rows of these sets."""
     rng = np.random.default_rng(1)
     made = store.Journal(folder, ENVIRONMENT, {"sets": list(sets), "family": family})
     made.write("ceilings", machine=asdict(H200))
-    for case in select(sets, SIZE, CATALOGUES[family])[0]:
+    for case in select(sets, SIZE, sets_of(family, EXTENSION))[0]:
         made.rows(_host(case, rng) if case.mode == "host" else _contest(case, rng))
     made.write("note", missing={"PyTorch": "PyTorch is not installed: pip install torch"}, unfinished=[])
     made.write("finished")

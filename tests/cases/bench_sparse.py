@@ -12,9 +12,10 @@ import numpy as np
 from mansard.bench import rows, store
 from mansard.bench.cases import Case, select
 from mansard.bench.operations import work_of
+from mansard.bench.runner import sets_of
 from mansard.bench.sparse.calls import EXECUTIONS, FORMS, OWN_SPMV, PERMUTED, PLAIN, PLAIN_PERMUTED
-from mansard.bench.sparse.cases import SETS
 from mansard.machine.roofline import time_bound
+from papers import EXTENSION
 
 PEERS = {"CuPy (cuSPARSE)": 0.62, "PyTorch (cuSPARSE)": 0.55}
 _GAIN = {2: 1.6, 3: 2.0, 4: 2.2, 5: 2.15, 8: 2.3}
@@ -38,7 +39,7 @@ def journal(folder: Path, sets: tuple[str, ...]) -> None:
     rng = np.random.default_rng(1)
     made = store.Journal(folder, bench_samples.ENVIRONMENT, {"sets": list(sets), "family": "powers"})
     made.write("ceilings", machine=asdict(H200))
-    for case in select(sets, bench_samples.SIZE, SETS)[0]:
+    for case in select(sets, bench_samples.SIZE, sets_of("powers", EXTENSION))[0]:
         made.rows(contest(case, rng))
     made.write("note", missing={}, unfinished=[])
     made.write("finished")

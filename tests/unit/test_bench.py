@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import statistics
+import tomllib
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -15,13 +17,20 @@ import numpy as np
 import pytest
 
 from mansard.backends import cuda
-from mansard.bench import build, cases, clock, entries, peers, rows, store, summary, targets
+from mansard.bench import build, cases, clock, entries, extension, peers, rows, store, summary, targets
 from mansard.bench.check import Reference
 from mansard.bench.data import Operands
+from mansard.bench.factor.operations import FACTORS
+from mansard.bench.runner import CATALOGUES, sets_of
+from mansard.bench.sparse.operations import SPARSE
 from mansard.codegen.geometry import Device
 from mansard.codegen.instantiate import Source
 from mansard.compile import nvrtc
+from mansard.errors import UsageError
 from mansard.plan.problem import DTYPES, ITEMSIZE
+from mansard.untrusted import Damaged
+from papers import EXTENSION
+from papers.ernst import cases as ernst
 
 CPU_SIZE = cases.Size("cpu", {dtype: (1 << 22) // item for dtype, item in ITEMSIZE.items()}, 1 << 20)
 
@@ -51,25 +60,25 @@ def test_sets_cover_the_issue() -> None:
     short = {(case.mode, case.temperature, case.K, case.M) for case in cases.short(bench_samples.SIZE)}
     assert len(short) == 36 and ("graph", "cold", 100_000, 16) in short
     assert {case.layout for case in cases.layouts(bench_samples.SIZE)} == {"col", "padded", "unaligned"}
-    assert {dict(case.pins)["REDUCE"] for case in cases.reduction(bench_samples.SIZE)} == {
+    assert {dict(case.pins)["REDUCE"] for case in ernst.reduction(bench_samples.SIZE)} == {
         "ticket",
         "sliced",
         "block",
         "atomic",
     }
-    flags = {(dict(case.pins)["LEAPFROG"], dict(case.pins)["TRANSPOSED"]) for case in cases.mapping(bench_samples.SIZE)}
+    flags = {(dict(case.pins)["LEAPFROG"], dict(case.pins)["TRANSPOSED"]) for case in ernst.mapping(bench_samples.SIZE)}
     assert len(flags) == 4
 
 
 def test_keys_are_unique_and_sets_share_cases() -> None:
-    chosen, refused = cases.select(cases.SETS, bench_samples.SIZE)
+    chosen, refused = cases.select(bench_samples.EVERY, bench_samples.SIZE, sets_of("gram", EXTENSION))
     assert len({case.key for case in chosen}) == len(chosen) and not refused
     both, _ = cases.select(("quick", "full"), CPU_SIZE)
     assert len(both) == 128
 
 
 def test_sets_for_gpus_are_refused_by_name_elsewhere() -> None:
-    chosen, refused = cases.select(("tilesize", "same"), CPU_SIZE)
+    chosen, refused = cases.select(("tilesize", "same"), CPU_SIZE, sets_of("gram", EXTENSION))
     assert refused == {"tilesize": "for GPUs only"} and all(case.same for case in chosen)
     with pytest.raises(ValueError, match="--set nonsense: there are quick"):
         cases.select(("nonsense",), CPU_SIZE)
@@ -208,9 +217,9 @@ def test_misses_are_found() -> None:
     results = {"environment": {"backend": "cuda"}, "rows": []}
     for share, missed in ((0.97, False), (0.90, True)):
         results["rows"] = [rows.complete(rows.row(facts, rows.OURS, [least / share]), bench_samples.H200)]
-        assert bool(targets.misses(results)) == missed
+        assert bool(EXTENSION.misses(results)) == missed
     results["rows"] = [rows.row(facts, rows.OURS, status="wrong", error=7.0)]
-    assert "wrong" in targets.misses(results)[0][1]
+    assert "wrong" in EXTENSION.misses(results)[0][1]
 
 
 @pytest.mark.skipif(nvrtc.available() is not None, reason="NVRTC is not installed")
@@ -223,13 +232,66 @@ def test_pinned_experiments_have_legal_configurations_on_a_gpu() -> None:
     """Most tiles must be drawn; each combination of figure 15 needs at least one at every width."""
     device = Device("cuda", "NVIDIA H200", "sm_90a", 132, 227 << 10, 228 << 10, 65536, 2048, 60 << 20)
     backend = SimpleNamespace(name="cuda", device=device)
-    assert len(build.sources(cases.tilesize(bench_samples.SIZE), backend)) > 150
-    assert len(build.sources(cases.reduction(bench_samples.SIZE), backend)) == 8
+    assert len(build.sources(ernst.tilesize(bench_samples.SIZE), backend)) > 150
+    assert len(build.sources(ernst.reduction(bench_samples.SIZE), backend)) == 8
     for m, leapfrog, transposed in product((4, 32, 64), (True, False), (True, False)):
         wanted = {"LEAPFROG": leapfrog, "TRANSPOSED": transposed}
         chosen = [
             case
-            for case in cases.mapping(bench_samples.SIZE)
+            for case in ernst.mapping(bench_samples.SIZE)
             if m == case.M and wanted.items() <= dict(case.pins).items()
         ]
         assert build.sources(chosen, backend), (m, wanted)
+
+
+# --- what is outside the package
+
+
+def test_nothing_of_the_package_imports_the_papers_and_the_wheel_has_none() -> None:
+    root = Path(__file__).resolve().parents[2]
+    for path in (root / "mansard").rglob("*.py"):
+        assert not re.search(r"^\s*(from|import) papers\b", path.read_text(), re.MULTILINE), path
+    wheel = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["mansard"]}
+
+
+def test_an_extension_is_loaded_from_its_folder(tmp_path: Path) -> None:
+    papers = Path(__file__).resolve().parents[2] / "papers"
+    assert extension.load(None) is extension.NOTHING
+    assert extension.load(papers) is EXTENSION
+    assert set(extension.load(papers / "ernst").sets) == {"gram", "matmul"}
+    with pytest.raises(UsageError, match="no Python package"):
+        extension.load(tmp_path)
+    (tmp_path / "empty_one").mkdir()
+    (tmp_path / "empty_one" / "__init__.py").write_text("")
+    with pytest.raises(UsageError, match="no EXTENSION"):
+        extension.load(tmp_path / "empty_one")
+
+
+def test_users_are_judged_by_nobodys_targets() -> None:
+    facts = {**cases.Case("full", "float64", 8, 8, 1 << 25).to_dict(), "case": "a"}
+    slow = rows.complete(rows.row(facts, rows.OURS, [1.0]), bench_samples.H200)
+    results = {"environment": {"backend": "cuda"}, "rows": [slow]}
+    assert extension.NOTHING.misses(results) == [] and "wanted" not in slow
+    assert EXTENSION.misses(results)[0][1].endswith("% of the bandwidth, target 95") and slow["wanted"]
+
+
+@pytest.mark.parametrize("text", ["", "target = 3", "[[target]]\noperation = 'gram'", "[[target", "[[target]]\nx = 1",
+                                  "[[target]]\nbackend = 'cpu'\noperation = 'gram'\nmetric = 'x_peer'"])  # fmt: skip
+def test_a_file_without_targets_is_refused_with_its_name(text: str, tmp_path: Path) -> None:
+    (tmp_path / "targets.toml").write_text(text)
+    with pytest.raises(Damaged, match=r"targets\.toml"):
+        targets.read(tmp_path / "targets.toml")
+
+
+def test_every_metric_of_the_targets_exists() -> None:
+    known = {*targets.METRICS, *EXTENSION.metrics, "passes", *rows.COLUMNS, "percent_copy", "percent_uniform"}
+    assert {target.metric for target in EXTENSION.targets} <= known
+
+
+def test_the_sample_has_every_operation() -> None:
+    for size in (bench_samples.SIZE, CPU_SIZE):
+        chosen = [case for family in CATALOGUES for case in cases.select(("sample",), size, CATALOGUES[family])[0]]
+        assert {case.set for case in chosen} == {"sample"} and len(chosen) <= 35
+        wanted = {"gram", "tsmm", "matmul", "cholesky_qr", *FACTORS, "gemm", "gemv", "trsv", "trsm", "ragged", *SPARSE}
+        assert wanted <= {case.operation for case in chosen}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import numpy as np
 import pytest
 
 from mansard import cli
-from mansard.bench import cases, command, contest, plots, report, rows, runner, store
+from mansard.bench import cases, ceilings, command, contest, plots, report, rows, runner, store
 from mansard.bench.check import reference_for
+from mansard.errors import MansardWarning
 from mansard.kernels.tall_skinny import tsmm
+from papers import EXTENSION
 
 TINY = 1 << 9
 
@@ -81,6 +85,56 @@ def test_another_devices_results_are_kept_aside(tmp_path: Path) -> None:
     assert found >= {"cheapest launch", "plan", "plan.run", "ms.gram"}
 
 
+def test_a_packed_journal_grows_and_packs_again(tmp_path: Path) -> None:
+    few = options(tmp_path, sets=("same",), peers=False, repeats=1)
+    first = runner.run(few)
+    store.pack(tmp_path)
+    archive = store.packed(tmp_path / store.JOURNAL)
+    assert archive.exists() and not (tmp_path / store.JOURNAL).exists()
+    assert store.collect(tmp_path) == first == store.load(tmp_path)
+    second = runner.run(options(tmp_path, sets=("overhead",), peers=False))
+    assert (tmp_path / store.JOURNAL).exists() and {row["run"] for row in second["rows"]} == {1, 2}
+    plain = (tmp_path / store.JOURNAL).read_bytes()
+    assert cli_main(["report", str(tmp_path), "--pack"]) == 0
+    assert store.collect(tmp_path) == second and not (tmp_path / store.JOURNAL).exists()
+    held = archive.read_bytes()
+    (tmp_path / store.JOURNAL).write_bytes(plain)  # as if packing had been interrupted before the last step
+    assert store.collect(tmp_path) == second
+    store.pack(tmp_path)
+    assert archive.read_bytes() == held
+
+
+def test_an_interrupted_run_behind_a_packed_journal_continues(tmp_path: Path) -> None:
+    bench_samples.journal(tmp_path, ("overhead",))
+    begun = store.Journal(tmp_path, bench_samples.ENVIRONMENT, {"sets": ["same"], "family": "gram"})
+    begun.write("ceilings", machine=asdict(bench_samples.H200))
+    store.pack(tmp_path)
+    again = store.Journal(tmp_path, bench_samples.ENVIRONMENT, {"sets": ["same"], "family": "gram"})
+    assert again.resumed and again.run == begun.run == 2 and again.ceilings
+
+
+@pytest.mark.parametrize("damage", ["cut", "noise", "bomb"])
+def test_a_damaged_packed_journal_is_read_as_far_as_it_goes(tmp_path: Path, damage: str) -> None:
+    bench_samples.journal(tmp_path, ("overhead",))
+    whole = store.collect(tmp_path)["rows"]
+    store.pack(tmp_path)
+    archive = store.packed(tmp_path / store.JOURNAL)
+    content = archive.read_bytes()
+    more = {"cut": b"", "noise": b"no gzip", "bomb": gzip.compress((b" " * 200_000 + b"\n") * 200)}[damage]
+    archive.write_bytes(content[: -9 if damage == "cut" else None] + more)
+    reasons = r"rows\.jsonl\.gz: (line \d+ is no JSON|cannot be unpacked|unpacks to more)"
+    with pytest.warns(MansardWarning, match=reasons):
+        assert store.collect(tmp_path)["rows"][: len(whole)] == whole
+
+
+def test_a_folder_of_folders_is_reported_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("gram", "again"):
+        bench_samples.journal(tmp_path / "device" / name, ("overhead",))
+    assert cli_main(["report", str(tmp_path), "--to", str(tmp_path / "to")]) == 0
+    assert capsys.readouterr().out.count("report: ") == 2
+    assert (tmp_path / "to" / "device" / "gram" / "index.html").exists()
+
+
 def test_time_limit_names_what_is_left(tmp_path: Path) -> None:
     results = runner.run(options(tmp_path, seconds=1e-9))
     assert len(results["unfinished"]) == 20 and not results["rows"]
@@ -117,7 +171,7 @@ def test_csv_and_json_agree(made: tuple[Path, dict[str, Any]]) -> None:
 
 def test_report_is_complete_and_needs_nothing_else(made: tuple[Path, dict[str, Any]]) -> None:
     folder, results = made
-    page = report.write_report(results, folder).read_text()
+    page = report.write_report(results, folder, EXTENSION).read_text()
     names = {path.stem for path in (folder / "plots").glob("*.png")}
     assert names == {path.stem for path in (folder / "plots").glob("*.svg")}
     assert names == {
@@ -173,6 +227,25 @@ def test_command_measures_prints_and_reports(tmp_path: Path, capsys: pytest.Capt
     assert (tmp_path / "again" / "summary.md").exists()
     assert cli_main(["report", str(tmp_path / "nowhere")]) == 1
     assert cli_main(["bench", "--set", "nonsense", "--out", str(tmp_path)]) == 2
+
+
+def test_everything_is_measured_without_a_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One folder per family, one table, one page over all; the ceilings are measured once."""
+    asked: list[Any] = []
+    genuine = ceilings.measure
+    monkeypatch.setattr(ceilings, "measure", lambda backend: (asked.append(backend), genuine(backend))[1])
+    words = ["--device", "reference", "--elements", "512", "--repeats", "1", "--no-peers", "--out", str(tmp_path)]
+    assert cli_main(["bench", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "gram: 1 of 5, about 165 s left in all" in shown and "powers: 5 of 5" in shown and len(asked) == 1
+    assert "linalg.solve" in shown and "matrix_powers" in shown and "blas.trsm" in shown
+    page = (tmp_path / "index.html").read_text()
+    for family in runner.CATALOGUES:
+        assert (tmp_path / family / "index.html").exists() and f"{family}/index.html" in page
+    (tmp_path / "index.html").unlink()
+    assert cli_main(["report", str(tmp_path)]) == 0 and (tmp_path / "index.html").read_text() == page
 
 
 def cli_main(arguments: list[str]) -> int:

@@ -23,6 +23,7 @@ import pytest
 from mutations import CODE, Mutator
 from test_cache import build_of, make
 
+from mansard import untrusted
 from mansard.bench import store
 from mansard.codegen.geometry import Device
 from mansard.compile.cache import Cache
@@ -204,7 +205,8 @@ def test_ceilings(mutator: Mutator, pytestconfig: pytest.Config, tmp_path: Path)
 
 def test_journals(mutator: Mutator, pytestconfig: pytest.Config, tmp_path: Path) -> None:
     root = Path(__file__).resolve().parents[2] / "results"
-    pool = [(root / f"xeon-avx512-2-cores{name}" / store.JOURNAL).read_text().splitlines() for name in ("", "-factor")]
+    journals = [store.packed(root / "xeon-avx512-2-cores" / name / store.JOURNAL) for name in ("gram", "factor")]
+    pool = [[text.decode() for _, text in untrusted.lines(path)] for path in journals]
     for number in range(share(pytestconfig, 500)):
         lines = mutator.random.choice(pool)
         first = [line for line in lines[:3] if '"row"' not in line]

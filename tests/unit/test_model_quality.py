@@ -21,7 +21,7 @@ from mansard.kernels.tall_skinny import gram
 from mansard.machine import machine, predict
 from mansard.plan.problem import Problem
 
-TRIALS = Path(__file__).resolve().parents[2] / "results" / "h200" / "trials.jsonl.gz"
+TRIALS = Path(__file__).resolve().parents[2] / "results" / "h200" / "gram" / "trials.jsonl.gz"
 H200 = Device("cuda", "NVIDIA H200", "sm_90a", 132, 232448, 233472, 65536, 2048, 60 << 20)
 # the ceilings of the run that recorded the trials
 CEILINGS = replace(

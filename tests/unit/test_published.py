@@ -249,7 +249,7 @@ def test_the_report_says_which_rows_are_old() -> None:
     assert ends == ["", ", stale", ", unknown"]
     (run,) = tables["Runs"].cells
     assert run[3:7] == ("not recorded", "0123456789ab, not verified", "3", "3 to 7")
-    notes = [text for text, _ in report._notes(results, [], "")]
+    notes = [text for text, _ in report._notes(results, "")]
     assert "1 of our 3 rows are stale: their kernels have changed since." in notes
     assert "1 of our 3 rows have fewer than 7 samples." in notes
     assert any(text.startswith("1 of our 3 rows are of unknown age") for text in notes)
@@ -461,9 +461,24 @@ def test_the_sets_of_the_readme_measure_what_it_shows(family: str, count: int, f
     assert chosen <= {case.key for case in select(names, size, sets)[0]}
 
 
+def test_results_are_small_and_their_pictures_are_shown() -> None:
+    """Journals are compressed (`mansard report --pack`); what can be made again is not kept (`make reports`)."""
+    if shutil.which("git") is None or not (ROOT / ".git").exists():
+        pytest.skip("no checkout")
+    kept = [ROOT / name for name in _git(ROOT, "ls-files", "results").splitlines()]
+    kept = [path for path in kept if path.exists()]
+    assert sum(path.stat().st_size for path in kept) < 12e6
+    assert not {path.name for path in kept} & {store.JOURNAL, store.RESULTS, store.TABLE, "index.html"}
+    pages = "".join(path.read_text() for path in (ROOT / "README.md", ROOT / "results" / "README.md"))
+    pages += "".join(path.read_text() for path in (ROOT / "docs").rglob("*.md"))
+    for path in kept:
+        if path.suffix in (".png", ".svg"):
+            assert path.relative_to(ROOT / "results").as_posix() in pages, f"no page shows {path}"
+
+
 def test_every_row_of_the_results_can_be_aged() -> None:
     """Thousands of rows in a second or two: a text is written again, and headers are read once."""
-    results = store.load(ROOT / "results" / "h200-batched")
+    results = store.load(ROOT / "results" / "h200" / "batched")
     for row in results["rows"]:
         header = "kernels/batched/gemm/kernel_lanes.cuh"
         row["kernels"] = [{"kernel": "0", "header": header, "headers": "0", "exact": True}]

@@ -1,4 +1,4 @@
-"""What `mansard bench batched` measures: small products here, other operations and experiments elsewhere."""
+"""What `mansard bench batched` measures: small products here, other operations in routines.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from ...plan.problem import DTYPES
 from ..cases import Case, Sets, Size
-from .experiments import kernels, readonly, streamed, tba
 from .routines import count, gemv, gemvt, ragged, trsm, trsv
 
 _QUICK = (2, 4, 8, 16, 32)
@@ -69,6 +68,6 @@ def small(size: Size) -> list[Case]:
 SETS: Sets = {
     function.__name__: function
     for function in (
-        quick, full, accumulate, rectangular, small, gemv, gemvt, trsv, trsm, ragged, tba, readonly, kernels, streamed,
+        quick, full, accumulate, rectangular, small, gemv, gemvt, trsv, trsm, ragged,
     )
 }  # fmt: skip

@@ -2,60 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..plots import contenders, figure, style
-from ..rows import Row, operation_of
+from ..extension import Picture
+from ..plots import BOUND, contenders, every_contender, figure, grid, legend, lines, percent_axis, sizes_below
+from ..rows import Row
+from .ragged_pictures import ragged
 from .summary import batches, inner_of, is_square
-
-_TICKS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-_BOUND = {"color": "#555555", "linestyle": (0, (6, 3)), "linewidth": 1, "label": "P_max"}
-
-
-def every_contender(results: dict[str, Any], mine: Iterable[Row]) -> list[Row]:
-    """All right rows of these cases."""
-    cases = {row["case"] for row in mine}
-    return [row for row in results["rows"] if row["case"] in cases and row["status"] == "ok"]
-
-
-def lines(axis: Any, rows: list[Row], names: list[str], x: Callable[[Row], float], y: str) -> None:
-    """A line per contender."""
-    for number, name in enumerate(names):
-        points = sorted((x(row), row[y]) for row in rows if row["contender"] == name)
-        if points:
-            axis.plot(*zip(*points, strict=True), label=name, zorder=5 - number, **style(number))
-
-
-def sizes_below(axis: Any, values: Iterable[int], label: str = "n") -> None:
-    """A logarithmic axis of sizes."""
-    values = list(values)
-    shown = [n for n in _TICKS if min(values) <= n <= max(values)] or sorted(set(values))
-    axis.set(xlabel=label, xscale="log")
-    axis.set_xticks(shown, [str(n) for n in shown])
-    axis.minorticks_off()
-
-
-def legend(axes: Any, **options: Any) -> None:
-    """In the panel with most lines."""
-    max(axes, key=lambda axis: len(axis.lines)).legend(**{"fontsize": 8, "framealpha": 0.9, **options})
-
-
-def share(axis: Any) -> None:
-    """Per cent of a bandwidth: up to a hundred and a little, more where caches help."""
-    axis.axhline(100, color="#555555", linewidth=1)
-    axis.set_ylim(0, max(108, axis.get_ylim()[1]))
-
-
-def grid(
-    results: dict[str, Any], title: str, panels: int, most: int = 2, size: tuple[float, float] = (7.2, 3.9)
-) -> tuple[Any, Any]:  # fmt: skip
-    """At most so many panels per line; those that are left over are hidden."""
-    columns = min(panels, most)
-    drawn, axes = figure(results, title, -(-panels // columns), columns, size)
-    for axis in axes[panels:]:
-        axis.set_visible(False)
-    return drawn, axes[:panels]
 
 
 def sizes(results: dict[str, Any]) -> Any:
@@ -70,7 +23,7 @@ def sizes(results: dict[str, Any]) -> Any:
         lines(axis, inside, contenders(rows), lambda row: row["M"], "percent_bandwidth")
         sizes_below(axis, (row["M"] for row in rows))
         axis.set(title=f"{dtype}, {'A B + C' if added else 'A B'}", ylabel="% of copy bandwidth")
-        share(axis)
+        percent_axis(axis)
     legend(axes, loc="best")
     return drawn
 
@@ -87,7 +40,7 @@ def speed(results: dict[str, Any]) -> Any:
         inside = [row for row in rows if row["accumulate"] == added]
         lines(axis, inside, contenders(rows), lambda row: row["M"], "gflops")
         bound = sorted((row["M"], _most(row)) for row in mine if row["accumulate"] == added)
-        axis.plot(*zip(*bound, strict=True), **_BOUND | {"label": "P_max, or arithmetic"})
+        axis.plot(*zip(*bound, strict=True), **BOUND | {"label": "P_max, or arithmetic"})
         axis.set(title="A B + C" if added else "A B", xlabel="n", ylabel="GFLOP/s", ylim=(0, None))
     legend(axes, loc="upper left")
     return drawn
@@ -121,7 +74,7 @@ def vectors(results: dict[str, Any]) -> Any:
         if inside:
             sizes_below(axis, map(_longest, inside), "rows" if "tall" in kind else "columns" if "wide" in kind else "n")
         axis.set(title=f"{'A^T x' if form else 'A x'}, {kind}", ylabel="% of read bandwidth")
-        share(axis)
+        percent_axis(axis)
     legend(axes)
     return drawn
 
@@ -144,10 +97,10 @@ def substitution(results: dict[str, Any]) -> Any:
             lines(axis, inside, contenders(rows), lambda row: row["M"], what)
             sizes_below(axis, (row["M"] for row in inside))
         bound = sorted((row["M"], row["bound_gflops"]) for row in mine if row["form"] == form)
-        axes[column].plot(*zip(*bound, strict=True), **_BOUND)
+        axes[column].plot(*zip(*bound, strict=True), **BOUND)
         axes[column].set(title="backward" if form else "forward", ylabel="GFLOP/s", yscale="log")
         axes[len(forms) + column].set(ylabel="% of bandwidth, n (n + 1) / 2 of A")
-        share(axes[len(forms) + column])
+        percent_axis(axes[len(forms) + column])
     legend(axes, loc="lower right")
     return drawn
 
@@ -166,11 +119,16 @@ def systems(results: dict[str, Any]) -> Any:
         sizes_below(axis, (row["M"] for row in inside))
         way = "backward" if form else "forward"
         axis.set(title=f"{columns} right-hand sides, {way}", ylabel="% of bandwidth, n (n + 1) / 2 of A")
-        share(axis)
+        percent_axis(axis)
     legend(axes)
     return drawn
 
 
-def is_experiment(row: Row, name: str) -> bool:
-    """A right row of a set with pinned kernels."""
-    return bool(row["set"] == name and operation_of(row) == "gemm" and row["status"] == "ok" and row.get("pins"))
+PICTURES = {
+    "batched": Picture("Batches of small products: share of the copy bandwidth against the size", sizes),
+    "batched_speed": Picture("Batches of small products: speed under the bound P_max", speed),
+    "gemv": Picture("Batches of matrices times vectors", vectors),
+    "trsv": Picture("Batches of triangular systems: forward and backward substitution", substitution),
+    "trsm": Picture("Batches of triangular systems with several right-hand sides", systems),
+    "ragged": Picture("Batches of matrices of all sizes", ragged),
+}

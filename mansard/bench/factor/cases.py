@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
-from ...operations.factor.blocked import HOW
 from ...plan.problem import DTYPES, ITEMSIZE
 from ..batched.routines import count
 from ..cases import Case, Sets, Size
@@ -18,7 +17,6 @@ _QUICK = (4, 8, 16, 32, 64, 128)
 _OPERAND, _MOST = 1 << 30, 1 << 25  # bytes of the matrices on a GPU, and their number
 _ONE = 8
 _LARGEST = 64  # of ragged batches
-_STEPS, _MATRICES = (32, 64, 96, 128, 192, 256, 320, 384, 448, 512), 2000
 
 
 def batch(size: Size, dtype: str, operation: str, elements: float) -> int:
@@ -61,21 +59,6 @@ def ragged(size: Size) -> list[Case]:
     ]  # fmt: skip
 
 
-def steps(size: Size) -> list[Case]:
-    """Figures 4.1 to 4.3 of Dong: 2,000 matrices by his steps from one column at a time to nested panels."""
-    cases = []
-    for operation, n, form in product(("lu", "cholesky", "qr"), _STEPS, ("", *HOW)):
-        matrices = min(_MATRICES, max(1, 4 * size.elements["float64"] // (n * n)))
-        # otherwise the host is what is measured; products of reflections are not captured
-        # (operations/batched/library.py), nor is the library's routine, to which panels of so many rows are handed over
-        handed = operation == "qr" or (operation, form, n) == ("lu", "kernel", 512)
-        captured = form and size.backend == "cuda" and not handed
-        mode = "graph" if captured else "device"
-        cases.append(Case("steps", "float64", n, 1, matrices, mode=mode, temperature="hot", operation=operation,
-                          form=form, peers=not form))  # fmt: skip
-    return cases
-
-
 _ABOUT = {
     "cholesky": "Cholesky factors",
     "lu": "LU with partial pivoting: factors and pivots",
@@ -100,4 +83,4 @@ def _set_of(operation: str) -> Callable[[Size], list[Case]]:
     return cases
 
 
-SETS: Sets = {function.__name__: function for function in (quick, *map(_set_of, FACTORS), one, ragged, steps)}
+SETS: Sets = {function.__name__: function for function in (quick, *map(_set_of, FACTORS), one, ragged)}

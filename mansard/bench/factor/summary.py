@@ -1,21 +1,17 @@
-"""Tables of factorizations: the worst of each range of sizes, every batch, ragged ones, steps, and one small system."""
+"""Tables of factorizations: the worst of each range of sizes, every batch, ragged ones, and one small system."""
 
 from __future__ import annotations
 
 import statistics
 from typing import Any
 
-from ...operations.factor.blocked import HOW
 from .. import labels
 from ..batched.summary import heads, line
 from ..rows import OURS, Row, operation_of
 from ..table import Table
 from .operations import FACTORS, RAGGED, uniform_sizes
-from .targets import target_of
 
 EVERY = "Every factorization"
-STEPS = "Factorizations step by step, GFLOP/s"
-LONG = (EVERY, STEPS)  # a line per case
 NAMES = {
     "cholesky": "Cholesky", "lu": "LU", "qr": "QR", "qrq": "QR with Q", "solve": "solve", "inverse": "inverse",
     "determinant": "determinant",
@@ -42,7 +38,7 @@ def by_range(results: dict[str, Any], missed: set[int]) -> Table:
     """Worst and median per operation, dtype and range of sizes, and what was asked for."""
     rows, bad = factors(results["rows"]), set()
     cells: list[tuple[str, ...]] = []
-    gpu = results["environment"].get("backend") == "cuda"
+    asked = ("target",) if any("wanted" in row for row in rows) else ()
     places = dict.fromkeys((operation_of(row), row["dtype"]) for row in rows)
     for operation, dtype in sorted(places, key=lambda place: (FACTORS.index(place[0]), place[1] != "float64")):
         for low, high in RANGES:
@@ -51,18 +47,16 @@ def by_range(results: dict[str, Any], missed: set[int]) -> Table:
                 continue
             if any(id(row) in missed for row in inside):
                 bad.add(len(cells))
-            asked = _asked(inside[-1]) if gpu and dtype == "float64" else ""
-            cells.append((NAMES[operation], dtype, f"{low}-{high}", str(len(inside)), *_worst(inside), asked))
+            target = (_asked(inside[-1]) if dtype == "float64" else "",) if asked else ()
+            cells.append((NAMES[operation], dtype, f"{low}-{high}", str(len(inside)), *_worst(inside), *target))
     columns = ("operation", "dtype", "n", "sizes", "% of bandwidth, min", "median", "of", "worst n", "GFLOP/s, max",
-               "x peer, min", "median", "worst n", "target")  # fmt: skip
+               "x peer, min", "median", "worst n", *asked)  # fmt: skip
     return Table("Factorizations by size", columns, cells, frozenset(bad))
 
 
 def _asked(row: Row) -> str:
-    target = target_of(row)
-    if target is None:
-        return ""
-    return (f"{target.percent:g} %, " if target.percent else "") + f"{target.times:g} x"
+    wanted, signs = row.get("wanted", {}), {"percent_copy": "%", "x_peer": "x"}
+    return ", ".join(f"{wanted[metric]:g} {sign}" for metric, sign in signs.items() if metric in wanted)
 
 
 def _worst(rows: list[Row]) -> tuple[str, ...]:
@@ -115,18 +109,4 @@ def one(results: dict[str, Any], missed: set[int]) -> Table:
     return Table("One system, called from Python", ("contender", "call", "n", "us", "+- %"), cells, bad)
 
 
-def steps(results: dict[str, Any], missed: set[int]) -> Table:
-    """Blocked factorizations as they became fast, beside the chosen one and the best peer."""
-    rows = [row for row in results["rows"] if row["set"] == "steps" and operation_of(row) in FACTORS]
-    rows = [row for row in rows if row["status"] == "ok"]
-    cells: list[tuple[str, ...]] = []
-    for place in dict.fromkeys((operation_of(row), row["M"]) for row in rows):
-        inside = [row for row in rows if (operation_of(row), row["M"]) == place]
-        speeds = {row["form"]: f"{row['gflops']:.0f}" for row in inside if row["contender"] == OURS}
-        peer = max((row["gflops"] for row in inside if row["contender"] != OURS), default=0.0)
-        cells.append((NAMES[place[0]], str(place[1]), str(inside[0]["K"]), *(speeds.get(name, "") for name in HOW),
-                      speeds.get("", ""), f"{peer:.0f}" if peer else ""))  # fmt: skip
-    return Table(STEPS, ("operation", "n", "matrices", *HOW, "chosen", "best peer"), cells)
-
-
-MAKERS = (by_range, every, ragged, one, steps)
+MAKERS = (by_range, every, ragged, one)

@@ -31,6 +31,7 @@ FORMS: dict[str, dict[str, Any]] = {
     f"{OURS} ell": {"format": "ell"},
     f"{OURS} csr": {"format": "csr"},
 }
+INT32, DELTA16, ELL = list(FORMS)[:3]
 ONE_THREAD = f"{OURS} one thread"
 _CACHED = {"cuda": 20 << 20, "cpu": 1 << 20}  # bytes of a matrix that stays in the cache: of a GPU, of a core
 _LOOP = 20

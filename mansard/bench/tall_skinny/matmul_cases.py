@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 from ..cases import LAYOUTS, PADDING, RECTANGLES, WIDTHS, Case, Sets, Size, rectangle, square
 from .grid_cases import grid
 from .orthogonal_cases import orthogonal
-from .tsm2_cases import steps, tsm2model, tsm2r
+from .skinny_cases import tsm2r
 
 _QUICK = (1, 2, 3, 4, 7, 8, 12, 16, 17, 24, 31, 32, 48, 64)
 _HEIGHTS = (10_000, 100_000, 1_000_000, 10_000_000)  # of TSM2L
-_EXPERIMENT = (4, 8, 16, 32, 64)
 
 
 def quick(size: Size) -> list[Case]:
@@ -55,49 +53,9 @@ def tsm2l(size: Size) -> list[Case]:
     return cases
 
 
-def _experiment(name: str, size: Size, m: int, **pins: Any) -> Case:
-    """One kernel of the paper's; a block of 256 threads."""
-    pinned = tuple({"VARIANT": "threads", "TRANSPOSED": True, "BLOCK": 256, **pins}.items())
-    rows = size.rows("float64", m)
-    return Case(name, "float64", m, m, rows, pins=pinned, peers=False, operation="tsmm")
-
-
-def _per_row(m: int, *wanted: int) -> list[int]:
-    """Threads per row that make sense."""
-    return sorted({count for count in (*wanted, m) if count <= m})
-
-
-def source(size: Size) -> list[Case]:
-    """Figure 20 of Ernst et al.: C from registers, shared memory or cache; the picture shows the best of each."""
-    return [
-        _experiment("source", size, m, SOURCE=place, PER_ROW=per_row, UNROLL=unroll, BLOCKS_PER_SM=per_sm)
-        for m, place in product(_EXPERIMENT, ("registers", "shared", "cache"))
-        for per_row, unroll, per_sm in product(_per_row(m, 4, 16), (1, 2), (1, 4))
-    ]
-
-
-def unroll(size: Size) -> list[Case]:
-    """Figure 21: rows per thread at once; the picture shows the best of each."""
-    return [
-        _experiment("unroll", size, m, SOURCE=place, PER_ROW=per_row, UNROLL=count, BLOCKS_PER_SM=per_sm)
-        for m, count in product(_EXPERIMENT, (1, 2, 3, 4))
-        for place, per_row, per_sm in product(("shared", "cache"), _per_row(m, 4, 16), (1, 4))
-    ]
-
-
-def threads(size: Size) -> list[Case]:
-    """Figure 22: threads per row; the picture shows the best of each."""
-    return [
-        _experiment("threads", size, m, SOURCE=place, PER_ROW=per_row, UNROLL=count, BLOCKS_PER_SM=per_sm)
-        for m in _EXPERIMENT
-        for per_row, count in product(_per_row(m, 1, 2, 4, 8, 16, 32), (1, 2))
-        for place, per_sm in product(("shared", "cache"), (1, 4))
-    ]
-
-
 SETS: Sets = {
     function.__name__: function
     for function in (
-        quick, full, rectangular, layouts, tsm2l, tsm2r, grid, orthogonal, steps, tsm2model, source, unroll, threads,
+        quick, full, rectangular, layouts, tsm2l, tsm2r, grid, orthogonal,
     )
 }  # fmt: skip

@@ -1,124 +1,135 @@
-"""The paper's experiments, drawn for our device: tile size (16), mapping (15), reduction (19), and few rows."""
+"""Pictures of tall products: share of the limit against the width, roofline, few rows, what a call costs."""
 
 from __future__ import annotations
 
 from itertools import product
 from typing import Any
 
+from ..extension import Picture
 from ..operations import TALL
-from ..plots import contenders, figure, style
-from ..rows import Row, operation_of
+from ..overhead import CHEAPEST
+from ..plots import COLOURS, MARKERS, contenders, figure, plain_ticks, rate_text, style
+from ..rows import OURS, Row, operation_of
+from ..summary import squares
+from . import matmul_pictures
 
 
-def _pinned(results: dict[str, Any], name: str) -> list[Row]:
-    """Right rows of an experiment with pinned parameters."""
-    return [row for row in results["rows"] if row["set"] == name and row["status"] == "ok" and row.get("gflops")]
-
-
-def tile_size(results: dict[str, Any]) -> Any:
-    """Figure 16: speed against both tile sizes, with the lines of 128 and 256 registers by the paper's formula."""
-    import numpy as np
-    from matplotlib.patheffects import withStroke
-
-    rows = _pinned(results, "tilesize")
-    if not rows:
+def percent(results: dict[str, Any]) -> Any:
+    """The paper's figures 3 and 18: per cent of the roofline's limit against the width, one panel per dtype."""
+    cases = {row["case"] for row in squares(results["rows"])}
+    rows = [row for row in results["rows"] if row["case"] in cases and row["status"] == "ok"]
+    dtypes = list(dict.fromkeys(row["dtype"] for row in rows))
+    if not dtypes:
         return None
-    best: dict[tuple[int, int], float] = {}
-    for row in rows:
-        place = (row["pins"]["TILE_M"], row["pins"]["TILE_N"])
-        best[place] = max(best.get(place, 0.0), row["gflops"])
-    widths_m, widths_n = (sorted({place[axis] for place in best}) for axis in (0, 1))
-    grid = np.array([[best.get((m, n), np.nan) for m in widths_m] for n in widths_n])
-    first = rows[0]
-    title = f"tiled kernel, M = N = {first['M']}, {first['dtype']}: speed against tile size"
-    drawn, axes = figure(results, title, size=(7.6, 6.2))
-    axis = axes[0]
-    image = axis.imshow(grid, origin="lower", cmap="viridis", vmin=0, aspect="auto")
-    axis.set_xticks(range(len(widths_m)), widths_m)
-    axis.set_yticks(range(len(widths_n)), widths_n)
-    half = np.nanmax(grid) / 2
-    for (y, x), value in np.ndenumerate(grid):
-        text = f"{value / 1000:.1f}" if np.isfinite(value) else ""
-        axis.text(x, y, text, ha="center", va="center", fontsize=7, color="white" if value < half else "black")
-    m, n = np.array(widths_m, float), np.array(widths_n, float)
-    registers = 2 * (np.outer(n, m) + 2 * (m[None, :] + n[:, None]) + 8)
-    inside = [level for level in (128, 256) if registers.min() < level < registers.max()]
-    if inside and min(grid.shape) > 1:
-        dark = [withStroke(linewidth=3.2, foreground="#222222")]  # white alone would vanish on the bright cells
-        lines = axis.contour(registers, levels=inside, colors="white", linewidths=1.6)
-        lines.set_path_effects(dark)
-        for label in axis.clabel(lines, fmt=lambda level: f"{level:.0f} registers", fontsize=9):
-            label.set_path_effects(dark)
-    axis.grid(False)
-    axis.set(xlabel="TILE_M", ylabel="TILE_N")
-    drawn.colorbar(image, ax=axis, label="GFLOP/s (cells: TFLOP/s, blank: not legal or not measured)")
-    return drawn
-
-
-def mapping(results: dict[str, Any]) -> Any:
-    """Figure 15: the four combinations of leap-frogging and transposition, each with its best tile."""
-    rows = _pinned(results, "mapping")
-    if not rows:
-        return None
-    drawn, axes = figure(results, f"tiled kernel, {rows[0]['dtype']}: leap-frogging and transposed mapping")
-    axis = axes[0]
-    choices = ((True, True), (True, False), (False, True), (False, False))
-    for number, (leapfrog, transposed) in enumerate(choices):
-        best: dict[int, float] = {}
-        for row in rows:
-            if (row["pins"]["LEAPFROG"], row["pins"]["TRANSPOSED"]) == (leapfrog, transposed):
-                best[row["M"]] = max(best.get(row["M"], 0.0), row["gflops"])
-        label = f"{'leap-frog' if leapfrog else 'no leap-frog'}, {'transposed' if transposed else 'plain'}"
-        axis.plot(*zip(*sorted(best.items()), strict=True) if best else ((), ()), label=label, **style(number))
-    limit = {row["M"]: row["gflops"] * row["median"] / row["bound_seconds"] for row in rows}
-    axis.plot(
-        *zip(*sorted(limit.items()), strict=True), color="#555555", linestyle=(0, (6, 3)), linewidth=1, label="roofline"
+    columns = 1 if len(dtypes) == 1 else 2
+    what = "A$^H$B" if results["family"] == "gram" else "A C, tall A"
+    drawn, axes = figure(
+        results, f"{what}: share of the roofline limit", -(-len(dtypes) // columns), columns, (7.2, 3.9)
     )
-    axis.set(xlabel="M = N", ylabel="GFLOP/s, best tile size", ylim=(0, None))
-    axis.legend(fontsize=9)
-    return drawn
-
-
-def reduction(results: dict[str, Any]) -> Any:
-    """Figure 19: what remains of the speed with each reduction, against the number of rows."""
-    rows = _pinned(results, "reduction")
-    widths = sorted({row["M"] for row in rows})
-    if not widths:
-        return None
-    drawn, axes = figure(results, "tiled kernel, float64: cost of the reduction", 2, len(widths), (6.4, 3.4))
-    for number, reduce in enumerate(dict.fromkeys(row["pins"]["REDUCE"] for row in rows)):
-        for column, m in enumerate(widths):
-            found = sorted(
-                (row["K"], row["median"], row["percent_bandwidth"])
-                for row in rows
-                if row["M"] == m and row["pins"]["REDUCE"] == reduce
+    for axis, dtype in zip(axes, dtypes, strict=False):
+        for number, name in enumerate(contenders(rows)):
+            points = sorted(
+                (row["M"], row["percent_limit"]) for row in rows if row["dtype"] == dtype and row["contender"] == name
             )
-            if found:
-                counts, times, shares = zip(*found, strict=True)
-                axes[column].plot(counts, [1e6 * value for value in times], label=reduce, **style(number))
-                axes[len(widths) + column].plot(counts, shares, label=reduce, **style(number))
-    for column, m in enumerate(widths):
-        bound = sorted({(row["K"], 1e6 * row["bound_seconds"]) for row in rows if row["M"] == m})
-        axes[column].plot(
-            *zip(*bound, strict=True), color="#555555", linestyle=(0, (6, 3)), linewidth=1, label="roofline"
+            axis.plot(
+                *zip(*points, strict=True) if points else ((), ()), label=name, zorder=5 - number, **style(number)
+            )
+        axis.axhline(100, color="#555555", linewidth=1)
+        axis.set(
+            title=dtype,
+            xlabel="M = N",
+            ylabel="% of limit",
+            ylim=(0, None),
+            xlim=(0, 1 + max(row["M"] for row in rows)),
         )
-        axes[column].set(title=f"M = N = {m}", xscale="log", yscale="log", xlabel="K", ylabel="microseconds in a graph")
-        _plain_ticks(axes[column])
-        lowest = min(row["median"] for row in rows if row["M"] == m)
-        axes[column].set_ylim(bottom=5e5 * lowest)
-        axes[len(widths) + column].set(xscale="log", xlabel="K", ylabel="% of read bandwidth", ylim=(0, None))
-        axes[len(widths) + column].axhline(100, color="#555555", linewidth=1)
-    axes[0].legend(fontsize=9)
+        axis.set_ylim(0, max(108, axis.get_ylim()[1]))
+        axis.set_xticks([1, *range(8, 1 + max(row["M"] for row in rows), 8)])
+    for axis in axes[len(dtypes) :]:
+        axis.set_visible(False)
+    axes[0].legend(loc="lower right", fontsize=9, framealpha=0.9)
     return drawn
 
 
-def _plain_ticks(axis: Any) -> None:
-    """5, 10, 20, 50, ... instead of powers: the range is a decade or two."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def _roofs(axis: Any, rows: list[Row], ceilings: dict[str, Any]) -> tuple[float, float]:
+    """The slope of the read bandwidth and the flat roofs that these rows could meet; returns the range of x."""
+    intensities = [row["intensity"] for row in rows]
+    low, high = min(intensities) / 2, max(intensities) * 10
+    roofs = {f"FMA {real}": rate for real, rate in ceilings["fma"].items()} | {
+        f"tensor {real}": rate for real, rate in ceilings["tensor"].items()
+    }
+    used = {row["dtype"].replace("complex64", "float32").replace("complex128", "float64") for row in rows}
+    shown = {name: rate for name, rate in roofs.items() if name.split()[1] in used or "tensor" in name}
+    for name, rate in shown.items():
+        axis.plot([max(low, rate / ceilings["read_bandwidth"]), high], [rate / 1e9] * 2, color="#333333", linewidth=1.3)
+        below = any(rate < other < 1.4 * rate for other in shown.values())  # its label would run into the next roof's
+        place = {"xytext": (-4, -3 if below else 3), "textcoords": "offset points", "va": "top" if below else "bottom"}
+        axis.annotate(f"{name}, {rate_text(rate)}FLOP/s", (high, rate / 1e9), ha="right", fontsize=8, **place)
+    top = max(shown.values()) / ceilings["read_bandwidth"]
+    axis.plot(
+        [low, top],
+        [low * ceilings["read_bandwidth"] / 1e9, top * ceilings["read_bandwidth"] / 1e9],
+        color="#333333",
+        linewidth=1.3,
+    )
+    return low, high
 
-    axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+
+def roofline(results: dict[str, Any]) -> Any:
+    """The roofs of this device, and every case of ours out of cache under them; the best peer is a hollow point."""
+    rows = [
+        row
+        for row in results["rows"]
+        if row["mode"] == "device" and row["status"] == "ok" and row.get("gflops") and not row.get("pins")
+        and operation_of(row) in (*TALL, "tsm2r")
+    ]  # fmt: skip
+    ceilings = results.get("ceilings")
+    if not rows or not ceilings:
+        return None
+    drawn, axes = figure(results, "Roofline", size=(8.2, 5.2))
+    axis = axes[0]
+    low, high = _roofs(axis, rows, ceilings)
+    for number, dtype in enumerate(dict.fromkeys(row["dtype"] for row in rows)):
+        marker, colour = MARKERS[number], COLOURS[number]
+        mine = [row for row in rows if row["dtype"] == dtype and row["contender"] == OURS]
+        peers = [row for row in rows if row["dtype"] == dtype and row["contender"] != OURS]
+        axis.scatter(
+            [r["intensity"] for r in mine],
+            [r["gflops"] for r in mine],
+            s=22,
+            marker=marker,
+            color=colour,
+            label=f"{OURS}, {dtype}",
+            zorder=4,
+        )
+        hollow = {"s": 16, "facecolors": "none", "edgecolors": colour, "linewidths": 0.7, "alpha": 0.6, "zorder": 3}
+        places = [r["intensity"] for r in peers], [r["gflops"] for r in peers]
+        axis.scatter(*places, marker=marker, label=f"peers, {dtype}", **hollow)
+    axis.set(
+        xscale="log",
+        yscale="log",
+        xlabel="arithmetic intensity, FLOP per byte read",
+        ylabel="GFLOP/s",
+        xlim=(low, high),
+    )
+    axis.legend(fontsize=8, loc="lower right", ncols=2)
+    return drawn
+
+
+def overhead(results: dict[str, Any]) -> Any:
+    """Cost of a call for the caller, as bars."""
+    rows = [row for row in results["rows"] if row["mode"] == "host" and row.get("median")]
+    if not rows:
+        return None
+    drawn, axes = figure(results, "What a call costs the caller", size=(8.0, 0.6 + 0.42 * len(rows)))
+    axis = axes[0]
+    names = [row["contender"] for row in rows][::-1]
+    times = [row["median"] * 1e6 for row in rows][::-1]
+    colours = [COLOURS[3] if name == CHEAPEST else COLOURS[1] if "@" in name else COLOURS[0] for name in names]
+    bars = axis.barh(names, times, color=colours, height=0.65)
+    axis.bar_label(bars, [f" {value:.1f}" for value in times], fontsize=9)
+    axis.set(xlabel="microseconds per call", xlim=(0, 1.12 * max(times)))
+    axis.grid(False, axis="y")
+    return drawn
 
 
 def few_rows(results: dict[str, Any]) -> Any:
@@ -154,4 +165,16 @@ def _few_rows_panel(axis: Any, rows: list[Row], names: list[str]) -> None:
             hot = {"label": name} if temperature == "cold" else {"markerfacecolor": "white", "alpha": 0.65}
             axis.plot(*zip(*points, strict=True), zorder=5 - number, **(style(number) | hot))
     axis.set(xscale="log", yscale="log", xlabel="K", ylabel="microseconds")
-    _plain_ticks(axis)
+    plain_ticks(axis)
+
+
+PICTURES = {
+    "percent_of_limit": Picture("Share of the roofline limit against the width", percent),
+    "few_rows": Picture("Few rows", few_rows),
+    "overhead": Picture("What a call costs the caller", overhead),
+    "roofline": Picture("Roofline", roofline),
+    "skinny": Picture(
+        "Large A times skinny B: share of the read bandwidth, and times the best peer", matmul_pictures.skinny
+    ),
+    "grid": Picture("matmul against the vendor's own call, shape by shape", matmul_pictures.grid),
+}

@@ -11,7 +11,7 @@ import bench_samples
 import numpy as np
 import pytest
 
-from mansard.bench import calls, cases, check, command, operations, peers, report, rows, runner, store, targets
+from mansard.bench import calls, cases, check, command, operations, peers, report, rows, runner, store
 from mansard.bench.batched import cases as batched_cases
 from mansard.bench.batched import summary as batched_summary
 from mansard.bench.batched.operations import BATCHED
@@ -21,8 +21,10 @@ from mansard.bench.entries import enter
 from mansard.operations.batched.gemm_call import plan_gemm
 from mansard.plan.handover import SMALL
 from mansard.plan.problem import DTYPES, ITEMSIZE
+from papers import EXTENSION
 
 SIZE = bench_samples.SIZE
+SETS = {**batched_cases.SETS, **EXTENSION.sets["batched"]}
 TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 9), 1 << 20)
 
 
@@ -34,9 +36,9 @@ def batch(dtype: str, M: int, N: int, inner: int, count: int, **more: Any) -> Ca
 
 
 @pytest.mark.parametrize("size", [SIZE, TINY], ids=["H200", "tiny"])
-@pytest.mark.parametrize("name", batched_cases.SETS)
+@pytest.mark.parametrize("name", SETS)
 def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
-    found = batched_cases.SETS[name](size)
+    found = SETS[name](size)
     assert found and len({case.key for case in found}) == len(found)
     for case in found:
         assert case.set == name and case.operation in BATCHED and case.bytes > 0 and case.K > 0
@@ -210,7 +212,7 @@ def _row(case: Case, seconds: float, peer: float | None = None, name: str = "PyT
 
 
 def _missed(found: list[rows.Row], backend: str = "cuda") -> list[str]:
-    return [text for _, text in targets.misses({"environment": {"backend": backend}, "rows": found})]
+    return [text for _, text in EXTENSION.misses({"environment": {"backend": backend}, "rows": found})]
 
 
 @pytest.mark.parametrize("n", [2, 16, 31])
@@ -270,8 +272,8 @@ def test_report_of_products(tmp_path: Path) -> None:
     sets = ("quick", "full", "accumulate", "rectangular", "small")
     bench_samples.journal(tmp_path, sets, "batched")
     results = store.write_results(tmp_path)
-    missed = {id(row) for row, _ in targets.misses(results)}
-    text = report.write_report(results, tmp_path).read_text()
+    missed = {id(row) for row, _ in EXTENSION.misses(results)}
+    text = report.write_report(results, tmp_path, EXTENSION).read_text()
     assert {path.stem for path in (tmp_path / "plots").glob("*.png")} == {"batched", "batched_speed", "counters"}
     page = (tmp_path / "summary.md").read_text()
     for title in ("Batches by size", batched_summary.EVERY, "Few matrices", "share of the copy bandwidth", "P_max"):

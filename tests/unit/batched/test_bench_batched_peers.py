@@ -15,10 +15,12 @@ from bench_batches import SHAPES, OnlyOne, routine
 from mansard.backends import cuda
 from mansard.bench import check, entries, peers, runner
 from mansard.bench.batched import cases as batched_cases
-from mansard.bench.batched import compiled_peers, streamed_peer
+from mansard.bench.batched import compiled_peers
 from mansard.bench.batched import peers as batched_peers
 from mansard.bench.cases import Case
 from mansard.bench.data import Operands
+from papers import EXTENSION
+from papers.dong import streamed_peer
 
 SIZE = bench_samples.SIZE
 
@@ -210,6 +212,7 @@ def test_padded_matrices_are_those_of_the_batch() -> None:
 
 def test_streams_take_part_where_they_are_asked_for() -> None:
     peer = streamed_peer.StreamedPeer()
-    found = [case for make in batched_cases.SETS.values() for case in make(SIZE) if peer.takes_part(case)]
+    sets = {**batched_cases.SETS, **EXTENSION.sets["batched"]}
+    found = [case for make in sets.values() for case in make(SIZE) if peer.takes_part(case)]
     assert {case.set for case in found} == {"streamed"}
     assert bool(peer.missing) == (cuda.unavailable() is not None)

@@ -3,6 +3,7 @@ checks and peers."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import bench_samples
@@ -21,8 +22,11 @@ from mansard.compile import cxx
 from mansard.kernels import family_of
 from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import DTYPES, ITEMSIZE
+from papers import EXTENSION
 
 SIZE = bench_samples.SIZE
+SETS = {**batched_cases.SETS, **EXTENSION.sets["batched"]}
+PAPERS = Path(__file__).resolve().parents[3] / "papers"
 
 
 # --- what is measured
@@ -41,15 +45,15 @@ def test_sets_hold_what_the_figures_and_the_targets_speak_of() -> None:
     assert {case.N for case in batched_cases.trsm(SIZE)} == {2, 8, 32}
     ragged = {(case.dtype, case.M, case.N > 1) for case in batched_cases.ragged(SIZE)}
     assert {("float64", 32, True), ("float64", 128, True), ("complex128", 256, False)} <= ragged
-    tiles = {dict(case.pins).get("BLK_M") for case in batched_cases.kernels(SIZE)}
-    assert tiles == {None, 32, 48, 64, 128} and {case.inner for case in batched_cases.kernels(SIZE)} == {0, 8, 16, 32}
-    assert {dict(case.pins).get("PER_BLOCK") for case in batched_cases.tba(SIZE)} >= {1, 2, 4, 8, 16, 32, 64}
+    tiles = {dict(case.pins).get("BLK_M") for case in SETS["kernels"](SIZE)}
+    assert tiles == {None, 32, 48, 64, 128} and {case.inner for case in SETS["kernels"](SIZE)} == {0, 8, 16, 32}
+    assert {dict(case.pins).get("PER_BLOCK") for case in SETS["tba"](SIZE)} >= {1, 2, 4, 8, 16, 32, 64}
 
 
 def test_most_pinned_kernels_are_legal_on_an_h200() -> None:
     gemm, device = family_of("gemm"), NOMINAL["sm_90a"]
     for name in ("tba", "readonly", "kernels"):
-        refused, pinned = [], [case for case in batched_cases.SETS[name](SIZE) if case.pins]
+        refused, pinned = [], [case for case in SETS[name](SIZE) if case.pins]
         for case in pinned:
             problem = gemm.spec.problem("float64", case.M, case.N, case.inner or case.M, case.K)
             reason = gemm.space.illegal(problem, gemm.space.from_dict(dict(case.pins)), device)
@@ -59,7 +63,7 @@ def test_most_pinned_kernels_are_legal_on_an_h200() -> None:
 
 def test_experiments_are_for_gpus() -> None:
     size = Size("cpu", {dtype: (64 << 20) // item for dtype, item in ITEMSIZE.items()}, 64 << 20)
-    found, refused = cases.select(batched_cases.SETS, size, batched_cases.SETS)
+    found, refused = cases.select(SETS, size, SETS)
     assert set(refused) == {"tba", "readonly", "kernels", "streamed"}
     assert max(case.bytes for case in found) <= 2.01 * (256 << 20), "a result that is added to is moved twice"
 
@@ -67,9 +71,9 @@ def test_experiments_are_for_gpus() -> None:
 def test_list_prints_the_sets_of_one_family(capsys: pytest.CaptureFixture[str]) -> None:
     from mansard import cli
 
-    assert cli.main(["bench", "batched", "--list"]) == 0
+    assert cli.main(["bench", "batched", "--list", "--with", str(PAPERS)]) == 0
     text = capsys.readouterr().out
-    assert all(f"  {name} " in text for name in batched_cases.SETS) and "bench gram" not in text
+    assert all(f"  {name} " in text for name in SETS) and "bench gram" not in text
     assert "[GPU]" in text.partition("streamed")[2]
 
 

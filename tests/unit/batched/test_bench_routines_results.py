@@ -10,15 +10,9 @@ import numpy as np
 import pytest
 from bench_batches import SHAPES, routine
 
-from mansard.bench import cases, command, contest, operations, peers, report, rows, runner, targets, yardstick
+from mansard.bench import cases, command, contest, operations, peers, report, rows, runner, yardstick
 from mansard.bench.batched import (
     cases as batched_cases,
-)
-from mansard.bench.batched import (
-    counters as batched_counters,
-)
-from mansard.bench.batched import (
-    experiments as batched_experiments,
 )
 from mansard.bench.batched import (
     tables as batched_tables,
@@ -29,8 +23,14 @@ from mansard.kernels import family_of
 from mansard.kernels.batched.gemm.space import Readonly
 from mansard.kernels.batched.gemm.space_lanes import Lanes
 from mansard.plan.problem import ITEMSIZE
+from papers import EXTENSION
+from papers.dong import cases as dong_cases
+from papers.dong import tables as dong_tables
+from papers.masliah import counters
+from papers.masliah import tables as masliah_tables
 
 SIZE = bench_samples.SIZE
+SETS = {**batched_cases.SETS, **EXTENSION.sets["batched"]}
 TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 9), 1 << 20)
 
 
@@ -102,7 +102,7 @@ def _missed(case: Case, seconds: float, peer: float | None = None, backend: str 
     facts = {**case.to_dict(), "case": case.key}
     found = [rows.row(facts, rows.OURS, [seconds], **more)] + ([rows.row(facts, "cuBLAS", [peer])] if peer else [])
     found = rows.compare(rows.complete(row, bench_samples.H200) for row in found)
-    return [text for _, text in targets.misses({"environment": {"backend": backend}, "rows": found})]
+    return [text for _, text in EXTENSION.misses({"environment": {"backend": backend}, "rows": found})]
 
 
 @pytest.mark.parametrize(("name", "sizes", "share"), [
@@ -137,14 +137,14 @@ def test_other_targets() -> None:
 
 
 def test_occupancy_and_loads_are_computed() -> None:
-    one = batched_counters.cached_loads(2, Readonly(2, 2, 1))
+    one = counters.cached_loads(2, Readonly(2, 2, 1))
     # a warp of 4 threads: two entries of a column of A (16 bytes of 32), a row of B (16 bytes of 32)
     assert one == pytest.approx(0.5)
-    assert batched_counters.cached_loads(2, Readonly(2, 2, 8)) == pytest.approx(0.5)
-    assert batched_counters.cached_loads(32, Readonly(32, 32, 1)) == pytest.approx((8 + 256) / (32 + 256))
+    assert counters.cached_loads(2, Readonly(2, 2, 8)) == pytest.approx(0.5)
+    assert counters.cached_loads(32, Readonly(32, 32, 1)) == pytest.approx((8 + 256) / (32 + 256))
     problem = family_of("gemm").spec.problem("float64", 3, 3, 3, 1000)
-    assert batched_counters.copied_loads(problem, Lanes(1, 1, 1, 1, "back", 4)) == 1.0
-    alone = batched_counters.copied_loads(problem, Lanes(8, 4, 1, 1, "back", 1))  # 72 bytes: 2.25 sectors
+    assert counters.copied_loads(problem, Lanes(1, 1, 1, 1, "back", 4)) == 1.0
+    alone = counters.copied_loads(problem, Lanes(8, 4, 1, 1, "back", 1))  # 72 bytes: 2.25 sectors
     assert alone == pytest.approx(72 / 32 / np.mean([3, 3, 3, 3])), "each group of 72 bytes touches three sectors"
 
 
@@ -153,12 +153,12 @@ def test_occupancy_and_loads_are_computed() -> None:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    return bench_samples.written(tmp_path_factory, tuple(batched_cases.SETS), "batched")
+    return bench_samples.written(tmp_path_factory, tuple(SETS), "batched")
 
 
 def test_report_of_all_sets(everything: tuple[Path, dict[str, Any]]) -> None:
     folder, results = everything
-    report.write_report(results, folder)
+    report.write_report(results, folder, EXTENSION)
     drawn = {path.stem for path in (folder / "plots").glob("*.png")}
     assert drawn == {"batched", "batched_speed", "gemv", "trsv", "trsm", "ragged", "tba", "readonly", "kernels",
                      "streamed", "counters"}  # fmt: skip
@@ -172,7 +172,7 @@ def test_report_of_all_sets(everything: tuple[Path, dict[str, Any]]) -> None:
 
 def test_tables_have_a_line_per_case(everything: tuple[Path, dict[str, Any]]) -> None:
     _, results = everything
-    sets = {name: [case for case in make(SIZE) if case.mode == "device"] for name, make in batched_cases.SETS.items()}
+    sets = {name: [case for case in make(SIZE) if case.mode == "device"] for name, make in SETS.items()}
     assert len(batched_tables.vectors(results, set()).cells) == len(sets["gemv"]) + len(sets["gemvt"])
     systems = batched_tables.systems(results, set())
     assert len(systems.cells) == len(sets["trsv"]) + len(sets["trsm"])
@@ -180,23 +180,25 @@ def test_tables_have_a_line_per_case(everything: tuple[Path, dict[str, Any]]) ->
     assert eight[-2] == "36 of 64" and float(eight[-1]) > float(eight[8])
     ragged = batched_tables.ragged(results, set()).cells
     assert len(ragged) == len(sets["ragged"]) and all(float(cells[-1]) > 50 for cells in ragged)
-    per_block = batched_tables.per_block(results, set()).cells
+    per_block = masliah_tables.per_block(results, set()).cells
     assert {cells[0] for cells in per_block} == {"readonly", "lanes"} and float(per_block[0][-1]) > 2
-    assert len(batched_tables.cached(results, set()).cells) == 31
-    assert len(batched_tables.kernels(results, set()).cells) == 27
-    assert len(batched_tables.streamed(results, set()).cells) == len(sets["streamed"])
-    counters = batched_tables.counters(results, set()).cells
-    assert len(counters) == 2 * 31 and all(0 < int(cells[4]) <= 100 for cells in counters)
+    assert len(masliah_tables.cached(results, set()).cells) == 31
+    assert len(dong_tables.kernels(results, set()).cells) == 27
+    assert len(dong_tables.streamed(results, set()).cells) == len(sets["streamed"])
+    computed = masliah_tables.counters(results, set()).cells
+    assert len(computed) == 2 * 31 and all(0 < int(cells[4]) <= 100 for cells in computed)
 
 
 def test_labels_of_pinned_kernels_name_the_paper_s() -> None:
-    found = {batched_experiments.label(dict(case.pins)) for case in batched_cases.kernels(SIZE) if case.pins}
+    found = {dong_cases.label(dict(case.pins)) for case in dong_cases.kernels(SIZE) if case.pins}
     assert {"block 32 x 24 (his 93)", "block 48 x 32 (his 111)", "tensor 64 x 64"} <= found and len(found) == 6
 
 
 def test_pictures_have_their_panels_and_lines(everything: tuple[Path, dict[str, Any]]) -> None:
-    from mansard.bench.batched import experiment_pictures as batched_experiment_pictures
     from mansard.bench.batched import pictures as batched_pictures
+    from mansard.bench.batched import ragged_pictures
+    from papers.dong import pictures as dong_pictures
+    from papers.masliah import pictures as masliah_pictures
 
     _, results = everything
     titles = [axis.get_title() for axis in batched_pictures.vectors(results).axes if axis.get_visible()]
@@ -207,14 +209,14 @@ def test_pictures_have_their_panels_and_lines(everything: tuple[Path, dict[str, 
     assert (forward.get_title(), backward.get_title()) == ("forward", "backward")
     labels = [line.get_label() for line in forward.lines]
     assert labels == ["Mansard", "CuPy (cuBLAS)", "PyTorch (cuBLAS)", "P_max"]
-    pinned = [line.get_label() for line in batched_experiment_pictures.kernels(results).axes[2].lines]
+    pinned = [line.get_label() for line in dong_pictures.kernels(results).axes[2].lines]
     assert len(pinned) == 3 + 6 + 1 and "block 64 x 32 (his 116)" in pinned
-    panels = batched_experiment_pictures.per_block(results).axes
+    panels = masliah_pictures.per_block(results).axes
     assert [line.get_label() for line in panels[0].lines] == ["1", "2", "4", "8", "16", "32", "64", "P_max"]
-    streams = batched_experiment_pictures.streamed(results).axes[0].lines
+    streams = dong_pictures.streamed(results).axes[0].lines
     assert "cuBLAS, one by one in streams" in [line.get_label() for line in streams]
     empty = {"rows": [], "environment": {"backend": "cuda"}}
-    for module in (batched_pictures, batched_experiment_pictures):
+    for module in (batched_pictures, ragged_pictures, dong_pictures, masliah_pictures):
         for name in ("sizes", "speed", "vectors", "substitution", "systems", "ragged", "per_block", "cached", "kernels",
                      "streamed", "counters"):  # fmt: skip
             if name in vars(module) and module.__name__ == vars(module)[name].__module__:

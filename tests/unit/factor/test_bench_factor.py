@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bench_factors import factor, given
 
-from mansard.bench import cases, command, labels, operations, report, rows, runner, store, targets
+from mansard.bench import cases, command, labels, operations, report, rows, runner, store
 from mansard.bench.cases import Case, Size
 from mansard.bench.factor import (
     cases as factor_cases,
@@ -22,15 +22,16 @@ from mansard.bench.factor import (
 from mansard.bench.factor import (
     summary as factor_summary,
 )
-from mansard.bench.factor import (
-    targets as factor_targets,
-)
 from mansard.bench.factor.operations import FACTORS, RAGGED, uniform_sizes
 from mansard.kernels import family_of
 from mansard.operations.factor.blocked import HOW
 from mansard.plan.problem import DTYPES, ITEMSIZE
+from papers import EXTENSION
+from papers.dong import pictures as dong_pictures
+from papers.dong import tables as dong_tables
 
 SIZE = bench_samples.SIZE
+SETS = {**factor_cases.SETS, **EXTENSION.sets["factor"]}
 TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 9), 1 << 20)
 
 
@@ -38,9 +39,9 @@ TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 9), 1 << 20)
 
 
 @pytest.mark.parametrize("size", [SIZE, TINY], ids=["H200", "tiny"])
-@pytest.mark.parametrize("name", factor_cases.SETS)
+@pytest.mark.parametrize("name", SETS)
 def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
-    found = factor_cases.SETS[name](size)
+    found = SETS[name](size)
     assert found and len({case.key for case in found}) == len(found)
     for case in found:
         assert case.set == name and case.operation in FACTORS and case.bytes > 0 and 0 < case.K <= 1 << 25
@@ -61,10 +62,10 @@ def test_sets_hold_what_the_targets_speak_of() -> None:
     assert {case.operation for case in factor_cases.quick(SIZE)} == set(FACTORS)
     (one,) = factor_cases.one(SIZE)
     assert (one.operation, one.M, one.K, one.mode) == ("solve", 8, 1, "eager")
-    assert {case.form for case in factor_cases.SETS["steps"](SIZE)} == {"", *HOW}
+    assert {case.form for case in SETS["steps"](SIZE)} == {"", *HOW}
 
 
-def test_make_bench_does_not_run_them() -> None:
+def test_the_quick_set_of_gram_has_none_of_them() -> None:
     assert not set(FACTORS) & {case.operation for case in cases.quick(SIZE)}
     assert "mansard bench factor" in command._sets_text()
 
@@ -182,7 +183,7 @@ def test_wrong_results_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cases, "select", lambda names, size, sets: (chosen, {}))
     results = runner.run(runner.Options(("quick",), "reference", tmp_path, repeats=1, peers=False, family="factor"))
     assert [row["status"] for row in results["rows"]] == ["wrong"] and results["rows"][0]["error"] > 1
-    assert targets.misses(results)[0][1].startswith("wrong: error")
+    assert EXTENSION.misses(results)[0][1].startswith("wrong: error")
 
 
 # --- numbers
@@ -196,7 +197,7 @@ def _row(case: Case, seconds: float, peer: float | None = None, name: str = "PyT
 
 
 def _missed(found: list[rows.Row], backend: str = "cuda") -> list[str]:
-    return [text for _, text in targets.misses({"environment": {"backend": backend}, "rows": found})]
+    return [text for _, text in EXTENSION.misses({"environment": {"backend": backend}, "rows": found})]
 
 
 @pytest.mark.parametrize(("operation", "n", "percent", "times"), [
@@ -261,19 +262,19 @@ def test_targets_of_cpus() -> None:
 def test_report_of_factorizations(tmp_path: Path) -> None:
     bench_factors.journal(tmp_path, ("cholesky", "solve", "qrq", "one", "ragged", "steps"))
     results = store.write_results(tmp_path)
-    missed = {id(row) for row, _ in targets.misses(results)}
-    text = report.write_report(results, tmp_path).read_text()
+    missed = {id(row) for row, _ in EXTENSION.misses(results)}
+    text = report.write_report(results, tmp_path, EXTENSION).read_text()
     drawn = {path.stem for path in (tmp_path / "plots").glob("*.png")}
     assert drawn == {"factor", "factor_speedup", "factor_dtypes", "factor_steps"}
     page = (tmp_path / "summary.md").read_text()
-    for title in ("Factorizations by size", factor_summary.EVERY, "ragged batches", "One system", factor_summary.STEPS):
+    for title in ("Factorizations by size", factor_summary.EVERY, "ragged batches", "One system", dong_tables.STEPS):
         assert title in page and title in text
     assert "By width" not in page and "Few matrices" not in page, "factorizations have tables of their own"
     every, ranges = factor_summary.every(results, missed), factor_summary.by_range(results, missed)
     assert len(every.cells) == 3 * (len(factor_cases.SIZES) + 3 * len(factor_cases._SOME)) and every.bad and ranges.bad
     assert sum(int(cells[3]) for cells in ranges.cells) == len(every.cells)
     assert ranges.cells[0][:3] == ("Cholesky", "float64", "1-8") and ranges.cells[0][-1] == "92 %, 15 x"
-    steps = factor_summary.steps(results, missed)
+    steps = dong_tables.steps(results, missed)
     assert len(steps.cells) == 30 and steps.columns[3:] == (*HOW, "chosen", "best peer")
     assert len(factor_summary.ragged(results, missed).cells) == 2
 
@@ -281,6 +282,7 @@ def test_report_of_factorizations(tmp_path: Path) -> None:
 def test_pictures_have_a_panel_per_operation_and_a_line_per_contender(tmp_path: Path) -> None:
     bench_factors.journal(tmp_path, ("quick",))
     results = store.collect(tmp_path)
+    EXTENSION.misses(results)
     drawn = factor_pictures.share(results)
     titles = [axis.get_title() for axis in drawn.axes if axis.get_visible()]
     assert titles == list(factor_summary.NAMES.values())
@@ -292,5 +294,7 @@ def test_pictures_have_a_panel_per_operation_and_a_line_per_contender(tmp_path: 
     targets_drawn = dict(zip(*drawn.axes[0].lines[4].get_data(), strict=True))
     assert targets_drawn == {4: 92, 8: 92, 16: 92, 32: 92, 64: 88}
     assert factor_pictures.share({"rows": []}) is None and factor_pictures.dtypes(results) is None
-    assert factor_pictures.speedup({"rows": []}) is None and factor_pictures.steps({"rows": []}) is None
-    assert factor_targets.target_of({"operation": "determinant", "M": 8}) is None
+    assert factor_pictures.speedup({"rows": []}) is None and dong_pictures.steps({"rows": []}) is None
+    assert not any("wanted" in row for row in results["rows"] if row["operation"] == "determinant")
+    plain = factor_pictures.share(store.collect(tmp_path))
+    assert "target" not in [line.get_label() for line in plain.axes[0].lines], "users see no targets of ours"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from bench_sparse import sparse
 
-from mansard.bench import cases, command, operations, report, rows, runner, store, targets
+from mansard.bench import cases, command, operations, report, rows, runner, store
 from mansard.bench.cases import Case, Size
 from mansard.bench.data import Operands
 from mansard.bench.sparse import (
@@ -38,17 +38,18 @@ from mansard.bench.sparse import (
 from mansard.bench.sparse import (
     summary as powers_summary,
 )
-from mansard.bench.sparse.calls import ONE_THREAD, OWN_SPMV, PLAIN
+from mansard.bench.sparse.calls import DELTA16, INT32, ONE_THREAD, OWN_SPMV, PLAIN
 from mansard.bench.sparse.entries import Result, enter
 from mansard.bench.sparse.gains import allowed, by_case, gain, preparing
 from mansard.bench.sparse.matrices import FULL, MATRICES
 from mansard.bench.sparse.operations import SPARSE, storage_of
-from mansard.bench.sparse.targets import DELTA16, INT32
 from mansard.machine import spmv
 from mansard.plan.problem import ITEMSIZE
 from mansard.sparse import matrices
+from papers import EXTENSION, panzlaff
 
 SIZE = bench_samples.SIZE
+SETS = {**powers_cases.SETS, **EXTENSION.sets["powers"]}
 TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 11), 1 << 20)
 
 
@@ -56,9 +57,9 @@ TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 11), 1 << 20)
 
 
 @pytest.mark.parametrize("size", [SIZE, TINY], ids=["H200", "tiny"])
-@pytest.mark.parametrize("name", powers_cases.SETS)
+@pytest.mark.parametrize("name", SETS)
 def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
-    found = powers_cases.SETS[name](size)
+    found = SETS[name](size)
     assert found and len({case.key for case in found}) == len(found)
     for case in found:
         assert case.set == name and case.operation in SPARSE and case.form in MATRICES and case.bytes > 0
@@ -72,7 +73,7 @@ def test_sets_hold_what_the_targets_speak_of() -> None:
     assert found >= {(matrix, p) for matrix in MATRICES for p in (2, 5)}
     swept = ("band-27", "7pt", "27pt", "graphene", "delaunay")
     assert found >= {(matrix, p) for matrix in swept for p in (2, 3, 4, 5, 8)}
-    pinned = [dict(case.pins) for case in powers_cases.formats(SIZE)]
+    pinned = [dict(case.pins) for case in SETS["formats"](SIZE)]
     assert {pins.get("C") for pins in pinned} >= {1, 2, 4, 8, 16, 32} and {pins["format"] for pins in pinned} == {
         "csr", "sell", "ell",
     }  # fmt: skip
@@ -236,8 +237,8 @@ def test_sparse_sets_run_in_miniature(tmp_path: Path, monkeypatch: pytest.Monkey
     one = powers_cases.one
     chosen = [one("quick", TINY, "spmv", "7pt"), *(one("quick", TINY, "powers", "27pt", inner=p) for p in (2, 3))]
     if device == "cpu":
-        chosen += [one("spmmv", TINY, "spmv", "27pt", N=4), powers_cases.cache(TINY)[0],
-                   *(case for case in powers_cases.formats(TINY) if dict(case.pins) == {"format": "ell"})]  # fmt: skip
+        chosen += [one("spmmv", TINY, "spmv", "27pt", N=4), SETS["cache"](TINY)[0],
+                   *(case for case in SETS["formats"](TINY) if dict(case.pins) == {"format": "ell"})]  # fmt: skip
     monkeypatch.setattr(cases, "select", lambda names, size, sets: (chosen, {}))
     monkeypatch.setattr("mansard.bench.ceilings.measure", lambda backend: bench_sparse.H200)
     monkeypatch.setattr("mansard.bench.ceilings.Beside.runs", {})
@@ -266,7 +267,7 @@ def test_sparse_sets_run_in_miniature(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def _misses(found: list[rows.Row], backend: str = "cuda") -> list[str]:
     done = rows.compare(rows.complete(row, bench_sparse.H200) for row in found)
-    return [text for _, text in targets.misses({"environment": {"backend": backend}, "rows": done})]
+    return [text for _, text in EXTENSION.misses({"environment": {"backend": backend}, "rows": done})]
 
 
 def _rows(case: Case, times: dict[str, float], **more: Any) -> list[rows.Row]:
@@ -312,7 +313,7 @@ def test_targets_of_powers_over_cusparse_and_of_preparing() -> None:
     assert _misses(_rows(case, times)) == ["2.75 x CuPy (cuSPARSE), target 3"]
     times = {rows.OURS: 0.4e-3, PLAIN: 1e-3, "CuPy (cuSPARSE)": 2e-3}
     assert _misses(_rows(case, times, preparing=4.9)) == []
-    assert _misses(_rows(case, times, preparing=6.0)) == ["prepared in 6.0 s, 30000 products; target 60, or 5 s"]
+    assert _misses(_rows(case, times, preparing=6.0)) == ["prepared in 6.0 s, 30000 products, target 60, or 5 s"]
 
 
 def test_one_irregular_matrix_must_gain() -> None:
@@ -348,12 +349,12 @@ def test_targets_of_cpus() -> None:
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("powers")
-    bench_sparse.journal(folder, tuple(powers_cases.SETS))
+    bench_sparse.journal(folder, tuple(SETS))
     return store.write_results(folder)
 
 
 def test_tables_hold_every_case(made: dict[str, Any]) -> None:
-    tables = {maker.__name__: maker(made, set()) for maker in powers_summary.MAKERS}
+    tables = {maker.__name__: maker(made, set()) for maker in (*powers_summary.MAKERS, *panzlaff.EXTENSION.tables)}
     assert len(tables["products"].cells) == 12 + 2 + 10 and len(tables["powers"].cells) == 5 * 5 + 7 * 2
     assert tables["ramp"].cells and len(tables["budget"].cells) == 10
     for table in tables.values():
@@ -363,7 +364,7 @@ def test_tables_hold_every_case(made: dict[str, Any]) -> None:
     shown = dict(cells[:2] for cells in tables["streams"].cells)
     assert shown["triad"] == "4100.0 GB/s" and shown["small kernels"] == "1.30 us + bytes / 5100 GB/s"
     others = made | {"family": "gram"}
-    assert not powers_summary.streams(others, set()).cells
+    assert not panzlaff.tables.streams(others, set()).cells
 
 
 def test_pictures_show_what_there_is(made: dict[str, Any]) -> None:
@@ -374,12 +375,12 @@ def test_pictures_show_what_there_is(made: dict[str, Any]) -> None:
     assert [panel.get_title() for panel in panels] == list(MATRICES)
     labels = {line.get_label() for line in panels[0].lines}
     assert {"Mansard", "Mansard persistent", "CuPy (cuSPARSE)", "equation 4.8"} <= labels
-    assert len(powers_pictures.formats(made).axes) == 3 and len(powers_pictures.ramp(made).axes) == 2
+    assert len(panzlaff.pictures.formats(made).axes) == 3 and len(panzlaff.pictures.ramp(made).axes) == 2
     nothing = made | {"rows": []}
-    for draw in (powers_pictures.bound, powers_pictures.speedup, powers_pictures.formats, powers_pictures.ramp):
+    for draw in (powers_pictures.bound, powers_pictures.speedup, panzlaff.pictures.formats, panzlaff.pictures.ramp):
         assert draw(nothing) is None
     bare = made | {"ceilings": None, "rows": made["rows"]}
-    assert not powers_pictures.ramp(bare).axes[1].lines
+    assert not panzlaff.pictures.ramp(bare).axes[1].lines
 
 
 def test_a_row_names_its_matrix(made: dict[str, Any]) -> None:

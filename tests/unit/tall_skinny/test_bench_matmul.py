@@ -27,18 +27,23 @@ from mansard.bench import (
     rows,
     runner,
     store,
-    targets,
 )
 from mansard.bench.cases import Case, Size
 from mansard.bench.data import Operands
-from mansard.bench.tall_skinny import experiments, grid_cases, matmul_cases, matmul_summary, tsm2_cases
+from mansard.bench.tall_skinny import grid_cases, matmul_cases, matmul_summary
 from mansard.errors import IllegalConfig, LaunchError
 from mansard.plan.explain import NOMINAL
 from mansard.plan.handover import family_for
 from mansard.plan.pin import pin
 from mansard.plan.problem import ITEMSIZE
+from papers import EXTENSION
+from papers.ernst.pictures import best_by
+from papers.tsm2 import cases as tsm2_cases
+from papers.tsm2 import tables as tsm2_tables
+from papers.tsm2.choices import choices, step_of
 
 SIZE = bench_samples.SIZE
+SETS = {**matmul_cases.SETS, **EXTENSION.sets["matmul"]}
 TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 9), 1 << 20)
 H200 = SimpleNamespace(name="cuda", device=NOMINAL["sm_90a"])
 
@@ -52,9 +57,9 @@ def options(folder: Path, **changes: Any) -> runner.Options:
 
 
 @pytest.mark.parametrize("size", [SIZE, TINY], ids=["H200", "tiny"])
-@pytest.mark.parametrize("name", matmul_cases.SETS)
+@pytest.mark.parametrize("name", SETS)
 def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
-    found = matmul_cases.SETS[name](size)
+    found = SETS[name](size)
     assert found and len({case.key for case in found}) == len(found)
     assert all(case.set == name for case in found)
     for case in found[:20]:
@@ -86,13 +91,13 @@ def test_grid_has_more_than_200_shapes_of_all_kinds() -> None:
 
 def test_sets_for_gpus_are_refused_on_cpus() -> None:
     names = ("tsm2r", "steps", "tsm2model", "source", "unroll", "threads")
-    chosen, refused = cases.select(names, cases.Size("cpu", SIZE.elements, 1), matmul_cases.SETS)
+    chosen, refused = cases.select(names, cases.Size("cpu", SIZE.elements, 1), SETS)
     assert not chosen and set(refused) == set(names)
 
 
 def test_help_names_every_set() -> None:
-    text = command._sets_text()
-    for name in (*cases.SETS, *matmul_cases.SETS):
+    text = command._sets_text(added=EXTENSION)
+    for name in (*cases.SETS, *SETS):
         assert f"\n  {name} " in text
 
 
@@ -190,7 +195,7 @@ def test_sets_run_in_miniature(tmp_path: Path, name: str) -> None:
 
 
 def _few(name: str, wanted: Any) -> Iterator[Case]:
-    yield from (case for case in matmul_cases.SETS[name](Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 10), 1 << 16))
+    yield from (case for case in SETS[name](Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 10), 1 << 16))
                 if wanted(case))  # fmt: skip
 
 
@@ -210,16 +215,16 @@ def test_emulated_kernels_go_through_every_kind_of_set(tmp_path: Path, monkeypat
     ours = [row for row in results["rows"] if row["contender"] == rows.OURS]
     assert len(ours) == len(chosen)
     assert {row["status"] for row in ours if not row["pins"]} == {"ok"}
-    assert {row.get("family") for row in experiments.grid(results["rows"])} >= {"gram", "vendor"}
-    (choice,) = experiments.choices(results["rows"])
+    assert {row.get("family") for row in matmul_summary.grid_rows(results["rows"])} >= {"gram", "vendor"}
+    (choice,) = choices(results["rows"])
     assert 0 < choice.share <= 1 and choice.tried > 3
-    assert set(map(experiments.step_of, experiments.of_set(results["rows"], "steps"))) == {
+    assert set(map(step_of, rows.of_set(results["rows"], "steps"))) == {
         "inner", "outer", "shared", "prefetch", "tensor",
     }  # fmt: skip
-    assert set(experiments.best_by(results["rows"], "source", lambda row: row["pins"]["SOURCE"])) == {
+    assert set(best_by(results["rows"], "source", lambda row: row["pins"]["SOURCE"])) == {
         "registers", "shared", "cache",
     }  # fmt: skip
-    assert report.write_report(results, tmp_path).exists()
+    assert report.write_report(results, tmp_path, EXTENSION).exists()
 
 
 def test_experiments_have_legal_configurations_on_a_gpu() -> None:
@@ -232,13 +237,13 @@ def test_experiments_have_legal_configurations_on_a_gpu() -> None:
         except IllegalConfig:
             return False
 
-    assert all(map(legal, matmul_cases.steps(SIZE)))
-    assert all(legal(case) for case in matmul_cases.tsm2model(SIZE) if case.role == "model")
-    assert sum(map(legal, matmul_cases.tsm2model(SIZE))) > 900
+    assert all(map(legal, tsm2_cases.steps(SIZE)))
+    assert all(legal(case) for case in tsm2_cases.tsm2model(SIZE) if case.role == "model")
+    assert sum(map(legal, tsm2_cases.tsm2model(SIZE))) > 900
     # 64 x 64 from registers and 64 results of one thread are too many, as in the paper
     for name, parameter, missing in (("source", "SOURCE", 1), ("unroll", "UNROLL", 0), ("threads", "PER_ROW", 1)):
         found: dict[tuple[int, Any], bool] = {}
-        for case in matmul_cases.SETS[name](SIZE):
+        for case in SETS[name](SIZE):
             place = (case.M, dict(case.pins)[parameter])
             found[place] = found.get(place, False) or legal(case)
         assert sum(not any_legal for any_legal in found.values()) <= missing, (name, found)
@@ -290,7 +295,7 @@ def _row(case: Case, seconds: float, peer: float | None = None, **more: Any) -> 
 
 
 def _missed(found: list[rows.Row]) -> list[str]:
-    return [text for _, text in targets.misses({"environment": {"backend": "cuda"}, "rows": found})]
+    return [text for _, text in EXTENSION.misses({"environment": {"backend": "cuda"}, "rows": found})]
 
 
 @pytest.mark.parametrize(("case", "ceiling", "share"), [
@@ -329,7 +334,7 @@ def test_the_models_choice_is_judged() -> None:
         return _row(case, seconds)
 
     good = [*tried(4, 1.05e-3, "model"), *tried(8, 1e-3)]
-    assert not _missed(good) and experiments.choices(good)[0].share == pytest.approx(1 / 1.05)
+    assert not _missed(good) and choices(good)[0].share == pytest.approx(1 / 1.05)
     bad = [*tried(4, 1.2e-3, "model"), *tried(8, 1e-3)]
     assert "83.3% of the speed of t1=128 t2=4 t3=8 split=1, target 90%" in _missed(bad)[0]
     lost = rows.row(tried(4, 1.0, "model")[0] | {"seconds": []}, rows.OURS, status="illegal", note="no room")
@@ -343,7 +348,7 @@ def test_report_of_all_sets(tmp_path: Path) -> None:
     sets = ("tsm2l", "tsm2r", "grid", "orthogonal", "steps", "tsm2model", "source", "unroll", "threads")
     bench_samples.journal(tmp_path, sets, "matmul")
     results = store.write_results(tmp_path)
-    text = report.write_report(results, tmp_path).read_text()
+    text = report.write_report(results, tmp_path, EXTENSION).read_text()
     drawn = {path.stem for path in (tmp_path / "plots").glob("*.png")}
     assert drawn == {"few_rows", "roofline", "skinny", "steps", "model", "grid", "source", "unroll", "threads"}
     page = (tmp_path / "summary.md").read_text()
@@ -351,7 +356,7 @@ def test_report_of_all_sets(tmp_path: Path) -> None:
               "The 10 worst shapes", "Fused passes and Cholesky QR", "Few rows")  # fmt: skip
     assert all(title in page and title in text.replace("&#x27;", "'") for title in titles)
     assert "By width" not in page, "other sets have no place in the table of widths"
-    table = matmul_summary.model(results, set())
+    table = tsm2_tables.model(results, set())
     assert len(table.cells) == 24 and all(float(cells[-1]) <= 100 for cells in table.cells)
 
 

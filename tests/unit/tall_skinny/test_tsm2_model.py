@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from mansard.bench.tall_skinny.tsm2_cases import choice, planned
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.errors import IllegalConfig, UnsupportedProblem
@@ -17,6 +16,7 @@ from mansard.machine import machine, tsm2_search
 from mansard.machine.machine import Machine
 from mansard.machine.tsm2 import Parameters, Shape, Tsm2Model
 from mansard.plan import explain
+from papers.tsm2.cases import choice, planned
 
 # 100 multiprocessors; Little's law asks each for 10 000 bytes (1 TB/s, 1 us) and 512 sums (64 per cycle, 8 cycles)
 ROUND = Tsm2Model(

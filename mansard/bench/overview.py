@@ -1,0 +1,62 @@
+"""All families at once: `mansard bench` without a name, one table and one page over the reports of the families."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import doubtful, labels, summary
+from .rows import operation_of
+from .table import Table
+
+SET = "sample"
+# shares of the time: compiling, slow peers, and matrices that are made and ordered on the host
+SHARES = {"gram": 1.0, "matmul": 1.2, "batched": 1.4, "factor": 1.8, "powers": 1.0}
+_NAMES = {
+    "tsmm": "matmul, tall A", "tsm2r": "matmul, skinny B", "gemm": "matmul of stacks", "ragged": "matmul, ragged",
+    "gemv": "blas.gemv", "trsv": "blas.trsv", "trsm": "blas.trsm", "cholesky": "linalg.cholesky",
+    "lu": "linalg.lu_factor", "qr": "linalg.qr, raw", "qrq": "linalg.qr", "solve": "linalg.solve",
+    "inverse": "linalg.inv", "determinant": "linalg.det", "spmv": "sparse A @ x", "powers": "matrix_powers",
+}  # fmt: skip
+
+
+def seconds_of(family: str, families: Sequence[str], left: float) -> float:
+    """The seconds of a family, of those that are left for it and the ones after it."""
+    rest = families[list(families).index(family) :]
+    return left * SHARES[family] / sum(SHARES[name] for name in rest)
+
+
+def table(documents: Sequence[dict[str, Any]]) -> Table:
+    """One line per case of the sample: time, share of the device's limit, times the best peer."""
+    cells = []
+    for results in documents:
+        for row in (row for row in summary.ours(results["rows"]) if row["set"] == SET):
+            operation = operation_of(row)
+            cells.append((
+                _NAMES.get(operation, operation) + (", one operand" if row["same"] else ""), row["dtype"],
+                summary.sizes(row), str(row["K"]), f"{row['median'] * 1e6:.1f}",
+                f"{row.get('gbytes_per_second', 0):.1f}", doubtful.percent(row), labels.times_peer(row),
+                row.get("best_peer", ""),
+            ))  # fmt: skip
+    columns = ("operation", "dtype", "size", "K", "us", "GB/s", "% of limit", "x peer", "best peer")
+    return Table("A few sizes of every operation", columns, cells)
+
+
+def write(documents: Mapping[str, dict[str, Any]], folder: Path) -> Path:
+    """`index.html` of a folder, over the reports of the folders in it, whose results are given by their names."""
+    from .report import html_table, html_top
+
+    order = list(SHARES)
+    documents = dict(sorted(documents.items(), key=lambda each: order.index(each[1]["family"])))
+    about = next(iter(documents.values()))["environment"]
+    links = "".join(f"<li><a href='{name}/index.html'>{html.escape(name)}</a></li>" for name in documents)
+    text = f"{about['device']} ({about['backend']}), {about['date']}, Mansard {about['version']}"
+    page = [html_top("Mansard on this device")]
+    page += [f"<p>{html.escape(text)}. Reports with every number:</p><ul>{links}</ul>"]
+    made = table(list(documents.values()))
+    page += [html_table(made)] if made.cells else []
+    index = folder / "index.html"
+    index.write_text("\n".join([*page, "</body></html>"]))
+    return index

@@ -1,0 +1,27 @@
+"""Dong, Batched linear algebra problems on GPU accelerators (dissertation)."""
+
+from mansard.bench.extension import Extension, Picture
+from mansard.bench.peers import Peer
+
+from . import cases, pictures, tables
+from .streamed_peer import StreamedPeer
+
+
+def _peers(backend: str, family: str) -> list[Peer]:
+    return [StreamedPeer()] if (backend, family) == ("cuda", "batched") else []
+
+
+EXTENSION = Extension(
+    sets={"batched": {"kernels": cases.kernels, "streamed": cases.streamed}, "factor": {"steps": cases.steps}},
+    peers=(_peers,),
+    tables=(tables.kernels, tables.streamed, tables.steps),
+    pictures={
+        "kernels": Picture(
+            "Kernels for updates of rank 8, 16 and 32 (Dong, figures 3.12 to 3.14)", pictures.kernels
+        ),
+        "streamed": Picture("Batched and one by one in streams (Dong, figures 3.15 and 3.16)", pictures.streamed),
+        "factor_steps": Picture(
+            "Factorizations of 2,000 matrices, step by step (Dong, figures 4.1 to 4.3)", pictures.steps
+        ),
+    },
+)

@@ -1,0 +1,82 @@
+"""Pictures of Dong's experiments: updates of low rank, products one by one, factorizations step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mansard.bench.batched.summary import batches, inner_of
+from mansard.bench.factor.operations import FACTORS
+from mansard.bench.factor.pictures import panels_of
+from mansard.bench.factor.summary import NAMES
+from mansard.bench.plots import BOUND, contenders, every_contender, figure, grid, legend, lines, style
+from mansard.bench.rows import OURS, operation_of
+from mansard.operations.factor.blocked import HOW
+
+from ..batches import is_experiment
+from .cases import label
+
+_PINNED = {"linewidth": 0.9, "markerfacecolor": "white"}
+
+
+def kernels(results: dict[str, Any]) -> Any:
+    """Dong's figures 3.12 to 3.15: pinned kernels, the chosen one and the peers, a panel per rank of the update."""
+    rows = [row for row in results["rows"] if is_experiment(row, "kernels")]
+    if not rows:
+        return None
+    names, ranks = list(dict.fromkeys(label(row["pins"]) for row in rows)), sorted({inner_of(row) for row in rows})
+    places = {(row["M"], inner_of(row)) for row in rows}
+    mine = [row for row in batches(results["rows"]) if (row["M"], inner_of(row)) in places and row["M"] == row["N"]
+            and row["dtype"] == "float64" and not row["accumulate"]]  # fmt: skip
+    others = every_contender(results, mine)
+    drawn, axes = grid(results, "Updates of low rank, float64: pinned kernels, the choice and peers", len(ranks))
+    for axis, rank in zip(axes, ranks, strict=True):
+        peers = contenders(others)
+        lines(axis, [row for row in others if inner_of(row) == rank], peers, lambda row: row["M"], "gflops")
+        for number, name in enumerate(names, len(peers)):
+            points = sorted((r["M"], r["gflops"]) for r in rows if inner_of(r) == rank and label(r["pins"]) == name)
+            if points:
+                axis.plot(*zip(*points, strict=True), label=name, **(style(number) | _PINNED))
+        bound = sorted({(row["M"], row["bound_gflops"]) for row in rows if inner_of(row) == rank})
+        axis.plot(*zip(*bound, strict=True), **BOUND)
+        axis.set(title=f"k = {rank}", xlabel="m = n", ylabel="GFLOP/s", ylim=(0, None))
+    legend(axes, ncols=2, fontsize=7)
+    return drawn
+
+
+def streamed(results: dict[str, Any]) -> Any:
+    """Dong's figures 3.15 and 3.16: 500 products at once and one by one, a panel per inner size."""
+    rows = [row for row in results["rows"] if row["set"] == "streamed" and row["status"] == "ok"]
+    inner = sorted({inner_of(row) for row in rows})
+    if not inner:
+        return None
+    drawn, axes = grid(results, f"{rows[0]['K']} products at once and one by one, float64", len(inner))
+    for axis, k in zip(axes, inner, strict=True):
+        lines(axis, [row for row in rows if inner_of(row) == k], contenders(rows), lambda row: row["M"], "gflops")
+        axis.set(title=f"k = {k}", xlabel="m = n", ylabel="GFLOP/s", ylim=(0, None))
+    legend(axes)
+    return drawn
+
+
+def steps(results: dict[str, Any]) -> Any:
+    """Dong's figures 4.1 to 4.3: speed of blocked factorizations, step by step, and of the fastest peer."""
+    rows = [row for row in results["rows"] if row["set"] == "steps" and operation_of(row) in FACTORS]
+    rows = [row for row in rows if row["status"] == "ok"]
+    panels = panels_of(rows)
+    if not panels:
+        return None
+    drawn, axes = figure(results, "Factorizations of 2,000 matrices, float64, step by step", 1, len(panels), (5.4, 4.4))
+    for axis, operation in zip(axes, panels, strict=True):
+        inside = [row for row in rows if operation_of(row) == operation]
+        for number, form in enumerate(("", *HOW)):
+            points = sorted((r["M"], r["gflops"]) for r in inside if r["contender"] == OURS and r["form"] == form)
+            if points:
+                axis.plot(*zip(*points, strict=True), label=form or "chosen", **style(number))
+        best: dict[int, float] = {}
+        for row in inside:
+            if row["contender"] != OURS:
+                best[row["M"]] = max(best.get(row["M"], 0.0), row["gflops"])
+        if best:
+            axis.plot(*zip(*sorted(best.items()), strict=True), label="best peer", color="#555555", linestyle="--")
+        axis.set(title=NAMES[operation], xlabel="n", ylabel="GFLOP/s", yscale="log")
+    legend(axes, loc="lower right")
+    return drawn

@@ -1,0 +1,100 @@
+"""Pictures of Panzlaff's experiments: formats, and how small matrices and kernels gain speed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mansard.bench.plots import COLOURS, figure, style
+from mansard.bench.rows import Row
+from mansard.bench.sparse.gains import sparse
+from mansard.bench.sparse.operations import matrix_bytes
+from mansard.bench.sparse.pictures import MODEL
+from mansard.machine.spmv import effective_bandwidth
+
+from .cases import STENCILS
+
+
+def formats(results: dict[str, Any]) -> Any:
+    """Speed against lanes per row for stencils, and against the window that rows are sorted in for others."""
+    rows = sparse(results["rows"], "spmv", pinned=True)
+    by_lanes = [matrix for matrix in STENCILS if any(row["form"] == matrix for row in rows)]
+    sorted_ones = [row for row in rows if row["form"] not in by_lanes]
+    count = len(by_lanes) + bool(sorted_ones)
+    if not count:
+        return None
+    drawn, axes = figure(results, "Formats of sparse matrices", 1, count, (5.2, 4.2))
+    for axis, matrix in zip(axes, by_lanes, strict=False):
+        inside = [row for row in rows if row["form"] == matrix]
+        kinds = {
+            "csr": ("csr", None),
+            "sell, 32-bit columns": ("sell", "int32"),
+            "sell, 16-bit columns": ("sell", "delta16"),
+        }
+        for number, (label, (format, index)) in enumerate(kinds.items()):
+            points = sorted(
+                (row["pins"].get("threads") or 32 // row["pins"]["C"], row["gflops"])
+                for row in inside
+                if row["pins"]["format"] == format and row["pins"].get("index") == index
+            )
+            axis.plot(*(zip(*points, strict=True) if points else ((), ())), label=label, **style(number))
+        for row in inside:
+            if row["pins"]["format"] == "ell":
+                axis.axhline(row["gflops"], label="ell, one lane", **MODEL)
+        axis.set(title=matrix, xlabel="lanes per row", ylabel="GFLOP/s", xscale="log", ylim=(0, None))
+        axis.set_xticks([1, 2, 4, 8, 16, 32], ["1", "2", "4", "8", "16", "32"])
+        axis.minorticks_off()
+        axis.legend(fontsize=8)
+    if sorted_ones:
+        _windows(axes[-1], sorted_ones)
+    return drawn
+
+
+def _windows(axis: Any, rows: list[Row]) -> None:
+    windows = sorted({row["pins"]["sigma"] for row in rows if "sigma" in row["pins"]})
+    for number, matrix in enumerate(dict.fromkeys(row["form"] for row in rows)):
+        inside = [row for row in rows if row["form"] == matrix]
+        points = sorted((row["pins"]["sigma"], row["gflops"]) for row in inside if "sigma" in row["pins"])
+        if points:
+            axis.plot(*zip(*points, strict=True), label=f"{matrix}, sell", **style(number))
+        for row in inside:
+            if row["pins"]["format"] == "csr":
+                axis.axhline(row["gflops"], color=COLOURS[number], linewidth=1, linestyle=":", label=f"{matrix}, csr")
+    axis.set(title="rows sorted by length", xlabel="window, rows", ylabel="GFLOP/s", xscale="log", ylim=(0, None))
+    axis.set_xticks(windows, [str(window) for window in windows])
+    axis.minorticks_off()
+    axis.legend(fontsize=8)
+
+
+def ramp(results: dict[str, Any]) -> Any:
+    """Left: products and powers of small matrices. Right: reads by footprint, small kernels, and the fitted line."""
+    rows = [row for row in sparse(results["rows"], mode="graph") if row["set"] == "cache"]
+    if not rows:
+        return None
+    drawn, axes = figure(results, "How small matrices and kernels gain speed", 1, 2, (6.0, 4.4))
+    for number, (operation, label) in enumerate((("spmv", "product"), ("powers", "five powers"))):
+        points = sorted((matrix_bytes(row) / (1 << 20), row["gflops"]) for row in rows if row["operation"] == operation)
+        if points:
+            axes[0].plot(*zip(*points, strict=True), label=label, **style(number))
+    axes[0].set(title="band-27", xlabel="matrix, MiB", ylabel="GFLOP/s", xscale="log", ylim=(0, None))
+    axes[0].legend(fontsize=8)
+    _kernels(axes[1], results.get("ceilings") or {})
+    return drawn
+
+
+def _kernels(axis: Any, ceilings: dict[str, Any]) -> None:
+    details = ceilings.get("details", {})
+    curve, fit = ceilings.get("cache_bandwidth", ()), details.get("ramp", {})
+    for number, (label, points) in enumerate((
+        ("read again and again", [(size, rate) for size, rate in curve]),
+        ("small kernels, y = a x", [(size, size / seconds) for size, seconds in fit.get("points", ())]),
+    )):  # fmt: skip
+        if points:
+            axis.plot([size / (1 << 20) for size, _ in points], [rate / 1e9 for _, rate in points], label=label,
+                      **style(number))  # fmt: skip
+    if "bandwidth" in fit:
+        sizes = [size for size, _ in fit["points"]]
+        line = [effective_bandwidth(size, fit["overhead_seconds"], fit["bandwidth"]) / 1e9 for size in sizes]
+        axis.plot([size / (1 << 20) for size in sizes], line, label="equation 4.12", **MODEL)
+    axis.set(title="this device", xlabel="footprint, MiB", ylabel="GB/s", xscale="log", ylim=(0, None))
+    if axis.lines:
+        axis.legend(fontsize=8)
