@@ -3,7 +3,8 @@
 An entry has the facts of a `Device` under the name that the driver gives it, what the vendor states (`sheet`) with its
 source, and nominal ceilings: about the share of the sheet that an H200 reaches when it is measured, 92 % of the
 bandwidth for reads, 87 % for copies, 90 % of the arithmetic. The first entry of an architecture stands for all devices
-of that architecture that are not named.
+of that architecture that are not named. Entries other than the H200's are not yet compared with the documents that
+they name: take them for estimates.
 """
 
 from __future__ import annotations

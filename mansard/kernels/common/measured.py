@@ -14,6 +14,9 @@ that its configuration has no room for.
 Files are untrusted: each field is checked, and a configuration must be one that its family declares. Lines that fail
 are skipped with one warning. A device without a folder gets the rules alone. The emulator stands for the H200, so that
 tests without a GPU run the kernels that an H200 runs.
+
+The records that replaced tables of the rules carry the date of the table, not of a measurement, and their reasons were
+written down afterwards.
 """
 
 from __future__ import annotations
