@@ -22,7 +22,7 @@ from .factor import calls as factor_calls
 from .factor.operations import FACTORS
 from .operations import ORTHOGONAL
 from .rows import OURS
-from .sparse import calls as powers_calls
+from .sparse import calls as sparse_calls
 from .sparse.operations import SPARSE
 
 Pairs = list[tuple[Any, Any]]
@@ -41,7 +41,7 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
     if case.operation in FACTORS:
         return factor_calls.ours(case, pairs, operands, _unless_chosen(backend))
     if case.operation in SPARSE:
-        return powers_calls.ours(case, pairs), {}
+        return sparse_calls.ours(case, pairs), {}
     if case.operation in ORTHOGONAL:
         return _orthogonal(case, pairs, operands, backend, asked)
 

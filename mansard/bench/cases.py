@@ -20,7 +20,7 @@ from .batched import operations as batched_operations
 from .batched.operations import BATCHED, Shape
 from .factor import operations as factor_operations
 from .factor.operations import FACTORS, RAGGED
-from .sparse import operations as powers_operations
+from .sparse import operations as sparse_operations
 from .sparse.operations import SPARSE
 
 WIDTHS = tuple(range(1, 65))
@@ -56,7 +56,7 @@ class Case:
     role: str = ""  # "model": what a model chose, among pinned ones
     inner: int = 0  # columns of A in batches; 0: M
     accumulate: bool = False  # the product is added to what the result holds (beta = 1)
-    form: str = ""  # options of an operation on batches: see batched_operations.py and factor_operations.py; a matrix
+    form: str = ""  # options of an operation on batches: see batched/ and factor/operations.py; a matrix
 
     @property
     def key(self) -> str:
@@ -79,7 +79,7 @@ class Case:
             return batched_operations.shapes(*sizes, self.inner, self.form, self.dtype)
         if self.operation in FACTORS:
             return factor_operations.shapes(self.operation, self.M, self.K, self.form, self.dtype)
-        return powers_operations.shapes() if self.operation in SPARSE else operations.shapes(*sizes)
+        return sparse_operations.shapes() if self.operation in SPARSE else operations.shapes(*sizes)
 
     @property
     def is_ragged(self) -> bool:

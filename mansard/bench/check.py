@@ -22,7 +22,7 @@ from .batched.operations import BATCHED
 from .cases import Case
 from .factor import check as factor_check
 from .factor.operations import FACTORS
-from .sparse import check as powers_check
+from .sparse import check as sparse_check
 from .sparse.operations import SPARSE
 
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
@@ -45,7 +45,7 @@ def reference_for(case: Case, A: Any, B: Any) -> Any:
     if case.operation in FACTORS:
         return factor_check.reference_for(case, A, B)
     if case.operation in SPARSE:
-        return powers_check.reference_for(case, A, B)
+        return sparse_check.reference_for(case, A, B)
     if case.operation == "matmul" and family_for(case.dtype, case.M, case.K, case.N) == "gram":  # real, and long sums
         return Reference(A.T, B)
     return Reference(A, B) if case.operation == "gram" else SmallReference(A, B)

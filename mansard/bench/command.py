@@ -150,8 +150,8 @@ def _all(args: argparse.Namespace, sets: dict[str, tuple[str, ...]], limit: floa
             ceilings, begin = documents[family]["ceilings"], max(begin, time.monotonic() - (share or 0.0))
     print_table(overview.table(list(documents.values())))
     for family, results in documents.items():
-        if results["unfinished"]:
-            print(f"{family}: out of time, {len(results['unfinished'])} cases left; the same command continues")
+        if count := len(results["unfinished"]):
+            print(f"{family}: out of time, {count} case{'s' * (count > 1)} left; the same command continues")
     if not args.no_report:
         print(f"overview: {overview.write(documents, args.out)}")
     return _status(documents.values())

@@ -20,8 +20,8 @@ from .factor.operations import FACTORS, STACKED
 from .peers import Peer, TorchPeer
 from .power import Power
 from .rows import OURS, Row, row
-from .sparse import calls as powers_calls
-from .sparse import entries as powers_entries
+from .sparse import calls as sparse_calls
+from .sparse import entries as sparse_entries
 from .sparse.operations import IN_CACHE, SPARSE
 
 Sampler = Callable[[], float]
@@ -159,7 +159,7 @@ class Contest:
                 factors, sparse = case.operation in FACTORS, case.operation in SPARSE
                 into = not factors and not sparse and case.operation not in ("gram", "cholesky_qr")
                 given = [(*pair, *([self.operands.empty(case)] if into else [])) for pair in pairs]
-                entering = factor_entries.enter if factors else powers_entries.enter if sparse else enter
+                entering = factor_entries.enter if factors else sparse_entries.enter if sparse else enter
                 entries.append(entering(peer, case, given, self._race))
             except Exception as error:
                 refused[peer.name] = f"{type(error).__name__}: {_gist(error)}"
@@ -215,7 +215,7 @@ class Contest:
         """Beside powers: products with a small matrix of the same kind, what caches make of them."""
         if case.operation != "powers" or case.mode != "device" or case.pins or not case.peers:
             return None
-        return powers_calls.in_cache(case, self.operands.matrices, self.backend, self.clock)
+        return sparse_calls.in_cache(case, self.operands.matrices, self.backend, self.clock)
 
     def _loop_count(self, entries: list[Entry], pairs: int) -> int:
         """Calls of an eager sample, the same for all: waiting for the last one is shared by as many."""

@@ -21,7 +21,7 @@ from .cases import Case
 from .factor import data as factor_data
 from .factor.operations import FACTORS, STACKED
 from .operations import both_large
-from .sparse import data as powers_data
+from .sparse import data as sparse_data
 from .sparse.operations import SPARSE
 
 _ALIGN = 256  # words: every operand starts as a fresh allocation would
@@ -34,7 +34,7 @@ class Operands:
     def __init__(self, backend_name: str, cases: Iterable[Case], cache_bytes: int, seed: int = 7) -> None:
         self.xp = array_module(backend_name)
         self.cache_bytes = cache_bytes
-        self.matrices = powers_data.Matrices(self.xp, backend_name)
+        self.matrices = sparse_data.Matrices(self.xp, backend_name)
         self._seed = seed
         self._sizes: dict[tuple[str, str], int] = {}
         for case in (each for given in cases for each in (given, *((given.uniform,) if given.is_ragged else ()))):

@@ -1,7 +1,7 @@
 """The operations that are measured: shapes of their operands, and what they must move and compute at the least.
 
 M, N and K are each family's own: A is K x M and tall for gram, tsmm and the fused passes, M x K for tsm2r and matmul;
-for those of batches see batched_operations.py.
+for those of batches see batched/operations.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .batched import operations as batched_operations
 from .batched.operations import BATCHED, Shape
 from .factor import operations as factor_operations
 from .factor.operations import FACTORS, STACKED
-from .sparse import operations as powers_operations
+from .sparse import operations as sparse_operations
 from .sparse.operations import SPARSE
 
 ORTHOGONAL = ("matmul_gram", "project", "cholesky_qr")
@@ -78,7 +78,7 @@ def work_of(row: dict[str, Any]) -> Work:
     if row.get("operation") in FACTORS:
         return factor_operations.work(row)
     if row.get("operation") in SPARSE:
-        return powers_operations.work(row)
+        return sparse_operations.work(row)
     sizes = (str(row.get("operation", "gram")), row["dtype"], row["M"], row["N"], row["K"])
     return work(*sizes, bool(row.get("same")), float(row.get("condition", 0.0)))
 

@@ -1,5 +1,5 @@
 """Who we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and through PyTorch on GPUs. Batches meet
-others besides, see compiled_peers.py.
+others besides, see batched/compiled_peers.py.
 
 A peer may spell a product in several ways; all correct ones race and the fastest is measured (entries.py), so that no
 peer loses to a clumsy spelling. Large results are written into memory that is there already: a fresh one costs more
@@ -277,12 +277,12 @@ def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:
     """The peers of a backend, missing ones included; factorizations and sparse matrices have others."""
     from .batched import compiled_peers
     from .factor import peers as factor_peers
-    from .sparse import peers as powers_peers  # they are peers of this module's kind
+    from .sparse import peers as sparse_peers  # they are peers of this module's kind
 
     if family == "factor":
         return factor_peers.peers_for(backend_name)
     if family == "powers":
-        return powers_peers.peers_for(backend_name)
+        return sparse_peers.peers_for(backend_name)
     if backend_name == "cuda":
         return [CupyPeer(), TorchCudaPeer()]
     return [NumpyPeer(), TorchPeer(), *(make() for make in compiled_peers.PEERS)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from .batched import cases as batched_cases
 from .cases import Case, Size, square
 from .factor import cases as factor_cases
-from .sparse import cases as powers_cases
+from .sparse import cases as sparse_cases
 
 WIDTHS = (1, 2, 3, 4, 8, 12, 16, 24, 31, 32, 33, 40, 48, 56, 64)
 PRODUCT_SIZES = (2, 3, 4, 5, 8, 12, 16, 20, 24, 28, 31, 32)
@@ -60,7 +60,7 @@ def factor(size: Size) -> list[Case]:
 def powers(size: Size) -> list[Case]:
     """Cases of the README's table of sparse matrices: a product and five powers of each."""
     return [
-        powers_cases.one("readme", size, operation, matrix, inner=inner)
+        sparse_cases.one("readme", size, operation, matrix, inner=inner)
         for matrix in _FORMS
         for operation, inner in (("spmv", 0), ("powers", _POWERS))
     ]  # fmt: skip

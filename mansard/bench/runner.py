@@ -23,13 +23,13 @@ from .factor.operations import FACTORS
 from .peers import Peer, peers_for
 from .progress import Progress, watched
 from .provenance import SAMPLES
-from .sparse import cases as powers_cases
+from .sparse import cases as sparse_cases
 from .tall_skinny import matmul_cases
 
 # seconds a case may take before its repeats are cut, by set: `make bench` must end within three minutes
 _LONGEST = {"sample": 1.5, "quick": 2.5, "full": 4.0, "grid": 4.0, **dict.fromkeys(FACTORS, 4.0)}
 _SETS = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
-         "factor": factor_cases.SETS, "powers": powers_cases.SETS}  # fmt: skip
+         "factor": factor_cases.SETS, "powers": sparse_cases.SETS}  # fmt: skip
 CATALOGUES = {
     family: {**sets, "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
     for family, sets in _SETS.items()

@@ -13,7 +13,7 @@ from .batched import routines
 from .cases import Case, Size, square
 from .factor import cases as factor_cases
 from .factor.operations import FACTORS
-from .sparse import cases as powers_cases
+from .sparse import cases as sparse_cases
 from .tall_skinny.orthogonal_cases import orthogonal
 from .tall_skinny.skinny_cases import tsm2r
 
@@ -64,8 +64,8 @@ def factor(size: Size) -> list[Case]:
 def powers(size: Size) -> list[Case]:
     """Products with a regular and an irregular matrix, and five powers."""
     part = 1 if size.backend == "cuda" else _SMALLER
-    cases = powers_cases.products("sample", size, ("27pt", "Kronecker"), part=part)
-    return [*cases, powers_cases.one("sample", size, "powers", "27pt", inner=5, part=part)]
+    cases = sparse_cases.products("sample", size, ("27pt", "Kronecker"), part=part)
+    return [*cases, sparse_cases.one("sample", size, "powers", "27pt", inner=5, part=part)]
 
 
 SETS = {"gram": gram, "matmul": matmul, "batched": batched, "factor": factor, "powers": powers}

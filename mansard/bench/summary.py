@@ -14,7 +14,7 @@ from .factor import summary as factor_summary
 from .factor.operations import FACTORS
 from .operations import TALL
 from .rows import OURS, Row, kernel_of, operation_of
-from .sparse import summary as powers_summary
+from .sparse import summary as sparse_summary
 from .sparse.operations import SPARSE
 from .table import Table
 from .tall_skinny import matmul_summary
@@ -126,7 +126,7 @@ def each(
 
 def sizes(row: Row) -> str:
     if operation_of(row) in SPARSE:
-        return powers_summary.sizes(row)
+        return sparse_summary.sizes(row)
     if operation_of(row) in FACTORS:
         return factor_summary.sizes(row)
     return batched_summary.sizes(row) if operation_of(row) in BATCHED else f"{row['M']} x {row['N']}"
@@ -254,6 +254,6 @@ Maker = Callable[[dict[str, Any], set[int]], Table]
 def tables(results: dict[str, Any], missed: set[int], added: Sequence[Maker] = ()) -> list[Table]:
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
-              *batched_tables.MAKERS, *factor_summary.MAKERS, *powers_summary.MAKERS, *added,
+              *batched_tables.MAKERS, *factor_summary.MAKERS, *sparse_summary.MAKERS, *added,
               doubtful.table, freshness.table, runs)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

@@ -1,5 +1,5 @@
 """Tables of batches of small products: by range of sizes, every case with its bound, and few matrices. Those of other
-operations are in batched_tables.py.
+operations are in tables.py.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import numpy as np
 from ... import settings
 from ..batched.compiled_peers import CompiledPeer, EigenPeer, pointer_of
 from ..cases import Case
-from . import sources as factor_sources
+from . import sources
 from .operations import FACTORS, RAGGED
 from .peers import COLUMNS, Held
 
@@ -80,7 +80,7 @@ class LapackLoop(CompiledPeer):
         return super().takes_part(case) and case.form != RAGGED
 
     def text(self, case: Case) -> str:
-        return factor_sources.lapack(case.dtype, case.operation)
+        return sources.lapack(case.dtype, case.operation)
 
     def spellings(self, case: Case) -> dict[str, Callable[..., Parts]]:
         names, columns = _ROUTINES[case.operation], case.operation in _BY_COLUMNS
@@ -117,14 +117,14 @@ class EigenFactors(EigenPeer):
     """Eigen with sizes that are known when it is compiled, which takes seconds each: float64 and few beyond 16. Its
     reflectors are not LAPACK's."""
 
-    operations = factor_sources.EIGEN
+    operations = sources.EIGEN
 
     def takes_part(self, case: Case) -> bool:
         measured = case.M in _EIGEN_SIZES and case.dtype == "float64"
         return super().takes_part(case) and measured and case.form != RAGGED
 
     def text(self, case: Case) -> str:
-        return factor_sources.eigen(case.dtype, case.operation, case.M)
+        return sources.eigen(case.dtype, case.operation, case.M)
 
     def spellings(self, case: Case) -> dict[str, Callable[..., Parts]]:
         function, held, threads = self._library(case).run, Held(), settings.current().threads

@@ -2,7 +2,7 @@
 
 There are K matrices of M x M. `qr` leaves R and reflectors, `qrq` forms Q as well; `solve` has one right-hand side. The
 form "ragged" has square matrices of any size from 1 to M. The operations of stacks, these and those of
-batched_operations.py, are `STACKED`.
+batched/operations.py, are `STACKED`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 On GPUs PyTorch takes part once per library it can hand matrices to, and cuBLAS and cuSOLVER are called by their names.
 These want the columns of a matrix adjacent: spellings that say so find them like that before the clock starts, and pay
-for no transposition. On CPUs there are NumPy, SciPy, PyTorch, LAPACK in a loop and Eigen (factor_compiled.py).
+for no transposition. On CPUs there are NumPy, SciPy, PyTorch, LAPACK in a loop and Eigen (compiled.py).
 """
 
 from __future__ import annotations
@@ -260,8 +260,8 @@ def padded(xp: Any, case: Case, ragged: Any) -> Any:
 
 def peers_for(backend_name: str) -> list[Peer]:
     """The peers of a backend, missing ones included."""
-    from . import compiled as factor_compiled
+    from . import compiled
 
     if backend_name == "cuda":
         return [VendorFactors(), TorchCusolver(), TorchMagma()]
-    return [NumpyFactors(), ScipyFactors(), TorchFactors(), *(make() for make in factor_compiled.PEERS)]
+    return [NumpyFactors(), ScipyFactors(), TorchFactors(), *(make() for make in compiled.PEERS)]

@@ -15,7 +15,7 @@ from .. import clock as clocks
 from ..cases import Case
 from ..peers import Peer
 from ..rows import OURS
-from . import matrices as powers_matrices
+from . import matrices as sparse_matrices
 from .data import Given, Matrices, about
 from .entries import SparseEntry, Way
 from .operations import storage_of
@@ -170,7 +170,7 @@ def in_cache(case: Case, matrices: Matrices, backend: Any, clock: Any) -> tuple[
     threads = backend.device.multiprocessors if backend.name == "cpu" else 1
     room = _CACHED.get(backend.name, 1 << 14) * threads
     rows = max(64, room // (12 * case.M + 16))
-    csr = powers_matrices.make(case.form, min(rows, case.K), case.dtype, matrices.xp)
+    csr = sparse_matrices.make(case.form, min(rows, case.K), case.dtype, matrices.xp)
     small = Given(csr, matrices.xp, matrices.asked)
     x = matrices.vectors(small.csr.shape[1], 1, case.dtype)
     way = product(small, x, case)

@@ -22,7 +22,7 @@ from ...operations.sparse.powers_run import LIMIT
 from ...operations.sparse.powers_task import Options, Task
 from ...sparse.tuning import with_budget
 from ..cases import Case
-from . import matrices as powers_matrices
+from . import matrices as sparse_matrices
 from .operations import storage_of
 
 T = TypeVar("T")
@@ -151,13 +151,13 @@ class Matrices:
         return given, given.once(("x", case.N), lambda: self.vectors(given.csr.shape[1], case.N, case.dtype))
 
     def _make(self, name: str, rows: int, dtype: str) -> Any:
-        if not powers_matrices.MATRICES[name].slow or self.xp is np:
-            return powers_matrices.make(name, rows, dtype, self.xp)
+        if not sparse_matrices.MATRICES[name].slow or self.xp is np:
+            return sparse_matrices.make(name, rows, dtype, self.xp)
         from cupyx.scipy.sparse import csr_matrix
 
         key = (name, rows, dtype)
         if key not in self._slow:
-            self._slow[key] = powers_matrices.make(name, rows, dtype, np)
+            self._slow[key] = sparse_matrices.make(name, rows, dtype, np)
         return csr_matrix(self._slow[key])
 
     def vectors(self, rows: int, columns: int, dtype: str) -> Any:

@@ -1,6 +1,6 @@
 """Products of sparse matrices with vectors and their powers: what must be moved and computed, and what a model expects.
 
-A case's form names its matrix (powers_matrices.py), K is its rows and M the entries of a row, about; N is the number of
+A case's form names its matrix (sparse_matrices.py), K is its rows and M the entries of a row, about; N is the number of
 vectors and `inner` that of powers. A row says what the matrix really has (`rows`, `nnz`) and how its contender stores
 it (`storage`, the fields of model.spmv.Storage).
 """

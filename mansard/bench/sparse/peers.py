@@ -13,7 +13,7 @@ import numpy as np
 
 from ..cases import Case
 from ..peers import Peer, without_cuda
-from . import calls as powers_calls
+from . import calls
 from .cusparse import ways as algorithms
 from .data import Given
 from .entries import Way
@@ -145,7 +145,7 @@ class CupySparsePeer(SparsePeer):
 def peers_for(backend_name: str) -> list[Peer]:
     """Ours by other ways first, then the libraries, missing ones included."""
     libraries = [CupySparsePeer(), TorchCusparsePeer()] if backend_name == "cuda" else [ScipyPeer(), TorchSparsePeer()]
-    return [*powers_calls.alternatives(backend_name), *libraries]
+    return [*calls.alternatives(backend_name), *libraries]
 
 
 def _same(result: Any) -> Any:
