@@ -1,4 +1,4 @@
-"""What experiments with batches of products share, whichever paper they are from."""
+"""Cases and pictures that experiments of several papers with batched products share."""
 
 from __future__ import annotations
 

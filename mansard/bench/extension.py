@@ -1,4 +1,4 @@
-"""What a package outside Mansard adds to the benchmark: sets of cases, peers, tables, pictures and targets.
+"""Extensions of the benchmark: sets of cases, peers, tables, pictures and targets from a package outside Mansard.
 
 `mansard bench --with FOLDER` and `mansard report --with FOLDER` import the package in that folder and take its
 `EXTENSION`. The folder `papers/` of the source tree is such a package.

@@ -47,7 +47,7 @@ Metric = Callable[[Row, Others, str], Found | None]
 
 @dataclass(frozen=True)
 class Target:
-    """What the rows of some operations are to reach."""
+    """A number that rows of some operations should reach: a metric, the rows it applies to, and its least value."""
 
     backend: str
     operation: tuple[str, ...]

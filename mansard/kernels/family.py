@@ -1,4 +1,4 @@
-"""What a kernel family offers: five modules, each with a Protocol here, and a `Family` that holds them.
+"""Kernel families: a Protocol for each of their five modules, and the `Family` that holds them.
 
 Every family builds its `FAMILY` once, in its `__init__.py`. Members that only some families have (a shorter list of
 candidates, remarks for `explain`, ...) are fields of `Family` with a default, so that no caller has to probe for them.

@@ -26,7 +26,7 @@ _get, _pinned, _known_kind = PLANS.get, pin.pins, kinds.known_kind
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """What users call by `name`: how it is planned, and which operands it takes."""
+    """An operation that users call by `name`: its planner and the operands it takes."""
 
     name: str
     plan: Planner

@@ -1,4 +1,4 @@
-"""The one cache of plans: what runs for arrays with given signatures, for every operation."""
+"""The one cache of plans: fast paths of all operations by the signatures of their arrays."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Plans:
         self.get = self._runs.get  # the dictionary's own method: every call of every operation looks here
 
     def keep(self, key: Hashable, run: Any) -> None:
-        """Remember what runs for a key, unless parameters are pinned."""
+        """Remember the fast path of a key, unless parameters are pinned."""
         if pin.pins():
             return
         if len(self._runs) >= self._most:
@@ -30,7 +30,7 @@ class Plans:
         self._runs[key] = run
 
     def made(self, key: Hashable, make: Callable[[], Any]) -> Any:
-        """What runs for a key: remembered, or made now."""
+        """Return the fast path of a key; make and remember it if there is none."""
         run = None if pin.pins() else self.get(key)
         if run is None:
             run = make()

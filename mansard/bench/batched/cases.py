@@ -1,4 +1,4 @@
-"""What `mansard bench batched` measures: small products here, other operations in routines.py."""
+"""Cases of `mansard bench batched`: small products; routines.py has the other batched operations."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _shapes(most: int) -> Iterator[Shape]:
 
 
 def shapes(size: Size, dtype: str) -> list[Shape]:
-    """Those that fit, and that a CPU is through with in a blink."""
+    """Shapes of the grid that fit into memory and, on CPUs, take less than about a second."""
     most = 2 * size.elements[dtype]
     flops = {"cuda": 1e15, "cpu": 2e10}.get(size.backend, 1e8)
 

@@ -14,7 +14,7 @@ _WIDTHS = (2, 4, 8, 16, 32)
 
 
 def sides(size: Size, dtype: str, wanted: tuple[int, ...]) -> list[int]:
-    """Those that fit: A may be four times as large as the operands of other sets, because nothing else is large."""
+    """Sides of square A, cut to what fits: four times the elements of other sets, because B and C are small."""
     most = isqrt(4 * size.elements[dtype])
     return sorted({min(side, most) for side in wanted})
 

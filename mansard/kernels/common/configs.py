@@ -1,4 +1,4 @@
-"""What configurations of all families share: how they are stored, what a GPU has room for, the first rule that fits."""
+"""Configurations of all families: conversion to and from records, residency on a GPU, the first legal rule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_THREADS = 1024  # of a block, on every GPU
 
 
 class Resources(Protocol):
-    """What a block takes of a multiprocessor: a part of `work.py`."""
+    """Resources of a thread block (threads, registers, shared memory), as a family's `work.py` gives them."""
 
     def threads(self, problem: Problem, c: Any, /) -> int: ...
 
@@ -28,7 +28,7 @@ class Resources(Protocol):
 
 
 class Legality(Protocol):
-    """What says whether a configuration can be used: a part of `space.py`."""
+    """Legality of a configuration, as a family's `space.py` decides it."""
 
     def illegal(self, problem: Problem, config: Any, device: Device, /) -> str | None: ...
 
@@ -101,8 +101,8 @@ _SPARE = 24  # registers per thread that the compiler takes beyond an estimate a
 
 
 def with_spare_registers(work: Resources, problem: Problem, config: Config, device: Device, least: int = 0) -> Config:
-    """The same with fewer blocks per multiprocessor where their bound leaves a thread hardly more registers than
-    estimated: what does not fit would spill. `least` is another estimate, where a family's own counts on spills."""
+    """Reduce the blocks per multiprocessor until each thread has `_SPARE` registers beyond the estimate, so that
+    nothing spills on GPUs to which the estimates were not fitted. `least` bounds estimates that count on spills."""
     if device.capability == _FITTED:
         return config
     needed = min(255, max(least, work.registers(problem, config)) + _SPARE)

@@ -1,4 +1,4 @@
-"""What sweeps on one device found better than the rules: configurations by ranges of sizes, as data.
+"""Configurations that a sweep on one device found faster than the rules: records by ranges of sizes.
 
 `tune/data/<device>/ranges/<operation>.jsonl` has one record per line:
 

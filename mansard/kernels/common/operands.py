@@ -128,6 +128,6 @@ def alone(problem: Problem, operand: Operand, shape: tuple[int, int]) -> Problem
 
 
 def as_column(operand: Operand, shape: tuple[int, int]) -> Operand:
-    """The same memory, where rows of one entry without gaps are a column."""
+    """Describe a packed row-major operand of one column as column-major; return any other operand unchanged."""
     is_column = shape[1] == 1 and operand.layout == "row" and operand.pitch == 1
     return replace(operand, layout="col", pitch=shape[0]) if is_column else operand

@@ -14,13 +14,13 @@ ON_CPU = "cpu"  # TARGET of SIMD kernels
 
 
 class Threads(Protocol):
-    """What launch bounds are made of: a part of `work.py`."""
+    """Threads of a block, for launch bounds, as a family's `work.py` gives them."""
 
     def threads(self, problem: Problem, c: Any, /) -> int: ...
 
 
 class Resources(Threads, Protocol):
-    """What the geometry of a batch is made of: a part of `work.py`."""
+    """Threads, blocks and shared memory, for the launch geometry of a batch (`work.py`)."""
 
     def blocks(self, problem: Problem, c: Any, device: Any, /) -> int: ...
 
@@ -28,7 +28,7 @@ class Resources(Threads, Protocol):
 
 
 class CpuSpace(Protocol):
-    """What the geometry of a batch on CPUs is made of: a part of `space_cpu.py`."""
+    """Workspace of a batch on CPUs, for its launch geometry (`space_cpu.py`)."""
 
     def workspace_bytes(self, problem: Problem, c: Any, threads: int, /) -> int: ...
 

@@ -115,7 +115,7 @@ bandwidth_share = costs.full_bandwidth
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
-    """What the resident blocks hold in shared memory, or 16 bytes per thread."""
+    """Bytes in flight per multiprocessor: shared memory of the resident blocks, at least 16 bytes per thread."""
     return int(c.BLOCKS_PER_SM * max(shared_bytes(problem, c), 16 * threads(problem, c)))
 
 

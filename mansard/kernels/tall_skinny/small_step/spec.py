@@ -26,7 +26,7 @@ class Status(IntEnum):
 
 
 class Rules(NamedTuple):
-    """What a step is planned by: its number, and thresholds that `operations/tall_skinny/small_factors.py` explains."""
+    """Number and thresholds of a step; `operations/tall_skinny/small_factors.py` derives the thresholds."""
 
     number: float
     roundoff: float
