@@ -27,8 +27,7 @@ def in_order(order: str) -> Iterator[None]:
             settings.reread()
 
 
-def thread_orders(cases: Sequence[Any], case_id: Callable[[Any], str], orders: int = 1) -> pytest.MarkDecorator:
-    """Parametrize a test with `case, order`: each case in so many orders, in others from slice to slice."""
-    turns = [(case, number + SHARE.seed + more) for number, case in enumerate(cases) for more in range(orders)]
-    pairs = [(case, TURNS[turn % len(TURNS)]) for case, turn in turns]
+def thread_orders(cases: Sequence[Any], case_id: Callable[[Any], str]) -> pytest.MarkDecorator:
+    """Parametrize a test with `case, order`: each case in one order, in another from slice to slice."""
+    pairs = [(case, TURNS[(number + SHARE.seed) % len(TURNS)]) for number, case in enumerate(cases)]
     return pytest.mark.parametrize("case, order", pairs, ids=lambda one: one if isinstance(one, str) else case_id(one))

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import A100, H200
-from gemm_cases import CASES, bounded, case_id, exact, launch, numbers, stack_of
-from orders import in_order, thread_orders
-from sparing import SHARE, every, sliced, spared
+from gemm_cases import CASES, exact, launch, numbers, stack_of
+from sparing import SHARE, sliced
 
 from mansard import testing
 from mansard.codegen.geometry import Device
@@ -30,23 +29,6 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 _MAP_NORESERVE = 0x4000  # Linux; Python's mmap does not name it
 WIDTHS = (1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 65, 128, 129, 256)
 ONE_OF_EACH = [Lanes(2, 2), Lanes(2, 2, 1, 2, "own", 2), Block(4, 8, 8, 8, 8, 2, 2), Tensor(1, 1, 16, 16, 8, 8, 2, 2)]
-
-
-@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-    exact(*case, gpu_backend, scaled=True)
-
-
-@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
-@thread_orders(spared(CASES), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @pytest.mark.parametrize("config", [*ONE_OF_EACH, Readonly(4, 4, 3)], ids=lambda config: config.VARIANT)
@@ -114,17 +96,6 @@ def compiled(problem: Problem, config: Config, device: Device) -> nvrtc.Resource
     entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), device.arch)
     assert "warning" not in entry.log, entry.log
     return nvrtc.resources(entry.log)
-
-
-@needs_nvrtc
-@pytest.mark.parametrize("case", sliced(CASES), ids=case_id)
-def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None:
-    problem, config = case
-    assert space.illegal(problem, config, H200) is None
-    resources = compiled(problem, config, H200)
-    assert resources.spill_bytes == 0 and resources.stack_bytes == 0
-    estimate = work.registers(problem, config)
-    assert 0.5 * resources.registers - 16 <= estimate <= 1.6 * resources.registers + 32
 
 
 @needs_nvrtc

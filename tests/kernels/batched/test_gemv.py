@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from batched_cases import DTYPES
 from devices import A100, H200
-from gemv_cases import CASES, bounded, case_id, exact, laid_out, launch, numbers
-from orders import in_order, thread_orders
-from sparing import SHARE, every, sliced, spared
+from gemv_cases import CASES, exact, laid_out, launch, numbers
+from sparing import SHARE, sliced
 
 from mansard import testing
 from mansard.compile import nvrtc
@@ -36,23 +35,6 @@ def name_of(config: Config) -> str:
 
 
 # ---- GPU kernels ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-    exact(*case, gpu_backend, scaled=True)
-
-
-@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
-@thread_orders(spared(CASES), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @pytest.mark.parametrize("config", ONE_OF_EACH, ids=name_of)
@@ -135,17 +117,6 @@ def compiled(problem: Problem, config: Config, arch: str = "sm_90a") -> nvrtc.Re
     entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), arch)
     assert "warning" not in entry.log, entry.log
     return nvrtc.resources(entry.log)
-
-
-@needs_nvrtc
-@pytest.mark.parametrize("case", sliced(CASES), ids=case_id)
-def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None:
-    problem, config = case
-    assert space.illegal(problem, config, H200) is None
-    resources = compiled(problem, config)
-    assert resources.spill_bytes == 0 and resources.stack_bytes == 0
-    estimate = work.registers(problem, config)
-    assert 0.5 * resources.registers - 16 <= estimate <= 1.6 * resources.registers + 32
 
 
 @needs_nvrtc

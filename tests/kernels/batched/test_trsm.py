@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import A100, H200
-from orders import in_order, thread_orders
-from sparing import SHARE, every, sliced, spared
+from sparing import SHARE, sliced
 from trsm_cases import (
     CASES,
     bounded,
@@ -46,23 +45,6 @@ ONE_OF_EACH = {
 
 def kernels(backend: str) -> list[Any]:
     return ONE_OF_EACH["cpu" if backend == "cpu" else "gpu"]
-
-
-@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-    exact(*case, gpu_backend, scaled=True)
-
-
-@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
-@thread_orders(spared(CASES), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @pytest.mark.parametrize("case", CASES[::8], ids=case_id)
@@ -231,17 +213,6 @@ def compiled(problem: Problem, config: Config, device: Device) -> nvrtc.Resource
     entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), device.arch)
     assert "warning" not in entry.log, entry.log
     return nvrtc.resources(entry.log)
-
-
-@needs_nvrtc
-@pytest.mark.parametrize("case", sliced(CASES, 10), ids=case_id)
-def test_compiles_for_sm_90_without_spills(case: tuple[Problem, Config]) -> None:
-    problem, config = case
-    assert space.illegal(problem, config, H200) is None
-    resources = compiled(problem, config, H200)
-    assert resources.spill_bytes == 0 and resources.stack_bytes == 0
-    estimate = work.registers(problem, config)
-    assert 0.5 * resources.registers - 16 <= estimate <= 1.6 * resources.registers + 32
 
 
 @needs_nvrtc

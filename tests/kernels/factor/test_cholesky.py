@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from cholesky_cases import (
-    CASES,
     P,
     S,
     bounded,
-    case_id,
     definite,
     empty_result,
     exact,
@@ -23,8 +21,7 @@ from cholesky_cases import (
     stack_of,
 )
 from devices import A100, H200
-from orders import in_order, thread_orders
-from sparing import crossed, every, spared
+from sparing import crossed, spared
 
 from mansard import testing
 from mansard.compile import nvrtc
@@ -39,23 +36,6 @@ DIRECT = Tile(8, 2, DIRECT=True)
 FACTORS = pytest.mark.parametrize("config", [*KERNELS, DIRECT], ids=["alone", "lanes", "tile", "block", "direct"])
 
 FACTORS_AND_DTYPES = pytest.mark.parametrize("config, dtype", crossed([*KERNELS, DIRECT], DTYPES, 2), ids=str)
-
-
-@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-    exact(*case, gpu_backend, in_place=True)
-
-
-@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
-@thread_orders(every(2, spared(CASES), 1), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @KERNEL

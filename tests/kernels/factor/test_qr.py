@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import H200
-from orders import in_order, thread_orders
-from qr_cases import BLOCK, CASES, LANES, case_id, check, epsilon, exact, geqrf, numbers, run
+from qr_cases import BLOCK, CASES, LANES, case_id, check, epsilon, geqrf, numbers, run
 from sparing import crossed, every, sliced, spared
 
 import mansard as ms
@@ -34,17 +33,6 @@ def skip_unless_taken(problem: Problem, config: Config) -> None:
 
 def operands(problem: Problem, seed: int = 0) -> tuple[Any, Any]:
     return numbers(problem, "a", seed), numbers(problem, "b", seed + 1) if problem.want == "solve" else None
-
-
-@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-
-
-@thread_orders(every(2, spared(CASES), 1), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @pytest.mark.parametrize("config, dtype", crossed(ONE_OF_EACH, DTYPES), ids=str)
@@ -152,7 +140,8 @@ def test_columns_that_vanish_or_repeat(dtype: str, want: str, gpu_backend: str) 
     A[2, :, 3:] = A[2, :, :1]
     A[3, 2:, :] = 0
     A[4, :, 0] = 0
-    for config in ONE_OF_EACH[: None if dtype == "float64" else -1]:
+    configs = ONE_OF_EACH[: None if dtype == "float64" else -1]
+    for config in configs if gpu_backend == "cuda" else every(2, configs, DTYPES.index(dtype)):
         got = check(problem, config, gpu_backend, A)
         assert bool((got.F[0] == 0).all())
         assert want != "raw" or bool((got.tau[0] == 0).all())

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from conftest import needs_cpu
 from devices import A100, H200
-from orders import in_order, thread_orders
 from powers_cases import (
     GROUPS,
     PERSISTENT,
@@ -37,22 +36,11 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 # ---- kernels ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", [*PERSISTENT, *GROUPS], ids=str)
-def test_gpu_kernels_are_exact(case: Case, gpu_backend: str) -> None:
-    exact(case, gpu_backend)
-
-
 @needs_cpu
 @pytest.mark.parametrize("case", SIMD, ids=str)
 def test_the_cpu_kernel_is_exact(case: Case) -> None:
     for _ in range(5):  # threads meet otherwise every time
         exact(case, "cpu")
-
-
-@thread_orders(PERSISTENT, str, 2)
-def test_persistent_in_other_thread_orders(case: Case, order: str) -> None:
-    with in_order(order):
-        exact(case, "emulated")
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (31, 1), (32, 1), (33, 1), (33, 31)])

@@ -10,7 +10,6 @@ import pytest
 import spmv_cases as cases
 from conftest import usable
 from orders import in_order
-from sparing import spared
 from spmv_cases import P, case_id
 
 from mansard.backends import emulated
@@ -26,22 +25,6 @@ from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import Problem
 
 H200 = NOMINAL["sm_90a"]
-GPU_NAMES = [pytest.param(name, id=name) for name in ("emulated", "cuda")]
-
-
-@pytest.mark.parametrize("name", GPU_NAMES)
-@pytest.mark.parametrize("case", cases.GPU, ids=case_id)
-def test_exact_on_gpus(case: tuple[Problem, Any], name: str) -> None:
-    """Alternately plain, and with alpha, beta and (of recurrences) gamma; a GPU does both."""
-    backend, place = usable(name), cases.GPU.index(case)
-    for scaled in (False, True) if backend == "cuda" else (place % 2 == 1,):
-        cases.exact(*case, backend, scaled=scaled or case[0].recurrence)
-
-
-@pytest.mark.parametrize("name", GPU_NAMES)
-@pytest.mark.parametrize("case", spared(cases.GPU, 5), ids=case_id)
-def test_bounded_on_gpus(case: tuple[Problem, Any], name: str) -> None:
-    cases.bounded(*case, usable(name))
 
 
 @pytest.mark.parametrize("case", cases.CPU, ids=case_id)

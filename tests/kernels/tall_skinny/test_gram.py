@@ -10,9 +10,8 @@ import pytest
 from gram_cases import CASES, CPU_CASES, bounded, case_id, column_major, exact, run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from orders import in_order, thread_orders
 from scalars import COMPLEX
-from sparing import crossed, every, on_backends, spared, turns
+from sparing import crossed, on_backends, spared, turns
 
 import mansard as ms
 from mansard import testing
@@ -27,16 +26,6 @@ from mansard.plan.problem import DTYPES, ITEMSIZE, REAL, Problem
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
 
 
-@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-
-
-@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
 @pytest.mark.parametrize("case", CPU_CASES, ids=case_id)
 def test_cpu_variant(case: tuple[Problem, Simd]) -> None:
     problem, config = case
@@ -44,12 +33,6 @@ def test_cpu_variant(case: tuple[Problem, Simd]) -> None:
     config = replace(config, LANES=min(config.LANES, most))  # vectors of this machine
     exact(problem, config, "cpu")
     bounded(problem, config, "cpu")
-
-
-@thread_orders(spared(CASES), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @pytest.mark.parametrize("backend, case", on_backends(list(product(WIDTHS, DTYPES)), 6), indirect=["backend"])
@@ -237,7 +220,7 @@ def test_an_infinity_anywhere_survives_tf32(case: tuple[Problem, Config], gpu_ba
     problem, config = case
     xp = testing.array_module(gpu_backend)
     widest = max(problem.M, problem.N)
-    for place in range(0, widest, max(5, widest // 5)):
+    for place in turns(gpu_backend, range(0, widest, max(5, widest // 5)), CASES.index(case)):
         A, B = testing.operands(problem, gpu_backend, integers=True)
         A[...], B[...] = 1, 1
         m, n = place % problem.M, None if problem.same else (place + 3) % problem.N

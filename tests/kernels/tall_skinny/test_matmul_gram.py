@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from matmul_gram_cases import CASES, bounded, case_id, exact, launch, made
-from orders import in_order, thread_orders
-from sparing import every
+from matmul_gram_cases import CASES, case_id, launch, made
 
 import mansard as ms
 from mansard import testing
@@ -15,24 +13,6 @@ from mansard.operations.tall_skinny.matmul_gram_call import plan_matmul_gram
 from mansard.plan import dispatch
 from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import DTYPES, Problem
-
-
-@pytest.mark.parametrize("case", CASES, ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, matmul_gram.space.Ring], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-    exact(*case, gpu_backend, scaled=True)
-    exact(*case, gpu_backend, scaled=True, beside=True)
-
-
-@pytest.mark.parametrize("case", CASES[::2], ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, matmul_gram.space.Ring], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
-@thread_orders(every(2, CASES), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, matmul_gram.space.Ring], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @pytest.mark.parametrize("case", CASES[:3], ids=case_id)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from orders import in_order, thread_orders
-from sparing import every, sliced, spared
-from tsm2r_cases import CASES, GROUP, Group, P, Steps, Tensor, bounded, case_id, exact, launch, operands
+from orders import in_order
+from sparing import sliced
+from tsm2r_cases import GROUP, Group, P, Steps, Tensor, case_id, exact, launch, operands
 
 import mansard as ms
 from mansard import testing
@@ -38,23 +38,6 @@ SHARED: list[tuple[Problem, Config]] = [
     (P("complex64", 100, 6, 200, layout_a="col"), Group(1, 2, 32, 2, 2, 1)),
     (P("float64", 100, 5, 700, layout_a="col"), Steps("prefetch", 32, 4, 4, 5)),
 ]
-
-
-@pytest.mark.parametrize("case", spared(CASES), ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-    exact(*case, gpu_backend, scaled=True)
-
-
-@pytest.mark.parametrize("case", every(2, spared(CASES)), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
-@thread_orders(spared(CASES), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 @pytest.mark.parametrize("case", SHARED, ids=lambda case: f"{case[1].VARIANT}-{case[0].dtype}-{case[0].M}")

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import usable
-from orders import in_order, thread_orders
-from sparing import every, on_backends, spared, turns
+from sparing import on_backends, turns
 from tsmm_cases import CASES, bounded, case_id, exact, launch
 
 import mansard as ms
@@ -20,27 +19,10 @@ from mansard.backends import cpu
 from mansard.kernels.tall_skinny.tsmm import space_cpu, spec
 from mansard.kernels.tall_skinny.tsmm.space import Config, Ring
 from mansard.kernels.tall_skinny.tsmm.space_cpu import Simd
-from mansard.operations.tall_skinny.matmul import _library_wins
+from mansard.plan import handover
 from mansard.plan.problem import DTYPES, Problem
 
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
-
-
-@pytest.mark.parametrize("case", spared(CASES, 8), ids=case_id)
-def test_variant_is_exact(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    exact(*case, gpu_backend)
-    exact(*case, gpu_backend, scaled=True)
-
-
-@pytest.mark.parametrize("case", every(2, spared(CASES, 8)), ids=case_id)
-def test_variant_is_within_bounds(case: tuple[Problem, Config], gpu_backend: str) -> None:
-    bounded(*case, gpu_backend)
-
-
-@thread_orders(spared(CASES, 8), case_id)
-def test_variant_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
-    with in_order(order):
-        exact(*case, "emulated")
 
 
 WARPGROUPS = [case for case in CASES if case[1].VARIANT == "ring" and case[1].UNIT == "wgmma" and not case[0].in_place]
@@ -226,10 +208,9 @@ def test_empty(shape: tuple[int, int, int], backend: str) -> None:
 )
 def test_the_library_takes_what_it_does_better(origin: str, layout: str, width: int, rows: int, lost: bool) -> None:
     problem = spec.problem("float64", width, width, rows, layout_a=layout)
-    choice = SimpleNamespace(config=Ring(), origin=origin)
-    plan = SimpleNamespace(problem=problem, choice=choice, backend=SimpleNamespace(name="cuda"))
-    assert _library_wins(plan) is lost  # type: ignore[arg-type]
-    plan.backend.name, choice.config = "cpu", None
-    assert _library_wins(plan) is False  # type: ignore[arg-type]
+    choice: Any = SimpleNamespace(config=Ring(), origin=origin)
+    assert handover.library_multiplies(problem, choice, "cuda") is lost
+    choice.config = None
+    assert handover.library_multiplies(problem, choice, "cpu") is False
     choice.origin = "vendor"
-    assert _library_wins(plan) is True  # type: ignore[arg-type]
+    assert handover.library_multiplies(problem, choice, "cpu") is True
