@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import doctest
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 from devices import H200
 from ragged_cases import host
+from sparing import sliced
 
 import mansard as ms
 from mansard import testing
@@ -177,14 +179,14 @@ def test_other_kernels_refuse_interleaved_stacks() -> None:
 
 
 @pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_compiles_without_spills(dtype: str) -> None:
-    for m, n, k in ((2, 2, 2), (5, 1, 9), (8, 8, 8), (17, 23, 5)):
-        stacks = {f"stack_{side}": "interleaved" for side in "abc"}
-        problem = spec.problem(dtype, m, n, k, 1 << 20, **stacks, pitch_c=32 * n, accumulate=m == 5, conj_a=n == 8)
-        kernel = interleaved.kernel(
-            problem, H200, (m * k * 32, k * 32, 32, k * n * 32, n * 32, 32, m * n * 32, n * 32, 32)
-        )
-        entry = nvrtc.compile_cuda(kernel.source, "sm_90a")
-        found = nvrtc.resources(entry.log)
-        assert "warning" not in entry.log and found.spill_bytes == found.stack_bytes == 0, (problem, found)
+@pytest.mark.parametrize(
+    "dtype, sizes", sliced(list(product(DTYPES, [(2, 2, 2), (5, 1, 9), (8, 8, 8), (17, 23, 5)])), 5)
+)
+def test_compiles_without_spills(dtype: str, sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    stacks = {f"stack_{side}": "interleaved" for side in "abc"}
+    problem = spec.problem(dtype, m, n, k, 1 << 20, **stacks, pitch_c=32 * n, accumulate=m == 5, conj_a=n == 8)
+    kernel = interleaved.kernel(problem, H200, (m * k * 32, k * 32, 32, k * n * 32, n * 32, 32, m * n * 32, n * 32, 32))
+    entry = nvrtc.compile_cuda(kernel.source, "sm_90a")
+    found = nvrtc.resources(entry.log)
+    assert "warning" not in entry.log and found.spill_bytes == found.stack_bytes == 0, (problem, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,12 +25,13 @@ from powers_cases import (
     persistent,
     same_bits,
 )  # fmt: skip
-from sparing import spared
+from sparing import sliced, spared
 
 from mansard.compile import nvrtc
 from mansard.kernels.sparse.powers import emit, fit, space, spec, work
 from mansard.kernels.sparse.powers.space import Groups
 
+FITTED = [("float64", 27, "int32"), ("float64", 7, "int32"), ("float32", 13, "delta16")]
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 
 
@@ -129,10 +131,7 @@ def compiled(problem: Any, config: Any) -> nvrtc.Resources:
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("gather", ["relaxed", "stale"])
-@pytest.mark.parametrize(
-    "shape", [("float64", 27, "int32"), ("float64", 7, "int32"), ("float32", 13, "delta16")], ids=str
-)
+@pytest.mark.parametrize("gather, shape", sliced(list(product(["relaxed", "stale"], FITTED)), 3), ids=str)
 def test_what_is_fitted_does_not_spill(shape: tuple[str, int, str], gather: str) -> None:
     dtype, width, index = shape
     problem = spec.problem(dtype, 1 << 22, width << 22, 5, index=index)
@@ -144,7 +143,7 @@ def test_what_is_fitted_does_not_spill(shape: tuple[str, int, str], gather: str)
 
 
 @needs_nvrtc
-@pytest.mark.parametrize("case", spared([*PERSISTENT, *GROUPS], 4), ids=str)
+@pytest.mark.parametrize("case", spared([*PERSISTENT, *GROUPS], 10), ids=str)
 def test_compiles_for_sm_90(case: Case) -> None:
     problem = case.problem(case.matrix(), True)
     assert compiled(problem, case.config).spill_bytes == 0
