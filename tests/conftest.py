@@ -127,6 +127,12 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 @pytest.fixture
+def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without pictures, which take longer than all the rest; other tests draw all of them."""
+    monkeypatch.setattr("mansard.bench.plots.draw_all", lambda *_: {})
+
+
+@pytest.fixture
 def no_plans() -> None:
     """Nothing is known from calls of other tests."""
     PLANS.forget()

@@ -229,6 +229,7 @@ def test_command_measures_prints_and_reports(tmp_path: Path, capsys: pytest.Capt
     assert cli_main(["bench", "--set", "nonsense", "--out", str(tmp_path)]) == 2
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_everything_is_measured_without_a_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

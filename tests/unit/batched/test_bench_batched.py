@@ -174,6 +174,7 @@ def _some(wanted: Callable[[Case], bool]) -> list[Case]:
     ("reference", {"quick": (2, 32), "accumulate": (2, 7), "rectangular": (1, 12), "small": (16,), "full": (3, 40)}),
     ("emulated", {"quick": (4,), "accumulate": (5,), "rectangular": (7,), "small": (16,)}),
 ])  # fmt: skip
+@pytest.mark.usefixtures("no_pictures")
 def test_batches_run_in_miniature(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, keys: dict[str, tuple[int, ...]]
 ) -> None:

@@ -37,6 +37,7 @@ TINY = Size("emulated", dict.fromkeys(ITEMSIZE, 1 << 9), 1 << 20)
 # --- runs
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_every_operation_runs_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the command to the report."""
     chosen = [routine(name, "float64", sizes, **more) for name, sizes, more in SHAPES]

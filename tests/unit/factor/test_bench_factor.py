@@ -149,6 +149,7 @@ def test_kernels_are_built_for_the_problem_that_is_planned(operation: str) -> No
 # --- runs
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("device", ["reference", "cpu"])
 def test_factorizations_run_in_miniature(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str) -> None:
     """From the command to the report."""
