@@ -10,6 +10,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from . import blas, linalg, sparse
     from .operations.batched.interleaved import Interleaved, deinterleave, interleave
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from .operations.tall_skinny.orthogonal import cholesky_qr, orthogonalize
     from .plan.pin import pin
 
-__version__ = "0.1.0"
 __all__ = [
     "Interleaved",
     "Ragged",

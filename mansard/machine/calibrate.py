@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import LaunchError
-from ..tune.measure import Timing, measure
 from . import machine, noise
 from .machine import Machine
+from .measure import Timing, measure
 
 Progress = Callable[[str, int, int], None]  # what is measured now, how many steps are done, of how many
 

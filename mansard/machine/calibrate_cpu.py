@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..compile import cxx
-from ..tune.measure import Timing, measure
 from . import calibrate_streams
 from .calibrate import Progress, Record, expect
+from .measure import Timing, measure
 from .probe_kernels import ADDEND, FACTOR, GRANULE, cpu_kernel
 
 _SMALLEST = 256 << 20

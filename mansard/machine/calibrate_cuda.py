@@ -17,10 +17,10 @@ import numpy as np
 from .. import settings
 from ..compile import nvrtc
 from ..errors import LaunchError
-from ..tune.measure import Timing, measure
 from . import calibrate_streams, calibrate_waits
 from . import probe_kernels as kernels
 from .calibrate import Progress, Record, expect
+from .measure import Timing, measure
 from .probe_kernels import GRANULE, Shape
 
 _OPERAND_BYTES = 4 << 30  # long enough that a launch is below half a per cent of its run

@@ -8,9 +8,9 @@ from ctypes import byref, c_uint, c_void_p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..tune.measure import Timing, measure
 from .calibrate import Record, expect
 from .calibrate_waits import capture, each
+from .measure import Timing, measure
 from .probe_kernels import GRANULE, RAMP, Shape, shapes
 from .spmv import fit_overhead
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..tune.measure import Timing, measure
 from .calibrate import expect
+from .measure import Timing, measure
 from .probe_kernels import ADDEND, FACTOR, LINE
 
 if TYPE_CHECKING:

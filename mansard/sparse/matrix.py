@@ -19,7 +19,7 @@ from ..operations.sparse.spmv_call import Form
 from ..operations.sparse.storage import Csr, Sell
 from ..plan.plan import Plan
 from ..plan.problem import DTYPES
-from ..tune import sparse_records
+from ..records import findings
 
 _FORMATS = ("csr", "ell", "sell")
 _INDICES = ("int32", "int64", "delta16")
@@ -70,7 +70,7 @@ def of_source(
 
 def _tuned_wish(source: Source, device: Device, values: str | None) -> tuple[Wish, int | None]:
     """What `ms.sparse.tune` found for the matrix; static rules where it found nothing, or what no longer serves."""
-    found = sparse_records.recall(device, source.rows, "format") or {}
+    found = findings.recall(device, source.rows, "format") or {}
     format, C, sigma, threads, index = map(found.get, ("format", "C", "sigma", "threads", "index"))
     try:
         return _wish(source, device, format, C, sigma, threads, index, values)

@@ -16,15 +16,15 @@ import numpy as np
 
 from ..backends import select
 from ..errors import MansardError
+from ..machine.measure import measure
 from ..operations.sparse import convert, powers_choice
 from ..operations.sparse.convert import Source
 from ..operations.sparse.powers_call import matrix_powers
 from ..operations.sparse.powers_plan import Powers
 from ..operations.sparse.powers_run import Products, Ranges
 from ..plan import pin
-from ..tune import sparse_records
+from ..records import findings
 from ..tune.cases.spmv import SpmvCase
-from ..tune.measure import measure
 from ..tune.session import TuningResult, tune_problem
 from .matrix import Matrix, matrix
 
@@ -78,7 +78,7 @@ def tune(A: Any, p: int | Iterable[int] | None = None, *, limit: int = 12, backe
 
     What was found is remembered for this pattern on this device. `limit` is the number of kernels that are tried.
     """
-    with sparse_records.ignored():  # what is found is compared with static rules
+    with findings.ignored():  # what is found is compared with static rules
         return _tune(A, () if p is None else (p,) if isinstance(p, int) else tuple(p), limit, backend)
 
 
@@ -87,12 +87,12 @@ def _tune(A: Any, counts: tuple[int, ...], limit: int, backend: str | None) -> T
     chosen = select.select(source.device, backend)
     trials = _formats(A, source, chosen, backend)
     best = trials[0].values
-    sparse_records.remember(chosen.device, source.rows, "format", best)
+    findings.remember(chosen.device, source.rows, "format", best)
     made = matrix(A, backend=backend, **best)
     found = Tuned(made, best, trials, _kernel(made, source, chosen, limit))
     for count in counts:
         ranked = _executions(A, source, count, chosen, backend)
-        sparse_records.remember(chosen.device, source.rows, f"powers {count}", ranked[0].values)
+        findings.remember(chosen.device, source.rows, f"powers {count}", ranked[0].values)
         found.powers[count] = ranked
     found.matrix = matrix(A, backend=backend, **best)  # whose plans know the tuned kernel
     return found
@@ -230,7 +230,7 @@ def with_budget(plan: Powers, budget: float) -> Powers:
 
 def as_tuned(make: Callable[[str | None], Powers], rows: Any, p: int, device: Any) -> Powers:
     """The plan that was found fastest for this matrix, or what `make` returns by itself."""
-    values = sparse_records.recall(device, rows, f"powers {p}") or {}
+    values = findings.recall(device, rows, f"powers {p}") or {}
     try:
         return built(make, values)
     except (MansardError, ValueError):  # remembered by another version, whose parameters are no more

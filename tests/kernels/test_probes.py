@@ -27,9 +27,9 @@ from mansard.machine import (
     occupancy,
     probe_kernels,
 )
+from mansard.machine.measure import Timing
 from mansard.machine.probe_kernels import ADDEND, FACTOR, LINE, PROBES, Shape
 from mansard.plan import explain
-from mansard.tune.measure import Timing
 
 H200 = explain.NOMINAL["sm_90a"]
 needs_compiler = pytest.mark.skipif(cpu.unavailable() is not None, reason=str(cpu.unavailable()))

@@ -24,7 +24,7 @@ from mansard.kernels.tall_skinny import gram
 from mansard.operations.sparse import powers_choice
 from mansard.plan import asked
 from mansard.plan.explain import NOMINAL
-from mansard.tune.records import problem_to_dict
+from mansard.records.trials import problem_to_dict
 
 PACKAGE = Path(ms.__file__).parent
 CODE = 'rotate;};\nint x=system("touch /tmp/x");struct Y{int z'

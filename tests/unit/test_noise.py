@@ -19,14 +19,15 @@ from mansard.bench import doubtful, rows, summary
 from mansard.kernels.tall_skinny import gram
 from mansard.machine import calibrate, info, machine, noise, roofline
 from mansard.machine.machine import Machine
+from mansard.machine.measure import Timing
 from mansard.machine.noise import Shares
 from mansard.machine.roofline import Work
 from mansard.plan.explain import NOMINAL
-from mansard.tune import database, forget, session
-from mansard.tune.measure import Timing
-from mansard.tune.records import VENDOR, Store, Trial, store_path
+from mansard.records import database
+from mansard.records.trials import VENDOR, Store, Trial, store_path
+from mansard.records.verdict import DOUBTFUL, interval, is_undecided, vendor_wins, was_doubtful
+from mansard.tune import forget, session
 from mansard.tune.session import TuningResult, tune_problem
-from mansard.tune.verdict import DOUBTFUL, interval, is_undecided, vendor_wins, was_doubtful
 
 H200 = NOMINAL["sm_90a"]
 GOOD = Machine("a CPU", "measured 2026-01-01", 14e9, 12e9, 11e9, {"float32": 3e11, "float64": 1.5e11})

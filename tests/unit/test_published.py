@@ -41,7 +41,7 @@ from mansard.bench.operations import work_of
 from mansard.bench.sparse import cusparse
 from mansard.kernels import family_of
 from mansard.plan.explain import NOMINAL
-from mansard.tune.database import kernel_hash
+from mansard.records.database import kernel_hash
 from mansard.untrusted import Damaged
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...backends import select
 from ...backends.select import ReferenceBackend
-from ...tune import sparse_records
-from ...tune.measure import measure
+from ...machine.measure import measure
+from ...records import findings
 from . import convert, powers_basis, powers_choice, powers_matrix
 from .convert import Source
 from .operand import Held
@@ -82,7 +82,7 @@ def matrix_powers(
     def make(how: str | None) -> Powers:
         return planned(task, source, where, Options(how, threads, graph, limit), in_order, kept, lazy)
 
-    if execution is None and order == "auto" and sparse_records.recall(where.device, source.rows, f"powers {p}"):
+    if execution is None and order == "auto" and findings.recall(where.device, source.rows, f"powers {p}"):
         from ...sparse import tuning
 
         return tuning.as_tuned(make, source.rows, p, where.device)

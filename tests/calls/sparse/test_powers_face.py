@@ -13,9 +13,9 @@ from powers_cases import grid, numbers, on, same_bits
 import mansard as ms
 from mansard.errors import LaunchError
 from mansard.kernels.sparse.powers import emit, spec
+from mansard.machine.measure import Timing
 from mansard.operations.sparse import powers_basis, powers_call
 from mansard.sparse import matrices
-from mansard.tune.measure import Timing
 
 
 def host(array: Any) -> Any:
