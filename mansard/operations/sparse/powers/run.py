@@ -28,9 +28,8 @@ class Powers:
     work space of its own."""
 
     def __init__(
-        self, task: Task, source: Source, backend: Any, options: Options, choice: Choice | None,
-        matrix: Ordered | Held,
-    ) -> None:  # fmt: skip
+        self, task: Task, source: Source, backend: Any, options: Options, choice: Choice | None, matrix: Ordered | Held
+    ) -> None:
         """The matrix is in level order, or stored as for products. Without a choice the array library computes."""
         self._task, self._source, self._backend, self._options = task, source, backend, options
         self._planned, self._matrix = choice, matrix
@@ -49,9 +48,10 @@ class Powers:
         matrix, options, backend = self._matrix, self._options, self._backend
         if isinstance(matrix, Ordered) and choice.execution == "plain" and products_serve(self._task, matrix.rows.nnz):
             matrix = Held(matrix.sell, matrix.xp, self.device, False, None)
-        arguments = (self.problem, matrix, choice, backend, self._task.packed())
+        coefficients = self._task.packed()
         if isinstance(matrix, Held):
-            return Plain(*arguments, options.threads)
+            return Plain(self.problem, matrix, choice, backend, coefficients, options.threads)
+        arguments = (self.problem, matrix, choice, backend, coefficients)
         if choice.execution == "persistent":
             return Passes(*arguments, limit=options.limit)
         if backend.device.backend == "cpu":
