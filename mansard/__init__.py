@@ -10,19 +10,20 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 if TYPE_CHECKING:
     from . import blas, linalg, sparse
     from .operations.batched.interleaved import Interleaved, deinterleave, interleave
     from .operations.planning import plan, tune
     from .operations.ragged import Ragged
-    from .operations.sparse.powers_call import matrix_powers
+    from .operations.sparse.powers.call import matrix_powers
     from .operations.tall_skinny.fused import matmul_gram, project
     from .operations.tall_skinny.gram import gram
     from .operations.tall_skinny.matmul import matmul
     from .operations.tall_skinny.orthogonal import cholesky_qr, orthogonalize
     from .plan.pin import pin
 
-__version__ = "0.1.0"
 __all__ = [
     "Interleaved",
     "Ragged",
@@ -53,7 +54,7 @@ _HOMES = {
     "interleave": ".operations.batched.interleaved",
     "matmul": ".operations.tall_skinny.matmul",
     "matmul_gram": ".operations.tall_skinny.fused",
-    "matrix_powers": ".operations.sparse.powers_call",
+    "matrix_powers": ".operations.sparse.powers.call",
     "orthogonalize": ".operations.tall_skinny.orthogonal",
     "pin": ".plan.pin",
     "plan": ".operations.planning",

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.geometry import Device
 from ..kernels import family_of
-from ..machine.calibrate_cpu import last_level_cache
+from ..machine.probes_cpu import last_level_cache
 from ..plan.problem import ITEMSIZE, Problem
 from . import operations
 from .batched import operations as batched_operations

@@ -1,6 +1,6 @@
 """One sample of time, for every mode: host or device clock, single calls, loops and captured graphs.
 
-Contenders are sampled in turn, so a sample is the unit here; `tune.measure` repeats one candidate instead.
+Contenders are sampled in turn, so a sample is the unit here; `machine.measure` repeats one candidate instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a row was measured with the kernels that are here now.
 
 A row of ours carries `kernels`: for every kernel that its first call launched the hash of its text and headers
-(`tune.database.kernel_hash`, which tuning records carry too), the header it instantiates, and a digest of all code
+(`records.database.kernel_hash`, which tuning records carry too), the header it instantiates, and a digest of all code
 behind that one. The report writes the kernel's text again from the row's problem and configuration and compares hashes.
 Where several kernels ran (blocks, ragged batches, powers) no single configuration tells them, and headers are compared.
 """
@@ -21,7 +21,7 @@ from ..compile.key import code_digest
 from ..kernels import family_of
 from ..kernels.traits import problem_from_dict
 from ..plan.problem import Problem
-from ..tune.database import text_hash
+from ..records.database import text_hash
 from .cases import Case
 from .rows import OURS, Row, operation_of
 from .table import Table

@@ -9,7 +9,7 @@ from typing import Any
 
 from . import doubtful, labels, summary
 from .rows import operation_of
-from .table import Table
+from .table import Table, html_table, html_top
 
 SET = "sample"
 # shares of the time: compiling, slow peers, and matrices that are made and ordered on the host
@@ -46,8 +46,6 @@ def table(documents: Sequence[dict[str, Any]]) -> Table:
 
 def write(documents: Mapping[str, dict[str, Any]], folder: Path) -> Path:
     """`index.html` of a folder, over the reports of the folders in it, whose results are given by their names."""
-    from .report import html_table, html_top
-
     order = list(SHARES)
     documents = dict(sorted(documents.items(), key=lambda each: order.index(each[1]["family"])))
     about = next(iter(documents.values()))["environment"]

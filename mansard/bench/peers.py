@@ -271,18 +271,3 @@ def is_dot(case: Case) -> bool:
 def _of_columns(dot: Callable[[Any, Any], Any]) -> Product:
     """An inner product of the only columns, as a matrix."""
     return lambda A, B: dot(A[:, 0], B[:, 0]).reshape(1, 1)
-
-
-def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:
-    """The peers of a backend, missing ones included; factorizations and sparse matrices have others."""
-    from .batched import compiled_peers
-    from .factor import peers as factor_peers
-    from .sparse import peers as sparse_peers  # they are peers of this module's kind
-
-    if family == "factor":
-        return factor_peers.peers_for(backend_name)
-    if family == "powers":
-        return sparse_peers.peers_for(backend_name)
-    if backend_name == "cuda":
-        return [CupyPeer(), TorchCudaPeer()]
-    return [NumpyPeer(), TorchPeer(), *(make() for make in compiled_peers.PEERS)]

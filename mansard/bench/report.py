@@ -11,16 +11,7 @@ from typing import Any
 from ..errors import UsageError
 from . import doubtful, extension, freshness, labels, overview, provenance, store, summary
 from .extension import NOTHING, Extension
-from .table import Table
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; font-size: 13px; margin: .6em 0 1.6em; }
-th, td { padding: .25em .7em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
-th { background: #f3f5f7; } td:first-child, th:first-child { text-align: left; }
-tr.bad td { background: #fbe3dc; } img { max-width: 100%; } .bad { color: #a33a00; } .wide { overflow-x: auto; }
-"""
-
+from .table import Table, html_table, html_top
 
 _PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: small matrices, many of them",
              "factor": "factor: Cholesky, LU, QR, systems and inverses of many matrices",
@@ -88,9 +79,9 @@ def write_report(results: dict[str, Any], folder: Path, added: Extension = NOTHI
 def _pictures(results: dict[str, Any], folder: Path, added: Extension) -> tuple[dict[str, Path], str]:
     """The pictures by title, and why there are none."""
     try:
-        from . import plots
+        from . import gallery
 
-        return plots.draw_all(results, folder, added), ""
+        return gallery.draw_all(results, folder, added), ""
     except ImportError as error:
         return {}, f"no pictures: {error.name or 'matplotlib'} is not installed (pip install 'mansard[bench]')"
 
@@ -206,16 +197,3 @@ def _html(
         title = html.escape(name)
         parts.append(f"<h2>{title}</h2><img alt='{title}' src='data:image/png;base64,{data}'>")
     return "\n".join([*parts, html_table(everything), "</body></html>"])
-
-
-def html_top(title: str) -> str:
-    """The head of a page, its style and its title."""
-    head = f"<!doctype html><html lang='en'><head><meta charset='utf-8'><title>{html.escape(title)}</title>"
-    return f"{head}\n<style>{_STYLE}</style></head><body>\n<h1>{html.escape(title)}</h1>"
-
-
-def html_table(table: Table) -> str:
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in table.columns)
-    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in cells) for cells in table.cells)
-    body = "".join(f"<tr{' class=bad' if n in table.bad else ''}>{line}</tr>" for n, line in enumerate(lines))
-    return f"<h2>{html.escape(table.title)}</h2><div class='wide'><table><tr>{head}</tr>{body}</table></div>"

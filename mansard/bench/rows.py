@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..machine import roofline
+from ..machine.measure import Timing
 from ..plan.problem import ITEMSIZE
-from ..tune.measure import Timing
 from . import doubtful, labels, yardstick
 from .factor.operations import FACTORS, STACKED
 from .operations import ORTHOGONAL, work_of

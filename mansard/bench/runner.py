@@ -15,12 +15,13 @@ from . import ceilings, environment, overhead, readme_sets, sample_sets, store
 from .batched import cases as batched_cases
 from .build import build_all
 from .cases import Case, Sets, Size
+from .contenders import peers_for
 from .contest import Contest
 from .data import Operands
 from .extension import NOTHING, Extension
 from .factor import cases as factor_cases
 from .factor.operations import FACTORS
-from .peers import Peer, peers_for
+from .peers import Peer
 from .progress import Progress, watched
 from .provenance import SAMPLES
 from .sparse import cases as sparse_cases

@@ -6,17 +6,15 @@ from __future__ import annotations
 
 from ctypes import byref, c_uint, c_void_p
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..tune.measure import Timing, measure
-from .calibrate import Record, expect
+from .calibrate_record import Record, expect
 from .calibrate_waits import capture, each
+from .measure import Timing, measure
 from .probe_kernels import GRANULE, RAMP, Shape, shapes
+from .probes_cpu import CpuProbes
+from .probes_cuda import GpuProbes
 from .spmv import fit_overhead
-
-if TYPE_CHECKING:
-    from .calibrate_cpu import CpuProbes
-    from .calibrate_cuda import GpuProbes
 
 _SMALLEST = 1 << 16  # bytes read and written
 _FACTOR = 1.5

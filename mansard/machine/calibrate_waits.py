@@ -6,16 +6,14 @@ import ctypes
 import time
 from collections.abc import Callable
 from ctypes import byref, c_uint, c_void_p
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ..tune.measure import Timing, measure
-from .calibrate import expect
+from .calibrate_record import expect
+from .measure import Timing, measure
 from .probe_kernels import ADDEND, FACTOR, LINE
-
-if TYPE_CHECKING:
-    from .calibrate_cuda import GpuProbes
+from .probes_cuda import GpuProbes
 
 _RELAXED = 2  # capture mode: other threads may go on using the driver
 

@@ -20,6 +20,7 @@ from ..backends import cpu, cuda
 from ..backends.cuda_driver import driver
 from ..compile import cxx, nvrtc
 from ..errors import BackendUnavailable, MansardError
+from ..version import __version__
 from . import machine, noise
 from .calibrate import calibrate
 from .machine import Machine
@@ -87,8 +88,6 @@ def _forget(device: str | None) -> int:
 
 def surroundings() -> dict[str, Any]:
     """Versions of everything Mansard works with, None where it is missing, and what to do about that."""
-    from .. import __version__
-
     missing = {}
     libraries = {}
     for name, (module, distributions, remedy) in _LIBRARIES.items():

@@ -10,9 +10,9 @@ from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..kernels import family_of
 from ..kernels.family import Family
-from ..machine import machine, predict
-from ..tune import database
-from . import pin
+from ..machine import machine
+from ..records import database
+from . import pin, predict
 from .problem import Problem
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from .. import settings
 from ..codegen.geometry import Device
 from ..kernels import family_of
-from ..tune import database
+from ..records import database
 from .dispatch import Choice
 from .problem import Problem
 

@@ -6,18 +6,25 @@ Modules below are loaded when they are first used: scipy's sparse matrices take 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .matrix import Matrix, matrix
+from ..operations.sparse.matrix import Matrix, matrix
+
+if TYPE_CHECKING:
+    from ..operations.sparse.powers.order import levels
+    from ..tune.sparse import tune
+    from . import io, linalg, matrices
 
 __all__ = ["Matrix", "io", "levels", "linalg", "matrices", "matrix", "tune"]
 
-_MODULES = {"io": ".io", "levels": "..operations.sparse.levels", "linalg": ".linalg", "matrices": ".matrices"}
+_MODULES = {
+    "io": ".io", "levels": "..operations.sparse.powers.order.levels", "linalg": ".linalg", "matrices": ".matrices",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(_MODULES[name], __name__)
     if name == "tune":
-        return import_module(".tuning", __name__).tune
+        return import_module("..tune.sparse", __name__).tune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,1 +1,1 @@
-"""Beside dispatch: search, verify, measure, remember. `data/` holds the records shipped for known devices."""
+"""Above the operations: search, verify, measure, remember. `data/` holds the records shipped for known devices."""

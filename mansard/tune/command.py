@@ -19,15 +19,15 @@ from ..machine.calibrate import calibrate
 from ..options import at_least, dtypes, near, number, seconds, sizes
 from ..plan import asked
 from ..plan.problem import DTYPES, Problem
+from ..records.trials import store_path
+from ..records.verdict import DOUBTFUL
 from . import observer as observers
 from . import table
 from .ahead import compile_ahead
 from .forget import forget
-from .records import store_path
 from .runner import DeviceLost
 from .session import TuningResult, tune_problem
 from .strategy import STRATEGIES
-from .verdict import DOUBTFUL
 
 _ELEMENTS = {"cuda": 1 << 28, "cpu": 1 << 24, "emulated": 1 << 11}  # of an operand: well beyond caches, or soon done
 _OF_MATMUL = ("gram", "tsmm", "tsm2r", "gemm", "gemv")  # families among which the shape decides

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import units
 from ..plan.problem import Problem
-from .records import Trial
+from ..records.trials import Trial
 
 
 class Observer:

@@ -16,10 +16,10 @@ from typing import Any, Protocol
 from .. import settings
 from ..compile import nvrtc
 from ..errors import CompileError, MansardError
+from ..machine.measure import Timing, measure
+from ..records.database import kernel_hash
+from ..records.trials import VENDOR, Trial, config_key
 from .cases import Case
-from .database import kernel_hash
-from .measure import Timing, measure
-from .records import VENDOR, Trial, config_key
 from .verify import Verifier, Wrong
 
 REPEATS = (3, 7, 15)  # samples per round: survivors of a round are timed again with more

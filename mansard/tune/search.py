@@ -17,8 +17,9 @@ from typing import Any
 from ..codegen.geometry import Device
 from ..kernels.family import Family
 from ..machine import machine as machines
-from ..machine import occupancy, predict
+from ..machine import occupancy
 from ..machine.machine import Machine
+from ..plan import predict
 from ..plan.problem import Problem
 
 HOPELESS = 2.0  # predicted slower than the best by this factor: not worth compiling

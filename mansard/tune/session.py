@@ -20,16 +20,17 @@ from ..compile import cxx, nvrtc
 from ..errors import BackendUnavailable, UnsupportedProblem
 from ..kernels import family_of
 from ..machine import machine, roofline
+from ..machine.measure import Timing
 from ..plan.problem import Problem
+from ..records.database import family_name, kernel_hash
+from ..records.trials import Store, Trial, config_key, store_path
+from ..records.verdict import DOUBTFUL, excess, is_undecided, judged, vendor_wins, was_doubtful
+from ..version import __version__
 from .cases import Case, make_case
-from .database import family_name, kernel_hash
-from .measure import Timing
 from .observer import Observer
-from .records import Store, Trial, config_key, store_path
 from .runner import REPEATS, DeviceRunner, Runner
 from .search import SearchSpace, search_space
 from .strategy import STRATEGIES
-from .verdict import DOUBTFUL, excess, is_undecided, judged, vendor_wins, was_doubtful
 
 _FINALISTS = {1: 8, 2: 3}  # round -> how many are timed again
 _CLOSE = 1.5  # nobody slower than this many times the fastest is timed again
@@ -278,8 +279,6 @@ class Session:
 
 def facts(problem: Problem, backend: Any) -> dict[str, Any]:
     """What every trial of this session states: where, with what, when, and the roofline's limit."""
-    from .. import __version__
-
     ceilings = machine.known(backend.device)
     bound = roofline.time_bound(family_of(problem.operation).work.work(problem), ceilings)
     cuda = backend.name == "cuda"

@@ -11,9 +11,9 @@ from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..kernels.family import Family
 from ..plan.problem import Problem
-from . import database
-from .database import family_name
-from .records import Store, Trial, store_path
+from ..records import database
+from ..records.database import family_name
+from ..records.trials import Store, Trial, store_path
 
 _FALLBACK = 1.25  # a variant this close to the winner is kept too: it may be legal where the winner is not
 

@@ -13,7 +13,8 @@ from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.sparse.powers import emit, fit, space, spec
 from mansard.kernels.sparse.powers.space import Config, Groups, Persistent
 from mansard.kernels.sparse.powers.space_cpu import Simd
-from mansard.operations.sparse import reach, storage
+from mansard.operations.sparse import storage
+from mansard.operations.sparse.powers.order import reach
 from mansard.plan.problem import REAL, Problem
 
 BACKENDS: dict[str, Any] = {"cpu": cpu, "emulated": emulated, "cuda": cuda}
@@ -129,7 +130,7 @@ class Arrays:
         problem, device, xp = self.problem, self.where.device, self.xp
         flags = xp.full(emit.flags(problem, device), 77, xp.uint32)
         self.failed = xp.zeros(1, xp.uint32)
-        high = reach.host(reach.tile_reach(self.rows.indptr, self.rows.indices, 32 * config.TILE)[1])
+        high = storage.host(reach.tile_reach(self.rows.indptr, self.rows.indices, 32 * config.TILE)[1])
         fill = self.where.prepare(emit.fill(problem, device, False))
         fill((pointers[5], 0, pointers[6], self.address(flags)), (), 0)
         kernel = emit.kernel(problem, config, device, (fit.far(high, config, device), self.case.limit))

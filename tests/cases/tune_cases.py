@@ -14,9 +14,10 @@ from mansard.backends import emulated
 from mansard.codegen.geometry import Device
 from mansard.errors import CompileError, LaunchError
 from mansard.kernels.tall_skinny import gram
-from mansard.tune import database, session
+from mansard.records import database
+from mansard.records.trials import Trial
+from mansard.tune import session
 from mansard.tune.cases import make_case
-from mansard.tune.records import Trial
 from mansard.tune.runner import DeviceRunner
 
 H200 = Device("cuda", "NVIDIA H200", "sm_90a", 132, 227 << 10, 228 << 10, 65536, 2048, 50 << 20)

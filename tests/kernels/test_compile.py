@@ -56,8 +56,9 @@ def test_a_gpu_without_the_instructions_gets_the_tiled_kernel() -> None:
 def test_the_shipped_table_is_current() -> None:
     """Every record's kernel text is still what would be generated; a stale table would silently serve nothing."""
     from mansard.kernels.tall_skinny import gram
-    from mansard.tune import database, table
-    from mansard.tune.records import Store
+    from mansard.records import database
+    from mansard.records.trials import Store
+    from mansard.tune import table
 
     trials = [trial for path in database.DATA.glob("*/gram.jsonl") for trial in Store(path) if not trial.is_vendor]
     assert len(trials) > 100

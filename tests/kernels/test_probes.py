@@ -18,18 +18,20 @@ from mansard.compile import nvrtc
 from mansard.errors import LaunchError
 from mansard.machine import (
     calibrate,
-    calibrate_cpu,
     calibrate_cuda,
+    calibrate_record,
     calibrate_streams,
     calibrate_waits,
     info,
     machine,
     occupancy,
     probe_kernels,
+    probes_cpu,
+    probes_cuda,
 )
+from mansard.machine.measure import Timing
 from mansard.machine.probe_kernels import ADDEND, FACTOR, LINE, PROBES, Shape
 from mansard.plan import explain
-from mansard.tune.measure import Timing
 
 H200 = explain.NOMINAL["sm_90a"]
 needs_compiler = pytest.mark.skipif(cpu.unavailable() is not None, reason=str(cpu.unavailable()))
@@ -40,7 +42,7 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 
 
 def test_record_keeps_the_best_shape_and_the_failures() -> None:
-    record = calibrate.Record(2)
+    record = calibrate_record.Record(2)
     record.add("read", "narrow", Timing((2.0, 2.0, 2.0)), 8.0)
     record.add("read", "wide", Timing((1.0, 1.0, 4.0)), 8.0)
 
@@ -56,10 +58,10 @@ def test_record_keeps_the_best_shape_and_the_failures() -> None:
 
 
 def test_wrong_probe_result_is_no_ceiling() -> None:
-    calibrate.expect("read", 1.0 + 1e-12, 1.0)
+    calibrate_record.expect("read", 1.0 + 1e-12, 1.0)
     for wrong in (1.0 + 1e-6, float("nan"), float("inf")):
         with pytest.raises(LaunchError, match="read"):
-            calibrate.expect("read", wrong, 1.0)
+            calibrate_record.expect("read", wrong, 1.0)
 
 
 @needs_compiler
@@ -291,10 +293,11 @@ def small(monkeypatch: pytest.MonkeyPatch) -> PlayedBackend:
     monkeypatch.setattr(
         probe_kernels, "cache_part", lambda form, size, blocks, total: part(form, size, blocks, 4 * size)
     )
-    monkeypatch.setattr(calibrate_cuda, "_QUICK_BYTES", 1 << 18)
-    monkeypatch.setattr(calibrate_cuda, "_FLOPS_PER_SM", {"float64": 1e4, "float32": 1e4})
+    monkeypatch.setattr(probes_cuda, "_QUICK_BYTES", 1 << 18)
+    monkeypatch.setattr(probes_cuda, "_FLOPS_PER_SM", {"float64": 1e4, "float32": 1e4})
     compiler = SimpleNamespace(compile_cuda=lambda *_: None, version=lambda: "none")
-    monkeypatch.setattr(calibrate_cuda, "nvrtc", compiler)
+    for module in (calibrate_cuda, probes_cuda):
+        monkeypatch.setattr(module, "nvrtc", compiler)
     ramp = calibrate_streams.ramp
     monkeypatch.setattr(calibrate_streams, "ramp", lambda run: ramp(run, 2))
     for name, count in (("latency", 16), ("launches", 2), ("graph", 3), ("barrier", 4)):
@@ -336,7 +339,7 @@ def test_a_probe_that_computes_wrongly_is_no_ceiling(small: PlayedBackend, monke
 
 @needs_compiler
 def test_yardsticks_of_a_gpu(small: PlayedBackend, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate_cuda, "_OPERAND_BYTES", 1 << 18)
+    monkeypatch.setattr(probes_cuda, "_OPERAND_BYTES", 1 << 18)
     held = calibrate.yardsticks(small)
     run, moved = held.runs["read_bandwidth"]
     run()
@@ -347,7 +350,7 @@ def test_yardsticks_of_a_gpu(small: PlayedBackend, monkeypatch: pytest.MonkeyPat
 
 @needs_compiler
 def test_yardsticks_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calibrate_cpu, "operand_bytes", lambda cache: 8 << 20)
+    monkeypatch.setattr(probes_cpu, "operand_bytes", lambda cache: 8 << 20)
     held = calibrate.yardsticks(cpu.backend())
     for run, work in held.runs.values():
         run()

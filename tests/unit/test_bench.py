@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from mansard.backends import cuda
-from mansard.bench import build, cases, clock, entries, extension, peers, rows, store, summary, targets
+from mansard.bench import build, cases, clock, contenders, entries, extension, peers, rows, store, summary, targets
 from mansard.bench.check import Reference
 from mansard.bench.data import Operands
 from mansard.bench.factor.operations import FACTORS
@@ -137,7 +137,7 @@ def test_check_still_says_something_beyond_the_worst_case_bound() -> None:
 def test_every_spelling_of_every_peer_is_right(dtype: str, layout: str) -> None:
     case = cases.Case("x", dtype, 5, 3, 200, layout)
     A, B = Operands("cpu", [case], 1 << 10).pair(case)
-    for peer in peers.peers_for("cpu"):
+    for peer in contenders.peers_for("cpu"):
         if peer.missing or not peer.takes_part(case):
             continue
         for label, spelled in peer.spellings(case).items():

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mansard import cli
-from mansard.bench import cases, ceilings, command, contest, plots, report, rows, runner, store
+from mansard.bench import cases, ceilings, command, contest, gallery, report, rows, runner, store
 from mansard.bench.check import reference_for
 from mansard.errors import MansardWarning
 from mansard.kernels.tall_skinny import tsmm
@@ -196,7 +196,7 @@ def test_report_without_matplotlib_says_so(
     def absent(*_: Any) -> Any:
         raise ImportError("No module named 'matplotlib'", name="matplotlib")
 
-    monkeypatch.setattr(plots, "draw_all", absent)
+    monkeypatch.setattr(gallery, "draw_all", absent)
     page = report.write_report(made[1], tmp_path).read_text()
     assert "no pictures: matplotlib is not installed" in page and "<img" not in page
 

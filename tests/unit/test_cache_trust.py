@@ -17,7 +17,7 @@ from mansard.compile.cache import Cache, Entry, default_cache, open_cache
 from mansard.errors import MansardWarning
 from mansard.machine import machine
 from mansard.plan.explain import NOMINAL
-from mansard.tune.records import store_path
+from mansard.records.trials import store_path
 
 H200 = NOMINAL["sm_90a"]
 

@@ -19,8 +19,8 @@ from mansard.kernels.family import Family
 from mansard.kernels.tall_skinny import gram, small_step
 from mansard.plan import dispatch, explain
 from mansard.plan.problem import Problem
-from mansard.tune import database
-from mansard.tune.records import Store, Trial, store_path
+from mansard.records import database
+from mansard.records.trials import Store, Trial, store_path
 
 H200 = explain.NOMINAL["sm_90a"]
 CPU = Device("cpu", "two cores", "x86_64", multiprocessors=2, vector_bytes=32)

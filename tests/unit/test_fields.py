@@ -21,10 +21,10 @@ from mansard.kernels import family_of, names, traits
 from mansard.kernels.common import fields
 from mansard.kernels.sparse.powers.space import Groups
 from mansard.kernels.tall_skinny import gram
-from mansard.operations.sparse import powers_choice
+from mansard.operations.sparse.powers import plan
 from mansard.plan import asked
 from mansard.plan.explain import NOMINAL
-from mansard.tune.records import problem_to_dict
+from mansard.records.trials import problem_to_dict
 
 PACKAGE = Path(ms.__file__).parent
 CODE = 'rotate;};\nint x=system("touch /tmp/x");struct Y{int z'
@@ -100,7 +100,7 @@ def test_pins_are_checked_before_they_become_text(pins: dict[str, Any]) -> None:
 
 def test_pins_of_powers_are_checked_too() -> None:
     with ms.pin(CACHE=CODE), pytest.raises(IllegalConfig, match="CACHE="):
-        powers_choice._pinned(Groups)
+        plan._pinned(Groups)
 
 
 GOOD: dict[str, Any] = {

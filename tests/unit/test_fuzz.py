@@ -34,10 +34,11 @@ from mansard.machine import machine
 from mansard.plan import asked
 from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import Problem
+from mansard.records import database, findings
+from mansard.records.trials import Store, Trial
 from mansard.rules import Flag, Matches, Names, Numbers
 from mansard.sparse import io, matrices
-from mansard.tune import database, sparse_records, table
-from mansard.tune.records import Store, Trial
+from mansard.tune import table
 from mansard.untrusted import Damaged
 
 H200 = NOMINAL["sm_90a"]
@@ -173,7 +174,7 @@ def test_findings(mutator: Mutator, pytestconfig: pytest.Config, tmp_path: Path)
         content = mutator.json(json.dumps(mutator.random.choice(good)))
         path.write_bytes(content)
         with bounded(len(content), (number, content)):
-            found = sparse_records._load(path, number, 0)
+            found = findings._load(path, number, 0)
         assert CODE not in str(found)
 
 

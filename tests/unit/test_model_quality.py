@@ -18,7 +18,8 @@ import pytest
 
 from mansard.codegen.geometry import Device
 from mansard.kernels.tall_skinny import gram
-from mansard.machine import machine, predict
+from mansard.machine import machine
+from mansard.plan import predict
 from mansard.plan.problem import Problem
 
 TRIALS = Path(__file__).resolve().parents[2] / "results" / "h200" / "gram" / "trials.jsonl.gz"

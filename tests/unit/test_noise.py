@@ -18,15 +18,17 @@ from mansard.backends import cpu
 from mansard.bench import doubtful, rows, summary
 from mansard.kernels.tall_skinny import gram
 from mansard.machine import calibrate, info, machine, noise, roofline
+from mansard.machine.calibrate_record import Record
 from mansard.machine.machine import Machine
+from mansard.machine.measure import Timing
 from mansard.machine.noise import Shares
 from mansard.machine.roofline import Work
 from mansard.plan.explain import NOMINAL
-from mansard.tune import database, forget, session
-from mansard.tune.measure import Timing
-from mansard.tune.records import VENDOR, Store, Trial, store_path
+from mansard.records import database
+from mansard.records.trials import VENDOR, Store, Trial, store_path
+from mansard.records.verdict import DOUBTFUL, interval, is_undecided, vendor_wins, was_doubtful
+from mansard.tune import forget, session
 from mansard.tune.session import TuningResult, tune_problem
-from mansard.tune.verdict import DOUBTFUL, interval, is_undecided, vendor_wins, was_doubtful
 
 H200 = NOMINAL["sm_90a"]
 GOOD = Machine("a CPU", "measured 2026-01-01", 14e9, 12e9, 11e9, {"float32": 3e11, "float64": 1.5e11})
@@ -76,7 +78,7 @@ def test_the_system_tells_what_it_did() -> None:
 
 @pytest.mark.parametrize(("samples", "count"), [(STEADY, 0), (UNSTEADY, 1)])
 def test_samples_that_differ_are_seen(samples: tuple[float, ...], count: int) -> None:
-    record = calibrate.Record(1, fastest=True)
+    record = Record(1, fastest=True)
     record.add("read", "one stream", Timing(samples), 256e6)
     record.add("copy", "memcpy", Timing(STEADY), 256e6)
     said = noise.of_spread(record.results, "cpu")
@@ -129,8 +131,8 @@ def test_of_two_disturbed_measurements_the_better_of_each_ceiling_counts() -> No
 def probes(samples: dict[str, tuple[float, ...]], again: float) -> Any:
     """A module of probes whose clock is a list of samples; a second look finds the rate `again`."""
 
-    def measure_all(backend: Any, progress: Any, quick: bool) -> tuple[calibrate.Record, dict[str, Any]]:
-        record = calibrate.Record(1, progress, fastest=True)
+    def measure_all(backend: Any, progress: Any, quick: bool) -> tuple[Record, dict[str, Any]]:
+        record = Record(1, progress, fastest=True)
         record.step("everything")
         for probe, seconds in samples.items():
             record.add(probe, "one stream", Timing(seconds), 256e6)

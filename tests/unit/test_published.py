@@ -19,6 +19,7 @@ from mansard import cli
 from mansard.bench import (
     cases,
     clock,
+    contenders,
     contest,
     freshness,
     labels,
@@ -41,7 +42,7 @@ from mansard.bench.operations import work_of
 from mansard.bench.sparse import cusparse
 from mansard.kernels import family_of
 from mansard.plan.explain import NOMINAL
-from mansard.tune.database import kernel_hash
+from mansard.records.database import kernel_hash
 from mansard.untrusted import Damaged
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -322,7 +323,8 @@ def test_inner_products_and_scalings_are_raced(dtype: str) -> None:
     cublas = SimpleNamespace(dot=np.vdot, dotc=np.vdot, gemm=None)
     cupy = peers.CupyPeer.__new__(peers.CupyPeer)
     cupy.cupy, cupy.cublas = np, cublas
-    everyone = [cupy, *(peer for peer in peers.peers_for("cpu") if isinstance(peer, peers.NumpyPeer | peers.TorchPeer))]
+    known = peers.NumpyPeer | peers.TorchPeer
+    everyone = [cupy, *(peer for peer in contenders.peers_for("cpu") if isinstance(peer, known))]
     for peer in (each for each in everyone if not getattr(each, "missing", "")):
         dots = {k: way for k, way in peer.gram(Case("x", dtype, 1, 1, 64)).items() if "dot" in k}
         assert len(dots) == (2 if peer is cupy else 1), peer.name

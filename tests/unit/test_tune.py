@@ -23,9 +23,10 @@ from mansard.errors import BackendUnavailable, LaunchError, UnsupportedProblem
 from mansard.kernels.batched import gemm, gemv
 from mansard.kernels.tall_skinny import gram, tsmm
 from mansard.plan import dispatch
-from mansard.tune import command, database, session
+from mansard.records import database
+from mansard.records.trials import VENDOR, Store, config_key, store_path
+from mansard.tune import command, session
 from mansard.tune.cases import make_case
-from mansard.tune.records import VENDOR, Store, config_key, store_path
 from mansard.tune.runner import DeviceLost, DeviceRunner
 from mansard.tune.session import tune_problem
 from mansard.tune.verify import Verifier, Wrong

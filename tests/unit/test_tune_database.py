@@ -16,8 +16,9 @@ from mansard.kernels import family_of
 from mansard.kernels.batched import trsm
 from mansard.kernels.tall_skinny import gram, tsm2r, tsmm
 from mansard.plan import dispatch
-from mansard.tune import database, table
-from mansard.tune.records import VENDOR, Store, Trial, config_key, store_path
+from mansard.records import database
+from mansard.records.trials import VENDOR, Store, Trial, config_key, store_path
+from mansard.tune import table
 
 # --- Lookup -------------------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from tune_cases import (
 )
 
 from mansard.kernels.tall_skinny import gram
+from mansard.records.trials import Store, Trial
 from mansard.tune import strategy
-from mansard.tune.records import Store, Trial
 from mansard.tune.runner import ReplayRunner
 from mansard.tune.search import search_space, shape
 from mansard.tune.session import Session

@@ -26,9 +26,9 @@ from mansard.kernels.tall_skinny import gram
 from mansard.machine import machine
 from mansard.operations.sparse import convert
 from mansard.plan.explain import NOMINAL
+from mansard.records import database, findings
+from mansard.records.trials import Store, Trial, problem_to_dict, store_path
 from mansard.sparse import matrices
-from mansard.tune import database, sparse_records
-from mansard.tune.records import Store, Trial, problem_to_dict, store_path
 from mansard.untrusted import Damaged
 
 PACKAGE = Path(ms.__file__).parent
@@ -128,7 +128,7 @@ def test_a_record_with_code_is_never_served(own_cache: Path, monkeypatch: pytest
 
 def test_findings_about_matrices_are_checked(own_cache: Path) -> None:
     rows = convert.read(matrices.band(50, 3)).rows
-    device, name = cpu.backend().device, sparse_records.signature(rows)
+    device, name = cpu.backend().device, findings.signature(rows)
     path = store_path(device, "sparse")
     path.parent.mkdir(parents=True)
     bad = [
@@ -147,8 +147,8 @@ def test_findings_about_matrices_are_checked(own_cache: Path) -> None:
     lines += [{"matrix": CODE, "what": "format", "values": {}}, {"matrix": name, "what": CODE, "values": {}}]
     path.write_text("\n".join(json.dumps(each) for each in lines))
     with pytest.warns(MansardWarning, match=r"sparse\.jsonl: line 2 .*and 11 more"):
-        assert sparse_records.recall(device, rows, "format") == {"format": "csr"}
-    assert sparse_records.recall(device, rows, "powers 3") is None
+        assert findings.recall(device, rows, "format") == {"format": "csr"}
+    assert findings.recall(device, rows, "powers 3") is None
     path.write_text(json.dumps({"matrix": name, "what": "format", "values": {"C": 3}}))  # in range, yet impossible
     assert ms.sparse.matrix(matrices.band(50, 3), backend="cpu").shape == (50, 50)
 

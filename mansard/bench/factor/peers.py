@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import labels
 from ..cases import Case
-from ..peers import CupyPeer, Peer, TorchCudaPeer, TorchPeer
+from ..peers import Peer, TorchCudaPeer, TorchPeer
 from .data import places_of
 from .operations import RAGGED
 
@@ -203,21 +203,6 @@ def torch_probe(torch: Any, operation: str) -> Callable[..., list[Any]]:
     return lambda A, B: list(_named(parts, function(A) if B is None else function(A, B)).values())
 
 
-class VendorFactors(CupyPeer):
-    """cuBLAS and cuSOLVER by their names, and CuPy's functions."""
-
-    name = "CuPy (cuBLAS, cuSOLVER)"
-    captures = "CuPy refuses cuBLAS and cuSOLVER calls while a stream is captured"
-
-    def takes_part(self, case: Case) -> bool:
-        return case.form != RAGGED
-
-    def spellings(self, case: Case) -> Ways:
-        from .vendors import ways
-
-        return ways(self.cupy, case)
-
-
 class Held:
     """What is kept from call to call as long as the operands are the same ones."""
 
@@ -256,12 +241,3 @@ def padded(xp: Any, case: Case, ragged: Any) -> Any:
         where = xp.asarray(places)[:, None] + xp.arange(size * width)
         made[members, :size, :width] = ragged.buffer[where].reshape(-1, size, width)
     return made
-
-
-def peers_for(backend_name: str) -> list[Peer]:
-    """The peers of a backend, missing ones included."""
-    from . import compiled
-
-    if backend_name == "cuda":
-        return [VendorFactors(), TorchCusolver(), TorchMagma()]
-    return [NumpyFactors(), ScipyFactors(), TorchFactors(), *(make() for make in compiled.PEERS)]

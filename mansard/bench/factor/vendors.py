@@ -15,8 +15,10 @@ from typing import Any
 
 from ..batched.cublas import Cublas
 from ..cases import Case
+from ..peers import CupyPeer
 from .entries import InPlace, is_single
-from .peers import COLUMNS, Held
+from .operations import RAGGED
+from .peers import COLUMNS, Held, Ways
 
 Way = Callable[..., dict[str, Any]]
 _PLAIN, _TURNED = 0, 1  # operations
@@ -171,3 +173,16 @@ class Vendor(Cublas):
             return {"L": work, "INFO": info}  # what it leaves in the other triangle is not said
 
         return InPlace(restore, run)
+
+
+class VendorFactors(CupyPeer):
+    """cuBLAS and cuSOLVER by their names, and CuPy's functions."""
+
+    name = "CuPy (cuBLAS, cuSOLVER)"
+    captures = "CuPy refuses cuBLAS and cuSOLVER calls while a stream is captured"
+
+    def takes_part(self, case: Case) -> bool:
+        return case.form != RAGGED
+
+    def spellings(self, case: Case) -> Ways:
+        return ways(self.cupy, case)

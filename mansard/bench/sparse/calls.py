@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...codegen.geometry import Kernel
-from ...tune.records import problem_to_dict
+from ...records.trials import problem_to_dict
 from .. import clock as clocks
 from ..cases import Case
 from ..peers import Peer

@@ -12,15 +12,13 @@ import numpy as np
 import mansard as ms
 
 from ... import settings
-from ...backends import select
-from ...operations.sparse import convert, powers_basis, powers_choice, powers_matrix
+from ...machine import caches
+from ...operations.sparse import convert
 from ...operations.sparse.operand import bytes_of
-from ...operations.sparse.powers_call import planned
-from ...operations.sparse.powers_choice import level_budget
-from ...operations.sparse.powers_plan import Powers
-from ...operations.sparse.powers_run import LIMIT
-from ...operations.sparse.powers_task import Options, Task
-from ...sparse.tuning import with_budget
+from ...operations.sparse.powers.call import planned
+from ...operations.sparse.powers.order.ordered import Ordered, Orders
+from ...operations.sparse.powers.run import Powers
+from ...operations.sparse.powers.task import Options, Task
 from ..cases import Case
 from . import matrices as sparse_matrices
 from .operations import storage_of
@@ -67,17 +65,18 @@ class Given:
             raise ValueError(f"rows differ too much: {padding:.3g} stored entries per entry")
         return form
 
-    def ordered(self, order: str) -> tuple[Any, Any, float]:
-        """The matrix as CSR and in level order, and the seconds that levels, permutation and conversion took."""
+    def ordered(self, order: str) -> tuple[Orders, Ordered, float]:
+        """The matrix in all orders and in this one, and the seconds that levels, permutation and conversion took."""
 
-        def make() -> tuple[Any, Any, float]:
+        def make() -> tuple[Orders, Ordered, float]:
             self._settle()
             begin = time.perf_counter()
-            source = powers_matrix.read(self.csr)
-            device = select.select(source.device, self.asked).device
-            found = powers_matrix.ordered(source, order, level_budget(device), None, None, device)
+            read = Orders(self.csr, self.asked)
+            orders = self.once("orders", lambda: read)
+            found = orders.by_level(order)
+            assert found.sell.buffer is not None  # stored now
             self._settle()
-            return source, found, time.perf_counter() - begin
+            return orders, found, time.perf_counter() - begin
 
         return self.once(("ordered", order), make)
 
@@ -89,16 +88,9 @@ class Given:
         self, p: int, execution: str | None, order: str = "auto", graph: bool = True, budget: float | None = None
     ) -> Powers:
         """What `ms.matrix_powers` returns, of a matrix that was ordered before."""
-        source = self.ordered(order)[0]
-        task = Task(p, powers_basis.coefficients("monomial", p), "all", None, 1)
-        task.settle_dtype(source.rows.values_dtype, None)
-        backend, options = select.select(source.device, self.asked), Options(execution, None, graph, LIMIT)
-
-        def kept() -> Any:
-            return self.once("kept", lambda: powers_matrix.kept(source, None, None, self.asked))
-
-        made = planned(task, source, backend, options, lambda how: self.ordered(how)[1], kept, order)
-        return made if budget is None else with_budget(made, budget)
+        task, orders = Task(p), self.ordered(order)[0]
+        task.settle_dtype(orders.source.rows.values_dtype, None)
+        return planned(task, orders, Options(execution, graph=graph, budget=budget), order)
 
 
 def about(plan: Powers, dtype: str) -> dict[str, Any]:
@@ -126,7 +118,7 @@ def about(plan: Powers, dtype: str) -> dict[str, Any]:
 
 def _budget(plan: Powers) -> float:
     device = plan._backend.device
-    own = powers_choice.cache_bytes()[0] * device.multiprocessors
+    own = caches.cache_bytes()[0] * device.multiprocessors
     return _SHARE * float(own if device.backend == "cpu" else device.l2_bytes)
 
 

@@ -15,7 +15,7 @@ from ...kernels.batched.trsm import lapack, spec
 from ...plan import dispatch, pin
 from ...plan.plan import Plan
 from ...plan.problem import Problem
-from ...tune import database
+from ...records import database
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list

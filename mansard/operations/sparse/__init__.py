@@ -1,1 +1,2 @@
-"""Sparse matrices: storage, products with vectors, and powers."""
+"""Sparse matrices: how they are stored (`storage`, `convert`, `operand`, `matrix`), products with vectors (`spmv_call`,
+`spmv_run`), and powers (`powers/`)."""

@@ -5,6 +5,7 @@ Arrays live where the matrix lives: functions take the array module (NumPy or Cu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -84,7 +85,7 @@ class Sell:
     sigma: int  # rows are sorted by length within windows of so many; 1: not at all
     index: str  # int32, int64 or delta16
     values_dtype: str
-    buffer: Any  # uint8
+    buffer: Any  # uint8; None in a layout
     starts: Any  # int32 [chunks + 1], in units of 128 bytes
     widths: Any  # int32 [chunks]
     lengths: Any  # int32 [rows] in stored order; None when every row has its chunk's width
@@ -96,6 +97,21 @@ class Sell:
     @property
     def chunks(self) -> int:
         return int(self.widths.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the buffer, be it there or not."""
+        return int(self.starts[-1]) * UNIT
+
+
+def array_module(array: Any) -> Any:
+    """NumPy or CuPy, whichever the array is of."""
+    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
+
+
+def host(array: Any) -> Any:
+    """The array in the memory of the host."""
+    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def realigned(stored: Any) -> Any:
@@ -122,11 +138,23 @@ def sell_from_csr(
     A: Any, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: Any = np
 ) -> Sell:
     """`A` (a CSR matrix of scipy's, CuPy's, or a `Csr`) as SELL-C-sigma; entries of a row keep their order."""
+    return filled(sell_layout(A, C, sigma, index, values_dtype, xp), A, xp)
+
+
+def sell_layout(
+    A: Any, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: Any = np
+) -> Sell:
+    """Where `sell_from_csr` puts the entries: a Sell whose buffer is None."""
     sell = _pattern(A, C, sigma, index, values_dtype or str(A.data.dtype), xp)
     size = int(sell.starts[-1])
     if size >= 1 << 31:
         raise ValueError(f"A takes {size} units of {UNIT} bytes as SELL, 2^31 - 1 can be counted: use format='csr'")
-    sell = replace(sell, starts=sell.starts.astype(xp.int32), buffer=xp.zeros(size * UNIT, xp.uint8))
+    return replace(sell, starts=sell.starts.astype(xp.int32))
+
+
+def filled(sell: Sell, A: Any, xp: Any = np) -> Sell:
+    """The layout of `A` with its entries in a buffer."""
+    sell = replace(sell, buffer=xp.zeros(sell.nbytes, xp.uint8))
     values, columns, bases = _views(sell)
     for piece in _pieces(sell, A.indptr, xp):
         if A.data.size == 0:

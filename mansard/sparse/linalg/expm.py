@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from ...operations.sparse.reach import array_module
+from ...operations.sparse.storage import array_module
 from ...plan.problem import DTYPES
 from . import spectrum
 from .checks import check_operator, check_vector

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...operations.sparse.reach import array_module, host
+from ...operations.sparse.storage import array_module, host
 from ...operations.tall_skinny.orthogonal import orthogonalize
 
 _WORTH = (

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ...operations.sparse.reach import array_module
+from ...operations.sparse.storage import array_module
 
 
 class Recurrence(NamedTuple):
@@ -66,7 +66,7 @@ class _Blocked:
         self._plans: dict[Any, Any] = {}
 
     def __call__(self, x: Any) -> Any:
-        from ...operations.sparse.powers_call import matrix_powers
+        from ...operations.sparse.powers.call import matrix_powers
 
         numbers = [np.asarray(part).dtype for part in self._recurrence]
         dtype = np.result_type(str(self._A.dtype), str(x.dtype), *numbers)

@@ -18,11 +18,15 @@ from powers_cases import (
 )  # fmt: skip
 
 import mansard as ms
-from mansard.backends import cpu, emulated
+from mansard.backends import cpu
 from mansard.errors import IllegalConfig
 from mansard.kernels.sparse.powers import defaults, fit, space, spec, work
-from mansard.operations.sparse import convert, powers_basis, powers_call, powers_choice, powers_matrix
-from mansard.operations.sparse.powers_task import Options, Task
+from mansard.machine import caches
+from mansard.operations.sparse import convert, storage
+from mansard.operations.sparse.powers import call, plan
+from mansard.operations.sparse.powers.order import ordered
+from mansard.operations.sparse.powers.order.ordered import Orders
+from mansard.operations.sparse.powers.task import Options, Task
 from mansard.operations.sparse.storage import Ell
 from mansard.sparse import matrices
 
@@ -99,7 +103,7 @@ def test_what_blocking_would_not_help_runs_plainly(backend: str) -> None:
 
 @needs_cpu
 def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(powers_choice, "cache_bytes", lambda: (20_000, 200_000))
+    monkeypatch.setattr(caches, "cache_bytes", lambda: (20_000, 200_000))
     A = grid(32, 800, integers=False)
     x = numbers(np.random.default_rng(0), A.shape[0], "float64", integers=False)
     plain = ms.matrix_powers(A, 4, execution="plain", backend="cpu")(x)
@@ -113,22 +117,17 @@ def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch
 def test_rows_as_they_are_may_be_blocked_where_levels_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that ends in plain products is in vain: the matrix' own order is asked too."""
     A = matrices.randomized(matrices.stencil(27, (6, 6, 100)))
-    source, choose = powers_matrix.read(A), powers_choice.choose
+    orders, choose = Orders(A, "emulated"), plan.choose
+    by_level = orders.by_level
 
     def choice(problem: Any, ordered: Any, device: Any, asked: Any, threads: int) -> Any:
         return choose(problem, ordered, device, "plain" if ordered.levels is not None else "persistent", threads)
 
-    def in_order(how: str) -> Any:
-        how = "search" if how == "auto" else how
-        device = emulated.backend().device
-        return powers_matrix.ordered(source, how, powers_choice.level_budget(device), None, None, device)
-
-    monkeypatch.setattr(powers_choice, "choose", choice)
-    task = Task(2, powers_basis.coefficients("monomial", 2), "all", None, 1)
+    monkeypatch.setattr(orders, "by_level", lambda how: by_level("search" if how == "auto" else how))
+    monkeypatch.setattr(plan, "choose", choice)
+    task = Task(2)
     task.settle_dtype("float64", None)
-    options = Options(None, None, True, powers_call.LIMIT)
-    kept = lambda: powers_matrix.kept(source, None, None, "emulated")  # noqa: E731
-    P = powers_call.planned(task, source, emulated.backend(), options, in_order, kept, "auto")
+    P = call.planned(task, orders, Options(), "auto")
     assert P.choice.execution == "persistent" and P._ordered.levels is None
     x = numbers(np.random.default_rng(3), A.shape[0], "float64")
     assert (P(x) == ms.matrix_powers(A, 2, execution="plain", backend="emulated")(x)).all()
@@ -137,6 +136,31 @@ def test_rows_as_they_are_may_be_blocked_where_levels_are_not(monkeypatch: pytes
 def test_skewed_rows_are_not_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whose padding might fill the memory."""
     A = sp.csr_array(sp.coo_array((np.ones(3000), (np.arange(3000) % 2 * 7, np.arange(3000))), (3000, 3000)))
-    monkeypatch.setattr(powers_matrix, "ordered", None)
+    monkeypatch.setattr(ordered, "in_level_order", None)
     P, x = ms.matrix_powers(A, 3, backend="cpu"), np.ones(3000)
     assert P.choice.execution == "plain" and "long" in P.explain() and (P(x)[1] == A @ x).all()
+
+
+@pytest.mark.parametrize("execution", [None, "plain", "groups", "persistent"])
+def test_the_choice_is_made_before_anything_is_stored_or_compiled(
+    execution: str | None, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved, _, keywords = on(backend, matrices.randomized(matrices.stencil(27, (6, 6, 100))))
+    if execution == "persistent" and backend == "cpu":
+        pytest.skip("persistent launches are a GPU's")
+    orders, task = Orders(moved, keywords.get("backend")), Task(3)
+    task.settle_dtype("float64", None)
+    for home, name in ((storage, "filled"), (type(orders.backend), "prepare"), (Orders, "held")):
+        monkeypatch.setattr(home, name, None)
+    for order in ("auto", "given", "search", "none"):
+        for choice, found in plan.routes(task, orders, Options(execution), order):
+            assert choice.reason and choice.execution == (execution or choice.execution)
+            assert found is None or found.layout.buffer is None
+
+
+def test_what_products_serve_better_is_not_stored_by_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One conversion, one kernel: rows by level are a pattern that was looked at."""
+    monkeypatch.setattr(storage, "filled", None)
+    monkeypatch.setattr(convert, "wants_ell", lambda *rows: True)
+    P = ms.matrix_powers(matrices.randomized(matrices.delaunay(300)), 3, backend="emulated")
+    assert P.choice.execution == "plain" and P._ordered is None

@@ -13,9 +13,10 @@ from powers_cases import grid, numbers, on, same_bits
 import mansard as ms
 from mansard.errors import LaunchError
 from mansard.kernels.sparse.powers import emit, spec
-from mansard.operations.sparse import powers_basis, powers_call
+from mansard.machine.measure import Timing
+from mansard.operations.sparse.powers import call, plan
+from mansard.operations.sparse.powers.task import coefficients
 from mansard.sparse import matrices
-from mansard.tune.measure import Timing
 
 
 def host(array: Any) -> Any:
@@ -55,9 +56,9 @@ def test_all_executions_agree_to_the_bit(backend: str, output: str) -> None:
         ours = P.permuted(x[P.permutation])
         assert same_bits(host(ours), host(found[..., P.permutation]))
     assert all(same_bits(results[0], other) for other in results[1:])
-    powers = reference(A, host(x), powers_basis.coefficients(steps, 3))
+    powers = reference(A, host(x), coefficients(steps, 3))
     want = {"all": powers, "last": powers[-1], "combination": np.tensordot(weights, powers, 1)}[output]
-    scale = reference(abs(A), abs(host(x)), np.abs(powers_basis.coefficients(steps, 3)))
+    scale = reference(abs(A), abs(host(x)), np.abs(coefficients(steps, 3)))
     bound = 40 * 2.0**-53 * (np.tensordot(abs(weights), scale, 1) if output == "combination" else scale)
     assert (np.abs(results[0] - want) <= (bound[-1] if output == "last" else bound)).all()
 
@@ -89,7 +90,7 @@ def test_every_number_of_powers(backend: str, p: int, columns: int) -> None:
         P = ms.matrix_powers(moved, p, execution=execution, columns=columns, **keywords)
         found = P(xp.asarray(x))
         assert found.shape == (p + 1, *x.shape)
-        assert (host(found) == reference(A, x, powers_basis.coefficients("monomial", p))).all()
+        assert (host(found) == reference(A, x, coefficients("monomial", p))).all()
         weights = np.ones(p + 1)
         P = ms.matrix_powers(
             moved, p, execution=execution, columns=columns, output=("combination", weights), **keywords
@@ -271,7 +272,7 @@ def test_bad_input_is_refused(backend: str) -> None:
 
 
 def test_examples_of_the_docstring() -> None:
-    assert doctest.testmod(powers_call).failed == 0
+    assert doctest.testmod(call).failed == 0
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -279,8 +280,8 @@ def test_large_matrices_are_tried_both_ways(first: bool, monkeypatch: pytest.Mon
     """By level, or as they are: whatever took less time, and the results are the same."""
     A, times = matrices.randomized(matrices.delaunay(600)), iter((1.0, 2.0) if first else (2.0, 1.0))
     x = numbers(np.random.default_rng(3), A.shape[0], "float64")
-    monkeypatch.setattr(powers_call, "_MEASURED", 0)
-    monkeypatch.setattr(powers_call, "measure", lambda run, *rest, **more: run() is None or Timing((next(times),)))
+    monkeypatch.setattr(plan, "_MEASURED", 0)
+    monkeypatch.setattr(call, "measure", lambda run, *rest, **more: run() is None or Timing((next(times),)))
     P = ms.matrix_powers(A, 3, backend="cpu")
     assert P.is_permuted == first and (not first or "measured" in P.explain())
     want = ms.matrix_powers(A, 3, execution="groups", order="none", backend="cpu")(x)

@@ -11,7 +11,6 @@ from conftest import needs_cpu
 from sparse_cases import host, made, same, there, vectors
 
 import mansard as ms
-import mansard.sparse.matrix
 from mansard.operations.sparse import storage
 
 # ---- storage --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ from conftest import UNAVAILABLE, needs_cpu
 from sparse_cases import made, same, vectors
 
 import mansard as ms
-import mansard.sparse.matrix
 from mansard.errors import UnsupportedProblem
-from mansard.operations.sparse import convert, storage
+from mansard.operations.sparse import convert, matrix, storage
 from mansard.operations.sparse import spmv_call as sparse_call
 from mansard.operations.sparse.operand import Held, traits
 
@@ -202,7 +200,7 @@ def test_more_entries_than_32_bits_count() -> None:
 
 
 def test_doctests() -> None:
-    failures, tried = doctest.testmod(sys.modules["mansard.sparse.matrix"])
+    failures, tried = doctest.testmod(matrix)
     assert tried >= 4 and failures == 0
 
 

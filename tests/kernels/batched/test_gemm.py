@@ -22,7 +22,8 @@ from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, T
 from mansard.kernels.batched.gemm.work_lanes import lanes_shape
 from mansard.kernels.batched.gemm.work_panels import panel_shape
 from mansard.kernels.common import images
-from mansard.machine import machine, predict
+from mansard.machine import machine
+from mansard.plan import predict
 from mansard.plan.problem import DTYPES, Problem
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))

@@ -19,7 +19,8 @@ from mansard.kernels.batched import gemv
 from mansard.kernels.batched.gemv import defaults, emit, shapes, space, spec, work
 from mansard.kernels.batched.gemv.space import Config, Lanes, Stream
 from mansard.kernels.batched.gemv.space_cpu import Simd
-from mansard.machine import machine, predict
+from mansard.machine import machine
+from mansard.plan import predict
 from mansard.plan.problem import Problem
 
 pytestmark = pytest.mark.usefixtures("no_plans")

@@ -32,7 +32,8 @@ from mansard.kernels.batched.trsm import defaults, emit, space, space_cpu, spec,
 from mansard.kernels.batched.trsm.space import Blocked, Config, Lanes, Stream, Tensor
 from mansard.kernels.batched.trsm.space_cpu import Simd
 from mansard.kernels.batched.trsm.systems import system
-from mansard.machine import machine, predict
+from mansard.machine import machine
+from mansard.plan import predict
 from mansard.plan.problem import DTYPES, Problem
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))

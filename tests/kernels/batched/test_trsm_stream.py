@@ -17,7 +17,8 @@ from mansard import testing
 from mansard.kernels.batched import trsm
 from mansard.kernels.batched.trsm import defaults, space, spec
 from mansard.kernels.batched.trsm.space import Stream
-from mansard.machine import machine, predict
+from mansard.machine import machine
+from mansard.plan import predict
 from mansard.plan.problem import DTYPES
 
 

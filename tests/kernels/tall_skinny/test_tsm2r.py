@@ -21,7 +21,8 @@ from mansard.compile import nvrtc
 from mansard.kernels.tall_skinny import tsm2r
 from mansard.kernels.tall_skinny.tsm2r import defaults, emit, space, spec, work
 from mansard.kernels.tall_skinny.tsm2r.space import Config
-from mansard.machine import machine, predict
+from mansard.machine import machine
+from mansard.plan import predict
 from mansard.plan.problem import DTYPES, Problem
 
 H200 = Device("cuda", "NVIDIA H200", "sm_90a", 132, 232448, 233472, 65536, 2048, 60 << 20)

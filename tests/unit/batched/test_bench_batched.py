@@ -11,7 +11,7 @@ import bench_samples
 import numpy as np
 import pytest
 
-from mansard.bench import calls, cases, check, command, operations, peers, report, rows, runner, store
+from mansard.bench import calls, cases, check, command, contenders, operations, report, rows, runner, store
 from mansard.bench.batched import cases as batched_cases
 from mansard.bench.batched import summary as batched_summary
 from mansard.bench.batched.operations import BATCHED
@@ -118,7 +118,7 @@ def test_every_contender_is_right_and_wrong_results_are_found(dtype: str, accumu
     reference = check.reference_for(case, *pair)
     backend, _ = runner.choose_backend("cpu" if dtype == "float64" else "reference")
     entries = [calls.ours(case, [pair], operands, backend)[0]]
-    for peer in peers.peers_for("cpu"):
+    for peer in contenders.peers_for("cpu"):
         if not peer.missing:
             entries.append(enter(peer, case, [(*pair, operands.empty(case))], lambda run: 0.0))
     assert len(entries) > 1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from bench_batches import SHAPES, OnlyOne, routine
 
-from mansard.bench import calls, cases, check, entries, operations, peers, rows, runner
+from mansard.bench import calls, cases, check, contenders, entries, operations, peers, rows, runner
 from mansard.bench.batched import cases as batched_cases
 from mansard.bench.batched import compiled_peers
 from mansard.bench.batched import operations as batched_operations
@@ -166,7 +166,7 @@ def test_kernels_are_compiled_for_the_problem_that_is_called(monkeypatch: pytest
 
 
 def _compiled(case: Case) -> list[peers.Peer]:
-    return [peer for peer in peers.peers_for("cpu") if not peer.missing and peer.takes_part(case)]
+    return [peer for peer in contenders.peers_for("cpu") if not peer.missing and peer.takes_part(case)]
 
 
 def _spoilt(C: Any, value: float, last: bool) -> Any:

@@ -14,7 +14,7 @@ from bench_batches import OnlyOne
 from bench_factors import factor, given
 from scipy.linalg import lapack
 
-from mansard.bench import calls, cases, check, peers, report, rows, runner
+from mansard.bench import calls, cases, check, contenders, report, rows, runner
 from mansard.bench.batched import compiled_peers
 from mansard.bench.cases import Case
 from mansard.bench.factor import (
@@ -47,7 +47,7 @@ def _contenders(case: Case, backend: str = "reference") -> tuple[Any, list[Any]]
     operands, pair = given(case)
     reference = check.reference_for(case, *pair)
     found = [calls.ours(case, [pair], operands, runner.choose_backend(backend)[0])[0]]
-    for peer in peers.peers_for("cpu", "factor"):
+    for peer in contenders.peers_for("cpu", "factor"):
         if not peer.missing and peer.takes_part(case):
             for label in peer.spellings(case):
                 found.append(factor_entries.enter(OnlyOne(peer, label), case, [pair], once))
@@ -340,7 +340,7 @@ def test_pytorch_is_asked_once_per_library(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_eigen_is_right() -> None:
-    peer = next(peer for peer in peers.peers_for("cpu", "factor") if peer.name == "Eigen")
+    peer = next(peer for peer in contenders.peers_for("cpu", "factor") if peer.name == "Eigen")
     if peer.missing:
         pytest.skip(f"Eigen: {peer.missing}")
     for operation in peer.operations:
@@ -356,5 +356,5 @@ def test_missing_peers_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     results = runner.run(runner.Options(("quick",), "reference", tmp_path / "a", repeats=1, family="factor"))
     assert "cmeel-eigen" in results["missing"]["Eigen"]
     assert {"PyTorch (cuSOLVER)", "PyTorch (MAGMA)", "CuPy (cuBLAS, cuSOLVER)"} == {
-        peer.name for peer in peers.peers_for("cuda", "factor")
+        peer.name for peer in contenders.peers_for("cuda", "factor")
     }

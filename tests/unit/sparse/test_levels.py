@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from mansard.operations.sparse.levels import (
+from mansard.operations.sparse.powers.order.levels import (
     Levels,
     groups,
     level_bytes,
@@ -24,7 +24,7 @@ from mansard.operations.sparse.levels import (
     too_wide,
     violated,
 )
-from mansard.operations.sparse.reach import boundaries, row_reach
+from mansard.operations.sparse.powers.order.reach import boundaries, row_reach
 from mansard.sparse import matrices
 from mansard.testing import array_module
 

@@ -11,13 +11,16 @@ import pytest
 import mansard as ms
 from mansard.backends import cpu, emulated
 from mansard.kernels.sparse.spmv import spec
+from mansard.machine.measure import Timing
 from mansard.operations.sparse import convert
+from mansard.operations.sparse.powers import call
 from mansard.plan import asked, dispatch
-from mansard.sparse import matrices, tuning
-from mansard.tune import database, session, sparse_records
+from mansard.records import database, findings
+from mansard.sparse import matrices
+from mansard.tune import session
+from mansard.tune import sparse as tuning
 from mansard.tune.cases import CASES, make_case
 from mansard.tune.cases.spmv import SpmvCase
-from mansard.tune.measure import Timing
 from mansard.tune.session import tune_problem
 
 needs_compiler = pytest.mark.skipif(cpu.unavailable() is not None, reason=str(cpu.unavailable()))
@@ -36,7 +39,7 @@ def _problem(rows: int = 700, dtype: str = "float64", **more: Any) -> Any:
 @pytest.fixture
 def own_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No records but this test's; kernels stay compiled."""
-    for module in (database, session, sparse_records):
+    for module in (database, session, findings):
         monkeypatch.setattr(module, "store_path", lambda device, family: tmp_path / f"{family}.jsonl")
     return tmp_path
 
@@ -108,17 +111,17 @@ def test_the_command_line_has_them() -> None:
 
 def test_a_pattern_is_known_again(A: Any, own_records: Path) -> None:
     device, rows = cpu.backend().device, convert.read(A).rows
-    assert sparse_records.recall(device, rows, "format") is None
-    sparse_records.remember(device, rows, "format", {"format": "csr"})
-    sparse_records.remember(device, rows, "format", {"format": "ell"})
+    assert findings.recall(device, rows, "format") is None
+    findings.remember(device, rows, "format", {"format": "csr"})
+    findings.remember(device, rows, "format", {"format": "ell"})
     other = convert.read(matrices.randomized(A, seed=9)).rows
-    assert sparse_records.recall(device, other, "format") == {"format": "ell"}, "the last counts, values do not"
-    assert sparse_records.recall(device, rows, "powers 5") is None
+    assert findings.recall(device, other, "format") == {"format": "ell"}, "the last counts, values do not"
+    assert findings.recall(device, rows, "powers 5") is None
     for changed in (matrices.stencil(7, (6, 40, 6)), A.astype(np.float32), A[:, ::-1].tocsr()):
-        assert sparse_records.recall(device, convert.read(changed).rows, "format") is None
+        assert findings.recall(device, convert.read(changed).rows, "format") is None
     path = own_records / "sparse.jsonl"
     path.write_text(path.read_text() + '{"matrix": "half a li')
-    assert sparse_records.recall(device, rows, "format") == {"format": "ell"}
+    assert findings.recall(device, rows, "format") == {"format": "ell"}
 
 
 # --- formats and executions
@@ -146,32 +149,39 @@ def test_the_fastest_format_is_remembered(A: Any, monkeypatch: pytest.MonkeyPatc
     last = list(tuning._worth(convert.read(A), "cpu"))[-1]
     assert found.format == last and found.matrix.format == last["format"] and found.kernel is None
     rows, device = convert.read(A).rows, cpu.backend().device
-    assert sparse_records.recall(device, rows, "format") == last
-    assert sparse_records.recall(device, rows, "powers 2") == found.powers[2][0].values
+    assert findings.recall(device, rows, "format") == last
+    assert findings.recall(device, rows, "powers 2") == found.powers[2][0].values
     assert found.p == 2 and "2 powers" in found.summary()
 
 
 @needs_compiler
-def test_tuned_powers_are_those_of_plain_products(A: Any, own_records: Path) -> None:
+def test_tuned_powers_are_those_of_plain_products(
+    A: Any, own_records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     found = tuning.tune(A, (2, 3), limit=1)
     assert set(found.powers) == {2, 3} and not [t for trials in found.powers.values() for t in trials if t.reason]
     assert found.kernel is not None and found.kernel.best is not None
     x = np.random.default_rng(0).standard_normal(A.shape[0])
     assert np.allclose(found.matrix @ x, A @ x)
     calls: list[str | None] = []
+    planned = call.planned
 
-    def make(execution: str | None) -> Any:
-        calls.append(execution)
-        return ms.matrix_powers(A, 3, execution=execution)
+    def seen(task: Any, orders: Any, options: Any, order: str) -> Any:
+        calls.append(options.execution)
+        return planned(task, orders, options, order)
 
+    monkeypatch.setattr(call, "planned", seen)
     device, rows = cpu.backend().device, convert.read(A).rows
-    sparse_records.remember(device, rows, "powers 3", {"execution": "groups", "budget": 2e4})
-    plan = tuning.as_tuned(make, rows, 3, device)
+    findings.remember(device, rows, "powers 3", {"execution": "groups", "budget": 2e4})
+    plan = ms.matrix_powers(A, 3)
     assert calls == ["groups"] and plan.choice.execution == "groups" and len(plan.choice.ranges) > 4
     # not bit by bit, which failed once: presumably what was tuned decides the order of the sums
     assert np.allclose(plan(x), ms.matrix_powers(A, 3, execution="plain")(x), rtol=1e-12, atol=1e-12)
-    sparse_records.remember(device, rows, "powers 3", {"execution": "persistent"})  # of a GPU
-    assert tuning.as_tuned(make, rows, 3, device).choice.execution == "plain" and calls[1:] == ["persistent", None]
+    calls.clear()
+    findings.remember(device, rows, "powers 3", {"execution": "persistent"})  # of a GPU
+    assert ms.matrix_powers(A, 3).choice.execution == "plain" and calls == ["persistent", None]
+    findings.remember(device, rows, "powers 3", {"execution": "plain"})
+    assert ms.matrix_powers(A, 3)._ordered is None, "rows where they are, as it was measured"
 
 
 @needs_compiler

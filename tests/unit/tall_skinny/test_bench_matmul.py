@@ -19,6 +19,7 @@ from mansard.bench import (
     cases,
     check,
     command,
+    contenders,
     contest,
     entries,
     operations,
@@ -159,7 +160,7 @@ def test_every_peer_is_right_and_wrong_results_are_found(operation: str) -> None
     A, B = operands.pair(case)
     reference = check.reference_for(case, A, B)
     into = () if operation == "cholesky_qr" else (operands.empty(case),)
-    for peer in peers.peers_for("cpu"):
+    for peer in contenders.peers_for("cpu"):
         if peer.missing or not (peer.own or isinstance(peer, peers.TorchPeer)):
             continue
         entry = entries.enter(peer, case, [(A, B, *into)], lambda run: 0.0)

@@ -7,19 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from ..backends.select import select
-from ..codegen.geometry import Device
-from ..kernels.sparse.spmv import spec
-from ..operations.recipes import repeatable
-from ..operations.sparse import convert
-from ..operations.sparse import spmv_call as sparse_call
-from ..operations.sparse.convert import Source, Wish
-from ..operations.sparse.operand import Held, Storage
-from ..operations.sparse.spmv_call import Form
-from ..operations.sparse.storage import Csr, Sell
-from ..plan.plan import Plan
-from ..plan.problem import DTYPES
-from ..tune import sparse_records
+from ...backends.select import select
+from ...codegen.geometry import Device
+from ...kernels.sparse.spmv import spec
+from ...plan.plan import Plan
+from ...plan.problem import DTYPES
+from ...records import findings
+from ..recipes import repeatable
+from . import convert, spmv_call
+from .convert import Source, Wish
+from .operand import Held, Storage
+from .spmv_call import Form
+from .storage import Csr, Sell
 
 _FORMATS = ("csr", "ell", "sell")
 _INDICES = ("int32", "int64", "delta16")
@@ -59,7 +58,7 @@ def of_source(
     source: Source, format: str | None = None, C: int | None = None, sigma: int | None = None,
     threads: int | None = None, index: str | None = None, values: str | None = None, *, backend: str | None = None,
 ) -> Matrix:  # fmt: skip
-    """The same for a matrix that was read before."""
+    """Like `matrix`, for a matrix that was read before."""
     device = select(source.device, backend).device
     if (format, C, sigma, threads, index) == (None,) * 5:
         wish, lanes = _tuned_wish(source, device, values)
@@ -70,7 +69,7 @@ def of_source(
 
 def _tuned_wish(source: Source, device: Device, values: str | None) -> tuple[Wish, int | None]:
     """What `ms.sparse.tune` found for the matrix; static rules where it found nothing, or what no longer serves."""
-    found = sparse_records.recall(device, source.rows, "format") or {}
+    found = findings.recall(device, source.rows, "format") or {}
     format, C, sigma, threads, index = map(found.get, ("format", "C", "sigma", "threads", "index"))
     try:
         return _wish(source, device, format, C, sigma, threads, index, values)
@@ -82,7 +81,7 @@ def _wish(
     source: Source, device: Device, format: str | None, C: int | None, sigma: int | None, threads: int | None,
     index: str | None, values: str | None,
 ) -> tuple[Wish, int | None]:  # fmt: skip
-    """What was asked for, checked."""
+    """Validated options of `ms.sparse.matrix`."""
     if format is not None and format not in _FORMATS:
         raise ValueError(f"format={format!r} is not one of {', '.join(map(repr, _FORMATS))}")
     if index is not None and index not in _INDICES:
@@ -198,22 +197,22 @@ class Matrix:
         return Matrix(self._sides, not self._transposed, not self._conj)
 
     def __matmul__(self, x: Any) -> Any:
-        return sparse_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
+        return spmv_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
 
     def product(self, x: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
-        return sparse_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
+        return spmv_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
 
     def recurrence(
         self, x: Any, z: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gamma: complex = 0.0
     ) -> Any:
         """alpha A x + beta x + gamma z in one pass: a step of a three-term recurrence. `out` may be z itself."""
         form = self._form()._replace(recurrence=True)
-        return sparse_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        return spmv_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
 
     def plan(self, x: Any, out: Any = None) -> Plan:
         """A held product: `plan(x)` runs, `.explain()` says what and why. It pickles with the matrix."""
-        made = sparse_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
+        made = spmv_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
         return repeatable(made, self.plan, {"x": x, "out": out})
 
     def explain(self, columns: int = 1) -> str:

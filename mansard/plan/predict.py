@@ -7,9 +7,9 @@ from typing import Any
 
 from ..codegen.geometry import Device
 from ..kernels.family import Family
-from ..plan.problem import Problem
-from . import occupancy, roofline
-from .machine import Machine
+from ..machine import occupancy, roofline
+from ..machine.machine import Machine
+from .problem import Problem
 
 
 def choose(family: Family, problem: Problem, device: Device, machine: Machine) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from ...errors import UnsupportedProblem
+from .....errors import UnsupportedProblem
 
 _ROUNDS = 3  # a corner of a grid has so many faces across
 

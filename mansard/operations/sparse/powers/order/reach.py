@@ -7,11 +7,12 @@ reads columns before b[L]. A breadth-first order makes the levels narrow, a band
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from ...storage import array_module
 
 
 @dataclass(frozen=True)
@@ -38,16 +39,6 @@ class Levels:
         place = np.empty_like(self.permutation)
         place[self.permutation] = np.arange(len(place), dtype=place.dtype)
         return place
-
-
-def array_module(array: Any) -> Any:
-    """NumPy or CuPy, whichever the array is of."""
-    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
-
-
-def host(array: Any) -> Any:
-    """The array in the memory of the host."""
-    return array if isinstance(array, np.ndarray) else array.get()
 
 
 def row_reach(indptr: Any, indices: Any) -> tuple[Any, Any]:

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from ..backends import select
+from ..backends.select import select
 from ..errors import MansardError
-from ..operations.sparse import convert, powers_choice
+from ..machine import caches
+from ..machine.measure import measure
+from ..operations.sparse import convert
 from ..operations.sparse.convert import Source
-from ..operations.sparse.powers_call import matrix_powers
-from ..operations.sparse.powers_plan import Powers
-from ..operations.sparse.powers_run import Products, Ranges
-from ..plan import pin
-from ..tune import sparse_records
-from ..tune.cases.spmv import SpmvCase
-from ..tune.measure import measure
-from ..tune.session import TuningResult, tune_problem
-from .matrix import Matrix, matrix
+from ..operations.sparse.matrix import Matrix, matrix
+from ..operations.sparse.powers.call import as_found
+from ..operations.sparse.powers.order.ordered import Orders
+from ..operations.sparse.powers.run import Powers
+from ..operations.sparse.powers.task import Options, Task
+from ..records import findings
+from .cases.spmv import SpmvCase
+from .session import TuningResult, tune_problem
 
 _WINDOWS = (256, 4096)
 _PADDED = 1.6  # stored entries per entry from which a format is not tried
@@ -78,21 +79,21 @@ def tune(A: Any, p: int | Iterable[int] | None = None, *, limit: int = 12, backe
 
     What was found is remembered for this pattern on this device. `limit` is the number of kernels that are tried.
     """
-    with sparse_records.ignored():  # what is found is compared with static rules
+    with findings.ignored():  # what is found is compared with static rules
         return _tune(A, () if p is None else (p,) if isinstance(p, int) else tuple(p), limit, backend)
 
 
 def _tune(A: Any, counts: tuple[int, ...], limit: int, backend: str | None) -> Tuned:
     source = convert.read(A)
-    chosen = select.select(source.device, backend)
+    chosen = select(source.device, backend)
     trials = _formats(A, source, chosen, backend)
     best = trials[0].values
-    sparse_records.remember(chosen.device, source.rows, "format", best)
+    findings.remember(chosen.device, source.rows, "format", best)
     made = matrix(A, backend=backend, **best)
     found = Tuned(made, best, trials, _kernel(made, source, chosen, limit))
     for count in counts:
         ranked = _executions(A, source, count, chosen, backend)
-        sparse_records.remember(chosen.device, source.rows, f"powers {count}", ranked[0].values)
+        findings.remember(chosen.device, source.rows, f"powers {count}", ranked[0].values)
         found.powers[count] = ranked
     found.matrix = matrix(A, backend=backend, **best)  # whose plans know the tuned kernel
     return found
@@ -170,14 +171,16 @@ def _executions(A: Any, source: Source, p: int, chosen: Any, backend: str | None
     rng, xp = np.random.default_rng(4), source.xp
     x = xp.asarray(rng.standard_normal(source.rows.shape[0]).astype(source.rows.values_dtype))
     out = xp.empty((p + 1, x.shape[0]), x.dtype)
+    task, orders = Task(p), Orders(A, backend)
+    task.settle_dtype(source.rows.values_dtype, None)
 
     def calls() -> Iterator[tuple[dict[str, Any], Callable[[], Callable[[], Any]]]]:
-        first = matrix_powers(A, p, backend=backend)
+        first = as_found(task, orders, Options(), {})
         yield {}, lambda: lambda: first(x, out)
         for values in _ways(first, p, chosen):
 
             def make(values: dict[str, Any] = values) -> Callable[[], Any]:
-                plan = built(lambda execution: matrix_powers(A, p, execution=execution, backend=backend), values)
+                plan = as_found(task, orders, Options(), values)
                 return lambda: plan(x, out)
 
             yield values, make
@@ -192,7 +195,7 @@ def _ways(first: Powers, p: int, chosen: Any) -> Iterator[dict[str, Any]]:
         return
     yield {"execution": "groups"}
     if chosen.device.backend == "cpu":
-        cache = powers_choice.cache_bytes()[0] * chosen.device.multiprocessors
+        cache = caches.cache_bytes()[0] * chosen.device.multiprocessors
         yield from ({"execution": "groups", "budget": share * cache} for share in _BUDGETS)
         return
     yield {"execution": "persistent"}
@@ -203,38 +206,6 @@ def _ways(first: Powers, p: int, chosen: Any) -> Iterator[dict[str, Any]]:
             lengths = (p // count + (group >= count - p % count) for group in range(count))
             yield {"execution": "persistent", "RETAIN": "|".join(map(str, lengths))}
         yield from ({"execution": "persistent", "EVICT": how} for how in ("none", "keep"))
-
-
-def built(make: Callable[[str | None], Powers], values: dict[str, Any]) -> Powers:
-    """The plan of `make` (of an execution) with these parameters, as `tune` remembers them."""
-    values = dict(values)
-    execution, budget = values.pop("execution", None), values.pop("budget", None)
-    with pin.pin(**values):
-        plan = make(execution)
-    return plan if budget is None else with_budget(plan, budget)
-
-
-def with_budget(plan: Powers, budget: float) -> Powers:
-    """The same with level groups that are to fit so many bytes of cache."""
-    ranges = powers_choice.group_ranges(plan.problem, plan._ordered, budget)
-    on_cpu = plan.device[0] == "cpu" and plan._backend.name == "cpu"
-    lag = plan.choice.lag
-    if on_cpu:  # groups begin at chunks there, and have one of slack
-        ranges = powers_choice.chunked(ranges, plan.n, plan._ordered.sell.C)
-        lag = powers_choice.range_lag(plan._ordered, ranges)[1] + 1
-    plan.choice = replace(plan.choice, ranges=ranges, lag=lag)
-    arguments = (plan.problem, plan._ordered, plan.choice, plan._backend, plan._task.packed())
-    plan._runner = Ranges(*arguments) if on_cpu else Products(*arguments, graph=plan._options.graph)
-    return plan
-
-
-def as_tuned(make: Callable[[str | None], Powers], rows: Any, p: int, device: Any) -> Powers:
-    """The plan that was found fastest for this matrix, or what `make` returns by itself."""
-    values = sparse_records.recall(device, rows, f"powers {p}") or {}
-    try:
-        return built(make, values)
-    except (MansardError, ValueError):  # remembered by another version, whose parameters are no more
-        return make(None)
 
 
 # --- measuring -------------------------------------------------------------------------------------------------

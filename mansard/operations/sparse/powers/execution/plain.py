@@ -9,25 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels.sparse import spmv
-from ...kernels.sparse.spmv.space import Merge
-from ...plan import pin
-from ...plan.problem import Problem
-from .. import run as call
-from . import spmv_call as sparse_call
-from .operand import Held
-from .powers_choice import Choice
-from .powers_run import Runner
-from .spmv_run import library_product
+from .....kernels.sparse import spmv
+from .....kernels.sparse.spmv.space import Merge
+from .....plan.problem import Problem
+from .... import run as call
+from ... import spmv_call
+from ...operand import Held
+from ...spmv_run import library_product
+from ..plan import Choice
+from .runner import Runner, with_threads
 
 
 class Plain(Runner):
     """One power after the other, by the kernels of `A @ x`, whose matrices it reads."""
-
-    @staticmethod
-    def serves(task: Any, nnz: int) -> bool:
-        """One vector, no combinations, something to multiply, and nothing pinned."""
-        return bool(task.columns == 1 and task.output != "combination" and nnz > 0 and not pin.pins())
 
     def __init__(
         self, problem: Problem, held: Held, choice: Choice, backend: Any, coefficients: Any, threads: int | None = None
@@ -39,11 +33,10 @@ class Plain(Runner):
             problem.dtype, problem.ROWS, problem.ROWS, held.storage.nnz, 1,
             recurrence=any(beta != 0 or gamma != 0 for _, beta, gamma in steps), **held.traits,
         )  # fmt: skip
-        library = sparse_call.library_wins(product.replace(recurrence=False), backend)
-        self.launch, chosen, kernel = sparse_call.prepared(held, product, backend, (1, 1, 1), library)
+        library = spmv_call.library_wins(product.replace(recurrence=False), backend)
+        self.launch, chosen, kernel = spmv_call.prepared(held, product, backend, (1, 1, 1), library)
         if threads is not None and kernel is not None and backend.name == "cpu":
-            fewer = type(kernel)(kernel.source, kernel.geometry, (*kernel.fixed[:-1], threads))
-            self.launch = backend.prepare(fewer)
+            self.launch = backend.prepare(with_threads(kernel, threads))
         self.library: Any = held.library() if self.launch is None else None
         reason = choice.reason if self.library is None else f"{choice.reason}; products by the array library"
         self.choice = replace(choice, config=chosen.config, reason=reason)
@@ -82,7 +75,7 @@ class Plain(Runner):
                 y += z
 
     def _vector(self, address: int) -> Any:
-        """An array over memory that somebody else keeps."""
+        """An array over memory that another array owns."""
         size = self.step * self.itemsize
         if self.xp is np:
             return np.frombuffer((ctypes.c_char * size).from_address(address), self.problem.dtype)

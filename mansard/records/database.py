@@ -1,4 +1,4 @@
-"""Which configuration the records recommend: the user's own trials first, then the tables shipped in `data/`.
+"""Which configuration the records recommend: the user's own trials first, then the tables shipped in `tune/data/`.
 
 A record answers a problem of the same dtype, widths, layouts, kind of pitch and alignment. Conjugation does not change
 the speed and is ignored. The long dimensions (`spec.LONG`) need not agree: the record nearest in their logarithms
@@ -26,13 +26,13 @@ from ..codegen.geometry import Device
 from ..compile.key import bare, code_digest
 from ..errors import IllegalConfig
 from ..kernels import family_of
+from ..kernels.common.measured import DATA
 from ..kernels.family import Family
 from ..machine.machine import slug
 from ..plan.problem import Problem
-from .records import Store, Trial, config_key, store_path
+from .trials import Store, Trial, config_key, store_path
 from .verdict import is_undecided, vendor_wins, was_doubtful
 
-DATA = Path(__file__).resolve().parent / "data"
 FAR = 8.0  # beyond this factor in size the reason warns, and the vendor's victory does not count
 
 _IRRELEVANT = ("conj", "conj_a", "conj_b", "deterministic")  # the speed is the same; of the last, legality decides

@@ -9,7 +9,7 @@ from dataclasses import replace
 from ..codegen.geometry import Device
 from ..kernels import family_of
 from ..machine import machine, roofline
-from .records import Trial
+from .trials import Trial
 
 VENDOR_MARGIN = 1.03  # the vendor's routine must be faster by more than this; less is noise
 DOUBTFUL = "doubtful"  # status of a trial that is faster than the device allows; it is never recorded

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ... import settings
-from ...arrays import kinds as arrays
-from ...backends.select import ReferenceBackend, select
-from ...codegen.geometry import Device
-from ...errors import UnsupportedProblem
-from ...kernels.sparse.powers import emit, spec
-from . import powers_choice
-from .convert import Source, library, new_values, tensor
-from .operand import Held, Storage, described
-from .powers_choice import Choice
-from .powers_plain import Plain
-from .powers_run import Passes, Products, Ranges, Runner
-from .powers_task import Options, Task
+from .... import settings
+from ....arrays import kinds as arrays
+from ....backends.select import ReferenceBackend, select
+from ....codegen.geometry import Device
+from ....kernels.sparse.powers import emit, spec
+from ..convert import Source, library, new_values, tensor
+from ..operand import Held, Storage, described
+from .execution.groups import CpuGroups, GpuGroups
+from .execution.persistent import Passes
+from .execution.plain import Plain
+from .execution.runner import Runner
+from .order.ordered import Ordered
+from .plan import Choice, chosen, products_serve
+from .task import Options, Task
 
 
 class Powers:
@@ -27,75 +28,49 @@ class Powers:
     work space of its own."""
 
     def __init__(
-        self, task: Task, ordered: Any, source: Source, backend: Any, options: Options, held: Held | None = None,
-        choice: Choice | None = None,
-    ) -> None:  # fmt: skip
-        """The matrix is `ordered` by levels, or `held` as for products (then `choice` says why). A `choice` for an
-        ordered matrix is taken as it is."""
-        self._task, self._ordered, self._source, self._backend, self._options = task, ordered, source, backend, options
-        self._held = held
-        self.shape, self.n = task.shape(source.rows.shape[0]), source.rows.shape[0]
-        self.device, self.dtype = source.device, np.dtype(task.dtype)
-        self.problem = self._problem()
-        empty = self.problem.P == 0 or self.n == 0
-        if empty or isinstance(backend, ReferenceBackend):
-            self._runner: Runner | None = None
-        elif held is not None:
-            assert choice is not None
-            self._runner = Plain(self.problem, held, choice, backend, task.packed(), options.threads)
+        self, task: Task, source: Source, backend: Any, options: Options, choice: Choice | None, matrix: Ordered | Held
+    ) -> None:
+        """The matrix is in level order, or stored as for products. Without a choice the array library computes."""
+        self._task, self._source, self._backend, self._options = task, source, backend, options
+        self._planned, self._matrix = choice, matrix
+        self._ordered: Any = None if isinstance(matrix, Held) else matrix
+        self._permutes: dict[int, Any] = {}  # launches by the number of vectors that they permute
+        self.n = source.rows.shape[0]
+        self.shape, self.device, self.dtype = task.shape(self.n), source.device, np.dtype(task.dtype)
+        self.problem = task.problem(matrix.storage if isinstance(matrix, Held) else matrix.layout)
+        self._runner: Runner | None = None
+        if choice is not None:
+            self._runner = self._execution(choice)
             self.choice = self._runner.choice
-        else:
-            self._runner = self._make(choice)
+
+    def _execution(self, choice: Choice) -> Runner:
+        """What runs: kernels are compiled, and a matrix in level order is stored, from here on."""
+        matrix, options, backend = self._matrix, self._options, self._backend
+        if isinstance(matrix, Ordered) and choice.execution == "plain" and products_serve(self._task, matrix.rows.nnz):
+            matrix = Held(matrix.sell, matrix.xp, self.device, False, None)
+        coefficients = self._task.packed()
+        if isinstance(matrix, Held):
+            return Plain(self.problem, matrix, choice, backend, coefficients, options.threads)
+        arguments = (self.problem, matrix, choice, backend, coefficients)
+        if choice.execution == "persistent":
+            return Passes(*arguments, limit=options.limit)
+        if backend.device.backend == "cpu":
+            return CpuGroups(*arguments, threads=options.threads or settings.current().threads)
+        return GpuGroups(*arguments, graph=options.graph)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        where, choice = self._backend, getattr(self, "choice", None)
-        given = (self._task, self._ordered, self._source, self._options, self._held)
-        return _made_again, (*given, where.name, where.device, choice)
+        given = (self._task, self._source, self._options, self._planned, self._matrix)
+        return _unpickled, (*given, self._backend.name, self._backend.device)
 
     @property
     def stored(self) -> Storage:
         """The matrix as it is read."""
-        return self._ordered.sell if self._held is None else self._held.storage
-
-    @property
-    def is_running(self) -> bool:
-        """Whether kernels run, and not the array library."""
-        return self._runner is not None
+        return self._matrix.storage if isinstance(self._matrix, Held) else self._matrix.sell
 
     @property
     def is_permuted(self) -> bool:
         """Whether the matrix' rows are in another order than the caller's."""
-        return self._held is None and self._ordered.permutation is not None
-
-    def _problem(self) -> Any:
-        task, sell = self._task, self.stored
-        coefficients = task.coefficients
-        return spec.problem(
-            task.dtype, self.n, sell.nnz, task.p, values=sell.values_dtype, index=sell.index, C=getattr(sell, "C", 32),
-            NVECS=task.columns, shifted=bool(np.any(coefficients[:, 1])),
-            three_term=bool(np.any(coefficients[:, 2])), output=task.output,
-            sets=1 if task.weights is None or task.weights.ndim == 1 else len(task.weights),
-            ragged=getattr(sell, "lengths", None) is not None,
-        )  # fmt: skip
-
-    def _make(self, choice: Choice | None) -> Runner:
-        refusal = spec.refusal(self.problem)
-        if refusal:
-            raise UnsupportedProblem(refusal)
-        device, options = self._backend.device, self._options
-        threads = options.threads or settings.current().threads
-        self.choice = choice or powers_choice.choose(self.problem, self._ordered, device, options.execution, threads)
-        arguments = (self.problem, self._ordered, self.choice, self._backend, self._task.packed())
-        if self.choice.execution == "persistent":
-            return Passes(*arguments, limit=options.limit)
-        if self.choice.execution == "plain" and Plain.serves(self._task, self.problem.NNZ):
-            held = Held(self._ordered.sell, self._ordered.xp, self.device, False, None)
-            plain = Plain(self.problem, held, *arguments[2:], options.threads)
-            self.choice = plain.choice
-            return plain
-        if device.backend == "cpu":
-            return Ranges(*arguments, threads=threads)
-        return Products(*arguments, graph=options.graph)
+        return self._ordered is not None and self._ordered.permutation is not None
 
     # ---- calls ----------------------------------------------------------------------------------------------
 
@@ -172,10 +147,9 @@ class Powers:
 
     def _permute(self, count: int, source: int, target: int, order: Any, stream: int) -> None:
         assert self._runner is not None
-        held = self.__dict__.setdefault("_permutes", {})
-        if count not in held:
-            held[count] = self._backend.prepare(emit.permute(self.problem, self._backend.device, count))
-        held[count]((source, target, self._runner.address(order)), (), stream)
+        if count not in self._permutes:
+            self._permutes[count] = self._backend.prepare(emit.permute(self.problem, self._backend.device, count))
+        self._permutes[count]((source, target, self._runner.address(order)), (), stream)
 
     def _library(self, x: Any, out: Any) -> Any:
         """The array library's own products: nothing to compute, or nothing to compile with."""
@@ -236,10 +210,8 @@ class Powers:
             raise TypeError(f"data has dtype {data.dtype} and A {rows.values_dtype}: convert it first")
         data = data.astype(rows.values_dtype)
         source = Source(type(rows)(rows.shape, rows.indptr, rows.indices, data), xp, self._source.device)
-        if self._held is not None:
-            held, choice = self._held.with_values(data), self.choice
-            return Powers(self._task, None, source, self._backend, self._options, held, choice)
-        return Powers(self._task, self._ordered.with_values(data), source, self._backend, self._options)
+        matrix = self._matrix.with_values(data)
+        return Powers(self._task, source, self._backend, self._options, self._planned, matrix)
 
     def check(self) -> None:
         """Waits for the calls made so far, and raises if one of them gave up waiting."""
@@ -268,15 +240,18 @@ class Powers:
         return f"<Powers p={self._task.p} of {self.n} x {self.n} {self.dtype}, {what}>"
 
 
-def _made_again(
-    task: Task, ordered: Any, source: Source, options: Options, held: Held | None, backend: str, device: Device,
-    choice: Choice | None,
+def _unpickled(
+    task: Task, source: Source, options: Options, choice: Choice | None, matrix: Ordered | Held, backend: str,
+    device: Device,
 ) -> Powers:  # fmt: skip
     """A plan as it was pickled. On a device like the first one it runs in the same way; on another one an ordered
     matrix is looked at anew."""
     where = select(source.device, backend if backend in ("emulated", "reference") else None)
-    choice = choice if held is not None or where.device == device else None
-    return Powers(task, ordered, source, where, options, held, choice)
+    if isinstance(where, ReferenceBackend) or not task.p or not source.rows.shape[0]:
+        choice = None
+    elif isinstance(matrix, Ordered) and (choice is None or where.device != device):
+        choice = chosen(task, matrix, where.device, options)
+    return Powers(task, source, where, options, choice, matrix)
 
 
 def _dense(view: Any) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .reach import Levels, boundaries, host, row_reach, tile_reach
+from ...storage import host
+from .reach import Levels, boundaries, row_reach, tile_reach
 from .schedule import groups, level_bytes, row_bytes, schedule, sections, too_wide, violated
 from .search import Order, breadth_first, symmetrised
 

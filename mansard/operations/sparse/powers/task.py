@@ -1,11 +1,73 @@
-"""Bases of powers as one recurrence, v_(k+1) = (alpha_k A + beta_k I) v_k + gamma_k v_(k-1); what is asked of them."""
+"""What is asked of powers, free of the matrix: the recurrence v_(k+1) = (alpha_k A + beta_k I) v_k + gamma_k v_(k-1),
+the vectors that are reis_complex, and how the caller wants it done."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from ....errors import UnsupportedProblem
+from ....kernels.sparse.powers import spec
+from ....plan.problem import DTYPES, ITEMSIZE, Problem
+
+LIMIT = 4.0  # seconds that a block of a persistent launch waits for others before it gives up
+
+
+class Options(NamedTuple):
+    """How powers are to be computed, as far as the caller or a finding says so."""
+
+    execution: str | None = None
+    threads: int | None = None
+    graph: bool = True
+    limit: float = LIMIT
+    budget: float | None = None  # bytes of cache that level groups pass through
+
+
+class Task:
+    """A recurrence of p steps, the output that is reis_complex, and the number of vectors side by side."""
+
+    def __init__(self, p: Any, basis: Any = "monomial", output: Any = "all", columns: int = 1) -> None:
+        self.p, self.columns, self.dtype = count(p), columns, ""
+        self.coefficients = coefficients(basis, self.p)
+        self.output, self.weights = wanted(output, self.p)
+
+    def settle_dtype(self, of_matrix: str, asked: str | None) -> None:
+        """Settle the dtype of the vectors: complex where coefficients are."""
+        given = (self.coefficients, self.weights)
+        is_complex = any(part is not None and np.iscomplexobj(part) and bool(np.any(part.imag)) for part in given)
+        dtype = asked or (str(np.result_type(of_matrix, np.complex64)) if is_complex else of_matrix)
+        if dtype not in DTYPES:
+            raise UnsupportedProblem(f"dtype={dtype!r} is not one of {', '.join(DTYPES)}")
+        if is_complex and not dtype.startswith("complex"):
+            raise TypeError(f"coefficients are complex and vectors {dtype}: pass dtype='complex128' (or complex64)")
+        if not np.can_cast(of_matrix, dtype, "same_kind") or ITEMSIZE[dtype] < ITEMSIZE[of_matrix]:
+            raise TypeError(f"A has dtype {of_matrix}, wider than vectors of {dtype}: convert it first")
+        self.dtype = dtype
+
+    def packed(self) -> Any:
+        """Coefficients and weights as kernels take them."""
+        parts = [self.coefficients.ravel()] + ([] if self.weights is None else [self.weights.ravel()])
+        flat = np.concatenate(parts)
+        return (flat if self.dtype.startswith("complex") else flat.real).astype(self.dtype)
+
+    def shape(self, rows: int) -> tuple[int, ...]:
+        """Shape of the result, for a matrix of so many rows."""
+        vector = (rows,) if self.columns == 1 else (rows, self.columns)
+        if self.output == "all":
+            return (self.p + 1, *vector)
+        return vector if self.weights is None or self.weights.ndim == 1 else (len(self.weights), *vector)
+
+    def problem(self, stored: Any) -> Problem:
+        """The problem of the kernels, for a square matrix in this storage."""
+        return spec.problem(
+            self.dtype, stored.shape[0], stored.nnz, self.p, values=stored.values_dtype, index=stored.index,
+            C=getattr(stored, "C", 32), NVECS=self.columns, shifted=bool(np.any(self.coefficients[:, 1])),
+            three_term=bool(np.any(self.coefficients[:, 2])), output=self.output,
+            sets=1 if self.weights is None or self.weights.ndim == 1 else len(self.weights),
+            ragged=getattr(stored, "lengths", None) is not None,
+        )  # fmt: skip
 
 
 def count(p: Any) -> int:
@@ -85,7 +147,7 @@ def _given(basis: Any, p: int) -> Any:
 
 
 def wanted(output: Any, p: int) -> tuple[str, Any]:
-    """What is returned: "all", "last", or "combination" with its weights [sets][p + 1]."""
+    """What is reis_complex: "all", "last", or "combination" with its weights [sets][p + 1]."""
     if isinstance(output, str) and output in ("all", "last"):
         return output, None
     if not isinstance(output, tuple | list) or len(output) != 2 or output[0] != "combination":

@@ -24,7 +24,7 @@ from ..kernels.common.fields import rules
 from ..kernels.sparse import powers
 from ..rules import Names, Range, Real, Rule, shown
 from ..untrusted import Damaged
-from .records import store_path
+from .trials import store_path
 
 _SAMPLES = 4096
 _FORMAT: dict[str, Rule] = {
