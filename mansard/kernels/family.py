@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
+from ..machine.machine import Machine
 from ..machine.roofline import Work
 from ..plan.problem import Problem
+from .common.configs import OnCpu, OnGpu
+
+# Parameters are Any below: a family takes its own configurations alone, which a caller has from the same family.
+Config: TypeAlias = OnGpu | OnCpu
 
 
 class Spec(Protocol):
@@ -49,19 +54,19 @@ class Space(Protocol):
     """`space.py`: the configurations of the family's kernels."""
 
     @property
-    def VARIANTS(self) -> Mapping[str, type[Any]]:
+    def VARIANTS(self) -> Mapping[str, type[Config]]:
         """Class of each kind of kernel, by its VARIANT."""
 
     def illegal(self, problem: Problem, config: Any, device: Device, /) -> str | None:
         """Why the configuration cannot be used for the problem on the device, or None if it can."""
 
-    def candidates(self, problem: Problem, device: Device, /) -> Iterator[Any]:
+    def candidates(self, problem: Problem, device: Device, /) -> Iterator[Config]:
         """Every legal configuration worth considering."""
 
     def to_dict(self, config: Any, /) -> dict[str, Any]:
         """The form in which a configuration is stored."""
 
-    def from_dict(self, values: Mapping[str, Any], /) -> Any:
+    def from_dict(self, values: Mapping[str, Any], /) -> Config:
         """The inverse of `to_dict`; raises IllegalConfig for values that the variant does not declare."""
 
 
@@ -80,10 +85,10 @@ class Costs(Protocol):
     def registers(self, problem: Problem, config: Any, /) -> int:
         """32-bit registers per thread, estimated."""
 
-    def limits(self, problem: Problem, config: Any, device: Any, machine: Any, /) -> dict[str, float]:
+    def limits(self, problem: Problem, config: Any, device: Device, machine: Machine, /) -> dict[str, float]:
         """Seconds that each resource of the device needs at the least."""
 
-    def reduction_seconds(self, problem: Problem, config: Any, device: Any, machine: Any, /) -> float:
+    def reduction_seconds(self, problem: Problem, config: Any, device: Device, machine: Machine, /) -> float:
         """Seconds for the final reduction across blocks."""
 
     def bandwidth_share(self, problem: Problem, config: Any, /) -> float:
@@ -109,10 +114,10 @@ class Emit(Protocol):
 class Defaults(Protocol):
     """`defaults.py`: what to use before anything was measured."""
 
-    def default(self, problem: Problem, device: Device, variant: str | None = None) -> Any:
+    def default(self, problem: Problem, device: Device, variant: str | None = None) -> Config | None:
         """The first legal rule, None if there is none; `variant` restricts it to one kind of kernel."""
 
-    def ranked(self, problem: Problem, device: Device, /) -> Iterator[Any]:
+    def ranked(self, problem: Problem, device: Device, /) -> Iterator[Config]:
         """Configurations from the best guess to the one that always works."""
 
 
@@ -120,7 +125,7 @@ def _never_short(problem: Problem) -> bool:
     return False
 
 
-def _no_remarks(problem: Problem, config: Any, device: Device, machine: Any) -> list[str]:
+def _no_remarks(problem: Problem, config: Any, device: Device, machine: Machine) -> list[str]:
     return []
 
 
@@ -137,13 +142,13 @@ class Family:
     trusts_rules: bool = False  # rules choose: the roofline model does not see what decides here
     alike: tuple[str, ...] = ()  # traits that do not change the speed: a record may differ in them
     # configurations that may win, where `space.candidates` has many that cannot
-    likely: Callable[[Problem, Device], Iterator[Any]] | None = None
+    likely: Callable[[Problem, Device], Iterator[Config]] | None = None
     # whether a problem is over before a ring of copies is set up: records do not speak for the other kind
     is_short: Callable[[Problem], bool] = _never_short
     # lines that `explain` adds below the roofline, on GPUs
-    remarks: Callable[[Problem, Any, Device, Any], list[str]] = _no_remarks
+    remarks: Callable[[Problem, Any, Device, Machine], list[str]] = _no_remarks
 
-    def hopeful(self, problem: Problem, device: Device) -> Iterator[Any]:
+    def hopeful(self, problem: Problem, device: Device) -> Iterator[Config]:
         """Configurations that the model ranks."""
         return (self.likely or self.space.candidates)(problem, device)
 

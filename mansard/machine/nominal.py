@@ -2,9 +2,13 @@
 
 An entry has the facts of a `Device` under the name that the driver gives it, what the vendor states (`sheet`) with its
 source, and nominal ceilings: about the share of the sheet that an H200 reaches when it is measured, 92 % of the
-bandwidth for reads, 87 % for copies, 90 % of the arithmetic. The first entry of an architecture stands for all devices
-of that architecture that are not named. Entries other than the H200's are not yet compared with the documents that
-they name: take them for estimates.
+bandwidth for reads, 87 % for copies, 90 % of the arithmetic and of the L2 cache's bandwidth. The first entry of an
+architecture stands for all devices of that architecture that are not named.
+
+Every fact was compared with a document (`documents`: the title, where it is, and the facts that it states; some quote
+NVIDIA's own), follows from others by a formula (`derived`), or is an estimate for which nothing was found
+(`unverified`, with what is known). A cache's bandwidth, which no data sheet states, is derived; the H200's nominal
+ceilings have none.
 """
 
 from __future__ import annotations
@@ -28,6 +32,9 @@ class Sheet:
     ceilings: dict[str, Any]
     stated: dict[str, Any]
     source: str
+    documents: tuple[dict[str, Any], ...]  # document, url, states: the facts that were compared with it
+    derived: dict[str, str]  # facts that follow from others, and how
+    unverified: dict[str, str]  # facts for which no document was found, and what is known of them
 
 
 @lru_cache(maxsize=1)
@@ -38,7 +45,8 @@ def sheets() -> dict[str, Sheet]:
 
 
 def _sheet(name: str, entry: dict[str, Any]) -> Sheet:
-    return Sheet(Device("cuda", name, **entry["device"]), entry["ceilings"], entry["sheet"], entry["source"])
+    device, notes = Device("cuda", name, **entry["device"]), (tuple(entry["documents"]), entry["derived"])
+    return Sheet(device, entry["ceilings"], entry["sheet"], entry["source"], *notes, entry["unverified"])
 
 
 def by_capability() -> dict[int, Sheet]:

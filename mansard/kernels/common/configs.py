@@ -63,6 +63,16 @@ def up(a: int, b: int) -> int:
     return -(-a // b)
 
 
+def piece(total: int, limit: int) -> int:
+    """The largest of the fewest balanced pieces of `total` that keep to the limit."""
+    return up(total, up(total, limit))
+
+
+def power_below(count: float) -> int:
+    """The largest power of two that is not larger than `count`, at least one."""
+    return 1 << (max(1, int(count)).bit_length() - 1)
+
+
 def to_dict(config: Any) -> dict[str, Any]:
     """The form in which a configuration is stored: its variant first, then its parameters."""
     return {"VARIANT": config.VARIANT, **asdict(config)}

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...codegen.geometry import Device
+from ...machine.machine import Machine
 from ...machine.roofline import Work
 from ...plan.problem import Problem
 
 
-def no_reduction(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+def no_reduction(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """Seconds for a reduction across blocks: there is none, each block finishes its own results."""
     return 0.0
 
@@ -19,13 +21,13 @@ def full_bandwidth(problem: Problem, c: Any) -> float:
     return 1.0
 
 
-def no_limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def no_limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds of resources beyond memory and arithmetic: none is modelled."""
     return {}
 
 
 def memory_bound(
-    work: Callable[[Problem], Work], problem: Problem, c: Any, device: Any, machine: Any
+    work: Callable[[Problem], Work], problem: Problem, c: Any, device: Device, machine: Machine
 ) -> list[str]:  # fmt: skip
     """The bound of Masliah et al. for `explain`: bandwidth times flops per byte (n B / 16 for A B + C in float64)."""
     least = work(problem)

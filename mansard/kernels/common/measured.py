@@ -1,6 +1,6 @@
-"""Configurations that a sweep on one device found faster than the rules: records by ranges of sizes.
+"""What sweeps on one device found: configurations by ranges of sizes, and numbers that stand in the rules.
 
-`tune/data/<device>/ranges/<operation>.jsonl` has one record per line:
+`tune/data/<device>/ranges/<operation>.jsonl` has one configuration per line, which comes before the rules:
 
     {"operation": "lu", "dtype": ["float64"], "want": ["inverse"], "N": [1, 13], "square": true,
      "set": {"VARIANT": "lanes", "LANES": 4, "ROLLED": true, "WARPS": 1}, "device": "NVIDIA H200", "date": "2026-11-17",
@@ -9,11 +9,20 @@
 A size has a range, both ends included; `largest` is the largest of M, N and K, `aspect` is M // N. A trait has the list
 of its values; `square` says that M and N agree. What a record does not name may be anything. All records that match are
 given in the order of the file, before the rules, and only legal ones are used: a record is passed over for a problem
-that its configuration has no room for.
+that its configuration has no room for. Some rules take only part of a configuration from a record, the shape of a
+team for example, and derive the rest.
+
+`tune/data/<device>/numbers/<operation>.jsonl` has one number per line, which a rule asks for by its name:
+
+    {"operation": "gemm", "number": "TILE_M", "rows": [5, 6], "value": 3, "device": "Neoverse N1", "date": "2026-11-17",
+     "why": "..."}
+
+Ranges are of what the rule passes with the name, in small letters. The first record that matches is used.
 
 Files are untrusted: each field is checked, and a configuration must be one that its family declares. Lines that fail
 are skipped with one warning. A device without a folder gets the rules alone. The emulator stands for the H200, so that
-tests without a GPU run the kernels that an H200 runs.
+tests without a GPU run the kernels that an H200 runs. A CPU gets the records of the one that was measured with vectors
+of the same width (`cpu-16-byte-vectors`, ...): width and number of registers are what the rules for CPUs depend on.
 
 The records that replaced tables of the rules carry the date of the table, not of a measurement, and their reasons were
 written down afterwards.
@@ -21,6 +30,7 @@ written down afterwards.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -45,6 +55,9 @@ _NOTES: dict[str, Rule] = {
     "why": Text(400),
 }  # for people
 _KNOWN = {"operation", "dtype", "square", "set", *_NOTES}
+_NUMBER: dict[str, Rule] = {"number": Matches(r"[A-Z][A-Z0-9_]*", "SMALL_BYTES"), "value": _SIZE, **_NOTES}
+_NAME = Matches(r"[a-z][a-z0-9_]*", "rows")
+_Ranges = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -73,9 +86,60 @@ def configs(space: ModuleType, problem: Problem, device: Device, **more: int) ->
             yield record.config
 
 
+def number(operation: str, device: Device, name: str, otherwise: int, **sizes: int) -> int:
+    """A number of the rules as it was measured on `device`, for these sizes; `otherwise`, the rule's own, where it was
+    not."""
+    for ranges, value in _numbers(DATA, _folder_name(device), operation).get(name, ()):
+        if all(key in sizes and least <= sizes[key] <= most for key, least, most in ranges):
+            return value
+    return otherwise
+
+
+def is_swept(operation: str, device: Device) -> bool:
+    """Whether there are records by ranges of a family on a device: where they end, its rules of thumb are not asked."""
+    return _is_file(folder(device) / "ranges" / f"{operation}.jsonl")
+
+
 def folder(device: Device) -> Path:
     """Where the records of a device are."""
-    return DATA / (_EMULATED if device.backend == "emulated" else slug(device))
+    return DATA / _folder_name(device)
+
+
+@lru_cache(maxsize=64)
+def _folder_name(device: Device) -> str:
+    if device.backend == "cpu":
+        return f"cpu-{max(16, device.vector_bytes)}-byte-vectors"
+    return _EMULATED if device.backend == "emulated" else slug(device)
+
+
+@lru_cache(maxsize=64)
+def _is_file(path: Path) -> bool:
+    return path.is_file()
+
+
+@lru_cache(maxsize=64)
+def _numbers(data: Path, device: str, operation: str) -> dict[str, list[tuple[_Ranges, int]]]:
+    """The numbers of a family on a device by their names; none where there is no file."""
+    file, found = data / device / "numbers" / f"{operation}.jsonl", defaultdict(list)
+    for name, ranges, value in untrusted.each_line(file, partial(number_from_line, operation=operation)):
+        found[name].append((ranges, value))
+    return dict(found)
+
+
+def number_from_line(line: bytes, operation: str) -> tuple[str, _Ranges, int]:
+    """Name, ranges and value of a line; raises `Damaged` with the reason if it holds none."""
+    values, rules = untrusted.parse(line), {"operation": Names(operation), **_NUMBER}
+    if not isinstance(values, dict) or not set(rules) <= set(values):
+        raise Damaged(f"lacks one of {', '.join(rules)}")
+    for name, rule in rules.items():
+        if reason := rule.refusal(values[name]):
+            raise Damaged(f"{name}={shown(values[name])} {reason}")
+    sizes = sorted(set(values) - set(rules))
+    for name in sizes:
+        if reason := _NAME.refusal(name):
+            raise Damaged(f"the size {shown(name)} {reason}")
+    ranges = tuple((name, *_range(name, values[name])) for name in sizes)
+    return values["number"], ranges, int(values["value"])
 
 
 _Sorted = tuple[frozenset[str], frozenset[str]]  # names of sizes and of traits

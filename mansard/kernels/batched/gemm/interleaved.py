@@ -9,7 +9,7 @@ from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, instantiate
 from ....plan.problem import Problem
 from ...common import batches, sources
-from ...common.configs import OnGpu, up
+from ...common.configs import OnGpu, piece, up
 from . import emit, space_cpu
 
 _REGISTERS = 64  # of a thread, for its tile
@@ -34,13 +34,8 @@ def default(problem: Problem) -> Interleaved:
     """A whole C per thread where registers hold it, else tiles that share it evenly."""
     words = problem.itemsize // 4
     side = max(1, int((_REGISTERS / words) ** 0.5))
-    tile_m = _piece(problem.M, max(side, _REGISTERS // words // problem.N))
-    return Interleaved(TILE_M=tile_m, TILE_N=_piece(problem.N, max(1, _REGISTERS // words // tile_m)))
-
-
-def _piece(total: int, limit: int) -> int:
-    """The largest of the fewest even pieces that keep to the limit."""
-    return up(total, up(total, limit))
+    tile_m = piece(problem.M, max(side, _REGISTERS // words // problem.N))
+    return Interleaved(TILE_M=tile_m, TILE_N=piece(problem.N, max(1, _REGISTERS // words // tile_m)))
 
 
 def kernel(problem: Problem, device: Device, strides: tuple[int, ...]) -> Kernel:

@@ -10,12 +10,15 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
-from ...common.configs import OnCpu
+from ...common import measured
+from ...common.configs import OnCpu, piece
 from ...common.vectors import bad_lanes, registers_of, words_of
 
-_CACHED_BYTES = 1 << 25  # of all operands; less may still be in a cache when it is needed again
-_GROUP_BYTES = 512  # of C that leave together, as the kernel has it
-_LINE = 64
+_CACHED_BYTES = 1 << 25  # bytes of all operands; less may still be in the last cache when it is needed again
+_GROUP_BYTES = 512  # bytes of C that leave together, as the kernel has it
+_LINE = 64  # bytes of a cache line
+_NEAR_BYTES = 4096  # bytes of a matrix, a page: the first cache has room for the next one beside this one
+_AHEAD, _AHEAD_FAR = 4096, 8192  # bytes that a prefetch runs ahead, to the first cache and to the second: pages
 
 
 @dataclass(frozen=True)
@@ -63,20 +66,20 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 def default(problem: Problem, device: Device) -> Simd:
     """A good configuration by the sizes alone."""
+    interleaved, size = problem.stack_c == "interleaved", problem.M * problem.N * problem.itemsize
     large = _bytes(problem) >= _CACHED_BYTES
     stream = large and not problem.accumulate and problem.stack_c in ("packed", "interleaved")
-    near = max(problem.M * problem.K, problem.K * problem.N) * problem.itemsize <= 4096
-    if problem.stack_c == "interleaved":
+    near = max(problem.M * problem.K, problem.K * problem.N) * problem.itemsize <= _NEAR_BYTES
+    if interleaved:
         first = _interleaved_tile(problem, device)
-    elif device.vector_bytes <= 16:  # stores past the caches cost more than they save: Neoverse N1, 1.1 to 1.5 times
-        first, stream, near = _short_tile(problem, device), False, True
     else:
-        first = _tile(problem, device)
-    prefetch, ahead = (1 if near else 2) if large else 0, 4096 if near else 8192
-    if device.vector_bytes <= 16:
-        size = problem.M * problem.N * problem.itemsize
-        prefetch = 0 if size < 512 and size % 64 else prefetch  # a load, of which these cores have few
-        ahead = 14336
+        first = _short_tile(problem, device) if device.vector_bytes <= 16 else _tile(problem, device)
+        stream = stream and bool(measured.number("gemm", device, "STREAM", 1))
+        near = near or bool(measured.number("gemm", device, "NEAR", 0))
+    prefetch = (1 if near else 2) if large else 0
+    if size < measured.number("gemm", device, "PREFETCH_FROM", 0) and size % _LINE:
+        prefetch = 0
+    ahead = measured.number("gemm", device, "AHEAD", _AHEAD if near else _AHEAD_FAR)
     gather = False
     if stream and device.vector_bytes == _LINE and problem.stack_c == "packed":
         stream, gather = _to_lines(problem, first)
@@ -84,38 +87,31 @@ def default(problem: Problem, device: Device) -> Simd:
 
 
 def _to_lines(problem: Problem, tile: Simd) -> tuple[bool, bool]:
-    """STREAM and GATHER where a store may fill a cache line, which then need not be read first. A Xeon with AVX-512:
-    rows of whole lines are best written as they come (float64 24, 32 rows 1.1 to 1.3 times as fast as past the caches),
-    as are parts of rows (33 to 63 rows 1.1 to 1.2), other rows in lines (9 to 31 rows 1.0 to 1.2); only the smallest
-    matrices go past the caches."""
+    """STREAM and GATHER where a store may fill a cache line, which then need not be read first: rows of whole lines and
+    parts of rows are written as they come, other rows in lines; matrices that leave at once go past the caches."""
     words, real = words_of(problem)
     row, size = words * _oriented(problem)[1], problem.M * problem.N * problem.itemsize
-    if size <= _SMALL_BYTES and (problem.dtype == "float64" or row * real % _LINE):
+    if size <= _GROUP_BYTES and (problem.dtype == "float64" or row * real % _LINE):
         return True, False
     return False, bool(row * real % _LINE) and row <= tile.TILE_N * tile.LANES
 
 
-_SMALL_BYTES = 512
+_BESIDE_SUMS = 8  # vector registers for operands, addresses and masks
+_WRITTEN_OUT = 32  # steps along K up to which they are written out: a loop that ends after every tile is mispredicted
 
 
 def _short_tile(problem: Problem, device: Device) -> Simd:
-    """For vectors of 16 bytes. Whole rows where registers allow it, so that A is read once and all operands in the
-    order of their memory (Neoverse N1, 16 rows: 4 x 4 vectors 70 % of the multiply-adds, 2 x 8 82 %); all steps along
-    K written out, since a loop that ends after every tile is mispredicted now and then (in cache 75 and 86 %)."""
+    """For vectors of 16 bytes, 32 registers of which hold whole rows of small matrices: A is then read once, and all
+    operands in the order of their memory. As many rows as registers have room for, unless a sweep says otherwise."""
     words, _ = words_of(problem)
     rows, columns = _oriented(problem)
     first = _tile(problem, device)
-    most = (registers_of(device) - 8) // (first.TILE_N * words)
-    if words == 2:
-        return replace(first, TILE_M=max(1, min(rows, most, 4 if rows == 4 or rows > 9 else 2)),
-                       UNROLL=min(8, problem.K))  # fmt: skip
-    tile_n = _short_panel(columns, first.LANES)
-    if tile_n > 4:
-        tile_m = 2 if tile_n > 7 else 3 if tile_n == 7 or columns == 11 else 4
-    else:
-        tile_m = 6 if rows > 9 else 4 if rows == 4 else 3 if rows == 5 or rows % 3 == 0 else 2
-    return replace(first, TILE_M=max(1, min(rows, tile_m)), TILE_N=tile_n,
-                   UNROLL=problem.K if problem.K <= 32 else 8)  # fmt: skip
+    tile_n = first.TILE_N if words == 2 else _short_panel(columns, first.LANES)
+    most = max(1, (registers_of(device) - _BESIDE_SUMS) // (tile_n * words))
+    name = "TILE_M_COMPLEX" if words == 2 else "TILE_M"
+    tile_m = measured.number("gemm", device, name, most, rows=rows, columns=columns, vectors=tile_n)
+    unroll = problem.K if words == 1 and problem.K <= _WRITTEN_OUT else min(8, problem.K)
+    return replace(first, TILE_M=max(1, min(rows, tile_m, most)), TILE_N=tile_n, UNROLL=unroll)
 
 
 def _short_panel(columns: int, lanes: int) -> int:
@@ -124,7 +120,7 @@ def _short_panel(columns: int, lanes: int) -> int:
     vectors, whole = -(-columns // lanes), columns % lanes == 0
     if vectors <= (11 if whole else 9 if lanes == 2 else 4):
         return vectors
-    return _piece(vectors, 4 if lanes > 2 and not whole else 7 if vectors < 14 else 5)
+    return piece(vectors, 4 if lanes > 2 and not whole else 7 if vectors < 14 else 5)
 
 
 def _tile(problem: Problem, device: Device) -> Simd:
@@ -134,7 +130,7 @@ def _tile(problem: Problem, device: Device) -> Simd:
     while lanes // 2 >= words * columns and (lanes * real > 16 or device.vector_bytes == 16 or columns == 1):
         lanes //= 2  # x86 has no vectors of eight bytes, but masks
     sums = registers_of(device) - (4 if device.vector_bytes == 32 else 8)
-    tile_n = _piece(-(-words * columns // lanes), 4 if sums == 24 and words == 1 else 2)
+    tile_n = piece(-(-words * columns // lanes), 4 if sums == 24 and words == 1 else 2)
     tile_m = max(1, min(rows, 12, sums // (tile_n * words)))
     return Simd(lanes, tile_m, tile_n, _unroll(problem.K, 128 // (tile_m * tile_n * words)))
 
@@ -145,18 +141,13 @@ def _interleaved_tile(problem: Problem, device: Device) -> Simd:
     while words * _interleaved(problem) % lanes:
         lanes //= 2
     side = 3 if registers_of(device) == 16 or words == 2 else 4
-    return Simd(lanes, _piece(problem.M, side), _piece(problem.N, side), 1)
+    return Simd(lanes, piece(problem.M, side), piece(problem.N, side), 1)
 
 
 def _unroll(steps: int, limit: int) -> int:
     """As many steps as the limit allows, or half of them if that leaves no rest."""
     limit = max(1, min(steps, 8, limit))
     return max(range(1, limit + 1), key=lambda unroll: (steps % unroll == 0 and 2 * unroll >= limit, unroll))
-
-
-def _piece(total: int, limit: int) -> int:
-    """The largest of the fewest balanced pieces of `total` that keep to the limit."""
-    return -(-total // -(-total // limit))
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:

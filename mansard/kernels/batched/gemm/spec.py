@@ -6,8 +6,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from ....plan.problem import DTYPES, Problem
-from ...common import operands
+from ....plan.problem import Problem
+from ...common import operands, specs
 
 WIDEST = 256
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
@@ -58,8 +58,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"gemm: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     widest = max(problem.M, problem.N, problem.K)
     if widest > WIDEST:
         return f"gemm: {widest} rows or columns: beyond {WIDEST} a general matrix product does better"
@@ -71,4 +71,4 @@ def reference(
 ) -> Any:
     """The answer in NumPy, in the operands' own precision."""
     product = alpha * ((A.conj() if conj_a else A) @ (B.conj() if conj_b else B))
-    return product if C is None or beta == 0 else product + beta * C
+    return specs.accumulated(product, C, beta)

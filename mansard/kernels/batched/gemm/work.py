@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common import costs, images
@@ -61,7 +63,7 @@ def registers(problem: Problem, c: Any) -> int:
     return int(words * (shape.rows * shape.columns + shape.step * (shape.rows + shape.columns))) + fixed + spare
 
 
-def blocks(problem: Problem, c: Any, device: Any) -> int:
+def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
     resident = device.multiprocessors * c.BLOCKS_PER_SM
     oriented = images.oriented(problem)
@@ -78,7 +80,7 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
 _MOST_BLOCKS = 1 << 30
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     oriented = images.oriented(problem)
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
@@ -160,7 +162,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(each * panels.tiles * panels.rows * c.DIM_Y * panels.columns * c.DIM_X)
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT != "tensor":
         return 0.8 * float(machine.fma[REAL[problem.dtype]])

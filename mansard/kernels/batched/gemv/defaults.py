@@ -7,15 +7,17 @@ from itertools import product
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
-from ...common.configs import up
+from ...common import configs, measured
+from ...common.configs import piece, power_below, up
 from . import shapes, space, space_cpu
 from .space import Config, Lanes, Stream
 from .spec import canonical
 
-# Bytes of a matrix up to which it goes through shared memory: below, a warp that reads it directly has too few bytes
-# under way. Ragged lines (second) waste parts of every sector when read directly, up to what a block can hold.
-_SMALL, _ODD = 9 << 10, 40 << 10
+# Bytes of a matrix up to which it goes through shared memory. A warp that reads it directly has 32 lanes with 16 loads
+# of 16 bytes under way: smaller matrices do not fill them.
+_SMALL_BYTES = 32 * 16 * 16
+# The same for ragged lines, of which direct loads waste parts of every 32-byte sector: what a warp may stage.
+_RAGGED_BYTES = space.STAGE_BYTES
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -29,8 +31,9 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         yield space_cpu.default(problem, device)
         return
     ragged = shapes.adjacent(problem) * problem.itemsize < 16 or space.best_use(problem) < 0.9
-    size = problem.M * problem.K * problem.itemsize
-    kinds = (_lanes, _stream) if size <= (_ODD if ragged else _SMALL) else (_stream, _lanes)
+    name, most = ("RAGGED_BYTES", _RAGGED_BYTES) if ragged else ("SMALL_BYTES", _SMALL_BYTES)
+    small = problem.M * problem.K * problem.itemsize <= measured.number("gemv", device, name, most)
+    kinds = (_lanes, _stream) if small else (_stream, _lanes)
     for rough in (config for kind in kinds for config in kind(problem)):
         config = space.resident(problem, rough, device)
         if config is not None:
@@ -57,21 +60,11 @@ def _stream(problem: Problem) -> Iterator[Stream]:
     outer, words = 32 // inner, vector * problem.itemsize // 4
     for loads in (min(32, 64 // words), 32 // words, 16 // words):
         if rows_first:
-            unroll = _piece(up(length, inner), min(4, loads))
-            yield Stream(outer, inner, _power(min(loads // unroll, up(canon.M, outer))), unroll, 1, 1, 4)
+            unroll = piece(up(length, inner), min(4, loads))
+            yield Stream(outer, inner, power_below(min(loads // unroll, up(canon.M, outer))), unroll, 1, 1, 4)
         else:
             lines = up(length, inner)
-            unroll = _piece(up(canon.K, outer), max(1, loads // min(2, lines)))
-            yield Stream(inner, outer, _power(min(loads // unroll, lines)), unroll, 1, 1, 4)
+            unroll = piece(up(canon.K, outer), max(1, loads // min(2, lines)))
+            yield Stream(inner, outer, power_below(min(loads // unroll, lines)), unroll, 1, 1, 4)
     for tile, unroll in product((2, 1), (2, 1)):
         yield Stream(*((1, 32) if rows_first else (32, 1)), tile, unroll, 1, 1, 4)
-
-
-def _piece(total: int, limit: int) -> int:
-    """The largest of the fewest balanced pieces of `total` that keep to the limit."""
-    return up(total, up(total, limit))
-
-
-def _power(count: int) -> int:
-    """The largest power of two that is not larger."""
-    return 1 << (max(1, count).bit_length() - 1)

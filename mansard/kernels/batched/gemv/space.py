@@ -16,8 +16,8 @@ from . import shapes, space_cpu, work
 from .space_cpu import Simd
 from .spec import canonical
 
-_POWERS = (1, 2, 4, 8, 16, 32)
-_STAGE_BYTES = 48 << 10  # of a warp: more leaves too few warps
+_POWERS = (1, 2, 4, 8, 16, 32)  # lanes of a team: what divides a warp
+STAGE_BYTES = 48 << 10  # bytes that a warp may stage: more leaves room for too few warps
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def teams(problem: Problem) -> list[tuple[int, int]]:
             continue
         config = Lanes(m, n)
         shape = shapes.lanes_shape(problem, config)
-        if shape.stage_bytes > _STAGE_BYTES:
+        if shape.stage_bytes > STAGE_BYTES:
             continue
         # a multiprocessor issues four instructions for every access to shared memory; many warps with little under way
         # hide more than few with much

@@ -10,12 +10,12 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
-from ...common.configs import OnCpu
+from ...common.configs import OnCpu, power_below
 from ...common.vectors import bad_lanes, registers_of, words_of
 from .spec import canonical
 
 _CACHED_BYTES = 1 << 25  # of the matrices; less may still be in a cache when it is needed again
-_LINE = 64
+_LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True)
@@ -55,15 +55,10 @@ def default(problem: Problem, device: Device) -> Simd:
     while lanes // 2 >= reals and (lanes * real > 16 or device.vector_bytes == 16 or reals == 1):
         lanes //= 2  # x86 has no vectors of eight bytes, but masks
     most = (4 if device.vector_bytes == 32 else 8) * (1 if rows_first else 2) // words  # whole columns, if possible
-    tile = min(most, _power(problem.M if rows_first else -(-reals // lanes)))
+    tile = min(most, power_below(problem.M if rows_first else -(-reals // lanes)))
     matrix = problem.M * problem.K * problem.itemsize
     large = problem.BATCH * matrix >= _CACHED_BYTES and problem.stack_a == "packed"
     return Simd(lanes, tile, 1 if large else 0, 2048 if matrix <= 4096 else 4096)
-
-
-def _power(count: int) -> int:
-    """The largest power of two that is not larger."""
-    return 1 << (max(1, count).bit_length() - 1)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:

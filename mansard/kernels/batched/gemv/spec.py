@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ....plan.problem import DTYPES, Problem
+from ....plan.problem import Problem
+from ...common import specs
 from ..gemm import spec as gemm_spec
 
 WIDEST = 4096
@@ -46,8 +47,8 @@ def canonical(problem: Problem) -> Problem:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"gemv: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     if max(problem.M, problem.K) > WIDEST:
         return f"gemv: a matrix of {problem.M} x {problem.K}: beyond {WIDEST} one of them keeps a device busy"
     return None

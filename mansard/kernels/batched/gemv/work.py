@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common import costs
@@ -45,7 +47,7 @@ def registers(problem: Problem, c: Any) -> int:
     return int(words * (loads + stream.sums)) + fixed + spare
 
 
-def blocks(problem: Problem, c: Any, device: Any) -> int:
+def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
     resident = device.multiprocessors * c.BLOCKS_PER_SM
     if c.VARIANT == "lanes":
@@ -56,7 +58,7 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
     return int(max(1, min(needed, resident if staying else _MOST_BLOCKS)))
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)
     instructions = warp_instructions(problem, c) / 4 / clocks
@@ -128,12 +130,12 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return work(problem).flops
 
 
-def unit_rate(problem: Problem, machine: Any) -> float:
+def unit_rate(problem: Problem, machine: Machine) -> float:
     """Flops per second of the unit that multiplies."""
     return 0.8 * float(machine.fma[REAL[problem.dtype]])
 
 
-def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
+def remarks(problem: Problem, c: Any, device: Device, machine: Machine) -> list[str]:
     """How much of what is moved is the matrices: they are read once, and nothing can be faster than that."""
     least = work(problem)
     if not least.bytes:

@@ -9,7 +9,7 @@ from typing import TypeVar
 from ....codegen.geometry import Device
 from ....machine import occupancy
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from ...common.configs import up
 from . import space, space_cpu, work
 from .space import Config, Gpu, Lanes, Sort, Stream, Tiles, Vectors, Whole
@@ -17,13 +17,11 @@ from .space import Config, Gpu, Lanes, Sort, Stream, Tiles, Vectors, Whole
 # Lanes along rows and columns, by the widest product of a class: 2 to 4 by 2 to 8 sums each, which registers hold.
 _TEAMS = {32: (8, 4), 24: (8, 4), 16: (4, 4), 12: (4, 4), 8: (4, 2), 4: (2, 2)}
 _SLOTS = {128: 4, 64: 1}  # blocks per product, by width: panels of 64 rows and columns cover it
-# Warps of a team, teams of a block, blocks per multiprocessor and products of a team, by width: warps of 32 x 32 sums
-# on tensor cores, and as many products as shared memory holds of these widths.
-_WHOLE = {
-    "float64": {64: ((2, 2), 1, 3, 3), 32: ((1, 1), 4, 3, 3), 16: ((1, 1), 4, 4, 3)},
-    "complex128": {32: ((2, 2), 1, 4, 6), 16: ((1, 1), 4, 4, 3)},
-}
-_EACH_VECTOR = 4  # products of a team: they hide the latency of loading the next one
+_WARP_SUMS = {"float64": 32, "complex128": 16}  # rows and columns of C per warp: 64 registers of sums on tensor cores
+_WIDEST_WHOLE = 64  # rows and columns of products that shared memory holds twice, so that the next one is on its way
+_BLOCK_WARPS = 4  # warps of a block, one for each scheduler of a multiprocessor
+_EACH, _EACH_VECTOR = 3, 4  # products of a team: they hide the latency of loading the next one
+_MOST_BLOCKS = 3  # blocks of such teams per multiprocessor: while one loads, and one stores, one computes
 _WAVES = 4  # turns of all blocks from which the last, half-empty one hardly counts; with fewer, blocks stay
 _Kind = TypeVar("_Kind", Lanes, Tiles, Vectors, Stream)
 
@@ -66,18 +64,27 @@ def _of_class(problem: Problem, index: int, device: Device) -> Gpu:
     if index >= len(space.WIDTHS):
         return _vectors(problem, index, device)
     width = space.WIDTHS[index]
-    teams = _WHOLE.get(problem.dtype, {}).get(width or 0)  # tensor cores take fewer instructions than lanes
-    if teams is not None:
-        (warps_m, warps_n), per_block, most, each = teams
-        for blocks in range(most, 0 if width == 64 else most - 1, -1):
-            whole = _roomy(Whole(index, warps_m, warps_n, per_block, EACH=each, BLOCKS_PER_SM=blocks), device)
-            if space.illegal(problem, whole, device) is None:
-                return whole
+    for whole in _whole(problem, index, device):  # tensor cores take fewer instructions than lanes
+        if space.illegal(problem, whole, device) is None:
+            return whole
     if width is not None and width <= 32:
         team = _TEAMS[width]
         heavy = width * width * problem.itemsize > 8192
         return _resident(problem, Lanes(index, *team, 2 if heavy else 4), device)
     return _tiles(problem, index, device)
+
+
+def _whole(problem: Problem, index: int, device: Device) -> Iterator[Whole]:
+    """Teams of warps with whole products in shared memory, of widths that are multiples of a fragment's 16 rows."""
+    width = space.WIDTHS[index] or 0
+    found = measured.configs(space, problem, device, width=width)
+    teams = [config for config in found if isinstance(config, Whole)]
+    fits = problem.dtype in _WARP_SUMS and 0 < width <= _WIDEST_WHOLE and width % 16 == 0
+    if fits and not measured.is_swept("ragged_gemm", device):
+        warps = up(width, _WARP_SUMS[problem.dtype])
+        per_block = max(1, _BLOCK_WARPS // warps**2)
+        teams = [Whole(index, warps, warps, per_block, EACH=_EACH, BLOCKS_PER_SM=n) for n in range(_MOST_BLOCKS, 0, -1)]
+    yield from (_roomy(replace(config, CLASS=index), device) for config in teams)
 
 
 def _tiles(problem: Problem, index: int, device: Device) -> Gpu:

@@ -8,7 +8,7 @@ from itertools import product
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from . import space, space_cpu
 from .space import Blocked, Config, Lanes, Stream, Tensor
 
@@ -50,13 +50,15 @@ def _streams(problem: Problem, device: Device) -> Iterator[Stream]:
         return
     width, most = min(32, 128 // problem.itemsize), configs.up(problem.N, 64)
     warps = 1
-    while 2 * warps <= min(8, most) and problem.BATCH * warps < _TURNS * _WARPS * device.multiprocessors:
+    resident = measured.number("trsm", device, "RESIDENT_WARPS", _RESIDENT_WARPS) * device.multiprocessors
+    while 2 * warps <= min(8, most) and problem.BATCH * warps < _TURNS * resident:
         warps *= 2
     for teams, stages in ((max(1, 4 // warps), 3), (max(1, 4 // warps), 2), (1, 2)):
         yield Stream(warps, teams, width, stages)
 
 
-_TURNS, _WARPS = 2, 10  # matrices of a team, and warps that a multiprocessor has room for
+_TURNS = 2  # matrices of a team, one after the other: with fewer, most of a device idles behind the slowest
+_RESIDENT_WARPS = 8  # warps of a multiprocessor, two for each of its four schedulers
 
 
 def _tensor(problem: Problem) -> Iterator[Tensor]:

@@ -11,15 +11,17 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names
-from ...common import configs
+from ...common import configs, measured
 from ...common.configs import OnGpu
 from . import space_cpu, work, work_tensor
 from .space_cpu import Simd
 from .work_shapes import lanes_shape, stream_feed
 
 NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
-_MANY, _MORE = 12, 24  # right-hand sides from which on tensor cores pay, up to _LARGE unknowns and beyond
-_LARGE = 96
+# Right-hand sides from which on tensor cores pay, whose tiles have 16 columns: one tile, and two of more than _LARGE
+# unknowns, where A leaves room in shared memory for one block of threads.
+_MANY, _MORE = 16, 32
+_LARGE = 128  # unknowns: 128 KiB of float64 numbers, above a half of any multiprocessor's shared memory
 _REGISTERS = 144  # of X, per lane
 
 
@@ -136,7 +138,7 @@ def _stream(problem: Problem, c: Stream) -> str | None:
     return None
 
 
-_BARRIERS = 15
+_BARRIERS = 15  # named barriers of a block beside the one for all its threads
 
 
 def _tensor(problem: Problem, c: Tensor) -> str | None:
@@ -171,14 +173,20 @@ def _fuller(problem: Problem, c: Config, device: Device) -> Lanes | None:
 
 
 def likely(problem: Problem, device: Device) -> Iterator[Config]:
-    """Those that the model may choose. Between variants measurements have decided: up to 32 unknowns `lanes` (with 32
-    right-hand sides 2.7 times as fast as `blocked`, 1.2 times with 8 in complex128), beyond, for one right-hand side,
-    `stream`, and for many `tensor`."""
+    """Those that the model may choose, which does not see what decides between variants: up to 32 unknowns `lanes`,
+    since their rows fit into registers; beyond, for one right-hand side, `stream`, and for many `tensor`."""
     other: tuple[type, ...] = (Stream, Blocked, Tensor)
     if problem.N > NARROW:
-        other = (Tensor,) if 1 < problem.NRHS < (_MANY if problem.N <= _LARGE else _MORE) else (Blocked,)
+        other = (Tensor,) if 1 < problem.NRHS < _fewest_for_tensor(problem, device) else (Blocked,)
     found = _resident_candidates(problem, device) if device.backend != "cpu" else list(candidates(problem, device))
     yield from [config for config in found if not isinstance(config, other)] or found
+
+
+def _fewest_for_tensor(problem: Problem, device: Device) -> int:
+    """Right-hand sides from which on tensor cores pay."""
+    if measured.number("trsm", device, "LARGE", _LARGE) >= problem.N:
+        return measured.number("trsm", device, "TENSOR_FROM", _MANY)
+    return measured.number("trsm", device, "TENSOR_FROM_LARGE", _MORE)
 
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:

@@ -12,7 +12,7 @@ from ....plan.problem import Problem
 from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
-_LINE = 64
+_LINE = 64  # bytes of a cache line
 _WIDEST_ACROSS = 64  # beyond it the matrices of a group do not fit into a cache together
 
 

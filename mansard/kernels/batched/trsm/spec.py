@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import chain
 from typing import Any
 
-from ....plan.problem import DTYPES, Problem
-from ...common import operands
+from ....plan.problem import Problem
+from ...common import operands, specs
 
 WIDEST, WIDEST_ALONE = 256, 2048  # unknowns of several right-hand sides, and of one
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
@@ -66,8 +66,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"trsm: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     return too_wide(problem.N, widest(problem))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common import costs
@@ -66,7 +68,7 @@ def registers(problem: Problem, c: Any) -> int:
     return held + 52 + 6 * feeds.count("elements") + int(several) + 20 * bool(c.TRIANGLE)
 
 
-def blocks(problem: Problem, c: Any, device: Any) -> int:
+def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
     shape, staying = _shape(problem, c), False
     if c.VARIANT == "lanes":
@@ -82,7 +84,7 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
 _MOST_BLOCKS = 1 << 30
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     arithmetic = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
     if c.VARIANT in _OWN:
@@ -174,7 +176,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(each * blocks * order * shape.rows * c.DIM_Y * shape.columns * c.DIM_X * shape.tiles)
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "tensor":
         return 0.7 * float(machine.tensor.get("float64", machine.fma["float64"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common.configs import up
 from .systems import system
@@ -21,7 +22,7 @@ def registers(problem: Problem, c: Any) -> int:
     return int(words * (c.BLK_K + 6) + fixed)
 
 
-def limits(problem: Problem, c: Any, device: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
     """Seconds for issuing everything, and for a team's matrices one after the other."""
     rounds = up(problem.BATCH, device.multiprocessors * c.PER_BLOCK * c.BLOCKS_PER_SM)
     return {

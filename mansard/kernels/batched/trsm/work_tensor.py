@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common.configs import up
 from .systems import system
@@ -50,7 +51,7 @@ def registers(problem: Problem, c: Any) -> int:
     return 8 * tensor_shape(problem, c).blocks + 76
 
 
-def limits(problem: Problem, c: Any, device: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
     """Seconds for the rows one after the other, with as many warps as there are under way."""
     shape = tensor_shape(problem, c)
     beside = shape.blocks * (shape.blocks - 1) / 2

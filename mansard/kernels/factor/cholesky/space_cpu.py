@@ -10,11 +10,16 @@ from typing import ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common import measured
 from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
 _ALONE = 32  # rows up to which a matrix does not mind lanes without one beside it
 _LINE = 64  # bytes between rows that would share few sets of a cache
+# Rows beyond which something else does better than a matrix per lane, whose vectors no longer stay in the second cache:
+# of real matrices one after the other, of complex ones, which take twice as much, LAPACK.
+_WIDEST, _WIDEST_COMPLEX = 128, 64
+_WIDEST_ROWWISE = 512  # rows: 2 MiB of float64 numbers, beyond which LAPACK's blocks reuse a cache better
 
 
 @dataclass(frozen=True)
@@ -75,17 +80,15 @@ def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
 
 
 def widest(problem: Problem, device: Device) -> int:
-    """Rows beyond which something else does better: one matrix after the other, for complex numbers LAPACK. Longer
-    vectors have not been measured beyond 64 complex rows."""
+    """Rows beyond which something else does better: one matrix after the other, for complex numbers LAPACK."""
     if not problem.is_complex:
-        return 128
-    return 256 if device.vector_bytes <= 16 else 64
+        return _WIDEST
+    return measured.number("cholesky", device, "WIDEST_COMPLEX", _WIDEST_COMPLEX)
 
 
 def widest_rowwise(problem: Problem, device: Device) -> int:
-    """The same for one matrix after the other. On longer vectors they are 3.4 times as fast as LAPACK at 512, and have
-    not been measured beyond."""
-    return 1024 if device.vector_bytes <= 16 else 512
+    """Rows beyond which LAPACK does better than one matrix after the other."""
+    return measured.number("cholesky", device, "WIDEST_ROWWISE", _WIDEST_ROWWISE)
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
@@ -105,7 +108,7 @@ def simd(problem: Problem, device: Device) -> Simd:
     words, real = words_of(problem)
     room = registers_of(device) // 2 // words
     tile_m = 4 if room >= 8 else 2
-    groups = 2 if device.vector_bytes <= 16 and problem.N <= 64 else 1  # longer vectors have not been measured
+    groups = measured.number("cholesky", device, "GROUPS", 1, rows=problem.N)
     return Simd(max(16, device.vector_bytes) // real, tile_m, max(1, min(4, room // tile_m)), groups)
 
 

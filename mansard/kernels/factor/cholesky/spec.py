@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ....plan.problem import DTYPES, Problem
+from ....plan.problem import Problem
 from ...common import operands as placed
+from ...common import specs
 
 WIDEST = {4: 304, 8: 208, 16: 144}  # by the size of an element: a triangle of that order fits into shared memory
 MOST_RHS = 16  # right-hand sides that are solved for on the way
@@ -66,8 +67,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"cholesky: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     if problem.want not in ("factor", "solve"):
         return f"cholesky: want={problem.want!r} is not one of factor, solve"
     if is_ragged(problem) and (

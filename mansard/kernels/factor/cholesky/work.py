@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common import costs
@@ -92,7 +94,7 @@ def matrices(c: Any) -> int:
     return int(c.WARPS * 32 // team(c))
 
 
-def blocks(problem: Problem, c: Any, device: Any) -> int:
+def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: they come and go."""
     each = 1 if c.VARIANT == "block" else matrices(c)
     return int(max(1, min(up(problem.BATCH, each), _MOST_BLOCKS)))
@@ -101,7 +103,7 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
 _MOST_BLOCKS = 1 << 30
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
     turns = c.BLOCKS_PER_SM * (1 if c.VARIANT == "block" else matrices(c))  # under way
@@ -167,7 +169,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(each * half * lanes * (0.7 if lanes > 1 else 0.35))
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     return 0.7 * float(machine.fma[REAL[problem.dtype]])
 

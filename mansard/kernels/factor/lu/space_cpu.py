@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common import measured
 from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
@@ -19,6 +20,8 @@ _TALLEST = 1024  # rows have numbers below it
 _WIDEST = 64  # columns beyond which one matrix after the other does better, for complex numbers LAPACK
 _LINE = 64  # bytes between rows that would share few sets of a cache
 _ONE_PANEL = 16  # columns of a matrix that stays in the first cache as a whole
+_WIDEST_ROWWISE = 512  # rows or columns: 2 MiB of float64 numbers, beyond which LAPACK's blocks reuse a cache better
+_FILLS = 40  # tenths: a matrix per lane may take four times all registers; more of it still wins, but compiles long
 
 
 @dataclass(frozen=True)
@@ -66,18 +69,16 @@ def _illegal_small(problem: Problem, c: Small, device: Device) -> str | None:
     real = words_of(problem)[1]
     if problem.want not in ("factor", "solve", "inverse"):
         return f"want={problem.want!r}: only factor, solve and inverse"
-    if _registers_filled(problem, device) > (
-        5.1 if device.vector_bytes == 64 else 4
-    ):  # it still wins, but compiles long
+    if 10 * _vectors(problem) > measured.number("lu", device, "FILLS", _FILLS) * registers_of(device):
         return f"{problem.M} x {problem.N}: four or five times as many vectors as there are registers"
     if reason := bad_lanes(c.LANES, real, device):
         return reason
     return None
 
 
-def _registers_filled(problem: Problem, device: Device) -> float:
-    """How often all registers could be filled with a matrix per lane, and what stands beside it."""
-    return float(words_of(problem)[0] * problem.M * (problem.N + right(problem)) / registers_of(device))
+def _vectors(problem: Problem) -> int:
+    """Vectors that a matrix per lane takes, with what stands beside it."""
+    return int(words_of(problem)[0] * problem.M * (problem.N + right(problem)))
 
 
 def _illegal_rowwise(problem: Problem, c: Rowwise, device: Device) -> str | None:
@@ -113,9 +114,9 @@ def _illegal_simd(problem: Problem, c: Simd, device: Device) -> str | None:
 
 
 def widest_rowwise(problem: Problem, device: Device) -> int:
-    """Rows or columns beyond which LAPACK does better than one matrix after the other. Longer vectors have not been
-    measured beyond."""
-    return 320 if problem.want == "inverse" and device.vector_bytes <= 16 else 512
+    """Rows or columns beyond which LAPACK does better than one matrix after the other."""
+    name = "WIDEST_INVERSE" if problem.want == "inverse" else "WIDEST_ROWWISE"
+    return measured.number("lu", device, name, _WIDEST_ROWWISE)
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
@@ -129,21 +130,17 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _suits_small(problem: Problem, device: Device) -> bool:
-    """Where a matrix in registers beats one whose rows stay where they are; vectors of 32 bytes were not measured."""
-    if device.vector_bytes <= 16 and problem.dtype == "float64":
-        return _registers_filled(problem, device) < 2  # beyond, rows of two numbers do better
-    return device.vector_bytes != 32
+    """Whether a sweep found a matrix in registers faster than one whose rows stay where they are."""
+    double = int(problem.dtype == "float64")
+    return bool(measured.number("lu", device, "SMALL", 0, double=double, vectors=_vectors(problem)))
 
 
 def _suits_rowwise(problem: Problem, device: Device) -> bool:
-    """The same of one matrix after the other."""
-    if device.vector_bytes <= 16:  # two or four lanes do not make up for rows that all of them eliminate
-        return True
-    if device.vector_bytes < 64 or problem.dtype != "float64" or problem.M != problem.N:
-        return False
-    if problem.want == "factor":
-        return 12 <= problem.N <= 15 or bool(problem.N >= 36)
-    return problem.want == "inverse" or bool(problem.want == "solve" and problem.NRHS == 1 and problem.N >= 56)
+    """Whether one matrix after the other beats a matrix per lane: with vectors of 16 bytes, since two or four lanes do
+    not make up for rows that all of them eliminate; with longer ones where a sweep found it."""
+    sizes = {"double": int(problem.dtype == "float64"), "square": int(problem.M == problem.N)}
+    name, rule = f"ROWWISE_{problem.want.upper()}", int(device.vector_bytes <= 16)
+    return bool(measured.number("lu", device, name, rule, order=problem.N, right=problem.NRHS, **sizes))
 
 
 def small(problem: Problem, device: Device) -> Small:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ....plan.problem import DTYPES, REAL, Problem
-from ...common import operands
+from ....plan.problem import REAL, Problem
+from ...common import operands, specs
 
 TALLEST, WIDEST = 2048, 128  # rows and columns of a factorization
 ROOM = 226_600  # bytes of shared memory for a matrix and what is beside it
@@ -91,8 +91,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"lu: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     if problem.want not in WANTS:
         return f"lu: want={problem.want!r} is not one of {', '.join(WANTS)}"
     if problem.want in ("factor", "swap"):

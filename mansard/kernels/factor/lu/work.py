@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common import costs
@@ -127,7 +129,7 @@ def _beside_panels(problem: Problem, held: int, width: int) -> int:
     return 64 + 8 * (problem.N % 2 and problem.dtype != "float64")
 
 
-def blocks(problem: Problem, c: Any, device: Any) -> int:
+def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch."""
     if c.VARIANT in ("block", "tile"):
         return int(max(1, problem.BATCH))
@@ -136,7 +138,7 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
     return int(max(1, up(problem.BATCH, lanes_shape(problem, c).group * c.WARPS)))
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
     if c.VARIANT == "swaps":
@@ -220,7 +222,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(least * idle * (1.5 if dealt(c) else 1))
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     return 0.7 * float(machine.fma[REAL[problem.dtype]])
 

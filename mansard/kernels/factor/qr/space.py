@@ -16,7 +16,7 @@ from ...common.configs import OnGpu
 from . import space_cpu, spec, tensor, work
 from .space_cpu import Simd
 
-_POWERS = (1, 2, 4, 8, 16, 32)
+_POWERS = (1, 2, 4, 8, 16, 32)  # lanes of a team: what divides a warp
 _REGISTERS = 208  # of a thread's share of the matrix, at the most
 
 

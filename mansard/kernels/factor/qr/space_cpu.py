@@ -9,11 +9,15 @@ from typing import ClassVar
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common import measured
 from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, registers_of, words_of
 
 WANTS = ("raw", "r", "reduced", "complete", "solve")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
+# Rows or columns beyond which LAPACK, a matrix per core, does better: a matrix per lane leaves the second cache, and
+# complex ones are twice as large and take four times the multiplications.
+_WIDEST, _WIDEST_COMPLEX = 256, 64
 
 
 @dataclass(frozen=True)
@@ -44,11 +48,10 @@ def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
 
 
 def widest(problem: Problem, device: Device) -> int:
-    """Rows or columns beyond which LAPACK, a matrix per core, does better. On short vectors lanes lose nothing with
-    their size; longer ones have not been measured beyond 64 complex columns."""
-    if device.vector_bytes <= 16:
-        return 384 if problem.is_complex else 512
-    return 64 if problem.is_complex else 256
+    """Rows or columns beyond which LAPACK, a matrix per core, does better."""
+    if problem.is_complex:
+        return measured.number("qr", device, "WIDEST_COMPLEX", _WIDEST_COMPLEX)
+    return measured.number("qr", device, "WIDEST", _WIDEST)
 
 
 def default(problem: Problem, device: Device) -> Simd:

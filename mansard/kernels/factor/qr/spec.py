@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ....plan.problem import DTYPES, Problem
-from ...common import operands
+from ....plan.problem import Problem
+from ...common import operands, specs
 
 WIDEST = 128  # columns (of Q, too); rows are limited by what a multiprocessor holds
 WIDEST_PANEL = 32
@@ -78,8 +78,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     M, N = problem.M, problem.N
-    if problem.dtype not in DTYPES:
-        return f"qr: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     if problem.want not in WANTS:
         return f"qr: want={problem.want!r} is not one of {', '.join(WANTS)}"
     if min(M, N) < 1:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common import costs
@@ -87,7 +89,7 @@ def _squeezed(problem: Problem, c: Any, held: int) -> int:
     return 168 if team == ("complex128", 4, 4, 1, 1) and held <= 140 else 0
 
 
-def blocks(problem: Problem, c: Any, device: Any) -> int:
+def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
     if c.VARIANT == "tensor":
         return int(max(1, min(problem.BATCH, _MOST_BLOCKS)))
@@ -99,7 +101,7 @@ def blocks(problem: Problem, c: Any, device: Any) -> int:
 _MOST_BLOCKS = 1 << 30
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
     if c.VARIANT == "tensor":
@@ -223,7 +225,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int((4 if problem.is_complex else 1) * _passes(problem) * each * problem.BATCH)
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variants compute with."""
     return 0.7 * float(machine.fma[REAL[problem.dtype]])
 

@@ -13,6 +13,10 @@ from .space import Config, Groups
 TRUSTED = True  # the model knows neither levels nor caches
 
 
+_UNDER_WAY = 28  # entries of a row that a lane has under way: each takes a value, a column and an entry of x
+_WIDE_REGISTERS = 48  # registers for the entries of x, where several vectors or 16-byte numbers take more than two each
+
+
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
     """The first legal rule; `variant` restricts it to one kind of kernel."""
     return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
@@ -25,7 +29,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         return
     width = problem.NNZ / max(1, problem.ROWS)
     words = problem.itemsize // 4 * problem.NVECS
-    for unroll in (unroll_for(width, 28 if words <= 2 else 48 // words), 4, 2, 1):
+    for unroll in (unroll_for(width, _UNDER_WAY if words <= 2 else _WIDE_REGISTERS // words), 4, 2, 1):
         yield Groups(256, unroll, "streaming")
 
 

@@ -15,21 +15,22 @@ import numpy as np
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ...common import measured
 from ...common.configs import up
 from . import space, spec, work
 from .defaults import unroll_for
 from .space import Persistent
 
-_TILE_BYTES = 10 << 10  # large enough for bulk copies, small enough for many slots
+_TILE_BYTES = 10 << 10  # bytes of a tile: large enough for bulk copies, small enough for many slots
 _SPARE, _EASE = 3, 5  # tiles on their way: at least, and so that copies are seldom waited for
 _SLACK = 3  # steps beyond what dependencies ask for: a task takes two, and others see it half a step later
-_MOST_SLACK = 8
-_CACHE_SHARE = 0.6  # of L2 that tiles between two groups of powers may take: more of it was not kept on an H200
-_MOST_TOGETHER = 5  # powers of a launch
-_WARPS = {14: 124, 10: 168}  # that compute, and registers: of sixteen warps each has 128, of twelve 168
-_WATCHED = 16  # tiles at the end of what one reads
-_ENTRIES = 28  # of rows that are under way in a lane: each needs an address at first
-_REGISTERS = (56, 48, 40, 28, 16, 8)  # for entries of vectors that are under way
+_MOST_SLACK = 8  # steps beyond them at the most: each costs a slot per power, which then holds no copy under way
+_CACHE_PERCENT = 50  # of L2 that tiles between two groups of powers may take: vectors and results pass through it too
+_MOST_TOGETHER = 5  # powers of a launch: each takes slots for as many tiles as it lags behind the one before
+_WARPS = {14: 124, 10: 168}  # warps that compute -> registers: of sixteen warps each has 128, of twelve 168
+_WATCHED = 16  # tiles at the end of what one reads whose counters a warp asks for at once
+_ENTRIES = 28  # entries of rows that are under way in a lane: each needs an address at first
+_REGISTERS = (56, 48, 40, 28, 16, 8)  # registers for entries of vectors that are under way, the most first
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,12 @@ def _groupings(powers: int) -> Iterator[tuple[int, ...]]:
 def _lag(base: Persistent, lengths: tuple[int, ...], far: int, blocks: int, device: Device) -> int:
     """The largest lag that leaves room for copies, or the least that serves; 0 if none does."""
     best, least = 0, far + _SLACK
+    share = measured.number("powers", device, "CACHE_PERCENT", _CACHE_PERCENT)
     for lag in range(least, far + _MOST_SLACK + 1):
         spare = base.SLOTS - sum((length - 1) * lag + 1 for length in lengths)
         between = (len(lengths) - 1) * lag * blocks * base.SLOT_BYTES
         enough = spare >= max(_EASE if best else _SPARE, len(lengths))
-        if enough and between <= _CACHE_SHARE * device.l2_bytes:
+        if enough and 100 * between <= share * device.l2_bytes:
             best = lag
     return best
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ....plan.problem import DTYPES, REAL, Problem
-from ...common import operands
+from ....plan.problem import REAL, Problem
+from ...common import operands, specs
 
 OUTPUTS = ("all", "last", "combination")
 INDICES = {"int32": 4, "int64": 8, "delta16": 2}  # bytes of a column
@@ -37,8 +37,8 @@ def problem(
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"powers: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     if problem.values not in (problem.dtype, REAL[problem.dtype], *_narrower(problem.dtype)):
         return f"powers: values of {problem.values} are not as narrow as vectors of {problem.dtype}"
     if problem.index not in INDICES:

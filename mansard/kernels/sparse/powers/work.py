@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import ITEMSIZE, Problem
 from ...common import costs
@@ -75,7 +77,7 @@ def registers(problem: Problem, c: Any) -> int:
     return int(c.ABREAST * c.UNROLL * (max(2, words) + 0.3 * column) + sums + 2 * c.TILE + 48)
 
 
-def blocks(c: Any, device: Any, tiles: int) -> int:
+def blocks(c: Any, device: Device, tiles: int) -> int:
     """Of a persistent launch: one per multiprocessor, and no more than there are tiles."""
     return int(max(1, min(device.multiprocessors, tiles)))
 
@@ -93,7 +95,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return work(problem).flops
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     seconds = {"arithmetic": work(problem).flops / machine.fma["float64" if problem.itemsize > 4 else "float32"]}
     if c.VARIANT == "groups":  # whatever the cache keeps of it is the caller's to say
@@ -109,7 +111,7 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
     return 0.95
 
 
-def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
+def remarks(problem: Problem, c: Any, device: Device, machine: Machine) -> list[str]:
     """For `explain()`."""
     if c.VARIANT != "persistent":
         return []

@@ -17,7 +17,7 @@ from . import space_cpu, work
 from .space_cpu import Simd
 
 CACHES = ("normal", "streaming", "once")
-_POWERS = (1, 2, 4, 8, 16, 32)
+_POWERS = (1, 2, 4, 8, 16, 32)  # lanes of a row: what divides a warp
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,7 @@ def _counts(c: Gpu) -> str | None:
     return None
 
 
+# Blocks of less than four warps share the quarters of a multiprocessor, which holds 32 blocks at the most.
 resident = partial(configs.resident, work, quarters=False, most=32)
 
 

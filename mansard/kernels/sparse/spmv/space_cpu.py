@@ -9,11 +9,13 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import ITEMSIZE, Problem
 from ....rules import Range
+from ...common import measured
 from ...common.configs import OnCpu
 from ...common.vectors import bad_lanes, words_of
 from .spec import INDEX_BYTES
 
-_CACHED_BYTES = 1 << 20  # of the matrix; less is in a cache when it is needed again
+_CACHED_BYTES = 1 << 20  # bytes of the matrix; less is in the second cache when it is needed again
+_AHEAD = 8192  # bytes that a prefetch runs ahead of the matrix, two pages: what a core reads while memory answers
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def default(problem: Problem, device: Device) -> Simd:
     while lanes > 1 and lanes > most:
         lanes //= 2
     cached = problem.NNZ * (ITEMSIZE[problem.values] + INDEX_BYTES[problem.index]) <= _CACHED_BYTES
-    return Simd(lanes, 0 if cached else 1, 14336 if device.vector_bytes <= 16 else 8192)
+    return Simd(lanes, 0 if cached else 1, measured.number("spmv", device, "AHEAD", _AHEAD))
 
 
 def is_across(problem: Problem) -> bool:

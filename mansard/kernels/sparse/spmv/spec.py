@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ....plan.problem import DTYPES, ITEMSIZE, REAL, Problem
-from ...common import operands
+from ...common import operands, specs
 
 LONG = ("ROWS", "COLS", "NNZ")
 SHAPES: dict[str, tuple[str, str]] = {}
@@ -45,8 +45,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"spmv: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     if not narrows(problem.values, problem.dtype):
         return f"spmv: entries in {problem.values} do not fit vectors in {problem.dtype}"
     if problem.format not in FORMATS:
@@ -75,4 +75,4 @@ def reference(
     product = alpha * ((A.conj() if conj else A) @ X)
     if Z is not None:
         return product + beta * X + gamma * Z
-    return product if Y is None or beta == 0 else product + beta * Y
+    return specs.accumulated(product, Y, beta)

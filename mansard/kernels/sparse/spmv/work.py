@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import ITEMSIZE, REAL, Problem
 from ...common import costs
@@ -85,7 +87,7 @@ def merge_blocks(problem: Problem, c: Any) -> int:
     return max(1, up(problem.ROWS + problem.NNZ, c.BLOCK * c.PER_THREAD))
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     rate = 0.8 * float(machine.fma[REAL[problem.dtype]])
     gathered = problem.NNZ * problem.NVECS * problem.itemsize
@@ -122,7 +124,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return work(problem).flops
 
 
-def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
+def remarks(problem: Problem, c: Any, device: Device, machine: Machine) -> list[str]:
     """How much of what is moved is the matrix."""
     least = work(problem)
     if not least.bytes:

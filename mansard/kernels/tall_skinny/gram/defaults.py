@@ -9,33 +9,17 @@ from itertools import product
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from . import space, space_columns, space_cpu, spec, work
 from .space import Config, Fragment, Ring, Tiled
 from .space_columns import Columns
 
-# Real width up to -> (WARPS_M, WARPS_N, WARPS_K, GROUPS, ROWS, FEED, KSTEP). About eight warps share the result so that
-# the sums of one fit into its registers: narrow results are split along K, wide ones along M and N. ROWS make chunks of
-# which shared memory holds several.
-_RING_SHAPES = (
-    (16, ((1, 1, 8, 1, 256, "producer", 4), (1, 1, 1, 8, 32, "own", 4), (1, 1, 1, 4, 32, "own", 4))),
-    (40, ((1, 1, 8, 1, 128, "producer", 4), (1, 2, 1, 5, 32, "producer", 4))),
-    (48, ((1, 3, 4, 1, 128, "producer", 4), (1, 2, 1, 4, 32, "producer", 4))),
-    (64, ((2, 2, 2, 1, 64, "producer", 4), (2, 2, 1, 2, 32, "producer", 4))),
-    (80, ((2, 2, 2, 1, 64, "own", 8), (2, 4, 1, 1, 32, "own", 4))),
-    (96, ((3, 4, 1, 1, 64, "own", 8), (2, 4, 1, 1, 32, "own", 4))),
-    (128, ((2, 4, 1, 1, 32, "own", 8), (4, 4, 1, 1, 32, "own", 4), (2, 4, 1, 1, 16, "own", 4))),
-)
-# Real width up to -> (WARPS_M, WARPS_N, WARPS_K, FEED, SPREAD, KSTEP), by the same count of registers and of bank
-# conflicts.
-_COLUMNS_SHAPES = (
-    (32, ((1, 1, 8, "producer", "rotate", 4), (1, 1, 4, "producer", "rotate", 4))),
-    (40, ((1, 2, 4, "own", "rotate", 4),)),
-    (64, ((2, 2, 2, "producer", "rotate", 8), (2, 2, 2, "own", "rotate", 4))),
-    (80, ((2, 4, 1, "producer", "rotate", 4), (2, 4, 1, "own", "none", 8))),
-    (96, ((4, 4, 1, "own", "rotate", 4), (2, 4, 1, "own", "none", 8))),
-    (128, ((2, 4, 1, "own", "none", 8), (2, 4, 1, "own", "none", 4), (4, 4, 1, "own", "none", 4))),
-)
+_WARPS = 8  # warps of a block: two for each scheduler of a multiprocessor
+_SUMS = 128  # registers of a warp's lanes for their sums, of the 255 that there are
+_GRIDS = (1, 1), (1, 2), (2, 2), (2, 4), (4, 4)  # warps along M and N; what is left of them goes along K
+_WIDEST = 128  # real columns: a square of as many float64 sums takes half of a multiprocessor's registers
+_CHUNKS = 3  # chunks of rows that shared memory must hold: one is read while two are on their way
+_BESIDE, _BESIDE_COLUMNS = 7 << 10, 3 << 10  # bytes of a block's shared memory that no chunk takes: barriers, alignment
 _FOLD = {1: 12, 2: 6, 3: 4, 4: 3, 5: 3, 6: 2, 7: 2}  # rows side by side, by columns: 12 to 15 of a fragment of 16
 
 
@@ -49,53 +33,75 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
-    yield from _ring(problem)
-    yield from _columns(problem)
+    yield from _ring(problem, device)
+    yield from _columns(problem, device)
     yield from _fragment(problem)
     yield from _tiled(problem)
 
 
-def _ring(problem: Problem) -> Iterator[Ring]:
+def _ring(problem: Problem, device: Device) -> Iterator[Ring]:
     if problem.layout_a != "row" or problem.layout_b != "row":
         return
     _, m, n = work.real_widths(problem, 1)
     width = max(m, n)
     fold = _FOLD.get(width, 1) if spec.is_contiguous(problem) else 1
-    reduce = space.reduction(problem)
-    for widest, shapes in _RING_SHAPES:
-        if width > widest:
-            continue
-        for wm, wn, wk, groups, rows, feed, kstep in shapes:
-            if problem.same and width <= 64:  # one warp sees all of A: half the products
-                wm, wn, groups = 1, 1, min(8, wm * wn * groups)
-            spread = "shift" if width > 64 else "rotate"  # instructions are dear where arithmetic is the limit
-            for factor in (1, 2, 4):
-                one = Ring(wm, wn, wk, groups, rows * factor, 1, feed, spread, kstep, fold, 1, reduce)
-                for stages in space.depths(work.ring_shape(problem, one).stage_bytes * groups):
-                    yield replace(one, STAGES=stages)
+    reduce, room = space.reduction(problem), device.shared_per_block - _BESIDE
+    for shape in _ring_shapes(problem, device, width, fold):
+        wm, wn, groups = shape.WARPS_M, shape.WARPS_N, shape.GROUPS
+        if problem.same and width <= 64:  # one warp sees all of A: half the products
+            wm, wn, groups = 1, 1, min(8, wm * wn * groups)
+        spread = "shift" if width > 64 else "rotate"  # instructions are dear where arithmetic is the limit
+        for factor in (1, 2, 4):
+            rows = shape.ROWS * factor
+            one = Ring(wm, wn, shape.WARPS_K, groups, rows, 1, shape.FEED, spread, shape.KSTEP, fold, 1, reduce)
+            for stages in space.depths(work.ring_shape(problem, one).stage_bytes * groups, room):
+                yield replace(one, STAGES=stages)
 
 
-def _columns(problem: Problem) -> Iterator[Columns]:
+def _ring_shapes(problem: Problem, device: Device, width: int, fold: int) -> Iterator[Ring]:
+    """Shapes that sweeps found; elsewhere eight warps with the sums of each in its registers, split along K where the
+    result is narrow, and chunks of rows of which shared memory holds several."""
+    yield from (c for c in measured.configs(space, problem, device, width=width) if isinstance(c, Ring))
+    if measured.is_swept("gram", device):
+        return
+    room, row_bytes = device.shared_per_block // _CHUNKS, fold * (problem.M + problem.N) * problem.itemsize
+    for wm, wn, wk in _grids(width):
+        most = (rows for rows in (256, 128, 64, 32, 16) if rows * row_bytes <= room and rows >= 4 * wk)
+        rows = next(most, 16 * max(1, wk // 4))
+        yield Ring(wm, wn, wk, 1, rows, FEED="producer" if width <= 64 else "own")
+
+
+def _grids(width: int) -> Iterator[tuple[int, int, int]]:
+    """Warps along M, N and K for a result of `width` real columns: tiles of 8 x 8 sums take four registers per lane."""
+    slots = configs.up(width, 8)
+    for wm, wn in _GRIDS if width <= _WIDEST else ():
+        if 4 * configs.up(slots, wm) * configs.up(slots, wn) <= _SUMS:
+            yield wm, wn, max(1, _WARPS // (wm * wn))
+
+
+def _columns(problem: Problem, device: Device) -> Iterator[Columns]:
     """Long copies first, in chunks that leave room for three; of few columns very long ones."""
     if "col" not in (problem.layout_a, problem.layout_b):
         return
     reduce, fold = space.reduction(problem), space_columns.folds(problem)[0]
-    for least, grid, size in product((3, 2), _columns_grids(problem), (8192, 4096, 2048, 1024, 512, 256, 128)):
+    for least, grid, size in product((3, 2), _columns_grids(problem, device), (8192, 4096, 2048, 1024, 512, 256, 128)):
         wm, wn, wk, feed, spread, kstep, triangle = grid
         rows = size // problem.itemsize
         one = Columns(wm, wn, wk, 1, rows, 1, feed, spread, kstep, fold, 1, reduce, TRIANGLE=triangle)
         stage = work.shape_of(problem, one).stage_bytes
-        for stages in space_columns.depths(stage)[:1]:
+        for stages in space_columns.depths(stage, device.shared_per_block - _BESIDE_COLUMNS)[:1]:
             if stages >= least and (size <= 2048 or stage <= 20 << 10):
                 yield replace(one, STAGES=stages)
 
 
-def _columns_grids(problem: Problem) -> list[tuple[int, int, int, str, str, int, bool]]:
+def _columns_grids(problem: Problem, device: Device) -> list[tuple[int, int, int, str, str, int, bool]]:
     width = max(work.real_widths(problem, 1)[1:])
     if problem.same and width <= 48:  # one warp sees all of A: half the products
         return [(1, 1, wk, "own", "rotate", 4, False) for wk in (8, 4)]
-    shapes = next((shapes for widest, shapes in _COLUMNS_SHAPES if width <= widest), ())
-    grids = [(*shape, False) for shape in shapes]
+    found = [config for config in measured.configs(space, problem, device, width=width) if isinstance(config, Columns)]
+    grids = [(c.WARPS_M, c.WARPS_N, c.WARPS_K, c.FEED, c.SPREAD, c.KSTEP, False) for c in found]
+    if not measured.is_swept("gram", device):
+        grids = [(*grid, "own", "rotate" if width <= 64 else "none", 4, False) for grid in _grids(width)]
     if problem.same:
         shared = [warps for warps, _, triangle in space_columns.warp_grids(problem, 1) if triangle and warps <= 8]
         ways = product(("rotate", "none"), shared)

@@ -281,9 +281,9 @@ def _ring_candidates(problem: Problem) -> Iterator[Ring]:
                     yield Ring(wm, wn, wk, groups, rows, stages, feed, spread, kstep, fold, 1, reduce, unit, triangle)
 
 
-def depths(bytes_per_stage: int) -> tuple[int, ...]:
-    """Stages worth trying: what fits a multiprocessor's shared memory, and half of it."""
-    fit = min(8, 220 * 1024 // bytes_per_stage)
+def depths(bytes_per_stage: int, room: int = 220 << 10) -> tuple[int, ...]:
+    """Stages worth trying: what fits `room`, bytes of a block's shared memory, and half of it."""
+    fit = min(8, room // bytes_per_stage)
     return tuple(dict.fromkeys(stages for stages in (fit, fit // 2) if stages >= 2))
 
 

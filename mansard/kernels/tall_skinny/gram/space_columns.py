@@ -107,7 +107,7 @@ def candidates(problem: Problem, reduce: str) -> Iterator[Columns]:
                     yield from (replace(one, STAGES=stages) for stages in depths(stage * groups))
 
 
-def depths(bytes_per_stage: int) -> tuple[int, ...]:
-    """Stages worth trying: what fits a multiprocessor's shared memory, and half of it."""
-    fit = min(8, 224 * 1024 // bytes_per_stage)
+def depths(bytes_per_stage: int, room: int = 224 << 10) -> tuple[int, ...]:
+    """Stages worth trying: what fits `room`, bytes of a block's shared memory, and half of it."""
+    fit = min(8, room // bytes_per_stage)
     return tuple(dict.fromkeys(stages for stages in (fit, fit // 2) if stages >= 2))

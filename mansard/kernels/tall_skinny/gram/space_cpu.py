@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
-from ...common.configs import OnCpu
+from ...common.configs import OnCpu, piece
 from ...common.vectors import bad_lanes, words_of
 
-_MOST_PARTS = 128
+_MOST_PARTS = 128  # pieces of K at the most: as many threads find work, and adding them up stays a small part
 
 
 @dataclass(frozen=True)
@@ -86,8 +86,8 @@ def default(problem: Problem, device: Device) -> Simd:
     one = words * x * -(-words * y // lanes) <= (28 if sums == 24 else 12)  # a single padded tile holds all of C
     edge = not one and row_a == row_b and words * y > lanes and words * y % lanes > 0
     vectors = words * y // lanes if edge else -(-words * y // lanes)
-    tile_n = vectors if one else _piece(vectors, 2 if vectors <= 4 or sums == 12 else 4)
-    tile_m = x if one else _piece(x, max(1, sums // tile_n // words))
+    tile_n = vectors if one else piece(vectors, 2 if vectors <= 4 or sums == 12 else 4)
+    tile_m = x if one else piece(x, max(1, sums // tile_n // words))
     single = -(-x // tile_m) * -(-vectors // tile_n) + edge == 1
     row_bytes = max(x, y) * words * real
     rows = max(64, min(512, 8192 // row_bytes // 64 * 64)) if single else 256 if pack and row_bytes >= 384 else 64
@@ -95,11 +95,6 @@ def default(problem: Problem, device: Device) -> Simd:
         rows, pack = (64, True) if clash else (32, False)
     unroll = max(1, min(4, 8 // (words * tile_m * tile_n))) if single else 1
     return Simd(lanes, tile_m, tile_n, unroll, rows, swap, edge, pack, 1 if single else 2)
-
-
-def _piece(total: int, limit: int) -> int:
-    """The largest of the fewest balanced pieces of `total` that keep to the limit."""
-    return -(-total // -(-total // limit))
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:

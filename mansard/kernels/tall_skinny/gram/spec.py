@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ....plan.problem import DTYPES, Problem
-from ...common import operands
+from ....plan.problem import Problem
+from ...common import operands, specs
 
 WIDEST = 128
 LONG = ("K",)  # sizes in which a tuning record may differ from the problem it answers
@@ -27,19 +27,13 @@ def problem(
     **given: Any,
 ) -> Problem:
     """A gram problem; `given` are layouts and pitches (`common/operands.py`)."""
-    found = operands.resolved({"a": (K, M), "b": (K, N)}, given, kinds=("layout", "pitch"), rows_of_any=True)
-    return Problem(
-        "gram",
-        dtype,
-        (("M", M), ("N", N), ("K", K)),
-        (
-            *operands.traits(found, layout="ab", pitch="ab"),
-            ("aligned", aligned),  # both operands start on a 16-byte boundary
-            ("same", same),  # B is A
-            ("conj", conj and dtype.startswith("complex")),
-            ("deterministic", deterministic),
-        ),
-    )
+    flags = {
+        "aligned": aligned,  # both operands start on a 16-byte boundary
+        "same": same,  # B is A
+        "conj": conj,
+        "deterministic": deterministic,
+    }
+    return specs.with_tall_operand("gram", dtype, {"M": M, "N": N, "K": K}, SHAPES, given, "ab", flags)
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
@@ -49,17 +43,12 @@ def strides(problem: Problem) -> tuple[int, ...]:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"gram: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
-    if max(problem.M, problem.N) > WIDEST:
-        return f"gram: M={problem.M}, N={problem.N}: wider than {WIDEST}, where a general matrix product does better"
-    return None
+    return specs.unknown_dtype(problem) or specs.too_wide(problem, WIDEST, "M", "N")
 
 
 def reference(A: Any, B: Any, C: Any = None, alpha: complex = 1, beta: complex = 0, conj: bool = True) -> Any:
     """The answer in NumPy, in the operands' own precision."""
-    product = alpha * ((A.conj() if conj else A).T @ B)
-    return product if C is None or beta == 0 else product + beta * C
+    return specs.accumulated(alpha * ((A.conj() if conj else A).T @ B), C, beta)
 
 
 def is_contiguous(problem: Problem) -> bool:

@@ -7,6 +7,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common.configs import up
@@ -178,7 +180,7 @@ def _reads_once(problem: Problem, c: Any) -> bool:
     return bool(_alone(problem, c) or c.TRIANGLE)
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     if c.VARIANT == "group":
         return work_group.limits(problem, c, device, machine)
@@ -248,7 +250,7 @@ def turns(slots: int, clash: int, spread: str) -> int:
     return int(2 * fours + slots // 2 * 2 - fours)
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+def reduction_seconds(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """What it takes the blocks to agree, once they are done."""
     if c.REDUCE == "sliced":
         return 2.0 * float(machine.grid_barrier_seconds)
@@ -310,7 +312,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
 _SUSTAINED = {4: 0.88, 8: 0.93, 16: 0.93}
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "tiled":
         return float(machine.fma[REAL[problem.dtype]])

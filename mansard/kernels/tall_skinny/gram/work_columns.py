@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....plan.problem import Problem
 from ...common.configs import up
 
@@ -119,7 +121,7 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
     return float(column / (column + 16))
 
 
-def busiest_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+def busiest_seconds(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """What the multiprocessor with the most chunks takes to read them: with few rows they do not come out even."""
     most = up(up(problem.K, c.ROWS), device.multiprocessors)
     return float(most * columns_shape(problem, c).stage_bytes * device.multiprocessors / machine.read_bandwidth)

@@ -7,6 +7,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....plan.problem import Problem
 from ...common.configs import up
 
@@ -64,7 +66,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(2 * 64 * shape.blocks * 8 * shape.tiles * problem.K)
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least."""
     shape, rows = group_shape(problem, c), problem.K / device.multiprocessors
     arithmetic = executed_flops(problem, c) / (_SUSTAINED * float(machine.fma["float32"]))

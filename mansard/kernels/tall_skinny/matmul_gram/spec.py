@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ....plan.problem import DTYPES, Problem
-from ...common import operands
+from ....plan.problem import Problem
+from ...common import operands, specs
 from ..tsmm import spec as tsmm
 
 WIDEST, WIDEST_REAL = 128, 48  # columns of A; real columns of W, whose products must fit into registers
@@ -51,8 +51,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     words = 2 if problem.is_complex else 1
-    if problem.dtype not in DTYPES:
-        return f"matmul_gram: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     if problem.M > WIDEST or problem.N * words > WIDEST_REAL:
         return f"matmul_gram: M={problem.M}, N={problem.N}: two passes are faster than sums that leave the registers"
     return None

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import Problem
 from ...common.configs import up
@@ -82,7 +84,7 @@ def registers(problem: Problem, c: Any) -> int:
     return int(1.15 * (8 * size.octets * size.tiles + 8 * size.products + pairs)) + 48
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     size = shape(problem, c)
     real = problem.itemsize // size.words
@@ -104,7 +106,7 @@ def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, flo
 _CHUNK_SECONDS, _PASS_SECONDS, _BLOCK_SECONDS, _ALONE, _CLOCK = 0.4e-6, 0.24e-6, 0.024e-6, 0.75, 1.75e9
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+def reduction_seconds(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """What it takes the blocks to agree on G."""
     entries = problem.N * problem.N * (16 if problem.is_complex else 8)
     rate = 2e12 if c.REDUCE == "sliced" else 2e10  # bytes of partial sums per second: by all blocks, or by the last one
@@ -128,6 +130,6 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(2 * problem.K * (size.blocks * 8 * size.tiles * 16 + size.products * 128))
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the tensor cores."""
     return 0.85 * float(machine.tensor.get("float64", machine.fma["float64"]))

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....plan.problem import DTYPES, Problem
-from ...common import operands
+from ....plan.problem import Problem
+from ...common import operands, specs
 
 LONG: tuple[str, ...] = ()  # one matrix, one block: no size in which a record may differ
 SHAPES: dict[str, tuple[str, str]] = {}  # G, S and R have no gaps
@@ -50,8 +50,8 @@ def strides(problem: Problem) -> tuple[int, ...]:
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
-    if problem.dtype not in DTYPES:
-        return f"small_step: dtype {problem.dtype} is not one of {', '.join(DTYPES)}"
+    if reason := specs.unknown_dtype(problem):
+        return reason
     return None if problem.N > 0 else "small_step: no columns"
 
 

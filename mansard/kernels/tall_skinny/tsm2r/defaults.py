@@ -24,14 +24,14 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         return
     if problem.layout_a != "any":
-        yield from _group(problem)
-        yield from _tensor(problem)
+        yield from _group(problem, device)
+        yield from _tensor(problem, device)
     yield from _steps(problem, device)
 
 
-def _group(problem: Problem) -> Iterator[Group]:
+def _group(problem: Problem, device: Device) -> Iterator[Group]:
     """Panels of 256 rows, or of as many as registers hold; chunks of 64 columns, as many as shared memory holds. To 16
-    columns both halves of B in one instruction pay; rows are short copies, which take four warps to issue (H200)."""
+    columns one instruction has room for both halves of B; rows are short copies, which take four warps to issue."""
     if work.real_bytes(problem) != 4 or work.width(problem) < NARROWEST:
         return
     col = problem.layout_a == "col"
@@ -44,11 +44,14 @@ def _group(problem: Problem) -> Iterator[Group]:
         yield Group(2, 1, 128, 1, 3, 2, JOINED=True)
     for (groups, tiles), stages in product(teams, (6, 5, 4, 3, 2)):
         one = Group(groups, tiles, 64, 1, stages, 2 if col or wide <= 16 else 4, JOINED=wide <= 16)
-        if 64 * groups * tiles < 2 * rows and work.shared_bytes(problem, one) <= 227 << 10:
+        if 64 * groups * tiles < 2 * rows and work.shared_bytes(problem, one) <= device.shared_per_block:
             yield one
 
 
-def _tensor(problem: Problem) -> Iterator[Tensor]:
+_BESIDE = 3 << 10  # bytes of a block's shared memory for barriers and alignment, beside chunks
+
+
+def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
     """Eight warps, 128 to 256 rows, copies of 512 bytes and more, as many chunks as shared memory holds."""
     real, wide = work.real_bytes(problem), work.width(problem)
     unit = "tf32x3" if real == 4 and wide > 16 else "float64"
@@ -65,7 +68,7 @@ def _tensor(problem: Problem) -> Iterator[Tensor]:
             one = Tensor(wm, wn, wk, t, line // real, load, 2, feeders, UNIT=unit if load == "bulk" else "float64")
             shape = work.tensor_shape(problem, one)
             for stages in (6, 5, 4, 3, 2) if load == "bulk" else (2,):
-                if stages * shape.stage_bytes + shape.small_bytes <= 224 << 10:
+                if stages * shape.stage_bytes + shape.small_bytes <= device.shared_per_block - _BESIDE:
                     yield replace(one, STAGES=stages)
 
 

@@ -107,6 +107,7 @@ def _tensor(problem: Problem, c: Tensor, device: Device) -> str | None:
     return "STAGES: two at least" if c.LOAD == "bulk" and c.STAGES < 2 else None
 
 
+# Values that each parameter may have.
 _WORDS: dict[str, tuple[Any, ...]] = {
     "LOAD": ("bulk", "registers"),
     "SPREAD": ("rotate", "none"),
@@ -150,8 +151,10 @@ def _tensor_candidates(problem: Problem, device: Device) -> Iterator[Tensor]:
             yield replace(one, LOAD="registers")
 
 
+# Warps along rows, columns and K: eight or sixteen, two or four for each scheduler, and twelve, of 168 registers each.
 _TEAMS = ((8, 1, 1), (4, 1, 2), (12, 1, 1), (16, 1, 1), (8, 1, 2), (4, 1, 4), (2, 1, 4), (1, 1, 8))
 _FEW_TEAMS = ((6, 1, 1),)  # eight warps with those that fetch: registers for two tiles, which read B half as often
+# The same where the sums of more than 32 columns are too many for the registers of one warp.
 _WIDE_TEAMS = ((4, 2, 1), (8, 2, 1), (2, 2, 2), (4, 2, 2), (2, 4, 1))
 
 

@@ -72,5 +72,6 @@ def candidates(problem: Problem, device: Device) -> Iterator[Group]:
             yield replace(one, STAGES=stages, FEEDERS=feed)
 
 
+# Warpgroups, and tiles of 64 rows of each: as many sums as 255 registers per thread hold.
 _TEAMS = ((2, 1), (3, 1), (4, 1), (1, 2), (2, 2), (3, 2))
-_CHUNKS = ((32, 1), (64, 1), (64, 2), (128, 1), (128, 2), (128, 4))
+_CHUNKS = ((32, 1), (64, 1), (64, 2), (128, 1), (128, 2), (128, 4))  # columns of a chunk, and parts it is fetched in

@@ -7,6 +7,8 @@ from functools import lru_cache
 from math import isqrt
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common.configs import up
@@ -132,7 +134,7 @@ def registers(problem: Problem, c: Any) -> int:
     return int(sums + held + staged + 4 * shape.tiles_n + widened + (8 if expands else 0)) + (44 if not col else 40)
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
     if c.VARIANT == "steps":
@@ -183,7 +185,7 @@ def _collisions(problem: Problem, c: Any) -> int:
     return 4 // turns if c.SPREAD == "rotate" else 4
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+def reduction_seconds(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """What it takes to add up the sums of blocks that share rows, once they are done."""
     if c.VARIANT == "steps":
         sums = problem.M * problem.N * problem.itemsize
@@ -227,7 +229,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(2 * shape.panels * shape.rows * shape.chunks * c.DEPTH * shape.tiles_n * c.WARPS_N * 8)
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "steps":
         return float(machine.fma[REAL[problem.dtype]])
@@ -238,7 +240,7 @@ def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
     return {4: 0.88, 8: 0.93}[c.KSTEP] * float(machine.tensor.get("float64", machine.fma["float64"]))
 
 
-def remarks(problem: Problem, c: Any, device: Any, machine: Any) -> list[str]:
+def remarks(problem: Problem, c: Any, device: Device, machine: Machine) -> list[str]:
     """What TSM2's own model says: of the paper's kernel if it runs, and of the parameters the paper would choose."""
     from ....machine.tsm2 import Parameters, Shape, Tsm2Model
     from ....machine.tsm2_search import optimise

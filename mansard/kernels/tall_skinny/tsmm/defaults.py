@@ -8,7 +8,7 @@ from itertools import product
 
 from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
-from ...common import configs
+from ...common import configs, measured
 from . import space, space_cpu, work
 from .space import Config, Fragment, Ring, Threads
 
@@ -25,31 +25,45 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         return
     if work.is_short(problem):
         yield Fragment()
-    yield from _ring(problem)
+    yield from _ring(problem, device)
     yield from _threads(problem)
     yield Fragment()  # where it was asked for by name
 
 
-def _ring(problem: Problem) -> Iterator[Ring]:
-    """Chunks of 8 KB and more, eight warps or more, C in registers where it fits."""
+_WARPS = 8  # warps of a block: two for each scheduler of a multiprocessor
+_CHUNK_BYTES = 8 << 10  # bytes per chunk: a few dozen of them in flight cover latency times bandwidth of a device
+_REGISTERS = 200  # registers per thread at the most, which leave those of ten warps in a multiprocessor
+_ROOM_BESIDE = 7 << 10  # bytes of a block's shared memory for barriers and alignment
+
+
+def _ring(problem: Problem, device: Device) -> Iterator[Ring]:
+    """Chunks of 8 KB and more, C in registers where it fits."""
     row_bytes = max(problem.M, problem.N) * problem.itemsize
     outs = (2, 0) if problem.pitch_w == problem.N else (0,)
     wide = REAL[problem.dtype] == "float32" and problem.M * problem.itemsize > 64
     units = [("fma", "registers"), ("float64", "registers")]
     units += ([("tf32x3", "shared")] if wide else []) + [("float64", "shared")]
-    teams = ((2, 1, 4), (2, 2, 3), (1, 2, 4), (1, 4, 2), (2, 4, 1), (1, 8, 1), (1, 4, 1))
-    for (unit, source), (wk, wn, groups), tall in product(units, teams, (32, 16)):
+    for (unit, source), (wk, wn, groups), tall in product(units, _teams(problem, device), (32, 16)):
         least = wk * tall
-        rows = next((n for n in (1024, 512, 256, 128, 64, 32) if n * row_bytes <= 8 << 10), 16)
+        rows = next((n for n in (1024, 512, 256, 128, 64, 32) if n * row_bytes <= _CHUNK_BYTES), 16)
         rows = max(least, rows // least * least)
         for out in outs:
             passes = rows // least if out else 1
             one = Ring(wk, wn, groups, passes * least, 2, out, source, passes, unit)
             shape = work.ring_shape(problem, one)
-            room = 220 * 1024 - shape.small_bytes - groups * out * shape.out_bytes
+            room = device.shared_per_block - _ROOM_BESIDE - shape.small_bytes - groups * out * shape.out_bytes
             for stages in (4, 3, 2):
-                if stages * groups * shape.stage_bytes <= room and work.registers(problem, one) <= 200:
+                if stages * groups * shape.stage_bytes <= room and work.registers(problem, one) <= _REGISTERS:
                     yield replace(one, STAGES=stages)
+
+
+def _teams(problem: Problem, device: Device) -> list[tuple[int, int, int]]:
+    """Warps along the rows of a chunk and along the columns of W, and teams of a block. Teams that sweeps found the
+    best; elsewhere eight warps, of which more share the columns as the result gets too wide for one."""
+    found = [config for config in measured.configs(space, problem, device) if isinstance(config, Ring)]
+    if measured.is_swept("tsmm", device):
+        return [(config.WARPS_K, config.WARPS_N, config.GROUPS) for config in found]
+    return [(wk, wn, _WARPS // (wk * wn)) for wk, wn in ((2, 1), (1, 2), (1, 4), (2, 4), (1, 8))]
 
 
 def _threads(problem: Problem) -> Iterator[Threads]:

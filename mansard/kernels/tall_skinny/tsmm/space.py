@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
 from ....rules import Names, Range
-from ...common import configs
+from ...common import configs, measured
 from ...common.configs import OnGpu
 from . import space_cpu, work
 from .space_cpu import Simd
@@ -162,12 +162,12 @@ def likely(problem: Problem, device: Device) -> Iterator[Config]:
         yield from candidates(problem, device)
     else:
         rings = [config for config in _ring_candidates(problem) if illegal(problem, config, device) is None]
-        # much to write and little to read: a single group would wait for what it writes (H200, 1 x 32: 1.4 times)
-        several = [config for config in rings if config.GROUPS > 1] if problem.N >= _WIDER * problem.M else []
+        wider = measured.number("tsmm", device, "WIDER", _WIDER)
+        several = [config for config in rings if config.GROUPS > 1] if wider * problem.M <= problem.N else []
         yield from several or rings
 
 
-_WIDER = 8
+_WIDER = 8  # columns of W per column of A: much to write, little to read: a single group would wait for its writes
 
 
 def _ring_candidates(problem: Problem) -> Iterator[Ring]:

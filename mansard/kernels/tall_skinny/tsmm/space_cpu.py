@@ -10,10 +10,13 @@ from typing import Annotated, ClassVar
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Range
-from ...common.configs import OnCpu
+from ...common import measured
+from ...common.configs import OnCpu, piece
 from ...common.vectors import bad_lanes, words_of
 
-_CACHED_BYTES = 1 << 25  # of A and W together; less may still be in a cache when it is needed again
+_CACHED_BYTES = 1 << 25  # bytes of A and W together; less may still be in the last cache when it is needed again
+_FIRST_CACHE = 16 << 10  # bytes: half of a first cache of 32 KiB, which a block of A may take
+_MOST_ROWS = 8  # rows of a register tile: more broadcasts of A than that wait for each other
 
 
 @dataclass(frozen=True)
@@ -75,36 +78,28 @@ def _along_columns(problem: Problem, device: Device, stream: bool) -> Simd:
     while lanes > 2 and lanes // 2 >= words * problem.N:
         lanes //= 2
     vectors = -(-words * problem.N // lanes)
-    if device.vector_bytes <= 16:  # one panel to 14 reals: A is read once (Neoverse N1, 10 columns: 8.8 to 6.8 ms)
-        tile_n = _piece(vectors, 7)
-        tile_k = 8 if tile_n <= 2 else 4 if tile_n <= 5 else 3  # leaves registers for what is loaded ahead
-    else:
-        tile_n = _piece(vectors, 4 if _sums(device) == 24 else 3)
-        tile_k = min(8, _sums(device) // tile_n)
+    tile_n = piece(vectors, measured.number("tsmm", device, "PANEL", 4 if _sums(device) == 24 else 3))
+    fitting = min(_MOST_ROWS, _sums(device) // tile_n)
+    tile_k = measured.number("tsmm", device, "TILE_K", fitting, vectors=tile_n)
     row_bytes = problem.M * problem.itemsize
     # rows of a wider matrix, a multiple of 1 KiB apart, share so few lines of the first cache that a block does not fit
     clash = problem.pitch_a > problem.M and problem.pitch_a * problem.itemsize % 1024 == 0
     pack = clash and tile_n < vectors if problem.layout_a == "row" else problem.M > 1
-    block_bytes = 8192 if tile_n == vectors else 16384
+    block_bytes = _FIRST_CACHE // 2 if tile_n == vectors else _FIRST_CACHE
     rows = tile_k * max(6, block_bytes // (row_bytes * tile_k))
-    # a prefetch is a load to cores that have few of these (Neoverse N1 without: 1 to 1.2 times as fast)
-    prefetch = 0 if device.vector_bytes <= 16 else 1 if rows * row_bytes <= 16384 else 2
+    prefetch = 1 if rows * row_bytes <= _FIRST_CACHE else 2
+    prefetch *= measured.number("tsmm", device, "PREFETCHES", 1)  # 0: to some cores a prefetch is one of few loads
     return Simd(False, lanes, tile_k, tile_n, rows, pack, stream, prefetch)
 
 
 def _along_rows(problem: Problem, device: Device, stream: bool) -> Simd:
     words, real = words_of(problem)
     lanes = max(16, device.vector_bytes) // real
-    tile_n = _piece(problem.N, _sums(device) // (3 if words == 1 else 4))
+    tile_n = piece(problem.N, _sums(device) // (3 if words == 1 else 4))
     tile_k = 4 if 4 * words * tile_n <= _sums(device) else 2  # even: blocks of whole cache lines
     step = tile_k * lanes // words
     rows = max(64 * words, min(512, 32768 // (max(problem.M, problem.N) * problem.itemsize)))
     return Simd(True, lanes, tile_k, tile_n, -(-rows // step) * step, False, stream, 2)
-
-
-def _piece(total: int, limit: int) -> int:
-    """The largest of the fewest balanced pieces of `total` that keep to the limit."""
-    return -(-total // -(-total // limit))
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:

@@ -7,6 +7,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common.configs import up
@@ -134,7 +136,7 @@ def _ring_registers(problem: Problem, c: Any) -> int:
     return int(1.15 * (8 * tiles + pairs + held + (4 * shape.octets if real == 1 else 0))) + 40
 
 
-def limits(problem: Problem, c: Any, device: Any, machine: Any) -> dict[str, float]:
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
     if c.VARIANT == "threads":  # every thread of a row reads all of it, and C unless it holds it
@@ -191,7 +193,7 @@ _CLOCK, _CLOCKS_PER_LOAD = 1.75e9, 4
 _CLOCKS_PER_PIECE = 4.5  # float32 8 x 32, a thread per row: 71 us for 100 000 rows
 
 
-def reduction_seconds(problem: Problem, c: Any, device: Any, machine: Any) -> float:
+def reduction_seconds(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """There is nothing to agree on, but a ring and C have to be set up."""
     return {"ring": 3e-6, "threads": 1e-6}.get(c.VARIANT, 0.0)
 
@@ -231,7 +233,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     return int(2 * problem.K * products * 8 * shape.columns * c.WARPS_N * 8)
 
 
-def unit_rate(problem: Problem, c: Any, machine: Any) -> float:
+def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "fragment":
         return 0.7 * float(machine.tensor.get("float64", machine.fma["float64"]))
