@@ -10,10 +10,10 @@ from ...arrays.kinds import View
 from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...kernels.sparse import spmv
-from ...plan import pin
-from ...plan.dispatch import Choice
+from ...plan import dispatch, pin
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE, Problem
+from ...plan.route import OWN_ROUTINE, Choice, Library, Request
 from .. import run as call
 from .operand import Held, layout
 from .spmv_run import ProductRun
@@ -122,11 +122,11 @@ def prepared(
     where nothing was measured."""
     prefer = _preferred(held, problem, backend)
     with pin.pin(**prefer) if prefer else nullcontext():
-        launch, choice, kernel = call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)))
-    if library and not prefer and choice.origin in ("model", "default"):
+        choice = dispatch.decide(problem, Request.of(backend, "spmv"))
+    if library and not prefer and choice.origin in ("rule", "model"):
         reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
-        return None, Choice(choice.family, None, "vendor", reason), None
-    return launch, choice, kernel
+        choice = Choice(choice.family, Library(OWN_ROUTINE, reason), "rule")
+    return call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)), choice=choice)
 
 
 def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> Vectors:

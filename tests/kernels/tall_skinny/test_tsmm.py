@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from mansard.backends import cpu
 from mansard.kernels.tall_skinny.tsmm import space_cpu, spec
 from mansard.kernels.tall_skinny.tsmm.space import Config, Ring
 from mansard.kernels.tall_skinny.tsmm.space_cpu import Simd
-from mansard.operations.tall_skinny.matmul import _library_wins
 from mansard.plan.problem import DTYPES, Problem
 
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
@@ -210,26 +208,3 @@ def test_empty(shape: tuple[int, int, int], backend: str) -> None:
     xp = testing.array_module(backend)
     W = ms.matmul(xp.ones((K, M)), xp.ones((M, N)), backend=None if backend == "cuda" else backend)
     assert W.shape == (K, N) and not bool(W.any())
-
-
-@pytest.mark.parametrize(
-    ("origin", "layout", "width", "rows", "lost"),
-    [
-        ("model", "row", 16, 10_000, False),
-        ("model", "row", 64, 10_000, True),
-        ("tuned", "row", 64, 10_000, False),
-        ("model", "row", 128, 100_000, True),
-        ("model", "row", 128, 10_000_000, False),
-        ("model", "col", 16, 1_000_000, True),
-        ("model", "col", 8, 1_000_000, False),
-    ],
-)
-def test_the_library_takes_what_it_does_better(origin: str, layout: str, width: int, rows: int, lost: bool) -> None:
-    problem = spec.problem("float64", width, width, rows, layout_a=layout)
-    choice = SimpleNamespace(config=Ring(), origin=origin)
-    plan = SimpleNamespace(problem=problem, choice=choice, backend=SimpleNamespace(name="cuda"))
-    assert _library_wins(plan) is lost  # type: ignore[arg-type]
-    plan.backend.name, choice.config = "cpu", None
-    assert _library_wins(plan) is False  # type: ignore[arg-type]
-    choice.origin = "vendor"
-    assert _library_wins(plan) is True  # type: ignore[arg-type]
