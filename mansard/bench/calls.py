@@ -71,7 +71,8 @@ def _matmul(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> 
     entry = _entry("ms.matmul(A, B, out=C)", _asking(ms.matmul, asked), pairs, outs)
     (A, B), family = pairs[0], answering(*pairs[0], outs[0], asked)
     if family == "vendor":
-        return entry, {"family": family, "config": {}, "origin": "vendor", "reason": "no family is made for this shape"}
+        return entry, {"family": family, "config": {}, "route": "library", "origin": "rule",
+                       "reason": "no family is made for this shape"}  # fmt: skip
     with_out = {"out": outs[0], "backend": asked}
     plan = ms.plan(family, A.T, B, conj=False, **with_out) if family == "gram" else ms.plan(family, A, B, **with_out)
     return entry, {"family": family if plan.choice.config else "vendor", **_about(plan.choice)}
@@ -83,7 +84,7 @@ def _batched(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tupl
     asked = _unless_chosen(backend)
     outs, more = [operands.empty(case) for _ in pairs], {"beta": 1.0} if case.accumulate else {}
     with ms.pin(**dict(case.pins)):
-        plan = plan_gemm(*pairs[0], outs[0], asked, handover=True)
+        plan = plan_gemm(*pairs[0], outs[0], asked)
         choice = plan.choice
         if case.accumulate and choice.config is not None:
             choice = dispatch.choose(plan.problem.replace(accumulate=True), backend.device)
@@ -137,7 +138,7 @@ def answering(A: Any, B: Any, out: Any, asked: str | None) -> str:
 
 
 def _orthogonal(case: Case, pairs: Pairs, operands: Operands, backend: Any, asked: str | None) -> tuple[Entry, About]:
-    about: About = {"config": {}, "origin": "vendor", "reason": "two passes: no fused kernel here"}
+    about: About = {"config": {}, "route": "library", "origin": "rule", "reason": "two passes: no fused kernel here"}
     if backend.name in ("cuda", "emulated"):
         about = _about(dispatch.choose(case.problem(), backend.device))
     calls: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -156,7 +157,7 @@ def _asking(call: Callable[..., Any], asked: str | None) -> Callable[..., Any]:
 
 def _about(choice: Any) -> About:
     values = choice.family.space.to_dict(choice.config) if choice.config else {}
-    return {"config": values, "origin": choice.origin, "reason": choice.reason}
+    return {"config": values, "route": choice.answered_by, "origin": choice.origin, "reason": choice.reason}
 
 
 def _same(result: Any) -> Any:

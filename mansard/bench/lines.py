@@ -22,7 +22,7 @@ _KNOWN: dict[str, Rule] = {
     **{name: _COUNT for name in ("inner", "rows", "nnz", "launches", "groups", "mhz", "watts", "celsius")},
     **{name: _NUMBER for name in ("condition", "error", "footprint", "preparing", "departure", "residual", "median")},
     **{name: _TEXT for name in ("operation", "role", "form", "note", "spelling", "slowed_by", "execution", "origin")},
-    **{name: _TEXT for name in ("reason", "stored", "columns", "family", "date")},
+    **{name: _TEXT for name in ("reason", "stored", "columns", "family", "date", "route")},
     "accumulate": Flag(),
 }
 _HEADER = re.compile(r"(\w+/)*\w+\.(cuh|hpp|h)")

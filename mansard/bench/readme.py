@@ -128,7 +128,7 @@ def _over_peers(found: dict[str, Row], row: Row) -> str:
 
 
 def _stored(row: Row) -> str:
-    if row.get("origin") == "vendor":
+    if row.get("route") == "library" or row.get("origin") == "vendor":  # the latter in rows without a route
         return " (cuSPARSE itself)"
     if row.get("columns") == "delta16":
         return " (16-bit columns)"

@@ -46,7 +46,7 @@ def of_set(rows: Iterable[Row], name: str) -> list[Row]:
 def kernel_of(row: Row) -> str:
     """The variant that ran, the family that `ms.matmul` asked, where the choice is from, and the age if it is not the
     present kernel's."""
-    name = str((row.get("config") or {}).get("VARIANT", "vendor"))
+    name = str((row.get("config") or {}).get("VARIANT") or row.get("route") or "vendor")
     if row.get("family", "vendor") != "vendor" and operation_of(row) == "matmul":
         name = f"{row['family']} {name}"
     age = f", {row['age']}" if row.get("age") in ("stale", "unknown") else ""

@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 from .. import settings
 from ..arrays import kinds as arrays
 from ..arrays.kinds import View
-from ..backends.select import ReferenceBackend
 from ..errors import UnsupportedProblem
 from ..kernels.family import Emit
 from ..plan import dispatch
-from ..plan.handover import library_multiplies
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
+from ..plan.route import Choice, Request
 from . import stacks
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
@@ -75,19 +74,17 @@ def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made
 
 
 def prepare(
-    emit: Emit, problem: Problem, backend: Any, strides: tuple[int, ...], handover: bool = False
-) -> tuple[Any, dispatch.Choice, Any]:
-    """The launch (None: the library's routine answers), what was chosen and why, and the kernel. With `handover`, the
-    library answers where it is known to be faster; nothing is compiled then."""
-    choice = dispatch.choose(problem, backend.device)
-    if handover and choice.config is not None and library_multiplies(problem, choice, backend.name):
-        reason = "the array library is faster for this shape, and no record says otherwise"
-        return None, dispatch.Choice(choice.family, None, "vendor", reason), None
-    if isinstance(backend, ReferenceBackend):
-        if choice.config is not None:
-            reason = "no kernel can be compiled here, or the reference was asked for"
-            choice = dispatch.Choice(choice.family, None, "vendor", reason)
-        return None, choice, None
+    emit: Emit, problem: Problem, backend: Any, strides: tuple[int, ...], handover: bool = False,
+    choice: Choice | None = None,
+) -> tuple[Any, Choice, Any]:  # fmt: skip
+    """The launch (None: no kernel was chosen), the choice, and the kernel. Nothing is compiled for other routes.
+
+    A `choice` that was made before is executed. Without one, the family's kernel is chosen; with `handover`, as
+    `matmul` asks: the library answers where it is known to be faster.
+    """
+    if choice is None:
+        operation = "matmul" if handover else ""
+        choice = dispatch.decide(problem, Request.of(backend, operation, may_hand_over=handover))
     if choice.config is None:
         return None, choice, None
     kernel = emit.kernel(problem, choice.config, backend.device, strides)

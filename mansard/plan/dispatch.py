@@ -1,8 +1,12 @@
-"""Which kernel answers a problem: pinned > tuned > model > default, with the reason."""
+"""Who answers a call, decided before anything is compiled: pinned > tuned > rule > model, with the reason.
+
+Operations ask `decide` and execute its route; `mansard explain` asks it with the same request. `choose` is the part of
+it that picks the kernel of a family.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from .. import units
@@ -12,50 +16,83 @@ from ..kernels import family_of
 from ..kernels.family import Family
 from ..machine import machine
 from ..records import database
-from . import pin, predict
+from . import handover, pin, predict
 from .problem import Problem
+from .route import OWN_ROUTINE, REFERENCE, Choice, Kernel, Library, Nothing, Request
 
 
-@dataclass(frozen=True)
-class Choice:
-    """What will run: a configuration of a family, or the vendor's routine, and why."""
+def decide(problem: Problem, request: Request) -> Choice:
+    """The route that answers `problem` for whoever asks: the first candidate."""
+    return next(candidates(problem, request))
 
-    family: Family
-    config: Any  # None: the vendor's routine
-    origin: str  # pinned | tuned | model | default | vendor | empty
-    reason: str
+
+def candidates(problem: Problem, request: Request) -> Iterator[Choice]:
+    """All routes that come into question, the preferred one first. Later ones cost nothing unless they are asked for.
+
+    A pin precedes records, records precede rules, and what is known of libraries precedes the family's own kernel. A
+    backend that the caller named (`may_hand_over` is False) keeps its kernels where there are any.
+    """
+    if _is_empty(problem):
+        yield choose(problem, request.device)
+        return
+    yield from handover.settled(problem, request)
+    is_free = request.may_hand_over and not pin.pins()
+    if request.backend == REFERENCE and not pin.pins():
+        yield handover.without_compiler(problem, request)
+        return
+    if is_free:
+        yield from handover.faster_than_kernel(problem, request)
+    choice = choose(problem, request.device)
+    if not isinstance(choice.route, Kernel):
+        yield handover.without_kernel(problem, choice, request)
+        return
+    if request.backend == REFERENCE:
+        yield handover.without_compiler(problem, request)
+        return
+    if is_free:
+        yield from handover.predicted_slower(problem, choice, request)
+    yield choice
 
 
 def choose(problem: Problem, device: Device) -> Choice:
-    """The best known way to answer `problem` on `device`."""
+    """The kernel of the family for `problem` on `device`, or the library if a pin, the family or a record says so."""
     family = family_of(problem.operation)
-    if any(size == 0 for name, size in problem.sizes if name != "NRHS"):  # without right-hand sides there are factors
-        return Choice(family, None, "empty", "a size is zero: nothing to multiply")
+    if _is_empty(problem):
+        return Choice(family, Nothing("a size is zero: nothing to multiply"), "empty")
     pinned = pin.pins()
     if pinned:
         return _pinned(family, problem, device, pinned)
     refusal = family.spec.refusal(problem)
     if refusal:
-        return Choice(family, None, "vendor", refusal)
+        return Choice(family, Library(OWN_ROUTINE, refusal), "rule")
     record = database.best(problem, device, family)
-    if record:
-        return Choice(family, record.config, record.origin, record.reason)
-    return _modelled(family, problem, device)
+    if record is None:
+        return _predicted(family, problem, device)
+    route = Library(OWN_ROUTINE, record.reason) if record.config is None else Kernel(record.config, record.reason)
+    return Choice(family, route, "tuned")
 
 
-def _modelled(family: Family, problem: Problem, device: Device) -> Choice:
+def _is_empty(problem: Problem) -> bool:
+    """Whether a size is zero. Factorizations without right-hand sides have factors to compute."""
+    sided = dict(problem.traits).get("want", "solve") in ("solve", "swap")
+    return any(size == 0 for name, size in problem.sizes if name != "NRHS" or sided)
+
+
+def _predicted(family: Family, problem: Problem, device: Device) -> Choice:
+    """The kernel where nothing was recorded: by the family's rules, or by the model."""
     ceilings = machine.known(device)
-    config = predict.choose(family, problem, device, ceilings)
+    config, origin = predict.choose(family, problem, device, ceilings)
     if config is None:
-        return Choice(family, None, "vendor", f"no configuration of {problem.operation} is legal on {device.name}")
+        reason = f"no configuration of {problem.operation} is legal on {device.name}"
+        return Choice(family, Library(OWN_ROUTINE, reason), origin)
     estimate = predict.seconds(family, problem, config, device, ceilings)
     text = f"no tuning record for this shape on {device.name}; about {units.duration(estimate, 3)} by the model"
-    return Choice(family, config, "model", text)
+    return Choice(family, Kernel(config, text), origin)
 
 
 def _pinned(family: Family, problem: Problem, device: Device, pinned: dict[str, Any]) -> Choice:
     if pinned.get("VARIANT") == "vendor":
-        return Choice(family, None, "pinned", "the vendor's routine was pinned")
+        return Choice(family, Library(OWN_ROUTINE, "the vendor's routine was pinned"), "pinned")
     variant = pinned.get("VARIANT")
     base = family.defaults.default(problem, device, variant=variant)
     if base is None and variant and variant in family.space.VARIANTS:  # no rule fits, but what was pinned may
@@ -72,7 +109,8 @@ def _pinned(family: Family, problem: Problem, device: Device, pinned: dict[str, 
     reason = family.space.illegal(problem, config, device)
     if reason:
         raise IllegalConfig(f"{problem.operation}: pinned configuration {config}: {reason}")
-    return Choice(family, config, "pinned", "pinned " + ", ".join(f"{k}={v}" for k, v in pinned.items()))
+    names = ", ".join(f"{name}={value}" for name, value in pinned.items())
+    return Choice(family, Kernel(config, f"pinned {names}"), "pinned")
 
 
 def _switch_variant(

@@ -13,9 +13,10 @@ from ..compile import nvrtc
 from ..errors import MansardError
 from ..machine import nominal, occupancy
 from ..options import size
-from . import asked, dispatch, handover
+from . import asked, dispatch
 from .plan import Plan
 from .problem import DTYPES, Problem
+from .route import REFERENCE, Request
 
 # Devices that can be explained without having one: the data sheet's facts, under the name the driver gives them, so
 # that ceilings and tuning records of a real one apply. By architecture (sm_90a keeps the name of its own instructions)
@@ -88,35 +89,23 @@ def where(arch: str | None, device: str | None) -> Any:
 
 
 def plan_without_arrays(problem: Problem, backend: Any, operation: str = "") -> Plan:
-    """What a call of `operation` with arrays would plan, as far as it can be known without them; it cannot be run.
-    Without the operation, the kernel that its family has for the problem."""
-    choice, route = _chosen(problem, backend, operation)
+    """What a call of `operation` with NumPy (on GPUs, CuPy) arrays would plan; it cannot be run. Without the operation,
+    the kernel that its family has for the problem."""
+    choice = dispatch.decide(problem, _request(problem, backend, operation))
     kernel: Kernel | None = None
-    if choice.config is not None and not route:
+    if choice.config is not None:
         kernel = choice.family.emit.kernel(problem, choice.config, backend.device, choice.family.spec.strides(problem))
-    return Plan(problem, choice, backend, kernel, _needs_arrays, _needs_arrays, means=route)
+    return Plan(problem, choice, backend, kernel, _needs_arrays, _needs_arrays)
 
 
-def _chosen(problem: Problem, backend: Any, operation: str) -> tuple[dispatch.Choice, str]:
-    """What is chosen and why; and, where that is not one kernel, who does it."""
-    choice, name = dispatch.choose(problem, backend.device), backend.name
-    if choice.origin == "empty" or name == "emulated":
-        return choice, ""
-    reason = cpu.unavailable() if name == "cpu" else None
-    if problem.operation in ("cholesky", "lu", "qr"):
-        route = "library" if reason else handover.factor_route(problem, choice, name, backend.device)
-        if route == "kernel":
-            return choice, ""
-        if choice.config is not None:
-            reason = reason or "faster than one kernel for matrices as large, or as few, as these"
-            choice = dispatch.Choice(choice.family, None, "vendor", reason)
-        return choice, handover.ROUTES[route]
-    if reason is None and operation in ("gemm", "matmul") and problem.operation == "gemm":
-        reason = handover.why_library_batch(problem, name, backend.device, "NumPy" if name == "cpu" else "CuPy")
-    elif reason is None and operation == "matmul" and problem.operation != "gemv":
-        lost = choice.config is not None and handover.library_multiplies(problem, choice, name)
-        reason = "no record speaks for a kernel, and the array library is faster at such shapes" if lost else None
-    return (dispatch.Choice(choice.family, None, "vendor", reason) if reason else choice), ""
+def _request(problem: Problem, backend: Any, operation: str) -> Request:
+    """The request that a call makes. The emulator answers only who names it, and CPUs without a compiler have no
+    kernels."""
+    name = REFERENCE if backend.name == "cpu" and cpu.unavailable() else backend.name
+    if operation == "matmul" and problem.operation in ("gemm", "gemv") and problem.BATCH > 1:
+        operation = problem.operation  # stacks of matrices, not two of them
+    library, is_free = "NumPy" if backend.name == "cpu" else "CuPy", bool(operation) and name != "emulated"
+    return Request(operation, name, backend.device, library, may_hand_over=is_free, may_divide=True)
 
 
 def resources_text(plan: Plan) -> str:

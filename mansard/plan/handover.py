@@ -1,29 +1,37 @@
-"""Handover rules, found by measurement: shapes that the array library or LAPACK computes though a kernel could.
+"""Who answers instead of one kernel: rules that hold on every device, and records of the device at hand.
 
-Calls with arrays and `mansard explain` ask the same functions, so that an explanation is what happens.
+A rule's reason does not depend on the device: how often an element is used, what a launch or a compilation costs, what
+fits into a cache. What was measured on one GPU is a record (`route_records.py`). A GPU without records is judged by
+the model. `dispatch.candidates` asks these functions; calls and `mansard explain` ask dispatch.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
 
-from .. import settings
-from ..codegen.geometry import Device
+from .. import settings, units
 from ..kernels import family_of
+from ..kernels.batched.trsm import spec as trsm_spec
+from ..machine import machine, roofline
 from ..records import database
-from .dispatch import Choice
+from . import predict, route_records
 from .problem import Problem
+from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Steps
+
+PRODUCTS = ("gram", "tsmm", "tsm2r")
+FACTORS = ("cholesky", "lu", "qr")
 
 # --- products of two matrices ------------------------------------------------------------------------------
 
 _WIDEST = 128  # columns of a skinny matrix: more of them, and arithmetic is the limit, not memory
 _TALL = 16  # rows per column, from which a matrix is tall: below, the result is no small part of what is moved
 FEWEST_ON_CPUS = 2048  # rows of a tall matrix: less is over before a kernel of ours has begun
-_SKINNY, _LARGE = 32, 2048  # columns of B, rows and columns of A, from where tsm2r is asked
-_LARGE_MANY = 16, 4096  # the same for more columns: 32 of 2048 rows took cuBLAS 0.87 of our time
-_LARGE_VECTOR = 8192  # the same for one column: up to 5000 cuBLAS' matrix times vector took 0.63 to 0.87 of our time
-_SHORT_DOT = 8 << 20  # bytes of two vectors whose scalar product cuBLAS has sooner (0.72 to 0.91 of our time)
-_WON = ("float32",)  # for these: in double precision cuBLAS is up to 11 % faster here and there (H200)
+_SKINNY = 32  # columns of B: an element of A is used once for each, and beyond, arithmetic catches up with memory
+_LARGE = 2048  # rows and columns of A: below, reading it takes no longer than a few launches
+_LARGE_MANY = 16, 4096  # the same for more columns than 16: B and C, too, must be a small part of what is moved
+_LARGE_VECTOR = 8192  # the same for one column: a library's matrix times vector reads A only once, too
+_THREE_PRODUCTS = ("float32",)  # formed as three TF32 products, faster than a library's; float64 has the same units
+_LIBRARY_SHARE = 0.5  # of the roofline: what a library is taken to reach at tall shapes, where nothing was measured
 
 
 def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | None:
@@ -33,60 +41,97 @@ def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | Non
     if max(k, n) <= _WIDEST and m >= max(_TALL * max(k, n), fewest):
         return "tsmm"
     large = _LARGE_VECTOR if n == 1 else _LARGE_MANY[1] if n > _LARGE_MANY[0] else _LARGE
-    return "tsm2r" if dtype in _WON and n <= _SKINNY and min(m, k) >= large else None
+    return "tsm2r" if dtype in _THREE_PRODUCTS and n <= _SKINNY and min(m, k) >= large else None
 
 
-def library_multiplies(problem: Problem, choice: Choice, backend: str) -> bool:
-    """Whether the array library is to be called at once: a record says so, or, on GPUs, nothing was recorded and the
-    shape is one of those where a model's choice lost to cuBLAS: wide and not very tall, or A against the grain; and
-    short scalar products."""
-    if choice.config is None:
-        return bool(choice.origin == "vendor")
-    if backend != "cuda" or problem.operation == "tsm2r":
-        return False
-    widest = max(problem.M, problem.N)
-    moved = problem.K * (problem.M + problem.N) * problem.itemsize
-    if problem.operation == "gram" and widest == 1 and moved < _SHORT_DOT:
-        return True
-    if choice.origin == "tuned":
-        return False
-    if problem.operation == "tsmm" and problem.layout_a == "col" and widest > 8:
-        return True
-    return bool((widest > 32 and moved < 32 << 20) or (widest > 64 and moved < 256 << 20))
+def _is_rivalled(problem: Problem, request: Request) -> bool:
+    """Whether `matmul` asks for a tall product on a GPU, where the library may be faster."""
+    return request.operation == "matmul" and request.backend == "cuda" and problem.operation in PRODUCTS
+
+
+def predicted_slower(problem: Problem, choice: Choice, request: Request) -> Iterator[Choice]:
+    """The library, where a kernel that no record speaks for is predicted to be slower, on a GPU without records."""
+    if not _is_rivalled(problem, request) or choice.origin == "tuned" or route_records.find(problem, request.device):
+        return
+    ceilings = machine.known(request.device)
+    own = predict.seconds(choice.family, problem, choice.config, request.device, ceilings)
+    bound = roofline.time_bound(choice.family.work.work(problem), ceilings).seconds
+    other = ceilings.launch_seconds + bound / _LIBRARY_SHARE
+    if own > other:
+        share = f"a library at {100 * _LIBRARY_SHARE:.0f} % of the limit"
+        reason = f"by the model our kernel takes {units.duration(own, 3)} and {share} {units.duration(other, 3)}"
+        yield _library(problem, request, reason, "model")
 
 
 # --- batches of products -----------------------------------------------------------------------------------
 
-SMALL = 32  # rows and columns up to which our kernels answer; beyond, a record must say that they are faster
-_ON_CPUS = {"NumPy": 160, "PyTorch": 64}  # the same there: 1.3 to 4 times as fast, or not slower
+SMALL = 32  # rows and columns up to which our kernels answer: less does not fill the tiles of general libraries
+_ON_CPUS = {"NumPy": 160, "PyTorch": 64}  # rows and columns there: NumPy calls BLAS per matrix, PyTorch once for all
 
 
-def why_library_batch(problem: Problem, backend: str, device: Device, library: str) -> str | None:
-    """Why a batch of products is left to the array library, which is named; None where a kernel answers."""
+def _wide_batch(problem: Problem, request: Request) -> Iterator[Choice]:
+    """The library for wide products of a batch, unless a record speaks for a kernel."""
     widest = max(problem.M, problem.N, problem.K)
-    most = _ON_CPUS.get(library, SMALL) if backend == "cpu" else SMALL
-    if widest <= most or database.best(problem, device, family_of(problem.operation)) is not None:
+    most = _ON_CPUS.get(request.library, SMALL) if request.backend == "cpu" else SMALL
+    if request.operation == "gemm" and widest > most and not _is_tuned(problem, request):
+        reason = f"{widest} rows or columns, and no record says that a kernel of ours is faster there"
+        yield _library(problem, request, reason)
+
+
+# --- triangular systems ------------------------------------------------------------------------------------
+
+INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
+_FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
+_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
+_ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
+
+
+def block_order(problem: Problem) -> int:
+    """Unknowns up to which one kernel of a GPU does best, and the order of blocks beyond."""
+    return _BLOCK.get(problem.dtype, 64)
+
+
+def _many_unknowns(problem: Problem, request: Request) -> Iterator[Choice]:
+    """Blocks on GPUs, for more unknowns than a block has and more than a few right-hand sides."""
+    if request.device.backend == "cpu" or not block_order(problem) < problem.N <= trsm_spec.widest(problem):
+        return
+    if problem.NRHS > _FEW_SIDES and not _is_tuned(problem, request):
+        many = f"{problem.N} unknowns, {problem.NRHS} right-hand sides"
+        yield _blocks(problem, f"{many}, and no record says that one kernel is faster than products")
+
+
+def _blocks(problem: Problem, reason: str, inverts: bool = False) -> Choice:
+    order = INVERTED if inverts else block_order(problem)
+    what = "inverted and multiplied by" if inverts else "solved by a kernel"
+    text = f"blocks of {order} along the diagonal, {what}; products (gemm) for what lies beside them"
+    return Choice(family_of(problem.operation), Steps(BLOCKS, text, reason, order), "rule")
+
+
+def triangles_one_by_one(rows: int, matrices: int, request: Request) -> Choice | None:
+    """BLAS for products of triangles on CPUs, where they are few or large; None: a copy of the triangles, and gemm."""
+    if not request.on_cpu or not request.may_hand_over or (matrices >= _MANY and rows <= _NARROW):
         return None
-    return f"{widest} rows or columns, and no record says that a kernel of ours is faster there"
+    reason = f"few products, or of more than {_NARROW} rows or columns"
+    return Choice(family_of("trsm"), Library(_ONE_BY_ONE, reason), "rule")
 
 
 # --- factorizations ----------------------------------------------------------------------------------------
 
-# Rows or columns beyond which the array library, or LAPACK, is faster than kernels and blocks of ours. On CPUs measured
-# (the families' own limits are tighter), on GPUs not.
+# Rows or columns beyond which a matrix outgrows the second cache of a core, or is work enough for a whole GPU: the
+# blocked routines of LAPACK and of the vendor spend their time in products then.
 LIBRARY_FROM = {
     "cuda": {"cholesky": 1024, "lu": 1024, "qr": 1024},
     "cpu": {"cholesky": 1024, "lu": 512, "qr": 512},
 }
 _LARGE_MATRIX = 128  # rows or columns from which LAPACK has several cores work on one matrix with profit
 _FEW = 1 << 26  # products of sizes up to which a kernel for just these is not worth its compilation
-_MANY_MATRICES = 3000  # matrices whose factorization lasts longer than the launches of its halves from Python
-FOLLOWED = (("lu", "solve"), ("lu", "inverse"), ("lu", "determinant"), ("lu", "logdet"), ("cholesky", "solve"))
+_FOLLOWED = (("lu", "solve"), ("lu", "inverse"), ("lu", "determinant"), ("lu", "logdet"), ("cholesky", "solve"))
+BLOCKS, AFTER_FACTORS, BY_LIBRARY = "blocks", "factors", "library"
 ROUTES = {
-    "blocks": "blocks by kernels; triangular solves and products (gemm) for the rest",
-    "factors": "factors, then triangular solves (trsm)",
-    "library": "the array library, or LAPACK",
-    "nothing": "no kernel",
+    BLOCKS: "blocks by kernels; triangular solves and products (gemm) for the rest",
+    AFTER_FACTORS: "factors, then triangular solves (trsm)",
+    BY_LIBRARY: "the array library, or LAPACK",
 }
 
 
@@ -97,37 +142,93 @@ def suits_few(rows: int, columns: int, count: int) -> bool:
     return 2 * count <= settings.current().threads or count * rows * columns * min(rows, columns) < _FEW
 
 
-def library_factors(problem: Problem, backend: str, device: Device) -> bool:
-    """Whether the library is known to be faster, and no record speaks for a kernel."""
-    (rows, columns), on_cpu = _extent(problem), backend == "cpu"
-    small = max(rows, columns) <= LIBRARY_FROM["cpu" if on_cpu else "cuda"][problem.operation]
-    if small and not (on_cpu and suits_few(rows, columns, problem.BATCH)):
-        return False
-    return database.best(problem, device, family_of(problem.operation)) is None
+def _large_or_few(problem: Problem, request: Request) -> Iterator[Choice]:
+    """The library for large matrices, and on CPUs for a few of them, unless a record speaks for a kernel."""
+    rows, columns = (problem.N if problem.operation == "cholesky" else problem.M), problem.N
+    on_cpu = request.backend == "cpu"
+    large = max(rows, columns) > LIBRARY_FROM["cpu" if on_cpu else "cuda"][problem.operation]
+    if not large and not (on_cpu and suits_few(rows, columns, problem.BATCH)):
+        return
+    if not _is_tuned(problem, request):
+        reason = "faster than one kernel for matrices as large, or as few, as these, and no record says otherwise"
+        yield _library(problem, request, reason)
 
 
-def is_divided(problem: Problem, backend: str) -> bool:
-    """Whether halves are faster than the one kernel there is: of LU from 117 rows on, one block of threads fits on a
-    multiprocessor. There must be matrices enough to wait for Python's many launches."""
-    known = problem.operation == "lu" and problem.want in ("factor", "solve") and problem.dtype == "float64"
-    rows, columns = _extent(problem)
-    square = rows == columns and columns % 4 == 0 and columns > 116
-    return known and square and backend == "cuda" and problem.BATCH >= _MANY_MATRICES
+def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
+    """A factorization by blocks, or what follows from the factors."""
+    name = AFTER_FACTORS if (problem.operation, problem.want) in _FOLLOWED else BLOCKS
+    return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
-def factor_route(problem: Problem, choice: Choice, backend: str, device: Device) -> str:
-    """`kernel`, or one of ROUTES: how a factorization is done by a call that leaves the choice to Mansard."""
-    if choice.origin == "empty":
-        return "nothing"
-    if library_factors(problem, backend, device):
-        return "library"
-    if choice.config is not None and not is_divided(problem, backend):
-        return "kernel"
-    if backend == "cpu":
-        return "library"
-    return "factors" if (problem.operation, problem.want) in FOLLOWED else "blocks"
+# --- what dispatch asks ------------------------------------------------------------------------------------
 
 
-def _extent(problem: Any) -> tuple[int, int]:
-    """Rows and columns of a matrix; Cholesky's are square."""
-    return (problem.N if problem.operation == "cholesky" else problem.M), problem.N
+def settled(problem: Problem, request: Request) -> Iterator[Choice]:
+    """Routes that neither pins nor records nor the caller's choice of a backend change."""
+    if request.operation == "matmul" and problem.operation == "gemm":
+        yield _library(problem, request, "neither operand is tall and skinny")
+    if problem.operation != "trsm" or not request.operation:
+        return
+    if request.inverts and request.backend != REFERENCE:
+        reason = f"diagonal blocks of order {INVERTED} are inverted, as asked: faster to apply, less accurate"
+        yield _blocks(problem, reason, inverts=True)
+    wide = trsm_spec.too_wide(problem.N, trsm_spec.WIDEST)
+    if wide and request.device.backend == "cpu":
+        yield _library(problem, request, wide)
+
+
+def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
+    """Libraries and steps that a record of the device, or a rule, prefers to one kernel."""
+    found = route_records.find(problem, request.device) if _has_records(problem, request) else None
+    if found is not None and (found.is_final or not _is_tuned(problem, request)):
+        if found.route == route_records.LIBRARY:
+            yield _library(problem, request, found.reason, "tuned")
+        elif found.route == route_records.STEPS:
+            yield _steps(problem, found.reason, "tuned")
+        else:
+            return
+    if problem.operation in _RULES:
+        yield from _RULES[problem.operation](problem, request)
+
+
+_RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
+    "gemm": _wide_batch, "trsm": _many_unknowns, **dict.fromkeys(FACTORS, _large_or_few)
+}  # fmt: skip
+
+
+def _has_records(problem: Problem, request: Request) -> bool:
+    """Whether records of routes answer such requests. The emulator has blocks, but no library as a rival."""
+    if problem.operation == "trsm":
+        return request.device.backend != "cpu"
+    return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation == "lu")
+
+
+def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice:
+    """The route where a family has no kernel: steps, if they are known and nobody named a library, or the library."""
+    refused = choice.origin not in ("pinned", "tuned") and bool(request.operation)
+    if refused and request.may_divide and problem.operation in FACTORS and request.backend != "cpu":
+        return _steps(problem, choice.reason, choice.origin)
+    if refused and problem.operation == "trsm" and request.device.backend != "cpu":
+        widest = trsm_spec.widest(problem)
+        if widest < problem.N:
+            return _blocks(problem, f"{problem.N} unknowns, beyond {widest} no kernel takes them at once")
+    return _library(problem, request, choice.reason, choice.origin)
+
+
+def without_compiler(problem: Problem, request: Request) -> Choice:
+    """The library, where the backend has no kernels."""
+    return _library(problem, request, "no kernel can be compiled here, or the reference was asked for")
+
+
+def _library(problem: Problem, request: Request, reason: str, origin: Origin = "rule") -> Choice:
+    name = OWN_ROUTINE
+    if problem.operation in FACTORS:
+        name = ROUTES[BY_LIBRARY]
+    elif problem.operation == "trsm":
+        name = _ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
+    return Choice(family_of(problem.operation), Library(name, reason), origin)
+
+
+def _is_tuned(problem: Problem, request: Request) -> bool:
+    """Whether a tuning record speaks for the very shape: what it says is taken."""
+    return database.best(problem, request.device, family_of(problem.operation)) is not None

@@ -9,8 +9,8 @@ from typing import Any
 from .. import units
 from ..codegen.geometry import Kernel
 from ..machine import machine, roofline
-from .dispatch import Choice
 from .problem import Problem
+from .route import Choice
 
 
 @dataclass
@@ -29,7 +29,6 @@ class Plan:
     run: Callable[..., Any]
     verify: Callable[..., None]
     launch: Any = None  # the backend's prepared launch, which takes addresses
-    means: str = ""  # who does it, where that is not one kernel
     recipe: Callable[[], Plan] | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
@@ -42,7 +41,7 @@ class Plan:
         return _made_again, (self.recipe,)
 
     def source(self) -> str:
-        """The generated text that was compiled; empty if the vendor's routine runs."""
+        """The generated text that was compiled; empty where no kernel of its own runs."""
         return self.kernel.source.text if self.kernel else ""
 
     def log(self) -> str:
@@ -57,7 +56,7 @@ class Plan:
         lines = [
             str(self.problem),
             f"device   {self.backend.device.name} ({self.backend.name})",
-            f"runs     {self._what()}",
+            f"runs     {self.choice}",
             f"because  {self.choice.origin}: {self.choice.reason}",
             f"moves    {units.volume(work.read)} in, {units.volume(work.written)} out, "
             f"{units.quantity(work.flops, 'FLOP')}",
@@ -72,14 +71,6 @@ class Plan:
         if self.backend.name != "cpu":
             lines += self.choice.family.remarks(self.problem, self.choice.config, self.backend.device, ceilings)
         return "\n".join(lines)
-
-    def _what(self) -> str:
-        if self.means:
-            return self.means
-        if self.choice.config is None:
-            return "no kernel" if self.choice.origin == "empty" else "the array library's own routine"
-        values = self.choice.family.space.to_dict(self.choice.config)
-        return " ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _made_again(recipe: Callable[[], Plan]) -> Plan:

@@ -3,7 +3,7 @@ costs of launching and reducing. It ranks candidates; measurement decides."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from ..codegen.geometry import Device
 from ..kernels.family import Family
@@ -12,17 +12,22 @@ from ..machine.machine import Machine
 from .problem import Problem
 
 
-def choose(family: Family, problem: Problem, device: Device, machine: Machine) -> Any:
-    """The configuration with the least predicted time; None if nothing is legal. The rule for the width wins where it
-    is about as good, because rules were found by measurement, and where the family says so (`trusts_rules`)."""
+def choose(
+    family: Family, problem: Problem, device: Device, machine: Machine
+) -> tuple[Any, Literal["rule", "model"]]:
+    """The configuration for a problem that nothing was recorded for, and who chose it; None if nothing is legal.
+
+    The family's rule chooses on CPUs, where the family says so (`trusts_rules`), and where it is about as good as the
+    least predicted time, because rules were found by measurement. Elsewhere the model does.
+    """
     rule = family.defaults.default(problem, device)
     if device.backend != "cuda" or rule is None or family.trusts_rules:
-        return rule
+        return rule, "rule"
     ranked = [(seconds(family, problem, config, device, machine), config) for config in family.hopeful(problem, device)]
     best = min(ranked, key=lambda pair: pair[0], default=None)
     if best is None or seconds(family, problem, rule, device, machine) <= _AS_GOOD * best[0]:
-        return rule
-    return best[1]
+        return rule, "rule"
+    return best[1], "model"
 
 
 _AS_GOOD = 1.02

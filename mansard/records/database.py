@@ -41,10 +41,9 @@ _INCLUDES = re.compile(r'^\s*#\s*include\s*"[^"]+"', re.MULTILINE)
 
 @dataclass(frozen=True)
 class Record:
-    """What dispatch is told: a configuration (None: the vendor's routine), where it comes from, and why."""
+    """What dispatch is told: a configuration (None: the vendor's routine), and why."""
 
     config: Any
-    origin: str  # tuned | vendor
     reason: str
 
 
@@ -158,11 +157,10 @@ def _judge(
         if far <= FAR and vendor_wins(vendor, trial):
             return Record(
                 None,
-                "vendor",
                 f"handing over to the array library took {_time(vendor)} where our best took {_time(trial)}, "
                 f"measured at {_named(problem, tall)} ({place}, {trial.date[:10]})",
             )
-        return Record(config, "tuned", _reason(trial, vendor, problem, tall, far, place))
+        return Record(config, _reason(trial, vendor, problem, tall, far, place))
     return None
 
 

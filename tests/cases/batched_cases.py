@@ -12,8 +12,8 @@ import pytest
 from mansard.kernels.batched import gemm, gemv
 from mansard.kernels.batched.gemm import spec
 from mansard.operations import run as call
-from mansard.plan.dispatch import Choice
 from mansard.plan.problem import Problem
+from mansard.plan.route import Choice, Kernel
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -76,7 +76,9 @@ class Played:
         self.launches = 0
         self.problems: list[Problem] = []
 
-    def __call__(self, emit: Any, problem: Problem, backend: Any, strides: tuple[int, ...]) -> Any:
+    def __call__(
+        self, emit: Any, problem: Problem, backend: Any, strides: tuple[int, ...], choice: Choice | None = None
+    ) -> Any:
         assert emit in (gemm.emit, gemv.emit)
         self.problems.append(problem)
 
@@ -94,7 +96,7 @@ class Played:
             for a, b, c in zip(A, B, C, strict=True):
                 c[...] = spec.reference(a, b, c, alpha, beta, conj_a=problem.conj_a, conj_b=problem.conj_b)
 
-        return launch, Choice(gemm.FAMILY, None, "model", "played"), None
+        return launch, Choice(gemm.FAMILY, Kernel(None, "played"), "model"), None
 
     @staticmethod
     def matrices(problem: Problem, side: str, pointer: int, strides: tuple[int, ...], loose: bool) -> list[Any]:

@@ -15,8 +15,8 @@ from mansard import kernels as families
 from mansard.operations.factor import lapack as factor_lapack
 from mansard.operations.factor.kernel import POINTERS, STRIDED
 from mansard.operations.factor.task import Sizes, Task, dtype_of
-from mansard.plan.dispatch import Choice
 from mansard.plan.problem import REAL, Problem
+from mansard.plan.route import Choice, Kernel, Library
 
 WIDE = {"float32": "float64", "float64": "longdouble", "complex64": "complex128", "complex128": "clongdouble"}
 KINDS = ("random", "graded", "ill", "deficient", "tiny", "huge", "identity")
@@ -116,15 +116,24 @@ def solve_ratio(A: Any, X: Any, B: Any) -> float:
 
 
 class PlayedFactors:
-    """Stands in for `call.prepare`. Other families have no kernels."""
+    """Stands in for `call.prepare` and, as `choose`, for `dispatch.choose`. Other families have no kernels."""
 
     def __init__(self, widest: int = 64) -> None:
         self.widest, self.problems, self.launches = widest, list[Problem](), 0
 
-    def __call__(self, emit: Any, problem: Problem, backend: Any, strides: tuple[int, ...]) -> Any:
+    def choose(self, problem: Problem, device: Any) -> Choice:
         family = families.family_of(problem.operation)
         if problem.operation not in STRIDED or self.refused(problem):
-            return None, Choice(family, None, "vendor", "not played"), None
+            return Choice(family, Library("NumPy", "not played"), "rule")
+        return Choice(family, Kernel("played", "played"), "model")
+
+    def __call__(
+        self, emit: Any, problem: Problem, backend: Any, strides: tuple[int, ...], choice: Choice | None = None
+    ) -> Any:
+        choice = choice or self.choose(problem, backend.device)
+        if choice.config is None:
+            return None, choice, None
+        assert choice.config == "played"
         self.problems.append(problem)
         order = STRIDED[problem.operation]
         steps = {name: strides[3 * i : 3 * i + 3] for i, name in enumerate(order)}
@@ -134,7 +143,7 @@ class PlayedFactors:
             self.launches += 1
             self.play(problem, dict(zip(POINTERS[problem.operation], pointers, strict=True)), steps)
 
-        return launch, Choice(family, "played", "model", "played"), None
+        return launch, choice, None
 
     def refused(self, problem: Problem) -> bool:
         return max(dict(problem.sizes).get("M", 0), problem.N) > self.widest and problem.want != "swap"

@@ -10,12 +10,11 @@ import pytest
 from batched_cases import Played, integers, matrices_at
 
 from mansard import testing
-from mansard.backends.select import ReferenceBackend
 from mansard.kernels.batched import trsm
 from mansard.kernels.batched.trsm import spec
 from mansard.operations import run as call
-from mansard.operations.batched import triangular_call
-from mansard.plan import dispatch
+from mansard.plan import handover
+from mansard.plan.route import Choice
 
 OPTIONS = list(product("LR", "LU", "NTC", "NU"))  # side, uplo, trans, diag
 OP = {"N": lambda x: x, "T": lambda x: x.swapaxes(-1, -2), "C": lambda x: x.swapaxes(-1, -2).conj()}
@@ -24,11 +23,13 @@ OP = {"N": lambda x: x, "T": lambda x: x.swapaxes(-1, -2), "C": lambda x: x.swap
 class PlayedSolver(Played):
     """Kernels played by NumPy, of both families; descriptions of operands are taken at their word, and checked."""
 
-    def __call__(self, emit: Any, problem: Any, backend: Any, strides: tuple[int, ...]) -> Any:
+    def __call__(
+        self, emit: Any, problem: Any, backend: Any, strides: tuple[int, ...], choice: Choice | None = None
+    ) -> Any:
         if emit is not trsm.emit:
-            return super().__call__(emit, problem, backend, strides)
-        choice = dispatch.choose(problem, backend.device)
-        if choice.config is None or isinstance(backend, ReferenceBackend):
+            return super().__call__(emit, problem, backend, strides, choice)
+        assert choice is not None
+        if choice.config is None:
             return None, choice, None
         self.problems.append(problem)
 
@@ -71,8 +72,8 @@ def play_solver(monkeypatch: pytest.MonkeyPatch) -> PlayedSolver:
 @pytest.fixture(name="small_blocks")
 def in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks begin beyond four unknowns, also where a backend was asked for."""
-    monkeypatch.setattr(triangular_call, "_order", lambda problem: 4)
-    monkeypatch.setattr(triangular_call, "INVERTED", 4)
+    monkeypatch.setattr(handover, "block_order", lambda problem: 4)
+    monkeypatch.setattr(handover, "INVERTED", 4)
     monkeypatch.setattr(spec, "WIDEST", 4)
 
 

@@ -31,6 +31,7 @@ from mansard.kernels.traits import problem_from_dict
 from mansard.machine import machine
 from mansard.plan import dispatch, explain
 from mansard.plan.problem import Problem
+from mansard.plan.route import OWN_ROUTINE
 
 from . import codehash
 
@@ -44,6 +45,7 @@ _FAMILIES = {family.name: family for family in FAMILIES}
 # The public operations that may ask for a family's kernels; each decides for itself when a library is better.
 _OPERATIONS = {"gram": ("gram", "matmul"), "tsmm": ("tsmm", "matmul"), "tsm2r": ("tsm2r", "matmul"),
                "gemm": ("gemm", "matmul"), "ragged_gemm": (), "small_step": ()}  # fmt: skip
+_ROUTES = {OWN_ROUTINE: "vendor", "no kernel": "empty"}  # words of the recordings for what answers
 _NOT_ASKED = {"gemv": ("N",), "matmul_gram": ("layout_a", "layout_w", "pitch_w")}  # follow from other fields
 
 
@@ -127,7 +129,7 @@ def _chosen(entry: dict[str, Any], family: Any, problem: Problem, where: Any) ->
 def _route(problem: Problem, where: Any, operation: str) -> str:
     """`kernel`, or how else a public operation answers the problem."""
     plan = explain.plan_without_arrays(problem, where, operation)
-    return plan.means or ("kernel" if plan.kernel else plan.choice.origin)
+    return "kernel" if plan.kernel else _ROUTES.get(str(plan.choice), str(plan.choice))
 
 
 def _is_interleaved(problem: Problem, device: Device) -> bool:

@@ -269,7 +269,7 @@ def test_emulated_kernel_goes_through_the_benchmark(tmp_path: Path, monkeypatch:
     results = runner.run(options(tmp_path, sets=("same",), device="emulated", repeats=1))
     ours = {row["case"]: row for row in results["rows"] if row["contender"] == rows.OURS}
     assert ours[case.key]["status"] == "ok" and ours[case.key]["config"]["VARIANT"] in ("ring", "fragment", "tiled")
-    assert ours[case.key]["origin"] in ("model", "tuned") and ours[case.key]["x_peer"] > 0
+    assert ours[case.key]["origin"] in ("rule", "tuned") and ours[case.key]["x_peer"] > 0
     assert ours[pinned.key]["status"] == "illegal" and "larger than C" in ours[pinned.key]["note"]
 
 

@@ -74,12 +74,11 @@ def _about(case: Case, given: tuple[Any, ...], out: Any, asked: str | None) -> A
     task = Task(*WANTS[case.operation])
     outs = {} if out is None else {task.parts[0]: out}
     A, B = given if len(given) > 1 else (*given, None)
-    plan = plan_factor(task, arrays.kind_of(A, "A"), A, B, outs, asked)
-    if plan.means != "kernel" or plan.choice is None:
-        return {"config": {}, "origin": plan.means, "reason": plan.choice.reason if plan.choice else ""}
-    choice = plan.choice
-    values = choice.family.space.to_dict(choice.config) if choice.config else {}
-    return {"family": task.family, "config": values, "origin": choice.origin, "reason": choice.reason}
+    choice = plan_factor(task, arrays.kind_of(A, "A"), A, B, outs, asked).choice
+    about = {"route": choice.answered_by, "origin": choice.origin, "reason": choice.reason}
+    if choice.config is None:
+        return {"config": {}, **about}
+    return {"family": task.family, "config": choice.family.space.to_dict(choice.config), **about}
 
 
 def _in_steps(case: Case, pairs: Pairs, asked: str | None) -> tuple[FactorEntry, About]:
@@ -90,7 +89,7 @@ def _in_steps(case: Case, pairs: Pairs, asked: str | None) -> tuple[FactorEntry,
         A = pairs[index][0]
         return by_blocks(arrays.kind_of(A, "A"), task, asked, A, None, {}, steps)
 
-    about = {"config": {}, "origin": "blocks", "reason": str(steps)}
+    about = {"config": {}, "route": "blocks", "origin": "pinned", "reason": str(steps)}
     return FactorEntry(OURS, f"{case.operation}, {case.form}", run, _same, case), about
 
 

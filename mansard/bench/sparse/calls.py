@@ -66,7 +66,7 @@ def _about_product(A: Any, x: Any, y: Any, case: Case) -> dict[str, Any]:
     stored: dict[str, Any] = {"stored": A.format, "columns": A.index}
     if A.format == "sell":
         stored["stored"] += f"-{A.storage.C}-{A.storage.sigma}"
-    known = {"config": values, "origin": choice.origin, "reason": choice.reason}
+    known = {"config": values, "route": choice.answered_by, "origin": choice.origin, "reason": choice.reason}
     return {"storage": storage_of(A.storage, case.dtype), **stored, **known}
 
 
@@ -174,7 +174,7 @@ def in_cache(case: Case, matrices: Matrices, backend: Any, clock: Any) -> tuple[
     small = Given(csr, matrices.xp, matrices.asked)
     x = matrices.vectors(small.csr.shape[1], 1, case.dtype)
     way = product(small, x, case)
-    if backend.name == "cuda" and way.facts["origin"] != "vendor":  # cuSPARSE is not captured
+    if backend.name == "cuda" and way.facts["route"] != "library":  # cuSPARSE is not captured
         launch = clocks.capture_cupy(lambda index: way.run(), _LOOP)
         return small.facts["nnz"], lambda: clock.sample(launch) / _LOOP
     return small.facts["nnz"], lambda: clock.loop(lambda index: way.run(), _LOOP)

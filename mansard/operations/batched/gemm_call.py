@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from ...arrays import kinds as arrays
 from ...backends.select import select
 from ...kernels.batched import gemm
-from ...plan import dispatch, pin
-from ...plan.handover import why_library_batch
+from ...plan import dispatch
 from ...plan.plan import Plan
 from ...plan.problem import Problem
+from ...plan.route import Choice, Nothing, Request
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
@@ -39,7 +39,7 @@ def multiply(
 
 
 def plan_gemm(
-    A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = False
+    A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = True
 ) -> Plan:  # fmt: skip
     """Plan A B for stacks and lists. Nothing is written before every argument has been checked. `handover` leaves wide
     products to the array library, unless a record or the caller's choice of a backend speaks for ours.
@@ -73,16 +73,13 @@ def plan_gemm(
     return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
-def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) -> tuple[Any, dispatch.Choice, Any]:
+def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) -> tuple[Any, Choice, Any]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel. Wide products are left to
     the `library`, if one is named and no record speaks for a kernel."""
     if 0 in (*batch.shape, problem.M, problem.N, problem.K):
-        return None, dispatch.Choice(gemm.FAMILY, None, "empty", "nothing to multiply: C = beta C"), None
-    if library and not pin.pins():
-        reason = why_library_batch(problem, backend.name, backend.device, library)
-        if reason:
-            return None, dispatch.Choice(gemm.FAMILY, None, "vendor", reason), None
-    return call.prepare(gemm.emit, problem, backend, batch.strides)
+        return None, Choice(gemm.FAMILY, Nothing("nothing to multiply: C = beta C"), "empty"), None
+    request = Request.of(backend, "gemm", library=library or "", may_hand_over=library is not None)
+    return call.prepare(gemm.emit, problem, backend, batch.strides, choice=dispatch.decide(problem, request))
 
 
 def _kind(A: Any, B: Any, out: Any) -> Any:

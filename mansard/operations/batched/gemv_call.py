@@ -7,9 +7,9 @@ from typing import Any
 from ...arrays import kinds as arrays
 from ...backends.select import select
 from ...kernels.batched import gemv
-from ...plan import dispatch
 from ...plan.plan import Plan
 from ...plan.problem import Problem
+from ...plan.route import Choice, Nothing
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
@@ -94,10 +94,10 @@ def _list_of(kind: Any, array: Any, name: str) -> Operand:
     )  # fmt: skip
 
 
-def _prepare(problem: Problem, batch: Batch, backend: Any) -> tuple[Any, dispatch.Choice, Any]:
+def _prepare(problem: Problem, batch: Batch, backend: Any) -> tuple[Any, Choice, Any]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel."""
     if 0 in (*batch.shape, problem.M, problem.K):
-        return None, dispatch.Choice(gemv.FAMILY, None, "empty", "nothing to multiply: y = beta y"), None
+        return None, Choice(gemv.FAMILY, Nothing("nothing to multiply: y = beta y"), "empty"), None
     return call.prepare(gemv.emit, problem, backend, batch.strides)
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
-from ...backends.select import ReferenceBackend, select
+from ...backends.select import select
 from ...kernels.batched import trsm
 from ...kernels.batched.trsm import lapack, spec
-from ...plan import dispatch, pin
+from ...plan import dispatch, handover, pin
 from ...plan.plan import Plan
 from ...plan.problem import Problem
-from ...records import database
+from ...plan.route import Choice, Nothing, Request, Steps
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
@@ -23,11 +23,6 @@ from ..operation import Operation
 from ..stacks import Batch, Operand
 from . import gemm_call
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
-
-_ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
-_FEW, _SOME = 8, 32  # right-hand sides for which it always does (H200, 200 unknowns: 1.4 times), or up to _LONG
-_LONG = 192  # unknowns (128: 1.6 times as fast as blocks and products)
-INVERTED = 32  # order of blocks that are inverted
 
 
 class Triangle(NamedTuple):
@@ -83,11 +78,6 @@ def _plan_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle)
     return _plan(A, x[..., None], None if out is None else out[..., None], backend, form, _prepare, vectors=True)
 
 
-@dataclass
-class SolvePlan(Plan):
-    """A plan whose work is not always that of one kernel."""
-
-
 def plan_trsm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _PLAIN) -> Plan:
     """A plan of the systems. Nothing is written before every argument has been checked."""
     return _plan(A, B, out, backend, form, _prepare)
@@ -108,12 +98,12 @@ def _plan(
     x = stacks.result_of(b, b, shape) if out is None or copies[2] else given[2][1]
     batch = stacks.batch_of(read[0], read[1], x, shape)
     problem = _problem(batch, form)
-    launch, choice, kernel, way, means = prepare(kind, problem, batch, chosen, backend, form)
+    launch, choice, kernel, way = prepare(kind, problem, batch, chosen, backend, form)
     run = SolveRun(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
     run.way = way
     fast = run.of_vectors() if vectors else run.fast
     fast = call.counted(kind, out, fast)
-    return SolvePlan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch, means)
+    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
 def _operands(
@@ -145,60 +135,29 @@ def _problem(batch: Batch, form: Triangle) -> Problem:
 
 def _prepare(
     kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
-) -> tuple[Any, dispatch.Choice, Any, Way | None, str]:
-    """The launch, what was chosen and why, the kernel; or, without a launch, who solves, and that in words."""
+) -> tuple[Any, Choice, Any, Way | None]:
+    """The launch, what was chosen and why, the kernel; or, without a launch, who solves."""
     if 0 in (*batch.shape, problem.N, problem.NRHS):
-        return None, dispatch.Choice(trsm.FAMILY, None, "empty", "nothing to solve"), None, None, ""
+        return None, Choice(trsm.FAMILY, Nothing("nothing to solve"), "empty"), None, None
+    request = Request.of(backend, "trsm", may_hand_over=asked is None, inverts=form.invert)
+    choice = dispatch.decide(problem, request)
     given = problem.replace(trans=form.trans)  # the arrays carry their own conjugation
-    if not isinstance(backend, ReferenceBackend):
-        reason = _why_blocked(problem, backend, asked, form)
-        if reason:
-            order = INVERTED if form.invert else _order(problem)
-            way, means = _blocked(kind, given, order, asked, form)
-            return None, dispatch.Choice(trsm.FAMILY, None, "blocked", reason), None, way, means
-    if backend.device.backend == "cpu" and problem.N > spec.WIDEST:
-        reason = spec.too_wide(problem.N, spec.WIDEST) or ""
-        launch, choice, kernel = None, dispatch.Choice(trsm.FAMILY, None, "vendor", reason), None
-    else:
-        launch, choice, kernel = call.prepare(trsm.emit, problem, backend, batch.strides)
+    if isinstance(choice.route, Steps):
+        return None, choice, None, _blocked(kind, given, choice.route.block, asked, form)
+    launch, choice, kernel = call.prepare(trsm.emit, problem, backend, batch.strides, choice=choice)
     if launch is not None:
-        return launch, choice, kernel, None, ""
-    if batch.operands[0].view.device[0] == "cpu":
-        return None, choice, None, by_lapack(given), _ONE_BY_ONE
-    return None, choice, None, by_library(given), "the array library's products, row by row"
+        return launch, choice, kernel, None
+    return None, choice, None, by_lapack(given) if request.on_cpu else by_library(given)
 
 
-def _order(problem: Problem) -> int:
-    """Unknowns up to which one kernel does best on GPUs, and the order of blocks beyond."""
-    return 128 if problem.dtype == "float64" else 64
-
-
-def _why_blocked(problem: Problem, backend: Any, asked: str | None, form: Triangle) -> str:
-    """Empty where it is not: a kernel, or on CPUs LAPACK, does it all."""
-    if form.invert:
-        return f"diagonal blocks of order {INVERTED} are inverted, as asked: faster to apply, less accurate"
-    if pin.pins() or backend.device.backend == "cpu" or _order(problem) >= problem.N:
-        return ""
-    widest = spec.widest(problem)
-    if widest < problem.N:
-        return f"{problem.N} unknowns, beyond {widest} no kernel takes them at once"
-    alone = (_FEW if problem.N > _LONG else _SOME) >= problem.NRHS
-    if alone or asked is not None or database.best(problem, backend.device, trsm.FAMILY) is not None:
-        return ""
-    many = f"{problem.N} unknowns, {problem.NRHS} right-hand sides"
-    return f"{many}, and no record says that one kernel is faster than products"
-
-
-def _blocked(kind: Any, problem: Problem, order: int, asked: str | None, form: Triangle) -> tuple[Way, str]:
+def _blocked(kind: Any, problem: Problem, order: int, asked: str | None, form: Triangle) -> Way:
     plain = form._replace(invert=False)
     of_inverse = Triangle("left", form.uplo, "N", form.unit)
-    way = Blocked(
+    return Blocked(
         kind, problem, order, asked,
         lambda A, X, alpha: solve(A, X, X, alpha, asked, plain),
         (lambda A, X, alpha: solve(A, X, X, alpha, asked, of_inverse)) if form.invert else None,
     )  # fmt: skip
-    what = "inverted and multiplied by" if form.invert else "solved by a kernel"
-    return way, f"blocks of {order} along the diagonal, {what}; products (gemm) for what lies beside them"
 
 
 def _kind(A: Any, B: Any, out: Any) -> Any:
@@ -232,9 +191,11 @@ def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _P
     if out is not None:
         wanted, place = (*shape, b.rows, b.columns), given[2][1]
         check_out(kind, out, place, (*place.shape, place.rows, place.columns) == wanted, wanted)
-    few = prod(shape) < _MANY or max(b.rows, b.columns) > _SMALL
-    if a.view.device[0] == "cpu" and few and backend is None and not pin.pins():
-        plan = _plan(A, B, out, backend, form, _one_by_one)
+    chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
+    request = Request.of(chosen, "trmm", may_hand_over=backend is None and not pin.pins())
+    by_blas = handover.triangles_one_by_one(max(b.rows, b.columns), prod(shape), request)
+    if by_blas:
+        plan = _plan(A, B, out, backend, form, partial(_one_by_one, by_blas))
         plan.problem = Problem("trmm", plan.problem.dtype, plan.problem.sizes, plan.problem.traits)
         return plan
     trans, conj, left = form.trans in "TC", form.trans in "CR", form.side == "left"
@@ -253,20 +214,16 @@ def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _P
             place[...] = value
         return out
 
-    held = gemm_call.plan_gemm(*pair(A, B), None, backend, how, handover=True)
-    means = f"a copy of a with zeros on the other side of its diagonal (one more pass over it), then {held._what()}"
-    verify = call.make_verify(kind, A, B, out)
-    return SolvePlan(held.problem, held.choice, held.backend, held.kernel, run, verify, None, means)
-
-
-_MANY, _SMALL = 32, 16  # matrices, and rows or columns, from and up to which a copy and gemm are faster on CPUs
+    held = gemm_call.plan_gemm(*pair(A, B), None, backend, how)
+    text = f"a copy of a with zeros on the other side of its diagonal (one more pass over it), then {held.choice}"
+    choice = Choice(held.choice.family, Steps("copy", text, held.choice.reason), held.choice.origin)
+    return Plan(held.problem, choice, held.backend, held.kernel, run, call.make_verify(kind, A, B, out))
 
 
 def _one_by_one(
-    kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
-) -> tuple[None, dispatch.Choice, None, Way, str]:
-    choice = dispatch.Choice(trsm.FAMILY, None, "vendor", f"few products, or of more than {_SMALL} rows or columns")
-    return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each), _ONE_BY_ONE
+    choice: Choice, kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
+) -> tuple[None, Choice, None, Way]:
+    return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each)
 
 
 TRSM = Operation("trsm", plan_trsm, ("a", "b"))

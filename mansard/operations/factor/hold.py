@@ -7,7 +7,6 @@ from typing import Any
 
 from ...backends.select import select
 from ...errors import UnsupportedProblem
-from ...plan.handover import ROUTES
 from ...plan.plan import Plan
 from .. import run as call
 from .. import stacks
@@ -64,6 +63,6 @@ def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | 
 
     verify = call.make_verify(kind, A, B, out)
     return FactorizationPlan(
-        described.problem, found.choice or described.choice, chosen, described.kernel, call.counted(kind, out, run),
-        verify, described.launch, ROUTES.get(found.means, ""),
+        described.problem, found.choice, chosen, described.kernel, call.counted(kind, out, run), verify,
+        described.launch,
     )  # fmt: skip

@@ -17,8 +17,8 @@ from ... import kernels as families
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...kernels.common.batches import POINTERS
-from ...plan.dispatch import Choice
 from ...plan.problem import ITEMSIZE, Problem
+from ...plan.route import Choice
 from .. import run as call
 from .. import stacks
 from ..batched.gemm_run import _upload
@@ -103,16 +103,14 @@ class KernelRun:
         self.problem = self._problem()
         self.launch: Any = None
         self.kernel: Any = None
-        self.choice = Choice(family_of(task.family), None, "vendor", "no kernel was asked for")
 
-    def prepare(self) -> bool:
-        """Choose and compile a kernel, if there is one."""
+    def prepare(self, choice: Choice) -> None:
+        """Compile the kernel that was chosen."""
         strides: tuple[int, ...] = ()
         for name in STRIDED[self.task.family]:
             strides += self.places[name].strides if name in self.places else (0, 0, 0)
         emit = family_of(self.task.family).emit
-        self.launch, self.choice, self.kernel = call.prepare(emit, self.problem, self.backend, strides)
-        return self.launch is not None
+        self.launch, _, self.kernel = call.prepare(emit, self.problem, self.backend, strides, choice=choice)
 
     def _copied(self, operand: Operand) -> Operand:
         made = packed(operand.view, operand.shape, operand.rows, operand.columns)

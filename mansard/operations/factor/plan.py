@@ -1,4 +1,5 @@
-"""From a batch to its factorization: the plan, and who does it: one kernel, blocks and products, or a library."""
+"""From a batch to its factorization: the plan, and its execution by one kernel, by blocks and products, or by a
+library, as dispatch decides."""
 
 from __future__ import annotations
 
@@ -9,10 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import kinds as arrays
-from ...backends.select import ReferenceBackend, select
-from ...plan import pin
-from ...plan.dispatch import Choice
-from ...plan.handover import FOLLOWED, is_divided, library_factors
+from ...backends.select import select
+from ...plan import dispatch, pin
+from ...plan.handover import AFTER_FACTORS
+from ...plan.route import Choice, Nothing, Request
+from ...plan.route import Kernel as KernelRoute
+from ...plan.route import Steps as StepsRoute
 from .. import stacks
 from ..batched.triangular_call import Triangle, solve
 from ..plans import PLANS
@@ -31,11 +34,10 @@ _get = PLANS.get
 
 
 class FactorPlan(NamedTuple):
-    """Who answers, and why."""
+    """How the parts are computed, who decided that, and the kernel where there is one."""
 
     run: Way
-    means: str  # kernel, blocks, factors, library or nothing
-    choice: Choice | None = None
+    choice: Choice
     kernel: KernelRun | None = None
 
 
@@ -119,31 +121,21 @@ def plan_factor(
     chosen = select(a.view.device, backend)
     places = checked(kind, task, sizes, a, outs)
     if 0 in (*a.shape, *_wanted(task, sizes)):
-        return FactorPlan(partial(_nothing, kind, task, sizes, a), "nothing")
-    by_library = partial(_library, kind, task, a)
-    if family_of(task.family) is None:
-        return FactorPlan(by_library, "library")
+        nothing = Choice(family_of(task.family), Nothing("a size is zero: nothing to compute"), "empty")
+        return FactorPlan(partial(_nothing, kind, task, sizes, a), nothing)
     direct = all(is_readable(one, chosen.name) for one in places.values())
     run = KernelRun(kind, task, sizes, given, places if direct else {}, chosen)
-    if isinstance(chosen, ReferenceBackend) or (backend is None and not whole and _handed_over(run)):
-        return FactorPlan(by_library, "library", run.choice)
-    if not (backend is None and not whole and _divided(run)) and run.prepare():
-        return FactorPlan(run if direct else partial(indirect, run), "kernel", run.choice, run)
-    if whole or chosen.name == "cpu" or pin.pins():
-        return FactorPlan(by_library, "library", run.choice)
-    followed = (task.family, task.want) in FOLLOWED
-    way = partial(_followed if followed else by_blocks, kind, task, backend)
-    return FactorPlan(way, "factors" if followed else "blocks", run.choice)
-
-
-def _handed_over(run: KernelRun) -> bool:
-    """Whether the library is known to be faster, and neither a record nor a pin speaks for a kernel."""
-    return not pin.pins() and library_factors(run.problem, run.backend.name, run.backend.device)
-
-
-def _divided(run: KernelRun) -> bool:
-    """Whether halves are faster than the one kernel there is."""
-    return not pin.pins() and is_divided(run.problem, run.backend.name)
+    request = Request.of(
+        chosen, task.family, library=kind.name, may_hand_over=backend is None and not whole, may_divide=not whole
+    )
+    choice = dispatch.decide(run.problem, request)
+    if isinstance(choice.route, KernelRoute):
+        run.prepare(choice)
+        return FactorPlan(run if direct else partial(indirect, run), choice, run)
+    if not isinstance(choice.route, StepsRoute):
+        return FactorPlan(partial(_library, kind, task, a), choice)
+    steps = _followed if choice.route.name == AFTER_FACTORS else by_blocks
+    return FactorPlan(partial(steps, kind, task, backend), choice)
 
 
 def _wanted(task: Task, sizes: Sizes) -> tuple[int, ...]:
@@ -195,7 +187,7 @@ def blocked(kind: Any, backend: str | None, steps: Steps = HOW["recursive"]) -> 
         return factor(task, kind, source, None, {"F": block}, backend, whole=True)
 
     def takes(task: Task, block: Any) -> bool:
-        return planned(task, kind, block, None, {"F": block}, backend, True).means == "kernel"
+        return planned(task, kind, block, None, {"F": block}, backend, True).kernel is not None
 
     swap = partial(swapped, kind, backend)
     if steps.single:
@@ -207,9 +199,9 @@ def swapped(kind: Any, backend: str | None, pivots: Any, place: Any) -> bool:
     """Whether a kernel exchanged rows of `place`, in place, as pivots with the same leading dimensions say."""
     outs = {"F": place, "PIVOTS": pivots}
     plan = planned(_SWAP, kind, place, None, outs, backend, True)
-    if plan.means == "kernel":
+    if plan.kernel is not None:
         plan.run(place, None, outs)
-    return plan.means == "kernel"
+    return plan.kernel is not None
 
 
 _SWAP = Task("lu", "swap")

@@ -11,9 +11,9 @@ from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...kernels.sparse import spmv
 from ...plan import dispatch, pin
-from ...plan.dispatch import Choice
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE, Problem
+from ...plan.route import OWN_ROUTINE, Choice, Library, Request
 from .. import run as call
 from .operand import Held, layout
 from .spmv_run import ProductRun
@@ -121,13 +121,12 @@ def prepared(
     """The launch (None: the array library answers), what was chosen and why, and the kernel. `library`: it is faster
     where nothing was measured, and nothing is compiled then."""
     prefer = _preferred(held, problem, backend)
-    if library and not prefer:
-        choice = dispatch.choose(problem, backend.device)
-        if choice.config is not None and choice.origin not in ("pinned", "tuned"):
-            reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
-            return None, Choice(choice.family, None, "vendor", reason), None
     with pin.pin(**prefer) if prefer else nullcontext():
-        return call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)))
+        choice = dispatch.decide(problem, Request.of(backend, "spmv"))
+    if library and not prefer and choice.origin in ("rule", "model"):
+        reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
+        choice = Choice(choice.family, Library(OWN_ROUTINE, reason), "rule")
+    return call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)), choice=choice)
 
 
 def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> Vectors:

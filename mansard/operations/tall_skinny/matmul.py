@@ -12,11 +12,11 @@ from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...backends.select import select
 from ...kernels.batched import gemm
-from ...plan import pin
-from ...plan.dispatch import Choice
+from ...plan import dispatch, pin
 from ...plan.handover import FEWEST_ON_CPUS, family_for
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE
+from ...plan.route import OWN_ROUTINE, Choice, Library, Request
 from .. import operation, stacks
 from .. import run as call
 from ..batched.gemm_call import Form, plan_gemm
@@ -86,28 +86,27 @@ def matmul(
 def plan_matmul(A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN) -> Plan:
     """Plan A B: which operation answers is decided by shape and by records, before anything is compiled."""
     if stacks.is_list(A) or stacks.is_list(B):
-        return plan_gemm(A, B, out, backend, handover=True)
+        return plan_gemm(A, B, out, backend)
     kind = arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
     a, b = kind.view(A, "A"), kind.view(B, "B")
     if _is_stack(a, b):
         if _are_vectors(a, b, None if out is None else kind.view(out, "out")):
             return _times_vectors(kind, A, B, out, backend)
-        return plan_gemm(A, B, out, backend, handover=True)
+        return plan_gemm(A, B, out, backend)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
         _check_for_library(kind, a, b)
-        return _by_library(kind, A, B, out, a, b, None, "no kernel multiplies such operands")
+        choice = Choice(gemm.FAMILY, Library(OWN_ROUTINE, "no kernel multiplies such operands"), "rule")
+        return _by_library(kind, A, B, out, a, b, None, choice)
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
     c = None if out is None else kind.view(out, "out")
     family = family_for(a.dtype, m, k, n, FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0)
     if family is None:
-        return _by_library(kind, A, B, out, a, b, c, "neither operand is tall and skinny")
+        return _by_library(kind, A, B, out, a, b, c)
     free = backend is None and not pin.pins()
     plan = _PLANNERS[family](A, B, out, backend, handover=free)
-    if free and plan.choice.origin == "vendor":
-        return _by_library(kind, A, B, out, a, b, c, plan.choice.reason)
-    return plan
+    return replace(plan, run=_vendor(kind, a, b, c)) if free and isinstance(plan.choice.route, Library) else plan
 
 
 def _plan_transposed(A: Any, B: Any, out: Any, backend: str | None, handover: bool) -> Plan:
@@ -125,15 +124,15 @@ _PLANNERS: dict[str, Callable[..., Plan]] = {"gram": _plan_transposed, "tsmm": p
 
 
 def _by_library(
-    kind: Any, A: Any, B: Any, out: Any, a: View, b: View, c: View | None, reason: str
+    kind: Any, A: Any, B: Any, out: Any, a: View, b: View, c: View | None, choice: Choice | None = None
 ) -> Plan:  # fmt: skip
-    """Plan the array library's own product."""
+    """Plan the array library's own product of operands that no family multiplies."""
     run = _vendor(kind, a, b, c)
     sizes = (*a.shape[-2:], *b.shape[-1:]) if len(a.shape) > 1 and len(b.shape) > 1 else (1, 1, 1)
     dtype = a.dtype if a.dtype in DTYPES else "float64"  # of which only `explain` makes use
-    problem = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1)
-    choice = Choice(gemm.FAMILY, None, "vendor", reason)
-    return Plan(problem, choice, select(a.device, None), None, run, call.make_verify(kind, A, B, out))
+    problem, chosen = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1), select(a.device, None)
+    choice = choice or dispatch.decide(problem, Request.of(chosen, "matmul", library=kind.name))
+    return Plan(problem, choice, chosen, None, run, call.make_verify(kind, A, B, out))
 
 
 def _are_vectors(a: View, b: View, out: View | None) -> bool:

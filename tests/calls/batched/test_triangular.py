@@ -273,7 +273,7 @@ def test_blocks(options: Any, small_blocks: None, played: PlayedSolver) -> None:
         B = applied(clean[0], X, options[0], options[2])
         assert (abs(ms.blas.trsm(dirty[0], B, **how) - X) <= close).all()
     plan = triangular_call.plan_trsm(dirty, B, None, "emulated", triangular_call.triangle(*options))
-    assert "blocks of 4 along the diagonal" in plan.explain() and plan.choice.origin == "blocked"
+    assert "blocks of 4 along the diagonal" in plan.explain() and plan.choice.answered_by == "blocks"
 
 
 @pytest.mark.parametrize("backend", [None, "emulated"])

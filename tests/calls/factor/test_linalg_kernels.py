@@ -21,7 +21,7 @@ from mansard.operations.factor import plan as factor_plan
 from mansard.operations.factor.hold import plan_factorization
 from mansard.operations.factor.task import Task
 from mansard.operations.plans import PLANS
-from mansard.plan import handover
+from mansard.plan import dispatch, handover
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -37,6 +37,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> PlayedFactors:
     known = tuple(family for family in families.FAMILIES if family not in added)
     monkeypatch.setattr(families, "FAMILIES", (*known, *added))
     monkeypatch.setattr(call, "prepare", found)
+    monkeypatch.setattr(dispatch, "choose", found.choose)
     return found
 
 
@@ -207,7 +208,7 @@ def test_plans(played: PlayedFactors) -> None:
     assert np.allclose(x, np.linalg.solve(S, B)) and not info.any()
     assert len(plan_factorization("qr", B, None, None, "emulated")(B)) == 2
     played.widest = 2
-    assert "blocks" in plan_factorization("lu", S, None, None, "emulated")._what()
+    assert "blocks" in str(plan_factorization("lu", S, None, None, "emulated").choice)
     with pytest.raises(ValueError, match="want='inverse' is nothing that qr gives"):
         plan_factorization("qr", S, None, None, "emulated", want="inverse")
     with pytest.raises(TypeError, match="right-hand sides"):
@@ -246,11 +247,12 @@ def test_large_matrices_go_through_blocks(played: PlayedFactors, monkeypatch: py
     monkeypatch.setitem(handover.LIBRARY_FROM, "cuda", {"cholesky": 32, "lu": 32, "qr": 32})
     PLANS.forget()
     plan = factor_plan.plan_factor(Task("cholesky"), NUMPY, S, None, {}, "emulated")
-    assert plan.means == "blocks"  # who asks for a backend gets it
+    assert plan.choice.answered_by == "blocks"  # who asks for a backend gets it
     monkeypatch.setenv("MANSARD_BACKEND", "emulated")
     mansard.settings.reread()
     try:
-        assert factor_plan.plan_factor(Task("cholesky"), NUMPY, S, None, {}, None).means == "library"
+        choice = factor_plan.plan_factor(Task("cholesky"), NUMPY, S, None, {}, None).choice
+        assert (choice.answered_by, choice.origin) == ("library", "rule")
     finally:
         monkeypatch.undo()
         mansard.settings.reread()

@@ -267,7 +267,7 @@ def test_impossible_pin_says_why(pins: dict[str, Any]) -> None:
 def test_wide_problems_go_to_the_vendor() -> None:
     wide = np.ones((300, 200))
     plan = ms.plan("gram", wide)
-    assert plan.choice.origin == "vendor" and (plan(wide) == 300).all()
+    assert (plan.choice.answered_by, plan.choice.origin) == ("library", "rule") and (plan(wide) == 300).all()
 
 
 def test_importing_mansard_imports_no_framework() -> None:

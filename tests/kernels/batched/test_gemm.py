@@ -104,7 +104,7 @@ def compiled(problem: Problem, config: Config, device: Device) -> nvrtc.Resource
 def test_what_is_chosen_does_not_spill(width: int, dtype: str) -> None:
     problem = spec.problem(dtype, width, width, width, 10_000)
     rule = defaults.default(problem, H200)
-    chosen = predict.choose(gemm.FAMILY, problem, H200, machine.known(H200))
+    chosen, _ = predict.choose(gemm.FAMILY, problem, H200, machine.known(H200))
     for config in {rule, chosen}:
         assert config is not None and compiled(problem, config, H200).spill_bytes == 0, config
 

@@ -128,7 +128,7 @@ def compiled(problem: Problem, config: Config, arch: str = "sm_90a") -> nvrtc.Re
 def test_what_is_chosen_does_not_spill(width: int, dtype: str, layout: str) -> None:
     problem = P(dtype, width, width, max(1, 2**27 // width**2), layout_a=layout)
     rule = defaults.default(problem, H200)
-    chosen = predict.choose(gemv.FAMILY, problem, H200, machine.known(H200))
+    chosen, _ = predict.choose(gemv.FAMILY, problem, H200, machine.known(H200))
     for config in {rule, chosen}:
         assert config is not None
         resources = compiled(problem, config)

@@ -102,6 +102,6 @@ def test_models_choose_between_streams(batch: int) -> None:
     """For one right-hand side beyond 32 unknowns; below, lanes were measured."""
     for order in (32, 33, 100, 500):
         problem = spec.problem("float64", order, 1, batch)
-        chosen = predict.choose(trsm.FAMILY, problem, H200, machine.known(H200))
+        chosen, _ = predict.choose(trsm.FAMILY, problem, H200, machine.known(H200))
         assert isinstance(chosen, Stream) == (order > 32), (order, chosen)
         assert any(isinstance(config, Stream) for config in space.candidates(problem, H200))

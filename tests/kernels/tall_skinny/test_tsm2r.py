@@ -125,7 +125,7 @@ def test_plan(order: str, dtype: str, backend: str) -> None:
     C = plan(A, B)
     assert C.dtype.name == dtype and bool((C == A @ B).all())
     if backend == "cpu":
-        assert plan.choice.origin == "vendor" and "no configuration of tsm2r is legal" in plan.explain()
+        assert plan.choice.answered_by == "library" and "no configuration of tsm2r is legal" in plan.explain()
     else:
         assert plan.choice.config is not None and plan.choice.config.VARIANT in ("tensor", "group", "steps")
 
@@ -178,7 +178,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="out overlaps A"):
         ms.plan("tsm2r", A, B, out=A[:, :4])(A, B, A[:, :4])
     wide = ms.plan("tsm2r", A, np.ones((30, 65)), backend="emulated")
-    assert wide.choice.origin == "vendor" and "wider than 64" in wide.choice.reason
+    assert wide.choice.answered_by == "library" and "wider than 64" in wide.choice.reason
 
 
 def test_rules_and_reasons() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from mansard.backends import cpu
 from mansard.kernels.tall_skinny.tsmm import space_cpu, spec
 from mansard.kernels.tall_skinny.tsmm.space import Config, Ring
 from mansard.kernels.tall_skinny.tsmm.space_cpu import Simd
-from mansard.plan import handover
 from mansard.plan.problem import DTYPES, Problem
 
 WIDTHS = (1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64)
@@ -192,25 +190,3 @@ def test_empty(shape: tuple[int, int, int], backend: str) -> None:
     xp = testing.array_module(backend)
     W = ms.matmul(xp.ones((K, M)), xp.ones((M, N)), backend=None if backend == "cuda" else backend)
     assert W.shape == (K, N) and not bool(W.any())
-
-
-@pytest.mark.parametrize(
-    ("origin", "layout", "width", "rows", "lost"),
-    [
-        ("model", "row", 16, 10_000, False),
-        ("model", "row", 64, 10_000, True),
-        ("tuned", "row", 64, 10_000, False),
-        ("model", "row", 128, 100_000, True),
-        ("model", "row", 128, 10_000_000, False),
-        ("model", "col", 16, 1_000_000, True),
-        ("model", "col", 8, 1_000_000, False),
-    ],
-)
-def test_the_library_takes_what_it_does_better(origin: str, layout: str, width: int, rows: int, lost: bool) -> None:
-    problem = spec.problem("float64", width, width, rows, layout_a=layout)
-    choice: Any = SimpleNamespace(config=Ring(), origin=origin)
-    assert handover.library_multiplies(problem, choice, "cuda") is lost
-    choice.config = None
-    assert handover.library_multiplies(problem, choice, "cpu") is False
-    choice.origin = "vendor"
-    assert handover.library_multiplies(problem, choice, "cpu") is True
