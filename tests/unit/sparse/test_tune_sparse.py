@@ -11,8 +11,10 @@ import pytest
 import mansard as ms
 from mansard.backends import cpu, emulated
 from mansard.kernels.sparse.spmv import spec
+from mansard.operations import registry
+from mansard.operations.sizes import Asked
 from mansard.operations.sparse import convert
-from mansard.plan import asked, dispatch
+from mansard.plan import dispatch
 from mansard.sparse import matrices, tuning
 from mansard.tune import database, session, sparse_records
 from mansard.tune.cases import CASES, make_case
@@ -99,7 +101,7 @@ def test_wrong_kernels_never_win(monkeypatch: pytest.MonkeyPatch, own_records: P
 
 def test_the_command_line_has_them() -> None:
     assert CASES["spmv"] is SpmvCase
-    problem = asked.problem_of(asked.Asked("spmv", m=1000, k=7, n=4))
+    problem = registry.problem_of(Asked("spmv", m=1000, k=7, n=4))
     assert not problem.ragged and (problem.ROWS, problem.NNZ, problem.NVECS) == (1000, 7000, 4)
 
 
