@@ -19,10 +19,10 @@ from .untrusted import Damaged
 # command -> (module with add_arguments and run, one line of help)
 COMMANDS = {
     "info": ("mansard.machine.info", "show what is here and what is missing; measure this device's ceilings"),
-    "bench": ("mansard.bench.command", "measure a family against the device's limit and its peers"),
+    "bench": ("mansard.bench.command", "measure operations against the device's limit and its peers"),
     "tune": ("mansard.tune.command", "measure configurations on this device and remember the best"),
     "report": ("mansard.bench.report", "write the report of results that were measured before"),
-    "explain": ("mansard.plan.explain", "say which kernel a problem gets here, why, and what limits it"),
+    "explain": ("mansard.operations.command", "say which kernel a problem gets here, why, and what limits it"),
 }
 _TRACEBACK = "show where an error comes from"
 

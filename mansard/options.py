@@ -13,6 +13,12 @@ MOST = 1 << 48  # a size beyond this is a slip of the finger: no machine holds a
 _MOST_SIZES = 100_000  # of one list or range
 
 
+def add_sizes(parser: argparse.ArgumentParser, of: Callable[[str], object], text: str) -> None:
+    """The options that describe operands, under the names that all commands have for them."""
+    for name, what in (("m", "M"), ("n", "N"), ("k", "K"), ("batch", "number of matrices")):
+        parser.add_argument(f"--{name}", type=of, help=f"{what}; {text}")
+
+
 def near(word: str, known: Iterable[str]) -> str:
     """` (did you mean 'gram'?)`, or nothing if no known word resembles this one."""
     found = difflib.get_close_matches(word.lower(), list(known), 1)

@@ -49,7 +49,8 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
     into = case.operation != "gram" or case.mode == "graph"
     outs = [operands.empty(case) if into else None for _ in pairs]
     with ms.pin(**dict(case.pins)):
-        given: dict[str, Any] = {"out": outs[0], "deterministic": case.deterministic, "backend": asked}
+        given: dict[str, Any] = {"out": outs[0], "backend": asked}
+        given |= {"deterministic": case.deterministic} if case.operation == "gram" else {}
         plan = ms.plan(case.operation, *pairs[0], **given)
     about = _about(plan.choice)
     if case.mode == "eager":

@@ -12,9 +12,10 @@ from typing import Any
 
 from .. import settings
 from ..errors import UsageError
-from ..options import at_least, dtypes, near, number, seconds
+from ..operations import registry
+from ..options import add_sizes, at_least, dtypes, near, number, seconds, sizes
 from ..plan.problem import DTYPES
-from . import doubtful, extension, overview, provenance, summary
+from . import doubtful, extension, named, overview, provenance, summary
 from .batched import tables as batched_tables
 from .cases import is_gpu_only
 from .extension import NOTHING, Extension
@@ -35,14 +36,16 @@ _SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings a
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = "what to measure; without it a sample of everything, each family into a folder of its own"
-    parser.add_argument("family", nargs="?", choices=list(CATALOGUES), help=text)
+    text = f"an operation (solve, gemm, ...), or a group of them: {', '.join(CATALOGUES)}; without it a sample of all, "
+    parser.add_argument("operation", nargs="?", help=text + "each group into a folder of its own")
+    add_sizes(parser, sizes, "a number, a range a:b[:step] or a list, for one operation")
     text = "comma list of the sets below, or all (default: quick; of everything: sample)"
     parser.add_argument("--set", help=text)
     parser.add_argument("--list", action="store_true", help="list the sets of the family and stop")
     extension.add_argument(parser)
     parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, _sets_text()
-    parser.add_argument("--dtype", type=dtypes, default=DTYPES, help="comma list: measure only these (default: all)")
+    text = "comma list: measure only these (default: all; of given sizes: float64)"
+    parser.add_argument("--dtype", type=dtypes, help=text)
     devices = ["auto", "cpu", "cuda", "emulated", "reference"]
     text = "auto takes a GPU if there is one; emulated and reference only try the machinery"
     parser.add_argument("--device", default="auto", choices=devices, help=text)
@@ -78,17 +81,17 @@ def _sets_text(*families: str, added: Extension = NOTHING) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    added = extension.load(args.extension)
+    loaded = extension.load(args.extension)
+    args.family, sets, added = _asked(args, loaded)
     if args.list:
-        print(_sets_text(*([args.family] if args.family else []), added=added).rstrip())
+        print(_sets_text(*([args.family] if args.family else []), added=loaded).rstrip())
         return 0
     _still_openblas()
-    families = [args.family] if args.family else list(CATALOGUES)
-    sets = {family: _sets(args, family, added) for family in families}
     if args.publish and (refused := _unpublishable(args)):
         raise UsageError(refused)
     limit = args.seconds
-    if limit is None and set(sets.values()) <= {("quick",), (overview.SET,)}:
+    are_quick = set(sets.values()) <= {("quick",), (overview.SET,)} or args.set is None
+    if limit is None and are_quick and not named.is_sized(args):
         limit = _QUICK_SECONDS if args.family else _SAMPLE_SECONDS
     if args.family:
         results = _measured(args, args.family, sets[args.family], args.out, limit, added)
@@ -97,10 +100,26 @@ def run(args: argparse.Namespace) -> int:
     return _all(args, sets, limit, added)
 
 
+def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict[str, tuple[str, ...]], Extension]:
+    """The group that is measured, None for all of them; its sets; and the extension, with the cases of an operation."""
+    if args.operation is None and named.is_sized(args):
+        raise UsageError("--m, --n, --k and --batch are sizes of one operation: name it, as in bench solve --m 16")
+    if args.operation is None or (args.operation in CATALOGUES and not named.is_sized(args)):
+        groups = [args.operation] if args.operation else list(CATALOGUES)
+        return args.operation, {group: _sets(args, group, added) for group in groups}, added
+    if args.operation not in registry.names():
+        hint = near(args.operation, (*CATALOGUES, *registry.names()))
+        raise UsageError(f"bench {args.operation}: name an operation, or one of {', '.join(CATALOGUES)}{hint}")
+    group, sets, added = named.sets_for(args, added)
+    if text := named.note(args.operation):
+        print(text)
+    return group, {group: sets}, added
+
+
 def _sets(args: argparse.Namespace, family: str, added: Extension) -> tuple[str, ...]:
     """The names of the sets of a family that were asked for."""
     known = sets_of(family, added)
-    asked = args.set if args.set is not None else "quick" if args.family else overview.SET
+    asked = args.set if args.set is not None else "quick" if args.operation else overview.SET
     sets = tuple(known) if asked == "all" else tuple(name.strip() for name in asked.split(",") if name.strip())
     unknown = [name for name in sets if name not in known]
     if unknown or not sets:
@@ -115,9 +134,9 @@ def _measured(
 ) -> dict[str, Any]:  # fmt: skip
     """The results of a family; an interruption leaves the report of what was measured."""
     effort = (out, limit, args.repeats, not args.no_peers, args.elements)
-    source = {"publish": args.publish, "commit": args.commit}
+    more = {"dtypes": args.dtype or DTYPES, "publish": args.publish, "commit": args.commit}
     try:
-        return measure(Options(sets, args.device, *effort, family=family, dtypes=args.dtype, **source), added, ceilings)
+        return measure(Options(sets, args.device, *effort, family=family, **more), added, ceilings)
     except KeyboardInterrupt:
         if (out / RESULTS).exists():
             print(f"report of what was measured: {write_report(load(out), out, added)}")

@@ -2,138 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
+from ..errors import UnsupportedProblem
 from ..plan.plan import Plan
-from .batched.gemm_call import plan_gemm
-from .batched.gemv_call import form_of, plan_gemv
-from .batched.triangular_call import plan_trmm, plan_trsm, triangle
-from .factor.hold import plan_factorization
+from . import registry
 from .plans import PLANS
 from .recipes import repeatable
-from .tall_skinny import gram
-from .tall_skinny.matmul import plan_matmul
-from .tall_skinny.tsm2r_call import plan_tsm2r
-from .tall_skinny.tsmm_call import plan_tsmm
-
-Planner = Callable[..., Plan]  # (A, B, out, backend, **options)
+from .registry import PublicOperation
+from .steps import StepsPlan
 
 
 def plan(
-    operation: str,
-    A: Any,
-    B: Any = None,
-    *,
-    out: Any = None,
-    conj: bool = True,
-    deterministic: bool = True,
-    backend: str | None = None,
-    **options: Any,
-) -> Plan:
+    operation: str, A: Any, B: Any = None, *, out: Any = None, backend: str | None = None, **options: Any
+) -> Plan:  # fmt: skip
     """A held call: `plan("gram", A, B)` chooses and compiles now; `plan(A, B)` runs, `.explain()` says what and why.
 
-    Operations have the names that users call: `gram`, `matmul`; for stacks or lists of small matrices `gemm`, `gemv`,
-    `trsm` and `trmm`, the last three with BLAS's options (side, uplo, trans, diag); `cholesky`, `lu_factor`, `qr`,
-    `solve`, `inv`, `det` and `slogdet`. `tsmm`, `tsm2r` and `lu` (with `want`) name a kernel family itself.
+    Operations have the names that users call, of `ms`, `ms.linalg` and `ms.blas`, with the operands and options of the
+    call: `plan("solve", A, b, assume_a="pos")`, `plan("lu_solve", (lu, piv), b)`. `plan("matvec", A, x)` is a product
+    with an `ms.sparse.matrix`, `plan("matrix_powers", A, p)` what `ms.matrix_powers` returns; both are called with x.
+    `tsmm`, `tsm2r` and `lu` (with `want`) name a kernel family itself.
 
     Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
 
     A plan can be pickled, for another process say, which makes it again: it chooses and compiles for its own device.
     """
-    made = _plan(operation, A, B, out, conj, deterministic, backend, options)
-    operands = {"A": A, "B": B, "out": out}
-    options |= {"conj": conj, "deterministic": deterministic, "backend": backend}
-    return repeatable(made, partial(plan, operation), operands, **options)
+    found = _named(operation)
+    _check(found, B, options)
+    made: Any = found.plan(A, B, out, backend, found.form(**options))
+    if found.home == "mansard.sparse" or found.name == "matrix_powers":  # which pickle with their matrix
+        return made  # type: ignore[no-any-return]
+    return repeatable(made, partial(plan, operation), {"A": A, "B": B, "out": out}, backend=backend, **options)
 
 
-def _plan(
-    operation: str, A: Any, B: Any, out: Any, conj: bool, deterministic: bool, backend: str | None,
-    options: dict[str, Any],
-) -> Plan:  # fmt: skip
-    if operation not in _PLANNERS:
-        raise ValueError(f"operation={operation!r}: there are {', '.join(map(repr, _PLANNERS))}")
-    if B is None and operation in _NEEDED:
-        raise TypeError(f"{operation} {_NEEDED[operation]}: pass B")
-    if operation == "gram":
-        options = {"conj": conj, "deterministic": deterministic, **options}
-    try:
-        return _PLANNERS[operation](A, B, out, backend, **options)
-    except TypeError as error:
-        if "unexpected keyword argument" not in str(error):
-            raise
-        raise TypeError(f"{operation} has no option {', '.join(options)}") from None
+def _named(operation: str) -> PublicOperation:
+    if operation not in registry.names():
+        known = ", ".join(map(repr, registry.names()))
+        raise ValueError(f"operation={operation!r}: there are {known}{registry.near(operation)}")
+    return registry.named(operation)
 
 
-def _gram(A: Any, B: Any, out: Any, backend: str | None, *, conj: bool, deterministic: bool) -> Plan:
-    return gram.plan_gram(A, None if B is A else B, out, backend, gram.Form(conj, deterministic))
-
-
-def _matmul(A: Any, B: Any, out: Any, backend: str | None) -> Plan:
-    return plan_matmul(A, B, out, backend)
-
-
-def _product(planner: Planner, A: Any, B: Any, out: Any, backend: str | None) -> Plan:
-    return planner(A, B, out, backend)
-
-
-def _gemv(A: Any, B: Any, out: Any, backend: str | None, **options: Any) -> Plan:
-    return plan_gemv(A, B, out, backend, form_of(**options))
-
-
-def _triangular(planner: Planner, A: Any, B: Any, out: Any, backend: str | None, **options: Any) -> Plan:
-    return planner(A, B, out, backend, triangle(**options))
-
-
-def _solve(A: Any, B: Any, out: Any, backend: str | None, *, assume_a: str = "gen", pivot: bool = True) -> Plan:
-    if assume_a not in _FAMILIES:
-        raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _FAMILIES))}")
-    return plan_factorization(_FAMILIES[assume_a], A, B, out, backend, want="solve", pivot=pivot)
-
-
-_FAMILIES = {"gen": "lu", "pos": "cholesky"}
-_PLANNERS: dict[str, Planner] = {
-    "gram": _gram,
-    "matmul": _matmul,
-    "tsmm": partial(_product, plan_tsmm),
-    "tsm2r": partial(_product, plan_tsm2r),
-    "gemm": partial(_product, plan_gemm),
-    "gemv": _gemv,
-    "trsm": partial(_triangular, plan_trsm),
-    "trmm": partial(_triangular, plan_trmm),
-    "cholesky": partial(plan_factorization, "cholesky"),
-    "lu": partial(plan_factorization, "lu"),
-    "lu_factor": partial(plan_factorization, "lu"),
-    "qr": partial(plan_factorization, "qr"),
-    "solve": _solve,
-    "inv": partial(plan_factorization, "lu", want="inverse"),
-    "det": partial(plan_factorization, "lu", want="determinant"),
-    "slogdet": partial(plan_factorization, "lu", want="logdet"),
-}
-_NEEDED = {
-    "matmul": "multiplies A with another matrix",
-    "tsmm": "multiplies A with a small matrix",
-    "tsm2r": "multiplies A with a skinny matrix",
-    "gemm": "multiplies the matrices of A with those of B",
-    "gemv": "multiplies the matrices of A with vectors",
-    "trsm": "takes triangular matrices and what they act on",
-    "trmm": "takes triangular matrices and what they act on",
-    "solve": "takes matrices and right-hand sides",
-}
+def _check(operation: PublicOperation, B: Any, options: dict[str, Any]) -> None:
+    """Options that the operation has, and as many operands as it needs."""
+    unknown = [name for name in options if name not in operation.options]
+    if unknown:
+        known = f"; it has {', '.join(operation.options)}" if operation.options else ""
+        raise TypeError(f"{operation.name} has no option {', '.join(unknown)}{known}")
+    if B is None and operation.required > 1:
+        first, second = operation.operands
+        raise TypeError(f"{operation.name} takes {first} and {second} ({operation.text}): pass B")
 
 
 def tune(
-    operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, conj: bool = True, **options: Any
-) -> Any:
+    operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, **options: Any
+) -> Any:  # fmt: skip
     """Measure candidates for these arrays on their device and remember the winner for later calls.
 
-    Every candidate is checked against the reference before it is timed. Returns the tuning result; calls planned
-    before keep their kernel, new ones use the winner.
+    What is measured are the kernels behind the operation: `tune("matmul", A, B)` tunes the family that answers for
+    these shapes, which the result names (`result.problem`). Every candidate is checked against the reference before it
+    is timed. Returns the tuning result, a list of them for an operation that is made of several; calls planned before
+    keep their kernel, new ones use the winner. Sparse matrices are tuned as by `ms.sparse.tune`.
     """
+    if operation in ("matvec", "spmv", "matrix_powers", "powers"):
+        return _tune_sparse(operation, A, B, limit, options)
+    from ..tune.cases import CASES
     from ..tune.session import tune_problem
 
-    held = plan(operation, A, B, conj=conj, **options)
-    result = tune_problem(held.problem, held.backend, strategy=strategy, limit=limit)
+    held = plan(operation, A, B, **options)
+    steps = [step for _, step in held.steps] if isinstance(held, StepsPlan) else [held]
+    todo = dict.fromkeys(step.problem for step in steps if step.problem.operation in CASES)
+    if not todo:
+        names = ", ".join(dict.fromkeys(step.problem.operation for step in steps))
+        raise UnsupportedProblem(f"{operation}: kernels of {names} are chosen by rules; there is nothing to tune")
+    results = [tune_problem(problem, held.backend, strategy=strategy, limit=limit) for problem in todo]
     PLANS.forget()
-    return result
+    return results if isinstance(held, StepsPlan) else results[0]
+
+
+def _tune_sparse(operation: str, A: Any, p: Any, limit: int, options: dict[str, Any]) -> Any:
+    """Formats of a sparse matrix, and executions of p powers."""
+    if hasattr(A, "storage"):  # as `ms.sparse.matrix` made it, which is one of the formats
+        A = A.to_scipy() if A.device[0] == "cpu" else A.to_cupy()
+    counts = p if operation in ("matrix_powers", "powers") else None
+    return import_module("mansard.sparse").tune(A, counts, limit=limit, **options)

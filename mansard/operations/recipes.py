@@ -40,7 +40,7 @@ class Alike(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """Operands by name: the number of an array in `arrays`, a list of numbers, or None."""
+    """Operands by name: the number of an array in `arrays`, a list of numbers, or None. A flag in a list is itself."""
 
     library: str  # "NumPy", "CuPy" or "PyTorch"
     blocks: tuple[Block, ...]
@@ -52,19 +52,25 @@ class Description:
         device = self.arrays[0].view.device
         memory = [_ALLOCATE[self.library](block, device) for block in self.blocks]
         made = [_OVER[self.library](*memory[one.block], one.offset, one.view) for one in self.arrays]
+
+        def array(i: int) -> Any:
+            return i if isinstance(i, bool) else made[i]
+
         return {
-            name: [made[i] for i in given] if isinstance(given, list) else None if given is None else made[given]
+            name: list(map(array, given)) if isinstance(given, list) else None if given is None else made[given]
             for name, given in self.operands.items()
         }
 
 
 def describe(**operands: Any) -> Description:
     """Describe arrays and lists of arrays as planning sees them; an array that is given twice is one array."""
-    kind = stacks.common_kind(list(operands.items()))
+    kind = stacks.common_kind([(name, _arrays(one)) for name, one in operands.items()])
     numbers: dict[int, int] = {}
     views: list[View] = []
 
     def number(array: Any, argument: str) -> int:
+        if isinstance(array, bool):
+            return array
         if id(array) not in numbers:
             numbers[id(array)] = len(views)
             views.append(kind.view(array, argument))
@@ -77,6 +83,11 @@ def describe(**operands: Any) -> Description:
         else:
             given[name] = None if one is None else number(one, name)
     return Description(kind.name, *_blocks(views), given)
+
+
+def _arrays(operand: Any) -> Any:
+    """An operand without the flags of a list, as `cho_solve` takes one beside its factors."""
+    return [one for one in operand if not isinstance(one, bool)] if stacks.is_list(operand) else operand
 
 
 def _blocks(views: list[View]) -> tuple[tuple[Block, ...], tuple[Alike, ...]]:

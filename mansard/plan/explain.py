@@ -1,21 +1,22 @@
-"""`mansard explain`: which kernel a problem gets, why, and what limits it, without arrays and without the device."""
+"""Plans without arrays: which kernel a problem gets, why, and what limits it, on this device or on one that is absent.
+
+`mansard explain` (operations/command.py) prints them.
+"""
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from .. import units
-from ..backends import cpu, cuda, emulated
+from ..backends import cpu
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
 from ..errors import MansardError
 from ..machine import nominal, occupancy
-from ..options import size
-from . import asked, dispatch
+from . import dispatch
 from .plan import Plan
-from .problem import DTYPES, Problem
+from .problem import Problem
 from .route import REFERENCE, Request
 
 # Devices that can be explained without having one: the data sheet's facts, under the name the driver gives them, so
@@ -39,53 +40,6 @@ class Absent:
 
     def log(self, source: Source) -> str:
         return nvrtc.compile_cuda(source, self.device.arch).log
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, asked.help_text()
-    parser.add_argument("operation", choices=asked.names(), metavar="operation", help="one of those below")
-    for name, text in (("m", "M"), ("n", "N"), ("k", "K"), ("batch", "number of matrices")):
-        parser.add_argument(f"--{name}", type=size, help=f"{text}; 1e6 and 2^20 are understood")
-    parser.add_argument("--dtype", choices=DTYPES, default="float64", metavar="dtype", help=", ".join(DTYPES))
-    parser.add_argument("--layout", choices=("row", "col"), default="row", help="whether rows or columns are adjacent")
-    parser.add_argument("--same", action="store_true", help="gram: B is A")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("--arch", choices=tuple(NOMINAL), help="describe a GPU of this architecture, here or not")
-    where.add_argument("--machine", choices=tuple(MACHINES), help="describe this GPU by its data sheet, here or not")
-    here = "default: the GPU if there is one, else the CPU"
-    where.add_argument("--device", choices=("cpu", "cuda", "emulated"), help=here)
-    parser.add_argument("--source", action="store_true", help="show the generated text too")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Print the explanation."""
-    backend = Absent(MACHINES[args.machine]) if args.machine else where(args.arch, args.device)
-    options = {name: getattr(args, name) for name in ("operation", "dtype", "m", "n", "k", "batch", "layout", "same")}
-    problem = asked.problem_of(asked.Asked(**options, on_cpu=backend.name == "cpu"))
-    plan = plan_without_arrays(problem, backend, asked.ALIASES.get(args.operation, args.operation))
-    print(plan.explain())
-    if isinstance(backend, Absent):
-        print(f"note     described for an {backend.device.name}, which is not here")
-    resources = resources_text(plan)
-    if resources:
-        print(resources)
-    if args.source and plan.source():
-        print("\n" + plan.source(), end="")
-    return 0
-
-
-def where(arch: str | None, device: str | None) -> Any:
-    """The backend to explain for; one that is not here is described by its data sheet."""
-    if arch:
-        here = cuda.unavailable() is None and cuda.backend().device.arch == NOMINAL[arch].arch
-        return cuda.backend() if here else Absent(NOMINAL[arch])
-    if device == "emulated":
-        return emulated.backend()
-    if device == "cpu":
-        return cpu.backend()
-    if cuda.unavailable() is None:
-        return cuda.backend()
-    return Absent(NOMINAL["sm_90a"]) if device == "cuda" else cpu.backend()
 
 
 def plan_without_arrays(problem: Problem, backend: Any, operation: str = "") -> Plan:

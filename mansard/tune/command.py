@@ -16,40 +16,40 @@ from ..errors import BackendUnavailable, MansardError, UsageError, known_text
 from ..kernels import family_of
 from ..machine import machine
 from ..machine.calibrate import calibrate
-from ..options import at_least, dtypes, near, number, seconds, sizes
-from ..plan import asked
+from ..operations import registry
+from ..operations.sizes import Asked
+from ..options import add_sizes, at_least, dtypes, number, seconds, sizes
 from ..plan.problem import DTYPES, Problem
 from ..records.trials import store_path
 from ..records.verdict import DOUBTFUL
 from . import observer as observers
 from . import table
 from .ahead import compile_ahead
+from .cases import CASES
 from .forget import forget
 from .runner import DeviceLost
 from .session import TuningResult, tune_problem
 from .strategy import STRATEGIES
 
 _ELEMENTS = {"cuda": 1 << 28, "cpu": 1 << 24, "emulated": 1 << 11}  # of an operand: well beyond caches, or soon done
-_OF_MATMUL = ("gram", "tsmm", "tsm2r", "gemm", "gemv")  # families among which the shape decides
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, asked.help_text(tunable=True)
+    parser.formatter_class, parser.epilog = argparse.RawDescriptionHelpFormatter, registry.help_text(tunable())
     add = parser.add_argument
     add("operation", nargs="?", metavar="operation", help="what to tune: one of those below")
-    add("--m", type=sizes, help="M: a number, a range a:b[:step] (b included), or a list 1,2,5:8")
-    add("--n", type=sizes, help="N, likewise")
-    add("--k", type=sizes, help="K, likewise")
-    add("--batch", type=sizes, help="number of matrices, likewise")
-    add("--elements", type=number, help="entries of the largest operand, for example 2^28: sets the longest size")
+    add_sizes(parser, sizes, "a number, a range a:b[:step] (b included), or a list 1,2,5:8")
     add("--dtype", type=dtypes, default=("float64",), help=f"comma-separated: {', '.join(DTYPES)}, or all")
+    devices = ("cuda", "cpu", "emulated")
+    add("--device", choices=devices, help="default: the GPU if there is one, else the CPU")
+    add("--backend", dest="device", choices=devices, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    add("--elements", type=number, help="entries of the largest operand, for example 2^28: sets the longest size")
     add("--layout", choices=("row", "col"), default="row", help="whether rows or columns are adjacent")
     add("--same", action="store_true", help="gram: B is A, half the work")
     add("--any-order", action="store_true", help="admit sums whose order varies (deterministic=False)")
     add("--strategy", choices=tuple(STRATEGIES), default="top", help="how candidates are chosen (default: top)")
     add("--limit", type=at_least(1), default=24, help="candidates per problem (default: 24)")
     add("--seed", type=at_least(0), default=0, help="seed of the random strategy")
-    add("--backend", choices=("cuda", "cpu", "emulated"), help="default: the GPU if there is one")
     add("--seconds", type=seconds, default=math.inf, help="stop after so many seconds; a second run continues")
     add("--forget", action="store_true", help="forget the tuning records of the operation, or all, and stop")
     add("--export", action="store_true", help="write this device's winners as the table that Mansard ships")
@@ -65,10 +65,12 @@ def run(args: argparse.Namespace) -> int:
     sized = any((args.m, args.n, args.k, args.batch))
     if args.operation is None or not (args.export or sized):
         raise UsageError("name an operation and its sizes, for example: mansard tune gram --m 1:64")
-    backend = make_backend(args.backend)
+    backend = make_backend(args.device)
     todo = list(problems(args, backend.name)) if sized else []
     if todo:
-        print(f"{units.count(len(todo), 'problem')} of {args.operation} on {backend.device.name} ({backend.name})")
+        families = ", ".join(dict.fromkeys(problem.operation for problem in todo))
+        whose = args.operation + (f" (kernels of {families})" if families != args.operation else "")
+        print(f"{units.count(len(todo), 'problem')} of {whose} on {backend.device.name} ({backend.name})")
         _check_store(todo[0], backend)
         begin += _ceilings(backend, args.seconds)
     try:
@@ -77,21 +79,35 @@ def run(args: argparse.Namespace) -> int:
         return _restart(args, error, time.monotonic() - begin)
     _conclude(results, todo)
     if args.export:
-        path, count = table.export(backend.device, family_of(asked.named(args.operation).family))
-        print(f"{units.count(count, 'problem')} written to {path}")
+        for family in _families(args.operation):
+            path, count = table.export(backend.device, family_of(family))
+            print(f"{units.count(count, 'problem')} written to {path}")
     return 0 if all(result.winner for result in results) else 1
 
 
+def tunable() -> tuple[str, ...]:
+    """Names of the operations that have a kernel which is measured without the caller's arrays."""
+    return tuple(name for name in registry.OPERATIONS if _families(name))
+
+
+def _families(name: str) -> list[str]:
+    """Families behind an operation whose kernels can be tuned."""
+    return [family for family in registry.named(name).families if family in CASES and name not in _BY_MATRIX]
+
+
+_BY_MATRIX = ("matrix_powers", "powers")  # their plans depend on a matrix: ms.tune("matrix_powers", A, p)
+
+
 def _check_operation(name: str | None) -> None:
-    known = asked.names(tunable=True)
-    if name is not None and name not in known:
-        raise UsageError(f"{name} cannot be tuned: there are {', '.join(known)}{near(name, known)}")
+    if name is not None and (name not in registry.names() or not _families(name)):
+        hint = registry.near(name) if name not in registry.names() else ""
+        raise UsageError(f"{name} cannot be tuned: there are {', '.join(tunable())}{hint}")
 
 
 def _forget(args: argparse.Namespace) -> int:
-    operation = asked.named(args.operation) if args.operation else None
-    families = () if operation is None else (operation.family,) if operation.family else _OF_MATMUL
-    count = forget(families, operation.want if operation else "", args.backend)
+    operation = registry.named(args.operation) if args.operation else None
+    families = tuple(_families(args.operation)) if operation else ()
+    count = forget(families, operation.want if operation else "", args.device)
     print(f"forgot {units.count(count, 'record')} of {args.operation or 'all operations'}")
     return 0
 
@@ -165,16 +181,18 @@ def _compiled(done: int, count: int) -> None:
 
 
 def problems(args: argparse.Namespace, backend: str) -> Iterator[Problem]:
-    """The problems a command line describes, in the order in which they are tuned."""
+    """The problems a command line describes, in the order in which they are tuned; those of all steps of an operation
+    that is made of others."""
     lists = [getattr(args, name) or (None,) for name in ("m", "n", "k", "batch")]
+    found: dict[Problem, None] = {}
     for dtype in args.dtype:
         for m, n, k, batch in itertools.product(*lists):
-            one = asked.Asked(
+            one = Asked(
                 args.operation, dtype, m, n, k, batch, args.layout, args.same, not args.any_order, backend == "cpu"
             )
-            if args.operation != "matmul":
-                one = asked.with_long(one, args.elements or _ELEMENTS.get(backend, _ELEMENTS["cpu"]))
-            yield asked.problem_of(one)
+            one = registry.with_long(one, args.elements or _ELEMENTS.get(backend, _ELEMENTS["cpu"]))
+            found |= dict.fromkeys(problem for _, problem in registry.problems_of(one) if problem.operation in CASES)
+    yield from found
 
 
 def make_backend(asked: str | None) -> Any:

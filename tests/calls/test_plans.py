@@ -2,50 +2,162 @@
 
 from __future__ import annotations
 
+import inspect
+import pickle
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
+import scipy.sparse
 from conftest import needs_cpu
 
 import mansard as ms
 from mansard.backends import cpu
-from mansard.operations import planning
+from mansard.errors import UnsupportedProblem
+from mansard.operations import registry
 from mansard.operations.plans import PLANS, Plans
+from mansard.plan.plan import Plan
 
-V, S, B = np.arange(30.0).reshape(10, 3), np.eye(3) * 2, np.ones((3, 3))
-STACK, RIGHT = np.stack([np.eye(3) * 2] * 4), np.ones((4, 3, 2))
+V, S = np.arange(30.0).reshape(10, 3) + 10 * np.eye(10, 3), np.eye(3) * 2
+BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((10, 3)))[0]
+STACK, RIGHT = np.stack([np.eye(3) * 2 + np.tri(3) * i for i in range(1, 5)]), np.ones((4, 3, 2))
+DEFINITE = STACK @ STACK.swapaxes(1, 2)
+LU = tuple(map(np.stack, zip(*map(scipy.linalg.lu_factor, STACK), strict=True)))
+SPARSE = scipy.sparse.csr_array(np.diag([1.0, 2.0, 3.0]) + np.eye(3, k=1))
 OPERANDS: dict[str, tuple[Any, ...]] = {
-    "gram": (V,), "matmul": (V, S), "tsmm": (V, S), "tsm2r": (V, S), "gemm": (STACK, RIGHT),
-    "gemv": (STACK, np.ones(3)),
-    "trsm": (STACK, RIGHT), "trmm": (STACK, RIGHT), "cholesky": (STACK,), "lu": (STACK,), "lu_factor": (STACK,),
-    "qr": (STACK,), "solve": (STACK, RIGHT), "inv": (STACK,), "det": (STACK,), "slogdet": (STACK,),
+    "gram": (V,), "matmul": (V, S), "tsmm": (V, S), "tsm2r": (V, S), "matmul_gram": (V, S), "project": (BASIS, V),
+    "cholesky_qr": (V,), "orthogonalize": (V, BASIS), "gemv": (STACK, np.ones(3)), "syrk": (STACK,), "herk": (STACK,),
+    "trsv": (STACK, np.ones((4, 3))), "cho_solve": ((np.linalg.cholesky(DEFINITE), True), RIGHT),
+    "lu_solve": (LU, RIGHT), "matvec": (ms.sparse.matrix(SPARSE), np.arange(3.0)), "matrix_powers": (SPARSE, 2),
+    **dict.fromkeys(("gemm", "trsm", "trmm", "solve_triangular", "solve", "lstsq"), (STACK, RIGHT)),
+    **dict.fromkeys(("cholesky",), (DEFINITE,)),
+    **dict.fromkeys(("lu", "lu_factor", "qr", "inv", "det", "slogdet"), (STACK,)),
 }  # fmt: skip
 CALLS: dict[str, Any] = {
     "gram": ms.gram, "matmul": ms.matmul, "gemm": ms.blas.gemm, "gemv": ms.blas.gemv, "trsm": ms.blas.trsm,
     "trmm": ms.blas.trmm, "cholesky": ms.linalg.cholesky, "solve": ms.linalg.solve, "inv": ms.linalg.inv,
     "det": ms.linalg.det,
 }  # fmt: skip
+WITHOUT_PLANS = {
+    **dict.fromkeys(("mansard.Interleaved", "mansard.Ragged", "mansard.sparse.Matrix"), "a container"),
+    "mansard.sparse.matrix": "makes a container",
+    **dict.fromkeys(("mansard.interleave", "mansard.deinterleave"), "copies a batch into another layout"),
+    **dict.fromkeys(("mansard.pin", "mansard.plan", "mansard.tune", "mansard.sparse.tune"), "about other operations"),
+    **dict.fromkeys(("mansard.sparse.linalg.gmres", "mansard.sparse.linalg.expm_multiply"), "iterations of products"),
+    "mansard.sparse.linalg.Report": "what a solver did",
+}
+
+
+def operands_of(name: str) -> tuple[Any, ...]:
+    return OPERANDS[name.removesuffix("_ex")]
+
+
+def several(results: Any) -> tuple[Any, ...]:
+    return tuple(results) if isinstance(results, tuple) else (results,)
 
 
 @needs_cpu
-@pytest.mark.parametrize("name", planning._PLANNERS)
+@pytest.mark.parametrize("name", registry.OPERATIONS)
 def test_every_operation_is_planned_by_its_name(name: str) -> None:
-    plan = ms.plan(name, *OPERANDS[name])
+    """A plan says what it does, and gives what the reference gives."""
+    operation, operands = registry.OPERATIONS[name], operands_of(name)
+    plan = ms.plan(name, *operands)
+    if name == "matrix_powers":
+        assert "execution" in plan.explain()
+        assert np.array_equal(plan(np.ones(3)), operation.reference(*operands, np.ones(3)))
+        return
     assert "runs" in plan.explain() and "because" in plan.explain()
-    found = plan(*OPERANDS[name])
+    found = several(plan(operands[1]) if name == "matvec" else plan(*operands))
+    expected = several(operation.reference(*operands))
+    for one, other in zip(found, expected, strict=False):
+        assert np.allclose(one, other, rtol=1e-12, atol=1e-12)
     if name in CALLS:
-        first = found[0] if isinstance(found, tuple) else found
-        assert np.array_equal(first, CALLS[name](*OPERANDS[name]))
+        assert np.array_equal(found[0], CALLS[name](*operands))
+
+
+@needs_cpu
+def test_every_public_function_has_a_plan_or_a_reason() -> None:
+    modules: list[Any] = [ms, ms.linalg, ms.blas, ms.sparse, ms.sparse.linalg]
+    public = {
+        f"{module.__name__}.{name}": getattr(module, name)
+        for module in modules for name in module.__all__ if callable(getattr(module, name))
+    }  # fmt: skip
+    planned = {f"{one.home}.{one.name}" for one in registry.OPERATIONS.values() if one.home and one.name != "matvec"}
+    assert {name for name, one in public.items() if not isinstance(one, ModuleType)} == planned | set(WITHOUT_PLANS)
+    for name in planned:  # options are those of the function
+        operation = registry.OPERATIONS[name.rpartition(".")[2]]
+        known = inspect.signature(getattr(import_module(operation.home), operation.name)).parameters
+        assert set(operation.options) <= set(known), name
+
+
+OPTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("gram", (V, BASIS), {"conj": False}),
+    ("gemm", (STACK, RIGHT), {"trans_a": "T"}),
+    ("gemm", (V, S), {"trans_b": "C"}),
+    ("syrk", (STACK,), {"trans": "T"}),
+    ("trsm", (STACK, RIGHT.swapaxes(1, 2).copy()), {"side": "R", "trans": "T"}),
+    ("trsm", (STACK, RIGHT), {"check": True}),
+    ("solve_triangular", (STACK, np.ones(3)), {"lower": True, "trans": 1}),
+    ("solve", (STACK, np.ones(3)), {}),
+    ("solve", (STACK[:1], RIGHT), {}),
+    ("solve", (DEFINITE, RIGHT), {"assume_a": "pos"}),
+    ("lstsq", (STACK, RIGHT), {"driver": "qr"}),
+    ("cholesky", (DEFINITE,), {"upper": True}),
+    ("qr", (STACK,), {"mode": "r"}),
+]
+
+
+@needs_cpu
+@pytest.mark.parametrize(("name", "operands", "options"), OPTIONS, ids=str)
+def test_plans_take_the_options_of_the_call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> None:
+    operation = registry.OPERATIONS[name]
+    found = several(ms.plan(name, *operands, **options)(*operands))[0]
+    called = several(getattr(import_module(operation.home), name)(*operands, **options))[0]
+    known = {option: value for option, value in options.items() if option not in ("check", "driver", "assume_a")}
+    assert np.allclose(found, called, rtol=1e-12, atol=1e-12)
+    assert np.allclose(found, several(operation.reference(*operands, **known))[0], rtol=1e-12, atol=1e-12)
+
+
+@needs_cpu
+def test_plans_of_several_steps() -> None:
+    """Each step is explained; arrays that differ are refused; pickles make the steps again."""
+    plan = ms.plan("cholesky_qr", V)
+    assert all(f"of 4: {name}\n" in plan.explain() for name in ("gram", "matmul"))
+    with pytest.raises(ValueError, match="V differs"):
+        plan(V[:9])
+    for name in ("cho_solve", "lu_solve"):
+        held = ms.plan(name, *OPERANDS[name])
+        again: Plan = pickle.loads(pickle.dumps(held))
+        assert np.array_equal(again(*OPERANDS[name]), held(*OPERANDS[name]))
+    with pytest.raises(ValueError, match="lower=False differs"):
+        ms.plan("cho_solve", *OPERANDS["cho_solve"])((OPERANDS["cho_solve"][0][0], False), RIGHT)
+
+
+@needs_cpu
+def test_tuning_reaches_the_kernels_behind_a_name(own_cache: Path) -> None:
+    """The result names the family; of several steps there is one result each."""
+    assert [one.problem.operation for one in ms.tune("syrk", np.ones((50, 3, 3)), limit=1)] == ["gemm"]
+    result = ms.tune("matmul", np.ones((50, 3, 3)), np.ones((50, 3, 1)), limit=1)
+    assert result.problem.operation == "gemv" and result.winner is not None
+    with pytest.raises(UnsupportedProblem, match="there is nothing to tune"):
+        ms.tune("trmm", STACK, RIGHT)
 
 
 def test_names_and_options_that_are_not_there() -> None:
     with pytest.raises(ValueError, match="'solve'"):
         ms.plan("solv", STACK, RIGHT)
-    with pytest.raises(TypeError, match="solve has no option trans"):
+    with pytest.raises(ValueError, match="did you mean 'solve'"):
+        ms.plan("slove", STACK, RIGHT)
+    with pytest.raises(TypeError, match="solve has no option trans; it has assume_a, pivot"):
         ms.plan("solve", STACK, RIGHT, trans="T")
-    with pytest.raises(TypeError, match="matmul multiplies A with another matrix: pass B"):
+    with pytest.raises(TypeError, match=r"matmul takes A and B .*: pass B"):
         ms.plan("matmul", V)
+    with pytest.raises(TypeError, match=r"pass ms\.sparse\.matrix\(A\)"):
+        ms.plan("matvec", SPARSE, np.ones(3))
 
 
 @needs_cpu
@@ -79,5 +191,5 @@ def test_a_cache_of_plans_is_bounded_and_forgets() -> None:
 def test_all_operations_share_the_cache(no_plans: None) -> None:
     for name, function in CALLS.items():
         before = len(PLANS)
-        function(*OPERANDS[name])
+        function(*operands_of(name))
         assert len(PLANS) > before, name

@@ -16,7 +16,9 @@ from sparing import takes_all
 from mansard.compile import nvrtc
 from mansard.kernels import family_of
 from mansard.kernels.common import measured
-from mansard.plan import asked, explain
+from mansard.operations import registry
+from mansard.operations.sizes import Asked
+from mansard.plan import explain
 from mansard.plan.problem import DTYPES, Problem
 
 ARCHS = ("sm_80", "sm_89", "sm_100", "sm_120")
@@ -31,15 +33,20 @@ SHAPES: dict[str, Any] = {
     "spmv": lambda n: {"m": LONG, "k": n},
     "matrix_powers": lambda n: {"m": LONG, "k": n},
 }  # others: n x n matrices in a batch
+# one name for each kernel: others are made of these, or ask for the same problems
+OPERATIONS = (
+    "gram", "matmul", "tsmm", "tsm2r", "matmul_gram", "gemm", "gemv", "trsm", "cholesky", "lu_factor", "qr", "solve",
+    "inv", "det", "spmv", "matrix_powers",
+)  # fmt: skip
 CASES = [
     (operation, arch, dtype, size)
-    for operation, size, dtype, arch in product(asked.OPERATIONS, SMALL, DTYPES, ARCHS)
+    for operation, size, dtype, arch in product(OPERATIONS, SMALL, DTYPES, ARCHS)
 ]  # fmt: skip
 
 
 def problem_of(operation: str, dtype: str, size: int) -> Problem:
     sizes = SHAPES.get(operation, lambda n: {"m": n, "batch": MANY})(size)
-    return asked.problem_of(asked.Asked(operation, dtype, **sizes))
+    return registry.problem_of(Asked(operation, dtype, **sizes))
 
 
 def plan_of(operation: str, arch: str, dtype: str, size: int) -> Any:

@@ -20,12 +20,21 @@ import mansard.settings
 from mansard import __version__, cli, options, units
 from mansard.arrays import kinds as arrays
 from mansard.backends import cpu, cuda
+from mansard.bench import command as bench_command
+from mansard.bench import named
+from mansard.bench.cases import Size
+from mansard.bench.extension import NOTHING
 from mansard.cli import main
 from mansard.errors import CompileError, LaunchError, known_text
+from mansard.operations import command as explain_command
+from mansard.operations import registry
 from mansard.operations.factor.plan import plan_factor
 from mansard.operations.factor.task import Task
-from mansard.plan import asked, explain, handover
+from mansard.operations.sizes import Asked
+from mansard.plan import explain, handover
+from mansard.plan.problem import ITEMSIZE
 from mansard.tune import command
+from mansard.tune.cases import CASES
 from mansard.tune.session import Session, tune_problem
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,8 +69,11 @@ WRONG = [
     ("tune gram --m 4 --seconds -1", "number of seconds"),
     ("tune gram --m 4 --limit 0", "at least 1"),
     ("tune cholesky --m 4 --k 7 --backend emulated", "cholesky has no --k"),
+    ("tune cholesky --m 4 --k 7 --device emulated", "cholesky has no --k"),
+    ("tune matrix_powers --m 100 --k 7", "matrix_powers cannot be tuned: there are gram, matmul"),
     ("tune gemm --m 4 --same --backend emulated", "--same means that B is A"),
     ("explain slove --m 4 --batch 10", "did you mean 'solve'?"),
+    ("explain solve_tri --m 4 --batch 10", "did you mean 'solve_triangular'? also near: "),
     ("explain gram --m 4", "gram needs --k"),
     ("explain gemm --m 4 --k 1e6", "gemm needs --batch, the number of matrices"),
     ("explain gram --m 4 --k abc", "'abc' is not a whole number"),
@@ -74,6 +86,12 @@ WRONG = [
     ("explain gram --m 4 --k 10 --dtype flot64", "did you mean 'float64'?"),
     ("explain gram --m 4 --n 5 --k 10 --same", "--same means that B is A"),
     ("bench gramm", "did you mean 'gram'?"),
+    ("bench slove", "did you mean 'solve'?"),
+    ("bench --m 4", "name it, as in bench solve"),
+    ("bench factor --m 4", "name an operation"),
+    ("bench solve --m 4 --k 7 --device reference", "solve has no --k"),
+    ("bench qr --m 4 --n 3 --device reference", "leave --n out"),
+    ("bench solve --set qick", "sets of factor are quick"),
     ("bench --set qick", "did you mean 'quick'?"),
     ("bench --set ,", "sets of gram are"),
     ("bench --repeats 0", "at least 1"),
@@ -176,7 +194,7 @@ def test_errors_from_outside_are_one_line(
     def fail(args: argparse.Namespace) -> int:
         raise error
 
-    monkeypatch.setattr(explain, "run", fail)
+    monkeypatch.setattr(explain_command, "run", fail)
     words = ["explain", "gram", "--m", "4", "--k", "9"]
     found, _, err = call(capsys, *words)
     assert found == status and said in err and len(err.splitlines()) == 1
@@ -185,7 +203,7 @@ def test_errors_from_outside_are_one_line(
 
 
 def test_bugs_are_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "run", lambda args: {}["no such key"])
+    monkeypatch.setattr(explain_command, "run", lambda args: {}["no such key"])
     with pytest.raises(KeyError):
         main(["explain", "gram", "--m", "4", "--k", "9"])
     assert known_text(ModuleNotFoundError("x", name="mansard.nonsense")) is None
@@ -260,18 +278,56 @@ def test_the_time_limit_starts_after_the_ceilings(
 
 
 @needs_no_gpu
-@pytest.mark.parametrize("name", asked.names())
+@pytest.mark.parametrize("name", registry.names())
 def test_every_name_is_explained(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(explain.nvrtc, "available", lambda: "nothing is compiled here")
-    operation = asked.named(name)
-    needed = {size: "9000" if size == "k" else "8" for size in operation.takes[: operation.needs]}
-    sizes = [word for size, value in needed.items() for word in (f"--{size}", value)]
     for device in ("cpu", "cuda"):
-        status, out, _ = call(capsys, "explain", name, *sizes, "--device", device)
+        status, out, _ = call(capsys, "explain", name, *sized(name), "--device", device)
         assert status == 0 and all(f"\n{word} " in out for word in ("runs    ", "because ", "limit   "))
         assert ("described for an NVIDIA H200, which is not here" in out) == (device == "cuda")
+
+
+def sized(name: str) -> list[str]:
+    """The options that a name needs, and small values."""
+    takes, needs, *_ = registry.named(name).sizes
+    return [word for size in takes[:needs] for word in (f"--{size}", "9000" if size == "k" else "8")]
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_name_is_tuned_and_measured(name: str) -> None:
+    """Commands take the same names and sizes; the problems that are tuned are the ones that are explained."""
+    if name not in ("matrix_powers", "powers"):
+        parser = cli.Parser()
+        command.add_arguments(parser)
+        for device in ("cpu", "cuda"):
+            args = parser.parse_args([name, *sized(name), "--device", device])
+            todo = list(command.problems(args, device))
+            sizes = {size: getattr(args, size)[0] for size in ("m", "n", "k", "batch") if getattr(args, size)}
+            meant = [one for _, one in registry.problems_of(Asked(name, **sizes, on_cpu=device == "cpu"))]
+            assert todo == list(dict.fromkeys(meant)) and {one.operation for one in todo} <= set(CASES)
+    parser = cli.Parser()
+    bench_command.add_arguments(parser)
+    size = Size("cpu", dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20)
+    for words in ([name], [name, *sized(name)], [name, *sized(name), "--dtype", "float32,complex128"]):
+        group, sets, added = named.sets_for(parser.parse_args(words), NOTHING)
+        found = [case for one in sets for case in added.sets[group][one](replace(size, backend="cuda"))]
+        assert found and (len(words) == 1 or {one.M for one in found} <= {8, 27})
+        assert all(case.key and case.bytes and case.problems() is not None for case in found)
+
+
+@needs_no_gpu
+def test_operations_made_of_others_explain_their_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(explain.nvrtc, "available", lambda: "nothing is compiled here")
+    _, out, _ = call(capsys, "explain", "cho_solve", "--m", "8", "--batch", "100", "--device", "cpu")
+    assert "cho_solve, step 1 of 2: trsm\n" in out and "cho_solve, step 2 of 2: trsm\n" in out and "trans=T" in out
+    for device, steps in (("cpu", ("gram", "matmul", "gram", "matmul")), ("cuda", ("gram", "matmul_gram", "matmul"))):
+        _, out, _ = call(capsys, "explain", "orthogonalize", "--m", "4", "--k", "1e5", "--device", device)
+        found = [line.rpartition(": ")[2] for line in out.splitlines() if line.startswith("orthogonalize, step")]
+        assert tuple(found) == steps
 
 
 @pytest.mark.parametrize(
@@ -314,7 +370,7 @@ def test_an_explanation_is_what_happens(family: str, want: str, n: int, count: i
     B = np.zeros((count, n, 1)) if want == "solve" else None
     held = plan_factor(Task(family, want), arrays.known_kind(A), A, B, {}, None)
     name = {"solve": "solve", "factor": "lu_factor" if family == "lu" else "cholesky", "raw": "qr"}[want]
-    problem = asked.problem_of(asked.Asked(name, m=n, batch=count, on_cpu=True))
+    problem = registry.problem_of(Asked(name, m=n, batch=count, on_cpu=True))
     assert held.choice.answered_by == "library" and handover.ROUTES["library"] == str(held.choice)
     assert explain.plan_without_arrays(problem, cpu.backend(), name).choice == held.choice
 

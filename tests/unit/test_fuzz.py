@@ -31,7 +31,8 @@ from mansard.errors import IllegalConfig
 from mansard.kernels import FAMILIES
 from mansard.kernels.common import fields
 from mansard.machine import machine
-from mansard.plan import asked
+from mansard.operations import problems
+from mansard.operations.sizes import Asked, Sizes
 from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import Problem
 from mansard.records import database, findings
@@ -108,11 +109,11 @@ def problem_of(family: Any, dtype: str, sizes: Sequence[int], layout: str) -> Pr
     M, N, K = sizes
     if name in ("small_step", "ragged_gemm"):  # no command names them: one size
         return family.spec.problem(dtype, M if name == "small_step" else K)
-    operation = next(one for one in asked.OPERATIONS.values() if one.family == name)
+    make = problems.of_lu("factor") if name == "lu" else getattr(problems, f"of_{name}")
     if name in ("spmv", "powers"):
-        return operation.make(asked.Asked(name, dtype), asked.Sizes(K, N, M, 1))
+        return make(Asked(name, dtype), Sizes(K, N, M, 1))
     shape = (K, 1) if name in ("gram", "tsmm", "tsm2r", "matmul_gram") else (M, K)
-    return operation.make(asked.Asked(name, dtype, layout=layout), asked.Sizes(M, N, *shape))
+    return make(Asked(name, dtype, layout=layout), Sizes(M, N, *shape))
 
 
 def trials(family: Any, device: Device) -> list[Trial]:

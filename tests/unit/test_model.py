@@ -22,6 +22,7 @@ from mansard.kernels.tall_skinny import gram
 from mansard.machine import info, machine, occupancy, roofline
 from mansard.machine.machine import Machine
 from mansard.machine.roofline import Work
+from mansard.operations import command as explain_command
 from mansard.plan import explain
 
 H200 = explain.NOMINAL["sm_90a"]
@@ -172,7 +173,7 @@ def test_info_without_gpu_says_so(own_cache: Path, capsys: pytest.CaptureFixture
     ],
 )
 def test_explain(arguments: str, expected: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(explain, "gram", *arguments.split()) == 0
+    assert command(explain_command, "gram", *arguments.split()) == 0
     text = capsys.readouterr().out
     for part in expected:
         assert part in text
@@ -181,19 +182,19 @@ def test_explain(arguments: str, expected: tuple[str, ...], capsys: pytest.Captu
 
 
 def test_explain_shows_source(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command(explain, "gram", "--m", "4", "--k", "100", "--arch", "sm_90a", "--source") == 0
+    assert command(explain_command, "gram", "--m", "4", "--k", "100", "--arch", "sm_90a", "--source") == 0
     assert "struct Params" in capsys.readouterr().out
 
 
 def test_explain_refuses_nonsense(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "gram", "--m", "4", "--n", "5", "--k", "10", "--same"]) == 2
     with pytest.raises(SystemExit):
-        command(explain, "gram", "--m", "-4", "--k", "10")
+        command(explain_command, "gram", "--m", "-4", "--k", "10")
 
 
 def test_a_plan_without_arrays_does_not_run() -> None:
     problem = gram.spec.problem("float64", 4, 4, 100)
-    plan = explain.plan_without_arrays(problem, explain.where("sm_90a", None))
+    plan = explain.plan_without_arrays(problem, explain_command.backend_of("sm_90a", None))
     with pytest.raises(MansardError, match="without arrays"):
         plan(np.zeros((100, 4)), np.zeros((100, 4)))
 

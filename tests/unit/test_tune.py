@@ -21,7 +21,7 @@ from mansard import testing
 from mansard.backends import emulated
 from mansard.errors import BackendUnavailable, LaunchError, UnsupportedProblem
 from mansard.kernels.batched import gemm, gemv
-from mansard.kernels.tall_skinny import gram, tsmm
+from mansard.kernels.tall_skinny import gram, matmul_gram, tsmm
 from mansard.plan import dispatch
 from mansard.records import database
 from mansard.records.trials import VENDOR, Store, config_key, store_path
@@ -327,3 +327,15 @@ def test_what_is_added_to_is_read(case_of):
     with pytest.raises(Wrong):
         verifier.bounded(product)  # what was there is lost
     assert np.isfinite(case.vendor()()).all()
+
+
+def test_a_product_and_its_gram_matrix_are_tuned_together(own_cache):
+    problem = matmul_gram.spec.problem("float64", 8, 8, 300)
+    case = make_case(problem, emulated.backend())
+    result = session.tune_problem(problem, emulated.backend(), limit=1)
+    assert result.winner is not None and result.winner.status == "ok"
+    verifier, out = Verifier(case), case.reference()[0].copy()
+    verifier.bounded(out)
+    out[-1, 3] *= 1.001  # of the Gram matrix
+    with pytest.raises(Wrong, match=r"entry \[307,3\]"):
+        verifier.bounded(out)

@@ -13,6 +13,7 @@ from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...errors import LaunchError
 from ...kernels.batched.gemm import emit
+from ...kernels.family import Emit
 from ...plan.problem import ITEMSIZE, Problem
 from .. import run as call
 from .. import stacks
@@ -25,6 +26,9 @@ _OVERLAPS = "out overlaps {}: the result needs memory of its own"
 
 class BatchRun:
     """Runs a plan. `fast` is the path of stacks that one launch does, without scaling; `general` does the rest."""
+
+    emit: Emit = emit  # of the kernels
+    names = ("A", "B")  # of the operands, in messages
 
     def __init__(
         self, kind: Any, problem: Problem, backend: Any, batch: Batch, launch: Any, form: Any,
@@ -110,7 +114,7 @@ class BatchRun:
         """For beta; not prepared before somebody asks, as few do. None: the array library answers."""
         if not self._accumulating:
             problem = self.problem.replace(accumulate=True)
-            self._accumulating.append(call.prepare(emit, problem, self.backend, self.batch.strides)[0])
+            self._accumulating.append(call.prepare(self.emit, problem, self.backend, self.batch.strides)[0])
         return self._accumulating[0]
 
     def _launch_all(self, launch: Any, given: tuple[Any, Any, Any], scaling: tuple[float, ...]) -> None:
@@ -158,7 +162,7 @@ class BatchRun:
         for side, array in ((0, A), (1, B)):
             at, (first, last) = self.kind.address(array), self._reach[side]
             if at + first < high and low < at + last and self._share(side, array, out):
-                raise ValueError(_OVERLAPS.format("AB"[side]))
+                raise ValueError(_OVERLAPS.format(self.names[side]))
 
     def _share(self, side: int, array: Any, out: Any) -> bool:
         """Whether two arrays in the same region have an entry in common; yes if that is too hard to say."""
@@ -177,7 +181,7 @@ class BatchRun:
             raise ValueError("out holds an array twice: every product needs a place of its own")
         for side, array in ((0, A), (1, B)):
             if bool(np.isin(self._matrices(side, array), places).any()):
-                raise ValueError(_OVERLAPS.format("AB"[side]))
+                raise ValueError(_OVERLAPS.format(self.names[side]))
 
     def _matrices(self, side: int, array: Any) -> Any:
         """Addresses of an operand's matrices, in a call with lists."""

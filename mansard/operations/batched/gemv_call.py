@@ -1,4 +1,4 @@
-"""From batches of matrices and vectors to a plan: validation, the problem, and what is launched."""
+"""Batches of matrices times vectors: from the arguments to a plan, and the run of a plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
 from ..operation import Operation
 from ..stacks import Batch, Operand
 from .gemm_call import Form
-from .gemv_run import VectorRun
+from .gemm_run import BatchRun
 
 _FORMS = {"N": Form(), "T": Form(trans_a=True), "C": Form(trans_a=True, conj_a=True)}
 _PLAIN = _FORMS["N"]
@@ -113,6 +113,33 @@ def _check(given: list[tuple[str, Operand]], form: Form) -> None:
     if a.columns != x.rows:
         lines = "rows (it is transposed)" if form.trans_a else "columns"
         raise ValueError(f"a has {a.columns} {lines} and x {x.rows} entries: both need the same number")
+
+
+class VectorRun(BatchRun):
+    """Runs a plan as for products; x and the result lack the dimension of length one that they have as matrices."""
+
+    emit = gemv.emit
+    names = ("a", "x")
+
+    def _vendor(self, A: Any, x: Any, out: Any, alpha: complex, beta: complex) -> Any:
+        """The array library's own product; also the answer to empty problems."""
+        if self.listed:
+            A, x = (_one_each(one, self.batch.shape[0], 2 - side) for side, one in enumerate((A, x)))
+        return super()._vendor(A, x, out, alpha, beta)
+
+    def _product(self, A: Any, x: Any, alpha: complex) -> Any:
+        A, x = self._turned(A, x)
+        product = self.kind.matmul(A, x[..., None])[..., 0]
+        return product if alpha == 1.0 else product * alpha
+
+
+def _one_each(operand: Any, count: int, dimensions: int) -> Any:
+    """A list of as many as there are products."""
+    if stacks.is_list(operand):
+        return operand
+    if len(operand.shape) == dimensions:
+        return [operand] * count
+    return [operand[i if len(operand) > 1 else 0] for i in range(count)]
 
 
 GEMV = Operation("gemv", plan_gemv, ("a", "x"))

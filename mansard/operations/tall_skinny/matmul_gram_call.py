@@ -10,11 +10,11 @@ from ...arrays.kinds import View
 from ...backends.select import select
 from ...kernels.tall_skinny.matmul_gram import emit, spec
 from ...plan import pin
+from ...plan.plan import Plan
 from .. import run as call
 from ..plans import PLANS
 
 Run = Callable[..., tuple[Any, Any]]
-
 
 
 def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Run | None:
@@ -31,13 +31,23 @@ def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -
         return None  # parameters of other kernels, which a product and a gram take
     held: tuple[Run | None] | None = PLANS.get(key)
     if held is None:
-        w, d = (None if one is None else kind.view(one, name) for name, one in (("out", out), ("base", base)))
-        held = (_planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend),)
+        found = plan_fused(V, S, out, base, backend)
+        held = (None if found is None else found.run,)
         PLANS.keep(key, held)
     return held[0]
 
 
-def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Run | None:
+def plan_fused(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Plan | None:
+    """Plan the fused kernel for checked arrays like these; None where a product and a gram must do. The plan's `run`
+    takes (V, S, out, base, alpha, beta, gate), and checks nothing."""
+    if pin.pins():
+        return None
+    kind = arrays.kind_of(V, "V")
+    w, d = (None if one is None else kind.view(one, name) for name, one in (("out", out), ("base", base)))
+    return _planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend)
+
+
+def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Plan | None:
     chosen = select(a.device, backend)
     layout_a, pitch_a = call.layout(a)
     layout_w, pitch_w = call.layout(w) if w else ("row", c.shape[1])
@@ -53,7 +63,7 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
         in_place=w is not None and w.address == a.address,
     )  # fmt: skip
     strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)), pitch_d)
-    launch, _, _ = call.prepare(emit, problem, chosen, strides)
+    launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
     if launch is None:
         return None
     shape, stream = (problem.K, problem.N), kind.stream_of(a.device)
@@ -71,4 +81,4 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
             written((out,))
         return W, G
 
-    return run
+    return Plan(problem, choice, chosen, kernel, run, lambda *_: None, launch)

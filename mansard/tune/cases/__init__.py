@@ -10,6 +10,7 @@ from .factor import FactorCase
 from .gemm import GemmCase
 from .gemv import GemvCase
 from .gram import GramCase
+from .matmul_gram import MatmulGramCase
 from .spmv import SpmvCase
 from .trsm import TrsmCase
 from .tsm2r import Tsm2rCase
@@ -21,6 +22,7 @@ CASES: dict[str, type[Case]] = {
     "gram": GramCase,
     "tsmm": TsmmCase,
     "tsm2r": Tsm2rCase,
+    "matmul_gram": MatmulGramCase,
     "gemm": GemmCase,
     "gemv": GemvCase,
     "trsm": TrsmCase,

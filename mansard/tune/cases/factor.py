@@ -20,9 +20,14 @@ from ...plan.problem import Problem
 from ..stacked import stacked
 from .base import Case, address_of
 
-_GROWTH = {"factor": 16.0, "solve": 64.0, "inverse": 64.0}  # of rounding errors; those seen stay below a hundredth
+# growth of rounding errors; those seen stay below a hundredth
+_GROWTH = {"factor": 16.0, "solve": 64.0, "inverse": 64.0, "determinant": 64.0, "logdet": 64.0}
 _SAMPLE = 64  # matrices of a batch whose QR is compared; of the others it is seen that nothing is left out
-_KNOWN = {"cholesky": ("factor", "solve"), "lu": ("factor", "solve", "inverse"), "qr": ("raw", "r", "reduced", "solve")}
+_KNOWN = {
+    "cholesky": ("factor", "solve"),
+    "lu": ("factor", "solve", "inverse", "determinant", "logdet"),
+    "qr": ("raw", "r", "reduced", "solve"),
+}
 
 
 class FactorCase(Case):
@@ -35,12 +40,14 @@ class FactorCase(Case):
             raise UnsupportedProblem(
                 f"tune: {problem.operation} with want={problem.want!r}: only {wanted} can be tuned"
             )
+        if problem.want == "logdet" and problem.is_complex:  # whose logarithms are of another dtype than its phases
+            raise UnsupportedProblem("tune: logarithms of complex determinants cannot be tuned: tune det")
         self.batch, self.N = int(problem.BATCH), int(problem.N)
 
     @property
     def exact(self) -> bool:
-        """Whether integers come out exactly: roots of sums of squares do not."""
-        return bool(self.problem.operation != "qr")
+        """Whether integers come out exactly: roots of sums of squares, and logarithms, do not."""
+        return bool(self.problem.operation != "qr" and self.problem.want != "logdet")
 
     @property
     def terms(self) -> int:
@@ -111,7 +118,7 @@ class FactorCase(Case):
     def _results(self) -> list[tuple[str, int, int]]:
         """Names, rows and columns of what is compared."""
         shape = self.family.spec.shape
-        wanted = "x" if self.problem.want == "solve" else "fq" if self.problem.want == "reduced" else "f"
+        wanted = {"solve": "x", "reduced": "fq", "logdet": "fx"}.get(self.problem.want, "f")
         return [(name, *shape(self.problem, name)) for name in wanted]
 
     def poisoned(self) -> Any:
@@ -155,8 +162,9 @@ class FactorCase(Case):
     def vendor(self) -> Callable[[], Any]:
         linalg, (A, B) = self.xp.linalg, self.operands
         what, want = self.problem.operation, self.problem.want
-        if want == "inverse":
-            return lambda: linalg.inv(A)
+        numbers = {"inverse": linalg.inv, "determinant": linalg.det, "logdet": linalg.slogdet}
+        if want in numbers:
+            return lambda: numbers[want](A)
         if want == "solve" and what != "qr":
             return lambda: linalg.solve(A, B)
         if what == "cholesky":
@@ -168,6 +176,8 @@ class FactorCase(Case):
         if self.problem.operation == "qr":
             return self._sampled()
         xp, want, (L, U) = self.xp, self.problem.want, self._factors()
+        if want in ("determinant", "logdet"):
+            return self._determinants(U)
         if want == "solve":
             exact = self._solutions()
         elif want == "inverse":
@@ -178,6 +188,21 @@ class FactorCase(Case):
             exact = xp.tril(L, -1) + U
         scale = xp.full(exact.shape, _GROWTH[want])
         return self._flat([exact]), self._flat([scale])
+
+    def _determinants(self, U: Any) -> tuple[Any, Any]:
+        """The product of U's diagonal with the sign of the rows' order; for logdet that sign, and the logarithm."""
+        xp, every = self.xp, self.xp.arange(self.N)
+        diagonal, sign = U[:, every, every], xp.ones(self.batch)
+        if self.problem.pivot:
+            order = self._order()
+            for i in range(self.N):  # an order is odd if an odd number of pairs is the wrong way round
+                sign *= 1 - 2 * ((order[:, i : i + 1] > order[:, i + 1 :]).sum(axis=1) % 2)
+        if self.problem.want == "determinant":
+            parts = [sign * xp.prod(diagonal, axis=1)]
+        else:
+            parts = [sign, xp.log(xp.abs(diagonal)).sum(axis=1)]
+        exact = self._flat([part[:, None, None] for part in parts])
+        return exact, _GROWTH[self.problem.want] * (1 + xp.abs(exact))
 
     def _inverse(self, L: Any, U: Any) -> Any:
         """Integers without a rounding error: products of two parts beside the diagonals vanish."""

@@ -21,6 +21,8 @@ PROBLEMS = [
     lu.spec.problem("float64", 6, 6, 33, layout_a="col"),
     lu.spec.problem("float32", 9, 9, 20, want="solve", NRHS=1, stack_a="pointers", stack_b="packed"),
     lu.spec.problem("complex128", 5, 5, 20, want="inverse"),
+    lu.spec.problem("complex128", 5, 5, 20, want="determinant"),
+    lu.spec.problem("float64", 6, 6, 33, want="logdet"),
     qr.spec.problem("float64", 6, 4, 20),
     qr.spec.problem("complex128", 6, 6, 20, want="reduced", stack_a="strided", stack_f="packed", stack_q="packed"),
 ]
@@ -35,7 +37,7 @@ def test_a_right_kernel_passes_and_a_wrong_result_does_not(problem: Problem, bac
     engine = BACKENDS[backend].backend()
     case = make_case(problem, engine)
     verifier = verify.Verifier(case)
-    assert bool(verifier.exact_cases) == (problem.operation != "qr")
+    assert bool(verifier.exact_cases) == (problem.operation != "qr" and problem.want != "logdet")
     config = case.family.defaults.default(problem, engine.device)
     wait = lambda: np.asarray(_host(case.xp.zeros(1)))  # noqa: E731
     verifier.exact(config, wait)
@@ -51,8 +53,10 @@ def test_a_right_kernel_passes_and_a_wrong_result_does_not(problem: Problem, bac
 
 
 def test_what_cannot_be_tuned_is_said() -> None:
-    with pytest.raises(UnsupportedProblem, match="only factor, solve, inverse can be tuned"):
-        make_case(lu.spec.problem("float64", 3, 3, 5, want="determinant"), BACKENDS["cpu"].backend())
+    with pytest.raises(UnsupportedProblem, match="only factor, solve, inverse, determinant, logdet can be tuned"):
+        make_case(lu.spec.problem("float64", 3, 3, 5, want="swap"), BACKENDS["cpu"].backend())
+    with pytest.raises(UnsupportedProblem, match="tune det"):
+        make_case(lu.spec.problem("complex64", 3, 3, 5, want="logdet"), BACKENDS["cpu"].backend())
 
 
 def test_tuning_a_stack(own_cache: Any) -> None:

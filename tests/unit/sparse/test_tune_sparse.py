@@ -12,9 +12,11 @@ import mansard as ms
 from mansard.backends import cpu, emulated
 from mansard.kernels.sparse.spmv import spec
 from mansard.machine.measure import Timing
+from mansard.operations import registry
+from mansard.operations.sizes import Asked
 from mansard.operations.sparse import convert
 from mansard.operations.sparse.powers import call
-from mansard.plan import asked, dispatch
+from mansard.plan import dispatch
 from mansard.records import database, findings
 from mansard.sparse import matrices
 from mansard.tune import session
@@ -102,7 +104,7 @@ def test_wrong_kernels_never_win(monkeypatch: pytest.MonkeyPatch, own_records: P
 
 def test_the_command_line_has_them() -> None:
     assert CASES["spmv"] is SpmvCase
-    problem = asked.problem_of(asked.Asked("spmv", m=1000, k=7, n=4))
+    problem = registry.problem_of(Asked("spmv", m=1000, k=7, n=4))
     assert not problem.ragged and (problem.ROWS, problem.NNZ, problem.NVECS) == (1000, 7000, 4)
 
 

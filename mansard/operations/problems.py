@@ -1,0 +1,162 @@
+"""Problems of kernel families without arrays: what an operation of given sizes asks of them.
+
+A maker returns the problem of one kernel. Operations made of several return their steps: the name of each step's
+operation, and its problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import gcd
+from typing import Any
+
+from ..kernels.batched import gemm, gemv, trsm
+from ..kernels.factor import cholesky, lu, qr
+from ..kernels.sparse import powers, spmv
+from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
+from ..plan.handover import FEWEST_ON_CPUS, family_for
+from ..plan.problem import ITEMSIZE, Problem
+from .sizes import Asked, Sizes
+
+Make = Callable[[Asked, Sizes], Problem]
+Steps = Callable[[Asked, Sizes], tuple[tuple[str, Problem], ...]]
+
+
+# ---- tall and skinny --------------------------------------------------------------------------------------
+
+
+def of_gram(asked: Asked, s: Sizes) -> Problem:
+    layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+    return gram.spec.problem(
+        asked.dtype, s.m, s.n, s.k, **layouts, same=asked.same, deterministic=asked.deterministic
+    )  # fmt: skip
+
+
+def of_tsmm(asked: Asked, s: Sizes) -> Problem:
+    return tsmm.spec.problem(asked.dtype, s.m, s.n, s.k, layout_a=asked.layout)
+
+
+def of_tsm2r(asked: Asked, s: Sizes) -> Problem:
+    return tsm2r.spec.problem(asked.dtype, s.m, s.n, s.k, layout_a=asked.layout)
+
+
+def of_matmul_gram(asked: Asked, s: Sizes) -> Problem:
+    return matmul_gram.spec.problem(asked.dtype, s.m, s.n, s.k)
+
+
+def of_matmul(asked: Asked, s: Sizes) -> Problem:
+    """The problem that `ms.matmul` makes of two matrices, or of a batch of them."""
+    if asked.batch is not None:
+        return (of_gemv if s.n == 1 else of_gemm)(asked, s)
+    family = family_for(asked.dtype, s.m, s.k, s.n, FEWEST_ON_CPUS if asked.on_cpu else 0)
+    if family == "gram":  # of A^T, whose rows are A's columns
+        turned = "col" if asked.layout == "row" else "row"
+        return gram.spec.problem(asked.dtype, s.m, s.n, s.k, layout_a=turned, layout_b=asked.layout, conj=False)
+    if family == "tsmm":
+        return of_tsmm(asked, Sizes(s.k, s.n, s.m, 1))
+    if family == "tsm2r":
+        return of_tsm2r(asked, s)
+    return of_gemm(asked, s._replace(batch=1))
+
+
+def matmul_gram_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """W = V S with its Gram matrix: one kernel of a GPU; on CPUs a product, and a gram of its result."""
+    if not asked.on_cpu:
+        return (("matmul_gram", of_matmul_gram(asked, s)),)
+    return _last_product(asked, s), ("gram", of_gram(replace(asked, same=True), s._replace(m=s.n)))
+
+
+def _last_product(asked: Asked, s: Sizes) -> tuple[str, Problem]:
+    """V S as `ms.matmul` has it: V is its M x K operand."""
+    return "matmul", of_matmul(asked, Sizes(s.k, s.n, s.m, 1))
+
+
+def project_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """C = V^H W, then W - V C with its Gram matrix."""
+    return ("gram", of_gram(asked, s)), *matmul_gram_steps(asked, s)
+
+
+def cholesky_qr_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """V^H V, then V S with its Gram matrix until that is the identity; the last product has none."""
+    square, first = s._replace(n=s.m), of_gram(replace(asked, same=True), s._replace(n=s.m))
+    return tuple(dict.fromkeys((("gram", first), *matmul_gram_steps(asked, square), _last_product(asked, square))))
+
+
+def orthogonalize_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """A projection, then the last product of Cholesky QR."""
+    return *project_steps(asked, s), _last_product(asked, s._replace(m=s.n))
+
+
+# ---- batches ----------------------------------------------------------------------------------------------
+
+
+def of_gemm(asked: Asked, s: Sizes) -> Problem:
+    layouts: dict[str, Any] = {f"layout_{side}": asked.layout for side in "abc"}
+    return gemm.spec.problem(asked.dtype, s.m, s.n, s.k, s.batch, **layouts)
+
+
+def of_gemv(asked: Asked, s: Sizes) -> Problem:
+    return gemv.spec.problem(asked.dtype, s.m, s.k, s.batch, layout_a=asked.layout)
+
+
+def of_trsm(asked: Asked, s: Sizes, **traits: Any) -> Problem:
+    layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+    return trsm.spec.problem(asked.dtype, s.m, s.n, s.batch, **layouts, **traits)
+
+
+def update_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """A A^T (syrk, herk) by a product."""
+    return (("gemm", of_gemm(asked, s._replace(n=s.m))),)
+
+
+def triangular_product_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """A triangle times B (trmm) by a product."""
+    return (("gemm", of_gemm(asked, s._replace(k=s.m))),)
+
+
+def cho_solve_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """L Y = B, then L^H X = Y."""
+    return ("trsm", of_trsm(asked, s)), ("trsm", of_trsm(asked, s, trans="C"))
+
+
+def lu_solve_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+    """L Y = P B, then U X = Y."""
+    return ("trsm", of_trsm(asked, s, unit=True)), ("trsm", of_trsm(asked, s, uplo="upper"))
+
+
+# ---- factorizations ---------------------------------------------------------------------------------------
+
+
+def of_cholesky(asked: Asked, s: Sizes) -> Problem:
+    return cholesky.spec.problem(asked.dtype, s.m, s.batch, layout_a=asked.layout)
+
+
+def of_lu(want: str) -> Make:
+    def make(asked: Asked, s: Sizes) -> Problem:
+        columns, right = (s.n, 0) if want == "factor" else (s.m, s.n if want == "solve" else 0)
+        layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+        return lu.spec.problem(asked.dtype, s.m, columns, s.batch, NRHS=right, want=want, **layouts)
+
+    return make
+
+
+def of_qr(asked: Asked, s: Sizes) -> Problem:
+    return qr.spec.problem(asked.dtype, s.m, s.n, s.batch, want="reduced", layout_a=asked.layout)
+
+
+def of_lstsq(asked: Asked, s: Sizes) -> Problem:
+    layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+    return qr.spec.problem(asked.dtype, s.m, s.n, s.batch, NRHS=1, want="solve", **layouts)
+
+
+# ---- sparse -----------------------------------------------------------------------------------------------
+
+
+def of_spmv(asked: Asked, s: Sizes) -> Problem:
+    vector = gcd(s.n, 16 // ITEMSIZE[asked.dtype])
+    return spmv.spec.problem(asked.dtype, s.m, s.m, s.m * s.k, s.n, ragged=False, vector=vector)
+
+
+def of_powers(asked: Asked, s: Sizes) -> Problem:
+    return powers.spec.problem(asked.dtype, s.m, s.m * s.k, s.n)
