@@ -20,7 +20,9 @@ from mansard.kernels.common import measured
 from mansard.kernels.factor import cholesky, lu, qr
 from mansard.kernels.sparse import spmv
 from mansard.kernels.tall_skinny import gram, tsm2r, tsmm
-from mansard.plan import asked, dispatch, explain, handover, route_records
+from mansard.operations import registry
+from mansard.operations.sizes import Asked
+from mansard.plan import dispatch, explain, handover, route_records
 from mansard.plan.problem import Problem
 from mansard.plan.route import Choice, Kernel, Library, Nothing, Request, Steps
 from mansard.records import database
@@ -283,7 +285,7 @@ def test_explanations_without_arrays_are_those_of_plans(
 ) -> None:
     """Word by word; kernels are written, not compiled."""
     monkeypatch.setattr(cpu.CpuBackend, "prepare", lambda self, kernel: lambda *_: None)
-    problem = asked.problem_of(asked.Asked(name, on_cpu=True, **options))  # type: ignore[arg-type]
+    problem = registry.problem_of(Asked(name, on_cpu=True, **options))  # type: ignore[arg-type]
     described = explain.plan_without_arrays(problem, cpu.backend(), name)
     held = ms.plan(name, *(np.zeros(shape) for shape in shapes))
     assert described.choice == held.choice
