@@ -15,7 +15,7 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import blas, linalg, sparse
     from .operations.batched.interleaved import Interleaved, deinterleave, interleave
-    from .operations.planning import plan, tune
+    from .operations.planning import plan
     from .operations.ragged import Ragged
     from .operations.sparse.powers.call import matrix_powers
     from .operations.tall_skinny.fused import matmul_gram, project
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .operations.tall_skinny.matmul import matmul
     from .operations.tall_skinny.orthogonal import cholesky_qr, orthogonalize
     from .plan.pin import pin
+    from .tune.call import tune
 
 __all__ = [
     "Interleaved",
@@ -59,7 +60,7 @@ _HOMES = {
     "pin": ".plan.pin",
     "plan": ".operations.planning",
     "project": ".operations.tall_skinny.fused",
-    "tune": ".operations.planning",
+    "tune": ".tune.call",
 }
 _FACES = ("blas", "linalg", "sparse")
 

@@ -113,7 +113,7 @@ def _plan_powers(A: Any, p: Any, out: Any, backend: str | None, form: dict[str, 
     """Powers, which are a plan themselves: call them with x."""
     if out is not None:
         raise TypeError("matrix_powers has no out here: pass it when the powers are computed")
-    from .sparse.powers_call import matrix_powers  # sparse matrices take a while to import
+    from .sparse.powers.call import matrix_powers  # sparse matrices take a while to import
 
     return matrix_powers(A, p, backend=backend, **form)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from .. import settings, units
+from ..backends import cpu
 from ..kernels import family_of
 from ..kernels.batched.trsm import spec as trsm_spec
 from ..machine import machine, roofline
@@ -217,7 +218,7 @@ def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice
 
 def without_compiler(problem: Problem, request: Request) -> Choice:
     """The library, where the backend has no kernels."""
-    return _library(problem, request, "no kernel can be compiled here, or the reference was asked for")
+    return _library(problem, request, (cpu.unavailable() if request.on_cpu else None) or "the reference was asked for")
 
 
 def _library(problem: Problem, request: Request, reason: str, origin: Origin = "rule") -> Choice:

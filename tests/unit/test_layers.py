@@ -50,7 +50,6 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 # Single imports that go up, or close a circle: (importer, imported) -> why.
 EXCEPTIONS = {
-    ("operations.planning", "tune.session"): "ms.tune plans as the call would be planned, then has the kernel measured",
     ("operations.factor.face", "operations.factor.ragged"): "a ragged batch is answered by size, through the same face",
     ("operations.factor.plan", "operations.factor.systems"): "systems of large matrices: factor, then solve by factors",
     ("papers.dong.cases", "operations.factor.blocked"): "stages of blocked factorizations that the thesis compares",
