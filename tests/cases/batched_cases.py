@@ -13,7 +13,7 @@ from mansard.kernels.batched import gemm, gemv
 from mansard.kernels.batched.gemm import spec
 from mansard.operations import run as call
 from mansard.plan.problem import Problem
-from mansard.plan.route import Choice, Kernel
+from mansard.plan.route import Choice, Library
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -80,6 +80,8 @@ class Played:
         self, emit: Any, problem: Problem, backend: Any, strides: tuple[int, ...], choice: Choice | None = None
     ) -> Any:
         assert emit in (gemm.emit, gemv.emit)
+        if choice is not None and choice.config is None:
+            return None, choice, None
         self.problems.append(problem)
 
         def launch(pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
@@ -96,7 +98,7 @@ class Played:
             for a, b, c in zip(A, B, C, strict=True):
                 c[...] = spec.reference(a, b, c, alpha, beta, conj_a=problem.conj_a, conj_b=problem.conj_b)
 
-        return launch, Choice(gemm.FAMILY, Kernel(None, "played"), "model"), None
+        return launch, choice or Choice(gemm.FAMILY, Library("NumPy", "played"), "rule"), None
 
     @staticmethod
     def matrices(problem: Problem, side: str, pointer: int, strides: tuple[int, ...], loose: bool) -> list[Any]:
