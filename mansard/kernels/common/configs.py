@@ -15,6 +15,7 @@ from . import fields
 
 Config = TypeVar("Config")
 MOST_THREADS = 1024  # of a block, on every GPU
+MOST_REGISTERS = 255  # of a thread, on every GPU
 
 
 class Resources(Protocol):
@@ -94,11 +95,12 @@ def too_large(
 ) -> str | None:  # fmt: skip
     """Why a multiprocessor has no room for the blocks of a configuration, or None if it has. Each of its four quarters
     holds its share of the warps: of every block, or (`together`) of all blocks, where these have less than four."""
-    threads, registers, count = work.threads(problem, config), work.registers(problem, config), config.BLOCKS_PER_SM
+    threads, count = work.threads(problem, config), config.BLOCKS_PER_SM
+    registers = with_margin(work.registers(problem, config), device)
     if threads > MOST_THREADS:
         return f"{threads} threads exceed a block's {MOST_THREADS}"
     warps = 4 * (up(threads * count, 128) if together else up(threads, 128) * count)
-    limit = min(255, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
+    limit = min(MOST_REGISTERS, device.registers_per_multiprocessor // (warps * 32) // 8 * 8)
     if registers > limit:
         return f"about {registers} registers per thread, {limit} fit"
     shared = work.shared_bytes(problem, config)
@@ -107,7 +109,13 @@ def too_large(
 
 
 _FITTED = 90  # compute capability whose compiled kernels the estimates of registers were fitted to
-_SPARE = 24  # registers per thread that the compiler takes beyond an estimate at the most, for other targets
+_MARGIN = 12  # registers per thread that the compiler takes beyond an estimate for other targets: up to nine were seen
+_SPARE = 24  # the same at the most, of kernels with long unrolled code
+
+
+def with_margin(registers: int, device: Device) -> int:
+    """An estimate of registers, with some to spare on GPUs to which it was not fitted, so that nothing spills."""
+    return registers if device.capability == _FITTED else max(registers, min(MOST_REGISTERS, registers + _MARGIN))
 
 
 def with_spare_registers(work: Resources, problem: Problem, config: Config, device: Device, least: int = 0) -> Config:
@@ -115,7 +123,7 @@ def with_spare_registers(work: Resources, problem: Problem, config: Config, devi
     nothing spills on GPUs to which the estimates were not fitted. `least` bounds estimates that count on spills."""
     if device.capability == _FITTED:
         return config
-    needed = min(255, max(least, work.registers(problem, config)) + _SPARE)
+    needed = min(MOST_REGISTERS, max(least, work.registers(problem, config)) + _SPARE)
     quarter = device.registers_per_multiprocessor // 4 // (32 * up(needed, 8) * 8)  # warps with room, of each quarter
     blocks = 4 * quarter // up(work.threads(problem, config), 32)
     return replace(config, BLOCKS_PER_SM=max(1, min(config.BLOCKS_PER_SM, blocks)))  # type: ignore[type-var, attr-defined]
@@ -146,7 +154,8 @@ def resident(
     of less than four warps can share these. Fewer blocks are tried as long as a number is `refused`.
     """
     threads = up(work.threads(problem, config), 128) * 128 if quarters else work.threads(problem, config)
-    registers, shared = work.registers(problem, config), work.shared_bytes(problem, config)
+    registers = with_margin(work.registers(problem, config), device)
+    shared = work.shared_bytes(problem, config)
     fit = min(most, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
     if threads > MOST_THREADS:
         return None
