@@ -10,7 +10,7 @@ from ...arrays.kinds import View
 from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...kernels.sparse import spmv
-from ...plan import dispatch, pin
+from ...plan import pin
 from ...plan.dispatch import Choice
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE, Problem
@@ -119,15 +119,14 @@ def prepared(
     held: Held, problem: Problem, backend: Any, pitches: tuple[int, ...], library: bool
 ) -> tuple[Any, Choice, Any]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel. `library`: it is faster
-    where nothing was measured, and nothing is compiled then."""
+    where nothing was measured."""
     prefer = _preferred(held, problem, backend)
-    if library and not prefer:
-        choice = dispatch.choose(problem, backend.device)
-        if choice.config is not None and choice.origin not in ("pinned", "tuned"):
-            reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
-            return None, Choice(choice.family, None, "vendor", reason), None
     with pin.pin(**prefer) if prefer else nullcontext():
-        return call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)))
+        launch, choice, kernel = call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)))
+    if library and not prefer and choice.origin in ("model", "default"):
+        reason = "rows differ so much in length that cuSPARSE was faster (H200: 0.8 of our time)"
+        return None, Choice(choice.family, None, "vendor", reason), None
+    return launch, choice, kernel
 
 
 def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> Vectors:
