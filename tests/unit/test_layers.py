@@ -53,9 +53,9 @@ EXCEPTIONS = {
     ("operations.planning", "tune.session"): "ms.tune plans as the call would be planned, then has the kernel measured",
     ("operations.factor.face", "operations.factor.ragged"): "a ragged batch is answered by size, through the same face",
     ("operations.factor.plan", "operations.factor.systems"): "systems of large matrices: factor, then solve by factors",
-    ("papers.dong.cases", "operations.factor.blocked"): "the stages of blocked factorizations that the thesis compares",
-    ("papers.dong.pictures", "operations.factor.blocked"): "the stages of blocked factorizations that the thesis compares",
-    ("papers.dong.tables", "operations.factor.blocked"): "the stages of blocked factorizations that the thesis compares",
+    ("papers.dong.cases", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
+    ("papers.dong.pictures", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
+    ("papers.dong.tables", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
     ("papers.masliah.counters", "plan.explain"): "data sheets of devices that are not here",
     ("papers.tsm2.cases", "plan.explain"): "data sheets of devices that are not here",
 }  # fmt: skip
