@@ -96,7 +96,7 @@ class Yardsticks:
 
 
 def yardsticks(backend: Any, writes: bool = False) -> Yardsticks:
-    """Those of the backend's device, in the shapes that won when it was calibrated; with `writes` the copy too."""
+    """Yardsticks of the backend's device, in the shapes that won its calibration; with `writes` also the copy."""
     read, copy = _winners(machine.known(backend.device).details.get("probes", {}))
     held = ExitStack()
     return Yardsticks(_probes_of(backend).yardsticks(backend, read, copy if writes else None, held), held)

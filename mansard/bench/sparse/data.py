@@ -87,7 +87,7 @@ class Given:
     def powers(
         self, p: int, execution: str | None, order: str = "auto", graph: bool = True, budget: float | None = None
     ) -> Powers:
-        """What `ms.matrix_powers` returns, of a matrix that was ordered before."""
+        """Make the `Powers` that `ms.matrix_powers` returns, for a matrix that is already ordered."""
         task, orders = Task(p), self.ordered(order)[0]
         task.settle_dtype(orders.source.rows.values_dtype, None)
         return planned(task, orders, Options(execution, graph=graph, budget=budget), order)

@@ -119,7 +119,7 @@ def prepared(
     held: Held, problem: Problem, backend: Any, pitches: tuple[int, ...], library: bool
 ) -> tuple[Any, Choice, Any]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel. `library`: it is faster
-    where nothing was measured, and nothing is compiled then."""
+    where nothing was measured."""
     prefer = _preferred(held, problem, backend)
     with pin.pin(**prefer) if prefer else nullcontext():
         choice = dispatch.decide(problem, Request.of(backend, "spmv"))

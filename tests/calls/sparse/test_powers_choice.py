@@ -109,6 +109,7 @@ def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch
     plain = ms.matrix_powers(A, 4, execution="plain", backend="cpu")(x)
     for threads in (1, 2, 5):
         P = ms.matrix_powers(A, 4, backend="cpu", threads=threads)
+        assert P._ordered.layout.buffer is not None, "stored before threads may share it"
         assert P.choice.execution == "groups" and "groups:" in P.explain()
         for _ in range(5):
             assert same_bits(P(x), plain)

@@ -12,13 +12,13 @@ import numpy as np
 
 from .....kernels.sparse.powers import emit
 from ..order.groups import launch_order, range_lag, whole
-from .runner import Runner, with_threads
+from .runner import LevelRunner, with_threads
 
 _RELAXED = 2  # mode of a capture
 _GRAPHS = 4  # kept, for as many pairs of x and out
 
 
-class GpuGroups(Runner):
+class GpuGroups(LevelRunner):
     """On GPUs: one launch per group of rows and power; plainly there is one group."""
 
     def __init__(self, *arguments: Any, graph: bool = True) -> None:
@@ -29,7 +29,7 @@ class GpuGroups(Runner):
         else:
             self.ranges = self.choice.ranges
             order = launch_order(self.ordered, self.ranges, p)
-        C, block = self.ordered.sell.C, self.choice.config.BLOCK
+        C, block = self.sell.C, self.choice.config.BLOCK
         blocks = -(-(np.diff(self.ranges) + C - 1) // block) * block
         launches = {int(size): self._prepare(int(size)) for size in np.unique(blocks)}
         self.tasks = [
@@ -43,7 +43,7 @@ class GpuGroups(Runner):
         return self.backend.prepare(kernel)
 
     def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
-        pointers = (*self.matrix(), x, vectors, result)
+        pointers = (*self.matrix, x, vectors, result)
 
         def launch(on: int) -> None:
             for task, scalars in self.tasks:
@@ -95,7 +95,7 @@ class Graphs:
         self._driver.lib.cuGraphDestroy(graph[0])
 
 
-class CpuGroups(Runner):
+class CpuGroups(LevelRunner):
     """On CPUs: one call of a kernel whose threads go through ranges of rows, one power a lag behind the other."""
 
     keeps_last = True
@@ -107,8 +107,7 @@ class CpuGroups(Runner):
         sizes = (len(self.ranges) - 1, self.choice.lag)
         kernel = emit.kernel(self.problem, self.choice.config, self.backend.device, sizes)
         self.launch = self.backend.prepare(with_threads(kernel, threads))
+        self.tables = self.addresses(self.sell.common, self.ranges, self.reach)
 
     def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
-        common = 0 if self.ordered.sell.common is None else self.address(self.ordered.sell.common)
-        places = (x, vectors, result, common, self.address(self.ranges), self.address(self.reach))
-        self.launch((*self.matrix(), *places), (), stream)
+        self.launch((*self.matrix, x, vectors, result, *self.tables), (), stream)

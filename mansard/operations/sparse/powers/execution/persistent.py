@@ -13,10 +13,10 @@ from .....kernels.sparse.powers import emit, fit, space, work
 from .....plan.problem import Problem
 from ...storage import host
 from ..task import LIMIT
-from .runner import Runner
+from .runner import LevelRunner
 
 
-class Passes(Runner):
+class Passes(LevelRunner):
     """One persistent launch, or a few of them where powers are many, after one that prefills."""
 
     def __init__(self, *arguments: Any, limit: float = LIMIT) -> None:
@@ -32,7 +32,7 @@ class Passes(Runner):
             powers = sum(work.retained(config.RETAIN))
             output = self.problem.output if i + 1 == len(configs) and not self.combine else "all"
             part = self.problem.replace(P=powers, output=output)
-            reach = host(self.ordered.reach(self.ordered.sell.C * config.TILE))
+            reach = host(self.ordered.reach(self.sell.C * config.TILE))
             self._check_legal(part, config, reach)
             sizes = (fit.far(reach, config, device), int(limit * 1e9))
             self.launches.append((self.backend.prepare(emit.kernel(part, config, device, sizes)), first))
@@ -60,7 +60,7 @@ class Passes(Runner):
         self.check()
         flags = self.space("flags", self.flags * len(self.launches), "uint32", stream)
         self.fills[copy not in (0, x)]((x, copy, vectors, flags), (), stream)
-        matrix, line, item = self.matrix(), self.step * self.itemsize, self.itemsize
+        matrix, line, item = self.matrix, self.step * self.itemsize, self.itemsize
         for i, (launch, first) in enumerate(self.launches):
             source = x if first == 0 else vectors + (first - 1) * line
             before = 0 if first == 0 else x if first == 1 else vectors + (first - 2) * line

@@ -26,7 +26,7 @@ class Plain(Runner):
     def __init__(
         self, problem: Problem, held: Held, choice: Choice, backend: Any, coefficients: Any, threads: int | None = None
     ) -> None:
-        super().__init__(problem, held, choice, backend, coefficients)
+        super().__init__(problem, held.xp, choice, backend)
         self.held = held
         self.steps = steps = np.asarray(coefficients)[: 3 * problem.P].reshape(problem.P, 3).tolist()
         product = spmv.spec.problem(

@@ -9,15 +9,15 @@ import numpy as np
 
 from .....codegen.geometry import Kernel
 from .....plan.problem import Problem
+from ..order.ordered import Ordered
 from ..plan import Choice
 
 
 class Runner:
-    """An execution: the matrix' addresses, coefficients on the device, work space per stream."""
+    """An execution with its work space, one per stream and thread."""
 
-    def __init__(self, problem: Problem, ordered: Any, choice: Choice, backend: Any, coefficients: Any) -> None:
-        self.problem, self.ordered, self.choice, self.backend, self.xp = problem, ordered, choice, backend, ordered.xp
-        self.coefficients = self.xp.asarray(coefficients)
+    def __init__(self, problem: Problem, xp: Any, choice: Choice, backend: Any) -> None:
+        self.problem, self.xp, self.choice, self.backend = problem, xp, choice, backend
         self.itemsize = problem.itemsize
         self.step = problem.ROWS * problem.NVECS
         self._spaces: dict[Any, Any] = {}
@@ -25,10 +25,9 @@ class Runner:
     def address(self, array: Any) -> int:
         return int(array.ctypes.data if self.xp is np else array.data.ptr)
 
-    def matrix(self) -> tuple[int, ...]:
-        sell = self.ordered.sell
-        lengths = 0 if sell.lengths is None else self.address(sell.lengths)
-        return (*map(self.address, (sell.buffer, sell.starts, sell.widths)), lengths, self.address(self.coefficients))
+    def addresses(self, *arrays: Any) -> tuple[int, ...]:
+        """Of arrays that live as long as the plan; 0 for None."""
+        return tuple(0 if array is None else self.address(array) for array in arrays)
 
     def space(self, name: str, size: int, dtype: str, stream: int) -> int:
         """Memory of this plan on this stream, for one thread: work on a stream is ordered, and a call is several
@@ -53,6 +52,16 @@ class Runner:
 
     def check(self) -> None:
         """Raises if a launch that is done has failed."""
+
+
+class LevelRunner(Runner):
+    """An execution that reads a matrix in level order, which is stored here, and coefficients on the device."""
+
+    def __init__(self, problem: Problem, ordered: Ordered, choice: Choice, backend: Any, coefficients: Any) -> None:
+        super().__init__(problem, ordered.xp, choice, backend)
+        self.ordered, self.sell, self.coefficients = ordered, ordered.sell, self.xp.asarray(coefficients)
+        sell = self.sell
+        self.matrix = self.addresses(sell.buffer, sell.starts, sell.widths, sell.lengths, self.coefficients)
 
 
 def with_threads(kernel: Kernel, threads: int | None) -> Kernel:

@@ -1,0 +1,44 @@
+"""`ms.tune`: the same calls as the one-shot functions, measured instead of just run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import UnsupportedProblem
+from ..operations.planning import plan
+from ..operations.plans import PLANS
+from ..operations.steps import StepsPlan
+from . import sparse
+from .cases import CASES
+from .session import tune_problem
+
+
+def tune(
+    operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, **options: Any
+) -> Any:  # fmt: skip
+    """Measure candidates for these arrays on their device and remember the winner for later calls.
+
+    What is measured are the kernels behind the operation: `tune("matmul", A, B)` tunes the family that answers for
+    these shapes, which the result names (`result.problem`). Every candidate is checked against the reference before it
+    is timed. Returns the tuning result, a list of them for an operation that is made of several; calls planned before
+    keep their kernel, new ones use the winner. Sparse matrices are tuned as by `ms.sparse.tune`.
+    """
+    if operation in ("matvec", "spmv", "matrix_powers", "powers"):
+        return _tune_sparse(operation, A, B, limit, options)
+    held = plan(operation, A, B, **options)
+    steps = [step for _, step in held.steps] if isinstance(held, StepsPlan) else [held]
+    todo = dict.fromkeys(step.problem for step in steps if step.problem.operation in CASES)
+    if not todo:
+        names = ", ".join(dict.fromkeys(step.problem.operation for step in steps))
+        raise UnsupportedProblem(f"{operation}: kernels of {names} are chosen by rules; there is nothing to tune")
+    results = [tune_problem(problem, held.backend, strategy=strategy, limit=limit) for problem in todo]
+    PLANS.forget()
+    return results if isinstance(held, StepsPlan) else results[0]
+
+
+def _tune_sparse(operation: str, A: Any, p: Any, limit: int, options: dict[str, Any]) -> Any:
+    """Formats of a sparse matrix, and executions of p powers."""
+    if hasattr(A, "storage"):  # as `ms.sparse.matrix` made it, which is one of the formats
+        A = A.to_scipy() if A.device[0] == "cpu" else A.to_cupy()
+    counts = p if operation in ("matrix_powers", "powers") else None
+    return sparse.tune(A, counts, limit=limit, **options)
