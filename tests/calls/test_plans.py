@@ -133,6 +133,9 @@ def test_plans_of_several_steps() -> None:
         held = ms.plan(name, *OPERANDS[name])
         again: Plan = pickle.loads(pickle.dumps(held))
         assert np.array_equal(again(*OPERANDS[name]), held(*OPERANDS[name]))
+    with ms.pin(VARIANT="vendor"):
+        pinned = ms.plan("syrk", STACK)
+    assert pinned.choice.origin == "pinned" and np.array_equal(pinned(STACK), STACK @ STACK.swapaxes(1, 2))
     with pytest.raises(ValueError, match="lower=False differs"):
         ms.plan("cho_solve", *OPERANDS["cho_solve"])((OPERANDS["cho_solve"][0][0], False), RIGHT)
 
