@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ..errors import UsageError
 from ..operations import registry
 from ..operations.sizes import Asked, Sizes
-from ..plan.problem import Problem
+from ..plan.problem import ITEMSIZE, Problem
 from .cases import Case, CaseSet, Size, is_gpu_only
 from .extension import Extension
 from .runner import sets_of
@@ -22,6 +22,7 @@ from .sparse.matrices import MATRICES
 from .tall_skinny.orthogonal_cases import CONDITIONS
 
 SIZES = ("m", "n", "k", "batch")
+_ANY = Size("cpu", dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20)
 _BANDS = ("band-7", "band-27")  # matrices of which any number of rows makes sense
 
 
@@ -77,6 +78,7 @@ def sets_for(args: argparse.Namespace, added: Extension) -> tuple[str, tuple[str
         measured = Measured("batched", ("gemv",) if args.n == (1,) else ("gemm",))
     known = sets_of(measured.catalogue, added)
     if is_sized(args):
+        list(_cases(args, operation, measured, _ANY))  # sizes without a meaning are refused before anything is measured
         given = [f"{name}={','.join(map(str, getattr(args, name)))}" for name in SIZES if getattr(args, name)]
         sets = {" ".join([args.operation, *given]): _sized(args, operation, measured)}
     elif args.set is None:

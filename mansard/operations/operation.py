@@ -1,5 +1,7 @@
 """Operations: one object for each function that users call, and the path that every call takes.
 
+What a name stands for beyond its calls (options, sizes, kernel families, reference) is in `registry.py`.
+
 A call looks the signatures of its arrays up in the cache of plans. On a hit the plan's fast path runs; nothing else is
 asked. Otherwise `_first_call` finds out what the operands are (arrays of one library, lists, JAX arrays, ragged or
 interleaved batches), has the operation plan for them, and remembers the plan.

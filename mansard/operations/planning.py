@@ -46,6 +46,8 @@ def _check(operation: PublicOperation, B: Any, options: dict[str, Any]) -> None:
     if unknown:
         known = f"; it has {', '.join(operation.options)}" if operation.options else ""
         raise TypeError(f"{operation.name} has no option {', '.join(unknown)}{known}")
+    first, second = operation.operands
+    if B is not None and not second:
+        raise TypeError(f"{operation.name} takes {first} alone ({operation.text}): leave B out")
     if B is None and operation.required > 1:
-        first, second = operation.operands
         raise TypeError(f"{operation.name} takes {first} and {second} ({operation.text}): pass B")

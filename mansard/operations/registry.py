@@ -41,7 +41,7 @@ class PublicOperation(Operation):
     steps: problems.Steps | None  # the problems of an operation that is made of others, in place of `problem`
     families: tuple[str, ...]  # kernels that may answer
     reference: Callable[..., Any]  # the answer in NumPy
-    required: int = 2  # operands that a plan cannot do without
+    required: int = 2  # operands that a plan cannot do without; one that does not exist is named "" in `operands`
     options: tuple[str, ...] = ()
     form: Callable[..., Any] = dict  # options as `plan` takes them
     want: str = ""  # the trait that tells its tuning records from others of the family
@@ -142,7 +142,7 @@ _TALL = (
         reference=references.project, operands=("V", "W")),
     _ms("cholesky_qr", plan=steps.plan_cholesky_qr, text="V = Q R for tall V, K x M", of=sizes.TALL_BLOCK,
         made_of=problems.cholesky_qr_steps, families=_ORTHOGONAL, reference=references.cholesky_qr,
-        required=1, options=("shift", "on_deficient"), operands=("V", "B")),
+        options=("shift", "on_deficient"), required=1, operands=("V", "")),
     _ms("orthogonalize", plan=steps.plan_orthogonalize, of=sizes.TALL,
         text="V = Q R + against H, against is K x M, V is K x N", made_of=problems.orthogonalize_steps,
         families=_ORTHOGONAL, reference=references.orthogonalize, options=("shift", "on_deficient"),
@@ -152,8 +152,9 @@ _TALL = (
     _ms("tsm2r", home="", plan=plan_tsm2r, text="A B for large A (M x K) and skinny B (K x N)", of=sizes.TALL,
         make=problems.of_tsm2r, families=("tsm2r",), reference=references.matmul, operands=("A", "B")),
 )  # fmt: skip
-_RANK_K: dict[str, Any] = {"of": sizes.UPDATE, "made_of": problems.update_steps, "families": ("gemm",), "required": 1,
-                           "options": ("uplo", "trans")}  # fmt: skip
+_ALONE: dict[str, Any] = {"required": 1, "operands": ("a", "")}
+_RANK_K: dict[str, Any] = {"of": sizes.UPDATE, "made_of": problems.update_steps, "families": ("gemm",),
+                           "options": ("uplo", "trans"), **_ALONE}  # fmt: skip
 _SYSTEMS: dict[str, Any] = {"make": problems.of_trsm, "families": ("trsm",)}
 _BATCHED = (
     _blas("gemm", plan=steps.plan_gemm, text="a batch of C = A B, A is M x K, B is K x N", of=sizes.PRODUCTS,
@@ -180,25 +181,25 @@ _BATCHED = (
 _FACTOR = (
     _linalg("cholesky", plan=_factorization("cholesky"), text="a batch of A = L L^H, A is M x M", of=sizes.SQUARE,
             make=problems.of_cholesky, families=("cholesky",), reference=references.cholesky, options=("upper",),
-            want="factor", required=1),
+            want="factor", **_ALONE),
     _linalg("lu_factor", plan=_factorization("lu"), text="a batch of A = P L U, A is M x N", of=sizes.RECTANGLE,
             make=problems.of_lu("factor"), families=("lu",), reference=references.lu_factor, options=("pivot",),
-            want="factor", required=1),
+            want="factor", **_ALONE),
     _linalg("qr", plan=_factorization("qr"), text="a batch of A = Q R, A is M x N", of=sizes.RECTANGLE,
             make=problems.of_qr, families=("qr",), reference=references.qr, options=("mode",), form=_qr_form,
-            want="reduced", required=1),
+            want="reduced", **_ALONE),
     _linalg("solve", plan=steps.plan_solve, text="a batch of A X = B, A is M x M, N right-hand sides",
             of=sizes.SYSTEM, make=problems.of_lu("solve"), families=("lu", "cholesky"), reference=references.solve,
             options=("assume_a", "pivot"), want="solve"),
     _linalg("inv", plan=_factorization("lu", "inverse"), text="a batch of inverses, A is M x M", of=sizes.SQUARE,
             make=problems.of_lu("inverse"), families=("lu",), reference=references.inv, options=("pivot",),
-            want="inverse", required=1),
+            want="inverse", **_ALONE),
     _linalg("det", plan=_factorization("lu", "determinant"), text="a batch of determinants, A is M x M",
             of=sizes.SQUARE, make=problems.of_lu("determinant"), families=("lu",), reference=references.det,
-            want="determinant", required=1),
+            want="determinant", **_ALONE),
     _linalg("slogdet", plan=_factorization("lu", "logdet"), of=sizes.SQUARE,
             text="a batch of signs and logarithms of determinants, A is M x M", make=problems.of_lu("logdet"),
-            families=("lu",), reference=references.slogdet, want="logdet", required=1),
+            families=("lu",), reference=references.slogdet, want="logdet", **_ALONE),
     _linalg("cho_solve", plan=steps.plan_cho_solve, text="a batch of L L^H X = B, L is M x M, N right-hand sides",
             of=sizes.SYSTEM, made_of=problems.cho_solve_steps, families=("trsm",),
             reference=references.cho_solve, operands=("c_and_lower", "b")),

@@ -6,6 +6,7 @@ Kernels of the steps are compiled when the plan is made. `explain()` shows every
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -15,6 +16,7 @@ from typing import Any
 from ..arrays import kinds as arrays
 from ..backends.select import select
 from ..kernels.factor import qr
+from ..plan import pin
 from ..plan.plan import Plan
 from ..plan.route import OWN_ROUTINE, Choice, Library
 from . import run as call
@@ -52,11 +54,13 @@ class StepsPlan(Plan):
 def held(home: str, operation: str, steps: Steps, verify: Any, backend: str | None, options: Options) -> Plan:
     """The function `operation` of the module `home`, held: called with arrays like those its steps were planned for."""
     function: Callable[..., Any] = getattr(import_module(home), operation)
+    pinned = dict(pin.pins())  # as they were when the steps were planned
 
     def run(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         more = options | ({} if out is None else {"out": out})
         more |= {} if (alpha, beta) == (1.0, 0.0) else {"alpha": alpha, "beta": beta}
-        return function(*(one for one in (A, B) if one is not None), backend=backend, **more)
+        with pin.pin(**pinned) if pinned else nullcontext():
+            return function(*(one for one in (A, B) if one is not None), backend=backend, **more)
 
     first = steps[0][1]
     return StepsPlan(

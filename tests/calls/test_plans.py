@@ -21,6 +21,7 @@ from mansard.errors import UnsupportedProblem
 from mansard.operations import registry
 from mansard.operations.plans import PLANS, Plans
 from mansard.plan.plan import Plan
+from mansard.tune import database, session
 
 V, S = np.arange(30.0).reshape(10, 3) + 10 * np.eye(10, 3), np.eye(3) * 2
 BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((10, 3)))[0]
@@ -133,13 +134,18 @@ def test_plans_of_several_steps() -> None:
         held = ms.plan(name, *OPERANDS[name])
         again: Plan = pickle.loads(pickle.dumps(held))
         assert np.array_equal(again(*OPERANDS[name]), held(*OPERANDS[name]))
+    with ms.pin(VARIANT="vendor"):
+        pinned = ms.plan("syrk", STACK)
+    assert pinned.choice.origin == "pinned" and np.array_equal(pinned(STACK), STACK @ STACK.swapaxes(1, 2))
     with pytest.raises(ValueError, match="lower=False differs"):
         ms.plan("cho_solve", *OPERANDS["cho_solve"])((OPERANDS["cho_solve"][0][0], False), RIGHT)
 
 
 @needs_cpu
-def test_tuning_reaches_the_kernels_behind_a_name(own_cache: Path) -> None:
+def test_tuning_reaches_the_kernels_behind_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The result names the family; of several steps there is one result each."""
+    for module in (database, session):
+        monkeypatch.setattr(module, "store_path", lambda device, family: tmp_path / f"{family}.jsonl")
     assert [one.problem.operation for one in ms.tune("syrk", np.ones((50, 3, 3)), limit=1)] == ["gemm"]
     result = ms.tune("matmul", np.ones((50, 3, 3)), np.ones((50, 3, 1)), limit=1)
     assert result.problem.operation == "gemv" and result.winner is not None
@@ -156,6 +162,8 @@ def test_names_and_options_that_are_not_there() -> None:
         ms.plan("solve", STACK, RIGHT, trans="T")
     with pytest.raises(TypeError, match=r"matmul takes A and B .*: pass B"):
         ms.plan("matmul", V)
+    with pytest.raises(TypeError, match="inv takes a alone"):
+        ms.plan("inv", STACK, RIGHT)
     with pytest.raises(TypeError, match=r"pass ms\.sparse\.matrix\(A\)"):
         ms.plan("matvec", SPARSE, np.ones(3))
 
@@ -193,3 +201,12 @@ def test_all_operations_share_the_cache(no_plans: None) -> None:
         before = len(PLANS)
         function(*operands_of(name))
         assert len(PLANS) > before, name
+
+
+def test_the_fused_kernel_is_a_step_on_gpus() -> None:
+    """What a product and a gram do on CPUs is one kernel there; planned and called on the emulator."""
+    A, C = np.ones((400, 5)), np.eye(5)
+    plan = ms.plan("matmul_gram", A, C, backend="emulated")
+    assert "step 1 of 1: matmul_gram\n" in plan.explain() and "VARIANT=ring" in plan.explain()
+    W, G = plan(A, C)
+    assert (W == 1).all() and (G == 400).all()
