@@ -28,7 +28,7 @@ from .sparse.operations import SPARSE
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 _SLICE = 1 << 25  # elements of an operand converted at a time
 _CONFIDENCE = 10.0  # standard deviations of the walk of roundings
-_RESIDUAL = 1000.0  # roundings of V - Q R: docs/notes/orthogonal.md
+_RESIDUAL = 1000.0  # roundings of V - Q R: docs/families/orthogonal.md
 _REACH = 3.0  # how far partial sums may stray, in standard deviations
 
 

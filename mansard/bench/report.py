@@ -13,6 +13,7 @@ from . import doubtful, extension, freshness, labels, overview, provenance, stor
 from .extension import NOTHING, Extension
 from .table import Table
 
+_PAGE = Path("docs/performance.md")
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 1200px; margin: 2em auto; padding: 0 1em; color: #222; }
 table { border-collapse: collapse; font-size: 13px; margin: .6em 0 1.6em; }
@@ -34,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"compress the journal: lines of {store.JOURNAL} go to the end of {store.JOURNAL}.gz"
     parser.add_argument("--pack", action="store_true", help=text)
     extension.add_argument(parser)
-    text = "only write the tables of this README (default: ./README.md), from the folders in results/ beside it"
-    parser.add_argument("--readme", type=Path, nargs="?", const=Path("README.md"), help=text)
+    text = f"only write the published tables (default: {_PAGE}) and the README's picture, from the results there"
+    parser.add_argument("--readme", type=Path, nargs="?", const=_PAGE, metavar="PAGE", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -56,14 +57,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_readme(path: Path) -> int:
+def _write_readme(page: Path) -> int:
+    """Write the tables of a page, and the README's picture where matplotlib is installed."""
     from . import readme
 
+    results = readme.results_of(page)
     try:
-        path.write_text(readme.filled(path.read_text(), path.parent / "results"))
+        page.write_text(readme.filled(page.read_text(), results))
     except ValueError as error:
-        raise UsageError(f"--readme {path}: {error}") from None
-    print(f"tables: {path}")
+        raise UsageError(f"--readme {page}: {error}") from None
+    print(f"tables: {page}")
+    try:
+        from . import cover
+
+        print(f"picture: {cover.write(results / 'h200')}")
+    except ImportError:
+        print("no picture: matplotlib is not installed (pip install 'mansard[bench]')")
     return 0
 
 

@@ -1,7 +1,7 @@
 """The performance model of TSM2 (Rivera et al. 2021) for C = A B: A is m x k, B is k x n and skinny, a thread per row.
 
 Registers and shared memory give the resident threads, Little's law the share of each ceiling that they can use, and the
-slower of memory and arithmetic the time. docs/notes/tsm2-model.md says what is the paper's and what was added.
+slower of memory and arithmetic the time. docs/tsm2-model.md says what is the paper's and what was added.
 """
 
 from __future__ import annotations
