@@ -74,7 +74,7 @@ class TorchKind:
             rules.add("mansard")
 
     def _address(self, array: Any, argument: str) -> int:
-        """Where the data is; tensors without any raise an error."""
+        """Address of the data; raise TypeError for tensors without any."""
         try:
             address = array.data_ptr()
         except RuntimeError:

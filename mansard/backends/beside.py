@@ -21,7 +21,7 @@ _HELD = threading.local()
 
 
 class Streams:
-    """Of one thread and one GPU, kept for as long as the thread lives."""
+    """Side streams and events of one thread on one GPU, held as long as the thread lives."""
 
     def __init__(self, backend: Any) -> None:
         self.driver = driver = backend.driver

@@ -73,7 +73,7 @@ class CudaBackend:
 
 
 class _Call:
-    """What one thread reuses from launch to launch on one stream."""
+    """Buffers that one thread reuses from launch to launch on one stream."""
 
     __slots__ = ("arguments", "buffer", "capturing", "flag", "scalars", "stream", "workspace")
 

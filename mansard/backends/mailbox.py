@@ -21,14 +21,14 @@ class Mailbox(Protocol):
 
 
 class PlainMailbox:
-    """For backends whose kernels are done when they return."""
+    """Mailbox of backends whose kernels are done when they return."""
 
     def __init__(self) -> None:
         self._word = c_uint()
         self.address = ctypes.addressof(self._word)
 
     def posted(self, stream: int) -> None:
-        """Nothing is under way."""
+        """Do nothing: the kernel has written the word already."""
 
     def read(self) -> int:
         return self._word.value

@@ -78,8 +78,8 @@ def _matmul(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> 
 
 
 def _batched(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[Entry, About]:
-    """What `ms.matmul` does with stacks, which is to leave wide ones to the array library; a backend that is named
-    would keep them, so the one that is chosen anyway is not."""
+    """Our entry for stacks of products, called as `ms.matmul` does, which leaves wide ones to the array library. The
+    backend is named only if it would not be chosen anyway: a named backend keeps wide products."""
     asked = _unless_chosen(backend)
     outs, more = [operands.empty(case) for _ in pairs], {"beta": 1.0} if case.accumulate else {}
     with ms.pin(**dict(case.pins)):

@@ -33,7 +33,7 @@ _REACH = 3.0  # how far partial sums may stray, in standard deviations
 
 
 def reference_for(case: Case, A: Any, B: Any) -> Any:
-    """What results of the case are compared with."""
+    """Make the reference that results of the case are compared with."""
     if case.operation == "matmul_gram":
         return FusedReference(A, B)
     if case.operation == "project":

@@ -16,7 +16,7 @@ Call = Callable[[], Any]
 
 
 def nothing() -> None:
-    """What comes before a call that leaves its operands as they are."""
+    """Restore nothing: the default for calls that leave their operands unchanged."""
 
 
 # The device waits this long before a timed call, so that the call and both events are queued when it starts and the
@@ -33,7 +33,7 @@ _EMPTY = 'extern "C" __global__ void kernel() {}\n'
 
 
 class HostClock:
-    """For backends whose calls return when they are done."""
+    """Clock of backends whose calls return when they are done."""
 
     def __init__(self, pause: float = 0.0) -> None:
         self._pause = pause
@@ -68,7 +68,7 @@ class HostClock:
 
 
 class DeviceClock(HostClock):
-    """For a GPU, on its default stream."""
+    """Clock of a GPU: events on its default stream."""
 
     def __init__(self, backend: Any) -> None:
         super().__init__()
@@ -172,7 +172,7 @@ def capture_cupy(run: Callable[[int], Any], count: int) -> Call:
 
 
 def capture_torch(run: Callable[[int], Any], count: int) -> Call:
-    """The same for PyTorch's streams."""
+    """A graph of `count` calls on PyTorch's current stream, as a call that launches it."""
     import torch
 
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -38,7 +38,7 @@ _SUSTAINED, _COOL = 1.5, 0.5  # seconds of calls, and of rest before them
 
 
 class Contest:
-    """What all cases share: backend, clock, operands, peers."""
+    """Runs cases, contender against contender; holds the backend, clock, operands and peers of all cases."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Contest:
         return errors, found
 
     def _reference(self, case: Case, pair: tuple[Any, Any]) -> Any:
-        """What results are compared with; experiments run one problem many times, and need it once."""
+        """Reference for the results of a case, made once for experiments that run one problem many times."""
         about: tuple[Any, ...] = (case.operation, case.dtype, case.shapes, case.layout, case.same)
         about += (case.condition, case.accumulate, case.form, case.N, case.K, case.inner)
         if self._held is None or self._held[0] != about:

@@ -1,5 +1,5 @@
-"""Who we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and through PyTorch on GPUs. Batches meet
-others besides, see batched/compiled_peers.py.
+"""Peers, the libraries we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and PyTorch on GPUs.
+Batches meet others besides, see batched/compiled_peers.py.
 
 A peer may spell a product in several ways; all correct ones race and the fastest is measured (entries.py), so that no
 peer loses to a clumsy spelling. Large results are written into memory that is there already: a fresh one costs more

@@ -105,7 +105,7 @@ def _pictures(results: dict[str, Any], folder: Path, added: Extension) -> tuple[
 
 
 def _facts(results: dict[str, Any]) -> dict[str, str]:
-    """What the numbers belong to."""
+    """Facts at the top of a report: device, date, version, software, command, ceilings."""
     environment, ceilings = results["environment"], results.get("ceilings")
     packages = ", ".join(f"{name} {version}" for name, version in environment.get("packages", {}).items())
     facts = {

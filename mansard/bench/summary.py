@@ -189,7 +189,7 @@ def sustained(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def host(results: dict[str, Any], missed: set[int]) -> Table:
-    """What a call costs the caller."""
+    """Table of the cost of a call for the caller."""
     rows = [row for row in results["rows"] if row["mode"] == "host" and row.get("median")]
     base = rows[0]["median"] if rows else 0.0
     cells = [
@@ -219,7 +219,7 @@ def below(missed: list[tuple[Row, str]], has_targets: bool) -> Table:
 
 
 def unfinished(results: dict[str, Any]) -> Table:
-    """What there was no time for."""
+    """Table of the cases that the time limit left out."""
     return Table("Not measured, out of time", ("case",), [(name,) for name in results["unfinished"]])
 
 

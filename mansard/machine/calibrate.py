@@ -19,7 +19,7 @@ Progress = Callable[[str, int, int], None]  # what is measured now, how many ste
 
 @dataclass
 class Record:
-    """What a calibration has measured so far: per probe and shape a rate (or seconds) with its spread.
+    """Results of a calibration so far: per probe and shape a rate (or seconds) with its spread.
 
     A GPU has one user and the median is its ceiling. A CPU is shared with whatever else runs, which can only slow a
     loop down: there the fastest sample is the ceiling, and the spread says how much was going on."""
@@ -64,7 +64,7 @@ class Record:
         return min(value for value, _ in self.results[probe].values())
 
     def details(self) -> dict[str, object]:
-        """For `Machine.details`: everything, best shape first."""
+        """All results for `Machine.details`, best shape first."""
         probes = {
             probe: {
                 shape: {"value": value, "spread": round(spread, 5)}
@@ -159,7 +159,7 @@ class Yardsticks:
 
 
 def yardsticks(backend: Any, writes: bool = False) -> Yardsticks:
-    """Those of the backend's device, in the shapes that won when it was calibrated; with `writes` the copy too."""
+    """Yardsticks of the backend's device, in the shapes that won its calibration; with `writes` also the copy."""
     read, copy = _winners(machine.known(backend.device).details.get("probes", {}))
     held = ExitStack()
     return Yardsticks(_probes_of(backend).yardsticks(backend, read, copy if writes else None, held), held)

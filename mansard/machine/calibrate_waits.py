@@ -1,4 +1,4 @@
-"""What a GPU's calls cost before any work is done: memory latency, launches, graph steps, grid barriers."""
+"""Probes of the fixed costs of a GPU: memory latency, launches, graph steps, grid barriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sparse products and powers should take. Equations are those of Panzlaff, "Matrix Power Kernels on GPUs" (2024),
+"""Model of sparse products and powers. Equations are those of Panzlaff, "Matrix Power Kernels on GPUs" (2024),
 chapter 4, with widths of values and indices, padding and re-reads of x left open.
 
 Bytes and flops are per row of the matrix unless they say otherwise; bandwidths are bytes per second.
@@ -18,7 +18,7 @@ from .roofline import Work, bandwidth
 
 @dataclass(frozen=True)
 class Storage:
-    """What an entry and a row of a matrix take, and the vectors beside it."""
+    """Widths of the entries, rows and vectors of a stored matrix, in bytes, and its padding."""
 
     format: str = "sell"  # sell | csr | ell
     C: int = 32  # rows of a chunk
@@ -124,7 +124,7 @@ class Prediction:
 
     @property
     def speedup(self) -> float:
-        """Of equation 4.8 over single products."""
+        """Speedup of equation 4.8 over single products."""
         return self.plain / self.blocked
 
 

@@ -38,7 +38,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Parameters:
-    """What can be tuned, by the paper's names. `split` is not the paper's: it has rows enough for its devices."""
+    """Tuning parameters by the paper's names. `split` is ours: the paper has rows enough for its devices."""
 
     t1: int  # threads per block, and rows of a tile of B
     t2: int  # columns of C per thread at a time
@@ -56,7 +56,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says about one shape with one set of parameters."""
+    """Prediction of the model for one shape with one set of parameters."""
 
     parameters: Parameters
     seconds: float
@@ -235,8 +235,8 @@ class Tsm2Model:
         return full * wave + (last if rest else 0.0) + self.spread * last
 
     def together(self, *seconds: float) -> float:
-        """What resources take together, each of which alone would take so long: no less than the slowest, and more the
-        nearer the others come to it, because few warps leave all of them idle now and then."""
+        """Seconds for resources together, given what each takes alone: no less than the slowest, and more the nearer
+        the others come to it, because few warps leave all of them idle now and then."""
         slowest = max(seconds)
         if math.isinf(self.overlap):
             return slowest

@@ -113,7 +113,7 @@ def reduction(results: dict[str, Any]) -> Any:
 
 
 def best_by(rows: Iterable[Row], name: str, of: Callable[[Row], Any]) -> dict[Any, dict[int, Row]]:
-    """Of an experiment with pinned parameters: for each value of `of` and each width the fastest."""
+    """Fastest row of an experiment with pinned parameters, by the value of `of`, then by width."""
     best: dict[Any, dict[int, Row]] = {}
     for row in of_set(rows, name):
         held = best.setdefault(of(row), {})

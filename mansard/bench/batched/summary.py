@@ -86,7 +86,7 @@ def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
 
 
 def line(row: Row) -> tuple[str, ...]:
-    """What every table with a line per batch ends with: time, speed, the bound beside it, and the best peer."""
+    """Last cells of a table with a line per batch: time, speed, bound, best peer, error, kernel."""
     return (
         str(row["K"]), f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row['gbytes_per_second']:.0f}",
         f"{row['percent_bandwidth']:.1f}", f"{row['percent_limit']:.1f}", f"{row['gflops']:.1f}",

@@ -116,7 +116,7 @@ def _on(call: Callable[..., Any], given: list[tuple[Any, ...]]) -> Callable[[int
 
 
 def _each(labels: Any, measure: Callable[[str], float]) -> dict[str, float]:
-    """What is measured of each spelling; those that fail are out, unless all do."""
+    """Measure each spelling; failing ones are left out, and if all fail the last error is raised."""
     found, failure = {}, None
     for label in labels:
         try:

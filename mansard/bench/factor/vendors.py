@@ -56,14 +56,14 @@ class Vendor(Cublas):
     """One dtype's routines."""
 
     def _memory(self, A: Any, columns: bool) -> tuple[Any, Any, Any, Any, Any]:
-        """What is copied, where it is factored, addresses of the matrices there, pivots, and info."""
+        """Allocate for a routine in place: source, workspace, addresses of its matrices, pivots, and info."""
         source = self.cupy.ascontiguousarray(A.swapaxes(1, 2)) if columns else A
         work = self.cupy.empty_like(source)
         pivots = self.cupy.empty(A.shape[:2], "int32")
         return source, work, self._pointers(work, A[0].size), pivots, self.cupy.empty(len(A), "int32")
 
     def _restoring(self, columns: bool) -> tuple[Held, Way]:
-        """The memory that a routine works in, and what copies A there."""
+        """Return the memory that a routine works in, and a function that copies A there."""
         held = Held()
 
         def restore(A: Any, B: Any) -> dict[str, Any]:

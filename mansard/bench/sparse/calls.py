@@ -145,7 +145,7 @@ class Alternative(Peer):
 
 
 def alternatives(backend_name: str) -> list[Peer]:
-    """Those that a backend has."""
+    """Other ways of ours to the same result that a backend can run, as contenders."""
     names = [*FORMS, PLAIN, OWN_SPMV, PERMUTED, PLAIN_PERMUTED, f"{OURS} groups"]
     if backend_name == "cuda":
         names += [f"{OURS} groups, graph", f"{OURS} persistent"]

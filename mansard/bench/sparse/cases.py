@@ -1,4 +1,4 @@
-"""What `mansard bench powers` measures: products of sparse matrices with vectors, their powers, what limits them."""
+"""Cases of `mansard bench powers`: products of sparse matrices with vectors, powers, and what limits them."""
 
 from __future__ import annotations
 

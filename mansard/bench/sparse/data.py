@@ -88,7 +88,7 @@ class Given:
     def powers(
         self, p: int, execution: str | None, order: str = "auto", graph: bool = True, budget: float | None = None
     ) -> Powers:
-        """What `ms.matrix_powers` returns, of a matrix that was ordered before."""
+        """Make the `Powers` that `ms.matrix_powers` returns, for a matrix that is already ordered."""
         source = self.ordered(order)[0]
         task = Task(p, powers_basis.coefficients("monomial", p), "all", None, 1)
         task.settle_dtype(source.rows.values_dtype, None)

@@ -1,4 +1,4 @@
-"""What rows of a sparse case say together: gains over our own products, what equation 4.8 allows, who the peers are."""
+"""Ratios between the rows of a sparse case: gain over our own products, the bound of equation 4.8, the best peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a solver did."""
+"""Reports of the solvers: iterations, residuals, reasons to stop."""
 
 from __future__ import annotations
 
