@@ -21,7 +21,7 @@ MAGMA, CUSOLVER = "PyTorch (MAGMA)", "PyTorch (cuSOLVER)"
 # PyTorch 2.11 hands these to cuSOLVER and cuBLAS whatever library is preferred; MAGMA's are LU and what is made of it
 _NOT_MAGMA = ("cholesky", "qr", "qrq")
 RENAMED = f"{CUSOLVER}, MAGMA preferred"
-# spellings that work in place; those who measured them before rows said `restored` timed the copy as well
+# spellings that work in place; rows without `restored` were measured with the copy of A inside the clock
 _IN_PLACE = ("cusolver potrfBatched", "cublas getrfBatched", "cublas geqrfBatched")
 
 

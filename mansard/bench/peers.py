@@ -25,7 +25,7 @@ class Peer:
     """A library: how it takes our arrays, and its spellings of the product. Arrays are shared, never copied."""
 
     name = ""
-    own = False  # its arrays are the benchmark's own: it is who `ms.matmul` hands other shapes to
+    own = False  # uses the benchmark's own arrays: the library that `ms.matmul` hands other shapes to
     captures = ""  # why its calls cannot be captured in a graph; empty if they can
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Peer:
         return ""
 
     def takes_part(self, case: Case) -> bool:
-        """Whether there is anything to compare: matmul meets only whom it calls."""
+        """Whether the peer takes part in the case: matmul is compared with the library it hands shapes to."""
         return self.own or case.operation != "matmul"
 
     def build(self, case: Case) -> None:

@@ -260,7 +260,7 @@ def operand_bytes(cache: int) -> int:
 
 
 def _untouched(count: int) -> Any:
-    """Doubles on a page boundary whose pages nobody has touched: the first thread to write one has it near."""
+    """Allocate doubles on untouched pages: each page is placed near the first thread that writes to it."""
     raw = np.empty(8 * count + 4096, np.uint8)
     offset = -raw.ctypes.data % 4096
     return raw[offset : offset + 8 * count].view(np.float64)

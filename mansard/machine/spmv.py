@@ -97,7 +97,7 @@ def overlapped_speedup(p: int, entries: float, ratio: float, storage: Storage = 
 
 
 def effective_bandwidth(bytes_moved: float, overhead: float, full: float) -> float:
-    """Equation 4.12: what a kernel that moves so many bytes reaches if it begins with `overhead` seconds of nothing."""
+    """Equation 4.12: bandwidth of a kernel that moves `bytes_moved` after `overhead` seconds of start-up."""
     return bytes_moved / (overhead + bytes_moved / full)
 
 
@@ -153,8 +153,8 @@ def predict(
 
 
 def cached_bandwidth(machine: Machine, footprint: float) -> float:
-    """Bandwidth of repeated reads of so many bytes, between the footprints that were measured; the memory's where none
-    was."""
+    """Bandwidth of repeated reads of a footprint, interpolated between measured footprints; the memory's where none was
+    measured."""
     curve: Any = sorted(machine.cache_bandwidth)
     if not curve:
         return machine.read_bandwidth

@@ -161,7 +161,7 @@ class Tsm2Model:
         return self.machine.latency_seconds + cycles / self.clock
 
     def memory_utilisation(self, bytes_in_flight: float) -> float:
-        """The share of the bandwidth that so many bytes under way per multiprocessor sustain."""
+        """Share of the bandwidth that this number of bytes in flight per multiprocessor sustains."""
         machine, sms = self.machine, self.device.multiprocessors
         return occupancy.little_efficiency(bytes_in_flight, machine.read_bandwidth, machine.latency_seconds, sms)
 

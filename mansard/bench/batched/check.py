@@ -29,7 +29,7 @@ class BatchReference:
     """A B (+ C) of a sample of matrices in double precision, and for every entry the bound of a sum of products.
 
     The first and the last matrix, where kernels leave their path, are computed in extended precision instead and have
-    half the room. Results are filled before the call: with NaN, so that an entry that nobody writes is found anywhere,
+    half the room. Results are filled before the call: with NaN, so that an entry that is not written is found anywhere,
     or, where the product is added, with integers that differ from neighbour to neighbour.
     """
 

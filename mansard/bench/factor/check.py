@@ -39,7 +39,7 @@ class FactorReference:
         self.b = None if B is None else _wide(B[self.xp.asarray(self.chosen)])
 
     def prepare(self, out: Any, in_place: bool = False) -> None:
-        """NaN, so that an entry that nobody writes is found anywhere."""
+        """Fill a result with NaN, so that an entry that is not written is found anywhere."""
         if out is not None:
             out.fill(np.nan)
 

@@ -15,7 +15,7 @@ _SMALLER = 8  # of a CPU's matrices, in the quick set
 
 
 def entries(size: Size) -> int:
-    """Room for so many entries: those of the thesis on GPUs, out of the last cache on CPUs."""
+    """Entries of the largest matrix: those of the thesis on GPUs, more than the last cache holds on CPUs."""
     return max(1, min(FULL, size.elements["float64"]))
 
 

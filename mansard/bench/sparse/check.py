@@ -34,7 +34,7 @@ class ProductReference:
         self.bound = _allowed(given, unit, x.ndim) * (abs(A) @ abs(wide))
 
     def prepare(self, out: Any, in_place: bool = False) -> None:
-        """NaN, so that an entry that nobody writes is found."""
+        """Fill a result with NaN, so that an entry that is not written is found."""
         if out is not None:
             out.fill(np.nan)
 

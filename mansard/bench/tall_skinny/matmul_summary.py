@@ -42,7 +42,7 @@ def _percent_and_peer(row: Row | None) -> str:
 
 
 def grid(results: dict[str, Any], missed: set[int]) -> Table:
-    """How many shapes keep up with the vendor's own call, by who answered."""
+    """How many shapes keep up with the vendor's own call, by the family that answered."""
     rows = grid_rows(results["rows"])
     cells: list[tuple[str, ...]] = []
     bad = set()
