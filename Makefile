@@ -15,9 +15,9 @@ reports: $(VENV)/.bench
 	$(BIN)/mansard report results --pack --with papers
 	$(BIN)/mansard report --readme
 
-# What one runs while editing: lint, types, and the unit tests that compile nothing; under a minute on two cores.
+# What one runs while editing: lint, types, and the unit tests that neither compile nor measure; under a minute on two cores.
 check: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto -q -r fE --no-compiling tests/unit $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --dist worksteal -q -r fE --quick -m 'not slow' tests/unit $(PYTEST_ARGS)
 
 test: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import time
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,13 @@ ROOT = Path(__file__).resolve().parents[2]
 GRAM = Case("full", "float64", 8, 8, 1 << 25)
 H200 = NOMINAL["sm_90a"]
 PAGE = ROOT / "docs" / "performance.md"
+LOADED = lru_cache(store.load)
+
+
+@pytest.fixture
+def journals_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals of `results/` are read once for all tests that only look at them."""
+    monkeypatch.setattr(store, "load", LOADED)
 
 
 # --- kernels
@@ -154,6 +162,8 @@ def test_sparse_products_are_measured_by_the_read_bandwidth() -> None:
 # --- tables and pictures
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("journals_once")
 def test_the_page_shows_what_the_results_hold() -> None:
     """If this fails: `mansard report --readme`."""
     text = PAGE.read_text()
@@ -167,6 +177,8 @@ def test_a_page_without_markers_is_refused(tmp_path: Path, capsys: pytest.Captur
     assert "<!-- table gram" in capsys.readouterr().err
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("journals_once")
 def test_the_cover_shows_best_and_worst_beside_the_best_peer() -> None:
     pytest.importorskip("matplotlib")
     axes = cover.draw(ROOT / "results" / "h200").axes
@@ -219,6 +231,7 @@ def test_results_are_small_and_their_pictures_are_shown() -> None:
             assert path.relative_to(ROOT / "results").as_posix() in pages, f"no page shows {path}"
 
 
+@pytest.mark.slow
 def test_every_row_of_the_results_can_be_aged() -> None:
     """Thousands of rows in a second or two: a text is written again, and headers are read once."""
     results = store.load(ROOT / "results" / "h200" / "batched")
