@@ -47,13 +47,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _skip_what_takes_long() -> None:
-    """Replace the compilers, the benchmark's measuring and its drawing by functions that skip the test."""
-    from mansard.bench import contest, plots, report
+    """Replace the compilers, and the benchmark's operands, measuring and drawing, by functions that skip the test."""
+    from mansard.bench import contest, data, plots, report
 
-    places = ((cxx, "compile_cpu"), (cxx, "compile_emulated"), (nvrtc, "compile_cuda"), (contest.Contest, "run"),
-              (report, "write_report"), (plots, "draw_all"))  # fmt: skip
+    places = ((cxx, "compile_cpu"), (cxx, "compile_emulated"), (nvrtc, "compile_cuda"), (data.Operands, "__init__"),
+              (contest.Contest, "run"), (report, "write_report"), (plots, "draw_all"))  # fmt: skip
     for place, name in places:
-        setattr(place, name, _skipping(name))
+        setattr(place, name, _skipping(f"{place.__name__}.{name}"))
 
 
 def _skipping(name: str) -> Callable[..., Any]:

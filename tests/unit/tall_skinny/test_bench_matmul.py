@@ -346,6 +346,7 @@ def test_the_models_choice_is_judged() -> None:
 # --- report
 
 
+@pytest.mark.slow
 def test_report_of_all_sets(tmp_path: Path) -> None:
     sets = ("tsm2l", "tsm2r", "grid", "orthogonal", "steps", "tsm2model", "source", "unroll", "threads")
     bench_samples.journal(tmp_path, sets, "matmul")
