@@ -35,7 +35,7 @@ class PlainMailbox:
 
 
 class CudaMailbox:
-    """Page-locked memory and an event."""
+    """Mailbox of a GPU: a word in page-locked memory, and an event to wait for."""
 
     def __init__(self, backend: Any) -> None:
         self._driver, self._ordinal = backend.driver, backend.device.ordinal

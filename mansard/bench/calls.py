@@ -60,7 +60,7 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
 
 
 def _entry(spelling: str, call: Callable[..., Any], pairs: Pairs, outs: list[Any]) -> Entry:
-    """A one-shot function, called as its users do."""
+    """Entry that calls a public function as its users do."""
     if outs[0] is None:
         return Entry(OURS, spelling, lambda index: call(*pairs[index]), _same)
     return Entry(OURS, spelling, lambda index: call(*pairs[index], out=outs[index]), _same)
@@ -119,7 +119,7 @@ def _routine(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tupl
 
 
 def _unless_chosen(backend: Any) -> str | None:
-    """The backend, unless it would be chosen anyway."""
+    """Name of the backend; None if it would be chosen anyway."""
     return None if backend.name in ("cuda", settings.current().backend) else str(backend.name)
 
 

@@ -204,18 +204,18 @@ def quick(size: Size) -> list[Case]:
 
 
 def full(size: Size) -> list[Case]:
-    """Every width from 1 to 64."""
+    """Cases of every width from 1 to 64."""
     dtypes = ("float64", "complex128", "float32", "complex64") if size.backend == "cuda" else ("float64", "complex128")
     return square("full", size, WIDTHS, dtypes)
 
 
 def rectangular(size: Size) -> list[Case]:
-    """A and B of different widths."""
+    """Cases with A and B of different widths."""
     return rectangle("rectangular", size, RECTANGLES, ("float64", "complex128"))
 
 
 def same(size: Size) -> list[Case]:
-    """gram(A): A is read once."""
+    """Cases of gram(A), where A is read once."""
     return square("same", size, (1, 2, 4, 7, 8, 16, 24, 32, 48, 64), ("float64", "complex128"), same=True)
 
 

@@ -99,7 +99,7 @@ class SmallReference:
 
 
 class FusedReference:
-    """W = V S as above, and W^H W of the W that came out."""
+    """Reference for W = V S, and for W^H W of the W that came out."""
 
     def __init__(self, V: Any, S: Any) -> None:
         self.product = SmallReference(V, S)

@@ -144,7 +144,7 @@ class Contest:
         return self._held[1]
 
     def forget(self) -> None:
-        """Let go of operands."""
+        """Drop the references to operands, so that their memory is freed."""
         self._held = None
 
     def _peers(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[list[Entry], dict[str, str]]:

@@ -26,7 +26,7 @@ _IN_PLACE = ("cusolver potrfBatched", "cublas getrfBatched", "cublas geqrfBatche
 
 
 def corrected(rows: Iterable[Row]) -> list[Row]:
-    """The rows with the labels that they should have had."""
+    """Return the rows with corrected labels of peers."""
     return [
         row | {"contender": RENAMED, "measured_as": MAGMA}
         if row["contender"] == MAGMA and row.get("operation") in _NOT_MAGMA

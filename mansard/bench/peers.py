@@ -47,7 +47,7 @@ class Peer:
         return array
 
     def take_ragged(self, case: Case, ragged: Any) -> Any:
-        """The matrices of a ragged batch."""
+        """Return the matrices of a ragged batch as the peer takes them."""
         return [self.take(matrix) for matrix in ragged]
 
     def give(self, result: Any) -> Any:
@@ -95,7 +95,7 @@ class Peer:
         raise NotImplementedError
 
     def multiply(self, A: Any, B: Any, out: Any) -> Any:
-        """A column times a number."""
+        """Scale a column by a number, into `out`."""
         raise NotImplementedError
 
     def gram(self, case: Case) -> dict[str, Product]:

@@ -134,7 +134,7 @@ class _Room:
 
 
 def machine_from(values: dict[str, Any]) -> Machine:
-    """Ceilings as they were stored."""
+    """Return the `Machine` that a journal's values describe."""
     return machine.from_values(values)
 
 

@@ -92,7 +92,7 @@ def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
 def each(
     results: dict[str, Any], missed: set[int], chosen: list[Row] | None = None, title: str = "Every case"
 ) -> Table:
-    """One line per case of ours."""
+    """Table with one line per case of ours."""
     chosen = ours(results["rows"]) if chosen is None else chosen
     cells: list[tuple[str, ...]] = []
     bad = set()
@@ -206,7 +206,7 @@ def host(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def others(results: dict[str, Any], missed: set[int]) -> Table:
-    """Rectangles, gram(A) and layouts."""
+    """Table of rectangles, gram(A) and other layouts."""
     rows = [row for row in tall(results["rows"]) if row["M"] != row["N"] or row["same"] or row["layout"] != "row"]
     return each(results, missed, rows, "Rectangles, gram(A), other layouts")
 

@@ -104,7 +104,7 @@ def barrier(run: GpuProbes, rounds: int = 1000) -> None:
 
 
 def each(timing: Timing, steps: int) -> Timing:
-    """Per step."""
+    """Seconds per step of the graph."""
     return Timing(tuple(sample / steps for sample in timing.seconds))
 
 

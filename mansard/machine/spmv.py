@@ -115,7 +115,7 @@ def fit_overhead(bytes_moved: Sequence[float], seconds: Sequence[float]) -> tupl
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds of p powers."""
+    """Predicted seconds of p powers: plain, blocked, and with launches."""
 
     plain: float  # p single products
     blocked: float  # equation 4.8

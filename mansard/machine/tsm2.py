@@ -288,7 +288,7 @@ def _share(shape: Shape, p: Parameters) -> int:
 
 
 def _blocks(shape: Shape, p: Parameters) -> int:
-    """Blocks that have something to do."""
+    """Number of blocks that have work."""
     return math.ceil(math.ceil(shape.m / p.tcf) / p.t1) * math.ceil(shape.k / _share(shape, p))
 
 

@@ -147,12 +147,12 @@ def source(results: dict[str, Any]) -> Any:
 
 
 def unroll(results: dict[str, Any]) -> Any:
-    """Figure 21."""
+    """Figure 21 of Ernst et al."""
     return _experiment(results, "unroll", "threads kernel, float64: rows per thread at once", _pin("UNROLL"))
 
 
 def threads(results: dict[str, Any]) -> Any:
-    """Figure 22."""
+    """Figure 22 of Ernst et al."""
 
     def count(row: Row) -> str:
         return str(row["pins"]["PER_ROW"]) if row["pins"]["PER_ROW"] < row["N"] else "N"

@@ -49,7 +49,7 @@ class CompiledPeer(Peer):
         return case.operation in self.operations
 
     def text(self, case: Case) -> str:
-        """The case's C++."""
+        """C++ text of the peer for the case."""
         raise NotImplementedError
 
     def build(self, case: Case) -> None:

@@ -41,7 +41,7 @@ def sizes(row: Row) -> str:
 
 
 def batches(rows: list[Row], operation: str = "gemm") -> list[Row]:
-    """Our right rows of batches out of cache."""
+    """Rows of ours with right results, of batches out of cache."""
     return [
         row
         for row in rows
@@ -102,7 +102,7 @@ def heads(bandwidth: str) -> tuple[str, ...]:
 
 
 def every(results: dict[str, Any], missed: set[int]) -> Table:
-    """One line per batch, its bound beside it."""
+    """Table with one line per batch: time, speed and bound."""
     rows = batches(results["rows"])
     cells = [(row["dtype"], sizes(row), "A B + C" if row["accumulate"] else "A B", *line(row)) for row in rows]
     bad = frozenset(number for number, row in enumerate(rows) if id(row) in missed)

@@ -31,7 +31,7 @@ class _Call(NamedTuple):
 
     @property
     def into(self) -> bool:
-        """Whether the first part goes where it is asked to."""
+        """Whether the call writes its first result into `out`."""
         return "out=" in self.written
 
 

@@ -109,7 +109,7 @@ class RaggedReference:
 
 
 def _ratios(xp: Any, case: Case, a: Any, b: Any, found: dict[str, Any]) -> Any:
-    """The ratio of every matrix of the sample."""
+    """LAPACK's test ratio for every matrix of the sample."""
     unit = a.shape[-1] * float(np.finfo(REAL[case.dtype]).eps)
     if case.operation == "cholesky":
         return _cholesky(xp, a, found["F"], unit)

@@ -109,7 +109,7 @@ class LapackLoop(CompiledPeer):
 
     @staticmethod
     def _named(routine: str, letter: str) -> str:
-        """Complex matrices have unitary factors."""
+        """LAPACK's name of a routine: `un` instead of `or` for complex matrices."""
         return "ungqr" if routine == "orgqr" and letter in "cz" else routine
 
 

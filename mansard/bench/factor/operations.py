@@ -76,7 +76,7 @@ def work(row: dict[str, Any]) -> Work:
 
 
 def _written(operation: str, n: int, item: int) -> int:
-    """Bytes of one matrix's results."""
+    """Bytes that the results of one matrix take."""
     return {
         "cholesky": n * n * item + _INFO,
         "lu": n * n * item + n * _PIVOT + _INFO,

@@ -53,7 +53,7 @@ class NumpyFactors(Peer):
 
 
 class ScipyFactors(Peer):
-    """SciPy, which loops in Python or in C."""
+    """Factorizations by SciPy, which loops in Python or in C."""
 
     name = "SciPy"
 
@@ -118,7 +118,7 @@ def torch_ways(torch: Any, case: Case, columns: bool) -> Ways:
 
 
 class TorchFactors(TorchPeer):
-    """PyTorch on CPUs."""
+    """Factorizations by PyTorch on CPUs."""
 
     def takes_part(self, case: Case) -> bool:
         return case.form != RAGGED

@@ -53,7 +53,7 @@ def ways(cupy: Any, case: Case) -> dict[str, Way]:
 
 
 class Vendor(Cublas):
-    """One dtype's routines."""
+    """Routines of cuBLAS and cuSOLVER for one dtype."""
 
     def _memory(self, A: Any, columns: bool) -> tuple[Any, Any, Any, Any, Any]:
         """Allocate for a routine in place: source, workspace, addresses of its matrices, pivots, and info."""
@@ -90,7 +90,7 @@ class Vendor(Cublas):
         return InPlace(restore, run)
 
     def solve(self) -> Way:
-        """With the factors of the transpose."""
+        """Solve with the factors of the transpose, as cuBLAS sees row-major matrices."""
         (held, restore_matrix), sides = self._restoring(columns=False), Held()
 
         def restore(A: Any, B: Any) -> None:
@@ -128,7 +128,7 @@ class Vendor(Cublas):
         return InPlace(restore, run)
 
     def matinv(self) -> Way:
-        """Small ones in one go, A kept."""
+        """Invert small matrices in one call (matinvBatched), which leaves A unchanged."""
         held = Held()
 
         def memory(A: Any) -> tuple[Any, Any, Any, Any]:

@@ -60,7 +60,7 @@ class PowersReference(ProductReference):
         self.bits = _bits(given.powers(case.inner, "groups", "none")(x))
 
     def error(self, result: Result) -> float:
-        """Infinite where bits differ that must not."""
+        """Largest error in units of its bound; infinite where powers and products differ in a bit."""
         found = _worst(self.xp, result.array, self.exact, self.bound)
         if not result.own_bits or found > 1:
             return found

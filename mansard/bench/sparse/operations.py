@@ -21,7 +21,7 @@ _INDEX = {"int32": 4, "int64": 8, "delta16": 2}
 
 
 def shapes() -> tuple[Shape, Shape, Shape]:
-    """Operands are not views of the benchmark's buffers."""
+    """Empty shapes: sparse operands are not views of the benchmark's buffers."""
     return (1, 1), (1, 1), (1, 1)
 
 
@@ -47,7 +47,7 @@ def storage(row: dict[str, Any]) -> spmv.Storage:
 
 
 def extents(row: dict[str, Any]) -> tuple[int, int, int]:
-    """Rows, entries and powers."""
+    """Number of rows, of entries and of powers of a row."""
     return row.get("rows") or row["K"], row.get("nnz") or row["M"] * row["K"], row["inner"] or 1
 
 

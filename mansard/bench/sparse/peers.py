@@ -60,7 +60,7 @@ class SparsePeer(Peer):
         return Way(run, _same, out)
 
     def vectors(self, x: Any, label: str) -> Any:
-        """x as the spelling wants it."""
+        """Return the vectors x in the layout that the spelling takes."""
         return self.take(x)
 
 

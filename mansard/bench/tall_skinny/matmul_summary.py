@@ -60,7 +60,7 @@ def grid(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def worst(results: dict[str, Any], missed: set[int]) -> Table:
-    """The shapes of the grid that come off worst."""
+    """Table of the shapes of the grid with the least ratio to the vendor."""
     rows = grid_rows(results["rows"])[:_WORST]
     cells = [
         (
