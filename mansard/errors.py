@@ -75,7 +75,7 @@ def number_lines(source: str) -> str:
 
 
 def known_text(error: BaseException) -> str | None:
-    """What to tell whoever typed a command: one line for an error that has a cause outside Mansard, None for a bug."""
+    """One line for the user of a command about an error with a cause outside Mansard; None for a bug."""
     if isinstance(error, CompileError):
         lines = [line for line in error.log.splitlines() if "error" in line.lower()] or error.log.splitlines()
         return f"{error.compiler.split()[0]} failed: {(lines or ['no message'])[0]} (--traceback shows the log)"

@@ -1,4 +1,4 @@
-"""What options of the command line accept: sizes, ranges, dtypes, seconds; and the nearest word to a mistyped one."""
+"""Types of command-line options: sizes, ranges, dtypes, seconds; and the nearest word to a mistyped one."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def gram_error(C: Any, A: Any, B: Any, conj: bool = True) -> float:
 
 
 def tsmm_error(W: Any, A: Any, C: Any, conj: bool = False) -> float:
-    """The same for A C, with the bound 2 gamma |A| |C|."""
+    """Largest error of A C in units of its bound, 2 gamma |A| |C|."""
     xp = _module_of(W)
     dtype = W.dtype.name
     wide = "complex128" if dtype.startswith("complex") else "float64"

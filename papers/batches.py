@@ -12,7 +12,7 @@ from mansard.bench.rows import Row, operation_of
 def pinned(name: str, size: Size, n: int, inner: int = 0, **pins: Any) -> Case:
     """A case of n x n products in float64 with a pinned kernel; without pins the library's choice, and its peers."""
     matrices = count(size, "float64", n * n + 2 * n * (inner or n))
-    inner = 0 if inner == n else inner  # one name for squares, whoever asks for them
+    inner = 0 if inner == n else inner  # squares have one name in all sets
     options: dict[str, Any] = {"operation": "gemm", "inner": inner, "peers": not pins}
     return Case(name, "float64", n, n, matrices, pins=tuple(pins.items()), **options)
 

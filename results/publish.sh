@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures every row that the README shows, with seven samples and all peers, on this machine's GPU:
+# Measures every row that docs/performance.md shows, with seven samples and all peers, on this machine's GPU:
 #
 #   sh results/publish.sh COMMIT [SECONDS]      (from the source tree; default 525 seconds in all)
 #

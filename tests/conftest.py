@@ -14,6 +14,7 @@ import sparing
 
 import mansard.settings
 from mansard.backends import cpu, cuda, emulated
+from mansard.compile import cxx, nvrtc
 from mansard.machine import machine
 from mansard.operations.plans import PLANS
 
@@ -26,6 +27,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all-cases", action="store_true", help="run all emulated cases, not a slice")
     text = "examples of test_boundary_fuzz.py: 10000 and more look everywhere"
     parser.addoption("--boundary-examples", type=int, default=120, help=text)
+    text = "skip each test at the point where it would compile a kernel, measure, or draw a report (`make check`)"
+    parser.addoption("--quick", action="store_true", help=text)
     parser.addoption("--fuzz", action="store_true", help="all mutated files of test_fuzz.py instead of a few hundred")
     parser.addoption("--fuzz-seed", type=int, default=27, help="what the mutations are made from")
 
@@ -39,6 +42,25 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["MANSARD_CACHE_DIR"] = str(root)
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take three quarters of a GPU's memory
     mansard.settings.reread()
+    if config.getoption("--quick"):
+        _skip_what_takes_long()
+
+
+def _skip_what_takes_long() -> None:
+    """Replace the compilers, and the benchmark's operands, measuring and drawing, by functions that skip the test."""
+    from mansard.bench import contest, data, plots, report
+
+    places = ((cxx, "compile_cpu"), (cxx, "compile_emulated"), (nvrtc, "compile_cuda"), (data.Operands, "__init__"),
+              (contest.Contest, "run"), (report, "write_report"), (plots, "draw_all"))  # fmt: skip
+    for place, name in places:
+        setattr(place, name, _skipping(f"{place.__name__}.{name}"))
+
+
+def _skipping(name: str) -> Callable[..., Any]:
+    def skip(*given: Any, **more: Any) -> Any:
+        pytest.skip(f"--quick: {name}")
+
+    return skip
 
 
 @pytest.hookimpl(optionalhook=True)

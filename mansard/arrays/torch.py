@@ -48,7 +48,7 @@ class TorchKind:
         return found
 
     def refuse_derivatives(self, array: Any, argument: str) -> None:
-        """Refuse a tensor whose derivatives somebody expects: Mansard would drop them."""
+        """Refuse a tensor that records gradients: Mansard would drop them."""
         if _is_transformed(self._torch, array):
             raise TypeError(
                 f"{argument} is traced by torch.func or torch.vmap (vmap, grad, jvp, functionalize), which cannot look "
@@ -74,7 +74,7 @@ class TorchKind:
             rules.add("mansard")
 
     def _address(self, array: Any, argument: str) -> int:
-        """Where the data is; tensors without any raise an error."""
+        """Address of the data; raise TypeError for tensors without any."""
         try:
             address = array.data_ptr()
         except RuntimeError:

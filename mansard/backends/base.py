@@ -1,4 +1,4 @@
-"""What a backend must be able to do."""
+"""Protocol of a backend: compiles and loads a kernel, and returns a function that launches it."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from ctypes import byref, c_uint, c_void_p
 from typing import Any
 
-_COUNT, _MANY = 3, 12  # streams beside the caller's, and launches that are dealt among all of them; of fewer, one
+_COUNT, _MANY = 3, 12  # side streams, and the number of launches from which all of them are used; one below
 _NON_BLOCKING, _NO_TIMING = 1, 2
 _HELD = threading.local()
 
 
 class Streams:
-    """Of one thread and one GPU, kept for as long as the thread lives."""
+    """Side streams and events of one thread on one GPU, held as long as the thread lives."""
 
     def __init__(self, backend: Any) -> None:
         self.driver = driver = backend.driver
@@ -51,7 +51,7 @@ class Streams:
         self.driver.check(self.driver.lib.cuStreamWaitEvent(stream, event, c_uint(0)), "cuStreamWaitEvent")
 
     def fork(self, stream: int, count: int) -> list[int]:
-        """The caller's stream, and others that wait for what it holds."""
+        """Return the caller's stream and `count` side streams that wait for the work queued there."""
         self.driver.record(self.events[-1], stream)
         for other in self.streams[:count]:
             self._wait(other, self.events[-1])
@@ -65,7 +65,7 @@ class Streams:
 
 @contextmanager
 def several(backend: Any, stream: int, launches: int) -> Iterator[list[int]]:
-    """Streams among which so many launches may be dealt."""
+    """Fork: yield the caller's stream and side streams for `launches` independent launches; join them at exit."""
     if backend.name != "cuda" or launches < 3:
         yield [stream]
         return

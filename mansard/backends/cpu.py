@@ -18,7 +18,7 @@ from .base import Launch
 
 
 class CpuBackend:
-    """All cores this process may use."""
+    """Backend of the CPU: all cores that this process may use."""
 
     name = "cpu"
 

@@ -33,7 +33,7 @@ _HOLD = """extern "C" __global__ void kernel(long long nanoseconds) {
 
 
 class CudaBackend:
-    """One GPU."""
+    """Backend of one GPU: loads cubins and launches them through the driver."""
 
     name = "cuda"
 
@@ -73,7 +73,7 @@ class CudaBackend:
 
 
 class _Call:
-    """What one thread reuses from launch to launch on one stream."""
+    """Buffers that one thread reuses from launch to launch on one stream."""
 
     __slots__ = ("arguments", "buffer", "capturing", "flag", "scalars", "stream", "workspace")
 
@@ -171,7 +171,7 @@ class Workspaces:
         return partials, sums
 
     def _begin_graph(self, key: object, stream: int) -> dict[str, tuple[int, int]]:
-        """Pieces of a graph that is gone, if there is one."""
+        """Return the workspace of a graph that no longer exists, if there is one."""
         for gone in [other for other, sign in self._graphs.items() if self._driver.has_ended(sign)]:
             del self._graphs[gone]
             self._idle.append(self._pieces.pop(gone))

@@ -43,7 +43,7 @@ class LostLibrary:
 
 
 class Driver:
-    """libcuda, initialised."""
+    """The CUDA driver library, initialised."""
 
     def __init__(self) -> None:
         self.process = os.getpid()

@@ -21,21 +21,21 @@ class Mailbox(Protocol):
 
 
 class PlainMailbox:
-    """For backends whose kernels are done when they return."""
+    """Mailbox of backends whose kernels are done when they return."""
 
     def __init__(self) -> None:
         self._word = c_uint()
         self.address = ctypes.addressof(self._word)
 
     def posted(self, stream: int) -> None:
-        """Nothing is under way."""
+        """Do nothing: the kernel has written the word already."""
 
     def read(self) -> int:
         return self._word.value
 
 
 class CudaMailbox:
-    """Page-locked memory and an event."""
+    """Mailbox of a GPU: a word in page-locked memory, and an event to wait for."""
 
     def __init__(self, backend: Any) -> None:
         self._driver, self._ordinal = backend.driver, backend.device.ordinal

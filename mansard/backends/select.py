@@ -1,4 +1,4 @@
-"""Where a call runs: by where its arrays live, unless the caller or the settings say otherwise."""
+"""Choice of the backend: by where the arrays live, unless the caller or the settings say otherwise."""
 
 from __future__ import annotations
 

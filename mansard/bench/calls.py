@@ -61,7 +61,7 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
 
 
 def _entry(spelling: str, call: Callable[..., Any], pairs: Pairs, outs: list[Any]) -> Entry:
-    """A one-shot function, called as its users do."""
+    """Entry that calls a public function as its users do."""
     if outs[0] is None:
         return Entry(OURS, spelling, lambda index: call(*pairs[index]), _same)
     return Entry(OURS, spelling, lambda index: call(*pairs[index], out=outs[index]), _same)
@@ -80,8 +80,8 @@ def _matmul(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> 
 
 
 def _batched(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[Entry, About]:
-    """What `ms.matmul` does with stacks, which is to leave wide ones to the array library; a backend that is named
-    would keep them, so the one that is chosen anyway is not."""
+    """Our entry for stacks of products, called as `ms.matmul` does, which leaves wide ones to the array library. The
+    backend is named only if it would not be chosen anyway: a named backend keeps wide products."""
     asked = _unless_chosen(backend)
     outs, more = [operands.empty(case) for _ in pairs], {"beta": 1.0} if case.accumulate else {}
     with ms.pin(**dict(case.pins)):
@@ -121,7 +121,7 @@ def _routine(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tupl
 
 
 def _unless_chosen(backend: Any) -> str | None:
-    """The backend, unless it would be chosen anyway."""
+    """Name of the backend; None if it would be chosen anyway."""
     return None if backend.name in ("cuda", settings.current().backend) else str(backend.name)
 
 

@@ -1,4 +1,4 @@
-"""What is measured: named sets of cases. A case is one problem, how it is called, and what is pinned.
+"""Cases of the benchmark in named sets. A case is one problem, how it is called, and what is pinned.
 
 Sets depend on the device only through `Size` (how large "out of cache" is), so they can be listed, counted and tested
 anywhere.
@@ -73,7 +73,7 @@ class Case:
 
     @property
     def shapes(self) -> tuple[Shape, Shape, Shape]:
-        """Of A, B and the result."""
+        """Shapes of A, B and the result."""
         sizes = (self.operation, self.M, self.N, self.K)
         if self.operation in BATCHED:
             return batched_operations.shapes(*sizes, self.inner, self.form, self.dtype)
@@ -97,7 +97,7 @@ class Case:
 
     @property
     def bytes(self) -> int:
-        """What must be moved, padding left out."""
+        """Bytes that must be moved, padding left out."""
         return operations.work_of(asdict(self)).bytes
 
     def layout_of(self, which: str) -> str:
@@ -117,7 +117,7 @@ class Case:
         return self.problems()[0]
 
     def problems(self) -> tuple[Problem, ...]:
-        """Those whose kernels the case runs; the vendor's routine has none."""
+        """Problems whose kernels the case runs; none where the vendor's routine answers."""
         sizes = (self.dtype, self.M, self.N, self.K)
         if self.operation in operations.ORTHOGONAL:
             return operations.orthogonal_problems(self.operation, *sizes)
@@ -194,7 +194,7 @@ def rectangle(
 
 
 def quick(size: Size) -> list[Case]:
-    """What `make bench` runs: the widths that tell most, first real, then complex."""
+    """The widths that tell most, first real, then complex."""
     if size.backend != "cuda":
         return square("quick", size, _QUICK_WIDTHS, ["float64"]) + square("quick", size, _QUICK_COMPLEX, ["complex128"])
     cases = square("quick", size, (*_QUICK_WIDTHS, 7, 17, 33, 40, 56, 63), ["float64", "complex128"])
@@ -204,23 +204,23 @@ def quick(size: Size) -> list[Case]:
 
 
 def full(size: Size) -> list[Case]:
-    """Every width from 1 to 64."""
+    """Cases of every width from 1 to 64."""
     dtypes = ("float64", "complex128", "float32", "complex64") if size.backend == "cuda" else ("float64", "complex128")
     return square("full", size, WIDTHS, dtypes)
 
 
 def rectangular(size: Size) -> list[Case]:
-    """A and B of different widths."""
+    """Cases with A and B of different widths."""
     return rectangle("rectangular", size, RECTANGLES, ("float64", "complex128"))
 
 
 def same(size: Size) -> list[Case]:
-    """gram(A): A is read once."""
+    """Cases of gram(A), where A is read once."""
     return square("same", size, (1, 2, 4, 7, 8, 16, 24, 32, 48, 64), ("float64", "complex128"), same=True)
 
 
 def layouts(size: Size) -> list[Case]:
-    """Operands as they come. Unaligned ones are real: a complex number off its own boundary is no peer's input."""
+    """Column-major, padded and unaligned operands; unaligned ones are real, since no peer accepts complex ones."""
     cases = []
     for layout in LAYOUTS[1:]:
         dtypes = ("float64", "float32") if layout == "unaligned" else ("float64", "complex128")

@@ -46,7 +46,7 @@ class Beside:
 
     @property
     def runs(self) -> dict[str, Callable[[], None]]:
-        """One run of each ceiling's probe."""
+        """Functions that run each ceiling's probe once."""
         return {name: run for name, (run, _) in self._held.runs.items()} if self._held else {}
 
     def rates(self, seconds: dict[str, list[float]]) -> dict[str, float]:

@@ -28,12 +28,12 @@ from .sparse.operations import SPARSE
 _ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 _SLICE = 1 << 25  # elements of an operand converted at a time
 _CONFIDENCE = 10.0  # standard deviations of the walk of roundings
-_RESIDUAL = 1000.0  # roundings of V - Q R: docs/notes/orthogonal.md
+_RESIDUAL = 1000.0  # roundings of V - Q R: docs/families/orthogonal.md
 _REACH = 3.0  # how far partial sums may stray, in standard deviations
 
 
 def reference_for(case: Case, A: Any, B: Any) -> Any:
-    """What results of the case are compared with."""
+    """Make the reference that results of the case are compared with."""
     if case.operation == "matmul_gram":
         return FusedReference(A, B)
     if case.operation == "project":
@@ -99,7 +99,7 @@ class SmallReference:
 
 
 class FusedReference:
-    """W = V S as above, and W^H W of the W that came out."""
+    """Reference for W = V S, and for W^H W of the W that came out."""
 
     def __init__(self, V: Any, S: Any) -> None:
         self.product = SmallReference(V, S)

@@ -16,7 +16,7 @@ Call = Callable[[], Any]
 
 
 def nothing() -> None:
-    """What comes before a call that leaves its operands as they are."""
+    """Restore nothing: the default for calls that leave their operands unchanged."""
 
 
 # The device waits this long before a timed call, so that the call and both events are queued when it starts and the
@@ -26,20 +26,20 @@ _HOLD_SECONDS = 300e-6
 # A card at its power limit lowers its clock for some 100 ms. After a sample it rests for three times as long (at most
 # _LONGEST_REST), so that the next contender does not pay for this one; the set `sustained` shows what happens without.
 # The call before the timed one wakes it up again (`wake`): the first after a pause takes about 150 us longer, which
-# nobody sees who takes longer than _LONG.
+# does not matter for calls longer than _LONG.
 _REST, _LONGEST_REST = 3.0, 0.03
 _LONG = 0.02
 _EMPTY = 'extern "C" __global__ void kernel() {}\n'
 
 
 class HostClock:
-    """For backends whose calls return when they are done."""
+    """Clock of backends whose calls return when they are done."""
 
     def __init__(self, pause: float = 0.0) -> None:
         self._pause = pause
 
     def sample(self, run: Call, wake: bool = True, restore: Call = nothing) -> float:
-        """Seconds of one call. The pause lets the threads of whoever ran before go to sleep. `restore` gives a call
+        """Seconds of one call. The pause lets the threads of the contender before go to sleep. `restore` gives a call
         that works in place its operands again, before the clock starts."""
         restore()
         if self._pause:
@@ -68,7 +68,7 @@ class HostClock:
 
 
 class DeviceClock(HostClock):
-    """For a GPU, on its default stream."""
+    """Clock of a GPU: events on its default stream."""
 
     def __init__(self, backend: Any) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ class DeviceClock(HostClock):
 
 
 def sampler(clock: HostClock, run: Call, restore: Call = nothing) -> Callable[[], float]:
-    """Takes a sample of one call at a time, and spares those who take long the call before it."""
+    """Return a function that times one call; calls longer than _LONG are not preceded by one that wakes the card."""
     wake = True
 
     def sample() -> float:
@@ -163,7 +163,7 @@ def capture_cupy(run: Callable[[int], Any], count: int) -> Call:
         finally:
             graph = stream.end_capture()
 
-    def launch(kept: Any = (run, pool)) -> None:  # a graph knows addresses, and nobody else might keep what is there
+    def launch(kept: Any = (run, pool)) -> None:  # a graph stores addresses only: keep what they point to alive
         graph.launch()
 
     launch()
@@ -172,7 +172,7 @@ def capture_cupy(run: Callable[[int], Any], count: int) -> Call:
 
 
 def capture_torch(run: Callable[[int], Any], count: int) -> Call:
-    """The same for PyTorch's streams."""
+    """A graph of `count` calls on PyTorch's current stream, as a call that launches it."""
     import torch
 
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -192,7 +192,7 @@ def _unpublishable(args: argparse.Namespace) -> str:
 
 
 def _still_openblas() -> None:
-    """OpenBLAS's workers spin for half a second after a call and would slow whoever is measured next. They read this
+    """OpenBLAS's workers spin for half a second after a call and would slow the next contender. They read this
     variable when the library is loaded, which has happened: so the command starts itself again, once."""
     main = getattr(sys.modules["__main__"], "__spec__", None)
     ours = Path(sys.argv[0]).name == "mansard" or (main is not None and main.name == "mansard.__main__")

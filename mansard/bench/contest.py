@@ -26,8 +26,8 @@ from .sparse.operations import IN_CACHE, SPARSE
 
 Sampler = Callable[[], float]
 _LONGEST = 20.0  # seconds a case may take before its repeats are cut (never below three)
-_SLOW, _SLOW_REPEATS = 0.1, 3  # seconds a call; who takes longer is sampled so often and no more
-_LOST, _FAR = 1.0, 4  # seconds, and times the fastest: who takes longer is sampled once
+_SLOW, _SLOW_REPEATS = 0.1, 3  # seconds of a call above which a contender gets only so many samples
+_LOST, _FAR = 1.0, 4  # seconds, and times the fastest, above which a contender is sampled once
 _LOST_PUBLISHED = 3.0  # seconds, of rows that will be published
 _LOOP = 100  # calls of an eager sample, unless rotating operands asks for more
 _LOOP_SECONDS = (2e-3, 0.01)  # fewer calls are made where they take longer than this, on a CPU and on a GPU
@@ -38,7 +38,7 @@ _SUSTAINED, _COOL = 1.5, 0.5  # seconds of calls, and of rest before them
 
 
 class Contest:
-    """What all cases share: backend, clock, operands, peers."""
+    """Runs cases, contender against contender; holds the backend, clock, operands and peers of all cases."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Contest:
         return errors, found
 
     def _reference(self, case: Case, pair: tuple[Any, Any]) -> Any:
-        """What results are compared with; experiments run one problem many times, and need it once."""
+        """Reference for the results of a case, made once for experiments that run one problem many times."""
         about: tuple[Any, ...] = (case.operation, case.dtype, case.shapes, case.layout, case.same)
         about += (case.condition, case.accumulate, case.form, case.N, case.K, case.inner)
         if self._held is None or self._held[0] != about:
@@ -144,7 +144,7 @@ class Contest:
         return self._held[1]
 
     def forget(self) -> None:
-        """Let go of operands."""
+        """Drop the references to operands, so that their memory is freed."""
         self._held = None
 
     def _peers(self, case: Case, pairs: list[tuple[Any, Any]]) -> tuple[list[Entry], dict[str, str]]:
@@ -199,12 +199,12 @@ class Contest:
     def _yardsticks(self, case: Case) -> dict[str, Sampler]:
         """The ceilings, as contenders: only beside single calls on operands out of cache."""
         wanted = case.mode == "device" and case.operation != "matmul"  # which is compared with its peer alone
-        wanted = wanted and case.temperature == "cold"  # whoever comes after them finds nothing in the caches
+        wanted = wanted and case.temperature == "cold"  # the next contender then finds nothing in the caches
         runs = self.beside.runs if self.beside and wanted else {}
         return {name: clocks.sampler(self.clock, run) for name, run in runs.items()}
 
     def _uniform(self, case: Case) -> dict[str, Sampler]:
-        """Beside a ragged batch: equal matrices of the same bytes, as a contender that is no peer."""
+        """Contender beside a ragged batch: equal matrices with the same bytes. It does not count as a peer."""
         if not case.is_ragged:
             return {}
         equal, pair = case.uniform, self.operands.pair(case.uniform)
@@ -251,7 +251,7 @@ class Contest:
         power: dict[str, Any] = {name: {} for name in samplers}
         names = list(samplers)
         for turn in range(repeats):
-            first_up = turn // 2 % len(names)  # nobody is always behind the same one, whose data are still in a cache
+            first_up = turn // 2 % len(names)  # contenders change places: the one before leaves its data in the caches
             for name in (names[first_up:] + names[:first_up])[:: -1 if turn % 2 else 1]:
                 sampler = samplers[name]
                 if name in lost or (name in slow and turn >= _SLOW_REPEATS):

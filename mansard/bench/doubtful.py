@@ -27,7 +27,7 @@ def percent(row: dict[str, Any]) -> str:
 
 
 def among(rows: Iterable[dict[str, Any]]) -> str:
-    """` (2 doubtful)`, or nothing."""
+    """Suffix that counts doubtful rows, ` (2 doubtful)`; empty if there are none."""
     count = sum(bool(row.get("doubtful")) for row in rows)
     return f" ({count} doubtful)" if count else ""
 

@@ -13,7 +13,7 @@ from .cases import Case
 from .peers import Peer, Product
 
 _SHARE, _CLOSE = 64, 3  # spellings race on this share of the rows first; those this close race again on all of them
-_SLOW = 0.2  # seconds; who takes longer runs once
+_SLOW = 0.2  # seconds of a call above which a spelling runs once
 
 
 class Entry:
@@ -94,7 +94,7 @@ def fastest(
     peer: Peer, case: Case, operands: tuple[Any, ...], race: Callable[[Callable[[int], Any]], float]
 ) -> dict[str, Product]:
     """The peer's spellings that are worth a race. A sixty-fourth of the rows, or of the matrices, tells: there is one
-    that takes 18 s for what another does in 5 ms (cuBLAS, complex128 1 x 1), and nobody should wait for it."""
+    that takes 18 s for what another does in 5 ms (cuBLAS, complex128 1 x 1), and waiting for it tells nothing."""
     ways = peer.spellings(case)
     stack = case.operation in BATCHED and case.operation != "ragged" and case.K >= _SHARE**2
     if len(ways) == 1 or case.layout != "row" or not (stack or case.operation == "gram"):

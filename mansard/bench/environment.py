@@ -1,4 +1,4 @@
-"""Where a result comes from: device, driver, versions, date, commit, command. A number without them is a rumour."""
+"""Environment of a result: device, driver, versions, date, commit, command."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def describe(backend: Any, commit: str = "") -> dict[str, Any]:
 
 
 def query(fields: str) -> str:
-    """What nvidia-smi says; empty where it is not installed."""
+    """Ask nvidia-smi for `fields` of the first GPU; empty where it is not installed."""
     try:
         command = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)

@@ -21,12 +21,12 @@ MAGMA, CUSOLVER = "PyTorch (MAGMA)", "PyTorch (cuSOLVER)"
 # PyTorch 2.11 hands these to cuSOLVER and cuBLAS whatever library is preferred; MAGMA's are LU and what is made of it
 _NOT_MAGMA = ("cholesky", "qr", "qrq")
 RENAMED = f"{CUSOLVER}, MAGMA preferred"
-# spellings that work in place; those who measured them before rows said `restored` timed the copy as well
+# spellings that work in place; rows without `restored` were measured with the copy of A inside the clock
 _IN_PLACE = ("cusolver potrfBatched", "cublas getrfBatched", "cublas geqrfBatched")
 
 
 def corrected(rows: Iterable[Row]) -> list[Row]:
-    """The rows with the labels that they should have had."""
+    """Return the rows with corrected labels of peers."""
     return [
         row | {"contender": RENAMED, "measured_as": MAGMA}
         if row["contender"] == MAGMA and row.get("operation") in _NOT_MAGMA

@@ -84,7 +84,7 @@ def _kernels(values: Any) -> None:
 
 
 def results(values: Any) -> dict[str, Any]:
-    """The document of `results.json`."""
+    """Check the document of `results.json`, and return it."""
     kinds = {"environment": dict, "options": dict, "missing": dict, "unfinished": list, "runs": list, "rows": list}
     if not isinstance(values, dict) or not all(isinstance(values.get(name), kind) for name, kind in kinds.items()):
         raise Damaged(f"is no document with {', '.join(kinds)}")

@@ -26,7 +26,7 @@ _TWO_STEPS = 1e7  # to this condition number two steps of Cholesky QR do, in dou
 
 
 def shapes(operation: str, M: int, N: int, K: int) -> tuple[Shape, Shape, Shape]:
-    """Of A, B and the result of one product; cholesky_qr has no B."""
+    """Shapes of A, B and the result of one product; cholesky_qr has no B."""
     if operation in ("tsm2r", "matmul"):
         return (M, K), (K, N), (M, N)
     if operation == "gram":

@@ -1,4 +1,4 @@
-"""What a call costs the caller, beyond the cheapest launch the device allows: planned and unplanned, for each kind of
+"""Cost of a call for the caller, above the cheapest launch the device allows: planned and unplanned, for each kind of
 array. The kernel's own time is out of it: on a GPU calls are queued and waited for after the clock stopped."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Who we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and through PyTorch on GPUs. Batches meet
-others besides, see batched/compiled_peers.py.
+"""Peers, the libraries we are compared with: NumPy and PyTorch on CPUs, cuBLAS through CuPy and PyTorch on GPUs.
+Batches meet others besides, see batched/compiled_peers.py.
 
 A peer may spell a product in several ways; all correct ones race and the fastest is measured (entries.py), so that no
 peer loses to a clumsy spelling. Large results are written into memory that is there already: a fresh one costs more
@@ -25,7 +25,7 @@ class Peer:
     """A library: how it takes our arrays, and its spellings of the product. Arrays are shared, never copied."""
 
     name = ""
-    own = False  # its arrays are the benchmark's own: it is who `ms.matmul` hands other shapes to
+    own = False  # uses the benchmark's own arrays: the library that `ms.matmul` hands other shapes to
     captures = ""  # why its calls cannot be captured in a graph; empty if they can
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Peer:
         return ""
 
     def takes_part(self, case: Case) -> bool:
-        """Whether there is anything to compare: matmul meets only whom it calls."""
+        """Whether the peer takes part in the case: matmul is compared with the library it hands shapes to."""
         return self.own or case.operation != "matmul"
 
     def build(self, case: Case) -> None:
@@ -47,7 +47,7 @@ class Peer:
         return array
 
     def take_ragged(self, case: Case, ragged: Any) -> Any:
-        """The matrices of a ragged batch."""
+        """Return the matrices of a ragged batch as the peer takes them."""
         return [self.take(matrix) for matrix in ragged]
 
     def give(self, result: Any) -> Any:
@@ -95,7 +95,7 @@ class Peer:
         raise NotImplementedError
 
     def multiply(self, A: Any, B: Any, out: Any) -> Any:
-        """A column times a number."""
+        """Scale a column by a number, into `out`."""
         raise NotImplementedError
 
     def gram(self, case: Case) -> dict[str, Product]:

@@ -62,13 +62,13 @@ def contenders(rows: list[Row]) -> list[str]:
 
 
 def every_contender(results: dict[str, Any], mine: Iterable[Row]) -> list[Row]:
-    """All right rows of these cases."""
+    """Rows of all contenders whose result was right, in the cases of these rows."""
     cases = {row["case"] for row in mine}
     return [row for row in results["rows"] if row["case"] in cases and row["status"] == "ok"]
 
 
 def lines(axis: Any, rows: list[Row], names: list[str], x: Callable[[Row], float], y: str) -> None:
-    """A line per contender."""
+    """Draw a line per contender."""
     for number, name in enumerate(names):
         points = sorted((x(row), row[y]) for row in rows if row["contender"] == name)
         if points:
@@ -76,7 +76,7 @@ def lines(axis: Any, rows: list[Row], names: list[str], x: Callable[[Row], float
 
 
 def sizes_below(axis: Any, values: Iterable[int], label: str = "n") -> None:
-    """A logarithmic axis of sizes."""
+    """Make the axis below logarithmic, with ticks at powers of two."""
     values = list(values)
     shown = [n for n in _TICKS if min(values) <= n <= max(values)] or sorted(set(values))
     axis.set(xlabel=label, xscale="log")
@@ -85,7 +85,7 @@ def sizes_below(axis: Any, values: Iterable[int], label: str = "n") -> None:
 
 
 def legend(axes: Any, **options: Any) -> None:
-    """In the panel with most lines."""
+    """Draw the legend in the panel with most lines."""
     max(axes, key=lambda axis: len(axis.lines)).legend(**{"fontsize": 8, "framealpha": 0.9, **options})
 
 
@@ -107,7 +107,7 @@ def plain_ticks(axis: Any) -> None:
 def grid(
     results: dict[str, Any], title: str, panels: int, most: int = 2, size: tuple[float, float] = (7.2, 3.9)
 ) -> tuple[Any, Any]:  # fmt: skip
-    """At most so many panels per line; those that are left over are hidden."""
+    """A figure of `panels` panels, at most `most` in a line; axes that are left over are hidden."""
     columns = min(panels, most)
     drawn, axes = figure(results, title, -(-panels // columns), columns, size)
     for axis in axes[panels:]:

@@ -30,7 +30,7 @@ class Power:
             self._library = library
 
     def read(self) -> dict[str, Any]:
-        """SM clock in MHz, watts, degrees, and what holds the clock down; empty if nobody knows."""
+        """SM clock in MHz, watts, degrees, and what limits the clock; empty where NVML is missing."""
         if self._library is None:
             return {}
         clock, milliwatts, degrees, reasons = c_uint(), c_uint(), c_uint(), c_ulonglong()

@@ -32,7 +32,7 @@ def files(package: Path = PACKAGE) -> dict[str, str]:
 
 
 def digest(hashes: dict[str, str]) -> str:
-    """One name for all files."""
+    """Digest of all files by their paths and hashes."""
     lines = (f"{content} {name}\n" for name, content in sorted(hashes.items()))
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:32]
 

@@ -1,7 +1,7 @@
-"""The README's tables, written from `results/` between markers: `mansard report --readme`.
+"""Tables of docs/performance.md, written from `results/` between markers: `mansard report --readme`.
 
-A table shows fixed sizes and, in its last column, the worst that was measured at any size. Below it is said how old its
-rows are, how many samples they have, and which marks it uses.
+A table shows fixed sizes and, in its last column, the worst that was measured at any size. Footnotes say how old its
+rows are, how many samples they have, and which marks it uses. The README's picture is drawn by `cover`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def tall(results: dict[str, Any]) -> Shown:
 
 
 def products(results: dict[str, Any]) -> Shown:
-    """Batches of float64 products."""
+    """Batches of square float64 products in per cent of the copy bandwidth; the best peer below."""
     rows = [row for row in batches(results["rows"]) if row["dtype"] == "float64" and not row["accumulate"]]
     mine = {row["M"]: row for row in rows if is_square(row) and row["M"] <= max(PRODUCT_SIZES)}
     worst = min(mine.values(), key=lambda row: row["percent_bandwidth"])
@@ -62,7 +62,7 @@ def products(results: dict[str, Any]) -> Shown:
 
 
 def _pair(dtype: str, shown: list[Row | None], worst: Row, where: str) -> list[tuple[str, ...]]:
-    """A line of ours and one of the best peer's."""
+    """Return two lines of a table, ours and the best peer's."""
     ours = (f"**{row['percent_bandwidth']:.0f}**{_age(row)}" if row else "" for row in (*shown, worst))
     peers = (_peer_share(row) if row else "" for row in (*shown, worst))
     *first, last = ours
@@ -136,7 +136,7 @@ def _stored(row: Row) -> str:
 
 
 def _age(row: Row | None) -> str:
-    """Marks beside a number: the kernel has changed since, or it is more than the device can do."""
+    """Marks behind a number: ° if the kernel has changed since, ! if it is more than the device can do."""
     if row is None:
         return ""
     return (_STALE if row.get("age") == freshness.STALE else "") + (_DOUBTFUL if row.get("doubtful") else "")
@@ -176,19 +176,25 @@ TABLES: dict[str, tuple[str, Callable[[dict[str, Any]], Shown]]] = {
 
 
 def block(name: str, results: Path) -> str:
-    """Render a table and its footnotes, as they stand between the table's markers in the README."""
+    """Render a table and its footnotes, as they stand between the table's markers in the page."""
     folder, make = TABLES[name]
     table, rows = make(freshness.mark(store.load(results / folder)))
     return f"{table.markdown()}\n\n{_status(rows)}"
 
 
 def filled(text: str, results: Path) -> str:
-    """The README with its tables made from the folders in `results`; a ValueError names a marker that is missing."""
+    """Return the text of a page with its tables made from `results`; ValueError names a marker that is missing."""
     for name in TABLES:
         begin, end = f"<!-- table {name}: mansard report --readme -->", f"<!-- end of table {name} -->"
         place = re.compile(re.escape(begin) + r"\n.*?" + re.escape(end), re.DOTALL)
         if not place.search(text):
-            raise ValueError(f"the README has no '{begin}' ... '{end}'")
+            raise ValueError(f"the page has no '{begin}' ... '{end}'")
         made = f"{begin}\n{block(name, results)}\n{end}"
         text = place.sub(lambda found, made=made: made, text)  # type: ignore[misc]
     return text
+
+
+def results_of(page: Path) -> Path:
+    """Return the nearest folder `results` beside the page or above it."""
+    above = [folder / "results" for folder in page.resolve().parents]
+    return next((folder for folder in above if folder.is_dir()), above[0])

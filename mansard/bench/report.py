@@ -13,6 +13,8 @@ from . import doubtful, extension, freshness, labels, overview, provenance, stor
 from .extension import NOTHING, Extension
 from .table import Table, html_table, html_top
 
+_PAGE = Path("docs/performance.md")
+
 _PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: small matrices, many of them",
              "factor": "factor: Cholesky, LU, QR, systems and inverses of many matrices",
              "powers": "powers: sparse matrices times vectors, and their powers"}  # fmt: skip
@@ -25,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"compress the journal: lines of {store.JOURNAL} go to the end of {store.JOURNAL}.gz"
     parser.add_argument("--pack", action="store_true", help=text)
     extension.add_argument(parser)
-    text = "only write the tables of this README (default: ./README.md), from the folders in results/ beside it"
-    parser.add_argument("--readme", type=Path, nargs="?", const=Path("README.md"), help=text)
+    text = f"only write the published tables (default: {_PAGE}) and the README's picture, from the results there"
+    parser.add_argument("--readme", type=Path, nargs="?", const=_PAGE, metavar="PAGE", help=text)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -47,14 +49,22 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _write_readme(path: Path) -> int:
+def _write_readme(page: Path) -> int:
+    """Write the tables of a page, and the README's picture where matplotlib is installed."""
     from . import readme
 
+    results = readme.results_of(page)
     try:
-        path.write_text(readme.filled(path.read_text(), path.parent / "results"))
+        page.write_text(readme.filled(page.read_text(), results))
     except ValueError as error:
-        raise UsageError(f"--readme {path}: {error}") from None
-    print(f"tables: {path}")
+        raise UsageError(f"--readme {page}: {error}") from None
+    print(f"tables: {page}")
+    try:
+        from . import cover
+
+        print(f"picture: {cover.write(results / 'h200')}")
+    except ImportError:
+        print("no picture: matplotlib is not installed (pip install 'mansard[bench]')")
     return 0
 
 
@@ -87,7 +97,7 @@ def _pictures(results: dict[str, Any], folder: Path, added: Extension) -> tuple[
 
 
 def _facts(results: dict[str, Any]) -> dict[str, str]:
-    """What the numbers belong to."""
+    """Facts at the top of a report: device, date, version, software, command, ceilings."""
     environment, ceilings = results["environment"], results.get("ceilings")
     packages = ", ".join(f"{name} {version}" for name, version in environment.get("packages", {}).items())
     facts = {

@@ -42,7 +42,7 @@ _STUCK = 90.0  # seconds after which a case shows where it is
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for; see `mansard bench --help`."""
+    """Options of a benchmark run; see `mansard bench --help`."""
 
     sets: tuple[str, ...] = ("quick",)
     device: str = "auto"

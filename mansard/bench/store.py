@@ -127,14 +127,14 @@ class _Room:
         self.bytes = untrusted.SPARE + untrusted.FACTOR * size
 
     def after(self, text: bytes) -> int:
-        """What was left before this line, which takes its share."""
+        """Subtract the cost of a line from the bytes left; returns what was left before it."""
         before = self.bytes
         self.bytes -= untrusted.cost(text)
         return before
 
 
 def machine_from(values: dict[str, Any]) -> Machine:
-    """Ceilings as they were stored."""
+    """Return the `Machine` that a journal's values describe."""
     return machine.from_values(values)
 
 

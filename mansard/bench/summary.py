@@ -92,7 +92,7 @@ def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
 def each(
     results: dict[str, Any], missed: set[int], chosen: list[Row] | None = None, title: str = "Every case"
 ) -> Table:
-    """One line per case of ours."""
+    """Table with one line per case of ours."""
     chosen = ours(results["rows"]) if chosen is None else chosen
     cells: list[tuple[str, ...]] = []
     bad = set()
@@ -189,7 +189,7 @@ def sustained(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def host(results: dict[str, Any], missed: set[int]) -> Table:
-    """What a call costs the caller."""
+    """Table of the cost of a call for the caller."""
     rows = [row for row in results["rows"] if row["mode"] == "host" and row.get("median")]
     base = rows[0]["median"] if rows else 0.0
     cells = [
@@ -206,7 +206,7 @@ def host(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def others(results: dict[str, Any], missed: set[int]) -> Table:
-    """Rectangles, gram(A) and layouts."""
+    """Table of rectangles, gram(A) and other layouts."""
     rows = [row for row in tall(results["rows"]) if row["M"] != row["N"] or row["same"] or row["layout"] != "row"]
     return each(results, missed, rows, "Rectangles, gram(A), other layouts")
 
@@ -219,7 +219,7 @@ def below(missed: list[tuple[Row, str]], has_targets: bool) -> Table:
 
 
 def unfinished(results: dict[str, Any]) -> Table:
-    """What there was no time for."""
+    """Table of the cases that the time limit left out."""
     return Table("Not measured, out of time", ("case",), [(name,) for name in results["unfinished"]])
 
 

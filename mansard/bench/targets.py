@@ -35,7 +35,7 @@ _OF = {"percent_limit": "the limit", "percent_copy": "the copy bandwidth", "perc
 
 
 class Found(NamedTuple):
-    """A number that a target speaks of, and how it is said."""
+    """The measured value of a target's metric, and its text in reports."""
 
     value: float
     text: str

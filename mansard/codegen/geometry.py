@@ -1,4 +1,4 @@
-"""What kernels are written for (a device) and how they are launched (a geometry). Facts only, no behaviour."""
+"""Devices that kernels are written for, and geometries they are launched with. Facts only, no behaviour."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _MOST_MANIFEST, _MOST_LOG, _MOST_BINARY = 1 << 16, 16 << 20, 256 << 20  # bytes
 
 @dataclass(frozen=True)
 class Built:
-    """What a compiler made: the binary's name inside the folder it was given, and its log."""
+    """Output of a compiler: the binary's name inside the folder it was given, and its log."""
 
     binary: str
     log: str

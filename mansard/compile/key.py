@@ -1,4 +1,4 @@
-"""What a compiled kernel depends on, whole: its digest names the cache entry."""
+"""Everything that a compiled kernel depends on; its digest names the cache entry."""
 
 from __future__ import annotations
 

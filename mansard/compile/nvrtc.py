@@ -24,7 +24,7 @@ FLAGS = ("--std=c++17", "-default-device", "--ptxas-options=-v", "--generate-lin
 
 @dataclass(frozen=True)
 class Resources:
-    """What the assembler reports of a kernel. Spills and stack tell more than the register count."""
+    """Resources of a kernel as the assembler reports them. Spills and stack tell more than the register count."""
 
     registers: int
     spill_bytes: int

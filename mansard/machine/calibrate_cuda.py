@@ -78,7 +78,7 @@ def yardsticks(
 
 
 def _facts(backend: Any, memory: Memory) -> dict[str, object]:
-    """What the numbers depend on."""
+    """Facts that the measured ceilings depend on: operand size, driver, compiler, architecture, clocks."""
     facts: dict[str, object] = {
         "operand_bytes": memory.bytes,
         "driver": backend.driver.version(),

@@ -1,4 +1,4 @@
-"""What a GPU's calls cost before any work is done: memory latency, launches, graph steps, grid barriers."""
+"""Probes of the fixed costs of a GPU: memory latency, launches, graph steps, grid barriers."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def barrier(run: GpuProbes, rounds: int = 1000) -> None:
 
 
 def each(timing: Timing, steps: int) -> Timing:
-    """Per step."""
+    """Seconds per step of the graph."""
     return Timing(tuple(sample / steps for sample in timing.seconds))
 
 

@@ -112,7 +112,7 @@ def surroundings() -> dict[str, Any]:
 
 
 def _version(module: str, distributions: tuple[str, ...]) -> str | None:
-    """Without importing: some of these take seconds."""
+    """Version of a package from its metadata: importing some of them takes seconds."""
     if importlib.util.find_spec(module) is None:
         return None
     for name in distributions:
@@ -272,7 +272,7 @@ def _cache_text(one: Machine) -> list[str]:
 
 
 def _ramp_text(one: Machine) -> list[str]:
-    """Equation 4.12: what a small kernel takes."""
+    """Overhead and bandwidth of small kernels (equation 4.12), as text."""
     ramp: Any = one.details.get("ramp", {})
     if "bandwidth" not in ramp:
         return []

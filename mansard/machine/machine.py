@@ -70,7 +70,7 @@ def slug(device: Device) -> str:
 
 
 def store_path(device: Device) -> Path:
-    """Where the ceilings of `device` are kept."""
+    """Path of the file with the ceilings of `device`."""
     return private.cache_root() / "machines" / f"{slug(device)}.json"
 
 

@@ -18,6 +18,6 @@ def blocks_per_multiprocessor(device: Device, threads: int, registers: int, shar
 
 
 def little_efficiency(bytes_in_flight: float, bandwidth: float, latency: float, multiprocessors: int) -> float:
-    """The share of `bandwidth` that so many bytes in flight per multiprocessor can sustain, at most 1."""
+    """Share of `bandwidth` that this number of bytes in flight per multiprocessor can sustain, at most 1."""
     needed = bandwidth * latency / multiprocessors
     return min(1.0, bytes_in_flight / needed)

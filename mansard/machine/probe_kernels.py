@@ -149,7 +149,7 @@ def all_kernels(device: Device, count: int) -> Iterator[tuple[str, Shape, Kernel
 
 
 def cache_part(shape: Shape, footprint: int, blocks: int, total: int) -> tuple[int, int]:
-    """For the cache probe: doubles in all blocks' parts together, and rounds that move about `total` bytes and end
+    """Sizes of the cache probe: doubles in all blocks' parts together, and rounds that move about `total` bytes and end
     where a sweep ends, so that the sum can be checked."""
     pairs = max(32, footprint // 16 // blocks)
     part = pairs // shape.block * shape.block if pairs >= shape.block else pairs // 32 * 32

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 @dataclass(frozen=True)
 class Work:
-    """What a problem must move through memory and compute at the least."""
+    """Least bytes that a problem must move through memory, and least flops."""
 
     read: int
     written: int
@@ -82,7 +82,7 @@ class Excess(NamedTuple):
 
 
 def excess(work: Work, ceilings: Ceilings, seconds: float) -> Excess | None:
-    """What is to be said of a result, None if it is within 105 % of the limit.
+    """Explain a result that is faster than the limit; None if it is within 105 % of it.
 
     The limit counts what every kernel moves through memory and computes by the usual formulas. Caches, triangles of
     which only one is read, and complex products made of three real ones make some results faster, by known factors.

@@ -1,4 +1,4 @@
-"""What sparse products and powers should take. Equations are those of Panzlaff, "Matrix Power Kernels on GPUs" (2024),
+"""Model of sparse products and powers. Equations are those of Panzlaff, "Matrix Power Kernels on GPUs" (2024),
 chapter 4, with widths of values and indices, padding and re-reads of x left open.
 
 Bytes and flops are per row of the matrix unless they say otherwise; bandwidths are bytes per second.
@@ -18,7 +18,7 @@ from .roofline import Work, bandwidth
 
 @dataclass(frozen=True)
 class Storage:
-    """What an entry and a row of a matrix take, and the vectors beside it."""
+    """Widths of the entries, rows and vectors of a stored matrix, in bytes, and its padding."""
 
     format: str = "sell"  # sell | csr | ell
     C: int = 32  # rows of a chunk
@@ -97,7 +97,7 @@ def overlapped_speedup(p: int, entries: float, ratio: float, storage: Storage = 
 
 
 def effective_bandwidth(bytes_moved: float, overhead: float, full: float) -> float:
-    """Equation 4.12: what a kernel that moves so many bytes reaches if it begins with `overhead` seconds of nothing."""
+    """Equation 4.12: bandwidth of a kernel that moves `bytes_moved` after `overhead` seconds of start-up."""
     return bytes_moved / (overhead + bytes_moved / full)
 
 
@@ -115,7 +115,7 @@ def fit_overhead(bytes_moved: Sequence[float], seconds: Sequence[float]) -> tupl
 
 @dataclass(frozen=True)
 class Prediction:
-    """Seconds of p powers."""
+    """Predicted seconds of p powers: plain, blocked, and with launches."""
 
     plain: float  # p single products
     blocked: float  # equation 4.8
@@ -124,7 +124,7 @@ class Prediction:
 
     @property
     def speedup(self) -> float:
-        """Of equation 4.8 over single products."""
+        """Speedup of equation 4.8 over single products."""
         return self.plain / self.blocked
 
 
@@ -153,8 +153,8 @@ def predict(
 
 
 def cached_bandwidth(machine: Machine, footprint: float) -> float:
-    """Bandwidth of repeated reads of so many bytes, between the footprints that were measured; the memory's where none
-    was."""
+    """Bandwidth of repeated reads of a footprint, interpolated between measured footprints; the memory's where none was
+    measured."""
     curve: Any = sorted(machine.cache_bandwidth)
     if not curve:
         return machine.read_bandwidth

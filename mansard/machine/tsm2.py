@@ -1,7 +1,7 @@
 """The performance model of TSM2 (Rivera et al. 2021) for C = A B: A is m x k, B is k x n and skinny, a thread per row.
 
 Registers and shared memory give the resident threads, Little's law the share of each ceiling that they can use, and the
-slower of memory and arithmetic the time. docs/notes/tsm2-model.md says what is the paper's and what was added.
+slower of memory and arithmetic the time. docs/tsm2-model.md says what is the paper's and what was added.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Parameters:
-    """What can be tuned, by the paper's names. `split` is not the paper's: it has rows enough for its devices."""
+    """Tuning parameters by the paper's names. `split` is ours: the paper has rows enough for its devices."""
 
     t1: int  # threads per block, and rows of a tile of B
     t2: int  # columns of C per thread at a time
@@ -56,7 +56,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says about one shape with one set of parameters."""
+    """Prediction of the model for one shape with one set of parameters."""
 
     parameters: Parameters
     seconds: float
@@ -161,7 +161,7 @@ class Tsm2Model:
         return self.machine.latency_seconds + cycles / self.clock
 
     def memory_utilisation(self, bytes_in_flight: float) -> float:
-        """The share of the bandwidth that so many bytes under way per multiprocessor sustain."""
+        """Share of the bandwidth that this number of bytes in flight per multiprocessor sustains."""
         machine, sms = self.machine, self.device.multiprocessors
         return occupancy.little_efficiency(bytes_in_flight, machine.read_bandwidth, machine.latency_seconds, sms)
 
@@ -235,8 +235,8 @@ class Tsm2Model:
         return full * wave + (last if rest else 0.0) + self.spread * last
 
     def together(self, *seconds: float) -> float:
-        """What resources take together, each of which alone would take so long: no less than the slowest, and more the
-        nearer the others come to it, because few warps leave all of them idle now and then."""
+        """Seconds for resources together, given what each takes alone: no less than the slowest, and more the nearer
+        the others come to it, because few warps leave all of them idle now and then."""
         slowest = max(seconds)
         if math.isinf(self.overlap):
             return slowest
@@ -288,7 +288,7 @@ def _share(shape: Shape, p: Parameters) -> int:
 
 
 def _blocks(shape: Shape, p: Parameters) -> int:
-    """Blocks that have something to do."""
+    """Number of blocks that have work."""
     return math.ceil(math.ceil(shape.m / p.tcf) / p.t1) * math.ceil(shape.k / _share(shape, p))
 
 

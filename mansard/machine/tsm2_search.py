@@ -137,7 +137,7 @@ def _inside(point: Point, low: Point, high: Point) -> Point:
 def _rounded(
     model: Tsm2Model, shape: Shape, t2: float, t3: float, interleaved: bool, ladder: tuple[int, ...]
 ) -> list[tuple[int, int]]:
-    """Whole numbers near an optimum: A is read a whole number of times, with t2 padding least, and t3 is on its ladder.
+    """Integers t2 and t3 near an optimum: t2 pads least for a whole number of reads of A, t3 is on its ladder.
 
     More than the nearest steps, upwards mostly: blocks come whole, so that fewer threads are resident than the smooth
     objective believes, and more so in a last wave that is not full.

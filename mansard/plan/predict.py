@@ -1,4 +1,4 @@
-"""What a configuration should take: roofline, degraded by too few bytes in flight and padded arithmetic, plus the fixed
+"""Predicted time of a configuration: roofline, degraded by too few bytes in flight and padded arithmetic, plus fixed
 costs of launching and reducing. It ranks candidates; measurement decides."""
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def reduction(results: dict[str, Any]) -> Any:
 
 
 def best_by(rows: Iterable[Row], name: str, of: Callable[[Row], Any]) -> dict[Any, dict[int, Row]]:
-    """Of an experiment with pinned parameters: for each value of `of` and each width the fastest."""
+    """Fastest row of an experiment with pinned parameters, by the value of `of`, then by width."""
     best: dict[Any, dict[int, Row]] = {}
     for row in of_set(rows, name):
         held = best.setdefault(of(row), {})
@@ -147,12 +147,12 @@ def source(results: dict[str, Any]) -> Any:
 
 
 def unroll(results: dict[str, Any]) -> Any:
-    """Figure 21."""
+    """Figure 21 of Ernst et al."""
     return _experiment(results, "unroll", "threads kernel, float64: rows per thread at once", _pin("UNROLL"))
 
 
 def threads(results: dict[str, Any]) -> Any:
-    """Figure 22."""
+    """Figure 22 of Ernst et al."""
 
     def count(row: Row) -> str:
         return str(row["pins"]["PER_ROW"]) if row["pins"]["PER_ROW"] < row["N"] else "N"

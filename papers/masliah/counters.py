@@ -1,4 +1,4 @@
-"""What hardware counters would say about kernels for small products, computed from their launch: occupancy and loads.
+"""Occupancy and load efficiency of kernels for small products, computed from their launch.
 
 Figures 7 and 8 of Masliah et al. show counters of a K40. Nothing is counted here: resident warps follow from threads,
 (estimated) registers and shared memory of a block, and bytes moved from the 32-byte sectors that its loads touch.
@@ -22,7 +22,7 @@ _GROUPS = 32  # of matrices whose places relative to sectors are looked at
 
 @dataclass(frozen=True)
 class Counters:
-    """Of one kernel for n x n products in float64."""
+    """Occupancy and loads of one kernel for n x n products in float64."""
 
     n: int
     kernel: str
@@ -33,7 +33,7 @@ class Counters:
 
 
 def all_of(results: dict[str, Any]) -> list[Counters]:
-    """Of the chosen kernels, and of those through the read-only cache; none on CPUs."""
+    """Counters of the chosen kernels, and of those through the read-only cache; empty on CPUs."""
     rows = [row for row in batches(results["rows"]) if is_square(row) and row["dtype"] == "float64"]
     rows += [row for row in of_set(results["rows"], "readonly") if row["pins"]]
     device = NOMINAL.get(results["environment"].get("arch", ""))

@@ -30,7 +30,7 @@ def _lanes(row: Row) -> int:
 
 
 def ramp(results: dict[str, Any], missed: set[int]) -> Table:
-    """Small matrices, in caches and beyond."""
+    """Table of small matrices, in caches and beyond (figures 4.4 and 4.6)."""
     rows = [row for row in sparse(results["rows"], mode="graph") if row["set"] == "cache"]
     places = {(row["operation"], row["K"]): row for row in rows}
     cells = []
@@ -44,7 +44,7 @@ def ramp(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def budget(results: dict[str, Any], missed: set[int]) -> Table:
-    """Level groups of more and more of the cache."""
+    """Table of five powers by the share of the cache that level groups take."""
     rows = [row for row in sparse(results["rows"], "powers", pinned=True) if row["set"] == "budget"]
     cells = [
         (row["form"], str(row["pins"]["budget"]), str(row.get("groups", "")), f"{row['median'] * 1e6:.1f}",
@@ -56,7 +56,7 @@ def budget(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def streams(results: dict[str, Any], missed: set[int]) -> Table:
-    """The micro-benchmarks behind the models."""
+    """Table of the micro-benchmarks behind the models."""
     ceilings = results.get("ceilings")
     if results.get("family") != "powers" or not ceilings:
         return Table("", (), [])

@@ -29,7 +29,7 @@ def steps(size: Size) -> list[Case]:
             if step in _STEPS:
                 t2, t3 = {"inner": (1, 1), "outer": (n, 1)}.get(step, (min(n, 8), 4))
                 pins = {"VARIANT": "steps", "STEP": step, "T1": 128, "T2": t2, "T3": t3}
-            options = {"pins": tuple(pins.items()), "peers": step == "tensor"}  # whom everybody is compared with
+            options = {"pins": tuple(pins.items()), "peers": step == "tensor"}  # what others are compared with
             cases.append(square("steps", dtype, side, n, "col", **options))
     return cases
 

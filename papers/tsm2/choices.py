@@ -1,4 +1,4 @@
-"""What rows of TSM2's experiments say: the model's choice against the fastest of its grid, and which step a row is."""
+"""TSM2's experiments: the model's choice beside the fastest of its grid, and the step that a row measures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mansard.bench.targets import Found, Others
 
 @dataclass(frozen=True)
 class Choice:
-    """What a model chose for a problem, and the fastest of all that were measured for it."""
+    """The model's choice for a problem beside the fastest of all configurations measured for it."""
 
     chosen: Row
     best: Row

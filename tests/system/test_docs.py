@@ -17,7 +17,9 @@ import mansard.operations.tall_skinny.matmul
 import mansard.operations.tall_skinny.orthogonal
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "add-an-operation.md"]
+OTHERS = [ROOT / name for name in ("README.md", "CHANGELOG.md", "results/README.md", "papers/README.md")]
+PAGES = sorted({*OTHERS, *GUIDES, *(ROOT / "docs").rglob("*.md")})
 
 
 def test_readme_example(capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,11 +47,22 @@ def test_doctests() -> None:
         assert tried >= least and failures == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         if "://" not in target:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.name)
+def test_guides_name_files_that_exist(page: Path) -> None:
+    """Paths and targets of make; `axpby` is what the guide adds."""
+    text = page.read_text()
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for name in re.findall(r"`((?:mansard|tests|docs|papers|results)/[\w./-]+)`", text):
+        assert "axpby" in name or (ROOT / name).exists(), f"{page.name}: {name}"
+    for name in re.findall(r"`make ([a-z-]+)", text):
+        assert name in targets, f"{page.name}: make {name}"
 
 
 def test_commands_of_the_readme_exist() -> None:

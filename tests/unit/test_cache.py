@@ -125,6 +125,7 @@ print(len(built))
 """
 
 
+@pytest.mark.slow
 def test_eight_cold_processes_compile_once(tmp_path: Path) -> None:
     env = os.environ | {"MANSARD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     children = [
@@ -135,6 +136,7 @@ def test_eight_cold_processes_compile_once(tmp_path: Path) -> None:
     assert sum(int(text) for text in outputs) == 1
 
 
+@pytest.mark.slow
 def test_warm_cache_does_not_compile(tmp_path: Path) -> None:
     env = os.environ | {"MANSARD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     run = [sys.executable, "-c", _CHILD]

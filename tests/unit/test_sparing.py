@@ -70,6 +70,7 @@ def test_daily_runs_miss_no_slice() -> None:
     assert len({sparing.seed_of(3600 * hour) % STEP for hour in range(24)}) == STEP
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sparing.takes_all(), reason="this run goes through all cases")
 def test_workers_share_the_seed_and_the_summary_names_it() -> None:
     pytest.importorskip("xdist")

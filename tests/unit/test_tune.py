@@ -75,6 +75,7 @@ def test_the_bound_is_that_of_the_tests(dtype, layout):
             verifier.bounded(bad)
 
 
+@pytest.mark.slow
 def test_long_sums_of_float32_still_have_a_bound():
     problem = gram.spec.problem("float32", 1, 1, 1 << 25)  # as many terms as there are roundoffs in two
     verifier = Verifier(make_case(problem, FakeBackend(problem)))

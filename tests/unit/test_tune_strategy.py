@@ -120,6 +120,7 @@ def test_what_fails_makes_room_for_others(tmp_path):
     assert sum(trial.ok for trial in result.trials) == 4 and len(result.trials) > 4
 
 
+@pytest.mark.slow
 def test_climbing_beats_a_random_sample_on_average(tmp_path):
     found = {"climb": [], "random": []}
     for number in range(8):

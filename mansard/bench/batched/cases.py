@@ -21,7 +21,7 @@ _FEW = (100, 16)  # matrices, and their size
 
 
 def batch(size: Size, dtype: str, M: int, N: int, inner: int) -> int:
-    """Products out of cache."""
+    """Number of products whose operands are out of cache."""
     return count(size, dtype, M * inner + inner * N + M * N)
 
 

@@ -17,7 +17,7 @@ _RAGGED = 400  # matrices of a ragged batch that are compared
 
 
 def reference_for(case: Case, A: Any, B: Any) -> Any:
-    """What results of the case are compared with."""
+    """Make the reference that results of the case are compared with."""
     if case.operation == "gemv":
         return VectorReference(A.swapaxes(1, 2) if case.form == "T" else A, B)
     if case.operation == "ragged":
@@ -29,7 +29,7 @@ class BatchReference:
     """A B (+ C) of a sample of matrices in double precision, and for every entry the bound of a sum of products.
 
     The first and the last matrix, where kernels leave their path, are computed in extended precision instead and have
-    half the room. Results are filled before the call: with NaN, so that an entry that nobody writes is found anywhere,
+    half the room. Results are filled before the call: with NaN, so that an entry that is not written is found anywhere,
     or, where the product is added, with integers that differ from neighbour to neighbour.
     """
 
@@ -57,7 +57,7 @@ class BatchReference:
         return self._expected(a, b, "longdouble", np.array([at]))
 
     def _start(self, matrices: Any) -> Any:
-        """What these results hold at first: integers from -6 to 10."""
+        """Initial content of the results that a product is added to: integers from -6 to 10."""
         xp = np if isinstance(matrices, np.ndarray) else _cupy()
         _, rows, columns = self.shape
         inside = (3 * xp.arange(rows)[:, None] + xp.arange(columns)) % 13 - 6
@@ -84,7 +84,7 @@ class BatchReference:
 
 
 class VectorReference:
-    """A x: products with matrices of one column."""
+    """Reference for A x, as products with matrices of one column."""
 
     def __init__(self, A: Any, x: Any) -> None:
         self.products = BatchReference(A, x[:, :, None])

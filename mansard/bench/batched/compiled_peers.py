@@ -28,7 +28,7 @@ _PREFIXES = (Path("/usr"), Path("/usr/local"), Path("/opt"), Path("/opt/homebrew
 
 
 def _include_folders() -> list[Path]:
-    """Where headers usually are: the system's, this environment's, and those of Python packages that bring them."""
+    """Folders searched for headers: the system's, this environment's, and those that Python packages bring."""
     packages = Path(sysconfig.get_paths()["purelib"]) / "cmeel.prefix"
     return [prefix / "include" for prefix in (Path(sys.prefix), packages, *_PREFIXES)]
 
@@ -49,7 +49,7 @@ class CompiledPeer(Peer):
         return case.operation in self.operations
 
     def text(self, case: Case) -> str:
-        """The case's C++."""
+        """C++ text of the peer for the case."""
         raise NotImplementedError
 
     def build(self, case: Case) -> None:

@@ -23,7 +23,7 @@ _int, _long = ctypes.c_int, ctypes.c_longlong
 
 
 class Cublas:
-    """One dtype's routines."""
+    """Batched routines of cuBLAS for one dtype."""
 
     def __init__(self, cupy: Any, dtype: str) -> None:
         self.cupy, self.dtype, self.letter = cupy, dtype, _LETTER[dtype]

@@ -27,7 +27,7 @@ _SEED = 13  # of the sizes of ragged batches
 
 
 def shapes(operation: str, M: int, N: int, K: int, inner: int, form: str, dtype: str) -> tuple[Shape, Shape, Shape]:
-    """Of A, B and the result; of ragged ones those of their buffers, as rows."""
+    """Shapes of A, B and the result; for ragged batches, of their buffers as single rows."""
     inner = inner or M
     if operation == "gemm":
         return (K, M, inner), (K, inner, N), (K, M, N)
@@ -52,8 +52,8 @@ def ragged_sizes(M: int, K: int) -> Any:
 
 @lru_cache(maxsize=16)
 def offsets(M: int, K: int, N: int, dtype: str) -> Any:
-    """Where each of the K matrices begins, in elements, and where the last one ends: multiples of 32 bytes. They are as
-    wide as they are high, or have one column where N is 1."""
+    """Offsets of the K matrices of a ragged batch in elements, and the end of the last one: multiples of 32 bytes.
+    Matrices are square, or have one column where N is 1."""
     sizes, unit = ragged_sizes(M, K), max(1, ALIGNMENT // ITEMSIZE[dtype])
     elements = sizes * (sizes if N > 1 else 1)
     return np.concatenate([[0], np.cumsum(-(-elements // unit) * unit)])
@@ -77,9 +77,12 @@ def _ragged_elements(M: int, N: int, K: int) -> int:
 def problems(operation: str, dtype: str, M: int, N: int, K: int, inner: int, form: str, accumulate: bool) -> tuple[
     Problem, ...
 ]:  # fmt: skip
-    """Those whose kernels are compiled ahead. A plan of gemm has a kernel that reads no result, and makes the one that
-    adds to it when it is asked to. Wide products are the array library's, or a record's, and ragged batches choose
-    their kernels when they are called: these are compiled when their case is run."""
+    """Problems whose kernels are compiled ahead.
+
+    A plan of gemm has a kernel that reads no result, and makes the accumulating one on demand. Wide products belong to
+    the array library or a record, and ragged batches choose their kernels per call: they are compiled when their case
+    runs.
+    """
     inner = inner or M
     if operation == "gemm":
         if max(M, N, inner) > SMALL:
@@ -99,8 +102,8 @@ def _system(dtype: str, M: int, N: int, K: int, form: str) -> Problem:
 
 
 def work(row: dict[str, Any]) -> Work:
-    """Of a row or a case's fields: every operand is moved once, a result that is added to twice. Of a triangular matrix
-    the n (n + 1) / 2 referenced elements count, and no others."""
+    """Least work of a row or a case: every operand is moved once, an accumulated result twice. A triangular matrix
+    counts with its n (n + 1) / 2 referenced entries."""
     operation, dtype = row["operation"], row["dtype"]
     M, N, K, inner = row["M"], row["N"], row["K"], row["inner"] or row["M"]
     item, flop = ITEMSIZE[dtype], 8 if dtype.startswith("complex") else 2
@@ -119,6 +122,6 @@ def work(row: dict[str, Any]) -> Work:
 
 
 def whole_bytes(row: dict[str, Any]) -> int:
-    """The same of a triangular system if the whole of A were read."""
+    """Bytes of a triangular system if all of A were read, both triangles."""
     M, N, K = row["M"], row["N"], row["K"]
     return int(ITEMSIZE[row["dtype"]] * K * (M * M + 2 * M * N))

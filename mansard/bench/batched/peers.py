@@ -113,7 +113,7 @@ def _each(product: Callable[..., Any]) -> Callable[..., None]:
 
 
 def _ragged(torch: Any, product: Callable[..., Any]) -> Callable[..., Any]:
-    """Matrix by matrix, or all padded ones at once."""
+    """Multiply a ragged batch matrix by matrix, or all padded matrices at once."""
     each = _each(product)
 
     def run(A: Any, B: Any, out: Any) -> Any:

@@ -41,7 +41,7 @@ def sizes(row: Row) -> str:
 
 
 def batches(rows: list[Row], operation: str = "gemm") -> list[Row]:
-    """Our right rows of batches out of cache."""
+    """Rows of ours with right results, of batches out of cache."""
     return [
         row
         for row in rows
@@ -86,7 +86,7 @@ def _worst_and_median(rows: list[Row]) -> tuple[str, ...]:
 
 
 def line(row: Row) -> tuple[str, ...]:
-    """What every table with a line per batch ends with: time, speed, the bound beside it, and the best peer."""
+    """Last cells of a table with a line per batch: time, speed, bound, best peer, error, kernel."""
     return (
         str(row["K"]), f"{row['median'] * 1e6:.1f}", f"{100 * row['spread']:.1f}", f"{row['gbytes_per_second']:.0f}",
         f"{row['percent_bandwidth']:.1f}", f"{row['percent_limit']:.1f}", f"{row['gflops']:.1f}",
@@ -102,7 +102,7 @@ def heads(bandwidth: str) -> tuple[str, ...]:
 
 
 def every(results: dict[str, Any], missed: set[int]) -> Table:
-    """One line per batch, its bound beside it."""
+    """Table with one line per batch: time, speed and bound."""
     rows = batches(results["rows"])
     cells = [(row["dtype"], sizes(row), "A B + C" if row["accumulate"] else "A B", *line(row)) for row in rows]
     bad = frozenset(number for number, row in enumerate(rows) if id(row) in missed)

@@ -31,7 +31,7 @@ class _Call(NamedTuple):
 
     @property
     def into(self) -> bool:
-        """Whether the first part goes where it is asked to."""
+        """Whether the call writes its first result into `out`."""
         return "out=" in self.written
 
 
@@ -68,7 +68,7 @@ def ours(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> tup
 
 
 def _about(case: Case, given: tuple[Any, ...], out: Any, asked: str | None) -> About:
-    """What is known about who answers."""
+    """Configuration, origin and reason of the route that answers the case."""
     if case.form == RAGGED:
         return {"config": {}, "origin": "", "reason": "a kernel for each class of sizes"}
     task = Task(*WANTS[case.operation])

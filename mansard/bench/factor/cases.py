@@ -1,4 +1,4 @@
-"""What `mansard bench factor` measures: factorizations of batches, and what is solved and inverted with them."""
+"""Cases of `mansard bench factor`: batched factorizations, systems, inverses and determinants."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _SLACK = 1.01  # of entries of L, which pivoting keeps below one
 
 
 def reference_for(case: Case, A: Any, B: Any) -> Any:
-    """What results of the case are compared with."""
+    """Make the reference that results of the case are compared with."""
     return RaggedReference(case, A, B) if case.form == RAGGED else FactorReference(case, A, B)
 
 
@@ -39,7 +39,7 @@ class FactorReference:
         self.b = None if B is None else _wide(B[self.xp.asarray(self.chosen)])
 
     def prepare(self, out: Any, in_place: bool = False) -> None:
-        """NaN, so that an entry that nobody writes is found anywhere."""
+        """Fill a result with NaN, so that an entry that is not written is found anywhere."""
         if out is not None:
             out.fill(np.nan)
 
@@ -62,7 +62,7 @@ class FactorReference:
         return ratio if ratio == ratio else float("inf")
 
     def _plausible(self, arrays: dict[str, Any]) -> bool:
-        """Of all matrices: the right shapes, numbers, no trouble, and pivots among the rows that are left."""
+        """Whether all results have the right shape, finite entries, info zero, and pivots among the remaining rows."""
         n, single = self.case.M, {"PIVOTS": 1, "TAU": 1, "INFO": 0, "F": 2, "Q": 2, "X": 2}
         for part, one in arrays.items():
             shape = (n, 1) if part == "X" else (n,) * (0 if self.case.operation == "determinant" else single[part])
@@ -94,7 +94,7 @@ class RaggedReference:
             out.buffer.fill(np.nan)
 
     def error(self, result: Parts) -> float:
-        """As above. Results may also be arrays, or one, whose matrices are as large or larger."""
+        """Return the largest residual in units of its bound. Results may also be arrays whose matrices are padded."""
         part = "X" if self.case.operation == "solve" else "F"
         found, worst = result.arrays[part], 0.0
         info = result.arrays.get("INFO")
@@ -109,7 +109,7 @@ class RaggedReference:
 
 
 def _ratios(xp: Any, case: Case, a: Any, b: Any, found: dict[str, Any]) -> Any:
-    """The ratio of every matrix of the sample."""
+    """LAPACK's test ratio for every matrix of the sample."""
     unit = a.shape[-1] * float(np.finfo(REAL[case.dtype]).eps)
     if case.operation == "cholesky":
         return _cholesky(xp, a, found["F"], unit)

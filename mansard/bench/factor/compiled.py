@@ -41,12 +41,12 @@ class _Memory:
         self.count, self.n = ctypes.c_int64(int(np.prod(stack, dtype=np.int64))), n
 
     def addresses(self) -> list[ctypes.c_void_p]:
-        """In the order of the arguments, those that are absent null."""
+        """Addresses of the parts in the order of the arguments; null for absent ones."""
         order = ("F", "X", "Q", "TAU", "PIVOTS", "INFO")
         return [ctypes.c_void_p(self.parts[part].ctypes.data if part in self.parts else None) for part in order]
 
     def given(self, columns: bool, one_based: bool) -> Parts:
-        """The parts as they are meant."""
+        """Return the parts in our conventions: row-major, pivots counted from zero."""
         found = {part: one for part, one in self.parts.items() if part not in ("TAU",)}
         if "TAU" in self.parts and "Q" not in self.parts:
             found["TAU"] = self.parts["TAU"]
@@ -109,7 +109,7 @@ class LapackLoop(CompiledPeer):
 
     @staticmethod
     def _named(routine: str, letter: str) -> str:
-        """Complex matrices have unitary factors."""
+        """LAPACK's name of a routine: `un` instead of `or` for complex matrices."""
         return "ungqr" if routine == "orgqr" and letter in "cz" else routine
 
 

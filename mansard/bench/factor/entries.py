@@ -16,11 +16,11 @@ from ..peers import Peer
 from .operations import RAGGED
 
 Race = Callable[..., float]  # of a call on pairs of operands, and what must come before it outside the clock
-_SLOW = 0.3  # seconds of a call; who takes longer is measured on a part of the batch
+_SLOW = 0.3  # seconds of a call above which a peer is measured on a part of the batch
 _LEAST = 1 << 28  # bytes of that part, unless that takes longer than
 _LONGEST = 2.0  # seconds, as loops over matrices do, whose time is in proportion to their number anyway
 _FEW, _MORE, _TELLS = 64, 8, 0.01  # matrices tried first, times as many next, until a call takes so long
-_CLOSE, _RACE = 3, 0.1  # spellings this close to the fastest race again, on matrices for so many seconds
+_CLOSE, _RACE = 3, 0.1  # times the fastest, within which spellings race again; seconds of that race
 
 
 class Parts(NamedTuple):
@@ -85,7 +85,7 @@ def enter(peer: Peer, case: Case, pairs: list[tuple[Any, ...]], race: Race) -> F
     ways = peer.spellings(case)
 
     def running(label: str, count: int) -> tuple[Callable[[int], Any], ...]:
-        """The call on so many matrices, and, of one that works in place, what comes before it."""
+        """Return the call on the first `count` matrices and, for calls in place, what restores their operands."""
         way, whole = ways[label], count == case.K
         given = taken if whole else [tuple(None if one is None else one[:count] for one in each) for each in taken]
         parts = (way.run, way.restore) if isinstance(way, InPlace) else (way,)
@@ -116,7 +116,7 @@ def _on(call: Callable[..., Any], given: list[tuple[Any, ...]]) -> Callable[[int
 
 
 def _each(labels: Any, measure: Callable[[str], float]) -> dict[str, float]:
-    """What is measured of each spelling; those that fail are out, unless all do."""
+    """Measure each spelling; failing ones are left out, and if all fail the last error is raised."""
     found, failure = {}, None
     for label in labels:
         try:

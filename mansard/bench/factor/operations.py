@@ -27,7 +27,7 @@ WANTS = {
 
 
 def shapes(operation: str, M: int, K: int, form: str, dtype: str) -> tuple[Shape, Shape, Shape]:
-    """Of A, B and the largest result; there is one B, a single element, where none is asked for."""
+    """Shapes of A, B and the largest result; B is a single element where the operation has none."""
     if form == RAGGED:
         squares, vectors = ((1, int(offsets(M, K, columns, dtype)[-1])) for columns in (M, 1))
         return squares, vectors, vectors if operation == "solve" else squares
@@ -36,7 +36,7 @@ def shapes(operation: str, M: int, K: int, form: str, dtype: str) -> tuple[Shape
 
 
 def problems(operation: str, dtype: str, M: int, K: int, form: str) -> tuple[Problem, ...]:
-    """Those whose kernels are compiled ahead; none where no single kernel answers."""
+    """Problems whose kernels are compiled ahead; none where no single kernel answers."""
     family, want = WANTS[operation]
     if form == RAGGED or family not in families.names():
         return ()
@@ -59,7 +59,7 @@ def uniform_sizes(M: int, K: int) -> tuple[int, int]:
 
 
 def work(row: dict[str, Any]) -> Work:
-    """Of a row or a case's fields: what must be moved once, with pivots and info, and LAPACK's count of flops."""
+    """Least work of a row or a case: bytes moved once, with pivots and info, and LAPACK's count of flops."""
     operation, dtype, M, K = row["operation"], row["dtype"], row["M"], row["K"]
     if row.get("form") == RAGGED:
         sizes, counts = np.unique(ragged_sizes(M, K), return_counts=True)
@@ -76,7 +76,7 @@ def work(row: dict[str, Any]) -> Work:
 
 
 def _written(operation: str, n: int, item: int) -> int:
-    """Bytes of one matrix's results."""
+    """Bytes that the results of one matrix take."""
     return {
         "cholesky": n * n * item + _INFO,
         "lu": n * n * item + n * _PIVOT + _INFO,
@@ -105,7 +105,7 @@ _ROUTINES = {
 
 
 def _flops(operation: str, n: int, is_complex: bool) -> float:
-    """Of one matrix; a complex multiplication has six, an addition two."""
+    """Flops of one matrix; a complex multiplication counts six, an addition two."""
     each = (6, 2) if is_complex else (1, 1)
     return sum(
         cost * (a * n**3 + b * n**2 + c * n)

@@ -1,4 +1,4 @@
-"""Who factorizations of batches are compared with, and how each spells them; all spellings race, see factor_entries.py.
+"""Peers of batched factorizations, and how each spells them; all spellings race (entries.py).
 
 On GPUs PyTorch takes part once per library it can hand matrices to, and cuBLAS and cuSOLVER are called by their names.
 These want the columns of a matrix adjacent: spellings that say so find them like that before the clock starts, and pay
@@ -53,7 +53,7 @@ class NumpyFactors(Peer):
 
 
 class ScipyFactors(Peer):
-    """SciPy, which loops in Python or in C."""
+    """Factorizations by SciPy, which loops in Python or in C."""
 
     name = "SciPy"
 
@@ -118,7 +118,7 @@ def torch_ways(torch: Any, case: Case, columns: bool) -> Ways:
 
 
 class TorchFactors(TorchPeer):
-    """PyTorch on CPUs."""
+    """Factorizations by PyTorch on CPUs."""
 
     def takes_part(self, case: Case) -> bool:
         return case.form != RAGGED
@@ -204,7 +204,7 @@ def torch_probe(torch: Any, operation: str) -> Callable[..., list[Any]]:
 
 
 class Held:
-    """What is kept from call to call as long as the operands are the same ones."""
+    """A value that is made again only when the operand has another address or shape."""
 
     def __init__(self) -> None:
         self._key: Any = None
@@ -219,7 +219,7 @@ class Held:
 
 
 def address(array: Any) -> int:
-    """Where an array of any library begins."""
+    """Address of the first entry of an array of any library."""
     if hasattr(array, "data_ptr"):
         return int(array.data_ptr())
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr)

@@ -68,7 +68,7 @@ def speedup(results: dict[str, Any]) -> Any:
 
 
 def dtypes(results: dict[str, Any]) -> Any:
-    """Ours alone, a line per dtype."""
+    """Picture of our own rows, a line per dtype."""
     mine = factors(results["rows"])
     names = list(dict.fromkeys(row["dtype"] for row in mine))
     if len(names) < 2:

@@ -24,7 +24,7 @@ def sizes(row: Row) -> str:
 
 
 def factors(rows: list[Row], operation: str | None = None) -> list[Row]:
-    """Our right rows of equal matrices out of cache."""
+    """Rows of ours with right results, of uniform batches out of cache."""
     return [
         row
         for row in rows
@@ -73,7 +73,7 @@ def _worst(rows: list[Row]) -> tuple[str, ...]:
 
 
 def every(results: dict[str, Any], missed: set[int]) -> Table:
-    """One line per batch."""
+    """Table with one line per batch."""
     rows = factors(results["rows"])
     cells = [(NAMES[operation_of(row)], row["dtype"], sizes(row), *line(row), row["yardstick"]) for row in rows]
     bad = frozenset(number for number, row in enumerate(rows) if id(row) in missed)

@@ -55,17 +55,17 @@ def ways(cupy: Any, case: Case) -> dict[str, Way]:
 
 
 class Vendor(Cublas):
-    """One dtype's routines."""
+    """Routines of cuBLAS and cuSOLVER for one dtype."""
 
     def _memory(self, A: Any, columns: bool) -> tuple[Any, Any, Any, Any, Any]:
-        """What is copied, where it is factored, addresses of the matrices there, pivots, and info."""
+        """Allocate for a routine in place: source, workspace, addresses of its matrices, pivots, and info."""
         source = self.cupy.ascontiguousarray(A.swapaxes(1, 2)) if columns else A
         work = self.cupy.empty_like(source)
         pivots = self.cupy.empty(A.shape[:2], "int32")
         return source, work, self._pointers(work, A[0].size), pivots, self.cupy.empty(len(A), "int32")
 
     def _restoring(self, columns: bool) -> tuple[Held, Way]:
-        """The memory that a routine works in, and what copies A there."""
+        """Return the memory that a routine works in, and a function that copies A there."""
         held = Held()
 
         def restore(A: Any, B: Any) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Vendor(Cublas):
         return InPlace(restore, run)
 
     def solve(self) -> Way:
-        """With the factors of the transpose."""
+        """Solve with the factors of the transpose, as cuBLAS sees row-major matrices."""
         (held, restore_matrix), sides = self._restoring(columns=False), Held()
 
         def restore(A: Any, B: Any) -> None:
@@ -130,7 +130,7 @@ class Vendor(Cublas):
         return InPlace(restore, run)
 
     def matinv(self) -> Way:
-        """Small ones in one go, A kept."""
+        """Invert small matrices in one call (matinvBatched), which leaves A unchanged."""
         held = Held()
 
         def memory(A: Any) -> tuple[Any, Any, Any, Any]:

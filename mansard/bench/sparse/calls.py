@@ -38,7 +38,7 @@ _LOOP = 20
 
 
 def ours(case: Case, pairs: list[tuple[Any, Any]]) -> SparseEntry:
-    """The library's own choice, or what is pinned."""
+    """Our entry: Mansard's own choice, or the pinned execution."""
     given, x = pairs[0]
     pins = dict(case.pins)
     if case.operation == "powers":
@@ -51,7 +51,7 @@ def ours(case: Case, pairs: list[tuple[Any, Any]]) -> SparseEntry:
 
 
 def product(given: Given, x: Any, case: Case, **form: Any) -> Way:
-    """A product with a matrix stored like this."""
+    """Entry of a product with a matrix in this format."""
     A, y = given.matrix(**form), _result(given, x)
     return Way(lambda: A.product(x, out=y), _same, y, _about_product(A, x, y, case))
 
@@ -108,7 +108,7 @@ def repeated(given: Given, x: Any, case: Case) -> Way:
 
 
 class Alternative(Peer):
-    """Another way of ours."""
+    """A contender of ours beside the default choice: another format or execution."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -145,7 +145,7 @@ class Alternative(Peer):
 
 
 def alternatives(backend_name: str) -> list[Peer]:
-    """Those that a backend has."""
+    """Other ways of ours to the same result that a backend can run, as contenders."""
     names = [*FORMS, PLAIN, OWN_SPMV, PERMUTED, PLAIN_PERMUTED, f"{OURS} groups"]
     if backend_name == "cuda":
         names += [f"{OURS} groups, graph", f"{OURS} persistent"]

@@ -1,4 +1,4 @@
-"""What `mansard bench powers` measures: products of sparse matrices with vectors, their powers, what limits them."""
+"""Cases of `mansard bench powers`: products of sparse matrices with vectors, powers, and what limits them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SMALLER = 8  # of a CPU's matrices, in the quick set
 
 
 def entries(size: Size) -> int:
-    """Room for so many entries: those of the thesis on GPUs, out of the last cache on CPUs."""
+    """Entries of the largest matrix: those of the thesis on GPUs, more than the last cache holds on CPUs."""
     return max(1, min(FULL, size.elements["float64"]))
 
 

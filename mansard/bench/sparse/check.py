@@ -19,7 +19,7 @@ _UNIT = {"float32": 2.0**-24, "float64": 2.0**-53}
 
 
 def reference_for(case: Case, given: Any, x: Any) -> Any:
-    """What results of the case are compared with."""
+    """Make the reference that results of the case are compared with."""
     return PowersReference(case, given, x) if case.operation == "powers" else ProductReference(case, given, x)
 
 
@@ -34,7 +34,7 @@ class ProductReference:
         self.bound = _allowed(given, unit, x.ndim) * (abs(A) @ abs(wide))
 
     def prepare(self, out: Any, in_place: bool = False) -> None:
-        """NaN, so that an entry that nobody writes is found."""
+        """Fill a result with NaN, so that an entry that is not written is found."""
         if out is not None:
             out.fill(np.nan)
 
@@ -60,7 +60,7 @@ class PowersReference(ProductReference):
         self.bits = _bits(given.powers(case.inner, "groups", "none")(x))
 
     def error(self, result: Result) -> float:
-        """Infinite where bits differ that must not."""
+        """Largest error in units of its bound; infinite where powers and products differ in a bit."""
         found = _worst(self.xp, result.array, self.exact, self.bound)
         if not result.own_bits or found > 1:
             return found
@@ -80,7 +80,7 @@ def _wide_array(x: Any) -> Any:
 
 
 def _allowed(given: Any, unit: float, axes: int) -> Any:
-    """Of every row: roundings of both sums, four times as many where numbers are complex."""
+    """Relative error allowed per row: roundings of both sums, four times as many for complex numbers."""
     lengths = given.xp.diff(given.csr.indptr).astype(np.float64) + 2
     share = 2 * unit * lengths * (4 if given.csr.dtype.kind == "c" else 1)
     return share if axes == 1 else share[:, None]

@@ -1,4 +1,4 @@
-"""What rows of a sparse case say together: gains over our own products, what equation 4.8 allows, who the peers are."""
+"""Ratios between the rows of a sparse case: gain over our own products, the bound of equation 4.8, the best peer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sparse(rows: Iterable[Row], operation: str | None = None, **wanted: Any) -> 
 
 
 def by_case(rows: Iterable[Row]) -> dict[str, Found]:
-    """Right rows of every case."""
+    """Rows with right results by case, then by contender."""
     found: dict[str, Found] = {}
     for row in rows:
         if operation_of(row) in SPARSE and row["status"] == "ok" and row.get("median"):
@@ -40,7 +40,7 @@ def by_case(rows: Iterable[Row]) -> dict[str, Found]:
 
 
 def libraries(rows: Iterable[Row]) -> list[str]:
-    """Names of the peers."""
+    """Names of the peers that occur in the rows."""
     return sorted({row["contender"] for row in rows if operation_of(row) in SPARSE and not is_ours(row["contender"])})
 
 
@@ -51,7 +51,7 @@ def own_products(found: Found) -> float | None:
 
 
 def gain(found: Found, name: str = OURS) -> float | None:
-    """Times our own products."""
+    """Speedup of a row of powers over our own products."""
     own = own_products(found)
     return own / found[name]["median"] if own and name in found else None
 

@@ -53,13 +53,13 @@ FULL = 1 << 27  # entries for which all have their full size, about
 
 
 def nominal_rows(name: str, entries: int) -> int:
-    """Rows of the matrix where there is room for so many entries in the largest one."""
+    """Rows of the matrix, given how many entries the largest one may have."""
     kind = MATRICES[name]
     return max(1, round(prod(kind.shape) * kind.rows_each * min(1.0, entries / FULL)))
 
 
 def make(name: str, rows: int, dtype: str, xp: Any) -> Any:
-    """The matrix with about so many rows as CSR, on the device of `xp`."""
+    """Generate the matrix with about `rows` rows as CSR, on the device of `xp`."""
     kind = MATRICES[name]
     share = (rows / (prod(kind.shape) * kind.rows_each)) ** (1 / len(kind.shape))
     shape = tuple(max(3, round(extent * share)) for extent in kind.shape)

@@ -21,12 +21,12 @@ _INDEX = {"int32": 4, "int64": 8, "delta16": 2}
 
 
 def shapes() -> tuple[Shape, Shape, Shape]:
-    """Operands are not views of the benchmark's buffers."""
+    """Empty shapes: sparse operands are not views of the benchmark's buffers."""
     return (1, 1), (1, 1), (1, 1)
 
 
 def storage_of(stored: Any, dtype: str) -> dict[str, Any]:
-    """What the model must know of a matrix that `ms.sparse` stored."""
+    """Format, widths and padding of a matrix that `ms.sparse` stored, as fields of the model's `Storage`."""
     about = {"values": ITEMSIZE[stored.values_dtype], "index": _INDEX[stored.index], "vectors": ITEMSIZE[dtype]}
     kind = type(stored).__name__.lower()
     if kind == "csr":
@@ -37,7 +37,7 @@ def storage_of(stored: Any, dtype: str) -> dict[str, Any]:
 
 
 def csr_storage(dtype: str) -> dict[str, Any]:
-    """Of the libraries' matrices."""
+    """Fields of `Storage` for the CSR matrices of other libraries."""
     return {"format": "csr", "values": ITEMSIZE[dtype], "index": 4, "vectors": ITEMSIZE[dtype]}
 
 
@@ -47,18 +47,18 @@ def storage(row: dict[str, Any]) -> spmv.Storage:
 
 
 def extents(row: dict[str, Any]) -> tuple[int, int, int]:
-    """Rows, entries and powers."""
+    """Number of rows, of entries and of powers of a row."""
     return row.get("rows") or row["K"], row.get("nnz") or row["M"] * row["K"], row["inner"] or 1
 
 
 def matrix_bytes(row: dict[str, Any]) -> float:
-    """Of the matrix as it is stored: what a pass reads besides vectors."""
+    """Bytes of the matrix as it is stored: what a pass reads besides vectors."""
     rows, nnz, _ = extents(row)
     return rows * spmv.matrix_bytes(nnz / rows, storage(row))
 
 
 def work(row: dict[str, Any]) -> Work:
-    """Of a row or a case's fields: the matrix and x once, every result once (equations 4.1 to 4.4)."""
+    """Least work of a row or a case: the matrix and x read once, every result written once (equations 4.1 to 4.4)."""
     rows, nnz, p = extents(row)
     vectors = rows * row["N"] * ITEMSIZE[row["dtype"]]
     flops = spmv.row_flops(nnz, row["dtype"].startswith("complex")) * row["N"] * p
@@ -66,8 +66,8 @@ def work(row: dict[str, Any]) -> Work:
 
 
 def expected(row: dict[str, Any], ceilings: Machine, median: float) -> dict[str, Any]:
-    """Of powers: the gain that equation 4.8 predicts for this device's caches, how often the matrix could have been
-    read in the time, and what the equation allows for the products measured in cache beside them."""
+    """Fields of a row of powers: the gain that equation 4.8 predicts for this device's caches, how often the matrix
+    could have been read in the time, and what the equation allows for the products measured in cache."""
     if row.get("operation") != "powers":
         return {}
     rows, nnz, p = extents(row)

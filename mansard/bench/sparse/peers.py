@@ -1,4 +1,4 @@
-"""Who sparse products and powers are compared with: cuSPARSE through CuPy and through PyTorch on GPUs, SciPy and
+"""Peers of sparse products and powers: cuSPARSE through CuPy and through PyTorch on GPUs, SciPy and
 PyTorch on CPUs. All have CSR with 32-bit columns, cuSPARSE by every algorithm and in sliced ELLPACK as well
 (cusparse.py). Powers are products one after the other, each into the next row of the result."""
 
@@ -60,7 +60,7 @@ class SparsePeer(Peer):
         return Way(run, _same, out)
 
     def vectors(self, x: Any, label: str) -> Any:
-        """x as the spelling wants it."""
+        """Return the vectors x in the layout that the spelling takes."""
         return self.take(x)
 
 

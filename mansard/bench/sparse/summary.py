@@ -45,7 +45,7 @@ def products(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def by_format(results: dict[str, Any], missed: set[int]) -> Table:
-    """The same by our formats and by the peers."""
+    """Microseconds of a sparse product by each of our formats and by the peers."""
     rows, cases, peers = sparse(results["rows"], "spmv"), by_case(results["rows"]), libraries(results["rows"])
     own = [name for name in (*FORMS, ONE_THREAD) if any(name in found for found in cases.values())]
     cells = []

@@ -1,4 +1,4 @@
-"""What `mansard bench matmul` measures: tall times small here, and everything else that `ms.matmul` answers."""
+"""Cases of `mansard bench matmul`: a tall matrix times a small one, and the other shapes that `ms.matmul` answers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def skinny(results: dict[str, Any]) -> Any:
 
 
 def grid(results: dict[str, Any]) -> Any:
-    """Every shape of the grid, slowest first: the vendor's time over ours, coloured by who answered."""
+    """Every shape of the grid, slowest first: the vendor's time over ours, coloured by the family that answered."""
     rows = grid_rows(results["rows"])
     panels = sorted({row["mode"] for row in rows})
     if not panels:

@@ -42,7 +42,7 @@ def _percent_and_peer(row: Row | None) -> str:
 
 
 def grid(results: dict[str, Any], missed: set[int]) -> Table:
-    """How many shapes keep up with the vendor's own call, by who answered."""
+    """How many shapes keep up with the vendor's own call, by the family that answered."""
     rows = grid_rows(results["rows"])
     cells: list[tuple[str, ...]] = []
     bad = set()
@@ -60,7 +60,7 @@ def grid(results: dict[str, Any], missed: set[int]) -> Table:
 
 
 def worst(results: dict[str, Any], missed: set[int]) -> Table:
-    """The shapes of the grid that come off worst."""
+    """Table of the shapes of the grid with the least ratio to the vendor."""
     rows = grid_rows(results["rows"])[:_WORST]
     cells = [
         (

@@ -1,4 +1,4 @@
-"""What solvers ask of their vectors and matrices before they begin."""
+"""Checks of the vectors and matrices that solvers are given."""
 
 from __future__ import annotations
 

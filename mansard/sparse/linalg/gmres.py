@@ -75,7 +75,7 @@ def gmres(
 
 
 class _Solver:
-    """What the cycles of one call share."""
+    """State that the cycles of one call share."""
 
     told: Callable[[float], object] | None = None  # about every iteration
     powers: Plan = staticmethod(repeated)

@@ -1,4 +1,4 @@
-"""What a solver did."""
+"""Reports of the solvers: iterations, residuals, reasons to stop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Report:
 
     method: str
     iterations: int = 0  # columns of a Krylov basis, or terms of a series
-    products: int = 0  # with A, whoever computed them
+    products: int = 0  # products with A, by powers or one by one
     passes: int = 0  # over the entries of A: fewer than products where powers are blocked
     residuals: list[float] = field(default_factory=list)  # by iteration; of a series, its last terms
     notes: list[str] = field(default_factory=list)  # what was decided on the way

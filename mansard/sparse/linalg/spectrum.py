@@ -1,4 +1,4 @@
-"""Where the eigenvalues of a matrix lie: bounds from its rows, or from a few steps of Lanczos' method."""
+"""Bounds of the spectrum of a matrix, from its rows, or from a few steps of Lanczos' method."""
 
 from __future__ import annotations
 

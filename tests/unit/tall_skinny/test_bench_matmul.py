@@ -57,6 +57,7 @@ def options(folder: Path, **changes: Any) -> runner.Options:
 # --- what is measured
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [SIZE, TINY], ids=["H200", "tiny"])
 @pytest.mark.parametrize("name", SETS)
 def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
@@ -228,6 +229,7 @@ def test_emulated_kernels_go_through_every_kind_of_set(tmp_path: Path, monkeypat
     assert report.write_report(results, tmp_path, EXTENSION).exists()
 
 
+@pytest.mark.slow
 def test_experiments_have_legal_configurations_on_a_gpu() -> None:
     """Every step, every choice of the model and, at every width, every value of an experiment can be drawn."""
 
@@ -345,6 +347,7 @@ def test_the_models_choice_is_judged() -> None:
 # --- report
 
 
+@pytest.mark.slow
 def test_report_of_all_sets(tmp_path: Path) -> None:
     sets = ("tsm2l", "tsm2r", "grid", "orthogonal", "steps", "tsm2model", "source", "unroll", "threads")
     bench_samples.journal(tmp_path, sets, "matmul")

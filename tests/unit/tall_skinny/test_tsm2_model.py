@@ -112,6 +112,7 @@ def test_search_agrees_with_the_papers_choices() -> None:
     assert slow.bound == "arithmetic" and slow.parameters.t2 > PAPER["M40"].threshold("float64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", sorted(PAPER))
 def test_search_is_near_the_minimum_on_the_papers_devices(name: str, dtype: str) -> None:
@@ -336,6 +337,7 @@ def test_descent() -> None:
     assert 19.5 < sum(edge) < 20, "no step to where nothing fits"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [10240, 20480, 30720])
 def test_search_is_near_the_minimum(m: int, dtype: str) -> None:
@@ -346,6 +348,7 @@ def test_search_is_near_the_minimum(m: int, dtype: str) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("m", [10**4, 10**5, 10**6, 10**7])
 def test_search_is_near_the_minimum_of_tsm2l(m: int, dtype: str) -> None:
@@ -368,6 +371,7 @@ def test_both_branches_where_arithmetic_decides() -> None:
     assert len(tsm2_search.optima(H200, Shape(20480, 20480, 16))) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [Shape(1, 1, 1), Shape(5, 1, 64, "complex128"), Shape(7, 100000, 1, "float32")])
 def test_search_copes_with_the_smallest(shape: Shape) -> None:
     for search in (tsm2_search.optimise, tsm2_search.optimise_left):

@@ -20,7 +20,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
-    """What sweeps on this device found, then by what a full multiprocessor has to issue and to wait for per matrix."""
+    """Configurations that sweeps on this device found, then the others by `cost`."""
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return

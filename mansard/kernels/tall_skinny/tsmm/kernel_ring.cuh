@@ -18,7 +18,7 @@
 //   write results; more passes
 //   fence, meet      results -> other warps, before the leader's bulk store reads them
 //
-// Limits: memory bandwidth; see docs/notes/tsmm.md.
+// Limits: memory bandwidth; see docs/families/tsmm.md.
 //
 //   WARPS_K x WARPS_N  warps of a team: along the rows of a chunk, along the columns of W
 //   GROUPS, STAGES     teams per block, chunks of A per team
