@@ -21,7 +21,8 @@ from mansard.errors import UnsupportedProblem
 from mansard.operations import registry
 from mansard.operations.plans import PLANS, Plans
 from mansard.plan.plan import Plan
-from mansard.tune import database, session
+from mansard.records import database
+from mansard.tune import session
 
 V, S = np.arange(30.0).reshape(10, 3) + 10 * np.eye(10, 3), np.eye(3) * 2
 BASIS = np.linalg.qr(np.random.default_rng(1).standard_normal((10, 3)))[0]

@@ -14,7 +14,6 @@ from typing import Any
 
 import bench_samples
 import pytest
-from mansard.tune.database import kernel_hash
 
 from mansard import cli
 from mansard.bench import cover, freshness, lines, readme, readme_sets, report, rows, runner, store, summary, yardstick
@@ -22,6 +21,7 @@ from mansard.bench.cases import Case, select
 from mansard.bench.operations import work_of
 from mansard.kernels import family_of
 from mansard.plan.explain import NOMINAL
+from mansard.records.database import kernel_hash
 from mansard.untrusted import Damaged
 
 ROOT = Path(__file__).resolve().parents[2]
