@@ -51,13 +51,15 @@ def _is_rivalled(problem: Problem, request: Request) -> bool:
 
 
 def predicted_slower(problem: Problem, choice: Choice, request: Request) -> Iterator[Choice]:
-    """The library, where a kernel that no record speaks for is predicted to be slower, on a GPU without records."""
+    """The library, where a kernel that no record speaks for is predicted to be slower, on a GPU without records.
+
+    Launching, and the reduction across blocks, are taken to cost a library as much as they cost the kernel."""
     if not _is_rivalled(problem, request) or choice.origin == "tuned" or route_records.find(problem, request.device):
         return
-    ceilings = machine.known(request.device)
-    own = predict.seconds(choice.family, problem, choice.config, request.device, ceilings)
-    bound = roofline.time_bound(choice.family.work.work(problem), ceilings).seconds
-    other = ceilings.launch_seconds + bound / _LIBRARY_SHARE
+    ceilings, work, where = machine.known(request.device), choice.family.work, request.device
+    own = predict.seconds(choice.family, problem, choice.config, where, ceilings)
+    fixed = ceilings.launch_seconds + work.reduction_seconds(problem, choice.config, where, ceilings)
+    other = fixed + roofline.time_bound(work.work(problem), ceilings).seconds / _LIBRARY_SHARE
     if own > other:
         share = f"a library at {100 * _LIBRARY_SHARE:.0f} % of the limit"
         reason = f"by the model our kernel takes {units.duration(own, 3)} and {share} {units.duration(other, 3)}"
