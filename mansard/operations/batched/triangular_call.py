@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -20,8 +20,10 @@ from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
 from ..operation import Operation
+from ..ragged_lists import special
 from ..stacks import Batch, Operand
 from . import gemm_call
+from .ragged_triangular import multiply_triangles, solve_ragged
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
 
 _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
@@ -269,7 +271,7 @@ def _one_by_one(
     return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each), _ONE_BY_ONE
 
 
-TRSM = Operation("trsm", plan_trsm, ("a", "b"))
-TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"))
+TRSM = Operation("trsm", plan_trsm, ("a", "b"), special=special(partial(solve_ragged, solve, False)))
+TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"), special=special(partial(solve_ragged, solve, True)))
 TRSV = Operation("trsv", _plan_vectors, ("a", "x"), lists=False)
-TRMM = Operation("trmm", plan_trmm, ("a", "b"))
+TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles))

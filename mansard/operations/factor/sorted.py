@@ -13,13 +13,15 @@ import numpy as np
 from ...backends.beside import several
 from ...backends.select import select
 from ...errors import LaunchError
-from ...kernels.factor.cholesky import defaults, emit, spec
+from ...kernels.factor.cholesky import FAMILY, defaults, emit, spec
 from ...plan import pin
 from ...plan.problem import ITEMSIZE
+from ...tune import database
 from .. import ragged_layout
 from .. import run as call
 from ..batched.gemm_run import _upload
 from ..ragged import Ragged, allocate
+from ..ragged_kernel import remember
 from ..ragged_layout import Layout, scratch, stream_key
 from .task import Task, empty
 
@@ -117,8 +119,14 @@ class SortedRun:
         order = np.argsort(np.where(rows > 0, -classes, 1), kind="stable")[: int((rows > 0).sum())]
         self.count, self.complete = len(rows), len(order) == len(rows)
         self.items = np.ascontiguousarray(np.stack([rows, np.arange(self.count), from_a, from_f], 1)[order])
-        self.launches = self._launches(task, a._view.dtype, classes[order], aligned)
+        self._prepare = partial(self._launches, task, a._view.dtype, classes[order], aligned)
+        self.launches: list[Launch] = self._prepare()
         self._tables: dict[Any, Any] = {}
+        remember(self)
+
+    def forget(self) -> None:
+        """Choose and prepare anew: after tuning. Tables stay: a captured graph may read them."""
+        self.launches = []
 
     def _launches(self, task: Task, dtype: str, classes: Any, aligned: bool) -> list[Launch]:
         """For matrices that are sorted by their classes. Those of a class stay in the order of the batch: what is at
@@ -130,7 +138,8 @@ class SortedRun:
                 dtype, int(limits[index]), last - first, uplo="upper" if task.upper else "lower", stack_a="ragged",
                 aligned=aligned,
             )  # fmt: skip
-            config = defaults.default(problem, self.backend.device)
+            record = database.best(problem, self.backend.device, FAMILY)
+            config = record.config if record else defaults.default(problem, self.backend.device)
             if config is None:
                 raise LaunchError(f"no kernel for {problem}")
             kernels.append(partial(self.backend.prepare, emit.kernel(problem, config, self.backend.device, (0,) * 12)))
@@ -145,8 +154,9 @@ class SortedRun:
         stream = self.stream()
         table = self._table(a, stream)
         given = (a._view.address, factors._view.address, 0, 0, self.kind.address(info))
-        with several(self.backend, stream, len(self.launches)) as streams:
-            for i, launch in enumerate(self.launches):
+        launches = self.launches = self.launches or self._prepare()
+        with several(self.backend, stream, len(launches)) as streams:
+            for i, launch in enumerate(launches):
                 launch.run((*given, table + 32 * launch.first), (), streams[i % len(streams)])
         return info
 
