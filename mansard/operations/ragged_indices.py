@@ -47,12 +47,22 @@ class Indices:
 
     def beside(self, ragged: Ragged) -> Any:
         """The places as an array of the batch's library, on its device."""
+        return self.place if ragged._kind.name == "NumPy" else self._beside(ragged, "places", lambda: self.place)
+
+    def without(self, ragged: Ragged) -> Any:
+        """A copy of the batch's buffer with zeros, whatever stood there, at these places."""
+        length = len(ragged.buffer)
+        mask = self._beside(ragged, length, lambda: np.isin(np.arange(length), self.place))
+        if ragged._kind.name == "PyTorch":
+            return ragged.buffer.masked_fill(mask, 0)
+        return library(ragged._kind).where(mask, ragged.buffer.dtype.type(0), ragged.buffer)
+
+    def _beside(self, ragged: Ragged, what: Hashable, make: Callable[[], Any]) -> Any:
+        """A table that the host makes once, uploaded once for each stream: others are not ordered with the copy."""
         kind, device = ragged._kind, ragged._view.device
-        if kind.name == "NumPy":
-            return self.place
-        key = (kind, device, *stream_key(kind.stream_of(device)()))  # work of other streams is not ordered with a copy
+        key = (what, kind, device, *stream_key(kind.stream_of(device)()))
         if key not in self._uploaded:
-            self._uploaded[key] = uploaded(kind, self.place, ragged.buffer)
+            self._uploaded[key] = make() if kind.name == "NumPy" else uploaded(kind, make(), ragged.buffer)
         return self._uploaded[key]
 
 
@@ -62,7 +72,7 @@ def copy_entries(to: Ragged, source: Ragged) -> None:
 
 
 def uploaded(kind: Any, table: Any, like: Any) -> Any:
-    """A host array of integers as one of the library of `like`, on its device."""
+    """A host array of integers or flags as one of the library of `like`, on its device."""
     module, table = library(kind), np.ascontiguousarray(table)
     if kind.name == "PyTorch":
         return module.from_numpy(table).to(like.device)

@@ -46,7 +46,8 @@ def held_by(runs: Runs, *layouts: Layout) -> dict[Hashable, Any]:
     """Runs of these layouts, for as long as all of them live."""
     table: Any = runs
     for layout in layouts[:-1]:
-        table = table.setdefault(layout, WeakKeyDictionary())
+        found = table.get(layout)
+        table = table.setdefault(layout, WeakKeyDictionary()) if found is None else found
     return table.setdefault(layouts[-1], {})  # type: ignore[no-any-return]
 
 
@@ -115,9 +116,10 @@ class RowsKernel:
         if not len(order):
             return _Prepared(None, None, wide)
         order = order[np.argsort(-largest[order], kind="stable")]
-        rows, columns, right, beside = (np.broadcast_to(one, largest.shape)[order] for one in sizes)
+        rows, columns, _, beside = (np.broadcast_to(one, largest.shape)[order] for one in sizes)
         reals = space_cpu.reals(problem, int(rows.max()), int(columns.max()), int(beside.max()))
         least = np.minimum(rows, columns)
-        products = int((rows * columns * least // 3 + rows * least * (right + beside)).sum())
+        solves = rows * least * beside
+        products = int((solves // 2 if self.method == "triangle" else rows * columns * least // 3 + solves).sum())
         kernel = emit.kernel(problem.replace(BATCH=len(order)), config, device, (*self.fixed, reals, products))
         return _Prepared(self.backend.prepare(kernel), np.ascontiguousarray(self.items[order]), wide)

@@ -14,7 +14,7 @@ from ...kernels.batched.ragged_gemm import spec
 from ...plan.problem import DTYPES, ITEMSIZE
 from .. import ragged_layout
 from .. import run as call
-from ..ragged import Ragged, allocate
+from ..ragged import Ragged, allocate_beside
 from ..ragged_layout import Layout
 from .interleaved import Interleaved, multiply_interleaved
 from .ragged_run import RaggedRun
@@ -54,7 +54,8 @@ def multiply_ragged(
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
     count = count_of(names, a, b)
-    pair = a.ragged.layout.pairs.setdefault(b.ragged.layout, Pair())
+    pairs = a.ragged.layout.pairs
+    pair = pairs.get(b.ragged.layout) or pairs.setdefault(b.ragged.layout, Pair())
     dtype, device = a.ragged._view.dtype, a.ragged._view.device
     key = (form.trans_a, form.trans_b, a.step, b.step, dtype)
     if key not in pair.results and (out is None or (a.rows is not None and b.rows is not None)):
@@ -63,8 +64,7 @@ def multiply_ragged(
         rows, columns = (np.broadcast_to(one, (count,)) for one in (a.rows, b.columns))
         pair.results[key] = ragged_layout.packed(rows, columns, ragged_layout.ALIGNMENT // ITEMSIZE[dtype])
     if out is None:
-        layout, elements = pair.results[key]
-        out = allocate(kind, layout, elements, dtype, a.ragged.buffer)
+        out = allocate_beside(a.ragged, *pair.results[key])
     else:
         _check_out(names, out, a.ragged, b.ragged, count)
     chosen = select(device, backend)
@@ -90,29 +90,27 @@ def _tables(layouts: tuple[Layout, Layout, Layout]) -> Any:
 
 def side_of(operand: Any, name: str, transposed: bool = False) -> Side:
     """An operand as a Ragged: itself, or one matrix that serves all."""
-    step = 1
     if isinstance(operand, Ragged):
         operand._renew(name)
-    else:
-        kind = arrays.kind_of(operand, name)
-        view = kind.view(operand, name) if kind.name != "JAX" else None
-        if view is None or len(view.shape) != 2:
-            shape = tuple(getattr(operand, "shape", ()))
-            raise TypeError(
-                f"{name} is a {kind.name} array of shape {shape}: beside a Ragged, pass a Ragged or a matrix"
-            )
-        if view.dtype not in DTYPES:
-            raise UnsupportedProblem(
-                f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first"
-            )
-        layout = ragged_layout.single(*map(int, view.shape))
-        operand, step = Ragged._of(kind, kind.plain(operand).reshape(-1), layout), 0
-    side = Side(operand, step, None, None)
-    return known(side, transposed) if operand.layout.known else side
+        if not operand.layout.known:
+            return Side(operand, 1, None, None)
+        rows, columns, _ = operand.layout.host()
+        return Side(operand, 1, columns, rows) if transposed else Side(operand, 1, rows, columns)
+    kind = arrays.kind_of(operand, name)
+    view = kind.view(operand, name) if kind.name != "JAX" else None
+    if view is None or len(view.shape) != 2:
+        shape = tuple(getattr(operand, "shape", ()))
+        raise TypeError(f"{name} is a {kind.name} array of shape {shape}: beside a Ragged, pass a Ragged or a matrix")
+    if view.dtype not in DTYPES:
+        raise UnsupportedProblem(f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
+    layout = ragged_layout.single(*map(int, view.shape))
+    return known(Side(Ragged._of(kind, kind.plain(operand).reshape(-1), layout), 0, None, None), transposed)
 
 
 def known(side: Side, transposed: bool = False) -> Side:
     """With the sizes, which are fetched where only the device has them."""
+    if side.rows is not None:
+        return side
     rows, columns, _ = side.ragged.layout.host()
     return side._replace(rows=columns, columns=rows) if transposed else side._replace(rows=rows, columns=columns)
 

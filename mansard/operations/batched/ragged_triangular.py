@@ -6,7 +6,7 @@ are gathered into a stack, each followed by the unit matrix, solved by the kerne
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -17,7 +17,7 @@ from ...kernels.batched.trsm import spec
 from ...plan.problem import ITEMSIZE
 from .. import ragged_layout
 from .. import run as call
-from ..ragged import Ragged, allocate
+from ..ragged import Ragged, allocate_beside
 from ..ragged_indices import Indices, copy_entries
 from ..ragged_kernel import RowsKernel, Runs, Sizes, held_by, pins_reach
 from .gemm_call import Form
@@ -78,7 +78,7 @@ def solve_ragged(
     if check and not form.unit:
         run.refuse_singular(a.ragged)
     if out is None:
-        out = allocate(kind, *run.result, dtype, a.ragged.buffer)
+        out = allocate_beside(a.ragged, *run.result)
     else:
         _check_places(a.ragged, b.ragged, out)
     run((a.ragged, b.ragged, out), scaling, backend)
@@ -129,7 +129,7 @@ class TriangleRun:
         if self.padded is not None:
             self.padded(A, B, X, alpha, backend)
             return
-        which = range(len(X))
+        which: Sequence[int] = range(len(X))
         if self.rows is not None and pins_reach():
             pointers = (A._view.address, B._view.address, 0, X._view.address, 0, 0)
             which = self.rows(pointers, scaling)
@@ -199,14 +199,15 @@ def multiply_triangles(
     if out is not None:
         _check_places(a.ragged, b.ragged, out)
     in_place = out is not None and overlap(out, b.ragged)
-    pair = (triangle, other) if left else (other, triangle)
-    names = _NAMES if left else _NAMES[::-1]
-    found = multiply_ragged(*pair, None if in_place else out, alpha, 0.0, backend, how, names)
-    if in_place:
-        copy_entries(out, found)
-        if out._kind.written is not None:
-            out._kind.written((out.buffer,))
-    return out if in_place else found  # type: ignore[no-any-return]
+    first, second = (triangle, other) if left else (other, triangle)
+    names = ("a", "b") if left else ("b", "a")
+    found = multiply_ragged(first, second, None if in_place else out, alpha, 0.0, backend, how, names)
+    if not in_place:
+        return found
+    copy_entries(out, found)
+    if out._kind.written is not None:
+        out._kind.written((out.buffer,))
+    return out  # type: ignore[no-any-return]
 
 
 def _masked(a: Side, uplo: str, unit: bool) -> Any:
@@ -214,8 +215,7 @@ def _masked(a: Side, uplo: str, unit: bool) -> Any:
     A = a.ragged
     every = Indices.of(A.layout)
     other = every.part(("outside", uplo), lambda row, column: (column > row) if uplo == "lower" else (column < row))
-    made = Ragged._of(A._kind, A.buffer.clone() if hasattr(A.buffer, "clone") else A.buffer.copy(), A.layout)
-    made.buffer[other.beside(A)] = 0
+    made = Ragged._of(A._kind, other.without(A), A.layout)
     if unit:
         made.buffer[every.part("diagonal", lambda row, column: row == column).beside(A)] = 1
     return made if a.step else made[0]

@@ -12,7 +12,7 @@ import numpy as np
 from ...kernels.factor.ragged_factor.spec import WANTS
 from ...plan.problem import ITEMSIZE, REAL
 from .. import ragged_layout
-from ..ragged import Ragged, allocate
+from ..ragged import Ragged, allocate_beside
 from ..ragged_indices import copy_entries
 from ..ragged_kernel import RowsKernel, Runs, Sizes, held_by, pins_reach
 from . import lapack
@@ -57,8 +57,7 @@ class FactorRun:
             for part, shape in _SHAPES[task.family, task.want].items()
         }
         if out is not None:
-            layout, elements = self.layouts.pop(task.parts[0])
-            check_shapes(out, allocate(self.kind, layout, elements, self.dtype, given[0].buffer))
+            check_shapes(out, allocate_beside(given[0], *self.layouts.pop(task.parts[0])))
         places = {name: table[2] for name, table in zip("ab", tables, strict=False)} | {"numbers": self.starts}
         for part, (layout, _) in self.layouts.items():
             places[_FIELDS[part]] = layout.host()[2]
@@ -75,7 +74,7 @@ class FactorRun:
         )  # fmt: skip
 
     def __call__(self, given: list[Ragged], out: Ragged | None) -> tuple[Any, ...]:
-        found = self._results(given[0].buffer)
+        found = self._results(given[0])
         if out is not None:
             found[self.task.parts[0]] = out
         address = self.kind.address
@@ -84,7 +83,7 @@ class FactorRun:
             part = next((part for part in parts if part in found), None)
             if part is None:
                 return 0
-            return found[part]._view.address if isinstance(found[part], Ragged) else address(found[part])
+            return int(found[part]._view.address if isinstance(found[part], Ragged) else address(found[part]))
 
         right = given[1]._view.address if len(given) > 1 else 0
         pointers = (given[0]._view.address, right, at("F"), at("X", "Q"), at("PIVOTS", "TAU"), at("INFO"))
@@ -92,11 +91,11 @@ class FactorRun:
             self._by_lapack(given, found, i)
         return tuple(self._rows(found[part]) if part in ("PIVOTS", "TAU") else found[part] for part in self.task.parts)
 
-    def _results(self, like: Any) -> dict[str, Any]:
+    def _results(self, beside: Ragged) -> dict[str, Any]:
         """New memory for all parts; numbers of matrices without entries are there already."""
+        like = beside.buffer
         found: dict[str, Any] = {
-            part: allocate(self.kind, layout, elements, self.dtype, like)
-            for part, (layout, elements) in self.layouts.items()
+            part: allocate_beside(beside, layout, elements) for part, (layout, elements) in self.layouts.items()
         }
         task = self.task
         for part in (*task.parts, *(("INFO",) if task.family != "qr" and "INFO" not in task.parts else ())):

@@ -20,7 +20,7 @@ from ...tune import database
 from .. import ragged_layout
 from .. import run as call
 from ..batched.gemm_run import _upload
-from ..ragged import Ragged, allocate
+from ..ragged import Ragged, allocate_beside
 from ..ragged_kernel import remember
 from ..ragged_layout import Layout, scratch, stream_key
 from .task import Task, empty
@@ -74,8 +74,7 @@ def place_like(a: Ragged) -> Ragged:
     known = _RESULTS.setdefault(a.layout, {})
     if unit not in known:
         known[unit] = ragged_layout.packed(*a.layout.host()[:2], unit)
-    layout, elements = known[unit]
-    return allocate(a._kind, layout, elements, a._view.dtype, a.buffer)
+    return allocate_beside(a, *known[unit])
 
 
 def apart(a: Ragged, factors: Ragged, replaced: bool = True) -> bool:

@@ -183,7 +183,7 @@ def test_matrices_times_vectors(trans: str, backend: str) -> None:
     assert same(result, expected)
     assert ms.blas.gemv(a, b, trans=trans, alpha=2.0, beta=1.0, out=result, backend=backend) is result
     assert same(result, [3 * one for one in expected])
-    with pytest.raises(ValueError, match=r"A\[0\] has"):
+    with pytest.raises(ValueError, match=r"a\[0\] has"):
         ms.blas.gemv(a, ragged([np.ones((2, 1), "complex64"), *x[1:]], backend), trans=trans, backend=backend)
 
 
