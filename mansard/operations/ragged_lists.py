@@ -52,6 +52,8 @@ def answer_lists(answer: Answer, names: tuple[str, str], given: tuple[Any, Any, 
             kind, names, A, B, out, lambda a, b: answer_lists(answer, names, (a, b, None), options)
         )
     vectors = _is_vector(B)
+    if vectors:
+        _check_vectors(names, A, B, options[-1].trans_a)
     a, b = (_as_ragged(kind, one, name) for name, one in zip(names, (A, B), strict=True))
     place = None if out is None else _place(kind, out)
     found = answer(a, b, place, *options)
@@ -69,10 +71,24 @@ def _is_vector(operand: Any) -> bool:
     return len(first.shape) == 1
 
 
+def _check_vectors(names: tuple[str, str], A: Any, x: Any, transposed: bool) -> None:
+    """Vectors that fit their matrices."""
+    count = max(len(one) for one in (A, x) if stacks.is_list(one))
+    many = [one if stacks.is_list(one) else [one] * count for one in (A, x)]
+    lines = "rows (it is transposed)" if transposed else "columns"
+    for i, (matrix, vector) in enumerate(zip(*many, strict=False)):
+        inner = matrix.shape[0 if transposed else -1]
+        if vector.shape[0] != inner:
+            raise ValueError(
+                f"{names[1]}[{i}] has shape {tuple(vector.shape)} and {names[0]}[{i}] {inner} {lines}: "
+                "both need the same number"
+            )
+
+
 def _as_ragged(kind: Any, operand: Any, name: str) -> Any:
-    """A list as a Ragged; vectors, and a vector for all, become columns."""
-    if stacks.is_list(operand):
-        return ragged_of(kind, operand, name)
+    """A list, or a stack beside one, as a Ragged; vectors, and a vector for all, become columns."""
+    if stacks.is_list(operand) or len(operand.shape) == 3:
+        return ragged_of(kind, list(operand), name)
     return operand[:, None] if len(operand.shape) == 1 else operand
 
 

@@ -174,7 +174,7 @@ def _check_sizes(a: Side, b: Side, count: int, side: str) -> None:
     if wrong.any():
         i = int(np.argmax(wrong))
         name = f"a[{i}]" if a.step else "a"
-        raise ValueError(f"{name} has {a.rows[i]} rows and {a.columns[i]} columns: a triangular matrix is square")
+        raise ValueError(f"{name} has shape {(int(a.rows[i]), int(a.columns[i]))}: a triangular matrix is square")
     what, found = ("rows", b.rows) if side == "left" else ("columns", b.columns)
     order, found = (np.broadcast_to(one, (count,)) for one in (a.rows, found))
     if (order != found).any():

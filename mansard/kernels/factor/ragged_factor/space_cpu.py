@@ -22,7 +22,7 @@ class Rows(OnCpu):
 
 
 def default(problem: Problem, device: Device) -> Rows:
-    """Rows updated at a time, as many as registers hold the multipliers of. Of complex128 LAPACK is faster sooner: three
+    """As many rows at a time as registers hold multipliers of. With complex128 LAPACK is faster sooner: it takes three
     quarters of the time for systems of 128 unknowns."""
     rows = 2 if problem.is_complex and device.vector_bytes == 32 else 4
     return Rows(rows, 96 if problem.itemsize == 16 else 128)
