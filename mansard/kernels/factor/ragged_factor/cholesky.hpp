@@ -61,12 +61,13 @@ struct RaggedCholesky {
       }
       const typename S::Edge edge(k);
       for_rows<P::ROWS>(k + 1, n, [&](i64 i, auto count) __attribute__((always_inline)) {
-        R* some[count];
-        Entry factors[count];
+        constexpr int COUNT = decltype(count)::value;
+        R* some[COUNT];
+        Entry factors[COUNT];
         MANSARD_UNROLL
-        for (int r = 0; r < count; ++r) some[r] = row(i + r), factors[r] = entries[i + r];
+        for (int r = 0; r < COUNT; ++r) some[r] = row(i + r), factors[r] = entries[i + r];
         S::subtract_edge(some, factors, factors, column, edge);
-        S::subtract(some, factors, column, edge.begin + S::LANES, (i + count) * W);
+        S::subtract(some, factors, column, edge.begin + S::LANES, (i + COUNT) * W);
         if (right > 0) S::subtract(some, factors, row(k), first, length);
       });
     }
@@ -77,10 +78,11 @@ struct RaggedCholesky {
     for (i64 k = n - 1; k >= 0; --k) {
       S::scale(row(k), {reciprocals[k], 0}, first, length);
       for_rows<P::ROWS>(0, k, [&](i64 i, auto count) __attribute__((always_inline)) {
-        R* some[count];
-        Entry factors[count];
+        constexpr int COUNT = decltype(count)::value;
+        R* some[COUNT];
+        Entry factors[COUNT];
         MANSARD_UNROLL
-        for (int r = 0; r < count; ++r) some[r] = row(i + r), factors[r] = S::conj(S::at(row(k) + (i + r) * W));
+        for (int r = 0; r < COUNT; ++r) some[r] = row(i + r), factors[r] = S::conj(S::at(row(k) + (i + r) * W));
         S::subtract(some, factors, row(k), first, length);
       });
     }
@@ -94,7 +96,10 @@ struct RaggedCholesky {
         S::write(F + i * n * W, row(i), (i + 1) * W);
         for (i64 j = (i + 1) * W; j < n * W; ++j) F[i * n * W + j] = 0;
       } else {
-        for (i64 j = 0; j < i; ++j) S::put(F + (i * n + j) * W, {0, 0}), S::put(F + (j * n + i) * W, S::conj(S::at(row(i) + j * W)));
+        for (i64 j = 0; j < i; ++j) {
+          S::put(F + (i * n + j) * W, {0, 0});
+          S::put(F + (j * n + i) * W, S::conj(S::at(row(i) + j * W)));
+        }
         S::put(F + (i * n + i) * W, {roots[i], 0});
       }
     }
@@ -112,7 +117,8 @@ void ragged_cholesky(const Arguments& a, const RaggedItem& item, typename RowsOf
   all.factor();
   a.INFO[item.index] = all.info;
   if (all.info != 0) {
-    for (i64 j = 0; j < all.n * (solves ? all.right : all.n) * M::W; ++j) result[j] = std::numeric_limits<R>::quiet_NaN();
+    const i64 reals = all.n * (solves ? all.right : all.n) * M::W;
+    for (i64 j = 0; j < reals; ++j) result[j] = std::numeric_limits<R>::quiet_NaN();
   } else if (!solves) {
     all.write(result, a.flags != 0);
   } else {

@@ -84,10 +84,11 @@ struct RaggedLu {
       reciprocals[k] = reciprocal;
       const typename S::Edge edge(k);
       for_rows<P::ROWS>(k + 1, m, [&](i64 i, auto count) __attribute__((always_inline)) {
-        R* some[count];
-        Entry factors[count];
+        constexpr int COUNT = decltype(count)::value;
+        R* some[COUNT];
+        Entry factors[COUNT];
         MANSARD_UNROLL
-        for (int r = 0; r < count; ++r) {
+        for (int r = 0; r < COUNT; ++r) {
           some[r] = rows[i + r];
           const Entry entry = S::at(some[r] + k * W);
           if (__builtin_expect(ordinary, true)) factors[r] = S::times(entry, reciprocal);
@@ -116,10 +117,11 @@ struct RaggedLu {
       if (extreme) S::divide(rows[k], pivot, first, length);
       else S::scale(rows[k], reciprocals[k], first, length);
       for_rows<P::ROWS>(0, k, [&](i64 i, auto count) __attribute__((always_inline)) {
-        R* some[count];
-        Entry factors[count];
+        constexpr int COUNT = decltype(count)::value;
+        R* some[COUNT];
+        Entry factors[COUNT];
         MANSARD_UNROLL
-        for (int r = 0; r < count; ++r) some[r] = rows[i + r], factors[r] = S::at(some[r] + k * W);
+        for (int r = 0; r < COUNT; ++r) some[r] = rows[i + r], factors[r] = S::at(some[r] + k * W);
         S::subtract(some, factors, rows[k], first, length);
       });
     }

@@ -94,10 +94,11 @@ struct RaggedQr {
       S::combine(w, data, pitch, k, m, v, edge.begin, n * W);
       S::scale(w, S::conj(tau[k]), edge.begin, n * W);
       for_rows<P::ROWS>(k, m, [&](i64 i, auto count) __attribute__((always_inline)) {
-        R* some[count];
-        Entry factors[count], inserted[count];
+        constexpr int COUNT = decltype(count)::value;
+        R* some[COUNT];
+        Entry factors[COUNT], inserted[COUNT];
         MANSARD_UNROLL
-        for (int r = 0; r < count; ++r) {
+        for (int r = 0; r < COUNT; ++r) {
           some[r] = row(i + r), factors[r] = v[i + r];
           inserted[r] = i + r == k ? Entry{beta, 0} : factors[r];
         }
@@ -121,10 +122,11 @@ struct RaggedQr {
       S::combine(w, orthogonal, pitch_q, k, m, v, begin, wide * W);
       S::scale(w, tau[k], begin, wide * W);
       for_rows<P::ROWS>(k, m, [&](i64 i, auto count) __attribute__((always_inline)) {
-        R* some[count];
-        Entry factors[count];
+        constexpr int COUNT = decltype(count)::value;
+        R* some[COUNT];
+        Entry factors[COUNT];
         MANSARD_UNROLL
-        for (int r = 0; r < count; ++r) some[r] = row_of_q(i + r), factors[r] = v[i + r];
+        for (int r = 0; r < COUNT; ++r) some[r] = row_of_q(i + r), factors[r] = v[i + r];
         S::subtract(some, factors, w, begin, wide * W);
       });
     }

@@ -153,7 +153,8 @@ struct RowsOf {
     for (i64 j = begin; j < end; j += LANES) {
       const V v = in_register(load<LANES>(x + j)), iv = turned(v);
       MANSARD_UNROLL
-      for (int r = 0; r < COUNT; ++r) store<LANES>(rows[r] + j, minus_times(load<LANES>(rows[r] + j), factors[r], v, iv));
+      for (int r = 0; r < COUNT; ++r)
+        store<LANES>(rows[r] + j, minus_times(load<LANES>(rows[r] + j), factors[r], v, iv));
     }
   }
   // x *= factor in the vectors of [begin, end).

@@ -59,10 +59,11 @@ struct RaggedTriangle {
       const i64 k = forward ? step : n - 1 - step;
       if (!(flags & UNIT)) S::divide(rows[k], entry(k, k), 0, right * W);
       for_rows<P::ROWS>(forward ? k + 1 : 0, forward ? n : k, [&](i64 i, auto count) __attribute__((always_inline)) {
-        R* some[count];
-        Entry factors[count];
+        constexpr int COUNT = decltype(count)::value;
+        R* some[COUNT];
+        Entry factors[COUNT];
         MANSARD_UNROLL
-        for (int r = 0; r < count; ++r) some[r] = rows[i + r], factors[r] = entry(i + r, k);
+        for (int r = 0; r < COUNT; ++r) some[r] = rows[i + r], factors[r] = entry(i + r, k);
         S::subtract(some, factors, rows[k], 0, right * W);
       });
     }
