@@ -10,10 +10,13 @@ import numpy as np
 
 from ..arrays import kinds as arrays
 from ..arrays.kinds import View
+from ..errors import UnsupportedProblem
+from ..plan.problem import DTYPES
 from . import ragged_layout, stacks
 from . import run as call
 from .batch_checks import through_jax
 from .factor.task import library
+from .plans import PLANS
 from .ragged import Ragged
 from .ragged_layout import Layout
 
@@ -94,19 +97,31 @@ def _as_ragged(kind: Any, operand: Any, name: str) -> Any:
 
 def ragged_of(kind: Any, matrices: Any, name: str) -> Ragged:
     """Copies of matrices, or of vectors as columns, in one buffer. Lists of the same shapes share a layout, and so what
-    was made for it."""
+    was made for it; arrays like those of an earlier list are not described again."""
+    key = ("list", kind, *map(kind.signature, matrices))
+    layout: Any = PLANS.get(key)
+    if layout is None:
+        layout = _checked_layout(kind, matrices, name)
+        PLANS.keep(key, layout)
+    return Ragged._of(kind, _joined(kind, matrices), layout)
+
+
+def _checked_layout(kind: Any, matrices: Any, name: str) -> Layout:
+    """Arrays of one dtype, device and number of dimensions."""
     views = stacks.described(kind, matrices, name)
     first, vectors = views[0], len(views[0].shape) == 1
     for i, view in enumerate(views):
         if len(view.shape) != (1 if vectors else 2):
             what = "vectors (one dimension)" if vectors else "matrices (two dimensions)"
             raise ValueError(f"{name}[{i}] has shape {view.shape}: a list holds {what}")
+        if view.dtype not in DTYPES:
+            known = ", ".join(DTYPES)
+            raise UnsupportedProblem(f"{name}[{i}] has dtype {view.dtype}; supported are {known}: convert it first")
         if view.dtype != first.dtype:
             raise TypeError(f"{name}[0] has dtype {first.dtype} and {name}[{i}] {view.dtype}: convert one of them")
         if view.device != first.device:
             arrays.same_device([(f"{name}[0]", first), (f"{name}[{i}]", view)])
-    layout = _layout(tuple((*view.shape, 1)[:2] for view in views))
-    return Ragged._of(kind, _joined(kind, matrices), layout)
+    return _layout(tuple((*view.shape, 1)[:2] for view in views))
 
 
 @lru_cache(maxsize=256)
@@ -116,8 +131,9 @@ def _layout(shapes: tuple[tuple[int, int], ...]) -> Layout:
 
 
 def _joined(kind: Any, matrices: Any) -> Any:
-    module, flat = library(kind), [one.reshape(-1) for one in matrices]
-    return (module.cat if kind.name == "PyTorch" else module.concatenate)(flat)
+    if kind.name == "PyTorch":
+        return library(kind).cat([kind.plain(one).reshape(-1) for one in matrices])
+    return library(kind).concatenate([one.reshape(-1) for one in matrices])
 
 
 def _place(kind: Any, out: Any) -> Ragged:

@@ -23,8 +23,7 @@ from mansard.plan.problem import DTYPES
 pytestmark = needs_cpu
 ORDERS = [3, 0, 1, 2, 7, 8, 9, 33, 4, 5, 15, 16, 17, 31, 32]  # ends of vectors of all lengths
 FIFTY = [1 + i % 29 for i in range(50)]
-# one dtype of every method beside float64, all of LU
-LU, OTHERS = DTYPES, ["float64", "complex128"]
+LU, OTHERS = DTYPES, ["float64", "complex128"]  # dtypes of LU, and of other methods
 
 
 def exact_lu(rng: Any, m: int, n: int, dtype: str) -> tuple[Any, Any, Any]:
@@ -67,7 +66,8 @@ def test_lu_is_exact(dtype: str) -> None:
     assert np.isnan(outside(out)).all() and info.dtype == piv[0].dtype == np.int32
     X = [rng.integers(-3, 4, (n, k)).astype(dtype) for n, k in zip(ORDERS, [1, 2, 9] * 5, strict=True)]
     b = guarded(rng, [(one @ x).astype(dtype) for one, x in zip(A, X, strict=True)], dtype)
-    assert equal(linalg.solve(a, b), X) and equal(linalg.lu_solve((found, piv), b), X)
+    assert equal(linalg.solve(a, b), X)
+    assert dtype not in OTHERS or equal(linalg.lu_solve((found, piv), b), X)
     signs = [(-1.0) ** sum(i != p for i, p in enumerate(one)) for one in pivots]
     expected = [sign * np.prod(np.diag(one)) for sign, one in zip(signs, F, strict=True)]
     assert np.array_equal(linalg.det(a), np.array(expected, dtype))
