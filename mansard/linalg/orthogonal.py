@@ -77,8 +77,9 @@ def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
         return tuple(results)
 
     parts = tuple(Part("row") if part == "TAU" else Part("matrix", _shape(task, part)) for part in task.parts)
-    ragged = partial(factor_ragged, task, backend)
-    found = _known(task, backend, a) or answer(Operation(run, parts, ragged=ragged), [a])
+    found = _known(task, backend, a)
+    if found is None:
+        found = answer(Operation(run, parts, ragged=partial(factor_ragged, task, backend)), [a])
     return found[0] if mode == "r" else found if mode == "raw" else QRResult(*found)
 
 

@@ -64,7 +64,8 @@ def _pass_of(form: Any) -> Pass:
 def solve_ragged(
     solve: Solve, check: bool, A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any
 ) -> Ragged:
-    """X_i with op(A_i) X_i = alpha B_i, or X_i op(A_i) = alpha B_i. Nothing is written before everything is checked."""
+    """X_i with op(A_i) X_i = alpha B_i, or X_i op(A_i) = alpha B_i. Nothing is written before everything is checked.
+    Sizes that only the device has are fetched."""
     a, b = (known(side_of(one, name)) for one, name in zip((A, B), _NAMES, strict=True))
     kind, count = check_kinds(_NAMES, a.ragged, b.ragged, out), count_of(_NAMES, a, b)
     dtype, device = a.ragged._view.dtype, a.ragged._view.device

@@ -55,7 +55,7 @@ def factor_ragged(task: Task, backend: str | None, *operands: Any) -> tuple[Any,
     if not all(apart(one, result, one is given[-1]) for one in given):
         return None
     run = _run(task, chosen, given, result)
-    return run(given, result) if run.usable else None
+    return run(given, result) if run.is_ready() else None
 
 
 def _run(task: Task, backend: Any, given: list[Ragged], result: Ragged) -> GroupedRun:
@@ -91,9 +91,15 @@ class GroupedRun:
         if self.usable:
             order = np.lexsort((right, columns, rows))[::-1]
             self._sort(order, [table[2] for table in layouts])
-            self._prepare = partial(self._launches, aligned, np.stack([rows, columns, right], 1)[order])
+            self.aligned, self.sizes = aligned, np.stack([rows, columns, right], 1)[order]
             self._prepare()
             remember(self)
+
+    def is_ready(self) -> bool:
+        """Whether there is a kernel for every size; prepares them where they were forgotten."""
+        if self.usable and not self.groups:
+            self._prepare()
+        return self.usable
 
     def forget(self) -> None:
         """Choose and prepare anew: after tuning. Tables stay: a captured graph may read them."""
@@ -105,8 +111,9 @@ class GroupedRun:
         self.order, self.back = order, np.argsort(order)
         self.tables = {name: one[order] * item for name, one in zip(self.names, offsets, strict=True)}
 
-    def _launches(self, aligned: bool, sizes: Any) -> list[Group]:
+    def _prepare(self) -> list[Group]:
         """The groups of matrices of one size; not `usable` if there is no kernel for one of them."""
+        aligned, sizes = self.aligned, self.sizes
         starts = np.flatnonzero(np.r_[True, (sizes[1:] != sizes[:-1]).any(1)]).tolist()
         makers, parts = [], list(zip(starts, [*starts[1:], self.count], strict=True))
         for first, last in parts:

@@ -118,8 +118,8 @@ class SortedRun:
         order = np.argsort(np.where(rows > 0, -classes, 1), kind="stable")[: int((rows > 0).sum())]
         self.count, self.complete = len(rows), len(order) == len(rows)
         self.items = np.ascontiguousarray(np.stack([rows, np.arange(self.count), from_a, from_f], 1)[order])
-        self._prepare = partial(self._launches, task, a._view.dtype, classes[order], aligned)
-        self.launches: list[Launch] = self._prepare()
+        self.task, self.dtype, self.classes, self.aligned = task, a._view.dtype, classes[order], aligned
+        self.launches = self._prepare()
         self._tables: dict[Any, Any] = {}
         remember(self)
 
@@ -127,18 +127,18 @@ class SortedRun:
         """Choose and prepare anew: after tuning. Tables stay: a captured graph may read them."""
         self.launches = []
 
-    def _launches(self, task: Task, dtype: str, classes: Any, aligned: bool) -> list[Launch]:
+    def _prepare(self) -> list[Launch]:
         """For matrices that are sorted by their classes. Those of a class stay in the order of the batch: what is at
         work at the same time lies close together in memory."""
-        kernels, firsts, limits = [], [], bounds(dtype)
+        classes, kernels, firsts, limits = self.classes, [], [], bounds(self.dtype)
         for index in np.unique(classes)[::-1].tolist():
             first, last = (int(np.searchsorted(-classes, -index, side)) for side in ("left", "right"))
             problem = spec.problem(
-                dtype, int(limits[index]), last - first, uplo="upper" if task.upper else "lower", stack_a="ragged",
-                aligned=aligned,
+                self.dtype, int(limits[index]), last - first, uplo="upper" if self.task.upper else "lower",
+                stack_a="ragged", aligned=self.aligned,
             )  # fmt: skip
             record = database.best(problem, self.backend.device, FAMILY)
-            config = record.config if record else defaults.default(problem, self.backend.device)
+            config = (record and record.config) or defaults.default(problem, self.backend.device)
             if config is None:
                 raise LaunchError(f"no kernel for {problem}")
             kernels.append(partial(self.backend.prepare, emit.kernel(problem, config, self.backend.device, (0,) * 12)))
