@@ -10,7 +10,9 @@ from ..operations import run as call
 from ..operations import stacks
 from ..operations.batched.gemm_call import Form, multiply
 from ..operations.batched.ragged_call import multiply_special
+from ..operations.batched.ragged_rank import rank_k, rank_k_lists
 from ..operations.ragged import Ragged
+from ..operations.ragged_lists import differ
 from ..operations.tall_skinny.matmul import matmul
 
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
@@ -88,7 +90,7 @@ def syrk(
 
     Parameters
     ----------
-    a : array (..., n, k), list of matrices of one shape, or `Ragged`; with "T", (..., k, n)
+    a : array (..., n, k), list of matrices, or `Ragged`; with "T", (..., k, n)
     uplo : the triangle of `out` that is written: "L" or "U"; the other one is neither read nor written
     out : array (..., n, n) or list. Without it the whole matrix is returned, exactly symmetric
 
@@ -144,8 +146,12 @@ def _rank_k(
     kind, hermitian = _kind_of(a, "a"), other == "C"
     if kind is not None and kind.name == "JAX":
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
+    ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     if out is not None:
         _check_places(kind, a, trans, out)
+    if ragged or differ(a):
+        answer: Any = rank_k if ragged else rank_k_lists
+        return answer(a, out, alpha, beta, (uplo, trans != "N", hermitian), backend)
     trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
     product = gemm(a, a, alpha=alpha, trans_a=trans_a, trans_b=trans_b, backend=backend)
     if out is None:
@@ -188,7 +194,7 @@ def _triangle(size: int, uplo: str, diagonal: bool) -> tuple[list[int], list[int
 
 
 def _each(operand: Any) -> Any:
-    return operand if stacks.is_list(operand) or isinstance(operand, Ragged) else (operand,)
+    return operand if stacks.is_list(operand) else (operand,)
 
 
 def _check_places(kind: Any, a: Any, trans: str, out: Any) -> None:
@@ -198,8 +204,8 @@ def _check_places(kind: Any, a: Any, trans: str, out: Any) -> None:
     if _kind_of(out, "out") is not kind:
         raise TypeError("a and out are arrays of different libraries: convert one of them")
     if isinstance(out, Ragged):
-        out._renew("out")
-    elif kind is not None:
+        return  # the rest is looked at for all matrices at once
+    if kind is not None:
         for view in stacks.described(kind, out, "out"):
             call.check_out(view, view.shape)
     if stacks.is_list(out) != stacks.is_list(a) or len(_each(out)) != len(_each(a)):

@@ -7,6 +7,7 @@ from typing import Any
 from ..arrays import kinds as arrays
 from ..operations import stacks
 from ..operations.batched.triangular_call import multiply, solve, solve_vectors, triangle
+from ..operations.ragged import Ragged
 
 
 def trsm(
@@ -27,8 +28,9 @@ def trsm(
 
     Parameters
     ----------
-    a : array (..., n, n), or list of matrices of one shape; float32, float64, complex64 or complex128, any strides
-    b : array (..., n, k) ("R": (..., k, n)) whose leading dimensions broadcast with those of a, or list
+    a : array (..., n, n), list of matrices, or `Ragged`; float32, float64, complex64 or complex128, any strides
+    b : array (..., n, k) ("R": (..., k, n)) whose leading dimensions broadcast with those of a, list, or `Ragged`; one
+        matrix may serve a whole list or `Ragged`
     uplo : the triangle that is referenced: "L" or "U". The other one is never read
     trans : "N": a as it is, "T": transposed, "C": transposed and conjugated; none of them copies anything
     diag : "U": the diagonal counts as ones, and is not read either
@@ -41,7 +43,7 @@ def trsm(
 
     Returns
     -------
-    An array of the same kind, on the same device; `out` if it was given; of lists, a list.
+    An array of the same kind, on the same device; `out` if it was given; of lists a list, of a Ragged a Ragged.
 
     Examples
     --------
@@ -66,7 +68,7 @@ def trsv(
     check: bool = False,
     backend: str | None = None,
 ) -> Any:
-    """The same for vectors: x is (..., n), or a list of vectors; `out` may be x.
+    """`trsm` for vectors: x is (..., n), a list of vectors, or a `Ragged` of single columns; `out` may be x.
 
     Examples
     --------
@@ -110,7 +112,13 @@ def trmm(
 
 
 def as_columns(operand: Any, name: str) -> Any:
-    """Vectors (..., n), or a list of them, as matrices of one column in the same memory."""
+    """Vectors (..., n), or a list of them, as matrices of one column in the same memory; those of a Ragged are."""
+    if isinstance(operand, Ragged):
+        wide = operand.layout.host()[1] != 1
+        if wide.any():
+            i = int(wide.argmax())
+            raise ValueError(f"{name}[{i}] has shape {operand.shapes[i]}: one column is needed")
+        return operand
     kind = stacks.kind_of(operand, name)
     if kind is not None and kind.name != "JAX":
         stacks.described(kind, operand, name)
@@ -125,4 +133,6 @@ def as_columns(operand: Any, name: str) -> Any:
 
 
 def as_vectors(result: Any) -> Any:
+    if isinstance(result, Ragged):
+        return result
     return [one[:, 0] for one in result] if stacks.is_list(result) else result[..., 0]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..operations.batched.gemv_call import apply, form_of
-from ..operations.batched.ragged_call import multiply_ragged
-from ..operations.ragged import Ragged
 
 
 def gemv(
@@ -23,13 +21,13 @@ def gemv(
 
     Parameters
     ----------
-    a : array (..., m, n), or list of matrices of one shape; float32, float64, complex64 or complex128, any strides
+    a : array (..., m, n), or list of matrices; float32, float64, complex64 or complex128, any strides
     x : array (..., n), with "T" and "C" (..., m), whose leading dimensions broadcast with those of a, or list of
         vectors; a single matrix, or vector, serves all
     alpha, beta : factors; with beta = 0 the content of `out` is not read
     trans : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them copies anything
     out : array (..., m), with "T" and "C" (..., n), or list, that receives the result; it shares no memory with a or x
-    a, x, out : of matrices that differ in size each is a `Ragged`; the vectors are matrices of one column
+    a, x, out : of matrices that differ in size each is a `Ragged`, whose vectors are matrices of one column, or a list
     backend : as for `matmul`
 
     Returns
@@ -47,7 +45,4 @@ def gemv(
     array([[1., 2.],
            [5., 6.]])
     """
-    form = form_of(trans)
-    if isinstance(a, Ragged):
-        return multiply_ragged(a, x, out, alpha, beta, backend, form, ("a", "x"))
-    return apply(a, x, out, alpha, beta, backend, form)
+    return apply(a, x, out, alpha, beta, backend, form_of(trans))

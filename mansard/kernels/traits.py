@@ -23,6 +23,7 @@ _TEXTS = {
     "want": Names(
         "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"
     ),
+    "method": Names("lu", "cholesky", "qr", "triangle"),
     "side": Names("left", "right"),
     "uplo": Names("lower", "upper"),
     "trans": Names("N", "T", "C", "R"),

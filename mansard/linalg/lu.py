@@ -23,6 +23,7 @@ from ..operations.factor.face import (
 )
 from ..operations.factor.grouped import factor_ragged
 from ..operations.factor.plan import factor, quick
+from ..operations.factor.ragged_solves import lu_factors, solve_with
 from ..operations.factor.task import Task
 
 
@@ -137,7 +138,10 @@ def lu_solve(
         check_rows(rows, right, ("lu", "b"))
         return (systems.lu_solve(kind, factors, pivots, right, _TRANS[trans], places[0], backend),)
 
-    operation = Operation(run, (Part("matrix", lambda lu, piv, b: b),), ("lu", "piv", "b"), ("piv",))
+    operation = Operation(
+        run, (Part("matrix", lambda lu, piv, b: b),), ("lu", "piv", "b"), ("piv",),
+        ragged=partial(solve_with, lu_factors(_TRANS[trans]), backend),
+    )  # fmt: skip
     return answer(operation, [lu, piv, b], out)[0]
 
 
@@ -178,4 +182,5 @@ def _from_factors(task: Task, a: Any, backend: str | None) -> tuple[Any, ...]:
         found = factor(task, kind, given[0], None, None, backend)
         return tuple(found[part] for part in task.parts)
 
-    return answer(Operation(run, tuple(Part("value") for _ in task.parts)), [a])
+    parts = tuple(Part("value") for _ in task.parts)
+    return answer(Operation(run, parts, ragged=partial(factor_ragged, task, backend)), [a])

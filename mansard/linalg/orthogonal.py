@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from ..blas.triangular import as_columns, as_vectors
 from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
+from ..operations.factor.grouped import factor_ragged
 from ..operations.factor.plan import factor, quick
 from ..operations.factor.task import Sizes, Task
 
@@ -75,7 +77,9 @@ def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
         return tuple(results)
 
     parts = tuple(Part("row") if part == "TAU" else Part("matrix", _shape(task, part)) for part in task.parts)
-    found = _known(task, backend, a) or answer(Operation(run, parts), [a])
+    found = _known(task, backend, a)
+    if found is None:
+        found = answer(Operation(run, parts, ragged=partial(factor_ragged, task, backend)), [a])
     return found[0] if mode == "r" else found if mode == "raw" else QRResult(*found)
 
 

@@ -12,6 +12,7 @@ from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
 from ..operations.factor.grouped import factor_ragged
 from ..operations.factor.plan import factor, quick
+from ..operations.factor.ragged_solves import cholesky_factors, solve_with
 from ..operations.factor.task import Task
 
 
@@ -112,5 +113,6 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, *, out: Any = None, backend
         check_rows(rows, given[1], ("c", "b"))
         return (systems.cholesky_solve(kind, given[0], bool(lower), given[1], places[0], backend),)
 
-    operation = Operation(run, (Part("matrix", lambda c, b: b),), ("c", "b"))
+    ragged = partial(solve_with, cholesky_factors(bool(lower)), backend)
+    operation = Operation(run, (Part("matrix", lambda c, b: b),), ("c", "b"), ragged=ragged)
     return answer(operation, [c, b], out)[0]

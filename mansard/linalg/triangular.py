@@ -25,8 +25,9 @@ def solve_triangular(
 
     Parameters
     ----------
-    a : array (..., n, n), or list of matrices of one shape; float32, float64, complex64 or complex128, any strides
-    b : array (..., n, k) whose leading dimensions broadcast with those of a, one vector (n,), or list of (n, k) arrays
+    a : array (..., n, n), list of matrices, or Ragged; float32, float64, complex64 or complex128, any strides
+    b : array (..., n, k) whose leading dimensions broadcast with those of a, one vector (n,), list of (n, k) arrays, or
+        Ragged
     lower : whether the lower triangle is used; the other one is never read
     trans : 0 or "N": a x = b, 1 or "T": a^T x = b, 2 or "C": a^H x = b
     unit_diagonal : the diagonal counts as ones, and is not read either

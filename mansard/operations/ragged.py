@@ -50,18 +50,22 @@ class Ragged:
         if layout.known:
             _check_inside(layout, len(buffer))
 
-    def _begin(self, kind: Any, buffer: Any, layout: Layout) -> None:
+    def _begin(self, kind: Any, buffer: Any, layout: Layout, view: View | None = None) -> None:
         self.buffer, self.layout, self._kind = buffer, layout, kind
-        self._view = self._described("buffer")
+        self._state = _state(kind, buffer) if view is None else None  # of the buffer when it was described
+        self._view = view or self._described("buffer")
 
     def _renew(self, argument: str) -> None:
         """Describe the buffer again, for a call with this batch as an argument: since it was described it may have been
         resized or replaced, or may require a gradient."""
+        state = _state(self._kind, self.buffer)
+        if state is not None and state == self._state:
+            return
         before, name = self._view, f"{argument}.buffer"
         kind = arrays.kind_of(self.buffer, name)
         if kind is not self._kind:
             raise TypeError(f"{name} was a {self._kind.name} array and is a {kind.name} array: make another Ragged")
-        self._view = self._described(name)
+        self._view, self._state = self._described(name), state
         if self.layout.known and self._view.shape != before.shape:
             _check_inside(self.layout, len(self.buffer))
 
@@ -80,10 +84,10 @@ class Ragged:
         return view
 
     @classmethod
-    def _of(cls, kind: Any, buffer: Any, layout: Layout) -> Ragged:
-        """Without checks of the sizes."""
+    def _of(cls, kind: Any, buffer: Any, layout: Layout, view: View | None = None) -> Ragged:
+        """Make a batch without checks of the sizes; `view` describes the buffer where that is known."""
         made = cls.__new__(cls)
-        made._begin(kind, buffer, layout)
+        made._begin(kind, buffer, layout, view)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -197,6 +201,21 @@ def _fresh(kind: Any, rows: Any, columns: Any, dtype: str, like: Any) -> Ragged:
 def allocate(kind: Any, layout: Layout, elements: int, dtype: str, like: Any) -> Ragged:
     """A buffer of so many elements for a layout."""
     return Ragged._of(kind, kind.empty((1, elements), dtype, like).reshape(-1), layout)
+
+
+def allocate_beside(other: Ragged, layout: Layout, elements: int) -> Ragged:
+    """A buffer of so many elements for a layout, of the dtype and on the device of another batch."""
+    kind, (_, _, _, dtype, device, *_) = other._kind, other._view
+    buffer = kind.empty((1, elements), dtype, other.buffer).reshape(-1)
+    return Ragged._of(kind, buffer, layout, View(kind.address(buffer), (elements,), (1,), dtype, device, False))
+
+
+def _state(kind: Any, buffer: Any) -> Any:
+    """What tells whether a NumPy buffer is the one that was described, in a tenth of the time of describing it; None of
+    other libraries, where more than this may change, and of arrays of another type."""
+    if kind.name != "NumPy" or arrays.known_kind(buffer) is not kind:
+        return None
+    return kind.signature(buffer), kind.address(buffer)
 
 
 def _check_inside(layout: Layout, elements: int) -> None:

@@ -45,7 +45,7 @@ CASES = [
 # One case per operation, of small sizes, which compile fast: each architecture, dtype and size four times.
 SAMPLE = [
     (operation, ARCHS[(i + i // 4) % 4], DTYPES[i // 4 % 4], SMALL[i % 4])
-    for i, operation in enumerate(asked.OPERATIONS)
+    for i, operation in enumerate(OPERATIONS)
 ]  # fmt: skip
 
 

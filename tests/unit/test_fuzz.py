@@ -107,7 +107,7 @@ def problem_of(family: Any, dtype: str, sizes: Sequence[int], layout: str) -> Pr
     """A problem of a family: a width, another width, and a length, or the number of matrices or rows."""
     name = database.family_name(family)
     M, N, K = sizes
-    if name in ("small_step", "ragged_gemm"):  # no command names them: one size
+    if name in ("small_step", "ragged_gemm", "ragged_factor"):  # no command names them: one size
         return family.spec.problem(dtype, M if name == "small_step" else K)
     make = problems.of_lu("factor") if name == "lu" else getattr(problems, f"of_{name}")
     if name in ("spmv", "powers"):

@@ -179,7 +179,8 @@ def test_every_family_has_the_same_files() -> None:
     for folder in {path.parent for path in PACKAGE.glob("kernels/*/*/space.py")}:
         for name in ("spec.py", "space.py", "work.py", "emit.py", "defaults.py"):
             assert (folder / name).exists(), folder / name
-        assert list(folder.glob("kernel*.cuh"))
+        # ... and on GPUs the factorizations' own kernels answer for ragged batches, by classes of sizes
+        assert list(folder.glob("kernel*.cuh")) or folder.name == "ragged_factor"
         # on CPUs the array library answers for families that have no kernel of their own there
         assert (folder / "kernel.hpp").exists() == (folder / "space_cpu.py").exists()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from ...arrays import kinds as arrays
@@ -14,9 +15,11 @@ from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
 from ..operation import Operation
+from ..ragged_lists import special
 from ..stacks import Batch, Operand
 from .gemm_call import Form
 from .gemm_run import BatchRun
+from .ragged_call import multiply_ragged
 
 _FORMS = {"N": Form(), "T": Form(trans_a=True), "C": Form(trans_a=True, conj_a=True)}
 _PLAIN = _FORMS["N"]
@@ -142,4 +145,4 @@ def _one_each(operand: Any, count: int, dimensions: int) -> Any:
     return [operand[i if len(operand) > 1 else 0] for i in range(count)]
 
 
-GEMV = Operation("gemv", plan_gemv, ("a", "x"))
+GEMV = Operation("gemv", plan_gemv, ("a", "x"), special=special(partial(multiply_ragged, names=("a", "x")), ("a", "x")))

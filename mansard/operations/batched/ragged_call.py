@@ -14,7 +14,7 @@ from ...kernels.batched.ragged_gemm import spec
 from ...plan.problem import DTYPES, ITEMSIZE
 from .. import ragged_layout
 from .. import run as call
-from ..ragged import Ragged, allocate
+from ..ragged import Ragged, allocate_beside
 from ..ragged_layout import Layout
 from .interleaved import Interleaved, multiply_interleaved
 from .ragged_run import RaggedRun
@@ -49,30 +49,30 @@ def multiply_ragged(
     names: tuple[str, str] = ("A", "B"),
 ) -> Ragged:  # fmt: skip
     """alpha op(A_i) op(B_i) + beta out_i for all i. Nothing is written before every argument has been checked."""
-    a, b = _side(A, names[0], form.trans_a), _side(B, names[1], form.trans_b)
-    kind = _check_kinds(a.ragged, b.ragged, out)
+    a, b = side_of(A, names[0], form.trans_a), side_of(B, names[1], form.trans_b)
+    kind = check_kinds(names, a.ragged, b.ragged, out)
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
-    count = _count(a, b)
-    pair = a.ragged.layout.pairs.setdefault(b.ragged.layout, Pair())
+    count = count_of(names, a, b)
+    pairs = a.ragged.layout.pairs
+    pair = pairs.get(b.ragged.layout) or pairs.setdefault(b.ragged.layout, Pair())
     dtype, device = a.ragged._view.dtype, a.ragged._view.device
     key = (form.trans_a, form.trans_b, a.step, b.step, dtype)
     if key not in pair.results and (out is None or (a.rows is not None and b.rows is not None)):
-        a, b = _known(a, form.trans_a), _known(b, form.trans_b)
-        _check_inner(a, b, count)
+        a, b = known(a, form.trans_a), known(b, form.trans_b)
+        _check_inner(names, a, b, count)
         rows, columns = (np.broadcast_to(one, (count,)) for one in (a.rows, b.columns))
         pair.results[key] = ragged_layout.packed(rows, columns, ragged_layout.ALIGNMENT // ITEMSIZE[dtype])
     if out is None:
-        layout, elements = pair.results[key]
-        out = allocate(kind, layout, elements, dtype, a.ragged.buffer)
+        out = allocate_beside(a.ragged, *pair.results[key])
     else:
-        _check_out(out, a.ragged, b.ragged, count)
+        _check_out(names, out, a.ragged, b.ragged, count)
     chosen = select(device, backend)
     runs = pair.runs.setdefault(out.layout, {})
     held = (dtype, device, chosen.name, kind, form, a.step, b.step)
     if held not in runs:
         if key in pair.results:
-            _check_result(out, pair.results[key][0])
+            check_result(out, pair.results[key][0])
         problem = spec.problem(dtype, count, **form._asdict())
         layouts = (a.ragged.layout, b.ragged.layout, out.layout)
         runs[held] = RaggedRun(kind, problem, chosen, _tables(layouts), (a.step, b.step))
@@ -88,84 +88,90 @@ def _tables(layouts: tuple[Layout, Layout, Layout]) -> Any:
     return tuple(one.host() for one in layouts) if all(one.known for one in layouts) else None
 
 
-def _side(operand: Any, name: str, transposed: bool) -> Side:
-    step = 1
+def side_of(operand: Any, name: str, transposed: bool = False) -> Side:
+    """An operand as a Ragged: itself, or one matrix that serves all."""
     if isinstance(operand, Ragged):
         operand._renew(name)
-    else:
-        kind = arrays.kind_of(operand, name)
-        view = kind.view(operand, name) if kind.name != "JAX" else None
-        if view is None or len(view.shape) != 2:
-            shape = tuple(getattr(operand, "shape", ()))
-            raise TypeError(
-                f"{name} is a {kind.name} array of shape {shape}: beside a Ragged, pass a Ragged or a matrix"
-            )
-        if view.dtype not in DTYPES:
-            raise UnsupportedProblem(
-                f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first"
-            )
-        layout = ragged_layout.single(*map(int, view.shape))
-        operand, step = Ragged._of(kind, kind.plain(operand).reshape(-1), layout), 0
-    side = Side(operand, step, None, None)
-    return _known(side, transposed) if operand.layout.known else side
+        if not operand.layout.known:
+            return Side(operand, 1, None, None)
+        rows, columns, _ = operand.layout.host()
+        return Side(operand, 1, columns, rows) if transposed else Side(operand, 1, rows, columns)
+    kind = arrays.kind_of(operand, name)
+    view = kind.view(operand, name) if kind.name != "JAX" else None
+    if view is None or len(view.shape) != 2:
+        shape = tuple(getattr(operand, "shape", ()))
+        raise TypeError(f"{name} is a {kind.name} array of shape {shape}: beside a Ragged, pass a Ragged or a matrix")
+    if view.dtype not in DTYPES:
+        raise UnsupportedProblem(f"{name} has dtype {view.dtype}; supported are {', '.join(DTYPES)}: convert it first")
+    layout = ragged_layout.single(*map(int, view.shape))
+    return known(Side(Ragged._of(kind, kind.plain(operand).reshape(-1), layout), 0, None, None), transposed)
 
 
-def _known(side: Side, transposed: bool) -> Side:
+def known(side: Side, transposed: bool = False) -> Side:
     """With the sizes, which are fetched where only the device has them."""
+    if side.rows is not None:
+        return side
     rows, columns, _ = side.ragged.layout.host()
     return side._replace(rows=columns, columns=rows) if transposed else side._replace(rows=rows, columns=columns)
 
 
-def _check_kinds(A: Ragged, B: Ragged, out: Any) -> Any:
-    given = [("A", A), ("B", B)]
+def check_kinds(names: tuple[str, str], A: Ragged, B: Ragged, out: Any) -> Any:
+    """The one array library of all operands, which have one dtype and one device."""
+    first, given = names[0], [(names[0], A), (names[1], B)]
     if out is not None:
         if not isinstance(out, Ragged):
-            raise TypeError(f"out is a {type(out).__name__}: the products of ragged batches need a Ragged")
+            raise TypeError(f"out is a {type(out).__name__}: the results of ragged batches need a Ragged")
         out._renew("out")
         given.append(("out", out))
     for name, one in given[1:]:
         if one._kind is not A._kind:
-            raise TypeError(f"A has {A._kind.name} arrays and {name} {one._kind.name} arrays: convert one of them")
+            raise TypeError(f"{first} has {A._kind.name} arrays and {name} {one._kind.name} arrays: convert one")
         if one._view.dtype != A._view.dtype:
-            raise TypeError(f"A has dtype {A._view.dtype} and {name} {one._view.dtype}: convert one of them")
+            raise TypeError(f"{first} has dtype {A._view.dtype} and {name} {one._view.dtype}: convert one of them")
     arrays.same_device([(name, one._view) for name, one in given])
     return A._kind
 
 
-def _count(a: Side, b: Side) -> int:
+def count_of(names: tuple[str, str], a: Side, b: Side) -> int:
+    """Matrices of the result."""
     if a.step and b.step and len(a.ragged) != len(b.ragged):
-        raise ValueError(f"A has {len(a.ragged)} matrices and B {len(b.ragged)}: one for each is needed")
+        (first, second), lengths = names, (len(a.ragged), len(b.ragged))
+        raise ValueError(f"{first} has {lengths[0]} matrices and {second} {lengths[1]}: one for each is needed")
     return len(a.ragged if a.step else b.ragged)
 
 
-def _check_inner(a: Side, b: Side, count: int) -> None:
+def _check_inner(names: tuple[str, str], a: Side, b: Side, count: int) -> None:
     left, right = (np.broadcast_to(one, (count,)) for one in (a.columns, b.rows))
     if (left != right).any():
         i = int(np.argmax(left != right))
-        names = [f"{name}[{i}]" if side.step else name for name, side in (("A", a), ("B", b))]
-        raise ValueError(f"{names[0]} has {left[i]} columns and {names[1]} {right[i]} rows: both need the same number")
+        one, other = (f"{name}[{i}]" if side.step else name for name, side in zip(names, (a, b), strict=True))
+        raise ValueError(f"{one} has {left[i]} columns and {other} {right[i]} rows: both need the same number")
 
 
-def _check_out(out: Ragged, A: Ragged, B: Ragged, count: int) -> None:
+def _check_out(names: tuple[str, str], out: Ragged, A: Ragged, B: Ragged, count: int) -> None:
     if len(out) != count:
         raise ValueError(f"out has {len(out)} matrices and the result {count}")
     if out._view.readonly:
         raise ValueError("out is read-only")
-    low, high = _bytes(out)
-    for name, one in (("A", A), ("B", B)):
-        first, last = _bytes(one)
-        if first < high and low < last:
+    for name, one in zip(names, (A, B), strict=True):
+        if overlap(out, one):
             raise ValueError(f"out overlaps {name}: the result needs memory of its own")
 
 
+def overlap(one: Ragged, other: Ragged) -> bool:
+    """Whether two batches may have an element in common."""
+    (low, high), (first, last) = _bytes(one), _bytes(other)
+    return first < high and low < last
+
+
 def _bytes(ragged: Ragged) -> tuple[int, int]:
-    """What a batch may touch."""
+    """Byte range of memory that a batch can read or write."""
     first, last = ragged.layout.reach(len(ragged.buffer))
     item = ITEMSIZE[ragged._view.dtype]
     return ragged._view.address + first * item, ragged._view.address + last * item
 
 
-def _check_result(out: Ragged, wanted: Layout) -> None:
+def check_result(out: Ragged, wanted: Layout) -> None:
     """Sizes of `out`, where the host knows them, and a place of its own for each matrix."""
     if not out.layout.known:
         return
@@ -175,4 +181,4 @@ def _check_result(out: Ragged, wanted: Layout) -> None:
             raise ValueError(f"out[{i}] has {found[i]} {name}, the result {expected[i]}")
     twice = out.layout.overlapping()
     if twice:
-        raise ValueError(f"out[{twice[0]}] and out[{twice[1]}] overlap: every product needs a place of its own")
+        raise ValueError(f"out[{twice[0]}] and out[{twice[1]}] overlap: every result needs a place of its own")

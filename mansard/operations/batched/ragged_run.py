@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import IllegalConfig
 from ...kernels.batched.ragged_gemm import defaults, emit, space, work
 from ...plan import pin
 from ...plan.dispatch import choose
 from ...plan.problem import Problem
 from ..ragged import Ragged
+from ..ragged_kernel import remember
 from ..ragged_layout import scratch, stream_key
 
 _BOUNDS = np.array([width for width in reversed(space.WIDTHS) if width is not None])
@@ -29,6 +31,11 @@ class RaggedRun:
         self._launches: dict[Any, Any] = {}
         self._lists: dict[Any, Any] = {}  # sorted products, by stream
         self._held: list[Any] = []  # lists of captured graphs
+        remember(self)
+
+    def forget(self) -> None:
+        """Choose and prepare anew: after tuning. Sorted lists stay: a captured graph may read them."""
+        self._launches.clear()
 
     def run(self, given: tuple[Ragged, Ragged, Ragged], scaling: tuple[float, ...], accumulate: bool) -> None:
         """The products of A and B into C."""
@@ -38,6 +45,8 @@ class RaggedRun:
             self._by_library(given, scaling, range(self.problem.BATCH))
         elif self.backend.name == "cpu":
             self._on_cpu(given, scaling, accumulate)
+        elif pin.pins().get("VARIANT") == "vendor":
+            self._by_library(given, scaling, range(self.problem.BATCH))
         else:
             self._on_gpu(given, scaling, accumulate)
 
@@ -99,18 +108,17 @@ class RaggedRun:
 
     def _class_launches(self, accumulate: bool) -> list[Any]:
         """The largest first; classes that the host knows to be empty are left out."""
-        if accumulate not in self._launches:
+        key = (accumulate, *pin.pins().items())
+        if key not in self._launches:
             problem, device = self.problem.replace(accumulate=accumulate), self.backend.device
-            known = self.sizes is not None
+            known, counts = self.sizes is not None, self._counts()
+            configs = {i: defaults.of_class(problem, i, device, n * known) for i, n in enumerate(counts) if n}
             kernels = [
-                emit.kernel(
-                    problem.replace(BATCH=count), defaults.of_class(problem, index, device, count * known), device
-                )
-                for index, count in enumerate(self._counts())
-                if count
+                emit.kernel(problem.replace(BATCH=counts[index]), config, device)
+                for index, config in pinned(problem, configs, device).items()
             ]
-            self._launches[accumulate] = [self.backend.prepare(kernel) for kernel in kernels]
-        return self._launches[accumulate]  # type: ignore[no-any-return]
+            self._launches[key] = [self.backend.prepare(kernel) for kernel in kernels]
+        return self._launches[key]  # type: ignore[no-any-return]
 
     def _counts(self) -> list[int]:
         """Products of each class; where sizes are on the device alone, as many as there might be."""
@@ -149,6 +157,26 @@ class RaggedRun:
         places = (address, address + sizes[0], address + sum(sizes))
         for launch in self._launches["sort"]:
             launch((*tables, *places), _SORTING, stream)
+
+
+def pinned(problem: Problem, configs: dict[int, Any], device: Any) -> dict[int, Any]:
+    """Configurations of the classes, with what is pinned in those that have all these parameters; a pinned VARIANT or
+    CLASS says which they are. IllegalConfig if there are none, or one would be illegal."""
+    wanted = pin.pins()
+    if not wanted:
+        return configs
+    found = dict(configs)
+    for index, config in configs.items():
+        values = space.to_dict(config)
+        named = all(values.get(name) == wanted[name] for name in ("VARIANT", "CLASS") if name in wanted)
+        if named and set(wanted) <= set(values):
+            found[index] = space.from_dict({**values, **wanted})
+            reason = space.illegal(problem, found[index], device)
+            if reason:
+                raise IllegalConfig(f"ragged_gemm: pinned configuration {found[index]}: {reason}")
+    if found == configs and not any(set(wanted.items()) <= set(space.to_dict(one).items()) for one in configs.values()):
+        raise IllegalConfig(f"ragged_gemm: no class of these sizes has a kernel with {', '.join(wanted)}: unpin them")
+    return found
 
 
 class _Scratch:

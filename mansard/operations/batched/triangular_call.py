@@ -20,8 +20,10 @@ from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
 from ..operation import Operation
+from ..ragged_lists import special
 from ..stacks import Batch, Operand
 from . import gemm_call
+from .ragged_triangular import multiply_triangles, solve_ragged
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
 
 
@@ -226,7 +228,7 @@ def _one_by_one(
     return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each)
 
 
-TRSM = Operation("trsm", plan_trsm, ("a", "b"))
-TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"))
+TRSM = Operation("trsm", plan_trsm, ("a", "b"), special=special(partial(solve_ragged, solve, False)))
+TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"), special=special(partial(solve_ragged, solve, True)))
 TRSV = Operation("trsv", _plan_vectors, ("a", "x"), lists=False)
-TRMM = Operation("trmm", plan_trmm, ("a", "b"))
+TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles))

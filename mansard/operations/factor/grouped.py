@@ -1,6 +1,6 @@
-"""Factorizations of a ragged batch, one launch per size: kernels read and write matrices where they are, by tables of
-addresses. Which sizes there are, and where, is found out once for layouts that belong together; a call adds the
-addresses of the buffers, on the device, and launches."""
+"""Factorizations of a ragged batch on a GPU, one launch per size: kernels read and write matrices where they are, by
+tables of addresses. Which sizes there are, and where, is found out once for layouts that belong together; a call adds
+the addresses of the buffers, on the device, and launches."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ...backends.select import ReferenceBackend, select
 from ...errors import LaunchError
 from ...kernels.common.batches import POINTERS
 from ...plan import pin
-from ...plan.handover import suits_few
 from ...plan.problem import ITEMSIZE
 from .. import run as call
 from ..batched.gemm_run import _upload
 from ..ragged import Ragged
+from ..ragged_kernel import remember
 from ..ragged_layout import Layout, stream_key
 from .kernel import STRIDED, family_of
+from .ragged_rows import factor_rows
 from .sorted import apart, check_shapes, factor_sorted, place_like
 from .task import Task, empty, library
 
@@ -43,16 +44,18 @@ class Group(NamedTuple):
 def factor_ragged(task: Task, backend: str | None, *operands: Any) -> tuple[Any, ...] | None:
     """The parts of the task's result for A, or A and B, and `out`; None where this is not the way to answer."""
     *given, out = operands
+    chosen = select(given[0]._view.device, backend)
+    if chosen.name == "cpu":
+        return factor_rows(task, chosen, given, out)
     if (task.family, task.want) == ("cholesky", "factor"):
         return factor_sorted(task, backend, given[0], out)
-    chosen = select(given[0]._view.device, backend)
     if (task.family, task.want) not in _RESULT or isinstance(chosen, ReferenceBackend) or pin.pins():
         return None
     result = place_like(given[-1]) if out is None else out
     if not all(apart(one, result, one is given[-1]) for one in given):
         return None
     run = _run(task, chosen, given, result)
-    return run(given, result) if run.usable else None
+    return run(given, result) if run.is_ready() else None
 
 
 def _run(task: Task, backend: Any, given: list[Ragged], result: Ragged) -> GroupedRun:
@@ -80,20 +83,37 @@ class GroupedRun:
         right = layouts[1][1] if task.want == "solve" else np.zeros_like(rows)
         self.count = len(rows)
         self.groups: list[Group] = []
+        self._held: dict[Any, Any] = {}
         square = (task.family, task.want) == ("lu", "factor") or not (rows != columns).any()
         fitting = task.want != "solve" or not (layouts[1][0] != rows).any()
         some = self.count and min(rows.min(), columns.min(), 1 if task.want != "solve" else right.min()) > 0
         self.usable = bool(square and fitting and some)
         if self.usable:
             order = np.lexsort((right, columns, rows))[::-1]
-            self._sort(order, [table[2] for table in layouts], aligned, np.stack([rows, columns, right], 1)[order])
-        self._held: dict[Any, Any] = {}
+            self._sort(order, [table[2] for table in layouts])
+            self.aligned, self.sizes = aligned, np.stack([rows, columns, right], 1)[order]
+            self._prepare()
+            remember(self)
 
-    def _sort(self, order: Any, offsets: list[Any], aligned: bool, sizes: Any) -> None:
-        """Tables in the order of the launches, and these; the largest sizes come first."""
+    def is_ready(self) -> bool:
+        """Whether there is a kernel for every size; prepares them where they were forgotten."""
+        if self.usable and not self.groups:
+            self._prepare()
+        return self.usable
+
+    def forget(self) -> None:
+        """Choose and prepare anew: after tuning. Tables stay: a captured graph may read them."""
+        self.groups = []
+
+    def _sort(self, order: Any, offsets: list[Any]) -> None:
+        """Tables in the order of the launches: the largest sizes come first."""
         item = ITEMSIZE[self.dtype]
         self.order, self.back = order, np.argsort(order)
         self.tables = {name: one[order] * item for name, one in zip(self.names, offsets, strict=True)}
+
+    def _prepare(self) -> list[Group]:
+        """The groups of matrices of one size; not `usable` if there is no kernel for one of them."""
+        aligned, sizes = self.aligned, self.sizes
         starts = np.flatnonzero(np.r_[True, (sizes[1:] != sizes[:-1]).any(1)]).tolist()
         makers, parts = [], list(zip(starts, [*starts[1:], self.count], strict=True))
         for first, last in parts:
@@ -101,16 +121,16 @@ class GroupedRun:
             M, N, right = map(int, sizes[first])
             makers.append(partial(self._launch, M, N, right, last - first, whole))
         launches = call.together(makers)
-        self.usable, self.pivots = self.usable and None not in launches, 0
+        self.usable, pivots, groups = self.usable and None not in launches, 0, []
         for launch, (first, last) in zip(launches, parts, strict=True):
             each = int(sizes[first, :2].min())
-            self.groups.append(Group(launch, first, last - first, self.pivots, each))
-            self.pivots += (last - first) * each
+            groups.append(Group(launch, first, last - first, pivots, each))
+            pivots += (last - first) * each
+        self.groups, self.pivots = groups, pivots
+        return groups
 
     def _launch(self, M: int, N: int, right: int, count: int, aligned: bool) -> Any:
         """The kernel of one size; None if there is none, or none is wanted."""
-        if self.backend.name == "cpu" and suits_few(M, N, count):
-            return None
         task, family = self.task, family_of(self.task.family)
         traits: dict[str, Any] = {f"stack_{name.lower()}": "pointers" for name in self.names}
         traits |= {"uplo": "upper" if task.upper else "lower"} if task.family == "cholesky" else {"pivot": task.pivot}
@@ -124,7 +144,7 @@ class GroupedRun:
         return call.prepare(family.emit, problem, self.backend, strides)[0]
 
     def __call__(self, given: list[Ragged], result: Ragged) -> tuple[Any, ...]:
-        like, address = given[0].buffer, self.kind.address
+        like, address, groups = given[0].buffer, self.kind.address, self.groups or self._prepare()
         stream = self.stream()
         held = self._tables(like, stream)
         at = {name: held[name] + one._view.address for name, one in zip(self.names, (*given, result), strict=True)}
@@ -132,8 +152,8 @@ class GroupedRun:
         if "PIVOTS" in self.task.parts:
             flat["PIVOTS"] = empty(self.kind, (self.pivots,), "int32", like)
         first = {name: address(one) for name, one in (at | flat).items()}
-        with several(self.backend, stream, len(self.groups)) as streams:
-            for i, group in enumerate(self.groups):
+        with several(self.backend, stream, len(groups)) as streams:
+            for i, group in enumerate(groups):
                 moved = {"INFO": 4 * group.first, "PIVOTS": 4 * group.pivots}
                 pointers = tuple(
                     first[name] + moved.get(name, 8 * group.first) if name in first else 0
@@ -141,12 +161,12 @@ class GroupedRun:
                 )
                 group.launch(pointers, (), streams[i % len(streams)])
         info = flat["INFO"][held["back"]]
-        return (result, self._rows(flat["PIVOTS"]), info) if "PIVOTS" in flat else (result, info)
+        return (result, self._rows(groups, flat["PIVOTS"]), info) if "PIVOTS" in flat else (result, info)
 
-    def _rows(self, pivots: Any) -> list[Any]:
-        """Of every matrix, in the order of the batch."""
+    def _rows(self, groups: list[Group], pivots: Any) -> list[Any]:
+        """Pivots of every matrix, in the order of the batch."""
         found: list[Any] = [None] * self.count
-        for group in self.groups:
+        for group in groups:
             some = pivots[group.pivots : group.pivots + group.matrices * group.each].reshape(group.matrices, group.each)
             for i, row in zip(self.order[group.first : group.first + group.matrices].tolist(), some, strict=True):
                 found[i] = row

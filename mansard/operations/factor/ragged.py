@@ -1,5 +1,6 @@
-"""Factorizations of ragged batches: matrices of one size are one batch. Where they are many and small they are gathered
-into a stack and scattered again; where they are few or large, kernels read and write them where they are."""
+"""Factorizations of ragged batches: checks, and the answer where no run takes all sizes (`Operation.ragged`). Then
+matrices of one size are one batch. Where they are many and small they are gathered into a stack and scattered again;
+where they are few or large, kernels read and write them where they are."""
 
 from __future__ import annotations
 

@@ -13,13 +13,15 @@ import numpy as np
 from ...backends.beside import several
 from ...backends.select import select
 from ...errors import LaunchError
-from ...kernels.factor.cholesky import defaults, emit, spec
+from ...kernels.factor.cholesky import FAMILY, defaults, emit, spec
 from ...plan import pin
 from ...plan.problem import ITEMSIZE
+from ...records import database
 from .. import ragged_layout
 from .. import run as call
 from ..batched.gemm_run import _upload
-from ..ragged import Ragged, allocate
+from ..ragged import Ragged, allocate_beside
+from ..ragged_kernel import remember
 from ..ragged_layout import Layout, scratch, stream_key
 from .task import Task, empty
 
@@ -72,8 +74,7 @@ def place_like(a: Ragged) -> Ragged:
     known = _RESULTS.setdefault(a.layout, {})
     if unit not in known:
         known[unit] = ragged_layout.packed(*a.layout.host()[:2], unit)
-    layout, elements = known[unit]
-    return allocate(a._kind, layout, elements, a._view.dtype, a.buffer)
+    return allocate_beside(a, *known[unit])
 
 
 def apart(a: Ragged, factors: Ragged, replaced: bool = True) -> bool:
@@ -117,20 +118,27 @@ class SortedRun:
         order = np.argsort(np.where(rows > 0, -classes, 1), kind="stable")[: int((rows > 0).sum())]
         self.count, self.complete = len(rows), len(order) == len(rows)
         self.items = np.ascontiguousarray(np.stack([rows, np.arange(self.count), from_a, from_f], 1)[order])
-        self.launches = self._launches(task, a._view.dtype, classes[order], aligned)
+        self.task, self.dtype, self.classes, self.aligned = task, a._view.dtype, classes[order], aligned
+        self.launches = self._prepare()
         self._tables: dict[Any, Any] = {}
+        remember(self)
 
-    def _launches(self, task: Task, dtype: str, classes: Any, aligned: bool) -> list[Launch]:
+    def forget(self) -> None:
+        """Choose and prepare anew: after tuning. Tables stay: a captured graph may read them."""
+        self.launches = []
+
+    def _prepare(self) -> list[Launch]:
         """For matrices that are sorted by their classes. Those of a class stay in the order of the batch: what is at
         work at the same time lies close together in memory."""
-        kernels, firsts, limits = [], [], bounds(dtype)
+        classes, kernels, firsts, limits = self.classes, [], [], bounds(self.dtype)
         for index in np.unique(classes)[::-1].tolist():
             first, last = (int(np.searchsorted(-classes, -index, side)) for side in ("left", "right"))
             problem = spec.problem(
-                dtype, int(limits[index]), last - first, uplo="upper" if task.upper else "lower", stack_a="ragged",
-                aligned=aligned,
+                self.dtype, int(limits[index]), last - first, uplo="upper" if self.task.upper else "lower",
+                stack_a="ragged", aligned=self.aligned,
             )  # fmt: skip
-            config = defaults.default(problem, self.backend.device)
+            record = database.best(problem, self.backend.device, FAMILY)
+            config = (record and record.config) or defaults.default(problem, self.backend.device)
             if config is None:
                 raise LaunchError(f"no kernel for {problem}")
             kernels.append(partial(self.backend.prepare, emit.kernel(problem, config, self.backend.device, (0,) * 12)))
@@ -145,8 +153,9 @@ class SortedRun:
         stream = self.stream()
         table = self._table(a, stream)
         given = (a._view.address, factors._view.address, 0, 0, self.kind.address(info))
-        with several(self.backend, stream, len(self.launches)) as streams:
-            for i, launch in enumerate(self.launches):
+        launches = self.launches = self.launches or self._prepare()
+        with several(self.backend, stream, len(launches)) as streams:
+            for i, launch in enumerate(launches):
                 launch.run((*given, table + 32 * launch.first), (), streams[i % len(streams)])
         return info
 

@@ -27,12 +27,14 @@ from ragged_cases import (
 
 import mansard as ms
 from mansard import testing
-from mansard.errors import UnsupportedProblem
+from mansard.backends import emulated
+from mansard.errors import IllegalConfig, UnsupportedProblem
 from mansard.kernels.batched.ragged_gemm import spec, work
 from mansard.kernels.batched.ragged_gemm.space import Lanes, Tiles
 from mansard.operations import ragged_layout
 from mansard.operations.batched.gemm_call import Form
 from mansard.operations.batched.ragged_call import multiply_ragged
+from mansard.operations.plans import PLANS
 from mansard.plan.problem import DTYPES
 
 
@@ -183,7 +185,7 @@ def test_matrices_times_vectors(trans: str, backend: str) -> None:
     assert same(result, expected)
     assert ms.blas.gemv(a, b, trans=trans, alpha=2.0, beta=1.0, out=result, backend=backend) is result
     assert same(result, [3 * one for one in expected])
-    with pytest.raises(ValueError, match=r"A\[0\] has"):
+    with pytest.raises(ValueError, match=r"a\[0\] has"):
         ms.blas.gemv(a, ragged([np.ones((2, 1), "complex64"), *x[1:]], backend), trans=trans, backend=backend)
 
 
@@ -293,3 +295,49 @@ def test_work_is_what_the_kernels_assert() -> None:
     assert work.shared_bytes(problem, Lanes(8, 1, 1, 1)) == 32 * 2 * (4 * 4 + 2) * 8
     assert work.whole_bytes(problem, 2) == (2 * (64 * 68 + 2) + 16 + 2) * 8
     assert work.shared_bytes(problem, replace(Tiles(), STAGES=2)) == 2 * (64 * 20 + 16 * 68) * 8
+
+
+# ---- tuning and pins --------------------------------------------------------------------------------------------
+
+
+def test_pins_reach_the_classes_that_have_the_parameter() -> None:
+    from mansard.kernels.batched.ragged_gemm import defaults
+    from mansard.operations.batched.ragged_run import pinned
+
+    device, problem = emulated.backend().device, spec.problem("float32", 3)
+    rules = {index: defaults.of_class(problem, index, device) for index in (6, 7, 8)}
+    assert pinned(problem, rules, device) == rules
+    with ms.pin(WARPS=2):
+        assert [one.WARPS for one in pinned(problem, rules, device).values()] == [2, 2, 2]
+    with ms.pin(CLASS=7, WARPS=1):
+        found = pinned(problem, rules, device)
+        assert (found[6], found[8]) == (rules[6], rules[8]) and found[7] == replace(rules[7], WARPS=1)
+    with ms.pin(STAGES=9), pytest.raises(IllegalConfig, match="STAGES=9: 1 or 2"):
+        pinned(problem, rules, device)
+    with ms.pin(ROOM=9), pytest.raises(IllegalConfig, match="no class of these sizes has a kernel with ROOM: unpin"):
+        pinned(problem, rules, device)
+
+
+def test_runs_prepare_anew_after_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products of ragged batches, and factorizations by class and by size, on GPUs; their tables stay."""
+    count, prepare = [0], emulated.EmulatedBackend.prepare
+
+    def counted(backend: Any, kernel: Any) -> Any:
+        count[0] += 1
+        return prepare(backend, kernel)
+
+    monkeypatch.setattr(emulated.EmulatedBackend, "prepare", counted)
+    a = ms.Ragged.from_list([np.eye(2) * 4, np.eye(3) * 4])
+    b = ms.Ragged.from_list([np.ones((2, 1)), np.ones((3, 1))])
+    calls = (
+        lambda: ms.matmul(a, a, backend="emulated"), lambda: ms.linalg.cholesky(a, backend="emulated"),
+        lambda: ms.linalg.solve(a, b, backend="emulated"),
+    )  # fmt: skip
+    for call in calls:
+        call()
+        before = count[0]
+        call()
+        assert count[0] == before
+        PLANS.forget()
+        call()
+        assert count[0] > before

@@ -1,0 +1,51 @@
+"""Bytes and flops of `ragged_factor`, as far as they are known before sizes are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....machine.roofline import Work
+from ....plan.problem import Problem
+from ...common import costs
+
+ITEM_WORDS = 9  # RaggedItem in rows.hpp: int64 each
+
+
+def work(problem: Problem) -> Work:
+    """The least that is known before sizes are: the table, and one entry of each matrix and of its result."""
+    return Work(
+        read=problem.BATCH * (ITEM_WORDS * 8 + problem.itemsize),
+        written=problem.BATCH * problem.itemsize,
+        flops=problem.BATCH * (8 if problem.is_complex else 2),
+        dtype=problem.dtype,
+    )
+
+
+def threads(problem: Problem, c: Any) -> int:
+    """Threads per block: these kernels run on CPUs."""
+    return 1
+
+
+def shared_bytes(problem: Problem, c: Any) -> int:
+    """Shared memory per block: none on CPUs."""
+    return 0
+
+
+def registers(problem: Problem, c: Any) -> int:
+    """Registers per thread, which are not counted on CPUs."""
+    return 0
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """A matrix's entry per core."""
+    return int(problem.itemsize)
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops that the kernel executes, as far as the problem states them."""
+    return work(problem).flops
+
+
+limits = costs.no_limits
+reduction_seconds = costs.no_reduction
+bandwidth_share = costs.full_bandwidth

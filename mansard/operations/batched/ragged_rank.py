@@ -1,0 +1,88 @@
+"""a a^T and a a^H of ragged batches (`syrk`, `herk`): products, of which one triangle counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import stacks
+from ..ragged import Ragged
+from ..ragged_indices import Indices
+from ..ragged_layout import Layout
+from ..ragged_lists import ragged_of
+from .gemm_call import Form
+from .ragged_call import check_kinds, check_result, multiply_ragged
+
+
+def rank_k(
+    a: Ragged, out: Ragged | None, alpha: complex, beta: complex, options: tuple[str, bool, bool], backend: str | None
+) -> Ragged:
+    """alpha op(a_i) op(a_i)' + beta out_i; `options`: the triangle, whether op transposes, and whether ' conjugates.
+
+    Without `out` the result is exactly symmetric (Hermitian); of `out` only the triangle is read and written.
+    """
+    uplo, transposed, hermitian = options
+    if out is not None:
+        a._renew("a")
+        check_kinds(("a", "a"), a, a, out)
+        if len(out) != len(a):
+            raise ValueError(f"out is {out!r} and a {a!r}: one for each is needed")
+        if out._view.readonly:
+            raise ValueError("out is read-only")
+    form = Form(transposed, transposed and hermitian, not transposed, not transposed and hermitian)
+    product = multiply_ragged(a, a, None, alpha, 0.0, backend, form, ("a", "a"))
+    if out is not None:
+        check_result(out, product.layout)
+    result = product if out is None else out
+    if out is None:
+        _mirror(product, uplo, hermitian)
+    else:
+        triangle = _triangle(out.layout, uplo).beside(out)
+        chosen = product.buffer[_triangle(product.layout, uplo).beside(out)]
+        out.buffer[triangle] = chosen if beta == 0.0 else chosen + out.buffer[triangle] * _factor(out, beta)
+    if hermitian and "complex" in str(result.dtype):
+        diagonal = Indices.of(result.layout).part("diagonal", lambda row, column: row == column).beside(result)
+        result.buffer[diagonal] = result.buffer[diagonal].real + 0j
+    if out is not None and out._kind.written is not None:
+        out._kind.written((out.buffer,))
+    return result
+
+
+def rank_k_lists(a: Any, out: Any, *options: Any) -> list[Any]:
+    """`rank_k` for lists of matrices that differ in shape; the arrays of `out` have been checked."""
+    kind = stacks.kind_of(a, "a")
+    place = None if out is None else ragged_of(kind, out, "out")
+    found = rank_k(ragged_of(kind, a, "a"), place, *options)
+    if out is None:
+        return found.to_list()
+    for to, value in zip(out, found, strict=True):
+        to[...] = value
+    if kind.written is not None:
+        kind.written(out)
+    return out  # type: ignore[no-any-return]
+
+
+def _factor(out: Ragged, beta: complex) -> complex:
+    """beta as a number that does not change the dtype of `out`."""
+    beta = complex(beta)
+    if "complex" in str(out.dtype):
+        return beta
+    if beta.imag:
+        raise TypeError(f"beta must be real for {out.dtype} matrices")
+    return beta.real
+
+
+def _triangle(layout: Layout, uplo: str) -> Indices:
+    """Entries of one triangle, with the diagonal."""
+    return Indices.of(layout).part(
+        ("triangle", uplo), lambda row, column: (row >= column) if uplo == "L" else (row <= column)
+    )
+
+
+def _mirror(product: Ragged, uplo: str, hermitian: bool) -> None:
+    """One triangle becomes the other; rounding may have told them apart."""
+    chosen = Indices.of(product.layout).part(
+        ("strict", uplo), lambda row, column: (row > column) if uplo == "L" else (row < column)
+    )
+    values = product.buffer[chosen.beside(product)]
+    values = product._kind.conj(values) if hermitian else values
+    product.buffer[chosen.mirrored(product.layout).beside(product)] = values
