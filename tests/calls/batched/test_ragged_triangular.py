@@ -79,9 +79,10 @@ def test_systems_are_exact(dtype: str) -> None:
         assert ms.blas.trsm(a, b, out=b, **options(form)) is b and same(b, X) and np.isnan(outside(b)).all()
 
 
-@pytest.mark.parametrize("dtype, form", [("float64", FORMS[0]), ("float64", FORMS[-1]), ("complex128", FORMS[10])])
+@pytest.mark.parametrize("dtype, form", [("float64", FORMS[0]), ("float64", FORMS[-1]), ("complex128", FORMS[4])])
 def test_systems_of_classes_are_exact(dtype: str, form: tuple[str, ...], gpu_backend: str) -> None:
-    """Gathered, padded by unit matrices, solved by the kernel of the class, and scattered."""
+    """Gathered, padded by unit matrices, solved by the kernel of the class, and scattered; unknowns of the padding come
+    first or last."""
     rng, xp = np.random.default_rng(2), testing.array_module(gpu_backend)
     A, B, X = system(rng, SMALL, [1, 4, 2, 3, 2, 4, 3], dtype, form)
     a, b = (guarded(rng, many, dtype, xp) for many in (A, B))
