@@ -109,13 +109,15 @@ def too_large(
 
 
 _FITTED = 90  # compute capability whose compiled kernels the estimates of registers were fitted to
-_MARGIN = 12  # registers per thread that the compiler takes beyond an estimate for other targets: up to nine were seen
-_SPARE = 24  # the same at the most, of kernels with long unrolled code
+_MARGIN = 12  # estimated registers per one that the compiler may take beyond them for other targets: 9 of 92 were seen
+_SPARE = 24  # registers that it takes beyond them at the most, of kernels with long unrolled code
 
 
 def with_margin(registers: int, device: Device) -> int:
     """An estimate of registers, with some to spare on GPUs to which it was not fitted, so that nothing spills."""
-    return registers if device.capability == _FITTED else max(registers, min(MOST_REGISTERS, registers + _MARGIN))
+    if device.capability == _FITTED:
+        return registers
+    return max(registers, min(MOST_REGISTERS, registers + registers // _MARGIN))
 
 
 def with_spare_registers(work: Resources, problem: Problem, config: Config, device: Device, least: int = 0) -> Config:
