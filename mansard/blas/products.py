@@ -149,7 +149,7 @@ def _rank_k(
     ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     if out is not None:
         _check_places(kind, a, trans, out)
-    if ragged or differ(a):
+    if ragged or (isinstance(a, list | tuple) and differ(a)):
         answer: Any = rank_k if ragged else rank_k_lists
         return answer(a, out, alpha, beta, (uplo, trans != "N", hermitian), backend)
     trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
