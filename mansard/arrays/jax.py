@@ -14,6 +14,7 @@ class JaxKind:
     """jax.Array. JAX arrays cannot change."""
 
     name = "JAX"
+    immutable = True  # results are new arrays
 
     def __init__(self) -> None:
         self._jax = sys.modules["jax"]

@@ -48,7 +48,7 @@ def _kind(name: str) -> Any:
 def known_kind(array: Any) -> Any:
     """The kind of an array whose type was seen before; None for types still to be looked at, and for JAX."""
     kind = _BY_TYPE.get(type(array))
-    return None if kind is None or kind.name == "JAX" else kind
+    return None if kind is None or kind.immutable else kind
 
 
 def kind_of(array: Any, argument: str) -> Any:

@@ -40,6 +40,7 @@ class NumpyKind:
     """numpy.ndarray."""
 
     name = "NumPy"
+    immutable = False
     written: Callable[[Any], None] | None = None  # tells the library that arrays were overwritten: it need not know
 
     def signature(self, array: Any) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ class TorchKind:
     """torch.Tensor, and subclasses that leave its functions alone (torch.nn.Parameter)."""
 
     name = "PyTorch"
+    immutable = False
 
     def __init__(self) -> None:
         self._torch = torch = sys.modules["torch"]

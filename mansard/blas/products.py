@@ -70,7 +70,7 @@ def gemm(
     if special is not None:
         return special(a, b, out, alpha, beta, backend, form)
     kinds = _check(a, "a"), _check(b, "b")
-    if None in kinds or kinds[0].name == "JAX" or not (_is_matrix(a) and _is_matrix(b)):
+    if None in kinds or kinds[0].immutable or not (_is_matrix(a) and _is_matrix(b)):
         return multiply(a, b, out, alpha, beta, backend, form)
     a, b = _turned(kinds[0], a, trans_a), _turned(kinds[1], b, trans_b)
     return matmul(a, b, out=out, alpha=alpha, beta=beta, backend=backend)
@@ -144,7 +144,7 @@ def _rank_k(
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
     kind, hermitian = _kind_of(a, "a"), other == "C"
-    if kind is not None and kind.name == "JAX":
+    if kind is not None and kind.immutable:
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
     ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     if out is not None:

@@ -120,7 +120,7 @@ def as_columns(operand: Any, name: str) -> Any:
             raise ValueError(f"{name}[{i}] has shape {operand.shapes[i]}: one column is needed")
         return operand
     kind = stacks.kind_of(operand, name)
-    if kind is not None and kind.name != "JAX":
+    if kind is not None and not kind.immutable:
         stacks.described(kind, operand, name)
     if stacks.is_list(operand):
         for i, one in enumerate(operand):

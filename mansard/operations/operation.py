@@ -80,7 +80,7 @@ def _first_call(
         kind = stacks.common_kind(given) if operation.lists else kinds.common_kind(given)
         if kind is None or is_empty_list(A) or is_empty_list(B):
             return nothing(operation.operands, A, B, out)
-        if kind.name == "JAX":
+        if kind.immutable:
             return through_jax(
                 kind, operation.operands, A, B, out,
                 lambda a, b: call(operation, a, b, None, alpha, beta, backend, form),

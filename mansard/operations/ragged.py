@@ -43,7 +43,7 @@ class Ragged:
 
     def __init__(self, buffer: Any, rows: Any, columns: Any, offsets: Any = None) -> None:
         kind = arrays.kind_of(buffer, "buffer")
-        if kind.name == "JAX":
+        if kind.immutable:
             raise TypeError("buffer is a JAX array: pass a NumPy, CuPy or PyTorch array")
         layout = ragged_layout.of_sizes(rows, columns, offsets)
         self._begin(kind, buffer, layout)
@@ -99,7 +99,7 @@ class Ragged:
         if not len(matrices):
             raise ValueError("an empty list says nothing about the dtype: use Ragged.empty([], [], dtype)")
         kind = stacks.kind_of(list(matrices), "matrices")
-        if kind.name == "JAX":
+        if kind.immutable:
             raise TypeError("matrices are JAX arrays: pass NumPy, CuPy or PyTorch arrays")
         views = stacks.described(kind, list(matrices), "matrices")
         for i, view in enumerate(views):
@@ -119,7 +119,7 @@ class Ragged:
         """Matrices of these sizes, of any content: beside `like` (an array, whose dtype they take) or in NumPy."""
         like = np.empty(0, dtype) if like is None else like
         kind = arrays.kind_of(like, "like")
-        if kind.name == "JAX":
+        if kind.immutable:
             raise TypeError("like is a JAX array: pass a NumPy, CuPy or PyTorch array")
         layout = ragged_layout.of_sizes(rows, columns, None)
         return _fresh(kind, *layout.host()[:2], kind.view(like, "like").dtype, like)

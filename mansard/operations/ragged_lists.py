@@ -50,7 +50,7 @@ def answer_lists(answer: Answer, names: tuple[str, str], given: tuple[Any, Any, 
     """The answer for lists of matrices, or of vectors, that differ in shape; one array for all may be among them."""
     A, B, out = given
     kind = stacks.common_kind([(name, one) for name, one in zip((*names, "out"), given, strict=True)])
-    if kind.name == "JAX":
+    if kind.immutable:
         return through_jax(  # type: ignore[no-any-return]
             kind, names, A, B, out, lambda a, b: answer_lists(answer, names, (a, b, None), options)
         )

@@ -109,7 +109,7 @@ def plan_orthogonalize(V: Any, against: Any, out: Any, backend: str | None, form
 def _kind(given: dict[str, Any]) -> Any:
     """The array library of matrices of one dtype on one device. JAX arrays are refused by their own view."""
     kind, _ = fused.checked(given)
-    if kind.name == "JAX":
+    if kind.immutable:
         kind.view(*reversed(next(iter(given.items()))))
     return kind
 

@@ -121,7 +121,7 @@ def interleave(a: Any, lanes: int | None = None) -> Interleaved:
     np.True_
     """
     kind = arrays.kind_of(a, "a")
-    if kind.name == "JAX":
+    if kind.immutable:
         raise TypeError("a is a JAX array: pass a NumPy, CuPy or PyTorch array")
     view = kind.view(a, "a")
     if len(view.shape) < 2:
@@ -247,7 +247,7 @@ def _checked(one: Any, name: str) -> tuple[Any, Interleaved | None]:
         raise TypeError(f"out is a {type(one).__name__}: products of interleaved stacks need an Interleaved")
     kind = arrays.kind_of(one, name)
     shape = tuple(getattr(one, "shape", ()))
-    if kind.name == "JAX" or len(shape) != 2:
+    if kind.immutable or len(shape) != 2:
         raise TypeError(f"{name} is a {kind.name} array of shape {shape}: beside an Interleaved, pass one or a matrix")
     return kind.view(one, name), None
 

@@ -97,7 +97,7 @@ def side_of(operand: Any, name: str, transposed: bool = False) -> Side:
         rows, columns, _ = operand.layout.host()
         return Side(operand, 1, columns, rows) if transposed else Side(operand, 1, rows, columns)
     kind = arrays.kind_of(operand, name)
-    view = kind.view(operand, name) if kind.name != "JAX" else None
+    view = kind.view(operand, name) if not kind.immutable else None
     if view is None or len(view.shape) != 2:
         shape = tuple(getattr(operand, "shape", ()))
         raise TypeError(f"{name} is a {kind.name} array of shape {shape}: beside a Ragged, pass a Ragged or a matrix")

@@ -46,7 +46,7 @@ def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any
     kind = stacks.common_kind((*zip(operation.names, given, strict=True), ("out", out)))
     if kind is None:
         return tuple(_NONE[part.what]() for part in operation.parts)
-    if kind.name == "JAX":
+    if kind.immutable:
         return _through_jax(kind, operation, given, out)
     given = promoted(kind, operation, given)
     _check_described(kind, operation, given, out)

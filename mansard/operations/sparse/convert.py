@@ -168,7 +168,7 @@ def new_values(data: Any, xp: ModuleType) -> Any:
     """Values given for a pattern as an array of the matrix' library; gradients are refused, as everywhere."""
     if arrays.library_of(type(data)) is not None:
         kind = arrays.kind_of(data, "data")
-        if kind.name == "JAX":
+        if kind.immutable:
             data = kind.unwrap(data, "data")
         else:
             kind.view(data, "data")

@@ -47,7 +47,7 @@ def apply(
 ) -> Any:  # fmt: skip
     """alpha A x + beta out, or alpha A x + beta x + gamma z, by a plan made before where there is one."""
     kind = arrays.kind_of(x, "x")
-    if kind.name == "JAX":
+    if kind.immutable:
         if out is not None:
             raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
         inner = None if z is None else kind.unwrap(z, "z")

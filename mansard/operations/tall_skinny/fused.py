@@ -45,7 +45,7 @@ def matmul_gram(
     """
     given = {"V": V, "S": S} | ({} if out is None else {"out": out})
     kind, views = checked(given)
-    if kind.name == "JAX":
+    if kind.immutable:
         return through_jax(kind, matmul_gram, given, dict(alpha=alpha, beta=beta, backend=backend))
     v, s = views["V"], views["S"]
     if v.shape[1] != s.shape[0]:
@@ -80,7 +80,7 @@ def project(V: Any, W: Any, *, out: Any = None, backend: str | None = None) -> t
     """
     given = {"V": V, "W": W} | ({} if out is None else {"out": out})
     kind, views = checked(given)
-    if kind.name == "JAX":
+    if kind.immutable:
         return through_jax(kind, project, given, dict(backend=backend))
     check_same_rows(views, "V", "W")
     check_out(views, views["W"].shape, may_be="W", apart=("V",))
@@ -114,7 +114,7 @@ def projected(V: Any, W: Any, out: Any, backend: str | None) -> tuple[Any, Any, 
 def checked(given: dict[str, Any]) -> tuple[Any, dict[str, View]]:
     """The kind of all arguments and their views: matrices of one supported dtype on one device."""
     kind = arrays.common_kind(list(given.items()))
-    if kind.name == "JAX":
+    if kind.immutable:
         return kind, {}
     views = {name: kind.view(array, name) for name, array in given.items()}
     first, dtype = next((name, view.dtype) for name, view in views.items())

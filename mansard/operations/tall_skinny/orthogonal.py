@@ -70,7 +70,7 @@ def cholesky_qr(
     _check_options(shift, on_deficient)
     given = {"V": V} | ({} if out is None else {"out": out})
     kind, views = checked(given)
-    if kind.name == "JAX":
+    if kind.immutable:
         options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
         return through_jax(kind, cholesky_qr, given, options)
     (rows, columns), dtype = views["V"].shape, views["V"].dtype
@@ -132,7 +132,7 @@ def orthogonalize(
     _check_options(shift, on_deficient)
     given = {"V": V, "against": against} | ({} if out is None else {"out": out})
     kind, views = checked(given)
-    if kind.name == "JAX":
+    if kind.immutable:
         options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
         return through_jax(kind, orthogonalize, given, options)
     check_same_rows(views, "V", "against")

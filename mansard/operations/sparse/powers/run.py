@@ -89,7 +89,7 @@ class Powers:
 
     def _run(self, x: Any, out: Any, reordered: bool) -> Any:
         kind = arrays.kind_of(x, "x")
-        if kind.name == "JAX":
+        if kind.immutable:
             return self._through_jax(kind, x, out, reordered)
         x = self._checked(kind, x)
         if out is None:
