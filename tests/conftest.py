@@ -48,10 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _skip_what_takes_long() -> None:
     """Replace the compilers, and the benchmark's operands, measuring and drawing, by functions that skip the test."""
-    from mansard.bench import contest, data, plots, report
+    from mansard.bench import contest, data, gallery, report
 
     places = ((cxx, "compile_cpu"), (cxx, "compile_emulated"), (nvrtc, "compile_cuda"), (data.Operands, "__init__"),
-              (contest.Contest, "run"), (report, "write_report"), (plots, "draw_all"))  # fmt: skip
+              (contest.Contest, "run"), (report, "write_report"), (gallery, "draw_all"))  # fmt: skip
     for place, name in places:
         setattr(place, name, _skipping(f"{place.__name__}.{name}"))
 
@@ -151,7 +151,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 @pytest.fixture
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports without pictures, which take longer than all the rest; other tests draw all of them."""
-    monkeypatch.setattr("mansard.bench.plots.draw_all", lambda *_: {})
+    monkeypatch.setattr("mansard.bench.gallery.draw_all", lambda *_: {})
 
 
 @pytest.fixture
