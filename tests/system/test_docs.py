@@ -79,4 +79,5 @@ def test_the_vocabulary_names_every_parameter() -> None:
     configs = [config for family in FAMILIES for config in family.space.VARIANTS.values()]
     for config in configs:
         assert set(config.__dataclass_fields__) <= words, config
-    assert words - {"VARIANT", "GPU", "CPU", "LAPACK"} <= {name for config in configs for name in config.__dataclass_fields__}
+    parameters = {name for config in configs for name in config.__dataclass_fields__}
+    assert words - {"VARIANT", "GPU", "CPU", "LAPACK"} <= parameters
