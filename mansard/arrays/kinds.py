@@ -19,6 +19,7 @@ from . import torch as array_torch
 from .jax import JaxKind
 from .numpy import CupyKind, NumpyKind
 from .torch import TorchKind
+from .types import Array, Kind
 from .view import View, dense_strides, extent
 
 __all__ = [
@@ -33,28 +34,29 @@ __all__ = [
     "same_device",
 ]
 
+# Any: not every kind has all of `Kind`.
 KINDS: dict[str, Any] = {"numpy": NumpyKind()}
 _MAKERS = {"cupy": CupyKind, "torch": TorchKind, "jax": JaxKind}
 _REFUSALS = {"numpy": array_numpy.refusal, "torch": array_torch.refusal, "jax": array_jax.refusal}
 _BY_TYPE: dict[type, Any] = {np.ndarray: KINDS["numpy"]}  # types whose arrays are taken
 
 
-def _kind(name: str) -> Any:
+def _kind(name: str) -> Kind:
     if name not in KINDS:
         KINDS.setdefault(name, _MAKERS[name]())  # of two threads' kinds, the first stays: kinds are told apart by `is`
-    return KINDS[name]
+    return KINDS[name]  # type: ignore[no-any-return]
 
 
-def known_kind(array: Any) -> Any:
+def known_kind(array: Array) -> Kind | None:
     """The kind of an array whose type was seen before; None for types still to be looked at, and for JAX."""
-    kind = _BY_TYPE.get(type(array))
+    kind: Kind | None = _BY_TYPE.get(type(array))
     return None if kind is None or kind.immutable else kind
 
 
-def kind_of(array: Any, argument: str) -> Any:
+def kind_of(array: Array, argument: str) -> Kind:
     """The kind of one argument. A TypeError names the argument if it is no array we know, or of a type that means more
     than its numbers (masks, units) or less (a tracer without values)."""
-    kind = _BY_TYPE.get(type(array))
+    kind: Kind | None = _BY_TYPE.get(type(array))
     if kind is not None:
         return kind
     root = library_of(type(array))
@@ -81,7 +83,7 @@ def library_of(kind: type) -> str | None:
     return "jax" if array_jax.is_tracer(kind) else None
 
 
-def common_kind(arrays: Sequence[tuple[str, Any]]) -> Any:
+def common_kind(arrays: Sequence[tuple[str, Array]]) -> Kind:
     """The one kind of all arguments; mixing kinds is a TypeError that says which."""
     first_name, first = arrays[0]
     kind = kind_of(first, first_name)

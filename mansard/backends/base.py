@@ -12,16 +12,20 @@ from ..codegen.instantiate import Source
 Launch = Callable[[tuple[int, ...], tuple[float, ...], int], None]
 
 
-class Backend(Protocol):
-    """Builds, loads and launches kernels on one device."""
+class Described(Protocol):
+    """A device by its facts; it may be absent, and kernels for it compiled all the same."""
 
     name: str
     device: Device
 
-    def prepare(self, kernel: Kernel) -> Launch:
-        """Compile (or fetch) and load; the result launches on the operands it is given."""
-        ...
-
     def log(self, source: Source) -> str:
         """The compiler's report for `source`."""
+        ...
+
+
+class Backend(Described, Protocol):
+    """Builds, loads and launches kernels on one device."""
+
+    def prepare(self, kernel: Kernel) -> Launch:
+        """Compile (or fetch) and load; the result launches on the operands it is given."""
         ...

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
+from ..arrays.types import Array, Kind, Matrices
 from ..errors import UnsupportedProblem
 from ..plan.problem import DTYPES
 from . import run as call
@@ -23,7 +23,7 @@ def check_dtypes(given: Sequence[tuple[str, Operand]]) -> None:
             raise TypeError(f"{first_name} has dtype {first} and {name} {dtype}: convert one of them")
 
 
-def check_out(kind: Any, array: Any, out: Operand, fits: bool, wanted: tuple[int, ...]) -> None:
+def check_out(kind: Kind, array: Array, out: Operand, fits: bool, wanted: tuple[int, ...]) -> None:
     """The result's shape, every array of it writable; `wanted` is what the caller would have to pass."""
     if not fits:
         found = f"{out.shape[0]} arrays of {out.view.shape}" if out.listed else f"shape {out.view.shape}"
@@ -38,11 +38,11 @@ def is_unreadable(operand: Operand, backend: str) -> bool:
     return not operand.uniform or (backend == "cpu" and operand.layout[0] == "any")
 
 
-def is_empty_list(operand: Any) -> bool:
+def is_empty_list(operand: Matrices) -> bool:
     return stacks.is_list(operand) and not operand
 
 
-def nothing(names: tuple[str, str], A: Any, B: Any, out: Any) -> Any:
+def nothing(names: tuple[str, str], A: Matrices, B: Matrices, out: Matrices) -> Matrices:
     """The results of an empty list; `names` are those of A and B."""
     first, second = names
     for name, one, other in ((first, A, second), (second, B, first), ("out", out, f"{first} and {second}")):
@@ -51,7 +51,14 @@ def nothing(names: tuple[str, str], A: Any, B: Any, out: Any) -> Any:
     return [] if out is None else out
 
 
-def through_jax(kind: Any, names: tuple[str, str], A: Any, B: Any, out: Any, run: Callable[[Any, Any], Any]) -> Any:
+def through_jax(
+    kind: Kind,
+    names: tuple[str, str],
+    A: Matrices,
+    B: Matrices,
+    out: Matrices,
+    run: Callable[[Matrices, Matrices], Matrices],
+) -> Matrices:
     """Run on the buffers of JAX arrays and return a JAX array; `names` are those of the arguments A and B."""
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")

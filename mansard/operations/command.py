@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from ..backends import cpu, cuda, emulated
+from ..backends.base import Described
 from ..options import add_sizes, size
 from ..plan.explain import MACHINES, NOMINAL, Absent, plan_without_arrays, resources_text
+from ..plan.plan import Plan
 from ..plan.problem import DTYPES
 from . import registry
 from .sizes import Asked
@@ -41,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _print(plan: Any, with_source: bool) -> None:
+def _print(plan: Plan, with_source: bool) -> None:
     print(plan.explain())
     if isinstance(plan.backend, Absent):
         print(f"note     described for an {plan.backend.device.name}, which is not here")
@@ -52,7 +53,7 @@ def _print(plan: Any, with_source: bool) -> None:
         print("\n" + plan.source(), end="")
 
 
-def backend_of(arch: str | None, device: str | None) -> Any:
+def backend_of(arch: str | None, device: str | None) -> Described:
     """The backend to explain for; one that is not here is described by its data sheet."""
     if arch:
         here = cuda.unavailable() is None and cuda.backend().device.arch == NOMINAL[arch].arch

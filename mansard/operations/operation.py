@@ -14,14 +14,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..arrays import kinds
+from ..arrays.types import Kind, Matrices
 from ..plan import pin
 from ..plan.plan import Plan
 from . import stacks
 from .batch_checks import is_empty_list, nothing, through_jax
 from .plans import PLANS
 
-Planner = Callable[[Any, Any, Any, str | None, Any], Plan]  # (A, B, out, backend, form) -> plan
-Special = Callable[[Any, Any, Any], Callable[..., Any] | None]  # who answers for such operands; None: arrays and lists
+Planner = Callable[[Matrices, Matrices, Matrices, str | None, Any], Plan]  # (A, B, out, backend, form) -> plan
+Special = Callable[
+    [Matrices, Matrices, Matrices], Callable[..., Matrices] | None
+]  # who answers for such operands; None: arrays and lists
 
 _get, _pinned, _known_kind = PLANS.get, pin.pins, kinds.known_kind
 
@@ -39,8 +42,15 @@ class Operation:
 
 
 def call(
-    operation: Operation, A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Hashable
-) -> Any:
+    operation: Operation,
+    A: Matrices,
+    B: Matrices,
+    out: Matrices,
+    alpha: complex,
+    beta: complex,
+    backend: str | None,
+    form: Hashable,
+) -> Matrices:
     """Run an operation on arrays: by the plan for arrays like these, or by a new one."""
     key: Hashable = None
     kind = _known_kind(A)
@@ -59,7 +69,7 @@ def call(
     return _first_call(operation, key, A, B, out, alpha, beta, backend, form)
 
 
-def begins_at(kind: Any, A: Any, out: Any) -> bool:
+def begins_at(kind: Kind, A: Matrices, out: Matrices) -> bool:
     """Whether the result begins where A does; arrays without an address are left to planning, which refuses them."""
     try:
         return bool(kind.address(out) == kind.address(A))
@@ -68,9 +78,9 @@ def begins_at(kind: Any, A: Any, out: Any) -> bool:
 
 
 def _first_call(
-    operation: Operation, key: Hashable, A: Any, B: Any, out: Any, alpha: complex, beta: complex,
+    operation: Operation, key: Hashable, A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex,
     backend: str | None, form: Hashable,
-) -> Any:  # fmt: skip
+) -> Matrices:  # fmt: skip
     if key is None:
         special = operation.special and operation.special(A, B, out)
         if special:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ..arrays.types import Matrices
 from ..plan.plan import Plan
+from ..plan.problem import Options
 from . import registry
 from .recipes import repeatable
 from .registry import PublicOperation
 
 
 def plan(
-    operation: str, A: Any, B: Any = None, *, out: Any = None, backend: str | None = None, **options: Any
+    operation: str, A: Matrices, B: Matrices = None, *, out: Matrices = None, backend: str | None = None, **options: Any
 ) -> Plan:  # fmt: skip
     """A held call: `plan("gram", A, B)` chooses and compiles now; `plan(A, B)` runs, `.explain()` says what and why.
 
@@ -40,7 +42,7 @@ def _named(operation: str) -> PublicOperation:
     return registry.named(operation)
 
 
-def _check(operation: PublicOperation, B: Any, options: dict[str, Any]) -> None:
+def _check(operation: PublicOperation, B: Matrices, options: Options) -> None:
     """Options that the operation has, and as many operands as it needs."""
     unknown = [name for name in options if name not in operation.options]
     if unknown:

@@ -16,7 +16,7 @@ from ..kernels.factor import cholesky, lu, qr
 from ..kernels.sparse import powers, spmv
 from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
 from ..plan.handover import FEWEST_ON_CPUS, family_for
-from ..plan.problem import ITEMSIZE, Problem
+from ..plan.problem import ITEMSIZE, Options, Problem
 from .sizes import Asked, Sizes
 
 Make = Callable[[Asked, Sizes], Problem]
@@ -27,7 +27,7 @@ Steps = Callable[[Asked, Sizes], tuple[tuple[str, Problem], ...]]
 
 
 def of_gram(asked: Asked, s: Sizes) -> Problem:
-    layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+    layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
     return gram.spec.problem(
         asked.dtype, s.m, s.n, s.k, **layouts, same=asked.same, deterministic=asked.deterministic
     )  # fmt: skip
@@ -92,7 +92,7 @@ def orthogonalize_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ..
 
 
 def of_gemm(asked: Asked, s: Sizes) -> Problem:
-    layouts: dict[str, Any] = {f"layout_{side}": asked.layout for side in "abc"}
+    layouts: Options = {f"layout_{side}": asked.layout for side in "abc"}
     return gemm.spec.problem(asked.dtype, s.m, s.n, s.k, s.batch, **layouts)
 
 
@@ -101,7 +101,7 @@ def of_gemv(asked: Asked, s: Sizes) -> Problem:
 
 
 def of_trsm(asked: Asked, s: Sizes, **traits: Any) -> Problem:
-    layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+    layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
     return trsm.spec.problem(asked.dtype, s.m, s.n, s.batch, **layouts, **traits)
 
 
@@ -135,7 +135,7 @@ def of_cholesky(asked: Asked, s: Sizes) -> Problem:
 def of_lu(want: str) -> Make:
     def make(asked: Asked, s: Sizes) -> Problem:
         columns, right = (s.n, 0) if want == "factor" else (s.m, s.n if want == "solve" else 0)
-        layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+        layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
         return lu.spec.problem(asked.dtype, s.m, columns, s.batch, NRHS=right, want=want, **layouts)
 
     return make
@@ -146,7 +146,7 @@ def of_qr(asked: Asked, s: Sizes) -> Problem:
 
 
 def of_lstsq(asked: Asked, s: Sizes) -> Problem:
-    layouts: dict[str, Any] = {"layout_a": asked.layout, "layout_b": asked.layout}
+    layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
     return qr.spec.problem(asked.dtype, s.m, s.n, s.batch, NRHS=1, want="solve", **layouts)
 
 

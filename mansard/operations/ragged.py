@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..arrays import kinds as arrays
 from ..arrays.kinds import View
+from ..arrays.types import Array, Kind
 from ..plan.problem import DTYPES, ITEMSIZE
 from . import ragged_layout, stacks
 from .ragged_layout import ALIGNMENT, Layout
@@ -41,7 +42,7 @@ class Ragged:
            [3.]]), array([[4., 4.]])]
     """
 
-    def __init__(self, buffer: Any, rows: Any, columns: Any, offsets: Any = None) -> None:
+    def __init__(self, buffer: Array, rows: Array, columns: Array, offsets: Array = None) -> None:
         kind = arrays.kind_of(buffer, "buffer")
         if kind.immutable:
             raise TypeError("buffer is a JAX array: pass a NumPy, CuPy or PyTorch array")
@@ -50,7 +51,7 @@ class Ragged:
         if layout.known:
             _check_inside(layout, len(buffer))
 
-    def _begin(self, kind: Any, buffer: Any, layout: Layout, view: View | None = None) -> None:
+    def _begin(self, kind: Kind, buffer: Array, layout: Layout, view: View | None = None) -> None:
         self.buffer, self.layout, self._kind = buffer, layout, kind
         self._state = _state(kind, buffer) if view is None else None  # of the buffer when it was described
         self._view = view or self._described("buffer")
@@ -84,17 +85,17 @@ class Ragged:
         return view
 
     @classmethod
-    def _of(cls, kind: Any, buffer: Any, layout: Layout, view: View | None = None) -> Ragged:
+    def _of(cls, kind: Kind, buffer: Array, layout: Layout, view: View | None = None) -> Ragged:
         """Make a batch without checks of the sizes; `view` describes the buffer where that is known."""
         made = cls.__new__(cls)
         made._begin(kind, buffer, layout, view)
         return made
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self.buffer, self.layout)
 
     @classmethod
-    def from_list(cls, matrices: Sequence[Any]) -> Ragged:
+    def from_list(cls, matrices: Sequence[Array]) -> Ragged:
         """Copies of matrices of one dtype, library and device; each begins at a multiple of 32 bytes."""
         if not len(matrices):
             raise ValueError("an empty list says nothing about the dtype: use Ragged.empty([], [], dtype)")
@@ -115,7 +116,7 @@ class Ragged:
         return made
 
     @classmethod
-    def empty(cls, rows: Any, columns: Any, dtype: str = "float64", like: Any = None) -> Ragged:
+    def empty(cls, rows: Array, columns: Array, dtype: str = "float64", like: Array = None) -> Ragged:
         """Matrices of these sizes, of any content: beside `like` (an array, whose dtype they take) or in NumPy."""
         like = np.empty(0, dtype) if like is None else like
         kind = arrays.kind_of(like, "like")
@@ -125,7 +126,7 @@ class Ragged:
         return _fresh(kind, *layout.host()[:2], kind.view(like, "like").dtype, like)
 
     @classmethod
-    def zeros(cls, rows: Any, columns: Any, dtype: str = "float64", like: Any = None) -> Ragged:
+    def zeros(cls, rows: Array, columns: Array, dtype: str = "float64", like: Array = None) -> Ragged:
         """The same, filled with zeros."""
         made = cls.empty(rows, columns, dtype, like)
         made.buffer[...] = 0
@@ -157,7 +158,7 @@ class Ragged:
     def __len__(self) -> int:
         return self.layout.count
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | slice | Array) -> Array:
         """One matrix, or a Ragged of some: views, nothing is copied."""
         if isinstance(index, slice):
             return Ragged._of(self._kind, self.buffer, self.layout.part(index))
@@ -165,11 +166,11 @@ class Ragged:
         rows, columns, offset = (int(table[at]) for table in self.layout.host())
         return self.buffer[offset : offset + rows * columns].reshape(rows, columns)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Array]:
         for rows, columns, offset in zip(*(table.tolist() for table in self.layout.host()), strict=True):
             yield self.buffer[offset : offset + rows * columns].reshape(rows, columns)
 
-    def to_list(self) -> list[Any]:
+    def to_list(self) -> list[Array]:
         """The matrices, as views of the buffer."""
         return list(self)
 
@@ -182,23 +183,23 @@ class Ragged:
         return f"Ragged({len(self)} {noun}, {sizes}, {self._view.dtype}, {self.device})"
 
 
-def _restored(buffer: Any, layout: Layout) -> Ragged:
+def _restored(buffer: Array, layout: Layout) -> Ragged:
     """A batch as it was pickled."""
     return Ragged._of(arrays.kind_of(buffer, "buffer"), realigned(buffer), layout)
 
 
-def _span(sizes: Any) -> str:
+def _span(sizes: Array) -> str:
     low, high = int(sizes.min()), int(sizes.max())
     return str(low) if low == high else f"{low}..{high}"
 
 
-def _fresh(kind: Any, rows: Any, columns: Any, dtype: str, like: Any) -> Ragged:
+def _fresh(kind: Kind, rows: Array, columns: Array, dtype: str, like: Array) -> Ragged:
     """A new buffer; every matrix begins at a multiple of 32 bytes."""
     layout, total = ragged_layout.packed(rows, columns, ALIGNMENT // ITEMSIZE[dtype])
     return allocate(kind, layout, total, dtype, like)
 
 
-def allocate(kind: Any, layout: Layout, elements: int, dtype: str, like: Any) -> Ragged:
+def allocate(kind: Kind, layout: Layout, elements: int, dtype: str, like: Array) -> Ragged:
     """A buffer of so many elements for a layout."""
     return Ragged._of(kind, kind.empty((1, elements), dtype, like).reshape(-1), layout)
 
@@ -210,7 +211,7 @@ def allocate_beside(other: Ragged, layout: Layout, elements: int) -> Ragged:
     return Ragged._of(kind, buffer, layout, View(kind.address(buffer), (elements,), (1,), dtype, device, False))
 
 
-def _state(kind: Any, buffer: Any) -> Any:
+def _state(kind: Kind, buffer: Array) -> Hashable:
     """What tells whether a NumPy buffer is the one that was described, in a tenth of the time of describing it; None of
     other libraries, where more than this may change, and of arrays of another type."""
     if kind.name != "NumPy" or arrays.known_kind(buffer) is not kind:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..arrays.types import Array, Kind
 from .factor.task import library
 from .ragged import Ragged
 from .ragged_layout import Layout, stream_key
@@ -19,10 +20,10 @@ _OF_LAYOUTS: WeakKeyDictionary[Layout, Indices] = WeakKeyDictionary()
 class Indices:
     """Places of some entries in a buffer; which matrix, row and column each one is."""
 
-    def __init__(self, place: Any, matrix: Any, row: Any, column: Any = None) -> None:
+    def __init__(self, place: Array, matrix: Array, row: Array, column: Array = None) -> None:
         self.place, self.matrix, self.row, self.column = place, matrix, row, column
         self._parts: dict[Hashable, Indices] = {}
-        self._uploaded: dict[Hashable, Any] = {}
+        self._uploaded: dict[Hashable, Array] = {}
 
     @classmethod
     def of(cls, layout: Layout) -> Indices:
@@ -31,7 +32,7 @@ class Indices:
             _OF_LAYOUTS[layout] = cls(*all_entries(*layout.host()))
         return _OF_LAYOUTS[layout]
 
-    def part(self, key: Hashable, chosen: Callable[[Any, Any], Any]) -> Indices:
+    def part(self, key: Hashable, chosen: Callable[[Array, Array], Array]) -> Indices:
         """Entries that `chosen`, asked with rows and columns, says; `key` names them."""
         if key not in self._parts:
             which = chosen(self.row, self.column)
@@ -45,11 +46,11 @@ class Indices:
             self._parts["mirrored"] = Indices(self.place + beyond, self.matrix, self.column, self.row)
         return self._parts["mirrored"]
 
-    def beside(self, ragged: Ragged) -> Any:
+    def beside(self, ragged: Ragged) -> Array:
         """The places as an array of the batch's library, on its device."""
         return self.place if ragged._kind.name == "NumPy" else self._beside(ragged, "places", lambda: self.place)
 
-    def without(self, ragged: Ragged) -> Any:
+    def without(self, ragged: Ragged) -> Array:
         """A copy of the batch's buffer with zeros, whatever stood there, at these places."""
         length = len(ragged.buffer)
         mask = self._beside(ragged, length, lambda: np.isin(np.arange(length), self.place))
@@ -57,7 +58,7 @@ class Indices:
             return ragged.buffer.masked_fill(mask, 0)
         return library(ragged._kind).where(mask, ragged.buffer.dtype.type(0), ragged.buffer)
 
-    def _beside(self, ragged: Ragged, what: Hashable, make: Callable[[], Any]) -> Any:
+    def _beside(self, ragged: Ragged, what: Hashable, make: Callable[[], Any]) -> Array:
         """A table that the host makes once, uploaded once for each stream: others are not ordered with the copy."""
         kind, device = ragged._kind, ragged._view.device
         key = (what, kind, device, *stream_key(kind.stream_of(device)()))
@@ -71,7 +72,7 @@ def copy_entries(to: Ragged, source: Ragged) -> None:
     to.buffer[Indices.of(to.layout).beside(to)] = source.buffer[Indices.of(source.layout).beside(to)]
 
 
-def uploaded(kind: Any, table: Any, like: Any) -> Any:
+def uploaded(kind: Kind, table: Array, like: Array) -> Array:
     """A host array of integers or flags as one of the library of `like`, on its device."""
     module, table = library(kind), np.ascontiguousarray(table)
     if kind.name == "PyTorch":
@@ -80,7 +81,7 @@ def uploaded(kind: Any, table: Any, like: Any) -> Any:
         return module.asarray(table)
 
 
-def all_entries(rows: Any, columns: Any, offsets: Any) -> tuple[Any, Any, Any, Any]:
+def all_entries(rows: Array, columns: Array, offsets: Array) -> tuple[Array, Array, Array, Array]:
     """Place, matrix, row and column of every entry of matrices of these sizes."""
     sizes = rows * columns
     matrix = np.repeat(np.arange(len(rows)), sizes)

@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
+from ..arrays.types import Array
+from ..backends.base import Backend, Launch
 from ..kernels.factor import ragged_factor
 from ..kernels.factor.ragged_factor import emit, space_cpu, spec
 from ..plan import pin
@@ -63,15 +65,15 @@ def pins_reach() -> bool:
 class Sizes(NamedTuple):
     """Rows, columns and right-hand sides of every matrix, and what stands beside its rows in the workspace."""
 
-    rows: Any
-    columns: Any
-    right: Any
-    beside: Any
+    rows: Array
+    columns: Array
+    right: Array
+    beside: Array
 
 
 class _Prepared(NamedTuple):
-    launch: Any  # None: no matrix is the kernel's
-    items: Any
+    launch: Launch | None  # None: no matrix is the kernel's
+    items: Array
     wide: list[int]  # matrices that are LAPACK's
 
 
@@ -79,8 +81,8 @@ class RowsKernel:
     """One method on the matrices of a batch, for places that are offsets (in elements) into buffers."""
 
     def __init__(
-        self, backend: Any, dtype: str, method: str, want: int, flags: int, sizes: Sizes, places: dict[str, Any],
-        some: Any,
+        self, backend: Backend, dtype: str, method: str, want: int, flags: int, sizes: Sizes, places: dict[str, Array],
+        some: Array,
     ) -> None:  # fmt: skip
         self.backend, self.dtype, self.method, self.fixed, self.sizes = backend, dtype, method, (want, flags), sizes
         self.some, self.is_complete = some, bool(some.all())  # matrices that have entries

@@ -8,12 +8,14 @@ device, when it is asked for a shape.
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ..arrays.types import Array, Kind
 from .batched.gemm_run import _upload
 
 _PER_THREAD_STREAM = 2
@@ -24,18 +26,20 @@ ALIGNMENT = 32  # bytes: what GPUs read and write at a time; matrices that share
 class Layout:
     """Rows, columns and offsets (in elements) of `count` matrices."""
 
-    def __init__(self, host: tuple[Any, Any, Any] | None, device: tuple[Any, Any, Any] | None = None) -> None:
+    def __init__(
+        self, host: tuple[Array, Array, Array] | None, device: tuple[Array, Array, Array] | None = None
+    ) -> None:
         if host is not None:
             host = tuple(np.array(one, np.int64) for one in host)  # type: ignore[assignment]
             for one in host:
                 one.flags.writeable = False
         self._host, self._device = host, device
         self.count = len((host or device or ((),))[0])
-        self._uploaded: dict[Any, Any] = {}
+        self._uploaded: dict[Hashable, Any] = {}
         self._reach: tuple[int, int] | None = None
         self.pairs: WeakKeyDictionary[Layout, Any] = WeakKeyDictionary()  # what follows from this one and another
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Layout, (self._host, self._device)
 
     @property
@@ -43,14 +47,14 @@ class Layout:
         """Whether the host has the tables."""
         return self._host is not None
 
-    def host(self) -> tuple[Any, Any, Any]:
+    def host(self) -> tuple[Array, Array, Array]:
         """Rows, columns and offsets as NumPy arrays; those of a device are fetched once."""
         if self._host is None:
             assert self._device is not None
             self._host = tuple(_fetched(one) for one in self._device)
         return self._host
 
-    def addresses(self, kind: Any, like: Any, backend: Any, ordinal: int) -> tuple[int, ...]:
+    def addresses(self, kind: Kind, like: Array, backend: Any, ordinal: int) -> tuple[int, ...]:
         """Of the three tables, where the backend's kernels read them."""
         if self._device is not None and backend.name == "cuda":
             return tuple(kind.address(one) for one in self._device)
@@ -99,7 +103,7 @@ class Layout:
         return (int(order[wrong[0]]), int(order[wrong[0] + 1])) if len(wrong) else None
 
 
-def packed(rows: Any, columns: Any, unit: int = 1) -> tuple[Layout, int]:
+def packed(rows: Array, columns: Array, unit: int = 1) -> tuple[Layout, int]:
     """Matrices one after the other, each at a multiple of `unit` elements; and the elements they take together."""
     sizes = -(-rows * columns // unit) * unit
     ends = np.cumsum(sizes, dtype=np.int64)
@@ -117,31 +121,31 @@ def stream_key(stream: int) -> tuple[int, int]:
     return stream, threading.get_ident() if stream == _PER_THREAD_STREAM else 0
 
 
-def scratch(kind: Any, like: Any, size: int) -> Any:
+def scratch(kind: Kind, like: Array, size: int) -> Array:
     """So many bytes beside an array."""
     item = _itemsize(like)
     return kind.empty((1, max(1, -(-size // item))), _name(like), like)
 
 
-def _itemsize(array: Any) -> int:
+def _itemsize(array: Array) -> int:
     return int(array.itemsize if hasattr(array, "itemsize") else array.element_size())
 
 
-def _name(array: Any) -> str:
+def _name(array: Array) -> str:
     return str(array.dtype).removeprefix("torch.")
 
 
-def is_on_device(sizes: Any) -> bool:
+def is_on_device(sizes: Array) -> bool:
     """Whether these sizes are an array on a GPU."""
     return hasattr(sizes, "__cuda_array_interface__") or bool(getattr(sizes, "is_cuda", False))
 
 
-def _fetched(array: Any) -> Any:
+def _fetched(array: Array) -> Array:
     found = array if isinstance(array, np.ndarray) else array.get() if hasattr(array, "get") else array.cpu().numpy()
     return np.asarray(found, np.int64)
 
 
-def of_sizes(rows: Any, columns: Any, offsets: Any) -> Layout:
+def of_sizes(rows: Array, columns: Array, offsets: Array) -> Layout:
     """From whatever a caller has: integers, sequences, arrays; those of a GPU stay there."""
     given = {name: one for name, one in zip(NAMES, (rows, columns, offsets), strict=True) if one is not None}
     if any(is_on_device(one) for one in given.values()):
@@ -161,7 +165,7 @@ def of_sizes(rows: Any, columns: Any, offsets: Any) -> Layout:
     return Layout(tuple(spread))  # type: ignore[arg-type]
 
 
-def _integers(sizes: Any, name: str) -> Any:
+def _integers(sizes: Array, name: str) -> Array:
     array = np.asarray(sizes)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {array.dtype}: integers are needed")
@@ -170,7 +174,7 @@ def _integers(sizes: Any, name: str) -> Any:
     return np.atleast_1d(array).astype(np.int64)
 
 
-def _on_device(given: dict[str, Any]) -> Layout:
+def _on_device(given: dict[str, Array]) -> Layout:
     first = next(one for one in given.values() if is_on_device(one))
     found = {}
     for name, one in given.items():
@@ -188,5 +192,5 @@ def _on_device(given: dict[str, Any]) -> Layout:
     return Layout(None, tuple(_contiguous(found[name]) for name in NAMES))
 
 
-def _contiguous(array: Any) -> Any:
+def _contiguous(array: Array) -> Array:
     return array.contiguous() if hasattr(array, "contiguous") else array if array.flags.c_contiguous else array.copy()

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import kinds as arrays
 from ..arrays.kinds import View
+from ..arrays.types import Kind, Matrices
 from ..errors import UnsupportedProblem
 from ..plan.problem import DTYPES
 from . import ragged_layout, stacks
@@ -21,13 +22,13 @@ from .ragged import Ragged
 from .ragged_layout import Layout
 
 Answer = Callable[..., Ragged]  # (A, B, out, alpha, beta, backend, form) for ragged batches
-Chosen = Callable[[Any, Any, Any], Callable[..., Any] | None]
+Chosen = Callable[[Matrices, Matrices, Matrices], Callable[..., Matrices] | None]
 
 
 def special(answer: Answer, names: tuple[str, str] = ("a", "b")) -> Chosen:
     """Who answers operands of which one is a Ragged, or a list whose arrays differ in shape; `Operation.special`."""
 
-    def chosen(A: Any, B: Any, out: Any) -> Callable[..., Any] | None:
+    def chosen(A: Matrices, B: Matrices, out: Matrices) -> Callable[..., Matrices] | None:
         given = (A, B, out)
         if any(isinstance(one, Ragged) for one in given):
             return answer
@@ -38,7 +39,7 @@ def special(answer: Answer, names: tuple[str, str] = ("a", "b")) -> Chosen:
     return chosen
 
 
-def differ(operand: Any) -> bool:
+def differ(operand: Matrices) -> bool:
     """Whether an operand is a list of arrays that differ in shape."""
     if not stacks.is_list(operand) or len(operand) < 2:
         return False
@@ -46,7 +47,9 @@ def differ(operand: Any) -> bool:
     return any(getattr(one, "shape", None) != first for one in operand)
 
 
-def answer_lists(answer: Answer, names: tuple[str, str], given: tuple[Any, Any, Any], options: Any) -> list[Any]:
+def answer_lists(
+    answer: Answer, names: tuple[str, str], given: tuple[Matrices, Matrices, Matrices], options: Any
+) -> list[Matrices]:
     """The answer for lists of matrices, or of vectors, that differ in shape; one array for all may be among them."""
     A, B, out = given
     kind = stacks.common_kind([(name, one) for name, one in zip((*names, "out"), given, strict=True)])
@@ -69,12 +72,12 @@ def answer_lists(answer: Answer, names: tuple[str, str], given: tuple[Any, Any, 
     return out  # type: ignore[no-any-return]
 
 
-def _is_vector(operand: Any) -> bool:
+def _is_vector(operand: Matrices) -> bool:
     first = operand[0] if stacks.is_list(operand) else operand
     return len(first.shape) == 1
 
 
-def _check_vectors(names: tuple[str, str], A: Any, x: Any, transposed: bool) -> None:
+def _check_vectors(names: tuple[str, str], A: Matrices, x: Matrices, transposed: bool) -> None:
     """Vectors that fit their matrices."""
     count = max(len(one) for one in (A, x) if stacks.is_list(one))
     many = [one if stacks.is_list(one) else [one] * count for one in (A, x)]
@@ -88,14 +91,14 @@ def _check_vectors(names: tuple[str, str], A: Any, x: Any, transposed: bool) -> 
             )
 
 
-def _as_ragged(kind: Any, operand: Any, name: str) -> Any:
+def _as_ragged(kind: Kind, operand: Matrices, name: str) -> Matrices:
     """A list, or a stack beside one, as a Ragged; vectors, and a vector for all, become columns."""
     if stacks.is_list(operand) or len(operand.shape) == 3:
         return ragged_of(kind, list(operand), name)
     return operand[:, None] if len(operand.shape) == 1 else operand
 
 
-def ragged_of(kind: Any, matrices: Any, name: str) -> Ragged:
+def ragged_of(kind: Kind, matrices: Matrices, name: str) -> Ragged:
     """Copies of matrices, or of vectors as columns, in one buffer. Lists of the same shapes share a layout, and so what
     was made for it; arrays like those of an earlier list are not described again."""
     key = ("list", kind, *map(kind.signature, matrices))
@@ -106,7 +109,7 @@ def ragged_of(kind: Any, matrices: Any, name: str) -> Ragged:
     return Ragged._of(kind, _joined(kind, matrices), layout)
 
 
-def _checked_layout(kind: Any, matrices: Any, name: str) -> Layout:
+def _checked_layout(kind: Kind, matrices: Matrices, name: str) -> Layout:
     """Arrays of one dtype, device and number of dimensions."""
     views = stacks.described(kind, matrices, name)
     first, vectors = views[0], len(views[0].shape) == 1
@@ -130,13 +133,13 @@ def _layout(shapes: tuple[tuple[int, int], ...]) -> Layout:
     return ragged_layout.packed(sizes[:, 0], sizes[:, 1])[0]
 
 
-def _joined(kind: Any, matrices: Any) -> Any:
+def _joined(kind: Kind, matrices: Matrices) -> Matrices:
     if kind.name == "PyTorch":
         return library(kind).cat([kind.plain(one).reshape(-1) for one in matrices])
     return library(kind).concatenate([one.reshape(-1) for one in matrices])
 
 
-def _place(kind: Any, out: Any) -> Ragged:
+def _place(kind: Kind, out: Matrices) -> Ragged:
     """The content of `out` as a Ragged, after a look at every array: the result is written there in the end."""
     if not stacks.is_list(out):
         raise TypeError(f"out is a {type(out).__name__}: the results of lists need a list")

@@ -16,8 +16,10 @@ import numpy as np
 
 from ..arrays import kinds as arrays
 from ..arrays.kinds import View
+from ..arrays.types import Array, Matrices
 from ..plan import pin
 from ..plan.plan import Plan
+from ..plan.problem import Options
 from . import stacks
 
 _ALIGNMENT = 64  # bytes; where a block of memory begins modulo this is the same in every process
@@ -47,13 +49,13 @@ class Description:
     arrays: tuple[Alike, ...]
     operands: dict[str, int | list[int] | None]
 
-    def allocate(self) -> dict[str, Any]:
+    def allocate(self) -> dict[str, Array]:
         """Arrays like those that were described. NumPy's take no memory until something is written to them."""
         device = self.arrays[0].view.device
         memory = [_ALLOCATE[self.library](block, device) for block in self.blocks]
         made = [_OVER[self.library](*memory[one.block], one.offset, one.view) for one in self.arrays]
 
-        def array(i: int) -> Any:
+        def array(i: int) -> Array:
             return i if isinstance(i, bool) else made[i]
 
         return {
@@ -62,13 +64,13 @@ class Description:
         }
 
 
-def describe(**operands: Any) -> Description:
+def describe(**operands: Matrices) -> Description:
     """Describe arrays and lists of arrays as planning sees them; an array that is given twice is one array."""
     kind = stacks.common_kind([(name, _arrays(one)) for name, one in operands.items()])
     numbers: dict[int, int] = {}
     views: list[View] = []
 
-    def number(array: Any, argument: str) -> int:
+    def number(array: Array, argument: str) -> int:
         if isinstance(array, bool):
             return array
         if id(array) not in numbers:
@@ -85,7 +87,7 @@ def describe(**operands: Any) -> Description:
     return Description(kind.name, *_blocks(views), given)
 
 
-def _arrays(operand: Any) -> Any:
+def _arrays(operand: Matrices) -> Matrices:
     """An operand without the flags of a list, as `cho_solve` takes one beside its factors."""
     return [one for one in operand if not isinstance(one, bool)] if stacks.is_list(operand) else operand
 
@@ -109,7 +111,7 @@ def _blocks(views: list[View]) -> tuple[tuple[Block, ...], tuple[Alike, ...]]:
 
 # ---- array libraries --------------------------------------------------------------------------------------
 
-Memory = tuple[Any, int]  # bytes as an array, and where among them the block begins
+Memory = tuple[Array, int]  # bytes as an array, and where among them the block begins
 
 
 def _begin(address: int, block: Block) -> int:
@@ -121,7 +123,7 @@ def _numpy_memory(block: Block, device: tuple[str, int]) -> Memory:
     return memory, _begin(memory.ctypes.data, block)
 
 
-def _numpy_over(memory: Any, begin: int, offset: int, view: View) -> Any:
+def _numpy_over(memory: Array, begin: int, offset: int, view: View) -> Array:
     dtype = np.dtype(view.dtype)
     strides = tuple(stride * dtype.itemsize for stride in view.strides)
     made: Any = np.ndarray(view.shape, dtype, memory, begin + offset, strides)
@@ -136,7 +138,7 @@ def _cupy_memory(block: Block, device: tuple[str, int]) -> Memory:
     return memory, _begin(memory.data.ptr, block)
 
 
-def _cupy_over(memory: Any, begin: int, offset: int, view: View) -> Any:
+def _cupy_over(memory: Array, begin: int, offset: int, view: View) -> Array:
     dtype = np.dtype(view.dtype)
     strides = tuple(stride * dtype.itemsize for stride in view.strides)
     return sys.modules["cupy"].ndarray(view.shape, dtype, memory.data + begin + offset, strides)
@@ -149,7 +151,7 @@ def _torch_memory(block: Block, device: tuple[str, int]) -> Memory:
     return memory, _begin(memory.data_ptr(), block)
 
 
-def _torch_over(memory: Any, begin: int, offset: int, view: View) -> Any:
+def _torch_over(memory: Array, begin: int, offset: int, view: View) -> Array:
     dtype = getattr(sys.modules["torch"], view.dtype)
     entries = memory[begin : begin + (len(memory) - begin) // dtype.itemsize * dtype.itemsize].view(dtype)
     made = entries.as_strided(view.shape, view.strides, entries.storage_offset() + offset // dtype.itemsize)
@@ -161,7 +163,7 @@ _OVER = {"NumPy": _numpy_over, "CuPy": _cupy_over, "PyTorch": _torch_over}
 _MODULES = {"NumPy": "numpy", "CuPy": "cupy", "PyTorch": "torch"}
 
 
-def realigned(array: Any) -> Any:
+def realigned(array: Array) -> Array:
     """An unpickled array, or a copy: those of NumPy that lie in somebody else's buffers begin anywhere, and kernels
     need entries at multiples of their size."""
     odd = isinstance(array, np.ndarray) and array.ctypes.data % array.itemsize
@@ -177,8 +179,8 @@ class Recipe:
 
     make: Callable[..., Plan]
     described: Description
-    options: dict[str, Any]
-    pins: dict[str, Any]
+    options: Options
+    pins: Options
 
     def __call__(self) -> Plan:
         """Make the plan again, by what is known in this process: its device, its records, its pins are the plan's."""
@@ -187,7 +189,7 @@ class Recipe:
             return self.make(**self.described.allocate(), **self.options)
 
 
-def repeatable(plan: Plan, make: Callable[..., Plan], operands: dict[str, Any], **options: Any) -> Plan:
+def repeatable(plan: Plan, make: Callable[..., Plan], operands: dict[str, Array], **options: Any) -> Plan:
     """The plan, which can be pickled from now on: `make` with the same operands and options returned it."""
     plan.recipe = Recipe(make, describe(**operands), options, dict(pin.pins()))
     return plan

@@ -7,131 +7,134 @@ order; `info` is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from ..arrays.types import Array
 
-def gram(A: Any, B: Any = None, *, conj: bool = True) -> Any:
+
+def gram(A: Array, B: Array = None, *, conj: bool = True) -> Array:
     return _op(A, "C" if conj else "T") @ (A if B is None else B)
 
 
-def matmul(A: Any, B: Any) -> Any:
+def matmul(A: Array, B: Array) -> Array:
     return np.matmul(np.asarray(A), np.asarray(B))
 
 
-def matmul_gram(V: Any, S: Any) -> Any:
+def matmul_gram(V: Array, S: Array) -> Array:
     return V @ S, gram(V @ S)
 
 
-def project(V: Any, W: Any) -> Any:
+def project(V: Array, W: Array) -> Array:
     rest = W - V @ gram(V, W)
     return rest, gram(rest)
 
 
-def cholesky_qr(V: Any) -> Any:
+def cholesky_qr(V: Array) -> Array:
     R = _op(np.linalg.cholesky(gram(V)), "C")
     return V @ np.linalg.inv(R), R
 
 
-def orthogonalize(V: Any, against: Any) -> Any:
+def orthogonalize(V: Array, against: Array) -> Array:
     H = gram(against, V)
     return *cholesky_qr(V - against @ H), H
 
 
-def gemm(a: Any, b: Any, *, trans_a: str = "N", trans_b: str = "N") -> Any:
+def gemm(a: Array, b: Array, *, trans_a: str = "N", trans_b: str = "N") -> Array:
     return _op(np.asarray(a), trans_a) @ _op(np.asarray(b), trans_b)
 
 
-def gemv(a: Any, x: Any, *, trans: str = "N") -> Any:
+def gemv(a: Array, x: Array, *, trans: str = "N") -> Array:
     return (_op(a, trans) @ x[..., None])[..., 0]
 
 
-def rank_k(other: str, a: Any, trans: str = "N") -> Any:
+def rank_k(other: str, a: Array, trans: str = "N") -> Array:
     """a a^T or a a^H as `other` says; with `trans`, the transposed factor first."""
     return a @ _op(a, other) if trans == "N" else _op(a, other) @ a
 
 
-def trsm(a: Any, b: Any, *, side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N") -> Any:
+def trsm(a: Array, b: Array, *, side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N") -> Array:
     triangle = _op(_triangle(a, uplo, diag), trans)
     return np.linalg.solve(triangle, b) if side == "L" else _op(np.linalg.solve(_op(triangle, "T"), _op(b, "T")), "T")
 
 
-def trsv(a: Any, x: Any, **options: str) -> Any:
+def trsv(a: Array, x: Array, **options: str) -> Array:
     return trsm(a, x[..., None], **options)[..., 0]
 
 
-def trmm(a: Any, b: Any, *, side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N") -> Any:
+def trmm(a: Array, b: Array, *, side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N") -> Array:
     triangle = _op(_triangle(a, uplo, diag), trans)
     return triangle @ b if side == "L" else b @ triangle
 
 
-def solve_triangular(a: Any, b: Any, *, lower: bool = False, trans: int | str = 0, unit_diagonal: bool = False) -> Any:
+def solve_triangular(
+    a: Array, b: Array, *, lower: bool = False, trans: int | str = 0, unit_diagonal: bool = False
+) -> Array:
     triangle = _triangle(a, "L" if lower else "U", "U" if unit_diagonal else "N")
     return solve(_op(triangle, str(trans).translate(str.maketrans("012", "NTC"))), b)
 
 
-def cholesky(a: Any, *, upper: bool = False) -> Any:
+def cholesky(a: Array, *, upper: bool = False) -> Array:
     return _op(np.linalg.cholesky(_op(a, "C")), "C") if upper else np.linalg.cholesky(a)
 
 
-def cho_solve(c_and_lower: tuple[Any, bool], b: Any) -> Any:
+def cho_solve(c_and_lower: tuple[Array, bool], b: Array) -> Array:
     c, lower = c_and_lower
     return solve(c @ _op(c, "C") if lower else _op(c, "C") @ c, b)
 
 
-def lu_factor(a: Any) -> Any:
+def lu_factor(a: Array) -> Array:
     from scipy.linalg import lu_factor
 
     found = [lu_factor(one) for one in a]
     return np.stack([lu for lu, _ in found]), np.stack([piv for _, piv in found])
 
 
-def lu_solve(lu_and_piv: tuple[Any, Any], b: Any) -> Any:
+def lu_solve(lu_and_piv: tuple[Array, Array], b: Array) -> Array:
     from scipy.linalg import lu_solve
 
     return np.stack([lu_solve(one, right) for *one, right in zip(*lu_and_piv, b, strict=True)])
 
 
-def qr(a: Any, *, mode: str = "reduced") -> Any:
+def qr(a: Array, *, mode: str = "reduced") -> Array:
     return np.linalg.qr(a, mode)  # type: ignore[call-overload]
 
 
-def lstsq(a: Any, b: Any) -> Any:
+def lstsq(a: Array, b: Array) -> Array:
     return np.stack([np.linalg.lstsq(one, right, rcond=None)[0] for one, right in zip(a, b, strict=True)])
 
 
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Array, b: Array) -> Array:
     return np.linalg.solve(a, b) if np.ndim(b) > 1 else np.linalg.solve(a, b[:, None])[..., 0]
 
 
-def inv(a: Any) -> Any:
+def inv(a: Array) -> Array:
     return np.linalg.inv(a)
 
 
-def det(a: Any) -> Any:
+def det(a: Array) -> Array:
     return np.linalg.det(a)
 
 
-def slogdet(a: Any) -> Any:
+def slogdet(a: Array) -> Array:
     return tuple(np.linalg.slogdet(a))
 
 
-def matvec(A: Any, x: Any) -> Any:
+def matvec(A: Array, x: Array) -> Array:
     return A.to_scipy() @ x
 
 
-def matrix_powers(A: Any, p: int, x: Any) -> Sequence[Any]:
+def matrix_powers(A: Array, p: int, x: Array) -> Sequence[Array]:
     """x, A x, ..., A^p x: of a plan called with x."""
     return [x] if p == 0 else [x, *matrix_powers(A, p - 1, A @ x)]
 
 
-def _op(matrix: Any, trans: str) -> Any:
+def _op(matrix: Array, trans: str) -> Array:
     """The matrices as BLAS's option has them: as they are (N), transposed (T), or conjugated as well (C)."""
     turned = matrix if trans == "N" else np.swapaxes(matrix, -1, -2)
     return np.conj(turned) if trans == "C" else turned
 
 
-def _triangle(matrix: Any, uplo: str, diag: str) -> Any:
+def _triangle(matrix: Array, uplo: str, diag: str) -> Array:
     half = np.tril(matrix) if uplo == "L" else np.triu(matrix)
     return half + (np.eye(half.shape[-1]) * (1 - half) if diag == "U" else 0)

@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 from ..arrays import kinds as arrays
+from ..arrays.types import Array, Matrices
 from ..errors import UsageError
 from ..plan.plan import Plan
-from ..plan.problem import Problem
+from ..plan.problem import Options, Problem
 from . import problems, references, sizes, steps
 from .batched.gemm_call import Form
 from .batched.gemv_call import GEMV, form_of
@@ -40,7 +41,7 @@ class PublicOperation(Operation):
     problem: problems.Make | None  # what it asks of a kernel, without arrays
     steps: problems.Steps | None  # the problems of an operation that is made of others, in place of `problem`
     families: tuple[str, ...]  # kernels that may answer
-    reference: Callable[..., Any]  # the answer in NumPy
+    reference: Callable[..., Array]  # the answer in NumPy
     required: int = 2  # operands that a plan cannot do without; one that does not exist is named "" in `operands`
     options: tuple[str, ...] = ()
     form: Callable[..., Any] = dict  # options as `plan` takes them
@@ -57,7 +58,7 @@ class PublicOperation(Operation):
 
 def _operation(
     name: str, home: str, plan: Planner, text: str, of: SizeOptions, families: tuple[str, ...],
-    reference: Callable[..., Any], make: problems.Make | None = None, made_of: problems.Steps | None = None,
+    reference: Callable[..., Array], make: problems.Make | None = None, made_of: problems.Steps | None = None,
     operands: tuple[str, str] = ("a", "b"), **more: Any,
 ) -> PublicOperation:  # fmt: skip
     """An operation of one kernel, whose problem `make` makes, or `made_of` several steps."""
@@ -70,36 +71,36 @@ def _operation(
 # ---- planners whose options need a word -------------------------------------------------------------------
 
 
-def _plan_gram(A: Any, B: Any, out: Any, backend: str | None, form: gram.Form) -> Plan:
+def _plan_gram(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: gram.Form) -> Plan:
     return gram.plan_gram(A, None if B is A else B, out, backend, form)
 
 
-def _plan_trsm(A: Any, B: Any, out: Any, backend: str | None, form: dict[str, Any]) -> Plan:
+def _plan_trsm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     options = {name: value for name, value in form.items() if name not in ("check", "invert_diagonal")}
     how = triangle(**options, invert=bool(form.get("invert_diagonal")))
     return steps.triangular(form.get("check", False), how).plan(A, B, out, backend, how)
 
 
-def _plan_trsv(A: Any, x: Any, out: Any, backend: str | None, form: Any) -> Plan:
+def _plan_trsv(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form: Any) -> Plan:
     """Vectors are planned as columns; later ones are compared with the vectors."""
     plan, kind = TRSV.plan(A, x, out, backend, form), arrays.kind_of(A, "a")
     return replace(plan, verify=make_verify(kind, A, x, out, ("a", "x")))
 
 
 def _factorization(family: str, want: str | None = None) -> Planner:
-    def plan(A: Any, B: Any, out: Any, backend: str | None, form: dict[str, Any]) -> Plan:
+    def plan(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
         return plan_factorization(family, A, B, out, backend, **({"want": want} | form if want else form))
 
     return plan
 
 
-def _qr_form(mode: str = "reduced") -> dict[str, Any]:
+def _qr_form(mode: str = "reduced") -> Options:
     if mode not in ("reduced", "complete", "r", "raw"):
         raise ValueError(f"mode={mode!r} is not one of 'reduced', 'complete', 'r' and 'raw'")
     return {"want": mode}
 
 
-def _plan_product(A: Any, x: Any, out: Any, backend: str | None, form: dict[str, Any]) -> Plan:
+def _plan_product(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """A product with a stored sparse matrix, which knows its backend."""
     if not hasattr(A, "held"):
         raise TypeError(f"A is a {type(A).__name__}: pass ms.sparse.matrix(A), which stores it for products")
@@ -109,7 +110,7 @@ def _plan_product(A: Any, x: Any, out: Any, backend: str | None, form: dict[str,
     return plan
 
 
-def _plan_powers(A: Any, p: Any, out: Any, backend: str | None, form: dict[str, Any]) -> Any:
+def _plan_powers(A: Matrices, p: int, out: Matrices, backend: str | None, form: Options) -> Any:
     """Powers, which are a plan themselves: call them with x."""
     if out is not None:
         raise TypeError("matrix_powers has no out here: pass it when the powers are computed")
@@ -152,10 +153,10 @@ _TALL = (
     _ms("tsm2r", home="", plan=plan_tsm2r, text="A B for large A (M x K) and skinny B (K x N)", of=sizes.TALL,
         make=problems.of_tsm2r, families=("tsm2r",), reference=references.matmul, operands=("A", "B")),
 )  # fmt: skip
-_ALONE: dict[str, Any] = {"required": 1, "operands": ("a", "")}
-_RANK_K: dict[str, Any] = {"of": sizes.UPDATE, "made_of": problems.update_steps, "families": ("gemm",),
+_ALONE: Options = {"required": 1, "operands": ("a", "")}
+_RANK_K: Options = {"of": sizes.UPDATE, "made_of": problems.update_steps, "families": ("gemm",),
                            "options": ("uplo", "trans"), **_ALONE}  # fmt: skip
-_SYSTEMS: dict[str, Any] = {"make": problems.of_trsm, "families": ("trsm",)}
+_SYSTEMS: Options = {"make": problems.of_trsm, "families": ("trsm",)}
 _BATCHED = (
     _blas("gemm", plan=steps.plan_gemm, text="a batch of C = A B, A is M x K, B is K x N", of=sizes.PRODUCTS,
           make=problems.of_gemm, families=("gemm",), reference=references.gemm, options=("trans_a", "trans_b")),

@@ -3,13 +3,16 @@ the check that later arrays are like the first ones."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from .. import settings
 from ..arrays import kinds as arrays
 from ..arrays.kinds import View
+from ..arrays.types import Array, Kind, Matrices
+from ..backends.base import Backend, Launch
+from ..codegen.geometry import Kernel
 from ..errors import UnsupportedProblem
 from ..kernels.family import Emit
 from ..plan import dispatch
@@ -19,17 +22,21 @@ from . import stacks
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
 Made = TypeVar("Made")
-Vendor = Callable[[Any, Problem, Any, Any, Any], Any]  # (kind, problem, A, B, out or None) -> A B without scaling
+Vendor = Callable[
+    [Kind, Problem, Array, Array, Array], Array
+]  # (kind, problem, A, B, out or None) -> A B without scaling
 
 
-def make_verify(kind: Any, A: Any, B: Any, out: Any, names: tuple[str, str] = ("A", "B")) -> Any:
+def make_verify(
+    kind: Kind, A: Matrices, B: Matrices, out: Matrices, names: tuple[str, str] = ("A", "B")
+) -> Callable[[Matrices, Matrices, Matrices], None]:
     """A function that refuses arrays which differ from those the plan was made for. Every array is looked at in every
     call: the same object may have another shape, another memory, or a gradient by then."""
     known, signature = arrays.known_kind, kind.signature
     of_a, of_b, of_out = (stacks.signature(kind, array) for array in (A, B, out))
     first, second = names
 
-    def verify(A: Any, B: Any, out: Any) -> None:
+    def verify(A: Matrices, B: Matrices, out: Matrices) -> None:
         if known(A) is not kind or signature(A) != of_a:
             _check_alike(kind, first, A, of_a)
         if B is None or (B is A and of_b is None):
@@ -43,7 +50,7 @@ def make_verify(kind: Any, A: Any, B: Any, out: Any, names: tuple[str, str] = ("
     return verify
 
 
-def _check_alike(kind: Any, name: str, operand: Any, expected: Any) -> None:
+def _check_alike(kind: Kind, name: str, operand: Matrices, expected: Hashable) -> None:
     """Refuse an operand whose signature is not the expected one, and say why. Lists come here in any case."""
     found = stacks.kind_of(operand, name)
     if found is not None and found is not kind:
@@ -57,14 +64,16 @@ def _check_alike(kind: Any, name: str, operand: Any, expected: Any) -> None:
 _DIFFERS = "{0} differs in shape, strides, dtype, alignment or device from the plan's {0}: make another plan"
 
 
-def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made]:
+def counted(kind: Kind, out: Matrices, run: Callable[..., Made]) -> Callable[..., Made]:
     """`run`, followed by telling the array library that `out` was overwritten; `run` itself where a plan has no `out`
     or the library need not know. PyTorch's backward then refuses what it saved of `out` before."""
     written, listed = kind.written, stacks.is_list(out)
     if out is None or written is None:
         return run
 
-    def run_and_tell(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Made:
+    def run_and_tell(
+        A: Matrices, B: Matrices = None, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> Made:
         result = run(A, B, out, alpha, beta)
         if out is not None:
             written(out if listed else (out,))
@@ -74,9 +83,9 @@ def counted(kind: Any, out: Any, run: Callable[..., Made]) -> Callable[..., Made
 
 
 def prepare(
-    emit: Emit, problem: Problem, backend: Any, strides: tuple[int, ...], handover: bool = False,
+    emit: Emit, problem: Problem, backend: Backend, strides: tuple[int, ...], handover: bool = False,
     choice: Choice | None = None,
-) -> tuple[Any, Choice, Any]:  # fmt: skip
+) -> tuple[Launch | None, Choice, Kernel | None]:  # fmt: skip
     """The launch (None: no kernel was chosen), the choice, and the kernel. Nothing is compiled for other routes.
 
     A `choice` that was made before is executed. Without one, the family's kernel is chosen; with `handover`, as
@@ -172,7 +181,7 @@ class Run:
     plain function over local names, because at this point tenths of microseconds count."""
 
     def __init__(
-        self, kind: Any, problem: Problem, launch: Any, copies: tuple[bool, bool], views: dict[str, View],
+        self, kind: Kind, problem: Problem, launch: Any, copies: tuple[bool, bool], views: dict[str, View],
         shape: tuple[int, int], vendor: Vendor,
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.launch, self.copies = kind, problem, launch, copies
@@ -188,7 +197,7 @@ class Run:
         self._direct = not self._in_place and (out is None or out.strides == (shape[1], 1))
         self.fast = self._make_fast() if launch is not None and copies == (False, False) else self.general
 
-    def _make_fast(self) -> Any:
+    def _make_fast(self) -> Callable[..., Array]:
         address, empty, stream, launch, general = (
             self.kind.address, self.kind.empty, self.stream, self.launch, self.general,
         )  # fmt: skip
@@ -197,7 +206,7 @@ class Run:
         first_a, last_a = self._reach["A"]
         first_b, last_b = self._reach.get("B", (0, 0))
 
-        def fast(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        def fast(A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
             if alpha != 1.0 or beta != 0.0:
                 return general(A, B, out, alpha, beta)
             a = address(A)
@@ -215,7 +224,7 @@ class Run:
 
         return fast
 
-    def general(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def general(self, A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """The same with scaling, copies of operands that no kernel reads, or the vendor's routine."""
         kind = self.kind
         B = A if B is None else B
@@ -235,7 +244,7 @@ class Run:
         self.launch((a, b, kind.address(result)), scaling, self.stream())
         return result
 
-    def _copied(self, A: Any, B: Any) -> tuple[Any, Any]:
+    def _copied(self, A: Array, B: Array) -> tuple[Array, Array]:
         if A is B:
             plain = self.kind.plain(A)
             return plain, plain
@@ -251,7 +260,7 @@ class Run:
             if reach and not copied and address + reach[0] < high and low < address + reach[1]:
                 raise ValueError(f"out overlaps {name}: the result needs memory of its own")
 
-    def _vendor(self, A: Any, B: Any, result: Any, alpha: complex, beta: complex) -> Any:
+    def _vendor(self, A: Array, B: Array, result: Array, alpha: complex, beta: complex) -> Array:
         """The array library's own product; also the answer to empty problems."""
         if 0 in (self.problem.K, self.problem.M, self.problem.N):
             result[...] = result * beta if beta != 0.0 else 0

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..errors import UsageError
+from ..plan.problem import Options
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def with_long(asked: Asked, options: SizeOptions, text: str, elements: int) -> A
     A long size that the user gave stays."""
     if not options.long or getattr(asked, options.long) is not None:
         return asked
-    one: dict[str, Any] = {options.long: 1}
+    one: Options = {options.long: 1}
     entries = options.entries(sizes_of(replace(asked, **one), options, text))
-    many: dict[str, Any] = {options.long: max(1, elements // max(1, entries))}
+    many: Options = {options.long: max(1, elements // max(1, entries))}
     return replace(asked, **many)

@@ -9,7 +9,7 @@ addresses, and one launch does it all. Nothing is copied for the sake of the bat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -18,8 +18,9 @@ import numpy as np
 
 from ..arrays import kinds as arrays
 from ..arrays.kinds import View
+from ..arrays.types import Array, Kind, Matrices
 from ..kernels.batched.gemm import spec
-from ..plan.problem import ITEMSIZE, Problem
+from ..plan.problem import ITEMSIZE, Options, Problem
 
 _FEW_LAUNCHES, _LARGE_LAUNCH = 8, 64  # launches are repeated if they are few, or of that many matrices each
 
@@ -69,12 +70,12 @@ class Operand(NamedTuple):
         )
 
 
-def is_list(operand: Any) -> bool:
+def is_list(operand: Matrices) -> bool:
     """Whether an operand is a list (or tuple) of arrays, one for each product."""
     return isinstance(operand, list | tuple)
 
 
-def kind_of(operand: Any, name: str) -> Any:
+def kind_of(operand: Matrices, name: str) -> Any:  # Kind | None: callers that have arrays need not ask
     """The one array library of an operand; None for an empty list."""
     if not is_list(operand):
         return arrays.kind_of(operand, name)
@@ -89,7 +90,7 @@ def kind_of(operand: Any, name: str) -> Any:
     return kind
 
 
-def common_kind(given: Sequence[tuple[str, Any]]) -> Any:
+def common_kind(given: Sequence[tuple[str, Matrices]]) -> Any:  # Kind | None: callers that have arrays need not ask
     """The one array library of all arguments that are there; None if there are only empty lists."""
     found = [(name, kind_of(one, name)) for name, one in given if one is not None]
     found = [(name, kind) for name, kind in found if kind is not None]
@@ -101,28 +102,28 @@ def common_kind(given: Sequence[tuple[str, Any]]) -> Any:
     return found[0][1] if found else None
 
 
-def unwrapped(kind: Any, operand: Any, name: str) -> Any:
+def unwrapped(kind: Kind, operand: Matrices, name: str) -> Matrices:
     """NumPy or CuPy views of a JAX array, or of a list of them."""
     if is_list(operand):
         return [kind.unwrap(one, f"{name}[{i}]") for i, one in enumerate(operand)]
     return kind.unwrap(operand, name)
 
 
-def described(kind: Any, operand: Any, name: str) -> list[View]:
+def described(kind: Kind, operand: Matrices, name: str) -> list[View]:
     """Views of an array, or of the arrays of a list; errors name them."""
     if is_list(operand):
         return [kind.view(one, f"{name}[{i}]") for i, one in enumerate(operand)]
     return [kind.view(operand, name)]
 
 
-def signature(kind: Any, operand: Any) -> Any:
+def signature(kind: Kind, operand: Matrices) -> Hashable:
     """Different whenever planning could differ; of lists, the arrays' signatures in whatever order."""
     if is_list(operand):
         return len(operand), frozenset(map(kind.signature, operand))
     return None if operand is None else kind.signature(operand)
 
 
-def operand_of(kind: Any, array: Any, name: str, transposed: bool = False, vector: str = "") -> Operand:
+def operand_of(kind: Kind, array: Array, name: str, transposed: bool = False, vector: str = "") -> Operand:
     """Describe an array or a list; `vector` says what a one-dimensional array is: a `row`, a `column`, or refused."""
     if is_list(array):
         found = _list_of(kind, array, name)
@@ -147,7 +148,7 @@ def matrices_of(view: View, sizes: tuple[int, ...], steps: tuple[int, ...], lead
     return Operand(view, rows, columns, row, column, view.shape[:leading], view.strides[:leading], aligned=aligned)
 
 
-def _list_of(kind: Any, array: Any, name: str) -> Operand:
+def _list_of(kind: Kind, array: Array, name: str) -> Operand:
     views = described(kind, array, name)
     first = views[0]
     if len(first.shape) != 2:
@@ -170,7 +171,7 @@ def _list_of(kind: Any, array: Any, name: str) -> Operand:
     )  # fmt: skip
 
 
-def copy(kind: Any, array: Any, operand: Operand) -> Any:
+def copy(kind: Kind, array: Array, operand: Operand) -> Matrices:
     """What `Operand.copied` describes: matrices row after row, without repeating what broadcasting repeats."""
     if operand.listed:
         return [kind.plain(one) for one in array]
@@ -199,7 +200,7 @@ class Walk(NamedTuple):
     batch: int  # matrices of a launch
     steps: tuple[int, ...]  # from one to the next, in elements
     starts: tuple[tuple[int, ...], ...]  # of the launches, in elements
-    tables: tuple[Any, ...]  # where all matrices are, in elements, of those without a single step; else None
+    tables: tuple[Array, ...]  # where all matrices are, in elements, of those without a single step; else None
 
 
 def walk(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> Walk:
@@ -237,7 +238,7 @@ def _collapsed(shape: tuple[int, ...], strides: tuple[tuple[int, ...], ...]) -> 
     return found
 
 
-def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
+def _offsets(shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     found = np.zeros((), np.int64)
     for size, stride in zip(shape, strides, strict=True):
         found = np.add.outer(found, np.arange(size, dtype=np.int64) * stride)
@@ -282,7 +283,7 @@ def result_of(a: Operand, b: Operand, shape: tuple[int, ...]) -> Operand:
 def problem_of(batch: Batch, conj: tuple[bool, bool]) -> Problem:
     """What the family is asked, for one launch; `conj` are conjugations beyond those of the arrays themselves."""
     a, b, c = batch.operands
-    traits: dict[str, Any] = {}
+    traits: Options = {}
     for side, operand, stack in zip("abc", batch.operands, stacks_of(batch), strict=True):
         layout, pitch = operand.layout
         traits |= {f"layout_{side}": layout, f"stack_{side}": stack}

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from math import prod
-from typing import Any
 
 from ..arrays import kinds as arrays
+from ..arrays.types import Array, Kind, Matrices
 from ..backends.select import select
 from ..kernels.factor import qr
 from ..plan import pin
 from ..plan.plan import Plan
+from ..plan.problem import Options
 from ..plan.route import OWN_ROUTINE, Choice, Library
 from . import run as call
 from . import stacks
@@ -34,7 +35,6 @@ from .tall_skinny.matmul import plan_matmul
 from .tall_skinny.matmul_gram_call import plan_fused
 
 Steps = list[tuple[str, Plan]]
-Options = dict[str, Any]
 
 
 @dataclass
@@ -51,12 +51,21 @@ class StepsPlan(Plan):
         return "\n".join([f"{self.operation} is made of other operations", *texts])
 
 
-def held(home: str, operation: str, steps: Steps, verify: Any, backend: str | None, options: Options) -> Plan:
+def held(
+    home: str,
+    operation: str,
+    steps: Steps,
+    verify: Callable[[Matrices, Matrices, Matrices], None],
+    backend: str | None,
+    options: Options,
+) -> Plan:
     """The function `operation` of the module `home`, held: called with arrays like those its steps were planned for."""
-    function: Callable[..., Any] = getattr(import_module(home), operation)
+    function: Callable[..., Array] = getattr(import_module(home), operation)
     pinned = dict(pin.pins())  # as they were when the steps were planned
 
-    def run(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def run(
+        A: Matrices, B: Matrices = None, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> Matrices:
         more = options | ({} if out is None else {"out": out})
         more |= {} if (alpha, beta) == (1.0, 0.0) else {"alpha": alpha, "beta": beta}
         with pin.pin(**pinned) if pinned else nullcontext():
@@ -72,21 +81,21 @@ def held(home: str, operation: str, steps: Steps, verify: Any, backend: str | No
 # ---- tall and skinny --------------------------------------------------------------------------------------
 
 
-def plan_matmul_gram(V: Any, S: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_matmul_gram(V: Matrices, S: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """W = V S and W^H W."""
     kind = _kind({"V": V, "S": S} | ({} if out is None else {"out": out}))
     steps = _with_gram(kind, V, S, out, None, backend)
     return held("mansard", "matmul_gram", steps, call.make_verify(kind, V, S, out, ("V", "S")), backend, form)
 
 
-def plan_project(V: Any, W: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_project(V: Matrices, W: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """C = V^H W, then W - V C and its Gram matrix."""
     kind = _kind({"V": V, "W": W} | ({} if out is None else {"out": out}))
     steps = _projection(kind, V, W, out, backend)
     return held("mansard", "project", steps, call.make_verify(kind, V, W, out, ("V", "W")), backend, form)
 
 
-def plan_cholesky_qr(V: Any, B: None, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_cholesky_qr(V: Matrices, B: None, out: Matrices, backend: str | None, form: Options) -> Plan:
     """V^H V, then products with their Gram matrices until the columns are orthonormal."""
     kind = _kind({"V": V} | ({} if out is None else {"out": out}))
     block = _like(kind, V, V.shape) if out is None else out
@@ -96,7 +105,7 @@ def plan_cholesky_qr(V: Any, B: None, out: Any, backend: str | None, form: Optio
     return held("mansard", "cholesky_qr", steps, call.make_verify(kind, V, None, out, ("V", "B")), backend, form)
 
 
-def plan_orthogonalize(V: Any, against: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_orthogonalize(V: Matrices, against: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """A projection, then the last product of Cholesky QR."""
     kind = _kind({"V": V, "against": against} | ({} if out is None else {"out": out}))
     steps = _projection(kind, against, V, out, backend)
@@ -106,7 +115,7 @@ def plan_orthogonalize(V: Any, against: Any, out: Any, backend: str | None, form
     return held("mansard", "orthogonalize", steps, verify, backend, form)
 
 
-def _kind(given: dict[str, Any]) -> Any:
+def _kind(given: dict[str, Matrices]) -> Kind:
     """The array library of matrices of one dtype on one device. JAX arrays are refused by their own view."""
     kind, _ = fused.checked(given)
     if kind.immutable:
@@ -114,17 +123,17 @@ def _kind(given: dict[str, Any]) -> Any:
     return kind
 
 
-def _like(kind: Any, array: Any, shape: tuple[int, ...]) -> Any:
+def _like(kind: Kind, array: Array, shape: tuple[int, ...]) -> Matrices:
     """A new array of this shape, of the dtype and on the device of another."""
     return kind.empty(tuple(shape), kind.view(array, "V").dtype, array)
 
 
-def _projection(kind: Any, V: Any, W: Any, out: Any, backend: str | None) -> Steps:
+def _projection(kind: Kind, V: Matrices, W: Matrices, out: Matrices, backend: str | None) -> Steps:
     C = _like(kind, V, (V.shape[1], W.shape[1]))
     return [("gram", plan_gram(V, W, None, backend)), *_with_gram(kind, V, C, out, W, backend)]
 
 
-def _with_gram(kind: Any, V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Steps:
+def _with_gram(kind: Kind, V: Matrices, S: Matrices, out: Matrices, base: Array, backend: str | None) -> Steps:
     """V S and its Gram matrix: one kernel, or a product and a gram."""
     found = plan_fused(V, S, out, base, backend)
     if found is not None:
@@ -146,7 +155,7 @@ def form_of(trans_a: str = "N", trans_b: str = "N") -> Form:
     return Form(*_FORMS[trans_a], *_FORMS[trans_b])
 
 
-def plan_gemm(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_gemm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """A batch of products; two single matrices are a matter of `matmul`."""
     how = form_of(**form)
     if stacks.is_list(A) or stacks.is_list(B) or not len(A.shape) == len(B.shape) == 2:
@@ -157,12 +166,14 @@ def plan_gemm(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> P
     return held("mansard.blas", "gemm", steps, call.make_verify(kind, A, B, out, ("a", "b")), backend, form)
 
 
-def _turned(kind: Any, matrix: Any, trans: bool, conj: bool) -> Any:
+def _turned(kind: Kind, matrix: Array, trans: bool, conj: bool) -> Matrices:
     turned = matrix.T if trans else matrix
     return kind.conj(turned) if conj else turned
 
 
-def _plan_rank_k(name: str, other: str, a: Any, B: None, out: Any, backend: str | None, form: Options) -> Plan:
+def _plan_rank_k(
+    name: str, other: str, a: Matrices, B: None, out: Matrices, backend: str | None, form: Options
+) -> Plan:
     """a a^T (syrk) or a a^H (herk): a product of which one triangle counts."""
     kind = stacks.common_kind([("a", a), ("out", out)])
     trans = form.get("trans", "N")
@@ -177,7 +188,7 @@ plan_syrk, plan_herk = partial(_plan_rank_k, "syrk", "T"), partial(_plan_rank_k,
 # ---- systems ----------------------------------------------------------------------------------------------
 
 
-def plan_solve(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """Systems by one factorization where there is one right-hand side for each matrix; else as `solve_ex` does it."""
     assume_a, pivot = form.get("assume_a", "gen"), form.get("pivot", True)
     if assume_a not in _FAMILIES:
@@ -208,7 +219,7 @@ def triangular(check: bool, how: Triangle) -> Operation:
     return TRSM_CHECKED if check and not how.unit else TRSM
 
 
-def plan_solve_triangular(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_solve_triangular(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """Triangular systems with SciPy's options; one vector (n,) is a column for every matrix."""
     how = Triangle("left", "lower" if form.get("lower") else "upper", _op(form), bool(form.get("unit_diagonal")))
     if not is_vector(B):
@@ -226,7 +237,7 @@ def _op(form: Options) -> str:
     return _TRANS[trans]
 
 
-def plan_lu_solve(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_lu_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """Systems whose matrices have been factored: exchanges of rows, and two triangles."""
     kind = stacks.common_kind((("lu_and_piv", A), ("b", B), ("out", out)))
     op = _op(form)
@@ -236,7 +247,7 @@ def plan_lu_solve(A: Any, B: Any, out: Any, backend: str | None, form: Options) 
     return held("mansard.linalg", "lu_solve", steps, verify, backend, form)
 
 
-def plan_cho_solve(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_cho_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """Systems whose Cholesky factors are given: two triangles."""
     c, lower = A
     kind = stacks.common_kind((("c", c), ("b", B), ("out", out)))
@@ -246,7 +257,7 @@ def plan_cho_solve(A: Any, B: Any, out: Any, backend: str | None, form: Options)
     ]  # fmt: skip
     verify = call.make_verify(kind, c, B, out, ("c", "b"))
 
-    def verify_pair(A: Any, B: Any, out: Any) -> None:
+    def verify_pair(A: Matrices, B: Matrices, out: Matrices) -> None:
         if bool(A[1]) != bool(lower):
             raise ValueError(f"lower={A[1]!r} differs from the plan's: make another plan")
         verify(A[0], B, out)
@@ -255,14 +266,14 @@ def plan_cho_solve(A: Any, B: Any, out: Any, backend: str | None, form: Options)
 
 
 def _substitutions(
-    A: Any, B: Any, backend: str | None, first: str, second: str, trans: str, unit: bool = False
+    A: Matrices, B: Matrices, backend: str | None, first: str, second: str, trans: str, unit: bool = False
 ) -> Steps:  # fmt: skip
     """Two triangular systems; the lower triangle of LU factors has a unit diagonal."""
     forms = [Triangle("left", uplo, trans, unit and uplo == "lower") for uplo in (first, second)]
     return [("trsm", plan_trsm(A, B, None, backend, form)) for form in forms]
 
 
-def plan_lstsq(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> Plan:
+def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """Least squares: by QR, or (the default) by singular values, which the array library finds."""
     if out is not None:
         raise TypeError("lstsq has no out: leave it out and use the result")
@@ -283,14 +294,14 @@ def plan_lstsq(A: Any, B: Any, out: Any, backend: str | None, form: Options) -> 
     return held("mansard.linalg", "lstsq", [("qr", step)], verify, backend, form)
 
 
-def _unused(*_: Any, **__: Any) -> None:
+def _unused(*_: object, **__: object) -> None:
     raise AssertionError("the public function runs the steps")
 
 
-def _columns(b: Any) -> Any:
+def _columns(b: Matrices) -> Matrices:
     """One vector as a matrix of one column."""
     return b[:, None] if is_vector(b) else b
 
 
-def _core(operand: Any) -> tuple[int, ...]:
+def _core(operand: Matrices) -> tuple[int, ...]:
     return tuple((operand[0] if stacks.is_list(operand) else operand).shape[-2:])

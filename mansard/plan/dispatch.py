@@ -7,7 +7,6 @@ it that picks the kernel of a family.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from .. import units
 from ..codegen.geometry import Device
@@ -17,7 +16,7 @@ from ..kernels.family import Family
 from ..machine import machine
 from ..records import database
 from . import handover, pin, predict
-from .problem import Problem
+from .problem import Options, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Kernel, Library, Nothing, Request
 
 
@@ -90,7 +89,7 @@ def _predicted(family: Family, problem: Problem, device: Device) -> Choice:
     return Choice(family, Kernel(config, text), origin)
 
 
-def _pinned(family: Family, problem: Problem, device: Device, pinned: dict[str, Any]) -> Choice:
+def _pinned(family: Family, problem: Problem, device: Device, pinned: Options) -> Choice:
     if pinned.get("VARIANT") == "vendor":
         return Choice(family, Library(OWN_ROUTINE, "the vendor's routine was pinned"), "pinned")
     variant = pinned.get("VARIANT")
@@ -113,9 +112,7 @@ def _pinned(family: Family, problem: Problem, device: Device, pinned: dict[str, 
     return Choice(family, Kernel(config, f"pinned {names}"), "pinned")
 
 
-def _switch_variant(
-    family: Family, problem: Problem, device: Device, values: dict[str, Any], pinned: dict[str, Any]
-) -> list[str]:
+def _switch_variant(family: Family, problem: Problem, device: Device, values: Options, pinned: Options) -> list[str]:
     """Pinned names that the default variant lacks may belong to another one; `values` becomes that one's default."""
     for variant in family.space.VARIANTS:
         base = family.defaults.default(problem, device, variant=variant)

@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .. import units
 from ..backends import cpu
+from ..backends.base import Described
 from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
@@ -42,7 +41,7 @@ class Absent:
         return nvrtc.compile_cuda(source, self.device.arch).log
 
 
-def plan_without_arrays(problem: Problem, backend: Any, operation: str = "") -> Plan:
+def plan_without_arrays(problem: Problem, backend: Described, operation: str = "") -> Plan:
     """What a call of `operation` with NumPy (on GPUs, CuPy) arrays would plan; it cannot be run. Without the operation,
     the kernel that its family has for the problem."""
     choice = dispatch.decide(problem, _request(problem, backend, operation))
@@ -52,7 +51,7 @@ def plan_without_arrays(problem: Problem, backend: Any, operation: str = "") -> 
     return Plan(problem, choice, backend, kernel, _needs_arrays, _needs_arrays)
 
 
-def _request(problem: Problem, backend: Any, operation: str) -> Request:
+def _request(problem: Problem, backend: Described, operation: str) -> Request:
     """The request that a call makes. The emulator answers only who names it, and CPUs without a compiler have no
     kernels."""
     name = REFERENCE if backend.name == "cpu" and cpu.unavailable() else backend.name
@@ -75,6 +74,6 @@ def resources_text(plan: Plan) -> str:
     )
 
 
-def _needs_arrays(*_: Any, **__: Any) -> None:
+def _needs_arrays(*_: object, **__: object) -> None:
     """Stands where a plan keeps its fast path."""
     raise MansardError("this plan was made without arrays, only to be read: mansard.plan makes one that runs")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import units
+from ..backends.base import Described, Launch
 from ..codegen.geometry import Kernel
 from ..machine import machine, roofline
 from .problem import Problem
@@ -24,18 +25,18 @@ class Plan:
 
     problem: Problem
     choice: Choice
-    backend: Any
+    backend: Described
     kernel: Kernel | None
     run: Callable[..., Any]
     verify: Callable[..., None]
-    launch: Any = None  # the backend's prepared launch, which takes addresses
+    launch: Launch | None = None  # the backend's prepared launch, which takes addresses
     recipe: Callable[[], Plan] | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
         self.verify(A, B, out)
         return self.run(A, B, out, alpha, beta)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         if self.recipe is None:
             raise TypeError("only plans of ms.plan and of a sparse matrix's plan() can be pickled or copied")
         return _made_again, (self.recipe,)

@@ -3,10 +3,10 @@ costs of launching and reducing. It ranks candidates; measurement decides."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from ..codegen.geometry import Device
-from ..kernels.family import Family
+from ..kernels.family import Config, Family
 from ..machine import occupancy, roofline
 from ..machine.machine import Machine
 from .problem import Problem
@@ -14,7 +14,7 @@ from .problem import Problem
 
 def choose(
     family: Family, problem: Problem, device: Device, machine: Machine
-) -> tuple[Any, Literal["rule", "model"]]:
+) -> tuple[Config | None, Literal["rule", "model"]]:
     """The configuration for a problem that nothing was recorded for, and who chose it; None if nothing is legal.
 
     The family's rule chooses on CPUs, where the family says so (`trusts_rules`), and where it is about as good as the
@@ -33,7 +33,7 @@ def choose(
 _AS_GOOD = 1.02
 
 
-def seconds(family: Family, problem: Problem, config: Any, device: Device, machine: Machine) -> float:
+def seconds(family: Family, problem: Problem, config: Config, device: Device, machine: Machine) -> float:
     """Predicted time of one call."""
     work = family.work.work(problem)
     bound = roofline.time_bound(work, machine)

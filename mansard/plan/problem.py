@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 ITEMSIZE = {"float32": 4, "float64": 8, "complex64": 8, "complex128": 16}
 REAL = {"float32": "float32", "float64": "float64", "complex64": "float32", "complex128": "float64"}
+
+
+Options: TypeAlias = dict[str, Any]  # options, traits or parameters by name: numbers, words, flags
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Problem:
     def __hash__(self) -> int:
         return self._hash  # type: ignore[no-any-return]
 
-    def __reduce__(self) -> tuple[Any, ...]:  # another process hashes otherwise
+    def __reduce__(self) -> tuple[object, ...]:  # another process hashes otherwise
         return Problem, (self.operation, self.dtype, self.sizes, self.traits)
 
     def __getattr__(self, name: str) -> Any:

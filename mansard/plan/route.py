@@ -16,8 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from ..backends.base import Described
 from ..codegen.geometry import Device
-from ..kernels.family import Family
+from ..kernels.family import Config, Family
 
 Origin = Literal["pinned", "tuned", "rule", "model", "empty"]
 REFERENCE = "reference"  # name of the backend that has no kernels
@@ -28,7 +29,7 @@ OWN_ROUTINE = "the array library's own routine"
 class Kernel:
     """One kernel of the family, by its configuration."""
 
-    config: Any
+    config: Config
     reason: str
 
 
@@ -110,6 +111,6 @@ class Request:
         return self.device.backend != "cuda"
 
     @staticmethod
-    def of(backend: Any, operation: str = "", **allowed: Any) -> Request:
+    def of(backend: Described, operation: str = "", **allowed: Any) -> Request:
         """A request to a backend, or to the description of one."""
         return Request(operation, backend.name, backend.device, **allowed)

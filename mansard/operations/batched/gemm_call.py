@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Kind, Matrices
+from ...backends.base import Backend, Launch
 from ...backends.select import select
+from ...codegen.geometry import Kernel
 from ...kernels.batched import gemm
 from ...plan import dispatch
 from ...plan.plan import Plan
@@ -32,14 +35,14 @@ _PLAIN = Form()
 
 
 def multiply(
-    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
-) -> Any:  # fmt: skip
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
+) -> Matrices:  # fmt: skip
     """alpha A B + beta out for stacks and lists."""
     return operation.call(GEMM, A, B, out, alpha, beta, backend, form)
 
 
 def plan_gemm(
-    A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = True
+    A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Form = _PLAIN, handover: bool = True
 ) -> Plan:  # fmt: skip
     """Plan A B for stacks and lists. Nothing is written before every argument has been checked. `handover` leaves wide
     products to the array library, unless a record or the caller's choice of a backend speaks for ours.
@@ -73,7 +76,9 @@ def plan_gemm(
     return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
-def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) -> tuple[Any, Choice, Any]:
+def _prepare(
+    problem: Problem, batch: Batch, backend: Backend, library: str | None
+) -> tuple[Launch | None, Choice, Kernel | None]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel. Wide products are left to
     the `library`, if one is named and no record speaks for a kernel."""
     if 0 in (*batch.shape, problem.M, problem.N, problem.K):
@@ -82,7 +87,7 @@ def _prepare(problem: Problem, batch: Batch, backend: Any, library: str | None) 
     return call.prepare(gemm.emit, problem, backend, batch.strides, choice=dispatch.decide(problem, request))
 
 
-def _kind(A: Any, B: Any, out: Any) -> Any:
+def _kind(A: Matrices, B: Matrices, out: Matrices) -> Any:  # Kind | None
     """The one array library of all arguments; None if there are only empty lists."""
     return stacks.common_kind((("A", A), ("B", B), ("out", out)))
 
@@ -95,7 +100,7 @@ def _check(given: list[tuple[str, Operand]]) -> None:
         raise ValueError(f"A has {a.columns} columns and B {b.rows} rows: both need the same number")
 
 
-def _out_of(kind: Any, out: Any, a: Operand, b: Operand) -> Operand:
+def _out_of(kind: Kind, out: Matrices, a: Operand, b: Operand) -> Operand:
     """`out`, with the dimensions that one-dimensional operands take from it."""
     if stacks.is_list(out) or not (a.vector or b.vector):
         return stacks.operand_of(kind, out, "out")
@@ -111,7 +116,7 @@ def _out_of(kind: Any, out: Any, a: Operand, b: Operand) -> Operand:
     return stacks.matrices_of(view, tuple(sizes), tuple(steps), split)
 
 
-def _plan_handed_over(A: Any, B: Any, out: Any, backend: str | None, form: Form) -> Plan:
+def _plan_handed_over(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Form) -> Plan:
     return plan_gemm(A, B, out, backend, form, handover=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import c_size_t, c_void_p
 from math import prod
 from types import SimpleNamespace
@@ -11,6 +12,9 @@ import numpy as np
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind, Matrices
+from ...backends.base import Launch
+from ...backends.cuda_driver import Driver
 from ...errors import LaunchError
 from ...kernels.batched.gemm import emit
 from ...kernels.family import Emit
@@ -18,7 +22,7 @@ from ...plan.problem import ITEMSIZE, Problem
 from .. import run as call
 from .. import stacks
 from ..stacks import Batch, Operand
-from .library import strided_product
+from .library import Product, strided_product
 
 _MOST_WORK = 10_000  # steps in which NumPy may decide whether two views share memory
 _OVERLAPS = "out overlaps {}: the result needs memory of its own"
@@ -31,7 +35,7 @@ class BatchRun:
     names = ("A", "B")  # of the operands, in messages
 
     def __init__(
-        self, kind: Any, problem: Problem, backend: Any, batch: Batch, launch: Any, form: Any,
+        self, kind: Kind, problem: Problem, backend: Any, batch: Batch, launch: Any, form: Any,
         copies: tuple[bool, bool, bool], given: tuple[Operand, ...],
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.backend, self.batch = kind, problem, backend, batch
@@ -44,8 +48,8 @@ class BatchRun:
         # how far each array reaches from its address, to see whether `out` overlaps an input
         ends = [(operand.view.address, arrays.extent(operand.view, self.item)) for operand in given]
         self._reach = [(first - address, last - address) for address, (first, last) in ends]
-        self._accumulating: list[Any] = []  # the launch that reads C, once it was needed
-        self._library: list[Any] = []  # and the library's routine that does
+        self._accumulating: list[Launch | None] = []  # the launch that reads C, once it was needed
+        self._library: list[Product | None] = []  # and the library's routine that does
         self._addressed = any(one.listed for one in batch.operands) or any(t is not None for t in batch.walk.tables)
         simple = launch is not None and not (self._addressed or self.listed or any(copies))
         self.fast = self._make_fast() if simple and len(batch.walk.starts) == 1 else self.general
@@ -54,14 +58,14 @@ class BatchRun:
         a, b = self.given[:2]
         return (*self.batch.shape, *((a.rows,) * (not a.vector)), *((b.columns,) * (not b.vector)))
 
-    def _make_fast(self) -> Any:
+    def _make_fast(self) -> Callable[..., Matrices]:
         address, stream, plain, general = self.kind.address, self.stream, self.launch, self.general
         empty, shape, dtype, apart = self.kind.empty, self.shape, self.problem.dtype, self._check_apart
         unit = call.scalars(self.problem, 1.0, 0.0)
         (first_a, last_a), (first_b, last_b), (first_c, last_c) = (*self._reach, (0, 0))[:3]
         held: tuple[Any, ...] = (None,) * 4  # the last factors, and what they mean
 
-        def fast(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
             nonlocal held
             launch, scaling = plain, unit
             if alpha != 1.0 or beta != 0.0:
@@ -85,12 +89,14 @@ class BatchRun:
 
         return fast
 
-    def _scaled(self, alpha: complex, beta: complex) -> tuple[Any, tuple[float, ...]]:
+    def _scaled(self, alpha: complex, beta: complex) -> tuple[Launch | None, tuple[float, ...]]:
         """The launch for these factors, None if there is none, and the factors as it takes them."""
         scaling = call.scalars(self.problem, alpha, beta)
         return self.launch if beta == 0.0 else self._launch_that_reads(), scaling
 
-    def general(self, A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def general(
+        self, A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> Matrices:
         """The same with scaling, copies, lists, several launches, or the array library's routine."""
         scaling = call.scalars(self.problem, alpha, beta)
         if out is None and beta != 0.0:
@@ -110,14 +116,16 @@ class BatchRun:
         self._launch_all(launch, (A, B, result), scaling)
         return list(result) if out is None and self.listed else result
 
-    def _launch_that_reads(self) -> Any:
+    def _launch_that_reads(self) -> Launch | None:
         """For beta; not prepared before somebody asks, as few do. None: the array library answers."""
         if not self._accumulating:
             problem = self.problem.replace(accumulate=True)
             self._accumulating.append(call.prepare(self.emit, problem, self.backend, self.batch.strides)[0])
         return self._accumulating[0]
 
-    def _launch_all(self, launch: Any, given: tuple[Any, Any, Any], scaling: tuple[float, ...]) -> None:
+    def _launch_all(
+        self, launch: Launch, given: tuple[Matrices, Matrices, Matrices], scaling: tuple[float, ...]
+    ) -> None:
         stream = self.stream()
         if self._addressed:
             pointers, held = self._tables(given, stream)
@@ -129,7 +137,7 @@ class BatchRun:
         for start_a, start_b, start_c in self.batch.walk.starts:
             launch((a + start_a * item, b + start_b * item, c + start_c * item), scaling, stream)
 
-    def _tables(self, given: tuple[Any, ...], stream: int) -> tuple[tuple[int, ...], Any]:
+    def _tables(self, given: tuple[Matrices, ...], stream: int) -> tuple[tuple[int, ...], Array]:
         """What a launch is handed: addresses, or the addresses of arrays of them, and who keeps these arrays."""
         many = [self._addresses(side, array) for side, array in enumerate(given)]
         host = np.concatenate([found for found in many if found is not None])
@@ -145,17 +153,17 @@ class BatchRun:
             first += 0 if found is None else found.nbytes
         return tuple(pointers), held
 
-    def _addresses(self, side: int, array: Any) -> Any:
+    def _addresses(self, side: int, array: Array) -> Array:
         """Of the matrices of an operand that has no single step, in the order of the batch; None if it has."""
         table = self.batch.walk.tables[side]
         if stacks.is_list(array):
             return np.fromiter(map(self.kind.address, array), np.int64, len(array))
         return None if table is None else self.kind.address(array) + table * self.item
 
-    def _fresh(self, like: Any) -> Any:
+    def _fresh(self, like: Array) -> Matrices:
         return self.kind.empty(self.shape, self.problem.dtype, like)
 
-    def _check_apart(self, A: Any, B: Any, out: Any) -> None:
+    def _check_apart(self, A: Matrices, B: Matrices, out: Matrices) -> None:
         if self.listed or self.given[2].listed:
             return self._check_lists_apart(A, B, out)
         low, high = (self.kind.address(out) + end for end in self._reach[2])
@@ -164,7 +172,7 @@ class BatchRun:
             if at + first < high and low < at + last and self._share(side, array, out):
                 raise ValueError(_OVERLAPS.format(self.names[side]))
 
-    def _share(self, side: int, array: Any, out: Any) -> bool:
+    def _share(self, side: int, array: Array, out: Matrices) -> bool:
         """Whether two arrays in the same region have an entry in common; yes if that is too hard to say."""
         one, other = (
             _as_numpy(self.given[i].view, self.kind.address(x), self.item) for i, x in ((side, array), (2, out))
@@ -174,7 +182,7 @@ class BatchRun:
         except RuntimeError:
             return True
 
-    def _check_lists_apart(self, A: Any, B: Any, out: Any) -> None:
+    def _check_lists_apart(self, A: Matrices, B: Matrices, out: Matrices) -> None:
         """Only equal addresses are found; what arrays of lists share otherwise is the caller's business."""
         places = self._matrices(2, out)
         if len(np.unique(places)) < len(places):
@@ -183,7 +191,7 @@ class BatchRun:
             if bool(np.isin(self._matrices(side, array), places).any()):
                 raise ValueError(_OVERLAPS.format(self.names[side]))
 
-    def _matrices(self, side: int, array: Any) -> Any:
+    def _matrices(self, side: int, array: Array) -> Matrices:
         """Addresses of an operand's matrices, in a call with lists."""
         if stacks.is_list(array):
             return np.fromiter(map(self.kind.address, array), np.int64, len(array))
@@ -191,7 +199,7 @@ class BatchRun:
         step = operand.strides[0] if operand.strides else 0
         return self.kind.address(array) + self.item * step * np.arange(prod(operand.shape), dtype=np.int64)
 
-    def _vendor(self, A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+    def _vendor(self, A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex) -> Matrices:
         """The array library's own product; also the answer to empty problems."""
         if self.empty:
             product = self._fresh(A[0] if stacks.is_list(A) else A)
@@ -211,46 +219,46 @@ class BatchRun:
             product = self._product(A, B, alpha)
         return product if out is None else self._assign(out, product, beta)
 
-    def _strided(self) -> Any:
+    def _strided(self) -> Product | None:
         """The library's routine with factors and strides, looked for when it is first needed; None: there is none."""
         if not self._library:
             unread = any(self.copies)
             self._library.append(None if unread else strided_product(self.kind, self.problem, self.batch))
         return self._library[0]
 
-    def _is_direct(self, out: Any) -> bool:
+    def _is_direct(self, out: Matrices) -> bool:
         """Whether `out` lies as array libraries want it."""
         if out is None or stacks.is_list(out) or self.given[0].vector or self.given[1].vector:
             return False
         found, wanted = self.given[2], stacks.result_of(self.given[0], self.given[1], self.batch.shape)
         return (found.strides, found.row, found.column) == (wanted.strides, wanted.row, wanted.column)
 
-    def _product(self, A: Any, B: Any, alpha: complex) -> Any:
+    def _product(self, A: Matrices, B: Matrices, alpha: complex) -> Matrices:
         product = self.kind.matmul(*self._turned(A, B))
         return product if alpha == 1.0 else product * alpha
 
-    def _turned(self, A: Any, B: Any) -> tuple[Any, Any]:
+    def _turned(self, A: Matrices, B: Matrices) -> tuple[Matrices, Matrices]:
         form, found = self.form, []
         for array, trans, conj in ((A, form.trans_a, form.conj_a), (B, form.trans_b, form.conj_b)):
             turned = array.swapaxes(-1, -2) if trans else array
             found.append(self.kind.conj(turned) if conj and self.problem.is_complex else turned)
         return found[0], found[1]
 
-    def _assign(self, out: Any, product: Any, beta: complex) -> Any:
+    def _assign(self, out: Matrices, product: Array, beta: complex) -> Matrices:
         many = stacks.is_list(out) or stacks.is_list(product)
         for place, value in zip(out, product, strict=True) if many else ((out, product),):
             place[...] = value if beta == 0.0 else value + place * beta
         return out
 
 
-def _each(operand: Any, count: int) -> Any:
+def _each(operand: Matrices, count: int) -> Matrices:
     """One matrix after the other; a single one again and again."""
     if not stacks.is_list(operand) and (len(operand.shape) == 2 or operand.shape[0] != count):
         return [operand if len(operand.shape) == 2 else operand[0]] * count
     return operand
 
 
-def _upload(driver: Any, address: int, words: Any, stream: int) -> None:
+def _upload(driver: Driver, address: int, words: Array, stream: int) -> None:
     """Onto the GPU, in the order of the stream; `words` are read before this returns."""
     if driver.capture_id(c_void_p(stream)):
         raise LaunchError("a graph cannot hold the addresses of a list or of a broadcast that needs them: pass stacks")
@@ -260,7 +268,7 @@ def _upload(driver: Any, address: int, words: Any, stream: int) -> None:
     driver.check(status, f"copy of {len(words)} addresses")
 
 
-def _as_numpy(view: View, address: int, itemsize: int) -> Any:
+def _as_numpy(view: View, address: int, itemsize: int) -> Array:
     """For comparisons of addresses and strides; what is there is not touched, and may be a GPU's."""
     strides = tuple(stride * itemsize for stride in view.strides)
     facts = {"data": (address, True), "shape": view.shape, "typestr": f"|V{itemsize}", "strides": strides, "version": 3}

@@ -6,7 +6,10 @@ from functools import partial
 from typing import Any
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array, Kind, Matrices
+from ...backends.base import Backend, Launch
 from ...backends.select import select
+from ...codegen.geometry import Kernel
 from ...kernels.batched import gemv
 from ...plan.plan import Plan
 from ...plan.problem import Problem
@@ -33,13 +36,13 @@ def form_of(trans: str = "N") -> Form:
 
 
 def apply(
-    A: Any, x: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
-) -> Any:  # fmt: skip
+    A: Matrices, x: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
+) -> Matrices:  # fmt: skip
     """alpha op(A) x + beta out for stacks and lists."""
     return operation.call(GEMV, A, x, out, alpha, beta, backend, form)
 
 
-def plan_gemv(A: Any, x: Any, out: Any, backend: str | None, form: Form = _PLAIN) -> Plan:
+def plan_gemv(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form: Form = _PLAIN) -> Plan:
     """A plan of op(A) x for stacks and lists. Nothing is written before every argument has been checked."""
     kind = _kind(A, x, out)
     if kind is None or is_empty_list(A) or is_empty_list(x):
@@ -67,7 +70,7 @@ def plan_gemv(A: Any, x: Any, out: Any, backend: str | None, form: Form = _PLAIN
     return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, x, out), launch)
 
 
-def vectors_of(kind: Any, array: Any, name: str) -> Operand:
+def vectors_of(kind: Kind, array: Array, name: str) -> Operand:
     """Vectors along the last dimension of an array, or of a list; as operands they are matrices of one column."""
     if stacks.is_list(array):
         return _list_of(kind, array, name)
@@ -78,7 +81,7 @@ def vectors_of(kind: Any, array: Any, name: str) -> Operand:
     return stacks.matrices_of(view, sizes, steps, len(view.shape) - 1)._replace(vector=True)
 
 
-def _list_of(kind: Any, array: Any, name: str) -> Operand:
+def _list_of(kind: Kind, array: Array, name: str) -> Operand:
     views = stacks.described(kind, array, name)
     first = views[0]
     if len(first.shape) != 1:
@@ -97,14 +100,14 @@ def _list_of(kind: Any, array: Any, name: str) -> Operand:
     )  # fmt: skip
 
 
-def _prepare(problem: Problem, batch: Batch, backend: Any) -> tuple[Any, Choice, Any]:
+def _prepare(problem: Problem, batch: Batch, backend: Backend) -> tuple[Launch | None, Choice, Kernel | None]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel."""
     if 0 in (*batch.shape, problem.M, problem.K):
         return None, Choice(gemv.FAMILY, Nothing("nothing to multiply: y = beta y"), "empty"), None
     return call.prepare(gemv.emit, problem, backend, batch.strides)
 
 
-def _kind(A: Any, x: Any, out: Any) -> Any:
+def _kind(A: Matrices, x: Matrices, out: Matrices) -> Any:  # Kind | None
     """The one array library of all arguments; None if there are only empty lists."""
     return stacks.common_kind((("a", A), ("x", x), ("out", out)))
 
@@ -124,19 +127,19 @@ class VectorRun(BatchRun):
     emit = gemv.emit
     names = ("a", "x")
 
-    def _vendor(self, A: Any, x: Any, out: Any, alpha: complex, beta: complex) -> Any:
+    def _vendor(self, A: Matrices, x: Matrices, out: Matrices, alpha: complex, beta: complex) -> Matrices:
         """The array library's own product; also the answer to empty problems."""
         if self.listed:
             A, x = (_one_each(one, self.batch.shape[0], 2 - side) for side, one in enumerate((A, x)))
         return super()._vendor(A, x, out, alpha, beta)
 
-    def _product(self, A: Any, x: Any, alpha: complex) -> Any:
+    def _product(self, A: Matrices, x: Matrices, alpha: complex) -> Matrices:
         A, x = self._turned(A, x)
         product = self.kind.matmul(A, x[..., None])[..., 0]
         return product if alpha == 1.0 else product * alpha
 
 
-def _one_each(operand: Any, count: int, dimensions: int) -> Any:
+def _one_each(operand: Matrices, count: int, dimensions: int) -> Matrices:
     """A list of as many as there are products."""
     if stacks.is_list(operand):
         return operand

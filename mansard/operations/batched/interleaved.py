@@ -9,15 +9,16 @@ import numpy as np
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind, Matrices
+from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...kernels.batched.gemm import interleaved, spec
-from ...plan.problem import DTYPES, ITEMSIZE, Problem
+from ...plan.problem import DTYPES, ITEMSIZE, Options, Problem
 from .. import run as call
 from ..plans import PLANS
 from ..recipes import realigned
 
 _WARP, _VECTOR_BYTES = 32, 64
-
 
 
 class Interleaved:
@@ -27,7 +28,7 @@ class Interleaved:
     ordinary matrix, and give it back. The last group has places for matrices that do not exist.
     """
 
-    def __init__(self, buffer: Any, leading: tuple[int, ...]) -> None:
+    def __init__(self, buffer: Array, leading: tuple[int, ...]) -> None:
         self.buffer, self.leading = buffer, tuple(leading)
         self._kind = arrays.kind_of(buffer, "buffer")
         self._view = self._described("buffer")
@@ -61,7 +62,7 @@ class Interleaved:
             )
         return view
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restored, (self.buffer, self.leading)
 
     @property
@@ -85,7 +86,7 @@ class Interleaved:
             raise TypeError("one matrix has no length")
         return self.leading[0]
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int | tuple[int, ...]) -> Matrices:
         """One matrix: a view, nothing is copied."""
         index = index if isinstance(index, tuple) else (index,)
         if len(index) != len(self.leading):
@@ -99,12 +100,12 @@ class Interleaved:
         return f"Interleaved({self.shape}, {self._view.dtype}, {self.lanes} lanes, {self.device})"
 
 
-def _restored(buffer: Any, leading: tuple[int, ...]) -> Interleaved:
+def _restored(buffer: Array, leading: tuple[int, ...]) -> Interleaved:
     """A stack as it was pickled."""
     return Interleaved(realigned(buffer), leading)
 
 
-def interleave(a: Any, lanes: int | None = None) -> Interleaved:
+def interleave(a: Matrices, lanes: int | None = None) -> Interleaved:
     """A copy of a stack (..., rows, columns) with the entries of `lanes` matrices side by side.
 
     Worth its while where many products (or other operations) follow: then every lane works on a matrix of its own,
@@ -148,12 +149,12 @@ def _is_width(lanes: int) -> bool:
     return lanes >= 2 and not lanes & (lanes - 1)
 
 
-def _buffer(kind: Any, groups: int, sizes: tuple[int, int], width: int, dtype: str, like: Any) -> Any:
+def _buffer(kind: Kind, groups: int, sizes: tuple[int, int], width: int, dtype: str, like: Array) -> Matrices:
     shape = (groups, *sizes, width)
     return kind.empty((prod(shape[:3]), width), dtype, like).reshape(shape)
 
 
-def deinterleave(x: Interleaved) -> Any:
+def deinterleave(x: Interleaved) -> Matrices:
     """The stack (..., rows, columns) as an ordinary array."""
     if not isinstance(x, Interleaved):
         raise TypeError(f"x is a {type(x).__name__}: deinterleave takes what interleave makes")
@@ -169,7 +170,7 @@ def deinterleave(x: Interleaved) -> Any:
 
 
 def multiply_interleaved(
-    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Any
 ) -> Interleaved:  # fmt: skip
     """alpha op(A) op(B) + beta out; one of A and B may be an ordinary matrix that serves all."""
     given = {name: _checked(one, name) for name, one in (("A", A), ("B", B), ("out", out)) if one is not None}
@@ -204,20 +205,22 @@ def multiply_interleaved(
     return out  # type: ignore[no-any-return]
 
 
-def _operand(one: Any) -> Any:
+def _operand(one: Matrices) -> Matrices:
     """The array behind it; a matrix that serves all without gaps."""
     return one.buffer if isinstance(one, Interleaved) else arrays.kind_of(one, "A").plain(one)
 
 
-def _launch(problem: Problem, backend: Any, strides: tuple[int, ...]) -> Any:
+def _launch(problem: Problem, backend: Backend, strides: tuple[int, ...]) -> Launch:
     key = ("interleaved", problem, backend.name, backend.device.ordinal, strides)
-    return PLANS.made(key, lambda: backend.prepare(interleaved.kernel(problem, backend.device, strides)))
+    return PLANS.made(key, lambda: backend.prepare(interleaved.kernel(problem, backend.device, strides)))  # type: ignore[no-any-return]
 
 
-def _problem(given: tuple[Any, Any, Interleaved], sizes: tuple[int, int, int], form: Any, accumulate: bool) -> Problem:
+def _problem(
+    given: tuple[Matrices, Matrices, Interleaved], sizes: tuple[int, int, int], form: Any, accumulate: bool
+) -> Problem:
     m, n, k = sizes
     width = given[2].lanes
-    traits: dict[str, Any] = {}
+    traits: Options = {}
     lines = {"a": (m, k), "b": (k, n)}
     for side, one, trans in (("a", given[0], form.trans_a), ("b", given[1], form.trans_b)):
         together = isinstance(one, Interleaved)
@@ -230,7 +233,7 @@ def _problem(given: tuple[Any, Any, Interleaved], sizes: tuple[int, int, int], f
     )  # fmt: skip
 
 
-def _strides(kind: Any, array: Any, trans: bool) -> tuple[int, int, int]:
+def _strides(kind: Kind, array: Array, trans: bool) -> tuple[int, int, int]:
     """Between groups, rows and columns of op(.)."""
     shape = tuple(map(int, array.shape))
     rows, columns, width = shape[1:] if len(shape) == 4 else (*shape, 1)
@@ -238,7 +241,7 @@ def _strides(kind: Any, array: Any, trans: bool) -> tuple[int, int, int]:
     return rows * columns * width if len(shape) == 4 else 0, row, column
 
 
-def _checked(one: Any, name: str) -> tuple[Any, Interleaved | None]:
+def _checked(one: Matrices, name: str) -> tuple[Matrices, Interleaved | None]:
     """The view of an operand, and the stack it is."""
     if isinstance(one, Interleaved):
         one._renew(name)
@@ -252,7 +255,7 @@ def _checked(one: Any, name: str) -> tuple[Any, Interleaved | None]:
     return kind.view(one, name), None
 
 
-def _check_alike(name: str, view: Any, of: Interleaved | None, stack: Interleaved) -> None:
+def _check_alike(name: str, view: Array, of: Interleaved | None, stack: Interleaved) -> None:
     if view.dtype != stack._view.dtype:
         raise TypeError(f"the interleaved stack has dtype {stack._view.dtype} and {name} {view.dtype}: convert one")
     arrays.same_device([("the interleaved stack", stack._view), (name, view)])
@@ -266,12 +269,12 @@ def _check_alike(name: str, view: Any, of: Interleaved | None, stack: Interleave
         raise ValueError(f"{name} has {of.lanes} lanes, another stack {stack.lanes}: interleave both alike")
 
 
-def _sizes(view: Any, trans: bool) -> tuple[int, int]:
+def _sizes(view: Array, trans: bool) -> tuple[int, int]:
     rows, columns = map(int, view.shape[1:3] if len(view.shape) == 4 else view.shape)
     return (columns, rows) if trans else (rows, columns)
 
 
-def _check_out(out: Interleaved, shape: tuple[int, ...], given: dict[str, Any]) -> None:
+def _check_out(out: Interleaved, shape: tuple[int, ...], given: dict[str, Matrices]) -> None:
     if out.shape != shape:
         raise ValueError(f"out has shape {out.shape}, the result {shape}")
     if out._view.readonly:
@@ -285,7 +288,7 @@ def _check_out(out: Interleaved, shape: tuple[int, ...], given: dict[str, Any]) 
 
 
 def _by_library(
-    kind: Any, operands: list[Any], out: Interleaved, factors: tuple[complex, complex], form: Any
+    kind: Kind, operands: list[Matrices], out: Interleaved, factors: tuple[complex, complex], form: Any
 ) -> Interleaved:
     """The array library's product of ordinary stacks."""
     sides = []

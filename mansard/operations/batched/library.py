@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from ...backends.cublas import cublas
 from ...plan.problem import ITEMSIZE, Problem
 from ..run import layout
@@ -22,10 +23,10 @@ _PLAIN, _TURNED, _ADJOINT = 0, 1, 2  # what cuBLAS does to an operand
 _LARGEST = 2**31 - 1  # extent and leading dimension of what cuBLAS takes
 _LETTER = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
-Product = Callable[[Any, Any, Any, complex, complex], None]  # (A, B, C, alpha, beta): C = alpha A B + beta C
+Product = Callable[[Array, Array, Array, complex, complex], None]  # (A, B, C, alpha, beta): C = alpha A B + beta C
 
 
-def strided_product(kind: Any, problem: Problem, batch: Batch) -> Product | None:
+def strided_product(kind: Kind, problem: Problem, batch: Batch) -> Product | None:
     """The routine for arrays that lie like these; None where there is none."""
     if kind.name not in _ROUTINES or batch.operands[0].view.device[0] != "cuda":
         return None
@@ -35,7 +36,7 @@ def strided_product(kind: Any, problem: Problem, batch: Batch) -> Product | None
     return _ROUTINES[kind.name](kind, problem, batch)
 
 
-def matrix_product(kind: Any, a: View, b: View, c: View) -> Product | None:
+def matrix_product(kind: Kind, a: View, b: View, c: View) -> Product | None:
     """The same for single matrices that lie like these."""
     if a.dtype not in _LETTER or c.dtype != a.dtype or 0 in (*a.shape, *b.shape):
         return None
@@ -60,7 +61,7 @@ def _by_gemm(kind: Any, views: tuple[View, View, View], layouts: list[tuple[str,
     unscaled, step = np.array([1.0, 0.0], dtype), ITEMSIZE[dtype]
     one = unscaled.ctypes.data
 
-    def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+    def run(A: Array, B: Array, C: Array, alpha: complex, beta: complex) -> None:
         scaled = alpha != 1.0 or beta != 0.0
         factors = np.array(_factors(dtype, alpha, beta), dtype) if scaled else unscaled
         at = factors.ctypes.data if scaled else one
@@ -77,7 +78,7 @@ def _by_gemm(kind: Any, views: tuple[View, View, View], layouts: list[tuple[str,
     return _on_its_device(run) if kind._several else run
 
 
-def _capture(kind: Any, dtype: str, name: str, C: Any, arguments: tuple[Any, ...]) -> None:
+def _capture(kind: Kind, dtype: str, name: str, C: Array, arguments: tuple[Any, ...]) -> None:
     """The same call as part of a graph, for which CuPy has none. Adjoints and sums that become a row or a column, as
     reflections have them, stay refused: they were never captured on a device."""
     left, right, m, n, k = arguments[:5]
@@ -88,7 +89,7 @@ def _capture(kind: Any, dtype: str, name: str, C: Any, arguments: tuple[Any, ...
 
 
 def _on_its_device(run: Product) -> Product:
-    def other(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+    def other(A: Array, B: Array, C: Array, alpha: complex, beta: complex) -> None:
         with C.device:
             run(A, B, C, alpha, beta)
 
@@ -111,7 +112,7 @@ def _by_cublas(kind: Any, problem: Problem, batch: Batch) -> Product | None:
     dtype, count = np.dtype(problem.dtype), batch.walk.batch
     lines, steps = [operand.layout[1] for operand in batch.operands], batch.walk.steps
 
-    def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+    def run(A: Array, B: Array, C: Array, alpha: complex, beta: complex) -> None:
         factors, handle = np.array(_factors(problem.dtype, alpha, beta), dtype), device.get_cublas_handle()
         at, given = factors.ctypes.data, (A, B, C)
         for start in batch.walk.starts:
@@ -149,12 +150,12 @@ def _by_torch(kind: Any, problem: Problem, batch: Batch) -> Product:
     inner = [batch.strides[3 * side + 1 : 3 * side + 3] for side in range(3)]
     conj = (problem.conj_a, problem.conj_b, False)
 
-    def view(array: Any, side: int, start: int) -> Any:
+    def view(array: Array, side: int, start: int) -> Array:
         strides = (batch.walk.steps[side], *inner[side])
         found = array.as_strided(shapes[side], strides, array.storage_offset() + start)
         return found.conj() if conj[side] else found
 
-    def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+    def run(A: Array, B: Array, C: Array, alpha: complex, beta: complex) -> None:
         alpha, beta = _factors(problem.dtype, alpha, beta)
         for start in batch.walk.starts:
             a, b, c = (view(array, side, start[side]) for side, array in enumerate((A, B, C)))
@@ -164,7 +165,7 @@ def _by_torch(kind: Any, problem: Problem, batch: Batch) -> Product:
 
 
 def _by_addmm(kind: Any, dtype: str) -> Product:
-    def run(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+    def run(A: Array, B: Array, C: Array, alpha: complex, beta: complex) -> None:
         alpha, beta = _factors(dtype, alpha, beta)
         kind._torch.addmm(C, A, B, alpha=alpha, beta=beta, out=C)
 

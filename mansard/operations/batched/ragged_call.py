@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array, Kind, Matrices
 from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...kernels.batched.ragged_gemm import spec
@@ -25,19 +27,19 @@ class Side(NamedTuple):
 
     ragged: Ragged
     step: int  # 0: one for all
-    rows: Any  # of op(.), None where only the device knows
-    columns: Any
+    rows: Array  # of op(.), None where only the device knows
+    columns: Array
 
 
 class Pair:
     """What follows from the layouts of A and B."""
 
     def __init__(self) -> None:
-        self.results: dict[Any, tuple[Layout, int]] = {}
-        self.runs: WeakKeyDictionary[Layout, dict[Any, RaggedRun]] = WeakKeyDictionary()
+        self.results: dict[Hashable, tuple[Layout, int]] = {}
+        self.runs: WeakKeyDictionary[Layout, dict[Hashable, RaggedRun]] = WeakKeyDictionary()
 
 
-def multiply_special(*operands: Any) -> Any:
+def multiply_special(*operands: Matrices) -> Callable[..., Matrices] | None:
     """The function that multiplies these, if one of them is a Ragged or an Interleaved; else None."""
     if any(isinstance(one, Ragged) for one in operands):
         return multiply_ragged
@@ -45,7 +47,7 @@ def multiply_special(*operands: Any) -> Any:
 
 
 def multiply_ragged(
-    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any,
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Any,
     names: tuple[str, str] = ("A", "B"),
 ) -> Ragged:  # fmt: skip
     """alpha op(A_i) op(B_i) + beta out_i for all i. Nothing is written before every argument has been checked."""
@@ -83,12 +85,12 @@ def multiply_ragged(
     return out  # type: ignore[no-any-return]
 
 
-def _tables(layouts: tuple[Layout, Layout, Layout]) -> Any:
+def _tables(layouts: tuple[Layout, Layout, Layout]) -> Matrices:
     """The sizes of a run as the host knows them; None where it does not. A run must not hold on to layouts."""
     return tuple(one.host() for one in layouts) if all(one.known for one in layouts) else None
 
 
-def side_of(operand: Any, name: str, transposed: bool = False) -> Side:
+def side_of(operand: Matrices, name: str, transposed: bool = False) -> Side:
     """An operand as a Ragged: itself, or one matrix that serves all."""
     if isinstance(operand, Ragged):
         operand._renew(name)
@@ -115,7 +117,7 @@ def known(side: Side, transposed: bool = False) -> Side:
     return side._replace(rows=columns, columns=rows) if transposed else side._replace(rows=rows, columns=columns)
 
 
-def check_kinds(names: tuple[str, str], A: Ragged, B: Ragged, out: Any) -> Any:
+def check_kinds(names: tuple[str, str], A: Ragged, B: Ragged, out: Matrices) -> Kind:
     """The one array library of all operands, which have one dtype and one device."""
     first, given = names[0], [(names[0], A), (names[1], B)]
     if out is not None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays.types import Array
 from ..factor.task import zeros
 from ..ragged import Ragged
 from ..ragged_indices import Indices, all_entries
@@ -34,7 +35,7 @@ class _Class(NamedTuple):
     to_x: Indices
 
 
-def bounds_of(sizes: Any) -> Any:
+def bounds_of(sizes: Array) -> Array:
     """The bound of the class of each size; right-hand sides of one column are a class of their own."""
     sizes = np.asarray(sizes)
     found = np.array(BOUNDS)[np.minimum(np.searchsorted(BOUNDS, sizes), len(BOUNDS) - 1)]
@@ -44,7 +45,7 @@ def bounds_of(sizes: Any) -> Any:
 class PaddedRun:
     """Systems of one form, for tables (rows, columns, offsets) of A, B and X."""
 
-    def __init__(self, solve: Callable[..., Any], form: Any, tables: Any, count: int) -> None:
+    def __init__(self, solve: Callable[..., Array], form: Any, tables: Array, count: int) -> None:
         self.solve, self.form, left = solve, form, form.side == "left"
         a, b, x = ([np.broadcast_to(one, (count,)) for one in table] for table in tables)
         order, right = a[0], b[1 if left else 0]
@@ -69,7 +70,7 @@ class PaddedRun:
             X.buffer[one.to_x.beside(A)] = flat_b[one.to_b.beside(A)]
 
 
-def _class(members: Any, bounds: tuple[int, ...], left: bool, tables: Any) -> _Class:
+def _class(members: Array, bounds: tuple[int, ...], left: bool, tables: Array) -> _Class:
     order, wide = bounds
     a, b, x = ([one[members] for one in table] for table in tables)
     rows, columns = (order, wide) if left else (wide, order)
@@ -86,5 +87,5 @@ def _class(members: Any, bounds: tuple[int, ...], left: bool, tables: Any) -> _C
     )  # fmt: skip
 
 
-def _indices(place: Any) -> Indices:
+def _indices(place: Array) -> Indices:
     return Indices(place, None, None)

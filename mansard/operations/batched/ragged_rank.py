@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...arrays.types import Matrices
 from .. import stacks
 from ..ragged import Ragged
 from ..ragged_indices import Indices
@@ -47,7 +48,7 @@ def rank_k(
     return result
 
 
-def rank_k_lists(a: Any, out: Any, *options: Any) -> list[Any]:
+def rank_k_lists(a: Matrices, out: Matrices, *options: Any) -> list[Matrices]:
     """`rank_k` for lists of matrices that differ in shape; the arrays of `out` have been checked."""
     kind = stacks.kind_of(a, "a")
     place = None if out is None else ragged_of(kind, out, "out")

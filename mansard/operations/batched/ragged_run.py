@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Mapping
 from ctypes import c_void_p
 from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array, Kind
+from ...backends.base import Launch
+from ...codegen.geometry import Device
 from ...errors import IllegalConfig
 from ...kernels.batched.ragged_gemm import defaults, emit, space, work
 from ...plan import pin
@@ -24,13 +28,13 @@ _SORTING = (1.0, 0.0, 0.0, 0.0)  # the sort has no use for them
 class RaggedRun:
     """For one triple of layouts. `tables` are the host's rows, columns and offsets of A, B and C, or None."""
 
-    def __init__(self, kind: Any, problem: Problem, backend: Any, tables: Any, steps: tuple[int, int]) -> None:
+    def __init__(self, kind: Kind, problem: Problem, backend: Any, tables: Array, steps: tuple[int, int]) -> None:
         self.kind, self.problem, self.backend, self.steps = kind, problem, backend, steps
         self.sizes = None if tables is None else _sizes(problem, tables, steps)
         self._start = defaults.merged_from(problem)
-        self._launches: dict[Any, Any] = {}
-        self._lists: dict[Any, Any] = {}  # sorted products, by stream
-        self._held: list[Any] = []  # lists of captured graphs
+        self._launches: dict[Hashable, Any] = {}
+        self._lists: dict[Hashable, _Scratch] = {}  # sorted products, by stream
+        self._held: list[_Scratch] = []  # lists of captured graphs
         remember(self)
 
     def forget(self) -> None:
@@ -78,7 +82,7 @@ class RaggedRun:
             launch((*buffers, *tables), scaling, 0)
         self._by_library(given, scaling, wide)
 
-    def _by_library(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], which: Any) -> None:
+    def _by_library(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], which: Array) -> None:
         """One product after the other, by the array library."""
         A, B, C = given
         alpha, beta = complex(*scaling[:2]), complex(*scaling[2:])
@@ -92,7 +96,7 @@ class RaggedRun:
             place = C[i]
             place[...] = product if beta == 0.0 else product + place * beta
 
-    def _op(self, matrix: Any, trans: bool, conj: bool) -> Any:
+    def _op(self, matrix: Array, trans: bool, conj: bool) -> Array:
         turned = matrix.swapaxes(-1, -2) if trans else matrix
         return self.kind.conj(turned) if conj else turned
 
@@ -106,7 +110,7 @@ class RaggedRun:
             launch((*buffers, items, starts), scaling, stream)
         del held  # until here: another thread's sorted list may have taken its place
 
-    def _class_launches(self, accumulate: bool) -> list[Any]:
+    def _class_launches(self, accumulate: bool) -> list[Launch]:
         """The largest first; classes that the host knows to be empty are left out."""
         key = (accumulate, *pin.pins().items())
         if key not in self._launches:
@@ -159,7 +163,7 @@ class RaggedRun:
             launch((*tables, *places), _SORTING, stream)
 
 
-def pinned(problem: Problem, configs: dict[int, Any], device: Any) -> dict[int, Any]:
+def pinned(problem: Problem, configs: Mapping[int, space.Config], device: Device) -> Mapping[int, space.Config]:
     """Configurations of the classes, with what is pinned in those that have all these parameters; a pinned VARIANT or
     CLASS says which they are. IllegalConfig if there are none, or one would be illegal."""
     wanted = pin.pins()
@@ -182,7 +186,7 @@ def pinned(problem: Problem, configs: dict[int, Any], device: Any) -> dict[int, 
 class _Scratch:
     """Memory for a sorted list, where the kernels run; on the emulator of any content."""
 
-    def __init__(self, kind: Any, beside: Ragged, size: int, backend: str) -> None:
+    def __init__(self, kind: Kind, beside: Ragged, size: int, backend: str) -> None:
         if backend == "cuda":
             self.held = scratch(kind, beside.buffer, size)
             self.address = kind.address(self.held)
@@ -191,7 +195,7 @@ class _Scratch:
             self.address = int(self.held.ctypes.data)
 
 
-def _sizes(problem: Problem, tables: Any, steps: tuple[int, int]) -> Any:
+def _sizes(problem: Problem, tables: Array, steps: tuple[int, int]) -> Array:
     """m, n and k of every product."""
     of_a, of_b, _ = tables
     k = np.broadcast_to(of_a[0 if problem.trans_a else 1], (problem.BATCH,))
@@ -200,7 +204,7 @@ def _sizes(problem: Problem, tables: Any, steps: tuple[int, int]) -> Any:
     return np.stack([m, n, k])
 
 
-def class_counts(sizes: Any, start: int = 24) -> list[int]:
+def class_counts(sizes: Array, start: int = 24) -> list[int]:
     """Products in each class (items.cuh), the largest first; what has no entries is in none."""
     sizes = sizes[:, (sizes[0] > 0) & (sizes[1] > 0)]
     m, n, _ = sizes

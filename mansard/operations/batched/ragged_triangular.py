@@ -12,6 +12,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...arrays.types import Array, Matrices
+from ...backends.base import Backend
 from ...backends.select import select
 from ...kernels.batched.trsm import spec
 from ...plan.problem import ITEMSIZE
@@ -27,7 +29,7 @@ from .triangular_run import by_lapack, by_library
 
 _RUNS: Runs = WeakKeyDictionary()
 _NAMES = ("a", "b")
-Solve = Callable[..., Any]  # triangular_call.solve, for stacks
+Solve = Callable[..., Array]  # triangular_call.solve, for stacks
 
 
 class Pass(NamedTuple):
@@ -62,7 +64,15 @@ def _pass_of(form: Any) -> Pass:
 
 
 def solve_ragged(
-    solve: Solve, check: bool, A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any
+    solve: Solve,
+    check: bool,
+    A: Matrices,
+    B: Matrices,
+    out: Matrices,
+    alpha: complex,
+    beta: complex,
+    backend: str | None,
+    form: Any,
 ) -> Ragged:
     """X_i with op(A_i) X_i = alpha B_i, or X_i op(A_i) = alpha B_i. Nothing is written before everything is checked.
     Sizes that only the device has are fetched."""
@@ -103,7 +113,7 @@ class TriangleRun:
     """For layouts that belong together, of which it holds nothing but tables."""
 
     def __init__(
-        self, solve: Solve, form: Any, backend: Any, sides: tuple[Side, Side], out: Ragged | None, count: int
+        self, solve: Solve, form: Any, backend: Backend, sides: tuple[Side, Side], out: Ragged | None, count: int
     ) -> None:
         (a, b), dtype = sides, sides[0].ragged._view.dtype
         _check_sizes(a, b, count, form.side)
@@ -151,7 +161,9 @@ class TriangleRun:
             raise np.linalg.LinAlgError(f"{name} is singular: entry {entry} of its diagonal is zero")
 
 
-def rows_solver(backend: Any, dtype: str, flags: int, tables: Any, count: int, numbers: Any = 0) -> RowsKernel:
+def rows_solver(
+    backend: Backend, dtype: str, flags: int, tables: Array, count: int, numbers: int | Array = 0
+) -> RowsKernel:
     """The kernel that solves triangular systems of all sizes; `tables` are rows, columns and offsets of A, B and X."""
     order = np.broadcast_to(tables[0][0], (count,))
     right = np.broadcast_to(tables[1][0 if flags & _FROM_RIGHT else 1], (count,))
@@ -161,7 +173,7 @@ def rows_solver(backend: Any, dtype: str, flags: int, tables: Any, count: int, n
     return RowsKernel(backend, dtype, "triangle", 0, flags, sizes, places, order * right > 0)
 
 
-def _diagonals(table: Any) -> tuple[Any, Any, Any]:
+def _diagonals(table: Array) -> tuple[Matrices, Matrices, Matrices]:
     """Places, matrices and rows of all diagonal entries."""
     orders, offsets = table[0], table[2]
     matrix = np.repeat(np.arange(len(orders)), orders)
@@ -188,7 +200,7 @@ def _check_sizes(a: Side, b: Side, count: int, side: str) -> None:
 
 
 def multiply_triangles(
-    A: Any, B: Any, out: Any, alpha: complex, beta: complex, backend: str | None, form: Any
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Any
 ) -> Ragged:
     """alpha op(A_i) B_i, or alpha B_i op(A_i): copies of the triangles with zeros on the other side, then `gemm`."""
     a, b = (known(side_of(one, name)) for one, name in zip((A, B), _NAMES, strict=True))
@@ -211,7 +223,7 @@ def multiply_triangles(
     return out  # type: ignore[no-any-return]
 
 
-def _masked(a: Side, uplo: str, unit: bool) -> Any:
+def _masked(a: Side, uplo: str, unit: bool) -> Matrices:
     """A copy whose other triangles are zero, whatever stood there; `unit`: with ones on the diagonals."""
     A = a.ragged
     every = Indices.of(A.layout)

@@ -9,12 +9,15 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array, Kind, Matrices
+from ...backends.base import Backend, Launch
 from ...backends.select import select
+from ...codegen.geometry import Kernel
 from ...kernels.batched import trsm
 from ...kernels.batched.trsm import lapack, spec
 from ...plan import dispatch, handover, pin
 from ...plan.plan import Plan
-from ...plan.problem import Problem
+from ...plan.problem import Options, Problem
 from ...plan.route import Choice, Nothing, Request, Steps
 from .. import operation, stacks
 from .. import run as call
@@ -52,41 +55,53 @@ def triangle(side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N"
 
 
 def solve(
-    A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form: Triangle = _PLAIN, check: bool = False
-) -> Any:
+    A: Matrices,
+    B: Matrices,
+    out: Matrices,
+    alpha: complex,
+    backend: str | None,
+    form: Triangle = _PLAIN,
+    check: bool = False,
+) -> Matrices:
     """The solutions for stacks and lists. `check` raises for a zero on a diagonal before anything is written."""
     return operation.call(TRSM_CHECKED if check and not form.unit else TRSM, A, B, out, alpha, 0.0, backend, form)
 
 
-def _plan_checked(A: Any, B: Any, out: Any, backend: str | None, form: Triangle) -> Plan:
+def _plan_checked(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Triangle) -> Plan:
     """Plan the systems, each run of which looks for zeros on the diagonals first."""
     kind, plan = _kind(A, B, out), plan_trsm(A, B, out, backend, form)
 
-    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def run(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
         refuse_singular(kind, A)
         return plan.run(A, B, out, alpha, beta)
 
     return replace(plan, run=run)
 
 
-def solve_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle) -> Any:
+def solve_vectors(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form: Triangle) -> Matrices:
     """The solutions for vectors (..., n) beside arrays of one known kind."""
     return operation.call(TRSV, A, x, out, 1.0, 0.0, backend, form)
 
 
-def _plan_vectors(A: Any, x: Any, out: Any, backend: str | None, form: Triangle) -> Plan:
+def _plan_vectors(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form: Triangle) -> Plan:
     kind = arrays.common_kind([("a", A), ("x", x)] + ([("out", out)] if out is not None else []))
     kind.view(x, "x")
     return _plan(A, x[..., None], None if out is None else out[..., None], backend, form, _prepare, vectors=True)
 
 
-def plan_trsm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _PLAIN) -> Plan:
+def plan_trsm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Triangle = _PLAIN) -> Plan:
     """A plan of the systems. Nothing is written before every argument has been checked."""
     return _plan(A, B, out, backend, form, _prepare)
 
 
 def _plan(
-    A: Any, B: Any, out: Any, backend: str | None, form: Triangle, prepare: Callable[..., Any], vectors: bool = False
+    A: Matrices,
+    B: Matrices,
+    out: Matrices,
+    backend: str | None,
+    form: Triangle,
+    prepare: Callable[..., Array],
+    vectors: bool = False,
 ) -> Plan:
     kind = _kind(A, B, out)
     a, b, given = _operands(kind, A, B, out, form, "x" if vectors else "b")
@@ -109,7 +124,7 @@ def _plan(
 
 
 def _operands(
-    kind: Any, A: Any, B: Any, out: Any, form: Triangle, right: str = "b"
+    kind: Kind, A: Matrices, B: Matrices, out: Matrices, form: Triangle, right: str = "b"
 ) -> tuple[Operand, Operand, list[tuple[str, Operand]]]:  # fmt: skip
     """A and B, and everything that was given by its name, checked; `right` is the name of B."""
     if kind is None or is_empty_list(A) or is_empty_list(B):
@@ -122,7 +137,7 @@ def _operands(
 
 def _problem(batch: Batch, form: Triangle) -> Problem:
     a, b = batch.operands[:2]
-    traits: dict[str, Any] = {"trans": form.trans}
+    traits: Options = {"trans": form.trans}
     for side, operand, stack in zip("abx", batch.operands, stacks.stacks_of(batch), strict=True):
         layout, pitch = operand.layout
         traits |= {f"layout_{side}": layout, f"stack_{side}": stack}
@@ -136,8 +151,8 @@ def _problem(batch: Batch, form: Triangle) -> Problem:
 
 
 def _prepare(
-    kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
-) -> tuple[Any, Choice, Any, Way | None]:
+    kind: Kind, problem: Problem, batch: Batch, backend: Backend, asked: str | None, form: Triangle
+) -> tuple[Launch | None, Choice, Kernel | None, Way | None]:
     """The launch, what was chosen and why, the kernel; or, without a launch, who solves."""
     if 0 in (*batch.shape, problem.N, problem.NRHS):
         return None, Choice(trsm.FAMILY, Nothing("nothing to solve"), "empty"), None, None
@@ -152,7 +167,7 @@ def _prepare(
     return None, choice, None, by_lapack(given) if request.on_cpu else by_library(given)
 
 
-def _blocked(kind: Any, problem: Problem, order: int, asked: str | None, form: Triangle) -> Way:
+def _blocked(kind: Kind, problem: Problem, order: int, asked: str | None, form: Triangle) -> Way:
     plain = form._replace(invert=False)
     of_inverse = Triangle("left", form.uplo, "N", form.unit)
     return Blocked(
@@ -162,7 +177,7 @@ def _blocked(kind: Any, problem: Problem, order: int, asked: str | None, form: T
     )  # fmt: skip
 
 
-def _kind(A: Any, B: Any, out: Any) -> Any:
+def _kind(A: Matrices, B: Matrices, out: Matrices) -> Any:  # Kind | None
     return stacks.common_kind((("a", A), ("b", B), ("out", out)))
 
 
@@ -180,12 +195,14 @@ def _check_operands(given: Sequence[tuple[str, Operand]], side: str) -> None:
 # ---- products ---------------------------------------------------------------------------------------------
 
 
-def multiply(A: Any, B: Any, out: Any, alpha: complex, backend: str | None, form: Triangle = _PLAIN) -> Any:
+def multiply(
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, backend: str | None, form: Triangle = _PLAIN
+) -> Matrices:
     """alpha op(A) B, or alpha B op(A), of a triangle A."""
     return operation.call(TRMM, A, B, out, alpha, 0.0, backend, form)
 
 
-def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _PLAIN) -> Plan:
+def plan_trmm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Triangle = _PLAIN) -> Plan:
     """A plan of the product: a copy of A with zeros on the other side, made anew in every call, and gemm."""
     kind = _kind(A, B, out)
     a, b, given = _operands(kind, A, B, out, form)
@@ -203,12 +220,12 @@ def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _P
     trans, conj, left = form.trans in "TC", form.trans in "CR", form.side == "left"
     how = gemm_call.Form(trans, conj) if left else gemm_call.Form(False, False, trans, conj)
 
-    def pair(A: Any, B: Any) -> tuple[Any, Any]:
+    def pair(A: Matrices, B: Matrices) -> tuple[Matrices, Matrices]:
         copies = [masked(kind, one, form.uplo, form.unit) for one in (A if a.listed else (A,))]
         triangles = copies if a.listed else copies[0]
         return (triangles, B) if left else (B, triangles)
 
-    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def run(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
         if out is None or not is_same(kind, B, out):
             return gemm_call.multiply(*pair(A, B), out, alpha, 0.0, backend, how)
         product = gemm_call.multiply(*pair(A, B), None, alpha, 0.0, backend, how)
@@ -223,7 +240,7 @@ def plan_trmm(A: Any, B: Any, out: Any, backend: str | None, form: Triangle = _P
 
 
 def _one_by_one(
-    choice: Choice, kind: Any, problem: Problem, batch: Batch, backend: Any, asked: str | None, form: Triangle
+    choice: Choice, kind: Kind, problem: Problem, batch: Batch, backend: Backend, asked: str | None, form: Triangle
 ) -> tuple[None, Choice, None, Way]:
     return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each)
 

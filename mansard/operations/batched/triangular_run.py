@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind, Matrices
 from ...kernels.batched.trsm import lapack, spec
 from ...plan.problem import Problem
 from .. import run as call
@@ -18,7 +18,7 @@ from ..factor.task import identity, set_diagonal
 from .gemm_call import Form, multiply
 from .gemm_run import BatchRun
 
-Way = Callable[[Any, Any, complex], Any]  # (A, X, alpha): X, which is B before, becomes the solution
+Way = Callable[[Matrices, Matrices, complex], Matrices]  # (A, X, alpha): X, which is B before, becomes the solution
 
 
 class SolveRun(BatchRun):
@@ -30,17 +30,17 @@ class SolveRun(BatchRun):
         b = self.given[1]
         return (*self.batch.shape, b.rows, b.columns)
 
-    def _make_fast(self) -> Any:
+    def _make_fast(self) -> Callable[..., Matrices]:
         return self._fast_into(self.shape, self.general)
 
-    def _fast_into(self, shape: tuple[int, ...], general: Any) -> Any:
+    def _fast_into(self, shape: tuple[int, ...], general: Callable[..., Matrices]) -> Callable[..., Matrices]:
         address, stream, launch, empty = self.kind.address, self.stream, self.launch, self.kind.empty
         dtype, apart = self.problem.dtype, self._check_apart
         unit = call.scalars(self.problem, 1.0, 0.0)
         (first_a, last_a), (first_b, last_b), (first_x, last_x) = (*self._reach, (0, 0))[:3]
         alike = len(self.given) == 3 and _lies_alike(self.given[1].view, self.given[2].view)
 
-        def fast(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
             if alpha != 1.0 or beta != 0.0:
                 return general(A, B, out, alpha, beta)
             a, b = address(A), address(B)
@@ -60,17 +60,21 @@ class SolveRun(BatchRun):
 
         return fast
 
-    def of_vectors(self) -> Any:
+    def of_vectors(self) -> Callable[..., Matrices]:
         """The same for B and `out` without their last dimension, which has length one: making views would cost as much
         as all the rest."""
 
-        def general(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+        def general(
+            A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+        ) -> Matrices:
             result = self.general(A, B[..., None], None if out is None else out[..., None], alpha, beta)
             return result[..., 0] if out is None else out
 
         return general if self.fast == self.general else self._fast_into(self.shape[:-1], general)
 
-    def general(self, A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def general(
+        self, A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> Matrices:
         """The same with scaling, copies, lists, several launches, or without a kernel."""
         if beta != 0.0:
             raise ValueError("a triangular system has no beta: leave it out")
@@ -90,7 +94,7 @@ class SolveRun(BatchRun):
             self._in_place(A, B, result, alpha if self.problem.is_complex else complex(alpha).real)
         return list(result) if out is None and self.listed else result
 
-    def _in_place(self, A: Any, B: Any, X: Any, alpha: complex) -> None:
+    def _in_place(self, A: Matrices, B: Matrices, X: Matrices, alpha: complex) -> None:
         assert self.way is not None
         X = list(X) if self.listed and not stacks.is_list(X) else X
         if X is not B:
@@ -98,7 +102,7 @@ class SolveRun(BatchRun):
                 place[...] = B if i is None else _matrix(B, i)
         self.way(A, X, alpha)
 
-    def _check_apart(self, A: Any, B: Any, out: Any) -> None:
+    def _check_apart(self, A: Matrices, B: Matrices, out: Matrices) -> None:
         """Out may be B, exactly."""
         if self.given[1].listed or self.given[2].listed or self.given[0].listed:
             return self._check_lists_apart(A, B, out)
@@ -111,7 +115,7 @@ class SolveRun(BatchRun):
             if not apart and self._share(side, array, out):
                 raise ValueError(_OVERLAPS.format("ab"[side], "" if side == 0 else ", or b itself"))
 
-    def _check_lists_apart(self, A: Any, B: Any, out: Any) -> None:
+    def _check_lists_apart(self, A: Matrices, B: Matrices, out: Matrices) -> None:
         """Only equal addresses are found; what arrays of lists share otherwise is the caller's business."""
         places, b, c = self._matrices(2, out), self.given[1], self.given[2]
         if len(np.unique(places)) < len(places):
@@ -135,14 +139,14 @@ def _lies_alike(one: View, other: View) -> bool:
     return (one.shape, one.strides, one.conjugated) == (other.shape, other.strides, other.conjugated)
 
 
-def _matrix(operand: Any, index: int) -> Any:
+def _matrix(operand: Matrices, index: int) -> Matrices:
     """The matrix of an operand that goes with the result of this number, in a call with lists."""
     if not stacks.is_list(operand) and len(operand.shape) == 2:
         return operand
     return operand[index if len(operand) > 1 else 0]
 
 
-def refuse_singular(kind: Any, A: Any) -> None:
+def refuse_singular(kind: Kind, A: Matrices) -> None:
     """One look at all diagonals; it waits for the device."""
     if stacks.is_list(A):
         order = A[0].shape[-1]
@@ -167,7 +171,7 @@ class Blocked:
     half is subtracted by a product, and so on. With `invert`, blocks are inverted once, and multiplied by."""
 
     def __init__(
-        self, kind: Any, problem: Problem, order: int, backend: str | None, solve: Way, invert: Way | None = None
+        self, kind: Kind, problem: Problem, order: int, backend: str | None, solve: Way, invert: Way | None = None
     ) -> None:
         self.kind, self.order, self.backend, self.solve, self.invert = kind, order, backend, solve, invert
         self.left, self.trans = problem.side == "left", problem.trans in "TC"
@@ -175,7 +179,7 @@ class Blocked:
         lower = (problem.uplo == "lower") != self.trans
         self.forward = lower == self.left  # the first rows (or columns) of X are known first
 
-    def __call__(self, A: Any, X: Any, alpha: complex) -> None:
+    def __call__(self, A: Matrices, X: Matrices, alpha: complex) -> None:
         size = (A[0] if stacks.is_list(A) else A).shape[-1]
         if size <= self.order:
             (self._by_inverse if self.invert else self.solve)(A, X, alpha)
@@ -190,16 +194,16 @@ class Blocked:
         self._multiply(beside, first, rest, -1.0, alpha)
         self(_cut(A, other, other), rest, 1.0)
 
-    def _part(self, X: Any, which: slice) -> Any:
+    def _part(self, X: Matrices, which: slice) -> Matrices:
         return _cut(X, which, slice(None)) if self.left else _cut(X, slice(None), which)
 
-    def _multiply(self, A: Any, X: Any, out: Any, alpha: complex, beta: complex) -> Any:
+    def _multiply(self, A: Matrices, X: Matrices, out: Matrices, alpha: complex, beta: complex) -> Matrices:
         """alpha op(A) X + beta out, or X on the left."""
         if self.left:
             return multiply(A, X, out, alpha, beta, self.backend, Form(self.trans, self.conj))
         return multiply(X, A, out, alpha, beta, self.backend, Form(False, False, self.trans, self.conj))
 
-    def _by_inverse(self, A: Any, X: Any, alpha: complex) -> None:
+    def _by_inverse(self, A: Matrices, X: Matrices, alpha: complex) -> None:
         assert self.invert is not None
         inverse = [self._identity(one) for one in A] if stacks.is_list(A) else self._identity(A)
         self.invert(A, inverse, 1.0)
@@ -207,11 +211,11 @@ class Blocked:
         for place, value in zip(X, product, strict=True) if stacks.is_list(X) else ((X, product),):
             place[...] = value
 
-    def _identity(self, like: Any) -> Any:
+    def _identity(self, like: Array) -> Array:
         return identity(self.kind, tuple(like.shape), self.dtype, like)
 
 
-def _cut(operand: Any, rows: slice, columns: slice) -> Any:
+def _cut(operand: Matrices, rows: slice, columns: slice) -> Matrices:
     if stacks.is_list(operand):
         return [one[rows, columns] for one in operand]
     return operand[..., rows, columns]
@@ -223,7 +227,7 @@ def _cut(operand: Any, rows: slice, columns: slice) -> Any:
 def by_lapack(problem: Problem, each: Callable[..., None] = lapack.solve_each) -> Way:
     """SciPy's BLAS, for arrays of any library that lie in the CPU's memory."""
 
-    def solve(A: Any, X: Any, alpha: complex) -> None:
+    def solve(A: Matrices, X: Matrices, alpha: complex) -> None:
         for a, x in _pairs(A, X):
             matrices, lead = _numpy(a), x.shape[:-2]
             if a.shape[:-2] != lead:
@@ -237,18 +241,18 @@ def by_library(problem: Problem) -> Way:
     """Row by row, by products of the array library."""
     traits = problem.side, problem.uplo, problem.trans, problem.unit
 
-    def solve(A: Any, X: Any, alpha: complex) -> None:
+    def solve(A: Matrices, X: Matrices, alpha: complex) -> None:
         for a, x in _pairs(A, X):
             x[...] = spec.reference(a, x, alpha, *traits) if alpha else 0
 
     return solve
 
 
-def _pairs(A: Any, X: Any) -> Any:
+def _pairs(A: Matrices, X: Matrices) -> Iterable[tuple[Array, Array]]:
     return ((_matrix(A, i), x) for i, x in enumerate(X)) if stacks.is_list(X) else ((A, X),)
 
 
-def _numpy(array: Any) -> Any:
+def _numpy(array: Array) -> Array:
     """The same memory as a NumPy array; a copy of what is lazily conjugated."""
     return array if isinstance(array, np.ndarray) else array.resolve_conj().numpy()
 
@@ -256,7 +260,7 @@ def _numpy(array: Any) -> Any:
 # ---- products -------------------------------------------------------------------------------------------
 
 
-def masked(kind: Any, A: Any, uplo: str, unit: bool) -> Any:
+def masked(kind: Kind, A: Matrices, uplo: str, unit: bool) -> Matrices:
     """Whatever lies on the other side of the diagonal, NaN too, is zero in the copy."""
     library = sys.modules[{"NumPy": "numpy", "CuPy": "cupy", "PyTorch": "torch"}[kind.name]]
     strides = kind.view(A, "a").strides[:-2]
@@ -271,12 +275,12 @@ def masked(kind: Any, A: Any, uplo: str, unit: bool) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _mask(size: int, uplo: str) -> Any:
+def _mask(size: int, uplo: str) -> Array:
     mask = np.tri(size, dtype=bool)
     return mask if uplo == "lower" else mask.T
 
 
-def is_same(kind: Any, B: Any, out: Any) -> bool:
+def is_same(kind: Kind, B: Matrices, out: Matrices) -> bool:
     if stacks.is_list(B) or stacks.is_list(out):
         pairs = zip(B, out, strict=False) if stacks.is_list(B) and stacks.is_list(out) else ()
         return any(is_same(kind, b, one) for b, one in pairs)

@@ -10,16 +10,17 @@ can be measured against each other; calls use `recursive`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ...arrays.types import Array, Kind
 from ...plan import pin
 from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle, solve
 from .swaps import Kernel, Swaps
-from .task import Task, copied, identity, library, set_diagonal, zeros
+from .task import Found, Task, copied, identity, library, set_diagonal, zeros
 
-Leaf = Callable[[Task, Any, Any], dict[str, Any]]  # (task, F, A): factors A into the place F, which may be A's
-Takes = Callable[[Task, Any], bool]  # whether a kernel would
+Leaf = Callable[[Task, Array, Array], Found]  # (task, F, A): factors A into the place F, which may be A's
+Takes = Callable[[Task, Array], bool]  # whether a kernel would
 
 NARROW = 8  # columns of a panel that is not divided any more, even if no kernel takes it
 TRIANGLE = 128  # rows of a Cholesky factor up to which one pass is taken: solving for the rest is what takes time
@@ -62,12 +63,12 @@ class Blocked:
     """Blocked factorizations on arrays of one library. `leaf`, `takes` and `swap` reach the kernels."""
 
     def __init__(
-        self, kind: Any, backend: str | None, leaf: Leaf, takes: Takes, swap: Kernel, steps: Steps = HOW["recursive"]
+        self, kind: Kind, backend: str | None, leaf: Leaf, takes: Takes, swap: Kernel, steps: Steps = HOW["recursive"]
     ) -> None:
         self.kind, self.backend, self.leaf, self.takes, self.steps = kind, backend, leaf, takes, steps
         self.swaps = Swaps(kind, steps.swap, swap)
 
-    def _parts(self, width: int, level: int, task: Task, panel: Any) -> list[slice]:
+    def _parts(self, width: int, level: int, task: Task, panel: Array) -> list[slice]:
         """How columns are divided; a single part is for the kernel."""
         blocks, whole = self.steps.blocks, [slice(0, width)]
         if blocks:
@@ -83,22 +84,24 @@ class Blocked:
         middle = -(-middle // self.steps.leaf) * self.steps.leaf if width > 2 * self.steps.leaf else middle
         return [slice(0, middle), slice(middle, width)]
 
-    def _kernel_takes(self, task: Task, panel: Any) -> bool:
+    def _kernel_takes(self, task: Task, panel: Array) -> bool:
         """A panel of reflections also where T has to be formed."""
         return self.takes(task, panel) or (task is _PANEL and self.takes(_RAW, panel))
 
-    def _subtract(self, A: Any, B: Any, out: Any, form: Form = AS_IS) -> None:
+    def _subtract(self, A: Array, B: Array, out: Array, form: Form = AS_IS) -> None:
         """out - A B."""
         self._multiply(A, B, out, -1.0, 1.0, form)
 
-    def _multiply(self, A: Any, B: Any, out: Any, alpha: float = 1.0, beta: float = 0.0, form: Form = AS_IS) -> Any:
+    def _multiply(
+        self, A: Array, B: Array, out: Array, alpha: float = 1.0, beta: float = 0.0, form: Form = AS_IS
+    ) -> Array:
         """By a kernel; of single columns by the array library, see `Steps`."""
         if self.steps.single and min(*A.shape[-2:], *B.shape[-2:]) == 1:
             with pin.pin(VARIANT="vendor"):
                 return multiply(A, B, out, alpha, beta, self.backend, form)
         return multiply(A, B, out, alpha, beta, self.backend, form)
 
-    def _solve(self, A: Any, X: Any, side: str, uplo: str, trans: str, unit: bool = False, B: Any = None) -> None:
+    def _solve(self, A: Array, X: Array, side: str, uplo: str, trans: str, unit: bool = False, B: Array = None) -> None:
         """X, or B, is the right-hand side."""
         if self.steps.single and A.shape[-1] == 1:
             if not unit:  # the diagonal is real
@@ -106,20 +109,20 @@ class Blocked:
             return
         solve(A, X if B is None else B, X, 1.0, self.backend, Triangle(side, uplo, trans, unit, self.steps.invert))
 
-    def _later(self, info: Any, found: Any, before: int) -> Any:
+    def _later(self, info: Array, found: Array, before: int) -> Array:
         """`info` of all columns so far; only the first trouble counts."""
         return library(self.kind).where((info == 0) & (found > 0), found + before, info)
 
     # ---- Cholesky -----------------------------------------------------------------------------------------
 
-    def cholesky(self, F: Any, A: Any, upper: bool = False) -> Any:
+    def cholesky(self, F: Array, A: Array, upper: bool = False) -> Array:
         """L in the lower triangle (or U in the upper one) and zeros in the other; the result is `info`. A is where the
         entries are, None: in F."""
         if upper:  # U^T is the factor of the conjugate
             F, A = F.swapaxes(-1, -2), None if A is None else A.swapaxes(-1, -2)
         return self._cholesky(F, A, 0)
 
-    def _cholesky(self, F: Any, A: Any, level: int) -> Any:
+    def _cholesky(self, F: Array, A: Array, level: int) -> Array:
         task = Task("cholesky")
         parts = self._parts(F.shape[-1], level, task, F)
         if len(parts) == 1:
@@ -137,7 +140,7 @@ class Blocked:
             A = None  # all of it is in F now
         return info
 
-    def _subtract_square(self, P: Any, out: Any, width: int, A: Any = None) -> None:
+    def _subtract_square(self, P: Array, out: Array, width: int, A: Array = None) -> None:
         """out - P P^H, or A - P P^H, of which the lower triangle is wanted: blocks of columns from their diagonal
         downwards."""
         width = max(width, NARROW)
@@ -149,11 +152,11 @@ class Blocked:
 
     # ---- LU -----------------------------------------------------------------------------------------------
 
-    def lu(self, F: Any, A: Any, pivot: bool = True) -> tuple[Any, Any]:
+    def lu(self, F: Array, A: Array, pivot: bool = True) -> tuple[Array, Array]:
         """L below the diagonal and U above it; the result is pivots and `info`. A as for Cholesky."""
         return self._lu(F, A, Task("lu", pivot=pivot), 0)
 
-    def _lu(self, F: Any, A: Any, task: Task, level: int) -> tuple[Any, Any]:
+    def _lu(self, F: Array, A: Array, task: Task, level: int) -> tuple[Array, Array]:
         rows, columns = F.shape[-2:]
         width = min(rows, columns)
         parts = self._parts(width, level, task, F)
@@ -173,7 +176,7 @@ class Blocked:
             self._lu_update(F, part)
         return pivots, info
 
-    def _lu_update(self, F: Any, part: slice) -> None:
+    def _lu_update(self, F: Array, part: slice) -> None:
         rows, columns = F.shape[-2:]
         if part.stop == columns:
             return
@@ -184,11 +187,11 @@ class Blocked:
 
     # ---- QR -----------------------------------------------------------------------------------------------
 
-    def qr(self, F: Any) -> Any:
+    def qr(self, F: Array) -> Array:
         """R above and reflectors below the diagonal; the result is their factors (tau)."""
         return self._qr(F, 0)[0]
 
-    def _qr(self, F: Any, level: int) -> tuple[Any, Any]:
+    def _qr(self, F: Array, level: int) -> tuple[Array, Array]:
         """tau, and T where a kernel gave it."""
         rows, columns = F.shape[-2:]
         width = min(rows, columns)
@@ -204,7 +207,7 @@ class Blocked:
                 self.reflect(panel, tau[..., part], F[..., part.start :, part.stop :], True, T)
         return tau, None
 
-    def reflect(self, panel: Any, tau: Any, X: Any, adjoint: bool, T: Any = None) -> None:
+    def reflect(self, panel: Array, tau: Array, X: Array, adjoint: bool, T: Array = None) -> None:
         """X becomes (I - V T V^H) X, or with T^H. Zeros above the diagonal of V and below that of T make everything a
         product."""
         V = library(self.kind).tril(panel, -1)
@@ -215,7 +218,7 @@ class Blocked:
         W = self._multiply(T, W, None, form=TALL_AS if adjoint else AS_IS)
         self._subtract(V, W, X)
 
-    def _compact(self, V: Any, tau: Any) -> Any:
+    def _compact(self, V: Array, tau: Array) -> Array:
         """T from T^-1 = diag(1 / tau) + (the upper triangle of V^H V): a unit triangular solve, also if some tau is
         zero."""
         square = self._multiply(V, V, None, form=TALL_AS)
@@ -225,7 +228,7 @@ class Blocked:
         self._solve(above, T, "left", "upper", "N", True)
         return T
 
-    def _by_columns(self, V: Any, tau: Any) -> Any:
+    def _by_columns(self, V: Array, tau: Array) -> Array:
         T = zeros(self.kind, (*V.shape[:-2], V.shape[-1], V.shape[-1]), self.kind.view(V, "a").dtype, V)
         for i in range(V.shape[-1]):
             T[..., i, i] = tau[..., i]
@@ -235,7 +238,7 @@ class Blocked:
                 T[..., :i, i] = column[..., 0] * tau[..., i, None]
         return T
 
-    def q(self, F: Any, tau: Any, columns: int) -> Any:
+    def q(self, F: Array, tau: Array, columns: int) -> Array:
         """The first columns of Q: reflectors on those of the identity, the last first."""
         rows, width = F.shape[-2], tau.shape[-1]
         Q = identity(self.kind, (*F.shape[:-2], rows, columns), self.kind.view(F, "a").dtype, F)
@@ -245,7 +248,7 @@ class Blocked:
             self.reflect(F[..., start:, part], tau[..., part], Q[..., start:, start:], False)
         return Q
 
-    def q_adjoint(self, F: Any, tau: Any, B: Any) -> Any:
+    def q_adjoint(self, F: Array, tau: Array, B: Array) -> Array:
         """Q^H B."""
         X, width = copied(self.kind, B), tau.shape[-1]
         size = self.steps.blocks[0] if self.steps.blocks else self.steps.leaf
@@ -255,5 +258,5 @@ class Blocked:
         return X
 
 
-def _cut(A: Any, rows: slice, columns: slice) -> Any:
+def _cut(A: Array, rows: slice, columns: slice) -> Array:
     return None if A is None else A[..., rows, columns]

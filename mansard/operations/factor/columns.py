@@ -3,22 +3,19 @@ device, so that a graph holds all of it."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from ...arrays.types import Array, Kind
 from .swaps import exchange
-from .task import Task, library
-
-Found = dict[str, Any]
+from .task import Found, Task, library
 
 
-def column(kind: Any, task: Task, F: Any, A: Any) -> Found:
+def column(kind: Kind, task: Task, F: Array, A: Array) -> Found:
     """The factorization of a stack (..., m, 1) in the place F."""
     if A is not F:
         F[...] = A
     return {"cholesky": _cholesky, "lu": _lu, "qr": _qr}[task.family](kind, F)
 
 
-def _cholesky(kind: Any, F: Any) -> Found:
+def _cholesky(kind: Kind, F: Array) -> Found:
     where, square = library(kind).where, F[..., 0, 0].real
     bad = ~(square > 0)  # NaN too
     root = where(bad, 1 + 0 * square, square) ** 0.5
@@ -26,7 +23,7 @@ def _cholesky(kind: Any, F: Any) -> Found:
     return {"INFO": _as_int32(kind, bad)}
 
 
-def _lu(kind: Any, F: Any) -> Found:
+def _lu(kind: Kind, F: Array) -> Found:
     module, is_complex = library(kind), kind.view(F, "a").dtype.startswith("complex")
     size = abs(F.real) + abs(F.imag) if is_complex else abs(F)  # as LAPACK compares
     pivots = _as_int32(kind, module.argmax(size, -2))
@@ -36,7 +33,7 @@ def _lu(kind: Any, F: Any) -> Found:
     return {"PIVOTS": pivots, "INFO": _as_int32(kind, zero[..., 0, 0])}
 
 
-def _qr(kind: Any, F: Any) -> Found:
+def _qr(kind: Kind, F: Array) -> Found:
     """A reflection, scaled so that no square is too large or too small."""
     module, x = library(kind), F[..., 0]
     where = module.where
@@ -51,6 +48,6 @@ def _qr(kind: Any, F: Any) -> Found:
     return {"TAU": tau, "Q": tau[..., None]}
 
 
-def _as_int32(kind: Any, array: Any) -> Any:
+def _as_int32(kind: Kind, array: Array) -> Array:
     """Of any number of dimensions: that of one matrix is a number, which NumPy's contiguous copies are not."""
     return array.int() if kind.name == "PyTorch" else array.astype("int32")

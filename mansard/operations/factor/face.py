@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays.types import Array, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
 
 # (kind, arguments, places for the results or None each) -> results; of lists, stacks
-Run = Callable[[Any, list[Any], list[Any]], Sequence[Any]]
+Run = Callable[[Kind, list[Matrices], list[Matrices]], Sequence[Matrices]]
 
 
 class Part(NamedTuple):
@@ -31,10 +32,10 @@ class Operation(NamedTuple):
     names: tuple[str, ...] = ("a",)
     integers: tuple[str, ...] = ()  # arguments that are not promoted: pivots
     # (arguments..., out) -> results of a ragged batch; None: not of this one, sizes are answered one after the other
-    ragged: Callable[..., tuple[Any, ...] | None] | None = None
+    ragged: Callable[..., tuple[Array, ...] | None] | None = None
 
 
-def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any, ...]:
+def answer(operation: Operation, given: list[Matrices], out: Matrices = None) -> tuple[Matrices, ...]:
     """The results, lists of lists and ragged ones of ragged batches. `out` is for the first of them."""
     if any(isinstance(one, Ragged) for one in (*given, out)):
         from .ragged import answer_ragged
@@ -62,12 +63,12 @@ def answer(operation: Operation, given: list[Any], out: Any = None) -> tuple[Any
 
 
 # results of an empty list
-_NONE: dict[str, Callable[[], Any]] = {
+_NONE: dict[str, Callable[[], Array]] = {
     "matrix": list, "row": list, "value": lambda: np.empty(0), "info": lambda: np.empty(0, np.int32),
 }  # fmt: skip
 
 
-def _through_jax(kind: Any, operation: Operation, given: list[Any], out: Any) -> tuple[Any, ...]:
+def _through_jax(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
     held = [stacks.unwrapped(kind, one, name) for name, one in zip(operation.names, given, strict=True)]
@@ -75,13 +76,13 @@ def _through_jax(kind: Any, operation: Operation, given: list[Any], out: Any) ->
     return tuple([_wrapped(kind, x) for x in one] if stacks.is_list(one) else _wrapped(kind, one) for one in found)
 
 
-def _wrapped(kind: Any, array: Any) -> Any:
+def _wrapped(kind: Kind, array: Array) -> Matrices:
     if isinstance(array, np.ndarray):
         return kind.wrap(np.require(array, requirements=["C", "W"]))
     return kind.wrap(array) if hasattr(array, "__dlpack__") else array
 
 
-def promoted(kind: Any, operation: Operation, given: list[Any]) -> list[Any]:
+def promoted(kind: Kind, operation: Operation, given: list[Matrices]) -> list[Matrices]:
     """One dtype that LAPACK knows: NumPy's rules for NumPy arrays, others are not converted silently."""
     names = [name for name in operation.names if name not in operation.integers]
     matrices = {name: one for name, one in zip(operation.names, given, strict=True) if name in names}
@@ -104,7 +105,7 @@ def promoted(kind: Any, operation: Operation, given: list[Any]) -> list[Any]:
     ]  # fmt: skip
 
 
-def _dtype(kind: Any, operand: Any, name: str) -> str:
+def _dtype(kind: Kind, operand: Matrices, name: str) -> str:
     if stacks.is_list(operand):
         found = [_dtype(kind, one, f"{name}[{i}]") for i, one in enumerate(operand)]
         for i, dtype in enumerate(found):
@@ -116,7 +117,7 @@ def _dtype(kind: Any, operand: Any, name: str) -> str:
     return str(kind.view(operand, name).dtype)
 
 
-def _check_described(kind: Any, operation: Operation, given: list[Any], out: Any) -> None:
+def _check_described(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> None:
     """Refuse arguments that `promoted` did not look at, and that no kernel may see: tensors without data, gradients."""
     if out is not None:
         stacks.described(kind, out, "out")
@@ -137,7 +138,7 @@ def _numeric(name: str, dtype: str) -> Any:
 # ---- checks -----------------------------------------------------------------------------------------------
 
 
-def check_matrices(operand: Any, name: str, square: bool = False) -> tuple[int, int]:
+def check_matrices(operand: Matrices, name: str, square: bool = False) -> tuple[int, int]:
     """Rows and columns of a stack or list; NumPy's exceptions, with the argument's name."""
     for i, one in enumerate(operand) if stacks.is_list(operand) else ((None, operand),):
         which, shape = name if i is None else f"{name}[{i}]", tuple(one.shape)
@@ -149,14 +150,14 @@ def check_matrices(operand: Any, name: str, square: bool = False) -> tuple[int, 
     return int(shape[-2]), int(shape[-1])
 
 
-def check_rows(rows: int, operand: Any, names: tuple[str, str]) -> None:
+def check_rows(rows: int, operand: Matrices, names: tuple[str, str]) -> None:
     """As many rows as the matrices have."""
     found = check_matrices(operand, names[1])[0]
     if found != rows:
         raise ValueError(f"{names[0]} has {rows} rows and {names[1]} {found}: both need the same number")
 
 
-def is_vector(operand: Any) -> bool:
+def is_vector(operand: Matrices) -> bool:
     """NumPy's rule: only a one-dimensional array is a vector."""
     return getattr(operand, "ndim", 0) == 1
 
@@ -164,7 +165,7 @@ def is_vector(operand: Any) -> bool:
 _FEW = 4096  # infos, which take no longer to fetch than one
 
 
-def first_bad(info: Any) -> tuple[tuple[int, ...], int] | None:
+def first_bad(info: Array) -> tuple[tuple[int, ...], int] | None:
     """Index and value of the first entry that is not zero; waits for the device."""
     few = prod(info.shape) <= _FEW  # are fetched at once; of many only the answer whether one is not zero
     if not few and not bool((info != 0).any()):
@@ -181,6 +182,6 @@ def named(name: str, at: tuple[int, ...]) -> str:
     return f"{name}[{', '.join(map(str, at))}]" if at else name
 
 
-def scalar(array: Any) -> Any:
+def scalar(array: Array) -> Array:
     """A number of its own where NumPy would give one."""
     return array[()] if isinstance(array, np.ndarray) and array.ndim == 0 else array

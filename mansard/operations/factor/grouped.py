@@ -4,6 +4,7 @@ the addresses of the buffers, on the device, and launches."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from ctypes import c_void_p
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,12 +12,14 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
+from ...arrays.types import Array, Matrices
+from ...backends.base import Backend, Launch
 from ...backends.beside import several
 from ...backends.select import ReferenceBackend, select
 from ...errors import LaunchError
 from ...kernels.common.batches import POINTERS
 from ...plan import pin
-from ...plan.problem import ITEMSIZE
+from ...plan.problem import ITEMSIZE, Options
 from .. import run as call
 from ..batched.gemm_run import _upload
 from ..ragged import Ragged
@@ -28,7 +31,7 @@ from .sorted import apart, check_shapes, factor_sorted, place_like
 from .task import Task, empty, library
 
 _RESULT = {("cholesky", "solve"): "X", ("lu", "factor"): "F", ("lu", "solve"): "X", ("lu", "inverse"): "F"}
-_RUNS: WeakKeyDictionary[Layout, WeakKeyDictionary[Layout, dict[Any, GroupedRun]]] = WeakKeyDictionary()
+_RUNS: WeakKeyDictionary[Layout, WeakKeyDictionary[Layout, dict[Hashable, GroupedRun]]] = WeakKeyDictionary()
 
 
 class Group(NamedTuple):
@@ -41,7 +44,7 @@ class Group(NamedTuple):
     each: int  # pivots of a matrix
 
 
-def factor_ragged(task: Task, backend: str | None, *operands: Any) -> tuple[Any, ...] | None:
+def factor_ragged(task: Task, backend: str | None, *operands: Matrices) -> tuple[Matrices, ...] | None:
     """The parts of the task's result for A, or A and B, and `out`; None where this is not the way to answer."""
     *given, out = operands
     chosen = select(given[0]._view.device, backend)
@@ -58,7 +61,7 @@ def factor_ragged(task: Task, backend: str | None, *operands: Any) -> tuple[Any,
     return run(given, result) if run.is_ready() else None
 
 
-def _run(task: Task, backend: Any, given: list[Ragged], result: Ragged) -> GroupedRun:
+def _run(task: Task, backend: Backend, given: list[Ragged], result: Ragged) -> GroupedRun:
     """The one made before, or a new one."""
     runs = _RUNS.setdefault(given[0].layout, WeakKeyDictionary()).setdefault(result.layout, {})
     first, aligned = given[0], all(one._view.address % 16 == 0 for one in (*given, result))
@@ -83,7 +86,7 @@ class GroupedRun:
         right = layouts[1][1] if task.want == "solve" else np.zeros_like(rows)
         self.count = len(rows)
         self.groups: list[Group] = []
-        self._held: dict[Any, Any] = {}
+        self._held: dict[Hashable, Any] = {}
         square = (task.family, task.want) == ("lu", "factor") or not (rows != columns).any()
         fitting = task.want != "solve" or not (layouts[1][0] != rows).any()
         some = self.count and min(rows.min(), columns.min(), 1 if task.want != "solve" else right.min()) > 0
@@ -105,7 +108,7 @@ class GroupedRun:
         """Choose and prepare anew: after tuning. Tables stay: a captured graph may read them."""
         self.groups = []
 
-    def _sort(self, order: Any, offsets: list[Any]) -> None:
+    def _sort(self, order: Array, offsets: list[Array]) -> None:
         """Tables in the order of the launches: the largest sizes come first."""
         item = ITEMSIZE[self.dtype]
         self.order, self.back = order, np.argsort(order)
@@ -129,10 +132,10 @@ class GroupedRun:
         self.groups, self.pivots = groups, pivots
         return groups
 
-    def _launch(self, M: int, N: int, right: int, count: int, aligned: bool) -> Any:
+    def _launch(self, M: int, N: int, right: int, count: int, aligned: bool) -> Launch | None:
         """The kernel of one size; None if there is none, or none is wanted."""
         task, family = self.task, family_of(self.task.family)
-        traits: dict[str, Any] = {f"stack_{name.lower()}": "pointers" for name in self.names}
+        traits: Options = {f"stack_{name.lower()}": "pointers" for name in self.names}
         traits |= {"uplo": "upper" if task.upper else "lower"} if task.family == "cholesky" else {"pivot": task.pivot}
         sizes = (N,) if task.family == "cholesky" else (M, N)
         problem = family.spec.problem(
@@ -143,7 +146,7 @@ class GroupedRun:
             strides += (0, right if name in "BX" else N, 1) if name in self.names else (0, 0, 0)
         return call.prepare(family.emit, problem, self.backend, strides)[0]
 
-    def __call__(self, given: list[Ragged], result: Ragged) -> tuple[Any, ...]:
+    def __call__(self, given: list[Ragged], result: Ragged) -> tuple[Matrices, ...]:
         like, address, groups = given[0].buffer, self.kind.address, self.groups or self._prepare()
         stream = self.stream()
         held = self._tables(like, stream)
@@ -163,16 +166,16 @@ class GroupedRun:
         info = flat["INFO"][held["back"]]
         return (result, self._rows(groups, flat["PIVOTS"]), info) if "PIVOTS" in flat else (result, info)
 
-    def _rows(self, groups: list[Group], pivots: Any) -> list[Any]:
+    def _rows(self, groups: list[Group], pivots: Array) -> list[Array]:
         """Pivots of every matrix, in the order of the batch."""
-        found: list[Any] = [None] * self.count
+        found: list[Array] = [None] * self.count
         for group in groups:
             some = pivots[group.pivots : group.pivots + group.matrices * group.each].reshape(group.matrices, group.each)
             for i, row in zip(self.order[group.first : group.first + group.matrices].tolist(), some, strict=True):
                 found[i] = row
         return found
 
-    def _tables(self, like: Any, stream: int) -> dict[str, Any]:
+    def _tables(self, like: Array, stream: int) -> dict[str, Array]:
         """Offsets in bytes, and the order of the batch; on a GPU they are uploaded once for each stream."""
         every = self.tables | {"back": self.back}
         if self.backend.name != "cuda":
@@ -187,5 +190,5 @@ class GroupedRun:
             self._held[key] = made
         return self._held[key]  # type: ignore[no-any-return]
 
-    def _array(self, table: Any) -> Any:
+    def _array(self, table: Array) -> Array:
         return library(self.kind).from_numpy(np.ascontiguousarray(table))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...arrays.types import Matrices
 from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...plan.plan import Plan
@@ -32,7 +33,9 @@ def task_of(operation: str, want: str | None = None, *, upper: bool = False, piv
     return task
 
 
-def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | None, **options: Any) -> Plan:
+def plan_factorization(
+    operation: str, A: Matrices, B: Matrices, out: Matrices, backend: str | None, **options: Any
+) -> Plan:
     """A plan of what `operation` wants of the matrices of A, and of right-hand sides B."""
     task, family = task_of(operation, **options), family_of(operation)
     if family is None:
@@ -52,7 +55,9 @@ def plan_factorization(operation: str, A: Any, B: Any, out: Any, backend: str | 
     given = {"A": a} | ({} if b is None else {"B": b})
     described = found.kernel or KernelRun(kind, task, sizes, given, {}, chosen)
 
-    def run(A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def run(
+        A: Matrices, B: Matrices = None, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> Matrices:
         if (alpha, beta) != (1.0, 0.0):
             raise ValueError(f"{operation} has neither alpha nor beta: leave them out")
         outs = {} if out is None else {task.parts[0]: out}

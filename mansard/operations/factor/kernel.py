@@ -16,21 +16,23 @@ import numpy as np
 from ... import kernels as families
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
+from ...codegen.geometry import Kernel
 from ...kernels.common.batches import POINTERS
-from ...plan.problem import ITEMSIZE, Problem
+from ...plan.problem import ITEMSIZE, Options, Problem
 from ...plan.route import Choice
 from .. import run as call
 from .. import stacks
 from ..batched.gemm_run import _upload
 from ..stacks import Operand
-from .task import MATRICES, Sizes, Task, dtype_of, empty, library
+from .task import MATRICES, Found, Sizes, Task, dtype_of, empty, library
 
 STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX"}  # operands with strides, in the kernels' order
 _ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": ()}  # written whether asked for or not
 _FLAT = ("PIVOTS", "TAU", "INFO")
 
 
-Quick = Callable[[Any, Any, Any], list[Any] | None]  # (A, B, out) -> the parts; None: not for these places
+Quick = Callable[[Array, Array, Array], list[Array] | None]  # (A, B, out) -> the parts; None: not for these places
 
 
 class Place(NamedTuple):
@@ -39,7 +41,7 @@ class Place(NamedTuple):
     operand: Operand
     stack: str  # packed, strided, shared or pointers
     step: int
-    table: Any  # offsets of all matrices, in elements, where there is no single step
+    table: Array  # offsets of all matrices, in elements, where there is no single step
 
     @property
     def strides(self) -> tuple[int, int, int]:
@@ -91,7 +93,7 @@ class KernelRun:
     """A kernel for operands that lie like the ones it was planned for; to be prepared before it runs."""
 
     def __init__(
-        self, kind: Any, task: Task, sizes: Sizes, given: dict[str, Operand], outs: dict[str, Operand], backend: Any
+        self, kind: Kind, task: Task, sizes: Sizes, given: dict[str, Operand], outs: dict[str, Operand], backend: Any
     ) -> None:
         self.kind, self.task, self.sizes, self.backend = kind, task, sizes, backend
         a = given["A"]
@@ -102,7 +104,7 @@ class KernelRun:
         self.addressed = any(place.stack == "pointers" for place in self.places.values())
         self.problem = self._problem()
         self.launch: Any = None
-        self.kernel: Any = None
+        self.kernel: Kernel | None = None
 
     def prepare(self, choice: Choice) -> None:
         """Compile the kernel that was chosen."""
@@ -126,7 +128,7 @@ class KernelRun:
 
     def _problem(self) -> Problem:
         task, sizes = self.task, self.sizes
-        traits: dict[str, Any] = {}
+        traits: Options = {}
         for name, place in self.places.items():
             (layout, pitch), side = place.operand.layout, name.lower()
             traits |= {f"layout_{side}": layout, f"stack_{side}": place.stack}
@@ -138,17 +140,15 @@ class KernelRun:
         unit = max(1, 16 // ITEMSIZE[self.dtype])
         aligned = all(place.aligned(unit) for place in self.places.values())
         order = (sizes.N,) if task.family == "cholesky" else (sizes.M, sizes.N)
-        make: Any = family_of(task.family).spec.problem
-        return make(  # type: ignore[no-any-return]
-            self.dtype, *order, prod(self.lead), NRHS=sizes.NRHS, want=task.want, aligned=aligned, **traits
-        )
+        make: Callable[..., Problem] = family_of(task.family).spec.problem
+        return make(self.dtype, *order, prod(self.lead), NRHS=sizes.NRHS, want=task.want, aligned=aligned, **traits)
 
-    def fresh(self, part: str, like: Any) -> Any:
+    def fresh(self, part: str, like: Array) -> Array:
         """Memory for a part of the result."""
         shape, dtype = self.sizes.shape(self.task, part), dtype_of(self.task, part, self.dtype)
         return empty(self.kind, (*self.lead, *shape), dtype, like)
 
-    def __call__(self, A: Any, B: Any, outs: dict[str, Any]) -> dict[str, Any]:
+    def __call__(self, A: Array, B: Array, outs: Found) -> Found:
         given = {"A": A} | ({} if B is None else {"B": B})
         for name, copy in self.copies.items():
             if copy:
@@ -182,7 +182,7 @@ class KernelRun:
         )
         apart = self._apart(wanted[0]) if placed else None
 
-        def run(A: Any, B: Any, out: Any) -> list[Any] | None:
+        def run(A: Array, B: Array, out: Array) -> list[Array] | None:
             used = [A, B, out] if placed else [A, B]
             at = [address(A), address(B) if right else 0]
             if apart is not None:
@@ -216,11 +216,11 @@ class KernelRun:
 
         return apart
 
-    def _maker(self, part: str, vectors: bool) -> Callable[[Any], Any]:
+    def _maker(self, part: str, vectors: bool) -> Callable[[Array], Array]:
         """`fresh` for one part, with everything known beforehand."""
         shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
         shape = shape[:-1] if vectors else shape
-        kind = self.kind
+        kind: Any = self.kind
         if kind.name == "NumPy":
             return lambda like: np.empty(shape, dtype)
         if dtype == self.dtype and len(shape) > 1:
@@ -233,7 +233,7 @@ class KernelRun:
             return lambda like: empty(kind, shape, dtype, like)
         return lambda like: bare(shape, of_numpy)  # what cupy.empty comes down to
 
-    def _tables(self, used: list[Any], like: Any, stream: int) -> tuple[tuple[int, ...], Any]:
+    def _tables(self, used: list[Array], like: Array, stream: int) -> tuple[tuple[int, ...], Array]:
         """What a launch is handed: addresses, or the addresses of arrays of them, and who keeps these arrays."""
         many = [self._addresses(name, one) for name, one in zip(POINTERS[self.task.family], used, strict=True)]
         host = np.concatenate([found for found in many if found is not None])
@@ -248,7 +248,7 @@ class KernelRun:
             first += 0 if found is None else found.nbytes
         return tuple(pointers), held
 
-    def _addresses(self, name: str, array: Any) -> Any:
+    def _addresses(self, name: str, array: Array) -> Array:
         if array is None or name in _FLAT or self.places[name].stack != "pointers":
             return None
         if stacks.is_list(array):

@@ -18,13 +18,13 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from ... import settings
+from ...arrays.types import Array
 from ...plan.problem import REAL
 from ..run import together
-from .task import Task
+from .task import Found, Task
 
-Found = dict[str, Any]
 
-def answer(task: Task, A: Any, B: Any = None) -> Found:
+def answer(task: Task, A: Array, B: Array = None) -> Found:
     """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;
     no size is zero."""
     one, shares = _ANSWERS[task.family, task.want], _shares(task, A)
@@ -40,7 +40,7 @@ _SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its co
 _WORTH = 1 << 22  # operations that are worth starting threads
 
 
-def _shares(task: Task, A: Any) -> list[slice]:
+def _shares(task: Task, A: Array) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
     *lead, M, N = A.shape
     count, most = prod(lead), _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
@@ -55,7 +55,7 @@ def _shares(task: Task, A: Any) -> list[slice]:
 _SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
 
 
-def _cholesky(task: Task, A: Any, B: Any) -> Found:
+def _cholesky(task: Task, A: Array, B: Array) -> Found:
     info = np.zeros(A.shape[:-2], np.int32)
     try:
         factor = np.linalg.cholesky(A.swapaxes(-1, -2) if task.upper else A)
@@ -68,18 +68,18 @@ def _cholesky(task: Task, A: Any, B: Any) -> Found:
     return {"F": factor, "INFO": _first_nan(factor, info)}
 
 
-def _first_nan(factor: Any, info: Any) -> Any:
+def _first_nan(factor: Array, info: Array) -> Array:
     """NaN is no positive pivot, whatever a LAPACK makes of it."""
     bad = np.isnan(factor.diagonal(0, -2, -1).real)
     return np.where((info == 0) & bad.any(-1), bad.argmax(-1) + 1, info).astype(np.int32) if bad.any() else info
 
 
-def _positive(task: Task, A: Any, B: Any) -> Found:
+def _positive(task: Task, A: Array, B: Array) -> Found:
     found = _cholesky(task, A, B)
     return {"X": cholesky_solve(found["F"], not task.upper, B), "INFO": found["INFO"]}
 
 
-def cholesky_solve(C: Any, lower: bool, B: Any) -> Any:
+def cholesky_solve(C: Array, lower: bool, B: Array) -> Array:
     """With the factor C, of which one triangle is read."""
     X, potrs = np.empty(B.shape, B.dtype), _function("potrs", C.dtype.name)
     for at in np.ndindex(X.shape[:-2]):
@@ -87,7 +87,7 @@ def cholesky_solve(C: Any, lower: bool, B: Any) -> Any:
     return X
 
 
-def _lu(task: Task, A: Any, B: Any) -> Found:
+def _lu(task: Task, A: Array, B: Array) -> Found:
     lead, K = A.shape[:-2], min(A.shape[-2:])
     F, pivots, info = np.empty(A.shape, A.dtype), np.empty((*lead, K), np.int32), np.zeros(lead, np.int32)
     if not task.pivot:
@@ -100,7 +100,7 @@ def _lu(task: Task, A: Any, B: Any) -> Found:
     return {"F": F, "PIVOTS": pivots, "INFO": info}
 
 
-def _eliminate(F: Any) -> Any:
+def _eliminate(F: Array) -> Array:
     """Without exchanges, all matrices of the stack at once; LAPACK has no such routine."""
     info = np.zeros(F.shape[:-2], np.int32)
     with np.errstate(all="ignore"):
@@ -112,7 +112,7 @@ def _eliminate(F: Any) -> Any:
     return info
 
 
-def lu_solve(F: Any, pivots: Any, B: Any, trans: int = 0) -> Any:
+def lu_solve(F: Array, pivots: Array, B: Array, trans: int = 0) -> Array:
     """With the factors F and the exchanges of rows."""
     X, getrs = np.empty(B.shape, B.dtype), _function("getrs", F.dtype.name)
     for at in np.ndindex(X.shape[:-2]):
@@ -120,7 +120,7 @@ def lu_solve(F: Any, pivots: Any, B: Any, trans: int = 0) -> Any:
     return X
 
 
-def _solve(task: Task, A: Any, B: Any) -> Found:
+def _solve(task: Task, A: Array, B: Array) -> Found:
     if not task.pivot:
         found = _lu(task, A, B)
         return {"X": lu_solve(found["F"], found["PIVOTS"], B), "INFO": found["INFO"]}
@@ -132,7 +132,7 @@ def _solve(task: Task, A: Any, B: Any) -> Found:
         return _one_by_one(A, B)
 
 
-def _inverse(task: Task, A: Any, B: Any) -> Found:
+def _inverse(task: Task, A: Array, B: Array) -> Found:
     if task.pivot:
         try:
             return {"F": np.linalg.inv(A), "INFO": np.zeros(A.shape[:-2], np.int32)}
@@ -143,7 +143,7 @@ def _inverse(task: Task, A: Any, B: Any) -> Found:
     return {"F": found["X"], "INFO": found["INFO"]}
 
 
-def _one_by_one(A: Any, B: Any) -> Found:
+def _one_by_one(A: Array, B: Array) -> Found:
     """The solutions of singular systems are NaN."""
     X, info = np.empty(B.shape, B.dtype), np.zeros(A.shape[:-2], np.int32)
     getrf, getrs = (_function(name, A.dtype.name) for name in ("getrf", "getrs"))
@@ -153,16 +153,16 @@ def _one_by_one(A: Any, B: Any) -> Found:
     return {"X": X, "INFO": info}
 
 
-def _determinant(task: Task, A: Any, B: Any) -> Found:
+def _determinant(task: Task, A: Array, B: Array) -> Found:
     return {"F": np.asarray(np.linalg.det(A))}
 
 
-def _logdet(task: Task, A: Any, B: Any) -> Found:
+def _logdet(task: Task, A: Array, B: Array) -> Found:
     sign, logarithm = np.linalg.slogdet(A)
     return {"F": np.asarray(sign), "X": np.asarray(logarithm)}
 
 
-def _qr(task: Task, A: Any, B: Any) -> Found:
+def _qr(task: Task, A: Array, B: Array) -> Found:
     if task.want == "r":
         return {"F": np.linalg.qr(A, mode="r")}
     if task.want == "raw":
@@ -172,7 +172,7 @@ def _qr(task: Task, A: Any, B: Any) -> Found:
     return {"Q": Q, "F": R}
 
 
-def _least_squares(task: Task, A: Any, B: Any) -> Found:
+def _least_squares(task: Task, A: Array, B: Array) -> Found:
     """By LAPACK's gels, for full rank."""
     M, N = A.shape[-2:]
     X, gels = np.empty((*A.shape[:-2], N, B.shape[-1]), A.dtype), _function("gels", A.dtype.name)
@@ -183,7 +183,7 @@ def _least_squares(task: Task, A: Any, B: Any) -> Found:
     return {"X": X}
 
 
-def by_singular_values(A: Any, B: Any, rcond: float) -> tuple[Any, Any, Any]:
+def by_singular_values(A: Array, B: Array, rcond: float) -> tuple[Array, Array, Array]:
     """Least squares of least norm, ranks and singular values."""
     M, N = A.shape[-2:]
     lead, K = A.shape[:-2], min(M, N)
@@ -194,7 +194,7 @@ def by_singular_values(A: Any, B: Any, rcond: float) -> tuple[Any, Any, Any]:
     return X, ranks, values
 
 
-_ANSWERS: dict[tuple[str, str], Callable[[Task, Any, Any], Found]] = {
+_ANSWERS: dict[tuple[str, str], Callable[[Task, Array, Array], Found]] = {
     ("cholesky", "factor"): _cholesky,
     ("cholesky", "solve"): _positive,
     ("lu", "factor"): _lu,

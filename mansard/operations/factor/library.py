@@ -4,16 +4,15 @@ waits for the device."""
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from .task import Task, broadcast, identity, library, triangle
+from ...arrays.types import Array, Kind
+from ...plan.problem import Options
+from .task import Found, Task, broadcast, identity, library, triangle
 
-Found = dict[str, Any]
 
-
-def answer(kind: Any, task: Task, A: Any, B: Any = None) -> Found:
+def answer(kind: Kind, task: Task, A: Array, B: Array = None) -> Found:
     """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;
     no size is zero."""
     if task.family == "qr":
@@ -27,7 +26,7 @@ def answer(kind: Any, task: Task, A: Any, B: Any = None) -> Found:
     return _lu(kind, task, by(kind), A, B)
 
 
-def _lu(kind: Any, task: Task, by: Any, A: Any, B: Any) -> Found:
+def _lu(kind: Kind, task: Task, by: _torch | _cupy, A: Array, B: Array) -> Found:
     F, pivots, info = by.lu(A, task.pivot)
     if task.want == "factor":
         return {"F": F, "PIVOTS": pivots, "INFO": info}
@@ -39,7 +38,7 @@ def _lu(kind: Any, task: Task, by: Any, A: Any, B: Any) -> Found:
     return determinants(kind, task, F, pivots)
 
 
-def determinants(kind: Any, task: Task, F: Any, pivots: Any) -> Found:
+def determinants(kind: Kind, task: Task, F: Array, pivots: Array) -> Found:
     """From the factors: products of diagonals, and whether the number of exchanges is odd."""
     module = library(kind)
     odd = (pivots != module.arange(pivots.shape[-1], **_beside(kind, pivots))).sum(-1) % 2
@@ -53,11 +52,11 @@ def determinants(kind: Any, task: Task, F: Any, pivots: Any) -> Found:
         return {"F": phase.prod(-1) * sign, "X": module.log(size).sum(-1)}
 
 
-def _beside(kind: Any, array: Any) -> dict[str, Any]:
+def _beside(kind: Kind, array: Array) -> Options:
     return {"device": array.device} if kind.name == "PyTorch" else {}
 
 
-def _substitute(kind: Any, factor: Any, lower: bool, B: Any) -> Any:
+def _substitute(kind: Kind, factor: Array, lower: bool, B: Array) -> Array:
     """L L^H X = B, or U^H U X = B."""
     turned = kind.conj(factor).swapaxes(-1, -2)
     first, second = (factor, turned) if lower else (turned, factor)
@@ -68,7 +67,7 @@ def _substitute(kind: Any, factor: Any, lower: bool, B: Any) -> Any:
     return solve(second, solve(first, B))
 
 
-def _qr(kind: Any, task: Task, A: Any, B: Any) -> Found:
+def _qr(kind: Kind, task: Task, A: Array, B: Array) -> Found:
     module = library(kind)
     if task.want == "raw":
         if kind.name == "PyTorch":
@@ -88,7 +87,7 @@ def _qr(kind: Any, task: Task, A: Any, B: Any) -> Found:
     return {"X": module.linalg.solve(R, right)}
 
 
-def by_singular_values(kind: Any, A: Any, B: Any, rcond: float) -> tuple[Any, Any, Any]:
+def by_singular_values(kind: Kind, A: Array, B: Array, rcond: float) -> tuple[Array, Array, Array]:
     """Least squares of least norm, ranks and singular values."""
     module = library(kind)
     U, values, V = module.linalg.svd(A, full_matrices=False)
@@ -104,32 +103,32 @@ def by_singular_values(kind: Any, A: Any, B: Any, rcond: float) -> tuple[Any, An
 class _torch:
     """torch.linalg, whose pivots count from one."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Kind) -> None:
         self.torch = library(kind)
 
-    def cholesky(self, A: Any, upper: bool) -> tuple[Any, Any]:
+    def cholesky(self, A: Array, upper: bool) -> tuple[Array, Array]:
         source = A.mT if upper else A  # that the upper triangle is read must not depend on torch's habits
         factor, info = self.torch.linalg.cholesky_ex(source)
         return (factor.mT if upper else factor), info
 
-    def lu(self, A: Any, pivot: bool) -> tuple[Any, Any, Any]:
+    def lu(self, A: Array, pivot: bool) -> tuple[Array, Array, Array]:
         F, pivots, info = self.torch.linalg.lu_factor_ex(A, pivot=pivot)
         return F, pivots - 1, info
 
-    def lu_solve(self, F: Any, pivots: Any, B: Any) -> Any:
+    def lu_solve(self, F: Array, pivots: Array, B: Array) -> Array:
         return self.torch.linalg.lu_solve(F, pivots + 1, B)
 
 
 class _cupy:
     """cuBLAS and cuSOLVER by CuPy's bindings: its own functions keep `info` to themselves."""
 
-    def __init__(self, kind: Any) -> None:
+    def __init__(self, kind: Kind) -> None:
         import cupy
         from cupy_backends.cuda.libs import cublas, cusolver
 
         self.kind, self.cupy, self.cublas, self.cusolver = kind, cupy, cublas, cusolver
 
-    def cholesky(self, A: Any, upper: bool) -> tuple[Any, Any]:
+    def cholesky(self, A: Array, upper: bool) -> tuple[Array, Array]:
         """Libraries count columns first: they see the transpose, and the other triangle."""
         lead, n = A.shape[:-2], A.shape[-1]
         F, info = A.astype(A.dtype, order="C", copy=True), self._info(A)
@@ -139,7 +138,7 @@ class _cupy:
         potrf(handle, fill, n, self._pointers(F).data.ptr, n, info.data.ptr, prod(lead))
         return triangle(self.kind, F, not upper), info.reshape(lead)
 
-    def lu(self, A: Any, pivot: bool) -> tuple[Any, Any, Any]:
+    def lu(self, A: Array, pivot: bool) -> tuple[Array, Array, Array]:
         """Of square matrices; others are filled up with zeros, which are never chosen as pivots before the rest."""
         (M, N), lead = A.shape[-2:], A.shape[:-2]
         order, K = max(M, N), min(M, N)
@@ -155,7 +154,7 @@ class _cupy:
         info = self.cupy.where(info > K, 0, info).astype("int32").reshape(lead)
         return F, self.cupy.ascontiguousarray(pivots[..., :K]) - 1, info
 
-    def lu_solve(self, F: Any, pivots: Any, B: Any) -> Any:
+    def lu_solve(self, F: Array, pivots: Array, B: Array) -> Array:
         lead, n, columns = F.shape[:-2], F.shape[-1], B.shape[-1]
         factors, start = self.cupy.ascontiguousarray(F.swapaxes(-1, -2)), self.cupy.ascontiguousarray(pivots + 1)
         X = broadcast(self.kind, B, (*lead, n, columns)).swapaxes(-1, -2).astype(F.dtype, order="C", copy=True)
@@ -168,13 +167,13 @@ class _cupy:
         )  # fmt: skip
         return self.cupy.ascontiguousarray(X.swapaxes(-1, -2))
 
-    def _letter(self, A: Any) -> str:
+    def _letter(self, A: Array) -> str:
         return {"f": "s", "d": "d", "F": "c", "D": "z"}[A.dtype.char]
 
-    def _info(self, A: Any) -> Any:
+    def _info(self, A: Array) -> Array:
         return self.cupy.empty(prod(A.shape[:-2]), "int32")
 
-    def _pointers(self, array: Any) -> Any:
+    def _pointers(self, array: Array) -> Array:
         """Addresses of the matrices of a stack without gaps."""
         step = prod(array.shape[-2:]) * array.itemsize
         start = array.data.ptr

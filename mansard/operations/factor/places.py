@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from .. import run as call
 from .. import stacks
 from ..stacks import Operand
 from .kernel import KernelRun
-from .task import MATRICES, Sizes, Task
-
-Found = dict[str, Any]
+from .task import MATRICES, Found, Sizes, Task
 
 
-def checked(kind: Any, task: Task, sizes: Sizes, a: Operand, outs: Found) -> dict[str, Operand]:
+def checked(kind: Kind, task: Task, sizes: Sizes, a: Operand, outs: Found) -> dict[str, Operand]:
     """Where parts go, checked; flat parts are not described."""
     found = {}
     for part, one in outs.items():
@@ -36,7 +33,7 @@ def checked(kind: Any, task: Task, sizes: Sizes, a: Operand, outs: Found) -> dic
     return found
 
 
-def overlaps(kind: Any, A: Any, B: Any, outs: Found) -> bool:
+def overlaps(kind: Kind, A: Array, B: Array, outs: Found) -> bool:
     """Whether a place shares memory with A or B, other than F being A itself."""
     for part in MATRICES:
         for name, one in (("A", A), ("B", B)):
@@ -47,7 +44,7 @@ def overlaps(kind: Any, A: Any, B: Any, outs: Found) -> bool:
     return False
 
 
-def _apart(kind: Any, one: Any, place: Any, in_place: bool) -> bool:
+def _apart(kind: Kind, one: Array, place: Array, in_place: bool) -> bool:
     if stacks.is_list(one) or stacks.is_list(place):
         views, targets = stacks.described(kind, one, "a"), stacks.described(kind, place, "out")
         if in_place and len(views) == len(targets) and all(map(_same, views, targets)):
@@ -80,6 +77,6 @@ def deliver(found: Found, outs: Found) -> Found:
     return found | outs
 
 
-def indirect(run: KernelRun, A: Any, B: Any, outs: Found) -> Found:
+def indirect(run: KernelRun, A: Array, B: Array, outs: Found) -> Found:
     flat = {part: one for part, one in outs.items() if part not in MATRICES}
     return deliver(run(A, B, flat), outs)

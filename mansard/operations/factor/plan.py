@@ -3,13 +3,14 @@ library, as dispatch decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array, Kind
 from ...backends.select import select
 from ...plan import dispatch, pin
 from ...plan.handover import AFTER_FACTORS
@@ -25,10 +26,10 @@ from . import library as factor_library
 from .blocked import HOW, Blocked, Steps
 from .columns import column
 from .kernel import KernelRun, family_of, is_readable
-from .places import Found, checked, deliver, indirect, overlaps
-from .task import Sizes, Task, copied, dtype_of, empty, identity, library, stacked, triangle, zeros
+from .places import checked, deliver, indirect, overlaps
+from .task import Found, Sizes, Task, copied, dtype_of, empty, identity, library, stacked, triangle, zeros
 
-Way = Callable[[Any, Any, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
+Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
 
 _get = PLANS.get
 
@@ -42,7 +43,7 @@ class FactorPlan(NamedTuple):
 
 
 def factor(
-    task: Task, kind: Any, A: Any, B: Any = None, outs: Found | None = None, backend: str | None = None,
+    task: Task, kind: Kind, A: Array, B: Array = None, outs: Found | None = None, backend: str | None = None,
     whole: bool = False,
 ) -> Found:  # fmt: skip
     """The parts of the task's result, by a plan made before where there is one. A and B are stacks, or lists, with the
@@ -55,7 +56,7 @@ def factor(
     return plan.run(A, B, outs)
 
 
-def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = None) -> list[Any] | None:
+def quick(task: Task, backend: str | None, A: Array, B: Array = None, out: Array = None) -> list[Array] | None:
     """The parts, if a kernel has answered a call with arrays like these before; otherwise whoever asks has to look at
     them closely. `out` is for the first part."""
     kind = arrays.known_kind(A)
@@ -68,13 +69,13 @@ def quick(task: Task, backend: str | None, A: Any, B: Any = None, out: Any = Non
     return parts
 
 
-def _quick_key(task: Task, backend: str | None, kind: Any, A: Any, B: Any, out: Any) -> Any:
+def _quick_key(task: Task, backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
     signature = kind.signature
     of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
     return ("quick", task, backend, kind, signature(A), of_b, of_out)
 
 
-def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) -> None:
+def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: Array) -> None:
     """After a call with vectors as matrices of one column: the next one is quick without them. To make these takes as
     long as half of what else such a call does."""
     kind = arrays.known_kind(A)
@@ -91,7 +92,7 @@ def remember_vectors(task: Task, backend: str | None, A: Any, b: Any, out: Any) 
             PLANS.keep(_quick_key(task, backend, kind, A, b, out), run)
 
 
-def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, plan: FactorPlan) -> None:
+def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
     if plan.kernel is None or plan.run is not plan.kernel or pin.pins() or set(outs) - {task.parts[0]}:
         return
     run = plan.kernel.quick(bool(outs))
@@ -99,7 +100,7 @@ def _remember(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str |
         PLANS.keep(_quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), run)
 
 
-def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
+def planned(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
     """The plan made before, or a new one; under pins nothing is remembered."""
     places = tuple((part, stacks.signature(kind, one)) for part, one in outs.items())
     key = (task, kind, stacks.signature(kind, A), stacks.signature(kind, B), places, backend, whole)
@@ -111,7 +112,7 @@ def planned(task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | N
 
 
 def plan_factor(
-    task: Task, kind: Any, A: Any, B: Any, outs: Found, backend: str | None, whole: bool = False
+    task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool = False
 ) -> FactorPlan:  # fmt: skip
     """A plan. Nothing is written before the places have been checked."""
     a = stacks.operand_of(kind, A, "a")
@@ -145,7 +146,7 @@ def _wanted(task: Task, sizes: Sizes) -> tuple[int, ...]:
 # ---- nothing to do ----------------------------------------------------------------------------------------
 
 
-def _nothing(kind: Any, task: Task, sizes: Sizes, a: Operand, A: Any, B: Any, outs: Found) -> Found:
+def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array, B: Array, outs: Found) -> Found:
     """Parts of empty problems: a matrix without entries has determinant one, and no equations are solved by zeros."""
     like, found = A[0] if stacks.is_list(A) else A, {}
     for part in task.parts:
@@ -160,7 +161,7 @@ def _nothing(kind: Any, task: Task, sizes: Sizes, a: Operand, A: Any, B: Any, ou
 # ---- libraries --------------------------------------------------------------------------------------------
 
 
-def _library(kind: Any, task: Task, a: Operand, A: Any, B: Any, outs: Found) -> Found:
+def _library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Found) -> Found:
     A, B = stacked(kind, A), None if B is None else stacked(kind, B)
     if a.view.device[0] != "cpu":
         return deliver(factor_library.answer(kind, task, A, B), outs)
@@ -168,25 +169,25 @@ def _library(kind: Any, task: Task, a: Operand, A: Any, B: Any, outs: Found) -> 
     return deliver({part: from_numpy(kind, one) for part, one in found.items()}, outs)
 
 
-def as_numpy(array: Any) -> Any:
+def as_numpy(array: Array) -> Array:
     """The same memory as a NumPy array; a copy of what is lazily conjugated."""
     return array if isinstance(array, np.ndarray) else array.detach().resolve_conj().resolve_neg().numpy()
 
 
-def from_numpy(kind: Any, array: Any) -> Any:
+def from_numpy(kind: Kind, array: Array) -> Array:
     return array if kind.name == "NumPy" else library(kind).from_numpy(np.asarray(array))
 
 
 # ---- blocks and factors -----------------------------------------------------------------------------------
 
 
-def blocked(kind: Any, backend: str | None, steps: Steps = HOW["recursive"]) -> Blocked:
+def blocked(kind: Kind, backend: str | None, steps: Steps = HOW["recursive"]) -> Blocked:
     """Blocked factorizations whose blocks are done by kernels."""
 
-    def leaf(task: Task, block: Any, source: Any) -> Found:
+    def leaf(task: Task, block: Array, source: Array) -> Found:
         return factor(task, kind, source, None, {"F": block}, backend, whole=True)
 
-    def takes(task: Task, block: Any) -> bool:
+    def takes(task: Task, block: Array) -> bool:
         return planned(task, kind, block, None, {"F": block}, backend, True).kernel is not None
 
     swap = partial(swapped, kind, backend)
@@ -195,7 +196,7 @@ def blocked(kind: Any, backend: str | None, steps: Steps = HOW["recursive"]) -> 
     return Blocked(kind, backend, leaf, takes, swap, steps)
 
 
-def swapped(kind: Any, backend: str | None, pivots: Any, place: Any) -> bool:
+def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array) -> bool:
     """Whether a kernel exchanged rows of `place`, in place, as pivots with the same leading dimensions say."""
     outs = {"F": place, "PIVOTS": pivots}
     plan = planned(_SWAP, kind, place, None, outs, backend, True)
@@ -207,14 +208,14 @@ def swapped(kind: Any, backend: str | None, pivots: Any, place: Any) -> bool:
 _SWAP = Task("lu", "swap")
 
 
-def staged(task: Task, A: Any, how: str | Steps, backend: str | None = None) -> Found:
+def staged(task: Task, A: Array, how: str | Steps, backend: str | None = None) -> Found:
     """A blocked factorization by the named steps, to be compared with others."""
     steps = HOW[how] if isinstance(how, str) else how
     return by_blocks(arrays.kind_of(A, "A"), task, backend, A, None, {}, steps)
 
 
 def by_blocks(
-    kind: Any, task: Task, backend: str | None, A: Any, B: Any, outs: Found, steps: Steps = HOW["recursive"]
+    kind: Kind, task: Task, backend: str | None, A: Array, B: Array, outs: Found, steps: Steps = HOW["recursive"]
 ) -> Found:
     """The parts by blocked algorithms, in the place of the result or, for some of them, on a copy of A."""
     A = stacked(kind, A)
@@ -240,7 +241,7 @@ def by_blocks(
     return deliver({"Q": how.q(work, tau, M if task.want == "complete" else K), "F": R}, outs)
 
 
-def _work(kind: Any, task: Task, A: Any, outs: Found) -> Any:
+def _work(kind: Kind, task: Task, A: Array, outs: Found) -> Array:
     """Where a blocked factorization happens: the place of F if that is one array. QR finds A there."""
     place = outs.get("F")
     if place is None or stacks.is_list(place) or task.want not in ("factor", "raw"):
@@ -255,7 +256,7 @@ def _work(kind: Any, task: Task, A: Any, outs: Found) -> Any:
     return place
 
 
-def _followed(kind: Any, task: Task, backend: str | None, A: Any, B: Any, outs: Found) -> Found:
+def _followed(kind: Kind, task: Task, backend: str | None, A: Array, B: Array, outs: Found) -> Found:
     """The parts that follow from the factors: triangular solves, products of diagonals."""
     from .systems import cholesky_solve, lu_solve
 

@@ -4,11 +4,10 @@ where they are few or large, kernels read and write them where they are."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
@@ -19,7 +18,7 @@ from .task import empty, library
 _FEW, _LARGE = 16, 128 * 128  # matrices, and elements of one, that are worth a look at each
 
 
-def answer_ragged(operation: Operation, given: list[Any], out: Any) -> tuple[Any, ...]:
+def answer_ragged(operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:
     """Matrices as Ragged, rows (pivots, tau) as lists, numbers as one array, all in the order of the batch."""
     kind, count = _checked(operation, given, out)
     whole = None if operation.ragged is None else operation.ragged(*given, out)
@@ -40,7 +39,7 @@ def answer_ragged(operation: Operation, given: list[Any], out: Any) -> tuple[Any
     )
 
 
-def _groups(given: list[Any], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Any]]:
+def _groups(given: list[Matrices], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Matrices]]:
     """The shapes of all arguments, and which matrices have them; those of the first matrix come first."""
     if not count:
         return []
@@ -54,14 +53,16 @@ def _groups(given: list[Any], count: int) -> list[tuple[tuple[tuple[int, ...], .
     return [(tuple(_shape(one, int(some[0])) for one in given), some) for some in members]
 
 
-def _shape(operand: Any, index: int) -> tuple[int, ...]:
+def _shape(operand: Matrices, index: int) -> tuple[int, ...]:
     if not isinstance(operand, Ragged):
         return tuple(map(int, operand[index].shape))
     rows, columns, _ = operand.layout.host()
     return int(rows[index]), int(columns[index])
 
 
-def _answer_group(operation: Operation, kind: Any, given: list[Any], results: list[Any], members: Any) -> list[Any]:
+def _answer_group(
+    operation: Operation, kind: Kind, given: list[Matrices], results: list[Matrices], members: Array
+) -> list[Matrices]:
     """The results of matrices of one size; those that have places are there."""
     largest = max(_elements(one, members) for one in (*given, *results) if isinstance(one, Ragged))
     if len(members) < _FEW or largest > _LARGE:
@@ -76,12 +77,12 @@ def _answer_group(operation: Operation, kind: Any, given: list[Any], results: li
     return found
 
 
-def _elements(ragged: Ragged, members: Any) -> int:
+def _elements(ragged: Ragged, members: Array) -> int:
     rows, columns = _shape(ragged, int(members[0]))
     return rows * columns
 
 
-def _stack(kind: Any, operand: Any, members: Any) -> Any:
+def _stack(kind: Kind, operand: Matrices, members: Array) -> Matrices:
     """Copies of some matrices (or rows), one after the other."""
     if not isinstance(operand, Ragged):
         return library(kind).stack([operand[i] for i in members.tolist()])
@@ -89,7 +90,7 @@ def _stack(kind: Any, operand: Any, members: Any) -> Any:
     return operand.buffer[_indices(kind, operand, members)].reshape(len(members), *shape)
 
 
-def _indices(kind: Any, ragged: Ragged, members: Any) -> Any:
+def _indices(kind: Kind, ragged: Ragged, members: Array) -> Matrices:
     """Of all their elements in the buffer."""
     starts, each = ragged.layout.host()[2][members], _elements(ragged, members)
     if kind.name == "NumPy":
@@ -102,7 +103,7 @@ def _indices(kind: Any, ragged: Ragged, members: Any) -> Any:
         return (module.asarray(starts)[:, None] + module.arange(each)).reshape(-1)
 
 
-def _checked(operation: Operation, given: list[Any], out: Any) -> tuple[Any, int]:
+def _checked(operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Kind, int]:
     """One library, device, dtype and length."""
     known: list[tuple[str, Ragged]] = []
     for name, one in (*zip(operation.names, given, strict=True), ("out", out)):
@@ -127,17 +128,17 @@ def _checked(operation: Operation, given: list[Any], out: Any) -> tuple[Any, int
     return first._kind, count
 
 
-def _place(part: Part, groups: list[Any], like: Ragged) -> Ragged:
+def _place(part: Part, groups: list[Array], like: Ragged) -> Ragged:
     sizes = np.empty((sum(len(members) for _, members in groups), 2), np.int64)
     for shapes, members in groups:
         sizes[members] = part.shape(*shapes)
     return Ragged.empty(sizes[:, 0], sizes[:, 1], like=like.buffer)
 
 
-def _gathered(kind: Any, part: Part, found: list[Any], order: Any, like: Ragged) -> Any:
+def _gathered(kind: Kind, part: Part, found: list[Array], order: Array, like: Ragged) -> Matrices:
     """Of the groups, in the order of the batch."""
     if part.what == "row":
-        rows: list[Any] = [None] * len(order)
+        rows: list[Array] = [None] * len(order)
         for i, one in zip(order.tolist(), (row for some in found for row in some), strict=True):
             rows[i] = one
         return rows

@@ -4,11 +4,12 @@ order. Results do not depend on what else is in the batch."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...arrays.types import Array
+from ...backends.base import Backend
 from ...kernels.factor.ragged_factor.spec import WANTS
 from ...plan.problem import ITEMSIZE, REAL
 from .. import ragged_layout
@@ -18,13 +19,13 @@ from ..ragged_kernel import RowsKernel, Runs, Sizes, held_by, pins_reach
 from . import lapack
 from .plan import as_numpy
 from .sorted import apart, check_shapes
-from .task import Task, dtype_of, empty
+from .task import Found, Task, dtype_of, empty
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)
 _RUNS: Runs = WeakKeyDictionary()
 
 
-def factor_rows(task: Task, backend: Any, given: list[Ragged], out: Ragged | None) -> tuple[Any, ...] | None:
+def factor_rows(task: Task, backend: Backend, given: list[Ragged], out: Ragged | None) -> tuple[Array, ...] | None:
     """The parts of the task's result, `out` the first of them; None where pinned parameters are of other kernels."""
     if not pins_reach() or task.want not in WANTS[task.family]:
         return None
@@ -44,7 +45,7 @@ def factor_rows(task: Task, backend: Any, given: list[Ragged], out: Ragged | Non
 class FactorRun:
     """One task for layouts that belong together, of which it holds nothing but tables."""
 
-    def __init__(self, task: Task, backend: Any, given: list[Ragged], out: Ragged | None) -> None:
+    def __init__(self, task: Task, backend: Backend, given: list[Ragged], out: Ragged | None) -> None:
         self.task, self.kind, self.dtype = task, given[0]._kind, given[0]._view.dtype
         tables = [one.layout.host() for one in given]
         rows, columns, _ = tables[0]
@@ -73,7 +74,7 @@ class FactorRun:
             Sizes(rows, columns, right, beside), places, some,
         )  # fmt: skip
 
-    def __call__(self, given: list[Ragged], out: Ragged | None) -> tuple[Any, ...]:
+    def __call__(self, given: list[Ragged], out: Ragged | None) -> tuple[Array, ...]:
         found = self._results(given[0])
         if out is not None:
             found[self.task.parts[0]] = out
@@ -91,10 +92,10 @@ class FactorRun:
             self._by_lapack(given, found, i)
         return tuple(self._rows(found[part]) if part in ("PIVOTS", "TAU") else found[part] for part in self.task.parts)
 
-    def _results(self, beside: Ragged) -> dict[str, Any]:
+    def _results(self, beside: Ragged) -> Found:
         """New memory for all parts; numbers of matrices without entries are there already."""
         like = beside.buffer
-        found: dict[str, Any] = {
+        found: Found = {
             part: allocate_beside(beside, layout, elements) for part, (layout, elements) in self.layouts.items()
         }
         task = self.task
@@ -108,12 +109,12 @@ class FactorRun:
                     found[part][...] = 1 if part == "F" else 0
         return found
 
-    def _rows(self, flat: Any) -> list[Any]:
+    def _rows(self, flat: Array) -> list[Array]:
         """Pivots or tau of every matrix, as parts of one array."""
         starts = self.starts.tolist()
         return [flat[start:end] for start, end in zip(starts, [*starts[1:], len(flat)], strict=True)]
 
-    def _by_lapack(self, given: list[Ragged], found: dict[str, Any], i: int) -> None:
+    def _by_lapack(self, given: list[Ragged], found: Found, i: int) -> None:
         """One matrix that is too large for the kernel."""
         A, B = (as_numpy(one[i])[None] for one in (given[0], given[-1]))
         parts = lapack.answer(self.task, A, B if len(given) > 1 else None)
@@ -128,7 +129,7 @@ class FactorRun:
                 as_numpy(found[part])[i] = value[0]
 
 
-def _check_shapes(task: Task, rows: Any, columns: Any, below: Any) -> None:
+def _check_shapes(task: Task, rows: Array, columns: Array, below: Array) -> None:
     """Square matrices where the task needs them, and right-hand sides (`below`: their rows) that fit."""
     wrong = rows != columns
     if wrong.any() and task.family != "qr" and (task.family, task.want) != ("lu", "factor"):
@@ -140,7 +141,7 @@ def _check_shapes(task: Task, rows: Any, columns: Any, below: Any) -> None:
         raise ValueError(f"a[{i}] has {rows[i]} rows and b[{i}] {below[i]}: both need the same number")
 
 
-Shape = Callable[[Any, Any, Any], tuple[Any, Any]]  # rows, columns and right-hand sides -> those of a result
+Shape = Callable[[Array, Array, Array], tuple[Array, Array]]  # rows, columns and right-hand sides -> those of a result
 _FIELDS = {"F": "f", "X": "x", "Q": "x"}  # of the kernels' items
 _SHAPES: dict[tuple[str, str], dict[str, Shape]] = {
     ("cholesky", "factor"): {"F": lambda m, n, k: (m, n)},

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...arrays.types import Array, Matrices
+from ...backends.base import Backend
 from ...backends.select import select
 from ..batched.ragged_triangular import Pass, flags_of, rows_solver
 from ..ragged import Ragged
@@ -28,7 +30,7 @@ class Factors(NamedTuple):
 
     name: str  # of the factors, as an argument
     flags: int  # passes and exchanges of rows, as the kernel reads them
-    by_lapack: Callable[[Any, Any, Any], Any]  # (factors, pivots or None, B) -> X, for stacks
+    by_lapack: Callable[[Array, Array, Array], Array]  # (factors, pivots or None, B) -> X, for stacks
 
 
 @lru_cache(maxsize=2)
@@ -49,7 +51,7 @@ def lu_factors(trans: int) -> Factors:
     return Factors("lu", flags, lambda F, pivots, B: lapack.lu_solve(F, pivots, B, trans))
 
 
-def solve_with(factors: Factors, backend: str | None, *operands: Any) -> tuple[Ragged] | None:
+def solve_with(factors: Factors, backend: str | None, *operands: Matrices) -> tuple[Ragged] | None:
     """The solutions for the factors, their pivots where there are any, B, and `out`; None: not on this backend."""
     F, *pivots, B, out = operands
     chosen = select(F._view.device, backend)
@@ -73,7 +75,7 @@ def solve_with(factors: Factors, backend: str | None, *operands: Any) -> tuple[R
 class _FactoredRun:
     """For layouts that belong together, of which it holds nothing but tables."""
 
-    def __init__(self, factors: Factors, backend: Any, F: Ragged, B: Ragged, X: Ragged) -> None:
+    def __init__(self, factors: Factors, backend: Backend, F: Ragged, B: Ragged, X: Ragged) -> None:
         self.factors, self.kind = factors, F._kind
         tables = [one.layout.host() for one in (F, B, X)]
         (rows, columns, _), below = tables[0], tables[1][0]
@@ -87,7 +89,7 @@ class _FactoredRun:
         self.orders, self.starts = rows, np.cumsum(rows) - rows
         self.kernel = rows_solver(backend, F._view.dtype, factors.flags, tables, len(rows), self.starts)
 
-    def __call__(self, F: Ragged, pivots: Any, B: Ragged, X: Ragged) -> None:
+    def __call__(self, F: Ragged, pivots: Array, B: Ragged, X: Ragged) -> None:
         flat = None if pivots is None else self._pivots(pivots)
         numbers = 0 if flat is None else int(flat.ctypes.data)
         pointers = (F._view.address, B._view.address, 0, X._view.address, numbers, 0)
@@ -95,7 +97,7 @@ class _FactoredRun:
             exchanged = None if pivots is None else np.asarray(pivots[i])[None]
             as_numpy(X[i])[...] = self.factors.by_lapack(as_numpy(F[i])[None], exchanged, as_numpy(B[i])[None])[0]
 
-    def _pivots(self, pivots: Any) -> Any:
+    def _pivots(self, pivots: Array) -> Matrices:
         """All of them in one array, which the kernel trusts: they are checked here."""
         found = [np.asarray(one) for one in pivots]
         for i, (one, order) in enumerate(zip(found, self.orders.tolist(), strict=True)):
@@ -109,4 +111,3 @@ class _FactoredRun:
             i = int(np.searchsorted(self.starts, int(np.argmax(wrong)), side="right")) - 1
             raise ValueError(f"piv[{i}] names a row that lu[{i}] does not have: pass what lu_factor gave")
         return flat
-

@@ -3,6 +3,7 @@ is found out once, and later calls only launch."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from ctypes import c_void_p
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -10,6 +11,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from ...arrays.types import Array
+from ...backends import base
 from ...backends.beside import several
 from ...backends.select import select
 from ...errors import LaunchError
@@ -31,16 +34,16 @@ _STEP, _TILES, _WIDE_STEP = 8, 64, 32  # orders of a class differ by less, up to
 class Launch(NamedTuple):
     """One class: the kernel, and the first of its matrices in the sorted table."""
 
-    run: Any
+    run: base.Launch
     first: int
 
 
-_RUNS: WeakKeyDictionary[Layout, WeakKeyDictionary[Layout, dict[Any, SortedRun]]] = WeakKeyDictionary()
+_RUNS: WeakKeyDictionary[Layout, WeakKeyDictionary[Layout, dict[Hashable, SortedRun]]] = WeakKeyDictionary()
 _LARGEST: WeakKeyDictionary[Layout, int] = WeakKeyDictionary()
 _RESULTS: WeakKeyDictionary[Layout, dict[int, tuple[Layout, int]]] = WeakKeyDictionary()
 
 
-def factor_sorted(task: Task, backend: str | None, a: Ragged, out: Ragged | None) -> tuple[Ragged, Any] | None:
+def factor_sorted(task: Task, backend: str | None, a: Ragged, out: Ragged | None) -> tuple[Ragged, Array] | None:
     """The factors and `info`, or None where this is not the way to answer: there are no kernels, or `out` overlaps `a`
     and is not `a` itself."""
     chosen = select(a._view.device, backend)
@@ -99,7 +102,7 @@ def check_shapes(out: Ragged, wanted: Ragged) -> None:
 
 
 @lru_cache(maxsize=16)
-def bounds(dtype: str) -> Any:
+def bounds(dtype: str) -> Array:
     """The largest order of each class."""
     most = spec.WIDEST[ITEMSIZE[dtype]]
     wide = {*range(_TILES + _WIDE_STEP, most, _WIDE_STEP), most}
@@ -114,13 +117,13 @@ class SortedRun:
         (rows, _, from_a), (_, _, from_f) = a.layout.host(), factors.layout.host()
         unit = 16 // ITEMSIZE[a._view.dtype]
         aligned = aligned and not ((from_a | from_f) % unit).any()
-        classes = np.searchsorted(bounds(a._view.dtype), rows)
+        classes: Array = np.searchsorted(bounds(a._view.dtype), rows)
         order = np.argsort(np.where(rows > 0, -classes, 1), kind="stable")[: int((rows > 0).sum())]
         self.count, self.complete = len(rows), len(order) == len(rows)
         self.items = np.ascontiguousarray(np.stack([rows, np.arange(self.count), from_a, from_f], 1)[order])
         self.task, self.dtype, self.classes, self.aligned = task, a._view.dtype, classes[order], aligned
         self.launches = self._prepare()
-        self._tables: dict[Any, Any] = {}
+        self._tables: dict[Hashable, Array] = {}
         remember(self)
 
     def forget(self) -> None:
@@ -145,7 +148,7 @@ class SortedRun:
             firsts.append(first)
         return [Launch(run, first) for run, first in zip(call.together(kernels), firsts, strict=True)]
 
-    def __call__(self, a: Ragged, factors: Ragged) -> Any:
+    def __call__(self, a: Ragged, factors: Ragged) -> Array:
         """`info`, in the order of the batch; the factors have been written, or will be."""
         info = empty(self.kind, (self.count,), "int32", a.buffer)
         if not self.complete:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array, Kind
 from .task import along, arange, copied, empty, library
 
-Kernel = Callable[[Any, Any], bool]  # (pivots, place): whether a kernel carried them out, in place
+Kernel = Callable[[Array, Array], bool]  # (pivots, place): whether a kernel carried them out, in place
 
 
-def order_of(kind: Any, pivots: Any, rows: int) -> Any:
+def order_of(kind: Kind, pivots: Array, rows: int) -> Array:
     """Which row comes to which place if row i is exchanged with row pivots[i], for i = 0, 1, ...; int64."""
     if kind.view(pivots, "piv").device[0] != "cpu":
         return order_by_pairs(kind, pivots, rows)
@@ -27,7 +27,7 @@ def order_of(kind: Any, pivots: Any, rows: int) -> Any:
     return library(kind).from_numpy(order) if kind.name == "PyTorch" else order
 
 
-def order_by_pairs(kind: Any, pivots: Any, rows: int) -> Any:
+def order_by_pairs(kind: Kind, pivots: Array, rows: int) -> Array:
     """The same in few steps, for GPUs. Every exchange is a permutation of its own; neighbours are composed, then
     neighbours of these: as many steps as the number of pivots has binary digits."""
     where, places = library(kind).where, arange(kind, rows, pivots)
@@ -43,16 +43,16 @@ def order_by_pairs(kind: Any, pivots: Any, rows: int) -> Any:
     return order[..., 0, :]
 
 
-def permuted(kind: Any, order: Any, X: Any) -> Any:
+def permuted(kind: Kind, order: Array, X: Array) -> Array:
     """The rows of X in this order."""
     return along(kind, X, order[..., None], -2)
 
 
-def _as_index(kind: Any, pivots: Any) -> Any:
+def _as_index(kind: Kind, pivots: Array) -> Array:
     return pivots.long() if kind.name == "PyTorch" else pivots.astype("int64")
 
 
-def exchange(kind: Any, pivots: Any, X: Any) -> None:
+def exchange(kind: Kind, pivots: Array, X: Array) -> None:
     """As LAPACK's laswp: row i against row pivots[i], one after the other, in place."""
     index = _as_index(kind, pivots)
     for i in range(pivots.shape[-1]):
@@ -68,10 +68,10 @@ def exchange(kind: Any, pivots: Any, X: Any) -> None:
 class Swaps:
     """Carries out the exchanges of a panel on what lies beside it, in place."""
 
-    def __init__(self, kind: Any, how: str, kernel: Kernel) -> None:
+    def __init__(self, kind: Kind, how: str, kernel: Kernel) -> None:
         self.kind, self.how, self.kernel = kind, how, kernel
 
-    def apply(self, pivots: Any, places: Sequence[Any]) -> None:
+    def apply(self, pivots: Array, places: Sequence[Array]) -> None:
         """On views (..., rows, columns)."""
         order = None
         for place in places:

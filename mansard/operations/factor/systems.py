@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ...arrays.types import Array, Kind
 from ...plan.problem import REAL
 from .. import run as call
 from .. import stacks
@@ -19,12 +18,12 @@ from .swaps import order_of, permuted
 from .task import Task, as_int32, broadcast, copied, library, stacked, zeros
 
 
-def lead_of(operand: Any) -> tuple[int, ...]:
+def lead_of(operand: Array) -> tuple[int, ...]:
     """Leading dimensions of a stack; of a list, its length."""
     return (len(operand),) if stacks.is_list(operand) else tuple(operand.shape[:-2])
 
 
-def common_lead(names: tuple[str, str], one: Any, other: Any) -> tuple[int, ...]:
+def common_lead(names: tuple[str, str], one: Array, other: Array) -> tuple[int, ...]:
     """Of the result."""
     first, second = lead_of(one), lead_of(other)
     try:
@@ -34,7 +33,7 @@ def common_lead(names: tuple[str, str], one: Any, other: Any) -> tuple[int, ...]
         raise ValueError(message) from None
 
 
-def solve(kind: Any, task: Task, A: Any, B: Any, out: Any, backend: str | None) -> tuple[Any, Any]:
+def solve(kind: Kind, task: Task, A: Array, B: Array, out: Array, backend: str | None) -> tuple[Array, Array]:
     """Solutions and `info`. A matrix for several right-hand sides of the batch is factored once."""
     lead = common_lead(("a", "b"), A, B)
     if lead_of(A) == lead:
@@ -50,16 +49,16 @@ def solve(kind: Any, task: Task, A: Any, B: Any, out: Any, backend: str | None) 
     return X, copied_to(kind, made["INFO"], lead)
 
 
-def copied_to(kind: Any, array: Any, shape: tuple[int, ...]) -> Any:
+def copied_to(kind: Kind, array: Array, shape: tuple[int, ...]) -> Array:
     """Broadcast, and in memory of its own."""
     return copied(kind, broadcast(kind, array, shape))
 
 
-def _core(operand: Any) -> tuple[int, ...]:
+def _core(operand: Array) -> tuple[int, ...]:
     return tuple((operand[0] if stacks.is_list(operand) else operand).shape[-2:])
 
 
-def cholesky_solve(kind: Any, C: Any, lower: bool, B: Any, out: Any, backend: str | None) -> Any:
+def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, backend: str | None) -> Array:
     """L L^H X = B, or U^H U X = B."""
     first, second = ("N", "C") if lower else ("C", "N")
     uplo = "lower" if lower else "upper"
@@ -67,7 +66,7 @@ def cholesky_solve(kind: Any, C: Any, lower: bool, B: Any, out: Any, backend: st
     return solve_triangle(C, X, X, 1.0, backend, Triangle("left", uplo, second))
 
 
-def lu_solve(kind: Any, F: Any, pivots: Any, B: Any, trans: int, out: Any, backend: str | None) -> Any:
+def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Array, backend: str | None) -> Array:
     """A X = B with P A = L U, or with the transpose (1) or conjugate transpose (2) of A."""
     F, pivots, B = (stacked(kind, one) for one in (F, pivots, B))
     _check_pivots(kind, F, pivots)
@@ -94,7 +93,7 @@ def lu_solve(kind: Any, F: Any, pivots: Any, B: Any, trans: int, out: Any, backe
     return out
 
 
-def _check_place(kind: Any, out: Any, shape: tuple[int, ...], dtype: str) -> None:
+def _check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> None:
     """The solutions' shape and dtype; writable, every entry in a place of its own."""
     views = stacks.described(kind, out, "out")
     each = shape[1:] if stacks.is_list(out) else shape
@@ -106,14 +105,14 @@ def _check_place(kind: Any, out: Any, shape: tuple[int, ...], dtype: str) -> Non
             raise TypeError(f"out has dtype {view.dtype}, the result {dtype}")
 
 
-def _check_pivots(kind: Any, F: Any, pivots: Any) -> None:
+def _check_pivots(kind: Kind, F: Array, pivots: Array) -> None:
     if tuple(pivots.shape) != tuple(F.shape[:-1]):
         raise ValueError(f"piv has shape {tuple(pivots.shape)}, and lu {tuple(F.shape)}: one pivot per row is needed")
     if "int" not in str(pivots.dtype):
         raise TypeError(f"piv has dtype {pivots.dtype}: integers are needed")
 
 
-def _order(kind: Any, pivots: Any, F: Any, lead: tuple[int, ...]) -> Any:
+def _order(kind: Kind, pivots: Array, F: Array, lead: tuple[int, ...]) -> Array:
     rows = F.shape[-2]
     return broadcast(kind, order_of(kind, pivots, rows), (*lead, rows))
 
@@ -121,7 +120,7 @@ def _order(kind: Any, pivots: Any, F: Any, lead: tuple[int, ...]) -> Any:
 # ---- least squares ----------------------------------------------------------------------------------------
 
 
-def least_squares(kind: Any, A: Any, B: Any, rcond: float | None, driver: str, backend: str | None) -> Any:
+def least_squares(kind: Kind, A: Array, B: Array, rcond: float | None, driver: str, backend: str | None) -> Array:
     """Solutions, sums of squared residuals, ranks, and singular values where the driver finds them."""
     A, B = stacked(kind, A), stacked(kind, B)
     lead = common_lead(("a", "b"), A, B)
@@ -142,7 +141,7 @@ def least_squares(kind: Any, A: Any, B: Any, rcond: float | None, driver: str, b
     return X, residuals(kind, A, B, X, backend), ranks, values
 
 
-def _by_qr(kind: Any, A: Any, B: Any, backend: str | None) -> Any:
+def _by_qr(kind: Kind, A: Array, B: Array, backend: str | None) -> Array:
     """For full rank: Q^H B and a triangle, or, with fewer rows than columns, the solution of least norm."""
     M, N = A.shape[-2:]
     if M >= N:
@@ -152,7 +151,7 @@ def _by_qr(kind: Any, A: Any, B: Any, backend: str | None) -> Any:
     return multiply(found["Q"], Y, None, 1.0, 0.0, backend)
 
 
-def residuals(kind: Any, A: Any, B: Any, X: Any, backend: str | None) -> Any:
+def residuals(kind: Kind, A: Array, B: Array, X: Array, backend: str | None) -> Array:
     """Squared norms of the columns of B - A X."""
     rest = copied(kind, B)
     multiply(A, X, rest, -1.0, 1.0, backend, Form())

@@ -7,14 +7,17 @@ Q, PIVOTS, TAU and INFO.
 from __future__ import annotations
 
 import sys
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
+from ...arrays.types import Array, Kind
 from ...plan.problem import REAL
 
 INTEGERS = ("PIVOTS", "INFO")
 MATRICES = ("F", "X", "Q")
+Found = dict[str, Array]  # parts of a result by name
 
 
 class Task(NamedTuple):
@@ -78,7 +81,7 @@ class Sizes(NamedTuple):
 # ---- what array libraries call things ---------------------------------------------------------------------
 
 
-def library(kind: Any) -> Any:
+def library(kind: Kind) -> ModuleType:
     """The module of an array library."""
     return sys.modules[{"NumPy": "numpy", "CuPy": "cupy", "PyTorch": "torch"}[kind.name]]
 
@@ -90,7 +93,7 @@ def dtype_of(task: Task, part: str, dtype: str) -> str:
     return REAL[dtype] if (task.want, part) == ("logdet", "X") else dtype
 
 
-def empty(kind: Any, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+def empty(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
     """A new array beside `like`, of any dtype."""
     if kind.name == "PyTorch":
         return like.new_empty(shape, dtype=getattr(library(kind), dtype))
@@ -100,14 +103,14 @@ def empty(kind: Any, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         return library(kind).empty(shape, dtype)
 
 
-def zeros(kind: Any, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+def zeros(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
     """The same, of zeros."""
     made = empty(kind, shape, dtype, like)
     made[...] = 0
     return made
 
 
-def arange(kind: Any, count: int, like: Any) -> Any:
+def arange(kind: Kind, count: int, like: Array) -> Array:
     """0, 1, ... as indices, beside `like`."""
     if kind.name == "PyTorch":
         return library(kind).arange(count, device=like.device)
@@ -117,14 +120,14 @@ def arange(kind: Any, count: int, like: Any) -> Any:
         return library(kind).arange(count)
 
 
-def identity(kind: Any, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+def identity(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
     """Ones along the diagonals of the last two dimensions."""
     made = zeros(kind, shape, dtype, like)
     set_diagonal(kind, made, 1)
     return made
 
 
-def set_diagonal(kind: Any, array: Any, value: Any) -> None:
+def set_diagonal(kind: Kind, array: Array, value: complex | Array) -> None:
     """Of every matrix. By a view: lists of indices would have to be sent to a GPU, and some libraries wait for that."""
     if kind.name == "NumPy":  # whose own views of diagonals cannot be written to
         size = min(array.shape[-2:])
@@ -133,7 +136,7 @@ def set_diagonal(kind: Any, array: Any, value: Any) -> None:
         array.diagonal(0, -2, -1)[...] = value
 
 
-def along(kind: Any, array: Any, index: Any, axis: int) -> Any:
+def along(kind: Kind, array: Array, index: Array, axis: int) -> Array:
     """Entries by index arrays, along an axis; other dimensions broadcast."""
     module = library(kind)
     if kind.name == "PyTorch":
@@ -141,30 +144,30 @@ def along(kind: Any, array: Any, index: Any, axis: int) -> Any:
     return module.take_along_axis(array, index, axis)
 
 
-def broadcast(kind: Any, array: Any, shape: tuple[int, ...]) -> Any:
+def broadcast(kind: Kind, array: Array, shape: tuple[int, ...]) -> Array:
     """A view of this shape."""
     return array if tuple(array.shape) == shape else library(kind).broadcast_to(array, shape)
 
 
-def copied(kind: Any, array: Any) -> Any:
+def copied(kind: Kind, array: Array) -> Array:
     """Memory of its own, row after row."""
     made = empty(kind, tuple(array.shape), kind.view(array, "a").dtype, array)
     made[...] = array
     return made
 
 
-def as_int32(kind: Any, array: Any) -> Any:
+def as_int32(kind: Kind, array: Array) -> Array:
     """Pivots as kernels read them."""
     plain = kind.plain(array)
     return plain.int() if kind.name == "PyTorch" else plain.astype("int32", copy=False)
 
 
-def stacked(kind: Any, operand: Any) -> Any:
+def stacked(kind: Kind, operand: Array) -> Array:
     """A list as one array; arrays as they are."""
     return library(kind).stack(list(operand)) if isinstance(operand, list | tuple) else operand
 
 
-def triangle(kind: Any, array: Any, lower: bool) -> Any:
+def triangle(kind: Kind, array: Array, lower: bool) -> Array:
     """A copy with zeros on the other side of the diagonal."""
     module = library(kind)
     return (module.tril if lower else module.triu)(array)

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array
 from ...codegen.geometry import Device
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE
 from . import storage
-from .storage import Csr
+from .storage import Csr, Ell, Sell
 
 _PADDING = 1.15  # stored entries per entry, up to which chunks pay
 _WINDOWS = (256, 4096)  # rows that are sorted by length, where rows as they are would be padded more
@@ -35,8 +36,7 @@ class Source:
     xp: ModuleType
     device: tuple[str, int]
 
-
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _source, (self.rows,)
 
 
@@ -45,14 +45,14 @@ def _source(rows: Csr) -> Source:
     return Source(rows, *place_of(rows.data))
 
 
-def place_of(array: Any) -> tuple[ModuleType, tuple[str, int]]:
+def place_of(array: Array) -> tuple[ModuleType, tuple[str, int]]:
     """The module, NumPy or CuPy, and the device of an array."""
     if isinstance(array, np.ndarray):
         return np, ("cpu", 0)
     return import_module("cupy"), ("cuda", int(array.device.id))
 
 
-def read(A: Any) -> Source:
+def read(A: Array) -> Source:
     """`A` of scipy's, CuPy's or PyTorch's as CSR; duplicates are summed, rows sorted, as scipy does."""
     root = type(A).__module__.partition(".")[0]
     if root == "torch":
@@ -79,11 +79,11 @@ def _rows(csr: Any) -> Csr:
     return Csr((int(csr.shape[0]), int(csr.shape[1])), csr.indptr, csr.indices[:nnz], csr.data[:nnz])
 
 
-def _of_torch(A: Any) -> Source:
+def _of_torch(A: Array) -> Source:
     """Of a tensor; its arrays are not copied."""
     import torch
 
-    arrays.kind_of(A, "A").refuse_derivatives(A, "A")
+    arrays.kind_of(A, "A").refuse_derivatives(A, "A")  # type: ignore[attr-defined]  # of PyTorch alone
     if A.device.type not in ("cpu", "cuda"):
         raise TypeError(f"A is on {A.device}, where no kernel reads it: move it to the CPU or to an NVIDIA GPU")
     if A.layout is torch.sparse_coo:
@@ -158,13 +158,13 @@ def library(xp: ModuleType) -> Any:
     return cupyx.scipy.sparse
 
 
-def tensor(array: Any) -> Any:
+def tensor(array: Array) -> Array:
     """A NumPy or CuPy array as PyTorch's; the memory is shared."""
-    torch: Any = import_module("torch")
+    torch: ModuleType = import_module("torch")
     return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
 
 
-def new_values(data: Any, xp: ModuleType) -> Any:
+def new_values(data: Array, xp: ModuleType) -> Array:
     """Values given for a pattern as an array of the matrix' library; gradients are refused, as everywhere."""
     if arrays.library_of(type(data)) is not None:
         kind = arrays.kind_of(data, "data")
@@ -195,7 +195,7 @@ class Wish:
     usual: int = 32  # C, where nobody asks for another
 
 
-def store(source: Source, wish: Wish) -> Any:
+def store(source: Source, wish: Wish) -> Csr | Ell | Sell:
     """A matrix in the format that was asked for, or in the one that suits its rows."""
     rows, xp = source.rows, source.xp
     format, sigma = chosen_format(rows, wish, source.device, xp)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array
 from ...backends.select import select
 from ...codegen.geometry import Device
 from ...kernels.sparse.spmv import spec
@@ -25,7 +26,7 @@ _INDICES = ("int32", "int64", "delta16")
 
 
 def matrix(
-    A: Any,
+    A: Array,
     format: str | None = None,
     C: int | None = None,
     sigma: int | None = None,
@@ -120,7 +121,7 @@ class _Sides:
         self.xp, self.device = source.xp, source.device
         self._held: dict[bool, Held] = {False: self._hold(source, wish)}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _sides, (self.shape, self.dtype, self.wish, self.threads, self.backend, self._held)
 
     def _hold(self, source: Source, wish: Wish) -> Held:
@@ -136,7 +137,7 @@ class _Sides:
             self._held[True] = self._hold(Source(rows, self.xp, self.device), wish)
         return self._held[transposed]
 
-    def with_values(self, data: Any) -> _Sides:
+    def with_values(self, data: Array) -> _Sides:
         """The same pattern; the transposed is stored anew when it is needed."""
         new = object.__new__(_Sides)
         new.__dict__.update(self.__dict__)
@@ -164,7 +165,7 @@ class Matrix:
         self.shape = (cols, rows) if transposed else (rows, cols)
         self.dtype = np.dtype(sides.dtype)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return Matrix, (self._sides, self._transposed, self._conj)
 
     @property
@@ -196,21 +197,27 @@ class Matrix:
     def H(self) -> Matrix:
         return Matrix(self._sides, not self._transposed, not self._conj)
 
-    def __matmul__(self, x: Any) -> Any:
+    def __matmul__(self, x: Array) -> Array:
         return spmv_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
 
-    def product(self, x: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def product(self, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
         return spmv_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
 
     def recurrence(
-        self, x: Any, z: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gamma: complex = 0.0
-    ) -> Any:
+        self,
+        x: Array,
+        z: Array = None,
+        out: Array = None,
+        alpha: complex = 1.0,
+        beta: complex = 0.0,
+        gamma: complex = 0.0,
+    ) -> Array:
         """alpha A x + beta x + gamma z in one pass: a step of a three-term recurrence. `out` may be z itself."""
         form = self._form()._replace(recurrence=True)
         return spmv_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
 
-    def plan(self, x: Any, out: Any = None) -> Plan:
+    def plan(self, x: Array, out: Array = None) -> Plan:
         """A held product: `plan(x)` runs, `.explain()` says what and why. It pickles with the matrix."""
         made = spmv_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
         return repeatable(made, self.plan, {"x": x, "out": out})
@@ -221,7 +228,7 @@ class Matrix:
         like = xp.empty((self.shape[1], columns) if columns != 1 else self.shape[1], self.dtype)
         return f"{self!r}\n{self.plan(like).explain()}"
 
-    def with_values(self, data: Any) -> Matrix:
+    def with_values(self, data: Array) -> Matrix:
         """The same pattern with other values, in the order of `to_scipy().data`."""
         if self._transposed or self._conj:
             raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array
+from ...plan.problem import Options
 from .convert import library, place_of
 from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, realigned, sell_with_values
 
 Storage = Csr | Ell | Sell
 
 
-def pointers(storage: Storage, address: Callable[[Any], int], splits: Any = None) -> tuple[int, ...]:
+def pointers(storage: Storage, address: Callable[[Array], int], splits: Array = None) -> tuple[int, ...]:
     """Addresses of what the storage has, 0 for what it lacks."""
     if isinstance(storage, Sell):
         arrays = (
@@ -26,7 +29,7 @@ def pointers(storage: Storage, address: Callable[[Any], int], splits: Any = None
     return tuple(0 if array is None else address(array) for array in arrays)
 
 
-def traits(storage: Storage) -> dict[str, Any]:
+def traits(storage: Storage) -> Options:
     """What a problem of spmv's says about the matrix."""
     common = {"values": storage.values_dtype, "index": storage.index}
     if isinstance(storage, Sell):
@@ -42,7 +45,7 @@ def layout(storage: Storage) -> tuple[int, int]:
     return (storage.pitch, storage.width) if isinstance(storage, Ell) else (0, 0)
 
 
-def _entries(storage: Storage) -> Any:
+def _entries(storage: Storage) -> Array:
     """The array that holds the values."""
     if isinstance(storage, Sell):
         return storage.buffer
@@ -68,7 +71,7 @@ def described(storage: Storage) -> str:
     return f"{bytes_of(storage) / 1e6:.4g} MB as {format}, {padding:.3g} entries per entry"
 
 
-def merge_splits(storage: Csr, items: int, xp: Any = np) -> Any:
+def merge_splits(storage: Csr, items: int, xp: ModuleType = np) -> Array:
     """The rows at which pieces of `items` begin, int32 [pieces + 1]: entries and ends of rows are counted, an end after
     the entries of its row."""
     rows, total = storage.shape[0], storage.shape[0] + storage.nnz
@@ -80,13 +83,15 @@ def merge_splits(storage: Csr, items: int, xp: Any = np) -> Any:
 class Held:
     """A stored matrix with what plans need to know of it; it never changes."""
 
-    def __init__(self, storage: Storage, xp: Any, device: tuple[str, int], skewed: bool, threads: int | None) -> None:
+    def __init__(
+        self, storage: Storage, xp: ModuleType, device: tuple[str, int], skewed: bool, threads: int | None
+    ) -> None:
         self.storage, self.xp, self.device, self.skewed, self.threads = storage, xp, device, skewed, threads
         self.traits = traits(storage) | {"skewed": skewed}
-        self.plans: dict[Any, Any] = {}
-        self._splits: dict[int, Any] = {}
+        self.plans: dict[Hashable, Any] = {}
+        self._splits: dict[int, Array] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _held, (self.storage, self.skewed, self.threads)
 
     def pointers(self, items: int | None) -> tuple[int, ...]:
@@ -99,7 +104,7 @@ class Held:
             return csr_from_sell(self.storage, self.xp)
         return csr_from_ell(self.storage, self.xp) if isinstance(self.storage, Ell) else self.storage
 
-    def with_values(self, data: Any) -> Held:
+    def with_values(self, data: Array) -> Held:
         """The same pattern; `data` in the order of CSR."""
         stored, xp, data = self.storage, self.xp, data.astype(self.storage.values_dtype)
         fresh: Storage
@@ -118,14 +123,14 @@ class Held:
         rows = self.rows()
         return library(self.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
 
-    def _split(self, items: int) -> Any:
+    def _split(self, items: int) -> Array:
         if items not in self._splits:
             assert isinstance(self.storage, Csr)
             # plans keep addresses: of two threads' splits, the first stay
             self._splits.setdefault(items, merge_splits(self.storage, items, self.xp))
         return self._splits[items]
 
-    def _address(self, array: Any) -> int:
+    def _address(self, array: Array) -> int:
         return int(array.ctypes.data if self.xp is np else array.data.ptr)
 
 

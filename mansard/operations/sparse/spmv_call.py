@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
+from ...backends.base import Backend
 from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...kernels.sparse import spmv
 from ...plan import dispatch, pin
 from ...plan.plan import Plan
-from ...plan.problem import DTYPES, ITEMSIZE, Problem
+from ...plan.problem import DTYPES, ITEMSIZE, Options, Problem
 from ...plan.route import OWN_ROUTINE, Choice, Library, Request
 from .. import run as call
 from .operand import Held, layout
@@ -42,9 +44,9 @@ class Vectors(NamedTuple):
 
 
 def apply(
-    held: Held, x: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, z: Any = None,
+    held: Held, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, z: Array = None,
     gamma: complex = 0.0, backend: str | None = None, form: Form = _PLAIN,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """alpha A x + beta out, or alpha A x + beta x + gamma z, by a plan made before where there is one."""
     kind = arrays.kind_of(x, "x")
     if kind.immutable:
@@ -72,9 +74,9 @@ def apply(
 
 
 def _in_slices(
-    held: Held, kind: Any, x: Any, out: Any, alpha: complex, beta: complex, z: Any, gamma: complex,
+    held: Held, kind: Kind, x: Array, out: Array, alpha: complex, beta: complex, z: Array, gamma: complex,
     backend: str | None, form: Form,
-) -> Any:  # fmt: skip
+) -> Array:  # fmt: skip
     """So many columns at a time as one kernel takes; slices are views."""
     view = vectors_of(kind, x, "x", held.storage.shape[1], "columns").view
     if out is None:
@@ -92,7 +94,7 @@ def _in_slices(
 
 
 def plan_product(
-    held: Held, x: Any, out: Any = None, z: Any = None, backend: str | None = None, form: Form = _PLAIN
+    held: Held, x: Array, out: Array = None, z: Array = None, backend: str | None = None, form: Form = _PLAIN
 ) -> Plan:
     """A plan of A x. Nothing is written before every argument has been checked."""
     kind = arrays.common_kind([("x", x), *((name, one) for name, one in (("out", out), ("z", z)) if one is not None)])
@@ -116,8 +118,8 @@ def plan_product(
 
 
 def prepared(
-    held: Held, problem: Problem, backend: Any, pitches: tuple[int, ...], library: bool
-) -> tuple[Any, Choice, Any]:
+    held: Held, problem: Problem, backend: Backend, pitches: tuple[int, ...], library: bool
+) -> tuple[Array, Choice, Array]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel. `library`: it is faster
     where nothing was measured."""
     prefer = _preferred(held, problem, backend)
@@ -129,7 +131,7 @@ def prepared(
     return call.prepare(spmv.emit, problem, backend, (*pitches, *layout(held.storage)), choice=choice)
 
 
-def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> Vectors:
+def vectors_of(kind: Kind, array: Array, name: str, length: int, of_what: str) -> Vectors:
     """A vector (n,) or block of vectors (n, columns) as kernels see it."""
     view = kind.view(array, name)
     if len(view.shape) not in (1, 2):
@@ -144,7 +146,7 @@ def vectors_of(kind: Any, array: Any, name: str, length: int, of_what: str) -> V
     return Vectors(view, columns, row if ready and columns > 1 and length > 1 else columns, ready)
 
 
-def check_out(kind: Any, out: Any, rows: int, x: Any) -> Vectors:
+def check_out(kind: Kind, out: Array, rows: int, x: Array) -> Vectors:
     """The result's place: its shape and dtype, writable, apart from x."""
     given, like = kind.view(out, "out"), kind.view(x, "x")
     call.check_out(given, (rows, *like.shape[1:]))
@@ -211,14 +213,14 @@ def _adjacent(columns: int, dtype: str) -> int:
     return count
 
 
-def library_wins(problem: Problem, backend: Any) -> bool:
+def library_wins(problem: Problem, backend: Backend) -> bool:
     """Whether cuSPARSE is to be called: one vector, rows of very different lengths, nothing measured or pinned."""
     skewed = problem.format == "csr" and problem.skewed and problem.NVECS == 1
     same = problem.values == problem.dtype and not problem.recurrence
     return bool(backend.name == "cuda" and skewed and same and not pin.pins())
 
 
-def _preferred(held: Held, problem: Problem, backend: Any) -> dict[str, Any]:
+def _preferred(held: Held, problem: Problem, backend: Backend) -> Options:
     """Lanes per row that the matrix was made with (csr, one vector), unless something is pinned."""
     on_gpu = backend.name in ("cuda", "emulated") and problem.format == "csr" and problem.NVECS == 1
     if held.threads is None or not on_gpu or pin.pins() or 0 in (size for _, size in problem.sizes):

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array, Kind
+from ...backends.base import Backend, Launch
+from ...kernels.family import Config
 from ...kernels.sparse.spmv import emit
 from ...kernels.sparse.spmv.space import Merge
 from ...plan.problem import ITEMSIZE, Problem
@@ -21,8 +24,8 @@ class ProductRun:
     """A plan's path: addresses, copies of what no kernel reads, scalars, one launch."""
 
     def __init__(
-        self, kind: Any, problem: Problem, backend: Any, held: Held, launch: Any, config: Any,
-        vectors: tuple[Any, Any, Any], strides: tuple[int, ...],
+        self, kind: Kind, problem: Problem, backend: Backend, held: Held, launch: Launch | None, config: Config,
+        vectors: tuple[Array, Array, Array], strides: tuple[int, ...],
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.backend, self.held, self.launch = kind, problem, backend, held, launch
         self.strides, self.stream = strides, kind.stream_of(held.device)
@@ -33,13 +36,13 @@ class ProductRun:
         self._accumulating: list[Any] = []  # launch and pointers of the kernel that reads y
         self._matrix: Any = None  # the array library's
 
-    def _pointers(self, config: Any) -> tuple[int, ...]:
+    def _pointers(self, config: Config) -> tuple[int, ...]:
         return self.held.pointers(config.BLOCK * config.PER_THREAD if isinstance(config, Merge) else None)
 
     def __call__(
-        self, x: Any, _: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, z: Any = None,
+        self, x: Array, _: None = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, z: Array = None,
         gamma: complex = 0.0,
-    ) -> Any:  # fmt: skip
+    ) -> Array:  # fmt: skip
         kind, recurrence = self.kind, self.problem.recurrence
         if out is None and beta != 0.0 and not recurrence:
             raise ValueError("beta scales the content of out: pass out")
@@ -65,14 +68,14 @@ class ProductRun:
             return out
         return y
 
-    def _that_reads(self) -> tuple[Any, tuple[int, ...]]:
+    def _that_reads(self) -> tuple[Launch, tuple[int, ...]]:
         if not self._accumulating:
             problem = self.problem.replace(accumulate=True)
             launch, choice, _ = call.prepare(emit, problem, self.backend, self.strides)
             self._accumulating += [launch, self._pointers(choice.config)]
         return self._accumulating[0], self._accumulating[1]
 
-    def _plain(self, array: Any) -> Any:
+    def _plain(self, array: Array) -> Array:
         """A copy that kernels can read."""
         plain = self.kind.plain(array)
         if self.kind.address(plain) % ITEMSIZE[self.problem.dtype]:
@@ -87,7 +90,7 @@ class ProductRun:
             return _PLAIN_STEP
         return (*call.scalars(self.problem, alpha, beta), *call.scalars(self.problem, gamma, 0.0)[:2])
 
-    def _library(self, x: Any, out: Any, alpha: complex, beta: complex, z: Any, gamma: complex) -> Any:
+    def _library(self, x: Array, out: Array, alpha: complex, beta: complex, z: Array, gamma: complex) -> Array:
         """The array library's own product; also the answer of matrices without entries."""
         total = None
         if self.held.storage.nnz and 0 not in self.shape:
@@ -105,7 +108,7 @@ class ProductRun:
         result[...] = 0 if total is None else total
         return result
 
-    def _goes_straight(self, x: Any, out: Any) -> bool:
+    def _goes_straight(self, x: Array, out: Array) -> bool:
         """Whether cuSPARSE can write to `out` itself."""
         one = self.kind.name == "CuPy" and out is not None and len(self.shape) == 1
         return bool(one and not any(self.copies) and self.held.storage.values_dtype == self.problem.dtype)
@@ -116,7 +119,7 @@ class ProductRun:
             self._matrix = matrix.conj() if self.problem.conj else matrix
         return self._matrix
 
-    def _product(self, x: Any) -> Any:
+    def _product(self, x: Array) -> Array:
         held, matrix = self.held, self._library_matrix()
         if self.kind.name != "PyTorch":
             return (matrix @ x).astype(self.problem.dtype, copy=False)
@@ -126,7 +129,7 @@ class ProductRun:
         return convert.tensor(product)
 
 
-def library_product(matrix: Any, x: Any, out: Any) -> Any:
+def library_product(matrix: Any, x: Array, out: Array) -> Array:
     """A x of CuPy's matrix and vector, by cuSPARSE, in `out`."""
     from cupyx import cusparse
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+
+from ...arrays.types import Array
 
 UNIT = 128  # bytes that chunks of a Sell are multiples of
 PART = 16  # bytes that the parts of a chunk are multiples of
@@ -25,9 +28,9 @@ class Csr:
     """Rows one after the other, as scipy stores them."""
 
     shape: tuple[int, int]
-    indptr: Any  # [rows + 1]
-    indices: Any  # [nnz]
-    data: Any  # [nnz]
+    indptr: Array  # [rows + 1]
+    indices: Array  # [nnz]
+    data: Array  # [nnz]
 
     @property
     def nnz(self) -> int:
@@ -48,9 +51,9 @@ class Ell:
 
     shape: tuple[int, int]
     nnz: int
-    values: Any  # [width][pitch]; padding: 0
-    columns: Any  # [width][pitch]; padding: a column that exists
-    lengths: Any  # int32 [rows]; None if every row has `width` entries
+    values: Array  # [width][pitch]; padding: 0
+    columns: Array  # [width][pitch]; padding: a column that exists
+    lengths: Array  # int32 [rows]; None if every row has `width` entries
 
     @property
     def index(self) -> str:
@@ -85,14 +88,14 @@ class Sell:
     sigma: int  # rows are sorted by length within windows of so many; 1: not at all
     index: str  # int32, int64 or delta16
     values_dtype: str
-    buffer: Any  # uint8; None in a layout
-    starts: Any  # int32 [chunks + 1], in units of 128 bytes
-    widths: Any  # int32 [chunks]
-    lengths: Any  # int32 [rows] in stored order; None when every row has its chunk's width
-    permutation: Any  # int32 [rows]: stored row i is row permutation[i]; None when that is i
+    buffer: Array  # uint8; None in a layout
+    starts: Array  # int32 [chunks + 1], in units of 128 bytes
+    widths: Array  # int32 [chunks]
+    lengths: Array  # int32 [rows] in stored order; None when every row has its chunk's width
+    permutation: Array  # int32 [rows]: stored row i is row permutation[i]; None when that is i
     # int32 [chunks]: entries that every row of a chunk has, so that lengths are read where rows differ alone; None with
     # `lengths`
-    common: Any = None
+    common: Array = None
 
     @property
     def chunks(self) -> int:
@@ -104,12 +107,12 @@ class Sell:
         return int(self.starts[-1]) * UNIT
 
 
-def array_module(array: Any) -> Any:
+def array_module(array: Array) -> ModuleType:
     """NumPy or CuPy, whichever the array is of."""
     return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
 
 
-def host(array: Any) -> Any:
+def host(array: Array) -> Array:
     """The array in the memory of the host."""
     return array if isinstance(array, np.ndarray) else array.get()
 
@@ -122,12 +125,12 @@ def realigned(stored: Any) -> Any:
     return replace(stored, **{name: one.copy() for name, one in odd.items()}) if odd else stored
 
 
-def aligned(size: Any, unit: int) -> Any:
+def aligned(size: int | Array, unit: int) -> Array:
     """`size` (a number or an array of them) rounded up to a multiple of `unit`."""
     return (size + (unit - 1)) // unit * unit
 
 
-def parts(width: Any, C: int, values_dtype: str, index: str) -> tuple[Any, Any, Any]:
+def parts(width: int | Array, C: int, values_dtype: str, index: str) -> tuple[Array, Array, Array]:
     """Bytes from a chunk's start to its bases, to its columns, and to its end; `width` is a number or an array."""
     bases = aligned(width * (C * np.dtype(values_dtype).itemsize), PART)
     columns = bases + (aligned(width * 4, PART) if index == "delta16" else 0)
@@ -135,14 +138,14 @@ def parts(width: Any, C: int, values_dtype: str, index: str) -> tuple[Any, Any, 
 
 
 def sell_from_csr(
-    A: Any, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: Any = np
+    A: Array, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: ModuleType = np
 ) -> Sell:
     """`A` (a CSR matrix of scipy's, CuPy's, or a `Csr`) as SELL-C-sigma; entries of a row keep their order."""
     return filled(sell_layout(A, C, sigma, index, values_dtype, xp), A, xp)
 
 
 def sell_layout(
-    A: Any, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: Any = np
+    A: Array, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: ModuleType = np
 ) -> Sell:
     """Where `sell_from_csr` puts the entries: a Sell whose buffer is None."""
     sell = _pattern(A, C, sigma, index, values_dtype or str(A.data.dtype), xp)
@@ -152,7 +155,7 @@ def sell_layout(
     return replace(sell, starts=sell.starts.astype(xp.int32))
 
 
-def filled(sell: Sell, A: Any, xp: Any = np) -> Sell:
+def filled(sell: Sell, A: Array, xp: ModuleType = np) -> Sell:
     """The layout of `A` with its entries in a buffer."""
     sell = replace(sell, buffer=xp.zeros(sell.nbytes, xp.uint8))
     values, columns, bases = _views(sell)
@@ -173,7 +176,7 @@ def filled(sell: Sell, A: Any, xp: Any = np) -> Sell:
     return sell
 
 
-def csr_from_sell(sell: Sell, xp: Any = np) -> Csr:
+def csr_from_sell(sell: Sell, xp: ModuleType = np) -> Csr:
     """The matrix as it was before `sell_from_csr`, in the precision of the stored values."""
     lengths = stored_lengths(sell, xp)
     counts = xp.empty_like(lengths) if sell.permutation is not None else lengths
@@ -194,7 +197,7 @@ def csr_from_sell(sell: Sell, xp: Any = np) -> Csr:
     return Csr(sell.shape, indptr, indices, data)
 
 
-def sell_with_values(sell: Sell, indptr: Any, data: Any, xp: Any = np) -> Sell:
+def sell_with_values(sell: Sell, indptr: Array, data: Array, xp: ModuleType = np) -> Sell:
     """The same pattern with other values, in the order of the CSR matrix that it came from."""
     fresh = replace(sell, buffer=sell.buffer.copy())
     values = _views(fresh)[0]
@@ -204,7 +207,7 @@ def sell_with_values(sell: Sell, indptr: Any, data: Any, xp: Any = np) -> Sell:
     return fresh
 
 
-def fits_delta16(A: Any, C: int = 32, sigma: int = 1, xp: Any = np) -> bool:
+def fits_delta16(A: Array, C: int = 32, sigma: int = 1, xp: ModuleType = np) -> bool:
     """Whether entries j of the rows of a chunk lie within 65536 columns of each other, for every chunk and j."""
     if A.shape[1] <= REACH or A.data.size == 0:
         return True
@@ -216,12 +219,12 @@ def fits_delta16(A: Any, C: int = 32, sigma: int = 1, xp: Any = np) -> bool:
     return True
 
 
-def widths_of(A: Any, C: int, sigma: int, xp: Any = np) -> Any:
+def widths_of(A: Array, C: int, sigma: int, xp: ModuleType = np) -> Array:
     """How wide the chunks of `sell_from_csr` would be."""
     return _pattern(A, C, sigma, "int32", "float32", xp).widths
 
 
-def ell_from_csr(A: Any, index: str = "int32", values_dtype: str | None = None, xp: Any = np) -> Ell:
+def ell_from_csr(A: Array, index: str = "int32", values_dtype: str | None = None, xp: ModuleType = np) -> Ell:
     """`A` as ELLPACK: every row as wide as the longest."""
     rows = int(A.shape[0])
     counts = xp.diff(A.indptr).astype(xp.int32)
@@ -237,7 +240,7 @@ def ell_from_csr(A: Any, index: str = "int32", values_dtype: str | None = None, 
     return Ell((rows, int(A.shape[1])), int(A.data.size), values, columns, None if full else counts)
 
 
-def csr_from_ell(ell: Ell, xp: Any = np) -> Csr:
+def csr_from_ell(ell: Ell, xp: ModuleType = np) -> Csr:
     """The matrix as it was before `ell_from_csr`."""
     rows = ell.shape[0]
     lengths = ell.lengths if ell.lengths is not None else xp.full(rows, ell.width, xp.int32)
@@ -246,7 +249,7 @@ def csr_from_ell(ell: Ell, xp: Any = np) -> Csr:
     return Csr(ell.shape, _pointers(lengths, xp), indices, data)
 
 
-def stored_lengths(sell: Sell, xp: Any = np) -> Any:
+def stored_lengths(sell: Sell, xp: ModuleType = np) -> Array:
     """Entries of each stored row, whether or not `lengths` says so."""
     if sell.lengths is not None:
         return sell.lengths
@@ -260,14 +263,14 @@ class _Piece:
     Padding has the last entry of its row (or another one that exists) as entry.
     """
 
-    there: Any
-    entries: Any
-    values: Any
-    columns: Any
-    bases: Any  # [slots]
+    there: Array
+    entries: Array
+    values: Array
+    columns: Array
+    bases: Array  # [slots]
 
 
-def _pattern(A: Any, C: int, sigma: int, index: str, values_dtype: str, xp: Any) -> Sell:
+def _pattern(A: Array, C: int, sigma: int, index: str, values_dtype: str, xp: ModuleType) -> Sell:
     """A Sell without its buffer; the starts are int64 still."""
     rows = int(A.shape[0])
     counts = xp.diff(A.indptr).astype(xp.int32)
@@ -287,7 +290,7 @@ def _pattern(A: Any, C: int, sigma: int, index: str, values_dtype: str, xp: Any)
     )  # fmt: skip
 
 
-def _pieces(sell: Sell, indptr: Any, xp: Any) -> Iterator[_Piece]:
+def _pieces(sell: Sell, indptr: Array, xp: ModuleType) -> Iterator[_Piece]:
     """All chunks, in pieces that a CPU's caches hold, or that leave a GPU some memory."""
     slots = _pointers(sell.widths, xp, xp.int64)  # of all chunks before
     known = slots if xp is np else slots.get()
@@ -300,7 +303,9 @@ def _pieces(sell: Sell, indptr: Any, xp: Any) -> Iterator[_Piece]:
         begin = end
 
 
-def _piece(sell: Sell, indptr: Any, slots: Any, chunks: tuple[int, int], of: tuple[int, int], xp: Any) -> _Piece:
+def _piece(
+    sell: Sell, indptr: Array, slots: Array, chunks: tuple[int, int], of: tuple[int, int], xp: ModuleType
+) -> _Piece:
     """Chunks from the first to the last of `chunks`, with the slots `of`."""
     C, rows = sell.C, sell.shape[0]
     # the chunk of each slot, and the slot's number in it
@@ -324,30 +329,30 @@ def _piece(sell: Sell, indptr: Any, slots: Any, chunks: tuple[int, int], of: tup
     )
 
 
-def _entries(first: Any, length: Any, slot: Any, xp: Any) -> Any:
+def _entries(first: Array, length: Array, slot: Array, xp: ModuleType) -> Array:
     """Entry `slot` of rows that begin at `first`; of shorter rows the last, of empty ones the last before them."""
     return xp.maximum(first + xp.minimum(slot, length - 1), 0)
 
 
-def _smallest(columns: Any, there: Any, xp: Any) -> Any:
+def _smallest(columns: Array, there: Array, xp: ModuleType) -> Array:
     """The first column of each slot; every slot has one, for chunks are as wide as their longest row."""
     return xp.where(there, columns, xp.iinfo(columns.dtype).max).min(axis=1)
 
 
-def _views(sell: Sell) -> tuple[Any, Any, Any]:
+def _views(sell: Sell) -> tuple[Array, Array, Array]:
     """The buffer as values, as columns, and as bases (delta16 alone)."""
     columns = sell.buffer.view(INDEX_TYPES[sell.index])
     return sell.buffer.view(sell.values_dtype), columns, sell.buffer.view("int32") if sell.index == "delta16" else None
 
 
-def _pointers(counts: Any, xp: Any, dtype: Any = None) -> Any:
+def _pointers(counts: Array, xp: ModuleType, dtype: Any = None) -> Array:
     """0 and the running sums of `counts`; as narrow as they fit if no dtype is given."""
     sums = xp.zeros(counts.size + 1, xp.int64)
     sums[1:] = xp.cumsum(counts, dtype=xp.int64)
     return sums.astype(dtype or (xp.int32 if int(sums[-1]) < 1 << 31 else xp.int64), copy=False)
 
 
-def _by_length(counts: Any, sigma: int, xp: Any) -> Any:
+def _by_length(counts: Array, sigma: int, xp: ModuleType) -> Array:
     """Rows from long to short within each window of sigma; equal rows keep their order."""
     window = xp.arange(counts.size, dtype=xp.int64) // sigma
     longest = int(counts.max()) if counts.size else 0

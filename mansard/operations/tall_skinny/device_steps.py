@@ -6,10 +6,12 @@ with the pass meanwhile. Steps that need more thought than the kernel has are le
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from ...backends import mailbox
+from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...kernels.tall_skinny.small_step import defaults, emit, spec
 from ...kernels.tall_skinny.small_step.spec import Status
@@ -28,22 +30,22 @@ STEPS = 3  # enough for full rank; more of them need the host's second look
 class Progress(NamedTuple):
     """How far a block has come: V = block `factor`, the product of the factors of so many `steps`."""
 
-    block: Any
-    G: Any  # its Gram matrix, on the host; None once the block is orthonormal
-    factor: Any
-    norms: Any  # of the columns of V
+    block: Array
+    G: Array  # its Gram matrix, on the host; None once the block is orthonormal
+    factor: Array
+    norms: Array  # of the columns of V
     steps: int = 0
 
 
 class _Planned(NamedTuple):
-    backend: Any
+    backend: Backend
     problem: Problem
-    launch: Any
+    launch: Launch
     rules: tuple[spec.Rules, ...]  # of the first, second, ... step
     state: tuple[int, int]  # shape of an array that has room for it
 
 
-def advanced(kind: Any, V: Any, view: View, out: Any, backend: str | None) -> Progress | None:
+def advanced(kind: Kind, V: Array, view: View, out: Array, backend: str | None) -> Progress | None:
     """V after as many steps as the device can plan, in `out`; None where there is no kernel for them. V is as it was if
     the first step was declined."""
     key = ("small_step", view.device, view.dtype, view.shape[1], backend)
@@ -79,7 +81,7 @@ def _planned(view: View, backend: str | None) -> _Planned | None:
 class _Walk:
     """The steps of one block; the kernel and the host share its state."""
 
-    def __init__(self, kind: Any, V: Any, view: View, planned: _Planned, box: mailbox.Mailbox) -> None:
+    def __init__(self, kind: Kind, V: Array, view: View, planned: _Planned, box: mailbox.Mailbox) -> None:
         self.kind, self.planned, self.box, self.stream = kind, planned, box, kind.stream_of(view.device)
         n, dtype = planned.problem.N, view.dtype
         self.S, self.R = (kind.empty((n, n), dtype, V) for _ in range(2))
@@ -87,7 +89,7 @@ class _Walk:
         small_ones = (kind.address(array) for array in (self.S, self.R, self.state))
         self.addresses = (*small_ones, box.address)
 
-    def go(self, V: Any, G: Any, out: Any, backend: str | None) -> Progress:
+    def go(self, V: Array, G: Array, out: Array, backend: str | None) -> Progress:
         block, near = V, False
         for rules in self.planned.rules:
             self._queue(G, rules)
@@ -101,12 +103,12 @@ class _Walk:
             G = gram(block, backend=backend) if its_gram is None else its_gram
         return self._left(block, G, len(self.planned.rules))
 
-    def _queue(self, G: Any, rules: spec.Rules) -> None:
+    def _queue(self, G: Array, rules: spec.Rules) -> None:
         stream = self.stream()
         self.planned.launch((self.kind.address(G), *self.addresses), rules, stream)
         self.box.posted(stream)
 
-    def _passed(self, block: Any, into: Any, near: bool, backend: str | None) -> tuple[Any, Any, int]:
+    def _passed(self, block: Array, into: Array, near: bool, backend: str | None) -> tuple[Array, Array, int]:
         """block S, its Gram matrix if that costs nothing, and what became of the step. A block that was `near` needs
         no Gram matrix: the step before said that this one would be the last."""
         kind = self.kind
@@ -121,7 +123,7 @@ class _Walk:
         following = matmul(block, self.S, out=into, backend=backend)
         return following, None, status or self.box.read()
 
-    def _left(self, block: Any, G: Any, count: int) -> Progress:
+    def _left(self, block: Array, G: Array, count: int) -> Progress:
         """What the host needs to go on."""
         problem = self.planned.problem
         G = small.to_host(self.kind, G, problem.dtype)

@@ -7,12 +7,12 @@ and a `gram` of its result where that kernel does not fit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from ...errors import UnsupportedProblem
-from ...plan.problem import DTYPES, ITEMSIZE
+from ...plan.problem import DTYPES, ITEMSIZE, Options
 from .. import run as call
 from .gram import gram
 from .matmul import matmul
@@ -20,8 +20,8 @@ from .matmul_gram_call import plan_matmul_gram
 
 
 def matmul_gram(
-    V: Any, S: Any, *, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, backend: str | None = None
-) -> tuple[Any, Any]:
+    V: Array, S: Array, *, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, backend: str | None = None
+) -> tuple[Array, Array]:
     """W = alpha V S + beta out and its Gram matrix W^H W.
 
     Parameters
@@ -56,7 +56,7 @@ def matmul_gram(
     return multiplied(V, S, out, None, alpha, beta, backend)
 
 
-def project(V: Any, W: Any, *, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
+def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None) -> tuple[Array, Array]:
     """W' = W - V (V^H W) and its Gram matrix W'^H W': what is left of W beside the orthonormal columns of V.
 
     Parameters
@@ -89,8 +89,8 @@ def project(V: Any, W: Any, *, out: Any = None, backend: str | None = None) -> t
 
 
 def multiplied(
-    V: Any, S: Any, out: Any, base: Any, alpha: complex, beta: complex, backend: str | None
-) -> tuple[Any, Any]:  # fmt: skip
+    V: Array, S: Array, out: Array, base: Array, alpha: complex, beta: complex, backend: str | None
+) -> tuple[Array, Array]:  # fmt: skip
     """W = alpha V S + beta base, and W^H W: by one kernel where there is one, else a product and its `gram`. Without a
     base, beta multiplies what `out` holds."""
     run = plan_matmul_gram(V, S, out, base, backend)
@@ -104,14 +104,14 @@ def multiplied(
     return W, gram(W, backend=backend)
 
 
-def projected(V: Any, W: Any, out: Any, backend: str | None) -> tuple[Any, Any, Any]:
+def projected(V: Array, W: Array, out: Array, backend: str | None) -> tuple[Array, Array, Array]:
     """W' = W - V C, C = V^H W, and W'^H W'."""
     C = gram(V, W, backend=backend)
     rest, G = multiplied(V, C, out, W, -1.0, 1.0, backend)
     return rest, C, G
 
 
-def checked(given: dict[str, Any]) -> tuple[Any, dict[str, View]]:
+def checked(given: dict[str, Array]) -> tuple[Kind, dict[str, View]]:
     """The kind of all arguments and their views: matrices of one supported dtype on one device."""
     kind = arrays.common_kind(list(given.items()))
     if kind.immutable:
@@ -154,8 +154,8 @@ def check_out(views: dict[str, View], shape: tuple[int, ...], may_be: str, apart
 
 
 def through_jax(
-    kind: Any, function: Callable[..., tuple[Any, ...]], given: dict[str, Any], options: dict[str, Any]
-) -> tuple[Any, ...]:  # fmt: skip
+    kind: Kind, function: Callable[..., tuple[Array, ...]], given: dict[str, Array], options: Options
+) -> tuple[Array, ...]:  # fmt: skip
     """The same call on what is inside JAX arrays; results are JAX arrays again, masks of columns stay NumPy's."""
     if "out" in given:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")

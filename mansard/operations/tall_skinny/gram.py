@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from ...backends.select import select
 from ...kernels.tall_skinny.gram import emit, spec
 from ...plan.plan import Plan
@@ -26,16 +27,16 @@ _PLAIN = Form()
 
 
 def gram(
-    A: Any,
-    B: Any = None,
+    A: Array,
+    B: Array = None,
     *,
-    out: Any = None,
+    out: Array = None,
     alpha: complex = 1.0,
     beta: complex = 0.0,
     conj: bool = True,
     deterministic: bool = True,
     backend: str | None = None,
-) -> Any:
+) -> Array:
     """A^H B for tall, skinny A and B: all inner products of two block vectors, in one pass over them.
 
     Parameters
@@ -78,7 +79,7 @@ def gram(
 
 
 def plan_gram(
-    A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN, handover: bool = False
+    A: Array, B: Array, out: Array, backend: str | None, form: Form = _PLAIN, handover: bool = False
 ) -> Plan:  # fmt: skip
     """Plan A^H B. Nothing is written before every argument has been checked. `handover` lets the library answer where
     it is known to be faster."""
@@ -107,7 +108,7 @@ def plan_gram(
     return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
-def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:
+def _vendor(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
     return kind.matmul((kind.conj(A) if problem.conj else A).T, B, out)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from ...backends.select import select
 from ...kernels.batched import gemm
 from ...plan import dispatch, pin
@@ -28,13 +28,13 @@ from . import gram
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
-Run = Callable[[Any, Any, Any, complex, complex], Any]
+Run = Callable[[Array, Array, Array, complex, complex], Array]
 _PLAIN = Form()
 
 
 def matmul(
-    A: Any, B: Any, *, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0, backend: str | None = None
-) -> Any:
+    A: Array, B: Array, *, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, backend: str | None = None
+) -> Array:
     """alpha A B + beta out, for operands of any shape.
 
     A tall matrix times a small one, a transposed tall one times a tall one (`matmul(V.T, W)`), batches of small
@@ -83,7 +83,7 @@ def matmul(
     return operation.call(MATMUL, A, B, out, alpha, beta, backend, _PLAIN)
 
 
-def plan_matmul(A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLAIN) -> Plan:
+def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form = _PLAIN) -> Plan:
     """Plan A B: which operation answers is decided by shape and by records, before anything is compiled."""
     if stacks.is_list(A) or stacks.is_list(B):
         return plan_gemm(A, B, out, backend)
@@ -109,12 +109,12 @@ def plan_matmul(A: Any, B: Any, out: Any, backend: str | None, form: Form = _PLA
     return replace(plan, run=_vendor(kind, a, b, c)) if free and isinstance(plan.choice.route, Library) else plan
 
 
-def _plan_transposed(A: Any, B: Any, out: Any, backend: str | None, handover: bool) -> Plan:
+def _plan_transposed(A: Array, B: Array, out: Array, backend: str | None, handover: bool) -> Plan:
     """Plan A B as a Gram product of the transposed A, which is tall."""
     plan = gram.plan_gram(A.T, B, out, backend, gram.Form(conj=False), handover)
     kind = arrays.kind_of(A, "A")
 
-    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def run(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         return plan.run(A.T, B, out, alpha, beta)
 
     return replace(plan, run=run, verify=call.make_verify(kind, A, B, out))
@@ -124,7 +124,7 @@ _PLANNERS: dict[str, Callable[..., Plan]] = {"gram": _plan_transposed, "tsmm": p
 
 
 def _by_library(
-    kind: Any, A: Any, B: Any, out: Any, a: View, b: View, c: View | None, choice: Choice | None = None
+    kind: Kind, A: Array, B: Array, out: Array, a: View, b: View, c: View | None, choice: Choice | None = None
 ) -> Plan:  # fmt: skip
     """Plan the array library's own product of operands that no family multiplies."""
     run = _vendor(kind, a, b, c)
@@ -144,20 +144,20 @@ def _are_vectors(a: View, b: View, out: View | None) -> bool:
     return out is None or len(b.shape) == 1 or out.shape[-1:] == (1,)
 
 
-def _times_vectors(kind: Any, A: Any, B: Any, out: Any, backend: str | None) -> Plan:
+def _times_vectors(kind: Kind, A: Array, B: Array, out: Array, backend: str | None) -> Plan:
     """Plan the product of matrices with vectors (k,), or with single columns (..., k, 1)."""
     if len(B.shape) == 1:
         return plan_gemv(A, B, out, backend)
     plan = plan_gemv(A, B[..., 0], None if out is None else out[..., 0], backend)
 
-    def run(A: Any, B: Any, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:
+    def run(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         result = plan.run(A, B[..., 0], None if out is None else out[..., 0], alpha, beta)
         return result[..., None] if out is None else out
 
     return replace(plan, run=run, verify=call.make_verify(kind, A, B, out))
 
 
-def _check_for_library(kind: Any, a: View, b: View) -> None:
+def _check_for_library(kind: Kind, a: View, b: View) -> None:
     """Refuse operands that the array library does not multiply: its own errors do not name them."""
     for name, view in (("A", a), ("B", b)):
         if not view.shape:
@@ -184,7 +184,7 @@ def _is_stack(a: View, b: View) -> bool:
     return max(dimensions) > 2 and min(dimensions) > 0 and a.dtype in DTYPES and a.dtype == b.dtype
 
 
-def _vendor(kind: Any, a: View, b: View, c: View | None) -> Run:
+def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
     """The array library's product; by its BLAS where that takes the arrays as they lie."""
     matrices = len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype
     shape = (a.shape[0], b.shape[1]) if matrices else ()
@@ -196,7 +196,7 @@ def _vendor(kind: Any, a: View, b: View, c: View | None) -> Run:
     below = blas is not None and kind.name == "CuPy"  # whose matmul takes 16 us before cuBLAS is called
     apart = _apart(kind, a, b, c) if c is not None else None
 
-    def run(A: Any, B: Any, out: Any, alpha: complex, beta: complex) -> Any:
+    def run(A: Array, B: Array, out: Array, alpha: complex, beta: complex) -> Array:
         if out is None and beta != 0.0:
             raise ValueError("beta scales the content of out: pass out")
         own = apart is None or apart(A, B, out)
@@ -217,7 +217,7 @@ def _vendor(kind: Any, a: View, b: View, c: View | None) -> Run:
     return call.counted(kind, c, run)
 
 
-def _apart(kind: Any, a: View, b: View, c: View) -> Callable[[Any, Any, Any], bool]:
+def _apart(kind: Kind, a: View, b: View, c: View) -> Callable[[Array, Array, Array], bool]:
     """Whether a result is apart from both operands. False: it is A, exactly. Anything between is refused, as by the
     other families."""
     (first_a, last_a), (first_b, last_b), (first, last) = (
@@ -226,7 +226,7 @@ def _apart(kind: Any, a: View, b: View, c: View) -> Callable[[Any, Any, Any], bo
     in_place = (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
     address = kind.address
 
-    def apart(A: Any, B: Any, out: Any) -> bool:
+    def apart(A: Array, B: Array, out: Array) -> bool:
         at, of_a, of_b = address(out), address(A), address(B)
         low, high = at + first, at + last
         if of_a + first_a < high and low < of_a + last_a:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from ...backends.select import select
 from ...kernels.tall_skinny.matmul_gram import emit, spec
 from ...plan import pin
@@ -14,10 +14,10 @@ from ...plan.plan import Plan
 from .. import run as call
 from ..plans import PLANS
 
-Run = Callable[..., tuple[Any, Any]]
+Run = Callable[..., tuple[Array, Array]]
 
 
-def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Run | None:
+def plan_matmul_gram(V: Array, S: Array, out: Array, base: Array, backend: str | None) -> Run | None:
     """A call of the fused kernel for checked arrays like these; None where a product and a gram must do.
 
     `run(V, S, out, base, alpha, beta)` forms alpha V S + beta base; without a base, beta multiplies what `out` holds.
@@ -37,7 +37,7 @@ def plan_matmul_gram(V: Any, S: Any, out: Any, base: Any, backend: str | None) -
     return held[0]
 
 
-def plan_fused(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Plan | None:
+def plan_fused(V: Array, S: Array, out: Array, base: Array, backend: str | None) -> Plan | None:
     """Plan the fused kernel for checked arrays like these; None where a product and a gram must do. The plan's `run`
     takes (V, S, out, base, alpha, beta, gate), and checks nothing."""
     if pin.pins():
@@ -47,7 +47,7 @@ def plan_fused(V: Any, S: Any, out: Any, base: Any, backend: str | None) -> Plan
     return _planned(kind, kind.view(V, "V"), kind.view(S, "S"), w, d, backend)
 
 
-def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Plan | None:
+def _planned(kind: Kind, a: View, c: View, w: View | None, d: View | None, backend: str | None) -> Plan | None:
     chosen = select(a.device, backend)
     layout_a, pitch_a = call.layout(a)
     layout_w, pitch_w = call.layout(w) if w else ("row", c.shape[1])
@@ -70,8 +70,9 @@ def _planned(kind: Any, a: View, c: View, w: View | None, d: View | None, backen
     address, empty, written = kind.address, kind.empty, kind.written
 
     def run(
-        V: Any, S: Any, out: Any = None, base: Any = None, alpha: complex = 1.0, beta: complex = 0.0, gate: int = 0
-    ) -> tuple[Any, Any]:  # fmt: skip
+        V: Array, S: Array, out: Array = None, base: Array = None, alpha: complex = 1.0, beta: complex = 0.0,
+        gate: int = 0,
+    ) -> tuple[Array, Array]:  # fmt: skip
         W = empty(shape, problem.dtype, V) if out is None else out
         G = empty((problem.N, problem.N), problem.dtype, V)
         at = address(W)

@@ -7,10 +7,10 @@ product of the factors so far. Every step costs one pass over the block and leav
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array
 from ...errors import RankDeficient
 from . import small_factors as small
 from .device_steps import Progress, advanced
@@ -22,12 +22,14 @@ _MOST_STEPS = 8
 _USUAL_STEPS = 3  # enough for full rank
 _KEPT = 0.5  # of a column's norm: a projection that leaves less is repeated, since its error was relative to the whole
 
-Advance = Callable[[Any, Any, Any], tuple[Any, Any, bool]]  # (block, S, B) -> (block S, its Gram matrix, settled)
+Advance = Callable[
+    [Array, Array, Array], tuple[Array, Array, bool]
+]  # (block, S, B) -> (block S, its Gram matrix, settled)
 
 
 def cholesky_qr(
-    V: Any, *, out: Any = None, shift: str = "auto", on_deficient: str = "raise", backend: str | None = None
-) -> tuple[Any, ...]:
+    V: Array, *, out: Array = None, shift: str = "auto", on_deficient: str = "raise", backend: str | None = None
+) -> tuple[Array, ...]:
     """Q R = V for tall V: Q has orthonormal columns, R is upper triangular with a positive diagonal.
 
     Q is orthonormal and V - Q R small to working precision for any V of full rank. Condition numbers to about
@@ -80,7 +82,7 @@ def cholesky_qr(
     if views["V"].conjugated:
         V = kind.plain(V)  # once, instead of in every pass
 
-    def advance(block: Any, S: Any, B: Any) -> tuple[Any, Any, bool]:
+    def advance(block: Array, S: Array, B: Array) -> tuple[Array, Array, bool]:
         S = small.from_host(kind, S, dtype, V)
         block, G = multiplied(block, S, out if block is V else block, None, 1.0, 0.0, backend)
         return block, small.to_host(kind, G, dtype), True
@@ -97,14 +99,14 @@ def cholesky_qr(
 
 
 def orthogonalize(
-    V: Any,
-    against: Any,
+    V: Array,
+    against: Array,
     *,
-    out: Any = None,
+    out: Array = None,
     shift: str = "auto",
     on_deficient: str = "raise",
     backend: str | None = None,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """V = against H + Q R: an orthonormal basis Q of what is left of V beside the columns of `against`.
 
     Block Gram-Schmidt: V is projected, and projected again where little of a column was left or what was left is ill
@@ -142,9 +144,9 @@ def orthogonalize(
             f"V and against have {columns} + {others} columns of {rows} entries: too many to be orthogonal"
         )
     check_out(views, (rows, columns), may_be="V", apart=("against",))
-    H: Any = None
+    H: Array = None
 
-    def advance(block: Any, S: Any, B: Any) -> tuple[Any, Any, bool]:
+    def advance(block: Array, S: Array, B: Array) -> tuple[Array, Array, bool]:
         nonlocal H
         if S is not None:
             block = matmul(block, small.from_host(kind, S, dtype, V), out=block, backend=backend)
@@ -164,7 +166,7 @@ def orthogonalize(
     return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
 
 
-def _check_finite(G: Any, H: Any) -> None:
+def _check_finite(G: Array, H: Array) -> None:
     """Whose entries are not finite: columns of `against` spoil rows of H, columns of V spoil columns of it."""
     spoilt = ~np.isfinite(H).any(axis=1)
     if spoilt.any() and not spoilt.all():
@@ -172,14 +174,14 @@ def _check_finite(G: Any, H: Any) -> None:
     small.check_finite(G, "V or against" if spoilt.any() else "V")
 
 
-def _squares(G: Any, C: Any) -> Any:
+def _squares(G: Array, C: Array) -> Array:
     """Squared norms of the columns before a projection that found C and left a block with Gram matrix G."""
     return np.diag(G).real + (np.abs(C) ** 2).sum(axis=0)
 
 
 def _orthonormalized(
     begun: Progress, width: int, dtype: str, advance: Advance, settled: bool, shift: str, on_deficient: str
-) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """(block, S, R, dependent): the last product, block S, is left to the caller; it needs no Gram matrix."""
     u = small.unit_roundoff(dtype)
     block, G, B, norms, first = begun

@@ -9,11 +9,12 @@ S = R^-1 W = V / sigma for R = W sigma V^H, whose entries do not cancel.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
+from ...arrays.types import Array, Kind
 from ...errors import RankDeficient
 from ...kernels.tall_skinny.small_step.spec import Rules
 from ...plan.problem import REAL
@@ -31,8 +32,8 @@ WEAK = 256  # u: so does one with less than this that makes them singular, to (4
 class Step(NamedTuple):
     """One step: the next block is this block times `apply`, and times `factor` the next block is this one again."""
 
-    apply: Any
-    factor: Any
+    apply: Array
+    factor: Array
     last: bool  # the next block is orthonormal to working precision
 
 
@@ -50,7 +51,7 @@ def rules(dtype: str, count: int) -> Rules:
     return Rules(count, unit_roundoff(dtype), NEAR, SAFE, CANCELLATION, SHIFT, WEAK, least_norm(dtype))
 
 
-def check_finite(G: Any, name: str) -> None:
+def check_finite(G: Array, name: str) -> None:
     """A Gram matrix shows what a pass over the block would: entries that are not finite, by column."""
     if np.isfinite(G).all():
         return
@@ -61,7 +62,7 @@ def check_finite(G: Any, name: str) -> None:
     )
 
 
-def check_sizes(norms: Any, dtype: str, name: str) -> None:
+def check_sizes(norms: Array, dtype: str, name: str) -> None:
     """Refuse columns whose squares underflow: their Gram matrix means nothing. Zero columns are dependent ones."""
     small = (norms > 0) & (norms < least_norm(dtype))
     if small.any():
@@ -69,7 +70,7 @@ def check_sizes(norms: Any, dtype: str, name: str) -> None:
         raise ValueError(f"column {column} of {name} has norm {norms[column]:.1e}, whose square underflows: scale it")
 
 
-def step(G: Any, u: float, shift: str, name: str = "V") -> Step:
+def step(G: Array, u: float, shift: str, name: str = "V") -> Step:
     """Plan a step from the Gram matrix. Columns are scaled to norm one first: badly scaled ones are not ill
     conditioned. A zero column stays zero, in the block and in the factor."""
     norms = np.sqrt(np.maximum(np.diag(G).real, 0.0))
@@ -82,7 +83,7 @@ def step(G: Any, u: float, shift: str, name: str = "V") -> Step:
     return Step((alive / scale)[:, None] * inverse, factor * norms, last)
 
 
-def _factors(H: Any, u: float, shift: str, name: str) -> tuple[Any, Any]:
+def _factors(H: Array, u: float, shift: str, name: str) -> tuple[Array, Array]:
     """An inverse factor and the factor: triangular where that is accurate, turned where not, shifted where needed."""
     R = None if shift == "always" else _cholesky(H)
     if R is not None:
@@ -103,27 +104,27 @@ def _factors(H: Any, u: float, shift: str, name: str) -> tuple[Any, Any]:
     return _turned(_shifted(H, u))[0]
 
 
-def _cholesky(H: Any) -> Any:
+def _cholesky(H: Array) -> Array:
     """The upper factor, or None. By LAPACK itself: the device waits, and NumPy's cover takes longer than it."""
     factor, info = get_lapack_funcs("potrf", (H,))(H)
     return factor if info == 0 else None
 
 
-def _shifted(H: Any, u: float) -> Any:
+def _shifted(H: Array, u: float) -> Array:
     shift = SHIFT * len(H) * u
     while (R := _cholesky(H + shift * np.eye(len(H)))) is None:
         shift *= 4  # a shift of n would do for any matrix with entries to one
     return R
 
 
-def _turned(R: Any) -> tuple[tuple[Any, Any], float]:
+def _turned(R: Array) -> tuple[tuple[Array, Array], float]:
     """(V / sigma, sigma V^H) for R = W sigma V^H, and the smallest sigma."""
     _, sigma, right = np.linalg.svd(R)
     right = 1.5 * right - 0.5 * (right @ right.conj().T) @ right  # LAPACK leaves it several u from unitary
     return (right.conj().T / sigma, sigma[:, None] * right), float(sigma[-1])
 
 
-def weakest_column(H: Any, limit: float) -> int:
+def weakest_column(H: Array, limit: float) -> int:
     """The first column whose pivot in a Cholesky factorisation is below the limit, or else the one with the least."""
     H, pivots = H.copy(), []
     for j in range(len(H)):
@@ -139,7 +140,7 @@ def noise(n: int, u: float) -> float:
     return float((4 + n**0.5) / 2 * u)
 
 
-def without_noise(G: Any, factor: Any, norms: Any, least: float) -> Any:
+def without_noise(G: Array, factor: Array, norms: Array, least: float) -> Array:
     """G without the columns of the block that contribute less than that to every column of V, relative to its norm.
     What rounding leaves of dependent columns may be dependent again, step after step, and no factor of V needs it."""
     parts = np.sqrt(np.diag(G).real) * (np.abs(factor) / np.where(norms > 0, norms, 1.0)).max(axis=1)
@@ -147,7 +148,7 @@ def without_noise(G: Any, factor: Any, norms: Any, least: float) -> Any:
     return np.where(kept[:, None] & kept, G, 0.0)
 
 
-def triangularised(factor: Any, norms: Any, width: int, u: float) -> tuple[Any, Any, Any]:
+def triangularised(factor: Array, norms: Array, width: int, u: float) -> tuple[Array, Array, Array]:
     """(Z, R, dependent) with factor = Z R: Z has orthonormal columns, R is upper triangular with a positive diagonal.
     Columns that depend on those before them are marked; they have a zero column in Z and a zero row in R. `width` is
     the number of columns that took part, those of a basis beside V too."""
@@ -170,7 +171,7 @@ def triangularised(factor: Any, norms: Any, width: int, u: float) -> tuple[Any, 
     return whole, np.triu(rows) * scale, dependent
 
 
-def _first_dependent(unit: Any, diagonal: Any, width: int, u: float) -> int | None:
+def _first_dependent(unit: Array, diagonal: Array, width: int, u: float) -> int | None:
     """The first column without a part of its own. Rounding errors of earlier columns may appear enlarged in the
     diagonal, hence the second look; a small singular value alone can be the fault of columns before."""
     for column in np.flatnonzero(diagonal <= WEAK * u):
@@ -181,7 +182,7 @@ def _first_dependent(unit: Any, diagonal: Any, width: int, u: float) -> int | No
     return None
 
 
-def _triangular(matrix: Any) -> tuple[Any, Any]:
+def _triangular(matrix: Array) -> tuple[Array, Array]:
     """QR of a small matrix, with a diagonal that is not negative."""
     Z, R = np.linalg.qr(matrix)
     diagonal = np.diag(R)
@@ -192,19 +193,19 @@ def _triangular(matrix: Any) -> tuple[Any, Any]:
     return Z * phase, R
 
 
-def to_host(kind: Any, array: Any, dtype: str) -> Any:
+def to_host(kind: Kind, array: Array, dtype: str) -> Array:
     """A small array as a NumPy array in double precision; waits for the device."""
     return np.asarray(raw(kind, array), "complex128" if dtype.startswith("complex") else "float64")
 
 
-def raw(kind: Any, array: Any) -> Any:
+def raw(kind: Kind, array: Array) -> Array:
     """A small array as a NumPy array; waits for the device."""
     if kind.name == "CuPy":
         return array.get()
     return array.cpu().numpy() if kind.name == "PyTorch" else array
 
 
-def from_host(kind: Any, matrix: Any, dtype: str, like: Any) -> Any:
+def from_host(kind: Kind, matrix: Array, dtype: str, like: Array) -> Array:
     """A small NumPy matrix as an array of the kind, on the device of `like`."""
     matrix = np.ascontiguousarray(matrix, dtype)
     if kind.name == "NumPy":

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Hashable
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
 from ...backends.select import select
 from ...kernels.tall_skinny.tsmm import emit, spec
 from ...plan.plan import Plan
@@ -13,7 +14,9 @@ from ...plan.problem import Problem
 from .. import run as call
 
 
-def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None, form: Any = None, handover: bool = False) -> Plan:
+def plan_tsmm(
+    A: Array, B: Array, out: Array, backend: str | None, form: Hashable = None, handover: bool = False
+) -> Plan:
     """A plan of A B for tall A and small B. Nothing is written before every argument has been checked."""
     given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
     kind = arrays.common_kind(given)
@@ -36,7 +39,7 @@ def plan_tsmm(A: Any, B: Any, out: Any, backend: str | None, form: Any = None, h
     return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
 
 
-def _vendor(kind: Any, problem: Problem, A: Any, B: Any, out: Any) -> Any:
+def _vendor(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
     return kind.matmul(A, B, out)
 
 

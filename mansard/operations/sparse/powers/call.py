@@ -6,6 +6,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from ....arrays.types import Array
+from ....backends.base import Backend
 from ....backends.select import ReferenceBackend
 from ....errors import MansardError
 from ....machine.measure import measure
@@ -20,7 +22,7 @@ _TRIALS = 3  # samples of each of two ways
 
 
 def matrix_powers(
-    A: Any,
+    A: Array,
     p: int,
     basis: Any = "monomial",
     *,
@@ -104,7 +106,7 @@ def planned(task: Task, orders: Orders, options: Options, order: str) -> Powers:
     return made[0] if len(made) == 1 else _faster(made[0], made[1], backend)
 
 
-def _faster(one: Powers, other: Powers, backend: Any) -> Powers:
+def _faster(one: Powers, other: Powers, backend: Backend) -> Powers:
     """The one that takes less time with a vector of ones; the second where there is no room to try."""
     xp = one._source.xp
     try:

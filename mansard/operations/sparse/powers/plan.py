@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from .... import settings
+from ....arrays.types import Array
 from ....codegen.geometry import Device
 from ....errors import UnsupportedProblem
 from ....kernels.common import fields
@@ -44,7 +45,7 @@ class Choice:
     reason: str
     config: Any = None  # of `groups`, or `simd`
     passes: tuple[Persistent, ...] = ()
-    ranges: Any = None  # rows at which groups begin, int32
+    ranges: Array = None  # rows at which groups begin, int32
     lag: int = 1
     seconds: tuple[tuple[str, float], ...] = ()  # predictions
 
@@ -175,7 +176,9 @@ def _against(problem: Problem, ordered: Ordered, device: Device, passes: list[Pe
     return "" if steps > _FILLED * turns else f"too few levels: {steps:.0f} steps, all powers under way in few of them"
 
 
-def predictions(problem: Problem, ordered: Ordered, device: Device, passes: list[Persistent]) -> Any:
+def predictions(
+    problem: Problem, ordered: Ordered, device: Device, passes: list[Persistent]
+) -> tuple[tuple[str, float], ...]:
     """Seconds of plain products and of the passes: memory once per pass, caches for the rest (equation 4.8)."""
     known = machine.known(device)
     matrix, vectors = float(ordered.layout.nbytes), 2.0 * problem.ROWS * problem.NVECS * problem.itemsize

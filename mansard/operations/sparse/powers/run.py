@@ -9,6 +9,9 @@ import numpy as np
 
 from .... import settings
 from ....arrays import kinds as arrays
+from ....arrays.types import Array, Kind
+from ....arrays.view import View
+from ....backends.base import Backend, Launch
 from ....backends.select import ReferenceBackend, select
 from ....codegen.geometry import Device
 from ....kernels.sparse.powers import emit, spec
@@ -28,13 +31,19 @@ class Powers:
     work space of its own."""
 
     def __init__(
-        self, task: Task, source: Source, backend: Any, options: Options, choice: Choice | None, matrix: Ordered | Held
+        self,
+        task: Task,
+        source: Source,
+        backend: Backend,
+        options: Options,
+        choice: Choice | None,
+        matrix: Ordered | Held,
     ) -> None:
         """The matrix is in level order, or stored as for products. Without a choice the array library computes."""
         self._task, self._source, self._backend, self._options = task, source, backend, options
         self._planned, self._matrix = choice, matrix
         self._ordered: Any = None if isinstance(matrix, Held) else matrix
-        self._permutes: dict[int, Any] = {}  # launches by the number of vectors that they permute
+        self._permutes: dict[int, Launch] = {}  # launches by the number of vectors that they permute
         self.n = source.rows.shape[0]
         self.shape, self.device, self.dtype = task.shape(self.n), source.device, np.dtype(task.dtype)
         self.problem = task.problem(matrix.storage if isinstance(matrix, Held) else matrix.layout)
@@ -58,7 +67,7 @@ class Powers:
             return CpuGroups(*arguments, threads=options.threads or settings.current().threads)
         return GpuGroups(*arguments, graph=options.graph)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         given = (self._task, self._source, self._options, self._planned, self._matrix)
         return _unpickled, (*given, self._backend.name, self._backend.device)
 
@@ -74,20 +83,20 @@ class Powers:
 
     # ---- calls ----------------------------------------------------------------------------------------------
 
-    def __call__(self, x: Any, out: Any = None) -> Any:
+    def __call__(self, x: Array, out: Array = None) -> Array:
         """The powers of x, in the order of A's rows."""
         return self._run(x, out, self.is_permuted)
 
-    def permuted(self, x: Any, out: Any = None) -> Any:
+    def permuted(self, x: Array, out: Array = None) -> Array:
         """The same with x and the result in the order that the matrix is stored in: entry i is row `permutation[i]`."""
         return self._run(x, out, False)
 
     @property
-    def permutation(self) -> Any:
+    def permutation(self) -> Array:
         """Row i of the stored matrix is row permutation[i] of A: int32, where A is."""
         return self._ordered.permutation if self.is_permuted else self._source.xp.arange(self.n, dtype=np.int32)
 
-    def _run(self, x: Any, out: Any, reordered: bool) -> Any:
+    def _run(self, x: Array, out: Array, reordered: bool) -> Array:
         kind = arrays.kind_of(x, "x")
         if kind.immutable:
             return self._through_jax(kind, x, out, reordered)
@@ -107,12 +116,12 @@ class Powers:
             kind.written((out,))
         return self._first(x, out) if reordered else out
 
-    def _through_jax(self, kind: Any, x: Any, out: Any, reordered: bool) -> Any:
+    def _through_jax(self, kind: Kind, x: Array, out: Array, reordered: bool) -> Array:
         if out is not None:
             raise TypeError("out cannot be written for JAX arrays: leave it out and use the result")
         return kind.wrap(self._run(kind.unwrap(x, "x"), None, reordered))
 
-    def _first(self, x: Any, out: Any) -> Any:
+    def _first(self, x: Array, out: Array) -> Array:
         if self._task.output == "all":
             _copy(x, out)
         return out
@@ -145,13 +154,13 @@ class Powers:
         runner(inside, runner.vectors(stream), result, 0, stream)
         self._permute(count, result, out, self._ordered.inverse, stream)
 
-    def _permute(self, count: int, source: int, target: int, order: Any, stream: int) -> None:
+    def _permute(self, count: int, source: int, target: int, order: Array, stream: int) -> None:
         assert self._runner is not None
         if count not in self._permutes:
             self._permutes[count] = self._backend.prepare(emit.permute(self.problem, self._backend.device, count))
         self._permutes[count]((source, target, self._runner.address(order)), (), stream)
 
-    def _library(self, x: Any, out: Any) -> Any:
+    def _library(self, x: Array, out: Array) -> Array:
         """The array library's own products: nothing to compute, or nothing to compile with."""
         task, rows = self._task, self._source.rows
         A = library(self._source.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
@@ -171,7 +180,7 @@ class Powers:
 
     # ---- checks ---------------------------------------------------------------------------------------------
 
-    def _checked(self, kind: Any, x: Any) -> Any:
+    def _checked(self, kind: Kind, x: Array) -> Array:
         view = kind.view(x, "x")
         shape = (self.n,) if self._task.columns == 1 else (self.n, self._task.columns)
         if view.shape != shape:
@@ -183,7 +192,7 @@ class Powers:
             raise ValueError(f"A is on {here} and x on {there}: move one of them")
         return x if _dense(view) and not view.conjugated else kind.plain(x)
 
-    def _check_out(self, kind: Any, x: Any, out: Any) -> None:
+    def _check_out(self, kind: Kind, x: Array, out: Array) -> None:
         if kind is not arrays.kind_of(out, "out"):
             raise TypeError(f"x is a {kind.name} array and out is not: convert one of them")
         view, own = kind.view(out, "out"), kind.view(x, "x")
@@ -200,7 +209,7 @@ class Powers:
 
     # ---- the rest -------------------------------------------------------------------------------------------
 
-    def with_values(self, data: Any) -> Powers:
+    def with_values(self, data: Array) -> Powers:
         """A plan for other values of the same pattern, in the order of A as sorted CSR."""
         xp, rows = self._source.xp, self._source.rows
         data = new_values(data, xp)
@@ -254,7 +263,7 @@ def _unpickled(
     return Powers(task, source, where, options, choice, matrix)
 
 
-def _dense(view: Any) -> bool:
+def _dense(view: View) -> bool:
     """Without gaps, the last index fastest."""
     step = 1
     for size, stride in zip(reversed(view.shape), reversed(view.strides), strict=True):
@@ -264,10 +273,10 @@ def _dense(view: Any) -> bool:
     return True
 
 
-def _copy(x: Any, out: Any) -> None:
+def _copy(x: Array, out: Array) -> None:
     out[0] = x
 
 
-def _as(out: Any, result: Any) -> Any:
+def _as(out: Array, result: Array) -> Array:
     """A NumPy or CuPy array as what `out` is."""
     return tensor(result).to(out.device)

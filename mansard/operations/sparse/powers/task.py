@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....arrays.types import Array
 from ....errors import UnsupportedProblem
 from ....kernels.sparse.powers import spec
 from ....plan.problem import DTYPES, ITEMSIZE, Problem
+from ..storage import Csr, Ell, Sell
 
 LIMIT = 4.0  # seconds that a block of a persistent launch waits for others before it gives up
 
@@ -46,7 +48,7 @@ class Task:
             raise TypeError(f"A has dtype {of_matrix}, wider than vectors of {dtype}: convert it first")
         self.dtype = dtype
 
-    def packed(self) -> Any:
+    def packed(self) -> Array:
         """Coefficients and weights as kernels take them."""
         parts = [self.coefficients.ravel()] + ([] if self.weights is None else [self.weights.ravel()])
         flat = np.concatenate(parts)
@@ -59,7 +61,7 @@ class Task:
             return (self.p + 1, *vector)
         return vector if self.weights is None or self.weights.ndim == 1 else (len(self.weights), *vector)
 
-    def problem(self, stored: Any) -> Problem:
+    def problem(self, stored: Sell | Csr | Ell) -> Problem:
         """The problem of the kernels, for a square matrix in this storage."""
         return spec.problem(
             self.dtype, stored.shape[0], stored.nnz, self.p, values=stored.values_dtype, index=stored.index,
@@ -81,7 +83,7 @@ def count(p: Any) -> int:
     return number
 
 
-def coefficients(basis: Any, p: int) -> Any:
+def coefficients(basis: Any, p: int) -> Array:
     """Rows (alpha, beta, gamma), float64 or complex128 [p][3]; v_1 has no v_(-1), so the first gamma is zero."""
     if isinstance(basis, str) and basis == "monomial":
         return np.repeat([[1.0, 0.0, 0.0]], p, axis=0)
@@ -101,7 +103,7 @@ def coefficients(basis: Any, p: int) -> Any:
 _KNOWN = "pass 'monomial', ('newton', shifts), ('chebyshev', low, high) or (alphas, betas, gammas)"
 
 
-def _newton(shifts: Any, p: int) -> Any:
+def _newton(shifts: Any, p: int) -> Array:
     """v_(k+1) = (A - shift_k I) v_k; a conjugate pair takes two real steps: (A - re)^2 + im^2."""
     if shifts.ndim != 1 or len(shifts) < p:
         raise ValueError(f"{shifts.size} shifts for p={p} steps: pass one for each")
@@ -119,7 +121,7 @@ def _newton(shifts: Any, p: int) -> Any:
     return rows if rows.imag.any() else rows.real.copy()
 
 
-def _chebyshev(low: float, high: float, p: int) -> Any:
+def _chebyshev(low: float, high: float, p: int) -> Array:
     """Polynomials that stay within [-1, 1] on the interval."""
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise ValueError(f"('chebyshev', {low}, {high}): the interval must be finite and not empty")
@@ -130,7 +132,7 @@ def _chebyshev(low: float, high: float, p: int) -> Any:
     return rows
 
 
-def _given(basis: Any, p: int) -> Any:
+def _given(basis: Any, p: int) -> Array:
     parts = [np.asarray(part) for part in basis]
     for name, part in zip(("alphas", "betas", "gammas"), parts, strict=True):
         if part.ndim > 1 or (part.ndim == 1 and len(part) != p):
@@ -146,7 +148,7 @@ def _given(basis: Any, p: int) -> Any:
     return rows
 
 
-def wanted(output: Any, p: int) -> tuple[str, Any]:
+def wanted(output: Any, p: int) -> tuple[str, Array]:
     """What is reis_complex: "all", "last", or "combination" with its weights [sets][p + 1]."""
     if isinstance(output, str) and output in ("all", "last"):
         return output, None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from ctypes import byref, c_int, c_void_p
 from typing import Any
 
 import numpy as np
 
+from .....backends.base import Launch
+from .....backends.cuda import CudaBackend
 from .....kernels.sparse.powers import emit
 from ..order.groups import launch_order, range_lag, whole
 from .runner import LevelRunner, with_threads
@@ -38,9 +41,9 @@ class GpuGroups(LevelRunner):
         ]
         self.graphs = Graphs(self.backend) if graph and len(self.tasks) > p and self.backend.name == "cuda" else None
 
-    def _prepare(self, rows: int) -> Any:
+    def _prepare(self, rows: int) -> Launch:
         kernel = emit.kernel(self.problem, self.choice.config, self.backend.device, (rows,))
-        return self.backend.prepare(kernel)
+        return self.backend.prepare(kernel)  # type: ignore[no-any-return]
 
     def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
         pointers = (*self.matrix, x, vectors, result)
@@ -58,9 +61,9 @@ class GpuGroups(LevelRunner):
 class Graphs:
     """Launches captured as graphs, the last few by their addresses; a stream of their own is captured."""
 
-    def __init__(self, backend: Any) -> None:
+    def __init__(self, backend: CudaBackend) -> None:
         self._driver, self._ordinal = backend.driver, backend.device.ordinal
-        self._kept: OrderedDict[Any, tuple[c_void_p, c_void_p]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, tuple[c_void_p, c_void_p]] = OrderedDict()
         self._lock = threading.Lock()  # one stream to capture on, and graphs that make room for others
         self._stream = c_void_p()
         self._driver.make_current(self._ordinal)
@@ -72,7 +75,7 @@ class Graphs:
         self._driver.lib.cuStreamIsCapturing(c_void_p(stream), byref(flag))
         return bool(flag.value)
 
-    def run(self, key: Any, launch: Any, stream: int) -> None:
+    def run(self, key: Hashable, launch: Callable[..., None], stream: int) -> None:
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = self._capture(launch)
@@ -82,7 +85,7 @@ class Graphs:
             status = self._driver.lib.cuGraphLaunch(self._kept[key][1], c_void_p(stream))
         self._driver.check(status, "cuGraphLaunch")
 
-    def _capture(self, launch: Any) -> tuple[c_void_p, c_void_p]:
+    def _capture(self, launch: Callable[..., None]) -> tuple[c_void_p, c_void_p]:
         lib, check, captured, executable = self._driver.lib, self._driver.check, c_void_p(), c_void_p()
         check(lib.cuStreamBeginCapture_v2(self._stream, _RELAXED), "cuStreamBeginCapture")
         launch(self._stream.value)

@@ -7,9 +7,11 @@ import os
 import weakref
 from typing import Any
 
+from .....arrays.types import Array
 from .....backends import mailbox
 from .....errors import CudaAfterFork, IllegalConfig, LaunchError
 from .....kernels.sparse.powers import emit, fit, space, work
+from .....kernels.sparse.powers.space import Persistent
 from .....plan.problem import Problem
 from ...storage import host
 from ..task import LIMIT
@@ -47,7 +49,7 @@ class Passes(LevelRunner):
         self._failure.value = 0
         weakref.finalize(self, mailbox.give, self.backend, self.failed)
 
-    def _check_legal(self, part: Problem, config: Any, reach: Any) -> None:
+    def _check_legal(self, part: Problem, config: Persistent, reach: Array) -> None:
         device = self.backend.device
         reason = space.illegal(part, config, device)
         far = fit.ahead(reach, work.blocks(config, device, len(reach)))

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .....arrays.types import Array
+from .....backends.base import Backend
 from .....kernels.sparse import spmv
 from .....kernels.sparse.spmv.space import Merge
 from .....plan.problem import Problem
@@ -24,7 +26,13 @@ class Plain(Runner):
     """One power after the other, by the kernels of `A @ x`, whose matrices it reads."""
 
     def __init__(
-        self, problem: Problem, held: Held, choice: Choice, backend: Any, coefficients: Any, threads: int | None = None
+        self,
+        problem: Problem,
+        held: Held,
+        choice: Choice,
+        backend: Backend,
+        coefficients: Array,
+        threads: int | None = None,
     ) -> None:
         super().__init__(problem, held.xp, choice, backend)
         self.held = held
@@ -58,7 +66,7 @@ class Plain(Runner):
                 self._by_library(self.steps[k], source, target, before, stream)
             before, source = source, target
 
-    def _by_library(self, step: list[Any], source: int, target: int, before: int, stream: int) -> None:
+    def _by_library(self, step: list[float], source: int, target: int, before: int, stream: int) -> None:
         alpha, beta, gamma = step
         with nullcontext() if self.xp is np else self.xp.cuda.ExternalStream(stream):
             x, y = self._vector(source), self._vector(target)
@@ -74,7 +82,7 @@ class Plain(Runner):
             if z is not None:
                 y += z
 
-    def _vector(self, address: int) -> Any:
+    def _vector(self, address: int) -> Array:
         """An array over memory that another array owns."""
         size = self.step * self.itemsize
         if self.xp is np:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from .....arrays.types import Array
 from .....codegen.geometry import Kernel
 from .....plan.problem import Problem
 from ..order.ordered import Ordered
@@ -16,16 +19,16 @@ from ..plan import Choice
 class Runner:
     """An execution with its work space, one per stream and thread."""
 
-    def __init__(self, problem: Problem, xp: Any, choice: Choice, backend: Any) -> None:
+    def __init__(self, problem: Problem, xp: ModuleType, choice: Choice, backend: Any) -> None:
         self.problem, self.xp, self.choice, self.backend = problem, xp, choice, backend
         self.itemsize = problem.itemsize
         self.step = problem.ROWS * problem.NVECS
-        self._spaces: dict[Any, Any] = {}
+        self._spaces: dict[Hashable, Array] = {}
 
-    def address(self, array: Any) -> int:
+    def address(self, array: Array) -> int:
         return int(array.ctypes.data if self.xp is np else array.data.ptr)
 
-    def addresses(self, *arrays: Any) -> tuple[int, ...]:
+    def addresses(self, *arrays: Array) -> tuple[int, ...]:
         """Of arrays that live as long as the plan; 0 for None."""
         return tuple(0 if array is None else self.address(array) for array in arrays)
 
@@ -57,7 +60,7 @@ class Runner:
 class LevelRunner(Runner):
     """An execution that reads a matrix in level order, which is stored here, and coefficients on the device."""
 
-    def __init__(self, problem: Problem, ordered: Ordered, choice: Choice, backend: Any, coefficients: Any) -> None:
+    def __init__(self, problem: Problem, ordered: Ordered, choice: Choice, backend: Any, coefficients: Array) -> None:
         super().__init__(problem, ordered.xp, choice, backend)
         self.ordered, self.sell, self.coefficients = ordered, ordered.sell, self.xp.asarray(coefficients)
         sell = self.sell

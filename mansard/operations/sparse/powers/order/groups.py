@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from .....arrays.types import Array
 from .....kernels.sparse.powers import work
 from .....plan.problem import Problem
 from ...storage import host
@@ -14,7 +13,7 @@ from .ordered import Ordered
 from .reach import row_reach
 
 
-def group_ranges(problem: Problem, ordered: Ordered, budget: float, p: int | None = None) -> Any:
+def group_ranges(problem: Problem, ordered: Ordered, budget: float, p: int | None = None) -> Array:
     """Rows at which level groups begin, int32: p + 1 of them keep to the budget, if levels are narrow enough."""
     levels, sell = ordered.levels, ordered.layout
     if levels is None or levels.count == 0:
@@ -25,18 +24,18 @@ def group_ranges(problem: Problem, ordered: Ordered, budget: float, p: int | Non
     return levels.starts[groups].astype(np.int32)
 
 
-def whole(rows: int) -> Any:
+def whole(rows: int) -> Array:
     """All rows as one range."""
     return np.array([0, rows], np.int32)
 
 
-def chunked(ranges: Any, rows: int, C: int) -> Any:
+def chunked(ranges: Array, rows: int, C: int) -> Array:
     """Ranges that begin at chunks of C rows."""
     found = np.unique(np.minimum(-(-ranges // C) * C, rows)).astype(np.int32)
     return found if len(found) > 1 else whole(rows)
 
 
-def range_lag(ordered: Ordered, ranges: Any) -> tuple[Any, int]:
+def range_lag(ordered: Ordered, ranges: Array) -> tuple[Array, int]:
     """The last range that each range reads, int32, and how far ahead that is at most."""
     high = host(row_reach(ordered.rows.indptr, ordered.rows.indices)[1])
     highs = np.maximum.accumulate(np.maximum(high, np.arange(len(high))))
@@ -46,7 +45,7 @@ def range_lag(ordered: Ordered, ranges: Any) -> tuple[Any, int]:
     return reach, max(1, int((reach - np.arange(len(reach))).max(initial=1)))
 
 
-def launch_order(ordered: Ordered, ranges: Any, p: int) -> list[tuple[int, int]]:
+def launch_order(ordered: Ordered, ranges: Array, p: int) -> list[tuple[int, int]]:
     """(group, power) such that what a group reads has been computed before."""
     lag, count = range_lag(ordered, ranges)[1], len(ranges) - 1
     tasks = [(turn - (k - 1) * lag, k) for turn in range(count + (p - 1) * lag) for k in range(1, p + 1)]

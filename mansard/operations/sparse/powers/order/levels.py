@@ -3,10 +3,9 @@ L-1, L, L+1. Powers of a matrix are computed along them while the matrix stays i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from .....arrays.types import Array
 from ...storage import host
 from .reach import Levels, boundaries, row_reach, tile_reach
 from .schedule import groups, level_bytes, row_bytes, schedule, sections, too_wide, violated
@@ -34,10 +33,10 @@ _MOST_LEVELS = 1 << 16  # finer ones only cost time: consecutive levels are alwa
 
 
 def levels(
-    A: Any,
+    A: Array,
     *,
     order: str = "auto",
-    roots: Any = None,
+    roots: Array = None,
     budget: float = _ENOUGH,
     entry_bytes: int = 12,
     least: int | None = None,
@@ -78,7 +77,7 @@ def levels(
     return searched
 
 
-def misplaced(levels: Levels, A: Any) -> str | None:
+def misplaced(levels: Levels, A: Array) -> str | None:
     """The first entry that reaches beyond the neighbours of its level, None if there is none."""
     indptr, indices, rows = _pattern(A)
     if not np.array_equal(np.sort(levels.permutation), np.arange(rows)):
@@ -95,7 +94,7 @@ def misplaced(levels: Levels, A: Any) -> str | None:
     return f"entry ({i}, {j}) joins levels {level_of[i]} and {level_of[j]}"
 
 
-def permuted(A: Any, permutation: Any) -> Any:
+def permuted(A: Array, permutation: Array) -> Array:
     """P A P^T, row i of which is row permutation[i] of A (scipy.sparse CSR).
 
     The entries of a row keep their order, so that its sums are those of A bit for bit; columns then ascend no longer.
@@ -108,7 +107,7 @@ def permuted(A: Any, permutation: Any) -> Any:
     return rows
 
 
-def _pattern(A: Any) -> tuple[Any, Any, int]:
+def _pattern(A: Array) -> tuple[Array, Array, int]:
     """indptr, indices and the number of rows, checked."""
     shape = tuple(A.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
@@ -130,20 +129,20 @@ def _check_options(order: str, rows: int, least: int | None, align: int) -> None
         raise ValueError(f"A has {rows} rows: their numbers must fit 31 bits")
 
 
-def _checked_roots(roots: Any, rows: int) -> Any:
+def _checked_roots(roots: Array, rows: int) -> Array:
     roots = np.unique(np.atleast_1d(roots))
     if not len(roots) or roots[0] < 0 or roots[-1] >= rows:
         raise ValueError(f"roots must name rows 0 to {rows - 1}: {roots}")
     return roots
 
 
-def _widest(levels: Levels, weights: Any) -> float:
+def _widest(levels: Levels, weights: Array) -> float:
     """Bytes of the widest level."""
     total = np.concatenate([[0.0], np.cumsum(weights[levels.permutation] if not levels.kept else weights)])
     return float(np.diff(total[levels.starts]).max(initial=0.0))
 
 
-def _searched(indptr: Any, indices: Any, weights: Any, roots: Any, budget: float) -> tuple[Order, Any, Any]:
+def _searched(indptr: Array, indices: Array, weights: Array, roots: Array, budget: float) -> tuple[Order, Array, Array]:
     """A breadth-first order of A, or of A + A^T, and how far its rows reach."""
     found = breadth_first(indptr, indices, weights, roots=roots, enough=budget)
     if found is not None:
@@ -157,7 +156,7 @@ def _searched(indptr: Any, indices: Any, weights: Any, roots: Any, budget: float
     return found, *_reach_permuted(indptr, indices, found.permutation)
 
 
-def _reach_permuted(indptr: Any, indices: Any, permutation: Any) -> tuple[Any, Any]:
+def _reach_permuted(indptr: Array, indices: Array, permutation: Array) -> tuple[Array, Array]:
     """Reach of the rows of the permuted matrix, without forming it."""
     place = np.empty(len(permutation), np.int32)
     place[permutation] = np.arange(len(permutation), dtype=np.int32)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
+from .....arrays.types import Array
 from .....backends.select import select
 from .....codegen.geometry import Device
 from .....kernels.sparse.powers.fit import Pattern
@@ -29,7 +30,7 @@ class Ordered:
     """
 
     def __init__(
-        self, layout: Sell, rows: Csr, levels: Levels | None, permutation: Any, inverse: Any, entries: Any
+        self, layout: Sell, rows: Csr, levels: Levels | None, permutation: Array, inverse: Array, entries: Array
     ) -> None:
         self.layout = layout  # with its entries once they are stored
         self.rows = rows  # the matrix in this order
@@ -37,9 +38,9 @@ class Ordered:
         self.permutation, self.inverse = permutation, inverse  # int32, None where rows stay where they are
         self._entries = entries  # where each entry was among the caller's; None where it is
         self.xp, self.device = convert.place_of(layout.starts)
-        self._reach: dict[int, Any] = {}
+        self._reach: dict[int, Array] = {}
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _unpickled, (self.sell, self.rows, self.levels, self.permutation, self.inverse, self._entries)
 
     @property
@@ -49,7 +50,7 @@ class Ordered:
             self.layout = storage.filled(self.layout, self.rows, self.xp)
         return self.layout
 
-    def reach(self, tile_rows: int) -> Any:
+    def reach(self, tile_rows: int) -> Array:
         """The highest tile that every tile of rows reads, int32."""
         if tile_rows not in self._reach:
             high = reach.tile_reach(self.rows.indptr, self.rows.indices, tile_rows)[1]
@@ -63,7 +64,7 @@ class Ordered:
         width = float(host(self.layout.widths).mean()) if self.layout.chunks else 0.0
         return Pattern(np.diff(starts) * storage.UNIT, width, lambda rows: host(self.reach(rows)))
 
-    def with_values(self, data: Any) -> Ordered:
+    def with_values(self, data: Array) -> Ordered:
         """The same pattern; `data` in the order of the caller's CSR matrix."""
         data = data if self._entries is None else data[self._entries]
         sell = storage.sell_with_values(self.sell, self.rows.indptr, data.astype(self.sell.values_dtype), self.xp)
@@ -72,7 +73,9 @@ class Ordered:
         return made
 
 
-def _unpickled(sell: Sell, rows: Csr, levels: Levels | None, permutation: Any, inverse: Any, entries: Any) -> Ordered:
+def _unpickled(
+    sell: Sell, rows: Csr, levels: Levels | None, permutation: Array, inverse: Array, entries: Array
+) -> Ordered:
     """A matrix in level order as it was pickled, where its arrays are now."""
     return Ordered(storage.realigned(sell), rows, levels, permutation, inverse, entries)
 
@@ -81,7 +84,7 @@ class Orders:
     """A square matrix of any library, or of `ms.sparse`, in each order that a plan asks for, made once."""
 
     def __init__(
-        self, A: Any, backend: str | None = None, index: str | None = None, values: str | None = None
+        self, A: Array, backend: str | None = None, index: str | None = None, values: str | None = None
     ) -> None:
         if isinstance(A, matrix.Matrix):
             A = A.to_scipy() if A.device[0] == "cpu" else A.to_cupy()
@@ -134,7 +137,7 @@ def in_level_order(
     return Ordered(layout, rows, found, permutation, inverse, entries)
 
 
-def _sorted(rows: Csr, permutation: Any, C: int, xp: Any) -> Any:
+def _sorted(rows: Csr, permutation: Array, C: int, xp: ModuleType) -> Array:
     """Level order, with rows sorted by length inside windows where that saves padding."""
     if rows.nnz == 0:
         return permutation
@@ -148,7 +151,7 @@ def _sorted(rows: Csr, permutation: Any, C: int, xp: Any) -> Any:
     return order if permutation is None else permutation[order]
 
 
-def _stored(lengths: Any, C: int, xp: Any) -> int:
+def _stored(lengths: Array, C: int, xp: ModuleType) -> int:
     """Entries with their padding."""
     chunks = -(-lengths.size // C)
     padded = xp.zeros(chunks * C, lengths.dtype)
@@ -156,7 +159,7 @@ def _stored(lengths: Any, C: int, xp: Any) -> int:
     return int(padded.reshape(chunks, C).max(axis=1).sum(dtype=xp.int64)) * C
 
 
-def _permuted(rows: Csr, permutation: Any, inverse: Any, xp: Any) -> tuple[Csr, Any]:
+def _permuted(rows: Csr, permutation: Array, inverse: Array, xp: ModuleType) -> tuple[Csr, Array]:
     """P A P^T, entries of a row in the order they had, and where each of them was."""
     lengths = xp.diff(rows.indptr)[permutation]
     indptr = xp.zeros(lengths.size + 1, xp.int64)

@@ -8,10 +8,11 @@ reads columns before b[L]. A breadth-first order makes the levels narrow, a band
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from types import ModuleType
 
 import numpy as np
 
+from .....arrays.types import Array
 from ...storage import array_module
 
 
@@ -19,8 +20,8 @@ from ...storage import array_module
 class Levels:
     """Row i of the new order is row permutation[i] of the matrix; level L is rows starts[L] to starts[L + 1] of it."""
 
-    permutation: Any  # int32 [rows]
-    starts: Any  # int32 [levels + 1]
+    permutation: Array  # int32 [rows]
+    starts: Array  # int32 [levels + 1]
     kept: bool  # the order is the matrix' own
     found: str  # how: "the matrix' own order", or the roots of a search
 
@@ -34,14 +35,14 @@ class Levels:
         return int(np.diff(self.starts).max(initial=0))
 
     @property
-    def inverse(self) -> Any:
+    def inverse(self) -> Array:
         """Where a row of the matrix went: int32 [rows]."""
         place = np.empty_like(self.permutation)
         place[self.permutation] = np.arange(len(place), dtype=place.dtype)
         return place
 
 
-def row_reach(indptr: Any, indices: Any) -> tuple[Any, Any]:
+def row_reach(indptr: Array, indices: Array) -> tuple[Array, Array]:
     """Lowest and highest column of every row; an empty row reaches itself. Columns may be in any order."""
     xp = array_module(indices)
     own = xp.arange(len(indptr) - 1, dtype=indices.dtype)
@@ -59,7 +60,7 @@ def row_reach(indptr: Any, indices: Any) -> tuple[Any, Any]:
     return low, high
 
 
-def _ascending(xp: Any, indptr: Any, indices: Any) -> Any:
+def _ascending(xp: ModuleType, indptr: Array, indices: Array) -> Array:
     falls = indices[1:] < indices[:-1]
     inner = indptr[1:-1]
     falls[inner[(inner > 0) & (inner < len(indices))] - 1] = False  # from one row to the next
@@ -69,7 +70,7 @@ def _ascending(xp: Any, indptr: Any, indices: Any) -> Any:
     return indices[xp.lexsort(xp.stack([indices, rows]))]
 
 
-def tile_reach(indptr: Any, indices: Any, tile_rows: int, *, columns: bool = False) -> tuple[Any, Any]:
+def tile_reach(indptr: Array, indices: Array, tile_rows: int, *, columns: bool = False) -> tuple[Array, Array]:
     """Lowest and highest tile (or column) that every tile of `tile_rows` consecutive rows reads.
 
     A tile without entries reads itself (its first and last row). Arrays are NumPy's or CuPy's, as `indices` is; indices
@@ -94,13 +95,13 @@ def tile_reach(indptr: Any, indices: Any, tile_rows: int, *, columns: bool = Fal
     return (low, high) if columns else (low // tile_rows, high // tile_rows)
 
 
-def _folded(xp: Any, array: Any, tiles: int, tile_rows: int, pad: int) -> Any:
+def _folded(xp: ModuleType, array: Array, tiles: int, tile_rows: int, pad: int) -> Array:
     padded = xp.full(tiles * tile_rows, pad, array.dtype)
     padded[: len(array)] = array
     return padded.reshape(tiles, tile_rows)
 
 
-def boundaries(low: Any, high: Any, *, least: int = 1, align: int = 1) -> Any:
+def boundaries(low: Array, high: Array, *, least: int = 1, align: int = 1) -> Array:
     """Finest level boundaries of an order whose rows reach from `low` to `high`: int32 [levels + 1].
 
     Levels have at least `least` rows, and begin at multiples of `align` rows.
@@ -119,7 +120,7 @@ def boundaries(low: Any, high: Any, *, least: int = 1, align: int = 1) -> Any:
     return np.array(found, np.int32)
 
 
-def _free_end(ahead: Any, behind: Any, begin: int) -> int:
+def _free_end(ahead: Array, behind: Array, begin: int) -> int:
     """Where a level ends that nothing before it reaches into. Later ends follow from this one, so the one for which the
     wider of this level and the next is narrowest: planes of a grid are found whole."""
     after = max(int(ahead[begin]), int(np.searchsorted(behind, begin + 1)))

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
+from .....arrays.types import Array
 from .reach import Levels
 
 _LINE = 128  # bytes to which chunks are padded
@@ -20,8 +20,8 @@ _PART = 16  # bytes at which the parts of a chunk begin
 
 
 def row_bytes(
-    lengths: Any, *, values: int = 8, index: int = 4, vectors: int = 2, vector_item: int = 8, C: int = 1
-) -> Any:
+    lengths: Array, *, values: int = 8, index: int = 4, vectors: int = 2, vector_item: int = 8, C: int = 1
+) -> Array:
     """Bytes per row, float64 [rows]: matrix with its padding to chunks of `C` rows, and `vectors` vectors.
 
     `lengths` are entries per row in stored order; `values` and `index` bytes per entry (2: 16-bit distances from an
@@ -41,7 +41,7 @@ def row_bytes(
     return np.repeat(sizes / C, C)[:rows] + vectors * vector_item
 
 
-def level_bytes(levels: Levels, bytes_of_row: Any) -> Any:
+def level_bytes(levels: Levels, bytes_of_row: Array) -> Array:
     """Bytes of every level, float64 [levels]. `bytes_of_row`: one number, or one per row in the levels' order."""
     if np.ndim(bytes_of_row) == 0:
         return np.diff(levels.starts) * float(bytes_of_row)
@@ -51,7 +51,7 @@ def level_bytes(levels: Levels, bytes_of_row: Any) -> Any:
     return np.diff(total[levels.starts])
 
 
-def groups(levels: Levels, bytes_of_row: Any, budget: float, p: int = 0) -> Any:
+def groups(levels: Levels, bytes_of_row: Array, budget: float, p: int = 0) -> Array:
     """Groups of consecutive levels: int32 [groups + 1], in levels. Each takes at most budget / (p + 1) bytes, or is one
     level that takes more: `too_wide` says what that means."""
     limit = budget / (p + 1)
@@ -64,7 +64,7 @@ def groups(levels: Levels, bytes_of_row: Any, budget: float, p: int = 0) -> Any:
     return np.array(found, np.int32)
 
 
-def schedule(groups: Any, p: int) -> list[tuple[int, int]]:
+def schedule(groups: Array, p: int) -> list[tuple[int, int]]:
     """(group, power) in Lp order: along the diagonals group + power, powers 1 to p ascending."""
     if p < 1:
         raise ValueError(f"p={p}: there is no power to compute")
@@ -74,7 +74,7 @@ def schedule(groups: Any, p: int) -> list[tuple[int, int]]:
     return list(zip(group[order].tolist(), (power[order] + 1).tolist(), strict=True))
 
 
-def too_wide(levels: Levels, bytes_of_row: Any, budget: float, p: int) -> str | None:
+def too_wide(levels: Levels, bytes_of_row: Array, budget: float, p: int) -> str | None:
     """Why blocking for `p` powers cannot serve from a cache of `budget` bytes; None where it can.
 
     The matrix may be re-read for a few levels that do not fit: up to a tenth of all bytes.
@@ -91,7 +91,7 @@ def too_wide(levels: Levels, bytes_of_row: Any, budget: float, p: int) -> str | 
     )
 
 
-def sections(levels: Levels, bytes_of_row: Any, budget: float, p: int) -> list[int]:
+def sections(levels: Levels, bytes_of_row: Array, budget: float, p: int) -> list[int]:
     """p as a sum of as few and as equal numbers of powers as levels this wide allow at a time; [1] * p: none at all."""
     if p < 1:
         raise ValueError(f"p={p}: there is no power to compute")
@@ -103,7 +103,7 @@ def sections(levels: Levels, bytes_of_row: Any, budget: float, p: int) -> list[i
 
 
 def violated(
-    starts: Any, indptr: Any, indices: Any, tasks: Iterable[tuple[int, int]], p: int
+    starts: Array, indptr: Array, indices: Array, tasks: Iterable[tuple[int, int]], p: int
 ) -> str | None:  # fmt: skip
     """The first dependency that a schedule breaks, None if it computes powers 1 to p of every block once and in order.
 
@@ -124,6 +124,6 @@ def violated(
     return None
 
 
-def _blocks_read(starts: Any, indptr: Any, indices: Any) -> list[Any]:
+def _blocks_read(starts: Array, indptr: Array, indices: Array) -> list[Array]:
     block_of = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     return [np.unique(block_of[indices[indptr[begin] : indptr[end]]]) for begin, end in pairwise(starts)]

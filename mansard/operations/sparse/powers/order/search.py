@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import csgraph
 
+from .....arrays.types import Array
 from .....errors import UnsupportedProblem
 
 _ROUNDS = 3  # a corner of a grid has so many faces across
@@ -21,7 +22,7 @@ _ROUNDS = 3  # a corner of a grid has so many faces across
 class Graph:
     """A symmetric pattern of `rows` vertices, and one more vertex whose neighbours are the roots of a sweep."""
 
-    def __init__(self, indptr: Any, indices: Any) -> None:
+    def __init__(self, indptr: Array, indices: Array) -> None:
         self.rows, entries = len(indptr) - 1, len(indices)
         if entries + self.rows >= 2**31:
             raise UnsupportedProblem(f"{entries} entries are too many to be searched: their count must fit 31 bits")
@@ -30,7 +31,7 @@ class Graph:
         self.indices[:entries] = indices
         self.degrees = np.diff(self.indptr[:-1])
 
-    def depths(self, roots: Any) -> tuple[Any, Any]:
+    def depths(self, roots: Array) -> tuple[Array, Array]:
         """Distance of every vertex from the nearest root, -1 where there is no path: int32 [rows]; and the vertices
         reached, in breadth-first order."""
         order, previous = self._sweep(np.asarray(roots, np.int32))
@@ -44,7 +45,7 @@ class Graph:
             begin, end, depth = end, int(np.searchsorted(parents, np.int32(end))) + 1, depth + 1
         return depths[:-1], order[1:]
 
-    def _sweep(self, roots: Any) -> tuple[Any, Any]:
+    def _sweep(self, roots: Array) -> tuple[Array, Array]:
         filled = int(self.indptr[-2])
         end = filled + len(roots)
         self.indices[filled:end], self.indptr[-1] = roots, end
@@ -54,7 +55,7 @@ class Graph:
         pattern.indices, pattern.indptr = self.indices[:end], self.indptr
         return csgraph.breadth_first_order(pattern, self.rows, directed=True)  # type: ignore[no-any-return]
 
-    def components(self) -> Any:
+    def components(self) -> Array:
         """Which connected component every vertex is in: int32 [rows]."""
         filled, size = int(self.indptr[-2]), (self.rows, self.rows)
         ones = np.ones(filled, np.bool_)
@@ -63,7 +64,7 @@ class Graph:
         return csgraph.connected_components(pattern, directed=True, connection="strong")[1]
 
 
-def symmetrised(indptr: Any, indices: Any) -> tuple[Any, Any]:
+def symmetrised(indptr: Array, indices: Array) -> tuple[Array, Array]:
     """The pattern of A + A^T."""
     rows = len(indptr) - 1
     ones = np.ones(len(indices), np.bool_)
@@ -75,12 +76,14 @@ def symmetrised(indptr: Any, indices: Any) -> tuple[Any, Any]:
 class Order(NamedTuple):
     """Rows in breadth-first order."""
 
-    permutation: Any  # int32 [rows]
-    number: Any  # of the level of every row, in the new order
+    permutation: Array  # int32 [rows]
+    number: Array  # of the level of every row, in the new order
     roots: str  # from where
 
 
-def breadth_first(indptr: Any, indices: Any, weights: Any, *, roots: Any = None, enough: float = 0.0) -> Order | None:
+def breadth_first(
+    indptr: Array, indices: Array, weights: Array, *, roots: Array = None, enough: float = 0.0
+) -> Order | None:
     """Rows in the order of the level structure whose widest level is lightest; None if the pattern is not symmetric.
 
     `weights` (bytes) of rows are what a level's width is measured in; the first structure no wider than `enough` is
@@ -107,7 +110,7 @@ def breadth_first(indptr: Any, indices: Any, weights: Any, *, roots: Any = None,
     return Order(permutation, numbers[permutation], name)
 
 
-def _one_way(indptr: Any, indices: Any, sample: int = 4096) -> bool:
+def _one_way(indptr: Array, indices: Array, sample: int = 4096) -> bool:
     """Whether one of a sample of entries has no counterpart across the diagonal."""
     if not len(indices):
         return False
@@ -122,7 +125,7 @@ def _one_way(indptr: Any, indices: Any, sample: int = 4096) -> bool:
     return not bool(found.all())
 
 
-def _tries(graph: Graph, labels: Any, roots: Any) -> Iterator[tuple[Any, Any, str]]:
+def _tries(graph: Graph, labels: Array, roots: Array) -> Iterator[tuple[Array, Array, str]]:
     """(depths, order, name) of sweeps, all components side by side; later ones follow from earlier ones."""
     components, start = np.unique(labels, return_index=True)
     if roots is not None:
@@ -148,13 +151,13 @@ def _tries(graph: Graph, labels: Any, roots: Any) -> Iterator[tuple[Any, Any, st
         yield *graph.depths(far), "one side of the level farthest from an end"
 
 
-def _deepest(labels: Any, depths: Any) -> Any:
+def _deepest(labels: Array, depths: Array) -> Array:
     deepest = np.full(int(labels.max(initial=0)) + 1, -1, np.int32)
     np.maximum.at(deepest, labels, depths)
     return deepest
 
 
-def _light_ends(graph: Graph, labels: Any, depths: Any, among: Any = slice(None)) -> Any:
+def _light_ends(graph: Graph, labels: Array, depths: Array, among: slice | Array = slice(None)) -> Array:
     """Per component, a vertex with few neighbours among those that lie deepest."""
     among = np.arange(graph.rows)[among]
     last = among[depths[among] == _deepest(labels[among], depths[among])[labels[among]]]
@@ -163,13 +166,13 @@ def _light_ends(graph: Graph, labels: Any, depths: Any, among: Any = slice(None)
     return by_degree[first]
 
 
-def _numbered(labels: Any, depths: Any) -> Any:
+def _numbered(labels: Array, depths: Array) -> Array:
     """Number of the level of every row, components one after the other."""
     begins = np.cumsum(_deepest(labels, depths).astype(np.int64) + 1)
     return np.concatenate([[0], begins[:-1]]).astype(np.int32)[labels] + depths
 
 
-def _settled(graph: Graph, labels: Any, numbers: Any, queued: Any) -> Any:
+def _settled(graph: Graph, labels: Array, numbers: Array, queued: Array) -> Array:
     """Rows by level. Within a level the queue's order, or the matrix' own where it gathers fewer lines."""
     small = numbers.astype(np.int16) if numbers.max(initial=0) < 2**15 else numbers  # sorted in linear time
     own = np.argsort(small, kind="stable")
@@ -179,7 +182,7 @@ def _settled(graph: Graph, labels: Any, numbers: Any, queued: Any) -> Any:
     return min(orders, key=lambda order: _lines(graph, order))
 
 
-def _lines(graph: Graph, order: Any, chunks: int = 256, rows: int = 32, line: int = 16) -> int:
+def _lines(graph: Graph, order: Array, chunks: int = 256, rows: int = 32, line: int = 16) -> int:
     """Lines of x (of 16 numbers) that a sample of chunks of rows gathers."""
     place = np.empty(graph.rows, np.int32)
     place[order] = np.arange(graph.rows, dtype=np.int32)
