@@ -103,10 +103,12 @@ def test_empty_problems_need_no_decision() -> None:
     assert decided("lu", lu.spec.problem("float64", 8, 8, 5), CPU).origin == "rule"  # no right-hand sides, but factors
 
 
-def test_a_backend_without_kernels_leaves_all_to_the_library() -> None:
+def test_a_backend_without_kernels_leaves_all_to_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     for problem in (gram.spec.problem("float64", 8, 8, 9000), qr.spec.problem("float64", 8, 8, 9)):
         choice = dispatch.decide(problem, Request(problem.operation, "reference", CPU))
-        assert (choice.answered_by, choice.origin) == ("library", "rule") and "compiled" in choice.reason
+        assert (choice.answered_by, choice.origin) == ("library", "rule") and "was asked for" in choice.reason
+    monkeypatch.setattr(cpu, "unavailable", lambda: "no C++ compiler found")
+    assert dispatch.decide(problem, Request(problem.operation, "reference", CPU)).reason == "no C++ compiler found"
 
 
 # --- the H200's records ------------------------------------------------------------------------------------
