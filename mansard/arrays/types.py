@@ -15,6 +15,10 @@ Array: TypeAlias = Any
 # them apart when they are called.
 Matrices: TypeAlias = Any
 
+# A sparse matrix of SciPy, CuPy or PyTorch, or one of Mansard's own: whatever has rows one after the other, or can be
+# brought to that form.
+SparseMatrix: TypeAlias = Any
+
 
 class Kind(Protocol):
     """An array library, as operations see it. `unwrap` and `wrap` are there if its arrays are `immutable`, and of the

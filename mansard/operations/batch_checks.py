@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..arrays.types import Array, Kind, Matrices
+from ..arrays.types import Kind, Matrices
 from ..errors import UnsupportedProblem
 from ..plan.problem import DTYPES
 from . import run as call
@@ -23,7 +23,7 @@ def check_dtypes(given: Sequence[tuple[str, Operand]]) -> None:
             raise TypeError(f"{first_name} has dtype {first} and {name} {dtype}: convert one of them")
 
 
-def check_out(kind: Kind, array: Array, out: Operand, fits: bool, wanted: tuple[int, ...]) -> None:
+def check_out(kind: Kind, array: Matrices, out: Operand, fits: bool, wanted: tuple[int, ...]) -> None:
     """The result's shape, every array of it writable; `wanted` is what the caller would have to pass."""
     if not fits:
         found = f"{out.shape[0]} arrays of {out.view.shape}" if out.listed else f"shape {out.view.shape}"

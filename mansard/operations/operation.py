@@ -22,9 +22,8 @@ from .batch_checks import is_empty_list, nothing, through_jax
 from .plans import PLANS
 
 Planner = Callable[[Matrices, Matrices, Matrices, str | None, Any], Plan]  # (A, B, out, backend, form) -> plan
-Special = Callable[
-    [Matrices, Matrices, Matrices], Callable[..., Matrices] | None
-]  # who answers for such operands; None: arrays and lists
+# who answers for such operands; None: arrays and lists
+Special = Callable[[Matrices, Matrices, Matrices], Callable[..., Matrices] | None]
 
 _get, _pinned, _known_kind = PLANS.get, pin.pins, kinds.known_kind
 

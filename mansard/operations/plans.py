@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from ..arrays.types import Array
 from ..plan import pin
 
 MOST = 4096  # plans; a program that makes more of them begins again with none
@@ -30,7 +29,7 @@ class Plans:
             self._runs.clear()
         self._runs[key] = run
 
-    def made(self, key: Hashable, make: Callable[[], Any]) -> Array:
+    def made(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """Return the fast path of a key; make and remember it if there is none."""
         run = None if pin.pins() else self.get(key)
         if run is None:

@@ -42,7 +42,13 @@ class Ragged:
            [3.]]), array([[4., 4.]])]
     """
 
-    def __init__(self, buffer: Array, rows: Array, columns: Array, offsets: Array = None) -> None:
+    def __init__(
+        self,
+        buffer: Array,
+        rows: Sequence[int] | Array,
+        columns: Sequence[int] | Array,
+        offsets: Sequence[int] | Array = None,
+    ) -> None:
         kind = arrays.kind_of(buffer, "buffer")
         if kind.immutable:
             raise TypeError("buffer is a JAX array: pass a NumPy, CuPy or PyTorch array")
@@ -116,7 +122,9 @@ class Ragged:
         return made
 
     @classmethod
-    def empty(cls, rows: Array, columns: Array, dtype: str = "float64", like: Array = None) -> Ragged:
+    def empty(
+        cls, rows: Sequence[int] | Array, columns: Sequence[int] | Array, dtype: str = "float64", like: Array = None
+    ) -> Ragged:
         """Matrices of these sizes, of any content: beside `like` (an array, whose dtype they take) or in NumPy."""
         like = np.empty(0, dtype) if like is None else like
         kind = arrays.kind_of(like, "like")
@@ -126,7 +134,9 @@ class Ragged:
         return _fresh(kind, *layout.host()[:2], kind.view(like, "like").dtype, like)
 
     @classmethod
-    def zeros(cls, rows: Array, columns: Array, dtype: str = "float64", like: Array = None) -> Ragged:
+    def zeros(
+        cls, rows: Sequence[int] | Array, columns: Sequence[int] | Array, dtype: str = "float64", like: Array = None
+    ) -> Ragged:
         """The same, filled with zeros."""
         made = cls.empty(rows, columns, dtype, like)
         made.buffer[...] = 0
@@ -193,7 +203,7 @@ def _span(sizes: Array) -> str:
     return str(low) if low == high else f"{low}..{high}"
 
 
-def _fresh(kind: Kind, rows: Array, columns: Array, dtype: str, like: Array) -> Ragged:
+def _fresh(kind: Kind, rows: Sequence[int] | Array, columns: Sequence[int] | Array, dtype: str, like: Array) -> Ragged:
     """A new buffer; every matrix begins at a multiple of 32 bytes."""
     layout, total = ragged_layout.packed(rows, columns, ALIGNMENT // ITEMSIZE[dtype])
     return allocate(kind, layout, total, dtype, like)

@@ -4,7 +4,6 @@ matrices. They are made once for a layout, and once uploaded for each stream of 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -58,7 +57,7 @@ class Indices:
             return ragged.buffer.masked_fill(mask, 0)
         return library(ragged._kind).where(mask, ragged.buffer.dtype.type(0), ragged.buffer)
 
-    def _beside(self, ragged: Ragged, what: Hashable, make: Callable[[], Any]) -> Array:
+    def _beside(self, ragged: Ragged, what: Hashable, make: Callable[[], Array]) -> Array:
         """A table that the host makes once, uploaded once for each stream: others are not ordered with the copy."""
         kind, device = ragged._kind, ragged._view.device
         key = (what, kind, device, *stream_key(kind.stream_of(device)()))

@@ -8,7 +8,7 @@ device, when it is asked for a shape.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -135,7 +135,7 @@ def _name(array: Array) -> str:
     return str(array.dtype).removeprefix("torch.")
 
 
-def is_on_device(sizes: Array) -> bool:
+def is_on_device(sizes: Sequence[int] | Array) -> bool:
     """Whether these sizes are an array on a GPU."""
     return hasattr(sizes, "__cuda_array_interface__") or bool(getattr(sizes, "is_cuda", False))
 
@@ -145,7 +145,7 @@ def _fetched(array: Array) -> Array:
     return np.asarray(found, np.int64)
 
 
-def of_sizes(rows: Array, columns: Array, offsets: Array) -> Layout:
+def of_sizes(rows: Sequence[int] | Array, columns: Sequence[int] | Array, offsets: Sequence[int] | Array) -> Layout:
     """From whatever a caller has: integers, sequences, arrays; those of a GPU stay there."""
     given = {name: one for name, one in zip(NAMES, (rows, columns, offsets), strict=True) if one is not None}
     if any(is_on_device(one) for one in given.values()):
@@ -165,7 +165,7 @@ def of_sizes(rows: Array, columns: Array, offsets: Array) -> Layout:
     return Layout(tuple(spread))  # type: ignore[arg-type]
 
 
-def _integers(sizes: Array, name: str) -> Array:
+def _integers(sizes: Sequence[int] | Array, name: str) -> Array:
     array = np.asarray(sizes)
     if array.size and array.dtype.kind not in "iu":
         raise TypeError(f"{name} has dtype {array.dtype}: integers are needed")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arrays.types import Array
+from ..arrays.types import Array, SparseMatrix
 
 
 def gram(A: Array, B: Array = None, *, conj: bool = True) -> Array:
@@ -120,11 +120,11 @@ def slogdet(a: Array) -> Array:
     return tuple(np.linalg.slogdet(a))
 
 
-def matvec(A: Array, x: Array) -> Array:
+def matvec(A: SparseMatrix, x: Array) -> Array:
     return A.to_scipy() @ x
 
 
-def matrix_powers(A: Array, p: int, x: Array) -> Sequence[Array]:
+def matrix_powers(A: SparseMatrix, p: int, x: Array) -> Sequence[Array]:
     """x, A x, ..., A^p x: of a plan called with x."""
     return [x] if p == 0 else [x, *matrix_powers(A, p - 1, A @ x)]
 

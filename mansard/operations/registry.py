@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ..arrays import kinds as arrays
-from ..arrays.types import Array, Matrices
+from ..arrays.types import Array, Matrices, SparseMatrix
 from ..errors import UsageError
 from ..plan.plan import Plan
 from ..plan.problem import Options, Problem
@@ -100,7 +100,7 @@ def _qr_form(mode: str = "reduced") -> Options:
     return {"want": mode}
 
 
-def _plan_product(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
+def _plan_product(A: SparseMatrix, x: Array, out: Array, backend: str | None, form: Options) -> Plan:
     """A product with a stored sparse matrix, which knows its backend."""
     if not hasattr(A, "held"):
         raise TypeError(f"A is a {type(A).__name__}: pass ms.sparse.matrix(A), which stores it for products")
@@ -110,7 +110,7 @@ def _plan_product(A: Matrices, x: Matrices, out: Matrices, backend: str | None, 
     return plan
 
 
-def _plan_powers(A: Matrices, p: int, out: Matrices, backend: str | None, form: Options) -> Any:
+def _plan_powers(A: SparseMatrix, p: int, out: Array, backend: str | None, form: Options) -> Any:
     """Powers, which are a plan themselves: call them with x."""
     if out is not None:
         raise TypeError("matrix_powers has no out here: pass it when the powers are computed")

@@ -22,9 +22,8 @@ from . import stacks
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
 Made = TypeVar("Made")
-Vendor = Callable[
-    [Kind, Problem, Array, Array, Array], Array
-]  # (kind, problem, A, B, out or None) -> A B without scaling
+# (kind, problem, A, B, out or None) -> A B without scaling
+Vendor = Callable[[Kind, Problem, Array, Array, Array], Array]
 
 
 def make_verify(

@@ -123,7 +123,7 @@ def signature(kind: Kind, operand: Matrices) -> Hashable:
     return None if operand is None else kind.signature(operand)
 
 
-def operand_of(kind: Kind, array: Array, name: str, transposed: bool = False, vector: str = "") -> Operand:
+def operand_of(kind: Kind, array: Matrices, name: str, transposed: bool = False, vector: str = "") -> Operand:
     """Describe an array or a list; `vector` says what a one-dimensional array is: a `row`, a `column`, or refused."""
     if is_list(array):
         found = _list_of(kind, array, name)
@@ -148,7 +148,7 @@ def matrices_of(view: View, sizes: tuple[int, ...], steps: tuple[int, ...], lead
     return Operand(view, rows, columns, row, column, view.shape[:leading], view.strides[:leading], aligned=aligned)
 
 
-def _list_of(kind: Kind, array: Array, name: str) -> Operand:
+def _list_of(kind: Kind, array: Sequence[Array], name: str) -> Operand:
     views = described(kind, array, name)
     first = views[0]
     if len(first.shape) != 2:
@@ -171,7 +171,7 @@ def _list_of(kind: Kind, array: Array, name: str) -> Operand:
     )  # fmt: skip
 
 
-def copy(kind: Kind, array: Array, operand: Operand) -> Matrices:
+def copy(kind: Kind, array: Matrices, operand: Operand) -> Matrices:
     """What `Operand.copied` describes: matrices row after row, without repeating what broadcasting repeats."""
     if operand.listed:
         return [kind.plain(one) for one in array]

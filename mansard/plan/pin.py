@@ -9,8 +9,9 @@ from numbers import Integral
 from typing import Any
 
 from ..errors import IllegalConfig
+from .problem import Options
 
-CURRENT: ContextVar[dict[str, Any]] = ContextVar("mansard_pins", default={})  # noqa: B039  never changed in place
+CURRENT: ContextVar[Options] = ContextVar("mansard_pins", default={})  # noqa: B039  never changed in place
 
 
 @contextmanager
@@ -30,4 +31,4 @@ def pin(**parameters: Any) -> Iterator[None]:
         CURRENT.reset(token)
 
 
-pins: Callable[[], dict[str, Any]] = CURRENT.get  # what is pinned here and now; every call asks, so it is no function
+pins: Callable[[], Options] = CURRENT.get  # what is pinned here and now; every call asks, so it is no function

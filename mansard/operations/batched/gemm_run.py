@@ -153,14 +153,14 @@ class BatchRun:
             first += 0 if found is None else found.nbytes
         return tuple(pointers), held
 
-    def _addresses(self, side: int, array: Array) -> Array:
+    def _addresses(self, side: int, array: Matrices) -> Array:
         """Of the matrices of an operand that has no single step, in the order of the batch; None if it has."""
         table = self.batch.walk.tables[side]
         if stacks.is_list(array):
             return np.fromiter(map(self.kind.address, array), np.int64, len(array))
         return None if table is None else self.kind.address(array) + table * self.item
 
-    def _fresh(self, like: Array) -> Matrices:
+    def _fresh(self, like: Array) -> Array:
         return self.kind.empty(self.shape, self.problem.dtype, like)
 
     def _check_apart(self, A: Matrices, B: Matrices, out: Matrices) -> None:
@@ -172,7 +172,7 @@ class BatchRun:
             if at + first < high and low < at + last and self._share(side, array, out):
                 raise ValueError(_OVERLAPS.format(self.names[side]))
 
-    def _share(self, side: int, array: Array, out: Matrices) -> bool:
+    def _share(self, side: int, array: Matrices, out: Matrices) -> bool:
         """Whether two arrays in the same region have an entry in common; yes if that is too hard to say."""
         one, other = (
             _as_numpy(self.given[i].view, self.kind.address(x), self.item) for i, x in ((side, array), (2, out))
@@ -191,7 +191,7 @@ class BatchRun:
             if bool(np.isin(self._matrices(side, array), places).any()):
                 raise ValueError(_OVERLAPS.format(self.names[side]))
 
-    def _matrices(self, side: int, array: Array) -> Matrices:
+    def _matrices(self, side: int, array: Matrices) -> Matrices:
         """Addresses of an operand's matrices, in a call with lists."""
         if stacks.is_list(array):
             return np.fromiter(map(self.kind.address, array), np.int64, len(array))
@@ -244,7 +244,7 @@ class BatchRun:
             found.append(self.kind.conj(turned) if conj and self.problem.is_complex else turned)
         return found[0], found[1]
 
-    def _assign(self, out: Matrices, product: Array, beta: complex) -> Matrices:
+    def _assign(self, out: Matrices, product: Matrices, beta: complex) -> Matrices:
         many = stacks.is_list(out) or stacks.is_list(product)
         for place, value in zip(out, product, strict=True) if many else ((out, product),):
             place[...] = value if beta == 0.0 else value + place * beta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -70,7 +71,7 @@ def plan_gemv(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form
     return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, x, out), launch)
 
 
-def vectors_of(kind: Kind, array: Array, name: str) -> Operand:
+def vectors_of(kind: Kind, array: Matrices, name: str) -> Operand:
     """Vectors along the last dimension of an array, or of a list; as operands they are matrices of one column."""
     if stacks.is_list(array):
         return _list_of(kind, array, name)
@@ -81,7 +82,7 @@ def vectors_of(kind: Kind, array: Array, name: str) -> Operand:
     return stacks.matrices_of(view, sizes, steps, len(view.shape) - 1)._replace(vector=True)
 
 
-def _list_of(kind: Kind, array: Array, name: str) -> Operand:
+def _list_of(kind: Kind, array: Sequence[Array], name: str) -> Operand:
     views = stacks.described(kind, array, name)
     first = views[0]
     if len(first.shape) != 1:

@@ -86,7 +86,7 @@ class Interleaved:
             raise TypeError("one matrix has no length")
         return self.leading[0]
 
-    def __getitem__(self, index: int | tuple[int, ...]) -> Matrices:
+    def __getitem__(self, index: int | tuple[int, ...]) -> Array:
         """One matrix: a view, nothing is copied."""
         index = index if isinstance(index, tuple) else (index,)
         if len(index) != len(self.leading):
@@ -105,7 +105,7 @@ def _restored(buffer: Array, leading: tuple[int, ...]) -> Interleaved:
     return Interleaved(realigned(buffer), leading)
 
 
-def interleave(a: Matrices, lanes: int | None = None) -> Interleaved:
+def interleave(a: Array, lanes: int | None = None) -> Interleaved:
     """A copy of a stack (..., rows, columns) with the entries of `lanes` matrices side by side.
 
     Worth its while where many products (or other operations) follow: then every lane works on a matrix of its own,
@@ -149,12 +149,12 @@ def _is_width(lanes: int) -> bool:
     return lanes >= 2 and not lanes & (lanes - 1)
 
 
-def _buffer(kind: Kind, groups: int, sizes: tuple[int, int], width: int, dtype: str, like: Array) -> Matrices:
+def _buffer(kind: Kind, groups: int, sizes: tuple[int, int], width: int, dtype: str, like: Array) -> Array:
     shape = (groups, *sizes, width)
     return kind.empty((prod(shape[:3]), width), dtype, like).reshape(shape)
 
 
-def deinterleave(x: Interleaved) -> Matrices:
+def deinterleave(x: Interleaved) -> Array:
     """The stack (..., rows, columns) as an ordinary array."""
     if not isinstance(x, Interleaved):
         raise TypeError(f"x is a {type(x).__name__}: deinterleave takes what interleave makes")
@@ -205,7 +205,7 @@ def multiply_interleaved(
     return out  # type: ignore[no-any-return]
 
 
-def _operand(one: Matrices) -> Matrices:
+def _operand(one: Matrices) -> Array:
     """The array behind it; a matrix that serves all without gaps."""
     return one.buffer if isinstance(one, Interleaved) else arrays.kind_of(one, "A").plain(one)
 
@@ -241,7 +241,7 @@ def _strides(kind: Kind, array: Array, trans: bool) -> tuple[int, int, int]:
     return rows * columns * width if len(shape) == 4 else 0, row, column
 
 
-def _checked(one: Matrices, name: str) -> tuple[Matrices, Interleaved | None]:
+def _checked(one: Matrices, name: str) -> tuple[View, Interleaved | None]:
     """The view of an operand, and the stack it is."""
     if isinstance(one, Interleaved):
         one._renew(name)
@@ -255,7 +255,7 @@ def _checked(one: Matrices, name: str) -> tuple[Matrices, Interleaved | None]:
     return kind.view(one, name), None
 
 
-def _check_alike(name: str, view: Array, of: Interleaved | None, stack: Interleaved) -> None:
+def _check_alike(name: str, view: View, of: Interleaved | None, stack: Interleaved) -> None:
     if view.dtype != stack._view.dtype:
         raise TypeError(f"the interleaved stack has dtype {stack._view.dtype} and {name} {view.dtype}: convert one")
     arrays.same_device([("the interleaved stack", stack._view), (name, view)])
@@ -269,12 +269,12 @@ def _check_alike(name: str, view: Array, of: Interleaved | None, stack: Interlea
         raise ValueError(f"{name} has {of.lanes} lanes, another stack {stack.lanes}: interleave both alike")
 
 
-def _sizes(view: Array, trans: bool) -> tuple[int, int]:
+def _sizes(view: View, trans: bool) -> tuple[int, int]:
     rows, columns = map(int, view.shape[1:3] if len(view.shape) == 4 else view.shape)
     return (columns, rows) if trans else (rows, columns)
 
 
-def _check_out(out: Interleaved, shape: tuple[int, ...], given: dict[str, Matrices]) -> None:
+def _check_out(out: Interleaved, shape: tuple[int, ...], given: dict[str, tuple[View, Interleaved | None]]) -> None:
     if out.shape != shape:
         raise ValueError(f"out has shape {out.shape}, the result {shape}")
     if out._view.readonly:

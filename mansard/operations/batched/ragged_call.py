@@ -85,7 +85,7 @@ def multiply_ragged(
     return out  # type: ignore[no-any-return]
 
 
-def _tables(layouts: tuple[Layout, Layout, Layout]) -> Matrices:
+def _tables(layouts: tuple[Layout, Layout, Layout]) -> tuple[tuple[Array, Array, Array], ...] | None:
     """The sizes of a run as the host knows them; None where it does not. A run must not hold on to layouts."""
     return tuple(one.host() for one in layouts) if all(one.known for one in layouts) else None
 

@@ -11,7 +11,7 @@ nobody but itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ def bounds_of(sizes: Array) -> Array:
 class PaddedRun:
     """Systems of one form, for tables (rows, columns, offsets) of A, B and X."""
 
-    def __init__(self, solve: Callable[..., Array], form: Any, tables: Array, count: int) -> None:
+    def __init__(self, solve: Callable[..., Array], form: Any, tables: Sequence[Sequence[Array]], count: int) -> None:
         self.solve, self.form, left = solve, form, form.side == "left"
         a, b, x = ([np.broadcast_to(one, (count,)) for one in table] for table in tables)
         order, right = a[0], b[1 if left else 0]
@@ -70,7 +70,7 @@ class PaddedRun:
             X.buffer[one.to_x.beside(A)] = flat_b[one.to_b.beside(A)]
 
 
-def _class(members: Array, bounds: tuple[int, ...], left: bool, tables: Array) -> _Class:
+def _class(members: Array, bounds: tuple[int, ...], left: bool, tables: Sequence[Sequence[Array]]) -> _Class:
     order, wide = bounds
     a, b, x = ([one[members] for one in table] for table in tables)
     rows, columns = (order, wide) if left else (wide, order)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from ctypes import c_void_p
 from typing import Any
 
@@ -82,7 +82,7 @@ class RaggedRun:
             launch((*buffers, *tables), scaling, 0)
         self._by_library(given, scaling, wide)
 
-    def _by_library(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], which: Array) -> None:
+    def _by_library(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], which: Iterable[int]) -> None:
         """One product after the other, by the array library."""
         A, B, C = given
         alpha, beta = complex(*scaling[:2]), complex(*scaling[2:])

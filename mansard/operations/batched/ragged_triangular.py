@@ -173,7 +173,7 @@ def rows_solver(
     return RowsKernel(backend, dtype, "triangle", 0, flags, sizes, places, order * right > 0)
 
 
-def _diagonals(table: Array) -> tuple[Matrices, Matrices, Matrices]:
+def _diagonals(table: Array) -> tuple[Array, Array, Array]:
     """Places, matrices and rows of all diagonal entries."""
     orders, offsets = table[0], table[2]
     matrix = np.repeat(np.arange(len(orders)), orders)

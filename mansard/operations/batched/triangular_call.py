@@ -9,7 +9,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
-from ...arrays.types import Array, Kind, Matrices
+from ...arrays.types import Kind, Matrices
 from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...codegen.geometry import Kernel
@@ -100,7 +100,7 @@ def _plan(
     out: Matrices,
     backend: str | None,
     form: Triangle,
-    prepare: Callable[..., Array],
+    prepare: Callable[..., tuple[Launch | None, Choice, Kernel | None, Way | None]],
     vectors: bool = False,
 ) -> Plan:
     kind = _kind(A, B, out)

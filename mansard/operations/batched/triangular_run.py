@@ -139,7 +139,7 @@ def _lies_alike(one: View, other: View) -> bool:
     return (one.shape, one.strides, one.conjugated) == (other.shape, other.strides, other.conjugated)
 
 
-def _matrix(operand: Matrices, index: int) -> Matrices:
+def _matrix(operand: Matrices, index: int) -> Array:
     """The matrix of an operand that goes with the result of this number, in a call with lists."""
     if not stacks.is_list(operand) and len(operand.shape) == 2:
         return operand

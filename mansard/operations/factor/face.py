@@ -32,7 +32,7 @@ class Operation(NamedTuple):
     names: tuple[str, ...] = ("a",)
     integers: tuple[str, ...] = ()  # arguments that are not promoted: pivots
     # (arguments..., out) -> results of a ragged batch; None: not of this one, sizes are answered one after the other
-    ragged: Callable[..., tuple[Array, ...] | None] | None = None
+    ragged: Callable[..., tuple[Matrices, ...] | None] | None = None
 
 
 def answer(operation: Operation, given: list[Matrices], out: Matrices = None) -> tuple[Matrices, ...]:
@@ -63,7 +63,7 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
 
 
 # results of an empty list
-_NONE: dict[str, Callable[[], Array]] = {
+_NONE: dict[str, Callable[[], Matrices]] = {
     "matrix": list, "row": list, "value": lambda: np.empty(0), "info": lambda: np.empty(0, np.int32),
 }  # fmt: skip
 
@@ -76,7 +76,7 @@ def _through_jax(kind: Kind, operation: Operation, given: list[Matrices], out: M
     return tuple([_wrapped(kind, x) for x in one] if stacks.is_list(one) else _wrapped(kind, one) for one in found)
 
 
-def _wrapped(kind: Kind, array: Array) -> Matrices:
+def _wrapped(kind: Kind, array: Array) -> Array:
     if isinstance(array, np.ndarray):
         return kind.wrap(np.require(array, requirements=["C", "W"]))
     return kind.wrap(array) if hasattr(array, "__dlpack__") else array

@@ -39,7 +39,7 @@ def answer_ragged(operation: Operation, given: list[Matrices], out: Matrices) ->
     )
 
 
-def _groups(given: list[Matrices], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Matrices]]:
+def _groups(given: list[Matrices], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Array]]:
     """The shapes of all arguments, and which matrices have them; those of the first matrix come first."""
     if not count:
         return []
@@ -82,7 +82,7 @@ def _elements(ragged: Ragged, members: Array) -> int:
     return rows * columns
 
 
-def _stack(kind: Kind, operand: Matrices, members: Array) -> Matrices:
+def _stack(kind: Kind, operand: Matrices, members: Array) -> Array:
     """Copies of some matrices (or rows), one after the other."""
     if not isinstance(operand, Ragged):
         return library(kind).stack([operand[i] for i in members.tolist()])
@@ -90,7 +90,7 @@ def _stack(kind: Kind, operand: Matrices, members: Array) -> Matrices:
     return operand.buffer[_indices(kind, operand, members)].reshape(len(members), *shape)
 
 
-def _indices(kind: Kind, ragged: Ragged, members: Array) -> Matrices:
+def _indices(kind: Kind, ragged: Ragged, members: Array) -> Array:
     """Of all their elements in the buffer."""
     starts, each = ragged.layout.host()[2][members], _elements(ragged, members)
     if kind.name == "NumPy":
@@ -128,7 +128,7 @@ def _checked(operation: Operation, given: list[Matrices], out: Matrices) -> tupl
     return first._kind, count
 
 
-def _place(part: Part, groups: list[Array], like: Ragged) -> Ragged:
+def _place(part: Part, groups: list[tuple[tuple[tuple[int, ...], ...], Array]], like: Ragged) -> Ragged:
     sizes = np.empty((sum(len(members) for _, members in groups), 2), np.int64)
     for shapes, members in groups:
         sizes[members] = part.shape(*shapes)

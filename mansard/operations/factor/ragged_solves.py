@@ -97,7 +97,7 @@ class _FactoredRun:
             exchanged = None if pivots is None else np.asarray(pivots[i])[None]
             as_numpy(X[i])[...] = self.factors.by_lapack(as_numpy(F[i])[None], exchanged, as_numpy(B[i])[None])[0]
 
-    def _pivots(self, pivots: Array) -> Matrices:
+    def _pivots(self, pivots: Array) -> Array:
         """All of them in one array, which the kernel trusts: they are checked here."""
         found = [np.asarray(one) for one in pivots]
         for i, (one, order) in enumerate(zip(found, self.orders.tolist(), strict=True)):

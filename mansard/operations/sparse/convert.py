@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import kinds as arrays
-from ...arrays.types import Array
+from ...arrays.types import Array, SparseMatrix
 from ...codegen.geometry import Device
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE
@@ -52,7 +52,7 @@ def place_of(array: Array) -> tuple[ModuleType, tuple[str, int]]:
     return import_module("cupy"), ("cuda", int(array.device.id))
 
 
-def read(A: Array) -> Source:
+def read(A: SparseMatrix) -> Source:
     """`A` of scipy's, CuPy's or PyTorch's as CSR; duplicates are summed, rows sorted, as scipy does."""
     root = type(A).__module__.partition(".")[0]
     if root == "torch":
@@ -73,13 +73,13 @@ def read(A: Array) -> Source:
     return _checked(source)
 
 
-def _rows(csr: Any) -> Csr:
+def _rows(csr: SparseMatrix) -> Csr:
     """Without what the arrays may have behind the last entry."""
     nnz = int(csr.indptr[-1]) if csr.indptr.size else 0
     return Csr((int(csr.shape[0]), int(csr.shape[1])), csr.indptr, csr.indices[:nnz], csr.data[:nnz])
 
 
-def _of_torch(A: Array) -> Source:
+def _of_torch(A: SparseMatrix) -> Source:
     """Of a tensor; its arrays are not copied."""
     import torch
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from ...arrays.types import Array
+from ...arrays.types import Array, SparseMatrix
 from ...backends.select import select
 from ...codegen.geometry import Device
 from ...kernels.sparse.spmv import spec
@@ -26,7 +25,7 @@ _INDICES = ("int32", "int64", "delta16")
 
 
 def matrix(
-    A: Array,
+    A: SparseMatrix,
     format: str | None = None,
     C: int | None = None,
     sigma: int | None = None,
@@ -240,7 +239,7 @@ class Matrix:
             raise TypeError(f"data has dtype {data.dtype} and A {self.dtype}: convert it first")
         return Matrix(self._sides.with_values(data), False, False)
 
-    def to_scipy(self) -> Any:
+    def to_scipy(self) -> SparseMatrix:
         """As scipy.sparse.csr_array, in this matrix's dtype."""
         from scipy.sparse import csr_array
 
@@ -248,7 +247,7 @@ class Matrix:
         parts = (rows.data, rows.indices, rows.indptr)
         return csr_array(tuple(np.array(p if self._sides.xp is np else p.get()) for p in parts), shape=rows.shape)
 
-    def to_cupy(self) -> Any:
+    def to_cupy(self) -> SparseMatrix:
         """As cupyx.scipy.sparse.csr_matrix."""
         import cupy
         from cupyx.scipy.sparse import csr_matrix

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.types import Array
+from ...arrays.types import Array, SparseMatrix
 from ...plan.problem import Options
 from .convert import library, place_of
 from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, realigned, sell_with_values
@@ -118,7 +118,7 @@ class Held:
                 fresh = sell_with_values(stored, rows.indptr, data, xp)
         return Held(fresh, xp, self.device, self.skewed, self.threads)
 
-    def library(self) -> Any:
+    def library(self) -> SparseMatrix:
         """The same as a matrix of SciPy's or CuPy's."""
         rows = self.rows()
         return library(self.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...backends.base import Backend
 from ...backends.select import select
+from ...codegen.geometry import Kernel
 from ...errors import UnsupportedProblem
 from ...kernels.sparse import spmv
 from ...plan import dispatch, pin
@@ -119,7 +120,7 @@ def plan_product(
 
 def prepared(
     held: Held, problem: Problem, backend: Backend, pitches: tuple[int, ...], library: bool
-) -> tuple[Array, Choice, Array]:
+) -> tuple[Any, Choice, Kernel | None]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel. `library`: it is faster
     where nothing was measured."""
     prefer = _preferred(held, problem, backend)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.types import Array, Kind
+from ...arrays.types import Array, Kind, SparseMatrix
 from ...backends.base import Backend, Launch
 from ...kernels.family import Config
 from ...kernels.sparse.spmv import emit
@@ -34,7 +34,7 @@ class ProductRun:
         self.shape = (held.storage.shape[0], *x.view.shape[1:])
         self.pointers = self._pointers(config) if launch is not None else ()
         self._accumulating: list[Any] = []  # launch and pointers of the kernel that reads y
-        self._matrix: Any = None  # the array library's
+        self._matrix: SparseMatrix = None  # the array library's
 
     def _pointers(self, config: Config) -> tuple[int, ...]:
         return self.held.pointers(config.BLOCK * config.PER_THREAD if isinstance(config, Merge) else None)
@@ -113,7 +113,7 @@ class ProductRun:
         one = self.kind.name == "CuPy" and out is not None and len(self.shape) == 1
         return bool(one and not any(self.copies) and self.held.storage.values_dtype == self.problem.dtype)
 
-    def _library_matrix(self) -> Any:
+    def _library_matrix(self) -> SparseMatrix:
         if self._matrix is None:
             matrix = self.held.library()
             self._matrix = matrix.conj() if self.problem.conj else matrix
@@ -129,7 +129,7 @@ class ProductRun:
         return convert.tensor(product)
 
 
-def library_product(matrix: Any, x: Array, out: Array) -> Array:
+def library_product(matrix: SparseMatrix, x: Array, out: Array) -> Array:
     """A x of CuPy's matrix and vector, by cuSPARSE, in `out`."""
     from cupyx import cusparse
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays.types import Array
+from ...arrays.types import Array, SparseMatrix
 
 UNIT = 128  # bytes that chunks of a Sell are multiples of
 PART = 16  # bytes that the parts of a chunk are multiples of
@@ -138,14 +138,24 @@ def parts(width: int | Array, C: int, values_dtype: str, index: str) -> tuple[Ar
 
 
 def sell_from_csr(
-    A: Array, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: ModuleType = np
+    A: SparseMatrix,
+    C: int = 32,
+    sigma: int = 1,
+    index: str = "int32",
+    values_dtype: str | None = None,
+    xp: ModuleType = np,
 ) -> Sell:
     """`A` (a CSR matrix of scipy's, CuPy's, or a `Csr`) as SELL-C-sigma; entries of a row keep their order."""
     return filled(sell_layout(A, C, sigma, index, values_dtype, xp), A, xp)
 
 
 def sell_layout(
-    A: Array, C: int = 32, sigma: int = 1, index: str = "int32", values_dtype: str | None = None, xp: ModuleType = np
+    A: SparseMatrix,
+    C: int = 32,
+    sigma: int = 1,
+    index: str = "int32",
+    values_dtype: str | None = None,
+    xp: ModuleType = np,
 ) -> Sell:
     """Where `sell_from_csr` puts the entries: a Sell whose buffer is None."""
     sell = _pattern(A, C, sigma, index, values_dtype or str(A.data.dtype), xp)
@@ -155,7 +165,7 @@ def sell_layout(
     return replace(sell, starts=sell.starts.astype(xp.int32))
 
 
-def filled(sell: Sell, A: Array, xp: ModuleType = np) -> Sell:
+def filled(sell: Sell, A: SparseMatrix, xp: ModuleType = np) -> Sell:
     """The layout of `A` with its entries in a buffer."""
     sell = replace(sell, buffer=xp.zeros(sell.nbytes, xp.uint8))
     values, columns, bases = _views(sell)
@@ -207,7 +217,7 @@ def sell_with_values(sell: Sell, indptr: Array, data: Array, xp: ModuleType = np
     return fresh
 
 
-def fits_delta16(A: Array, C: int = 32, sigma: int = 1, xp: ModuleType = np) -> bool:
+def fits_delta16(A: SparseMatrix, C: int = 32, sigma: int = 1, xp: ModuleType = np) -> bool:
     """Whether entries j of the rows of a chunk lie within 65536 columns of each other, for every chunk and j."""
     if A.shape[1] <= REACH or A.data.size == 0:
         return True
@@ -219,12 +229,12 @@ def fits_delta16(A: Array, C: int = 32, sigma: int = 1, xp: ModuleType = np) -> 
     return True
 
 
-def widths_of(A: Array, C: int, sigma: int, xp: ModuleType = np) -> Array:
+def widths_of(A: SparseMatrix, C: int, sigma: int, xp: ModuleType = np) -> Array:
     """How wide the chunks of `sell_from_csr` would be."""
     return _pattern(A, C, sigma, "int32", "float32", xp).widths
 
 
-def ell_from_csr(A: Array, index: str = "int32", values_dtype: str | None = None, xp: ModuleType = np) -> Ell:
+def ell_from_csr(A: SparseMatrix, index: str = "int32", values_dtype: str | None = None, xp: ModuleType = np) -> Ell:
     """`A` as ELLPACK: every row as wide as the longest."""
     rows = int(A.shape[0])
     counts = xp.diff(A.indptr).astype(xp.int32)
@@ -270,7 +280,7 @@ class _Piece:
     bases: Array  # [slots]
 
 
-def _pattern(A: Array, C: int, sigma: int, index: str, values_dtype: str, xp: ModuleType) -> Sell:
+def _pattern(A: SparseMatrix, C: int, sigma: int, index: str, values_dtype: str, xp: ModuleType) -> Sell:
     """A Sell without its buffer; the starts are int64 still."""
     rows = int(A.shape[0])
     counts = xp.diff(A.indptr).astype(xp.int32)

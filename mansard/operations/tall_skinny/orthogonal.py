@@ -22,9 +22,8 @@ _MOST_STEPS = 8
 _USUAL_STEPS = 3  # enough for full rank
 _KEPT = 0.5  # of a column's norm: a projection that leaves less is repeated, since its error was relative to the whole
 
-Advance = Callable[
-    [Array, Array, Array], tuple[Array, Array, bool]
-]  # (block, S, B) -> (block S, its Gram matrix, settled)
+# (block, S, B) -> (block S, its Gram matrix, settled)
+Advance = Callable[[Array, Array, Array], tuple[Array, Array, bool]]
 
 
 def cholesky_qr(

@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from ....arrays.types import Array
+from ....arrays.types import SparseMatrix
 from ....backends.base import Backend
 from ....backends.select import ReferenceBackend
 from ....errors import MansardError
@@ -22,7 +22,7 @@ _TRIALS = 3  # samples of each of two ways
 
 
 def matrix_powers(
-    A: Array,
+    A: SparseMatrix,
     p: int,
     basis: Any = "monomial",
     *,

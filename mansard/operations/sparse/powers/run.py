@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -126,7 +127,7 @@ class Powers:
             _copy(x, out)
         return out
 
-    def _direct(self, x: int, out: int, stream: int, copy: Any) -> None:
+    def _direct(self, x: int, out: int, stream: int, copy: Callable[[], None]) -> None:
         """Results go where they belong."""
         runner, line = self._runner, self.n * self._task.columns * self.dtype.itemsize
         assert runner is not None

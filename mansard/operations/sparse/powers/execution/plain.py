@@ -5,11 +5,10 @@ from __future__ import annotations
 import ctypes
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from .....arrays.types import Array
+from .....arrays.types import Array, SparseMatrix
 from .....backends.base import Backend
 from .....kernels.sparse import spmv
 from .....kernels.sparse.spmv.space import Merge
@@ -45,7 +44,7 @@ class Plain(Runner):
         self.launch, chosen, kernel = spmv_call.prepared(held, product, backend, (1, 1, 1), library)
         if threads is not None and kernel is not None and backend.name == "cpu":
             self.launch = backend.prepare(with_threads(kernel, threads))
-        self.library: Any = held.library() if self.launch is None else None
+        self.library: SparseMatrix = held.library() if self.launch is None else None
         reason = choice.reason if self.library is None else f"{choice.reason}; products by the array library"
         self.choice = replace(choice, config=chosen.config, reason=reason)
         merged = chosen.config.BLOCK * chosen.config.PER_THREAD if isinstance(chosen.config, Merge) else None

@@ -3,9 +3,11 @@ L-1, L, L+1. Powers of a matrix are computed along them while the matrix stays i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from .....arrays.types import Array
+from .....arrays.types import Array, SparseMatrix
 from ...storage import host
 from .reach import Levels, boundaries, row_reach, tile_reach
 from .schedule import groups, level_bytes, row_bytes, schedule, sections, too_wide, violated
@@ -33,10 +35,10 @@ _MOST_LEVELS = 1 << 16  # finer ones only cost time: consecutive levels are alwa
 
 
 def levels(
-    A: Array,
+    A: SparseMatrix,
     *,
     order: str = "auto",
-    roots: Array = None,
+    roots: Sequence[int] | Array = None,
     budget: float = _ENOUGH,
     entry_bytes: int = 12,
     least: int | None = None,
@@ -77,7 +79,7 @@ def levels(
     return searched
 
 
-def misplaced(levels: Levels, A: Array) -> str | None:
+def misplaced(levels: Levels, A: SparseMatrix) -> str | None:
     """The first entry that reaches beyond the neighbours of its level, None if there is none."""
     indptr, indices, rows = _pattern(A)
     if not np.array_equal(np.sort(levels.permutation), np.arange(rows)):
@@ -94,7 +96,7 @@ def misplaced(levels: Levels, A: Array) -> str | None:
     return f"entry ({i}, {j}) joins levels {level_of[i]} and {level_of[j]}"
 
 
-def permuted(A: Array, permutation: Array) -> Array:
+def permuted(A: SparseMatrix, permutation: Array) -> SparseMatrix:
     """P A P^T, row i of which is row permutation[i] of A (scipy.sparse CSR).
 
     The entries of a row keep their order, so that its sums are those of A bit for bit; columns then ascend no longer.
@@ -107,7 +109,7 @@ def permuted(A: Array, permutation: Array) -> Array:
     return rows
 
 
-def _pattern(A: Array) -> tuple[Array, Array, int]:
+def _pattern(A: SparseMatrix) -> tuple[Array, Array, int]:
     """indptr, indices and the number of rows, checked."""
     shape = tuple(A.shape)
     if len(shape) != 2 or shape[0] != shape[1]:

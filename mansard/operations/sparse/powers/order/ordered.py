@@ -6,7 +6,7 @@ from types import ModuleType
 
 import numpy as np
 
-from .....arrays.types import Array
+from .....arrays.types import Array, SparseMatrix
 from .....backends.select import select
 from .....codegen.geometry import Device
 from .....kernels.sparse.powers.fit import Pattern
@@ -84,7 +84,7 @@ class Orders:
     """A square matrix of any library, or of `ms.sparse`, in each order that a plan asks for, made once."""
 
     def __init__(
-        self, A: Array, backend: str | None = None, index: str | None = None, values: str | None = None
+        self, A: SparseMatrix, backend: str | None = None, index: str | None = None, values: str | None = None
     ) -> None:
         if isinstance(A, matrix.Matrix):
             A = A.to_scipy() if A.device[0] == "cpu" else A.to_cupy()
