@@ -69,6 +69,23 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["slice_seed"] = sparing.SHARE.seed
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let half of the emulated tests rest, unless tests were named: see `sparing`."""
+    if config.getoption("keyword") or any("::" in one for one in config.args):
+        return
+    resting = {item: None for item in items if _rests(item)}
+    if resting:
+        config.hook.pytest_deselected(items=list(resting))
+        items[:] = [item for item in items if item not in resting]
+
+
+def _rests(item: pytest.Item) -> bool:
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    backends = [params[name] for name in ("backend", "gpu_backend", "name") if name in params]
+    lists = [mark.args[1] for mark in item.iter_markers("parametrize") if len(mark.args) > 1]
+    return bool(backends) and sparing.rests(item.nodeid, backends[0], lists)
+
+
 def pytest_collection_finish() -> None:
     sparing.SHARE.counting = False
 

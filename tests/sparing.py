@@ -2,11 +2,13 @@
 
 The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
 kernel and dtype is in every slice, and a month of daily runs goes through all cases. `--all-cases` runs all at once.
+Of emulated tests that go through no slice, every second runs, and the others four days later (`rests`).
 """
 
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -45,11 +47,24 @@ def begin(seed: int | None, complete: bool = False) -> None:
     SHARE.seed, SHARE.complete = seed_of(time.time()) if seed is None else seed, complete
 
 
-def _count(chosen: Sequence[Case], cases: Sequence[Any]) -> Sequence[Case]:
+class Sliced(list[Case]):
+    """Cases that were chosen for this run: tests of them rest no further."""
+
+
+def _count(chosen: Sequence[Case], cases: Sequence[Any]) -> Sliced[Case]:
     if SHARE.counting:
         SHARE.chosen += len(chosen)
         SHARE.cases += len(cases)
-    return chosen
+    return Sliced(chosen)
+
+
+def rests(name: str, backend: Any, cases: Sequence[Any]) -> bool:
+    """Whether a test on this backend rests in this run. `cases` are the lists that it is one of; slices run whole."""
+    if backend != "emulated" or takes_all() or any(isinstance(some, Sliced) for some in cases):
+        return False
+    resting = (zlib.crc32(name.encode()) + SHARE.seed // 4) % 2 == 1
+    _count(() if resting else (name,), (name,))
+    return resting
 
 
 def takes_all() -> bool:
@@ -78,7 +93,7 @@ def sliced(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
 def every(count: int, cases: Sequence[Case], part: int = 0) -> Sequence[Case]:
     """Every `count`-th of the chosen cases, which other tests have compiled; others once the slices come round again.
     Different parts have none in common."""
-    return cases if takes_all() else cases[(SHARE.seed // STEP + part) % count :: count]
+    return cases if takes_all() else Sliced(cases[(SHARE.seed // STEP + part) % count :: count])
 
 
 def crossed(first: Sequence[Any], second: Sequence[Any], times: int = 1) -> list[tuple[Any, Any]]:
@@ -88,7 +103,7 @@ def crossed(first: Sequence[Any], second: Sequence[Any], times: int = 1) -> list
     turns = max(len(first), -(-len(second) // times))
     met = {(i % len(first), (i * times + j + SHARE.seed) % len(second)) for i in range(turns) for j in range(times)}
     _count(list(met), range(len(first) * len(second)))
-    return [(first[i], second[j]) for i, j in sorted(met)]
+    return Sliced((first[i], second[j]) for i, j in sorted(met))
 
 
 def turns(backend: str, forms: Sequence[Case], number: int) -> Sequence[Case]:
@@ -99,7 +114,7 @@ def turns(backend: str, forms: Sequence[Case], number: int) -> Sequence[Case]:
 def on_backends(cases: Sequence[Case], step: int = STEP) -> list[tuple[str, Case]]:
     """Pairs of a backend and a case: all cases on CPUs and GPUs, a slice on the emulator."""
     everywhere = [(backend, case) for backend in ("cpu", "cuda") for case in cases]
-    return [*everywhere, *(("emulated", case) for case in spared(cases, step))]
+    return Sliced([*everywhere, *(("emulated", case) for case in spared(cases, step))])
 
 
 def _kind(case: Any) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from orders import TURNS
-from sparing import SHARE, STEP, every, sliced, spared, turns
+from sparing import SHARE, STEP, Sliced, every, sliced, spared, turns
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _name(one: tuple[str, Any]) -> str:
 
 
 def _marked(chosen: Sequence[tuple[str, Any]]) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("family, case", [pytest.param(*one, id=_name(one)) for one in chosen])
+    return pytest.mark.parametrize("family, case", Sliced(pytest.param(*one, id=_name(one)) for one in chosen))
 
 
 def _pairs(contract: Contract, cases: Sequence[Any]) -> list[tuple[str, Any]]:

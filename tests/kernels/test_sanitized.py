@@ -42,10 +42,10 @@ def child(order: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
 
 
-@pytest.mark.parametrize("family", sliced(list(SANITIZED), 3))
+@pytest.mark.parametrize("family", sliced(list(SANITIZED), 4))
 def test_cases_are_clean(family: str) -> None:
-    """A third of the families in a run, of each another slice and another thread order from run to run."""
-    step, turn = SANITIZED[family], SHARE.seed // 3
+    """A quarter of the families in a run, of each another slice and another thread order from run to run."""
+    step, turn = SANITIZED[family], SHARE.seed // 4
     order = ORDERS[(turn + list(SANITIZED).index(family)) % len(ORDERS)]
     result = child(order, family, str(turn % step), str(step))
     assert result.returncode == 0 and "clean: " in result.stdout, result.stderr[-3000:]

@@ -63,6 +63,18 @@ def test_cpus_go_through_all_cases(sliced: None) -> None:
     assert len([case for backend, case in met if backend == "emulated"]) == len(spared(CASES))
 
 
+def test_emulated_tests_rest_in_turns(sliced: None) -> None:
+    """Half of them at a time, none for more than four days; those of slices, of CPUs and of GPUs never."""
+    names = [f"test_{number}" for number in range(200)]
+    rested = {}
+    for SHARE.seed in range(8):
+        rested[SHARE.seed] = {name for name in names if sparing.rests(name, "emulated", [CASES])}
+        assert 60 < len(rested[SHARE.seed]) < 140
+        assert not any(sparing.rests(name, "emulated", [CASES, spared(CASES)]) for name in names)
+        assert not any(sparing.rests(name, other, [CASES]) for name in names for other in ("cpu", "cuda"))
+    assert rested[0] == rested[3] and rested[0] | rested[4] == set(names) and not rested[0] & rested[4]
+
+
 def test_daily_runs_miss_no_slice() -> None:
     for hour in (0, 7, 23):
         seeds = {sparing.seed_of(3600 * (24 * day + hour)) % STEP for day in range(31)}

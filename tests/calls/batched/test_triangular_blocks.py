@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("no_plans")
 # ---- inverted diagonal blocks -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n, dtype", [*product((3,), DTYPES), (75, "float64"), (75, "complex64")])
+@pytest.mark.parametrize("n, dtype", [*product((3,), DTYPES), (75, "float64"), (40, "complex64")])
 def test_inverted_blocks_are_within_their_own_bound(n: int, dtype: str) -> None:
     """With Y the computed inverse of a diagonal block D and c what it is multiplied with, |D Y - I| <= gamma |D| |Y|,
     and the product adds gamma |Y||c|: the residual of a block row is at most gamma (2 |D| |Y| |c| + |A| |x|)."""
