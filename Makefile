@@ -19,8 +19,10 @@ reports: $(VENV)/.bench
 check: $(VENV)/.test lint
 	$(BIN)/python -m pytest -n auto --dist worksteal -q -r fE --quick -m 'not slow' tests/unit $(PYTEST_ARGS)
 
-test: $(VENV)/.test lint
-	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS)
+# Lint runs beside the tests: mypy has one process.
+test: $(VENV)/.test
+	@$(MAKE) --no-print-directory lint & lint=$$!; \
+	$(BIN)/python -m pytest -n auto --dist worksteal $(PYTEST_ARGS); tests=$$?; wait $$lint && exit $$tests
 
 # The array boundary with the newest PyTorch (its usual build, with CUDA) and JAX; several GB are downloaded.
 test-newest:
