@@ -27,7 +27,7 @@ _BANDS = ("band-7", "band-27")  # matrices of which any number of rows makes sen
 
 
 class Measured(NamedTuple):
-    """What is measured for a name: cases of these operations, which a catalogue has."""
+    """Cases that a catalogue holds for the operations behind a name."""
 
     catalogue: str
     operations: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a calibration notes while it measures: rates and seconds per probe and shape, failures, wrong results."""
+"""Notes of a calibration: rates and seconds per probe and shape, failures, wrong results."""
 
 from __future__ import annotations
 

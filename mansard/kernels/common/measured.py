@@ -1,4 +1,4 @@
-"""What sweeps on one device found: configurations by ranges of sizes, and numbers that stand in the rules.
+"""Records of sweeps on one device: configurations by ranges of sizes, and numbers that rules ask for.
 
 `tune/data/<device>/ranges/<operation>.jsonl` has one configuration per line, which comes before the rules:
 

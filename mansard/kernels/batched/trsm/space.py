@@ -173,7 +173,7 @@ def _fuller(problem: Problem, c: Config, device: Device) -> Lanes | None:
 
 
 def likely(problem: Problem, device: Device) -> Iterator[Config]:
-    """Those that the model may choose, which does not see what decides between variants: up to 32 unknowns `lanes`,
+    """Candidates of the model, which does not see what decides between variants: up to 32 unknowns `lanes`,
     since their rows fit into registers; beyond, for one right-hand side, `stream`, and for many `tensor`."""
     other: tuple[type, ...] = (Stream, Blocked, Tensor)
     if problem.N > NARROW:

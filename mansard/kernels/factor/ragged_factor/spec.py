@@ -33,7 +33,7 @@ def problem(dtype: str, BATCH: int, *, method: str = "lu") -> Problem:
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
-    """What is wanted, flags, reals of a thread's workspace, and multiply-adds: the least there can be."""
+    """Arguments of a launch: the result wanted, flags, reals of a thread's workspace, least number of multiply-adds."""
     return (0, 0, 64, problem.BATCH)
 
 

@@ -39,7 +39,7 @@ _L2_RATIO, _SHARED_RATIO = 2.1, 7.0  # of an H200's caches to its memory
 
 @dataclass(frozen=True)
 class Choice:
-    """What will run, why, and what it should take."""
+    """The execution that will run, why, and its predicted time."""
 
     execution: str
     reason: str

@@ -1,1 +1,1 @@
-"""What runs: plain products, groups of rows that pass through a cache, one persistent launch."""
+"""Executions of powers: plain products, groups of rows that pass through a cache, one persistent launch."""

@@ -1,4 +1,4 @@
-"""What all executions of powers share. Vectors are dense and in the matrix' order here; callers pass addresses."""
+"""Base of all executions of powers. Vectors are dense and in the matrix' order here; callers pass addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Runner:
         return int(array.ctypes.data if self.xp is np else array.data.ptr)
 
     def addresses(self, *arrays: Array) -> tuple[int, ...]:
-        """Of arrays that live as long as the plan; 0 for None."""
+        """Addresses of arrays that live as long as the plan; 0 for None."""
         return tuple(0 if array is None else self.address(array) for array in arrays)
 
     def space(self, name: str, size: int, dtype: str, stream: int) -> int:

@@ -59,13 +59,13 @@ class Ordered:
         return self._reach[tile_rows]
 
     def pattern(self) -> Pattern:
-        """What fitting a persistent launch must know of the matrix."""
+        """The facts of the matrix that a persistent launch is fitted to."""
         starts = host(self.layout.starts).astype(np.int64)
         width = float(host(self.layout.widths).mean()) if self.layout.chunks else 0.0
         return Pattern(np.diff(starts) * storage.UNIT, width, lambda rows: host(self.reach(rows)))
 
     def with_values(self, data: Array) -> Ordered:
-        """The same pattern; `data` in the order of the caller's CSR matrix."""
+        """Powers of a matrix with this pattern and other values: `data` in the order of the caller's CSR matrix."""
         data = data if self._entries is None else data[self._entries]
         sell = storage.sell_with_values(self.sell, self.rows.indptr, data.astype(self.sell.values_dtype), self.xp)
         made = Ordered(sell, self.rows, self.levels, self.permutation, self.inverse, self._entries)
