@@ -5,3 +5,7 @@ from .triangular import trmm, trsm, trsv
 from .vectors import gemv
 
 __all__ = ["gemm", "gemv", "herk", "syrk", "trmm", "trsm", "trsv"]
+
+
+def __dir__() -> list[str]:
+    return __all__

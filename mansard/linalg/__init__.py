@@ -27,3 +27,7 @@ __all__ = [
     "solve_ex",
     "solve_triangular",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -28,3 +28,7 @@ def __getattr__(name: str) -> Any:
     if name == "tune":
         return import_module("..tune.sparse", __name__).tune
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
