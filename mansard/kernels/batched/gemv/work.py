@@ -47,6 +47,20 @@ def registers(problem: Problem, c: Any) -> int:
     return int(words * (loads + stream.sums)) + fixed + spare
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: where the lanes of a team are few, the
+    compiler loads all of their rows before it multiplies."""
+    found = registers(problem, c)
+    if c.VARIANT != "lanes":
+        return found
+    lanes, words = lanes_shape(problem, c), problem.itemsize // 4
+    early = lanes.steps * lanes.tile - min(4, lanes.steps) * min(4, lanes.tile)  # loads beyond those counted
+    return found + int(min(_EARLY, words * early * lanes.a.read))
+
+
+_EARLY = 32  # registers of such loads
+
+
 def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
     resident = device.multiprocessors * c.BLOCKS_PER_SM

@@ -66,6 +66,15 @@ def registers(problem: Problem, c: Any) -> int:
     return int(held + (36 if twice else 40) + more + (6 * words if problem.is_complex else 0))
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: where several steps share code, the
+    compiler has the vectors of two reflections at once."""
+    found = registers(problem, c)
+    if c.VARIANT != "lanes" or c.ROLL <= 1:
+        return found
+    return found + int(problem.itemsize // 4 * shape(problem, c).rows)
+
+
 def _large(problem: Problem, c: Any, held: int) -> bool:
     """Whether the rest is what a kernel gets along with: a few bytes that spill cost less than a block that does not
     fit. Of smaller shares enough are there anyway."""

@@ -134,6 +134,12 @@ def registers(problem: Problem, c: Any) -> int:
     return int(sums + held + staged + 4 * shape.tiles_n + widened + (8 if expands else 0)) + (44 if not col else 40)
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: the compiler loads a further row of B
+    ahead of its use."""
+    return registers(problem, c) + (problem.itemsize // 4 * c.T2 if c.VARIANT == "steps" else 0)
+
+
 def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}

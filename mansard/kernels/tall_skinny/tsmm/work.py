@@ -119,6 +119,19 @@ def registers(problem: Problem, c: Any) -> int:
     return int(per_element * (c.UNROLL * (results + 1) + held)) + 24
 
 
+_UNROLLED = 8  # rows of C whose products `threads` unrolls
+
+
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted. Where the loop over the rows of C is
+    unrolled as a whole, the compiler keeps C in registers, whatever its source."""
+    found = registers(problem, c)
+    if c.VARIANT != "threads" or problem.M > _UNROLLED:
+        return found
+    results = up(problem.N, c.PER_ROW)
+    return max(found, int(problem.itemsize // 4 * (c.UNROLL * (results + 1) + problem.M * results)) + 12)
+
+
 def _ring_registers(problem: Problem, c: Any) -> int:
     shape = ring_shape(problem, c)
     real = problem.itemsize // shape.words // 4
