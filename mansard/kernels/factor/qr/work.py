@@ -67,12 +67,11 @@ def registers(problem: Problem, c: Any) -> int:
 
 
 def unfitted_registers(problem: Problem, c: Any) -> int:
-    """32-bit registers per thread on GPUs to which `registers` was not fitted: where several steps share code, the
-    compiler has the vectors of two reflections at once."""
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: of float32 numbers, where several steps
+    share code, the compiler has the vectors of two reflections at once."""
     found = registers(problem, c)
-    if c.VARIANT != "lanes" or c.ROLL <= 1:
-        return found
-    return found + int(problem.itemsize // 4 * shape(problem, c).rows)
+    shares = c.VARIANT == "lanes" and c.ROLL > 1 and problem.dtype == "float32"
+    return found + shape(problem, c).rows if shares else found
 
 
 def _large(problem: Problem, c: Any, held: int) -> bool:

@@ -162,8 +162,7 @@ def _steps_candidates(problem: Problem, device: Device) -> Iterator[Steps]:
     widths = sorted({1, 2, 4, 8, 16, 32, problem.N} & set(range(1, problem.N + 1)))
     for t1, t2, t3, split in product((128, 256), widths, (4, 8, 16, 32), _splits(problem, device)):
         one = Steps("prefetch", t1, t2, t3, split)
-        needed = _up_to_eight(configs.needed_registers(work, problem, one, device))
-        most = device.registers_per_multiprocessor // (needed * t1)
+        most = device.registers_per_multiprocessor // (_up_to_eight(work.registers(problem, one)) * t1)
         for per_sm in sorted({1, max(1, min(most, device.threads_per_multiprocessor // t1))}):
             yield replace(one, BLOCKS_PER_SM=per_sm)
     for split in _splits(problem, device):

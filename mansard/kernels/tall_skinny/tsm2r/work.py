@@ -135,9 +135,12 @@ def registers(problem: Problem, c: Any) -> int:
 
 
 def unfitted_registers(problem: Problem, c: Any) -> int:
-    """32-bit registers per thread on GPUs to which `registers` was not fitted: the compiler loads a further row of B
-    ahead of its use."""
-    return registers(problem, c) + (problem.itemsize // 4 * c.T2 if c.VARIANT == "steps" else 0)
+    """32-bit registers per thread on GPUs to which `registers` was not fitted. Of float32 numbers the compiler loads a
+    further row of B ahead of its use; of others it takes a twelfth more, and spills where 255 do not suffice."""
+    found = registers(problem, c)
+    if c.VARIANT != "steps":
+        return found
+    return found + int(c.T2 if problem.dtype == "float32" else found // 12)
 
 
 def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
