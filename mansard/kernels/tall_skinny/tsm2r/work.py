@@ -179,8 +179,8 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
 
 
 # Handling a chunk, meeting once, what a multiprocessor gets from the second cache, the clock under load, conversions to
-# float64 per clock: guessed from gram's on an H200. A bulk copy: what a warp takes to issue one (lanes in turns took 36
-# to 50 ns; what they did is done once for eight copies now), and what the engine takes: guessed.
+# float64 per clock: guessed from gram's on an H200, for all GPUs. A bulk copy: what a warp takes to issue one (lanes in
+# turns took 36 to 50 ns; what they did is done once for eight copies now), and what the engine takes: guessed.
 _CHUNK_SECONDS, _COPY_SECONDS, _ENGINE_SECONDS = 0.10e-6, 0.010e-6, 0.004e-6
 _MEETING_SECONDS, _L2_BYTES_PER_SECOND = 0.10e-6, 55e9
 _CLOCK, _WIDENED_PER_CLOCK = 1.75e9, 16

@@ -200,7 +200,7 @@ def _pieces_stored(problem: Problem, c: Any) -> float:
 
 
 # What a team waits per chunk, pass and block of eight words; the share of the units that one team can use; the clock
-# under load. Fitted by eye to some 70 trials on an H200.
+# under load. Fitted by eye to some 70 trials on an H200, assumed of other GPUs.
 _CHUNK_SECONDS, _PASS_SECONDS, _BLOCK_SECONDS, _ALONE = 0.4e-6, 0.12e-6, 0.024e-6, 0.75
 _CLOCK, _CLOCKS_PER_LOAD = 1.75e9, 4
 _CLOCKS_PER_PIECE = 4.5  # float32 8 x 32, a thread per row: 71 us for 100 000 rows
