@@ -131,7 +131,11 @@ MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, E
                               Ahead<P>& ahead) {
   using S = GemmShape<P>;
   using V = typename S::V;
+  constexpr bool PEEL = true;
   V sums[ROWS][VECTORS][S::WORDS];
+  if constexpr (!PEEL)
+    for (auto& row : sums) for (auto& vector : row) for (V& sum : vector) sum = V{};
+
   const auto step = [&](int k, bool first) __attribute__((always_inline)) {
     V row[VECTORS];
     MANSARD_UNROLL
@@ -153,9 +157,11 @@ MANSARD_INLINE void gemm_tile(const GemmOperands<P>& o, Entries<const R> left, E
     }
   };
   int k = 0;
-  ahead.advance();
-  MANSARD_UNROLL
-  for (; k < P::UNROLL; ++k) step(k, k == 0);
+  if constexpr (PEEL) {
+    ahead.advance();
+    MANSARD_UNROLL
+    for (; k < P::UNROLL; ++k) step(k, k == 0);
+  }
   for (; k + P::UNROLL <= P::K; k += P::UNROLL) {
     ahead.advance();
     MANSARD_UNROLL
