@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> int:
     registry.named(args.operation)
     backend = Absent(MACHINES[args.machine]) if args.machine else backend_of(args.arch, args.device)
     options = {name: getattr(args, name) for name in ("operation", "dtype", "m", "n", "k", "batch", "layout", "same")}
-    steps = registry.problems_of(Asked(**options, on_cpu=backend.name == "cpu"))
+    steps = registry.problems_of(Asked(**options, on_cpu=backend.name == "cpu", device=backend.device))
     for number, (name, problem) in enumerate(steps, start=1):
         if name != args.operation and name != registry.named(args.operation).name:
             print(f"{args.operation}, step {number} of {len(steps)}: {name}")

@@ -49,7 +49,7 @@ def of_matmul(asked: Asked, s: Sizes) -> Problem:
     """The problem that `ms.matmul` makes of two matrices, or of a batch of them."""
     if asked.batch is not None:
         return (of_gemv if s.n == 1 else of_gemm)(asked, s)
-    family = family_for(asked.dtype, s.m, s.k, s.n, FEWEST_ON_CPUS if asked.on_cpu else 0)
+    family = family_for(asked.dtype, s.m, s.k, s.n, FEWEST_ON_CPUS if asked.on_cpu else 0, asked.device)
     if family == "gram":  # of A^T, whose rows are A's columns
         turned = "col" if asked.layout == "row" else "row"
         return gram.spec.problem(asked.dtype, s.m, s.n, s.k, layout_a=turned, layout_b=asked.layout, conj=False)

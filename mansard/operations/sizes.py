@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from ..codegen.geometry import Device
 from ..errors import UsageError
 from ..plan.problem import Options
 
@@ -27,6 +28,7 @@ class Asked:
     same: bool = False
     deterministic: bool = True
     on_cpu: bool = False  # where the arrays live: short products go to the array library there
+    device: Device | None = None  # whose records may decide between families; None: none is known
 
 
 class Sizes(NamedTuple):

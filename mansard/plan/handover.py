@@ -1,8 +1,9 @@
 """Who answers instead of one kernel: rules that hold on every device, and records of the device at hand.
 
 A rule's reason does not depend on the device: how often an element is used, what a launch or a compilation costs, what
-fits into a cache. What was measured on one GPU is a record (`route_records.py`). A GPU without records is judged by
-the model. `dispatch.candidates` asks these functions; calls and `mansard explain` ask dispatch.
+fits into a cache. What was measured on one GPU is a record (`route_records.py`, and numbers of `measured.py`). A GPU
+without records is judged by the model, or by assumptions that say so. `dispatch.candidates` asks these functions; calls
+and `mansard explain` ask dispatch.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from collections.abc import Callable, Iterator
 
 from .. import settings, units
 from ..backends import cpu
+from ..codegen.geometry import Device
 from ..kernels import family_of
 from ..kernels.batched.trsm import spec as trsm_spec
+from ..kernels.common import measured
 from ..machine import machine, roofline
 from ..records import database
 from . import predict, route_records
-from .problem import Problem
+from .problem import ITEMSIZE, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Steps
 
 PRODUCTS = ("gram", "tsmm", "tsm2r")
@@ -28,21 +31,34 @@ _WIDEST = 128  # columns of a skinny matrix: more of them, and arithmetic is the
 _TALL = 16  # rows per column, from which a matrix is tall: below, the result is no small part of what is moved
 FEWEST_ON_CPUS = 2048  # rows of a tall matrix: less is over before a kernel of ours has begun
 _SKINNY = 32  # columns of B: an element of A is used once for each, and beyond, arithmetic catches up with memory
+# Assumptions where no record of the device has "LARGE" (tsm2r). Three TF32 products may form a float32 product, faster
+# than a library's; other dtypes have the same units there and here, and go to the library.
+_THREE_PRODUCTS = 4  # bytes of a float32 number, the one dtype with tensor cores that libraries do not use for it
 _LARGE = 2048  # rows and columns of A: below, reading it takes no longer than a few launches
-_LARGE_MANY = 16, 4096  # the same for more columns than 16: B and C, too, must be a small part of what is moved
-_LARGE_VECTOR = 8192  # the same for one column: a library's matrix times vector reads A only once, too
-_THREE_PRODUCTS = ("float32",)  # formed as three TF32 products, faster than a library's; float64 has the same units
-_LIBRARY_SHARE = 0.5  # of the roofline: what a library is taken to reach at tall shapes, where nothing was measured
+_LARGE_MANY = 16, 4096  # columns of B, and A's size from there: B and C, too, must be a small part of what is moved
+_LARGE_VECTOR = 8192  # rows and columns for one column: a library's matrix times vector reads A only once, too
+_NEVER = 1 << 62  # rows and columns that no matrix has
+_LIBRARY_SHARE = 0.5  # assumed share of the roofline that a library reaches at tall shapes: none was measured there
 
 
-def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0) -> str | None:
-    """Name the family that multiplies an (m, k) with a (k, n) matrix, by dtype and shape; None: the array library."""
+def family_for(dtype: str, m: int, k: int, n: int, fewest: int = 0, device: Device | None = None) -> str | None:
+    """Name the family that multiplies an (m, k) with a (k, n) matrix, by dtype and shape; None: the array library.
+
+    How large A must be for `tsm2r` is a record of the device; without a device, or a record, it is assumed."""
     if max(m, n) <= _WIDEST and k >= max(_TALL * max(m, n), fewest):
         return "gram"
     if max(k, n) <= _WIDEST and m >= max(_TALL * max(k, n), fewest):
         return "tsmm"
-    large = _LARGE_VECTOR if n == 1 else _LARGE_MANY[1] if n > _LARGE_MANY[0] else _LARGE
-    return "tsm2r" if dtype in _THREE_PRODUCTS and n <= _SKINNY and min(m, k) >= large else None
+    return "tsm2r" if n <= _SKINNY and min(m, k) >= _large(ITEMSIZE[dtype], n, device) else None
+
+
+def _large(itemsize: int, columns: int, device: Device | None) -> int:
+    """Rows and columns of A from which `tsm2r` is taken to be faster than a library."""
+    large = _LARGE_VECTOR if columns == 1 else _LARGE_MANY[1] if columns > _LARGE_MANY[0] else _LARGE
+    assumed = large if itemsize == _THREE_PRODUCTS else _NEVER
+    if device is None:
+        return assumed
+    return measured.number("tsm2r", device, "LARGE", assumed, columns=columns, itemsize=itemsize)
 
 
 def _is_rivalled(problem: Problem, request: Request) -> bool:

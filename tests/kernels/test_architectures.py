@@ -2,7 +2,8 @@
 
 2560 choices: 16 operations, 40 shapes, 4 architectures. Without compiling, the rules' choice is checked for all of
 them; where the model may choose another one, which takes it a while, that is checked for a fixed twenty-fourth. A run
-compiles a fixed sample of 16. `--all-cases` takes them all; `results/architectures.md` says which have been compiled.
+compiles a fixed sample of 16, and 7 that once spilled. `--all-cases` takes them all; `results/architectures.md` says
+which have been compiled.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ SAMPLE = [
     for i, operation in enumerate(OPERATIONS)
 ]  # fmt: skip
 
+# Cases that spilled before their families said what the compiler takes beyond estimates that were fitted to sm_90a.
+MENDED = [
+    ("tsmm", "sm_89", "complex128", 8), ("tsm2r", "sm_80", "float32", 13), ("tsm2r", "sm_120", "float64", 48),
+    ("gemv", "sm_100", "float32", 8), ("inv", "sm_100", "complex128", 20), ("inv", "sm_80", "complex128", 32),
+    ("cholesky", "sm_80", "float64", 20),
+]  # fmt: skip
+
 
 def problem_of(operation: str, dtype: str, size: int) -> Problem:
     sizes = SHAPES.get(operation, lambda n: {"m": n, "batch": MANY})(size)
@@ -80,7 +88,7 @@ def assert_legal(plan: Any) -> None:
         assert reason is None, (plan.problem, plan.choice.config, reason)
 
 
-@pytest.mark.parametrize("case", CASES if takes_all() else SAMPLE, ids=str)
+@pytest.mark.parametrize("case", CASES if takes_all() else SAMPLE + MENDED, ids=str)
 def test_choices_compile_without_spills(case: tuple[str, str, str, int]) -> None:
     if reason := nvrtc.available():
         pytest.skip(reason)

@@ -184,6 +184,14 @@ def test_tuning_records_outrank_rules(monkeypatch: pytest.MonkeyPatch) -> None:
         assert choice.origin == "tuned"
 
 
+@pytest.mark.parametrize(("columns", "large"), [(1, 8192), (2, 2048), (16, 2048), (17, 4096), (32, 4096)])
+def test_matrices_times_few_columns_on_an_h200(columns: int, large: int) -> None:
+    for device in (H200, None):  # measured, and assumed where nobody measured
+        found = [handover.family_for("float32", size, size, columns, device=device) for size in (large - 1, large)]
+        assert found == [None, "tsm2r"]
+        assert handover.family_for("float64", large, large, columns, device=device) is None
+
+
 # --- other devices -----------------------------------------------------------------------------------------
 
 
@@ -208,6 +216,19 @@ def test_a_library_is_taken_where_the_model_says_so(monkeypatch: pytest.MonkeyPa
     assert (choice.answered_by, choice.origin) == ("library", "model") and "by the model" in choice.reason
     assert decided("matmul", problem, H200).answered_by == "kernel"  # measured: the model is not asked
     assert decided("tsmm", problem, A100).answered_by == "kernel"
+
+
+def test_how_large_a_matrix_must_be_is_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = {"operation": "tsm2r", "number": "LARGE", "itemsize": [8, 8], "value": 1000, "device": "NVIDIA A100",
+              "date": "2026-11-18", "why": "a sweep"}  # fmt: skip
+    monkeypatch.setattr(measured, "DATA", tmp_path)
+    path = measured.folder(A100) / "numbers" / "tsm2r.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(record))
+    assert handover.family_for("float64", 1000, 1000, 8, device=A100) == "tsm2r"
+    assert handover.family_for("float32", 1000, 1000, 8, device=A100) is None
+    asked = Asked("matmul", "float64", 1000, 8, 1000, device=A100)
+    assert registry.problem_of(asked).operation == "tsm2r"
 
 
 def test_rules_of_other_gpus() -> None:

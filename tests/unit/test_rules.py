@@ -25,7 +25,8 @@ from mansard.plan.problem import DTYPES
 
 PACKAGE = Path(__file__).resolve().parents[2] / "mansard"
 OF_FAMILIES = [path for name in ("defaults", "space*", "fit") for path in PACKAGE.glob(f"kernels/*/*/{name}.py")]
-RULES = [*sorted(OF_FAMILIES), PACKAGE / "plan" / "handover.py"]
+OF_PLANS = [PACKAGE / "plan" / "handover.py", PACKAGE / "operations" / "sparse" / "powers" / "plan.py"]
+RULES = [*sorted(OF_FAMILIES), *OF_PLANS]
 SHIPPED = sorted(measured.DATA.glob("*/ranges/*.jsonl"))
 NUMBERS = sorted(measured.DATA.glob("*/numbers/*.jsonl"))
 FEWEST_LETTERS = 20  # of a reason: a unit and a meaning take as many
@@ -172,7 +173,7 @@ NUMBER = {
 
 @pytest.mark.parametrize("path", NUMBERS, ids=lambda path: f"{path.parts[-3]}/{path.stem}")
 def test_shipped_numbers_are_sound_and_asked_for(path: Path) -> None:
-    text = "".join(file.read_text() for file in PACKAGE.glob(f"kernels/*/{path.stem}/*.py"))
+    text = "".join(file.read_text() for file in (*PACKAGE.glob(f"kernels/*/{path.stem}/*.py"), *OF_PLANS))
     for line in path.read_bytes().splitlines():
         name, bounds, _ = measured.number_from_line(line, path.stem)
         assert f'"{name}"' in text or name.startswith("ROWWISE_"), f"no rule of {path.stem} asks for {name}"

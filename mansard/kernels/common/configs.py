@@ -96,7 +96,7 @@ def too_large(
     """Why a multiprocessor has no room for the blocks of a configuration, or None if it has. Each of its four quarters
     holds its share of the warps: of every block, or (`together`) of all blocks, where these have less than four."""
     threads, count = work.threads(problem, config), config.BLOCKS_PER_SM
-    registers = with_margin(work.registers(problem, config), device)
+    registers = needed_registers(work, problem, config, device)
     if threads > MOST_THREADS:
         return f"{threads} threads exceed a block's {MOST_THREADS}"
     warps = 4 * (up(threads * count, 128) if together else up(threads, 128) * count)
@@ -113,11 +113,15 @@ _MARGIN = 12  # estimated registers per one that the compiler may take beyond th
 _SPARE = 24  # registers that it takes beyond them at the most, of kernels with long unrolled code
 
 
-def with_margin(registers: int, device: Device) -> int:
-    """An estimate of registers, with some to spare on GPUs to which it was not fitted, so that nothing spills."""
+def needed_registers(work: Resources, problem: Problem, config: Any, device: Device) -> int:
+    """Estimated registers per thread, with some to spare on GPUs to which the estimate was not fitted. A family whose
+    kernels take more than the margin there says so in `unfitted_registers`."""
+    registers = work.registers(problem, config)
     if device.capability == _FITTED:
         return registers
-    return max(registers, min(MOST_REGISTERS, registers + registers // _MARGIN))
+    unfitted = getattr(work, "unfitted_registers", work.registers)
+    with_margin = min(MOST_REGISTERS, registers + registers // _MARGIN)
+    return int(max(with_margin, registers, unfitted(problem, config)))
 
 
 def with_spare_registers(work: Resources, problem: Problem, config: Config, device: Device, least: int = 0) -> Config:
@@ -156,7 +160,7 @@ def resident(
     of less than four warps can share these. Fewer blocks are tried as long as a number is `refused`.
     """
     threads = up(work.threads(problem, config), 128) * 128 if quarters else work.threads(problem, config)
-    registers = with_margin(work.registers(problem, config), device)
+    registers = needed_registers(work, problem, config, device)
     shared = work.shared_bytes(problem, config)
     fit = min(most, occupancy.blocks_per_multiprocessor(device, threads, registers, shared))
     if threads > MOST_THREADS:

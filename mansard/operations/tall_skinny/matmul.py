@@ -101,7 +101,8 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
     c = None if out is None else kind.view(out, "out")
-    family = family_for(a.dtype, m, k, n, FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0)
+    fewest = FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0
+    family = family_for(a.dtype, m, k, n, fewest, select(a.device, None).device)
     if family is None:
         return _by_library(kind, A, B, out, a, b, c)
     free = backend is None and not pin.pins()

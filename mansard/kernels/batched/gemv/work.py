@@ -47,6 +47,20 @@ def registers(problem: Problem, c: Any) -> int:
     return int(words * (loads + stream.sums)) + fixed + spare
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: a lane that has a matrix alone loads all
+    of it before it multiplies, as far as `_EARLY` registers hold it."""
+    found = registers(problem, c)
+    if c.VARIANT != "lanes" or c.LANES_M * c.LANES_N > 1:
+        return found
+    lanes, words = lanes_shape(problem, c), problem.itemsize // 4
+    early = lanes.steps * lanes.tile - min(4, lanes.steps) * min(4, lanes.tile)  # loads beyond those counted
+    return found + int(min(_EARLY, words * early * lanes.a.read))
+
+
+_EARLY = 32  # registers for loads ahead of their use: the 8 x 8 float32 numbers beyond the 32 that are counted
+
+
 def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
     resident = device.multiprocessors * c.BLOCKS_PER_SM

@@ -121,7 +121,7 @@ def _roomy(config: Whole, device: Device) -> Whole:
 def _resident(problem: Problem, config: _Kind, device: Device) -> _Kind:
     """The same with as many blocks per multiprocessor as fit."""
     threads = up(work.threads(problem, config), 128) * 128
-    registers = configs.with_margin(work.registers(problem, config), device)
+    registers = configs.needed_registers(work, problem, config, device)
     shared = work.shared_bytes(problem, config)
     fit = occupancy.blocks_per_multiprocessor(device, threads, registers, shared)
     return replace(config, BLOCKS_PER_SM=max(1, min(16, fit)))

@@ -85,6 +85,15 @@ def registers(problem: Problem, c: Any) -> int:
     return words * sums + 38 + waiting + 4 * elements + min(held // 2, 16)
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: unrolled steps of a factorization by
+    `lanes` have as many products of columns under way as a lane holds entries."""
+    found = registers(problem, c)
+    if c.VARIANT != "lanes" or c.LANES == 1 or problem.want != "factor":
+        return found
+    return found + int(problem.itemsize // 4 * entries(problem, c))
+
+
 # by what a lane holds: told so, the compiler spills up to 88 bytes of 86 and of 132, and another block fits (H200)
 _TOLD = {NB: 80, 2 * NB: 128}
 

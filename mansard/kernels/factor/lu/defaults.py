@@ -78,6 +78,7 @@ def _lanes(problem: Problem) -> Iterator[Lanes]:
         if work.share(problem, Lanes(lanes)) <= _ROOM:
             yield Lanes(lanes, size > _LONGEST_CODE, 1)
     yield from (Lanes(lanes, True, 1) for lanes in (16, 32))
+    yield Lanes(32, True, 1, VIA="shared")  # without a pivot row in registers
 
 
 _MOST_TILES = 128  # rows of an inverse in registers: eight warps hold no more of complex128 numbers

@@ -95,6 +95,19 @@ def registers(problem: Problem, c: Any) -> int:
     return min(held + 40 + _beside_rows(problem, c, held), 255)
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: inverses of complex128 numbers have a
+    pivot row under way, or of `tile` a lane's part of it and of the pivot column."""
+    found, words = registers(problem, c), int(problem.itemsize // 4)
+    if problem.dtype != "complex128" or problem.want != "inverse":
+        return found
+    if c.VARIANT == "tile":
+        return share(problem, c) + words * (shape(problem, c).slots + up(problem.N, c.LANES_N)) + 52
+    if c.VARIANT != "lanes" or not dealt(c):
+        return found
+    return share(problem, c) + (words * problem.N + 24 if c.VIA == "lanes" else 72)
+
+
 def _beside_one(problem: Problem, held: int) -> int:
     """Registers of a lane that has all rows, beside them and 40."""
     beside = {"determinant": 16, "logdet": 16, "inverse": 2 * problem.N * problem.itemsize // 4}.get(problem.want, 0)

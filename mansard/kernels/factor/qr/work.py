@@ -66,6 +66,14 @@ def registers(problem: Problem, c: Any) -> int:
     return int(held + (36 if twice else 40) + more + (6 * words if problem.is_complex else 0))
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted: of float32 numbers, where several steps
+    share code, the compiler has the vectors of two reflections at once."""
+    found = registers(problem, c)
+    shares = c.VARIANT == "lanes" and c.ROLL > 1 and problem.dtype == "float32"
+    return found + shape(problem, c).rows if shares else found
+
+
 def _large(problem: Problem, c: Any, held: int) -> bool:
     """Whether the rest is what a kernel gets along with: a few bytes that spill cost less than a block that does not
     fit. Of smaller shares enough are there anyway."""

@@ -228,7 +228,8 @@ def _ring_traffic(problem: Problem, c: Any) -> tuple[int, float, float, float, i
     return slots, slots, reads, selects, (1 if problem.same else 2) * (4 if c.SPREAD == "shift" else 1)
 
 
-# Fitted on an H200: handling a chunk, issuing a bulk copy, the clock under load, and conversions to float64.
+# Fitted on an H200, assumed of other GPUs: handling a chunk, issuing a bulk copy, the clock under load, and conversions
+# to float64.
 _CHUNK_SECONDS, _COPY_SECONDS, _CLOCK, _WIDENED_PER_CLOCK, _CLOCKS_PER_LOAD = 0.20e-6, 0.025e-6, 1.75e9, 16, 4
 _NEXT_COPY_SECONDS = 0.008e-6  # of many copies issued one behind the other; counted instructions, not measured
 
@@ -262,7 +263,7 @@ _ONE_BLOCK_BANDWIDTH = 55e9  # at which a single block reads what all the others
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
-    """The share of the bandwidth that a variant's way of loading reaches; fitted on an H200."""
+    """The share of the bandwidth that a variant's way of loading reaches; fitted on an H200, assumed of others."""
     if c.VARIANT in ("ring", "thirds"):  # a copy costs a little
         chunk = ring_shape(problem, c).stage_bytes
         share = chunk / (chunk + (30 if problem.same else 60))

@@ -134,6 +134,15 @@ def registers(problem: Problem, c: Any) -> int:
     return int(sums + held + staged + 4 * shape.tiles_n + widened + (8 if expands else 0)) + (44 if not col else 40)
 
 
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted. Of float32 numbers the compiler loads a
+    further row of B ahead of its use; of others it takes a twelfth more, and spills where 255 do not suffice."""
+    found = registers(problem, c)
+    if c.VARIANT != "steps":
+        return found
+    return found + int(c.T2 if problem.dtype == "float32" else found // 12)
+
+
 def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
@@ -170,8 +179,8 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
 
 
 # Handling a chunk, meeting once, what a multiprocessor gets from the second cache, the clock under load, conversions to
-# float64 per clock: guessed from gram's on an H200. A bulk copy: what a warp takes to issue one (lanes in turns took 36
-# to 50 ns; what they did is done once for eight copies now), and what the engine takes: guessed.
+# float64 per clock: guessed from gram's on an H200, for all GPUs. A bulk copy: what a warp takes to issue one (lanes in
+# turns took 36 to 50 ns; what they did is done once for eight copies now), and what the engine takes: guessed.
 _CHUNK_SECONDS, _COPY_SECONDS, _ENGINE_SECONDS = 0.10e-6, 0.010e-6, 0.004e-6
 _MEETING_SECONDS, _L2_BYTES_PER_SECOND = 0.10e-6, 55e9
 _CLOCK, _WIDENED_PER_CLOCK = 1.75e9, 16

@@ -119,6 +119,19 @@ def registers(problem: Problem, c: Any) -> int:
     return int(per_element * (c.UNROLL * (results + 1) + held)) + 24
 
 
+_UNROLLED = 8  # rows of C whose products `threads` unrolls
+
+
+def unfitted_registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread on GPUs to which `registers` was not fitted. Where the loop over the rows of C is
+    unrolled as a whole, the compiler keeps C in registers, whatever its source."""
+    found = registers(problem, c)
+    if c.VARIANT != "threads" or problem.M > _UNROLLED:
+        return found
+    results = up(problem.N, c.PER_ROW)
+    return max(found, int(problem.itemsize // 4 * (c.UNROLL * (results + 1) + problem.M * results)) + 12)
+
+
 def _ring_registers(problem: Problem, c: Any) -> int:
     shape = ring_shape(problem, c)
     real = problem.itemsize // shape.words // 4
@@ -187,7 +200,7 @@ def _pieces_stored(problem: Problem, c: Any) -> float:
 
 
 # What a team waits per chunk, pass and block of eight words; the share of the units that one team can use; the clock
-# under load. Fitted by eye to some 70 trials on an H200.
+# under load. Fitted by eye to some 70 trials on an H200, assumed of other GPUs.
 _CHUNK_SECONDS, _PASS_SECONDS, _BLOCK_SECONDS, _ALONE = 0.4e-6, 0.12e-6, 0.024e-6, 0.75
 _CLOCK, _CLOCKS_PER_LOAD = 1.75e9, 4
 _CLOCKS_PER_PIECE = 4.5  # float32 8 x 32, a thread per row: 71 us for 100 000 rows

@@ -13,10 +13,11 @@ from .... import settings
 from ....arrays.types import Array
 from ....codegen.geometry import Device
 from ....errors import UnsupportedProblem
-from ....kernels.common import fields
+from ....kernels.common import fields, measured
 from ....kernels.sparse.powers import defaults, fit, spec, work
 from ....kernels.sparse.powers.space import Groups, Persistent
 from ....machine import caches, machine
+from ....machine.spmv import cached_bandwidth
 from ....plan import pin
 from ....plan.problem import Problem
 from .. import convert
@@ -27,14 +28,15 @@ from .task import Options, Task
 EXECUTIONS = ("plain", "groups", "persistent")
 _ONE = "one power is one product"
 _MEASURED = 1 << 18  # entries, from which rows by level and rows as they are are both tried
-_WHOLE = 0.7  # of a cache: a matrix that takes less stays there by itself
-_LEAST = 4.0  # times the second cache: with less of a matrix blocks hardly get into step (H200, delaunay, 94 MB: 0.8 x)
-_REACHED = 1.5  # times as long as the bandwidths alone let expect: 1.3 to 1.9 on an H200
-_SCATTERED = 0.45  # of the bandwidth, where vectors are permuted
+_WHOLE = 0.7  # share of a cache: a matrix that takes less stays there by itself
 _FILLED = 0.6  # least share of a persistent launch's turns in which all powers are under way
-_CACHED = 0.6  # of L2 that level groups may fill
-_GAIN = 1.03  # predicted, from which blocking is worth its risk
-_L2_RATIO, _SHARED_RATIO = 2.1, 7.0  # of an H200's caches to its memory
+_CACHED = 0.6  # share of L2 that level groups may fill: vectors and results pass through it too
+_GAIN = 1.03  # predicted gain from which blocking is worth its risk
+# Ratios of the model that a sweep of the device replaces (`_ratio`). These are assumptions for devices without one.
+_LEAST = 4.0  # sizes of L2 that a matrix has at least: with less, blocks are done before they are in step
+_REACHED = 1.5  # times as long as bandwidths alone let expect: blocks wait for each other
+_SCATTERED = 0.45  # share of the bandwidth where vectors are permuted: parts of sectors of 32 bytes are not used
+_SHARED = 4  # bandwidth of shared memory over L2's: 128 and 32 bytes per clock and multiprocessor
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,9 @@ def _against(problem: Problem, ordered: Ordered, device: Device, passes: list[Pe
     size = ordered.layout.nbytes
     if size < _WHOLE * device.l2_bytes:
         return f"the matrix ({size / 1e6:.3g} MB) stays in the cache as it is"
-    if size < _LEAST * device.l2_bytes:
-        return f"the matrix ({size / 1e6:.3g} MB) is less than {_LEAST:g} times the second cache"
+    least = _ratio("LEAST_PERCENT", device, _LEAST)
+    if size < least * device.l2_bytes:
+        return f"the matrix ({size / 1e6:.3g} MB) is less than {least:g} times the second cache"
     if passes[0].DIRECT:
         return "some rows are much longer than others: their tiles do not fit shared memory"
     tiles = -(-problem.ROWS // (ordered.layout.C * passes[0].TILE))
@@ -185,15 +188,28 @@ def predictions(
     memory = 0.94 * known.read_bandwidth
     found = [("plain", problem.P * ((matrix + vectors) / memory + known.launch_seconds))]
     if passes:
+        second, shared = _cache_ratios(device, known)
         total = known.launch_seconds + (problem.P - 1) * vectors / 2 / memory  # what is prefilled
         for config in passes:
             lengths = work.retained(config.RETAIN)
             again, kept = len(lengths) - 1, sum(lengths) - len(lengths)
             total += (matrix + (1 + sum(lengths)) * vectors / 2) / memory
-            total += matrix * (again / _L2_RATIO + kept / _SHARED_RATIO) / memory + known.launch_seconds
+            total += matrix * (again / second + kept / shared) / memory + known.launch_seconds
         moved = (1 + problem.P) * vectors if ordered.permutation is not None else 0.0
-        found.append(("persistent", _REACHED * total + moved / (_SCATTERED * memory)))
+        moved /= _ratio("SCATTERED_PERCENT", device, _SCATTERED) * memory
+        found.append(("persistent", _ratio("REACHED_PERCENT", device, _REACHED) * total + moved))
     return tuple(found)
+
+
+def _cache_ratios(device: Device, known: machine.Machine) -> tuple[float, float]:
+    """Bandwidths of L2 and of shared memory over the memory's; without a sweep, by the ceilings of L2."""
+    second = max(1.0, cached_bandwidth(known, _CACHED * device.l2_bytes) / known.read_bandwidth)
+    return _ratio("L2_PERCENT", device, second), _ratio("SHARED_PERCENT", device, _SHARED * second)
+
+
+def _ratio(name: str, device: Device, assumed: float) -> float:
+    """A ratio of the model as it was measured on `device`, in percent; `assumed` where it was not."""
+    return measured.number("powers", device, name, round(100 * assumed)) / 100
 
 
 # ---- CPUs -------------------------------------------------------------------------------------------------
