@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.gemm import Product
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind, Matrices
 from ...backends.base import Launch
@@ -22,7 +23,7 @@ from ...plan.problem import ITEMSIZE, Problem
 from .. import run as call
 from .. import stacks
 from ..stacks import Batch, Operand
-from .library import Product, strided_product
+from .library import strided_product
 
 _MOST_WORK = 10_000  # steps in which NumPy may decide whether two views share memory
 _OVERLAPS = "out overlaps {}: the result needs memory of its own"
@@ -208,10 +209,9 @@ class BatchRun:
         elif self.listed:
             count = self.batch.shape[0]
             product = [self._product(*pair, alpha) for pair in zip(_each(A, count), _each(B, count), strict=True)]
-        elif self.kind.name != "CuPy" and self._is_direct(out) and alpha == 1.0 and beta == 0.0:
+        elif not self.kind.prefers_blas and self._is_direct(out) and alpha == 1.0 and beta == 0.0:
             return self.kind.matmul(*self._turned(A, B), out)
-        elif (out is not None or self.kind.name == "CuPy") and (strided := self._strided()) is not None:
-            # CuPy's own function takes longer to call, and no graph holds it
+        elif (out is not None or self.kind.prefers_blas) and (strided := self._strided()) is not None:
             result = self._fresh(A) if out is None else out
             strided(A, B, result, alpha, beta)
             return result

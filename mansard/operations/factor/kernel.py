@@ -25,7 +25,7 @@ from .. import run as call
 from .. import stacks
 from ..batched.gemm_run import _upload
 from ..stacks import Operand
-from .task import MATRICES, Found, Sizes, Task, dtype_of, empty, library
+from .task import MATRICES, Found, Sizes, Task, dtype_of
 
 STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX"}  # operands with strides, in the kernels' order
 _ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": ()}  # written whether asked for or not
@@ -146,7 +146,7 @@ class KernelRun:
     def fresh(self, part: str, like: Array) -> Array:
         """Memory for a part of the result."""
         shape, dtype = self.sizes.shape(self.task, part), dtype_of(self.task, part, self.dtype)
-        return empty(self.kind, (*self.lead, *shape), dtype, like)
+        return self.kind.allocate((*self.lead, *shape), dtype, like)
 
     def __call__(self, A: Array, B: Array, outs: Found) -> Found:
         given = {"A": A} | ({} if B is None else {"B": B})
@@ -219,19 +219,7 @@ class KernelRun:
     def _maker(self, part: str, vectors: bool) -> Callable[[Array], Array]:
         """`fresh` for one part, with everything known beforehand."""
         shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
-        shape = shape[:-1] if vectors else shape
-        kind: Any = self.kind
-        if kind.name == "NumPy":
-            return lambda like: np.empty(shape, dtype)
-        if dtype == self.dtype and len(shape) > 1:
-            return lambda like: kind.empty(shape, dtype, like)
-        if kind.name == "PyTorch":
-            of_library, steps = getattr(library(kind), dtype), arrays.dense_strides(shape)
-            return lambda like: like.new_empty_strided(shape, steps, dtype=of_library)
-        bare, of_numpy = library(kind).ndarray, np.dtype(dtype)
-        if kind._several:
-            return lambda like: empty(kind, shape, dtype, like)
-        return lambda like: bare(shape, of_numpy)  # what cupy.empty comes down to
+        return self.kind.allocator(shape[:-1] if vectors else shape, dtype, self.dtype)
 
     def _tables(self, used: list[Array], like: Array, stream: int) -> tuple[tuple[int, ...], Array]:
         """What a launch is handed: addresses, or the addresses of arrays of them, and who keeps these arrays."""

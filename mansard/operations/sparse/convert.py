@@ -158,21 +158,13 @@ def library(xp: ModuleType) -> Any:
     return cupyx.scipy.sparse
 
 
-def tensor(array: Array) -> Array:
-    """A NumPy or CuPy array as PyTorch's; the memory is shared."""
-    torch: ModuleType = import_module("torch")
-    return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
-
-
 def new_values(data: Array, xp: ModuleType) -> Array:
     """Values given for a pattern as an array of the matrix' library; gradients are refused, as everywhere."""
     if arrays.library_of(type(data)) is not None:
         kind = arrays.kind_of(data, "data")
-        if kind.immutable:
-            data = kind.unwrap(data, "data")
-        else:
+        if not kind.immutable:
             kind.view(data, "data")
-            data = kind.plain(data.detach()) if kind.name == "PyTorch" else data
+        data = kind.unwrap(data, "data")
     return xp.asarray(data)
 
 

@@ -131,7 +131,7 @@ def _by_library(
     sizes = (*a.shape[-2:], *b.shape[-1:]) if len(a.shape) > 1 and len(b.shape) > 1 else (1, 1, 1)
     dtype = a.dtype if a.dtype in DTYPES else "float64"  # of which only `explain` makes use
     problem, chosen = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1), select(a.device, None)
-    choice = choice or dispatch.decide(problem, Request.of(chosen, "matmul", library=kind.name))
+    choice = choice or dispatch.decide(problem, Request.of(chosen, "matmul"))
     return Plan(problem, choice, chosen, None, run, call.make_verify(kind, A, B, out))
 
 
@@ -162,10 +162,7 @@ def _check_for_library(kind: Kind, a: View, b: View) -> None:
     for name, view in (("A", a), ("B", b)):
         if not view.shape:
             raise ValueError(f"{name} is a single number: pass a vector, a matrix or a stack of matrices")
-        if kind.name == "PyTorch" and view.dtype not in (*DTYPES, *_MULTIPLIED):
-            raise TypeError(f"{name} has dtype {view.dtype}, which PyTorch does not multiply: convert it first")
-    if kind.name == "PyTorch" and a.dtype != b.dtype:
-        raise TypeError(f"A has dtype {a.dtype} and B {b.dtype}: convert one of them")
+    kind.check_matmul({"A": a.dtype, "B": b.dtype})
     inner = a.shape[-1], b.shape[-2 if len(b.shape) > 1 else 0]
     if inner[0] != inner[1]:
         raise ValueError(f"A has shape {a.shape} and B {b.shape}: {inner[0]} columns do not go with {inner[1]} rows")
@@ -173,9 +170,6 @@ def _check_for_library(kind: Kind, a: View, b: View) -> None:
         np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         raise ValueError(f"A has shape {a.shape} and B {b.shape}: leading dimensions do not broadcast") from None
-
-
-_MULTIPLIED = ("float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64")
 
 
 def _is_stack(a: View, b: View) -> bool:
@@ -193,7 +187,7 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
     place = c or (call.as_copied(a._replace(shape=shape)) if matrices else None)
     blas = matrix_product(kind, a, b, place) if place else None
     direct = c is not None and c.strides == (c.shape[1], 1) and c.dtype == a.dtype and 0 not in c.shape
-    below = blas is not None and kind.name == "CuPy"  # whose matmul takes 16 us before cuBLAS is called
+    below = blas is not None and kind.prefers_blas
     apart = _apart(kind, a, b, c) if c is not None else None
 
     def run(A: Array, B: Array, out: Array, alpha: complex, beta: complex) -> Array:
