@@ -22,7 +22,7 @@ from .jax import JaxKind
 from .numpy import NumpyKind
 from .torch import TorchKind
 from .types import Array, Kind
-from .view import View, dense_strides, extent
+from .view import View, dense_strides, extent, reach
 
 __all__ = [
     "KINDS",
@@ -34,6 +34,7 @@ __all__ = [
     "kind_of",
     "known_kind",
     "library_of",
+    "reach",
     "same_device",
 ]
 

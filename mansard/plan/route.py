@@ -49,6 +49,7 @@ class Library:
 
     name: str
     reason: str
+    has_rival: bool = True  # whether a kernel could answer as well: tuning measures it
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,10 @@ def test_tuning_reaches_the_kernels_behind_a_name(tmp_path: Path, monkeypatch: p
     assert result.problem.operation == "gemv" and result.winner is not None
     with pytest.raises(UnsupportedProblem, match="there is nothing to tune"):
         ms.tune("trmm", STACK, RIGHT)
+    with pytest.raises(UnsupportedProblem, match=r"singular values; driver='qr' is ours\); there is nothing to tune"):
+        ms.tune("lstsq", STACK, RIGHT)
+    with pytest.raises(UnsupportedProblem, match=r"no kernel multiplies such operands\); there is nothing to tune"):
+        ms.tune("matmul", STACK[0].astype(int), STACK[0].astype(int))
 
 
 def test_names_and_options_that_are_not_there() -> None:
