@@ -6,7 +6,6 @@ The only file of the package that knows libraries of sparse matrices.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -47,9 +46,8 @@ def _source(rows: Csr) -> Source:
 
 def place_of(array: Array) -> tuple[ModuleType, tuple[str, int]]:
     """The module, NumPy or CuPy, and the device of an array."""
-    if isinstance(array, np.ndarray):
-        return np, ("cpu", 0)
-    return import_module("cupy"), ("cuda", int(array.device.id))
+    kind = arrays.kind_of(array, "A")
+    return kind.module, kind.view(array, "A").device
 
 
 def read(A: SparseMatrix) -> Source:
