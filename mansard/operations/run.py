@@ -206,7 +206,7 @@ class Run:
         self.stream, self.shape, self.vendor = kind.stream_of(views["A"].device), shape, vendor
         out, in_place = views.get("out"), bool(dict(problem.traits).get("in_place"))  # the result is A, exactly
         read = [None if copied else views.get(name) for name, copied in zip(("A", "B"), copies, strict=True)]
-        self._overlap = None if out is None else make_overlap(read[0], read[1], out, in_place)
+        self._overlap: Any = None if out is None else make_overlap(read[0], read[1], out, in_place)
         self._reach = {name: arrays.reach(view, ITEMSIZE[view.dtype]) for name, view in views.items()}
         # whether the vendor's routine can write the result itself
         self._direct = not in_place and (out is None or out.strides == (shape[1], 1))
@@ -216,7 +216,7 @@ class Run:
         address, empty, stream, launch, general = (
             self.kind.address, self.kind.empty, self.stream, self.launch, self.general,
         )  # fmt: skip
-        shape, dtype, refuse = self.shape, self.problem.dtype, self._check_overlap
+        shape, dtype, overlap = self.shape, self.problem.dtype, self._overlap
         first_c, last_c = self._reach.get("out", (0, 0))
         first_a, last_a = self._reach["A"]
         first_b, last_b = self._reach.get("B", (0, 0))
@@ -232,8 +232,9 @@ class Run:
             else:
                 c = address(out)
                 low, high = c + first_c, c + last_c
-                if (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b):
-                    refuse(a, b, c)
+                near = (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b)
+                if near and (shared := overlap(a, b, c)):
+                    raise ValueError(OVERLAPS.format(shared))
             launch((a, b, c), _NO_SCALING, stream())
             return out
 
@@ -253,7 +254,8 @@ class Run:
             result = kind.empty(self.shape, self.problem.dtype, A)
         else:
             result = out
-            self._check_overlap(a, b, kind.address(out))  # a copied operand is out of danger
+            if shared := self._overlap(a, b, kind.address(out)):  # a copied operand is out of danger
+                raise ValueError(OVERLAPS.format(shared))
         if self.launch is None:
             return self._vendor(A, B, result, alpha, beta)
         self.launch((a, b, kind.address(result)), scaling, self.stream())
@@ -264,11 +266,6 @@ class Run:
             plain = self.kind.plain(A)
             return plain, plain
         return (self.kind.plain(A) if self.copies[0] else A), (self.kind.plain(B) if self.copies[1] else B)
-
-    def _check_overlap(self, a: int, b: int, c: int) -> None:
-        shared = self._overlap(a, b, c) if self._overlap is not None else ""
-        if shared:
-            raise ValueError(OVERLAPS.format(shared))
 
     def _vendor(self, A: Array, B: Array, result: Array, alpha: complex, beta: complex) -> Array:
         """The array library's own product; also the answer to empty problems."""
