@@ -1,14 +1,15 @@
 """Which array library an argument belongs to: NumPy, CuPy, PyTorch, or JAX through DLPack.
 
-Each library is one `Kind` (array_numpy.py, array_torch.py, array_jax.py). A kind describes an array (`View`: address,
-shape, strides, dtype, device), allocates results of its own type, and names the caller's current stream. Libraries are
-looked up in `sys.modules`, never imported: whoever hands us a tensor has imported them already.
+Each library is one `Kind`, in a module of its name. A kind describes an array (`View`: address, shape, strides, dtype,
+device), allocates results of its own type, names the caller's current stream, and calls the library's own routines.
+Libraries are looked up in `sys.modules`: whoever hands us a tensor has imported them already.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,12 @@ import numpy as np
 from . import jax as array_jax
 from . import numpy as array_numpy
 from . import torch as array_torch
+from .cupy import CupyKind
 from .jax import JaxKind
-from .numpy import CupyKind, NumpyKind
+from .numpy import NumpyKind
 from .torch import TorchKind
 from .types import Array, Kind
-from .view import View, dense_strides, extent
+from .view import View, dense_strides, extent, reach
 
 __all__ = [
     "KINDS",
@@ -28,9 +30,11 @@ __all__ = [
     "common_kind",
     "dense_strides",
     "extent",
+    "imported",
     "kind_of",
     "known_kind",
     "library_of",
+    "reach",
     "same_device",
 ]
 
@@ -45,6 +49,12 @@ def _kind(name: str) -> Kind:
     if name not in KINDS:
         KINDS.setdefault(name, _MAKERS[name]())  # of two threads' kinds, the first stays: kinds are told apart by `is`
     return KINDS[name]  # type: ignore[no-any-return]
+
+
+def imported(package: str) -> Kind:
+    """The kind of a library, by the name it is imported by; here alone libraries are imported."""
+    import_module(package)
+    return _kind(package)
 
 
 def known_kind(array: Array) -> Kind | None:

@@ -1,16 +1,16 @@
-"""NumPy arrays, and CuPy arrays, which have the same attributes on a GPU."""
+"""NumPy arrays."""
 
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..backends.cuda_driver import LostLibrary
+from .gemm import Gemm, Product
 from .view import View, no_stream
 
 
@@ -39,8 +39,14 @@ _address = _address_reader()
 class NumpyKind:
     """numpy.ndarray."""
 
-    name = "NumPy"
+    name, package = "NumPy", "numpy"
+    module: Any = np
     immutable = False
+    promotes = True
+    batches_matmul = False
+    prefers_blas = False
+    has_numpy_methods = True
+    spmv: Callable[[Any, Any, Any], Any] | None = None
     written: Callable[[Any], None] | None = None  # tells the library that arrays were overwritten: it need not know
 
     def signature(self, array: Any) -> tuple[Any, ...]:
@@ -84,49 +90,74 @@ class NumpyKind:
     def conj(self, array: Any) -> Any:
         return array.conj()
 
+    def allocate(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        return np.empty(shape, dtype)
 
-class CupyKind(NumpyKind):
-    """cupy.ndarray, on the device where it lives and CuPy's current stream."""
+    def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Callable[[Any], Any]:
+        return lambda like: np.empty(shape, dtype)
 
-    name = "CuPy"
+    def arange(self, count: int, like: Any) -> Any:
+        return np.arange(count)
 
-    def __init__(self) -> None:
-        self._cupy: Any = sys.modules["cupy"]
-        self._several = self._cupy.cuda.runtime.getDeviceCount() > 1
-        os.register_at_fork(after_in_child=self._lose)
+    def astype(self, array: Any, dtype: Any) -> Any:
+        return array.astype(dtype, copy=False)
 
-    def _lose(self) -> None:
-        """In a forked child, raise CudaAfterFork where CuPy would say that CUDA failed to initialise."""
-        self._cupy = LostLibrary()
+    def diagonals(self, array: Any) -> Any:
+        size = min(array.shape[-2:])
+        return np.einsum("...ii->...i", array[..., :size, :size])  # ndarray.diagonal cannot be written to
 
-    def signature(self, array: Any) -> tuple[Any, ...]:
-        return (array.shape, array.strides, array.dtype.char, array.data.ptr & 15, array.data.device_id)
+    def triangle(self, array: Any, lower: bool) -> Any:
+        rows, columns = array.shape[-2:]
+        mask = _small_mask(rows, columns, lower) if rows * columns <= _SMALL_MASK else _mask(rows, columns, lower)
+        return np.where(mask, array, array.dtype.type(0))
 
-    def view(self, array: Any, argument: str) -> View:
-        strides = whole_strides(array, argument, "cupy")
-        device = ("cuda", int(array.device.id))
-        return View(int(array.data.ptr), array.shape, strides, array.dtype.name, device, False)
+    def take_along(self, array: Any, index: Any, axis: int) -> Any:
+        return self.module.take_along_axis(array, index, axis)
 
-    def address(self, array: Any) -> int:
-        return array.data.ptr  # type: ignore[no-any-return]
+    def put_along(self, array: Any, index: Any, values: Any, axis: int) -> None:
+        self.module.put_along_axis(array, index, values, axis)
 
-    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-        if self._several:
-            with like.device:
-                return self._cupy.ndarray(shape, like.dtype)
-        return self._cupy.ndarray(shape, like.dtype)  # what cupy.empty comes down to
+    def upload(self, array: Any, like: Any) -> Any:
+        return array
 
-    def plain(self, array: Any) -> Any:
-        return self._cupy.ascontiguousarray(array)
+    def download(self, array: Any) -> Any:
+        return array
 
-    def stream_of(self, device: tuple[str, int]) -> Callable[[], int]:
-        current, ordinal = self._cupy.cuda.get_current_stream, device[1]
-        if self._several:
-            return lambda: current(ordinal).ptr
-        return lambda: current().ptr
+    def unwrap(self, array: Any, argument: str) -> Any:
+        return array
 
-    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
-        return self._cupy.matmul(a, b, out=out)
+    def wrap(self, array: Any) -> Any:
+        return array
+
+    def check_matmul(self, dtypes: dict[str, str]) -> None:
+        """NumPy multiplies all dtypes, and different ones."""
+
+    def gemm(self, views: Sequence[View], layouts: Sequence[tuple[str, int]]) -> Product | None:
+        return None
+
+    def strided_gemm(self, gemm: Gemm) -> Product | None:
+        return None
+
+    def memory(self, size: int, device: tuple[str, int]) -> Any:
+        return np.empty(size, np.uint8)
+
+    def over(self, memory: Any, offset: int, view: View) -> Any:
+        dtype = np.dtype(view.dtype)
+        strides = tuple(stride * dtype.itemsize for stride in view.strides)
+        made: Any = np.ndarray(view.shape, dtype, memory, offset, strides)
+        made.flags.writeable = not view.readonly
+        return made
+
+
+_SMALL_MASK = 1 << 16  # entries up to which masks are kept
+
+
+def _mask(rows: int, columns: int, lower: bool) -> Any:
+    """True in the lower or upper triangle, diagonal included."""
+    return np.tri(rows, columns, dtype=bool) if lower else np.tri(columns, rows, dtype=bool).T
+
+
+_small_mask = lru_cache(maxsize=64)(_mask)  # numpy.tril makes its mask anew in every call
 
 
 def whole_strides(array: Any, argument: str, library: str) -> tuple[int, ...]:

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
+
+import numpy as np
 
 from ..errors import CudaAfterFork
 from ..plan.problem import DTYPES
+from . import torch_linalg
+from .gemm import Gemm, Product
+from .torch_linalg import TorchLinalg
+from .torch_state import has_tangent, is_transformed, signer, version_raiser
 from .view import View, dense_strides, extent, no_stream
 
 
 class TorchKind:
     """torch.Tensor, and subclasses that leave its functions alone (torch.nn.Parameter)."""
 
-    name = "PyTorch"
+    name, package = "PyTorch", "torch"
     immutable = False
+    promotes = False
+    batches_matmul = True
+    prefers_blas = False
+    has_numpy_methods = False
+    spmv = None
 
     def __init__(self) -> None:
-        self._torch = torch = sys.modules["torch"]
+        self.module: Any = (torch := sys.modules["torch"])
         self._names = {getattr(torch, name): name for name in DTYPES}
         self._records = torch.is_grad_enabled
         self._forward = sys.modules["torch.autograd.forward_ad"]
-        self.signature = _signer(torch, self._forward)
+        self.signature = signer(torch, self._forward)
         self._traced = torch._C._get_tracing_state
-        self.written = _version_raiser(torch)
+        self.written = version_raiser(torch)
         self._left_out = False
 
     def view(self, array: Any, argument: str) -> View:
@@ -37,7 +49,7 @@ class TorchKind:
         self.refuse_derivatives(array, argument)
         if array.is_nested:
             raise TypeError(f"{argument} is a nested tensor: pass ms.Ragged.from_list(list({argument}.unbind()))")
-        if array.layout is not self._torch.strided:
+        if array.layout is not self.module.strided:
             raise TypeError(f"{argument} has layout {array.layout}, not a dense one: pass {argument}.to_dense()")
         if array.is_neg():
             raise TypeError(f"{argument} is lazily negated: pass {argument}.resolve_neg()")
@@ -50,7 +62,7 @@ class TorchKind:
 
     def refuse_derivatives(self, array: Any, argument: str) -> None:
         """Refuse a tensor that records gradients: Mansard would drop them."""
-        if _is_transformed(self._torch, array):
+        if is_transformed(self.module, array):
             raise TypeError(
                 f"{argument} is traced by torch.func or torch.vmap (vmap, grad, jvp, functionalize), which cannot look "
                 "into Mansard: call it outside, on batches (..., rows, columns) instead of vmap"
@@ -60,7 +72,7 @@ class TorchKind:
                 f"{argument} requires a gradient and Mansard records none: pass {argument}.detach(), or call inside "
                 "torch.no_grad()"
             )
-        if self._forward._current_level >= 0 and _tangent(array):
+        if self._forward._current_level >= 0 and has_tangent(array):
             raise TypeError(
                 f"{argument} is a dual tensor of forward-mode differentiation and Mansard records no derivatives: "
                 f"pass torch.autograd.forward_ad.unpack_dual({argument}).primal"
@@ -114,7 +126,7 @@ class TorchKind:
             made = like.new_empty_strided(shape, (shape[1], 1) if len(shape) == 2 else dense_strides(shape))
         except RuntimeError as error:
             raise _not_allocated(error, shape) from error
-        if type(made) is not type(like) and type(made) is not self._torch.Tensor:
+        if type(made) is not type(like) and type(made) is not self.module.Tensor:
             raise TypeError(
                 f"PyTorch makes no tensors with data now but a {type(made).__name__}: call Mansard outside of the mode "
                 "(FakeTensorMode, torch.export) that is active"
@@ -134,58 +146,87 @@ class TorchKind:
         if device[0] != "cuda":
             return no_stream
         # the raw handle: building a Stream object would cost more than the launch
-        return partial(self._torch._C._cuda_getCurrentRawStream, device[1])
+        return partial(self.module._C._cuda_getCurrentRawStream, device[1])
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         try:
-            return self._torch.matmul(a, b, out=out)
+            return self.module.matmul(a, b, out=out)
         except RuntimeError as error:
             raise _not_allocated(error, (*a.shape[:-1], *b.shape[-1:])) from error
 
     def conj(self, array: Any) -> Any:
         return array.conj()
 
+    def allocate(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        return like.new_empty(shape, dtype=getattr(self.module, dtype))
 
-def _signer(torch: Any, forward: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """The function that tells tensors apart: what it gives is cheap, hashable, and different whenever planning could
-    differ. What `view` refuses has a signature that no accepted tensor has: it is never found among plans, whatever was
-    planned before, and so comes to `view`."""
-    records, turned = torch.is_grad_enabled, frozenset((torch.complex64, torch.complex128))
+    def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Callable[[Any], Any]:
+        if dtype == of_operand and len(shape) > 1:
+            return lambda like: self.empty(shape, dtype, like)
+        own, steps = getattr(self.module, dtype), dense_strides(shape)
+        return lambda like: like.new_empty_strided(shape, steps, dtype=own)
 
-    def signature(array: Any) -> tuple[Any, ...]:
-        # flat, and the device by number: hashing a torch.device costs as much as all the rest
-        try:
-            address, dtype = array.data_ptr(), array.dtype
-            return (
-                array.shape, array.stride(), dtype, address & 15 if address else None,
-                "" if array.is_cpu else array.get_device() if array.is_cuda else array.device,
-                dtype in turned and array.is_conj(), array.is_neg(), array.untyped_storage().nbytes() > 0,
-                (array.requires_grad and records()) or (forward._current_level >= 0 and _tangent(array)),
-            )  # fmt: skip
-        except RuntimeError:  # no storage or no strides: sparse, nested, wrapped by a transformation
-            return (object(),)
+    def arange(self, count: int, like: Any) -> Any:
+        return self.module.arange(count, device=like.device)
 
-    return signature
+    def astype(self, array: Any, dtype: Any) -> Any:
+        return array.to(getattr(self.module, dtype) if isinstance(dtype, str) else dtype)
+
+    def diagonals(self, array: Any) -> Any:
+        return array.diagonal(0, -2, -1)
+
+    def triangle(self, array: Any, lower: bool) -> Any:
+        return (self.module.tril if lower else self.module.triu)(array)
+
+    def take_along(self, array: Any, index: Any, axis: int) -> Any:
+        return self.module.take_along_dim(array, index, axis)
+
+    def put_along(self, array: Any, index: Any, values: Any, axis: int) -> None:
+        array.scatter_(axis, index.expand(values.shape), values)
+
+    def upload(self, array: Any, like: Any) -> Any:
+        return self.module.as_tensor(np.asarray(array), device=like.device)
+
+    def download(self, array: Any) -> Any:
+        return array.detach().resolve_conj().resolve_neg().cpu().numpy()
+
+    def unwrap(self, array: Any, argument: str) -> Any:
+        plain = self.plain(array.detach())
+        return plain.numpy() if plain.is_cpu else import_module("cupy").from_dlpack(plain)
+
+    def wrap(self, array: Any) -> Any:
+        return self.module.from_numpy(array) if isinstance(array, np.ndarray) else self.module.from_dlpack(array)
+
+    def check_matmul(self, dtypes: dict[str, str]) -> None:
+        for name, dtype in dtypes.items():
+            if dtype not in (*DTYPES, *_MULTIPLIED):
+                raise TypeError(f"{name} has dtype {dtype}, which PyTorch does not multiply: convert it first")
+        (first, one), (second, other) = dtypes.items()
+        if one != other:
+            raise TypeError(f"{first} has dtype {one} and {second} {other}: convert one of them")
+
+    @property
+    def linalg(self) -> TorchLinalg:
+        return TorchLinalg(self.module)
+
+    def gemm(self, views: Sequence[View], layouts: Sequence[tuple[str, int]]) -> Product | None:
+        return torch_linalg.gemm(self.module, views[0].dtype)
+
+    def strided_gemm(self, gemm: Gemm) -> Product | None:
+        return torch_linalg.strided_gemm(self.module, gemm)
+
+    def memory(self, size: int, device: tuple[str, int]) -> Any:
+        where = device[0] if device[0] == "cpu" else f"{device[0]}:{device[1]}"
+        return self.module.empty(size, dtype=self.module.uint8, device=where)
+
+    def over(self, memory: Any, offset: int, view: View) -> Any:
+        dtype = getattr(self.module, view.dtype)
+        entries = memory[offset : offset + (len(memory) - offset) // dtype.itemsize * dtype.itemsize].view(dtype)
+        made = entries.as_strided(view.shape, view.strides)
+        return made.conj() if view.conjugated else made
 
 
-def _version_raiser(torch: Any) -> Callable[[Any], None] | None:
-    """The function that raises the version counters of tensors whose values Mansard has overwritten: backward then
-    refuses what it saved of them before. Tensors of inference mode have no counter and are passed over. None: PyTorch
-    is too old to have such a function."""
-    public = getattr(torch.autograd.graph, "increment_version", None)
-    if public is None:
-        return None
-    try:
-        raise_versions: Callable[[Any], None] = torch._C._increment_version  # half the time of the public one
-        raise_versions(())
-    except (AttributeError, TypeError):  # it has another name, or takes one tensor at a time
-        return partial(_each, public)
-    return raise_versions
-
-
-def _each(function: Callable[[Any], None], arrays: Any) -> None:
-    for array in arrays:
-        function(array)
+_MULTIPLIED = ("float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64")  # dtypes beside `DTYPES`
 
 
 def _not_allocated(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
@@ -195,18 +236,6 @@ def _not_allocated(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
     if "DefaultCPUAllocator" not in str(error):
         return error
     return MemoryError(f"no memory for a tensor of shape {shape}: pass fewer matrices, or fewer rows")
-
-
-def _tangent(array: Any) -> bool:
-    """Whether a tensor carries a forward-mode derivative; asked only while a level of it is open."""
-    unpack = sys.modules["torch.autograd.forward_ad"].unpack_dual
-    return unpack(array).tangent is not None
-
-
-def _is_transformed(torch: Any, array: Any) -> bool:
-    """Whether a tensor stands for another one inside a transformation of torch.func."""
-    wrapped = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", None)
-    return bool(wrapped is not None and wrapped(array)) or bool(torch._is_functional_tensor(array))
 
 
 def refusal(kind: type, argument: str) -> str:

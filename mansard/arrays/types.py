@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
+from types import ModuleType
 from typing import Any, Protocol, TypeAlias
 
+from .gemm import Gemm, Product
 from .view import View
 
 # An array of NumPy, CuPy, PyTorch or JAX, or None where an argument may be left out. The four share no base class, and
@@ -20,17 +22,63 @@ Matrices: TypeAlias = Any
 SparseMatrix: TypeAlias = Any
 
 
+class Linalg(Protocol):
+    """An array library's factorizations of stacks (..., m, n) on a GPU; pivots count from zero. They do not wait for
+    the device."""
+
+    def cholesky(self, A: Array, upper: bool, /) -> tuple[Array, Array]:
+        """The factor and `info`."""
+
+    def lu(self, A: Array, pivot: bool, /) -> tuple[Array, Array, Array]:
+        """Factors, pivots and `info`."""
+
+    def lu_solve(self, F: Array, pivots: Array, B: Array, /) -> Array:
+        """The solution of A X = B by the factors of A."""
+
+    def solve_triangular(self, A: Array, B: Array, lower: bool) -> Array:
+        """The solution of A X = B, A a triangle whose other side is zero."""
+
+    def geqrf(self, A: Array, /) -> tuple[Array, Array]:
+        """R above the reflectors, and the reflectors' factors."""
+
+
 class Kind(Protocol):
-    """An array library, as operations see it. `unwrap` and `wrap` are there if its arrays are `immutable`, and of the
-    others then only `view`, which refuses."""
+    """An array library, as operations see it. If its arrays are `immutable`, it only has `name`, `view`, which refuses,
+    `unwrap` and `wrap`."""
+
+    # ---- facts --------------------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
         """The library's name in messages."""
 
     @property
+    def package(self) -> str:
+        """The name it is imported by."""
+
+    @property
+    def module(self) -> ModuleType:
+        """The library itself, for functions that all libraries have under one name."""
+
+    @property
     def immutable(self) -> bool:
         """Whether arrays cannot be written to: results are new arrays."""
+
+    @property
+    def promotes(self) -> bool:
+        """Whether linear algebra converts integers, and dtypes that differ, to a common floating-point dtype."""
+
+    @property
+    def batches_matmul(self) -> bool:
+        """Whether the product of two stacks is one call of BLAS, not one per matrix."""
+
+    @property
+    def prefers_blas(self) -> bool:
+        """Whether `gemm` costs less to call than `matmul`."""
+
+    @property
+    def has_numpy_methods(self) -> bool:
+        """Whether arrays have the methods and dtypes of NumPy's."""
 
     @property
     def written(self) -> Callable[[tuple[Array, ...]], None] | None:
@@ -40,29 +88,89 @@ class Kind(Protocol):
     def signature(self) -> Callable[[Array], tuple[Hashable, ...]]:
         """Cheap, and different whenever planning could differ."""
 
+    # ---- memory -------------------------------------------------------------------------------------------
+
     def view(self, array: Array, argument: str, /) -> View:
         """Describe an array; what no kernel could read as it is raises an error that names the argument."""
 
     def address(self, array: Array, /) -> int:
         """Where the first entry is."""
 
+    def stream_of(self, device: tuple[str, int], /) -> Callable[[], int]:
+        """A function that names the caller's current stream on the device."""
+
     def empty(self, shape: tuple[int, ...], dtype: str, like: Array, /) -> Array:
-        """A new array beside `like`, without gaps."""
+        """Allocate a contiguous array on the device of `like`, which has this dtype."""
+
+    def allocate(self, shape: tuple[int, ...], dtype: str, like: Array, /) -> Array:
+        """Allocate a contiguous array of any dtype on the device of `like`."""
+
+    def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str, /) -> Callable[[Array], Array]:
+        """`allocate` for one shape and dtype, beside operands of the dtype `of_operand`: the fastest way there is."""
 
     def plain(self, array: Array, /) -> Array:
         """A contiguous array that holds its values literally."""
 
-    def stream_of(self, device: tuple[str, int], /) -> Callable[[], int]:
-        """A function that names the caller's current stream on the device."""
+    def upload(self, array: Array, like: Array, /) -> Array:
+        """A contiguous NumPy array as an array of the library on the device of `like`; on CPUs it shares memory."""
 
-    def matmul(self, a: Array, b: Array, out: Array = None) -> Array:
-        """The library's own product."""
+    def download(self, array: Array, /) -> Array:
+        """An array as a NumPy array, after waiting for the device; on CPUs it shares memory where it can."""
+
+    def unwrap(self, array: Array, argument: str, /) -> Array:
+        """A NumPy or CuPy view of an array."""
+
+    def wrap(self, array: Array, /) -> Array:
+        """A NumPy or CuPy array as an array of the library, sharing memory."""
+
+    def memory(self, size: int, device: tuple[str, int], /) -> Array:
+        """Allocate bytes on a device."""
+
+    def over(self, memory: Array, offset: int, view: View, /) -> Array:
+        """An array in `memory`, `offset` bytes from its beginning, as `view` describes it but for the address."""
+
+    # ---- functions that have another name in each library --------------------------------------------------
 
     def conj(self, array: Array, /) -> Array:
         """The conjugate, which may be a view."""
 
-    def unwrap(self, array: Array, argument: str, /) -> Array:
-        """A NumPy or CuPy view of an immutable array."""
+    def arange(self, count: int, like: Array, /) -> Array:
+        """Indices 0 .. count-1 on the device of `like`."""
 
-    def wrap(self, array: Array, /) -> Array:
-        """A NumPy or CuPy array as an immutable one."""
+    def astype(self, array: Array, dtype: Any, /) -> Array:
+        """Convert to a dtype, given by its name or as the library's own; the array itself if it has it."""
+
+    def diagonals(self, array: Array, /) -> Array:
+        """The diagonals of a stack as a view that can be written to. Index arrays would have to be sent to a GPU, and
+        some libraries wait for that."""
+
+    def triangle(self, array: Array, lower: bool, /) -> Array:
+        """A copy with zeros on the other side of the diagonal, whatever stood there."""
+
+    def take_along(self, array: Array, index: Array, axis: int, /) -> Array:
+        """Entries by index arrays along an axis; other dimensions broadcast."""
+
+    def put_along(self, array: Array, index: Array, values: Array, axis: int, /) -> None:
+        """Write `values` to the entries that index arrays name along an axis."""
+
+    # ---- the library's own routines -------------------------------------------------------------------------
+
+    def matmul(self, a: Array, b: Array, out: Array = None) -> Array:
+        """The library's own product."""
+
+    def check_matmul(self, dtypes: dict[str, str], /) -> None:
+        """Refuse operands, by name and dtype, that `matmul` does not multiply."""
+
+    def gemm(self, views: Sequence[View], layouts: Sequence[tuple[str, int]], /) -> Product | None:
+        """C = alpha A B + beta C for matrices A, B, C that lie like these; None where there is no such routine."""
+
+    def strided_gemm(self, gemm: Gemm, /) -> Product | None:
+        """C_i = alpha A_i B_i + beta C_i for stacks on a GPU; None where there is no such routine."""
+
+    @property
+    def spmv(self) -> Callable[[SparseMatrix, Array, Array], Array] | None:
+        """Product of the library's sparse matrix with a vector, in the place of the third argument."""
+
+    @property
+    def linalg(self) -> Linalg:
+        """Factorizations of arrays on GPUs; LAPACK answers for those of CPUs."""

@@ -30,6 +30,12 @@ def extent(view: View, itemsize: int) -> tuple[int, int]:
     return view.address + low * itemsize, view.address + (high + 1) * itemsize
 
 
+def reach(view: View, itemsize: int) -> tuple[int, int]:
+    """`extent` relative to the address: where arrays that lie like this one begin and end, wherever they are."""
+    low, high = extent(view, itemsize)
+    return low - view.address, high - view.address
+
+
 @lru_cache(maxsize=1024)
 def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides, in elements, of an array without gaps whose last index is fastest."""

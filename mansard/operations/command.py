@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
     for number, (name, problem) in enumerate(steps, start=1):
         if name != args.operation and name != registry.named(args.operation).name:
             print(f"{args.operation}, step {number} of {len(steps)}: {name}")
-        _print(plan_without_arrays(problem, backend, name), args.source)
+        called = problem.operation if name == "matmul" and args.batch is not None else name  # a batch, even of one
+        _print(plan_without_arrays(problem, backend, called), args.source)
     return 0
 
 

@@ -7,7 +7,6 @@ dtype and device, the same alignment, and memory in common where operands had me
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -44,16 +43,19 @@ class Alike(NamedTuple):
 class Description:
     """Operands by name: the number of an array in `arrays`, a list of numbers, or None. A flag in a list is itself."""
 
-    library: str  # "NumPy", "CuPy" or "PyTorch"
+    package: str  # the array library's, as it is imported
     blocks: tuple[Block, ...]
     arrays: tuple[Alike, ...]
     operands: dict[str, int | list[int] | None]
 
     def allocate(self) -> dict[str, Array]:
         """Arrays like those that were described. NumPy's take no memory until something is written to them."""
-        device = self.arrays[0].view.device
-        memory = [_ALLOCATE[self.library](block, device) for block in self.blocks]
-        made = [_OVER[self.library](*memory[one.block], one.offset, one.view) for one in self.arrays]
+        kind, device = arrays.imported(self.package), self.arrays[0].view.device
+        memory = [kind.memory(block.size + 2 * _ALIGNMENT, device) for block in self.blocks]
+        begins = [block.begins - kind.address(one) for block, one in zip(self.blocks, memory, strict=True)]
+        made = [
+            kind.over(memory[one.block], begins[one.block] % _ALIGNMENT + one.offset, one.view) for one in self.arrays
+        ]
 
         def array(i: int) -> Array:
             return i if isinstance(i, bool) else made[i]
@@ -84,7 +86,7 @@ def describe(**operands: Matrices) -> Description:
             given[name] = [number(array, f"{name}[{i}]") for i, array in enumerate(one)]
         else:
             given[name] = None if one is None else number(one, name)
-    return Description(kind.name, *_blocks(views), given)
+    return Description(kind.package, *_blocks(views), given)
 
 
 def _arrays(operand: Matrices) -> Matrices:
@@ -109,60 +111,6 @@ def _blocks(views: list[View]) -> tuple[tuple[Block, ...], tuple[Alike, ...]]:
     )
 
 
-# ---- array libraries --------------------------------------------------------------------------------------
-
-Memory = tuple[Array, int]  # bytes as an array, and where among them the block begins
-
-
-def _begin(address: int, block: Block) -> int:
-    return (block.begins - address) % _ALIGNMENT
-
-
-def _numpy_memory(block: Block, device: tuple[str, int]) -> Memory:
-    memory = np.empty(block.size + _ALIGNMENT, np.uint8)
-    return memory, _begin(memory.ctypes.data, block)
-
-
-def _numpy_over(memory: Array, begin: int, offset: int, view: View) -> Array:
-    dtype = np.dtype(view.dtype)
-    strides = tuple(stride * dtype.itemsize for stride in view.strides)
-    made: Any = np.ndarray(view.shape, dtype, memory, begin + offset, strides)
-    made.flags.writeable = not view.readonly
-    return made
-
-
-def _cupy_memory(block: Block, device: tuple[str, int]) -> Memory:
-    cupy = sys.modules["cupy"]
-    with cupy.cuda.Device(device[1]):
-        memory = cupy.empty(block.size + _ALIGNMENT, np.uint8)
-    return memory, _begin(memory.data.ptr, block)
-
-
-def _cupy_over(memory: Array, begin: int, offset: int, view: View) -> Array:
-    dtype = np.dtype(view.dtype)
-    strides = tuple(stride * dtype.itemsize for stride in view.strides)
-    return sys.modules["cupy"].ndarray(view.shape, dtype, memory.data + begin + offset, strides)
-
-
-def _torch_memory(block: Block, device: tuple[str, int]) -> Memory:
-    torch = sys.modules["torch"]
-    where = device[0] if device[0] == "cpu" else f"{device[0]}:{device[1]}"
-    memory = torch.empty(block.size + 2 * _ALIGNMENT, dtype=torch.uint8, device=where)
-    return memory, _begin(memory.data_ptr(), block)
-
-
-def _torch_over(memory: Array, begin: int, offset: int, view: View) -> Array:
-    dtype = getattr(sys.modules["torch"], view.dtype)
-    entries = memory[begin : begin + (len(memory) - begin) // dtype.itemsize * dtype.itemsize].view(dtype)
-    made = entries.as_strided(view.shape, view.strides, entries.storage_offset() + offset // dtype.itemsize)
-    return made.conj() if view.conjugated else made
-
-
-_ALLOCATE = {"NumPy": _numpy_memory, "CuPy": _cupy_memory, "PyTorch": _torch_memory}
-_OVER = {"NumPy": _numpy_over, "CuPy": _cupy_over, "PyTorch": _torch_over}
-_MODULES = {"NumPy": "numpy", "CuPy": "cupy", "PyTorch": "torch"}
-
-
 def realigned(array: Array) -> Array:
     """An unpickled array, or a copy: those of NumPy that lie in somebody else's buffers begin anywhere, and kernels
     need entries at multiples of their size."""
@@ -184,7 +132,6 @@ class Recipe:
 
     def __call__(self) -> Plan:
         """Make the plan again, by what is known in this process: its device, its records, its pins are the plan's."""
-        __import__(_MODULES[self.described.library])
         with pin.pin(**self.pins):
             return self.make(**self.described.allocate(), **self.options)
 

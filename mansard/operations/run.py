@@ -149,6 +149,25 @@ def _repeats(out: View) -> bool:
     return False
 
 
+OVERLAPS = "out overlaps {}: the result needs memory of its own"
+
+
+def make_overlap(a: View | None, b: View | None, out: View, in_place: bool = False) -> Callable[[int, int, int], str]:
+    """A function of the addresses of A, B and the result that names the operand which the result overlaps; empty: none.
+    An operand that is None is not looked at. `in_place`: the result may begin where A does."""
+    (first_a, last_a), (first_b, last_b), (first, last) = (
+        (0, 0) if view is None else arrays.reach(view, ITEMSIZE[view.dtype]) for view in (a, b, out)
+    )
+
+    def overlap(a: int, b: int, c: int) -> str:
+        low, high = c + first, c + last
+        if a + first_a < high and low < a + last_a and not (in_place and a == c):
+            return "A"
+        return "B" if b + first_b < high and low < b + last_b else ""
+
+    return overlap
+
+
 def layout(view: View) -> tuple[str, int]:
     """Layout and pitch (distance between rows or columns) of a tall operand."""
     (rows, columns), (row, column) = view.shape, view.strides
@@ -185,22 +204,19 @@ class Run:
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.launch, self.copies = kind, problem, launch, copies
         self.stream, self.shape, self.vendor = kind.stream_of(views["A"].device), shape, vendor
-        item = ITEMSIZE[problem.dtype]
-        # how far each operand reaches from its address, to see whether `out` overlaps an input
-        self._reach = {
-            name: tuple(end - view.address for end in arrays.extent(view, item)) for name, view in views.items()
-        }
-        self._in_place = bool(dict(problem.traits).get("in_place"))  # the result may take A's place, exactly
+        out, in_place = views.get("out"), bool(dict(problem.traits).get("in_place"))  # the result is A, exactly
+        read = [None if copied else views.get(name) for name, copied in zip(("A", "B"), copies, strict=True)]
+        self._overlap: Any = None if out is None else make_overlap(read[0], read[1], out, in_place)
+        self._reach = {name: arrays.reach(view, ITEMSIZE[view.dtype]) for name, view in views.items()}
         # whether the vendor's routine can write the result itself
-        out = views.get("out")
-        self._direct = not self._in_place and (out is None or out.strides == (shape[1], 1))
+        self._direct = not in_place and (out is None or out.strides == (shape[1], 1))
         self.fast = self._make_fast() if launch is not None and copies == (False, False) else self.general
 
     def _make_fast(self) -> Callable[..., Array]:
         address, empty, stream, launch, general = (
             self.kind.address, self.kind.empty, self.stream, self.launch, self.general,
         )  # fmt: skip
-        shape, dtype, refuse = self.shape, self.problem.dtype, self._check_overlap
+        shape, dtype, overlap = self.shape, self.problem.dtype, self._overlap
         first_c, last_c = self._reach.get("out", (0, 0))
         first_a, last_a = self._reach["A"]
         first_b, last_b = self._reach.get("B", (0, 0))
@@ -216,8 +232,9 @@ class Run:
             else:
                 c = address(out)
                 low, high = c + first_c, c + last_c
-                if (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b):
-                    refuse(a, b, c)
+                near = (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b)
+                if near and (shared := overlap(a, b, c)):
+                    raise ValueError(OVERLAPS.format(shared))
             launch((a, b, c), _NO_SCALING, stream())
             return out
 
@@ -237,7 +254,8 @@ class Run:
             result = kind.empty(self.shape, self.problem.dtype, A)
         else:
             result = out
-            self._check_overlap(a, b, kind.address(out))  # a copied operand is out of danger
+            if shared := self._overlap(a, b, kind.address(out)):  # a copied operand is out of danger
+                raise ValueError(OVERLAPS.format(shared))
         if self.launch is None:
             return self._vendor(A, B, result, alpha, beta)
         self.launch((a, b, kind.address(result)), scaling, self.stream())
@@ -248,16 +266,6 @@ class Run:
             plain = self.kind.plain(A)
             return plain, plain
         return (self.kind.plain(A) if self.copies[0] else A), (self.kind.plain(B) if self.copies[1] else B)
-
-    def _check_overlap(self, a: int, b: int, c: int) -> None:
-        low, high = self._reach["out"]
-        low, high = low + c, high + c
-        for name, address, copied in (("A", a, self.copies[0]), ("B", b, self.copies[1])):
-            reach = self._reach.get(name)
-            if name == "A" and self._in_place and a == c:
-                continue
-            if reach and not copied and address + reach[0] < high and low < address + reach[1]:
-                raise ValueError(f"out overlaps {name}: the result needs memory of its own")
 
     def _vendor(self, A: Array, B: Array, result: Array, alpha: complex, beta: complex) -> Array:
         """The array library's own product; also the answer to empty problems."""

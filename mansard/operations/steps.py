@@ -289,7 +289,7 @@ def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
     else:
         problem = qr.spec.problem(view.dtype, M, N, prod(lead), NRHS=b.shape[-1], want="solve")
         reason = "the array library finds singular values; driver='qr' is ours"
-        choice = Choice(qr.FAMILY, Library(OWN_ROUTINE, reason), "rule")
+        choice = Choice(qr.FAMILY, Library(OWN_ROUTINE, reason, has_rival=False), "rule")
         step = Plan(problem, choice, select(view.device, backend), None, _unused, verify)
     return held("mansard.linalg", "lstsq", [("qr", step)], verify, backend, form)
 

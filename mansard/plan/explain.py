@@ -57,8 +57,8 @@ def _request(problem: Problem, backend: Described, operation: str) -> Request:
     name = REFERENCE if backend.name == "cpu" and cpu.unavailable() else backend.name
     if operation == "matmul" and problem.operation in ("gemm", "gemv") and problem.BATCH > 1:
         operation = problem.operation  # stacks of matrices, not two of them
-    library, is_free = "NumPy" if backend.name == "cpu" else "CuPy", bool(operation) and name != "emulated"
-    return Request(operation, name, backend.device, library, may_hand_over=is_free, may_divide=True)
+    batches, is_free = backend.name != "cpu", bool(operation) and name != "emulated"  # NumPy's matmul does not
+    return Request(operation, name, backend.device, batches, may_hand_over=is_free, may_divide=True)
 
 
 def resources_text(plan: Plan) -> str:

@@ -85,13 +85,13 @@ def predicted_slower(problem: Problem, choice: Choice, request: Request) -> Iter
 # --- batches of products -----------------------------------------------------------------------------------
 
 SMALL = 32  # rows and columns up to which our kernels answer: less does not fill the tiles of general libraries
-_ON_CPUS = {"NumPy": 160, "PyTorch": 64}  # rows and columns there: NumPy calls BLAS per matrix, PyTorch once for all
+_ON_CPUS: dict[bool | None, int] = {False: 160, True: 64}  # rows, columns; BLAS once per matrix, or once
 
 
 def _wide_batch(problem: Problem, request: Request) -> Iterator[Choice]:
     """The library for wide products of a batch, unless a record speaks for a kernel."""
     widest = max(problem.M, problem.N, problem.K)
-    most = _ON_CPUS.get(request.library, SMALL) if request.backend == "cpu" else SMALL
+    most = _ON_CPUS.get(request.library_batches, SMALL) if request.backend == "cpu" else SMALL
     if request.operation == "gemm" and widest > most and not _is_tuned(problem, request):
         reason = f"{widest} rows or columns, and no record says that a kernel of ours is faster there"
         yield _library(problem, request, reason)

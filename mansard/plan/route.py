@@ -49,6 +49,7 @@ class Library:
 
     name: str
     reason: str
+    has_rival: bool = True  # whether a kernel could answer as well: tuning measures it
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Request:
     operation: str  # the name that was called; empty: the family's kernel is meant
     backend: str  # cpu, cuda, emulated or reference
     device: Device
-    library: str = ""  # of the arrays: NumPy, PyTorch, ...
+    library_batches: bool | None = None  # the array library multiplies stacks by one call of BLAS; None: nobody says
     may_hand_over: bool = False  # no backend was named: whoever is faster answers
     may_divide: bool = False  # algorithms of several steps may answer where no kernel can
     inverts: bool = False  # triangular systems: diagonal blocks are to be inverted

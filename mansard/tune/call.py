@@ -8,6 +8,7 @@ from ..errors import UnsupportedProblem
 from ..operations.planning import plan
 from ..operations.plans import PLANS
 from ..operations.steps import StepsPlan
+from ..plan.route import Library
 from . import sparse
 from .cases import CASES
 from .session import tune_problem
@@ -27,6 +28,9 @@ def tune(
         return _tune_sparse(operation, A, B, limit, options)
     held = plan(operation, A, B, **options)
     steps = [step for _, step in held.steps] if isinstance(held, StepsPlan) else [held]
+    for route in (step.choice.route for step in steps):
+        if isinstance(route, Library) and not route.has_rival:
+            raise UnsupportedProblem(f"{operation}: {route.name} answers ({route.reason}); there is nothing to tune")
     todo = dict.fromkeys(step.problem for step in steps if step.problem.operation in CASES)
     if not todo:
         names = ", ".join(dict.fromkeys(step.problem.operation for step in steps))

@@ -18,6 +18,7 @@ from ..backends.select import select
 from ..errors import MansardError
 from ..machine import caches
 from ..machine.measure import measure
+from ..operations.plans import PLANS
 from ..operations.sparse import convert
 from ..operations.sparse.convert import Source
 from ..operations.sparse.matrix import Matrix, matrix
@@ -80,7 +81,9 @@ def tune(A: Any, p: int | Iterable[int] | None = None, *, limit: int = 12, backe
     What was found is remembered for this pattern on this device. `limit` is the number of kernels that are tried.
     """
     with findings.ignored():  # what is found is compared with static rules
-        return _tune(A, () if p is None else (p,) if isinstance(p, int) else tuple(p), limit, backend)
+        found = _tune(A, () if p is None else (p,) if isinstance(p, int) else tuple(p), limit, backend)
+    PLANS.forget()  # the matrix's next product is planned with the tuned kernel
+    return found
 
 
 def _tune(A: Any, counts: tuple[int, ...], limit: int, backend: str | None) -> Tuned:
@@ -95,7 +98,6 @@ def _tune(A: Any, counts: tuple[int, ...], limit: int, backend: str | None) -> T
         ranked = _executions(A, source, count, chosen, backend)
         findings.remember(chosen.device, source.rows, f"powers {count}", ranked[0].values)
         found.powers[count] = ranked
-    found.matrix = matrix(A, backend=backend, **best)  # whose plans know the tuned kernel
     return found
 
 

@@ -38,6 +38,18 @@ def test_one_element_in_common_is_refused_and_neighbours_are_not(operation: str)
         assert (before == B).all()
 
 
+@pytest.mark.parametrize("alpha", [1.0, 2.0])
+def test_neighbours_of_the_first_operand_are_not_refused(alpha: float) -> None:
+    buffer = np.zeros(9 + 150 + 9)
+    first = buffer[9:159].reshape(50, 3)
+    first[...] = VALUES
+    for begin in (0, 159):
+        out = buffer[begin : begin + 9].reshape(3, 3)
+        assert (ms.gram(first, VALUES, out=out, alpha=alpha) == alpha * (VALUES.T @ VALUES)).all()
+    with pytest.raises(ValueError, match="out overlaps A"):
+        ms.gram(first, VALUES, out=buffer[158:167].reshape(3, 3), alpha=alpha)
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_products_of_the_array_library_refuse_too(backwards: bool) -> None:
     left = np.ones((4, 50))

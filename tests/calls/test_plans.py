@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import pickle
 from importlib import import_module
@@ -152,6 +153,10 @@ def test_tuning_reaches_the_kernels_behind_a_name(tmp_path: Path, monkeypatch: p
     assert result.problem.operation == "gemv" and result.winner is not None
     with pytest.raises(UnsupportedProblem, match="there is nothing to tune"):
         ms.tune("trmm", STACK, RIGHT)
+    with pytest.raises(UnsupportedProblem, match=r"singular values; driver='qr' is ours\); there is nothing to tune"):
+        ms.tune("lstsq", STACK, RIGHT)
+    with pytest.raises(UnsupportedProblem, match=r"no kernel multiplies such operands\); there is nothing to tune"):
+        ms.tune("matmul", STACK[0].astype(int), STACK[0].astype(int))
 
 
 def test_names_and_options_that_are_not_there() -> None:
@@ -194,6 +199,25 @@ def test_a_cache_of_plans_is_bounded_and_forgets() -> None:
     assert plans.get("d") is None and plans.made("c", lambda: "new") == "c"
     plans.forget()
     assert len(plans) == 0
+
+
+@needs_cpu
+def test_plans_of_a_sparse_matrix_are_part_of_the_cache(no_plans: None) -> None:
+    """They are forgotten with all others, not remembered under pins, and dropped with the matrix, which they hold."""
+    M, x = ms.sparse.matrix(SPARSE), np.arange(3.0)
+    M @ x, M.product(x, out=np.empty(3)), M @ x
+    assert len(PLANS) == len(M.held.plans) == 2
+    with ms.pin(VARIANT="vendor"):
+        assert np.array_equal(M @ np.ones((3, 2)), SPARSE @ np.ones((3, 2)))
+    assert len(PLANS) == 2
+    PLANS.forget()
+    assert len(PLANS) == len(M.held.plans) == 0
+    assert np.array_equal(M @ x, SPARSE @ x) and len(PLANS) == 1
+    again: Any = pickle.loads(pickle.dumps(M))
+    assert np.array_equal(again @ x, M @ x) and len(PLANS) == 2
+    del M, again
+    gc.collect()
+    assert len(PLANS) == 0
 
 
 @needs_cpu

@@ -341,6 +341,7 @@ def test_operations_made_of_others_explain_their_steps(
         ("matmul --m 500 --k 16", ("the array library's own routine",)),  # short ones, on CPUs
         ("matmul --m 4 --k 4 --batch 1000", ("gemm float64 M=4 N=4 K=4 BATCH=1000",)),
         ("matmul --m 4 --k 4 --n 1 --batch 1000", ("gemv float64 M=4",)),
+        ("matmul --m 100 --k 100 --batch 1", ("BATCH=1 ", "VARIANT=simd")),  # a batch of one, not two matrices
         ("solve --m 8 --batch 100", ("want=solve", "NRHS=1")),
         ("solve --m 600 --batch 1", ("the array library, or LAPACK",)),
         ("inv --m 8 --batch 100", ("want=inverse",)),

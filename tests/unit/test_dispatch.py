@@ -31,7 +31,7 @@ CPU = Device("cpu", "some CPU", "x86_64", multiprocessors=2, vector_bytes=64, l2
 
 
 def decided(operation: str, problem: Problem, device: Device, **allowed: Any) -> Choice:
-    allowed = {"library": "NumPy", "may_hand_over": True, "may_divide": True, **allowed}
+    allowed = {"library_batches": False, "may_hand_over": True, "may_divide": True, **allowed}
     return dispatch.decide(problem, Request(operation, device.backend, device, **allowed))
 
 

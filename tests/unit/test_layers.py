@@ -170,6 +170,72 @@ def test_environment_is_read_in_settings_alone() -> None:
             assert not re.search(r"os\.(environ|getenv)", path.read_text()), path
 
 
+# Modules that may tell array libraries apart by name -> why.
+BY_NAME = {
+    "machine.info": "lists installed packages with their versions, no arrays",
+    "operations.factor.grouped": "tables of ragged batches, whose runs are being unified",
+    "operations.factor.ragged": "tables of ragged batches, whose runs are being unified",
+    "operations.ragged": "tables of ragged batches, whose runs are being unified",
+    "operations.ragged_indices": "tables of ragged batches, whose runs are being unified",
+    "operations.ragged_lists": "tables of ragged batches, whose runs are being unified",
+}
+LIBRARIES = {"NumPy", "CuPy", "PyTorch", "JAX"}
+
+
+def told_apart_by_name(path: Path) -> list[int]:
+    """Lines that branch on the name of an array library: comparisons with one, tables by it, lookups by `kind.name`."""
+
+    def is_name(node: ast.AST) -> bool:
+        holder = getattr(node, "value", None)
+        named = getattr(holder, "attr", getattr(holder, "id", "")).endswith("kind")
+        return isinstance(node, ast.Attribute) and node.attr in ("name", "package") and named
+
+    def holds(node: ast.AST, parts: list[ast.expr]) -> bool:
+        constants = {each.value for part in parts for each in ast.walk(part) if isinstance(each, ast.Constant)}
+        return bool(constants & LIBRARIES) or any(map(is_name, parts))
+
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.Dict):
+            parts = [key for key in node.keys if key is not None]
+        elif isinstance(node, ast.Subscript):
+            parts = [node.slice] if is_name(node.slice) else []
+        elif isinstance(node, ast.Match):
+            parts = [node.subject]
+        elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("get", "startswith"):
+            parts = [one for one in node.args if is_name(one)]
+        else:
+            continue
+        found += [node.lineno] if holds(node, parts) else []
+    return found
+
+
+def test_array_libraries_are_told_apart_in_arrays_alone() -> None:
+    """Elsewhere a `Kind` is asked for a fact, or for a function."""
+    found = {named(path): lines for path in MODULES if (lines := told_apart_by_name(path))}
+    outside = {name: lines for name, lines in found.items() if folder(name) != "arrays"}
+    assert not {name: lines for name, lines in outside.items() if name not in BY_NAME}
+    assert set(BY_NAME) == set(outside), "an entry of BY_NAME is no longer needed"
+
+
+def test_branches_on_names_are_found(tmp_path: Path) -> None:
+    text = """
+if kind.name == "x": ...
+x = 1 if self._kind.name in names else 2
+y = {"NumPy": 1}[z]
+w = TABLE[kind.name], TABLE.get(kind.name)
+match kind.name:
+    case _: ...
+if name == "PyTorch": ...
+print(f"{kind.name} arrays", "NumPy")
+"""
+    path = tmp_path / "module.py"
+    path.write_text(text)
+    assert sorted(told_apart_by_name(path)) == [2, 3, 4, 5, 5, 6, 8]
+
+
 def test_kernels_include_no_system_headers() -> None:
     for path in (*PACKAGE.glob("kernels/*/*/*.cuh"), *PACKAGE.glob("include/mansard/gpu/*.cuh")):
         assert "#include <" not in path.read_text(), path

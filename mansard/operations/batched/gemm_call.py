@@ -67,8 +67,8 @@ def plan_gemm(
     c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
     batch = stacks.batch_of(read[0], read[1], c, shape)
     problem = stacks.problem_of(batch, (form.conj_a, form.conj_b))
-    library = kind.name if handover and backend is None else None
-    launch, choice, kernel = _prepare(problem, batch, chosen, library)
+    batches = kind.batches_matmul if handover and backend is None else None
+    launch, choice, kernel = _prepare(problem, batch, chosen, batches)
     run = BatchRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
@@ -77,13 +77,15 @@ def plan_gemm(
 
 
 def _prepare(
-    problem: Problem, batch: Batch, backend: Backend, library: str | None
+    problem: Problem, batch: Batch, backend: Backend, library_batches: bool | None
 ) -> tuple[Launch | None, Choice, Kernel | None]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel. Wide products are left to
-    the `library`, if one is named and no record speaks for a kernel."""
+    the array library unless `library_batches` is None, or a record speaks for a kernel."""
     if 0 in (*batch.shape, problem.M, problem.N, problem.K):
         return None, Choice(gemm.FAMILY, Nothing("nothing to multiply: C = beta C"), "empty"), None
-    request = Request.of(backend, "gemm", library=library or "", may_hand_over=library is not None)
+    request = Request.of(
+        backend, "gemm", library_batches=library_batches, may_hand_over=library_batches is not None
+    )
     return call.prepare(gemm.emit, problem, backend, batch.strides, choice=dispatch.decide(problem, request))
 
 

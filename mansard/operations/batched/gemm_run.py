@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.gemm import Product
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind, Matrices
 from ...backends.base import Launch
@@ -22,10 +23,9 @@ from ...plan.problem import ITEMSIZE, Problem
 from .. import run as call
 from .. import stacks
 from ..stacks import Batch, Operand
-from .library import Product, strided_product
+from .library import strided_product
 
 _MOST_WORK = 10_000  # steps in which NumPy may decide whether two views share memory
-_OVERLAPS = "out overlaps {}: the result needs memory of its own"
 
 
 class BatchRun:
@@ -46,8 +46,7 @@ class BatchRun:
         self.item, self.stream = ITEMSIZE[problem.dtype], kind.stream_of(a.view.device)
         self.empty = 0 in (*batch.shape, *(size for _, size in problem.sizes))
         # how far each array reaches from its address, to see whether `out` overlaps an input
-        ends = [(operand.view.address, arrays.extent(operand.view, self.item)) for operand in given]
-        self._reach = [(first - address, last - address) for address, (first, last) in ends]
+        self._reach = [arrays.reach(operand.view, self.item) for operand in given]
         self._accumulating: list[Launch | None] = []  # the launch that reads C, once it was needed
         self._library: list[Product | None] = []  # and the library's routine that does
         self._addressed = any(one.listed for one in batch.operands) or any(t is not None for t in batch.walk.tables)
@@ -170,7 +169,7 @@ class BatchRun:
         for side, array in ((0, A), (1, B)):
             at, (first, last) = self.kind.address(array), self._reach[side]
             if at + first < high and low < at + last and self._share(side, array, out):
-                raise ValueError(_OVERLAPS.format(self.names[side]))
+                raise ValueError(call.OVERLAPS.format(self.names[side]))
 
     def _share(self, side: int, array: Matrices, out: Matrices) -> bool:
         """Whether two arrays in the same region have an entry in common; yes if that is too hard to say."""
@@ -189,7 +188,7 @@ class BatchRun:
             raise ValueError("out holds an array twice: every product needs a place of its own")
         for side, array in ((0, A), (1, B)):
             if bool(np.isin(self._matrices(side, array), places).any()):
-                raise ValueError(_OVERLAPS.format(self.names[side]))
+                raise ValueError(call.OVERLAPS.format(self.names[side]))
 
     def _matrices(self, side: int, array: Matrices) -> Matrices:
         """Addresses of an operand's matrices, in a call with lists."""
@@ -208,10 +207,9 @@ class BatchRun:
         elif self.listed:
             count = self.batch.shape[0]
             product = [self._product(*pair, alpha) for pair in zip(_each(A, count), _each(B, count), strict=True)]
-        elif self.kind.name != "CuPy" and self._is_direct(out) and alpha == 1.0 and beta == 0.0:
+        elif not self.kind.prefers_blas and self._is_direct(out) and alpha == 1.0 and beta == 0.0:
             return self.kind.matmul(*self._turned(A, B), out)
-        elif (out is not None or self.kind.name == "CuPy") and (strided := self._strided()) is not None:
-            # CuPy's own function takes longer to call, and no graph holds it
+        elif (out is not None or self.kind.prefers_blas) and (strided := self._strided()) is not None:
             result = self._fresh(A) if out is None else out
             strided(A, B, result, alpha, beta)
             return result

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,7 +12,7 @@ from ...kernels.batched.trsm import lapack, spec
 from ...plan.problem import Problem
 from .. import run as call
 from .. import stacks
-from ..factor.task import identity, set_diagonal
+from ..factor.task import identity
 from .gemm_call import Form, multiply
 from .gemm_run import BatchRun
 
@@ -262,22 +260,12 @@ def _numpy(array: Array) -> Array:
 
 def masked(kind: Kind, A: Matrices, uplo: str, unit: bool) -> Matrices:
     """Whatever lies on the other side of the diagonal, NaN too, is zero in the copy."""
-    library = sys.modules[{"NumPy": "numpy", "CuPy": "cupy", "PyTorch": "torch"}[kind.name]]
     strides = kind.view(A, "a").strides[:-2]
-    once = A[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in strides)]  # what broadcasting repeats
-    if kind.name == "NumPy":  # whose own function makes the mask anew every time
-        copy = np.where(_mask(A.shape[-1], uplo), once, once.dtype.type(0))
-    else:
-        copy = (library.tril if uplo == "lower" else library.triu)(once)
+    once = A[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in strides])]  # what broadcasting repeats
+    copy = kind.triangle(once, uplo == "lower")
     if unit:
-        set_diagonal(kind, copy, 1)
-    return library.broadcast_to(copy, A.shape)
-
-
-@lru_cache(maxsize=64)
-def _mask(size: int, uplo: str) -> Array:
-    mask = np.tri(size, dtype=bool)
-    return mask if uplo == "lower" else mask.T
+        kind.diagonals(copy)[...] = 1
+    return kind.module.broadcast_to(copy, A.shape)
 
 
 def is_same(kind: Kind, B: Matrices, out: Matrices) -> bool:

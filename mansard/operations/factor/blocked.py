@@ -17,7 +17,7 @@ from ...plan import pin
 from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle, solve
 from .swaps import Kernel, Swaps
-from .task import Found, Task, copied, identity, library, set_diagonal, zeros
+from .task import Found, Task, copied, identity, zeros
 
 Leaf = Callable[[Task, Array, Array], Found]  # (task, F, A): factors A into the place F, which may be A's
 Takes = Callable[[Task, Array], bool]  # whether a kernel would
@@ -111,7 +111,7 @@ class Blocked:
 
     def _later(self, info: Array, found: Array, before: int) -> Array:
         """`info` of all columns so far; only the first trouble counts."""
-        return library(self.kind).where((info == 0) & (found > 0), found + before, info)
+        return self.kind.module.where((info == 0) & (found > 0), found + before, info)
 
     # ---- Cholesky -----------------------------------------------------------------------------------------
 
@@ -210,8 +210,8 @@ class Blocked:
     def reflect(self, panel: Array, tau: Array, X: Array, adjoint: bool, T: Array = None) -> None:
         """X becomes (I - V T V^H) X, or with T^H. Zeros above the diagonal of V and below that of T make everything a
         product."""
-        V = library(self.kind).tril(panel, -1)
-        set_diagonal(self.kind, V, 1)
+        V = self.kind.module.tril(panel, -1)
+        self.kind.diagonals(V)[...] = 1
         if T is None:
             T = self._by_columns(V, tau) if self.steps.by_columns else self._compact(V, tau)
         W = self._multiply(V, X, None, form=TALL_AS)
@@ -222,9 +222,9 @@ class Blocked:
         """T from T^-1 = diag(1 / tau) + (the upper triangle of V^H V): a unit triangular solve, also if some tau is
         zero."""
         square = self._multiply(V, V, None, form=TALL_AS)
-        above = library(self.kind).triu(square, 1) * tau[..., :, None]
+        above = self.kind.module.triu(square, 1) * tau[..., :, None]
         T = zeros(self.kind, tuple(above.shape), self.kind.view(V, "a").dtype, V)
-        set_diagonal(self.kind, T, tau)
+        self.kind.diagonals(T)[...] = tau
         self._solve(above, T, "left", "upper", "N", True)
         return T
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...arrays.types import Array, Kind
 from .swaps import exchange
-from .task import Found, Task, library
+from .task import Found, Task
 
 
 def column(kind: Kind, task: Task, F: Array, A: Array) -> Found:
@@ -16,26 +16,26 @@ def column(kind: Kind, task: Task, F: Array, A: Array) -> Found:
 
 
 def _cholesky(kind: Kind, F: Array) -> Found:
-    where, square = library(kind).where, F[..., 0, 0].real
+    where, square = kind.module.where, F[..., 0, 0].real
     bad = ~(square > 0)  # NaN too
     root = where(bad, 1 + 0 * square, square) ** 0.5
     F[..., 0, 0] = where(bad, square, root)
-    return {"INFO": _as_int32(kind, bad)}
+    return {"INFO": kind.astype(bad, "int32")}
 
 
 def _lu(kind: Kind, F: Array) -> Found:
-    module, is_complex = library(kind), kind.view(F, "a").dtype.startswith("complex")
+    module, is_complex = kind.module, kind.view(F, "a").dtype.startswith("complex")
     size = abs(F.real) + abs(F.imag) if is_complex else abs(F)  # as LAPACK compares
-    pivots = _as_int32(kind, module.argmax(size, -2))
+    pivots = kind.astype(module.argmax(size, -2), "int32")
     exchange(kind, pivots, F)
     zero = F[..., :1, :] == 0
     F[..., 1:, :] = F[..., 1:, :] / module.where(zero, 1 + 0 * F[..., :1, :], F[..., :1, :])
-    return {"PIVOTS": pivots, "INFO": _as_int32(kind, zero[..., 0, 0])}
+    return {"PIVOTS": pivots, "INFO": kind.astype(zero[..., 0, 0], "int32")}
 
 
 def _qr(kind: Kind, F: Array) -> Found:
     """A reflection, scaled so that no square is too large or too small."""
-    module, x = library(kind), F[..., 0]
+    module, x = kind.module, F[..., 0]
     where = module.where
     largest = module.amax(abs(x), -1)[..., None]
     scaled = x / where(largest == 0, 1 + largest, largest)
@@ -46,8 +46,3 @@ def _qr(kind: Kind, F: Array) -> Found:
     F[..., 1:, 0] = scaled[..., 1:] / where(nothing, 1 + 0 * first, first - norm)
     F[..., :1, 0] = where(nothing, first, norm + 0 * first) * largest
     return {"TAU": tau, "Q": tau[..., None]}
-
-
-def _as_int32(kind: Kind, array: Array) -> Array:
-    """Of any number of dimensions: that of one matrix is a number, which NumPy's contiguous copies are not."""
-    return array.int() if kind.name == "PyTorch" else array.astype("int32")

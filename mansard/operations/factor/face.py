@@ -88,7 +88,7 @@ def promoted(kind: Kind, operation: Operation, given: list[Matrices]) -> list[Ma
     matrices = {name: one for name, one in zip(operation.names, given, strict=True) if name in names}
     found = {name: _dtype(kind, one, name) for name, one in matrices.items()}
     first = next(iter(found.values()))
-    if kind.name != "NumPy":
+    if not kind.promotes:
         for name, dtype in found.items():
             if dtype not in DTYPES:
                 raise TypeError(f"{name} has dtype {dtype}; supported are {', '.join(DTYPES)}: convert it first")
@@ -109,10 +109,10 @@ def _dtype(kind: Kind, operand: Matrices, name: str) -> str:
     if stacks.is_list(operand):
         found = [_dtype(kind, one, f"{name}[{i}]") for i, one in enumerate(operand)]
         for i, dtype in enumerate(found):
-            if dtype != found[0] and kind.name != "NumPy":
+            if dtype != found[0] and not kind.promotes:
                 raise TypeError(f"{name}[0] has dtype {found[0]} and {name}[{i}] {dtype}: convert one of them")
-        return str(np.result_type(*found)) if kind.name == "NumPy" else found[0]
-    if kind.name == "NumPy" and operand.dtype.kind in "iub":  # is converted, whatever its strides and byte order
+        return str(np.result_type(*found)) if kind.promotes else found[0]
+    if kind.promotes and operand.dtype.kind in "iub":  # is converted, whatever its strides and byte order
         return str(operand.dtype.name)
     return str(kind.view(operand, name).dtype)
 
@@ -122,7 +122,7 @@ def _check_described(kind: Kind, operation: Operation, given: list[Matrices], ou
     if out is not None:
         stacks.described(kind, out, "out")
     for name, one in zip(operation.names, given, strict=True):
-        if name in operation.integers and kind.name != "NumPy":
+        if name in operation.integers and not kind.promotes:
             stacks.described(kind, one, name)
 
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import kernels as families
-from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...codegen.geometry import Kernel
@@ -25,7 +24,7 @@ from .. import run as call
 from .. import stacks
 from ..batched.gemm_run import _upload
 from ..stacks import Operand
-from .task import MATRICES, Found, Sizes, Task, dtype_of, empty, library
+from .task import MATRICES, Found, Sizes, Task, dtype_of
 
 STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX"}  # operands with strides, in the kernels' order
 _ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": ()}  # written whether asked for or not
@@ -146,7 +145,7 @@ class KernelRun:
     def fresh(self, part: str, like: Array) -> Array:
         """Memory for a part of the result."""
         shape, dtype = self.sizes.shape(self.task, part), dtype_of(self.task, part, self.dtype)
-        return empty(self.kind, (*self.lead, *shape), dtype, like)
+        return self.kind.allocate((*self.lead, *shape), dtype, like)
 
     def __call__(self, A: Array, B: Array, outs: Found) -> Found:
         given = {"A": A} | ({} if B is None else {"B": B})
@@ -180,14 +179,14 @@ class KernelRun:
         pointers = itemgetter(  # of the addresses of what is held, and a null at the end
             *(held.index(name) if name in self.places or name in wanted else -1 for name in POINTERS[self.task.family])
         )
-        apart = self._apart(wanted[0]) if placed else None
+        overlap = self._overlap(wanted[0]) if placed else None
 
         def run(A: Array, B: Array, out: Array) -> list[Array] | None:
             used = [A, B, out] if placed else [A, B]
             at = [address(A), address(B) if right else 0]
-            if apart is not None:
+            if overlap is not None:
                 at.append(address(out))
-                if not apart(*at):
+                if overlap(*at):
                     return None
             for make in makers:
                 made = make(A)
@@ -199,39 +198,17 @@ class KernelRun:
 
         return run
 
-    def _apart(self, part: str) -> Callable[[int, int, int], bool]:
-        """Whether a place is apart from what is read, or F exactly where A is: asked with their addresses."""
-        item, reach = ITEMSIZE[self.dtype], {}
-        for name in ("A", "B", part):
-            view = self.places[name].operand.view if name in self.places else None
-            reach[name] = (0, 0) if view is None else tuple(end - view.address for end in arrays.extent(view, item))
-        (first_a, last_a), (first_b, last_b), (first, last) = (reach[name] for name in ("A", "B", part))
-        one, other = (self.places[name].operand.view for name in ("A", part))
-        in_place = part == "F" and (one.shape, one.strides) == (other.shape, other.strides)
-
-        def apart(a: int, b: int, x: int) -> bool:
-            low, high = x + first, x + last
-            beside = a + first_a >= high or low >= a + last_a or (in_place and a == x)
-            return beside and (b + first_b >= high or low >= b + last_b)
-
-        return apart
+    def _overlap(self, part: str) -> Callable[[int, int, int], str]:
+        """The operand that a place overlaps, asked with addresses; empty: none. F may be exactly where A is."""
+        a, b, x = (self.places[name].operand.view if name in self.places else None for name in ("A", "B", part))
+        assert a is not None and x is not None
+        in_place = part == "F" and (a.shape, a.strides) == (x.shape, x.strides)
+        return call.make_overlap(a, b, x, in_place)
 
     def _maker(self, part: str, vectors: bool) -> Callable[[Array], Array]:
         """`fresh` for one part, with everything known beforehand."""
         shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
-        shape = shape[:-1] if vectors else shape
-        kind: Any = self.kind
-        if kind.name == "NumPy":
-            return lambda like: np.empty(shape, dtype)
-        if dtype == self.dtype and len(shape) > 1:
-            return lambda like: kind.empty(shape, dtype, like)
-        if kind.name == "PyTorch":
-            of_library, steps = getattr(library(kind), dtype), arrays.dense_strides(shape)
-            return lambda like: like.new_empty_strided(shape, steps, dtype=of_library)
-        bare, of_numpy = library(kind).ndarray, np.dtype(dtype)
-        if kind._several:
-            return lambda like: empty(kind, shape, dtype, like)
-        return lambda like: bare(shape, of_numpy)  # what cupy.empty comes down to
+        return self.kind.allocator(shape[:-1] if vectors else shape, dtype, self.dtype)
 
     def _tables(self, used: list[Array], like: Array, stream: int) -> tuple[tuple[int, ...], Array]:
         """What a launch is handed: addresses, or the addresses of arrays of them, and who keeps these arrays."""

@@ -7,8 +7,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...arrays import kinds as arrays
 from ...arrays.types import Array, Kind
 from ...backends.select import select
@@ -27,7 +25,7 @@ from .blocked import HOW, Blocked, Steps
 from .columns import column
 from .kernel import KernelRun, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
-from .task import Found, Sizes, Task, copied, dtype_of, empty, identity, library, stacked, triangle, zeros
+from .task import Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
 
 Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
 
@@ -127,7 +125,7 @@ def plan_factor(
     direct = all(is_readable(one, chosen.name) for one in places.values())
     run = KernelRun(kind, task, sizes, given, places if direct else {}, chosen)
     request = Request.of(
-        chosen, task.family, library=kind.name, may_hand_over=backend is None and not whole, may_divide=not whole
+        chosen, task.family, may_hand_over=backend is None and not whole, may_divide=not whole
     )
     choice = dispatch.decide(run.problem, request)
     if isinstance(choice.route, KernelRoute):
@@ -165,17 +163,13 @@ def _library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Found
     A, B = stacked(kind, A), None if B is None else stacked(kind, B)
     if a.view.device[0] != "cpu":
         return deliver(factor_library.answer(kind, task, A, B), outs)
-    found = factor_lapack.answer(task, as_numpy(A), None if B is None else as_numpy(B))
-    return deliver({part: from_numpy(kind, one) for part, one in found.items()}, outs)
+    found = factor_lapack.answer(task, kind.download(A), None if B is None else kind.download(B))
+    return deliver({part: kind.upload(one, A) for part, one in found.items()}, outs)
 
 
 def as_numpy(array: Array) -> Array:
-    """The same memory as a NumPy array; a copy of what is lazily conjugated."""
-    return array if isinstance(array, np.ndarray) else array.detach().resolve_conj().resolve_neg().numpy()
-
-
-def from_numpy(kind: Kind, array: Array) -> Array:
-    return array if kind.name == "NumPy" else library(kind).from_numpy(np.asarray(array))
+    """A NumPy array in the memory of a CPU array; a copy of what is lazily conjugated."""
+    return arrays.kind_of(array, "a").download(array)
 
 
 # ---- blocks and factors -----------------------------------------------------------------------------------
@@ -235,7 +229,7 @@ def by_blocks(
         X = copied(kind, how.q_adjoint(work, tau, stacked(kind, B))[..., :N, :])
         solve(work[..., :N, :], X, X, 1.0, backend, Triangle("left", "upper"))
         return deliver({"X": X}, outs)
-    R = triangle(kind, work if task.want == "complete" else work[..., :K, :], False)
+    R = kind.triangle(work if task.want == "complete" else work[..., :K, :], False)
     if task.want == "r":
         return deliver({"F": R}, outs)
     return deliver({"Q": how.q(work, tau, M if task.want == "complete" else K), "F": R}, outs)
@@ -246,10 +240,10 @@ def _work(kind: Kind, task: Task, A: Array, outs: Found) -> Array:
     place = outs.get("F")
     if place is None or stacks.is_list(place) or task.want not in ("factor", "raw"):
         if task.family != "qr":
-            return empty(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
+            return kind.allocate(tuple(A.shape), kind.view(A, "a").dtype, A)
         if task.want != "raw":
             return copied(kind, A)
-        turned = empty(kind, (*A.shape[:-2], A.shape[-1], A.shape[-2]), kind.view(A, "a").dtype, A)
+        turned = kind.allocate((*A.shape[:-2], A.shape[-1], A.shape[-2]), kind.view(A, "a").dtype, A)
         place = turned.swapaxes(-1, -2)
     if task.family == "qr" and place is not A:
         place[...] = A

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ...arrays.types import Array, Kind
-from .task import along, arange, copied, empty, library
+from .task import copied
 
 Kernel = Callable[[Array, Array], bool]  # (pivots, place): whether a kernel carried them out, in place
 
@@ -23,21 +23,20 @@ def order_of(kind: Kind, pivots: Array, rows: int) -> Array:
     for i in range(count):
         other = flat[:, i]
         order[every, other], order[:, i] = order[:, i].copy(), order[every, other]
-    order = order.reshape(*lead, rows)
-    return library(kind).from_numpy(order) if kind.name == "PyTorch" else order
+    return kind.upload(order.reshape(*lead, rows), pivots)
 
 
 def order_by_pairs(kind: Kind, pivots: Array, rows: int) -> Array:
     """The same in few steps, for GPUs. Every exchange is a permutation of its own; neighbours are composed, then
     neighbours of these: as many steps as the number of pivots has binary digits."""
-    where, places = library(kind).where, arange(kind, rows, pivots)
-    own, other = arange(kind, pivots.shape[-1], pivots)[:, None], _as_index(kind, pivots)[..., None]
+    where, places = kind.module.where, kind.arange(rows, pivots)
+    own, other = kind.arange(pivots.shape[-1], pivots)[:, None], kind.astype(pivots, "int64")[..., None]
     order = where(places == own, other, where(places == other, own, places))
     while order.shape[-2] > 1:
         count = order.shape[-2]
         pairs = count // 2
-        joined = empty(kind, (*order.shape[:-2], count - pairs, rows), "int64", pivots)
-        joined[..., :pairs, :] = along(kind, order[..., 0 : 2 * pairs : 2, :], order[..., 1 : 2 * pairs : 2, :], -1)
+        joined = kind.allocate((*order.shape[:-2], count - pairs, rows), "int64", pivots)
+        joined[..., :pairs, :] = kind.take_along(order[..., 0 : 2 * pairs : 2, :], order[..., 1 : 2 * pairs : 2, :], -1)
         joined[..., pairs:, :] = order[..., 2 * pairs :, :]
         order = joined
     return order[..., 0, :]
@@ -45,23 +44,16 @@ def order_by_pairs(kind: Kind, pivots: Array, rows: int) -> Array:
 
 def permuted(kind: Kind, order: Array, X: Array) -> Array:
     """The rows of X in this order."""
-    return along(kind, X, order[..., None], -2)
-
-
-def _as_index(kind: Kind, pivots: Array) -> Array:
-    return pivots.long() if kind.name == "PyTorch" else pivots.astype("int64")
+    return kind.take_along(X, order[..., None], -2)
 
 
 def exchange(kind: Kind, pivots: Array, X: Array) -> None:
     """As LAPACK's laswp: row i against row pivots[i], one after the other, in place."""
-    index = _as_index(kind, pivots)
+    index = kind.astype(pivots, "int64")
     for i in range(pivots.shape[-1]):
         at, own = index[..., i, None, None], copied(kind, X[..., i : i + 1, :])
-        other = along(kind, X, at, -2)
-        if kind.name == "PyTorch":
-            X.scatter_(-2, at.expand(own.shape), own)
-        else:
-            library(kind).put_along_axis(X, at, own, -2)
+        other = kind.take_along(X, at, -2)
+        kind.put_along(X, at, own, -2)
         X[..., i : i + 1, :] = other
 
 

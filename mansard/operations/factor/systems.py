@@ -13,9 +13,9 @@ from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
 from . import lapack as factor_lapack
 from . import library as factor_library
-from .plan import as_numpy, factor, from_numpy, swapped
+from .plan import factor, swapped
 from .swaps import order_of, permuted
-from .task import Task, as_int32, broadcast, copied, library, stacked, zeros
+from .task import Task, broadcast, copied, stacked, zeros
 
 
 def lead_of(operand: Array) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
     if 0 in X.shape:
         return X if out is None else out
     if trans == 0:
-        if lead_of(F) != lead or not swapped(kind, backend, as_int32(kind, pivots), X):
+        if lead_of(F) != lead or not swapped(kind, backend, kind.astype(kind.plain(pivots), "int32"), X):
             X = permuted(kind, _order(kind, pivots, F, lead), X)
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", "N", True))
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", "N"))
@@ -134,8 +134,8 @@ def least_squares(kind: Kind, A: Array, B: Array, rcond: float | None, driver: s
         return X, residuals(kind, A, B, X, backend), ranks, None if driver == "qr" else values
     cutoff = float(np.finfo(REAL[view.dtype]).eps) * max(M, N) if rcond is None else rcond
     if view.device[0] == "cpu":
-        found = factor_lapack.by_singular_values(as_numpy(A), as_numpy(B), cutoff)
-        X, ranks, values = (from_numpy(kind, one) for one in found)
+        found = factor_lapack.by_singular_values(kind.download(A), kind.download(B), cutoff)
+        X, ranks, values = (kind.upload(one, A) for one in found)
     else:
         X, ranks, values = factor_library.by_singular_values(kind, A, B, cutoff)
     return X, residuals(kind, A, B, X, backend), ranks, values
@@ -155,4 +155,4 @@ def residuals(kind: Kind, A: Array, B: Array, X: Array, backend: str | None) -> 
     """Squared norms of the columns of B - A X."""
     rest = copied(kind, B)
     multiply(A, X, rest, -1.0, 1.0, backend, Form())
-    return (library(kind).abs(rest) ** 2).sum(-2)
+    return (kind.module.abs(rest) ** 2).sum(-2)

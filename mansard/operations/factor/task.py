@@ -6,11 +6,8 @@ Q, PIVOTS, TAU and INFO.
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import NamedTuple
-
-import numpy as np
 
 from ...arrays.types import Array, Kind
 from ...plan.problem import REAL
@@ -78,14 +75,6 @@ class Sizes(NamedTuple):
         return (K, N) if task.want in ("r", "reduced") else (M, N)
 
 
-# ---- what array libraries call things ---------------------------------------------------------------------
-
-
-def library(kind: Kind) -> ModuleType:
-    """The module of an array library."""
-    return sys.modules[{"NumPy": "numpy", "CuPy": "cupy", "PyTorch": "torch"}[kind.name]]
-
-
 def dtype_of(task: Task, part: str, dtype: str) -> str:
     """Of a part, if the matrices have this dtype."""
     if part in INTEGERS:
@@ -93,81 +82,45 @@ def dtype_of(task: Task, part: str, dtype: str) -> str:
     return REAL[dtype] if (task.want, part) == ("logdet", "X") else dtype
 
 
+# ---- arrays of any library --------------------------------------------------------------------------------
+
+
+def library(kind: Kind) -> ModuleType:
+    """The module of an array library."""
+    return kind.module
+
+
 def empty(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
-    """A new array beside `like`, of any dtype."""
-    if kind.name == "PyTorch":
-        return like.new_empty(shape, dtype=getattr(library(kind), dtype))
-    if kind.name == "NumPy":
-        return np.empty(shape, dtype)
-    with like.device:
-        return library(kind).empty(shape, dtype)
+    """Allocate an array of `shape` and `dtype` on the device of `like`."""
+    return kind.allocate(shape, dtype, like)
 
 
 def zeros(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
-    """The same, of zeros."""
-    made = empty(kind, shape, dtype, like)
+    """Allocate a zero-filled array of `shape` and `dtype` on the device of `like`."""
+    made = kind.allocate(shape, dtype, like)
     made[...] = 0
     return made
-
-
-def arange(kind: Kind, count: int, like: Array) -> Array:
-    """0, 1, ... as indices, beside `like`."""
-    if kind.name == "PyTorch":
-        return library(kind).arange(count, device=like.device)
-    if kind.name == "NumPy":
-        return np.arange(count)
-    with like.device:
-        return library(kind).arange(count)
 
 
 def identity(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
     """Ones along the diagonals of the last two dimensions."""
     made = zeros(kind, shape, dtype, like)
-    set_diagonal(kind, made, 1)
+    kind.diagonals(made)[...] = 1
     return made
-
-
-def set_diagonal(kind: Kind, array: Array, value: complex | Array) -> None:
-    """Of every matrix. By a view: lists of indices would have to be sent to a GPU, and some libraries wait for that."""
-    if kind.name == "NumPy":  # whose own views of diagonals cannot be written to
-        size = min(array.shape[-2:])
-        np.einsum("...ii->...i", array[..., :size, :size])[...] = value
-    else:
-        array.diagonal(0, -2, -1)[...] = value
-
-
-def along(kind: Kind, array: Array, index: Array, axis: int) -> Array:
-    """Entries by index arrays, along an axis; other dimensions broadcast."""
-    module = library(kind)
-    if kind.name == "PyTorch":
-        return module.take_along_dim(array, index, axis)
-    return module.take_along_axis(array, index, axis)
 
 
 def broadcast(kind: Kind, array: Array, shape: tuple[int, ...]) -> Array:
     """A view of this shape."""
-    return array if tuple(array.shape) == shape else library(kind).broadcast_to(array, shape)
+    return array if tuple(array.shape) == shape else kind.module.broadcast_to(array, shape)
 
 
 def copied(kind: Kind, array: Array) -> Array:
     """Memory of its own, row after row."""
-    made = empty(kind, tuple(array.shape), kind.view(array, "a").dtype, array)
+    made = kind.allocate(tuple(array.shape), kind.view(array, "a").dtype, array)
     made[...] = array
     return made
 
 
-def as_int32(kind: Kind, array: Array) -> Array:
-    """Pivots as kernels read them."""
-    plain = kind.plain(array)
-    return plain.int() if kind.name == "PyTorch" else plain.astype("int32", copy=False)
-
-
 def stacked(kind: Kind, operand: Array) -> Array:
     """A list as one array; arrays as they are."""
-    return library(kind).stack(list(operand)) if isinstance(operand, list | tuple) else operand
-
-
-def triangle(kind: Kind, array: Array, lower: bool) -> Array:
-    """A copy with zeros on the other side of the diagonal."""
-    module = library(kind)
-    return (module.tril if lower else module.triu)(array)
+    return kind.module.stack(list(operand)) if isinstance(operand, list | tuple) else operand

@@ -6,7 +6,6 @@ The only file of the package that knows libraries of sparse matrices.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -47,9 +46,8 @@ def _source(rows: Csr) -> Source:
 
 def place_of(array: Array) -> tuple[ModuleType, tuple[str, int]]:
     """The module, NumPy or CuPy, and the device of an array."""
-    if isinstance(array, np.ndarray):
-        return np, ("cpu", 0)
-    return import_module("cupy"), ("cuda", int(array.device.id))
+    kind = arrays.kind_of(array, "A")
+    return kind.module, kind.view(array, "A").device
 
 
 def read(A: SparseMatrix) -> Source:
@@ -158,21 +156,13 @@ def library(xp: ModuleType) -> Any:
     return cupyx.scipy.sparse
 
 
-def tensor(array: Array) -> Array:
-    """A NumPy or CuPy array as PyTorch's; the memory is shared."""
-    torch: ModuleType = import_module("torch")
-    return torch.from_numpy(array) if isinstance(array, np.ndarray) else torch.from_dlpack(array)
-
-
 def new_values(data: Array, xp: ModuleType) -> Array:
     """Values given for a pattern as an array of the matrix' library; gradients are refused, as everywhere."""
     if arrays.library_of(type(data)) is not None:
         kind = arrays.kind_of(data, "data")
-        if kind.immutable:
-            data = kind.unwrap(data, "data")
-        else:
+        if not kind.immutable:
             kind.view(data, "data")
-            data = kind.plain(data.detach()) if kind.name == "PyTorch" else data
+        data = kind.unwrap(data, "data")
     return xp.asarray(data)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
 from ...arrays.types import Array, SparseMatrix
 from ...plan.problem import Options
+from ..plans import PLANS
 from .convert import library, place_of
 from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, realigned, sell_with_values
 
@@ -88,7 +88,7 @@ class Held:
     ) -> None:
         self.storage, self.xp, self.device, self.skewed, self.threads = storage, xp, device, skewed, threads
         self.traits = traits(storage) | {"skewed": skewed}
-        self.plans: dict[Hashable, Any] = {}
+        self.plans = PLANS.owned()  # of products, by vectors: they hold the matrix
         self._splits: dict[int, Array] = {}
 
     def __reduce__(self) -> tuple[object, ...]:

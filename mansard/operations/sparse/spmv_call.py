@@ -21,7 +21,6 @@ from .. import run as call
 from .operand import Held, layout
 from .spmv_run import ProductRun
 
-_MOST_PLANS = 256  # of a matrix
 SLICE = spmv.spec.MOST_VECTORS
 
 
@@ -61,17 +60,14 @@ def apply(
     signature = kind.signature
     others = tuple(None if one is None else signature(one) for one in (out, z))
     key = (kind, signature(x), *others, backend, form, z is not None and z is out)
-    plan = held.plans.get(key)
-    if plan is None or pin.pins():
+    run = held.plans.get(key)
+    if run is None or pin.pins():
         shape = kind.view(x, "x").shape
         if len(shape) == 2 and shape[1] > SLICE:
             return _in_slices(held, kind, x, out, alpha, beta, z, gamma, backend, form)
-        plan = plan_product(held, x, out, z, backend, form)
-        if not pin.pins():
-            if len(held.plans) >= _MOST_PLANS:
-                held.plans.clear()
-            held.plans[key] = plan
-    return plan.run(x, None, out, alpha, beta, z, gamma)
+        run = plan_product(held, x, out, z, backend, form).run
+        held.plans.keep(key, run)
+    return run(x, None, out, alpha, beta, z, gamma)
 
 
 def _in_slices(

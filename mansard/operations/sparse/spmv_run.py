@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ...arrays.types import Array, Kind, SparseMatrix
 from ...backends.base import Backend, Launch
 from ...kernels.family import Config
@@ -13,7 +11,6 @@ from ...kernels.sparse.spmv import emit
 from ...kernels.sparse.spmv.space import Merge
 from ...plan.problem import ITEMSIZE, Problem
 from .. import run as call
-from . import convert
 from .operand import Held
 
 _PLAIN = (1.0, 0.0, 0.0, 0.0)
@@ -94,8 +91,9 @@ class ProductRun:
         """The array library's own product; also the answer of matrices without entries."""
         total = None
         if self.held.storage.nnz and 0 not in self.shape:
-            if self._goes_straight(x, out) and (alpha, beta, gamma) == (1.0, 0.0, 0.0):
-                return library_product(self._library_matrix(), x, out)
+            spmv = self.kind.spmv if out is not None and (alpha, beta, gamma) == (1.0, 0.0, 0.0) else None
+            if spmv is not None and self._goes_straight():
+                return spmv(self._library_matrix(), x, out)
             product = self._product(x)
             total = product if alpha == 1.0 else product * alpha
         own, factor = (x, beta) if self.problem.recurrence else (out, beta)
@@ -108,10 +106,10 @@ class ProductRun:
         result[...] = 0 if total is None else total
         return result
 
-    def _goes_straight(self, x: Array, out: Array) -> bool:
-        """Whether cuSPARSE can write to `out` itself."""
-        one = self.kind.name == "CuPy" and out is not None and len(self.shape) == 1
-        return bool(one and not any(self.copies) and self.held.storage.values_dtype == self.problem.dtype)
+    def _goes_straight(self) -> bool:
+        """Whether cuSPARSE can write one vector to `out` itself."""
+        same = self.held.storage.values_dtype == self.problem.dtype
+        return len(self.shape) == 1 and not any(self.copies) and same
 
     def _library_matrix(self) -> SparseMatrix:
         if self._matrix is None:
@@ -120,18 +118,5 @@ class ProductRun:
         return self._matrix
 
     def _product(self, x: Array) -> Array:
-        held, matrix = self.held, self._library_matrix()
-        if self.kind.name != "PyTorch":
-            return (matrix @ x).astype(self.problem.dtype, copy=False)
-        plain = self._plain(x)
-        inside = plain.numpy() if held.xp is np else held.xp.from_dlpack(plain)
-        product = (matrix @ inside).astype(self.problem.dtype, copy=False)
-        return convert.tensor(product)
-
-
-def library_product(matrix: SparseMatrix, x: Array, out: Array) -> Array:
-    """A x of CuPy's matrix and vector, by cuSPARSE, in `out`."""
-    from cupyx import cusparse
-
-    cusparse.spmv(matrix, x, out)
-    return out
+        product = self._library_matrix() @ self.kind.unwrap(x, "x")
+        return self.kind.wrap(product.astype(self.problem.dtype, copy=False))

@@ -5,7 +5,6 @@ Arrays live where the matrix lives: functions take the array module (NumPy or Cu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from types import ModuleType
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import kinds as arrays
 from ...arrays.types import Array, SparseMatrix
 
 UNIT = 128  # bytes that chunks of a Sell are multiples of
@@ -109,12 +109,12 @@ class Sell:
 
 def array_module(array: Array) -> ModuleType:
     """NumPy or CuPy, whichever the array is of."""
-    return np if isinstance(array, np.ndarray) else sys.modules["cupy"]
+    return arrays.kind_of(array, "array").module
 
 
 def host(array: Array) -> Array:
     """The array in the memory of the host."""
-    return array if isinstance(array, np.ndarray) else array.get()
+    return arrays.kind_of(array, "array").download(array)
 
 
 def realigned(stored: Any) -> Any:

@@ -129,5 +129,5 @@ class _Walk:
         G = small.to_host(self.kind, G, problem.dtype)
         if count == 0:
             return Progress(block, G, None, None)
-        norms, factor = spec.state_parts(problem, small.raw(self.kind, self.state), count)
+        norms, factor = spec.state_parts(problem, self.kind.download(self.state), count)
         return Progress(block, G, factor, norms, count)

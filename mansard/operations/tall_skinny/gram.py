@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
-from ...backends.select import select
 from ...kernels.tall_skinny.gram import emit, spec
 from ...plan.plan import Plan
 from ...plan.problem import Problem
 from .. import operation
 from .. import run as call
 from ..operation import Operation
+from .pair import Pair
 
 
 class Form(NamedTuple):
@@ -84,15 +83,12 @@ def plan_gram(
     """Plan A^H B. Nothing is written before every argument has been checked. `handover` lets the library answer where
     it is known to be faster."""
     conj, deterministic = form
-    given = [("A", A)] + ([("B", B)] if B is not None else []) + ([("out", out)] if out is not None else [])
-    kind = arrays.common_kind(given)
-    views = {name: kind.view(array, name) for name, array in given}
-    a, b, c = views["A"], views.get("B", views["A"]), views.get("out")
-    call.check_matrices(views)
+    pair = Pair.of(A, B, out)
+    a, b, c = pair.views["A"], pair.views.get("B", pair.views["A"]), pair.views.get("out")
     if a.shape[0] != b.shape[0]:
         raise ValueError(f"A has {a.shape[0]} rows and B {b.shape[0]}: both need the same number K")
     call.check_out(c, (a.shape[1], b.shape[1]))
-    chosen = select(arrays.same_device(list(views.items())), backend)
+    chosen = pair.backend(backend)
     # A kernel conjugates A while reading; a lazily conjugated B must be made literal first.
     literal = B is None and a.conjugated  # one array on both sides: no single conjugation serves both
     copies = (literal, literal or (B is not None and b.conjugated))
@@ -101,11 +97,7 @@ def plan_gram(
     conj = conj != (a.conjugated and not copies[0])  # copies are literal
     a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
     problem = _problem(a, b, B is None, conj, deterministic)
-    strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
-    launch, choice, kernel = call.prepare(emit, problem, chosen, strides, handover)
-    run = call.Run(kind, problem, launch, copies, views, (problem.M, problem.N), _vendor)
-    fast = call.counted(kind, out, run.fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, copies, _vendor)
 
 
 def _vendor(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:

@@ -15,7 +15,7 @@ from ...kernels.batched import gemm
 from ...plan import dispatch, pin
 from ...plan.handover import FEWEST_ON_CPUS, family_for
 from ...plan.plan import Plan
-from ...plan.problem import DTYPES, ITEMSIZE
+from ...plan.problem import DTYPES
 from ...plan.route import OWN_ROUTINE, Choice, Library, Request
 from .. import operation, stacks
 from .. import run as call
@@ -95,7 +95,8 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
         return plan_gemm(A, B, out, backend)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
         _check_for_library(kind, a, b)
-        choice = Choice(gemm.FAMILY, Library(OWN_ROUTINE, "no kernel multiplies such operands"), "rule")
+        route = Library(OWN_ROUTINE, "no kernel multiplies such operands", has_rival=False)
+        choice = Choice(gemm.FAMILY, route, "rule")
         return _by_library(kind, A, B, out, a, b, None, choice)
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
@@ -132,7 +133,7 @@ def _by_library(
     sizes = (*a.shape[-2:], *b.shape[-1:]) if len(a.shape) > 1 and len(b.shape) > 1 else (1, 1, 1)
     dtype = a.dtype if a.dtype in DTYPES else "float64"  # of which only `explain` makes use
     problem, chosen = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1), select(a.device, None)
-    choice = choice or dispatch.decide(problem, Request.of(chosen, "matmul", library=kind.name))
+    choice = choice or dispatch.decide(problem, Request.of(chosen, "matmul"))
     return Plan(problem, choice, chosen, None, run, call.make_verify(kind, A, B, out))
 
 
@@ -163,10 +164,7 @@ def _check_for_library(kind: Kind, a: View, b: View) -> None:
     for name, view in (("A", a), ("B", b)):
         if not view.shape:
             raise ValueError(f"{name} is a single number: pass a vector, a matrix or a stack of matrices")
-        if kind.name == "PyTorch" and view.dtype not in (*DTYPES, *_MULTIPLIED):
-            raise TypeError(f"{name} has dtype {view.dtype}, which PyTorch does not multiply: convert it first")
-    if kind.name == "PyTorch" and a.dtype != b.dtype:
-        raise TypeError(f"A has dtype {a.dtype} and B {b.dtype}: convert one of them")
+    kind.check_matmul({"A": a.dtype, "B": b.dtype})
     inner = a.shape[-1], b.shape[-2 if len(b.shape) > 1 else 0]
     if inner[0] != inner[1]:
         raise ValueError(f"A has shape {a.shape} and B {b.shape}: {inner[0]} columns do not go with {inner[1]} rows")
@@ -174,9 +172,6 @@ def _check_for_library(kind: Kind, a: View, b: View) -> None:
         np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     except ValueError:
         raise ValueError(f"A has shape {a.shape} and B {b.shape}: leading dimensions do not broadcast") from None
-
-
-_MULTIPLIED = ("float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64")
 
 
 def _is_stack(a: View, b: View) -> bool:
@@ -194,13 +189,18 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
     place = c or (call.as_copied(a._replace(shape=shape)) if matrices else None)
     blas = matrix_product(kind, a, b, place) if place else None
     direct = c is not None and c.strides == (c.shape[1], 1) and c.dtype == a.dtype and 0 not in c.shape
-    below = blas is not None and kind.name == "CuPy"  # whose matmul takes 16 us before cuBLAS is called
-    apart = _apart(kind, a, b, c) if c is not None else None
+    below = blas is not None and kind.prefers_blas
+    overlap = call.make_overlap(a, b, c) if c is not None else None
+    in_place = c is not None and (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
+    address = kind.address
 
     def run(A: Array, B: Array, out: Array, alpha: complex, beta: complex) -> Array:
         if out is None and beta != 0.0:
             raise ValueError("beta scales the content of out: pass out")
-        own = apart is None or apart(A, B, out)
+        shared = "" if overlap is None else overlap(address(A), address(B), address(out))
+        if shared and not (in_place and shared == "A"):
+            raise ValueError(call.OVERLAPS.format(shared))
+        own = not shared
         if alpha == 1.0 and beta == 0.0 and own and (direct or out is None) and not below:
             return kind.matmul(A, B, out)
         if blas is not None and own:
@@ -216,29 +216,6 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
         return out
 
     return call.counted(kind, c, run)
-
-
-def _apart(kind: Kind, a: View, b: View, c: View) -> Callable[[Array, Array, Array], bool]:
-    """Whether a result is apart from both operands. False: it is A, exactly. Anything between is refused, as by the
-    other families."""
-    (first_a, last_a), (first_b, last_b), (first, last) = (
-        [end - view.address for end in arrays.extent(view, ITEMSIZE[view.dtype])] for view in (a, b, c)
-    )
-    in_place = (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
-    address = kind.address
-
-    def apart(A: Array, B: Array, out: Array) -> bool:
-        at, of_a, of_b = address(out), address(A), address(B)
-        low, high = at + first, at + last
-        if of_a + first_a < high and low < of_a + last_a:
-            if in_place:
-                return False
-            raise ValueError("out overlaps A: the result needs memory of its own")
-        if of_b + first_b < high and low < of_b + last_b:
-            raise ValueError("out overlaps B: the result needs memory of its own")
-        return True
-
-    return apart
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)

@@ -82,7 +82,7 @@ def cholesky_qr(
         V = kind.plain(V)  # once, instead of in every pass
 
     def advance(block: Array, S: Array, B: Array) -> tuple[Array, Array, bool]:
-        S = small.from_host(kind, S, dtype, V)
+        S = kind.upload(np.ascontiguousarray(S, dtype), V)
         block, G = multiplied(block, S, out if block is V else block, None, 1.0, 0.0, backend)
         return block, small.to_host(kind, G, dtype), True
 
@@ -92,7 +92,7 @@ def cholesky_qr(
     else:
         begun = begun or Progress(V, small.to_host(kind, gram(V, backend=backend), dtype), None, None)
         block, S, R, dependent = _orthonormalized(begun, columns, dtype, advance, True, shift, on_deficient)
-        S, R = (small.from_host(kind, matrix, dtype, V) for matrix in (S, R))
+        S, R = (kind.upload(np.ascontiguousarray(matrix, dtype), V) for matrix in (S, R))
         Q = matmul(block, S, out=out if block is V else block, backend=backend)
     return (Q, R, dependent) if on_deficient == "flag" else (Q, R)
 
@@ -148,7 +148,8 @@ def orthogonalize(
     def advance(block: Array, S: Array, B: Array) -> tuple[Array, Array, bool]:
         nonlocal H
         if S is not None:
-            block = matmul(block, small.from_host(kind, S, dtype, V), out=block, backend=backend)
+            S = kind.upload(np.ascontiguousarray(S, dtype), V)
+            block = matmul(block, S, out=block, backend=backend)
         block, C, G = projected(against, block, out if S is None else block, backend)
         C, G = (small.to_host(kind, matrix, dtype) for matrix in (C, G))
         H = C if S is None else H + C @ B
@@ -160,7 +161,7 @@ def orthogonalize(
     norms = np.sqrt(_squares(G, H))
     begun = Progress(block, G, None, norms)
     block, S, R, dependent = _orthonormalized(begun, columns + others, dtype, advance, settled, shift, on_deficient)
-    S, R, H = (small.from_host(kind, matrix, dtype, V) for matrix in (S, R, H))
+    S, R, H = (kind.upload(np.ascontiguousarray(matrix, dtype), V) for matrix in (S, R, H))
     Q = matmul(block, S, out=block, backend=backend)
     return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
 

@@ -195,26 +195,4 @@ def _triangular(matrix: Array) -> tuple[Array, Array]:
 
 def to_host(kind: Kind, array: Array, dtype: str) -> Array:
     """A small array as a NumPy array in double precision; waits for the device."""
-    return np.asarray(raw(kind, array), "complex128" if dtype.startswith("complex") else "float64")
-
-
-def raw(kind: Kind, array: Array) -> Array:
-    """A small array as a NumPy array; waits for the device."""
-    if kind.name == "CuPy":
-        return array.get()
-    return array.cpu().numpy() if kind.name == "PyTorch" else array
-
-
-def from_host(kind: Kind, matrix: Array, dtype: str, like: Array) -> Array:
-    """A small NumPy matrix as an array of the kind, on the device of `like`."""
-    matrix = np.ascontiguousarray(matrix, dtype)
-    if kind.name == "NumPy":
-        return matrix
-    if kind.name == "PyTorch":
-        import torch
-
-        return torch.as_tensor(matrix, device=like.device)
-    import cupy
-
-    with like.device:
-        return cupy.asarray(matrix)  # on the current stream
+    return np.asarray(kind.download(array), "complex128" if dtype.startswith("complex") else "float64")

@@ -4,43 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from ...arrays import kinds as arrays
 from ...arrays.kinds import View
-from ...arrays.types import Array, Kind
-from ...backends.select import select
+from ...arrays.types import Array
 from ...kernels.tall_skinny.tsmm import emit, spec
 from ...plan.plan import Plan
 from ...plan.problem import Problem
 from .. import run as call
+from .pair import Pair
 
 
 def plan_tsmm(
     A: Array, B: Array, out: Array, backend: str | None, form: Hashable = None, handover: bool = False
 ) -> Plan:
     """A plan of A B for tall A and small B. Nothing is written before every argument has been checked."""
-    given = [("A", A), ("B", B)] + ([("out", out)] if out is not None else [])
-    kind = arrays.common_kind(given)
-    views = {name: kind.view(array, name) for name, array in given}
-    a, c, w = views["A"], views["B"], views.get("out")
-    call.check_matrices(views)
+    pair = Pair.of(A, B, out)
+    a, c, w = pair.views["A"], pair.views["B"], pair.views.get("out")
     if a.shape[1] != c.shape[0]:
         raise ValueError(f"A has {a.shape[1]} columns and B {c.shape[0]} rows: both need the same number M")
     call.check_out(w, (a.shape[0], c.shape[1]))
-    chosen = select(arrays.same_device(list(views.items())), backend)
+    chosen = pair.backend(backend)
     # kernels conjugate B while reading it; a lazily conjugated A, and strides the CPU kernel does not read, are copied
     copies = (a.conjugated or (chosen.name == "cpu" and call.layout(a)[0] == "any"), False)
     if copies[0]:
         a = call.as_copied(a)
     problem = _problem(a, c, w)
-    strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)))
-    launch, choice, kernel = call.prepare(emit, problem, chosen, strides, handover)
-    run = call.Run(kind, problem, launch, copies, views, (problem.K, problem.N), _vendor)
-    fast = call.counted(kind, out, run.fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
-
-
-def _vendor(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
-    return kind.matmul(A, B, out)
+    return pair.plan(emit, problem, chosen, (a, c), (problem.K, problem.N), handover, copies)
 
 
 def _problem(a: View, c: View, w: View | None) -> Problem:

@@ -6,13 +6,11 @@ from typing import Any
 
 from ...arrays import kinds as arrays
 
-_TAKEN = ("NumPy", "CuPy")  # whose arrays have the methods that solvers use
-
 
 def check_vector(vector: Any, name: str) -> None:
     """Refuse vectors of libraries that the solvers do not know, and entries that are no numbers."""
     kind = arrays.kind_of(vector, name)
-    if kind.name not in _TAKEN:
+    if kind.immutable or not kind.has_numpy_methods:
         raise TypeError(f"{name} is a {kind.name} array: pass a NumPy or CuPy array")
     if vector.dtype.kind not in "biufc":
         raise TypeError(f"{name} has dtype {vector.dtype}, whose entries are no plain numbers: convert it first")

@@ -61,7 +61,9 @@ def test_baddbmm_where_tensors_lie(dtype: str, form: Form, turned: tuple[bool, .
     a, b = stacks.operand_of(kind, A, "A", form.trans_a), stacks.operand_of(kind, B, "B", form.trans_b)
     batch = stacks.batch_of(a, b, stacks.operand_of(kind, C, "out"), (5,))
     problem = stacks.problem_of(batch, (form.conj_a, form.conj_b))
-    library_products._by_torch(kind, problem, batch)(A, B, C, 2.0, complex(-1.0))
+    run = kind.strided_gemm(library_products.described(problem, batch))
+    assert run is not None
+    run(A, B, C, 2.0, complex(-1.0))
     assert np.array_equal(C.numpy(), wanted)
 
 

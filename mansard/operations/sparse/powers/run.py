@@ -16,7 +16,7 @@ from ....backends.base import Backend, Launch
 from ....backends.select import ReferenceBackend, select
 from ....codegen.geometry import Device
 from ....kernels.sparse.powers import emit, spec
-from ..convert import Source, library, new_values, tensor
+from ..convert import Source, library, new_values
 from ..operand import Held, Storage, described
 from .execution.groups import CpuGroups, GpuGroups
 from .execution.persistent import Passes
@@ -107,7 +107,7 @@ class Powers:
         else:
             self._check_out(kind, x, out)
         if self._runner is None:
-            return self._library(x, out)
+            return self._library(kind, x, out)
         stream = kind.stream_of(self.device)()
         if reordered:
             self._reordered(kind.address(x), kind.address(out), stream)
@@ -161,22 +161,16 @@ class Powers:
             self._permutes[count] = self._backend.prepare(emit.permute(self.problem, self._backend.device, count))
         self._permutes[count]((source, target, self._runner.address(order)), (), stream)
 
-    def _library(self, x: Array, out: Array) -> Array:
+    def _library(self, kind: Kind, x: Array, out: Array) -> Array:
         """The array library's own products: nothing to compute, or nothing to compile with."""
         task, rows = self._task, self._source.rows
         A = library(self._source.xp).csr_matrix((rows.data, rows.indices, rows.indptr), shape=rows.shape)
-        own = (
-            x
-            if hasattr(x, "__array_interface__") or type(x).__module__.startswith("cupy")
-            else self._source.xp.asarray(x)
-        )
-        powers = self._source.xp.stack(spec.reference(A, own, task.coefficients))
+        powers = self._source.xp.stack(spec.reference(A, kind.unwrap(x, "x"), task.coefficients))
         if task.output == "combination":
             result = self._source.xp.tensordot(self._source.xp.asarray(task.weights), powers, 1)
         else:
             result = powers if task.output == "all" else powers[-1]
-        result = result.astype(task.dtype)
-        out[...] = result if type(out) is type(result) else _as(out, result)
+        out[...] = kind.wrap(result.astype(task.dtype))
         return out
 
     # ---- checks ---------------------------------------------------------------------------------------------
@@ -276,8 +270,3 @@ def _dense(view: View) -> bool:
 
 def _copy(x: Array, out: Array) -> None:
     out[0] = x
-
-
-def _as(out: Array, result: Array) -> Array:
-    """A NumPy or CuPy array as what `out` is."""
-    return tensor(result).to(out.device)

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .....arrays import kinds as arrays
 from .....arrays.types import Array, SparseMatrix
 from .....backends.base import Backend
 from .....kernels.sparse import spmv
@@ -16,7 +17,6 @@ from .....plan.problem import Problem
 from .... import run as call
 from ... import spmv_call
 from ...operand import Held
-from ...spmv_run import library_product
 from ..plan import Choice
 from .runner import Runner, with_threads
 
@@ -70,10 +70,11 @@ class Plain(Runner):
         with nullcontext() if self.xp is np else self.xp.cuda.ExternalStream(stream):
             x, y = self._vector(source), self._vector(target)
             z = self._vector(before) * gamma if before and gamma != 0 else None  # whose place y may take
-            if self.xp is np or self.library.dtype != y.dtype:
+            spmv = arrays.kind_of(y, "y").spmv
+            if spmv is None or self.library.dtype != y.dtype:
                 y[...] = self.library @ x
             else:
-                library_product(self.library, x, y)
+                spmv(self.library, x, y)
             if alpha != 1:
                 y *= alpha
             if beta != 0:

@@ -1,0 +1,133 @@
+"""CuPy arrays: the attributes of NumPy's, on a GPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..backends.cuda_driver import LostLibrary
+from . import cupy_blas
+from .cupy_linalg import CupyLinalg
+from .gemm import Gemm, Product
+from .numpy import NumpyKind, whole_strides
+from .view import View
+
+
+class CupyKind(NumpyKind):
+    """cupy.ndarray, on the device where it lives and CuPy's current stream."""
+
+    name, package = "CuPy", "cupy"
+    promotes = False
+    batches_matmul = True
+    prefers_blas = True  # its matmul takes 16 us before cuBLAS is called, and no graph holds it
+
+    def __init__(self) -> None:
+        self.module = sys.modules["cupy"]
+        self._several = self.module.cuda.runtime.getDeviceCount() > 1
+        self.spmv = _spmv
+        os.register_at_fork(after_in_child=self._lose)
+
+    def _lose(self) -> None:
+        """In a forked child, raise CudaAfterFork where CuPy would say that CUDA failed to initialise."""
+        self.module = LostLibrary()
+
+    def signature(self, array: Any) -> tuple[Any, ...]:
+        return (array.shape, array.strides, array.dtype.char, array.data.ptr & 15, array.data.device_id)
+
+    def view(self, array: Any, argument: str) -> View:
+        strides = whole_strides(array, argument, "cupy")
+        device = ("cuda", int(array.device.id))
+        return View(int(array.data.ptr), array.shape, strides, array.dtype.name, device, False)
+
+    def address(self, array: Any) -> int:
+        return array.data.ptr  # type: ignore[no-any-return]
+
+    def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        if self._several:
+            with like.device:
+                return self.module.ndarray(shape, like.dtype)
+        return self.module.ndarray(shape, like.dtype)  # what cupy.empty comes down to
+
+    def plain(self, array: Any) -> Any:
+        return self.module.ascontiguousarray(array)
+
+    def stream_of(self, device: tuple[str, int]) -> Callable[[], int]:
+        current, ordinal = self.module.cuda.get_current_stream, device[1]
+        if self._several:
+            return lambda: current(ordinal).ptr
+        return lambda: current().ptr
+
+    def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        return self.module.matmul(a, b, out=out)
+
+    def allocate(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
+        with like.device:
+            return self.module.empty(shape, dtype)
+
+    def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Callable[[Any], Any]:
+        if dtype == of_operand and len(shape) > 1:
+            return lambda like: self.empty(shape, dtype, like)
+        if self._several:
+            return lambda like: self.allocate(shape, dtype, like)
+        bare, of_numpy = self.module.ndarray, np.dtype(dtype)
+        return lambda like: bare(shape, of_numpy)  # what cupy.empty comes down to
+
+    def arange(self, count: int, like: Any) -> Any:
+        with like.device:
+            return self.module.arange(count)
+
+    def diagonals(self, array: Any) -> Any:
+        return array.diagonal(0, -2, -1)
+
+    def triangle(self, array: Any, lower: bool) -> Any:
+        return (self.module.tril if lower else self.module.triu)(array)
+
+    def upload(self, array: Any, like: Any) -> Any:
+        with like.device:
+            return self.module.asarray(array)  # on the current stream
+
+    def download(self, array: Any) -> Any:
+        return array.get()
+
+    @property
+    def linalg(self) -> CupyLinalg:
+        return CupyLinalg(self.module)
+
+    def gemm(self, views: Sequence[View], layouts: Sequence[tuple[str, int]]) -> Product | None:
+        run = cupy_blas.gemm(self.stream_of, views, layouts)
+        return _on_its_device(run) if run is not None and self._several else run
+
+    def strided_gemm(self, gemm: Gemm) -> Product | None:
+        run = cupy_blas.strided_gemm(self.stream_of, gemm)
+        return _on_its_device(run) if run is not None and self._several else run
+
+    def memory(self, size: int, device: tuple[str, int]) -> Any:
+        with self.module.cuda.Device(device[1]):
+            return self.module.empty(size, np.uint8)
+
+    def over(self, memory: Any, offset: int, view: View) -> Any:
+        dtype = np.dtype(view.dtype)
+        strides = tuple(stride * dtype.itemsize for stride in view.strides)
+        return self.module.ndarray(view.shape, dtype, memory.data + offset, strides)
+
+
+def _spmv(matrix: Any, x: Any, out: Any) -> Any:
+    """A x by cuSPARSE, in `out`."""
+    from cupyx import cusparse
+
+    cusparse.spmv(matrix, x, out)
+    return out
+
+
+def _on_its_device(run: Product) -> Product:
+    """The product on the device of its result."""
+
+    def other(A: Any, B: Any, C: Any, alpha: complex, beta: complex) -> None:
+        with C.device:
+            run(A, B, C, alpha, beta)
+
+    return other

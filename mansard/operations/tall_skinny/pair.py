@@ -1,0 +1,56 @@
+"""Two matrices and the place of a result: what plans of `gram`, `tsmm` and `tsm2r` begin and end with."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...arrays import kinds as arrays
+from ...arrays.kinds import View
+from ...arrays.types import Array, Kind
+from ...backends.base import Backend
+from ...backends.select import select
+from ...kernels.family import Emit
+from ...plan.plan import Plan
+from ...plan.problem import Problem
+from .. import run as call
+
+
+def product(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
+    """A B by the array library."""
+    return kind.matmul(A, B, out)
+
+
+class Pair(NamedTuple):
+    """Operands of one array library, each a matrix of one supported dtype; B and `out` may be None."""
+
+    A: Array
+    B: Array
+    out: Array
+    kind: Kind
+    views: dict[str, View]
+
+    @staticmethod
+    def of(A: Array, B: Array, out: Array) -> Pair:
+        """Describe the operands; those that no kernel takes raise an error."""
+        given = [(name, one) for name, one in (("A", A), ("B", B), ("out", out)) if one is not None]
+        kind = arrays.common_kind(given)
+        views = {name: kind.view(array, name) for name, array in given}
+        call.check_matrices(views)
+        return Pair(A, B, out, kind, views)
+
+    def backend(self, asked: str | None) -> Backend:
+        """The backend for the operands' one device."""
+        chosen: Backend = select(arrays.same_device(list(self.views.items())), asked)
+        return chosen
+
+    def plan(
+        self, emit: Emit, problem: Problem, backend: Backend, read: tuple[View, View], shape: tuple[int, int],
+        handover: bool, copies: tuple[bool, bool] = (False, False), vendor: call.Vendor = product,
+    ) -> Plan:  # fmt: skip
+        """Plan a kernel that reads the operands as `read` says, after copying those in `copies`."""
+        (a, b), c, kind, out = read, self.views.get("out"), self.kind, self.out
+        strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
+        launch, choice, kernel = call.prepare(emit, problem, backend, strides, handover)
+        run = call.Run(kind, problem, launch, copies, self.views, shape, vendor)
+        fast, verify = call.counted(kind, out, run.fast), call.make_verify(kind, self.A, self.B, out)
+        return Plan(problem, choice, backend, kernel, fast, verify, launch)
