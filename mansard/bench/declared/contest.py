@@ -57,10 +57,11 @@ def ours(given: Case, pairs: list[tuple[Any, Any]], outs: list[Any], asked: str 
 ]:  # fmt: skip
     """How our call is written, the call on a pair, and the choice that answers it."""
     declared, (written, call) = DECLARED[given.operation], call_of(given.operation)
-    options = declared.options | ({"backend": asked} if asked else {})
-    run, operands = partial(call, **options), [tuple(one for one in pair if one is not None) for pair in pairs]
+    where = {"backend": asked} if asked else {}
+    known = {name: value for name, value in declared.options.items() if name in registry.named(given.operation).options}
+    run, operands = partial(call, **declared.options, **where), [tuple(one for one in pair if one is not None) for pair in pairs]
     with ms.pin(**dict(given.pins)):
-        choice = ms.plan(given.operation, *operands[0], **options).choice
+        choice = ms.plan(given.operation, *operands[0], **known, **where).choice
     if declared.into:
         return written, lambda i: run(*operands[i], out=outs[i]), choice
     return written, lambda i: run(*operands[i]), choice
@@ -89,7 +90,7 @@ class Reference:
         drawn = np.random.default_rng(_SEED).integers(0, first, _SAMPLE)
         self.chosen = sorted({0, first - 1, *drawn.tolist()})
         operands = [_wide(_some(one, self.chosen)) for one in (A, B) if one is not None]
-        expected = registry.named(given.operation).reference(*operands)
+        expected = (self.declared.reference or registry.named(given.operation).reference)(*operands)
         self.expected = expected if isinstance(expected, tuple) else (expected,)
         self.allowed = self.declared.room * gamma(given.dtype, last)
 

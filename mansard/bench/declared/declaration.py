@@ -52,12 +52,13 @@ class Declared:
     # (xp, A, B), random numbers, to the operands of the call
     operands: Callable[[Any, Any, Any], tuple[Any, Any]] = as_drawn
     taken: Mapping[str, Callable[..., tuple[Any, Any]]] = field(default_factory=dict)  # library -> as it wants them
-    options: Options = field(default_factory=dict)  # of our call
+    options: Options = field(default_factory=dict)  # of our call, and of its plan where plans have them
     into: bool = True  # our call takes `out`
     counts: Callable[[Any], Any] | None = None  # the part of a result that is compared; None: all of it
     # what an entry may be off, relative to the largest one, in roundings of a sum as long as A is wide
     room: float = 4.0
-    # (A, B, result) to an error that is right up to 1; None: the registry's reference is compared
+    reference: Callable[..., Any] | None = None  # the answer in NumPy; None: the registry's
+    # (A, B, result) to an error that is right up to 1; None: the reference is compared
     error: Callable[[Any, Any, Any], float] | None = None
     dtypes: tuple[str, ...] = DTYPES  # the first at every size, others at the second one
     catalogue: str = "batched"  # the group of `mansard bench`
