@@ -13,6 +13,7 @@ import mansard as ms
 
 from ...operations import registry
 from ...operations.sizes import Sizes
+from ...plan.problem import Options
 from ...testing import gamma
 from ..batched.routines import count
 from ..cases import Case, CaseSet, Size
@@ -57,11 +58,13 @@ def ours(given: Case, pairs: list[tuple[Any, Any]], outs: list[Any], asked: str 
 ]:  # fmt: skip
     """How our call is written, the call on a pair, and the choice that answers it."""
     declared, (written, call) = DECLARED[given.operation], call_of(given.operation)
-    where = {"backend": asked} if asked else {}
-    known = {name: value for name, value in declared.options.items() if name in registry.named(given.operation).options}
-    run, operands = partial(call, **declared.options, **where), [tuple(one for one in pair if one is not None) for pair in pairs]
+    where: Options = {"backend": asked} if asked else {}
+    planned = registry.named(given.operation).options
+    known: Options = {name: value for name, value in declared.options.items() if name in planned} | where
+    run = partial(call, **declared.options, **where)
+    operands = [tuple(one for one in pair if one is not None) for pair in pairs]
     with ms.pin(**dict(given.pins)):
-        choice = ms.plan(given.operation, *operands[0], **known, **where).choice
+        choice = ms.plan(given.operation, *operands[0], **known).choice
     if declared.into:
         return written, lambda i: run(*operands[i], out=outs[i]), choice
     return written, lambda i: run(*operands[i]), choice
