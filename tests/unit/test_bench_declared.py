@@ -65,7 +65,7 @@ def test_our_call_and_every_spelling_are_right(name: str, dtype: str) -> None:
                 reference.prepare(entry.out)
                 assert reference.error(entry.result()) <= 1, label
                 faced += 1
-    assert faced
+    assert faced or peers.TorchPeer().missing
 
 
 @pytest.mark.parametrize("name", DECLARED)

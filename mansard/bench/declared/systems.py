@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import isnan
 from typing import Any
 
@@ -33,15 +32,6 @@ def positive(xp: Any, G: Any) -> Any:
         part[...] = xp.matmul(some, some.conj().swapaxes(-1, -2))
         part[:, every, every] += n
     return made
-
-
-def one_by_one(A: Any) -> Iterator[Any]:
-    """Each matrix of a stack, or each factor as SciPy takes it: (LU, pivots), or (L, lower)."""
-    if not isinstance(A, tuple):
-        yield from A
-        return
-    for at in range(len(A[0])):
-        yield A[0][at], A[1] if isinstance(A[1], bool) else A[1][at]
 
 
 def lapack_pivots(torch: Any, A: tuple[Any, Any], B: Any) -> tuple[Any, Any]:

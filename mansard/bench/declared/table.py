@@ -1,12 +1,11 @@
 """The table of declared operations: to measure one more operation, add it here.
 
-NumPy and CuPy have no triangular systems and no solutions from factors of stacks: SciPy's functions, matrix by matrix,
-stand for them on CPUs. Least squares are a QR factorization and a system there.
+NumPy and CuPy have neither triangular systems nor least squares of stacks: general systems, and a QR factorization, are
+what their users write. A loop over matrices in Python is not among the spellings.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -59,16 +58,8 @@ def _dominant(xp: Any, A: Any, B: Any) -> tuple[Any, Any]:
     return systems.dominant(xp, A), None
 
 
-def _each(name: str) -> Way:
-    """A function of SciPy, matrix by matrix."""
-
-    def run(xp: Any, A: Any, B: Any, out: Any) -> Any:
-        call = getattr(import_module("scipy.linalg"), name)
-        for at, one in enumerate(systems.one_by_one(A)):
-            out[at] = call(one, B[at])
-        return out
-
-    return Way("numpy", f"scipy.linalg.{name}(a, b) for each", run)
+def _both_triangles(xp: Any, A: Any, B: Any, out: Any) -> Any:
+    return xp.linalg.solve(A[0].conj().swapaxes(1, 2), xp.linalg.solve(A[0], B))
 
 
 def _by_qr(xp: Any, A: Any, B: Any, out: Any) -> Any:
@@ -92,21 +83,21 @@ DECLARED: dict[str, Declared] = {
     ),
     "solve_triangular": Declared(
         shapes=_square, sizes=_EIGHT, operands=lambda xp, A, B: (xp.triu(systems.dominant(xp, A)), B),
-        ways=(_each("solve_triangular"),
+        ways=(Way("numpy cupy", "linalg.solve(A, B)", lambda xp, A, B, out: xp.linalg.solve(A, B)),
               Way("torch", "linalg.solve_triangular(A, B, out=X)",
                   lambda xp, A, B, out: xp.linalg.solve_triangular(A, B, upper=True, out=out))),
     ),
     "cho_solve": Declared(
         shapes=_square, sizes=_EIGHT, operands=_factored, room=40.0,
         least=lambda s: Least(s.m * (s.m + 1) / 2 + s.m * s.n, s.m * s.n, 2 * s.m * s.m * s.n),
-        ways=(_each("cho_solve"),
+        ways=(Way("numpy cupy", "linalg.solve(L^H, linalg.solve(L, B))", _both_triangles),
               Way("torch", "cholesky_solve(B, L)", lambda xp, A, B, out: xp.cholesky_solve(B, A[0], out=out))),
     ),
     "lu_solve": Declared(
         shapes=_square, sizes=_EIGHT, operands=_pivoted, room=40.0, taken={"torch": systems.lapack_pivots},
         least=lambda s: Least(s.m * s.m + s.m * s.n, s.m * s.n, 2 * s.m * s.m * s.n),
-        ways=(_each("lu_solve"),
-              Way("torch", "linalg.lu_solve(LU, pivots, B)", lambda xp, A, B, out: xp.linalg.lu_solve(*A, B, out=out))),
+        ways=(Way("torch", "linalg.lu_solve(LU, pivots, B)",
+                  lambda xp, A, B, out: xp.linalg.lu_solve(*A, B, out=out)),),
     ),
     "slogdet": Declared(
         shapes=lambda s: ((s.batch, s.m, s.m), _NONE, (s.batch, 1, 1)), sizes=_SIDES, operands=_dominant, into=False,
