@@ -17,6 +17,8 @@ from ..plan import dispatch
 from .batched.operations import BATCHED
 from .cases import Case
 from .data import Operands
+from .declared import contest as declared
+from .declared.operations import DECLARED
 from .entries import Entry
 from .factor import calls as factor_calls
 from .factor.operations import FACTORS
@@ -42,6 +44,8 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
         return factor_calls.ours(case, pairs, operands, _unless_chosen(backend))
     if case.operation in SPARSE:
         return sparse_calls.ours(case, pairs), {}
+    if case.operation in DECLARED:
+        return _declared(case, pairs, operands, _unless_chosen(backend))
     if case.operation in ORTHOGONAL:
         return _orthogonal(case, pairs, operands, backend, asked)
 
@@ -149,6 +153,13 @@ def _orthogonal(case: Case, pairs: Pairs, operands: Operands, backend: Any, aske
     }
     spelling, call = calls[case.operation]
     return _entry(spelling, _asking(call, asked), pairs, [operands.empty(case) for _ in pairs]), about
+
+
+def _declared(case: Case, pairs: Pairs, operands: Operands, asked: str | None) -> tuple[Entry, About]:
+    into = DECLARED[case.operation].into
+    outs = [operands.empty(case) if into else None for _ in pairs]
+    spelling, run, choice = declared.ours(case, pairs, outs, asked)
+    return Entry(OURS, spelling, run, _same, outs[0]), _about(choice)
 
 
 def _asking(call: Callable[..., Any], asked: str | None) -> Callable[..., Any]:

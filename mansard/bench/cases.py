@@ -18,6 +18,8 @@ from ..plan.problem import ITEMSIZE, Problem
 from . import operations
 from .batched import operations as batched_operations
 from .batched.operations import BATCHED, Shape
+from .declared import operations as declared_operations
+from .declared.operations import DECLARED
 from .factor import operations as factor_operations
 from .factor.operations import FACTORS, RAGGED
 from .sparse import operations as sparse_operations
@@ -79,6 +81,8 @@ class Case:
             return batched_operations.shapes(*sizes, self.inner, self.form, self.dtype)
         if self.operation in FACTORS:
             return factor_operations.shapes(self.operation, self.M, self.K, self.form, self.dtype)
+        if self.operation in DECLARED:
+            return declared_operations.shapes(asdict(self))
         return sparse_operations.shapes() if self.operation in SPARSE else operations.shapes(*sizes)
 
     @property
@@ -125,6 +129,8 @@ class Case:
             return batched_operations.problems(self.operation, *sizes, self.inner, self.form, self.accumulate)
         if self.operation in FACTORS:
             return factor_operations.problems(self.operation, self.dtype, self.M, self.K, self.form)
+        if self.operation in DECLARED:
+            return declared_operations.problems(asdict(self))
         if self.operation in SPARSE:  # what is compiled depends on the matrix
             return ()
         if self.operation == "matmul":

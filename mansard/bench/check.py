@@ -20,6 +20,8 @@ from ..testing import gamma
 from .batched import check as batched_check
 from .batched.operations import BATCHED
 from .cases import Case
+from .declared import contest as declared
+from .declared.operations import DECLARED
 from .factor import check as factor_check
 from .factor.operations import FACTORS
 from .sparse import check as sparse_check
@@ -42,6 +44,8 @@ def reference_for(case: Case, A: Any, B: Any) -> Any:
         return QrReference(A)
     if case.operation in BATCHED:
         return batched_check.reference_for(case, A, B)
+    if case.operation in DECLARED:
+        return declared.Reference(case, A, B)
     if case.operation in FACTORS:
         return factor_check.reference_for(case, A, B)
     if case.operation in SPARSE:

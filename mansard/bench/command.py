@@ -111,8 +111,6 @@ def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict
         hint = near(args.operation, (*CATALOGUES, *registry.names()))
         raise UsageError(f"bench {args.operation}: name an operation, or one of {', '.join(CATALOGUES)}{hint}")
     group, sets, added = named.sets_for(args, added)
-    if text := named.note(args.operation):
-        print(text)
     return group, {group: sets}, added
 
 

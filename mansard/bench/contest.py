@@ -14,6 +14,7 @@ from .cases import Case
 from .ceilings import Beside
 from .check import reference_for
 from .data import Operands
+from .declared.operations import DECLARED
 from .entries import Entry, enter
 from .factor import entries as factor_entries
 from .factor.operations import FACTORS, STACKED
@@ -124,7 +125,7 @@ class Contest:
         """Errors of all results and what else was found; peers that fail are added to those that were refused."""
         errors, found = {}, {}
         for entry in entries:
-            if case.operation in (*STACKED, *SPARSE):
+            if case.operation in (*STACKED, *SPARSE, *DECLARED):
                 reference.prepare(entry.out, entry.in_place)
             try:
                 errors[entry.name] = reference.error(entry.result())

@@ -18,6 +18,8 @@ from ..plan.problem import REAL
 from ..testing import array_module
 from .batched.operations import BATCHED, SOLVES, offsets, ragged_sizes
 from .cases import Case
+from .declared import contest as declared
+from .declared.operations import DECLARED
 from .factor import data as factor_data
 from .factor.operations import FACTORS, STACKED
 from .operations import both_large
@@ -59,6 +61,8 @@ class Operands:
             return self._batch(case, A, self._view("B", case, index))
         if case.operation in FACTORS:
             return factor_data.pair(self.xp, case, A, self._view("B", case, index))
+        if case.operation in DECLARED:
+            return declared.pair(self.xp, case, A, self._view("B", case, index))
         if case.operation == "cholesky_qr":
             return self.conditioned(A, case.condition), None
         if case.operation == "project":  # columns about orthonormal, as they should be
@@ -123,7 +127,7 @@ class Operands:
         start = index * self._stride(case, which) + (1 if layout == "unaligned" else 0)
         flat = self._buffer(which, REAL[case.dtype])[start : start + lines * pitch * words].view(case.dtype)
         body = flat.reshape(lines, pitch)
-        if case.operation in STACKED:
+        if case.operation in (*STACKED, *DECLARED):
             return body.reshape(case.shapes[which == "B"])
         return body.T if layout == "col" else body[:, : case.shapes[which == "B"][1]]
 

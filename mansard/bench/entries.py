@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from . import clock as clocks
 from .batched.operations import BATCHED
 from .batched.peers import IN_PLACE
 from .cases import Case
+from .declared import contest as declared
+from .declared.operations import DECLARED
 from .peers import Peer, Product
 
 _SHARE, _CLOSE = 64, 3  # spellings race on this share of the rows first; those this close race again on all of them
@@ -56,11 +59,16 @@ def enter(
     not made anew, the result."""
 
     def take(array: Any) -> Any:
-        if array is None:
-            return None
+        if array is None or isinstance(array, bool):
+            return array
+        if isinstance(array, tuple):
+            return tuple(map(take, array))
         return peer.take_ragged(case, array) if case.operation == "ragged" else peer.take(array)
 
     taken = [tuple(map(take, each)) for each in operands]
+    if case.operation in DECLARED:
+        module = import_module(peer.library)
+        taken = [(*declared.taken(peer.library, module, case, *each[:2]), *each[2:]) for each in taken]
     given = [(each[0], each[0] if each[1] is None else each[1], *each[2:]) for each in taken]
 
     def calling(product: Product) -> Callable[[int], Any]:

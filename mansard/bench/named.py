@@ -1,6 +1,6 @@
 """Cases of an operation by its name: those of the sets that measure it, or one of the sizes that were asked for.
 
-Names and sizes are those of the registry of operations. An operation without cases of its own is measured by its steps.
+Names and sizes are those of the registry of operations.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from ..operations import registry
 from ..operations.sizes import Asked, Sizes
 from ..plan.problem import ITEMSIZE, Problem
 from .cases import Case, CaseSet, Size, is_gpu_only
+from .declared import contest as declared
+from .declared.operations import DECLARED
 from .extension import Extension
 from .runner import sets_of
 from .sparse import cases as sparse_cases
@@ -22,6 +24,7 @@ from .sparse.matrices import MATRICES
 from .tall_skinny.orthogonal_cases import CONDITIONS
 
 SIZES = ("m", "n", "k", "batch")
+TABLE = "mansard/bench/declared/table.py"
 _ANY = Size("cpu", dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20)
 _BANDS = ("band-7", "band-27")  # matrices of which any number of rows makes sense
 
@@ -36,33 +39,25 @@ class Measured(NamedTuple):
 _MEASURED = {
     "gram": Measured("gram", ("gram",)),
     "matmul": Measured("matmul", ("matmul",)),
-    "orthogonalize": Measured("matmul", ("project", "cholesky_qr")),
     "qr": Measured("factor", ("qrq",)),
-    "lstsq": Measured("factor", ("qr",)),
     "matvec": Measured("powers", ("spmv",)),
     "matrix_powers": Measured("powers", ("powers",)),
 } | {
     name: Measured(catalogue, (operation,))
     for catalogue, operation, known in (
         *(("matmul", name, (name,)) for name in ("matmul_gram", "project", "cholesky_qr", "tsmm", "tsm2r")),
-        ("batched", "gemm", ("gemm", "syrk", "herk", "trmm")),
+        ("batched", "gemm", ("gemm",)),
         ("batched", "gemv", ("gemv",)),
         ("batched", "trsv", ("trsv",)),
-        ("batched", "trsm", ("trsm", "solve_triangular", "cho_solve", "lu_solve")),
+        ("batched", "trsm", ("trsm",)),
         ("factor", "cholesky", ("cholesky", "cholesky_ex")),
         ("factor", "lu", ("lu_factor", "lu_factor_ex", "lu")),
         ("factor", "solve", ("solve", "solve_ex")),
         ("factor", "inverse", ("inv", "inv_ex")),
-        ("factor", "determinant", ("det", "slogdet")),
+        ("factor", "determinant", ("det",)),
     )
     for name in known
-}
-
-
-# made of others, or answered by the same kernels
-_WITHOUT = (
-    "orthogonalize", "syrk", "herk", "trmm", "solve_triangular", "cho_solve", "lu_solve", "slogdet", "lstsq",
-)  # fmt: skip
+} | {name: Measured(one.catalogue, (name,)) for name, one in DECLARED.items()}
 
 
 def is_sized(args: argparse.Namespace) -> bool:
@@ -73,6 +68,8 @@ def is_sized(args: argparse.Namespace) -> bool:
 def sets_for(args: argparse.Namespace, added: Extension) -> tuple[str, tuple[str, ...], Extension]:
     """The catalogue of the operation that was asked for, the names of its sets, and these sets as an extension."""
     operation = registry.named(args.operation)
+    if operation.name not in _MEASURED:
+        raise UsageError(f"bench {args.operation}: nothing says how it is measured: declare it in {TABLE}")
     measured = _MEASURED[operation.name]
     if operation.name == "matmul" and args.batch is not None:
         measured = Measured("batched", ("gemv",) if args.n == (1,) else ("gemm",))
@@ -89,11 +86,6 @@ def sets_for(args: argparse.Namespace, added: Extension) -> tuple[str, tuple[str
             raise UsageError(f"--set {','.join(unknown)}: sets of {measured.catalogue} are {', '.join(known)}, and all")
         sets = {f"{args.operation} in {name}": _filtered(known[name], measured) for name in asked}
     return measured.catalogue, tuple(sets), added | Extension({measured.catalogue: sets})
-
-
-def note(name: str) -> str:
-    """Which cases stand for an operation that has none of its own; empty for the others."""
-    return f"{name} is measured by {' and '.join(_MEASURED[name].operations)}" if name in _WITHOUT else ""
 
 
 def _filtered(cases: CaseSet, measured: Measured) -> CaseSet:
@@ -138,7 +130,9 @@ def _cases(
         one = registry.with_long(Asked(args.operation, dtype, m, n, k, batch), size.elements[dtype])
         sizes, problem = registry.sizes_of(one), registry.problem_of(one)
         for name in measured.operations:
-            if problem.operation in _BATCHES:
+            if name in DECLARED:
+                yield declared.case(args.operation, name, dtype, sizes)
+            elif problem.operation in _BATCHES:
                 yield _BATCHES[problem.operation](args.operation, name, problem)
             elif name in ("spmv", "powers"):
                 yield _sparse(args.operation, name, dtype, sizes, size)
@@ -149,9 +143,8 @@ def _cases(
 def _tall(set: str, operation: str, dtype: str, s: Sizes) -> Case:
     if operation == "matmul":
         return Case(set, dtype, s.m, s.n, s.k, operation=operation, mode="eager", temperature="hot")
-    if operation == "cholesky_qr":  # of V, which is the second operand of orthogonalize
-        width = s.n if set == "orthogonalize" else s.m
-        return Case(set, dtype, width, width, s.k, operation=operation, condition=CONDITIONS[1])
+    if operation == "cholesky_qr":
+        return Case(set, dtype, s.m, s.m, s.k, operation=operation, condition=CONDITIONS[1])
     return Case(set, dtype, s.m, s.n, s.k, operation=operation)
 
 

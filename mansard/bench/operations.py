@@ -15,6 +15,8 @@ from ..plan.handover import family_for
 from ..plan.problem import ITEMSIZE, Problem
 from .batched import operations as batched_operations
 from .batched.operations import BATCHED, Shape
+from .declared import operations as declared_operations
+from .declared.operations import DECLARED
 from .factor import operations as factor_operations
 from .factor.operations import FACTORS, STACKED
 from .sparse import operations as sparse_operations
@@ -38,7 +40,7 @@ def shapes(operation: str, M: int, N: int, K: int) -> tuple[Shape, Shape, Shape]
 
 def both_large(operation: str) -> bool:
     """B is as large as A: it has A's layout, and rotates through memory with it."""
-    return operation in ("gram", "project", *STACKED)
+    return operation in ("gram", "project", *STACKED, *DECLARED)
 
 
 def routed_problems(dtype: str, M: int, N: int, K: int, layout_a: str, layout_b: str) -> tuple[Problem, ...]:
@@ -79,6 +81,8 @@ def work_of(row: dict[str, Any]) -> Work:
         return factor_operations.work(row)
     if row.get("operation") in SPARSE:
         return sparse_operations.work(row)
+    if row.get("operation") in DECLARED:
+        return declared_operations.work(row)
     sizes = (str(row.get("operation", "gram")), row["dtype"], row["M"], row["N"], row["K"])
     return work(*sizes, bool(row.get("same")), float(row.get("condition", 0.0)))
 

@@ -17,6 +17,8 @@ import numpy as np
 from .batched import peers as batched_peers
 from .batched.operations import BATCHED, SOLVES
 from .cases import Case
+from .declared import contest as declared
+from .declared.operations import DECLARED, ways_of
 
 Product = Callable[..., Any]  # of A, B, and memory for the result where the operation has a large one
 
@@ -25,6 +27,7 @@ class Peer:
     """A library: how it takes our arrays, and its spellings of the product. Arrays are shared, never copied."""
 
     name = ""
+    library = ""  # its module, which declared operations name
     own = False  # uses the benchmark's own arrays: the library that `ms.matmul` hands other shapes to
     captures = ""  # why its calls cannot be captured in a graph; empty if they can
 
@@ -37,6 +40,8 @@ class Peer:
 
     def takes_part(self, case: Case) -> bool:
         """Whether the peer takes part in the case: matmul is compared with the library it hands shapes to."""
+        if case.operation in DECLARED:
+            return bool(ways_of(DECLARED[case.operation], self.library))
         return self.own or case.operation != "matmul"
 
     def build(self, case: Case) -> None:
@@ -66,6 +71,8 @@ class Peer:
             return {"linalg.qr(V)": lambda V, S: self.qr(V)}
         if case.operation in BATCHED:
             return self.batched(case)
+        if case.operation in DECLARED:
+            return declared.spellings(self.library, import_module(self.library), case)
         ways: dict[str, Product] = {"matmul(A, B, out=C)": self.matmul}
         if case.operation == "tsmm" and case.M == case.N == 1:
             ways["multiply(A, B, out=C)"] = self.multiply
@@ -109,10 +116,11 @@ class NumpyPeer(Peer):
     """NumPy, and for complex operands SciPy's handle on the same BLAS: NumPy itself must copy to conjugate."""
 
     name = "NumPy"
+    library = "numpy"
     own = True
 
     def takes_part(self, case: Case) -> bool:
-        return case.operation not in SOLVES
+        return super().takes_part(case) and case.operation not in SOLVES
 
     def batched(self, case: Case) -> dict[str, Product]:
         return batched_peers.numpy_ways(case)
@@ -147,6 +155,7 @@ class TorchPeer(Peer):
     """PyTorch, on the CPU or on the GPU: its conjugation is lazy and reaches the BLAS as an operation flag."""
 
     name = "PyTorch"
+    library = "torch"
     _reason = "PyTorch is not installed: pip install torch"
 
     def _find(self) -> str:
@@ -212,6 +221,7 @@ class TorchCudaPeer(TorchPeer):
 
 class CupyPeer(Peer):
     name = "CuPy (cuBLAS)"
+    library = "cupy"
     own = True
     captures = "CuPy refuses cuBLAS calls while a stream is captured"
 

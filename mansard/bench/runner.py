@@ -18,6 +18,7 @@ from .cases import Case, Sets, Size
 from .contenders import peers_for
 from .contest import Contest
 from .data import Operands
+from .declared import contest as declared
 from .extension import NOTHING, Extension
 from .factor import cases as factor_cases
 from .factor.operations import FACTORS
@@ -32,7 +33,7 @@ _LONGEST = {"sample": 1.5, "quick": 2.5, "full": 4.0, "grid": 4.0, **dict.fromke
 _SETS = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
          "factor": factor_cases.SETS, "powers": sparse_cases.SETS}  # fmt: skip
 CATALOGUES = {
-    family: {**sets, "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
+    family: {**sets, **declared.sets(family), "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
     for family, sets in _SETS.items()
 }
 _RECENT = 3  # cases that tell how long the next one takes

@@ -10,6 +10,7 @@ from . import doubtful, freshness, labels, provenance
 from .batched import summary as batched_summary
 from .batched import tables as batched_tables
 from .batched.operations import BATCHED
+from .declared.operations import DECLARED, written_sizes
 from .factor import summary as factor_summary
 from .factor.operations import FACTORS
 from .operations import TALL
@@ -129,6 +130,8 @@ def sizes(row: Row) -> str:
         return sparse_summary.sizes(row)
     if operation_of(row) in FACTORS:
         return factor_summary.sizes(row)
+    if operation_of(row) in DECLARED:
+        return written_sizes(row)
     return batched_summary.sizes(row) if operation_of(row) in BATCHED else f"{row['M']} x {row['N']}"
 
 

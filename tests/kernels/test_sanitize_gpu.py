@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import sanitize_gpu
+from contract import CONTRACTS
 from sanitize_gpu import FAMILIES, PER_PROCESS, Batch, Run, batches, bounded_output, described
 from sanitize_report import BEGIN, END, Row, parse, read, table, write
 
@@ -48,6 +49,7 @@ def test_reports_belong_to_their_case() -> None:
 
 
 def test_every_family_and_kind_comes_first() -> None:
+    assert {*FAMILIES} == {one.family for one in CONTRACTS}
     made = list(batches(list(FAMILIES), 1))
     assert [batch.family for batch in made[: len(FAMILIES)]] == list(FAMILIES)
     assert all(len(batch.numbers) <= PER_PROCESS for batch in made)

@@ -13,9 +13,8 @@ import mansard as ms
 
 from ..batched.operations import offsets, ragged_sizes
 from ..cases import Case
+from ..declared.systems import PART, positive
 from .operations import RAGGED
-
-_PART = 1 << 26  # elements that are worked on at once
 
 
 def pair(xp: Any, case: Case, A: Any, B: Any) -> tuple[Any, Any]:
@@ -23,22 +22,10 @@ def pair(xp: Any, case: Case, A: Any, B: Any) -> tuple[Any, Any]:
     if case.form == RAGGED:
         return _ragged_matrices(xp, case, A), ragged(case, B, 1) if case.operation == "solve" else None
     if case.operation == "cholesky":
-        A = _positive(xp, A)
+        A = positive(xp, A)
     if case.operation == "determinant":  # of random numbers about sqrt(n!), which is sqrt(n / e)^n
         A = A * xp.asarray(1 / sqrt(case.M / e), A.dtype)
     return A, B if case.operation == "solve" else None
-
-
-def _positive(xp: Any, G: Any) -> Any:
-    """G G^H + n I, some matrices at a time: products need room."""
-    made, n = xp.empty(G.shape, G.dtype), G.shape[-1]
-    every, step = list(range(n)), max(1, _PART // (n * n))
-    for start in range(0, len(G), step):
-        some = G[start : start + step]
-        part = made[start : start + step]
-        part[...] = xp.matmul(some, some.conj().swapaxes(-1, -2))
-        part[:, every, every] += n
-    return made
 
 
 def ragged(case: Case, buffer: Any, columns: int) -> Any:
@@ -53,7 +40,7 @@ def _ragged_matrices(xp: Any, case: Case, A: Any) -> Any:
         buffer = buffer.copy()
         for size, places in places_of(case):
             where = xp.asarray(places)[:, None] + xp.arange(size * size)
-            buffer[where] = _positive(xp, buffer[where].reshape(-1, size, size)).reshape(len(places), -1)
+            buffer[where] = positive(xp, buffer[where].reshape(-1, size, size)).reshape(len(places), -1)
     return ragged(case, buffer, case.M)
 
 
@@ -62,6 +49,6 @@ def places_of(case: Case, columns: int = 0) -> Iterator[tuple[int, Any]]:
     sizes, starts = ragged_sizes(case.M, case.K), offsets(case.M, case.K, columns or case.M, case.dtype)[:-1]
     for size in range(1, case.M + 1):
         members = starts[np.flatnonzero(sizes == size)]
-        for part in np.array_split(members, -(-len(members) * size * size // (_PART // 4)) or 1):
+        for part in np.array_split(members, -(-len(members) * size * size // (PART // 4)) or 1):
             if len(part):
                 yield size, part

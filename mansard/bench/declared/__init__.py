@@ -1,0 +1,1 @@
+"""Operations whose benchmark is one entry of `table.py`; what the entry does not say comes from the registry."""
