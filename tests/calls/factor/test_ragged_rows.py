@@ -10,7 +10,7 @@ import pytest
 import scipy.linalg
 from cholesky_cases import P, factors
 from conftest import needs_cpu
-from ragged_cases import guarded, numbers, outside
+from ragged_cases import exact_lu, guarded, numbers, outside
 
 import mansard as ms
 from mansard import linalg, testing
@@ -24,26 +24,6 @@ pytestmark = needs_cpu
 ORDERS = [3, 0, 1, 2, 7, 8, 9, 33, 4, 5, 15, 16, 17, 31, 32]  # ends of vectors of all lengths
 FIFTY = [1 + i % 29 for i in range(50)]
 LU, OTHERS = DTYPES, ["float64", "complex128"]  # dtypes of LU, and of other methods
-
-
-def exact_lu(rng: Any, m: int, n: int, dtype: str) -> tuple[Any, Any, Any]:
-    """A matrix, its factors and its pivots: multipliers are quarters below one, so that every pivot is the largest of
-    its column, and pivots are powers of two."""
-    k = min(m, n)
-    L = np.tril(rng.integers(-2, 3, (m, k)) / 4, -1)
-    U = np.triu(rng.integers(-2, 3, (k, n))).astype("complex128")
-    if dtype.startswith("complex"):
-        U += 1j * np.triu(rng.integers(-2, 3, (k, n)))
-    U[range(k), range(k)] = rng.choice([4, 8, -8], k)
-    A, pivots = (L + np.eye(m, k)) @ U, [int(rng.integers(i, m)) for i in range(k)]
-    for i in range(k - 1, -1, -1):
-        A[[i, pivots[i]]] = A[[pivots[i], i]]
-    F = np.zeros((m, n), "complex128")
-    F[:, :k] += L
-    F[:k] += U
-    kind = np.dtype(dtype)
-    real = (lambda x: x) if kind.kind == "c" else (lambda x: x.real)
-    return real(A).astype(kind), real(F).astype(kind), pivots
 
 
 def equal(found: Any, expected: Any) -> bool:
