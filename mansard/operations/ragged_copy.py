@@ -22,6 +22,18 @@ _PIECE = 1024  # entries that a warp copies: 32 in each of its lanes, four of th
 NO_ONES = -(1 << 30)  # `ones` that no row minus column is
 
 
+def is_capturing(backend: Backend, stream: int) -> bool:
+    """Whether launches become part of a graph, which needs the memory they use for as long as it lives."""
+    driver: Any = getattr(backend, "driver", None)
+    return backend.name == "cuda" and bool(driver.capture_id(c_void_p(stream)))
+
+
+def refuse_capture(backend: Backend, stream: int) -> None:
+    """LaunchError where tables would have to be uploaded while a graph is captured."""
+    if is_capturing(backend, stream):
+        raise LaunchError("a graph cannot hold the sizes of a ragged batch: call it once before the capture")
+
+
 class Block(NamedTuple):
     """Where matrices are read, and the dense blocks that are written: one number per matrix, or one for all."""
 
@@ -88,11 +100,9 @@ class Copies:
         key = stream_key(stream)
         held = self._uploaded.get(key)
         if held is None:
-            driver: Any = self.backend.driver  # type: ignore[attr-defined]
-            if driver.capture_id(c_void_p(stream)):
-                raise LaunchError("a graph cannot hold the sizes of a ragged batch: call it once before the capture")
+            refuse_capture(self.backend, stream)
             made = scratch(self.kind, like, self._words.nbytes)
-            _upload(driver, self.kind.address(made), self._words, stream)
+            _upload(self.backend.driver, self.kind.address(made), self._words, stream)  # type: ignore[attr-defined]
             held = self._uploaded.setdefault(key, made)  # of two threads, the first one's stays
         return int(self.kind.address(held))
 

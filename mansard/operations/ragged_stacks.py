@@ -13,7 +13,6 @@ first is the pivot, which is a row of A. So `info` names A's own columns, and pi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from ctypes import c_void_p
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -26,7 +25,7 @@ from ..plan.problem import ITEMSIZE
 from . import run as call
 from .ragged import Ragged
 from .ragged_classes import SizeClass
-from .ragged_copy import NO_ONES, Block, Copies, Copy
+from .ragged_copy import NO_ONES, Block, Copies, Copy, is_capturing
 from .ragged_layout import ALIGNMENT
 
 _MOST = 256 << 20  # bytes of gathered operands at a time; results take as much beside them
@@ -143,15 +142,10 @@ class StackedRun:
                     scatter(address(plain), results[part]._view.address, table, stream)
                     buffers.append(plain)
                 rest.append(found)
-            if self._is_capturing(stream):
-                self._captured.append(buffers)
+            if is_capturing(self.backend, stream):
+                self._captured.append((buffers, rest))
         self._is_prepared = True
         return rest
-
-    def _is_capturing(self, stream: int) -> bool:
-        """Whether launches become part of a graph, which needs the memory for as long as it lives."""
-        driver: Any = getattr(self.backend, "driver", None)
-        return self.backend.name == "cuda" and bool(driver.capture_id(c_void_p(stream)))
 
 
 def _chunks(classes: list[SizeClass], given: list[Given], itemsize: int) -> Iterator[list[SizeClass]]:

@@ -7,38 +7,30 @@ out once for layouts that belong together; a call adds the addresses of the buff
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from ctypes import c_void_p
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ...arrays.types import Array, Kind, Matrices
-from ...backends.base import Backend, Launch
-from ...backends.beside import several
+from ...arrays.types import Array, Matrices
+from ...backends.base import Backend
 from ...backends.select import ReferenceBackend, select
-from ...errors import LaunchError
-from ...kernels.common.batches import POINTERS
 from ...plan import pin
-from ...plan.problem import ITEMSIZE, Options
+from ...plan.problem import ITEMSIZE
 from .. import ragged_layout
-from .. import run as call
 from ..ragged import Ragged, allocate_beside
 from ..ragged_classes import SizeClass, divide
-from ..ragged_indices import Indices, copy_entries, uploaded
+from ..ragged_copy import is_capturing
+from ..ragged_indices import Indices, copy_entries
 from ..ragged_kernel import Runs, held_by, remember
-from ..ragged_layout import stream_key
 from ..ragged_stacks import Compute, Given, StackedRun, Wanted
-from .kernel import STRIDED, family_of
 from .plan import factor, planned
+from .ragged_in_place import TASKS, InPlaceRun
 from .ragged_rows import SHAPES, factor_rows
 from .sorted import apart, check_shapes, factor_sorted
-from .task import Found, Sizes, Task, empty, library
+from .task import Found, Sizes, Task, dtype_of, empty
 
-# Tasks whose kernels find single matrices by their addresses, and the operand that is their result.
-_IN_PLACE = {("cholesky", "solve"): "X", ("lu", "factor"): "F", ("lu", "solve"): "X", ("lu", "inverse"): "F"}
 _RUNS: Runs = WeakKeyDictionary()
 
 
@@ -105,6 +97,8 @@ class ClassRun:
         self.limits = Indices(self.steps.astype(np.int32), None, None) if (rows != columns).any() else None
         self.classes = divide(np.stack([rows, columns, right], 1), ITEMSIZE[self.dtype])
         self._forgotten: list[Any] = []
+        self._captured: list[Array] = []  # memory that graphs read and write
+        self.stream = self.kind.stream_of(self.device)
         self.stages: list[InPlaceRun | StackedRun] = []
         remember(self)
 
@@ -121,9 +115,12 @@ class ClassRun:
         if self.placed is not None:
             tables[task.parts[0]] = self.placed
         others = self.classes
-        if (task.family, task.want) in _IN_PLACE:
-            in_place = InPlaceRun(self, [one for one in others if not one.is_padded and min(_needed(task, one)) > 0],
-                                  [table[2] for table in (*self.given, tables[task.parts[0]])])  # fmt: skip
+        if (task.family, task.want) in TASKS:
+            alone = [one for one in others if not one.is_padded and min(_needed(task, one)) > 0]
+            offsets = [table[2] for table in (*self.given, tables[task.parts[0]])]
+            in_place = InPlaceRun(
+                task, self.kind, self.backend, self.dtype, self.device, alone, offsets, self.aligned
+            )  # fmt: skip
             others = [one for one in others if not any(one.members is other for other in in_place.members)]
             stages.append(in_place)
         if others:
@@ -165,12 +162,11 @@ class ClassRun:
         stages = self.stages or self._build()
         found = [one for stage in stages for one in stage(given, results)]
         members = [one for stage in stages for one in stage.members]
-        parts = self.task.parts
         return tuple(
             results[part] if part in results
-            else self._rows(members, [one[part] for one in found]) if part in ("PIVOTS", "TAU")
-            else self._numbers(given[0], part, [one[part] for one in found])
-            for part in parts
+            else self._rows(members, [one[part] for one in found if part in one]) if part in ("PIVOTS", "TAU")
+            else self._numbers(given[0], part, [one[part] for one in found if part in one])
+            for part in self.task.parts
         )  # fmt: skip
 
     def _rows(self, members: list[Array], found: list[Array]) -> list[Array]:
@@ -185,7 +181,14 @@ class ClassRun:
 
     def _numbers(self, like: Ragged, part: str, found: list[Array]) -> Array:
         """One number per matrix, in the order of the batch."""
-        every = found[0] if len(found) == 1 else library(self.kind).concatenate(found)
+        every, first = found[0], 0
+        if len(found) > 1:  # no concatenation: CuPy would upload addresses, which a graph cannot hold
+            every = empty(self.kind, (self.count,), dtype_of(self.task, part, self.dtype), like.buffer)
+            for some in found:
+                every[first : first + len(some)] = some
+                first += len(some)
+            if self.back is not None and is_capturing(self.backend, self.stream()):
+                self._captured.append(every)
         if self.back is not None:
             every = every[self.back.beside(like)]
         if part == "INFO" and self.limits is not None:
@@ -196,97 +199,3 @@ class ClassRun:
 def _needed(task: Task, one: SizeClass) -> tuple[int, ...]:
     """Sizes of which none may be zero for a kernel."""
     return one.bounds if task.want == "solve" else one.bounds[:2]
-
-
-class _Group(NamedTuple):
-    """Matrices of one shape: the kernel, and where they begin in the tables and among the pivots."""
-
-    launch: Launch
-    first: int
-    members: Array
-    pivots: int
-    each: int  # pivots of a matrix
-
-
-class InPlaceRun:
-    """One launch per shape, for kernels that read and write matrices by tables of addresses. `members`: the classes
-    that have such a kernel."""
-
-    def __init__(self, run: ClassRun, classes: list[SizeClass], offsets: list[Array]) -> None:
-        self.task, self.backend, self.kind, self.dtype = run.task, run.backend, run.kind, run.dtype
-        self.stream = run.kind.stream_of(run.device)
-        self.result = run.task.parts[0]
-        self.names = ("A", "B", "X") if run.task.want == "solve" else ("A", self.result)
-        item = ITEMSIZE[self.dtype]
-        bytes_of = [one * item for one in offsets]
-        launches = call.together([
-            partial(self._launch, *one.bounds, len(one.members),
-                    run.aligned and not any((table[one.members] % 16).any() for table in bytes_of))
-            for one in classes
-        ])  # fmt: skip
-        self.groups: list[_Group] = []
-        first = pivots = 0
-        for launch, one in zip(launches, classes, strict=True):
-            if launch is not None:
-                each = min(one.bounds[:2])
-                self.groups.append(_Group(launch, first, one.members, pivots, each))
-                first, pivots = first + len(one.members), pivots + len(one.members) * each
-        self.count, self.pivots = first, pivots
-        self.members = [one.members for one in self.groups]
-        order = np.concatenate([*self.members, np.empty(0, np.int64)]).astype(np.int64)
-        self.tables = {name: one[order] for name, one in zip(self.names, bytes_of, strict=True)}
-        self._held: dict[Hashable, dict[str, Array]] = {}
-
-    def _launch(self, M: int, N: int, right: int, count: int, aligned: bool) -> Launch | None:
-        """The kernel of one shape; None if there is none, or none is wanted."""
-        task, family = self.task, family_of(self.task.family)
-        traits: Options = {f"stack_{name.lower()}": "pointers" for name in self.names}
-        traits |= {"uplo": "upper" if task.upper else "lower"} if task.family == "cholesky" else {"pivot": task.pivot}
-        sizes = (N,) if task.family == "cholesky" else (M, N)
-        problem = family.spec.problem(
-            self.dtype, *sizes, count, NRHS=right, want=task.want, aligned=aligned, **traits
-        )  # fmt: skip
-        strides: tuple[int, ...] = ()
-        for name in STRIDED[task.family]:
-            strides += (0, right if name in "BX" else N, 1) if name in self.names else (0, 0, 0)
-        return call.prepare(family.emit, problem, self.backend, strides)[0]
-
-    def __call__(self, given: list[Ragged], results: dict[str, Ragged]) -> list[Found]:
-        """Launch; the parts of every group that are not matrices."""
-        like, address, stream = given[0].buffer, self.kind.address, self.stream()
-        held, used = self._tables(like, stream), (*given, results[self.result])
-        at = {name: held[name] + one._view.address for name, one in zip(self.names, used, strict=True)}
-        flat = {"INFO": empty(self.kind, (self.count,), "int32", like)}
-        if "PIVOTS" in self.task.parts:
-            flat["PIVOTS"] = empty(self.kind, (self.pivots,), "int32", like)
-        first = {name: address(one) for name, one in (at | flat).items()}
-        with several(self.backend, stream, len(self.groups)) as streams:
-            for i, group in enumerate(self.groups):
-                moved = {"INFO": 4 * group.first, "PIVOTS": 4 * group.pivots}
-                pointers = tuple(
-                    first[name] + moved.get(name, 8 * group.first) if name in first else 0
-                    for name in POINTERS[self.task.family]
-                )
-                group.launch(pointers, (), streams[i % len(streams)])
-        return [self._parts(group, flat) for group in self.groups]
-
-    def _parts(self, group: _Group, flat: dict[str, Array]) -> Found:
-        count = len(group.members)
-        found = {"INFO": flat["INFO"][group.first : group.first + count]}
-        if "PIVOTS" in flat:
-            some = flat["PIVOTS"][group.pivots : group.pivots + count * group.each]
-            found["PIVOTS"] = some.reshape(count, group.each)
-        return found
-
-    def _tables(self, like: Array, stream: int) -> dict[str, Array]:
-        """Offsets in bytes as arrays of the library; on a GPU they are uploaded once for each stream."""
-        key = stream_key(stream)
-        if key not in self._held:
-            if self.backend.name == "cuda" and self.backend.driver.capture_id(c_void_p(stream)):  # type: ignore[attr-defined]
-                raise LaunchError("a graph cannot hold the sizes of a ragged batch: call it once before the capture")
-            self._held[key] = {name: _beside(self.kind, one, like) for name, one in self.tables.items()}
-        return self._held[key]
-
-
-def _beside(kind: Kind, table: Array, like: Array) -> Array:
-    return table if kind.name == "NumPy" else uploaded(kind, table, like)

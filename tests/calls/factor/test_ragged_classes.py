@@ -290,3 +290,26 @@ def test_one_shape_is_read_where_it_is(prepared: list[str]) -> None:
     linalg.lu_factor_ex(a, backend="emulated")
     assert len(prepared) == 2, "it is chosen anew after tuning"
     assert factor_ragged(Task("lu", "inverse"), "emulated", ms.Ragged.empty([], []), None) is None
+
+
+@pytest.mark.usefixtures("prepared")
+def test_plans_explain_the_classes() -> None:
+    a, b = ms.Ragged.zeros([*FIFTY, 7], [*FIFTY, 7]), ms.Ragged.zeros([*FIFTY, 7], [1] * 51)
+    for name, operands in (("lu_factor", (a,)), ("solve", (a, b)), ("inv", (a,)), ("qr", (a,)), ("slogdet", (a,))):
+        text = ms.plan(name, *operands, backend="emulated").explain()
+        assert text.count("  runs     VARIANT=") == 5 and "9 matrices padded to 8 x 8" in text, name
+    assert "4 shapes share a kernel" in text
+    text = ms.plan("cholesky", a, backend="emulated").explain()
+    assert "17 matrices of 8 x 8: the kernel reads the order of every matrix up to this size" in text
+    text = ms.plan("inv", a[6:7], backend="emulated").explain()
+    assert "1 matrices of 7 x 7: all matrices of the class have one shape" in text
+
+
+def test_plans_of_ragged_batches_run(gpu_backend: str) -> None:
+    xp = testing.array_module(gpu_backend)
+    a = ms.Ragged.from_list([xp.eye(3) * 2, xp.eye(2) * 4])
+    plan = ms.plan("lu_factor", a, backend=gpu_backend)
+    F, piv, info = plan(a)
+    assert same(F, [np.eye(3) * 2, np.eye(2) * 4]) and host(piv[1]).tolist() == [0, 1] and host(info).tolist() == [0, 0]
+    with pytest.raises(ValueError, match="A is not like the batch that was planned for"):
+        plan(a[:1])
