@@ -201,6 +201,21 @@ def test_solves_with_factors(gpu_backend: str) -> None:
         linalg.lu_solve((ms.Ragged.empty([3], [2], like=a.buffer), [piv[0]]), b[:1], backend=gpu_backend)
 
 
+def test_least_squares(gpu_backend: str) -> None:
+    """Tall, square and wide matrices of full rank: padding keeps the rank, the solutions and the residuals."""
+    xp, rng = testing.array_module(gpu_backend), np.random.default_rng(8)
+    shapes = [(3, 2), (4, 2), (2, 2), (3, 3), (2, 4), (3, 4), (4, 1)]
+    A, B = ([numbers(rng, shape, "float64") for shape in some] for some in (shapes, [(m, 1) for m, _ in shapes]))
+    a, b = (guarded(rng, some, "float64", xp) for some in (A, B))
+    x, residuals, ranks, s = linalg.lstsq(a, b, driver="qr", backend=gpu_backend)
+    assert s is None and host(ranks).tolist() == [min(shape) for shape in shapes] and host(ranks).dtype == np.int32
+    for one, right, found, rest in zip(A, B, x, residuals, strict=True):
+        assert np.allclose(host(found), np.linalg.lstsq(one, right, rcond=None)[0])
+        assert np.allclose(host(rest), ((right - one @ host(found)) ** 2).sum(0))
+    with pytest.raises(np.linalg.LinAlgError, match="rows and b"):
+        linalg.lstsq(a[:1], b[2:3], driver="qr", backend=gpu_backend)
+
+
 def test_results_go_where_they_overlap_what_is_read(gpu_backend: str) -> None:
     xp = testing.array_module(gpu_backend)
     a = ms.Ragged(xp.zeros(40), [2, 3], [2, 3], [0, 4])
