@@ -54,7 +54,7 @@ class _LeastSquares:
         self.result = ragged_layout.packed(columns, right, ragged_layout.ALIGNMENT // ITEMSIZE[dtype])
 
         def run(stacks: list[Array], number: int) -> Found:
-            found = systems.least_squares(kind, *stacks, None, "qr", name)
+            found = systems.least_squares(kind, stacks[0], stacks[1], None, "qr", name)
             return {"X": found[0], "RESIDUALS": found[1]}
 
         self.run = StackedRun(
