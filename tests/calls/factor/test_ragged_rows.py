@@ -266,3 +266,22 @@ def test_workspaces_hold_every_size() -> None:
                 apart = pitch(columns * words) + pitch(beside * words)
                 needed = (rows + 1) * max(beside_rows, apart) + (2 + 8 // real) * (rows + columns)
                 assert space_cpu.reals(problem, rows, columns, beside) >= needed
+
+
+def test_lists_of_different_shapes_are_ragged_batches() -> None:
+    """Lists in, lists out; integers are converted, `out` is written, vectors are refused."""
+    A = [np.array([[2, 1], [0, 4]]), np.array([[8]]), np.array([[1, 0, 0], [0, 2, 0], [0, 0, 4]])]
+    B = [np.ones((len(one), 1 + i)) for i, one in enumerate(A)]
+    x = linalg.solve(A, B)
+    assert isinstance(x, list) and all(np.allclose(one @ y, b) for one, y, b in zip(A, x, B, strict=True))
+    out = [np.zeros_like(b) for b in B]
+    assert linalg.solve(A, B, out=out) is out and equal(out, x)
+    lu, piv = linalg.lu_factor(A)
+    assert equal(lu, [one.astype(float) for one in A]) and [one.tolist() for one in piv] == [[0, 1], [0], [0, 1, 2]]
+    assert equal(linalg.lu_solve((lu, piv), B), x) and linalg.det(A).tolist() == [8, 8, 8]
+    assert equal(ms.matmul(lu, B), [one @ b for one, b in zip(A, B, strict=True)])
+    assert equal(ms.matmul(lu, B, out=out), [one @ b for one, b in zip(A, B, strict=True)])
+    with pytest.raises(np.linalg.LinAlgError, match=r"b\[0\] has shape \(2,\)"):
+        linalg.solve(A, [np.ones(2), np.ones(1), np.ones(3)])
+    with pytest.raises(np.linalg.LinAlgError, match=r"a\[1\] has shape \(1, 2\): its last two dimensions must be"):
+        linalg.inv([np.eye(2), np.ones((1, 2))])
