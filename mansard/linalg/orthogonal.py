@@ -40,7 +40,7 @@ def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
 
     Parameters
     ----------
-    a : array (..., m, n), list of matrices of one shape, or Ragged. float32, float64, complex64 or complex128 of any
+    a : array (..., m, n), list of matrices, or Ragged. float32, float64, complex64 or complex128 of any
         strides; of NumPy arrays also integers
     mode : with k = min(m, n),
         `reduced`: Q (..., m, k) and R (..., k, n)
@@ -106,7 +106,7 @@ def lstsq(
 
     Parameters
     ----------
-    a : array (..., m, n), list of matrices of one shape, or Ragged
+    a : array (..., m, n), list of matrices, or Ragged
     b : one vector (m,), or (..., m, k) whose leading dimensions broadcast with those of a; list, Ragged
     rcond : singular values below rcond times the largest count as zero; None: the precision times max(m, n)
     driver : `svd`: any rank, solutions of least norm, as NumPy does it; by the array library.
