@@ -95,7 +95,7 @@ class Copies:
         if self._words is None:
             self._words = np.ascontiguousarray(np.concatenate(self._tables).reshape(-1))
             self._tables = []
-        if self.backend.name != "cuda":
+        if self.backend.name != "cuda" or not self._lines:
             return int(self._words.ctypes.data)
         key = stream_key(stream)
         held = self._uploaded.get(key)

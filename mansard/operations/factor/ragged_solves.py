@@ -176,6 +176,6 @@ class _FactoredStacks:
         flat = None
         if pivots is not None:
             _check_pivots(pivots, self.orders)
-            every = library(self.kind).concatenate([*pivots, arange(self.kind, self.widest, F.buffer)])
-            flat = as_int32(self.kind, every)
+            own = as_int32(self.kind, arange(self.kind, self.widest, F.buffer))  # one dtype: CuPy joins those at once
+            flat = as_int32(self.kind, library(self.kind).concatenate([*pivots, own]))
         self.run([F, B], {"X": X}, F, flat)
