@@ -39,7 +39,7 @@ def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | Non
 
     Parameters
     ----------
-    a : array (..., m, n), list of matrices of one shape, or Ragged. float32, float64, complex64 or complex128 of any
+    a : array (..., m, n), list of matrices, or Ragged. float32, float64, complex64 or complex128 of any
         strides; of NumPy arrays also integers
     pivot : False: rows stay where they are, which is faster, and only for matrices that are known to allow it
     out : receives the factors; it may be a itself

@@ -12,6 +12,7 @@ from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
 from ..operations.factor.grouped import factor_ragged
 from ..operations.factor.plan import factor, quick
+from ..operations.factor.ragged_least_squares import least_squares_ragged
 from ..operations.factor.task import Sizes, Task
 
 _MODES = ("reduced", "complete", "r", "raw")
@@ -39,7 +40,7 @@ def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
 
     Parameters
     ----------
-    a : array (..., m, n), list of matrices of one shape, or Ragged. float32, float64, complex64 or complex128 of any
+    a : array (..., m, n), list of matrices, or Ragged. float32, float64, complex64 or complex128 of any
         strides; of NumPy arrays also integers
     mode : with k = min(m, n),
         `reduced`: Q (..., m, k) and R (..., k, n)
@@ -105,8 +106,8 @@ def lstsq(
 
     Parameters
     ----------
-    a : array (..., m, n), or list of matrices of one shape
-    b : one vector (m,), or (..., m, k) whose leading dimensions broadcast with those of a
+    a : array (..., m, n), list of matrices, or Ragged
+    b : one vector (m,), or (..., m, k) whose leading dimensions broadcast with those of a; list, Ragged
     rcond : singular values below rcond times the largest count as zero; None: the precision times max(m, n)
     driver : `svd`: any rank, solutions of least norm, as NumPy does it; by the array library.
         `qr`: a has full rank, which is not checked; many times as fast
@@ -159,4 +160,5 @@ def _least_squares(a: Any, b: Any, rcond: float | None, driver: str, backend: st
     if driver == "svd":
         return answer(Operation(run, parts, ("a", "b")), [a, b])
     parts = parts[:3]
-    return *answer(Operation(run, parts, ("a", "b")), [a, b]), None
+    operation = Operation(run, parts, ("a", "b"), ragged=partial(least_squares_ragged, backend))
+    return *answer(operation, [a, b]), None

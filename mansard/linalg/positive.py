@@ -21,7 +21,7 @@ def cholesky(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | 
 
     Parameters
     ----------
-    a : array (..., n, n), list of matrices of one shape, or Ragged; only its lower triangle is read. float32, float64,
+    a : array (..., n, n), list of matrices, or Ragged; only its lower triangle is read. float32, float64,
         complex64 or complex128 of any strides; of NumPy arrays also integers
     upper : U = L^H instead, from the upper triangle of a
     out : receives the factors; it may be a itself

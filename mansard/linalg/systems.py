@@ -29,7 +29,7 @@ def solve(
 
     Parameters
     ----------
-    a : array (..., n, n), list of matrices of one shape, or Ragged. float32, float64, complex64 or complex128 of any
+    a : array (..., n, n), list of matrices, or Ragged. float32, float64, complex64 or complex128 of any
         strides; of NumPy arrays also integers
     b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of a; list, Ragged
     assume_a : `gen`, or `pos`: a is Hermitian and positive definite, and only its lower triangle is read

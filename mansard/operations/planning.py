@@ -9,6 +9,7 @@ from ..arrays.types import Matrices
 from ..plan.plan import Plan
 from ..plan.problem import Options
 from . import registry
+from .ragged import Ragged
 from .recipes import repeatable
 from .registry import PublicOperation
 
@@ -21,7 +22,8 @@ def plan(
     Operations have the names that users call, of `ms`, `ms.linalg` and `ms.blas`, with the operands and options of the
     call: `plan("solve", A, b, assume_a="pos")`, `plan("lu_solve", (lu, piv), b)`. `plan("matvec", A, x)` is a product
     with an `ms.sparse.matrix`, `plan("matrix_powers", A, p)` what `ms.matrix_powers` returns; both are called with x.
-    `tsmm`, `tsm2r` and `lu` (with `want`) name a kernel family itself.
+    `tsmm`, `tsm2r` and `lu` (with `want`) name a kernel family itself. Factorizations and `solve` take ragged batches,
+    too: `.explain()` then has a line for each class of sizes, and their kernels compile with the first call.
 
     Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
 
@@ -30,8 +32,8 @@ def plan(
     found = _named(operation)
     _check(found, B, options)
     made: Any = found.plan(A, B, out, backend, found.form(**options))
-    if found.home == "mansard.sparse" or found.name == "matrix_powers":  # which pickle with their matrix
-        return made  # type: ignore[no-any-return]
+    if found.home == "mansard.sparse" or found.name == "matrix_powers" or isinstance(A, Ragged):
+        return made  # type: ignore[no-any-return]  # sparse ones pickle with their matrix, ragged ones do not
     return repeatable(made, partial(plan, operation), {"A": A, "B": B, "out": out}, backend=backend, **options)
 
 

@@ -22,7 +22,7 @@ from .plans import forgets
 from .ragged_layout import Layout
 
 _PARAMETERS = {"VARIANT", *ragged_factor.space.to_dict(space_cpu.Rows())}
-_VARIANTS = {*ragged_factor.space.VARIANTS, "vendor"}
+_VARIANTS = {space_cpu.Rows.VARIANT, "vendor"}
 _RIGHT = 8  # right-hand sides per unknown of the widest matrix, beyond which LAPACK answers: workspaces stay small
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .plans import PLANS
 from .ragged import Ragged
 from .ragged_layout import Layout
 
+_SHAPE_AND_DTYPE = attrgetter("shape", "dtype")
 Answer = Callable[..., Ragged]  # (A, B, out, alpha, beta, backend, form) for ragged batches
 Chosen = Callable[[Matrices, Matrices, Matrices], Callable[..., Matrices] | None]
 
@@ -60,16 +62,22 @@ def answer_lists(
     vectors = _is_vector(B)
     if vectors:
         _check_vectors(names, A, B, options[-1].trans_a)
-    a, b = (_as_ragged(kind, one, name) for name, one in zip(names, (A, B), strict=True))
-    place = None if out is None else _place(kind, out)
+    a, b = (as_ragged(kind, one, name) for name, one in zip(names, (A, B), strict=True))
+    place = None if out is None else place_of(kind, out)
     found = answer(a, b, place, *options)
     if out is None:
-        return [one[:, 0] for one in found] if vectors else found.to_list()
+        return _columns(found) if vectors else found.to_list()
     for to, value in zip(out, found, strict=True):
         to[...] = value.reshape(to.shape)
     if kind.written is not None:
         kind.written(out)
     return out  # type: ignore[no-any-return]
+
+
+def _columns(found: Ragged) -> list[Matrices]:
+    """Matrices of one column as vectors."""
+    rows, _, starts = (table.tolist() for table in found.layout.host())
+    return [found.buffer[start : start + count] for start, count in zip(starts, rows, strict=True)]
 
 
 def _is_vector(operand: Matrices) -> bool:
@@ -91,7 +99,7 @@ def _check_vectors(names: tuple[str, str], A: Matrices, x: Matrices, transposed:
             )
 
 
-def _as_ragged(kind: Kind, operand: Matrices, name: str) -> Matrices:
+def as_ragged(kind: Kind, operand: Matrices, name: str) -> Matrices:
     """A list, or a stack beside one, as a Ragged; vectors, and a vector for all, become columns."""
     if stacks.is_list(operand) or len(operand.shape) == 3:
         return ragged_of(kind, list(operand), name)
@@ -101,7 +109,9 @@ def _as_ragged(kind: Kind, operand: Matrices, name: str) -> Matrices:
 def ragged_of(kind: Kind, matrices: Matrices, name: str) -> Ragged:
     """Copies of matrices, or of vectors as columns, in one buffer. Lists of the same shapes share a layout, and so what
     was made for it; arrays like those of an earlier list are not described again."""
-    key = ("list", kind, *map(kind.signature, matrices))
+    only_copied = kind.name == "NumPy"  # whatever their strides; arrays on GPUs differ in their devices, too
+    signature = _SHAPE_AND_DTYPE if only_copied else kind.signature
+    key = ("list", kind, *map(signature, matrices))
     layout: Any = PLANS.get(key)
     if layout is None:
         layout = _checked_layout(kind, matrices, name)
@@ -139,7 +149,7 @@ def _joined(kind: Kind, matrices: Matrices) -> Matrices:
     return library(kind).concatenate([one.reshape(-1) for one in matrices])
 
 
-def _place(kind: Kind, out: Matrices) -> Ragged:
+def place_of(kind: Kind, out: Matrices) -> Ragged:
     """The content of `out` as a Ragged, after a look at every array: the result is written there in the end."""
     if not stacks.is_list(out):
         raise TypeError(f"out is a {type(out).__name__}: the results of lists need a list")

@@ -29,6 +29,7 @@ from .factor.hold import plan_factorization
 from .factor.systems import common_lead, lead_of
 from .factor.task import broadcast, stacked
 from .operation import Operation
+from .ragged import Ragged
 from .tall_skinny import fused
 from .tall_skinny.gram import plan_gram
 from .tall_skinny.matmul import plan_matmul
@@ -195,7 +196,7 @@ def plan_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
         raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _FAMILIES))}")
     family = _FAMILIES[assume_a]
     columns = _columns(B)
-    if columns is B and lead_of(A) == lead_of(B):
+    if columns is B and (isinstance(A, Ragged) or lead_of(A) == lead_of(B)):
         return plan_factorization(family, A, B, out, backend, want="solve", pivot=pivot)
     kind = stacks.common_kind((("a", A), ("b", B), ("out", out)))
     check_rows(check_matrices(A, "a", square=True)[0], columns, ("a", "b"))

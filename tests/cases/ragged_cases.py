@@ -40,6 +40,26 @@ def numbers(rng: Any, shape: tuple[int, int], dtype: str) -> Any:
     return (values + 1j * rng.standard_normal(shape)).astype(dtype) if dtype.startswith("complex") else values
 
 
+def exact_lu(rng: Any, m: int, n: int, dtype: str) -> tuple[Any, Any, Any]:
+    """A matrix, its factors and its pivots: multipliers are quarters below one, so that every pivot is the largest of
+    its column, and pivots are powers of two."""
+    k = min(m, n)
+    L = np.tril(rng.integers(-2, 3, (m, k)) / 4, -1)
+    U = np.triu(rng.integers(-2, 3, (k, n))).astype("complex128")
+    if dtype.startswith("complex"):
+        U += 1j * np.triu(rng.integers(-2, 3, (k, n)))
+    U[range(k), range(k)] = rng.choice([4, 8, -8], k)
+    A, pivots = (L + np.eye(m, k)) @ U, [int(rng.integers(i, m)) for i in range(k)]
+    for i in range(k - 1, -1, -1):
+        A[[i, pivots[i]]] = A[[pivots[i], i]]
+    F = np.zeros((m, n), "complex128")
+    F[:, :k] += L
+    F[:k] += U
+    kind = np.dtype(dtype)
+    real = (lambda x: x) if kind.kind == "c" else (lambda x: x.real)
+    return real(A).astype(kind), real(F).astype(kind), pivots
+
+
 def guarded(rng: Any, matrices: list[Any], dtype: str, xp: Any = np) -> Ragged:
     """The matrices somewhere in a buffer of NaN, in any order, few of them on 16-byte boundaries."""
     order = rng.permutation(len(matrices))

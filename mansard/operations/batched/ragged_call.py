@@ -18,6 +18,7 @@ from .. import ragged_layout
 from .. import run as call
 from ..ragged import Ragged, allocate_beside
 from ..ragged_layout import Layout
+from ..ragged_lists import answer_lists, differ
 from .interleaved import Interleaved, multiply_interleaved
 from .ragged_run import RaggedRun
 
@@ -40,10 +41,16 @@ class Pair:
 
 
 def multiply_special(*operands: Matrices) -> Callable[..., Matrices] | None:
-    """The function that multiplies these, if one of them is a Ragged or an Interleaved; else None."""
+    """The function that multiplies these, if one of them is a Ragged, an Interleaved, or a list of different shapes."""
     if any(isinstance(one, Ragged) for one in operands):
         return multiply_ragged
+    if any(differ(one) for one in operands):
+        return _multiply_lists
     return multiply_interleaved if any(isinstance(one, Interleaved) for one in operands) else None
+
+
+def _multiply_lists(A: Matrices, B: Matrices, out: Matrices, *options: Any) -> list[Matrices]:
+    return answer_lists(multiply_ragged, ("A", "B"), (A, B, out), options)
 
 
 def multiply_ragged(

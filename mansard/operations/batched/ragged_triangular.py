@@ -20,11 +20,12 @@ from ...plan.problem import ITEMSIZE
 from .. import ragged_layout
 from .. import run as call
 from ..ragged import Ragged, allocate_beside
+from ..ragged_classes import divide
 from ..ragged_indices import Indices, copy_entries
 from ..ragged_kernel import RowsKernel, Runs, Sizes, held_by, pins_reach
+from ..ragged_stacks import Compute, Found, Given, StackedRun, Wanted
 from .gemm_call import Form
 from .ragged_call import Side, check_kinds, check_result, count_of, known, multiply_ragged, overlap, side_of
-from .ragged_padded import PaddedRun
 from .triangular_run import by_lapack, by_library
 
 _RUNS: Runs = WeakKeyDictionary()
@@ -128,17 +129,17 @@ class TriangleRun:
         layout = self.result[0] if out is None else out.layout
         tables = tuple(one.host() for one in (a.ragged.layout, b.ragged.layout, layout))
         self.diagonal = Indices(*_diagonals(tables[0]))
-        self.padded, self.rows = None, None
+        self.stacked, self.rows = None, None
         if backend.name in ("cuda", "emulated"):
-            self.padded = PaddedRun(solve, form, tables, count)
+            self.stacked = _stacked_solver(solve, form, backend, a.ragged, tables, count)
         elif backend.name == "cpu":
             self.rows = rows_solver(backend, dtype, flags_of(_pass_of(form), right=form.side == "right"), tables, count)
 
     def __call__(self, given: tuple[Ragged, ...], scaling: tuple[float, ...], backend: str | None) -> None:
         A, B, X = given
         alpha = complex(*scaling[:2]) if self.problem.is_complex else scaling[0]
-        if self.padded is not None:
-            self.padded(A, B, X, alpha, backend)
+        if self.stacked is not None:
+            self.stacked([A, B], {"X": X}, alpha, backend)
             return
         which: Sequence[int] = range(len(X))
         if self.rows is not None and pins_reach():
@@ -159,6 +160,25 @@ class TriangleRun:
             matrix, entry = (int(one[first]) for one in (self.diagonal.matrix, self.diagonal.row))
             name = f"a[{matrix}]" if self.steps[0] else "a"
             raise np.linalg.LinAlgError(f"{name} is singular: entry {entry} of its diagonal is zero")
+
+
+def _stacked_solver(solve: Solve, form: Any, backend: Backend, like: Ragged, tables: Any, count: int) -> StackedRun:
+    """Class by class; `tables` are rows, columns and offsets of A, B and X, of one matrix for all or of each."""
+    a, b, x = ([np.broadcast_to(one, (count,)) for one in table] for table in tables)
+    order, right, dtype = a[0], b[1 if form.side == "left" else 0], like._view.dtype
+    classes = divide(np.stack([order, order, right], 1)[order * right > 0], ITEMSIZE[dtype])
+    some = np.flatnonzero(order * right > 0)
+    across = (0, 2) if form.side == "left" else (2, 0)
+
+    def run(stacks: list[Array], number: int, alpha: complex, name: str | None) -> Found:
+        A, B = stacks
+        return {"X": solve(A, B, B, alpha, name, form)}
+
+    return StackedRun(
+        like._kind, backend, dtype, like._view.device, Compute(run),
+        [one._replace(members=some[one.members]) for one in classes],
+        [Given(a, ones=0), Given(b, across)], {"X": Wanted(x, lambda bounds: (bounds[across[0]], bounds[across[1]]))},
+    )  # fmt: skip
 
 
 def rows_solver(

@@ -12,6 +12,7 @@ from ...arrays.types import Array, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
+from ..ragged_lists import differ
 
 # (kind, arguments, places for the results or None each) -> results; of lists, stacks
 Run = Callable[[Kind, list[Matrices], list[Matrices]], Sequence[Matrices]]
@@ -51,6 +52,10 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
         return _through_jax(kind, operation, given, out)
     given = promoted(kind, operation, given)
     _check_described(kind, operation, given, out)
+    if any(differ(one) for one in (*given, out)):
+        from .ragged import answer_lists
+
+        return answer_lists(kind, operation, given, out)
     places = [out, *(None for _ in operation.parts[1:])]
     listed = any(stacks.is_list(one) for one in (*given, out))
     results = operation.run(kind, given, places)

@@ -11,10 +11,12 @@ from ...errors import UnsupportedProblem
 from ...plan.plan import Plan
 from .. import run as call
 from .. import stacks
+from ..ragged import Ragged
 from .face import check_matrices
 from .kernel import KernelRun, family_of
 from .places import overlaps
 from .plan import plan_factor
+from .ragged_plan import plan_ragged
 from .task import Sizes, Task
 
 
@@ -40,6 +42,8 @@ def plan_factorization(
     task, family = task_of(operation, **options), family_of(operation)
     if family is None:
         raise UnsupportedProblem(f"{operation}: there are no kernels of this name")
+    if isinstance(A, Ragged):
+        return plan_ragged(task, A, B, out, backend)
     kind = stacks.common_kind((("a", A), ("b", B), ("out", out)))
     if kind is None:
         raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")

@@ -11,7 +11,8 @@ from ...arrays.types import Array, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
-from .face import Operation, Part
+from ..ragged_lists import as_ragged, place_of
+from .face import Operation, Part, check_matrices
 from .sorted import check_shapes
 from .task import empty, library
 
@@ -37,6 +38,26 @@ def answer_ragged(operation: Operation, given: list[Matrices], out: Matrices) ->
         results[k] if part.what == "matrix" else _gathered(kind, part, [one[k] for one in found], order, first)
         for k, part in enumerate(operation.parts)
     )
+
+
+def answer_lists(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:
+    """The answer for lists of matrices that differ in shape: copied into ragged batches, with lists as results."""
+    batches = []
+    for name, one in zip(operation.names, given, strict=True):
+        if name not in operation.integers:
+            check_matrices(one, name)
+            one = as_ragged(kind, one, name)
+        batches.append(one)
+    found = list(answer_ragged(operation, batches, None if out is None else place_of(kind, out)))
+    for i, part in enumerate(operation.parts):
+        found[i] = found[i].to_list() if part.what == "matrix" else found[i]
+    if out is not None:
+        for to, value in zip(out, found[0], strict=True):
+            to[...] = value
+        found[0] = out
+        if kind.written is not None:
+            kind.written(out)
+    return tuple(found)
 
 
 def _groups(given: list[Matrices], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Array]]:

@@ -55,7 +55,7 @@ class FactorRun:
         self.starts = np.cumsum(self.steps) - self.steps
         self.layouts = {
             part: ragged_layout.packed(*shape(rows, columns, right), ragged_layout.ALIGNMENT // ITEMSIZE[self.dtype])
-            for part, shape in _SHAPES[task.family, task.want].items()
+            for part, shape in SHAPES[task.family, task.want].items()
         }
         if out is not None:
             check_shapes(out, allocate_beside(given[0], *self.layouts.pop(task.parts[0])))
@@ -143,7 +143,7 @@ def _check_shapes(task: Task, rows: Array, columns: Array, below: Array) -> None
 
 Shape = Callable[[Array, Array, Array], tuple[Array, Array]]  # rows, columns and right-hand sides -> those of a result
 _FIELDS = {"F": "f", "X": "x", "Q": "x"}  # of the kernels' items
-_SHAPES: dict[tuple[str, str], dict[str, Shape]] = {
+SHAPES: dict[tuple[str, str], dict[str, Shape]] = {
     ("cholesky", "factor"): {"F": lambda m, n, k: (m, n)},
     ("cholesky", "solve"): {"X": lambda m, n, k: (n, k)},
     ("lu", "factor"): {"F": lambda m, n, k: (m, n)},

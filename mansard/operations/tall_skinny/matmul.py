@@ -43,7 +43,7 @@ def matmul(
 
     Parameters
     ----------
-    A : (..., K, M) array of any strides, a list of (K, M) arrays, a `Ragged` or an `Interleaved` batch
+    A : (..., K, M) array of any strides, a list of matrices, a `Ragged` or an `Interleaved` batch
     B : (..., M, N) array of the same kind, dtype and device, or a list. Leading dimensions, and one-dimensional arrays,
         are treated as by `numpy.matmul`; a list goes with a list of the same length, one matrix, or a stack of as many;
         a Ragged with a Ragged of the same length or one matrix, and so does an Interleaved

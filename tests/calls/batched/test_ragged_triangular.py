@@ -13,8 +13,7 @@ from ragged_cases import guarded, host, integers, numbers, outside, same
 import mansard as ms
 from mansard import testing
 from mansard.errors import UnsupportedProblem
-from mansard.operations.batched.ragged_padded import BOUNDS, PaddedRun, bounds_of
-from mansard.operations.batched.triangular_call import Triangle, triangle
+from mansard.operations.batched.triangular_call import triangle
 
 ORDERS = [3, 0, 1, 2, 5, 4, 9, 8, 7, 17, 16, 15, 33, 31, 32]
 SMALL = [3, 0, 1, 2, 4, 4, 3]  # one class of the emulator's kernels
@@ -135,14 +134,6 @@ def test_vectors(backend: str) -> None:
     assert same(out, [one[:, 0] for one in X])
     with pytest.raises(ValueError, match=r"x\[0\] has shape \(3, 3\): one column is needed"):
         ms.blas.trsv(a, a)
-
-
-def test_fifty_orders_are_few_classes() -> None:
-    orders = np.array([1 + i % 29 for i in range(50)])
-    tables = (orders, orders, np.cumsum(orders**2) - orders**2)
-    right = (orders, np.ones_like(orders), np.cumsum(orders) - orders)
-    assert len(PaddedRun(lambda *_: None, Triangle(), (tables, right, right), 50).classes) <= len(BOUNDS)
-    assert bounds_of([1, 4, 5, 8, 9, 33, 64, 65, 129]).tolist() == [4, 4, 8, 8, 16, 64, 64, 128, 192]
 
 
 def test_what_does_not_fit() -> None:

@@ -10,7 +10,7 @@ import pytest
 import scipy.linalg
 from cholesky_cases import P, factors
 from conftest import needs_cpu
-from ragged_cases import guarded, numbers, outside
+from ragged_cases import exact_lu, guarded, numbers, outside
 
 import mansard as ms
 from mansard import linalg, testing
@@ -24,26 +24,6 @@ pytestmark = needs_cpu
 ORDERS = [3, 0, 1, 2, 7, 8, 9, 33, 4, 5, 15, 16, 17, 31, 32]  # ends of vectors of all lengths
 FIFTY = [1 + i % 29 for i in range(50)]
 LU, OTHERS = DTYPES, ["float64", "complex128"]  # dtypes of LU, and of other methods
-
-
-def exact_lu(rng: Any, m: int, n: int, dtype: str) -> tuple[Any, Any, Any]:
-    """A matrix, its factors and its pivots: multipliers are quarters below one, so that every pivot is the largest of
-    its column, and pivots are powers of two."""
-    k = min(m, n)
-    L = np.tril(rng.integers(-2, 3, (m, k)) / 4, -1)
-    U = np.triu(rng.integers(-2, 3, (k, n))).astype("complex128")
-    if dtype.startswith("complex"):
-        U += 1j * np.triu(rng.integers(-2, 3, (k, n)))
-    U[range(k), range(k)] = rng.choice([4, 8, -8], k)
-    A, pivots = (L + np.eye(m, k)) @ U, [int(rng.integers(i, m)) for i in range(k)]
-    for i in range(k - 1, -1, -1):
-        A[[i, pivots[i]]] = A[[pivots[i], i]]
-    F = np.zeros((m, n), "complex128")
-    F[:, :k] += L
-    F[:k] += U
-    kind = np.dtype(dtype)
-    real = (lambda x: x) if kind.kind == "c" else (lambda x: x.real)
-    return real(A).astype(kind), real(F).astype(kind), pivots
 
 
 def equal(found: Any, expected: Any) -> bool:
@@ -286,3 +266,22 @@ def test_workspaces_hold_every_size() -> None:
                 apart = pitch(columns * words) + pitch(beside * words)
                 needed = (rows + 1) * max(beside_rows, apart) + (2 + 8 // real) * (rows + columns)
                 assert space_cpu.reals(problem, rows, columns, beside) >= needed
+
+
+def test_lists_of_different_shapes_are_ragged_batches() -> None:
+    """Lists in, lists out; integers are converted, `out` is written, vectors are refused."""
+    A = [np.array([[2, 1], [0, 4]]), np.array([[8]]), np.array([[1, 0, 0], [0, 2, 0], [0, 0, 4]])]
+    B = [np.ones((len(one), 1 + i)) for i, one in enumerate(A)]
+    x = linalg.solve(A, B)
+    assert isinstance(x, list) and all(np.allclose(one @ y, b) for one, y, b in zip(A, x, B, strict=True))
+    out = [np.zeros_like(b) for b in B]
+    assert linalg.solve(A, B, out=out) is out and equal(out, x)
+    lu, piv = linalg.lu_factor(A)
+    assert equal(lu, [one.astype(float) for one in A]) and [one.tolist() for one in piv] == [[0, 1], [0], [0, 1, 2]]
+    assert equal(linalg.lu_solve((lu, piv), B), x) and linalg.det(A).tolist() == [8, 8, 8]
+    assert equal(ms.matmul(lu, B), [one @ b for one, b in zip(A, B, strict=True)])
+    assert equal(ms.matmul(lu, B, out=out), [one @ b for one, b in zip(A, B, strict=True)])
+    with pytest.raises(np.linalg.LinAlgError, match=r"b\[0\] has shape \(2,\)"):
+        linalg.solve(A, [np.ones(2), np.ones(1), np.ones(3)])
+    with pytest.raises(np.linalg.LinAlgError, match=r"a\[1\] has shape \(1, 2\): its last two dimensions must be"):
+        linalg.inv([np.eye(2), np.ones((1, 2))])

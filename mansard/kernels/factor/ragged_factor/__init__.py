@@ -1,4 +1,5 @@
-"""Factorizations and triangular solves of batches of matrices that differ in size, on CPUs."""
+"""Factorizations and triangular solves of batches of matrices that differ in size, on CPUs; copies between such
+batches and padded stacks, on GPUs."""
 
 from ...family import Family
 from . import defaults, emit, space, spec, work

@@ -8,15 +8,14 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
 from . import space, space_cpu
-from .space_cpu import Rows
+from .space import Config, Copy
 
 
-def default(problem: Problem, device: Device, variant: str | None = None) -> Rows | None:
+def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
     """The first legal rule; `variant` restricts it to one kind of kernel."""
     return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
 
 
-def ranked(problem: Problem, device: Device) -> Iterator[Rows]:
-    """The one rule of CPUs; GPUs have kernels of the families themselves, by classes of sizes."""
-    if device.backend == "cpu":
-        yield space_cpu.default(problem, device)
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """The one rule of CPUs. GPUs copy: kernels of the families themselves factor classes of sizes there."""
+    yield space_cpu.default(problem, device) if device.backend == "cpu" else Copy()

@@ -6,8 +6,9 @@ from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import sources
+from ...common.configs import up
 from . import work
-from .space_cpu import Rows
+from .space import Config, Copy
 
 _POINTERS = (
     *sources.matrices("A", "B", "F", "X", written="FX"),
@@ -15,11 +16,16 @@ _POINTERS = (
     Field("INFO", "int*", "pointer"),
     Field("ITEMS", "const long long*", "pointer"),
 )
+_COPIED = (*sources.matrices("A", "F", written="F"), _POINTERS[-1])
 
 
-def kernel(problem: Problem, config: Rows, device: Device, fixed: tuple[int, ...]) -> Kernel:
+def kernel(problem: Problem, config: Config, device: Device, fixed: tuple[int, ...]) -> Kernel:
     """Everything a backend needs. `fixed`: what is wanted, flags, reals of a thread's workspace, and multiply-adds,
-    which say how many threads are worth their while."""
+    which say how many threads are worth their while; copies need none of it."""
+    if isinstance(config, Copy):
+        grid = (up(problem.BATCH, config.WARPS), 1, 1)
+        geometry = Geometry(grid, work.threads(problem, config))
+        return Kernel(source(problem, config, device.backend), geometry, (problem.BATCH,))
     want, flags, reals, products = fixed
     real = problem.itemsize // (2 if problem.is_complex else 1)
     geometry = Geometry((1, 1, 1), 1, partial_bytes=device.multiprocessors * reals * real)
@@ -27,8 +33,13 @@ def kernel(problem: Problem, config: Rows, device: Device, fixed: tuple[int, ...
     return Kernel(source(problem, config, device.backend), geometry, integers)
 
 
-def source(problem: Problem, config: Rows, target: str) -> Source:
+def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text, which is the same for all sizes and for all that is wanted of a method."""
+    if isinstance(config, Copy):
+        return sources.source(
+            problem, config, target, work=work, folder="factor/ragged_factor", title=problem.dtype, constants={},
+            arguments=(*_COPIED, *WORKSPACE, *sources.integers(("BATCH",))),
+        )  # fmt: skip
     integers = sources.integers(("BATCH", "want", "flags", "reals", "products"), config)
     return sources.source(
         problem, config, target, work=work, folder="factor/ragged_factor", title=f"{problem.method}, {problem.dtype}",

@@ -1,31 +1,50 @@
-"""The configurations of `ragged_factor`: what is legal, and what is worth considering."""
+"""The configurations of `ragged_factor`: the copies of GPUs, what is legal, and what is worth considering."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Annotated, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ....rules import Range
 from ...common import configs
+from ...common.configs import OnGpu
 from . import space_cpu
 from .space_cpu import Rows
 
-Config = Rows
-VARIANTS: dict[str, type[Rows]] = {Rows.VARIANT: Rows}
+
+@dataclass(frozen=True)
+class Copy(OnGpu):
+    """Gather matrices into a padded stack, or scatter results: a warp per run of entries; any dtype and size."""
+
+    VARIANT: ClassVar[str] = "copy"
+    WARPS: Annotated[int, Range(1, 32)] = 4
+    BLOCKS_PER_SM: int = 1
+
+
+Config: TypeAlias = Rows | Copy
+VARIANTS: dict[str, type[Config]] = {Rows.VARIANT: Rows, Copy.VARIANT: Copy}
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "ragged_factor", VARIANTS)
 
 
-def illegal(problem: Problem, config: Rows, device: Device) -> str | None:
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    return configs.elsewhere(config, device)
+    if elsewhere := configs.elsewhere(config, device):
+        return elsewhere
+    if isinstance(config, Copy) != (problem.method == "copy"):
+        return f"method={problem.method!r} is for {'CPUs' if isinstance(config, Copy) else 'GPUs'}"
+    return None
 
 
-def candidates(problem: Problem, device: Device) -> Iterator[Rows]:
-    """Fewer and more rows at a time; none on GPUs."""
-    if device.backend == "cpu":
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Fewer and more rows at a time; on GPUs the copy, if that is the method."""
+    if problem.method == "copy":
+        yield from () if device.backend == "cpu" else (Copy(),)
+    elif device.backend == "cpu":
         first = space_cpu.default(problem, device)
         yield from (replace(first, ROWS=rows) for rows in (1, 2, 4, 8))

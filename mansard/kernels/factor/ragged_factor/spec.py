@@ -20,11 +20,13 @@ WANTS = {
     "cholesky": ("factor", "solve"),
     "qr": ("raw", "r", "reduced", "complete"),
     "triangle": ("solve",),
+    "copy": ("copy",),  # on GPUs
 }
 
 
 def problem(dtype: str, BATCH: int, *, method: str = "lu") -> Problem:
-    """BATCH matrices that are factored (`lu`, `cholesky`, `qr`) or solved with (`triangle`), each of its own size.
+    """BATCH matrices that are factored (`lu`, `cholesky`, `qr`) or solved with (`triangle`), each of its own size; or
+    BATCH pieces of matrices that are copied between ragged batches and stacks (`copy`).
 
     Matrices lie row after row without gaps, each anywhere in its operand's memory; a table that kernels read says where
     they are and of what size. What is wanted of them is an argument of the kernel (`WANTS`).

@@ -9,12 +9,13 @@ from ....plan.problem import Problem
 from ...common import costs
 
 ITEM_WORDS = 9  # RaggedItem in rows.hpp: int64 each
+COPY_WORDS = 6  # CopyItem in kernel_copy.cuh: two int64 and eight int
 
 
 def work(problem: Problem) -> Work:
     """The least that is known before sizes are: the table, and one entry of each matrix and of its result."""
     return Work(
-        read=problem.BATCH * (ITEM_WORDS * 8 + problem.itemsize),
+        read=problem.BATCH * ((COPY_WORDS if problem.method == "copy" else ITEM_WORDS) * 8 + problem.itemsize),
         written=problem.BATCH * problem.itemsize,
         flops=problem.BATCH * (8 if problem.is_complex else 2),
         dtype=problem.dtype,
@@ -22,23 +23,23 @@ def work(problem: Problem) -> Work:
 
 
 def threads(problem: Problem, c: Any) -> int:
-    """Threads per block: these kernels run on CPUs."""
-    return 1
+    """Threads per block; one on CPUs."""
+    return 1 if c.TARGET == "cpu" else 32 * int(c.WARPS)
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
-    """Shared memory per block: none on CPUs."""
+    """Shared memory per block: none."""
     return 0
 
 
 def registers(problem: Problem, c: Any) -> int:
-    """Registers per thread, which are not counted on CPUs."""
-    return 0
+    """Registers per thread of the copy; those of CPUs are not counted."""
+    return 0 if c.TARGET == "cpu" else 40
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
-    """A matrix's entry per core."""
-    return int(problem.itemsize)
+    """An entry per core or, on GPUs, four per thread."""
+    return int(problem.itemsize) * (1 if c.TARGET == "cpu" else 4 * threads(problem, c) * c.BLOCKS_PER_SM)
 
 
 def executed_flops(problem: Problem, c: Any) -> int:
