@@ -46,6 +46,7 @@ class NumpyKind:
     batches_matmul = False
     prefers_blas = False
     has_numpy_methods = True
+    on_host_alone = True
     spmv: Callable[[Any, Any, Any], Any] | None = None
     written: Callable[[Any], None] | None = None  # tells the library that arrays were overwritten: it need not know
 

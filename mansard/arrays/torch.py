@@ -28,6 +28,7 @@ class TorchKind:
     batches_matmul = True
     prefers_blas = False
     has_numpy_methods = False
+    on_host_alone = False
     spmv = None
 
     def __init__(self) -> None:

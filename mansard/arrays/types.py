@@ -81,6 +81,10 @@ class Kind(Protocol):
         """Whether arrays have the methods and dtypes of NumPy's."""
 
     @property
+    def on_host_alone(self) -> bool:
+        """Whether dtype, shape, strides and address say all of an array: there are neither devices nor gradients."""
+
+    @property
     def written(self) -> Callable[[tuple[Array, ...]], None] | None:
         """Tells the library that arrays were overwritten; None if it need not know."""
 

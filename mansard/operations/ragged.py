@@ -224,7 +224,7 @@ def allocate_beside(other: Ragged, layout: Layout, elements: int) -> Ragged:
 def _state(kind: Kind, buffer: Array) -> Hashable:
     """Signature and address of a NumPy buffer, which cost a tenth of describing it and tell whether it is the one that
     was described; None for other libraries, whose arrays can change in more ways, and for subclasses."""
-    if kind.name != "NumPy" or arrays.known_kind(buffer) is not kind:
+    if not kind.on_host_alone or arrays.known_kind(buffer) is not kind:
         return None
     return kind.signature(buffer), kind.address(buffer)
 

@@ -8,8 +8,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ..arrays.types import Array, Kind
-from .factor.task import library
+from ..arrays.types import Array
+from .factor.task import copied
 from .ragged import Ragged
 from .ragged_layout import Layout, stream_key
 
@@ -47,37 +47,28 @@ class Indices:
 
     def beside(self, ragged: Ragged) -> Array:
         """The places as an array of the batch's library, on its device."""
-        return self.place if ragged._kind.name == "NumPy" else self._beside(ragged, "places", lambda: self.place)
+        return self.place if ragged._kind.on_host_alone else self._beside(ragged, "places", lambda: self.place)
 
     def without(self, ragged: Ragged) -> Array:
         """A copy of the batch's buffer with zeros, whatever stood there, at these places."""
         length = len(ragged.buffer)
         mask = self._beside(ragged, length, lambda: np.isin(np.arange(length), self.place))
-        if ragged._kind.name == "PyTorch":
-            return ragged.buffer.masked_fill(mask, 0)
-        return library(ragged._kind).where(mask, ragged.buffer.dtype.type(0), ragged.buffer)
+        found = copied(ragged._kind, ragged.buffer)
+        found[mask] = 0
+        return found
 
     def _beside(self, ragged: Ragged, what: Hashable, make: Callable[[], Array]) -> Array:
         """A table that the host makes once, uploaded once for each stream: others are not ordered with the copy."""
         kind, device = ragged._kind, ragged._view.device
         key = (what, kind, device, *stream_key(kind.stream_of(device)()))
         if key not in self._uploaded:
-            self._uploaded[key] = make() if kind.name == "NumPy" else uploaded(kind, make(), ragged.buffer)
+            self._uploaded[key] = kind.upload(np.ascontiguousarray(make()), ragged.buffer)
         return self._uploaded[key]
 
 
 def copy_entries(to: Ragged, source: Ragged) -> None:
     """Copy all matrices to places of the same sizes."""
     to.buffer[Indices.of(to.layout).beside(to)] = source.buffer[Indices.of(source.layout).beside(to)]
-
-
-def uploaded(kind: Kind, table: Array, like: Array) -> Array:
-    """A host array of integers or flags as one of the library of `like`, on its device."""
-    module, table = library(kind), np.ascontiguousarray(table)
-    if kind.name == "PyTorch":
-        return module.from_numpy(table).to(like.device)
-    with like.device:
-        return module.asarray(table)
 
 
 def all_entries(rows: Array, columns: Array, offsets: Array) -> tuple[Array, Array, Array, Array]:

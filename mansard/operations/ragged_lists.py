@@ -17,7 +17,6 @@ from ..plan.problem import DTYPES
 from . import ragged_layout, stacks
 from . import run as call
 from .batch_checks import through_jax
-from .factor.task import library
 from .plans import PLANS
 from .ragged import Ragged
 from .ragged_layout import Layout
@@ -109,8 +108,8 @@ def as_ragged(kind: Kind, operand: Matrices, name: str) -> Matrices:
 def ragged_of(kind: Kind, matrices: Matrices, name: str) -> Ragged:
     """Copies of matrices, or of vectors as columns, in one buffer. Lists of the same shapes share a layout, and so what
     was made for it; arrays like those of an earlier list are not described again."""
-    only_copied = kind.name == "NumPy"  # whatever their strides; arrays on GPUs differ in their devices, too
-    signature = _SHAPE_AND_DTYPE if only_copied else kind.signature
+    # strides do not matter to what is only copied
+    signature = _SHAPE_AND_DTYPE if kind.on_host_alone else kind.signature
     key = ("list", kind, *map(signature, matrices))
     layout: Any = PLANS.get(key)
     if layout is None:
@@ -144,9 +143,7 @@ def _layout(shapes: tuple[tuple[int, int], ...]) -> Layout:
 
 
 def _joined(kind: Kind, matrices: Matrices) -> Matrices:
-    if kind.name == "PyTorch":
-        return library(kind).cat([kind.plain(one).reshape(-1) for one in matrices])
-    return library(kind).concatenate([one.reshape(-1) for one in matrices])
+    return kind.module.concatenate([kind.plain(one).reshape(-1) for one in matrices])
 
 
 def place_of(kind: Kind, out: Matrices) -> Ragged:

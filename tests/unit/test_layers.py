@@ -173,11 +173,6 @@ def test_environment_is_read_in_settings_alone() -> None:
 # Modules that may tell array libraries apart by name -> why.
 BY_NAME = {
     "machine.info": "lists installed packages with their versions, no arrays",
-    "operations.factor.grouped": "tables of ragged batches, whose runs are being unified",
-    "operations.factor.ragged": "tables of ragged batches, whose runs are being unified",
-    "operations.ragged": "tables of ragged batches, whose runs are being unified",
-    "operations.ragged_indices": "tables of ragged batches, whose runs are being unified",
-    "operations.ragged_lists": "tables of ragged batches, whose runs are being unified",
 }
 LIBRARIES = {"NumPy", "CuPy", "PyTorch", "JAX"}
 

@@ -29,7 +29,7 @@ from .plan import factor, planned
 from .ragged_in_place import TASKS, InPlaceRun
 from .ragged_rows import SHAPES, factor_rows
 from .sorted import apart, check_shapes, factor_sorted
-from .task import Found, Sizes, Task, dtype_of, empty
+from .task import Found, Sizes, Task, dtype_of
 
 _RUNS: Runs = WeakKeyDictionary()
 
@@ -183,7 +183,7 @@ class ClassRun:
         """One number per matrix, in the order of the batch."""
         every, first = found[0], 0
         if len(found) > 1:  # no concatenation: CuPy would upload addresses, which a graph cannot hold
-            every = empty(self.kind, (self.count,), dtype_of(self.task, part, self.dtype), like.buffer)
+            every = self.kind.allocate((self.count,), dtype_of(self.task, part, self.dtype), like.buffer)
             for some in found:
                 every[first : first + len(some)] = some
                 first += len(some)

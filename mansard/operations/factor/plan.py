@@ -124,9 +124,7 @@ def plan_factor(
         return FactorPlan(partial(_nothing, kind, task, sizes, a), nothing)
     direct = all(is_readable(one, chosen.name) for one in places.values())
     run = KernelRun(kind, task, sizes, given, places if direct else {}, chosen)
-    request = Request.of(
-        chosen, task.family, may_hand_over=backend is None and not whole, may_divide=not whole
-    )
+    request = Request.of(chosen, task.family, may_hand_over=backend is None and not whole, may_divide=not whole)
     choice = dispatch.decide(run.problem, request)
     if isinstance(choice.route, KernelRoute):
         run.prepare(choice)

@@ -14,7 +14,6 @@ from ..ragged import Ragged
 from ..ragged_lists import as_ragged, place_of
 from .face import Operation, Part, check_matrices
 from .sorted import check_shapes
-from .task import empty, library
 
 _FEW, _LARGE = 16, 128 * 128  # matrices, and elements of one, that are worth a look at each
 
@@ -106,7 +105,7 @@ def _elements(ragged: Ragged, members: Array) -> int:
 def _stack(kind: Kind, operand: Matrices, members: Array) -> Array:
     """Copies of some matrices (or rows), one after the other."""
     if not isinstance(operand, Ragged):
-        return library(kind).stack([operand[i] for i in members.tolist()])
+        return kind.module.stack([operand[i] for i in members.tolist()])
     shape = _shape(operand, int(members[0]))
     return operand.buffer[_indices(kind, operand, members)].reshape(len(members), *shape)
 
@@ -114,14 +113,8 @@ def _stack(kind: Kind, operand: Matrices, members: Array) -> Array:
 def _indices(kind: Kind, ragged: Ragged, members: Array) -> Array:
     """Of all their elements in the buffer."""
     starts, each = ragged.layout.host()[2][members], _elements(ragged, members)
-    if kind.name == "NumPy":
-        return (starts[:, None] + np.arange(each)).reshape(-1)
-    module = library(kind)
-    if kind.name == "PyTorch":
-        here = module.from_numpy(starts).to(ragged.buffer.device, non_blocking=True)
-        return (here[:, None] + module.arange(each, device=ragged.buffer.device)).reshape(-1)
-    with ragged.buffer.device:
-        return (module.asarray(starts)[:, None] + module.arange(each)).reshape(-1)
+    here = kind.upload(np.ascontiguousarray(starts), ragged.buffer)
+    return (here[:, None] + kind.arange(each, ragged.buffer)).reshape(-1)
 
 
 def _checked(operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Kind, int]:
@@ -165,8 +158,5 @@ def _gathered(kind: Kind, part: Part, found: list[Array], order: Array, like: Ra
         return rows
     if not found:
         dtype = "int32" if part.what == "info" else like._view.dtype
-        return empty(kind, (0,), dtype, like.buffer)
-    module, back = library(kind), np.argsort(order)
-    if kind.name == "PyTorch":
-        return module.cat(found)[module.from_numpy(back).to(found[0].device, non_blocking=True)]
-    return module.concatenate(found)[module.asarray(back)]
+        return kind.allocate((0,), dtype, like.buffer)
+    return kind.module.concatenate(found)[kind.upload(np.argsort(order), found[0])]

@@ -17,10 +17,9 @@ from .. import run as call
 from ..ragged import Ragged
 from ..ragged_classes import SizeClass
 from ..ragged_copy import is_capturing, refuse_capture
-from ..ragged_indices import uploaded
 from ..ragged_layout import stream_key
 from .kernel import STRIDED, family_of
-from .task import Found, Task, empty
+from .task import Found, Task
 
 # Tasks whose kernels find single matrices by their addresses.
 TASKS = (("cholesky", "solve"), ("lu", "factor"), ("lu", "solve"), ("lu", "inverse"))
@@ -87,9 +86,9 @@ class InPlaceRun:
         like, address, stream = given[0].buffer, self.kind.address, self.stream()
         held, used = self._tables(like, stream), (*given, results[self.result])
         at = {name: held[name] + one._view.address for name, one in zip(self.names, used, strict=True)}
-        flat = {"INFO": empty(self.kind, (self.count,), "int32", like)}
+        flat = {"INFO": self.kind.allocate((self.count,), "int32", like)}
         if "PIVOTS" in self.task.parts:
-            flat["PIVOTS"] = empty(self.kind, (self.pivots,), "int32", like)
+            flat["PIVOTS"] = self.kind.allocate((self.pivots,), "int32", like)
         first = {name: address(one) for name, one in (at | flat).items()}
         with several(self.backend, stream, len(self.groups)) as streams:
             for i, group in enumerate(self.groups):
@@ -112,9 +111,5 @@ class InPlaceRun:
         key = stream_key(stream)
         if key not in self._held:
             refuse_capture(self.backend, stream)
-            self._held[key] = {name: _beside(self.kind, one, like) for name, one in self.tables.items()}
+            self._held[key] = {name: self.kind.upload(one, like) for name, one in self.tables.items()}
         return self._held[key]
-
-
-def _beside(kind: Kind, table: Array, like: Array) -> Array:
-    return table if kind.name == "NumPy" else uploaded(kind, table, like)

@@ -103,7 +103,7 @@ def _on_gpu(task: Task, backend: Backend, A: Ragged, B: Matrices, may_hand_over:
     rows, columns, _ = A.layout.host()
     right = np.zeros_like(rows) if B is None else B.layout.host()[1]
     request = Request.of(
-        backend, task.family, library=A._kind.name, may_hand_over=may_hand_over, may_divide=True
+        backend, task.family, may_hand_over=may_hand_over, may_divide=True
     )  # fmt: skip
     for one in _classes(task, np.stack([rows, columns, right], 1), A._view.dtype):
         problem = _problem(task, A._view.dtype, one)

@@ -19,7 +19,7 @@ from ..ragged_kernel import RowsKernel, Runs, Sizes, held_by, pins_reach
 from . import lapack
 from .plan import as_numpy
 from .sorted import apart, check_shapes
-from .task import Found, Task, dtype_of, empty
+from .task import Found, Task, dtype_of
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)
 _RUNS: Runs = WeakKeyDictionary()
@@ -101,10 +101,10 @@ class FactorRun:
         task = self.task
         for part in (*task.parts, *(("INFO",) if task.family != "qr" and "INFO" not in task.parts else ())):
             if part in ("PIVOTS", "TAU"):
-                found[part] = empty(self.kind, (int(self.steps.sum()),), dtype_of(task, part, self.dtype), like)
+                found[part] = self.kind.allocate((int(self.steps.sum()),), dtype_of(task, part, self.dtype), like)
             elif part in task.numbers or part == "INFO":
                 dtype = REAL[self.dtype] if part == "X" else dtype_of(task, part, self.dtype)
-                found[part] = empty(self.kind, (self.count,), dtype, like)
+                found[part] = self.kind.allocate((self.count,), dtype, like)
                 if not self.kernel.is_complete:
                     found[part][...] = 1 if part == "F" else 0
         return found

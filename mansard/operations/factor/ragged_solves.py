@@ -27,7 +27,6 @@ from ..ragged_stacks import Compute, Found, Given, StackedRun, Wanted
 from . import lapack, systems
 from .plan import as_numpy
 from .sorted import apart, check_shapes, place_like
-from .task import arange, as_int32, library
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)
 _RUNS: Runs = WeakKeyDictionary()
@@ -176,6 +175,7 @@ class _FactoredStacks:
         flat = None
         if pivots is not None:
             _check_pivots(pivots, self.orders)
-            own = as_int32(self.kind, arange(self.kind, self.widest, F.buffer))  # one dtype: CuPy joins those at once
-            flat = as_int32(self.kind, library(self.kind).concatenate([*pivots, own]))
+            # of one dtype: CuPy joins those at once
+            own = self.kind.astype(self.kind.arange(self.widest, F.buffer), "int32")
+            flat = self.kind.astype(self.kind.module.concatenate([*pivots, own]), "int32")
         self.run([F, B], {"X": X}, F, flat)

@@ -26,7 +26,7 @@ from ..batched.gemm_run import _upload
 from ..ragged import Ragged, allocate_beside
 from ..ragged_kernel import remember
 from ..ragged_layout import Layout, scratch, stream_key
-from .task import Task, empty
+from .task import Task
 
 _STEP, _TILES, _WIDE_STEP = 8, 64, 32  # orders of a class differ by less, up to 64 rows, and above
 
@@ -150,7 +150,7 @@ class SortedRun:
 
     def __call__(self, a: Ragged, factors: Ragged) -> Array:
         """`info`, in the order of the batch; the factors have been written, or will be."""
-        info = empty(self.kind, (self.count,), "int32", a.buffer)
+        info = self.kind.allocate((self.count,), "int32", a.buffer)
         if not self.complete:
             info[...] = 0  # of matrices without entries
         stream = self.stream()

@@ -6,7 +6,6 @@ Q, PIVOTS, TAU and INFO.
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import NamedTuple
 
 from ...arrays.types import Array, Kind
@@ -83,16 +82,6 @@ def dtype_of(task: Task, part: str, dtype: str) -> str:
 
 
 # ---- arrays of any library --------------------------------------------------------------------------------
-
-
-def library(kind: Kind) -> ModuleType:
-    """The module of an array library."""
-    return kind.module
-
-
-def empty(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
-    """Allocate an array of `shape` and `dtype` on the device of `like`."""
-    return kind.allocate(shape, dtype, like)
 
 
 def zeros(kind: Kind, shape: tuple[int, ...], dtype: str, like: Array) -> Array:
