@@ -84,7 +84,7 @@ def outside(ragged: Ragged) -> Any:
 
 
 def host(array: Any) -> Any:
-    return array.get() if hasattr(array, "get") else np.asarray(array)
+    return array.get() if hasattr(array, "get") else np.asarray(array.cpu() if hasattr(array, "cpu") else array)
 
 
 def turned(matrix: Any, trans: bool, conj: bool) -> Any:
