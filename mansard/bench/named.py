@@ -33,6 +33,10 @@ class Measured(NamedTuple):
     operations: tuple[str, ...]
 
 
+_TWO_SIDED = (
+    "eigh", "eigh_ex", "eigvalsh", "eigvalsh_ex", "svd", "svd_ex", "svdvals", "svdvals_ex", "tridiagonalize",
+    "bidiagonalize", "pinv", "matrix_rank", "cond", "norm", "polar", "procrustes",
+)  # fmt: skip
 _MEASURED = {
     "gram": Measured("gram", ("gram",)),
     "matmul": Measured("matmul", ("matmul",)),
@@ -54,6 +58,7 @@ _MEASURED = {
         ("factor", "solve", ("solve", "solve_ex")),
         ("factor", "inverse", ("inv", "inv_ex")),
         ("factor", "determinant", ("det", "slogdet")),
+        ("factor", "qrq", _TWO_SIDED),
     )
     for name in known
 }
@@ -62,6 +67,7 @@ _MEASURED = {
 # made of others, or answered by the same kernels
 _WITHOUT = (
     "orthogonalize", "syrk", "herk", "trmm", "solve_triangular", "cho_solve", "lu_solve", "slogdet", "lstsq",
+    *_TWO_SIDED,
 )  # fmt: skip
 
 

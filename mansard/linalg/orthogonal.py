@@ -108,7 +108,7 @@ def lstsq(
     a : array (..., m, n), or list of matrices of one shape
     b : one vector (m,), or (..., m, k) whose leading dimensions broadcast with those of a
     rcond : singular values below rcond times the largest count as zero; None: the precision times max(m, n)
-    driver : `svd`: any rank, solutions of least norm, as NumPy does it; by the array library.
+    driver : `svd`: any rank, solutions of least norm, as NumPy does it.
         `qr`: a has full rank, which is not checked; many times as fast
     backend : as for `matmul`
 

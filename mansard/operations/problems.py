@@ -150,6 +150,10 @@ def of_lstsq(asked: Asked, s: Sizes) -> Problem:
     return qr.spec.problem(asked.dtype, s.m, s.n, s.batch, NRHS=1, want="solve", **layouts)
 
 
+def of_two_sided(asked: Asked, s: Sizes) -> Problem:
+    return qr.spec.problem(asked.dtype, s.m, s.n, s.batch, want="raw", layout_a=asked.layout)
+
+
 # ---- sparse -----------------------------------------------------------------------------------------------
 
 

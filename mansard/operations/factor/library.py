@@ -87,19 +87,6 @@ def _qr(kind: Kind, task: Task, A: Array, B: Array) -> Found:
     return {"X": module.linalg.solve(R, right)}
 
 
-def by_singular_values(kind: Kind, A: Array, B: Array, rcond: float) -> tuple[Array, Array, Array]:
-    """Least squares of least norm, ranks and singular values."""
-    module = library(kind)
-    U, values, V = module.linalg.svd(A, full_matrices=False)
-    kept = values > rcond * values[..., :1]
-    inverse = module.where(kept, 1 / module.where(kept, values, module.ones_like(values)), 0 * values)
-    inverse = inverse.to(A.dtype) if kind.name == "PyTorch" else inverse.astype(A.dtype)
-    right = kind.matmul(kind.conj(U).swapaxes(-1, -2), B) * inverse[..., None]
-    X = kind.matmul(kind.conj(V).swapaxes(-1, -2), right)
-    ranks = kept.sum(-1)
-    return X, ranks.int() if kind.name == "PyTorch" else ranks.astype("int32"), values
-
-
 class _torch:
     """torch.linalg, whose pivots count from one."""
 
