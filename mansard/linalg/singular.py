@@ -124,7 +124,7 @@ def svdvals_ex(
     >>> ms.linalg.svdvals_ex(np.array([[[2.0]], [[np.inf]]])).info
     array([0, 2], dtype=int32)
     """
-    return SvdvalsExResult(*parts_of(Task("svdvals", driver=driver), x, backend, bool(hermitian)))
+    return SvdvalsExResult(*parts_of(Task("svdvals", driver=driver), x, backend, bool(hermitian), "x"))
 
 
 def bidiagonalize(a: Any, *, compute_uv: bool = True, backend: str | None = None) -> Any:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
 from ....arrays.types import Array, Kind, Matrices
 from ...batched.interleaved import Interleaved, deinterleave, interleave
 from ..face import Operation, Part, answer, check_matrices, first_bad, named
-from ..task import Found, stacked
+from ..task import Found
 from .plan import compute, quick, singular_of_hermitian
 from .task import DRIVERS, Sizes, Task
 
 Compute = Callable[[Kind, Array], Sequence[Array]]
 
 
-def parts_of(task: Task, a: Matrices, backend: str | None, hermitian: bool = False) -> tuple[Matrices, ...]:
-    """The parts of the task's result, in their order."""
+def parts_of(
+    task: Task, a: Matrices, backend: str | None, hermitian: bool = False, name: str = "a"
+) -> tuple[Matrices, ...]:
+    """The parts of the task's result, in their order; `name` is the argument's in messages."""
     if task.driver not in DRIVERS:
         raise ValueError(f"driver={task.driver!r} is not one of {', '.join(map(repr, DRIVERS))}")
     known = None if hermitian else quick(task, backend, a)
@@ -26,12 +27,12 @@ def parts_of(task: Task, a: Matrices, backend: str | None, hermitian: bool = Fal
         return tuple(known[part] for part in task.parts)
 
     def run(kind: Kind, A: Array) -> list[Array]:
-        check_matrices(A, "a", square=hermitian or task.is_hermitian)
+        check_matrices(A, name, square=hermitian or task.is_hermitian)
         find = singular_of_hermitian if hermitian else _compute
         found = find(kind, task, A, backend)
         return [found[part] for part in task.parts]
 
-    return answer_parts(run, tuple(_part(task, part) for part in task.parts), a)
+    return answer_parts(run, tuple(_part(task, part) for part in task.parts), a, name)
 
 
 def _compute(kind: Kind, task: Task, A: Array, backend: str | None) -> Found:
@@ -73,7 +74,3 @@ def refuse_unconverged(info: Matrices, what: str) -> None:
             f"(info = {count})"
         )
 
-
-def stack_of(kind: Kind, A: Array) -> Any:
-    """A list as one stack."""
-    return stacked(kind, A)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from .... import settings
 from ....arrays.types import Array, Kind
 from ....plan.problem import REAL
 from ...batched.gemm_call import Form, multiply
@@ -15,20 +13,13 @@ from ..plan import factor
 from ..task import Found, library, stacked, zeros
 from ..task import Task as FactorTask
 from .plan import compute, singular_of_hermitian
+from .shapes import sparing
 from .task import Task
 
-_LITTLE = 1 << 26  # products of sizes on CPUs, below which a library is done before a kernel of ours is compiled
 _ADJOINTS = Form(True, True, True, True)
 _LEFT_ADJOINT = Form(True, True)
 _RIGHT_ADJOINT = Form(False, False, True, True)
 SPECTRAL = (2, -2, "nuc")  # matrix norms by singular values
-
-
-def _sparing(kind: Kind, A: Array, backend: str | None) -> str | None:
-    """The backend for the products of a batch: the array library for little work on CPUs, unless one was named."""
-    *lead, M, N = A.shape
-    little = prod(lead) * M * N * max(M, N) < _LITTLE and settings.current().backend == "cpu"
-    return "reference" if backend is None and little and kind.view(A, "a").device[0] == "cpu" else backend
 
 
 def singular(kind: Kind, A: Array, backend: str | None, hermitian: bool = False, driver: str = "auto") -> Found:
@@ -72,19 +63,21 @@ def pseudo_inverse(
         return zeros(kind, (*lead, N, M), kind.view(A, "a").dtype, A), zeros(kind, tuple(lead), "int32", A)
     found = singular(kind, A, backend, hermitian)
     inverse, _ = cut(kind, found["W"], precision(kind, A) if rcond is None else rcond)
-    by = _sparing(kind, A, backend)
+    by = sparing(kind, A, backend)
     X = multiply(found["VH"] * inverse[..., None], found["U"], None, 1.0, 0.0, by, _ADJOINTS)
     return X, found["INFO"]
 
 
 def least_squares(kind: Kind, A: Array, B: Array, rcond: float, backend: str | None) -> tuple[Array, Array, Array]:
     """Solutions of least norm, ranks and singular values; A and B have the same leading dimensions."""
-    found, by = singular(kind, A, backend), _sparing(kind, A, backend)
-    inverse, kept = cut(kind, found["W"], rcond)
+    found, by = singular(kind, A, backend), sparing(kind, A, backend)
+    W = found["W"]
+    inverse, kept = cut(kind, W, rcond)
     right = multiply(found["U"], B, None, 1.0, 0.0, by, _LEFT_ADJOINT)
     X = multiply(found["VH"] * inverse[..., None], right, None, 1.0, 0.0, by, _LEFT_ADJOINT)
-    ranks = kept.sum(-1)
-    return X, ranks.int() if kind.name == "PyTorch" else ranks.astype("int32"), found["W"]
+    ranks = zeros(kind, tuple(W.shape[:-1]), "int32", A)
+    ranks[...] = kept.sum(-1)
+    return X, ranks, W
 
 
 def rank(kind: Kind, A: Array, tol: Any, rtol: Any, hermitian: bool, backend: str | None) -> Array:
@@ -102,7 +95,7 @@ def rank(kind: Kind, A: Array, tol: Any, rtol: Any, hermitian: bool, backend: st
 def polar(kind: Kind, A: Array, side: str, backend: str | None) -> tuple[Array, Array, Array]:
     """The orthogonal factor, the Hermitian one, and `info`."""
     A = stacked(kind, A)
-    found, by = singular(kind, A, backend), _sparing(kind, A, backend)
+    found, by = singular(kind, A, backend), sparing(kind, A, backend)
     U, W, VH = found["U"], found["W"], found["VH"]
     unitary = multiply(U, VH, None, 1.0, 0.0, by)
     if side == "right":
@@ -115,7 +108,7 @@ def polar(kind: Kind, A: Array, side: str, backend: str | None) -> tuple[Array, 
 def procrustes(kind: Kind, A: Array, B: Array, backend: str | None) -> tuple[Array, Array, Array]:
     """The orthogonal R that brings A R nearest to B, the sum of the singular values of A^H B, and `info`."""
     A, B = stacked(kind, A), stacked(kind, B)
-    by = _sparing(kind, max(A, B, key=lambda one: one.ndim), backend)
+    by = sparing(kind, max(A, B, key=lambda one: one.ndim), backend)
     product = multiply(A, B, None, 1.0, 0.0, by, _LEFT_ADJOINT)
     found = singular(kind, product, backend)
     return multiply(found["U"], found["VH"], None, 1.0, 0.0, by), found["W"].sum(-1), found["INFO"]
@@ -133,7 +126,7 @@ def matrix_norm(kind: Kind, A: Array, order: Any, backend: str | None) -> Array:
             return W.sum(-1)
         if order == 2 and W.shape[-1] == 0:
             return zeros(kind, tuple(W.shape[:-1]), str(W.dtype).removeprefix("torch."), W)
-        return W[..., 0] if order == 2 else W[..., -1]
+        return library(kind).amax(W, -1) if order == 2 else library(kind).amin(W, -1)
     by: Any = library(kind).linalg
     if kind.name == "PyTorch":
         return by.matrix_norm(A, "fro" if order in (None, "f") else order)
@@ -156,7 +149,7 @@ def condition(kind: Kind, A: Array, p: Any, backend: str | None) -> Array:
             W = values(kind, A, backend)
             ratio = W[..., -1] / W[..., 0] if p == -2 else W[..., 0] / W[..., -1]
         else:
-            found = factor(FactorTask("lu", "inverse"), kind, A, None, None, _sparing(kind, A, backend))
+            found = factor(FactorTask("lu", "inverse"), kind, A, None, None, sparing(kind, A, backend))
             ratio = matrix_norm(kind, A, p, backend) * matrix_norm(kind, found["F"], p, backend)
             ratio = module.where(found["INFO"] != 0, module.full_like(ratio, np.nan), ratio)
         has_nan = module.isnan(A).reshape(*A.shape[:-2], -1).any(-1)

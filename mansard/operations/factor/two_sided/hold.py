@@ -24,6 +24,7 @@ from ..task import broadcast, empty, stacked
 from .derived import SPECTRAL
 from .plan import plan_two_sided
 from .routes import problem_of
+from .shapes import sparing
 from .task import HERMITIAN, Sizes, Task
 
 _ADJOINT = Form(True, True)
@@ -99,11 +100,12 @@ def steps_of(task: Task, kind: Kind, A: Matrices, backend: str | None, shapes: l
         vectors = "U" in task.parts
         want = ("complete" if task.full else "reduced") if vectors else "r"
         triangle = empty(kind, (*a.shape, a.columns, a.columns), dtype, like)
-        steps: Steps = [("qr", plan_factorization("qr", A, None, None, backend, want=want))]
+        by = sparing(kind, stacked(kind, A), backend)
+        steps: Steps = [("qr", plan_factorization("qr", A, None, None, by, want=want))]
         steps += steps_of(task._replace(full=False), kind, triangle, backend, shapes)
         if vectors:
             Q = empty(kind, (*a.shape, a.rows, a.columns), dtype, like)
-            steps.append(("gemm", plan_gemm(Q, triangle, None, backend)))
+            steps.append(("gemm", plan_gemm(Q, triangle, None, by)))
         return steps
     chosen = select(a.view.device, backend)
     problem = problem_of(task, dtype, Sizes(a.rows, a.columns), prod(a.shape))[1]

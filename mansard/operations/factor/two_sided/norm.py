@@ -27,7 +27,8 @@ def norm_of_array(x: Array, order: Any, axis: Any, keepdims: bool, backend: str 
     kind = arrays.kind_of(x, "x")
     if kind.immutable:
         found = norm_of_array(kind.unwrap(x, "x"), order, axis, keepdims, backend)
-        return kind.wrap(np.require(found, requirements=["C", "W"]) if isinstance(found, np.generic) else found)
+        on_host = isinstance(found, np.generic | np.ndarray)
+        return kind.wrap(np.require(found, requirements=["C", "W"]) if on_host else found)
     x = _checked(kind, x)
     axes = _axes(len(x.shape), order, axis)
     if len(axes) == 2 and not isinstance(axis, int):

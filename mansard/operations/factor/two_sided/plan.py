@@ -22,7 +22,7 @@ from ..task import Task as FactorTask
 from . import householder
 from . import library as by_library
 from .routes import decide, problem_of, shape_for
-from .shapes import Shape
+from .shapes import Shape, sparing
 from .task import Sizes, Task, adjoint, nothing
 
 Way = Callable[[Array], Found]
@@ -102,12 +102,14 @@ def _by_adjoint(kind: Kind, task: Task, backend: str | None, A: Array) -> Found:
 
 def _by_triangle(kind: Kind, task: Task, backend: str | None, A: Array) -> Found:
     """A = Q R, R = U' S V^H, U = Q U'. With `full`, the columns of Q beyond those of A complete U."""
+    A = stacked(kind, A)
+    by = sparing(kind, A, backend)
     if "U" not in task.parts:
-        return compute(task, kind, factor(FactorTask("qr", "r"), kind, A, None, None, backend)["F"], backend)
-    made = factor(FactorTask("qr", "complete" if task.full else "reduced"), kind, A, None, None, backend)
+        return compute(task, kind, factor(FactorTask("qr", "r"), kind, A, None, None, by)["F"], backend)
+    made = factor(FactorTask("qr", "complete" if task.full else "reduced"), kind, A, None, None, by)
     Q, columns = made["Q"], made["F"].shape[-1]
     found = compute(task._replace(full=False), kind, made["F"][..., :columns, :], backend)
-    U = multiply(Q[..., :columns], found["U"], None, 1.0, 0.0, backend)
+    U = multiply(Q[..., :columns], found["U"], None, 1.0, 0.0, by)
     if task.full:
         Q[..., :columns] = U
     return found | {"U": Q if task.full else U}
