@@ -21,8 +21,9 @@ _TEXTS = {
     "layout": Names("row", "col", "any"),
     "stack": Names("packed", "strided", "shared", "pointers", "interleaved", "ragged"),
     "want": Names(
-        "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"
-    ),
+        "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel",
+        "eigh", "eigvalsh", "svd", "svdvals",
+    ),  # fmt: skip
     "method": Names("lu", "cholesky", "qr", "triangle"),
     "side": Names("left", "right"),
     "uplo": Names("lower", "upper"),

@@ -1,0 +1,84 @@
+"""Bytes, flops, registers and shared memory of a jacobi problem and its configurations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....codegen.geometry import Device
+from ....machine.machine import Machine
+from ....machine.roofline import Work
+from ....plan.problem import REAL, Problem
+from ...common import costs
+from ...common.configs import up
+from . import spec
+
+_SWEEPS = {"eigh": (2.0, 0.55), "svd": (2.5, 0.65)}  # sweeps of random matrices: the first and, per row, more
+
+
+def work(problem: Problem) -> Work:
+    """The least a batch must move and compute: A once, results once; the rotations of the usual number of sweeps."""
+    N, batch, size = problem.N, problem.BATCH, problem.itemsize
+    read = N * N if spec.is_svd(problem) else N * (N + 1) // 2
+    matrices = {"eigh": 1, "svd": 2}.get(problem.want, 0)
+    values = N * (size // 2 if problem.is_complex else size) + 4
+    return Work(
+        read=batch * read * size,
+        written=batch * (matrices * N * N * size + values),
+        flops=int(batch * sweeps(problem) * N * (N - 1) / 2 * rotation_flops(problem)),
+        dtype=problem.dtype,
+    )
+
+
+def sweeps(problem: Problem) -> float:
+    """Sweeps that random matrices take, about."""
+    first, more = _SWEEPS["svd" if spec.is_svd(problem) else "eigh"]
+    return first + more * problem.N if problem.N > 1 else 0.0
+
+
+def rotation_flops(problem: Problem) -> int:
+    """Flops of one rotation: its angle, and the entries it touches."""
+    pairs = problem.N if spec.is_svd(problem) else problem.N - 2
+    pairs += problem.N if spec.has_vectors(problem) else 0
+    product = problem.N if spec.is_svd(problem) else 0
+    return int(40 + (24 if problem.is_complex else 6) * pairs + (8 if problem.is_complex else 2) * product)
+
+
+def threads(problem: Problem, c: Any) -> int:
+    """Threads per block."""
+    return int(c.BLOCK)
+
+
+def shared_bytes(problem: Problem, c: Any) -> int:
+    """Dynamic shared memory per block: a slot of odd length for every matrix, and one for its values."""
+    words = 2 if problem.is_complex else 1
+    slots = (problem.N**2 * words | 1) + (problem.N | 1)
+    return int(up(c.BLOCK * slots * problem.itemsize // words, 128) * 128)
+
+
+def registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread, estimated: the matrix, the vectors unless they are in shared memory, and the rest."""
+    return 128
+
+
+def blocks(problem: Problem, c: Any, device: Device) -> int:
+    """Blocks per launch: one per tile."""
+    return int(max(1, up(problem.BATCH, c.BLOCK)))
+
+
+def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
+    """Seconds that arithmetic takes at the least: chains of a few warps keep half of the units busy."""
+    return {"arithmetic": executed_flops(problem, c) / (0.5 * float(machine.fma[REAL[problem.dtype]]))}
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """Bytes that a multiprocessor has under way at once: tiles, some of which are computed on."""
+    return int(0.5 * c.BLOCKS_PER_SM * c.BLOCK * problem.N**2 * problem.itemsize)
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops that the kernel executes: those of the problem."""
+    return work(problem).flops
+
+
+reduction_seconds = costs.no_reduction
+bandwidth_share = costs.full_bandwidth
