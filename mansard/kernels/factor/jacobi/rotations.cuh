@@ -10,19 +10,22 @@
 
 namespace mansard {
 
-// Exponent field of a number's high word, and what one-sided rotations scale to: squares of norms, and products of two
-// of them, stay normal numbers for columns from NULL_SQUARE to the largest one.
+// Limits of the two precisions. One-sided rotations scale the largest entry to 2^SINGULAR_EXPONENT: then squares of
+// norms, and products of two of them, are normal numbers for all columns above NULL_SQUARE.
 template <class R>
 struct Format;
 template <>
 struct Format<double> {
-  static constexpr int FRACTION = 20, BIAS = 1023, SINGULAR_EXPONENT = 0;
+  static constexpr int FRACTION = 20, BIAS = 1023;  // bits of the fraction in the high word; bias of the exponent
+  static constexpr int SINGULAR_EXPONENT = 0;
   static constexpr double ROUNDOFF = 0x1p-53, NULL_SQUARE = 0x1p-256, RAISE = 0x1p64;
+  static constexpr double GUARD = 0x1p-1000, LEAST_SQUARE = 0x1p-900;  // see `annihilating`
 };
 template <>
 struct Format<float> {
-  static constexpr int FRACTION = 23, BIAS = 127, SINGULAR_EXPONENT = 20;
-  static constexpr float ROUNDOFF = 0x1p-24f, NULL_SQUARE = 0x1p-36f, RAISE = 0x1p64f;
+  static constexpr int FRACTION = 23, BIAS = 127, SINGULAR_EXPONENT = 26;
+  static constexpr float ROUNDOFF = 0x1p-24f, NULL_SQUARE = 0x1p-20f, RAISE = 0x1p64f;
+  static constexpr float GUARD = 0x1p-120f, LEAST_SQUARE = 0x1p-90f;
 };
 
 // The high word of |x|: comparing two of them compares exponents, and finds infinities and NaNs.
@@ -81,13 +84,18 @@ struct Rotation {
   }
 };
 
+// h = apart^2 + 4 |b|^2, never zero: GUARD vanishes beside squares from LEAST_SQUARE on.
+template <class R>
+MANSARD_DEVICE R spread_square(R apart, R b_square) {
+  return fma(apart, apart, fma(R(4), b_square, Format<R>::GUARD));
+}
 // Rotation that annihilates b between diagonal entries that differ by `apart`, the identity unless `wanted`; `shift` is
-// what the first diagonal entry loses and the second gains. h must not underflow where the rotation is wanted.
+// what the first diagonal entry loses and the second gains. h is the `spread_square` of the block.
 template <bool SHEARS, class T, class R = typename Scalar<T>::Real>
 MANSARD_DEVICE Rotation<T> annihilating(R apart, T b, R b_square, R h, bool wanted, R& shift) {
-  const R inverse_root = quick_inverse_root(wanted ? h : R(1));
+  const R inverse_root = quick_inverse_root(h);
   const R cosine_square = fma(R(0.5) * fabs(apart), inverse_root, R(0.5));
-  const R inverse_cosine = quick_inverse_root(wanted ? cosine_square : R(1));
+  const R inverse_cosine = quick_inverse_root(cosine_square);
   const R factor = wanted ? copysign(inverse_root * inverse_cosine, apart) : R(0);
   Rotation<T> rotation;
   rotation.cosine = wanted ? cosine_square * inverse_cosine : R(1);

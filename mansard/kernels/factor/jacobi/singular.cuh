@@ -37,11 +37,12 @@ struct Singular {
     raise = 1;
     if (sizeof(R) == 4 && largest < (64u << Format<R>::FRACTION)) {  // no normal number would scale these
       raise = Format<R>::RAISE;
-      multiply(raise, true);
+      multiply(raise);
       largest = largest_word();
     }
     const int exponent = scale_exponent<R>(largest, Format<R>::SINGULAR_EXPONENT);
-    multiply(power_of_two<R>(exponent), finite);
+    multiply(power_of_two<R>(exponent));
+    if (!finite) clear();
     return exponent;
   }
   MANSARD_DEVICE T get(int i, int j) const { return entries[i][j]; }
@@ -54,11 +55,18 @@ struct Singular {
     }
     return largest;
   }
-  MANSARD_DEVICE void multiply(R scale, bool finite) {
+  MANSARD_DEVICE void multiply(R scale) {
     MANSARD_UNROLL
     for (int i = 0; i < N; ++i) {
       MANSARD_UNROLL
-      for (int j = 0; j < N; ++j) entries[i][j] = finite ? by_real(entries[i][j], scale) : zero<T>();
+      for (int j = 0; j < N; ++j) entries[i][j] = by_real(entries[i][j], scale);
+    }
+  }
+  MANSARD_DEVICE void clear() {
+    MANSARD_UNROLL
+    for (int i = 0; i < N; ++i) {
+      MANSARD_UNROLL
+      for (int j = 0; j < N; ++j) entries[i][j] = zero<T>();
     }
   }
 
@@ -81,7 +89,7 @@ struct Singular {
   }
   template <class Vectors>
   MANSARD_DEVICE void rotate(int p, int q, T b, R b_square, bool wanted, Vectors& vectors) {
-    const R apart = squares[q] - squares[p], h = fma(apart, apart, R(4) * b_square);
+    const R apart = squares[q] - squares[p], h = spread_square(apart, b_square);
     R shift;
     const Rotation<T> rotation = annihilating<P::SHEARS>(apart, b, b_square, h, wanted, shift);
     squares[p] -= shift;

@@ -14,8 +14,6 @@ struct Symmetric {
   using T = typename P::T;
   using R = typename Scalar<T>::Real;
   static constexpr int N = P::N;
-  // squares below it are treated as zero: entries are at most one
-  static constexpr R LEAST = Range<R>::LEAST / (Format<R>::ROUNDOFF * Format<R>::ROUNDOFF);
   static constexpr R TOLERANCE = R(0.25) * N * N * Format<R>::ROUNDOFF * Format<R>::ROUNDOFF;
 
   R diagonal[N];
@@ -41,11 +39,21 @@ struct Symmetric {
     const R scale = power_of_two<R>(exponent);
     MANSARD_UNROLL
     for (int j = 0; j < N; ++j) {
-      diagonal[j] = finite ? diagonal[j] * scale : R(0);
+      diagonal[j] *= scale;
       MANSARD_UNROLL
-      for (int i = 0; i < j; ++i) upper[i][j] = finite ? by_real(upper[i][j], scale) : zero<T>();
+      for (int i = 0; i < j; ++i) upper[i][j] = by_real(upper[i][j], scale);
     }
+    if (!finite) clear();
     return exponent;
+  }
+
+  MANSARD_DEVICE void clear() {
+    MANSARD_UNROLL
+    for (int j = 0; j < N; ++j) {
+      diagonal[j] = 0;
+      MANSARD_UNROLL
+      for (int i = 0; i < j; ++i) upper[i][j] = zero<T>();
+    }
   }
 
   MANSARD_DEVICE bool is_diagonal() const {
@@ -62,7 +70,7 @@ struct Symmetric {
   template <class Vectors>
   MANSARD_DEVICE void rotate(int p, int q, R least, Vectors& vectors) {
     const T b = upper[p][q];
-    const R b_square = modulus_square(b), apart = diagonal[q] - diagonal[p], h = fma(apart, apart, R(4) * b_square);
+    const R b_square = modulus_square(b), apart = diagonal[q] - diagonal[p], h = spread_square(apart, b_square);
     R shift;
     const Rotation<T> rotation = annihilating<P::SHEARS>(apart, b, b_square, h, h > least, shift);
     diagonal[p] -= shift;
@@ -87,19 +95,19 @@ struct Symmetric {
   template <class Vectors>
   MANSARD_DEVICE bool iterate(Vectors& vectors) {
     using Order = Tournament<N>;
-    bool converged = is_diagonal();
+    bool converged;
     MANSARD_UNROLL_BY(1)
-    for (int sweep = 0; sweep < P::SWEEPS && __any_sync(~0u, !converged); ++sweep) {
-      const R least = converged ? Range<R>::MOST : LEAST;
+    for (int sweep = 0;; ++sweep) {
+      converged = is_diagonal();
+      if (sweep == P::SWEEPS || !__any_sync(~0u, !converged)) return converged;
+      const R least = converged ? Range<R>::MOST : Format<R>::LEAST_SQUARE;
       MANSARD_UNROLL
       for (int round = 0; round < Order::ROUNDS; ++round) {
         MANSARD_UNROLL
         for (int pair = 0; pair < Order::PAIRS; ++pair)
           if (!Order::pauses(round, pair)) rotate(Order::first(round, pair), Order::second(round, pair), least, vectors);
       }
-      converged = is_diagonal();
     }
-    return converged;
   }
 };
 
