@@ -41,7 +41,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
 
 
 def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
-    """For each thread A and V of the matrices of a group, and the real vectors beside them."""
+    """For each thread A, V and W of the matrices of a group."""
     words, real = words_of(problem)
     N = problem.N
-    return int(threads * c.LANES * real * (2 * words * N * N + 4 * N))
+    return int(threads * c.LANES * real * (2 * words * N * N + N))
