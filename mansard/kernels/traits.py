@@ -21,9 +21,9 @@ _TEXTS = {
     "layout": Names("row", "col", "any"),
     "stack": Names("packed", "strided", "shared", "pointers", "interleaved", "ragged"),
     "want": Names(
-        "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel",
-        "eigh", "eigvalsh", "svd", "svdvals",
-    ),  # fmt: skip
+        *("factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"),
+        *("eigh", "eigvalsh", "svd", "svdvals"),
+    ),
     "method": Names("lu", "cholesky", "qr", "triangle"),
     "side": Names("left", "right"),
     "uplo": Names("lower", "upper"),

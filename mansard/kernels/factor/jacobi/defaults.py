@@ -33,12 +33,14 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 _FEW_ROWS = 4  # rows up to which a tile of 128 matrices is small enough for many blocks to fit
+_SHEARED = 5  # rows from which the third of the products that shears save pays for the division of their angle
 
 
 def _rules(problem: Problem) -> Iterator[Threads]:
     """Small tiles, so that blocks end at different times; vectors in shared memory where registers would overflow."""
-    rough = Threads(128 if problem.N <= _FEW_ROWS else 64, SHEARS=not problem.is_complex)
-    if spec.has_vectors(problem) and False:
+    shears = not problem.is_complex and spec.has_vectors(problem) and problem.N >= _SHEARED
+    rough = Threads(128 if problem.N <= _FEW_ROWS else 64, SHEARS=shears)
+    if spec.has_vectors(problem) and work.held(problem, rough) > work.MOST_HELD:
         rough = replace(rough, VECTORS="shared")
     yield rough
     yield replace(rough, BLOCK=32)

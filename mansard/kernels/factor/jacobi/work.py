@@ -55,9 +55,27 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     return int(up(c.BLOCK * slots * problem.itemsize // words, 128) * 128)
 
 
+def held(problem: Problem, c: Any) -> int:
+    """32-bit registers that hold the matrix, its values, and the vectors unless they are in shared memory."""
+    N, words, real = problem.N, problem.itemsize // 4, (2 if problem.dtype in ("float64", "complex128") else 1)
+    matrix = N * N if spec.is_svd(problem) else N * (N - 1) // 2
+    vectors = N * N if spec.has_vectors(problem) and c.VECTORS == "registers" else 0
+    return int((matrix + vectors) * words + N * real)
+
+
+MOST_HELD = 212  # registers beyond which the vectors of a matrix spill: 255 less the chains of a round of rotations
+# Registers in which float64 matrices of 1 to 8 rows compile without spills where the compiler is told to (sm_90a)
+_FITTED = {
+    "eigh": (32, 48, 56, 96, 128, 168, 232, 255), "eigvalsh": (32, 32, 40, 48, 72, 80, 96, 126),
+    "svd": (40, 56, 72, 124, 164, 222, 255, 255), "svdvals": (32, 40, 48, 72, 96, 128, 166, 240),
+}  # fmt: skip
+
+
 def registers(problem: Problem, c: Any) -> int:
-    """32-bit registers per thread, estimated: the matrix, the vectors unless they are in shared memory, and the rest."""
-    return 128
+    """32-bit registers per thread, estimated."""
+    if problem.dtype == "float64" and c.VECTORS == "registers":
+        return _FITTED[problem.want][problem.N - 1]
+    return int(min(255, 26 + 1.3 * held(problem, c)))
 
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
