@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -73,17 +73,18 @@ def refusal(problem: Problem) -> str | None:
 
 def too_large(problem: Problem, largest: int) -> str | None:
     """Why the matrices are too large for one thread or lane, or None if they are not."""
-    if problem.N <= largest:
+    if largest >= problem.N:
         return None
     return f"jacobi: {problem.N} rows: beyond {largest} a reduction to condensed form does better"
 
 
 def reference(A: Any, want: str = "eigh", uplo: str = "lower") -> tuple[Any, ...]:
     """W, and where vectors are wanted Z and VH, in NumPy and the precision of A; signs and phases are LAPACK's."""
+    triangle: Literal["L", "U"] = "L" if uplo == "lower" else "U"
     if want == "eigvalsh":
-        return (np.linalg.eigvalsh(A, uplo[0].upper()),)
+        return (np.linalg.eigvalsh(A, triangle),)
     if want == "eigh":
-        return tuple(np.linalg.eigh(A, uplo[0].upper()))
+        return tuple(np.linalg.eigh(A, triangle))
     if want == "svdvals":
         return (np.linalg.svd(A, compute_uv=False),)
     Z, W, VH = np.linalg.svd(A)
