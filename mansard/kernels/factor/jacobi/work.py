@@ -64,18 +64,25 @@ def held(problem: Problem, c: Any) -> int:
 
 
 MOST_HELD = 212  # registers beyond which the vectors of a matrix spill: 255 less the chains of a round of rotations
-# Registers in which float64 matrices of 1 to 8 rows compile without spills where the compiler is told to (sm_90a)
+# Registers in which real matrices of 1 to 8 rows compile without spills where the compiler is told to (sm_90a)
 _FITTED = {
-    "eigh": (32, 48, 56, 96, 128, 168, 232, 255), "eigvalsh": (32, 32, 40, 48, 72, 80, 96, 126),
-    "svd": (40, 56, 72, 124, 164, 222, 255, 255), "svdvals": (32, 40, 48, 72, 96, 128, 166, 240),
-}  # fmt: skip
+    ("float64", "eigh"): (32, 48, 56, 96, 128, 168, 232, 255),
+    ("float64", "eigvalsh"): (32, 32, 40, 48, 72, 80, 96, 126),
+    ("float64", "svd"): (40, 56, 72, 124, 164, 222, 255, 255),
+    ("float64", "svdvals"): (32, 40, 48, 72, 96, 128, 166, 240),
+    ("float32", "eigh"): (32, 32, 40, 48, 64, 80, 118, 140),
+    ("float32", "eigvalsh"): (32, 32, 32, 32, 40, 78, 72, 56),
+    ("float32", "svd"): (32, 36, 48, 64, 80, 122, 160, 200),
+    ("float32", "svdvals"): (32, 32, 32, 40, 48, 79, 80, 120),
+}
 
 
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
-    if problem.dtype == "float64" and c.VECTORS == "registers":
-        return _FITTED[problem.want][problem.N - 1]
-    return int(min(255, 26 + 1.3 * held(problem, c)))
+    fitted = _FITTED.get((problem.dtype, problem.want))
+    if fitted is not None and c.VECTORS == "registers":
+        return fitted[problem.N - 1]
+    return int(min(255, (36 if spec.is_svd(problem) else 26) + 1.3 * held(problem, c)))
 
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
