@@ -21,7 +21,8 @@ _TEXTS = {
     "layout": Names("row", "col", "any"),
     "stack": Names("packed", "strided", "shared", "pointers", "interleaved", "ragged"),
     "want": Names(
-        "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"
+        "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel",
+        "values", "vectors",
     ),
     "method": Names("lu", "cholesky", "qr", "triangle"),
     "side": Names("left", "right"),
