@@ -101,7 +101,7 @@ struct TridiagonalRows : WarpRows<P, ceil_div(ceil_div(P::N, 8), P::WARPS)> {
           for (int c = 0; c < COLUMNS; ++c) multiply_add<false>(y[r], a[c][r], x[c]);
       }
     }
-    const T own = warp_fold(y);
+    const T own = team_fold<32>(y, lane);
     const int i = this->row(lane / (32 / OWN));
     if (lane % (32 / OWN) != 0) return R(0);
     parts[i] = own;

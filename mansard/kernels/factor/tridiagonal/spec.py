@@ -10,6 +10,7 @@ import numpy as np
 from ....plan.problem import REAL, Problem
 from ...common import operands
 from ..two_sided import reductions
+from ..two_sided.reductions import reflection
 
 LONG = ("BATCH",)  # a record answers for any number of matrices
 SHAPES: dict[str, tuple[str, str]] = {}  # operands with a pitch: none, strides of A are arguments of the kernel
@@ -51,7 +52,7 @@ def reference(A: Any, uplo: str = "lower") -> tuple[Any, Any, Any]:
     T = half + half.conj().swapaxes(-1, -2) + np.real(A) * np.eye(A.shape[-1])
     Q = np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape).copy()
     for k in range(A.shape[-1] - 2):
-        H = np.stack([_reflection(x) for x in T[:, k + 1 :, k]])
+        H = np.stack([reflection(x) for x in T[:, k + 1 :, k]])
         T[:, k + 1 :] = H @ T[:, k + 1 :]
         T[:, :, k + 1 :] = T[:, :, k + 1 :] @ H
         Q[:, :, k + 1 :] = Q[:, :, k + 1 :] @ H
@@ -61,12 +62,3 @@ def reference(A: Any, uplo: str = "lower") -> tuple[Any, Any, Any]:
     Q[:, :, 1:] *= turns[:, None]
     real = REAL[A.dtype.name]
     return Q, np.real(np.diagonal(T, 0, 1, 2)).astype(real), size.astype(real)
-
-
-def _reflection(x: Any) -> Any:
-    """H with H x = beta e_1."""
-    norm, head = np.linalg.norm(x), abs(x[0])
-    u = np.array(x)
-    u[0] += (x[0] / head if head else 1.0) * norm
-    square = np.vdot(u, u).real
-    return np.eye(len(x)) - (2 / square * np.outer(u, u.conj()) if square else 0)

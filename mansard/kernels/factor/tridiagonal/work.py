@@ -38,8 +38,7 @@ def shared_bytes(problem: Problem, c: Config) -> int:
         later = 3 * vector_bytes(problem, problem.N) // problem.itemsize + up(2 * problem.N, 1 + problem.is_complex)
         return reductions.matrices(c) * vector_bytes(problem, max(image, later))
     s = slices(problem, c)
-    own = s.chunks * reductions.ROWS
-    folded = c.WARPS >= 6 and own <= 32 and own & (own - 1) == 0  # as kernel_block.cuh has it
+    folded = c.WARPS >= 6 and s.own <= 32 and s.own & (s.own - 1) == 0  # as kernel_block.cuh has it
     parts = s.rows if folded else 32 * s.columns * c.WARPS
     entries = 3 * s.rows + parts + 2 * s.rows * c.WARPS
     return vector_bytes(problem, entries) + up(8 * c.WARPS, 16) * 16

@@ -92,28 +92,30 @@ template <class R>
 MANSARD_DEVICE Complex<R> lane_across(Complex<R> x, int step) {
   return {lane_across(x.re, step), lane_across(x.im, step)};
 }
-template <int HALF, int STEP, int COUNT, class T>
+// A step of team_fold. Entry n stands for numbers n, n + 2 HALF, ... by now, of which each lane has one.
+template <int BEGIN, int END, int HALF, int STEP, int COUNT, class T>
 MANSARD_DEVICE void fold_halves(T (&numbers)[COUNT], int lane) {
   if constexpr (HALF > 0) {
     const bool upper = lane & STEP;
     MANSARD_UNROLL
-    for (int n = 0; n < HALF; ++n) {
-      const T sent = either(upper, numbers[n], numbers[n + HALF]);
-      numbers[n] = either(upper, numbers[n + HALF], numbers[n]);
-      add_to(numbers[n], lane_across(sent, STEP));
-    }
-    fold_halves<HALF / 2, STEP / 2>(numbers, lane);
+    for (int n = 0; n < HALF; ++n)
+      if (n < END && n + COUNT - HALF >= BEGIN) {
+        const T sent = either(upper, numbers[n], numbers[n + HALF]);
+        numbers[n] = either(upper, numbers[n + HALF], numbers[n]);
+        add_to(numbers[n], lane_across(sent, STEP));
+      }
+    fold_halves<BEGIN, END, HALF / 2, STEP / 2>(numbers, lane);
   }
 }
-// Sum each of COUNT numbers over a warp: lane l returns the sum of number l / (32 / COUNT). In each of log2(COUNT) steps
-// a lane sends half of its numbers and keeps the other half: 2 COUNT shuffles instead of 5 COUNT.
-template <int COUNT, class T>
-MANSARD_DEVICE T warp_fold(T (&numbers)[COUNT]) {
-  static_assert(COUNT <= 32 && (COUNT & (COUNT - 1)) == 0, "halves of numbers");
-  const int lane = threadIdx.x % 32;
-  fold_halves<COUNT / 2, 16>(numbers, lane);
+// Sum each of COUNT numbers over a team of LANES lanes: lane l returns the sum of number l / (LANES / COUNT). In each of
+// log2(COUNT) steps a lane sends half of its numbers and keeps the other half: COUNT shuffles instead of COUNT
+// log2(LANES). Only the numbers from BEGIN to END - 1 are not zero.
+template <int LANES, int BEGIN = 0, int END = 32, int COUNT, class T>
+MANSARD_DEVICE T team_fold(T (&numbers)[COUNT], int lane) {
+  static_assert(COUNT <= LANES && (COUNT & (COUNT - 1)) == 0, "halves of numbers");
+  fold_halves<BEGIN, END, COUNT / 2, LANES / 2>(numbers, lane);
   MANSARD_UNROLL
-  for (int step = 16 / COUNT; step > 0; step /= 2) add_to(numbers[0], lane_across(numbers[0], step));
+  for (int step = LANES / COUNT / 2; step > 0; step /= 2) add_to(numbers[0], lane_across(numbers[0], step));
   return numbers[0];
 }
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeAlias
+from itertools import product
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+import numpy as np
 
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source
 from ....plan.problem import REAL, Problem
+from ....rules import Numbers
 from ...common import configs, sources, specs
 from ...common.configs import OnGpu, up
 
@@ -34,6 +38,13 @@ class Lanes(OnGpu):
 
 
 @dataclass(frozen=True)
+class RolledLanes(Lanes):
+    """`Lanes` of which several steps share their code, whose length limits a longer one."""
+
+    ROLL: Annotated[int, Numbers(1, 4)] = 1  # steps that share their code
+
+
+@dataclass(frozen=True)
 class Block(OnGpu):
     """A block per matrix; each warp holds chunks of 8 rows in registers, in turn; 33 to 128 rows."""
 
@@ -55,9 +66,14 @@ class Slices:
     rows: int  # that vectors in shared memory have room for
 
     @property
+    def own(self) -> int:
+        """Rows of a warp."""
+        return self.chunks * ROWS
+
+    @property
     def held(self) -> int:
         """Entries that a thread holds."""
-        return self.columns * self.chunks * ROWS
+        return self.columns * self.own
 
 
 def slices(problem: Problem, c: Block, powers: bool = False) -> Slices:
@@ -112,12 +128,15 @@ def resident(work: configs.Resources, problem: Problem, config: Config, device: 
     return found  # type: ignore[no-any-return]
 
 
-def rough_candidates(problem: Problem) -> Iterator[Config]:
+def rough_candidates(problem: Problem, rolls: tuple[int, ...] = ()) -> Iterator[Config]:
     """Configurations of whatever number of blocks per multiprocessor."""
     if problem.N <= MOST_OF_LANES:
-        yield from (Lanes(lanes, warps) for lanes in (4, 8, 16, 32) for warps in (1, 2, 4))
+        for lanes, warps in product((4, 8, 16, 32), (1, 2, 4)):
+            yield from (RolledLanes(lanes, warps, ROLL=roll) for roll in rolls)
+            if not rolls:
+                yield Lanes(lanes, warps)
     else:
-        yield from (Block(warps) for warps in (2, 3, 4, 6, 8, 12, 16))
+        yield from (Block(warps) for warps in range(2, 17))
 
 
 def words(problem: Problem) -> int:
@@ -177,3 +196,12 @@ def source(
         },
         arguments=(*fields, *WORKSPACE, *sources.integers(INTEGERS)),
     )  # fmt: skip
+
+
+def reflection(x: Any) -> Any:
+    """H with H x = beta e_1, in NumPy: a part of the references."""
+    norm, head = np.linalg.norm(x), abs(x[0])
+    u = np.array(x)
+    u[0] += (x[0] / head if head else 1.0) * norm
+    square = np.vdot(u, u).real
+    return np.eye(len(x)) - (2 / square * np.outer(u, u.conj()) if square else 0)

@@ -52,7 +52,7 @@ struct Reflector<Complex<R>> {
 
   MANSARD_DEVICE Reflector(Complex<R> head, R squares) : first{0, 0}, inverse(0), phase{1, 0}, length(0) {
     const R square = modulus_square(head), sum = square + squares;
-    if (square > negligible<R>()) {
+    if (!(square <= negligible<R>())) {  // NaN stays NaN
       const R root = quick_inverse_root(square);
       phase = by_real(head, root);
       length = square * root;
