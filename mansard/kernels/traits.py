@@ -22,7 +22,7 @@ _TEXTS = {
     "stack": Names("packed", "strided", "shared", "pointers", "interleaved", "ragged"),
     "want": Names(
         *("factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"),
-        *("eigh", "eigvalsh", "svd", "svdvals"),
+        *("eigh", "eigvalsh", "svd", "svdvals", "values", "vectors", "rotations"),
     ),
     "method": Names("lu", "cholesky", "qr", "triangle"),
     "side": Names("left", "right"),

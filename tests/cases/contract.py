@@ -45,6 +45,8 @@ CONTRACTS = (
     Contract("lu", 57, forms=(PLAIN, {"seed": 3, "spoil": True}), orders=2),
     Contract("qr", 38, bounds=0, orders=2),
     Contract("jacobi", 24, step=6, orders=4),
+    Contract("tridiagonal", 7, step=5, bounds=0, orders=2),
+    Contract("bidiagonal", 7, step=5, bounds=0, orders=2),
     Contract("spmv", 12, step=1, forms=(PLAIN, SCALED), in_turn=True, bounds=5, orders=5),
     Contract("powers", 8, step=1, bounds=0, orders=1),
 )
