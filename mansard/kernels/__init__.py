@@ -8,7 +8,7 @@ flops and resources; `emit` source text and launch geometry; `defaults` the rule
 from __future__ import annotations
 
 from .batched import gemm, gemv, ragged_gemm, trsm
-from .factor import cholesky, lu, qr, ragged_factor
+from .factor import back_transform, cholesky, lu, qr, ragged_factor, sweeps
 from .family import Family
 from .sparse import powers, spmv
 from .tall_skinny import gram, matmul_gram, small_step, tsm2r, tsmm
@@ -16,7 +16,7 @@ from .tall_skinny import gram, matmul_gram, small_step, tsm2r, tsmm
 FAMILIES: tuple[Family, ...] = (
     gram.FAMILY, tsmm.FAMILY, tsm2r.FAMILY, matmul_gram.FAMILY, small_step.FAMILY, gemm.FAMILY, gemv.FAMILY,
     trsm.FAMILY, ragged_gemm.FAMILY, cholesky.FAMILY, lu.FAMILY, qr.FAMILY, ragged_factor.FAMILY, spmv.FAMILY,
-    powers.FAMILY,
+    powers.FAMILY, sweeps.FAMILY, back_transform.FAMILY,
 )  # fmt: skip
 
 
