@@ -8,16 +8,8 @@
 
 namespace mansard {
 
-// 1 / sqrt(x) with one rounding: with two, the values of clustered matrices, whose rotations are all alike, drift by
-// dozens of units in the last place.
-template <class R>
-MANSARD_DEVICE R precise_inverse_root(R x) {
-  const R y = inverse_root_guess(x), square = y * y, rest = fma(y, y, -square);  // square + rest = y^2
-  const R error = fma(-x, rest, fma(-x, square, R(1)));
-  return fma(fma(R(0.375), error, R(0.5)), error * y, y);
-}
-
-// Rotation with (c f + s g, c g - s f) = (length, 0), c >= 0.
+// Rotation with (c f + s g, c g - s f) = (length, 0), c >= 0. Length and cosine are rounded once: f times a rounded
+// 1 / length is below one more often than above, by which the values of clustered matrices would drift.
 template <class R>
 struct Givens {
   R cosine, sine, length;
@@ -25,10 +17,14 @@ struct Givens {
   MANSARD_DEVICE Givens(R f, R g) : cosine(R(1)), sine(R(0)), length(f) {
     const R square = fma(f, f, g * g);
     if (square <= Precision<R>::LEAST) return;
-    R root = precise_inverse_root(square);
-    root = f < 0 ? -root : root;
-    length = square * root;
-    cosine = f * root;
+    R root = quick_inverse_root(square);
+    length = quick_root(square, root);
+    if (f < 0) {
+      root = -root;
+      length = -length;
+    }
+    const R near = f * root;
+    cosine = fma(fma(-near, length, f), root, near);
     sine = g * root;
   }
   MANSARD_DEVICE void store(R* sweep, int i) const {
