@@ -32,13 +32,13 @@ _ADJOINT = Form(True, True)
 
 @dataclass
 class TwoSidedPlan(StepsPlan):
-    """A plan of several operations, and why a rectangular matrix takes the way it takes."""
+    """A plan of several operations, and why they are these: what becomes of rectangular matrices, which kernels."""
 
-    shapes: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()
 
     def explain(self) -> str:
-        """The way of rectangular matrices, then what each step runs and why."""
-        return "\n".join([*(f"shape    {reason}" for reason in self.shapes), super().explain()])
+        """The reasons, then what each step runs and why."""
+        return "\n".join([*(f"steps    {reason}" for reason in self.reasons), super().explain()])
 
 
 def planner(name: str) -> Planner:
@@ -51,9 +51,9 @@ def planner(name: str) -> Planner:
         kind = _kind_of(name, A, out)
         hermitian = bool(form.get("hermitian")) or task_of(form).want in HERMITIAN
         check_matrices(A, "a", square=hermitian)
-        shapes: list[str] = []
-        steps = _without_values(name, form, kind, A, backend) or steps_of(task_of(form), kind, A, backend, shapes)
-        return _held(name, steps, shapes, call.make_verify(kind, A, None, None, ("a", "b")), backend, form)
+        reasons: list[str] = []
+        steps = _without_values(name, form, kind, A, backend) or steps_of(task_of(form), kind, A, backend, reasons)
+        return _held(name, steps, reasons, call.make_verify(kind, A, None, None, ("a", "b")), backend, form)
 
     return plan
 
@@ -81,33 +81,39 @@ def _kind_of(name: str, A: Matrices, out: Matrices) -> Kind:
 
 
 def _held(
-    name: str, steps: Steps, shapes: list[str], verify: Callable[..., None], backend: str | None, form: Options
+    name: str, steps: Steps, reasons: list[str], verify: Callable[..., None], backend: str | None, form: Options
 ) -> Plan:
     made = held("mansard.linalg", name, steps, verify, backend, form)
     assert isinstance(made, StepsPlan)
-    return TwoSidedPlan(**{field.name: getattr(made, field.name) for field in fields(made)}, shapes=tuple(shapes))
+    return TwoSidedPlan(**{field.name: getattr(made, field.name) for field in fields(made)}, reasons=tuple(reasons))
 
 
-def steps_of(task: Task, kind: Kind, A: Matrices, backend: str | None, shapes: list[str]) -> Steps:
-    """The plans of a factorization's steps; `shapes` receives the reasons for the way that is taken."""
+def steps_of(task: Task, kind: Kind, A: Matrices, backend: str | None, reasons: list[str]) -> Steps:
+    """The plans of a factorization's steps; `reasons` receives why they are these."""
     a, found = stacks.operand_of(kind, A, "a"), plan_two_sided(task, kind, A, backend)
     like, dtype = (A[0] if stacks.is_list(A) else A), a.view.dtype
     if found.shape.name != "direct":
-        shapes.append(found.shape.reason)
+        reasons.append(found.shape.reason)
     if found.shape.name == "adjoint":
-        return steps_of(task, kind, empty(kind, (*a.shape, a.columns, a.rows), dtype, like), backend, shapes)
+        return steps_of(task, kind, empty(kind, (*a.shape, a.columns, a.rows), dtype, like), backend, reasons)
     if found.shape.name == "triangle":
         vectors = "U" in task.parts
         want = ("complete" if task.full else "reduced") if vectors else "r"
         triangle = empty(kind, (*a.shape, a.columns, a.columns), dtype, like)
         by = sparing(kind, stacked(kind, A), backend)
         steps: Steps = [("qr", plan_factorization("qr", A, None, None, by, want=want))]
-        steps += steps_of(task._replace(full=False), kind, triangle, backend, shapes)
+        steps += steps_of(task._replace(full=False), kind, triangle, backend, reasons)
         if vectors:
             Q = empty(kind, (*a.shape, a.rows, a.columns), dtype, like)
             steps.append(("gemm", plan_gemm(Q, triangle, None, by)))
         return steps
     chosen = select(a.view.device, backend)
+    if found.kernels is not None:
+        reasons.append(f"{found.choice.reason}; {found.kernels.description}")
+        return [
+            (step.problem.operation, Plan(step.problem, step.choice, chosen, step.kernel, _unused, _unused))
+            for step in found.kernels.chains[0].steps
+        ]
     problem = problem_of(task, dtype, Sizes(a.rows, a.columns), prod(a.shape))[1]
     return [(task.want, Plan(problem, found.choice, chosen, None, _unused, _unused))]
 
@@ -183,13 +189,13 @@ def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
     lead = common_lead(("a", "b"), A, right)
     a, b = (broadcast(kind, stacked(kind, one), (*lead, *stacked(kind, one).shape[-2:])) for one in (A, right))
     (M, N), dtype = a.shape[-2:], kind.view(a, "a").dtype
-    shapes: list[str] = []
-    steps = steps_of(Task("svd"), kind, a, backend, shapes)
+    reasons: list[str] = []
+    steps = steps_of(Task("svd"), kind, a, backend, reasons)
     if 0 not in a.shape and 0 not in b.shape:
         left, rows = (empty(kind, (*lead, size, min(M, N)), dtype, a) for size in (M, N))
         steps.append(("gemm", plan_gemm(left, b, None, backend, _ADJOINT)))
         steps.append(("gemm", plan_gemm(rows, _right(kind, left, b), None, backend)))
-    return _held("lstsq", steps, shapes, call.make_verify(kind, A, B, None, ("a", "b")), backend, form)
+    return _held("lstsq", steps, reasons, call.make_verify(kind, A, B, None, ("a", "b")), backend, form)
 
 
 def _right(kind: Kind, left: Array, b: Array) -> Array:

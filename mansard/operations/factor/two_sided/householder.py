@@ -46,6 +46,10 @@ def _scaled(kind: Kind, A: Array) -> tuple[Array, Array]:
 def _reflector(kind: Kind, x: Array) -> tuple[Array, Array, Array]:
     """v and tau with (I - tau v v^H)^H x = beta e_0, and beta, which is real."""
     module = library(kind)
+    size = module.amax(module.abs(x), -1)  # by which x is divided: squares of what rounding left would underflow
+    vanishes = size < float(np.finfo(REAL[kind.view(x, "a").dtype]).tiny)  # beside entries near one
+    size = module.where(vanishes, module.ones_like(size), size)
+    x = module.where(vanishes[..., None], 0 * x, x / size[..., None])
     alpha, rest = x[..., 0], x[..., 1:]
     real = alpha.real
     squares = (module.abs(rest) ** 2).sum(-1)
@@ -55,10 +59,10 @@ def _reflector(kind: Kind, x: Array) -> tuple[Array, Array, Array]:
     beta = module.where(is_plain, real, -module.copysign(norm, real))
     one = module.ones_like(beta)
     tau = module.where(is_plain, 0 * alpha, (beta - alpha) / module.where(is_plain, one, beta))
-    v = copied(kind, x)
+    v = x
     v[..., 1:] = rest / module.where(is_plain, 0 * alpha + 1, alpha - beta)[..., None]
     v[..., 0] = 1
-    return v, tau, beta
+    return v, tau, beta * size
 
 
 def _from_left(kind: Kind, A: Array, v: Array, tau: Array) -> None:

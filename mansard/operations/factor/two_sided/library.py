@@ -38,17 +38,14 @@ def answer(kind: Kind, task: Task, A: Array) -> Found:
     return {part: found[part].reshape((*lead, *found[part].shape[1:])) for part in task.parts}
 
 
-def refusal(kind: Kind, task: Task, dtype: str) -> str | None:
-    """Why no library has the driver that was asked for, or None."""
+def refusal(library: str, task: Task, dtype: str) -> str | None:
+    """Why the array library (by name) has no Jacobi method, where that was asked for, or None."""
     if task.driver != "jacobi":
         return None
     if task.is_hermitian:
-        return None if kind.name == "CuPy" else "no library here has Jacobi's method for Hermitian matrices"
-    return "SciPy has Jacobi's method (gejsv) for real matrices only" if _lacks_gejsv(kind, dtype) else None
-
-
-def _lacks_gejsv(kind: Kind, dtype: str) -> bool:
-    return kind.name == "NumPy" and dtype.startswith("complex")
+        return None if library == "CuPy" else "no library here has Jacobi's method for Hermitian matrices"
+    lacking = library == "NumPy" and dtype.startswith("complex")
+    return "SciPy has Jacobi's method (gejsv) for real matrices only" if lacking else None
 
 
 # ---- bad matrices -----------------------------------------------------------------------------------------

@@ -21,8 +21,9 @@ from ..task import Found, along, library, stacked
 from ..task import Task as FactorTask
 from . import householder
 from . import library as by_library
-from .routes import decide, problem_of, shape_for
-from .shapes import Shape, sparing
+from .chunked import ChunkedRun, reduced
+from .routes import decide, problem_of
+from .shapes import Shape, shape_of, sparing
 from .task import Sizes, Task, adjoint, nothing
 
 Way = Callable[[Array], Found]
@@ -35,6 +36,7 @@ class TwoSidedPlan(NamedTuple):
     run: Way
     shape: Shape
     choice: Choice
+    kernels: ChunkedRun | None = None
 
 
 def compute(task: Task, kind: Kind, A: Array, backend: str | None = None) -> Found:
@@ -69,13 +71,19 @@ def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> Two
         family = problem_of(task, a.view.dtype, sizes, prod(a.shape))[0]
         choice = Choice(family, Nothing("a size is zero: nothing to compute"), "empty")
         return TwoSidedPlan(partial(_nothing, kind, task, sizes, a), Shape("direct", "a size is zero"), choice)
-    shape = shape_for(task, a, chosen, kind, backend)
-    choice = decide(task, a, chosen, kind, backend)
+    choice, method, layout = decide(task, a, chosen, kind, backend)
+    needs_square = method is not None or "D" in task.parts
+    shape = shape_of(task, sizes, prod(a.shape), chosen.device.backend != "cuda", needs_square)
     if shape.name == "adjoint":
         return TwoSidedPlan(partial(_by_adjoint, kind, task, backend), shape, choice)
     if shape.name == "triangle":
         return TwoSidedPlan(partial(_by_triangle, kind, task, backend), shape, choice)
-    return TwoSidedPlan(partial(_library, kind, task, a), shape, choice)
+    if method is None or layout is None:
+        return TwoSidedPlan(partial(_library, kind, task, a), shape, choice)
+    kernels = ChunkedRun(kind, task, method, a, chosen, layout)
+    if "D" in task.parts:
+        return TwoSidedPlan(lambda A: reduced(kind, task, kernels(A)), shape, choice, kernels)
+    return TwoSidedPlan(kernels, shape, choice, kernels)
 
 
 def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array) -> Found:
