@@ -178,7 +178,7 @@ def _factorization(set: str, operation: str, problem: Problem) -> Case:
 
 
 _BATCHES: dict[str, Any] = {"gemm": _product, "gemv": _product, "trsm": _system} | dict.fromkeys(
-    ("cholesky", "lu", "qr"), _factorization
+    ("cholesky", "lu", "qr", "jacobi", "tridiagonal", "bidiagonal"), _factorization
 )
 
 

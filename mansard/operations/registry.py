@@ -217,12 +217,19 @@ _FACTOR = (
 )  # fmt: skip
 
 
-def _two_sided(name: str, text: str, of: SizeOptions, options: str = "", **more: Any) -> PublicOperation:
-    """An operation of singular values or eigenvalues."""
-    given: Options = {"plan": two_sided.planner(name), "reference": getattr(references, name.removesuffix("_ex")),
-                      **_ALONE} | more  # fmt: skip
-    return _linalg(name, text=text, of=of, families=("qr",), make=problems.of_two_sided,
-                   options=tuple(options.split()), **given)  # fmt: skip
+_REDUCED = {"eigh": "tridiagonal", "eigvalsh": "tridiagonal", "tridiagonalize": "tridiagonal"}
+
+
+def _two_sided(
+    name: str, text: str, of: SizeOptions, options: str = "", want: str = "", **more: Any
+) -> PublicOperation:  # fmt: skip
+    """An operation of eigenvalues or singular values; `want`: the factorization behind it, if that is another."""
+    plain = name.removesuffix("_ex")
+    task = want or plain
+    families = ("jacobi", _REDUCED.get(task, "bidiagonal"), "sweeps", "back_transform")
+    return _linalg(name, plan=two_sided.planner(name), text=text, of=of, families=families,
+                   made_of=problems.two_sided_steps(task, name == "procrustes"),
+                   reference=getattr(references, plain), options=tuple(options.split()), **_ALONE | more)  # fmt: skip
 
 
 _TWO_SIDED = (
@@ -237,13 +244,13 @@ _TWO_SIDED = (
     _two_sided("svdvals_ex", "a batch of singular values, A is M x N", sizes.RECTANGLE, "hermitian driver"),
     _two_sided("tridiagonalize", "a batch of A = Q T Q^H, A is Hermitian, M x M", sizes.SQUARE, "UPLO compute_q"),
     _two_sided("bidiagonalize", "a batch of A = U B V^H, A is M x N", sizes.RECTANGLE, "compute_uv"),
-    _two_sided("pinv", "a batch of pseudo-inverses, A is M x N", sizes.RECTANGLE, "rcond hermitian rtol"),
-    _two_sided("matrix_rank", "a batch of ranks, A is M x N", sizes.RECTANGLE, "tol hermitian rtol"),
-    _two_sided("cond", "a batch of condition numbers, A is M x N", sizes.RECTANGLE, "p"),
-    _two_sided("norm", "norms of matrices or vectors, A is M x N", sizes.RECTANGLE, "ord axis keepdims"),
-    _two_sided("polar", "a batch of A = U P, A is M x N", sizes.RECTANGLE, "side"),
+    _two_sided("pinv", "a batch of pseudo-inverses, A is M x N", sizes.RECTANGLE, "rcond hermitian rtol", "svd"),
+    _two_sided("matrix_rank", "a batch of ranks, A is M x N", sizes.RECTANGLE, "tol hermitian rtol", "svdvals"),
+    _two_sided("cond", "a batch of condition numbers, A is M x N", sizes.RECTANGLE, "p", "svdvals"),
+    _two_sided("norm", "norms of matrices or vectors, A is M x N", sizes.RECTANGLE, "ord axis keepdims", "svdvals"),
+    _two_sided("polar", "a batch of A = U P, A is M x N", sizes.RECTANGLE, "side", "svd"),
     _two_sided("procrustes", "a batch of least |A R - B|, A and B are M x N", sizes.RECTANGLE,
-               required=2, operands=("a", "b")),
+               want="svd", required=2, operands=("a", "b")),
 )  # fmt: skip
 _SPARSE = (
     _operation("matvec", "mansard.sparse", _plan_product, "sparse A, M rows of K entries, times N vectors",

@@ -39,7 +39,7 @@ class Step(NamedTuple):
 class Chain(NamedTuple):
     """The launches for so many matrices, and their scratch memory."""
 
-    count: int
+    matrices: int
     steps: tuple[Step, ...]
     scratch: Scratch
 
@@ -106,13 +106,14 @@ class ChunkedRun:
         counts = [self.chunk] * (count // self.chunk) + ([count % self.chunk] if count % self.chunk else [])
         made = {each: self._chain(a, each) for each in dict.fromkeys(counts)}
         self.chains = [made[each] for each in counts]
+        self.scratch_bytes = max(chain.scratch.size for chain in self.chains)
+        self.shapes, self.steps = self._shapes(), self._bytes_per_matrix()
 
     @property
     def description(self) -> str:
         """Chunks and scratch memory, for people."""
-        size = units.volume(max(chain.scratch.size for chain in self.chains))
         chunks = units.count(len(self.chains), "chunk")
-        return f"{chunks} of up to {self.chunk} matrices, {size} of scratch memory"
+        return f"{chunks} of up to {self.chunk} matrices, {units.volume(self.scratch_bytes)} of scratch memory"
 
     def _chain(self, a: Operand, count: int) -> Chain:
         chain = problems_of(self.method, a, self.layout, count)
@@ -130,21 +131,25 @@ class ChunkedRun:
         kind, like = self.kind, A[0] if is_list(A) else A
         if self.layout.copied:
             A = kind.plain(stacked(kind, A))
-        shapes = self._shapes()
-        found = {part: empty(kind, shape, dtype, like) for part, (shape, dtype) in shapes.items()}
-        size = max(chain.scratch.size for chain in self.chains)
-        memory = empty(kind, (max(1, size),), "uint8", like)
-        begins = {part: kind.address(one) for part, one in found.items()} | {"A": kind.address(A)}
-        steps, base, stream = self._bytes_per_matrix(), kind.address(memory), self.stream()
-        done = 0
+        found = {part: empty(kind, shape, dtype, like) for part, (shape, dtype) in self.shapes.items()}
+        begins = {part: kind.address(one) for part, one in found.items()} | {"A": kind.address(A), "": 0}
+        stream = self.stream()
+        if self.scratch_bytes == 0 and len(self.chains) == 1:
+            self._launch(self.chains[0], begins, stream)
+            return found
+        memory = empty(kind, (max(1, self.scratch_bytes),), "uint8", like)
+        base, done = kind.address(memory), 0
         for chain in self.chains:
             at = {name: base + offset for name, offset in chain.scratch.offsets.items()}
-            at |= {name: begin + done * steps[name] for name, begin in begins.items()} | {"": 0}
-            for step in chain.steps:
-                assert step.launch is not None
-                step.launch(tuple(at[name] for name in step.arrays), (), stream)
-            done += chain.count
+            at |= {name: begin + done * self.steps[name] for name, begin in begins.items()}
+            self._launch(chain, at, stream)
+            done += chain.matrices
         return found
+
+    def _launch(self, chain: Chain, at: dict[str, int], stream: int) -> None:
+        for step in chain.steps:
+            assert step.launch is not None
+            step.launch(tuple([at[name] for name in step.arrays]), (), stream)
 
     def _shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Shape and dtype of what the launches write for callers; E has an entry more than callers get."""
@@ -162,8 +167,8 @@ class ChunkedRun:
 
     def _bytes_per_matrix(self) -> dict[str, int]:
         item, real = ITEMSIZE[self.dtype], ITEMSIZE[REAL[self.dtype]]
-        found = {"A": self.layout.strides[0] * item}
-        for part, (shape, dtype) in self._shapes().items():
+        found = {"A": self.layout.strides[0] * item, "": 0}
+        for part, (shape, dtype) in self.shapes.items():
             each = prod(shape[len(self.lead) :])
             found[part] = each * (4 if dtype == "int32" else item if dtype == self.dtype else real)
         return found

@@ -65,9 +65,11 @@ def _without_values(name: str, form: Options, kind: Kind, A: Matrices, backend: 
     if name != "norm" or form.get("ord") in SPECTRAL:
         return []
     a = stacks.operand_of(kind, A, "x")
-    family, problem = problem_of(Task("svdvals"), a.view.dtype, Sizes(a.rows, a.columns), prod(a.shape))
+    chosen, sizes = select(a.view.device, backend), Sizes(a.rows, a.columns)
+    on_cpu = chosen.device.backend == "cpu"
+    family, problem = problem_of(Task("svdvals"), a.view.dtype, sizes, prod(a.shape), on_cpu)
     choice = Choice(family, Library(OWN_ROUTINE, "sums of entries: no singular values are needed"), "rule")
-    return [("norm", Plan(problem, choice, select(a.view.device, backend), None, _unused, _unused))]
+    return [("norm", Plan(problem, choice, chosen, None, _unused, _unused))]
 
 
 def _kind_of(name: str, A: Matrices, out: Matrices) -> Kind:
@@ -114,7 +116,8 @@ def steps_of(task: Task, kind: Kind, A: Matrices, backend: str | None, reasons: 
             (step.problem.operation, Plan(step.problem, step.choice, chosen, step.kernel, _unused, _unused))
             for step in found.kernels.chains[0].steps
         ]
-    problem = problem_of(task, dtype, Sizes(a.rows, a.columns), prod(a.shape))[1]
+    on_cpu = chosen.device.backend == "cpu"
+    problem = problem_of(task, dtype, Sizes(a.rows, a.columns), prod(a.shape), on_cpu)[1]
     return [(task.want, Plan(problem, found.choice, chosen, None, _unused, _unused))]
 
 

@@ -68,7 +68,7 @@ def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> Two
     a = stacks.operand_of(kind, A, "a")
     sizes, chosen = Sizes(a.rows, a.columns), select(a.view.device, backend)
     if 0 in (*a.shape, *sizes):
-        family = problem_of(task, a.view.dtype, sizes, prod(a.shape))[0]
+        family = problem_of(task, a.view.dtype, sizes, prod(a.shape), chosen.device.backend == "cpu")[0]
         choice = Choice(family, Nothing("a size is zero: nothing to compute"), "empty")
         return TwoSidedPlan(partial(_nothing, kind, task, sizes, a), Shape("direct", "a size is zero"), choice)
     choice, method, layout = decide(task, a, chosen, kind, backend)

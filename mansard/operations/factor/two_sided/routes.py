@@ -9,7 +9,6 @@ from ....arrays.types import Kind
 from ....backends.select import ReferenceBackend
 from ....errors import UnsupportedProblem
 from ....kernels import family_of
-from ....kernels.factor.jacobi import spec as jacobi
 from ....kernels.family import Family
 from ....plan import dispatch, pin
 from ....plan.problem import Problem
@@ -17,7 +16,7 @@ from ....plan.route import Choice, Library, Steps
 from ....plan.route import Kernel as KernelRoute
 from ...stacks import Operand
 from . import library as by_library
-from .chain import links
+from .chain import chain_of, methods
 from .chunked import Layout, layout_of, problems_of
 from .task import Sizes, Task
 
@@ -25,8 +24,6 @@ PHASES = "phases"  # the name of the chain among routes of steps
 _ROUTINE = "the array library, or LAPACK"
 _REFLECTIONS = "reflections, made of the array library's products"
 _CHAIN = "reduction, iteration and back transformation, a kernel each"
-# Rows up to which one thread (lane) has a matrix in registers (a vector's lanes), by whether vectors are wanted
-_TINY = {"eigh": 8, "eigvalsh": 8, "svd": 7, "svdvals": 8}
 _FEW_ON_CPUS = 32  # matrices: LAPACK is done with fewer before a call of a kernel pays
 
 
@@ -38,9 +35,9 @@ class Decision(NamedTuple):
     layout: Layout | None = None
 
 
-def problem_of(task: Task, dtype: str, sizes: Sizes, count: int) -> tuple[Family, Problem]:
-    """The first kernel's family, and its problem for packed square matrices."""
-    found = links(task, dtype, min(sizes), count, {})[0].problem
+def problem_of(task: Task, dtype: str, sizes: Sizes, count: int, on_cpu: bool) -> tuple[Family, Problem]:
+    """The family of the first kernel that might answer, and its problem for packed square matrices."""
+    found = chain_of(task, dtype, min(sizes), count, on_cpu)[0]
     return family_of(found.operation), found
 
 
@@ -48,11 +45,11 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
     """The route for matrices like those of A, of which the smaller size counts."""
     order, count = min(a.rows, a.columns), prod(a.shape)
     square = a._replace(rows=order, columns=order)
-    family, _ = problem_of(task, a.view.dtype, Sizes(order, order), count)
+    family, _ = problem_of(task, a.view.dtype, Sizes(order, order), count, chosen.device.backend == "cpu")
     reason = _no_kernel(task, order, count, chosen, backend)
     if reason is None:
         layout = layout_of(square, chosen.name == "cpu")
-        for method in _methods(task, order, chosen.name):
+        for method in methods(task, order, chosen.name == "cpu"):
             decision, reason = _by_kernels(method, square, layout, count, chosen)
             if decision is not None:
                 return decision
@@ -68,18 +65,6 @@ def _no_kernel(task: Task, order: int, count: int, chosen: Any, backend: str | N
     if backend is None and chosen.name == "cpu" and count < _FEW_ON_CPUS and task.driver != "jacobi":
         return f"fewer than {_FEW_ON_CPUS} matrices: LAPACK is done before a kernel would pay"
     return None
-
-
-def _methods(task: Task, order: int, backend: str) -> list[Task]:
-    """Methods that come into question, as drivers, the preferred one first."""
-    if "D" in task.parts:
-        return [task._replace(driver="qr")]
-    tiny = jacobi.LARGEST_ON_CPU if backend == "cpu" else _TINY[task.want]
-    if task.driver == "jacobi" or order == 1:
-        return [task._replace(driver="jacobi")]
-    if task.driver == "qr" or order > tiny:
-        return [task._replace(driver="qr")]
-    return [task._replace(driver="jacobi"), task._replace(driver="qr")]
 
 
 def _by_kernels(

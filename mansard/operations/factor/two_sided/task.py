@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ....arrays.types import Array, Kind
 from ....plan.problem import REAL
-from ..task import Found, empty, identity, zeros
+from ..task import Found, identity, zeros
 
 VALUES = ("W", "D", "E")  # parts that are real, whatever the matrices are
 DRIVERS = ("auto", "jacobi", "qr")
@@ -76,11 +76,6 @@ def nothing(kind: Kind, task: Task, sizes: Sizes, lead: tuple[int, ...], dtype: 
         make = identity if part in ("U", "VH", "Z", "Q") else zeros
         found[part] = make(kind, (*lead, *sizes.shape(task, part)), dtype_of(part, dtype), like)
     return found
-
-
-def fresh(kind: Kind, task: Task, sizes: Sizes, part: str, lead: tuple[int, ...], dtype: str, like: Array) -> Array:
-    """Memory for a part of the result."""
-    return empty(kind, (*lead, *sizes.shape(task, part)), dtype_of(part, dtype), like)
 
 
 def adjoint(kind: Kind, array: Array) -> Array:
