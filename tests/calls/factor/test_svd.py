@@ -42,7 +42,9 @@ def cases(backend: str) -> list[tuple[str, int, int]]:
     if backend == "cuda":
         sizes = ((1, 1), (2, 2), (3, 3), (8, 8), (16, 16), (33, 33), (64, 64), (128, 128), (9, 4), (40, 12), (5, 17))
         return [(dtype, *shape) for dtype in DTYPES for shape in sizes]
-    return [("float64", 5, 5), ("complex64", 3, 3), ("float64", 9, 5), ("float64", 4, 11), ("float32", 12, 12)]
+    if backend == "cpu":
+        return [("float64", 6, 6), ("float64", 9, 6)]
+    return [("float64", 6, 6), ("complex64", 3, 3), ("float64", 9, 6), ("float64", 6, 9), ("float32", 9, 9)]
 
 
 def test_all_kinds_in_one_batch(backend: str) -> None:
@@ -96,7 +98,7 @@ def test_the_way_of_a_shape_is_decided_in_one_place() -> None:
 
 def test_bad_matrices_keep_to_themselves(backend: str) -> None:
     rng = np.random.default_rng(3)
-    for rows, columns in ((4, 4), (12, 12)):
+    for rows, columns in ((6, 6), (9, 9)):
         A = normal(rng, (70, rows, columns), "float64")
         bad = A.copy()
         bad[3, 2, 1], bad[40, 0, 0], bad[69, -1, -1] = np.nan, np.inf, -np.inf

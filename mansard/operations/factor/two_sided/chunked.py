@@ -107,7 +107,8 @@ class ChunkedRun:
         made = {each: self._chain(a, each) for each in dict.fromkeys(counts)}
         self.chains = [made[each] for each in counts]
         self.scratch_bytes = max(chain.scratch.size for chain in self.chains)
-        self.shapes, self.steps = self._shapes(), self._bytes_per_matrix()
+        self.shapes = self._shapes()
+        self.steps = self._bytes_per_matrix()
 
     @property
     def description(self) -> str:
