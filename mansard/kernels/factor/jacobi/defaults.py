@@ -40,7 +40,7 @@ def _rules(problem: Problem) -> Iterator[Threads]:
     """Small tiles, so that blocks end at different times; vectors in shared memory where registers would overflow."""
     shears = not problem.is_complex and spec.has_vectors(problem) and problem.N >= _SHEARED
     rough = Threads(128 if problem.N <= _FEW_ROWS else 64, SHEARS=shears)
-    if spec.has_vectors(problem) and work.held(problem, rough) > work.MOST_HELD:
+    if spec.has_vectors(problem) and work.held(problem, rough) > work.most_held(problem):
         rough = replace(rough, VECTORS="shared")
     yield rough
     yield replace(rough, BLOCK=32)

@@ -163,6 +163,14 @@ struct RegisterVectors {
   }
 };
 
+// Keeps the compiler from moving loads and stores across it. Loads of all pairs of a round before the first rotation
+// would take more registers than there are.
+MANSARD_DEVICE void fence_loads() {
+#if !defined(MANSARD_EMULATED)
+  asm volatile("" ::: "memory");
+#endif
+}
+
 // Entry (i, j) in the thread's own slot of shared memory, by rows or by columns.
 template <class T, int N, bool BY_COLUMNS>
 struct SlotVectors {
@@ -176,6 +184,7 @@ struct SlotVectors {
   }
   template <bool SHEARS>
   MANSARD_DEVICE void turn(const Rotation<T>& rotation, int p, int q) {
+    fence_loads();
     MANSARD_UNROLL
     for (int r = 0; r < N; ++r) {
       T x = get(r, p), y = get(r, q);
