@@ -36,7 +36,8 @@ struct BidiagonalColumns {
   static constexpr int ROWS = ceil_div(N, ROLL) * ROLL;  // registers of a column; rows beyond the matrix are zero
   static constexpr int PADDED = padded<T>(ROWS), SIZE = Chunk<T>::SIZE;
   static constexpr int ROOM = padded<T>(2 * PADDED + ceil_div(4 * N, Scalar<T>::WORDS));  // entries of a team
-  static constexpr int GROUP = LANES < 16 ? LANES : 16;  // rows whose products with w are summed over lanes together
+  static constexpr int MOST = sizeof(T) > 8 ? 8 : 16, GROUP = LANES < MOST ? LANES : MOST;  // rows whose products with
+                                                                                            // w are summed together
   static constexpr bool VECTORS = P::WANT == Want::vectors;
   static_assert(LANES % ROLL == 0, "the columns of steps that share code are in one slot");
   static_assert(P::SHARED_BYTES == P::WARPS * 32 / LANES * ROOM * int(sizeof(T)), "work.py and the kernel disagree");

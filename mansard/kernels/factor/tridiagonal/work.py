@@ -51,7 +51,7 @@ def registers(problem: Problem, c: Config) -> int:
         vectors = 16 if words(problem) > 2 else 0  # x, y, u and q of a complex column
         return int(held + vectors + (48 if held <= 64 else 32 if held <= 96 else 40))
     s = slices(problem, c)
-    return int(words(problem) * (s.held + 4 * s.columns) + 24)
+    return int(words(problem) * (s.held + 4 * s.columns) + 16)
 
 
 def executed_flops(problem: Problem, c: Config) -> int:
