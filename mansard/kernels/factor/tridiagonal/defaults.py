@@ -28,8 +28,9 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 def _rough(problem: Problem) -> Iterator[Config]:
     if problem.N <= reductions.MOST_OF_LANES:
-        yield Lanes(_lanes(problem))
-        yield Lanes(32, WARPS=1)
+        long = problem.is_complex and problem.N > 16  # code of steps that share none would take long to compile
+        yield Lanes(_lanes(problem), ROLL=4 if long else 1)
+        yield Lanes(32, WARPS=1, ROLL=4)
         return
     most = _MOST_HELD if problem.N <= 3 * 32 else _MOST_OF_FOUR
     yield from (Block(warps) for warps in (2, 3, 4, 6, 8, 12, 16) if _held(problem, warps) <= most)

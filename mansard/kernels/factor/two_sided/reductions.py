@@ -35,12 +35,6 @@ class Lanes(OnGpu):
     LANES: int = 16  # per matrix
     WARPS: int = 2  # per block
     BLOCKS_PER_SM: int = 4
-
-
-@dataclass(frozen=True)
-class RolledLanes(Lanes):
-    """`Lanes` of which several steps share their code, whose length limits a longer one."""
-
     ROLL: Annotated[int, Numbers(1, 4)] = 1  # steps that share their code
 
 
@@ -128,13 +122,11 @@ def resident(work: configs.Resources, problem: Problem, config: Config, device: 
     return found  # type: ignore[no-any-return]
 
 
-def rough_candidates(problem: Problem, rolls: tuple[int, ...] = ()) -> Iterator[Config]:
+def rough_candidates(problem: Problem) -> Iterator[Config]:
     """Configurations of whatever number of blocks per multiprocessor."""
     if problem.N <= MOST_OF_LANES:
-        for lanes, warps in product((4, 8, 16, 32), (1, 2, 4)):
-            yield from (RolledLanes(lanes, warps, ROLL=roll) for roll in rolls)
-            if not rolls:
-                yield Lanes(lanes, warps)
+        for lanes, warps, roll in product((4, 8, 16, 32), (1, 2, 4), (1, 4)):
+            yield Lanes(lanes, warps, ROLL=roll)
     else:
         yield from (Block(warps) for warps in range(2, 17))
 
@@ -162,6 +154,11 @@ def blocks(problem: Problem, c: Config, device: Device) -> int:
 def bytes_in_flight(problem: Problem, c: Config) -> int:
     """Bytes that a multiprocessor has under way at once: the matrices that its blocks load."""
     return int(problem.N**2 * problem.itemsize * matrices(c) * c.BLOCKS_PER_SM)
+
+
+def rows(problem: Problem, c: Lanes) -> int:
+    """Rows of a lane's columns: whole groups of steps that share their code."""
+    return up(problem.N, c.ROLL) * c.ROLL
 
 
 def vector_bytes(problem: Problem, entries: int) -> int:
