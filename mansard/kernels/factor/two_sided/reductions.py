@@ -181,12 +181,11 @@ def source(
     target: str,
 ) -> Source:  # fmt: skip
     """The kernel's text for `target` (cuda or emulated); A is read, the other `pointers` are written."""
-    kinds = dict.fromkeys(REALS, "Params::R*") | {"A": "const Params::T*", "INFO": "int*"}
+    kinds = dict.fromkeys(REALS, f"{CPP_TYPES[REAL[problem.dtype]]}*") | {"A": "const Params::T*", "INFO": "int*"}
     fields = tuple(Field(name, kinds.get(name, "Params::T*"), "pointer") for name in pointers)
     return sources.source(
         problem, config, target, work=work, folder=f"factor/{problem.operation}",
         title=f"A[{problem.N},{problem.N}], {problem.want}, {problem.dtype}",
-        types={"R": CPP_TYPES[REAL[problem.dtype]]},
         constants={
             "N": problem.N, "WANT": problem.want, "PACKED": problem.stack_a == "packed", **constants,
             "SHARED_BYTES": work.shared_bytes(problem, config),
