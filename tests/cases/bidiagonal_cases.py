@@ -8,8 +8,7 @@ import numpy as np
 import reduction_cases as common
 
 from mansard.kernels.factor.bidiagonal import spec
-from mansard.kernels.factor.bidiagonal.space import Block, Config
-from mansard.kernels.factor.bidiagonal.space import RolledLanes as Lanes
+from mansard.kernels.factor.bidiagonal.space import Block, Config, Lanes
 from mansard.plan.problem import Problem
 
 P = spec.problem

@@ -154,8 +154,8 @@ def test_problems_of_every_family_are_read_back(name: str) -> None:
     for dtype in ("float32", "complex128"):
         if make:
             problem = make(Asked(name, dtype, layout="col"), Sizes(4, 3, 64, 5))
-        else:  # families that no command names: one size
-            problem = family_of(name).spec.problem(dtype, 5)
+        else:  # families that no command names
+            problem = family_of(name).spec.problem(dtype, **dict.fromkeys(traits.declared(name)[0], 5))
         assert problem.operation == name
         assert traits.problem_from_dict(json.loads(json.dumps(problem_to_dict(problem)))) == problem
 

@@ -28,7 +28,7 @@ from mansard.bench import store
 from mansard.codegen.geometry import Device
 from mansard.compile.cache import Cache
 from mansard.errors import IllegalConfig
-from mansard.kernels import FAMILIES
+from mansard.kernels import FAMILIES, traits
 from mansard.kernels.common import fields
 from mansard.machine import machine
 from mansard.operations import problems
@@ -107,11 +107,12 @@ def problem_of(family: Any, dtype: str, sizes: Sequence[int], layout: str) -> Pr
     """A problem of a family: a width, another width, and a length, or the number of matrices or rows."""
     name = database.family_name(family)
     M, N, K = sizes
-    if name in ("small_step", "ragged_gemm", "ragged_factor"):  # no command names them: one size
-        return family.spec.problem(dtype, M if name == "small_step" else K)
     if name == "jacobi":
         return family.spec.problem(dtype, M, K, layout_a=layout)
-    make = problems.of_lu("factor") if name == "lu" else getattr(problems, f"of_{name}")
+    make = problems.of_lu("factor") if name == "lu" else getattr(problems, f"of_{name}", None)
+    if make is None:  # families that no command names
+        sizes_of, long = traits.declared(name)[0], family.spec.LONG
+        return family.spec.problem(dtype, **{size: K if size in long else M for size in sizes_of})
     if name in ("spmv", "powers"):
         return make(Asked(name, dtype), Sizes(K, N, M, 1))
     shape = (K, 1) if name in ("gram", "tsmm", "tsm2r", "matmul_gram") else (M, K)

@@ -12,8 +12,7 @@ from devices import A100, H200
 
 from mansard.compile import nvrtc
 from mansard.kernels.factor.bidiagonal import defaults, emit, space, spec, work
-from mansard.kernels.factor.bidiagonal.space import Block, Config
-from mansard.kernels.factor.bidiagonal.space import RolledLanes as Lanes
+from mansard.kernels.factor.bidiagonal.space import Block, Config, Lanes
 from mansard.plan.problem import DTYPES, Problem
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))

@@ -9,7 +9,7 @@ from ....plan.problem import Problem
 from ...common import configs
 from ...common.configs import up
 from ..two_sided import reductions
-from ..two_sided.reductions import Block, Config, RolledLanes, words
+from ..two_sided.reductions import Block, Config, Lanes, words
 from . import space, spec
 
 
@@ -29,8 +29,8 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 def _rough(problem: Problem) -> Iterator[Config]:
     if problem.N <= reductions.MOST_OF_LANES:
-        yield RolledLanes(_lanes(problem), ROLL=4 if problem.N > 16 else 1)  # long code waits for instructions
-        yield RolledLanes(32, WARPS=1, ROLL=4)
+        yield Lanes(_lanes(problem), ROLL=4 if problem.N > 16 else 1)  # long code waits for instructions
+        yield Lanes(32, WARPS=1, ROLL=4)
         return
     rows = {1: 32, 2: 16, 4: 8}[words(problem)] if problem.N > 64 else {1: 32, 2: 16, 4: 16}[words(problem)]
     yield Block(up(problem.N, rows))  # rows of a warp: their products take half as many registers as they do

@@ -8,8 +8,7 @@
 // Team. LANES lanes per matrix; lane r owns the whole columns r, r + LANES, ...: products with u need no other lane,
 // products with w are summed over lanes. Teams beyond the batch repeat its last matrix and write nothing.
 //
-// ROLL steps share their code. Registers of their rows move by one place in every step, so that row k is always in the
-// first of them; after ROLL steps they are back. Vectors in shared memory have the order of the registers (`place`).
+// ROLL steps share their code (two_sided/roll.cuh). Vectors in shared memory have the order of the registers.
 //
 // Shared memory of a team:
 //   x, z  PADDED entries each: column k (rows that are done: zeros), z; read by all lanes in chunks of 16 bytes
@@ -25,33 +24,28 @@
 //   ROLL   steps that share their code: 1 (none) or 4
 #pragma once
 #include "kernels/factor/bidiagonal/phases.cuh"
+#include "kernels/factor/two_sided/roll.cuh"
 
 namespace mansard {
 
 template <class P>
-struct BidiagonalColumns {
-  using T = typename P::T;
-  using R = typename Scalar<T>::Real;
-  static constexpr int N = P::N, LANES = P::LANES, SLOTS = ceil_div(N, LANES), ROLL = P::ROLL;
-  static constexpr int ROWS = ceil_div(N, ROLL) * ROLL;  // registers of a column; rows beyond the matrix are zero
-  static constexpr int PADDED = padded<T>(ROWS), SIZE = Chunk<T>::SIZE;
+struct BidiagonalColumns : RolledColumns<P> {
+  using Base = RolledColumns<P>;
+  using typename Base::R, typename Base::T;
+  using Base::a, Base::column, Base::has_column, Base::rank;
+  using Base::N, Base::LANES, Base::SLOTS, Base::ROLL, Base::ROWS, Base::PADDED;
   static constexpr int ROOM = padded<T>(2 * PADDED + ceil_div(4 * N, Scalar<T>::WORDS));  // entries of a team
-  static constexpr int GROUP = LANES < 16 ? LANES : 16;  // rows whose products with w are summed over lanes together
+  static constexpr int MOST = sizeof(T) > 8 ? 8 : 16;  // rows whose products with w are summed over lanes together
+  static constexpr int GROUP = LANES < MOST ? LANES : MOST;
   static constexpr bool VECTORS = P::WANT == Want::vectors;
-  static_assert(LANES % ROLL == 0, "the columns of steps that share code are in one slot");
   static_assert(P::SHARED_BYTES == P::WARPS * 32 / LANES * ROOM * int(sizeof(T)), "work.py and the kernel disagree");
 
-  const int rank;         // of this lane in its team
   T *const x_of, *const z_of;
-  R* const numbers;       // d, e, 1/h, 1/g
-  T a[SLOTS][ROWS];       // columns rank + s LANES
+  R* const numbers;  // d, e, 1/h, 1/g
   PhasePairs<T> phases;
 
   MANSARD_DEVICE BidiagonalColumns(int rank, T* shared)
-      : rank(rank), x_of(shared), z_of(shared + PADDED), numbers(reinterpret_cast<R*>(shared + 2 * PADDED)) {}
-
-  MANSARD_DEVICE int column(int s) const { return rank + s * LANES; }
-  MANSARD_DEVICE bool has_column(int s) const { return N % LANES == 0 || s + 1 < SLOTS || column(s) < N; }
+      : Base(rank), x_of(shared), z_of(shared + PADDED), numbers(reinterpret_cast<R*>(shared + 2 * PADDED)) {}
 
   MANSARD_DEVICE void load(const Entries<P>& A) {
     MANSARD_UNROLL
@@ -63,22 +57,6 @@ struct BidiagonalColumns {
       }
   }
 
-  // Scale by a power of two; returns the key of the largest entry (two_sided/scaling.cuh).
-  MANSARD_DEVICE int scale() {
-    Magnitude<R> largest;
-    MANSARD_UNROLL
-    for (int s = 0; s < SLOTS; ++s)
-      MANSARD_UNROLL
-      for (int i = 0; i < N; ++i) largest.add(a[s][i]);
-    const int key = team_max<LANES>(largest.key());
-    const R factor = Magnitude<R>::factor(key);
-    MANSARD_UNROLL
-    for (int s = 0; s < SLOTS; ++s)
-      MANSARD_UNROLL
-      for (int i = 0; i < N; ++i) a[s][i] = by_real(a[s][i], factor);
-    return key;
-  }
-
   // Steps FIRST to N - 2, ROLL of them at a time.
   template <int FIRST, class Arguments>
   MANSARD_DEVICE void run(const Arguments& given, i64 matrix, bool writes) {
@@ -87,30 +65,9 @@ struct BidiagonalColumns {
 MANSARD_UNROLL_BY(1)
       for (int turn = 0; turn < STEPS; ++turn) {
         step<FIRST>(turn, given, matrix, writes);
-        if constexpr (ROLL > 1) rotate<FIRST>();
+        this->template rotate<FIRST>();
       }
       run<FIRST + ROLL>(given, matrix, writes);
-    }
-  }
-
-  // Place of row i >= FIRST in registers and shared vectors while step FIRST + turn runs.
-  template <int FIRST>
-  static MANSARD_DEVICE int place(int i, int turn) {
-    return ROLL > 1 && i < FIRST + ROLL ? FIRST + ((i - FIRST - turn) & (ROLL - 1)) : i;
-  }
-  // Whether the row at place p is below row FIRST + turn.
-  template <int FIRST>
-  static MANSARD_DEVICE bool is_below(int p, int turn) {
-    return p > FIRST && (p >= FIRST + ROLL || p - FIRST + turn < ROLL);
-  }
-  template <int FIRST>
-  MANSARD_DEVICE void rotate() {
-    MANSARD_UNROLL
-    for (int s = 0; s < SLOTS; ++s) {
-      const T done = a[s][FIRST];
-      MANSARD_UNROLL
-      for (int p = FIRST; p < FIRST + ROLL - 1; ++p) a[s][p] = a[s][p + 1];
-      a[s][FIRST + ROLL - 1] = done;
     }
   }
 
@@ -134,7 +91,7 @@ MANSARD_UNROLL_BY(1)
       for (int s = 0; s < SLOTS; ++s)
         if (has_column(s) && writes) {
           const int j = column(s);
-          const T below = x_of[j > k ? place<FIRST>(j, turn) : FIRST];
+          const T below = x_of[j > k ? Base::template place<FIRST>(j, turn) : FIRST];
           u_to[j] = j == k ? h.first : either(j > k && h.inverse != 0, below, zero<T>());
           w_to[j] = w[s];
         }
@@ -142,15 +99,10 @@ MANSARD_UNROLL_BY(1)
     MANSARD_UNROLL
     for (int s = 0; s < SLOTS; ++s) w[s] = conjugate(w[s]);
     __syncwarp();  // B: z is complete, written by all lanes
-    MANSARD_UNROLL
-    for (int at = (FIRST + 1) / SIZE * SIZE; at < ROWS; at += SIZE) {
-      const Chunk<T> z = Chunk<T>::read(z_of + at);
+    Base::template rows_below<FIRST>(z_of, [&](int p, T z) {
       MANSARD_UNROLL
-      for (int n = 0; n < SIZE; ++n)
-        if (at + n > FIRST && at + n < ROWS)
-          MANSARD_UNROLL
-          for (int s = 0; s < SLOTS; ++s) multiply_add<false>(a[s][at + n], z.entry[n], w[s]);
-    }
+      for (int s = 0; s < SLOTS; ++s) multiply_add<false>(a[s][p], z, w[s]);
+    });
   }
 
   // A = H_k A, with column k published as x.
@@ -160,13 +112,13 @@ MANSARD_UNROLL_BY(1)
     if (rank == k % LANES) {
       MANSARD_UNROLL
       for (int p = FIRST; p < ROWS; ++p)
-        x_of[p] = p == FIRST || is_below<FIRST>(p, turn) ? hidden(a[SLOT][p]) : zero<T>();
+        x_of[p] = p == FIRST || Base::template is_below<FIRST>(p, turn) ? hidden(a[SLOT][p]) : zero<T>();
     }
     __syncwarp();  // A: x is complete, written by the lane that owns column k
     T t[SLOTS][2];  // x^H A below row k, in two independent sums
     MANSARD_UNROLL
     for (int s = 0; s < SLOTS; ++s) t[s][0] = t[s][1] = zero<T>();
-    rows_below<FIRST>([&](int p, T x) {
+    Base::template rows_below<FIRST>(x_of, [&](int p, T x) {
       MANSARD_UNROLL
       for (int s = SLOT; s < SLOTS; ++s) multiply_add<true>(t[s][p % 2], x, a[s][p]);
     });
@@ -180,29 +132,16 @@ MANSARD_UNROLL_BY(1)
       t[s][0] = either(column(s) > k, by_real(t[s][0], -h.inverse), zero<T>());
       multiply_add<false>(a[s][FIRST], h.first, t[s][0]);
     }
-    rows_below<FIRST>([&](int p, T x) {
+    Base::template rows_below<FIRST>(x_of, [&](int p, T x) {
       MANSARD_UNROLL
       for (int s = SLOT; s < SLOTS; ++s) multiply_add<false>(a[s][p], x, t[s][0]);
     });
     return h;
   }
 
-  // Calls visit(p, x_p) for the places after the first; rows that are done have x_p = 0.
-  template <int FIRST, class Visit>
-  MANSARD_DEVICE void rows_below(Visit visit) {
-    MANSARD_UNROLL
-    for (int at = (FIRST + 1) / SIZE * SIZE; at < ROWS; at += SIZE) {
-      const Chunk<T> x = Chunk<T>::read(x_of + at);
-      MANSARD_UNROLL
-      for (int n = 0; n < SIZE; ++n)
-        if (at + n > FIRST && at + n < ROWS) visit(at + n, x.entry[n]);
-    }
-  }
-
   // The reflector of row k, its vector w, and z = -A w / g, published.
   template <int FIRST>
   MANSARD_DEVICE Reflector<T> reflect_rows(int k, int turn, T (&w)[SLOTS]) {
-    constexpr int SLOT = FIRST / LANES, LAST = (FIRST + ROLL) / LANES;  // slots of columns k and k + 1
     R squares = 0;
     MANSARD_UNROLL
     for (int s = 0; s < SLOTS; ++s) {
@@ -211,9 +150,8 @@ MANSARD_UNROLL_BY(1)
       squares += j > k + 1 ? modulus_square(w[s]) : R(0);
     }
     squares = team_sum<LANES>(squares);
-    T head = hidden(w[SLOT]);
-    if constexpr (LAST != SLOT && LAST < SLOTS) head = either((k + 1) / LANES == LAST, hidden(w[LAST]), head);
-    const Reflector<T> g(lane_value<LANES>(head, (k + 1) % LANES), squares);
+    const T head = this->template in_column_after<FIRST>(k, [&](int s) { return w[s]; });
+    const Reflector<T> g(head, squares);
     MANSARD_UNROLL
     for (int s = 0; s < SLOTS; ++s)
       w[s] = column(s) == k + 1 ? either(g.inverse != 0, g.first, zero<T>()) : either(g.inverse != 0, w[s], zero<T>());
@@ -237,7 +175,7 @@ MANSARD_UNROLL_BY(1)
       const T sum = by_real(team_fold<LANES, FIRST + 1 - BEGIN, ROWS - BEGIN>(z, rank), -inverse);
       const int own = BEGIN + rank / (LANES / GROUP);
       if (rank % (LANES / GROUP) == 0 && (BEGIN + GROUP <= ROWS || own < ROWS))
-        z_of[own] = either(is_below<FIRST>(own, turn), sum, zero<T>());
+        z_of[own] = either(Base::template is_below<FIRST>(own, turn), sum, zero<T>());
       multiply_rows<FIRST, BEGIN + GROUP>(turn, inverse, w);
     }
   }

@@ -9,12 +9,11 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
 from ..two_sided import reductions
-from ..two_sided.reductions import Block, Config, RolledLanes
+from ..two_sided.reductions import VARIANTS, Block, Config, Lanes
 from . import spec, work
 
-__all__ = ["VARIANTS", "Block", "Config", "RolledLanes", "candidates", "from_dict", "illegal", "resident", "to_dict"]
+__all__ = ["VARIANTS", "Block", "Config", "Lanes", "candidates", "from_dict", "illegal", "resident", "to_dict"]
 
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (RolledLanes, Block)}
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "bidiagonal", VARIANTS)
 resident = partial(reductions.resident, work)
@@ -32,4 +31,4 @@ _MOST_CHUNKS = 4  # of eight rows: a sum for each of a warp's 32 lanes
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    yield from configs.fitting(problem, device, reductions.rough_candidates(problem, (1, 4)), resident, illegal)
+    yield from configs.fitting(problem, device, reductions.rough_candidates(problem), resident, illegal)

@@ -7,7 +7,7 @@ from ....plan.problem import Problem
 from ...common import costs
 from ...common.configs import up
 from ..two_sided import reductions
-from ..two_sided.reductions import Block, Config, RolledLanes, slices, vector_bytes, words
+from ..two_sided.reductions import Block, Config, slices, vector_bytes, words
 
 
 def work(problem: Problem) -> Work:
@@ -37,7 +37,7 @@ def shared_bytes(problem: Problem, c: Config) -> int:
         s = slices(problem, c, powers=True)
         entries = 2 * (s.rows + 32 * s.columns) + (32 * s.columns + s.own) * c.WARPS
         return vector_bytes(problem, entries) + up(8 * c.WARPS, 16) * 16
-    vectors = 2 * vector_bytes(problem, _rows(problem, c)) // problem.itemsize
+    vectors = 2 * vector_bytes(problem, reductions.rows(problem, c)) // problem.itemsize
     return reductions.matrices(c) * vector_bytes(problem, vectors + up(4 * problem.N, 1 + problem.is_complex))
 
 
@@ -46,14 +46,8 @@ def registers(problem: Problem, c: Config) -> int:
     if isinstance(c, Block):
         s = slices(problem, c, powers=True)
         return words(problem) * (s.held + s.own) + 4 * s.columns + 24
-    held = words(problem) * up(problem.N, c.LANES) * _rows(problem, c)
+    held = words(problem) * up(problem.N, c.LANES) * reductions.rows(problem, c)
     return int(held + words(problem) * problem.N // 2 + 40)
-
-
-def _rows(problem: Problem, c: Config) -> int:
-    """Rows of a lane's columns: whole groups of steps that share their code."""
-    roll = c.ROLL if isinstance(c, RolledLanes) else 1
-    return int(up(problem.N, roll) * roll)
 
 
 def executed_flops(problem: Problem, c: Config) -> int:

@@ -28,11 +28,12 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 def _rough(problem: Problem) -> Iterator[Config]:
     if problem.N <= reductions.MOST_OF_LANES:
-        yield Lanes(_lanes(problem))
-        yield Lanes(32, WARPS=1)
+        long = problem.is_complex and problem.N > 16  # code of steps that share none would take long to compile
+        yield Lanes(_lanes(problem), ROLL=4 if long else 1)
+        yield Lanes(32, WARPS=1, ROLL=4)
         return
-    yield from (Block(warps) for warps in (2, 3, 4, 6, 8, 12, 16) if _held(problem, warps) <= _MOST_HELD)
-    yield from (Block(warps) for warps in (8, 16))
+    most = _MOST_HELD if problem.N <= 3 * 32 else _MOST_OF_FOUR
+    yield from (Block(warps) for warps in (2, 3, 4, 6, 8, 12, 16) if _held(problem, warps) <= most)
 
 
 def _lanes(problem: Problem) -> int:
@@ -49,4 +50,5 @@ def _held(problem: Problem, warps: int) -> int:
     return words(problem) * slices(problem, Block(warps)).held
 
 
-_MOST_HELD = 192  # registers of a share: the vectors of a step take some 60 more, of 255
+_MOST_HELD = 192  # registers of a share of up to three columns: the vectors of a step take some 60 more, of 255
+_MOST_OF_FOUR = 128  # registers of a share of four columns, whose vectors and addresses take more

@@ -35,7 +35,8 @@ def shared_bytes(problem: Problem, c: Config) -> int:
     """Dynamic shared memory per block: an image of each matrix, later three vectors; or the vectors of a block."""
     if isinstance(c, Lanes):
         image = problem.N * (problem.N | 1)
-        later = 3 * vector_bytes(problem, problem.N) // problem.itemsize + up(2 * problem.N, 1 + problem.is_complex)
+        vectors = 3 * vector_bytes(problem, reductions.rows(problem, c)) // problem.itemsize
+        later = vectors + up(2 * problem.N, 1 + problem.is_complex)
         return reductions.matrices(c) * vector_bytes(problem, max(image, later))
     s = slices(problem, c)
     folded = c.WARPS >= 6 and s.own <= 32 and s.own & (s.own - 1) == 0  # as kernel_block.cuh has it
@@ -47,11 +48,11 @@ def shared_bytes(problem: Problem, c: Config) -> int:
 def registers(problem: Problem, c: Config) -> int:
     """32-bit registers per thread, estimated."""
     if isinstance(c, Lanes):
-        held = words(problem) * up(problem.N, c.LANES) * problem.N
+        held = words(problem) * up(problem.N, c.LANES) * reductions.rows(problem, c)
         vectors = 16 if words(problem) > 2 else 0  # x, y, u and q of a complex column
         return int(held + vectors + (48 if held <= 64 else 32 if held <= 96 else 40))
     s = slices(problem, c)
-    return int(words(problem) * (s.held + 4 * s.columns) + 24)
+    return int(words(problem) * (s.held + 4 * s.columns) + 16)
 
 
 def executed_flops(problem: Problem, c: Config) -> int:

@@ -35,12 +35,6 @@ class Lanes(OnGpu):
     LANES: int = 16  # per matrix
     WARPS: int = 2  # per block
     BLOCKS_PER_SM: int = 4
-
-
-@dataclass(frozen=True)
-class RolledLanes(Lanes):
-    """`Lanes` of which several steps share their code, whose length limits a longer one."""
-
     ROLL: Annotated[int, Numbers(1, 4)] = 1  # steps that share their code
 
 
@@ -128,13 +122,11 @@ def resident(work: configs.Resources, problem: Problem, config: Config, device: 
     return found  # type: ignore[no-any-return]
 
 
-def rough_candidates(problem: Problem, rolls: tuple[int, ...] = ()) -> Iterator[Config]:
+def rough_candidates(problem: Problem) -> Iterator[Config]:
     """Configurations of whatever number of blocks per multiprocessor."""
     if problem.N <= MOST_OF_LANES:
-        for lanes, warps in product((4, 8, 16, 32), (1, 2, 4)):
-            yield from (RolledLanes(lanes, warps, ROLL=roll) for roll in rolls)
-            if not rolls:
-                yield Lanes(lanes, warps)
+        for lanes, warps, roll in product((4, 8, 16, 32), (1, 2, 4), (1, 4)):
+            yield Lanes(lanes, warps, ROLL=roll)
     else:
         yield from (Block(warps) for warps in range(2, 17))
 
@@ -164,6 +156,11 @@ def bytes_in_flight(problem: Problem, c: Config) -> int:
     return int(problem.N**2 * problem.itemsize * matrices(c) * c.BLOCKS_PER_SM)
 
 
+def rows(problem: Problem, c: Lanes) -> int:
+    """Rows of a lane's columns: whole groups of steps that share their code."""
+    return up(problem.N, c.ROLL) * c.ROLL
+
+
 def vector_bytes(problem: Problem, entries: int) -> int:
     """Bytes of a vector in shared memory, in whole chunks of 16 bytes."""
     return up(entries * problem.itemsize, 16) * 16
@@ -184,12 +181,11 @@ def source(
     target: str,
 ) -> Source:  # fmt: skip
     """The kernel's text for `target` (cuda or emulated); A is read, the other `pointers` are written."""
-    kinds = dict.fromkeys(REALS, "Params::R*") | {"A": "const Params::T*", "INFO": "int*"}
+    kinds = dict.fromkeys(REALS, f"{CPP_TYPES[REAL[problem.dtype]]}*") | {"A": "const Params::T*", "INFO": "int*"}
     fields = tuple(Field(name, kinds.get(name, "Params::T*"), "pointer") for name in pointers)
     return sources.source(
         problem, config, target, work=work, folder=f"factor/{problem.operation}",
         title=f"A[{problem.N},{problem.N}], {problem.want}, {problem.dtype}",
-        types={"R": CPP_TYPES[REAL[problem.dtype]]},
         constants={
             "N": problem.N, "WANT": problem.want, "PACKED": problem.stack_a == "packed", **constants,
             "SHARED_BYTES": work.shared_bytes(problem, config),
