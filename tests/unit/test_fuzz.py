@@ -109,6 +109,8 @@ def problem_of(family: Any, dtype: str, sizes: Sequence[int], layout: str) -> Pr
     M, N, K = sizes
     if name in ("small_step", "ragged_gemm", "ragged_factor"):  # no command names them: one size
         return family.spec.problem(dtype, M if name == "small_step" else K)
+    if name in ("sweeps", "back_transform"):  # nor these: steps of other operations
+        return family.spec.problem(dtype, M, K, N)
     make = problems.of_lu("factor") if name == "lu" else getattr(problems, f"of_{name}")
     if name in ("spmv", "powers"):
         return make(Asked(name, dtype), Sizes(K, N, M, 1))

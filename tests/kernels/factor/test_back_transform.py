@@ -39,7 +39,7 @@ def test_values_need_not_be_stored(config: Config, gpu_backend: str) -> None:
     W, Z = run(problem, config, gpu_backend, given)
     ones = np.ones(5)
     values, vectors = expected(problem, given._replace(scale=ones))
-    assert (W == values).all() and np.allclose(Z, vectors, atol=1e-13)
+    assert (values == W).all() and np.allclose(Z, vectors, atol=1e-13)
 
 
 def test_empty_batches(gpu_backend: str) -> None:

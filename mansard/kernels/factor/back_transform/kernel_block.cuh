@@ -118,7 +118,9 @@ struct RowBlock {
     __syncthreads();  // ranges and zeros are complete, written by all threads
     stage_group(0);
   }
-  MANSARD_DEVICE void stage_reflectors(const Reflectors<P>& all, int buffer, int k) const {
+  MANSARD_DEVICE Reflectors<P> stored() const { return Reflectors<P>(a, matrix()); }
+  MANSARD_DEVICE void stage_reflectors(int buffer, int k) const {
+    const Reflectors<P> all = stored();
     constexpr int PITCH = Memory::PITCH_U;
     for (int i = renewed(threadIdx.x); i < Memory::AT_ONCE * PITCH; i += THREADS)
       all.stage(reflectors(buffer) + i, k + i / PITCH, i % PITCH);
@@ -126,21 +128,22 @@ struct RowBlock {
     cp_async_commit();
   }
   MANSARD_DEVICE void form() {
-    const Reflectors<P> all(a, matrix());
     constexpr int PITCH = Memory::PITCH_U, COUNT = Reflectors<P>::COUNT;
-    stage_reflectors(all, 0, 0);
-    const R begin = row() < N ? all.begin(row(), component()) : R(0), sign = component() == 0 ? R(-1) : R(1);
+    stage_reflectors(0, 0);
+    const R begin = row() < N ? stored().begin(row(), component()) : R(0), sign = component() == 0 ? R(-1) : R(1);
     MANSARD_UNROLL
     for (int j = 0; j < COLUMNS; ++j) q[0][j] = part() * COLUMNS + j == row() ? begin : R(0);
     int buffer = 0;
     MANSARD_UNROLL_BY(1)
     for (int k = 0; k < COUNT; k += Memory::AT_ONCE, buffer ^= 1) {
       cp_async_wait<0>();
-      if constexpr (WORDS == 2)
-        for (int i = threadIdx.x; i < Memory::AT_ONCE * PITCH; i += THREADS)
-          all.absorb_phase(reflectors(buffer) + i, i % PITCH);
+      if constexpr (WORDS == 2) {
+        MANSARD_UNROLL_BY(1)
+        for (int i = renewed(threadIdx.x); i < Memory::AT_ONCE * PITCH; i += THREADS)
+          stored().absorb_phase(reflectors(buffer) + i, i % PITCH);
+      }
       __syncthreads();  // this buffer is complete, copied by all threads; the other one has been read by them
-      stage_reflectors(all, buffer ^ 1, k + Memory::AT_ONCE);
+      stage_reflectors(buffer ^ 1, k + Memory::AT_ONCE);
       MANSARD_UNROLL_BY(1)
       for (int t = 0; t < Memory::AT_ONCE && k + t < COUNT; ++t) {
         const R* u = reinterpret_cast<const R*>(reflectors(buffer) + t * PITCH + part() * COLUMNS);
