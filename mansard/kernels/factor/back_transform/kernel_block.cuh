@@ -93,6 +93,7 @@ struct RowBlock {
   }
   MANSARD_DEVICE void stage_group(int group) const {
     const int thread = renewed(threadIdx.x);  // so that addresses are computed here, not kept through a slot
+    renew(group);
     MANSARD_UNROLL
     for (int k = 0; k < Memory::GROUP; ++k) {
       const int s = group * Memory::GROUP + k;
@@ -101,9 +102,12 @@ struct RowBlock {
       Rotation<R>* to = sweep(s);
       const auto* from = reinterpret_cast<const Rotation<R>*>(
           sweep_records<N, P::CAPACITY>(a.ROTATIONS, matrix(), s < count ? s : 0));
-      for (int i = thread; i < SPLIT * COLUMNS; i += THREADS) {
+      MANSARD_UNROLL
+      for (int turn = 0; turn < ceil_div(SPLIT * COLUMNS, THREADS); ++turn) {
+        const int i = thread + turn * THREADS;
         const bool present = i >= first && i < end;
-        copy_or_zero(to + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
+        if (i < SPLIT * COLUMNS)
+          copy_or_zero(to + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
       }
     }
     cp_async_commit();
@@ -122,8 +126,12 @@ struct RowBlock {
   MANSARD_DEVICE void stage_reflectors(int buffer, int k) const {
     const Reflectors<P> all = stored();
     constexpr int PITCH = Memory::PITCH_U;
-    for (int i = renewed(threadIdx.x); i < Memory::AT_ONCE * PITCH; i += THREADS)
-      all.stage(reflectors(buffer) + i, k + i / PITCH, i % PITCH);
+    const int thread = renewed(threadIdx.x);
+    MANSARD_UNROLL
+    for (int turn = 0; turn < ceil_div(Memory::AT_ONCE * PITCH, THREADS); ++turn) {
+      const int i = thread + turn * THREADS;
+      if (i < Memory::AT_ONCE * PITCH) all.stage(reflectors(buffer) + i, k + i / PITCH, i % PITCH);
+    }
     if (threadIdx.x < Memory::AT_ONCE) all.stage_inverse(inverses(buffer) + threadIdx.x, k + threadIdx.x);
     cp_async_commit();
   }
@@ -133,9 +141,9 @@ struct RowBlock {
     const R begin = row() < N ? stored().begin(row(), component()) : R(0), sign = component() == 0 ? R(-1) : R(1);
     MANSARD_UNROLL
     for (int j = 0; j < COLUMNS; ++j) q[0][j] = part() * COLUMNS + j == row() ? begin : R(0);
-    int buffer = 0;
     MANSARD_UNROLL_BY(1)
-    for (int k = 0; k < COUNT; k += Memory::AT_ONCE, buffer ^= 1) {
+    for (int k = 0; k < COUNT; k += Memory::AT_ONCE) {
+      const int buffer = k / Memory::AT_ONCE % 2;
       cp_async_wait<0>();
       if constexpr (WORDS == 2) {
         MANSARD_UNROLL_BY(1)
@@ -221,11 +229,10 @@ struct RowBlock {
     if constexpr (SPLIT > 1) rotate_seams(one, other, sweep(own + 2) + offset, sweep(own + 3) + offset);
   }
   MANSARD_DEVICE void apply() {
-    const int slots = ceil_div(count, 2) + LAST, groups = ceil_div(2 * slots, Memory::GROUP);
     cp_async_wait<0>();
     __syncthreads();  // ring has the first group, copied by all threads
     MANSARD_UNROLL_BY(1)
-    for (int group = 0; group < groups; ++group) {
+    for (int group = 0; group * Memory::GROUP < 2 * (ceil_div(count, 2) + LAST); ++group) {
       MANSARD_UNROLL_BY(1)
       for (int k = 0; k < Memory::GROUP; k += 2) {
         slot(group * Memory::GROUP + k);

@@ -113,11 +113,15 @@ struct Team {
   MANSARD_DEVICE void form() {
     const Reflectors<P> reflectors(a, matrix);
     constexpr int COUNT = Reflectors<P>::COUNT, PITCH = Memory::PITCH_U / WORDS;
+    MANSARD_UNROLL_BY(4)
     for (int k = lane; k < COUNT * PITCH; k += LANES) reflectors.stage(memory.image + k, k / PITCH, k % PITCH);
+    MANSARD_UNROLL_BY(1)
     for (int k = lane; k < COUNT; k += LANES) reflectors.stage_inverse(memory.values + k, k);
     cp_async_commit();
-    if constexpr (P::CAPACITY > 0)
+    if constexpr (P::CAPACITY > 0) {
+      MANSARD_UNROLL_BY(1)
       for (int pair = 0; pair < STAGES - 1; ++pair) stage_pair(pair);
+    }
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r) {
       const R begin = row(r) < N ? reflectors.begin(row(r), component()) : R(0);
