@@ -12,7 +12,7 @@ from mutants.trial import ROOT, Ended, Outcome, judged
 
 FAMILIES = (
     "gram", "tsmm", "tsm2r", "matmul_gram", "small_step", "gemm", "ragged_gemm", "gemv", "trsm", "cholesky", "lu", "qr",
-    "ragged_factor", "jacobi", "tridiagonal", "bidiagonal", "spmv", "powers",
+    "ragged_factor", "jacobi", "tridiagonal", "bidiagonal", "sweeps", "back_transform", "spmv", "powers",
 )  # fmt: skip
 PATCH = (
     "Bug: b\nTests: tests/unit/test_mutants.py -k 'one or two'\n\n"

@@ -27,6 +27,7 @@ def rules(problem: Problem) -> Iterator[Config]:
     """Of whatever number of blocks per multiprocessor."""
     words = 2 if problem.is_complex else 1
     if problem.N <= 32:
-        yield Lanes(next(lanes for lanes in (8, 16, 32) if lanes >= min(32, problem.N * words * 2 // 3)))
+        rows = problem.N * words
+        yield Lanes(8 if rows <= 12 else 16 if rows <= 16 else 32)
     long = problem.N * (problem.itemsize // words) > 512  # bytes of a row's component: registers of a lane
     yield Block(2 if long else 1, 4 if long else 2)

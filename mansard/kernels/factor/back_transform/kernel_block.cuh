@@ -93,6 +93,7 @@ struct RowBlock {
   }
   MANSARD_DEVICE void stage_group(int group) const {
     const int thread = renewed(threadIdx.x);  // so that addresses are computed here, not kept through a slot
+    renew(group);
     MANSARD_UNROLL
     for (int k = 0; k < Memory::GROUP; ++k) {
       const int s = group * Memory::GROUP + k;
@@ -101,9 +102,12 @@ struct RowBlock {
       Rotation<R>* to = sweep(s);
       const auto* from = reinterpret_cast<const Rotation<R>*>(
           sweep_records<N, P::CAPACITY>(a.ROTATIONS, matrix(), s < count ? s : 0));
-      for (int i = thread; i < SPLIT * COLUMNS; i += THREADS) {
+      MANSARD_UNROLL
+      for (int turn = 0; turn < ceil_div(SPLIT * COLUMNS, THREADS); ++turn) {
+        const int i = thread + turn * THREADS;
         const bool present = i >= first && i < end;
-        copy_or_zero(to + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
+        if (i < SPLIT * COLUMNS)
+          copy_or_zero(to + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
       }
     }
     cp_async_commit();
@@ -118,29 +122,36 @@ struct RowBlock {
     __syncthreads();  // ranges and zeros are complete, written by all threads
     stage_group(0);
   }
-  MANSARD_DEVICE void stage_reflectors(const Reflectors<P>& all, int buffer, int k) const {
+  MANSARD_DEVICE Reflectors<P> stored() const { return Reflectors<P>(a, matrix()); }
+  MANSARD_DEVICE void stage_reflectors(int buffer, int k) const {
+    const Reflectors<P> all = stored();
     constexpr int PITCH = Memory::PITCH_U;
-    for (int i = renewed(threadIdx.x); i < Memory::AT_ONCE * PITCH; i += THREADS)
-      all.stage(reflectors(buffer) + i, k + i / PITCH, i % PITCH);
+    const int thread = renewed(threadIdx.x);
+    MANSARD_UNROLL
+    for (int turn = 0; turn < ceil_div(Memory::AT_ONCE * PITCH, THREADS); ++turn) {
+      const int i = thread + turn * THREADS;
+      if (i < Memory::AT_ONCE * PITCH) all.stage(reflectors(buffer) + i, k + i / PITCH, i % PITCH);
+    }
     if (threadIdx.x < Memory::AT_ONCE) all.stage_inverse(inverses(buffer) + threadIdx.x, k + threadIdx.x);
     cp_async_commit();
   }
   MANSARD_DEVICE void form() {
-    const Reflectors<P> all(a, matrix());
     constexpr int PITCH = Memory::PITCH_U, COUNT = Reflectors<P>::COUNT;
-    stage_reflectors(all, 0, 0);
-    const R begin = row() < N ? all.begin(row(), component()) : R(0), sign = component() == 0 ? R(-1) : R(1);
+    stage_reflectors(0, 0);
+    const R begin = row() < N ? stored().begin(row(), component()) : R(0), sign = component() == 0 ? R(-1) : R(1);
     MANSARD_UNROLL
     for (int j = 0; j < COLUMNS; ++j) q[0][j] = part() * COLUMNS + j == row() ? begin : R(0);
-    int buffer = 0;
     MANSARD_UNROLL_BY(1)
-    for (int k = 0; k < COUNT; k += Memory::AT_ONCE, buffer ^= 1) {
+    for (int k = 0; k < COUNT; k += Memory::AT_ONCE) {
+      const int buffer = k / Memory::AT_ONCE % 2;
       cp_async_wait<0>();
-      if constexpr (WORDS == 2)
-        for (int i = threadIdx.x; i < Memory::AT_ONCE * PITCH; i += THREADS)
-          all.absorb_phase(reflectors(buffer) + i, i % PITCH);
+      if constexpr (WORDS == 2) {
+        MANSARD_UNROLL_BY(1)
+        for (int i = renewed(threadIdx.x); i < Memory::AT_ONCE * PITCH; i += THREADS)
+          stored().absorb_phase(reflectors(buffer) + i, i % PITCH);
+      }
       __syncthreads();  // this buffer is complete, copied by all threads; the other one has been read by them
-      stage_reflectors(all, buffer ^ 1, k + Memory::AT_ONCE);
+      stage_reflectors(buffer ^ 1, k + Memory::AT_ONCE);
       MANSARD_UNROLL_BY(1)
       for (int t = 0; t < Memory::AT_ONCE && k + t < COUNT; ++t) {
         const R* u = reinterpret_cast<const R*>(reflectors(buffer) + t * PITCH + part() * COLUMNS);
@@ -218,11 +229,10 @@ struct RowBlock {
     if constexpr (SPLIT > 1) rotate_seams(one, other, sweep(own + 2) + offset, sweep(own + 3) + offset);
   }
   MANSARD_DEVICE void apply() {
-    const int slots = ceil_div(count, 2) + LAST, groups = ceil_div(2 * slots, Memory::GROUP);
     cp_async_wait<0>();
     __syncthreads();  // ring has the first group, copied by all threads
     MANSARD_UNROLL_BY(1)
-    for (int group = 0; group < groups; ++group) {
+    for (int group = 0; group * Memory::GROUP < 2 * (ceil_div(count, 2) + LAST); ++group) {
       MANSARD_UNROLL_BY(1)
       for (int k = 0; k < Memory::GROUP; k += 2) {
         slot(group * Memory::GROUP + k);

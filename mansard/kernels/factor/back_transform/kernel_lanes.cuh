@@ -92,6 +92,7 @@ struct Team {
   }
   // Start copies of sweeps 2 pair and 2 pair + 1; rotations outside their ranges become the identity.
   MANSARD_DEVICE void stage_pair(int pair) const {
+    const int own = renewed(lane);  // so that addresses are computed here, not kept while columns are rotated
     MANSARD_UNROLL
     for (int which = 0; which < 2; ++which) {
       const int s = 2 * pair + which;
@@ -102,7 +103,7 @@ struct Team {
           sweep_records<N, P::CAPACITY>(a.ROTATIONS, matrix, s < count ? s : 0));
       MANSARD_UNROLL
       for (int k = 0; k < ceil_div(PADDED, LANES); ++k) {
-        const int i = lane + k * LANES;
+        const int i = own + k * LANES;
         const bool present = i >= first && i < end;
         if (i < PADDED) copy_or_zero(to + i, from + (present ? i : 0) * RECORD_STEP, present);
       }
@@ -112,11 +113,15 @@ struct Team {
   MANSARD_DEVICE void form() {
     const Reflectors<P> reflectors(a, matrix);
     constexpr int COUNT = Reflectors<P>::COUNT, PITCH = Memory::PITCH_U / WORDS;
+    MANSARD_UNROLL_BY(4)
     for (int k = lane; k < COUNT * PITCH; k += LANES) reflectors.stage(memory.image + k, k / PITCH, k % PITCH);
+    MANSARD_UNROLL_BY(1)
     for (int k = lane; k < COUNT; k += LANES) reflectors.stage_inverse(memory.values + k, k);
     cp_async_commit();
-    if constexpr (P::CAPACITY > 0)
+    if constexpr (P::CAPACITY > 0) {
+      MANSARD_UNROLL_BY(1)
       for (int pair = 0; pair < STAGES - 1; ++pair) stage_pair(pair);
+    }
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r) {
       const R begin = row(r) < N ? reflectors.begin(row(r), component()) : R(0);
@@ -124,8 +129,10 @@ struct Team {
       for (int j = 0; j < N; ++j) q[r][j] = row(r) == j ? begin : R(0);
     }
     cp_async_wait<P::CAPACITY != 0 ? STAGES - 1 : 0>();
-    if constexpr (WORDS == 2)
+    if constexpr (WORDS == 2) {
+      MANSARD_UNROLL_BY(1)
       for (int k = lane; k < COUNT * PITCH; k += LANES) reflectors.absorb_phase(memory.image + k, k % PITCH);
+    }
     __syncwarp();  // image and values have the reflectors, copied by all lanes of the team
     MANSARD_UNROLL_BY(1)
     for (int k = 0; k < COUNT; ++k) {

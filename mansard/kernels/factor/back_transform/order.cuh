@@ -20,6 +20,7 @@ struct Order {
     const R own = values[j];
     int rank = 0;
     R poison = R(0);
+    MANSARD_UNROLL_BY(4)
     for (int i = 0; i < N; ++i) {
       const R other = values[i];
       rank += key(other) < key(own) || (key(other) == key(own) && i < j);

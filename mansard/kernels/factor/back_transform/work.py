@@ -69,7 +69,8 @@ def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, from compiled kernels."""
     words, real = 2 if problem.is_complex else 1, ITEMSIZE[REAL[problem.dtype]] // 4
     rows, more = (up(problem.N * words, c.LANES), 44) if c.VARIANT == "lanes" else (1, 32)
-    return int(rows * columns(problem, c) * real + more)
+    sums = 0 if words == 1 else 24 if rows == 1 else 32  # products with both components of a reflector
+    return int(rows * columns(problem, c) * real + more + sums)
 
 
 limits = costs.no_limits  # latency and shared memory, which the model does not see

@@ -17,12 +17,12 @@
 //
 // Shared memory, pitch THREADS + 1 (staging by rows, iteration by columns, neither with bank conflicts):
 //   d   N * PITCH   diagonal, then the values
-//   e   N * PITCH   off-diagonal; entry N - 1 is scratch
+//   e   N * PITCH   off-diagonal, entry N - 1 is scratch; then entry 0 is the inverse of SCALE
 //
 // Phases, with barriers as barrier -> buffer -> writer:
 //   1  load D and E           __syncthreads -> d, e -> other threads
 //   2  iterate, sort          each thread its own column
-//   3  store W, COUNT, INFO   __syncthreads -> d -> the threads of the matrices
+//   3  store W, COUNT, INFO   __syncthreads -> d, e -> the threads of the matrices
 //
 // Limits: latency of the chain. 12 warps per multiprocessor at N = 32 of float64, 3 at N = 128 (shared memory).
 //
@@ -98,6 +98,7 @@ struct Sweeps {
         for (int i = 0; i < N; ++i) block.d(i) = fabs(block.d(i));
       if (P::SORTED) sort();
     }
+    if (P::SORTED) block.e(0) = a.SCALE != nullptr ? R(1) / a.SCALE[matrix] : R(1);  // exact: a power of two
   }
 };
 
@@ -122,13 +123,12 @@ MANSARD_DEVICE void sweeps_thread(const Arguments& a) {
   const bool present = thread < count, finite = present && own.block.measure();
   own.iterate(!finite);
   if (present) own.finish(finite);
-  __syncthreads();  // d has the values, written by the threads of the matrices
+  __syncthreads();  // d has the values and e the inverse scale, written by the threads of the matrices
 
   for (int k = thread; k < count * N; k += P::THREADS) {
     const int matrix = k / N, i = k % N;
-    R value = d[i * PITCH + matrix];
-    if (P::SORTED && a.SCALE != nullptr) value /= a.SCALE[first + matrix];
-    a.W[first * N + k] = value;
+    const R value = d[i * PITCH + matrix];
+    a.W[first * N + k] = P::SORTED ? value * e[matrix] : value;
   }
 }
 
