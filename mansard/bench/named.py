@@ -33,10 +33,6 @@ class Measured(NamedTuple):
     operations: tuple[str, ...]
 
 
-_TWO_SIDED = (
-    "eigh", "eigh_ex", "eigvalsh", "eigvalsh_ex", "svd", "svd_ex", "svdvals", "svdvals_ex", "tridiagonalize",
-    "bidiagonalize", "pinv", "matrix_rank", "cond", "norm", "polar", "procrustes",
-)  # fmt: skip
 _MEASURED = {
     "gram": Measured("gram", ("gram",)),
     "matmul": Measured("matmul", ("matmul",)),
@@ -58,7 +54,10 @@ _MEASURED = {
         ("factor", "solve", ("solve", "solve_ex")),
         ("factor", "inverse", ("inv", "inv_ex")),
         ("factor", "determinant", ("det", "slogdet")),
-        ("factor", "qrq", _TWO_SIDED),
+        ("factor", "eigh", ("eigh", "eigh_ex")),
+        ("factor", "eigvalsh", ("eigvalsh", "eigvalsh_ex", "tridiagonalize")),
+        ("factor", "svd", ("svd", "svd_ex", "pinv", "polar", "procrustes")),
+        ("factor", "svdvals", ("svdvals", "svdvals_ex", "bidiagonalize", "matrix_rank", "cond", "norm")),
     )
     for name in known
 }
@@ -67,7 +66,7 @@ _MEASURED = {
 # made of others, or answered by the same kernels
 _WITHOUT = (
     "orthogonalize", "syrk", "herk", "trmm", "solve_triangular", "cho_solve", "lu_solve", "slogdet", "lstsq",
-    *_TWO_SIDED,
+    "tridiagonalize", "bidiagonalize", "pinv", "polar", "procrustes", "matrix_rank", "cond", "norm",
 )  # fmt: skip
 
 

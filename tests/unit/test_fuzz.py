@@ -47,8 +47,8 @@ CPU = Device("cpu", "some CPU", "x86_64", 4, 0, 0, 0, 0, 1 << 20, vector_bytes=3
 SECONDS = 5.0  # that one file may take
 FLOOR = 64 << 20  # bytes of memory beyond 4 times a file's size: what Python, NumPy and the allocator add
 LINE = re.compile(
-    r"  (static constexpr (int \w+ = -?\d+|bool \w+ = (true|false)|mansard::\w+ \w+ = mansard::\w+::\w+)|using (T|V|Real) = "
-    r"(float|double|mansard::Complex<(float|double)>));"
+    r"  (static constexpr (int \w+ = -?\d+|bool \w+ = (true|false)|mansard::\w+ \w+ = mansard::\w+::\w+)|using "
+    r"(T|V|Real) = (float|double|mansard::Complex<(float|double)>));"
 )  # of `Params`, whatever a record says
 
 pytestmark = pytest.mark.filterwarnings("ignore::mansard.errors.MansardWarning")
