@@ -55,6 +55,10 @@ _MEASURED = {
         ("factor", "solve", ("solve", "solve_ex")),
         ("factor", "inverse", ("inv", "inv_ex")),
         ("factor", "determinant", ("det",)),
+        ("factor", "eigh", ("eigh", "eigh_ex")),
+        ("factor", "eigvalsh", ("eigvalsh", "eigvalsh_ex", "tridiagonalize")),
+        ("factor", "svd", ("svd", "svd_ex", "pinv", "polar", "procrustes")),
+        ("factor", "svdvals", ("svdvals", "svdvals_ex", "bidiagonalize", "matrix_rank", "cond", "norm")),
     )
     for name in known
 } | {name: Measured(one.catalogue, (name,)) for name, one in DECLARED.items()}
@@ -165,7 +169,7 @@ def _factorization(set: str, operation: str, problem: Problem) -> Case:
 
 
 _BATCHES: dict[str, Any] = {"gemm": _product, "gemv": _product, "trsm": _system} | dict.fromkeys(
-    ("cholesky", "lu", "qr"), _factorization
+    ("cholesky", "lu", "qr", "jacobi", "tridiagonal", "bidiagonal"), _factorization
 )
 
 

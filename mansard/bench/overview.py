@@ -17,8 +17,10 @@ SHARES = {"gram": 1.2, "matmul": 1.2, "batched": 1.3, "factor": 2.8, "powers": 0
 _NAMES = {
     "tsmm": "matmul, tall A", "tsm2r": "matmul, skinny B", "gemm": "matmul of stacks", "ragged": "matmul, ragged",
     "gemv": "blas.gemv", "trsv": "blas.trsv", "trsm": "blas.trsm", "cholesky": "linalg.cholesky",
-    "lu": "linalg.lu_factor", "qr": "linalg.qr, raw", "qrq": "linalg.qr", "solve": "linalg.solve",
-    "inverse": "linalg.inv", "determinant": "linalg.det", "spmv": "sparse A @ x", "powers": "matrix_powers",
+    "lu": "linalg.lu_factor", "qr": "linalg.qr, raw", "qrq": "linalg.qr",
+    "eigh": "linalg.eigh", "eigvalsh": "linalg.eigvalsh", "svd": "linalg.svd", "svdvals": "linalg.svdvals",
+    "solve": "linalg.solve", "inverse": "linalg.inv", "determinant": "linalg.det", "spmv": "sparse A @ x",
+    "powers": "matrix_powers",
 }  # fmt: skip
 
 

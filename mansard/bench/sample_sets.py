@@ -20,7 +20,7 @@ from .tall_skinny.skinny_cases import tsm2r
 _WIDTHS, _MIDDLE = (4, 16, 64), (16,)
 _PRODUCTS = (4, 16, 32)
 _FACTORED = 16  # rows, of every operation
-_FACTORED_TOO = {"cholesky": 32, "solve": 32}
+_FACTORED_TOO = {"solve": 32}
 _SQUARE = 1000  # rows and columns of a product that is neither tall nor skinny
 _SMALLER = 8  # part of a CPU's sparse matrices
 
@@ -54,7 +54,7 @@ def batched(size: Size) -> list[Case]:
 
 
 def factor(size: Size) -> list[Case]:
-    """One size of every factorization, of systems, inverses and determinants; a second one of two of them."""
+    """One size of every factorization, of systems, inverses and determinants; a second one of systems."""
     cases = factor_cases.squares("sample", size, FACTORS, (_FACTORED,), ("float64",))
     for operation, n in _FACTORED_TOO.items():
         cases += factor_cases.squares("sample", size, (operation,), (n,), ("float64",))

@@ -16,15 +16,17 @@ from ..rules import Flag, Names, Range, Rule, shown
 from . import family_of, names
 
 _LONG, _WIDTH = Range(1, 1 << 62), Range(1, 1 << 20)  # sizes; an empty problem has no records
-_RIGHT_HAND_SIDES, _PITCH, _COUNT = Range(0, 1 << 20), Range(0, 1 << 62), Range(0, 1 << 10)
+_MAY_BE_ZERO, _PITCH, _COUNT = Range(0, 1 << 20), Range(0, 1 << 62), Range(0, 1 << 10)
 _TEXTS = {
     "layout": Names("row", "col", "any"),
     "stack": Names("packed", "strided", "shared", "pointers", "interleaved", "ragged"),
     "want": Names(
-        "factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"
+        *("factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"),
+        *("eigh", "eigvalsh", "svd", "svdvals", "values", "vectors", "rotations"),
     ),
     "method": Names("lu", "cholesky", "qr", "triangle"),
-    "side": Names("left", "right"),
+    "side": Names("left", "right", "eigenvectors"),
+    "form": Names("tridiagonal", "bidiagonal"),
     "uplo": Names("lower", "upper"),
     "trans": Names("N", "T", "C", "R"),
     "format": Names("sell", "ell", "csr"),
@@ -55,7 +57,7 @@ def declared(operation: str) -> tuple[dict[str, Rule], dict[str, Rule]]:
     required = [each.name for each in signature(spec.problem).parameters.values() if each.default is each.empty]
     example = spec.problem("float64", **{name: 4 for name in required if name.isupper()})
     sizes: dict[str, Rule] = {name: _LONG if name in spec.LONG else _WIDTH for name, _ in example.sizes}
-    sizes |= {"NRHS": _RIGHT_HAND_SIDES} if "NRHS" in sizes else {}
+    sizes |= {name: _MAY_BE_ZERO for name in ("NRHS", "CAPACITY") if name in sizes}
     return sizes, {name: _rule(name, value) for name, value in example.traits}
 
 

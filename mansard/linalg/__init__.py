@@ -4,28 +4,48 @@ Every function of which a matrix can be too bad has a twin in `_ex`, which retur
 raising, and does not wait for a GPU.
 """
 
+from .eigen import eigh, eigh_ex, eigvalsh, eigvalsh_ex, tridiagonalize
 from .lu import det, lu_factor, lu_factor_ex, lu_solve, slogdet
+from .nearest import polar, procrustes
+from .norms import cond, matrix_rank, norm
 from .orthogonal import lstsq, qr
 from .positive import cho_solve, cholesky, cholesky_ex
+from .singular import bidiagonalize, pinv, svd, svd_ex, svdvals, svdvals_ex
 from .systems import inv, inv_ex, solve, solve_ex
 from .triangular import solve_triangular
 
 __all__ = [
+    "bidiagonalize",
     "cho_solve",
     "cholesky",
     "cholesky_ex",
+    "cond",
     "det",
+    "eigh",
+    "eigh_ex",
+    "eigvalsh",
+    "eigvalsh_ex",
     "inv",
     "inv_ex",
     "lstsq",
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
+    "matrix_rank",
+    "norm",
+    "pinv",
+    "polar",
+    "procrustes",
     "qr",
     "slogdet",
     "solve",
     "solve_ex",
     "solve_triangular",
+    "svd",
+    "svd_ex",
+    "svdvals",
+    "svdvals_ex",
+    "tridiagonalize",
 ]
 
 

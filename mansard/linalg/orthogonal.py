@@ -109,7 +109,7 @@ def lstsq(
     a : array (..., m, n), list of matrices, or Ragged
     b : one vector (m,), or (..., m, k) whose leading dimensions broadcast with those of a; list, Ragged
     rcond : singular values below rcond times the largest count as zero; None: the precision times max(m, n)
-    driver : `svd`: any rank, solutions of least norm, as NumPy does it; by the array library.
+    driver : `svd`: any rank, solutions of least norm, as NumPy does it.
         `qr`: a has full rank, which is not checked; many times as fast
     backend : as for `matmul`
 

@@ -17,6 +17,8 @@ from ..kernels.sparse import powers, spmv
 from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
 from ..plan.handover import FEWEST_ON_CPUS, family_for
 from ..plan.problem import ITEMSIZE, Options, Problem
+from .factor.two_sided.chain import chain_of
+from .factor.two_sided.task import Task
 from .sizes import Asked, Sizes
 
 Make = Callable[[Asked, Sizes], Problem]
@@ -148,6 +150,30 @@ def of_qr(asked: Asked, s: Sizes) -> Problem:
 def of_lstsq(asked: Asked, s: Sizes) -> Problem:
     layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
     return qr.spec.problem(asked.dtype, s.m, s.n, s.batch, NRHS=1, want="solve", **layouts)
+
+
+def two_sided_steps(want: str, of_product: bool = False) -> Steps:
+    """A two-sided factorization: QR of tall matrices (wide ones are taken as their adjoints), the square problem, and
+    where vectors are wanted a product. `of_product`: of A^H B, which is square."""
+
+    def make(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
+        rows, order = (s.n, s.n) if of_product else (max(s.m, s.n), min(s.m, s.n))
+        tall, task = Sizes(rows, order, rows, s.batch), Task(want)
+        chain = chain_of(task, asked.dtype, order, s.batch, asked.on_cpu)
+        if asked.on_cpu:  # where one kernel answers, or LAPACK
+            chain = chain[:1]
+        found = tuple((problem.operation, problem) for problem in chain)
+        if of_product:
+            inner = s._replace(m=s.n, k=s.m)
+            found = (("gemm", of_gemm(asked, inner)), *found)
+        if rows > order:
+            vectors = "U" in task.parts
+            first = qr.spec.problem(asked.dtype, rows, order, s.batch, want="reduced" if vectors else "r")
+            last = (("gemm", of_gemm(asked, tall._replace(k=order))),) if vectors else ()
+            found = (("qr", first), *found, *last)
+        return tuple(dict.fromkeys(found))
+
+    return make
 
 
 # ---- sparse -----------------------------------------------------------------------------------------------

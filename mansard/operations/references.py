@@ -120,6 +120,62 @@ def slogdet(a: Array) -> Array:
     return tuple(np.linalg.slogdet(a))
 
 
+def eigh(a: Array, *, UPLO: str = "L") -> Array:
+    return tuple(np.linalg.eigh(a, UPLO))  # type: ignore[call-overload]
+
+
+def eigvalsh(a: Array, *, UPLO: str = "L") -> Array:
+    return np.linalg.eigvalsh(a, UPLO)  # type: ignore[call-overload]
+
+
+def svd(a: Array, **options: bool) -> Array:
+    found = np.linalg.svd(a, **options)  # type: ignore[call-overload]
+    return tuple(found) if isinstance(found, tuple) else found
+
+
+def svdvals(a: Array) -> Array:
+    return np.linalg.svd(a, compute_uv=False)
+
+
+def tridiagonalize(a: Array, *, UPLO: str = "L") -> Array:
+    """The product Q T Q^H, which the parts must give: reflections have no preferred signs."""
+    half = np.tril(a, -1) if UPLO == "L" else np.triu(a, 1)
+    return half + _op(half, "C") + np.real(a) * np.eye(a.shape[-1])
+
+
+def bidiagonalize(a: Array) -> Array:
+    """The product U B V^H, which the parts must give: reflections have no preferred signs."""
+    return a
+
+
+def pinv(a: Array, **options: bool) -> Array:
+    return np.linalg.pinv(a, **options)
+
+
+def matrix_rank(A: Array, **options: bool) -> Array:
+    return np.linalg.matrix_rank(A, **options)
+
+
+def cond(x: Array, p: float | None = None) -> Array:
+    return np.linalg.cond(x, p)
+
+
+def norm(x: Array, *options: Array, **more: Array) -> Array:
+    return np.linalg.norm(x, *options, **more)
+
+
+def polar(a: Array, *, side: str = "right") -> Array:
+    from scipy.linalg import polar
+
+    return tuple(np.stack(part) for part in zip(*(polar(one, side) for one in a), strict=True))
+
+
+def procrustes(a: Array, b: Array) -> Array:
+    from scipy.linalg import orthogonal_procrustes
+
+    return tuple(np.stack(part) for part in zip(*map(orthogonal_procrustes, a, b), strict=True))
+
+
 def matvec(A: SparseMatrix, x: Array) -> Array:
     return A.to_scipy() @ x
 

@@ -22,6 +22,7 @@ from .batched.gemm_call import Form
 from .batched.gemv_call import GEMV, form_of
 from .batched.triangular_call import TRMM, TRSV, triangle
 from .factor.hold import plan_factorization
+from .factor.two_sided import hold as two_sided
 from .operation import Operation, Planner
 from .run import make_verify
 from .sizes import Asked, SizeOptions, Sizes
@@ -207,12 +208,49 @@ _FACTOR = (
     _linalg("lu_solve", plan=steps.plan_lu_solve, text="a batch of P L U X = B, L is M x M, N right-hand sides",
             of=sizes.SYSTEM, made_of=problems.lu_solve_steps, families=("trsm",),
             reference=references.lu_solve, options=("trans",), operands=("lu_and_piv", "b")),
-    _linalg("lstsq", plan=steps.plan_lstsq, text="a batch of least |B - A X|, A is M x N, by QR", of=sizes.RECTANGLE,
-            make=problems.of_lstsq, families=("qr",), reference=references.lstsq, options=("rcond", "driver"),
-            want="solve"),
+    _linalg("lstsq", plan=two_sided.plan_lstsq, text="a batch of least |B - A X|, A is M x N, by QR",
+            of=sizes.RECTANGLE, make=problems.of_lstsq, families=("qr",), reference=references.lstsq,
+            options=("rcond", "driver"), want="solve"),
     _linalg("lu", home="", plan=_factorization("lu"), text="a batch of A = P L U, A is M x N", of=sizes.RECTANGLE,
             make=problems.of_lu("factor"), families=("lu",), reference=references.lu_factor,
             options=("want", "pivot"), want="factor", required=1),
+)  # fmt: skip
+
+
+_REDUCED = {"eigh": "tridiagonal", "eigvalsh": "tridiagonal", "tridiagonalize": "tridiagonal"}
+
+
+def _two_sided(
+    name: str, text: str, of: SizeOptions, options: str = "", want: str = "", **more: Any
+) -> PublicOperation:  # fmt: skip
+    """An operation of eigenvalues or singular values; `want`: the factorization behind it, if that is another."""
+    plain = name.removesuffix("_ex")
+    task = want or plain
+    families = ("jacobi", _REDUCED.get(task, "bidiagonal"), "sweeps", "back_transform")
+    return _linalg(name, plan=two_sided.planner(name), text=text, of=of, families=families,
+                   made_of=problems.two_sided_steps(task, name == "procrustes"),
+                   reference=getattr(references, plain), options=tuple(options.split()), **_ALONE | more)  # fmt: skip
+
+
+_TWO_SIDED = (
+    *(_two_sided(name, "a batch of A = Z W Z^H, A is Hermitian, M x M", sizes.SQUARE, "UPLO driver")
+      for name in ("eigh", "eigh_ex")),
+    *(_two_sided(name, "a batch of eigenvalues, A is Hermitian, M x M", sizes.SQUARE, "UPLO driver")
+      for name in ("eigvalsh", "eigvalsh_ex")),
+    _two_sided("svd", "a batch of A = U S V^H, A is M x N", sizes.RECTANGLE,
+               "full_matrices compute_uv hermitian driver"),
+    _two_sided("svd_ex", "a batch of A = U S V^H, A is M x N", sizes.RECTANGLE, "full_matrices hermitian driver"),
+    _two_sided("svdvals", "a batch of singular values, A is M x N", sizes.RECTANGLE, "driver"),
+    _two_sided("svdvals_ex", "a batch of singular values, A is M x N", sizes.RECTANGLE, "hermitian driver"),
+    _two_sided("tridiagonalize", "a batch of A = Q T Q^H, A is Hermitian, M x M", sizes.SQUARE, "UPLO compute_q"),
+    _two_sided("bidiagonalize", "a batch of A = U B V^H, A is M x N", sizes.RECTANGLE, "compute_uv"),
+    _two_sided("pinv", "a batch of pseudo-inverses, A is M x N", sizes.RECTANGLE, "rcond hermitian rtol", "svd"),
+    _two_sided("matrix_rank", "a batch of ranks, A is M x N", sizes.RECTANGLE, "tol hermitian rtol", "svdvals"),
+    _two_sided("cond", "a batch of condition numbers, A is M x N", sizes.RECTANGLE, "p", "svdvals"),
+    _two_sided("norm", "norms of matrices or vectors, A is M x N", sizes.RECTANGLE, "ord axis keepdims", "svdvals"),
+    _two_sided("polar", "a batch of A = U P, A is M x N", sizes.RECTANGLE, "side", "svd"),
+    _two_sided("procrustes", "a batch of least |A R - B|, A and B are M x N", sizes.RECTANGLE,
+               want="svd", required=2, operands=("a", "b")),
 )  # fmt: skip
 _SPARSE = (
     _operation("matvec", "mansard.sparse", _plan_product, "sparse A, M rows of K entries, times N vectors",
@@ -226,7 +264,7 @@ _TWINS = tuple(
     replace(one, name=f"{one.name}_ex") for one in _FACTOR if one.name in ("cholesky", "lu_factor", "solve", "inv")
 )
 OPERATIONS: dict[str, PublicOperation] = {
-    operation.name: operation for operation in (*_TALL, *_BATCHED, *_FACTOR, *_TWINS, *_SPARSE)
+    operation.name: operation for operation in (*_TALL, *_BATCHED, *_FACTOR, *_TWINS, *_TWO_SIDED, *_SPARSE)
 }
 ALIASES = {"powers": "matrix_powers", "spmv": "matvec"}  # families that are asked for by their own names
 

@@ -10,16 +10,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from math import prod
 
 from ..arrays import kinds as arrays
 from ..arrays.types import Array, Kind, Matrices
-from ..backends.select import select
-from ..kernels.factor import qr
 from ..plan import pin
 from ..plan.plan import Plan
 from ..plan.problem import Options
-from ..plan.route import OWN_ROUTINE, Choice, Library
 from . import run as call
 from . import stacks
 from .batched.gemm_call import GEMM, Form
@@ -275,28 +271,19 @@ def _substitutions(
 
 
 def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
-    """Least squares: by QR, or (the default) by singular values, which the array library finds."""
+    """Least squares by QR."""
     if out is not None:
         raise TypeError("lstsq has no out: leave it out and use the result")
     kind = stacks.common_kind((("a", A), ("b", B)))
     lead = common_lead(("a", "b"), A, _columns(B))
     a, b = (broadcast(kind, stacked(kind, one), (*lead, *_core(one))) for one in (A, _columns(B)))
     verify = call.make_verify(kind, A, B, None, ("a", "b"))
-    (M, N), view = _core(a), kind.view(a, "a")
-    if form.get("driver", "svd") == "qr" and M >= N:
+    M, N = _core(a)
+    if M >= N:
         step = plan_factorization("qr", a, b, None, backend, want="solve")
-    elif form.get("driver", "svd") == "qr":
-        step = plan_factorization("qr", kind.plain(kind.conj(a.swapaxes(-1, -2))), None, None, backend, want="reduced")
     else:
-        problem = qr.spec.problem(view.dtype, M, N, prod(lead), NRHS=b.shape[-1], want="solve")
-        reason = "the array library finds singular values; driver='qr' is ours"
-        choice = Choice(qr.FAMILY, Library(OWN_ROUTINE, reason, has_rival=False), "rule")
-        step = Plan(problem, choice, select(view.device, backend), None, _unused, verify)
+        step = plan_factorization("qr", kind.plain(kind.conj(a.swapaxes(-1, -2))), None, None, backend, want="reduced")
     return held("mansard.linalg", "lstsq", [("qr", step)], verify, backend, form)
-
-
-def _unused(*_: object, **__: object) -> None:
-    raise AssertionError("the public function runs the steps")
 
 
 def _columns(b: Matrices) -> Matrices:

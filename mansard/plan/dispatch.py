@@ -72,9 +72,10 @@ def choose(problem: Problem, device: Device) -> Choice:
 
 
 def _is_empty(problem: Problem) -> bool:
-    """Whether a size is zero. Factorizations without right-hand sides have factors to compute."""
+    """Whether a size is zero. Factorizations without right-hand sides have factors to compute, and iterations and back
+    transformations without room for rotations (CAPACITY) have values and reflections."""
     sided = dict(problem.traits).get("want", "solve") in ("solve", "swap")
-    return any(size == 0 for name, size in problem.sizes if name != "NRHS" or sided)
+    return any(size == 0 for name, size in problem.sizes if name != "CAPACITY" and (name != "NRHS" or sided))
 
 
 def _predicted(family: Family, problem: Problem, device: Device) -> Choice:

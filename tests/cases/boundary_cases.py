@@ -95,6 +95,11 @@ def _torch_csr(data: Any) -> Any:
     return torch.sparse_csr_tensor(rows, columns, data, SPARSE.shape, check_invariants=False)
 
 
+def _projections(w: Any, z: Any) -> Any:
+    """Eigenvalues and what does not depend on the signs of eigenvectors."""
+    return w, abs(z)
+
+
 _LU, _PIV = ms.linalg.lu_factor(STACK)
 _CHO = ms.linalg.cholesky(POSITIVE)
 
@@ -329,6 +334,39 @@ CASES = [
         "solve_triangular", ("linalg.solve_triangular",), {"a": LOWER, "b": RIGHT},
         lambda a: ms.linalg.solve_triangular(a.a, a.b, lower=True),
     ),
+    # ---- eigenvalues and singular values ----------------------------------------------------------------------
+    Case("eigh", ("linalg.eigh", "linalg.eigh_ex"), {"a": POSITIVE}, lambda a: _projections(*ms.linalg.eigh(a.a))),
+    Case("eigh_ex", ("linalg.eigh_ex",), {"a": POSITIVE}, lambda a: ms.linalg.eigh_ex(a.a)[0::2]),
+    Case("eigvalsh", ("linalg.eigvalsh", "linalg.eigvalsh_ex"), {"a": POSITIVE}, lambda a: ms.linalg.eigvalsh(a.a)),
+    Case("eigvalsh_ex", ("linalg.eigvalsh_ex",), {"a": POSITIVE}, lambda a: ms.linalg.eigvalsh_ex(a.a)),
+    Case("eigvalsh of lists", ("linalg.eigvalsh",), {"a": POSITIVE}, lambda a: ms.linalg.eigvalsh(list(a.a))),
+    Case(
+        "eigvalsh of ragged batches", ("linalg.eigvalsh",), {"a": POSITIVE},
+        lambda a: ms.linalg.eigvalsh(ragged(a.a)), jax=False,
+    ),
+    Case(
+        "svdvals of interleaved stacks", ("linalg.svdvals",), {"a": LANES["A"]},
+        lambda a: ms.linalg.svdvals(interleaved(a.a)), jax=False,
+    ),
+    Case("svd", ("linalg.svd", "linalg.svd_ex"), {"a": STACK}, lambda a: ms.linalg.svd(a.a, compute_uv=False)),
+    Case("svd_ex", ("linalg.svd_ex",), {"a": STACK}, lambda a: ms.linalg.svd_ex(a.a)[1::2]),
+    Case("svdvals", ("linalg.svdvals",), {"x": STACK}, lambda a: ms.linalg.svdvals(a.x)),
+    Case("svdvals_ex", ("linalg.svdvals_ex",), {"x": STACK}, lambda a: ms.linalg.svdvals_ex(a.x)),
+    Case(
+        "tridiagonalize", ("linalg.tridiagonalize",), {"a": POSITIVE},
+        lambda a: ms.linalg.tridiagonalize(a.a, compute_q=False),
+    ),
+    Case(
+        "bidiagonalize", ("linalg.bidiagonalize",), {"a": STACK},
+        lambda a: ms.linalg.bidiagonalize(a.a, compute_uv=False),
+    ),
+    Case("pinv", ("linalg.pinv",), {"a": STACK}, lambda a: ms.linalg.pinv(a.a)),
+    Case("cond", ("linalg.cond",), {"x": STACK}, lambda a: ms.linalg.cond(a.x)),
+    Case("matrix_rank", ("linalg.matrix_rank",), {"A": STACK}, lambda a: ms.linalg.matrix_rank(a.A)),
+    Case("norm", ("linalg.norm",), {"x": STACK}, lambda a: ms.linalg.norm(a.x, "nuc", (-2, -1))),
+    Case("norm of vectors", ("linalg.norm",), {"x": VECTORS}, lambda a: ms.linalg.norm(a.x, 3, -1)),
+    Case("polar", ("linalg.polar",), {"a": STACK}, lambda a: ms.linalg.polar(a.a)),
+    Case("procrustes", ("linalg.procrustes",), _PAIR, lambda a: ms.linalg.procrustes(a.a, a.b)),
     # ---- sparse matrices --------------------------------------------------------------------------------------
     Case("T @ x", ("sparse.Matrix.__matmul__",), {"x": VECTOR}, lambda a: _MATRIX @ a.x),
     Case("T.T @ x", ("sparse.Matrix.__matmul__",), {"x": THREE}, lambda a: _MATRIX.T @ a.x),

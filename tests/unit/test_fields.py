@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import fields as dataclass_fields
 from dataclasses import make_dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -154,8 +155,10 @@ def test_problems_of_every_family_are_read_back(name: str) -> None:
     for dtype in ("float32", "complex128"):
         if make:
             problem = make(Asked(name, dtype, layout="col"), Sizes(4, 3, 64, 5))
-        else:  # families that no command names: one size
-            problem = family_of(name).spec.problem(dtype, 5)
+        else:  # families that no command names: every size that has no default
+            given = signature(family_of(name).spec.problem).parameters.values()
+            needed = [one.name for one in given if one.default is one.empty and one.name.isupper()]
+            problem = family_of(name).spec.problem(dtype, **dict.fromkeys(needed, 5))
         assert problem.operation == name
         assert traits.problem_from_dict(json.loads(json.dumps(problem_to_dict(problem)))) == problem
 

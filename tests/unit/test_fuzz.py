@@ -28,7 +28,7 @@ from mansard.bench import store
 from mansard.codegen.geometry import Device
 from mansard.compile.cache import Cache
 from mansard.errors import IllegalConfig
-from mansard.kernels import FAMILIES
+from mansard.kernels import FAMILIES, traits
 from mansard.kernels.common import fields
 from mansard.machine import machine
 from mansard.operations import problems
@@ -47,8 +47,8 @@ CPU = Device("cpu", "some CPU", "x86_64", 4, 0, 0, 0, 0, 1 << 20, vector_bytes=3
 SECONDS = 5.0  # that one file may take
 FLOOR = 64 << 20  # bytes of memory beyond 4 times a file's size: what Python, NumPy and the allocator add
 LINE = re.compile(
-    r"  (static constexpr (int \w+ = -?\d+|bool \w+ = (true|false)|mansard::\w+ \w+ = mansard::\w+::\w+)|using [TV] = "
-    r"(float|double|mansard::Complex<(float|double)>));"
+    r"  (static constexpr (int \w+ = -?\d+|bool \w+ = (true|false)|mansard::\w+ \w+ = mansard::\w+::\w+)|using "
+    r"(T|V|Real) = (float|double|mansard::Complex<(float|double)>));"
 )  # of `Params`, whatever a record says
 
 pytestmark = pytest.mark.filterwarnings("ignore::mansard.errors.MansardWarning")
@@ -107,9 +107,12 @@ def problem_of(family: Any, dtype: str, sizes: Sequence[int], layout: str) -> Pr
     """A problem of a family: a width, another width, and a length, or the number of matrices or rows."""
     name = database.family_name(family)
     M, N, K = sizes
-    if name in ("small_step", "ragged_gemm", "ragged_factor"):  # no command names them: one size
-        return family.spec.problem(dtype, M if name == "small_step" else K)
-    make = problems.of_lu("factor") if name == "lu" else getattr(problems, f"of_{name}")
+    if name == "jacobi":
+        return family.spec.problem(dtype, M, K, layout_a=layout)
+    make = problems.of_lu("factor") if name == "lu" else getattr(problems, f"of_{name}", None)
+    if make is None:  # families that no command names
+        sizes_of, long = traits.declared(name)[0], family.spec.LONG
+        return family.spec.problem(dtype, **{size: K if size in long else M for size in sizes_of})
     if name in ("spmv", "powers"):
         return make(Asked(name, dtype), Sizes(K, N, M, 1))
     shape = (K, 1) if name in ("gram", "tsmm", "tsm2r", "matmul_gram") else (M, K)

@@ -11,11 +11,14 @@ from ...arrays import kinds as arrays
 from ...operations.factor.blocked import HOW
 from ...operations.factor.plan import by_blocks, plan_factor
 from ...operations.factor.task import Task
+from ...operations.factor.two_sided.plan import plan_two_sided
+from ...operations.factor.two_sided.task import Task as TwoSidedTask
+from ...plan.route import Choice
 from ..cases import Case
 from ..data import Operands
 from ..rows import OURS
 from .entries import FactorEntry, alone
-from .operations import RAGGED, WANTS
+from .operations import RAGGED, TWO_SIDED, WANTS
 
 Pairs = list[tuple[Any, Any]]
 About = dict[str, Any]
@@ -43,6 +46,10 @@ _CALLS = {
     "solve": _Call("solve_ex", "A, B, out=X", ("X", "INFO")),
     "inverse": _Call("inv_ex", "A, out=X", ("F", "INFO")),
     "determinant": _Call("det", "A", ("F",)),
+    "eigh": _Call("eigh_ex", "A", ("W", "Z", "INFO")),
+    "eigvalsh": _Call("eigvalsh_ex", "A", ("W", "INFO")),
+    "svd": _Call("svd_ex", "A", ("U", "W", "VH", "INFO")),
+    "svdvals": _Call("svdvals_ex", "A", ("W", "INFO")),
 }
 
 
@@ -71,14 +78,20 @@ def _about(case: Case, given: tuple[Any, ...], out: Any, asked: str | None) -> A
     """Configuration, origin and reason of the route that answers the case."""
     if case.form == RAGGED:
         return {"config": {}, "origin": "", "reason": "a kernel for each class of sizes"}
+    if case.operation in TWO_SIDED:
+        planned = plan_two_sided(TwoSidedTask(case.operation), arrays.kind_of(given[0], "A"), given[0], asked)
+        return _chosen(planned.choice, planned.choice.family.name)
     task = Task(*WANTS[case.operation])
     outs = {} if out is None else {task.parts[0]: out}
     A, B = given if len(given) > 1 else (*given, None)
-    choice = plan_factor(task, arrays.kind_of(A, "A"), A, B, outs, asked).choice
+    return _chosen(plan_factor(task, arrays.kind_of(A, "A"), A, B, outs, asked).choice, task.family)
+
+
+def _chosen(choice: Choice, family: str) -> About:
     about = {"route": choice.answered_by, "origin": choice.origin, "reason": choice.reason}
     if choice.config is None:
         return {"config": {}, **about}
-    return {"family": task.family, "config": choice.family.space.to_dict(choice.config), **about}
+    return {"family": family, "config": choice.family.space.to_dict(choice.config), **about}
 
 
 def _in_steps(case: Case, pairs: Pairs, asked: str | None) -> tuple[FactorEntry, About]:

@@ -15,6 +15,7 @@ SIZES = (*range(2, 34), 40, 41, 48, 49, 56, 57, 64, 65, 80, 96, 97, 112, 128, 19
 _SOME = (2, 4, 8, 13, 16, 24, 32, 48, 64, 128, 256)  # of other dtypes, unless they are asked for
 _QUICK = (4, 8, 16, 32, 64, 128)
 _OPERAND, _MOST = 1 << 30, 1 << 25  # bytes of the matrices on a GPU, and their number
+_OPERANDS = {"qrq": 3.0, "svd": 3.0} | dict.fromkeys(("solve", "determinant", "eigvalsh", "svdvals"), 1.0)  # of n x n
 _ONE = 8
 _LARGEST = 64  # of ragged batches
 
@@ -25,7 +26,7 @@ def batch(size: Size, dtype: str, operation: str, elements: float) -> int:
     if size.backend == "cuda":
         found = min(size.elements[dtype], _OPERAND // ITEMSIZE[dtype]) / elements
     else:
-        operands = {"qrq": 3.0, "solve": 1.0, "determinant": 1.0}.get(operation, 2.0)
+        operands = _OPERANDS.get(operation, 2.0)
         found = count(size, dtype, operands * elements)
     return max(1, min(_MOST, int(found)))
 
@@ -67,6 +68,10 @@ _ABOUT = {
     "solve": "General systems with one right-hand side, factors not kept",
     "inverse": "Inverses",
     "determinant": "Determinants",
+    "eigh": "Eigenvalues and eigenvectors of Hermitian matrices",
+    "eigvalsh": "Eigenvalues of Hermitian matrices",
+    "svd": "Singular values and vectors",
+    "svdvals": "Singular values",
 }
 
 

@@ -14,7 +14,7 @@ from ...plan.problem import REAL
 from ..batched.operations import ragged_sizes
 from ..cases import Case
 from .entries import Parts
-from .operations import RAGGED
+from .operations import RAGGED, TWO_SIDED
 
 _RATIO = 30.0
 _SAMPLE = 1 << 19  # entries of A that are compared
@@ -27,6 +27,9 @@ _SLACK = 1.01  # of entries of L, which pivoting keeps below one
 def reference_for(case: Case, A: Any, B: Any) -> Any:
     """Make the reference that results of the case are compared with."""
     return RaggedReference(case, A, B) if case.form == RAGGED else FactorReference(case, A, B)
+
+
+_DIMENSIONS = {"PIVOTS": 1, "TAU": 1, "W": 1, "INFO": 0, **dict.fromkeys(("F", "Q", "X", "Z", "U", "VH"), 2)}
 
 
 class FactorReference:
@@ -63,7 +66,7 @@ class FactorReference:
 
     def _plausible(self, arrays: dict[str, Any]) -> bool:
         """Whether all results have the right shape, finite entries, info zero, and pivots among the remaining rows."""
-        n, single = self.case.M, {"PIVOTS": 1, "TAU": 1, "INFO": 0, "F": 2, "Q": 2, "X": 2}
+        n, single = self.case.M, _DIMENSIONS
         for part, one in arrays.items():
             shape = (n, 1) if part == "X" else (n,) * (0 if self.case.operation == "determinant" else single[part])
             if tuple(one.shape[1:]) != shape:
@@ -121,6 +124,8 @@ def _ratios(xp: Any, case: Case, a: Any, b: Any, found: dict[str, Any]) -> Any:
         below = _norm(found["F"] - R) if "Q" in found else 0.0
         orthonormal = _norm(Q.conj().swapaxes(-1, -2) @ Q - xp.eye(Q.shape[-1])) / unit
         return xp.maximum(orthonormal, (_norm(a - Q @ R) + below) / (unit * _norm(a)))
+    if case.operation in TWO_SIDED:
+        return _spectral(xp, case, a, found, unit)
     if case.operation == "solve":
         return _norm(b - a @ found["X"]) / (unit * _norm(a) * _norm(found["X"]))
     if case.operation == "inverse":
@@ -129,6 +134,26 @@ def _ratios(xp: Any, case: Case, a: Any, b: Any, found: dict[str, Any]) -> Any:
     exact, inverse = np.linalg.det(host), np.linalg.inv(host)
     room = abs(exact) * np.linalg.norm(inverse, axis=(1, 2)) * np.linalg.norm(host, axis=(1, 2))
     return abs(_host(found["F"]) - exact) / (unit * room)
+
+
+def _spectral(xp: Any, case: Case, a: Any, found: dict[str, Any], unit: float) -> Any:
+    """Residual and orthogonality of vectors; of values alone, their distance from NumPy's over eps times the norm."""
+    if case.operation in ("eigh", "eigvalsh"):
+        half, real = xp.tril(a, -1), a * xp.eye(a.shape[-1])
+        a = half + half.conj().swapaxes(-1, -2) + real.real
+    W = found["W"]
+    if case.operation in ("eigvalsh", "svdvals"):
+        exact = _exact_values(_host(a), case.operation)
+        return abs(W - xp.asarray(exact)).max(-1) / (unit * abs(xp.asarray(exact)).max(-1))
+    left, right = (found["Z"], found["Z"].conj().swapaxes(-1, -2)) if "Z" in found else (found["U"], found["VH"])
+    eye = xp.eye(a.shape[-1])
+    ratios = [_norm(a - (left * W[:, None, :]) @ right) / (unit * _norm(a))]
+    ratios += [_norm(one.conj().swapaxes(-1, -2) @ one - eye) / unit for one in (left, right)]
+    return xp.stack(ratios).max(0)
+
+
+def _exact_values(host: Any, operation: str) -> Any:
+    return np.linalg.eigvalsh(host) if operation == "eigvalsh" else np.linalg.svd(host, compute_uv=False)
 
 
 def _cholesky(xp: Any, a: Any, F: Any, unit: float) -> Any:

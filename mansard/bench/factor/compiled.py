@@ -13,7 +13,7 @@ from ... import settings
 from ..batched.compiled_peers import CompiledPeer, EigenPeer, pointer_of
 from ..cases import Case
 from . import sources
-from .operations import FACTORS, RAGGED
+from .operations import ONE_SIDED, RAGGED
 from .peers import COLUMNS, Held
 
 _ROUTINES = {
@@ -67,7 +67,7 @@ class LapackLoop(CompiledPeer):
     """Matrix by matrix with the LAPACK that SciPy brings: all threads share the loop, or one does it."""
 
     name = "LAPACK in a loop"
-    operations = FACTORS
+    operations = ONE_SIDED
 
     def _find_library(self) -> str:
         try:

@@ -1,8 +1,8 @@
 """Factorizations of batches and what is computed by them: operands, kernels, and what must be moved and computed.
 
-There are K matrices of M x M. `qr` leaves R and reflectors, `qrq` forms Q as well; `solve` has one right-hand side. The
-form "ragged" has square matrices of any size from 1 to M. The operations of stacks, these and those of
-batched/operations.py, are `STACKED`.
+There are K matrices of M x M. `qr` leaves R and reflectors, `qrq` forms Q as well; `solve` has one right-hand side; of
+the Hermitian matrices of `eigh` and `eigvalsh` the lower triangle counts. The form "ragged" has square matrices of any
+size from 1 to M. The operations of stacks, these and those of batched/operations.py, are `STACKED`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import numpy as np
 
 from ... import kernels as families
 from ...machine.roofline import Work
-from ...plan.problem import ITEMSIZE, Problem
+from ...plan.problem import ITEMSIZE, REAL, Problem
 from ..batched.operations import BATCHED, Shape, offsets, ragged_sizes
 
-FACTORS = ("cholesky", "lu", "qr", "qrq", "solve", "inverse", "determinant")
+ONE_SIDED = ("cholesky", "lu", "qr", "qrq", "solve", "inverse", "determinant")
+TWO_SIDED = ("eigh", "eigvalsh", "svd", "svdvals")
+FACTORS = (*ONE_SIDED, *TWO_SIDED)
 STACKED = (*BATCHED, *FACTORS)
 RAGGED = "ragged"
 _INFO = _PIVOT = 4  # bytes
@@ -32,11 +34,20 @@ def shapes(operation: str, M: int, K: int, form: str, dtype: str) -> tuple[Shape
         squares, vectors = ((1, int(offsets(M, K, columns, dtype)[-1])) for columns in (M, 1))
         return squares, vectors, vectors if operation == "solve" else squares
     sides = (K, M, 1) if operation == "solve" else (1, 1, 1)
-    return (K, M, M), sides, {"solve": sides, "determinant": (K, 1, 1)}.get(operation, (K, M, M))
+    return (K, M, M), sides, _result(operation, K, M)
+
+
+def _result(operation: str, K: int, M: int) -> Shape:
+    """Shape of the largest result."""
+    if operation == "determinant":
+        return K, 1, 1
+    return (K, M, 1) if operation in ("solve", "eigvalsh", "svdvals") else (K, M, M)
 
 
 def problems(operation: str, dtype: str, M: int, K: int, form: str) -> tuple[Problem, ...]:
     """Problems whose kernels are compiled ahead; none where no single kernel answers."""
+    if operation in TWO_SIDED:  # chains of kernels, or one: their plans compile them
+        return ()
     family, want = WANTS[operation]
     if form == RAGGED or family not in families.names():
         return ()
@@ -69,14 +80,14 @@ def work(row: dict[str, Any]) -> Work:
     for n, count in zip(sizes.tolist(), counts.tolist(), strict=True):
         item = ITEMSIZE[dtype]
         read += count * item * (n * n + (n if operation == "solve" else 0))
-        written += count * _written(operation, n, item)
+        written += count * _written(operation, n, item, ITEMSIZE[REAL[dtype]])
         flops += round(count * _flops(operation, n, dtype.startswith("complex")))
         spared += count * item * (n * (n - 1) // 2) * (operation == "cholesky")
     return Work(read, written, flops, dtype, spared)
 
 
-def _written(operation: str, n: int, item: int) -> int:
-    """Bytes that the results of one matrix take."""
+def _written(operation: str, n: int, item: int, real: int) -> int:
+    """Bytes that the results of one matrix take; `real` is the size of a value."""
     return {
         "cholesky": n * n * item + _INFO,
         "lu": n * n * item + n * _PIVOT + _INFO,
@@ -85,6 +96,10 @@ def _written(operation: str, n: int, item: int) -> int:
         "solve": n * item + _INFO,
         "inverse": n * n * item + _INFO,
         "determinant": item + _INFO,
+        "eigh": n * n * item + n * real + _INFO,
+        "eigvalsh": n * real + _INFO,
+        "svd": 2 * n * n * item + n * real + _INFO,
+        "svdvals": n * real + _INFO,
     }[operation]
 
 
@@ -104,8 +119,14 @@ _ROUTINES = {
 }  # fmt: skip
 
 
+_CUBES = {"eigh": 9.0, "eigvalsh": 4 / 3, "svd": 22.0, "svdvals": 8 / 3}  # n^3; of values, the reduction alone
+
+
 def _flops(operation: str, n: int, is_complex: bool) -> float:
-    """Flops of one matrix; a complex multiplication counts six, an addition two."""
+    """Flops of one matrix; a complex multiplication counts six, an addition two. What an iteration takes depends on
+    the matrix: eigenvalues and singular values are counted by the usual multiples of n^3."""
+    if operation in TWO_SIDED:
+        return _CUBES[operation] * n**3 * (4 if is_complex else 1)
     each = (6, 2) if is_complex else (1, 1)
     return sum(
         cost * (a * n**3 + b * n**2 + c * n)

@@ -23,6 +23,16 @@ Ways = dict[str, Callable[..., dict[str, Any]]]
 COLUMNS = ", columns adjacent"
 
 
+def spectral_ways(linalg: Any) -> dict[str, Ways]:
+    """Eigenvalues and singular values as NumPy and CuPy spell them."""
+    return {
+        "eigh": {"linalg.eigh(A)": lambda A, B: _named(("W", "Z"), linalg.eigh(A))},
+        "eigvalsh": {"linalg.eigvalsh(A)": lambda A, B: {"W": linalg.eigvalsh(A)}},
+        "svd": {"linalg.svd(A)": lambda A, B: _named(("U", "W", "VH"), linalg.svd(A))},
+        "svdvals": {"linalg.svd(A, compute_uv=False)": lambda A, B: {"W": linalg.svd(A, compute_uv=False)}},
+    }
+
+
 class NumpyFactors(Peer):
     """NumPy, whose routines loop over a stack themselves; LU it has none."""
 
@@ -49,7 +59,7 @@ class NumpyFactors(Peer):
             "inverse": {"linalg.inv(A)": lambda A, B: {"F": linalg.inv(A)}},
             "determinant": {"linalg.det(A)": lambda A, B: {"F": linalg.det(A)}},
         }
-        return ways[case.operation]
+        return (ways | spectral_ways(linalg))[case.operation]
 
 
 class ScipyFactors(Peer):
@@ -89,6 +99,10 @@ _TORCH = {
     "solve": ("linalg.solve_ex", ("X", "INFO")),
     "inverse": ("linalg.inv_ex", ("F", "INFO")),
     "determinant": ("linalg.det", ("F",)),
+    "eigh": ("linalg.eigh", ("W", "Z")),
+    "eigvalsh": ("linalg.eigvalsh", ("W",)),
+    "svd": ("linalg.svd", ("U", "W", "VH")),
+    "svdvals": ("linalg.svdvals", ("W",)),
 }
 
 

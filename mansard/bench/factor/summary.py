@@ -14,7 +14,7 @@ from .operations import FACTORS, RAGGED, uniform_sizes
 EVERY = "Every factorization"
 NAMES = {
     "cholesky": "Cholesky", "lu": "LU", "qr": "QR", "qrq": "QR with Q", "solve": "solve", "inverse": "inverse",
-    "determinant": "determinant",
+    "determinant": "determinant", "eigh": "eigh", "eigvalsh": "eigvalsh", "svd": "svd", "svdvals": "svdvals",
 }  # fmt: skip
 RANGES = ((1, 8), (9, 16), (17, 32), (33, 64), (65, 128), (129, 512))
 

@@ -18,7 +18,7 @@ from ..cases import Case
 from ..peers import CupyPeer
 from .entries import InPlace, is_single
 from .operations import RAGGED
-from .peers import COLUMNS, Held, Ways
+from .peers import COLUMNS, Held, Ways, spectral_ways
 
 Way = Callable[..., dict[str, Any]]
 _PLAIN, _TURNED = 0, 1  # operations
@@ -47,6 +47,7 @@ def ways(cupy: Any, case: Case) -> dict[str, Way]:
             "linalg.inv(A)": lambda A, B: {"F": linalg.inv(A)},
         },
         "determinant": {"linalg.det(A)": lambda A, B: {"F": linalg.det(A)}},
+        **spectral_ways(linalg),
     }
     if case.M <= _INVERTED:
         found["inverse"]["cublas matinvBatched"] = vendor.matinv()

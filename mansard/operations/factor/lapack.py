@@ -19,7 +19,6 @@ from scipy.linalg import get_lapack_funcs
 
 from ... import settings
 from ...arrays.types import Array
-from ...plan.problem import REAL
 from ..run import together
 from .task import Found, Task
 
@@ -27,11 +26,21 @@ from .task import Found, Task
 def answer(task: Task, A: Array, B: Array = None) -> Found:
     """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;
     no size is zero."""
-    one, shares = _ANSWERS[task.family, task.want], _shares(task, A)
+    one = _ANSWERS[task.family, task.want]
+    most = _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
+    if task.family == "cholesky" and np.iscomplexobj(A):
+        most = _SINGLE // 2
+    return in_shares(partial(one, task), [A, B], most)
+
+
+def in_shares(run: Callable[..., Found], stacks: list[Array], most: int) -> Found:
+    """`run(*stacks)`, by as many threads as may work at once on shares of the matrices. `most` is the number of rows or
+    columns up to which the BLAS below keeps to one thread."""
+    shares = _shares(stacks[0], most)
     if len(shares) < 2:
-        return one(task, A, B)
-    lead, stacks = A.shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in (A, B)]
-    found = together([partial(one, task, *(None if x is None else x[share] for x in stacks)) for share in shares])
+        return run(*stacks)
+    lead, flat = stacks[0].shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in stacks]
+    found = together([partial(run, *(None if x is None else x[share] for x in flat)) for share in shares])
     return {part: np.concatenate([each[part] for each in found]).reshape(*lead, *found[0][part].shape[1:])
             for part in found[0]}  # fmt: skip
 
@@ -40,12 +49,10 @@ _SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its co
 _WORTH = 1 << 22  # operations that are worth starting threads
 
 
-def _shares(task: Task, A: Array) -> list[slice]:
+def _shares(A: Array, most: int) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
     *lead, M, N = A.shape
-    count, most = prod(lead), _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
-    if task.family == "cholesky" and np.iscomplexobj(A):
-        most = _SINGLE // 2
+    count = prod(lead)
     threads = min(settings.current().threads, count)
     if threads < 2 or max(M, N) > most or count * M * N * min(M, N) < _WORTH:
         return [slice(0, count)]
@@ -181,17 +188,6 @@ def _least_squares(task: Task, A: Array, B: Array) -> Found:
         found, info = gels(A[at], padded)[1:]
         X[at] = np.nan if info else found[:N]
     return {"X": X}
-
-
-def by_singular_values(A: Array, B: Array, rcond: float) -> tuple[Array, Array, Array]:
-    """Least squares of least norm, ranks and singular values."""
-    M, N = A.shape[-2:]
-    lead, K = A.shape[:-2], min(M, N)
-    X, ranks = np.empty((*lead, N, B.shape[-1]), A.dtype), np.empty(lead, np.int32)
-    values = np.empty((*lead, K), REAL[A.dtype.name])
-    for at in np.ndindex(lead):
-        X[at], _, ranks[at], values[at] = np.linalg.lstsq(A[at], B[at], rcond=rcond)
-    return X, ranks, values
 
 
 _ANSWERS: dict[tuple[str, str], Callable[[Task, Array, Array], Found]] = {

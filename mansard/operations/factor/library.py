@@ -71,12 +71,3 @@ def _qr(kind: Kind, task: Task, A: Array, B: Array) -> Found:
     return {"X": kind.linalg.solve_triangular(R, right, lower=False)}
 
 
-def by_singular_values(kind: Kind, A: Array, B: Array, rcond: float) -> tuple[Array, Array, Array]:
-    """Least squares of least norm, ranks and singular values."""
-    module = kind.module
-    U, values, V = module.linalg.svd(A, full_matrices=False)
-    kept = values > rcond * values[..., :1]
-    inverse = module.where(kept, 1 / module.where(kept, values, module.ones_like(values)), 0 * values)
-    right = kind.matmul(kind.conj(U).swapaxes(-1, -2), B) * kind.astype(inverse, A.dtype)[..., None]
-    X = kind.matmul(kind.conj(V).swapaxes(-1, -2), right)
-    return X, kind.astype(kept.sum(-1), "int32"), values

@@ -11,11 +11,10 @@ from .. import stacks
 from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
-from . import lapack as factor_lapack
-from . import library as factor_library
 from .plan import factor, swapped
 from .swaps import order_of, permuted
 from .task import Task, broadcast, copied, stacked, zeros
+from .two_sided.derived import least_squares as by_singular_values
 
 
 def lead_of(operand: Array) -> tuple[int, ...]:
@@ -133,11 +132,7 @@ def least_squares(kind: Kind, A: Array, B: Array, rcond: float | None, driver: s
         ranks[...] = min(M, N)
         return X, residuals(kind, A, B, X, backend), ranks, None if driver == "qr" else values
     cutoff = float(np.finfo(REAL[view.dtype]).eps) * max(M, N) if rcond is None else rcond
-    if view.device[0] == "cpu":
-        found = factor_lapack.by_singular_values(kind.download(A), kind.download(B), cutoff)
-        X, ranks, values = (kind.upload(one, A) for one in found)
-    else:
-        X, ranks, values = factor_library.by_singular_values(kind, A, B, cutoff)
+    X, ranks, values = by_singular_values(kind, A, B, cutoff, backend)
     return X, residuals(kind, A, B, X, backend), ranks, values
 
 

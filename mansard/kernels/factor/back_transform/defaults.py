@@ -1,0 +1,33 @@
+"""Rules of thumb: the configuration to use before anything was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common import configs
+from . import space
+from .space import Block, Config, Lanes
+
+
+def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
+    """The first legal rule; `variant` restricts it to one kind of kernel."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """A lane per row, two where a row has more numbers than a thread has registers for; then whatever fits."""
+    rough = (*rules(problem), *space.rough_candidates(problem))
+    found = (space.resident(problem, config, device) for config in rough)
+    yield from (config for config in found if config is not None)
+
+
+def rules(problem: Problem) -> Iterator[Config]:
+    """Of whatever number of blocks per multiprocessor."""
+    words = 2 if problem.is_complex else 1
+    if problem.N <= 32:
+        rows = problem.N * words
+        yield Lanes(8 if rows <= 12 else 16 if rows <= 16 else 32)
+    long = problem.N * (problem.itemsize // words) > 512  # bytes of a row's component: registers of a lane
+    yield Block(2 if long else 1, 4 if long else 2)

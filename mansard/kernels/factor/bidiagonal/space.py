@@ -1,0 +1,34 @@
+"""The configurations of `bidiagonal`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common import configs
+from ..two_sided import reductions
+from ..two_sided.reductions import VARIANTS, Block, Config, Lanes
+from . import spec, work
+
+__all__ = ["VARIANTS", "Block", "Config", "Lanes", "candidates", "from_dict", "illegal", "resident", "to_dict"]
+
+to_dict = configs.to_dict
+from_dict = partial(configs.from_dict, "bidiagonal", VARIANTS)
+resident = partial(reductions.resident, work)
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Block) and reductions.slices(problem, config, powers=True).chunks > _MOST_CHUNKS:
+        return f"WARPS={config.WARPS}: a warp sums products of {_MOST_CHUNKS} chunks of rows at most"
+    return reductions.illegal(work, spec.refusal, problem, config, device)
+
+
+_MOST_CHUNKS = 4  # of eight rows: a sum for each of a warp's 32 lanes
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering."""
+    yield from configs.fitting(problem, device, reductions.rough_candidates(problem), resident, illegal)

@@ -1,0 +1,46 @@
+"""Rules of thumb: the configuration to use before anything was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common import configs, measured
+from . import space, space_cpu, spec, work
+from .space import Config, Threads
+
+TRUSTED = True  # rules come before the model: latencies decide, which it does not see
+
+
+def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
+    """The first legal rule; `variant` restricts it to one kind of kernel."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """Configurations from the best guess to the one that always works."""
+    if device.backend == "cpu":
+        yield from space_cpu.ranked(problem, device)
+        return
+    if spec.too_large(problem, spec.LARGEST_ON_GPU):
+        return
+    for rough in (*measured.configs(space, problem, device), *_rules(problem)):
+        config = space.resident(problem, rough, device)
+        if config is not None:
+            yield configs.with_spare_registers(work, problem, config, device)
+
+
+_FEW_ROWS = 4  # rows up to which a tile of 128 matrices is small enough for many blocks to fit
+_SHEARED = 5  # rows from which the third of the products that shears save pays for the division of their angle
+
+
+def _rules(problem: Problem) -> Iterator[Threads]:
+    """Small tiles, so that blocks end at different times; vectors in shared memory where registers would overflow."""
+    shears = not problem.is_complex and spec.has_vectors(problem) and problem.N >= _SHEARED
+    rough = Threads(128 if problem.N <= _FEW_ROWS else 64, SHEARS=shears)
+    if spec.has_vectors(problem) and work.held(problem, rough) > work.most_held(problem):
+        rough = replace(rough, VECTORS="shared")
+    yield rough
+    yield replace(rough, BLOCK=32)

@@ -1,0 +1,67 @@
+"""The GPU configurations of `jacobi`: what each parameter means, their rules, and what is worth considering."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Annotated, ClassVar, TypeAlias
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ....rules import Names
+from ...common import configs
+from ...common.configs import OnGpu
+from . import space_cpu, spec, work
+from .space_cpu import Simd
+
+
+@dataclass(frozen=True)
+class Threads(OnGpu):
+    """A matrix per thread, in its registers; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "threads"
+    BLOCK: int = 64  # threads per block: matrices of a tile
+    # where rotations are accumulated: registers, or a slot of shared memory
+    VECTORS: Annotated[str, Names("registers", "shared")] = "registers"
+    SHEARS: bool = True  # rotate real numbers by three shears instead of two sums of products
+    SWEEPS: int = 30  # sweeps after which a matrix counts as not converged
+    BLOCKS_PER_SM: int = 1
+
+
+Config: TypeAlias = Threads | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Simd)}
+to_dict = configs.to_dict
+from_dict = partial(configs.from_dict, "jacobi", VARIANTS)
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if config.TARGET == "cpu" or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
+    if reason := spec.refusal(problem) or spec.too_large(problem, spec.LARGEST_ON_GPU):
+        return reason
+    if config.BLOCK % 32:
+        return f"BLOCK={config.BLOCK} is not a multiple of a warp's 32 threads"
+    if config.VECTORS == "shared" and not spec.has_vectors(problem):
+        return f"VECTORS=shared: {problem.want} accumulates no rotations"
+    return configs.too_large(work, problem, config, device, together=True)
+
+
+def resident(problem: Problem, config: Threads, device: Device) -> Threads | None:
+    """The configuration with as many blocks per multiprocessor as fit, None if not even one does."""
+    most = min(32, device.threads_per_multiprocessor // config.BLOCK)
+    refused = partial(configs.too_large, work, problem, device=device, together=True)
+    return configs.fullest(config, most, lambda c: refused(config=c))  # type: ignore[no-any-return]
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering."""
+    if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
+        return
+    places = ("registers", "shared") if spec.has_vectors(problem) else ("registers",)
+    ways = (False,) if problem.is_complex else (True, False)
+    found = (Threads(*choice) for choice in product((32, 64, 128, 256), places, ways))
+    yield from configs.fitting(problem, device, found, resident, illegal)

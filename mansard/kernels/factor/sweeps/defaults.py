@@ -1,0 +1,23 @@
+"""Rules of thumb: how many matrices per block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common import configs
+from . import space
+from .space import Thread
+
+
+def default(problem: Problem, device: Device, variant: str | None = None) -> Thread | None:
+    """The first legal rule."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Thread]:
+    """Two warps per block; one where the diagonals of two would leave room for few blocks in shared memory."""
+    if problem.N * problem.itemsize <= 512:
+        yield Thread(64)
+    yield Thread(32)

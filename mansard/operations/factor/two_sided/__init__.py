@@ -1,0 +1,1 @@
+"""Two-sided factorizations of batches: eigenvalues of Hermitian matrices, and singular values."""

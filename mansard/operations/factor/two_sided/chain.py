@@ -1,0 +1,149 @@
+"""Two-sided factorizations by our kernels: which launches a task takes, in which order, and what passes between them.
+
+    small matrices   jacobi
+    values           reduction -> sweeps
+    vectors          reduction -> sweeps (values) -> sweeps (rotations, these values as shifts) -> back transformation,
+                     of singular vectors one for each side
+    reductions       reduction -> back transformation without rotations
+
+A reduction is `tridiagonal` or `bidiagonal`. What one launch leaves for the next lies in scratch memory; a large batch
+is divided so that it stays bounded (`chunked.py`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ....kernels.factor import back_transform, bidiagonal, jacobi, sweeps, tridiagonal
+from ....plan.problem import ITEMSIZE, REAL, Options, Problem
+from .task import Task
+
+_TINY = {"eigh": 8, "eigvalsh": 8, "svd": 7, "svdvals": 8}  # rows of a matrix in one thread's registers, on GPUs
+_ALIGNMENT = 256  # bytes: every array in scratch memory begins at a multiple
+# results and scratch by the pointers of the launches that write and read them, where names differ
+_SHIFTING = {"W": "SHIFTS", "SHIFTS": "", "SCALE": ""}  # the first pass: unsorted values become shifts
+_RECORDING = {"W": "VALUES"}
+_VECTORS = {"TAU": "", "D": "VALUES", "ROTATIONS": "LEFT"}
+_FORM = {"TAU": "", "D": "", "ROTATIONS": "", "RANGES": "", "COUNT": "", "W": "", "SCALE": ""}  # Q alone
+_LEFT = {"V": "U_REFLECTORS", "TAU": "TAU_U", "PHASE": "PHASE_U", "Z": "U"}
+_RIGHT = {"V": "V_REFLECTORS", "TAU": "TAU_V", "PHASE": "PHASE_V", "Z": "VH"}
+
+
+class Link(NamedTuple):
+    """One launch: its problem, and the array behind each of its pointers ("": null)."""
+
+    problem: Problem
+    arrays: tuple[str, ...]
+
+
+def links(task: Task, dtype: str, N: int, BATCH: int, lies: Options) -> tuple[Link, ...]:
+    """The launches for BATCH square matrices; `lies` says how those of A lie: stack_a and, for jacobi, its layout."""
+    uplo = "upper" if task.upper else "lower"
+    if task.driver == "jacobi":
+        problem = jacobi.spec.problem(dtype, N, BATCH, want=task.want, uplo=uplo, **lies)
+        written = {"Z": "U" if task.want == "svd" else "Z" if task.want == "eigh" else ""}
+        return (_link(problem, jacobi.spec.POINTERS, written | ({} if task.want == "svd" else {"VH": ""})),)
+    vectors, stack = any(part in task.parts for part in ("Z", "U", "Q")), lies.get("stack_a", "packed")
+    want = "vectors" if vectors else "values"
+    if task.is_hermitian:
+        problem = tridiagonal.spec.problem(dtype, N, BATCH, want=want, uplo=uplo, stack_a=stack)
+        first = _link(problem, tridiagonal.spec.POINTERS, {"V": "V_REFLECTORS"} if vectors else {"V": "", "PHASE": ""})
+    else:
+        problem = bidiagonal.spec.problem(dtype, N, BATCH, want=want, stack_a=stack)
+        unused = dict.fromkeys(("U", "TAU_U", "V", "TAU_V", "PHASE_U", "PHASE_V"), "")
+        names = {"U": "U_REFLECTORS", "V": "V_REFLECTORS"} if vectors else unused
+        first = _link(problem, bidiagonal.spec.POINTERS, names)
+    found = (first, *_iteration(task, dtype, N, BATCH, vectors), *_back(task, dtype, N, BATCH, vectors))
+    return found if problem.is_complex else tuple(_without_phases(link) for link in found)
+
+
+def methods(task: Task, N: int, on_cpu: bool) -> list[Task]:
+    """Methods that come into question for matrices of N rows, as drivers, the preferred one first."""
+    if "D" in task.parts:
+        return [task._replace(driver="qr")]
+    tiny = jacobi.spec.LARGEST_ON_CPU if on_cpu else _TINY[task.want]
+    if task.driver == "jacobi" or N == 1:
+        return [task._replace(driver="jacobi")]
+    if task.driver == "qr" or tiny < N:
+        return [task._replace(driver="qr")]
+    return [task._replace(driver="jacobi"), task._replace(driver="qr")]
+
+
+def chain_of(task: Task, dtype: str, N: int, BATCH: int, on_cpu: bool) -> tuple[Problem, ...]:
+    """The problems of a task on packed matrices, by the preferred method."""
+    return tuple(link.problem for link in links(methods(task, N, on_cpu)[0], dtype, N, BATCH, {}))
+
+
+def _link(problem: Problem, pointers: tuple[str, ...], names: dict[str, str]) -> Link:
+    return Link(problem, tuple(names.get(name, name) for name in pointers))
+
+
+def _without_phases(link: Link) -> Link:
+    return link._replace(arrays=tuple("" if name.startswith("PHASE") else name for name in link.arrays))
+
+
+def _is_reduction(task: Task) -> bool:
+    return "D" in task.parts
+
+
+def _iteration(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> tuple[Link, ...]:
+    """Values, and with vectors a second pass that records the rotations."""
+    if _is_reduction(task):
+        return ()
+    form, real, pointers = "tridiagonal" if task.is_hermitian else "bidiagonal", REAL[dtype], sweeps.spec.POINTERS
+    unused = dict.fromkeys(("LEFT", "RIGHT", "RANGES", "COUNT"), "")
+    problem = sweeps.spec.problem(real, N, BATCH, form=form, want="values", sorted=not vectors)
+    if not vectors:
+        return (_link(problem, pointers, unused | {"SHIFTS": ""}),)
+    recorded = sweeps.spec.problem(real, N, BATCH, sweeps.spec.capacity(N), form=form, want="rotations")
+    right = {"RIGHT": ""} if task.is_hermitian else {}
+    return _link(problem, pointers, unused | _SHIFTING), _link(recorded, pointers, _RECORDING | right)
+
+
+def _back(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> tuple[Link, ...]:
+    if not vectors:
+        return ()
+    capacity = 0 if _is_reduction(task) else sweeps.spec.capacity(N)
+    with_rotations = _FORM if _is_reduction(task) else _VECTORS
+    sides: dict[str, dict[str, str]] = {"left": _LEFT | {"W": ""}, "right": _RIGHT}
+    if task.is_hermitian:
+        sides = {"eigenvectors": {"V": "V_REFLECTORS", "Z": "Q" if _is_reduction(task) else "Z"}}
+    found = []
+    for side, names in sides.items():
+        problem = back_transform.spec.problem(dtype, N, BATCH, capacity, side=side)
+        rotations = {"ROTATIONS": "RIGHT"} if side == "right" and not _is_reduction(task) else {}
+        found.append(_link(problem, back_transform.spec.POINTERS, with_rotations | rotations | names))
+    return tuple(found)
+
+
+# ---- scratch memory ---------------------------------------------------------------------------------------
+
+
+class Scratch(NamedTuple):
+    """Where arrays begin in one block of scratch memory, in bytes, and how long it is."""
+
+    offsets: dict[str, int]
+    size: int
+
+
+def scratch(task: Task, chain: tuple[Link, ...], dtype: str, N: int, BATCH: int) -> Scratch:
+    """The arrays that launches of the chain leave for others, one after the other."""
+    results = {*task.parts, "A", "INFO", ""}
+    used = dict.fromkeys(name for link in chain for name in link.arrays if name not in results)
+    offsets, end = {}, 0
+    for name in used:
+        offsets[name] = end
+        end += -(-_bytes(name, dtype, N, BATCH) // _ALIGNMENT) * _ALIGNMENT
+    return Scratch(offsets, end)
+
+
+def _bytes(name: str, dtype: str, N: int, BATCH: int) -> int:
+    entry, real = ITEMSIZE[dtype], ITEMSIZE[REAL[dtype]]
+    capacity = sweeps.spec.capacity(N)
+    if name in ("LEFT", "RIGHT"):
+        return sweeps.spec.record_words(N, BATCH, capacity) * real
+    each: dict[str, Any] = {
+        "V_REFLECTORS": N * N * entry, "U_REFLECTORS": N * N * entry, "PHASE": N * entry, "PHASE_U": N * entry,
+        "PHASE_V": N * entry, "SCALE": real, "RANGES": 4 * capacity, "COUNT": 4,
+    }  # fmt: skip
+    return BATCH * int(each.get(name, N * real))

@@ -1,0 +1,184 @@
+"""Chains of launches on the matrices of a stack, some of them at a time, so that scratch memory stays bounded."""
+
+from __future__ import annotations
+
+from ctypes import byref, c_size_t
+from math import prod
+from typing import Any, NamedTuple
+
+from .... import units
+from ....arrays.types import Array, Kind
+from ....backends.base import Launch
+from ....codegen.geometry import Kernel
+from ....kernels import family_of
+from ....plan import dispatch
+from ....plan.problem import ITEMSIZE, REAL, Options, Problem
+from ....plan.route import Choice
+from ... import run as call
+from ...stacks import Operand, is_list
+from ..kernel import place_of
+from ..task import Found, empty, stacked
+from .chain import Link, Scratch, links, scratch
+from .task import Sizes, Task, dtype_of
+
+SCRATCH = 1 << 30  # bytes of scratch memory, where the device's memory is not known
+_SHARE = 8  # of a GPU's memory that scratch may take: one part in so many
+_WHOLE = 128  # matrices: chunks have a multiple of them
+
+
+class Step(NamedTuple):
+    """One prepared launch."""
+
+    problem: Problem
+    choice: Choice
+    kernel: Kernel | None
+    launch: Launch | None
+    arrays: tuple[str, ...]
+
+
+class Chain(NamedTuple):
+    """The launches for so many matrices, and their scratch memory."""
+
+    matrices: int
+    steps: tuple[Step, ...]
+    scratch: Scratch
+
+
+class Layout(NamedTuple):
+    """How the matrices of A lie when kernels read them."""
+
+    copied: bool  # a contiguous copy is made first
+    strides: tuple[int, int, int]  # matrix, row, column, in elements
+    lies: Options  # traits of problems
+
+
+def layout_of(a: Operand, on_cpu: bool) -> Layout:
+    """The layout of an operand: any one with a single step through the batch is read as it is. CPUs want rows or
+    columns that are adjacent."""
+    if not a.listed and not a.view.conjugated and not (on_cpu and a.layout[0] == "any"):
+        place = place_of(a)
+        if place.stack in ("packed", "strided") and min(place.strides) >= 0:
+            layout, pitch = a.layout
+            lies: Options = {"layout_a": layout, "stack_a": place.stack, "pitch_a": None if layout == "any" else pitch}
+            return Layout(False, place.strides, lies)
+    return Layout(True, (a.rows * a.columns, a.columns, 1), {"layout_a": "row", "stack_a": "packed"})
+
+
+def reduction_lies(layout: Layout) -> Options:
+    """How A lies, as reductions know it: packed row after row, or strided."""
+    plain = layout.lies["stack_a"] == "packed" and layout.lies["layout_a"] == "row"
+    return {"stack_a": "packed" if plain else "strided"}
+
+
+def problems_of(task: Task, a: Operand, layout: Layout, count: int) -> tuple[Link, ...]:
+    """The launches for `count` matrices like those of A."""
+    lies = layout.lies if task.driver == "jacobi" else reduction_lies(layout)
+    return links(task, a.view.dtype, a.columns, count, lies)
+
+
+def chunk_of(task: Task, a: Operand, layout: Layout, limit: int) -> int:
+    """Matrices at a time: as many as scratch memory of `limit` bytes takes."""
+    count = max(1, prod(a.shape))
+    if scratch(task, problems_of(task, a, layout, count), a.view.dtype, a.columns, count).size <= limit:
+        return count
+    chain = problems_of(task, a, layout, _WHOLE)
+    each = scratch(task, chain, a.view.dtype, a.columns, _WHOLE).size / _WHOLE
+    return min(count, max(_WHOLE, int(limit / each) // _WHOLE * _WHOLE))
+
+
+def scratch_limit(backend: Any) -> int:
+    """Bytes of scratch memory that a call may take on the device."""
+    if backend.name != "cuda":
+        return SCRATCH
+    free, total = c_size_t(), c_size_t()
+    backend.driver.check(backend.driver.lib.cuMemGetInfo_v2(byref(free), byref(total)), "cuMemGetInfo")
+    return max(SCRATCH, total.value // _SHARE)
+
+
+class ChunkedRun:
+    """The chains of a plan: for whole chunks, and for what is left of the batch."""
+
+    def __init__(self, kind: Kind, task: Task, method: Task, a: Operand, backend: Any, layout: Layout) -> None:
+        self.kind, self.task, self.method, self.backend, self.layout = kind, task, method, backend, layout
+        self.lead, self.dtype, self.sizes = a.shape, a.view.dtype, Sizes(a.rows, a.columns)
+        self.stream, count = kind.stream_of(a.view.device), prod(a.shape)
+        self.chunk = chunk_of(method, a, layout, scratch_limit(backend))
+        counts = [self.chunk] * (count // self.chunk) + ([count % self.chunk] if count % self.chunk else [])
+        made = {each: self._chain(a, each) for each in dict.fromkeys(counts)}
+        self.chains = [made[each] for each in counts]
+        self.scratch_bytes = max(chain.scratch.size for chain in self.chains)
+        self.shapes = self._shapes()
+        self.steps = self._bytes_per_matrix()
+
+    @property
+    def description(self) -> str:
+        """Chunks and scratch memory, for people."""
+        chunks = units.count(len(self.chains), "chunk")
+        return f"{chunks} of up to {self.chunk} matrices, {units.volume(self.scratch_bytes)} of scratch memory"
+
+    def _chain(self, a: Operand, count: int) -> Chain:
+        chain = problems_of(self.method, a, self.layout, count)
+        makers = [lambda link=link: self._step(link) for link in chain]
+        return Chain(count, tuple(call.together(makers)), scratch(self.method, chain, self.dtype, a.columns, count))
+
+    def _step(self, link: Link) -> Step:
+        family = family_of(link.problem.operation)
+        strides = self.layout.strides if "A" in link.arrays else ()
+        choice = dispatch.choose(link.problem, self.backend.device)
+        launch, _, kernel = call.prepare(family.emit, link.problem, self.backend, strides, choice=choice)
+        return Step(link.problem, choice, kernel, launch, link.arrays)
+
+    def __call__(self, A: Array) -> Found:
+        kind, like = self.kind, A[0] if is_list(A) else A
+        if self.layout.copied:
+            A = kind.plain(stacked(kind, A))
+        found = {part: empty(kind, shape, dtype, like) for part, (shape, dtype) in self.shapes.items()}
+        begins = {part: kind.address(one) for part, one in found.items()} | {"A": kind.address(A), "": 0}
+        stream = self.stream()
+        if self.scratch_bytes == 0 and len(self.chains) == 1:
+            self._launch(self.chains[0], begins, stream)
+            return found
+        memory = empty(kind, (max(1, self.scratch_bytes),), "uint8", like)
+        base, done = kind.address(memory), 0
+        for chain in self.chains:
+            at = {name: base + offset for name, offset in chain.scratch.offsets.items()}
+            at |= {name: begin + done * self.steps[name] for name, begin in begins.items()}
+            self._launch(chain, at, stream)
+            done += chain.matrices
+        return found
+
+    def _launch(self, chain: Chain, at: dict[str, int], stream: int) -> None:
+        for step in chain.steps:
+            assert step.launch is not None
+            step.launch(tuple([at[name] for name in step.arrays]), (), stream)
+
+    def _shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """Shape and dtype of what the launches write for callers; E has an entry more than callers get."""
+        parts = dict.fromkeys((*self.task.parts, "INFO"))
+        if "D" in parts:
+            parts["SCALE"] = None
+        shapes: dict[str, tuple[int, ...]] = {"E": (self.sizes.N,), "SCALE": ()}
+        return {
+            part: (
+                (*self.lead, *shapes.get(part, self.sizes.shape(self.task, part))),
+                REAL[self.dtype] if part == "SCALE" else dtype_of(part, self.dtype),
+            )
+            for part in parts
+        }
+
+    def _bytes_per_matrix(self) -> dict[str, int]:
+        item, real = ITEMSIZE[self.dtype], ITEMSIZE[REAL[self.dtype]]
+        found = {"A": self.layout.strides[0] * item, "": 0}
+        for part, (shape, dtype) in self.shapes.items():
+            each = prod(shape[len(self.lead) :])
+            found[part] = each * (4 if dtype == "int32" else item if dtype == self.dtype else real)
+        return found
+
+
+def reduced(kind: Kind, task: Task, found: Found) -> Found:
+    """The parts of a reduction: D and E without the factor by which A was scaled, E without its last place."""
+    scale = found["SCALE"][..., None]
+    return {
+        part: found[part] / scale if part == "D" else found[part][..., :-1] / scale if part == "E" else found[part]
+        for part in task.parts
+    }

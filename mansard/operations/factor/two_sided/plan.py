@@ -1,0 +1,138 @@
+"""From a batch to its two-sided factorization: the plan, and its execution by kernels or by a library."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+from ....arrays import kinds as arrays
+from ....arrays.types import Array, Kind
+from ....backends.select import select
+from ....plan import pin
+from ....plan.route import Choice, Nothing
+from ... import stacks
+from ...batched.gemm_call import multiply
+from ...plans import PLANS
+from ...stacks import Operand
+from ..plan import as_numpy, factor, from_numpy
+from ..task import Found, along, library, stacked
+from ..task import Task as FactorTask
+from . import householder
+from . import library as by_library
+from .chunked import ChunkedRun, reduced
+from .routes import decide, problem_of
+from .shapes import Shape, shape_of, sparing
+from .task import Sizes, Task, adjoint, nothing
+
+Way = Callable[[Array], Found]
+_get = PLANS.get
+
+
+class TwoSidedPlan(NamedTuple):
+    """How the parts are computed, which square problem that takes, and who answers it."""
+
+    run: Way
+    shape: Shape
+    choice: Choice
+    kernels: ChunkedRun | None = None
+
+
+def compute(task: Task, kind: Kind, A: Array, backend: str | None = None) -> Found:
+    """The parts of the task's result, by a plan made before where there is one. A is a stack or a list; parts of lists
+    are stacks."""
+    key = _key(task, backend, kind, stacks.signature(kind, A))
+    plan: TwoSidedPlan | None = None if pin.pins() else _get(key)
+    if plan is None:
+        plan = plan_two_sided(task, kind, A, backend)
+        PLANS.keep(key, plan)
+    return plan.run(A)
+
+
+def quick(task: Task, backend: str | None, A: Array) -> Found | None:
+    """The parts, if a call with an array like this was planned before."""
+    kind = arrays.known_kind(A)
+    if kind is None or kind.immutable or pin.pins():
+        return None
+    plan: TwoSidedPlan | None = _get(_key(task, backend, kind, kind.signature(A)))
+    return None if plan is None else plan.run(A)
+
+
+def _key(task: Task, backend: str | None, kind: Kind, signature: Hashable) -> Hashable:
+    return ("two-sided", task, backend, kind, signature)
+
+
+def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> TwoSidedPlan:
+    """A plan for matrices like those of A."""
+    a = stacks.operand_of(kind, A, "a")
+    sizes, chosen = Sizes(a.rows, a.columns), select(a.view.device, backend)
+    if 0 in (*a.shape, *sizes):
+        family = problem_of(task, a.view.dtype, sizes, prod(a.shape), chosen.device.backend == "cpu")[0]
+        choice = Choice(family, Nothing("a size is zero: nothing to compute"), "empty")
+        return TwoSidedPlan(partial(_nothing, kind, task, sizes, a), Shape("direct", "a size is zero"), choice)
+    choice, method, layout = decide(task, a, chosen, kind, backend)
+    needs_square = method is not None or "D" in task.parts
+    shape = shape_of(task, sizes, prod(a.shape), chosen.device.backend != "cuda", needs_square)
+    if shape.name == "adjoint":
+        return TwoSidedPlan(partial(_by_adjoint, kind, task, backend), shape, choice)
+    if shape.name == "triangle":
+        return TwoSidedPlan(partial(_by_triangle, kind, task, backend), shape, choice)
+    if method is None or layout is None:
+        return TwoSidedPlan(partial(_library, kind, task, a), shape, choice)
+    kernels = ChunkedRun(kind, task, method, a, chosen, layout)
+    if "D" in task.parts:
+        return TwoSidedPlan(lambda A: reduced(kind, task, kernels(A)), shape, choice, kernels)
+    return TwoSidedPlan(kernels, shape, choice, kernels)
+
+
+def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array) -> Found:
+    return nothing(kind, task, sizes, a.shape, a.view.dtype, A[0] if stacks.is_list(A) else A)
+
+
+def _library(kind: Kind, task: Task, a: Operand, A: Array) -> Found:
+    A = stacked(kind, A)
+    if "D" in task.parts:
+        return householder.answer(kind, task, A)
+    if a.view.device[0] != "cpu":
+        return by_library.answer(kind, task, A)
+    numpy = arrays.kind_of(as_numpy(A), "a")
+    return {part: from_numpy(kind, one) for part, one in by_library.answer(numpy, task, as_numpy(A)).items()}
+
+
+def _by_adjoint(kind: Kind, task: Task, backend: str | None, A: Array) -> Found:
+    """A = U S V^H from A^H = V S U^H. A bidiagonal matrix is a lower one then, as LAPACK's is."""
+    found = compute(task, kind, adjoint(kind, stacked(kind, A)), backend)
+    if "U" in found:
+        found["U"], found["VH"] = (kind.plain(adjoint(kind, found[part])) for part in ("VH", "U"))
+    return found
+
+
+def _by_triangle(kind: Kind, task: Task, backend: str | None, A: Array) -> Found:
+    """A = Q R, R = U' S V^H, U = Q U'. With `full`, the columns of Q beyond those of A complete U."""
+    A = stacked(kind, A)
+    by = sparing(kind, A, backend)
+    if "U" not in task.parts:
+        return compute(task, kind, factor(FactorTask("qr", "r"), kind, A, None, None, by)["F"], backend)
+    made = factor(FactorTask("qr", "complete" if task.full else "reduced"), kind, A, None, None, by)
+    Q, columns = made["Q"], made["F"].shape[-1]
+    found = compute(task._replace(full=False), kind, made["F"][..., :columns, :], backend)
+    U = multiply(Q[..., :columns], found["U"], None, 1.0, 0.0, by)
+    if task.full:
+        Q[..., :columns] = U
+    return found | {"U": Q if task.full else U}
+
+
+def singular_of_hermitian(kind: Kind, task: Task, A: Array, backend: str | None) -> Found:
+    """Singular values and vectors of Hermitian matrices from their eigenvalues: |w| descending, signs in VH."""
+    vectors = "U" in task.parts
+    found = compute(Task("eigh" if vectors else "eigvalsh", task.upper, driver=task.driver), kind, A, backend)
+    module, W = library(kind), found["W"]
+    size = module.abs(W)
+    order = (-size).argsort(-1)
+    values = along(kind, size, order, -1)
+    if not vectors:
+        return {"W": values, "INFO": found["INFO"]}
+    sign = along(kind, module.where(W < 0, -module.ones_like(W), module.ones_like(W)), order, -1)
+    U = along(kind, found["Z"], order[..., None, :], -1)
+    return {"U": U, "W": values, "VH": kind.plain(adjoint(kind, U * sign[..., None, :])), "INFO": found["INFO"]}

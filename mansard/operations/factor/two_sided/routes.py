@@ -1,0 +1,94 @@
+"""Who answers a two-sided factorization, with the reason: one kernel, a chain of them, or a library."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from ....arrays.types import Kind
+from ....backends.select import ReferenceBackend
+from ....errors import UnsupportedProblem
+from ....kernels import family_of
+from ....kernels.family import Family
+from ....plan import dispatch, pin
+from ....plan.problem import Problem
+from ....plan.route import Choice, Library, Steps
+from ....plan.route import Kernel as KernelRoute
+from ...stacks import Operand
+from . import library as by_library
+from .chain import chain_of, methods
+from .chunked import Layout, layout_of, problems_of
+from .task import Sizes, Task
+
+PHASES = "phases"  # the name of the chain among routes of steps
+_ROUTINE = "the array library, or LAPACK"
+_REFLECTIONS = "reflections, made of the array library's products"
+_CHAIN = "reduction, iteration and back transformation, a kernel each"
+_FEW_ON_CPUS = 32  # matrices: LAPACK is done with fewer before a call of a kernel pays
+
+
+class Decision(NamedTuple):
+    """The route, and the task as the kernels take it (its driver is the method); None: a library answers."""
+
+    choice: Choice
+    method: Task | None = None
+    layout: Layout | None = None
+
+
+def problem_of(task: Task, dtype: str, sizes: Sizes, count: int, on_cpu: bool) -> tuple[Family, Problem]:
+    """The family of the first kernel that might answer, and its problem for packed square matrices."""
+    found = chain_of(task, dtype, min(sizes), count, on_cpu)[0]
+    return family_of(found.operation), found
+
+
+def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None) -> Decision:
+    """The route for matrices like those of A, of which the smaller size counts."""
+    order, count = min(a.rows, a.columns), prod(a.shape)
+    square = a._replace(rows=order, columns=order)
+    family, _ = problem_of(task, a.view.dtype, Sizes(order, order), count, chosen.device.backend == "cpu")
+    reason = _no_kernel(task, order, count, chosen, backend)
+    if reason is None:
+        layout = layout_of(square, chosen.name == "cpu")
+        for method in methods(task, order, chosen.name == "cpu"):
+            decision, reason = _by_kernels(method, square, layout, count, chosen)
+            if decision is not None:
+                return decision
+    return Decision(_library(task, family, reason or f"{order} rows: no kernel of ours takes them", kind, a))
+
+
+def _no_kernel(task: Task, order: int, count: int, chosen: Any, backend: str | None) -> str | None:
+    """Why a library answers before kernels are asked, or None."""
+    if isinstance(chosen, ReferenceBackend):
+        return "the reference was asked for, or nothing can be compiled here"
+    if pin.pins().get("VARIANT") == "vendor":
+        return "the vendor's routine was pinned"
+    if backend is None and chosen.name == "cpu" and count < _FEW_ON_CPUS and task.driver != "jacobi":
+        return f"fewer than {_FEW_ON_CPUS} matrices: LAPACK is done before a kernel would pay"
+    return None
+
+
+def _by_kernels(
+    method: Task, a: Operand, layout: Layout, count: int, chosen: Any
+) -> tuple[Decision | None, str | None]:  # fmt: skip
+    """The decision for kernels, or why one of them is missing."""
+    chain = problems_of(method, a, layout, count)
+    choices = [dispatch.choose(link.problem, chosen.device) for link in chain]
+    for choice in choices:
+        if not isinstance(choice.route, KernelRoute):
+            return None, choice.reason
+    if len(choices) == 1:
+        return Decision(choices[0], method, layout), None
+    reason = f"{a.columns} rows: reflections to condensed form, then a thread per matrix iterates on it"
+    if "D" in method.parts:
+        reason = f"{a.columns} rows: the reduction, then its reflections as matrices"
+    return Decision(Choice(choices[0].family, Steps(PHASES, _CHAIN, reason), "rule"), method, layout), None
+
+
+def _library(task: Task, family: Family, reason: str, kind: Kind, a: Operand) -> Choice:
+    if "D" in task.parts:
+        return Choice(family, Library(_REFLECTIONS, reason), "rule")
+    by = "NumPy" if a.view.device[0] == "cpu" else kind.name
+    refused = by_library.refusal(by, task, a.view.dtype)
+    if refused:
+        raise UnsupportedProblem(f"driver='jacobi': {reason}, and {refused}: use driver='auto' or 'qr'")
+    return Choice(family, Library(_ROUTINE, reason), "rule")

@@ -1,0 +1,140 @@
+"""Chains of kernels behind `eigh` and `svd` on the emulator: chunks, layouts, drivers, tall matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import needs_cpu, wanted
+from linalg_cases import normal
+from two_sided_cases import KINDS, check_eigenvalues, check_eigh, check_singular_values, check_svd, general, hermitian
+
+import mansard as ms
+from mansard.kernels import family_of
+from mansard.operations import stacks
+from mansard.operations.factor.two_sided import chunked, plan
+from mansard.operations.factor.two_sided.chain import links, methods, scratch
+from mansard.operations.factor.two_sided.task import Task
+from mansard.operations.plans import PLANS
+
+pytestmark = pytest.mark.usefixtures("no_plans")
+linalg = ms.linalg
+N = 9  # rows: beyond one thread's registers, and cheap
+
+
+def symmetric(count: int, dtype: str = "float64", n: int = N) -> Any:
+    rng = np.random.default_rng(n)
+    return np.stack([hermitian(rng, KINDS[i % len(KINDS)], n, dtype) for i in range(count)])
+
+
+def planned(task: Task, A: Any, backend: str | None = "emulated") -> Any:
+    return plan.plan_two_sided(task, stacks.kind_of(A, "a"), A, backend)
+
+
+def test_results_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three chunks, the last one shorter, give the bits of one."""
+    A = symmetric(300)
+    B = np.stack([general(np.random.default_rng(i), KINDS[i % len(KINDS)], N, N, "float64") for i in range(300)])
+    whole = *linalg.eigh_ex(A, backend="emulated"), *linalg.svd_ex(B, backend="emulated")
+    values = linalg.eigvalsh(A, backend="emulated"), linalg.svdvals(B, backend="emulated")
+    PLANS.forget()
+    monkeypatch.setattr(chunked, "SCRATCH", 1 << 10)
+    assert len(planned(Task("eigh"), A).kernels.chains) == 3
+    parts = *linalg.eigh_ex(A, backend="emulated"), *linalg.svd_ex(B, backend="emulated")
+    for one, other in zip(parts, whole, strict=True):
+        assert np.array_equal(one, other)
+    again = linalg.eigvalsh(A, backend="emulated"), linalg.svdvals(B, backend="emulated")
+    assert np.array_equal(again[0], values[0]) and np.array_equal(again[1], values[1])
+    assert "3 chunks of up to 128 matrices" in ms.plan("eigh", A, backend="emulated").explain()
+
+
+@pytest.mark.parametrize("want", ["eigh", "eigvalsh", "svd", "svdvals", "tridiagonalize", "bidiagonalize"])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_every_pointer_of_a_chain_has_an_array(want: str, dtype: str) -> None:
+    """A result of the task, or scratch that an earlier launch writes; phases exist for complex matrices alone."""
+    task = Task(want, driver="qr")
+    chain = links(task, dtype, 12, 100, {})
+    known = {"A", "INFO", "", *task.parts, *scratch(task, chain, dtype, 12, 100).offsets}
+    assert all(set(link.arrays) <= known for link in chain)
+    phases = {name for link in chain for name in link.arrays if name.startswith("PHASE")}
+    assert bool(phases) == (dtype == "complex128" and want in ("eigh", "svd", "tridiagonalize", "bidiagonalize"))
+    for link in chain:
+        spec: Any = family_of(link.problem.operation).spec
+        assert len(link.arrays) == len(spec.POINTERS)
+    larger = scratch(task, links(task, dtype, 12, 200, {}), dtype, 12, 200).size
+    assert larger <= 2.1 * scratch(task, chain, dtype, 12, 100).size
+
+
+def test_layouts() -> None:
+    """Kernels read strided stacks as they lie; what has no single step is copied."""
+    A = symmetric(6)
+    apart = np.full((6, N + 2, 2 * N), np.nan)[:, 1:-1, ::2]
+    apart[...] = A
+    grid = A.reshape(2, 3, N, N).swapaxes(0, 1)
+    w = linalg.eigvalsh(A, backend="emulated")
+    for one, copied in ((A, False), (apart, False), (A.swapaxes(-1, -2), False), (A[::-1], True), (grid, True),
+                        (list(A), True)):  # fmt: skip
+        found = planned(Task("eigvalsh"), one)
+        assert found.kernels.layout.copied == copied
+        values = np.asarray(linalg.eigvalsh(one, backend="emulated"))
+        order = np.argsort(np.asarray(values)[..., 0].ravel()), np.argsort(w[:, 0])
+        assert np.allclose(values.reshape(6, N)[order[0]], w[order[1]], rtol=1e-12, atol=1e-12)
+    U = np.triu(A) + np.tril(np.full_like(A, np.nan), -1)
+    check_eigh(A, *linalg.eigh(U, "U", backend="emulated"), "upper")
+
+
+def test_drivers_choose_the_method() -> None:
+    small = symmetric(5, n=6)
+    for driver, family in (("auto", "jacobi"), ("jacobi", "jacobi"), ("qr", "tridiagonal")):
+        found = planned(Task("eigh", driver=driver), small)
+        assert found.kernels.chains[0].steps[0].problem.operation == family
+        check_eigh(small, *linalg.eigh(small, driver=driver, backend="emulated"), driver)
+    A = symmetric(len(KINDS), n=2)  # the smallest that reductions take
+    check_eigh(A, *linalg.eigh(A, driver="qr", backend="emulated"), 2)
+    B = np.stack([general(np.random.default_rng(3), kind, 2, 2, "float64") for kind in KINDS])
+    check_svd(B, *linalg.svd(B, driver="qr", backend="emulated"), 2)
+    check_singular_values(B, linalg.svdvals(B, driver="qr", backend="emulated"), 2)
+    check_eigenvalues(A, linalg.eigvalsh(A, driver="qr", backend="emulated"), 2)
+    assert [task.driver for task in methods(Task("svd"), 8, False)] == ["qr"]
+    assert [task.driver for task in methods(Task("svd"), 16, True)] == ["jacobi", "qr"]
+    assert [task.driver for task in methods(Task("svd", driver="qr"), 1, False)] == ["jacobi"]
+
+
+def test_tall_matrices_become_square() -> None:
+    """Kernels take square matrices: R, whatever the shape, and then a product."""
+    for rows, columns in ((10, 9), (9, 10)):
+        A = normal(np.random.default_rng(5), (4, rows, columns), "float64")
+        assert planned(Task("svd"), A).shape.name == ("triangle" if rows > columns else "adjoint")
+        check_svd(A, *linalg.svd(A, False, backend="emulated"), (rows, columns))
+
+
+def test_who_answers_is_said() -> None:
+    A = symmetric(40)
+    text = ms.plan("eigh", A, backend="emulated").explain()
+    assert "a thread per matrix iterates" in text and "step 4 of 4: back_transform" in text
+    assert "step 1 of 1: jacobi" in ms.plan("eigvalsh", symmetric(40, n=3), backend="emulated").explain()
+    large = ms.plan("eigh", np.zeros((2, 130, 130)), backend="emulated").explain()
+    assert "N=130 is not between 2 and 128" in large and "LAPACK" in large
+    with ms.pin(VARIANT="vendor"):
+        assert "vendor's routine was pinned" in ms.plan("eigh", A, backend="emulated").explain()
+    assert "the reference was asked for" in ms.plan("svd", A, backend="reference").explain()
+
+
+@needs_cpu
+def test_few_matrices_on_cpus_are_lapacks() -> None:
+    A = symmetric(31, n=3)
+    assert "fewer than 32 matrices" in ms.plan("eigh", A).explain()
+    assert "VARIANT=simd" in ms.plan("eigh", symmetric(32, n=3)).explain()
+    check_eigh(A, *linalg.eigh(A), "LAPACK")
+    check_eigh(symmetric(32, n=3), *linalg.eigh(symmetric(32, n=3)), "kernel")
+
+
+def test_tensors_and_gradients_on_kernels() -> None:
+    torch = wanted("torch")
+    A = torch.from_numpy(symmetric(4))
+    w, z = linalg.eigh(A, backend="emulated")
+    assert type(z) is torch.Tensor
+    check_eigh(A.numpy(), w.numpy(), z.numpy(), "tensors")
+    with pytest.raises(TypeError, match="a requires a gradient"):
+        linalg.eigh(A.requires_grad_(), backend="emulated")

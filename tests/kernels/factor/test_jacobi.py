@@ -1,0 +1,141 @@
+"""The jacobi kernels: all kinds of matrices within bounds, on GPUs, their emulation and CPUs; reports of failure; tails
+of batches; results that do not depend on other matrices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from devices import A100, H200
+from jacobi_cases import KINDS, bounded, exact, launch, matrix, ratios, stack
+from sparing import sliced
+
+from mansard.codegen.geometry import Device
+from mansard.compile import nvrtc
+from mansard.kernels.factor.jacobi import defaults, emit, space, spec, work
+from mansard.kernels.factor.jacobi.space import Threads
+from mansard.kernels.factor.jacobi.space_cpu import Simd
+from mansard.plan.problem import DTYPES, Problem
+
+P = spec.problem
+CPU = Device("cpu", "two cores", "x86_64", multiprocessors=2, vector_bytes=32)
+ON_CPUS: list[Problem] = [
+    P("float64", 3, 37), P("float32", 8, 33, want="svd"), P("complex128", 5, 19, uplo="upper"),
+    P("float64", 7, 19, want="svd", layout_a="col"), P("complex64", 4, 35, want="svd"), P("float64", 1, 9, want="svd"),
+    P("float32", 16, 18), P("complex128", 12, 9, want="svdvals"), P("float64", 2, 70, want="eigvalsh"),
+    P("complex64", 9, 18, pitch_a=11, stack_a="strided"), P("float64", 16, 9, want="svd"),
+    P("complex128", 3, 19, layout_a="any", want="svd", stack_a="strided"), P("float64", 6, 9, stack_a="pointers"),
+    P("complex64", 6, 18, layout_a="col", uplo="lower"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", sliced(ON_CPUS, 2), ids=str)
+def test_all_kinds_on_cpus(problem: Problem) -> None:
+    exact(problem, None, "cpu")
+    bounded(problem, None, "cpu")
+
+
+@pytest.mark.parametrize("want", ["eigh", "svd"])
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_every_kind_alone(backend: str, want: str, gpu_backend: str) -> None:
+    """One kind at a time: what stays within bounds in a mixed batch does so for a reason of its own."""
+    backend, hermitian = (gpu_backend if backend == "gpu" else backend), want == "eigh"
+    for kind in KINDS[:-2]:
+        rng = np.random.default_rng(7)
+        A = np.array([matrix(rng, kind, 4, "float64", hermitian) for _ in range(9)])
+        problem = P("float64", 4, 9, want=want)
+        got = launch(problem, None, backend, A)
+        worst = ratios(problem, A, got)
+        assert (got.info == 0).all() and max(worst.values()) <= 1, (kind, worst)
+
+
+@pytest.mark.parametrize("batch", [0, 1, 31, 32, 33, 129])
+def test_every_size_of_a_batch(batch: int, gpu_backend: str) -> None:
+    problem, config = P("float64", 3, batch, want="svd"), Threads(64)
+    exact(problem, config, gpu_backend) if batch else launch(problem, config, gpu_backend, np.zeros((0, 3, 3)))
+
+
+@pytest.mark.parametrize("want", ["eigh", "svd"])
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_results_do_not_depend_on_neighbours(backend: str, want: str, gpu_backend: str) -> None:
+    """The same numbers in another place of another batch, and among matrices that converge earlier or later."""
+    backend = gpu_backend if backend == "gpu" else backend
+    A = stack(P("float64", 4, 37, want=want))
+    A[18] = np.eye(4)
+    A[18, 0, 1] = A[18, 1, 0] = 1e-16  # diagonal to rounding: any rotation would be by 45 degrees
+    whole = launch(P("float64", 4, 37, want=want), None, backend, A)
+    turned = launch(P("float64", 4, 37, want=want), None, backend, np.ascontiguousarray(A[::-1]))
+    alone = launch(P("float64", 4, 1, want=want), None, backend, A[18:19])
+    for name in ("W", "Z", "VH", "info"):
+        one, other, part = (getattr(each, name) for each in (whole, turned, alone))
+        if one is not None:
+            assert np.array_equal(one, other[::-1], True) and np.array_equal(one[18:19], part, True), name
+
+
+@pytest.mark.parametrize("want", ["eigh", "svd"])
+def test_too_few_sweeps_are_reported(want: str, gpu_backend: str) -> None:
+    rng = np.random.default_rng(3)
+    A = np.array([matrix(rng, kind, 4, "float64", want == "eigh") for kind in ("random", "identity", "zero", "random")])
+    problem = P("float64", 4, 4, want=want)
+    for backend, config in ((gpu_backend, Threads(32, SWEEPS=1)), ("cpu", Simd(2, SWEEPS=1))):
+        assert launch(problem, config, backend, A).info.tolist() == [4, 0, 0, 4]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_subnormal_numbers_are_scaled(dtype: str, gpu_backend: str) -> None:
+    """Matrices of the smallest numbers: their values have as many bits as they have."""
+    least = float(np.finfo(dtype).smallest_subnormal)
+    for want in ("eigh", "svd"):
+        A = np.array([[[3.0, 0], [0, 4]], [[2, 2], [2, 2]]]).astype(dtype) * np.asarray(least * 256, dtype)
+        W = launch(P(dtype, 2, 2, want=want), Threads(32), gpu_backend, A).W.astype(float) / least / 256
+        expected = np.array([[3, 4], [0, 4]])[:, :: 1 if want == "eigh" else -1]
+        assert abs(W - expected).max() <= 1 / 256
+
+
+# --- choices -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("device", [H200, A100, CPU], ids=lambda device: device.name)
+@pytest.mark.parametrize("want", spec.WANTS)
+def test_every_size_has_a_legal_choice(want: str, device: Device) -> None:
+    largest = spec.LARGEST_ON_CPU if device is CPU else spec.LARGEST_ON_GPU
+    for dtype in DTYPES:
+        for n in range(1, largest + 1):
+            problem = P(dtype, n, 1000, want=want)
+            config = defaults.default(problem, device)
+            assert config is not None and space.illegal(problem, config, device) is None, (problem, config)
+            assert device is A100 or config in list(space.candidates(problem, device)), (problem, config)
+        assert defaults.default(P(dtype, largest + 1, 1000, want=want), device) is None
+
+
+def test_what_is_not_possible_is_said() -> None:
+    said = {
+        "beyond 8": (P("float64", 9, 9), Threads()), "multiple of a warp": (P("float64", 3, 9), Threads(48)),
+        "accumulates no": (P("float64", 3, 9, want="svdvals"), Threads(32, "shared")),
+        "want='schur'": (P("float64", 3, 9, want="schur"), Threads()), "float16": (P("float16", 3, 9), Threads()),
+        "stack_a='shared'": (P("float64", 3, 9, stack_a="shared"), Threads()),
+        "uplo='both'": (P("float64", 3, 9, uplo="both"), Threads()),
+    }  # fmt: skip
+    for words, (problem, config) in said.items():
+        assert words in str(space.illegal(problem, config, H200))
+    assert "LANES=3" in str(space.illegal(P("float64", 3, 9), Simd(3), CPU))
+    assert "beyond 16" in str(space.illegal(P("float64", 17, 9), Simd(), CPU))
+
+
+def test_svd_reads_both_triangles_with_one_kernel() -> None:
+    assert P("float64", 3, 9, want="svd", uplo="upper") == P("float64", 3, 9, want="svd")
+
+
+@pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+@pytest.mark.parametrize(
+    "problem", sliced([P("float64", 4, 9), P("float64", 3, 9, want="svd"), P("complex64", 3, 9, want="eigvalsh")], 3),
+    ids=str,
+)  # fmt: skip
+def test_choices_compile_without_spills(problem: Problem) -> None:
+    config: Any = defaults.default(problem, H200)
+    resources = nvrtc.resources(nvrtc.compile_cuda(emit.source(problem, config, "cuda"), H200.arch).log)
+    assert resources.spill_bytes == 0 and resources.stack_bytes == 0
+    more = replace(config, BLOCKS_PER_SM=config.BLOCKS_PER_SM + 1)
+    assert work.registers(problem, config) >= 0.6 * resources.registers and space.illegal(problem, more, H200)

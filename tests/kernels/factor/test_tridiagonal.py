@@ -1,0 +1,119 @@
+"""The reduction to tridiagonal form: every kind of matrix in one batch, its choices, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import reduction_cases as common
+from devices import A100, H200
+from tridiagonal_cases import CASES, check, run, tridiagonal
+
+from mansard.compile import nvrtc
+from mansard.kernels.factor.tridiagonal import defaults, emit, space, spec, work
+from mansard.kernels.factor.tridiagonal.space import Block, Config, Lanes
+from mansard.plan.problem import DTYPES, Problem
+
+needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+LANES, BLOCK = CASES[1], CASES[8]  # float64, 8 and 33 rows
+BOTH = pytest.mark.parametrize("case", [LANES, BLOCK], ids=["lanes", "block"])
+
+
+@BOTH
+@pytest.mark.parametrize("count", [1, 2, 9])
+def test_every_size_of_a_batch(case: tuple[Problem, Config], count: int, gpu_backend: str) -> None:
+    """Teams beyond the last matrix write nothing (`run` looks behind every result)."""
+    problem = case[0].replace(BATCH=count)
+    A = common.mixed(problem, hermitian=True, seed=3)
+    check(problem, A, run(problem, case[1], gpu_backend, A))
+
+
+@BOTH
+def test_tridiagonal_matrices_stay_as_they_are(case: tuple[Problem, Config], gpu_backend: str) -> None:
+    """Nothing is below the off-diagonal, so nothing is reflected: D and E are those of A, scaled, to the last bit."""
+    problem = case[0]
+    rng = np.random.default_rng(5)
+    T = np.stack([np.diag(row) for row in rng.standard_normal((problem.BATCH, problem.N))])
+    for k in range(problem.N - 1):
+        T[:, k + 1, k] = T[:, k, k + 1] = rng.standard_normal(problem.BATCH)
+    found = run(problem, case[1], gpu_backend, T)
+    assert (tridiagonal(found) == common.scaled(T, found["SCALE"][:, 0])).all()
+    assert (np.diagonal(found["V"].reshape(T.shape), 0, 1, 2)[:, : problem.N - 2] == 0).all()
+
+
+@BOTH
+def test_results_do_not_depend_on_the_scale_of_the_matrix(case: tuple[Problem, Config], gpu_backend: str) -> None:
+    problem = case[0]
+    A = common.random(problem)
+    A = A + A.swapaxes(1, 2)
+    once = run(problem, case[1], gpu_backend, A)
+    for power in (-900, 900):
+        other = run(problem, case[1], gpu_backend, A * 2.0**power)
+        for name in ("V", "D", "E"):
+            assert np.array_equal(once[name], other[name], equal_nan=True)
+        assert (once["SCALE"] == other["SCALE"] * 2.0**power).all()
+
+
+def test_the_reference_is_a_reduction() -> None:
+    rng = np.random.default_rng(2)
+    for A in (rng.standard_normal((3, 6, 6)), rng.standard_normal((3, 6, 6)) + 1j * rng.standard_normal((3, 6, 6))):
+        full = np.tril(A, -1) + np.tril(A, -1).conj().swapaxes(1, 2) + np.real(A) * np.eye(6)
+        Q, D, E = spec.reference(A)
+        T = tridiagonal({"D": D, "E": np.pad(E, ((0, 0), (0, 1)))})
+        assert np.abs(Q @ T @ Q.conj().swapaxes(1, 2) - full).max() < 1e-13
+        assert np.abs(spec.reference(full.conj(), "upper")[1] - spec.reference(full.conj())[1]).max() < 1e-13
+
+
+@pytest.mark.parametrize("device", [H200, A100], ids=lambda device: device.arch)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_size_has_a_legal_choice(dtype: str, device: Any) -> None:
+    most = 128 if dtype != "complex128" else 96 if device is H200 else 64  # estimates have a margin elsewhere
+    for N in range(2, most + 1):
+        problem = spec.problem(dtype, N, 1000)
+        config = defaults.default(problem, device)
+        assert config is not None, f"{dtype} {N}"
+        assert isinstance(config, Lanes if N <= 32 else Block) and config in set(space.candidates(problem, device))
+
+
+@needs_nvrtc
+@pytest.mark.parametrize("dtype, N", [("float64", 8), ("float64", 64), ("complex128", 8)])
+def test_choices_compile_as_estimated(dtype: str, N: int) -> None:
+    """No register has a run-time index (a stack), nothing spills, and the blocks that are counted on are resident."""
+    problem = spec.problem(dtype, N, 1000)
+    config = defaults.default(problem, H200)
+    entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), H200.arch)  # type: ignore[arg-type]
+    resources = nvrtc.resources(entry.log)
+    assert "warning" not in entry.log and resources.spill_bytes == resources.stack_bytes == 0, entry.log
+    assert abs(resources.registers - work.registers(problem, config)) <= 24  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (spec.problem("float64", 1, 3), "N=1 is not between 2 and 128"),
+        (spec.problem("float64", 129, 3), "N=129 is not between 2 and 128"),
+        (spec.problem("complex128", 97, 3), "N=97 is not between 2 and 96"),
+        (spec.problem("float64", 8, 3, want="both"), "want='both' is not one of values, vectors"),
+        (spec.problem("float64", 8, 3, uplo="full"), "uplo='full' is not one of lower, upper"),
+        (spec.problem("float64", 8, 3, stack_a="pointers"), "stack_a='pointers' is not one of packed, strided"),
+        (spec.problem("int32", 8, 3), "dtype int32"),
+    ],
+)
+def test_refusals_name_the_argument(problem: Problem, said: str) -> None:
+    assert said in str(spec.refusal(problem)) and defaults.default(problem, H200) is None
+
+
+@pytest.mark.parametrize(
+    ("problem", "config", "said"),
+    [
+        (spec.problem("float64", 33, 3), Lanes(), "lanes: 33 rows"),
+        (spec.problem("float64", 32, 3), Block(), "block: 32 rows"),
+        (spec.problem("float64", 8, 3), Lanes(2), "LANES=2 is none of"),
+        (spec.problem("float64", 8, 3), Lanes(24), "LANES=24 is none of"),
+        (spec.problem("float64", 128, 3), Block(2), "registers per thread"),
+        (spec.problem("float64", 40, 3), Block(33), "WARPS=33 is not between"),
+    ],
+)
+def test_configurations_that_cannot_be_used(problem: Problem, config: Config, said: str) -> None:
+    assert said in str(space.illegal(problem, config, H200))
