@@ -20,9 +20,9 @@ struct PhasePairs {
 template <class R>
 struct PhasePairs<Complex<R>> {
   Complex<R> product = {1, 0};  // PHASE_V_k; after `left`, PHASE_U_k
-  MANSARD_DEVICE void left(const Reflector<Complex<R>>& h) { product = product_of<false>(product, h.phase); }
+  MANSARD_DEVICE void left(const Reflector<Complex<R>>& h) { product = phase_product(product, h.phase); }
   // The reflector of the conjugate of a row: its phase is the conjugate of that of e_k.
-  MANSARD_DEVICE void right(const Reflector<Complex<R>>& h) { product = product_of<false>(product, h.phase); }
+  MANSARD_DEVICE void right(const Reflector<Complex<R>>& h) { product = phase_product(product, h.phase); }
   template <class Arguments>
   MANSARD_DEVICE void store_left(const Arguments& a, i64 at) const {
     a.PHASE_U[at] = product;

@@ -39,7 +39,7 @@ struct Phases {
 template <class R>
 struct Phases<Complex<R>> {
   Complex<R> product = {1, 0};
-  MANSARD_DEVICE void advance(const Reflector<Complex<R>>& h) { product = product_of<false>(product, h.phase); }
+  MANSARD_DEVICE void advance(const Reflector<Complex<R>>& h) { product = phase_product(product, h.phase); }
   template <class Arguments>
   MANSARD_DEVICE void store(const Arguments& a, i64 at) const {
     a.PHASE[at] = product;

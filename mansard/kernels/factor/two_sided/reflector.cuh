@@ -71,4 +71,12 @@ struct Reflector<Complex<R>> {
   MANSARD_DEVICE R off_diagonal() const { return length; }  // of the reduced matrix, once the phases are divided out
 };
 
+// The product of two phases, brought back to modulus one by a step of Newton's: errors of many factors would add up, and
+// columns of Q would be as much longer or shorter than one.
+template <class R>
+MANSARD_DEVICE Complex<R> phase_product(Complex<R> a, Complex<R> b) {
+  const Complex<R> c = product_of<false>(a, b);
+  return by_real(c, fma(R(-0.5), modulus_square(c), R(1.5)));
+}
+
 }  // namespace mansard
