@@ -25,6 +25,7 @@ class CupyKind(NumpyKind):
     batches_matmul = True
     prefers_blas = True  # its matmul takes 16 us before cuBLAS is called, and no graph holds it
     on_host_alone = False
+    most_eigenproblems = 1 << 20  # cuSOLVER's syevjBatched
 
     def __init__(self) -> None:
         self.module = sys.modules["cupy"]

@@ -47,6 +47,7 @@ class NumpyKind:
     prefers_blas = False
     has_numpy_methods = True
     on_host_alone = True
+    most_eigenproblems = 1 << 62
     spmv: Callable[[Any, Any, Any], Any] | None = None
     written: Callable[[Any], None] | None = None  # tells the library that arrays were overwritten: it need not know
 

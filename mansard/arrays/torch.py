@@ -29,6 +29,7 @@ class TorchKind:
     prefers_blas = False
     has_numpy_methods = False
     on_host_alone = False
+    most_eigenproblems = 65_535  # cuSOLVER's XsyevBatched
     spmv = None
 
     def __init__(self) -> None:

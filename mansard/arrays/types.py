@@ -81,6 +81,10 @@ class Kind(Protocol):
         """Whether arrays have the methods and dtypes of NumPy's."""
 
     @property
+    def most_eigenproblems(self) -> int:
+        """Matrices per call that the library's `eigh` takes on a GPU: its routine fails above."""
+
+    @property
     def on_host_alone(self) -> bool:
         """Whether dtype, shape, strides and address say all of an array: there are neither devices nor gradients."""
 

@@ -17,7 +17,7 @@ from ....plan.route import Choice
 from ... import run as call
 from ...stacks import Operand, is_list
 from ..kernel import place_of
-from ..task import Found, empty, stacked
+from ..task import Found, stacked
 from .chain import Link, Scratch, links, scratch
 from .task import Sizes, Task, dtype_of
 
@@ -132,13 +132,13 @@ class ChunkedRun:
         kind, like = self.kind, A[0] if is_list(A) else A
         if self.layout.copied:
             A = kind.plain(stacked(kind, A))
-        found = {part: empty(kind, shape, dtype, like) for part, (shape, dtype) in self.shapes.items()}
+        found = {part: kind.allocate(shape, dtype, like) for part, (shape, dtype) in self.shapes.items()}
         begins = {part: kind.address(one) for part, one in found.items()} | {"A": kind.address(A), "": 0}
         stream = self.stream()
         if self.scratch_bytes == 0 and len(self.chains) == 1:
             self._launch(self.chains[0], begins, stream)
             return found
-        memory = empty(kind, (max(1, self.scratch_bytes),), "uint8", like)
+        memory = kind.allocate((max(1, self.scratch_bytes),), "uint8", like)
         base, done = kind.address(memory), 0
         for chain in self.chains:
             at = {name: base + offset for name, offset in chain.scratch.offsets.items()}

@@ -10,7 +10,7 @@ from ....arrays.types import Array, Kind
 from ....plan.problem import REAL
 from ...batched.gemm_call import Form, multiply
 from ..plan import factor
-from ..task import Found, library, stacked, zeros
+from ..task import Found, stacked, zeros
 from ..task import Task as FactorTask
 from .plan import compute, singular_of_hermitian
 from .shapes import sparing
@@ -47,7 +47,7 @@ def _per_matrix(number: Any) -> Any:
 
 def cut(kind: Kind, W: Array, rcond: Any) -> tuple[Array, Array]:
     """Reciprocals of the values above rcond times the largest, zero for the others; and which are above."""
-    module = library(kind)
+    module = kind.module
     kept = _per_matrix(rcond) * W[..., :1] < W
     one = module.ones_like(W)
     return module.where(kept, one / module.where(kept, W, one), 0 * one), kept
@@ -126,24 +126,24 @@ def matrix_norm(kind: Kind, A: Array, order: Any, backend: str | None) -> Array:
             return W.sum(-1)
         if order == 2 and W.shape[-1] == 0:
             return zeros(kind, tuple(W.shape[:-1]), str(W.dtype).removeprefix("torch."), W)
-        return library(kind).amax(W, -1) if order == 2 else library(kind).amin(W, -1)
-    by: Any = library(kind).linalg
-    if kind.name == "PyTorch":
+        return kind.module.amax(W, -1) if order == 2 else kind.module.amin(W, -1)
+    by: Any = kind.module.linalg
+    if not kind.has_numpy_methods:
         return by.matrix_norm(A, "fro" if order in (None, "f") else order)
     return by.norm(A, order, axis=(-2, -1))
 
 
 def vector_norm(kind: Kind, x: Array, order: Any, axis: int | None, keepdims: bool) -> Array:
     """The norm of vectors along an axis; None: of all entries as one vector."""
-    by: Any = library(kind).linalg
-    if kind.name == "PyTorch":
+    by: Any = kind.module.linalg
+    if not kind.has_numpy_methods:
         return by.vector_norm(x, 2 if order is None else order, axis, keepdims)
     return by.norm(x, order, axis, keepdims)
 
 
 def condition(kind: Kind, A: Array, p: Any, backend: str | None) -> Array:
     """Condition numbers; infinite for singular matrices, NaN for those that have NaN among their entries."""
-    A, module = stacked(kind, A), library(kind)
+    A, module = stacked(kind, A), kind.module
     with np.errstate(all="ignore"):
         if p in (None, 2, -2):
             W = values(kind, A, backend)

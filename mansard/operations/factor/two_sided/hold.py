@@ -20,7 +20,7 @@ from ...steps import plan_lstsq as plan_by_qr
 from ..face import check_matrices, is_vector
 from ..hold import plan_factorization
 from ..systems import common_lead
-from ..task import broadcast, empty, stacked
+from ..task import broadcast, stacked
 from .derived import SPECTRAL
 from .plan import plan_two_sided
 from .routes import problem_of
@@ -97,16 +97,16 @@ def steps_of(task: Task, kind: Kind, A: Matrices, backend: str | None, reasons: 
     if found.shape.name != "direct":
         reasons.append(found.shape.reason)
     if found.shape.name == "adjoint":
-        return steps_of(task, kind, empty(kind, (*a.shape, a.columns, a.rows), dtype, like), backend, reasons)
+        return steps_of(task, kind, kind.allocate((*a.shape, a.columns, a.rows), dtype, like), backend, reasons)
     if found.shape.name == "triangle":
         vectors = "U" in task.parts
         want = ("complete" if task.full else "reduced") if vectors else "r"
-        triangle = empty(kind, (*a.shape, a.columns, a.columns), dtype, like)
+        triangle = kind.allocate((*a.shape, a.columns, a.columns), dtype, like)
         by = sparing(kind, stacked(kind, A), backend)
         steps: Steps = [("qr", plan_factorization("qr", A, None, None, by, want=want))]
         steps += steps_of(task._replace(full=False), kind, triangle, backend, reasons)
         if vectors:
-            Q = empty(kind, (*a.shape, a.rows, a.columns), dtype, like)
+            Q = kind.allocate((*a.shape, a.rows, a.columns), dtype, like)
             steps.append(("gemm", plan_gemm(Q, triangle, None, by)))
         return steps
     chosen = select(a.view.device, backend)
@@ -176,7 +176,7 @@ def plan_procrustes(A: Matrices, B: Matrices, out: Matrices, backend: str | None
     first, second = (stacked(kind, one) for one in (A, B))
     view, columns = kind.view(first, "a"), first.shape[-1]
     lead = common_lead(("a", "b"), first, second)
-    square = empty(kind, (*lead, columns, columns), view.dtype, first)
+    square = kind.allocate((*lead, columns, columns), view.dtype, first)
     steps: Steps = [("gemm", plan_gemm(first, second, None, backend, _ADJOINT))]
     steps += steps_of(Task("svd"), kind, square, backend, [])
     steps.append(("gemm", plan_gemm(square, square, None, backend)))
@@ -195,7 +195,7 @@ def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
     reasons: list[str] = []
     steps = steps_of(Task("svd"), kind, a, backend, reasons)
     if 0 not in a.shape and 0 not in b.shape:
-        left, rows = (empty(kind, (*lead, size, min(M, N)), dtype, a) for size in (M, N))
+        left, rows = (kind.allocate((*lead, size, min(M, N)), dtype, a) for size in (M, N))
         steps.append(("gemm", plan_gemm(left, b, None, backend, _ADJOINT)))
         steps.append(("gemm", plan_gemm(rows, _right(kind, left, b), None, backend)))
     return _held("lstsq", steps, reasons, call.make_verify(kind, A, B, None, ("a", "b")), backend, form)
@@ -203,5 +203,5 @@ def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
 
 def _right(kind: Kind, left: Array, b: Array) -> Array:
     """Right-hand sides after the product with U^H."""
-    return empty(kind, (*left.shape[:-2], left.shape[-1], b.shape[-1]), kind.view(b, "b").dtype, b)
+    return kind.allocate((*left.shape[:-2], left.shape[-1], b.shape[-1]), kind.view(b, "b").dtype, b)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ....arrays.types import Array, Kind
 from ....plan.problem import REAL
-from ..task import Found, copied, identity, library, zeros
+from ..task import Found, copied, identity, zeros
 from .task import Task, adjoint
 
 
@@ -25,7 +25,7 @@ def answer(kind: Kind, task: Task, A: Array) -> Found:
 
 def _hermitian(kind: Kind, A: Array, upper: bool) -> Array:
     """Both triangles from one of them; the imaginary part of the diagonal does not count."""
-    module = library(kind)
+    module = kind.module
     half = (module.triu if upper else module.tril)(A)
     return (half + adjoint(kind, half)) - half * identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
 
@@ -33,7 +33,7 @@ def _hermitian(kind: Kind, A: Array, upper: bool) -> Array:
 def _scaled(kind: Kind, A: Array) -> tuple[Array, Array]:
     """A times the power of two that brings its largest entry to [0.5, 1), and that power: squares neither overflow nor
     vanish beside the others."""
-    module = library(kind)
+    module = kind.module
     largest = module.amax(module.abs(A), (-2, -1))
     usable = module.isfinite(largest) & (largest > 0)
     exponent = module.frexp(module.where(usable, largest, 0 * largest + 1))[1]
@@ -45,7 +45,7 @@ def _scaled(kind: Kind, A: Array) -> tuple[Array, Array]:
 
 def _reflector(kind: Kind, x: Array) -> tuple[Array, Array, Array]:
     """v and tau with (I - tau v v^H)^H x = beta e_0, and beta, which is real."""
-    module = library(kind)
+    module = kind.module
     size = module.amax(module.abs(x), -1)  # by which x is divided: squares of what rounding left would underflow
     vanishes = size < float(np.finfo(REAL[kind.view(x, "a").dtype]).tiny)  # beside entries near one
     size = module.where(vanishes, module.ones_like(size), size)

@@ -16,10 +16,9 @@ from scipy.linalg import get_lapack_funcs
 
 from ....arrays.types import Array, Kind
 from ..lapack import in_shares
-from ..task import Found, library, zeros
+from ..task import Found, zeros
 from .task import Sizes, Task, dtype_of
 
-_MOST = {"PyTorch": 65_535, "CuPy": 1 << 20}  # matrices per call: cuSOLVER's XsyevBatched and syevjBatched fail above
 _ONE_CORE = 96  # rows or columns up to which OpenBLAS keeps to one core
 
 
@@ -28,23 +27,24 @@ def answer(kind: Kind, task: Task, A: Array) -> Found:
     lead, (M, N) = tuple(A.shape[:-2]), A.shape[-2:]
     flat, bad = _finite(kind, task, A.reshape(-1, M, N))
     one = partial(_guarded, kind, partial(_routine(kind, task), task), task)
-    if kind.name == "NumPy":
+    if kind.on_host_alone:
         found = in_shares(one, [flat], _ONE_CORE)
     else:
-        most = _MOST[kind.name]
+        most = kind.most_eigenproblems
         found = _joined(kind, [one(flat[i : i + most]) for i in range(0, len(flat), most)])
     if bad is not None:
         _spoil(kind, found, bad, N + 1)
     return {part: found[part].reshape((*lead, *found[part].shape[1:])) for part in task.parts}
 
 
-def refusal(library: str, task: Task, dtype: str) -> str | None:
-    """Why the array library (by name) has no Jacobi method, where that was asked for, or None."""
+def refusal(kind: Kind, on_cpu: bool, task: Task, dtype: str) -> str | None:
+    """Why the array library, or LAPACK on CPUs, has no Jacobi method, where that was asked for, or None."""
     if task.driver != "jacobi":
         return None
     if task.is_hermitian:
-        return None if library == "CuPy" else "no library here has Jacobi's method for Hermitian matrices"
-    lacking = library == "NumPy" and dtype.startswith("complex")
+        has_one = kind.has_numpy_methods and not on_cpu  # CuPy
+        return None if has_one else "no library here has Jacobi's method for Hermitian matrices"
+    lacking = on_cpu and dtype.startswith("complex")
     return "SciPy has Jacobi's method (gejsv) for real matrices only" if lacking else None
 
 
@@ -54,8 +54,8 @@ def refusal(library: str, task: Task, dtype: str) -> str | None:
 def _finite(kind: Kind, task: Task, A: Array) -> tuple[Array, Array]:
     """The stack with zeros in place of matrices that are not finite, and which these are; None: none. Only the
     triangle that is read counts. Nothing waits for a GPU: there the second result is always an array."""
-    module = library(kind)
-    if kind.name == "NumPy" and np.isfinite(A).all():
+    module = kind.module
+    if kind.on_host_alone and np.isfinite(A).all():
         return A, None
     read = A if not task.is_hermitian else (module.triu if task.upper else module.tril)(A)
     bad = ~module.isfinite(read).reshape(len(A), -1).all(-1)
@@ -67,7 +67,7 @@ def _spoil(kind: Kind, found: Found, bad: Array, info: int) -> None:
     for part, one in found.items():
         value = info if part == "INFO" else float("nan")
         shape = (len(bad), *(1 for _ in one.shape[1:]))
-        found[part] = library(kind).where(bad.reshape(shape), library(kind).full_like(one, value), one)
+        found[part] = kind.module.where(bad.reshape(shape), kind.module.full_like(one, value), one)
 
 
 def _guarded(kind: Kind, run: Callable[[Array], tuple[Array, ...]], task: Task, A: Array) -> Found:
@@ -88,16 +88,13 @@ def _guarded(kind: Kind, run: Callable[[Array], tuple[Array, ...]], task: Task, 
 
 
 def _errors(kind: Kind) -> tuple[type[Exception], ...]:
-    if kind.name == "PyTorch":
-        return (library(kind).linalg.LinAlgError,)
-    return (np.linalg.LinAlgError,)
+    return (np.linalg.LinAlgError, getattr(kind.module.linalg, "LinAlgError", np.linalg.LinAlgError))
 
 
 def _joined(kind: Kind, found: list[Found]) -> Found:
     if len(found) == 1:
         return found[0]
-    join = library(kind).cat if kind.name == "PyTorch" else library(kind).concatenate
-    return {part: join([one[part] for one in found]) for part in found[0]}
+    return {part: kind.module.concatenate([one[part] for one in found]) for part in found[0]}
 
 
 # ---- routines ---------------------------------------------------------------------------------------------
@@ -105,12 +102,10 @@ def _joined(kind: Kind, found: list[Found]) -> Found:
 
 def _routine(kind: Kind, task: Task) -> Callable[[Task, Array], tuple[Array, ...]]:
     """The function that computes the parts without `info`."""
-    if kind.name == "NumPy" and task.driver != "auto":
+    if kind.on_host_alone and task.driver != "auto":
         return partial(_one_by_one, _EACH[task.driver, task.is_hermitian])
-    by: Any = library(kind).linalg
-    if kind.name == "PyTorch":
-        return partial(_torch, by)
-    return partial(_numpy, by)
+    by: Any = kind.module.linalg
+    return partial(_numpy if kind.has_numpy_methods else _torch, by)
 
 
 def _numpy(by: Any, task: Task, A: Array) -> tuple[Array, ...]:

@@ -13,7 +13,6 @@ from ... import stacks
 from ...batched.interleaved import Interleaved
 from ...ragged import Ragged
 from ..face import scalar
-from ..task import library
 from .derived import SPECTRAL, matrix_norm, vector_norm
 
 
@@ -44,7 +43,7 @@ def norm_of_array(x: Array, order: Any, axis: Any, keepdims: bool, backend: str 
 
 def _checked(kind: Kind, x: Array) -> Array:
     """The array, integers of NumPy as float64; gradients and dtypes that no norm is known for are refused."""
-    if kind.name != "NumPy":
+    if not kind.promotes:
         dtype = kind.view(x, "x").dtype
         if dtype not in DTYPES:
             raise TypeError(f"x has dtype {dtype}; supported are {', '.join(DTYPES)}: convert it first")
@@ -74,9 +73,9 @@ def _of_matrices(
         raise ValueError("Duplicate axes given.")
     if order not in (None, "fro", "f", 1, -1, np.inf, -np.inf, *SPECTRAL):
         raise ValueError("Invalid norm order for matrices.")
-    if order in SPECTRAL and kind.name == "NumPy" and x.dtype.name not in DTYPES:
+    if order in SPECTRAL and kind.promotes and x.dtype.name not in DTYPES:
         raise TypeError(f"x has dtype {x.dtype}; supported are {', '.join(DTYPES)}: convert it first")
-    found = matrix_norm(kind, library(kind).moveaxis(x, axes, (-2, -1)), order, backend)
+    found = matrix_norm(kind, kind.module.moveaxis(x, axes, (-2, -1)), order, backend)
     if keepdims:
         found = found.reshape([1 if i in axes else size for i, size in enumerate(x.shape)])
     return scalar(found)

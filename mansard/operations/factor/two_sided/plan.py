@@ -7,6 +7,8 @@ from functools import partial
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from ....arrays import kinds as arrays
 from ....arrays.types import Array, Kind
 from ....backends.select import select
@@ -16,8 +18,8 @@ from ... import stacks
 from ...batched.gemm_call import multiply
 from ...plans import PLANS
 from ...stacks import Operand
-from ..plan import as_numpy, factor, from_numpy
-from ..task import Found, along, library, stacked
+from ..plan import factor
+from ..task import Found, stacked
 from ..task import Task as FactorTask
 from . import householder
 from . import library as by_library
@@ -96,8 +98,9 @@ def _library(kind: Kind, task: Task, a: Operand, A: Array) -> Found:
         return householder.answer(kind, task, A)
     if a.view.device[0] != "cpu":
         return by_library.answer(kind, task, A)
-    numpy = arrays.kind_of(as_numpy(A), "a")
-    return {part: from_numpy(kind, one) for part, one in by_library.answer(numpy, task, as_numpy(A)).items()}
+    here = kind.download(A)
+    found = by_library.answer(arrays.kind_of(here, "a"), task, here)
+    return {part: kind.upload(np.asarray(one), A) for part, one in found.items()}
 
 
 def _by_adjoint(kind: Kind, task: Task, backend: str | None, A: Array) -> Found:
@@ -127,12 +130,12 @@ def singular_of_hermitian(kind: Kind, task: Task, A: Array, backend: str | None)
     """Singular values and vectors of Hermitian matrices from their eigenvalues: |w| descending, signs in VH."""
     vectors = "U" in task.parts
     found = compute(Task("eigh" if vectors else "eigvalsh", task.upper, driver=task.driver), kind, A, backend)
-    module, W = library(kind), found["W"]
+    module, W = kind.module, found["W"]
     size = module.abs(W)
     order = (-size).argsort(-1)
-    values = along(kind, size, order, -1)
+    values = kind.take_along(size, order, -1)
     if not vectors:
         return {"W": values, "INFO": found["INFO"]}
-    sign = along(kind, module.where(W < 0, -module.ones_like(W), module.ones_like(W)), order, -1)
-    U = along(kind, found["Z"], order[..., None, :], -1)
+    sign = kind.take_along(module.where(W < 0, -module.ones_like(W), module.ones_like(W)), order, -1)
+    U = kind.take_along(found["Z"], order[..., None, :], -1)
     return {"U": U, "W": values, "VH": kind.plain(adjoint(kind, U * sign[..., None, :])), "INFO": found["INFO"]}

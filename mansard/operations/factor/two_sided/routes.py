@@ -87,8 +87,7 @@ def _by_kernels(
 def _library(task: Task, family: Family, reason: str, kind: Kind, a: Operand) -> Choice:
     if "D" in task.parts:
         return Choice(family, Library(_REFLECTIONS, reason), "rule")
-    by = "NumPy" if a.view.device[0] == "cpu" else kind.name
-    refused = by_library.refusal(by, task, a.view.dtype)
+    refused = by_library.refusal(kind, a.view.device[0] == "cpu", task, a.view.dtype)
     if refused:
         raise UnsupportedProblem(f"driver='jacobi': {reason}, and {refused}: use driver='auto' or 'qr'")
     return Choice(family, Library(_ROUTINE, reason), "rule")
