@@ -21,11 +21,11 @@ CASES: list[tuple[Problem, Config]] = [
     (P("float32", 13, 29), Lanes(4, 1, ROLL=4)),
     (P("complex64", 13, 15), Lanes(16, 1, ROLL=4)),
     (P("float64", 32, 15), Lanes(16, ROLL=4)),
-    (P("float64", 33, 14), Block(2)),
-    (P("complex128", 33, 14), Block(3, 1)),
-    (P("float64", 50, 14, want="values", stack_a="strided"), Block(4)),
-    (P("float32", 50, 14), Block(2)),
-    (P("complex64", 33, 14, want="values"), Block(6, 1)),
+    (P("float64", 33, 16), Block(2)),
+    (P("complex128", 33, 16), Block(3, 1)),
+    (P("float64", 50, 16, want="values", stack_a="strided"), Block(4)),
+    (P("float32", 50, 16), Block(2)),
+    (P("complex64", 33, 16, want="values"), Block(6, 1)),
     (P("float64", 2, 17), Lanes(4, 1)),
 ]  # fmt: skip
 

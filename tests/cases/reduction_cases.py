@@ -14,7 +14,7 @@ from mansard.plan.problem import REAL, Problem
 BACKENDS = {"cuda": cuda, "emulated": emulated}
 KINDS = (
     "random", "clustered", "graded", "rank-deficient", "identity", "zero", "negative", "signs", "wilkinson", "ones",
-    "huge", "tiny", "subnormal", "diagonal",
+    "huge", "tiny", "subnormal", "diagonal", "steep",
 )  # fmt: skip
 
 
@@ -32,6 +32,8 @@ def random(problem: Problem, seed: int = 0) -> Any:
 def kind(problem: Problem, name: str, A: Any, hermitian: bool) -> Any:
     """A matrix of the named kind, made from the general matrix A."""
     n = problem.N
+    # entries of a steep matrix end where their squares are negligible
+    steep = np.geomspace(1, 1e-73 if epsilon(problem) < 1e-10 else 1e-9, n)
     large, least = (1e150, 2.0**-1060) if epsilon(problem) < 1e-10 else (1e18, 2.0**-145)
     Q, P = np.linalg.qr(A)[0], np.linalg.qr(A.T)[0]
     right = Q if hermitian else P
@@ -50,6 +52,7 @@ def kind(problem: Problem, name: str, A: Any, hermitian: bool) -> Any:
         "huge": lambda: general * large,
         "tiny": lambda: general / large,
         "subnormal": lambda: np.clip(np.round(np.real(general) * 4), -9, 9) * least,
+        "steep": lambda: general * np.outer(steep, steep),
         "diagonal": lambda: np.diag(np.real(np.diagonal(general))),
     }
     return made[name]()

@@ -54,6 +54,14 @@ def test_results_do_not_depend_on_the_scale_of_the_matrix(case: tuple[Problem, C
         assert (once["SCALE"] == other["SCALE"] * 2.0**power).all()
 
 
+@pytest.mark.parametrize("kind", ["steep", "graded"])
+def test_columns_whose_squares_are_negligible(kind: str, gpu_backend: str) -> None:
+    """Columns near that limit, of which the first entry may be below it and the others above: Q stays unitary."""
+    problem = spec.problem("complex64", 33, 100)
+    A = np.stack([common.kind(problem, kind, one, False) for one in common.random(problem, 7)]).astype("complex64")
+    check(problem, A, run(problem, None, gpu_backend, A))
+
+
 def test_the_reference_is_a_reduction() -> None:
     rng = np.random.default_rng(2)
     for A in (rng.standard_normal((3, 6, 6)), rng.standard_normal((3, 6, 6)) + 1j * rng.standard_normal((3, 6, 6))):

@@ -26,7 +26,7 @@ MANSARD_DEVICE R half_quotient(const RealReflector<R>& h, R quadratic, R product
 template <class R>
 MANSARD_DEVICE R half_quotient(const Reflector<Complex<R>>& h, R quadratic, Complex<R> product, R corner) {
   const R twice = R(-2) * real_product(h.beta, product);
-  return (quadratic + fma(h.length * h.length, corner, twice)) * h.inverse * h.inverse * R(0.5);
+  return (quadratic + fma(modulus_square(h.beta), corner, twice)) * h.inverse * h.inverse * R(0.5);
 }
 
 // Phases that make the off-diagonal entries real: PHASE_0 = 1, PHASE_(k+1) = PHASE_k * phase of entry (k + 1, k).

@@ -47,24 +47,26 @@ template <class R>
 struct Reflector<Complex<R>> {
   Complex<R> beta, first;
   R inverse;
-  Complex<R> phase;  // beta = phase * length
+  Complex<R> phase;  // of the entry that is left, whose modulus is length
   R length;
 
   MANSARD_DEVICE Reflector(Complex<R> head, R squares) : first{0, 0}, inverse(0), phase{1, 0}, length(0) {
-    const R square = modulus_square(head), sum = square + squares;
-    if (!(square <= negligible<R>())) {  // NaN stays NaN
+    R square = modulus_square(head);
+    if (square <= negligible<R>()) {
+      square = 0;  // also in the sum below, or H would not be unitary
+    } else {       // NaN stays NaN
       const R root = quick_inverse_root(square);
       phase = by_real(head, root);
       length = square * root;
     }
     if (squares > negligible<R>()) {
-      const R norm = sum * quick_inverse_root(sum);
+      const R sum = square + squares, norm = sum * quick_inverse_root(sum);
       inverse = quick_inverse(fma(length, norm, sum));
       first = by_real(phase, length + norm);
       phase = negated(phase);
       length = norm;
     }
-    beta = by_real(phase, length);
+    beta = difference(head, first);  // with the u that there is, also where x_1 was negligible
   }
   MANSARD_DEVICE R off_diagonal() const { return length; }  // of the reduced matrix, once the phases are divided out
 };
