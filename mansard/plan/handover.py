@@ -24,6 +24,7 @@ from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Ste
 
 PRODUCTS = ("gram", "tsmm", "tsm2r")
 FACTORS = ("cholesky", "lu", "qr")
+TWO_SIDED = ("jacobi", "tridiagonal", "bidiagonal", "sweeps", "back_transform")
 
 # --- products of two matrices ------------------------------------------------------------------------------
 
@@ -179,6 +180,15 @@ def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
     return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
+_FEW_TINY = 32  # matrices: fewer do not fill the lanes of all cores, and LAPACK is done before a kernel pays
+
+
+def _few_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
+    """LAPACK on CPUs for the eigenvalues and singular values of a few matrices, unless a record speaks for a kernel."""
+    if request.backend == "cpu" and problem.BATCH < _FEW_TINY and not _is_tuned(problem, request):
+        yield _library(problem, request, f"fewer than {_FEW_TINY} matrices: LAPACK is done before a kernel pays")
+
+
 # --- what dispatch asks ------------------------------------------------------------------------------------
 
 
@@ -211,7 +221,7 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "trsm": _many_unknowns, **dict.fromkeys(FACTORS, _large_or_few)
+    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, **dict.fromkeys(FACTORS, _large_or_few)
 }  # fmt: skip
 
 
@@ -241,7 +251,7 @@ def without_compiler(problem: Problem, request: Request) -> Choice:
 
 def _library(problem: Problem, request: Request, reason: str, origin: Origin = "rule") -> Choice:
     name = OWN_ROUTINE
-    if problem.operation in FACTORS:
+    if problem.operation in (*FACTORS, *TWO_SIDED):
         name = ROUTES[BY_LIBRARY]
     elif problem.operation == "trsm":
         name = _ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"

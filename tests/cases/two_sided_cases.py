@@ -110,28 +110,40 @@ def check_eigh(A: Any, w: Any, z: Any, what: object) -> None:
     check_product(A, (W * wide(w)[..., None, :]) @ adjoint(W), what)
 
 
+def _quotients(left: Any, A: Any, right: Any) -> Any:
+    """u^H A v of vectors that are orthonormal but for rounding, in more digits: errors of vectors enter squared.
+    LAPACK's own values are off by 25 eps |A| at 128 rows."""
+    size = np.sqrt((np.abs(left) ** 2).sum(-2) * (np.abs(right) ** 2).sum(-2))
+    return (left.conj() * (A @ right)).sum(-2) / size
+
+
 def check_eigenvalues(A: Any, w: Any, what: object) -> None:
     double = A.astype("complex128" if np.iscomplexobj(A) else "float64")
     size = np.abs(double).max((-2, -1), initial=0)
     size = np.where(size == 0, 1.0, size)[..., None]
-    exact = np.linalg.eigvalsh(double / size[..., None])
-    check_values(w, exact, size, what)
+    scaled = double / size[..., None]
+    vectors = wide(np.linalg.eigh(scaled)[1])
+    check_values(w, np.sort(_quotients(vectors, wide(scaled), vectors).real, -1), size, what)
 
 
 def check_singular_values(A: Any, s: Any, what: object) -> None:
     double = A.astype("complex128" if np.iscomplexobj(A) else "float64")
     size = np.abs(double).max((-2, -1), initial=0)
     size = np.where(size == 0, 1.0, size)[..., None]
-    exact = np.linalg.svd(double / size[..., None], compute_uv=False)
+    scaled = double / size[..., None]
+    U, _, Vh = np.linalg.svd(scaled, full_matrices=False)
+    exact = np.abs(_quotients(wide(U), wide(scaled), adjoint(wide(Vh))))
+    exact = -np.sort(-exact, -1)
     assert (s >= 0).all() and (np.diff(s, axis=-1) <= 0).all(), what
     check_values(s, exact, size, what)
 
 
 def check_values(found: Any, exact: Any, size: Any, what: object) -> None:
-    """Within 16 eps |A|_2 of exact values, which are those of A / size."""
+    """Within 16 eps |A|_2 of exact values, which are those of A / size; beyond 64 of them errors grow with their number
+    (20 at 128 rows, where LAPACK has 25)."""
     norm = np.abs(exact).max(-1, initial=0)[..., None]
     error = np.abs(found / size - exact)
-    limit = VALUES * np.finfo(found.dtype).eps * np.where(norm == 0, 1, norm)
+    limit = VALUES * max(1, found.shape[-1] / 64) * np.finfo(found.dtype).eps * np.where(norm == 0, 1, norm)
     assert found.dtype == np.finfo(found.dtype).dtype and (error <= limit).all(), (what, (error / limit).max())
 
 

@@ -136,6 +136,7 @@ def test_the_array_library_s_own_factorizations() -> None:
     from mansard.arrays import kinds as arrays
     from mansard.operations.factor import lapack as factor_lapack
     from mansard.operations.factor import library as factor_library
+    from mansard.operations.factor.two_sided.derived import least_squares
 
     rng = np.random.default_rng(22)
     for dtype in ("float64", "complex64"):
@@ -153,6 +154,10 @@ def test_the_array_library_s_own_factorizations() -> None:
             assert set(task.parts) <= set(found)
             for part in task.parts:
                 assert np.allclose(found[part].numpy(), wanted[part], rtol=1e-3, atol=1e-4), (task, part)
+        solved = [np.linalg.lstsq(one, other, rcond=1e-6) for one, other in zip(tall, right, strict=True)]
+        found = least_squares(kind, torch.from_numpy(tall), torch.from_numpy(right), 1e-6, "reference")
+        for one, part in zip(found, (0, 2, 3), strict=True):
+            assert np.allclose(one.numpy(), [each[part] for each in solved], rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.usefixtures("libraries")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 from typing import Any
 
 import numpy as np
@@ -190,6 +192,22 @@ def test_a_matrix_that_does_not_converge_is_found(monkeypatch: pytest.MonkeyPatc
         linalg.eigvalsh(A)
 
 
+@pytest.mark.parametrize("want", ["eigh", "eigvalsh", "svd", "svdvals"])
+def test_the_array_library_s_own_functions(want: str) -> None:
+    """What answers on GPUs beyond our kernels, on PyTorch's CPU tensors: the values of LAPACK, and every `info`."""
+    torch = wanted("torch")
+    A = np.stack([hermitian(np.random.default_rng(i), "random", 5, "complex128") for i in range(4)])
+    A[2, 3, 1] = np.nan
+    kind = plan.arrays.kind_of(torch.zeros(1), "a")
+    for task in (Task(want), Task(want, upper=True)):
+        found = library.answer(kind, task, torch.from_numpy(A.reshape(2, 2, 5, 5)))
+        bad = [[0, 0], [0 if task.is_hermitian and task.upper else 6, 0]]
+        assert set(found) == set(task.parts) and found["INFO"].tolist() == bad
+        exact = library.answer(plan.arrays.kind_of(A, "a"), task, A)
+        sound = [0, 1, 3]
+        assert close(found["W"].reshape(4, 5)[sound], exact["W"][sound])
+
+
 def test_large_batches_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     """cuSOLVER fails above 65535 matrices: what the library is handed at once is bounded."""
     torch = wanted("torch")
@@ -205,6 +223,12 @@ def test_large_batches_are_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     kind = plan.arrays.kind_of(A, "A")
     found = library.answer(kind, Task("eigvalsh"), A)
     assert handed == [4, 4, 2] and (found["W"][:, 0].numpy() == np.arange(10)).all()
+
+
+def test_doctests() -> None:
+    for name, least in (("eigen", 15), ("singular", 15), ("norms", 6), ("nearest", 7)):
+        failures, tried = doctest.testmod(importlib.import_module(f"mansard.linalg.{name}"))
+        assert tried >= least and failures == 0
 
 
 def test_plans_explain_and_repeat(monkeypatch: pytest.MonkeyPatch) -> None:

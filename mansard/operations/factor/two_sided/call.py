@@ -20,11 +20,11 @@ def parts_of(
     task: Task, a: Matrices, backend: str | None, hermitian: bool = False, name: str = "a"
 ) -> tuple[Matrices, ...]:
     """The parts of the task's result, in their order; `name` is the argument's in messages."""
-    if task.driver not in DRIVERS:
-        raise ValueError(f"driver={task.driver!r} is not one of {', '.join(map(repr, DRIVERS))}")
     known = None if hermitian else quick(task, backend, a)
     if known is not None:
-        return tuple(known[part] for part in task.parts)
+        return tuple([known[part] for part in task.parts])
+    if task.driver not in DRIVERS:
+        raise ValueError(f"driver={task.driver!r} is not one of {', '.join(map(repr, DRIVERS))}")
 
     def run(kind: Kind, A: Array) -> list[Array]:
         check_matrices(A, name, square=hermitian or task.is_hermitian)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from ctypes import byref, c_size_t
 from math import prod
+from operator import itemgetter
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from .... import units
 from ....arrays.types import Array, Kind
@@ -90,8 +94,8 @@ def scratch_limit(backend: Any) -> int:
     """Bytes of scratch memory that a call may take on the device."""
     if backend.name != "cuda":
         return SCRATCH
-    free, total = c_size_t(), c_size_t()
-    backend.driver.check(backend.driver.lib.cuMemGetInfo_v2(byref(free), byref(total)), "cuMemGetInfo")
+    total, driver = c_size_t(), backend.driver
+    driver.check(driver.lib.cuDeviceTotalMem_v2(byref(total), backend.device.ordinal), "cuDeviceTotalMem")
     return max(SCRATCH, total.value // _SHARE)
 
 
@@ -109,6 +113,7 @@ class ChunkedRun:
         self.scratch_bytes = max(chain.scratch.size for chain in self.chains)
         self.shapes = self._shapes()
         self.steps = self._bytes_per_matrix()
+        self.run = self if self.layout.copied or self.scratch_bytes or len(self.chains) > 1 else self._single()
 
     @property
     def description(self) -> str:
@@ -134,23 +139,38 @@ class ChunkedRun:
             A = kind.plain(stacked(kind, A))
         found = {part: kind.allocate(shape, dtype, like) for part, (shape, dtype) in self.shapes.items()}
         begins = {part: kind.address(one) for part, one in found.items()} | {"A": kind.address(A), "": 0}
-        stream = self.stream()
-        if self.scratch_bytes == 0 and len(self.chains) == 1:
-            self._launch(self.chains[0], begins, stream)
-            return found
-        memory = kind.allocate((max(1, self.scratch_bytes),), "uint8", like)
+        memory, stream = kind.allocate((max(1, self.scratch_bytes),), "uint8", like), self.stream()
         base, done = kind.address(memory), 0
         for chain in self.chains:
             at = {name: base + offset for name, offset in chain.scratch.offsets.items()}
             at |= {name: begin + done * self.steps[name] for name, begin in begins.items()}
-            self._launch(chain, at, stream)
+            for step in chain.steps:
+                assert step.launch is not None
+                step.launch(tuple([at[name] for name in step.arrays]), (), stream)
             done += chain.matrices
         return found
 
-    def _launch(self, chain: Chain, at: dict[str, int], stream: int) -> None:
-        for step in chain.steps:
-            assert step.launch is not None
-            step.launch(tuple([at[name] for name in step.arrays]), (), stream)
+    def _single(self) -> Callable[[Array], Found]:
+        """The same for one launch on a stack as it lies, without questions: the path of every later call."""
+        (step,), address, stream = self.chains[0].steps, self.kind.address, self.stream
+        launch, names = step.launch, ["A", *self.shapes]
+        makers = [self._maker(*one) for one in self.shapes.values()]
+        pointers = itemgetter(*(names.index(name) if name else -1 for name in step.arrays))
+        assert launch is not None
+
+        def run(A: Array) -> Found:
+            made = [make(A) for make in makers]
+            launch(pointers([address(A), *map(address, made), 0]), (), stream())
+            return dict(zip(self.shapes, made, strict=True))
+
+        return run
+
+    def _maker(self, shape: tuple[int, ...], dtype: str) -> Callable[[Array], Array]:
+        """A function that allocates a result beside an array."""
+        if self.kind.name == "NumPy":
+            of_numpy = np.dtype(dtype)
+            return lambda like: np.empty(shape, of_numpy)
+        return lambda like: empty(self.kind, shape, dtype, like)
 
     def _shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Shape and dtype of what the launches write for callers; E has an entry more than callers get."""

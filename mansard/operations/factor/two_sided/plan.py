@@ -84,8 +84,8 @@ def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> Two
         return TwoSidedPlan(partial(_library, kind, task, a), shape, choice)
     kernels = ChunkedRun(kind, task, method, a, chosen, layout)
     if "D" in task.parts:
-        return TwoSidedPlan(lambda A: reduced(kind, task, kernels(A)), shape, choice, kernels)
-    return TwoSidedPlan(kernels, shape, choice, kernels)
+        return TwoSidedPlan(lambda A: reduced(kind, task, kernels.run(A)), shape, choice, kernels)
+    return TwoSidedPlan(kernels.run, shape, choice, kernels)
 
 
 def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array) -> Found:

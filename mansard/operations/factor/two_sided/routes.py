@@ -12,7 +12,7 @@ from ....kernels import family_of
 from ....kernels.family import Family
 from ....plan import dispatch, pin
 from ....plan.problem import Problem
-from ....plan.route import Choice, Library, Steps
+from ....plan.route import Choice, Library, Request, Steps
 from ....plan.route import Kernel as KernelRoute
 from ...stacks import Operand
 from . import library as by_library
@@ -24,7 +24,6 @@ PHASES = "phases"  # the name of the chain among routes of steps
 _ROUTINE = "the array library, or LAPACK"
 _REFLECTIONS = "reflections, made of the array library's products"
 _CHAIN = "reduction, iteration and back transformation, a kernel each"
-_FEW_ON_CPUS = 32  # matrices: LAPACK is done with fewer before a call of a kernel pays
 
 
 class Decision(NamedTuple):
@@ -46,33 +45,34 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
     order, count = min(a.rows, a.columns), prod(a.shape)
     square = a._replace(rows=order, columns=order)
     family, _ = problem_of(task, a.view.dtype, Sizes(order, order), count, chosen.device.backend == "cpu")
-    reason = _no_kernel(task, order, count, chosen, backend)
+    reason = _no_kernel(chosen)
     if reason is None:
+        may_hand_over = backend is None and task.driver != "jacobi"
+        request = Request.of(chosen, task.want, library=kind.name, may_hand_over=may_hand_over)
         layout = layout_of(square, chosen.name == "cpu")
         for method in methods(task, order, chosen.name == "cpu"):
-            decision, reason = _by_kernels(method, square, layout, count, chosen)
+            decision, refused = _by_kernels(method, square, layout, count, request)
             if decision is not None:
                 return decision
+            reason = reason or refused
     return Decision(_library(task, family, reason or f"{order} rows: no kernel of ours takes them", kind, a))
 
 
-def _no_kernel(task: Task, order: int, count: int, chosen: Any, backend: str | None) -> str | None:
+def _no_kernel(chosen: Any) -> str | None:
     """Why a library answers before kernels are asked, or None."""
     if isinstance(chosen, ReferenceBackend):
         return "the reference was asked for, or nothing can be compiled here"
     if pin.pins().get("VARIANT") == "vendor":
         return "the vendor's routine was pinned"
-    if backend is None and chosen.name == "cpu" and count < _FEW_ON_CPUS and task.driver != "jacobi":
-        return f"fewer than {_FEW_ON_CPUS} matrices: LAPACK is done before a kernel would pay"
     return None
 
 
 def _by_kernels(
-    method: Task, a: Operand, layout: Layout, count: int, chosen: Any
+    method: Task, a: Operand, layout: Layout, count: int, request: Request
 ) -> tuple[Decision | None, str | None]:  # fmt: skip
     """The decision for kernels, or why one of them is missing."""
     chain = problems_of(method, a, layout, count)
-    choices = [dispatch.choose(link.problem, chosen.device) for link in chain]
+    choices = [dispatch.decide(link.problem, request) for link in chain]
     for choice in choices:
         if not isinstance(choice.route, KernelRoute):
             return None, choice.reason
