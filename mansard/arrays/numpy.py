@@ -96,7 +96,8 @@ class NumpyKind:
         return np.empty(shape, dtype)
 
     def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Callable[[Any], Any]:
-        return lambda like: np.empty(shape, dtype)
+        of_numpy = np.dtype(dtype)  # which takes longer to find by its name than to allocate
+        return lambda like: np.empty(shape, of_numpy)
 
     def arange(self, count: int, like: Any) -> Any:
         return np.arange(count)

@@ -8,8 +8,6 @@ from math import prod
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from .... import units
 from ....arrays.types import Array, Kind
 from ....backends.base import Launch
@@ -154,7 +152,7 @@ class ChunkedRun:
         """The same for one launch on a stack as it lies, without questions: the path of every later call."""
         (step,), address, stream = self.chains[0].steps, self.kind.address, self.stream
         launch, names = step.launch, ["A", *self.shapes]
-        makers = [self._maker(*one) for one in self.shapes.values()]
+        makers = [self.kind.allocator(shape, dtype, self.dtype) for shape, dtype in self.shapes.values()]
         pointers = itemgetter(*(names.index(name) if name else -1 for name in step.arrays))
         assert launch is not None
 
@@ -164,13 +162,6 @@ class ChunkedRun:
             return dict(zip(self.shapes, made, strict=True))
 
         return run
-
-    def _maker(self, shape: tuple[int, ...], dtype: str) -> Callable[[Array], Array]:
-        """A function that allocates a result beside an array."""
-        if self.kind.name == "NumPy":
-            of_numpy = np.dtype(dtype)
-            return lambda like: np.empty(shape, of_numpy)
-        return lambda like: empty(self.kind, shape, dtype, like)
 
     def _shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
         """Shape and dtype of what the launches write for callers; E has an entry more than callers get."""
