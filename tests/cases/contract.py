@@ -47,8 +47,8 @@ CONTRACTS = (
     Contract("jacobi", 24, step=6, orders=4),
     Contract("tridiagonal", 7, step=5, bounds=0, orders=2),
     Contract("bidiagonal", 7, step=5, bounds=0, orders=2),
-    Contract("sweeps", 7, step=4, bounds=0, orders=3, compiled=6),
-    Contract("back_transform", 12, step=6, bounds=0, orders=2, compiled=8),
+    Contract("sweeps", 7, step=4, bounds=0, orders=3, compiled=14),
+    Contract("back_transform", 12, step=12, bounds=0, orders=2, compiled=25),
     Contract("spmv", 12, step=1, forms=(PLAIN, SCALED), in_turn=True, bounds=5, orders=5),
     Contract("powers", 8, step=1, bounds=0, orders=1),
 )

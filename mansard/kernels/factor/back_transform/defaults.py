@@ -30,4 +30,7 @@ def rules(problem: Problem) -> Iterator[Config]:
         rows = problem.N * words
         yield Lanes(8 if rows <= 12 else 16 if rows <= 16 else 32)
     long = problem.N * (problem.itemsize // words) > 512  # bytes of a row's component: registers of a lane
-    yield Block(2 if long else 1, 4 if long else 2)
+    split = 2 if long else 1
+    lanes = problem.N * words * split
+    parts = configs.up(lanes, 128)  # blocks of up to four warps: larger ones wait longer at their barriers
+    yield Block(split, configs.up(lanes, 32 * parts))
