@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from conftest import needs_cpu, wanted
 from linalg_cases import normal
-from two_sided_cases import KINDS, check_eigenvalues, check_eigh, check_singular_values, check_svd, general, hermitian
+from two_sided_cases import KINDS, check_eigh, check_svd, general, hermitian
 
 import mansard as ms
 from mansard.kernels import family_of
@@ -94,8 +94,6 @@ def test_drivers_choose_the_method() -> None:
     check_eigh(A, *linalg.eigh(A, driver="qr", backend="emulated"), 2)
     B = np.stack([general(np.random.default_rng(3), kind, 2, 2, "float64") for kind in KINDS])
     check_svd(B, *linalg.svd(B, driver="qr", backend="emulated"), 2)
-    check_singular_values(B, linalg.svdvals(B, driver="qr", backend="emulated"), 2)
-    check_eigenvalues(A, linalg.eigvalsh(A, driver="qr", backend="emulated"), 2)
     assert [task.driver for task in methods(Task("svd"), 8, False)] == ["qr"]
     assert [task.driver for task in methods(Task("svd"), 16, True)] == ["jacobi", "qr"]
     assert [task.driver for task in methods(Task("svd", driver="qr"), 1, False)] == ["jacobi"]
@@ -123,11 +121,11 @@ def test_who_answers_is_said() -> None:
 
 @needs_cpu
 def test_few_matrices_on_cpus_are_lapacks() -> None:
-    A = symmetric(31, n=3)
+    A = symmetric(31, n=6)
     assert "fewer than 32 matrices" in ms.plan("eigh", A).explain()
-    assert "VARIANT=simd" in ms.plan("eigh", symmetric(32, n=3)).explain()
+    assert "VARIANT=simd" in ms.plan("eigh", symmetric(32, n=6)).explain()
     check_eigh(A, *linalg.eigh(A), "LAPACK")
-    check_eigh(symmetric(32, n=3), *linalg.eigh(symmetric(32, n=3)), "kernel")
+    check_eigh(symmetric(32, n=6), *linalg.eigh(symmetric(32, n=6)), "kernel")
 
 
 def test_tensors_and_gradients_on_kernels() -> None:

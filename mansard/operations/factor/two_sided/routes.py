@@ -48,7 +48,7 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
     reason = _no_kernel(chosen)
     if reason is None:
         may_hand_over = backend is None and task.driver != "jacobi"
-        request = Request.of(chosen, task.want, library=kind.name, may_hand_over=may_hand_over)
+        request = Request.of(chosen, task.want, may_hand_over=may_hand_over)
         layout = layout_of(square, chosen.name == "cpu")
         for method in methods(task, order, chosen.name == "cpu"):
             decision, refused = _by_kernels(method, square, layout, count, request)
