@@ -94,9 +94,10 @@ def test_drivers_choose_the_method() -> None:
     check_eigh(A, *linalg.eigh(A, driver="qr", backend="emulated"), 2)
     B = np.stack([general(np.random.default_rng(3), kind, 2, 2, "float64") for kind in KINDS])
     check_svd(B, *linalg.svd(B, driver="qr", backend="emulated"), 2)
-    assert [task.driver for task in methods(Task("svd"), 8, False)] == ["qr"]
-    assert [task.driver for task in methods(Task("svd"), 16, True)] == ["jacobi", "qr"]
-    assert [task.driver for task in methods(Task("svd", driver="qr"), 1, False)] == ["jacobi"]
+    assert [task.driver for task in methods(Task("svd"), "complex64", 8, False)] == ["qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 8, False)] == ["jacobi", "qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 16, True)] == ["jacobi", "qr"]
+    assert [task.driver for task in methods(Task("svd", driver="qr"), "float64", 1, False)] == ["jacobi"]
 
 
 def test_tall_matrices_become_square() -> None:

@@ -18,7 +18,7 @@ from ....kernels.factor import back_transform, bidiagonal, jacobi, sweeps, tridi
 from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from .task import Task
 
-_TINY = {"eigh": 8, "eigvalsh": 8, "svd": 7, "svdvals": 8}  # rows of a matrix in one thread's registers, on GPUs
+_TINY = 8  # rows of a matrix in one thread's registers, on GPUs; of complex matrices without symmetry one less
 _ALIGNMENT = 256  # bytes: every array in scratch memory begins at a multiple
 # results and scratch by the pointers of the launches that write and read them, where names differ
 _SHIFTING = {"W": "SHIFTS", "SHIFTS": "", "SCALE": ""}  # the first pass: unsorted values become shifts
@@ -57,11 +57,12 @@ def links(task: Task, dtype: str, N: int, BATCH: int, lies: Options) -> tuple[Li
     return found if problem.is_complex else tuple(_without_phases(link) for link in found)
 
 
-def methods(task: Task, N: int, on_cpu: bool) -> list[Task]:
+def methods(task: Task, dtype: str, N: int, on_cpu: bool) -> list[Task]:
     """Methods that come into question for matrices of N rows, as drivers, the preferred one first."""
     if "D" in task.parts:
         return [task._replace(driver="qr")]
-    tiny = jacobi.spec.LARGEST_ON_CPU if on_cpu else _TINY[task.want]
+    on_gpus = _TINY - (dtype.startswith("complex") and not task.is_hermitian)
+    tiny = jacobi.spec.LARGEST_ON_CPU if on_cpu else on_gpus
     if task.driver == "jacobi" or N == 1:
         return [task._replace(driver="jacobi")]
     if task.driver == "qr" or tiny < N:
@@ -71,7 +72,7 @@ def methods(task: Task, N: int, on_cpu: bool) -> list[Task]:
 
 def chain_of(task: Task, dtype: str, N: int, BATCH: int, on_cpu: bool) -> tuple[Problem, ...]:
     """The problems of a task on packed matrices, by the preferred method."""
-    return tuple(link.problem for link in links(methods(task, N, on_cpu)[0], dtype, N, BATCH, {}))
+    return tuple(link.problem for link in links(methods(task, dtype, N, on_cpu)[0], dtype, N, BATCH, {}))
 
 
 def _link(problem: Problem, pointers: tuple[str, ...], names: dict[str, str]) -> Link:

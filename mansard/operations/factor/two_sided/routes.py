@@ -50,7 +50,7 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
         may_hand_over = backend is None and task.driver != "jacobi"
         request = Request.of(chosen, task.want, may_hand_over=may_hand_over)
         layout = layout_of(square, chosen.name == "cpu")
-        for method in methods(task, order, chosen.name == "cpu"):
+        for method in methods(task, a.view.dtype, order, chosen.name == "cpu"):
             decision, refused = _by_kernels(method, square, layout, count, request)
             if decision is not None:
                 return decision
