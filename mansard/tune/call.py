@@ -35,7 +35,9 @@ def tune(
     if not todo:
         names = ", ".join(dict.fromkeys(step.problem.operation for step in steps))
         raise UnsupportedProblem(f"{operation}: kernels of {names} are chosen by rules; there is nothing to tune")
-    results = [tune_problem(problem, held.backend, strategy=strategy, limit=limit) for problem in todo]
+    compiling = (step.backend for step in steps if hasattr(step.backend, "prepare"))  # small steps are the library's
+    backend = next(compiling, held.backend)
+    results = [tune_problem(problem, backend, strategy=strategy, limit=limit) for problem in todo]
     PLANS.forget()
     return results if isinstance(held, StepsPlan) else results[0]
 
