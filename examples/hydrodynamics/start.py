@@ -1,0 +1,136 @@
+"""What a flow starts from: fields at time zero, masses, and all that does not change with time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse
+
+from . import mesh as meshes
+from . import tables as spaces
+from .arrays import Array, Arrays
+from .problems import Problem
+
+
+class State(NamedTuple):
+    """The unknowns."""
+
+    x: Array  # (nodes, dim) positions
+    v: Array  # (nodes, dim) velocities
+    e: Array  # (zones, functions) Bernstein coefficients of the specific internal energy
+
+    def moved(self, by: float, rates: State) -> State:
+        """The state plus a multiple of rates."""
+        return State(*(one + by * rate for one, rate in zip(self, rates, strict=True)))
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A problem on a mesh, as arrays of one library."""
+
+    arrays: Arrays
+    problem: Problem
+    order: int
+    mesh: meshes.Mesh
+    tables: spaces.Tables
+    state: State  # at time zero
+    zones: Array  # (zones, nodes of a zone)
+    free: Array  # (nodes, dim)
+    values: Array  # tables, on the device
+    gradients: Array
+    thermal: Array
+    weights: Array
+    gamma: Array  # (zones, 1)
+    mass: Array  # (zones, points): density times volume, which moves with the points
+    inverse_start: Array  # (zones, points, dim, dim): J^-T at time zero
+    length: float  # of a zone, by one degree
+    kinematic_mass: scipy.sparse.csr_matrix  # M_V of one component
+    thermal_mass: np.ndarray  # (zones, functions, functions): M_E
+    to_nodes: scipy.sparse.csr_matrix  # sums what zones say about their nodes
+
+    @property
+    def dim(self) -> int:
+        return self.mesh.dim
+
+
+def prepare(
+    problem: Problem, dim: int = 2, refine: int = 0, order: int = 2, arrays: Arrays | None = None, mesh: str = "",
+    blast_energy: float = 1.0,
+) -> Flow:  # fmt: skip
+    """The flow at time zero."""
+    arrays = arrays or Arrays()
+    grid = meshes.build(mesh or problem.mesh_name(dim), refine, order)
+    tables = spaces.build(grid.dim, order)
+    corners = grid.nodes[grid.zones]  # (zones, nodes, dim)
+    sampled = np.einsum("pi,zia->zpa", tables.to_points, corners)
+    if problem.blast:
+        energy = _blast(grid, order - 1, blast_energy / 2**grid.dim)
+    else:
+        energy = problem.energy(sampled) @ tables.to_bernstein.T
+    transposed = (tables.gradients @ corners).reshape(len(corners), -1, grid.dim, grid.dim)  # J^T at all points
+    volume = tables.weights * np.linalg.det(transposed)
+    density = problem.density(sampled) @ tables.to_bernstein.T @ tables.thermal.T
+    exact = volume * problem.density(tables.kinematic @ corners)
+    to_nodes = _assembly(grid)
+    put = arrays.array
+    return Flow(
+        arrays, problem, order, grid, tables,
+        State(put(grid.nodes), put(problem.velocity(grid.nodes) * grid.free), put(energy)),
+        zones=put(grid.zones), free=put(grid.free), values=put(tables.kinematic), gradients=put(tables.gradients),
+        thermal=put(tables.thermal), weights=put(tables.weights),
+        gamma=put(problem.gamma(np.einsum("i,zia->za", tables.centre, corners))[:, None]),
+        mass=put(volume * density), inverse_start=put(np.linalg.inv(transposed)),
+        length=float((volume.sum() / len(corners)) ** (1 / grid.dim) / order),
+        kinematic_mass=_kinematic_mass(grid, exact, tables), to_nodes=to_nodes,
+        thermal_mass=np.einsum("zq,qi,qj->zij", exact, tables.thermal, tables.thermal, optimize=True),
+    )  # fmt: skip
+
+
+def _blast(grid: meshes.Mesh, degree: int, energy: float) -> np.ndarray:
+    """Sedov: one coefficient, that of the corner at the origin, in each zone that has this corner."""
+    nearest = [int(np.argmin(np.abs(lines))) for lines in grid.lines]
+    found, volume = np.zeros((prod(grid.counts), (degree + 1) ** grid.dim)), 0.0
+    for upper in product((0, 1), repeat=grid.dim):  # the origin is the lower or the upper end along each axis
+        at = [near - up for near, up in zip(nearest, upper, strict=True)]
+        if all(0 <= i < count for i, count in zip(at, grid.counts, strict=True)):
+            zone = int(np.ravel_multi_index(at, grid.counts, order="F"))
+            found[zone, sum(up * degree * (degree + 1) ** axis for axis, up in enumerate(upper))] = 1
+            volume += prod(
+                (lines[i + 1] - lines[i]) / (degree + 1) for lines, i in zip(grid.lines, at, strict=True)
+            )
+    return found * (energy / volume)
+
+
+def _assembly(grid: meshes.Mesh) -> scipy.sparse.csr_matrix:
+    """(nodes, zones nodes): sums over the zones that share a node."""
+    count = grid.zones.size
+    spread = scipy.sparse.csr_matrix(
+        (np.ones(count), grid.zones.ravel(), np.arange(count + 1)), shape=(count, len(grid.nodes))
+    )
+    return spread.T.tocsr()
+
+
+def _kinematic_mass(grid: meshes.Mesh, density: np.ndarray, tables: spaces.Tables) -> scipy.sparse.csr_matrix:
+    blocks = np.matmul(tables.kinematic.T * density[:, None, :], tables.kinematic)  # (zones, nodes, nodes)
+    rows, columns = (np.broadcast_to(grid.zones[index], blocks.shape) for index in (np.s_[:, :, None], np.s_[:, None, :]))
+    return scipy.sparse.csr_matrix(
+        (blocks.ravel(), (rows.ravel(), columns.ravel())), shape=(len(grid.nodes),) * 2
+    )  # fmt: skip
+
+
+def energies(flow: Flow, state: State) -> tuple[float, float]:
+    """Internal and kinetic energy."""
+    a = flow.arrays
+    internal = (flow.mass * a.matmul(state.e, flow.thermal.T)).sum()
+    v = a.matmul(flow.values, state.v[flow.zones])
+    return float(internal), float((flow.mass * (v * v).sum(-1)).sum() / 2)
+
+
+def norm(flow: Flow, state: State) -> float:
+    """Euclidean norm of the energy's coefficients, by which codes of this method are compared."""
+    e = flow.arrays.numpy(state.e)
+    return float(np.sqrt(np.vdot(e, e)))
