@@ -17,12 +17,20 @@ from .steps import Progress, Stepper, summary
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    made = argparse.ArgumentParser(prog="python -m examples.hydrodynamics", description="Lagrangian hydrodynamics on batched kernels.")
+    made = argparse.ArgumentParser(
+        prog="python -m examples.hydrodynamics", description="Lagrangian hydrodynamics on batched kernels."
+    )
     add = made.add_argument
     add("--problem", choices=sorted(PROBLEMS), default="sedov")
     add("--dim", type=int, choices=(1, 2, 3), default=2)
     add("--refine", type=int, default=2, help="times that every interval of the mesh is halved")
-    add("--order", type=int, choices=(1, 2, 3, 4), default=2, help="degree k of positions and velocities; energies have k - 1")
+    add(
+        "--order",
+        type=int,
+        choices=(1, 2, 3, 4),
+        default=2,
+        help="degree k of positions and velocities; energies have k - 1",
+    )
     add("--final-time", type=float, help="default: the problem's own")
     add("--steps", type=int, help="stop after so many")
     add("--integrator", choices=("rk4", "rk2avg"), default="rk4", help="rk2avg keeps the total energy")
@@ -59,7 +67,12 @@ def _run(flow: Flow, options: argparse.Namespace) -> int:
     resumes = options.checkpoint is not None and options.checkpoint.exists()
     progress = output.load(options.checkpoint, flow, settings) if resumes else Progress(flow.state)
     stepper = Stepper(
-        flow, options.integrator, options.cfl, options.cg_tolerance, options.cg_iterations, lambda line: print(line, flush=True)
+        flow,
+        options.integrator,
+        options.cfl,
+        options.cg_tolerance,
+        options.cg_iterations,
+        lambda line: print(line, flush=True),
     )
     before, started = sum(energies(flow, flow.state)), time.perf_counter()
     final = flow.problem.final_time if options.final_time is None else options.final_time

@@ -36,7 +36,11 @@ def load(path: Path, flow: Flow, settings: str) -> Progress:
     if str(found["settings"]) != settings:
         raise ValueError(f"{path} is of another run ({found['settings']}); this one is {settings}")
     for name, one in zip(_FIELDS, flow.state, strict=True):
-        if found[name].shape != tuple(one.shape) or found[name].dtype != np.float64 or not np.isfinite(found[name]).all():
+        if (
+            found[name].shape != tuple(one.shape)
+            or found[name].dtype != np.float64
+            or not np.isfinite(found[name]).all()
+        ):
             raise ValueError(f"{path}: {name} is not {tuple(one.shape)} finite numbers")
     state = State(*(flow.arrays.array(found[name]) for name in _FIELDS))
     return Progress(state, float(found["time"]), int(found["step"]), float(found["dt"]))
@@ -57,7 +61,9 @@ def density(flow: Flow, state: State, points: np.ndarray) -> tuple[np.ndarray, n
         return out
 
     now, start = (one[flow.mesh.zones] for one in (flow.arrays.numpy(state.x), flow.mesh.nodes))
-    volumes = [np.linalg.det(np.stack([together(axis) @ nodes for axis in range(dim)], axis=-1)) for nodes in (start, now)]
+    volumes = [
+        np.linalg.det(np.stack([together(axis) @ nodes for axis in range(dim)], axis=-1)) for nodes in (start, now)
+    ]
     return together(-1) @ now, flow.problem.density(together(-1) @ start) * volumes[0] / volumes[1]
 
 
@@ -97,7 +103,9 @@ def _draw_zones(axes: Any, x: np.ndarray, rho: np.ndarray, samples: int) -> None
     if high - low < 1e-12:
         low, high = low - 0.5, high + 0.5
     edge = np.arange(samples)
-    border = np.concatenate([edge, edge * samples + samples - 1, (samples - 1) * samples + edge[::-1], edge[::-1] * samples])
+    border = np.concatenate(
+        [edge, edge * samples + samples - 1, (samples - 1) * samples + edge[::-1], edge[::-1] * samples]
+    )
     for zone, values in zip(x, rho, strict=True):
         X, Y = (zone[:, axis].reshape(samples, samples) for axis in (0, 1))
         axes.pcolormesh(X, Y, values.reshape(samples, samples), shading="gouraud", cmap="viridis", vmin=low, vmax=high)

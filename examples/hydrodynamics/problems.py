@@ -21,15 +21,18 @@ def _at_rest(x: np.ndarray) -> np.ndarray:
     return np.zeros_like(x)
 
 
+_ONE, _AIR, _MONATOMIC = _constant(1.0), _constant(1.4), _constant(5 / 3)
+
+
 @dataclass(frozen=True)
 class Problem:
     """A flow: its fields at the start and the terms of its equations."""
 
     name: str
     energy: Field  # specific internal energy
-    density: Field = _constant(1.0)
+    density: Field = _ONE
     velocity: Field = _at_rest
-    gamma: Field = _constant(1.4)  # ratio of specific heats; that of a zone is taken at its centre
+    gamma: Field = _AIR  # ratio of specific heats; that of a zone is taken at its centre
     viscous: bool = True  # artificial viscosity, which shocks need
     damps_vortices: bool = True  # where the flow turns without being compressed, too
     blast: bool = False  # all energy is in the corner at the origin
@@ -42,7 +45,9 @@ class Problem:
         """The mesh that the problem is usually run on."""
         name = (self.mesh or UNIT).get(dim)
         if name is None:
-            raise ValueError(f"--dim {dim}: {self.name} is a problem in {' or '.join(map(str, self.mesh or UNIT))} dimensions")
+            raise ValueError(
+                f"--dim {dim}: {self.name} is a problem in {' or '.join(map(str, self.mesh or UNIT))} dimensions"
+            )
         return name
 
 
@@ -80,6 +85,10 @@ def _triple_density(x: np.ndarray) -> np.ndarray:
     if x.shape[-1] == 3:
         light = (light & (x[..., 2] > 1.5)) | ((x[..., 1] < 1.5) & (x[..., 2] < 1.5))
     return np.where((x[..., 0] > 1) & light, 0.125, 1.0)
+
+
+def _triple_pressure(x: np.ndarray) -> np.ndarray:
+    return np.where(x[..., 0] > 1, 0.1, 1.0)
 
 
 def _triple_gamma(x: np.ndarray) -> np.ndarray:
@@ -133,7 +142,6 @@ def _heavy_above(x: np.ndarray) -> np.ndarray:
     return np.where(x[..., 1] >= 0, 2.0, 1.0)
 
 
-_AIR, _MONATOMIC = _constant(1.4), _constant(5 / 3)
 _TWELVE = _quadrants(0.5313, 1.0, 0.8, 1.0)
 _SIX = _quadrants(1.0, 2.0, 1.0, 3.0)
 
@@ -144,13 +152,13 @@ PROBLEMS = {
                 final_time=0.75),
         Problem("sedov", _constant(0.0), blast=True, final_time=0.8),
         Problem("sod", _from_pressure(_left, _left, _AIR), _left, final_time=0.2),
-        Problem("triple-point", _from_pressure(lambda x: np.where(x[..., 0] > 1, 0.1, 1.0), _triple_density, _triple_gamma),
+        Problem("triple-point", _from_pressure(_triple_pressure, _triple_density, _triple_gamma),
                 _triple_density, gamma=_triple_gamma, mesh={2: "rectangle", 3: "box"}, final_time=3.0),
-        Problem("gresho", _from_pressure(_gresho_pressure, _constant(1.0), _MONATOMIC), velocity=_gresho,
+        Problem("gresho", _from_pressure(_gresho_pressure, _ONE, _MONATOMIC), velocity=_gresho,
                 gamma=_MONATOMIC, viscous=False, mesh={2: "vortex"}, final_time=0.62831853),
         Problem("riemann-12", _from_pressure(_quadrants(0.4, 1.0, 1.0, 1.0), _TWELVE, _AIR), _TWELVE,
                 _inside_walls(_quadrants(0, 0.7276, 0, 0), _quadrants(0, 0, 0, 0.7276))),
-        Problem("riemann-6", _from_pressure(_constant(1.0), _SIX, _AIR), _SIX,
+        Problem("riemann-6", _from_pressure(_ONE, _SIX, _AIR), _SIX,
                 _inside_walls(_quadrants(0.75, 0.75, -0.75, -0.75), _quadrants(-0.5, 0.5, 0.5, -0.5))),
         Problem("rayleigh-taylor", _from_pressure(lambda x: 6 - _heavy_above(x) * x[..., 1], _heavy_above, _MONATOMIC),
                 _heavy_above, _ripple, _MONATOMIC, damps_vortices=False, gravity=True, mesh={2: "column"},

@@ -99,9 +99,7 @@ def _blast(grid: meshes.Mesh, degree: int, energy: float) -> np.ndarray:
         if all(0 <= i < count for i, count in zip(at, grid.counts, strict=True)):
             zone = int(np.ravel_multi_index(at, grid.counts, order="F"))
             found[zone, sum(up * degree * (degree + 1) ** axis for axis, up in enumerate(upper))] = 1
-            volume += prod(
-                (lines[i + 1] - lines[i]) / (degree + 1) for lines, i in zip(grid.lines, at, strict=True)
-            )
+            volume += prod((lines[i + 1] - lines[i]) / (degree + 1) for lines, i in zip(grid.lines, at, strict=True))
     return found * (energy / volume)
 
 
@@ -116,7 +114,9 @@ def _assembly(grid: meshes.Mesh) -> scipy.sparse.csr_matrix:
 
 def _kinematic_mass(grid: meshes.Mesh, density: np.ndarray, tables: spaces.Tables) -> scipy.sparse.csr_matrix:
     blocks = np.matmul(tables.kinematic.T * density[:, None, :], tables.kinematic)  # (zones, nodes, nodes)
-    rows, columns = (np.broadcast_to(grid.zones[index], blocks.shape) for index in (np.s_[:, :, None], np.s_[:, None, :]))
+    rows, columns = (
+        np.broadcast_to(grid.zones[index], blocks.shape) for index in (np.s_[:, :, None], np.s_[:, None, :])
+    )
     return scipy.sparse.csr_matrix(
         (blocks.ravel(), (rows.ravel(), columns.ravel())), shape=(len(grid.nodes),) * 2
     )  # fmt: skip

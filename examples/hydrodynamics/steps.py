@@ -134,4 +134,5 @@ class Stepper:
 
 def summary(progress: Progress, flow: Flow) -> str:
     """One line."""
-    return f"step {progress.step:5d}  t = {progress.time:.4f}  dt = {progress.dt:.6f}  |e| = {norm(flow, progress.state):.10e}"
+    size = norm(flow, progress.state)
+    return f"step {progress.step:5d}  t = {progress.time:.4f}  dt = {progress.dt:.6f}  |e| = {size:.10e}"

@@ -27,7 +27,9 @@ CHECKS: dict[str, tuple[tuple[int, float], ...]] = {
     "gresho": ((5, 34.46324942352448), (18, 34.46844033767240), (5, 68.92649884704898), (18, 68.93688067534482)),
     "riemann-12": ((5, 10.30899557252528), (36, 10.57362418574309), (5, 20.61984481890964), (36, 21.14519664792607)),
     "riemann-6": ((5, 8.039707010835693), (36, 8.316970976817373), (5, 16.07988713996459), (36, 16.62736010353023)),
-    "rayleigh-taylor": ((5, 15.14929259650760), (25, 15.14931278155159), (5, 30.29858112572883), (24, 30.29858832743707)),
+    "rayleigh-taylor": (
+        (5, 15.14929259650760), (25, 15.14931278155159), (5, 30.29858112572883), (24, 30.29858832743707),
+    ),
 }  # fmt: skip
 
 
@@ -73,7 +75,9 @@ def check(problem: str, dim: int, arrays: Arrays) -> list[tuple[int, float, floa
 def run(number: int, arrays: Arrays) -> dict[str, Any]:
     """One line of the table, ours beside the published one."""
     wanted, started = RUNS[number], time.perf_counter()
-    flow = prepare(PROBLEMS[wanted.problem], wanted.dim, wanted.refine, wanted.order, arrays, blast_energy=wanted.blast_energy)
+    flow = prepare(
+        PROBLEMS[wanted.problem], wanted.dim, wanted.refine, wanted.order, arrays, blast_energy=wanted.blast_energy
+    )
     stepper, progress = Stepper(flow, wanted.integrator), Progress(flow.state)
     for _ in stepper.run(progress, wanted.final_time):
         pass
@@ -81,15 +85,22 @@ def run(number: int, arrays: Arrays) -> dict[str, Any]:
     return {
         "run": number, "steps": progress.step, "dt": progress.dt, "norm": found, "published": wanted.norm,
         "apart": abs(found / wanted.norm - 1), "rejected": stepper.rejected,
-        "matches": (progress.step, f"{progress.dt:.6f}", f"{found:.10e}") == (wanted.steps, f"{wanted.dt:.6f}", f"{wanted.norm:.10e}"),
+        "matches": _printed(progress.step, progress.dt, found) == _printed(wanted.steps, wanted.dt, wanted.norm),
         "seconds": time.perf_counter() - started, "phases": dict(stepper.clock.seconds),
     }  # fmt: skip
+
+
+def _printed(steps: int, dt: float, size: float) -> tuple[int, str, str]:
+    """As the table is printed."""
+    return steps, f"{dt:.6f}", f"{size:.10e}"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """All that was asked for, a line each; 1 if something differs."""
     made = argparse.ArgumentParser(prog="python -m examples.hydrodynamics.verify", description=__doc__)
-    made.add_argument("runs", nargs="*", type=int, help="lines of the table, 1 to 9; none: all of them, after the checks")
+    made.add_argument(
+        "runs", nargs="*", type=int, help="lines of the table, 1 to 9; none: all of them, after the checks"
+    )
     made.add_argument("--backend", choices=("numpy", "cupy", "torch"), default="numpy")
     made.add_argument("--engine", choices=ENGINES, default="mansard")
     options = made.parse_args(arguments)
@@ -100,7 +111,10 @@ def main(arguments: list[str] | None = None) -> int:
                 for step, ours, published in check(problem, dim, arrays):
                     apart = abs(ours / published - 1)
                     good &= apart < 1e-13
-                    print(f"{problem}, {dim}-D, step {step}: {ours:.15e}, published {published:.15e}, {apart:.1e} apart", flush=True)
+                    print(
+                        f"{problem}, {dim}-D, step {step}: {ours:.15e}, published {published:.15e}, {apart:.1e} apart",
+                        flush=True,
+                    )
     for number in options.runs or RUNS:
         found = run(number, arrays)
         good &= found["matches"]
