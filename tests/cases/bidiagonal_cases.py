@@ -54,7 +54,7 @@ def factors(problem: Problem, found: dict[str, Any]) -> tuple[Any, Any, Any]:
         vectors = found[side].reshape(-1, N, N).astype(wide)[:, :count]
         vectors = np.where(np.arange(N) >= first, vectors, 0)
         Q = common.apply_reflectors(vectors, found[f"TAU_{side}"].astype("float64"))
-        sides.append(Q * found[f"PHASE_{side}"].astype(wide)[:, None, :] if problem.is_complex else Q)
+        sides.append(Q * common.phases(problem, found[f"PHASE_{side}"])[:, None, :] if problem.is_complex else Q)
     return sides[0], bidiagonal(found), sides[1]
 
 

@@ -18,6 +18,14 @@ KINDS = (
 )  # fmt: skip
 
 
+def phases(problem: Problem, values: Any) -> Any:
+    """Phases in double precision, of modulus one whatever the number of factors: columns of Q are as long as they."""
+    wide = values.astype("complex128")
+    off = np.abs(np.abs(wide) - 1)
+    assert (off[np.isfinite(off)] <= 2 * epsilon(problem)).all(), (problem, off.max() / epsilon(problem))
+    return wide
+
+
 def epsilon(problem: Problem) -> float:
     return float(np.finfo(REAL[problem.dtype]).eps)
 

@@ -63,7 +63,7 @@ def factors(problem: Problem, found: dict[str, Any]) -> tuple[Any, Any]:
     vectors = np.where(np.arange(N) > np.arange(N - 2)[:, None], V, 0)
     Q = common.apply_reflectors(vectors, inverses)
     if problem.is_complex:
-        Q = Q * found["PHASE"].astype(wide)[:, None, :]
+        Q = Q * common.phases(problem, found["PHASE"])[:, None, :]
     return Q, tridiagonal(found)
 
 
