@@ -62,13 +62,13 @@ class Arrays:
     # ---- factorizations and products ----------------------------------------------------------------------
 
     def smallest_eigenpair(self, a: Array) -> tuple[Array, Array]:
-        """Of symmetric matrices (..., dim, dim): values (...) and unit vectors (..., dim)."""
+        """Smallest eigenvalue (...) and its unit eigenvector (..., dim) of symmetric matrices (..., dim, dim)."""
         eigh = ms.linalg.eigh if self.engine == "mansard" else self.xp.linalg.eigh
         values, vectors = eigh(a)
         return values[..., 0], vectors[..., 0]
 
     def smallest_singular_value(self, a: Array) -> Array:
-        """Of square matrices (..., dim, dim)."""
+        """Smallest singular value (...) of square matrices (..., dim, dim)."""
         if self.engine == "mansard":
             return ms.linalg.svdvals(a)[..., -1]
         if self.library == "torch":

@@ -15,7 +15,7 @@ _TINY = 1e-12  # velocity gradients below this neither compress nor expand
 
 
 class Points(NamedTuple):
-    """What forces need of the points, and the step they allow."""
+    """Stress, velocity derivatives and volumes at the quadrature points, and the time step that they allow."""
 
     stress: Array  # (zones, points dim, dim): (w det J sigma J^-T)^T, the rows of a point together
     slopes: Array  # (zones, points dim, dim): transposed derivatives of the velocity along reference axes

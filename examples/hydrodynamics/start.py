@@ -1,4 +1,4 @@
-"""What a flow starts from: fields at time zero, masses, and all that does not change with time."""
+"""Initial fields, masses and mass matrices of a flow: all that is computed once, at time zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an entry of `table.py` says: operands, how other libraries spell the operation, and which sizes are measured.
+"""Declaration of a benchmark case, an entry of `table.py`: operands, how other libraries spell the operation, and which sizes are measured.
 
 The call, its name and sizes, the problems whose kernels are compiled ahead, and the right answer are the registry's.
 """
@@ -24,7 +24,7 @@ class Way(NamedTuple):
 
 
 class Least(NamedTuple):
-    """What one unit of the long size (a matrix, a row) must move and compute: elements, and flops on real numbers."""
+    """Least traffic (elements) and arithmetic (flops on real numbers) per unit of the long size: a matrix, a row."""
 
     read: float
     written: float

@@ -152,7 +152,7 @@ class ClassRun:
         return StackedRun(kind, self.backend, self.dtype, self.device, Compute(run, prepare), classes, given, wanted)
 
     def beside(self, given: list[Ragged]) -> tuple[Matrices, ...]:
-        """The same results in new memory."""
+        """Results in new memory, for calls whose `out` overlaps an operand."""
         return class_run(self.task, self.name, self.backend, given, None)(given, None)
 
     def __call__(self, given: list[Ragged], out: Ragged | None) -> tuple[Matrices, ...]:

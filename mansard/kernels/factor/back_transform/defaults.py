@@ -24,7 +24,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def rules(problem: Problem) -> Iterator[Config]:
-    """Of whatever number of blocks per multiprocessor."""
+    """Configurations before the number of blocks per multiprocessor is settled."""
     words = 2 if problem.is_complex else 1
     if problem.N <= 32:
         rows = problem.N * words

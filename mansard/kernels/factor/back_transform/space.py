@@ -59,7 +59,7 @@ def resident(problem: Problem, c: Any, device: Device) -> Any:
 
 
 def rough_candidates(problem: Problem) -> Iterator[Config]:
-    """Of whatever number of blocks per multiprocessor."""
+    """Configurations before the number of blocks per multiprocessor is settled."""
     components = problem.N * (2 if problem.is_complex else 1)
     for lanes in (8, 16, 32):
         if problem.N <= 32 and (lanes == 8 or lanes < 2 * components):

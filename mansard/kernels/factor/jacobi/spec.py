@@ -53,7 +53,7 @@ def is_staged(problem: Problem) -> bool:
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
-    """Of A: matrix, rows, columns, in elements."""
+    """Strides of a packed A: from matrix to matrix, row to row, column to column, in elements."""
     return problem.N * problem.pitch_a, *problem.strides("a")
 
 

@@ -116,7 +116,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
 
 
 def rough_candidates(problem: Problem) -> Iterator[Gpu]:
-    """Of whatever number of blocks per multiprocessor."""
+    """Configurations before the number of blocks per multiprocessor is settled."""
     for (lanes_m, lanes_n), warps, stages in product(teams(problem), (4, 1), (1, 2)):
         for roll in rolls(problem, lanes_m, lanes_n):
             yield Lanes(lanes_m, lanes_n, roll, stages, warps)

@@ -149,7 +149,7 @@ class ChunkedRun:
         return found
 
     def _single(self) -> Callable[[Array], Found]:
-        """The same for one launch on a stack as it lies, without questions: the path of every later call."""
+        """The warm path of a stack that one launch answers: allocate the results, launch, and ask nothing."""
         (step,), address, stream = self.chains[0].steps, self.kind.address, self.stream
         launch, names = step.launch, ["A", *self.shapes]
         makers = [self.kind.allocator(shape, dtype, self.dtype) for shape, dtype in self.shapes.values()]

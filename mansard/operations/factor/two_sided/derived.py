@@ -1,4 +1,4 @@
-"""What follows from singular values: pseudo-inverses, ranks, condition numbers, norms, polar factors, least squares."""
+"""Functions of singular values: pseudo-inverses, ranks, condition numbers, norms, polar factors, least squares."""
 
 from __future__ import annotations
 
