@@ -1,4 +1,4 @@
-"""Declaration of a benchmark case, an entry of `table.py`: operands, how other libraries spell the operation, and which sizes are measured.
+"""Declaration of a benchmark case, an entry of `table.py`: operands, spellings of other libraries, sizes.
 
 The call, its name and sizes, the problems whose kernels are compiled ahead, and the right answer are the registry's.
 """
