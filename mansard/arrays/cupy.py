@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.cuda_driver import LostLibrary
-from . import cupy_blas
+from . import cupy_blas, triangles
 from .cupy_linalg import CupyLinalg
 from .gemm import Gemm, Product
 from .numpy import NumpyKind, whole_strides
@@ -87,6 +87,12 @@ class CupyKind(NumpyKind):
 
     def triangle(self, array: Any, lower: bool) -> Any:
         return (self.module.tril if lower else self.module.triu)(array)
+
+    def put_triangle(self, array: Any, values: Any, lower: bool) -> None:
+        triangles.put(array, values, lower)
+
+    def mirror(self, array: Any, lower: bool, conjugated: bool) -> None:
+        triangles.mirror(array, lower, conjugated)
 
     def upload(self, array: Any, like: Any) -> Any:
         with like.device:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import CudaAfterFork
 from ..plan.problem import DTYPES
-from . import torch_linalg
+from . import torch_linalg, triangles
 from .gemm import Gemm, Product
 from .torch_linalg import TorchLinalg
 from .torch_state import has_tangent, is_transformed, signer, version_raiser
@@ -179,6 +179,12 @@ class TorchKind:
 
     def triangle(self, array: Any, lower: bool) -> Any:
         return (self.module.tril if lower else self.module.triu)(array)
+
+    def put_triangle(self, array: Any, values: Any, lower: bool) -> None:
+        triangles.put(array, values, lower)
+
+    def mirror(self, array: Any, lower: bool, conjugated: bool) -> None:
+        triangles.mirror(array, lower, conjugated)
 
     def take_along(self, array: Any, index: Any, axis: int) -> Any:
         return self.module.take_along_dim(array, index, axis)

@@ -155,6 +155,12 @@ class Kind(Protocol):
     def triangle(self, array: Array, lower: bool, /) -> Array:
         """A copy with zeros on the other side of the diagonal, whatever stood there."""
 
+    def put_triangle(self, array: Array, values: Array, lower: bool, /) -> None:
+        """Write one triangle of `values`, with the diagonal, to that of `array`; the other one is left alone."""
+
+    def mirror(self, array: Array, lower: bool, conjugated: bool, /) -> None:
+        """Overwrite one triangle by the transpose, or the adjoint, of the `lower` or upper one."""
+
     def take_along(self, array: Array, index: Array, axis: int, /) -> Array:
         """Entries by index arrays along an axis; other dimensions broadcast."""
 

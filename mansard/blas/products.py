@@ -135,7 +135,7 @@ def herk(
 def _rank_k(
     a: Any, factors: tuple[complex, complex], options: tuple[str, str, str], out: Any, backend: str | None
 ) -> Any:
-    """The whole product is formed; one triangle of it counts."""
+    """The whole product is formed, beside `out`; one triangle of it counts."""
     (alpha, beta), (uplo, trans, other) = factors, options
     if uplo not in ("L", "U"):
         raise ValueError(f"uplo={uplo!r} is neither 'L' nor 'U'")
@@ -153,44 +153,20 @@ def _rank_k(
         answer: Any = rank_k if ragged else rank_k_lists
         return answer(a, out, alpha, beta, (uplo, trans != "N", hermitian), backend)
     trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
-    product = gemm(a, a, alpha=alpha, trans_a=trans_a, trans_b=trans_b, backend=backend)
-    if out is None:
-        for one in _each(product):
-            _mirror(kind, one, uplo, hermitian)
-        return product
-    for one, place in zip(_each(product), _each(out), strict=True):
-        _write(one, place, beta, uplo, hermitian)
-    return out
-
-
-def _mirror(kind: Any, product: Any, uplo: str, hermitian: bool) -> None:
-    """One triangle becomes the other; rounding may have told them apart."""
-    rows, columns = _triangle(product.shape[-1], uplo, diagonal=False)
-    chosen = product[..., rows, columns]
-    product[..., columns, rows] = kind.conj(chosen) if hermitian else chosen
-    if hermitian:
-        _make_diagonal_real(product)
-
-
-def _write(product: Any, place: Any, beta: complex, uplo: str, hermitian: bool) -> None:
-    rows, columns = _triangle(product.shape[-1], uplo, diagonal=True)
-    chosen = product[..., rows, columns]
-    place[..., rows, columns] = chosen if beta == 0.0 else chosen + place[..., rows, columns] * beta
-    if hermitian:
-        _make_diagonal_real(place)
-
-
-def _make_diagonal_real(matrix: Any) -> None:
-    if "complex" in str(matrix.dtype):
-        every = list(range(matrix.shape[-1]))
-        matrix[..., every, every] = matrix[..., every, every].real + 0j
-
-
-def _triangle(size: int, uplo: str, diagonal: bool) -> tuple[list[int], list[int]]:
-    """Rows and columns of its entries."""
-    lower = [(i, j) for i in range(size) for j in range(i + diagonal)]
-    rows, columns = [i for i, _ in lower], [j for _, j in lower]
-    return (rows, columns) if uplo == "L" else (columns, rows)
+    place = None if beta == 0.0 else [kind.plain(one) * 1 for one in _each(out)]
+    scratch = place if place is None or stacks.is_list(out) else place[0]
+    product = gemm(a, a, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b, out=scratch, backend=backend)
+    for one, to in zip(_each(product), _each(product if out is None else out), strict=True):
+        if out is None:  # rounding may have told the triangles apart
+            kind.mirror(one, uplo == "L", hermitian)
+        else:
+            kind.put_triangle(to, one, uplo == "L")
+        if hermitian and "complex" in str(to.dtype):
+            diagonal = kind.diagonals(to)
+            diagonal[...] = diagonal.real + 0j
+    if out is not None and kind is not None and kind.written is not None:
+        kind.written(_each(out))
+    return product if out is None else out
 
 
 def _each(operand: Any) -> Any:

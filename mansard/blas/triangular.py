@@ -8,6 +8,7 @@ from ..arrays import kinds as arrays
 from ..operations import stacks
 from ..operations.batched.triangular_call import multiply, solve, solve_vectors, triangle
 from ..operations.ragged import Ragged
+from ..operations.ragged_lists import differ
 
 
 def trsm(
@@ -80,6 +81,8 @@ def trsv(
     usual = arrays.known_kind(a) is not None and type(x) is type(a) and x.ndim and not check
     if usual and (out is None or (type(out) is type(a) and out.ndim)):
         return solve_vectors(a, x, out, backend, form)
+    if differ(x) and (out is None or stacks.is_list(out)):
+        return solve(a, x, out, 1.0, backend, form, check)
     columns, place = as_columns(x, "x"), None if out is None else as_columns(out, "out")
     result = solve(a, columns, place, 1.0, backend, form, check)
     return as_vectors(result) if out is None else out

@@ -59,7 +59,7 @@ class Ragged:
 
     def _begin(self, kind: Kind, buffer: Array, layout: Layout, view: View | None = None) -> None:
         self.buffer, self.layout, self._kind = buffer, layout, kind
-        self._state = _state(kind, buffer) if view is None else None  # of the buffer when it was described
+        self._state = _state(kind, buffer)  # when it was described
         self._view = view or self._described("buffer")
 
     def _renew(self, argument: str) -> None:
@@ -162,8 +162,7 @@ class Ragged:
     @property
     def shapes(self) -> list[tuple[int, int]]:
         """Rows and columns of every matrix."""
-        rows, columns, _ = self.layout.host()
-        return list(zip(rows.tolist(), columns.tolist(), strict=True))
+        return list(self.layout.pieces()[0])
 
     def __len__(self) -> int:
         return self.layout.count
@@ -177,12 +176,17 @@ class Ragged:
         return self.buffer[offset : offset + rows * columns].reshape(rows, columns)
 
     def __iter__(self) -> Iterator[Array]:
-        for rows, columns, offset in zip(*(table.tolist() for table in self.layout.host()), strict=True):
-            yield self.buffer[offset : offset + rows * columns].reshape(rows, columns)
+        for shape, place in zip(*self.layout.pieces(), strict=True):
+            yield self.buffer[place].reshape(shape)
 
     def to_list(self) -> list[Array]:
         """The matrices, as views of the buffer."""
-        return list(self)
+        shapes, places = self.layout.pieces()
+        return list(map(type(self.buffer).reshape, map(self.buffer.__getitem__, places), shapes))
+
+    def columns(self) -> list[Array]:
+        """Matrices of one column as vectors, which are views of the buffer."""
+        return list(map(self.buffer.__getitem__, self.layout.pieces()[1]))
 
     def __repr__(self) -> str:
         noun = "matrix" if len(self) == 1 else "matrices"

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..arrays.types import Array
-from .factor.task import copied
+from .factor.task import zeros
 from .ragged import Ragged
 from .ragged_layout import Layout, stream_key
 
@@ -51,11 +51,9 @@ class Indices:
 
     def without(self, ragged: Ragged) -> Array:
         """A copy of the batch's buffer with zeros, whatever stood there, at these places."""
-        length = len(ragged.buffer)
-        mask = self._beside(ragged, length, lambda: np.isin(np.arange(length), self.place))
-        found = copied(ragged._kind, ragged.buffer)
-        found[mask] = 0
-        return found
+        kind, length = ragged._kind, len(ragged.buffer)
+        others = self._beside(ragged, length, lambda: ~np.isin(np.arange(length), self.place))
+        return kind.module.where(others, ragged.buffer, zeros(kind, (1,), ragged._view.dtype, ragged.buffer))
 
     def _beside(self, ragged: Ragged, what: Hashable, make: Callable[[], Array]) -> Array:
         """A table that the host makes once, uploaded once for each stream: others are not ordered with the copy."""

@@ -37,6 +37,7 @@ class Layout:
         self.count = len((host or device or ((),))[0])
         self._uploaded: dict[Hashable, Any] = {}
         self._reach: tuple[int, int] | None = None
+        self._pieces: tuple[list[tuple[int, int]], list[slice]] | None = None
         self.pairs: WeakKeyDictionary[Layout, Any] = WeakKeyDictionary()  # what follows from this one and another
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -53,6 +54,14 @@ class Layout:
             assert self._device is not None
             self._host = tuple(_fetched(one) for one in self._device)
         return self._host
+
+    def pieces(self) -> tuple[list[tuple[int, int]], list[slice]]:
+        """Shapes of the matrices, and the slices of the buffer that they are; made once."""
+        if self._pieces is None:
+            rows, columns, offsets = (table.tolist() for table in self.host())
+            shapes = list(zip(rows, columns, strict=True))
+            self._pieces = shapes, [slice(at, at + m * n) for at, (m, n) in zip(offsets, shapes, strict=True)]
+        return self._pieces
 
     def addresses(self, kind: Kind, like: Array, backend: Any, ordinal: int) -> tuple[int, ...]:
         """Of the three tables, where the backend's kernels read them."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from ..arrays import kinds as arrays
 from ..arrays.kinds import View
 from ..arrays.types import Kind, Matrices
 from ..errors import UnsupportedProblem
+from ..plan import pin
 from ..plan.problem import DTYPES
 from . import ragged_layout, stacks
 from . import run as call
@@ -22,12 +23,18 @@ from .ragged import Ragged
 from .ragged_layout import Layout
 
 _SHAPE_AND_DTYPE = attrgetter("shape", "dtype")
+_PLACE = attrgetter("shape", "strides", "dtype", "flags.writeable")
 Answer = Callable[..., Ragged]  # (A, B, out, alpha, beta, backend, form) for ragged batches
 Chosen = Callable[[Matrices, Matrices, Matrices], Callable[..., Matrices] | None]
 
 
-def special(answer: Answer, names: tuple[str, str] = ("a", "b")) -> Chosen:
-    """Who answers operands of which one is a Ragged, or a list whose arrays differ in shape; `Operation.special`."""
+# (A, B, out, alpha, beta, backend, form) of lists, matrix by matrix; None: not these, or something does not fit
+Each = Callable[..., list[Matrices] | None]
+
+
+def special(answer: Answer, names: tuple[str, str] = ("a", "b"), each: Each | None = None) -> Chosen:
+    """Who answers operands of which one is a Ragged, or a list whose arrays differ in shape; `Operation.special`.
+    `each` answers lists without copies into one buffer, where it can."""
 
     def chosen(A: Matrices, B: Matrices, out: Matrices) -> Callable[..., Matrices] | None:
         given = (A, B, out)
@@ -35,7 +42,7 @@ def special(answer: Answer, names: tuple[str, str] = ("a", "b")) -> Chosen:
             return answer
         if not any(differ(one) for one in given):
             return None
-        return lambda A, B, out, *options: answer_lists(answer, names, (A, B, out), options)
+        return lambda A, B, out, *options: answer_lists(answer, names, (A, B, out), options, each)
 
     return chosen
 
@@ -48,35 +55,91 @@ def differ(operand: Matrices) -> bool:
     return any(getattr(one, "shape", None) != first for one in operand)
 
 
+class _Known(NamedTuple):
+    """What was found out about lists, for later ones whose arrays have the same shapes and dtypes."""
+
+    layouts: tuple[Layout | None, Layout | None]  # of A and B; None: one array for all
+    is_vector: bool  # B holds vectors
+    dtype: str
+
+
 def answer_lists(
-    answer: Answer, names: tuple[str, str], given: tuple[Matrices, Matrices, Matrices], options: Any
-) -> list[Matrices]:
+    answer: Answer, names: tuple[str, str], given: tuple[Matrices, Matrices, Matrices], options: Any,
+    each: Each | None = None,
+) -> list[Matrices]:  # fmt: skip
     """The answer for lists of matrices, or of vectors, that differ in shape; one array for all may be among them."""
+    found = each and each(*given, *options)
+    if found:
+        return found
     A, B, out = given
     kind = stacks.common_kind([(name, one) for name, one in zip((*names, "out"), given, strict=True)])
     if kind.immutable:
         return through_jax(  # type: ignore[no-any-return]
-            kind, names, A, B, out, lambda a, b: answer_lists(answer, names, (a, b, None), options)
+            kind, names, A, B, out, lambda a, b: answer_lists(answer, names, (a, b, None), options, each)
         )
-    vectors = _is_vector(B)
-    if vectors:
-        _check_vectors(names, A, B, options[-1].trans_a)
-    a, b = (as_ragged(kind, one, name) for name, one in zip(names, (A, B), strict=True))
-    place = None if out is None else place_of(kind, out)
-    found = answer(a, b, place, *options)
-    if out is None:
-        return _columns(found) if vectors else found.to_list()
+    _, beta, backend, form = options
+    key = (answer, kind, names, backend, form, beta == 0, _signature(kind, A), _signature(kind, B), _places(kind, out))
+    known: _Known | None = None if pin.pins() else PLANS.get(key)
+    if known is not None:
+        if out is not None:
+            _check_apart(kind, out)
+        found = _gathered(answer, kind, given, known, options, beta != 0)
+    else:
+        known = _checked(kind, names, given, form)
+        found = _gathered(answer, kind, given, known, options, True)  # refuses places that do not fit
+        PLANS.keep(key, known)
+    return found if out is None else scatter(kind, out, found)
+
+
+def _gathered(
+    answer: Answer, kind: Kind, given: tuple[Matrices, Matrices, Matrices], known: _Known, options: Any, placed: bool
+) -> list[Matrices]:
+    """The results of copies in one buffer. `placed`: `out` is copied, too."""
+    A, B, out = given
+    a, b = (
+        _packed(kind, one, layout, known.dtype) if layout else one[:, None] if len(one.shape) == 1 else one
+        for one, layout in zip((A, B), known.layouts, strict=True)
+    )
+    found = answer(a, b, ragged_of(kind, out, "out") if placed and out is not None else None, *options)
+    return found.columns() if known.is_vector and out is None else found.to_list()
+
+
+def _checked(kind: Kind, names: tuple[str, str], given: tuple[Matrices, Matrices, Matrices], form: Any) -> _Known:
+    """What is known about lists after a look at every array."""
+    A, B, out = given
+    is_vector = _is_vector(B)
+    if is_vector:
+        _check_vectors(names, A, B, getattr(form, "trans_a", False))
+    made = [as_ragged(kind, one, name) for name, one in zip(names, (A, B), strict=True)]
+    if out is not None:
+        place_of(kind, out)
+    a, b = (one.layout if isinstance(one, Ragged) else None for one in made)
+    return _Known((a, b), is_vector, next(one._view.dtype for one in made if isinstance(one, Ragged)))
+
+
+def _signature(kind: Kind, operand: Matrices) -> Hashable:
+    """Shapes and dtypes of the arrays of a list: strides do not matter to what is only copied."""
+    signature = _SHAPE_AND_DTYPE if kind.on_host_alone else kind.signature
+    if not stacks.is_list(operand):
+        return signature(operand)
+    return (*set(map(type, operand)), *map(signature, operand))
+
+
+def _places(kind: Kind, out: Matrices) -> Hashable:
+    """What decides whether arrays can be written to, beside their addresses."""
+    signature = _PLACE if kind.on_host_alone else kind.signature
+    if stacks.is_list(out):
+        return tuple(map(signature, out))
+    return None if out is None else type(out).__name__
+
+
+def scatter(kind: Kind, out: Matrices, found: Matrices) -> Matrices:
+    """Copy results into the arrays of a list; vectors take matrices of one column."""
     for to, value in zip(out, found, strict=True):
-        to[...] = value.reshape(to.shape)
+        to[...] = value if value.shape == to.shape else value.reshape(to.shape)
     if kind.written is not None:
         kind.written(out)
-    return out  # type: ignore[no-any-return]
-
-
-def _columns(found: Ragged) -> list[Matrices]:
-    """Matrices of one column as vectors."""
-    rows, _, starts = (table.tolist() for table in found.layout.host())
-    return [found.buffer[start : start + count] for start, count in zip(starts, rows, strict=True)]
+    return out
 
 
 def _is_vector(operand: Matrices) -> bool:
@@ -108,14 +171,18 @@ def as_ragged(kind: Kind, operand: Matrices, name: str) -> Matrices:
 def ragged_of(kind: Kind, matrices: Matrices, name: str) -> Ragged:
     """Copies of matrices, or of vectors as columns, in one buffer. Lists of the same shapes share a layout, and so what
     was made for it; arrays like those of an earlier list are not described again."""
-    # strides do not matter to what is only copied
-    signature = _SHAPE_AND_DTYPE if kind.on_host_alone else kind.signature
-    key = ("list", kind, *map(signature, matrices))
-    layout: Any = PLANS.get(key)
-    if layout is None:
+    found = ragged_like_earlier(kind, matrices)
+    if found is None:
         layout = _checked_layout(kind, matrices, name)
-        PLANS.keep(key, layout)
-    return Ragged._of(kind, _joined(kind, matrices), layout)
+        found = Ragged._of(kind, _joined(kind, matrices), layout)
+        PLANS.keep(("list", kind, _signature(kind, matrices)), (layout, found._view.dtype))
+    return found
+
+
+def ragged_like_earlier(kind: Kind, matrices: Matrices) -> Ragged | None:
+    """`ragged_of` a list whose arrays have the shapes and dtypes of an earlier one; None: there was none."""
+    known: tuple[Layout, str] | None = PLANS.get(("list", kind, _signature(kind, matrices)))
+    return None if known is None else _packed(kind, matrices, *known)
 
 
 def _checked_layout(kind: Kind, matrices: Matrices, name: str) -> Layout:
@@ -142,7 +209,16 @@ def _layout(shapes: tuple[tuple[int, int], ...]) -> Layout:
     return ragged_layout.packed(sizes[:, 0], sizes[:, 1])[0]
 
 
+def _packed(kind: Kind, matrices: Matrices, layout: Layout, dtype: str) -> Ragged:
+    """Copies of matrices that have been described before."""
+    buffer = _joined(kind, matrices)
+    view = View(kind.address(buffer), buffer.shape, (1,), dtype, ("cpu", 0), False) if kind.on_host_alone else None
+    return Ragged._of(kind, buffer, layout, view)
+
+
 def _joined(kind: Kind, matrices: Matrices) -> Matrices:
+    if kind.on_host_alone:
+        return np.asarray(np.concatenate(matrices, axis=None))  # flattens without a call for every matrix
     return kind.module.concatenate([kind.plain(one).reshape(-1) for one in matrices])
 
 
@@ -153,6 +229,14 @@ def place_of(kind: Kind, out: Matrices) -> Ragged:
     views: list[View] = stacks.described(kind, out, "out")
     for view in views:
         call.check_out(view, view.shape)
-    if len({view.address for view in views if 0 not in view.shape}) < sum(0 not in view.shape for view in views):
-        raise ValueError("out holds an array twice: every result needs a place of its own")
+    _check_apart(kind, out)
     return ragged_of(kind, out, "out")
+
+
+def _check_apart(kind: Kind, out: Matrices) -> None:
+    """Refuse a list that holds an array twice."""
+    if len(set(map(kind.address, out))) == len(out):
+        return
+    addresses = [kind.address(one) for one in out if 0 not in one.shape]
+    if len(set(addresses)) < len(addresses):
+        raise ValueError("out holds an array twice: every result needs a place of its own")

@@ -86,6 +86,7 @@ def predicted_slower(problem: Problem, choice: Choice, request: Request) -> Iter
 # --- batches of products -----------------------------------------------------------------------------------
 
 SMALL = 32  # rows and columns up to which our kernels answer: less does not fill the tiles of general libraries
+_EACH_PRODUCT = "numpy.dot, one matrix after the other"
 _ON_CPUS: dict[bool | None, int] = {False: 160, True: 64}  # rows, columns; BLAS once per matrix, or once
 
 
@@ -98,11 +99,19 @@ def _wide_batch(problem: Problem, request: Request) -> Iterator[Choice]:
         yield _library(problem, request, reason)
 
 
+def lists_one_by_one(request: Request) -> Choice | None:
+    """NumPy's products for lists of matrices of different shapes on CPUs; None: they are gathered for a kernel."""
+    if request.backend != "cpu" or not request.may_hand_over:
+        return None
+    reason = "every matrix is an array of its own: copying it for a kernel takes as long as multiplying it"
+    return Choice(family_of("ragged_gemm"), Library(_EACH_PRODUCT, reason), "rule")
+
+
 # --- triangular systems ------------------------------------------------------------------------------------
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
 _FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
-_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_MANY, _NARROW = 32, 64  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
 _BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
 _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 

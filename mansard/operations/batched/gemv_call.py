@@ -23,6 +23,7 @@ from ..ragged_lists import special
 from ..stacks import Batch, Operand
 from .gemm_call import Form
 from .gemm_run import BatchRun
+from .list_products import multiply_each
 from .ragged_call import multiply_ragged
 
 _FORMS = {"N": Form(), "T": Form(trans_a=True), "C": Form(trans_a=True, conj_a=True)}
@@ -149,4 +150,6 @@ def _one_each(operand: Matrices, count: int, dimensions: int) -> Matrices:
     return [operand[i if len(operand) > 1 else 0] for i in range(count)]
 
 
-GEMV = Operation("gemv", plan_gemv, ("a", "x"), special=special(partial(multiply_ragged, names=("a", "x")), ("a", "x")))
+_NAMES = ("a", "x")
+_SPECIAL = special(partial(multiply_ragged, names=_NAMES), _NAMES, multiply_each)
+GEMV = Operation("gemv", plan_gemv, _NAMES, special=_SPECIAL)

@@ -20,6 +20,7 @@ from ..ragged import Ragged, allocate_beside
 from ..ragged_layout import Layout
 from ..ragged_lists import answer_lists, differ
 from .interleaved import Interleaved, multiply_interleaved
+from .list_products import multiply_each
 from .ragged_run import RaggedRun
 
 
@@ -50,7 +51,7 @@ def multiply_special(*operands: Matrices) -> Callable[..., Matrices] | None:
 
 
 def _multiply_lists(A: Matrices, B: Matrices, out: Matrices, *options: Any) -> list[Matrices]:
-    return answer_lists(multiply_ragged, ("A", "B"), (A, B, out), options)
+    return answer_lists(multiply_ragged, ("A", "B"), (A, B, out), options, multiply_each)
 
 
 def multiply_ragged(

@@ -29,6 +29,7 @@ from .ragged_call import Side, check_kinds, check_result, count_of, known, multi
 from .triangular_run import by_lapack, by_library
 
 _RUNS: Runs = WeakKeyDictionary()
+_PRODUCTS: Runs = WeakKeyDictionary()
 _NAMES = ("a", "b")
 Solve = Callable[..., Array]  # triangular_call.solve, for stacks
 
@@ -225,9 +226,14 @@ def multiply_triangles(
     """alpha op(A_i) B_i, or alpha B_i op(A_i): copies of the triangles with zeros on the other side, then `gemm`."""
     a, b = (known(side_of(one, name)) for one, name in zip((A, B), _NAMES, strict=True))
     check_kinds(_NAMES, a.ragged, b.ragged, out)
-    _check_sizes(a, b, count_of(_NAMES, a, b), form.side)
-    trans, conj, left = form.trans in "TC", form.trans in "CR", form.side == "left"
-    how = Form(trans, conj) if left else Form(False, False, trans, conj)
+    left = form.side == "left"
+    runs = held_by(_PRODUCTS, a.ragged.layout, b.ragged.layout)
+    key = (form, a.step, b.step)
+    if key not in runs:
+        _check_sizes(a, b, count_of(_NAMES, a, b), form.side)
+        trans, conj = form.trans in "TC", form.trans in "CR"
+        runs[key] = Form(trans, conj) if left else Form(False, False, trans, conj)
+    how = runs[key]
     triangle, other = _masked(a, form.uplo, form.unit), B if isinstance(B, Ragged) else b.ragged[0]
     if out is not None:
         _check_places(a.ragged, b.ragged, out)
@@ -248,7 +254,8 @@ def _masked(a: Side, uplo: str, unit: bool) -> Matrices:
     A = a.ragged
     every = Indices.of(A.layout)
     other = every.part(("outside", uplo), lambda row, column: (column > row) if uplo == "lower" else (column < row))
-    made = Ragged._of(A._kind, other.without(A), A.layout)
+    buffer = other.without(A)
+    made = Ragged._of(A._kind, buffer, A.layout, A._view._replace(address=A._kind.address(buffer), readonly=False))
     if unit:
         made.buffer[every.part("diagonal", lambda row, column: row == column).beside(A)] = 1
     return made if a.step else made[0]

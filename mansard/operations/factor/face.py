@@ -50,12 +50,12 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
         return tuple(_NONE[part.what]() for part in operation.parts)
     if kind.immutable:
         return _through_jax(kind, operation, given, out)
-    given = promoted(kind, operation, given)
-    _check_described(kind, operation, given, out)
     if any(differ(one) for one in (*given, out)):
         from .ragged import answer_lists
 
         return answer_lists(kind, operation, given, out)
+    given = promoted(kind, operation, given)
+    check_described(kind, operation, given, out)
     places = [out, *(None for _ in operation.parts[1:])]
     listed = any(stacks.is_list(one) for one in (*given, out))
     results = operation.run(kind, given, places)
@@ -122,7 +122,7 @@ def _dtype(kind: Kind, operand: Matrices, name: str) -> str:
     return str(kind.view(operand, name).dtype)
 
 
-def _check_described(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> None:
+def check_described(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> None:
     """Refuse arguments that `promoted` did not look at, and that no kernel may see: tensors without data, gradients."""
     if out is not None:
         stacks.described(kind, out, "out")

@@ -11,8 +11,8 @@ from ...arrays.types import Array, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
-from ..ragged_lists import as_ragged, place_of
-from .face import Operation, Part, check_matrices
+from ..ragged_lists import as_ragged, place_of, ragged_like_earlier, scatter
+from .face import Operation, Part, check_described, check_matrices, promoted
 from .sorted import check_shapes
 
 _FEW, _LARGE = 16, 128 * 128  # matrices, and elements of one, that are worth a look at each
@@ -41,22 +41,36 @@ def answer_ragged(operation: Operation, given: list[Matrices], out: Matrices) ->
 
 def answer_lists(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:
     """The answer for lists of matrices that differ in shape: copied into ragged batches, with lists as results."""
-    batches = []
-    for name, one in zip(operation.names, given, strict=True):
-        if name not in operation.integers:
-            check_matrices(one, name)
-            one = as_ragged(kind, one, name)
-        batches.append(one)
+    batches = _like_earlier_lists(kind, operation, given) if out is None else None
+    if batches is None:
+        given = promoted(kind, operation, given)
+        check_described(kind, operation, given, out)
+        for name, one in zip(operation.names, given, strict=True):
+            if name not in operation.integers:
+                check_matrices(one, name)
+        batches = [
+            one if name in operation.integers else as_ragged(kind, one, name)
+            for name, one in zip(operation.names, given, strict=True)
+        ]
     found = list(answer_ragged(operation, batches, None if out is None else place_of(kind, out)))
     for i, part in enumerate(operation.parts):
         found[i] = found[i].to_list() if part.what == "matrix" else found[i]
     if out is not None:
-        for to, value in zip(out, found[0], strict=True):
-            to[...] = value
-        found[0] = out
-        if kind.written is not None:
-            kind.written(out)
+        found[0] = scatter(kind, out, found[0])
     return tuple(found)
+
+
+def _like_earlier_lists(kind: Kind, operation: Operation, given: list[Matrices]) -> list[Matrices] | None:
+    """Ragged batches of lists of matrices, if arrays like all of these, of one dtype, have been looked at before."""
+    found, dtypes = [], set()
+    for name, one in zip(operation.names, given, strict=True):
+        if name not in operation.integers:
+            one = ragged_like_earlier(kind, one) if stacks.is_list(one) and len(one[0].shape) == 2 else None
+            if one is None:
+                return None
+            dtypes.add(one._view.dtype)
+        found.append(one)
+    return found if len(dtypes) == 1 else None
 
 
 def _groups(given: list[Matrices], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Array]]:

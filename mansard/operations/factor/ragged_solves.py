@@ -136,11 +136,14 @@ def _orders(name: str, factors: Any, right: Any) -> Array:
 
 def _check_pivots(pivots: Matrices, orders: Array) -> None:
     """One integer per row of every matrix."""
-    for i, (one, order) in enumerate(zip(pivots, orders.tolist(), strict=True)):
-        if tuple(one.shape) != (order,):
-            raise ValueError(f"piv[{i}] has shape {tuple(one.shape)}, and lu[{i}] {(order, order)}: one pivot per row")
-        if "int" not in str(one.dtype):
-            raise TypeError(f"piv[{i}] has dtype {one.dtype}: integers are needed")
+    shapes, wanted = [tuple(one.shape) for one in pivots], [(order,) for order in orders.tolist()]
+    if shapes != wanted:
+        i = next(i for i, (found, fits) in enumerate(zip(shapes, wanted, strict=True)) if found != fits)
+        raise ValueError(f"piv[{i}] has shape {shapes[i]}, and lu[{i}] {wanted[i] * 2}: one pivot per row")
+    for dtype in {one.dtype for one in pivots}:
+        if "int" not in str(dtype):
+            i = next(i for i, one in enumerate(pivots) if one.dtype == dtype)
+            raise TypeError(f"piv[{i}] has dtype {dtype}: integers are needed")
 
 
 # ---- on GPUs ----------------------------------------------------------------------------------------------
