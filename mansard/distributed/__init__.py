@@ -1,8 +1,13 @@
-"""Several processes: tall matrices by rows, batches and sparse matrices over the ranks of an MPI communicator."""
+"""Several processes: tall matrices by rows and batches over the ranks of an MPI communicator; Dask arrays by chunks.
 
+`ms.gram`, `ms.cholesky_qr` and their like take `Rows` under their own names, on all ranks together.
+"""
+
+from .answers import later_gram
 from .communicator import Communicator
+from .rows import Rows
 
-__all__ = ["Communicator"]
+__all__ = ["Communicator", "Rows", "later_gram"]
 
 
 def __dir__() -> list[str]:
