@@ -4,10 +4,11 @@
 """
 
 from .answers import later_gram
+from .batch import Batch, batch
 from .communicator import Communicator
 from .rows import Rows
 
-__all__ = ["Communicator", "Rows", "later_gram"]
+__all__ = ["Batch", "Communicator", "Rows", "batch", "later_gram"]
 
 
 def __dir__() -> list[str]:

@@ -248,12 +248,18 @@ def _orthonormalized(
             f"V did not become orthonormal in {_MOST_STEPS} steps: are the columns of against orthonormal?"
         )
     Z, R, dependent = small.triangularised(B, norms, width, u)
-    if on_deficient == "raise" and dependent.any():
+    if on_deficient == "raise":
+        check_dependent(dependent, norms, width)
+    return block, step.apply @ Z, R, dependent
+
+
+def check_dependent(dependent: Array, norms: Array, width: int) -> None:
+    """Raise RankDeficient for the first column that is marked."""
+    if dependent.any():
         column = int(np.argmax(dependent))
         others = "the columns before it" if width == len(norms) else "against and the columns before it"
         why = "is zero" if norms[column] == 0 else f"depends on {others}"
         raise RankDeficient(f"column {column} of V {why}: drop it, or pass on_deficient='flag'", column)
-    return block, step.apply @ Z, R, dependent
 
 
 def check_options(shift: str, on_deficient: str) -> None:
