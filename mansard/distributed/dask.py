@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -122,29 +123,29 @@ def _whole(chunks: list[Array], counts: tuple[int, int]) -> Array:
 
 def _qr(call: Call) -> tuple[Any, ...]:
     """Q R by TSQR: Q_i R_i of each chunk, then Q R of the R_i, one below the other."""
-    a, want = _by_rows(call.given["a"], "a"), call.options["want"]
+    a, want = _by_rows(call.given["a"], "a"), call.options["mode"]
     if want not in ("reduced", "r"):
         raise ValueError(f"mode={want!r}: of a Dask array, 'reduced' and 'r' can be had")
     if np.isnan(a.shape[0]):
         raise ValueError("a has chunks of unknown length: call a.compute_chunk_sizes() first")
-    width = min(a.shape)
+    width, backend = min(a.shape), call.options["backend"]
     if want == "r":
-        R = _tree([delayed(qr)(one, "r") for one in _blocks(a)], _r_of)
+        R = _tree([delayed(qr)(one, "r", backend=backend) for one in _blocks(a)], partial(_r_of, backend))
         return (_small(R, (width, a.shape[1]), a),)
-    first = [delayed(qr)(one) for one in _blocks(a)]
-    second = delayed(_qr_of)(*(one[1] for one in first))
+    first = [delayed(qr)(one, backend=backend) for one in _blocks(a)]
+    second = delayed(_qr_of)(backend, *(one[1] for one in first))
     ends = np.cumsum([0, *(min(count, a.shape[1]) for count in a.chunks[0])]).tolist()
-    parts = [delayed(matmul)(one[0], second[0][ends[i] : ends[i + 1]]) for i, one in enumerate(first)]
+    parts = [delayed(matmul)(one[0], second[0][ends[i] : ends[i + 1]], backend=backend) for i, one in enumerate(first)]
     return _tall(parts, a, width), _small(second[1], (width, a.shape[1]), a)
 
 
-def _qr_of(*parts: Array) -> Any:
+def _qr_of(backend: str | None, *parts: Array) -> Any:
     """Q and R of matrices, one below the other."""
-    return qr(kinds.kind_of(parts[0], "a").module.concatenate(parts, axis=0))
+    return qr(kinds.kind_of(parts[0], "a").module.concatenate(parts, axis=0), backend=backend)
 
 
-def _r_of(*parts: Array) -> Array:
-    return _qr_of(*parts)[1]
+def _r_of(backend: str | None, *parts: Array) -> Array:
+    return _qr_of(backend, *parts)[1]
 
 
 def _cholesky_qr(call: Call) -> tuple[Any, Any]:
