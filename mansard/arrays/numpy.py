@@ -48,6 +48,7 @@ class NumpyKind:
     name, package = "NumPy", "numpy"
     module: Any = np
     immutable = False
+    answer = None
     promotes = True
     batches_matmul = False
     prefers_blas = False

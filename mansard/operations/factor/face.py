@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays.types import Array, Kind, Matrices
+from ...arrays.types import Array, Call, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
@@ -34,6 +34,8 @@ class Operation(NamedTuple):
     integers: tuple[str, ...] = ()  # arguments that are not promoted: pivots
     # (arguments..., out) -> results of a ragged batch; None: not of this one, sizes are answered one after the other
     ragged: Callable[..., tuple[Matrices, ...] | None] | None = None
+    name: str = ""  # for operands that are spread over processes or chunks, and answer in a way of their own
+    options: tuple[tuple[str, Any], ...] = ()  # for them, too
 
 
 def answer(operation: Operation, given: list[Matrices], out: Matrices = None) -> tuple[Matrices, ...]:
@@ -48,6 +50,8 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
     kind = stacks.common_kind((*zip(operation.names, given, strict=True), ("out", out)))
     if kind is None:
         return tuple(_NONE[part.what]() for part in operation.parts)
+    if kind.answer is not None:
+        return _elsewhere(kind.answer, operation, given, out)
     if kind.immutable:
         return _through_jax(kind, operation, given, out)
     if any(differ(one) for one in (*given, out)):
@@ -71,6 +75,18 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
 _NONE: dict[str, Callable[[], Matrices]] = {
     "matrix": list, "row": list, "value": lambda: np.empty(0), "info": lambda: np.empty(0, np.int32),
 }  # fmt: skip
+
+
+def _elsewhere(
+    answers: Callable[[Call], tuple[Matrices, ...]], operation: Operation, given: list[Matrices], out: Matrices
+) -> tuple[Matrices, ...]:
+    """The results of operands that answer calls themselves."""
+
+    def run(given: dict[str, Matrices], options: dict[str, Any]) -> tuple[Matrices, ...]:
+        return answer(operation, [given[name] for name in operation.names], given.get("out"))
+
+    named = dict(zip(operation.names, given, strict=True)) | ({} if out is None else {"out": out})
+    return answers(Call(operation.name, named, dict(operation.options), run))
 
 
 def _through_jax(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:

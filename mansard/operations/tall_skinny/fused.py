@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
-from ...arrays.types import Array, Kind
+from ...arrays.types import Array, Call, Kind
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE, Options
 from .. import run as call
@@ -156,7 +156,12 @@ def check_out(views: dict[str, View], shape: tuple[int, ...], may_be: str, apart
 def through_jax(
     kind: Kind, function: Callable[..., tuple[Array, ...]], given: dict[str, Array], options: Options
 ) -> tuple[Array, ...]:  # fmt: skip
-    """The same call on what is inside JAX arrays; results are JAX arrays again, masks of columns stay NumPy's."""
+    """The same call on what is inside JAX arrays; results are JAX arrays again, masks of columns stay NumPy's. Operands
+    that answer calls themselves do so."""
+    if kind.answer is not None:
+        run = lambda given, options: function(**given, **options)  # noqa: E731
+        found: tuple[Array, ...] = kind.answer(Call(function.__name__, given, options, run))
+        return found
     if "out" in given:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
     results = function(**{name: kind.unwrap(array, name) for name, array in given.items()}, **options)
