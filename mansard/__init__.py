@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from . import blas, linalg, sparse
+    from . import blas, distributed, linalg, sparse
     from .operations.batched.interleaved import Interleaved, deinterleave, interleave
     from .operations.planning import plan
     from .operations.ragged import Ragged
@@ -32,6 +32,7 @@ __all__ = [
     "blas",
     "cholesky_qr",
     "deinterleave",
+    "distributed",
     "gram",
     "interleave",
     "linalg",
@@ -62,7 +63,7 @@ _HOMES = {
     "project": ".operations.tall_skinny.fused",
     "tune": ".tune.call",
 }
-_FACES = ("blas", "linalg", "sparse")
+_FACES = ("blas", "distributed", "linalg", "sparse")
 
 
 class _Package(ModuleType):

@@ -65,6 +65,21 @@ class RankDeficient(MansardError, LinAlgError):
         return RankDeficient, (str(self), self.column)
 
 
+class RankError(MansardError, RuntimeError):
+    """Another rank of the communicator failed in the same call; `rank` says which, the message why."""
+
+    def __init__(self, message: str, rank: int) -> None:
+        self.rank = rank
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.rank)
+
+
+class RanksDiffer(RankError, ValueError):
+    """Ranks called different operations, or one with different dtypes, widths or options; `rank` differs from 0."""
+
+
 class MansardWarning(UserWarning):
     """Something works, but not as well as it could; the text says what to do about it."""
 

@@ -1,0 +1,338 @@
+"""Messages between ranks: sums in rank order, halo exchanges, agreement, and errors that reach every rank.
+
+A thin layer over mpi4py, which is imported with the first communicator. Every collective message has the same shape,
+a header and a payload of the same length on all ranks, so that ranks which disagree, or one that failed, still take
+part in it: after each message every rank knows of every other whether it asked for the same and whether it failed.
+
+    header | status | bytes needed | facts: "gram float64 (32, 32) ..." |    payload, or the text of an error
+
+A payload longer than the agreed room is continued in a second message, and the room grows: later ones are one message.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..arrays.types import Array
+from ..errors import BackendUnavailable, RankError, RanksDiffer
+
+HEADER = 512  # bytes: status, bytes needed, facts
+FACTS = HEADER - 16  # bytes of facts; longer texts are compared as far as they go
+ROOM = 8192  # bytes of payload in the first message: a Gram matrix of 32 columns in float64
+MOST_ROOM = 1 << 18  # bytes, a Gram matrix of 181 columns in float64; longer payloads are always continued
+QUIET = 8  # messages in a row that fill a quarter of the room at most, after which it shrinks to the longest of them
+PIECE = 1 << 30  # bytes per message; counts of MPI before version 4 end at 2^31
+_GOOD, _FAILED = 0, 1
+_TAG = 3131
+
+
+def mpi() -> Any:
+    """The module mpi4py.MPI; an error says how to install it."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:  # the package, or the MPI library that it loads
+        raise BackendUnavailable(f"several processes need mpi4py ({error}): pip install 'mansard[mpi]'") from None
+    return MPI
+
+
+class Communicator:
+    """The ranks of an MPI communicator, and the messages that Mansard's operations send among them.
+
+    `Communicator.of(comm)` returns the one object of an mpi4py communicator (None: all ranks). It talks over a
+    duplicate, so that its messages never meet those of the caller, and is freed with the original.
+    """
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm.Dup()
+        self.rank, self.size = int(comm.rank), int(comm.size)
+        self.messages: Counter[str] = Counter()  # by kind: "gather", "continued", "halo", "bytes" sent
+        self.waiting = 0.0  # seconds spent waiting for messages
+        self._room, self._quiet = ROOM, [0] * QUIET  # bytes; bytes that the last messages needed
+        self._flight: list[Gathering] = []  # messages under way, oldest first
+        self._owed: list[Gathering] = []  # reports of failures, for which nobody waited
+        if self.size > 1:
+            _abort_on_uncaught_exceptions()
+
+    @classmethod
+    def of(cls, comm: Any = None) -> Communicator:
+        """The communicator of an mpi4py communicator, made at first use on all of its ranks; None: COMM_WORLD."""
+        if isinstance(comm, Communicator):
+            comm.raw  # noqa: B018  # raises if it was freed
+            return comm
+        MPI = mpi()
+        comm = MPI.COMM_WORLD if comm is None else comm
+        if not isinstance(comm, MPI.Intracomm):
+            raise TypeError(f"comm is a {type(comm).__name__}: pass a communicator of mpi4py, such as MPI.COMM_WORLD")
+        if comm == MPI.COMM_NULL:
+            raise ValueError("comm was freed, or has no place for this rank: pass a communicator that this rank is in")
+        if not _KEYVAL:
+            _KEYVAL.append(MPI.Comm.Create_keyval(delete_fn=lambda comm, key, one: one.free()))
+        found: Communicator | None = comm.Get_attr(_KEYVAL[0])
+        if found is None:
+            found = cls(comm)
+            comm.Set_attr(_KEYVAL[0], found)
+        return found
+
+    @property
+    def raw(self) -> Any:
+        """The duplicate over which messages travel, as an mpi4py communicator."""
+        if self._comm is None:
+            raise ValueError("comm was freed while arrays were still distributed over it: free it after its last use")
+        return self._comm
+
+    def free(self) -> None:
+        """Free the duplicate; called when the caller's communicator is freed, on all ranks."""
+        if self._comm is not None:
+            self._comm.Free()
+            self._comm = None
+
+    def __reduce__(self) -> Any:
+        raise TypeError("communicators cannot be pickled: pass Rows.to_global() to other processes")
+
+    def __repr__(self) -> str:
+        return f"Communicator(rank={self.rank}, size={self.size}{', freed' * (self._comm is None)})"
+
+    # ---- collective messages -----------------------------------------------------------------------------
+
+    def start(self, array: np.ndarray[Any, Any], facts: str, finish: Callable[..., Any] | None = None) -> Gathering:
+        """Begin to gather one array of the same shape and dtype from every rank; `.wait()` returns `finish(stack)`.
+
+        All ranks pass the same `facts`, a text that names the call and its options: dtype and shape are added.
+        """
+        array = np.ascontiguousarray(array)
+        facts = f"{facts}: {array.dtype.name} {array.shape}"
+        return Gathering(self, facts, array, finish)
+
+    def gather(self, array: np.ndarray[Any, Any], facts: str) -> np.ndarray[Any, Any]:
+        """Arrays of all ranks, (size, *shape), in rank order, on every rank."""
+        found: np.ndarray[Any, Any] = self.start(array, facts).wait()
+        return found
+
+    def sum(self, array: np.ndarray[Any, Any], facts: str) -> np.ndarray[Any, Any]:
+        """Sum over ranks in rank order: the same bits on every rank and in every run."""
+        found: np.ndarray[Any, Any] = self.start_sum(array, facts).wait()
+        return found
+
+    def start_sum(self, array: np.ndarray[Any, Any], facts: str) -> Gathering:
+        """Begin a sum over ranks; `.wait()` returns it. Other work may be done meanwhile."""
+        return self.start(array, facts, in_rank_order)
+
+    def agree(self, facts: str) -> None:
+        """Raise RanksDiffer on every rank unless all of them pass the same text."""
+        self.gather(np.empty(0, np.uint8), facts)
+
+    def gather_rows(self, block: np.ndarray[Any, Any], facts: str) -> np.ndarray[Any, Any]:
+        """Blocks of rows of all ranks, one below the other, on every rank. Ranks may have different numbers of rows."""
+        block = np.ascontiguousarray(block)
+        counts = self.gather(np.array([len(block)]), f"{facts}, rows of {block.dtype.name} {block.shape[1:]}")
+        ends = np.cumsum(counts)
+        with self.call(facts):
+            whole = np.empty((int(ends[-1]), *block.shape[1:]), block.dtype)
+        self.agree(f"{facts}, memory")  # nobody broadcasts to a rank without it
+        whole[ends[self.rank] - len(block) : ends[self.rank]] = block
+        for root, end in enumerate(ends):
+            for piece in pieces(whole[int(end - counts[root, 0]) : int(end)]):
+                self.raw.Bcast(piece, root)
+                self.messages.update({"continued": 1, "bytes": piece.nbytes * (root == self.rank)})
+        return whole
+
+    @contextmanager
+    def call(self, name: str) -> Iterator[None]:
+        """Make a failure of this rank inside the block one of every rank.
+
+        Its own error is raised here at once; the other ranks raise RankError in the message that they wait for, or in
+        their next one. Errors that a message brought are known to all ranks already.
+        """
+        try:
+            yield
+        except (RankError, RanksDiffer):
+            raise
+        except Exception as error:
+            self._report(f"{name} raised {type(error).__name__}: {error}")
+            raise
+
+    def _report(self, text: str) -> None:
+        """Send the text of an error in place of the message that other ranks expect, without waiting for them."""
+        if self._comm is None or self.size == 1:
+            return
+        for message in list(self._flight):
+            with suppressed():
+                message.wait()
+        self._owed.append(Gathering(self, "", np.frombuffer(text.encode()[: self._room], np.uint8), None, _FAILED))
+
+    def _settle(self) -> None:
+        """Complete old reports of failures: all ranks have sent the message that they stand for."""
+        while self._owed:
+            self._owed.pop(0).receive()
+
+    def _resize(self, needed: int) -> None:
+        """Adapt the room for payloads to what the longest one of a message took; all ranks see the same lengths."""
+        self._quiet = [*self._quiet[1:], needed]
+        longest = max(self._quiet)
+        if needed > self._room or 4 * longest <= self._room:
+            self._room = min(MOST_ROOM, max(ROOM, 1 << (longest - 1).bit_length()))
+
+    # ---- messages from rank to rank ------------------------------------------------------------------------
+
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array], tag: int = 0) -> Exchange:
+        """Begin to send arrays to ranks and to receive others in place; `.wait()` completes both.
+
+        Arrays are contiguous NumPy arrays, or device arrays if the MPI library takes those. Lengths were agreed upon
+        before; messages of two ranks with the same tag arrive in the order in which they were sent.
+        """
+        requests: list[Any] = []
+        for rank, array in receives.items():
+            requests += [self.raw.Irecv(piece, rank, _TAG + tag) for piece in pieces(array)]
+        for rank, array in sends.items():
+            parts = list(pieces(array))
+            requests += [self.raw.Isend(piece, rank, _TAG + tag) for piece in parts]
+            self.messages.update({"halo": len(parts), "bytes": sum(piece.nbytes for piece in parts)})
+        return Exchange(self, requests, (sends, receives))
+
+
+class Gathering:
+    """A gather under way. Buffers stay alive until it is complete."""
+
+    def __init__(
+        self, comm: Communicator, facts: str, array: np.ndarray[Any, Any], finish: Callable[..., Any] | None,
+        status: int = _GOOD,
+    ) -> None:  # fmt: skip
+        self.comm, self.facts, self.finish, self._array = comm, facts, finish, array
+        self._room, self._request = comm._room, None
+        if comm.size == 1:
+            comm.raw  # noqa: B018  # raises if it was freed
+            return
+        self._sent = np.zeros(HEADER + self._room, np.uint8)
+        self._received = np.empty((comm.size, HEADER + self._room), np.uint8)
+        flat = array.reshape(-1).view(np.uint8)
+        inside = min(flat.size, self._room)
+        self._sent[:16].view(np.int64)[:] = status, flat.size
+        text = facts.encode()[:FACTS]
+        self._sent[16 : 16 + len(text)] = np.frombuffer(text, np.uint8)
+        self._sent[HEADER : HEADER + inside] = flat[:inside]
+        self._request = comm.raw.Iallgather(self._sent, self._received)
+        comm.messages.update({"gather": 1, "bytes": self._sent.nbytes})
+        if status == _GOOD:
+            comm._flight.append(self)
+
+    def wait(self) -> Any:
+        """The arrays of all ranks, (size, *shape), or what `finish` makes of them. Raises on every rank, or on none."""
+        stack = self._array[None] if self.comm.size == 1 else self._complete()
+        return stack.copy() if self.finish is None else self.finish(stack)
+
+    def receive(self) -> None:
+        """Wait until all ranks have sent theirs."""
+        begin = perf_counter()
+        if self._request is not None:
+            self._request.Wait()
+            self._request = None
+        self.comm.waiting += perf_counter() - begin
+
+    def _complete(self) -> np.ndarray[Any, Any]:
+        comm = self.comm
+        comm._settle()
+        self.receive()
+        comm._flight.remove(self)
+        head = self._received[:, :16].copy().view(np.int64)
+        self._check(head)
+        needed = int(head[:, 1].max())
+        payload = self._received[:, HEADER : HEADER + needed]
+        if needed > self._room:
+            payload = self._continued(payload, needed)
+        comm._resize(needed)
+        found: np.ndarray[Any, Any] = payload.view(self._array.dtype).reshape(comm.size, *self._array.shape)
+        return found
+
+    def _check(self, head: np.ndarray[Any, Any]) -> None:
+        """Raise if a rank failed, or if ranks disagree."""
+        failed = np.flatnonzero(head[:, 0] != _GOOD)
+        if failed.size:
+            rank = int(failed[0])
+            text = self._received[rank, HEADER : HEADER + int(head[rank, 1])].tobytes().decode(errors="replace")
+            raise RankError(f"rank {rank}: {text}", rank)
+        facts = self._received[:, 16:HEADER]
+        differs = np.flatnonzero((facts != facts[0]).any(axis=1))
+        if differs.size:
+            rank = int(differs[0])
+            first, other = (facts[one].tobytes().rstrip(b"\0").decode(errors="replace") for one in (0, rank))
+            raise RanksDiffer(f"rank {rank} calls {other!r} and rank 0 {first!r}: all must ask for the same", rank)
+
+    def _continued(self, begun: np.ndarray[Any, Any], needed: int) -> np.ndarray[Any, Any]:
+        """Gather what did not fit; lengths agree by now."""
+        comm, rest = self.comm, needed - self._room
+        whole = np.empty((comm.size, needed), np.uint8)
+        whole[:, : self._room] = begun
+        flat = self._array.reshape(-1).view(np.uint8)
+        for at in range(0, rest, PIECE // comm.size):
+            count = min(PIECE // comm.size, rest - at)
+            more = np.empty((comm.size, count), np.uint8)
+            comm.raw.Allgather(flat[self._room + at : self._room + at + count], more)
+            whole[:, self._room + at : self._room + at + count] = more
+            comm.messages.update({"continued": 1, "bytes": count})
+        return whole
+
+
+class Exchange:
+    """Messages from rank to rank under way. The arrays stay alive until they are complete."""
+
+    def __init__(self, comm: Communicator, requests: list[Any], arrays: Any) -> None:
+        self._comm, self._requests, self._arrays = comm, requests, arrays
+
+    def wait(self) -> None:
+        """Wait until everything has arrived, and until the arrays that were sent may be written to again."""
+        begin = perf_counter()
+        mpi().Request.Waitall(self._requests)
+        self._requests, self._arrays = [], None
+        self._comm.waiting += perf_counter() - begin
+
+
+def in_rank_order(stack: Array) -> Array:
+    """Sum of the arrays in a stack, from the first to the last."""
+    total = stack[0].copy()
+    for one in stack[1:]:
+        total += one
+    return total
+
+
+def pieces(array: Array) -> Iterator[Array]:
+    """A contiguous array as flat views of at most PIECE bytes each."""
+    flat = array.reshape(-1)
+    step = max(1, PIECE // array.dtype.itemsize)
+    for at in range(0, flat.size, step):
+        yield flat[at : at + step]
+
+
+@contextmanager
+def suppressed() -> Iterator[None]:
+    """Ignore what a message says about other ranks while this one reports a failure of its own."""
+    try:
+        yield
+    except (RankError, RanksDiffer):
+        return
+
+
+_KEYVAL: list[int] = []  # the attribute of mpi4py's communicators that holds ours
+_HOOKED: list[bool] = []
+
+
+def _abort_on_uncaught_exceptions() -> None:
+    """Let an uncaught exception end all ranks: its rank would otherwise wait for the others in MPI's finalization."""
+    if _HOOKED:
+        return
+    _HOOKED.append(True)
+    before = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        from mpi4py.run import set_abort_status
+
+        before(kind, error, trace)
+        set_abort_status(error)
+
+    sys.excepthook = hook
