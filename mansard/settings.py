@@ -4,7 +4,7 @@
 |-------------------------|-------------------------------------------------------------------------------|
 | `MANSARD_CACHE_DIR`     | where compiled kernels, measured ceilings and tuning records live             |
 | `MANSARD_BACKEND`       | run CPU arrays on this backend: `cpu` (default), `emulated` or `reference`    |
-| `MANSARD_THREADS`       | CPU threads a kernel may use (default: those the process may run on)          |
+| `MANSARD_THREADS`       | CPU threads a kernel may use (default: those the process may run on, divided among the ranks of this node) |
 | `MANSARD_CXX`           | the C++ compiler (default: `$CXX`, then g++, clang++, c++)                    |
 | `MANSARD_SANITIZE`      | `1`: build emulated kernels with AddressSanitizer and UBSan                   |
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
@@ -18,6 +18,10 @@ import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+
+
+# where launchers of MPI programs say how many ranks a node has: MPICH and its relatives, Open MPI, MVAPICH
+_LOCAL_RANKS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,11 @@ class Settings:
 
 
 def _threads() -> int:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    ranks = next((int(text) for name in _LOCAL_RANKS if (text := os.environ.get(name, "")).isdigit()), 1)
+    if usable > max(1, cores // max(1, ranks)):  # else the launcher has bound every rank to its share
+        usable = max(1, usable // max(1, ranks))
     return int(os.environ.get("MANSARD_THREADS") or os.environ.get("OMP_NUM_THREADS") or usable)
 
 

@@ -1,8 +1,26 @@
 """Several processes: tall matrices by rows, batches and sparse matrices over the ranks of an MPI communicator."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .communicator import Communicator
 
-__all__ = ["Communicator"]
+if TYPE_CHECKING:
+    from .sparse.call import matrix
+    from .sparse.matrix import DistributedMatrix
+    from .sparse.powers import matrix_powers
+
+__all__ = ["Communicator", "DistributedMatrix", "matrix", "matrix_powers"]
+
+_SPARSE = {"DistributedMatrix": ".sparse.matrix", "matrix": ".sparse.call", "matrix_powers": ".sparse.powers"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SPARSE:
+        return getattr(import_module(_SPARSE[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

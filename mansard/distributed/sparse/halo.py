@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ...arrays.types import Array
-from ...errors import RanksDiffer
 from ..communicator import Communicator, Exchange
 from .parcels import deliver, split
 
@@ -33,8 +33,8 @@ class Halo:
         first = int(offsets[comm.rank])
         self.sends = {q: as_slice(one - first) for q, one in enumerate(asked) if len(one)}
         self.sent = {q: len(one) for q, one in enumerate(asked) if len(one)}
-        ends = np.searchsorted(wanted, offsets)
-        self.receives = {q: slice(int(a), int(b)) for q, (a, b) in enumerate(zip(ends, ends[1:], strict=False)) if b > a}
+        ends = [int(place) for place in np.searchsorted(wanted, offsets)]
+        self.receives = {q: slice(a, b) for q, (a, b) in enumerate(pairwise(ends)) if b > a}
         self._rooms: dict[Any, tuple[dict[int, Array], dict[int, Array]]] = {}
 
     def start(self, x: Array) -> Flight:
@@ -66,14 +66,13 @@ class Halo:
         columns = int(np.prod(x.shape[1:], dtype=np.int64))
         key = (x.dtype.str, x.shape[1:])
         if key not in self._rooms:
-            mark = np.frombuffer(zlib.crc32(repr(key).encode()).to_bytes(_HEAD, "little"), np.uint8)
             counts = self.sent, {q: part.stop - part.start for q, part in self.receives.items()}
             rooms = tuple(
                 {q: np.empty(_HEAD + count * columns * x.dtype.itemsize, np.uint8) for q, count in each.items()}
                 for each in counts
             )
             for room in (*rooms[0].values(), *rooms[1].values()):
-                room[:_HEAD] = mark
+                room[:_HEAD] = _mark(x)
             self._rooms[key] = rooms[0], rooms[1]
         return self._rooms[key]
 
@@ -86,14 +85,19 @@ class Flight:
 
     def wait(self) -> dict[int, Array]:
         """Entries by sender, flat. Raises where a sender's vector is of another kind."""
-        marks = {q: room[:_HEAD].tobytes() for q, room in self._receives.items()}
         self._exchange.wait()
-        for q, mark in marks.items():
-            if self._receives[q][:_HEAD].tobytes() != mark:
+        mark = _mark(self._like)
+        for q, room in self._receives.items():
+            if not np.array_equal(room[:_HEAD], mark):
                 kind = f"{self._like.dtype} with {self._like.shape[1:] or 'one'} columns"
-                self._receives[q][:_HEAD] = np.frombuffer(mark, np.uint8)
-                raise RanksDiffer(f"rank {q} multiplies by another kind of vector than rank {self._comm.rank}: {kind}", q)
+                raise TypeError(f"x is {kind} on rank {self._comm.rank} and of another kind on rank {q}: convert one")
         return {q: _body(room, self._like) for q, room in self._receives.items()}
+
+
+def _mark(like: Array) -> Array:
+    """The head of messages with entries of such a vector."""
+    text = f"{like.dtype.str} {like.shape[1:]}".encode()
+    return np.frombuffer(zlib.crc32(text).to_bytes(_HEAD, "little"), np.uint8)
 
 
 def _body(room: Array, like: Array) -> Array:

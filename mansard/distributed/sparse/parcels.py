@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def assemble(comm: Communicator, entries: Any, offsets: Array) -> Any:
     parts = []
     for values, name in ((i.astype(np.int64), "rows"), (j.astype(np.int64), "columns"), (entries.data, "values")):
         sorted_values = values[order]
-        parcels = [sorted_values[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        parcels = [sorted_values[a:b] for a, b in pairwise(ends.tolist())]
         parts.append(np.concatenate(deliver(comm, parcels, f"entries by row: {name}")))
     first, last = int(offsets[comm.rank]), int(offsets[comm.rank + 1])
     place = (parts[0] - first, parts[1])

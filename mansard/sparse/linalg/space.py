@@ -1,6 +1,6 @@
 """Inner products of the vectors that solvers work on: whole vectors, or vectors whose parts live in several processes.
 
-A matrix that is spread over processes has a `space` of its own (`mansard.distributed`); every other matrix gets `WHOLE`.
+A matrix that is spread over processes has a `space` of its own (`mansard.distributed`); others get `WHOLE`.
 """
 
 from __future__ import annotations
