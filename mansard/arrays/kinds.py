@@ -3,6 +3,9 @@
 Each library is one `Kind`, in a module of its name. A kind describes an array (`View`: address, shape, strides, dtype,
 device), allocates results of its own type, names the caller's current stream, and calls the library's own routines.
 Libraries are looked up in `sys.modules`: whoever hands us a tensor has imported them already.
+
+Matrices that are not in one memory (rows over processes, chunks of Dask) have a kind, too, that answers whole calls:
+`adopt` makes it known. Its module lies above this one and is loaded by name, with the first such operand.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from .view import View, dense_strides, extent, reach
 __all__ = [
     "KINDS",
     "View",
+    "adopt",
     "common_kind",
     "dense_strides",
     "extent",
@@ -34,6 +38,7 @@ __all__ = [
     "kind_of",
     "known_kind",
     "library_of",
+    "prevailing",
     "reach",
     "same_device",
 ]
@@ -43,6 +48,7 @@ KINDS: dict[str, Any] = {"numpy": NumpyKind()}
 _MAKERS = {"cupy": CupyKind, "torch": TorchKind, "jax": JaxKind}
 _REFUSALS = {"numpy": array_numpy.refusal, "torch": array_torch.refusal, "jax": array_jax.refusal}
 _BY_TYPE: dict[type, Any] = {np.ndarray: KINDS["numpy"]}  # types whose arrays are taken
+_ADOPTERS = {("dask.array", "Array"): "mansard.distributed.dask"}  # type -> the module that adopts it
 
 
 def _kind(name: str) -> Kind:
@@ -70,6 +76,8 @@ def kind_of(array: Array, argument: str) -> Kind:
     if kind is not None:
         return kind
     root = library_of(type(array))
+    if root is None and (found := _adopted(type(array))) is not None:
+        return found
     if root is None:
         raise TypeError(
             f"{argument} is a {type(array).__module__}.{type(array).__name__}; "
@@ -80,6 +88,19 @@ def kind_of(array: Array, argument: str) -> Kind:
         raise TypeError(refused)
     kind = _BY_TYPE[type(array)] = _kind(root)
     return kind
+
+
+def adopt(of: type, kind: Any) -> None:
+    """Make the kind of a type known that answers calls itself."""
+    _BY_TYPE[of] = kind
+
+
+def _adopted(of: type) -> Kind | None:
+    """The kind of a type that a module above adopts when it is loaded; None if no module does."""
+    for (package, name), home in _ADOPTERS.items():
+        if of is getattr(sys.modules.get(package), name, None):
+            import_module(home)
+    return _BY_TYPE.get(of)
 
 
 def library_of(kind: type) -> str | None:
@@ -100,8 +121,18 @@ def common_kind(arrays: Sequence[tuple[str, Array]]) -> Kind:
     for name, array in arrays[1:]:
         other = kind_of(array, name)
         if other is not kind:
-            raise TypeError(f"{first_name} is a {kind.name} array and {name} a {other.name} array: convert one of them")
+            kind = prevailing(
+                kind, other, f"{first_name} is a {kind.name} array and {name} a {other.name} array: convert one of them"
+            )
     return kind
+
+
+def prevailing(kind: Kind, other: Kind, text: str) -> Kind:
+    """Of two kinds, the one that answers calls itself; a TypeError with this text if neither does."""
+    found = [one for one in (kind, other) if one.answer is not None]
+    if len(found) != 1:
+        raise TypeError(text)
+    return found[0]
 
 
 def same_device(views: Sequence[tuple[str, View]]) -> tuple[str, int]:

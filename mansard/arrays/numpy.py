@@ -42,6 +42,7 @@ class NumpyKind:
     name, package = "NumPy", "numpy"
     module: Any = np
     immutable = False
+    answer = None
     promotes = True
     batches_matmul = False
     prefers_blas = False

@@ -24,6 +24,7 @@ class TorchKind:
 
     name, package = "PyTorch", "torch"
     immutable = False
+    answer = None
     promotes = False
     batches_matmul = True
     prefers_blas = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from types import ModuleType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from .gemm import Gemm, Product
 from .view import View
@@ -20,6 +20,15 @@ Matrices: TypeAlias = Any
 # A sparse matrix of SciPy, CuPy or PyTorch, or one of Mansard's own: whatever has rows one after the other, or can be
 # brought to that form.
 SparseMatrix: TypeAlias = Any
+
+
+class Call(NamedTuple):
+    """A call of an operation, for operands that answer it themselves: matrices spread over processes or chunks."""
+
+    name: str  # the operation's
+    given: dict[str, Matrices]  # operands by name, `out` among them if it was given
+    options: dict[str, Any]
+    run: Callable[..., Any]  # the operation itself: run(given, options) on other operands
 
 
 class Linalg(Protocol):
@@ -44,7 +53,7 @@ class Linalg(Protocol):
 
 class Kind(Protocol):
     """An array library, as operations see it. If its arrays are `immutable`, it only has `name`, `view`, which refuses,
-    `unwrap` and `wrap`."""
+    `answer`, `unwrap` and `wrap`."""
 
     # ---- facts --------------------------------------------------------------------------------------------
 
@@ -63,6 +72,10 @@ class Kind(Protocol):
     @property
     def immutable(self) -> bool:
         """Whether arrays cannot be written to: results are new arrays."""
+
+    @property
+    def answer(self) -> Callable[[Call], Any] | None:
+        """Answers calls with operands that are spread over processes or chunks; None for arrays in one memory."""
 
     @property
     def promotes(self) -> bool:

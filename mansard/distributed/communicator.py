@@ -57,6 +57,7 @@ class Communicator:
         self.messages: Counter[str] = Counter()  # by kind: "gather", "continued", "halo", "bytes" sent
         self.waiting = 0.0  # seconds spent waiting for messages
         self._room, self._quiet = ROOM, [0] * QUIET  # bytes; bytes that the last messages needed
+        self.transport: Any = None  # of device arrays, chosen with the first one
         self._flight: list[Gathering] = []  # messages under way, oldest first
         self._owed: list[Gathering] = []  # reports of failures, for which nobody waited
         self._failures = 0  # that this rank knows of; the same on all ranks once they have raised
@@ -102,6 +103,12 @@ class Communicator:
 
     def __repr__(self) -> str:
         return f"Communicator(rank={self.rank}, size={self.size}{', freed' * (self._comm is None)})"
+
+    def explain(self) -> str:
+        """How arrays travel between these ranks, and why that way was chosen."""
+        library = mpi().Get_library_version().partition("\n")[0].strip()
+        way, why = self.transport[:2] if self.transport else ("chosen with the first of them", "none was sent yet")
+        return f"{self.size} rank{'s' * (self.size > 1)}, {library}\nhost arrays: MPI\ndevice arrays: {way} ({why})"
 
     # ---- collective messages -----------------------------------------------------------------------------
 

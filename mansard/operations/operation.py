@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..arrays import kinds
-from ..arrays.types import Kind, Matrices
+from ..arrays.types import Call, Kind, Matrices
 from ..plan import pin
 from ..plan.plan import Plan
 from . import stacks
@@ -68,6 +69,12 @@ def call(
     return _first_call(operation, key, A, B, out, alpha, beta, backend, form)
 
 
+def _again(operation: Operation, given: dict[str, Matrices], options: dict[str, Any]) -> Matrices:
+    """Run an operation on operands that are given by name."""
+    A, B, out = (given.get(name) for name in (*operation.operands, "out"))
+    return call(operation, A, B, out, **options)
+
+
 def begins_at(kind: Kind, A: Matrices, out: Matrices) -> bool:
     """Whether the result begins where A does; arrays without an address are left to planning, which refuses them."""
     try:
@@ -89,6 +96,9 @@ def _first_call(
         kind = stacks.common_kind(given) if operation.lists else kinds.common_kind(given)
         if kind is None or is_empty_list(A) or is_empty_list(B):
             return nothing(operation.operands, A, B, out)
+        if kind.answer is not None:
+            options = {"alpha": alpha, "beta": beta, "backend": backend, "form": form}
+            return kind.answer(Call(operation.name, dict(given), options, partial(_again, operation)))
         if kind.immutable:
             return through_jax(
                 kind, operation.operands, A, B, out,

@@ -94,12 +94,14 @@ def common_kind(given: Sequence[tuple[str, Matrices]]) -> Any:  # Kind | None: c
     """The one array library of all arguments that are there; None if there are only empty lists."""
     found = [(name, kind_of(one, name)) for name, one in given if one is not None]
     found = [(name, kind) for name, kind in found if kind is not None]
+    if not found:
+        return None
+    first, common = found[0]
     for name, kind in found[1:]:
-        if kind is not found[0][1]:
-            raise TypeError(
-                f"{found[0][0]} has {found[0][1].name} arrays and {name} {kind.name} arrays: convert one of them"
-            )
-    return found[0][1] if found else None
+        if kind is not common:
+            text = f"{first} has {common.name} arrays and {name} {kind.name} arrays: convert one of them"
+            common = arrays.prevailing(common, kind, text)
+    return common
 
 
 def unwrapped(kind: Kind, operand: Matrices, name: str) -> Matrices:

@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays.types import Array, Kind, Matrices
+from ...arrays.types import Array, Call, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
 from ..ragged_lists import differ
+from .task import Task
 
 # (kind, arguments, places for the results or None each) -> results; of lists, stacks
 Run = Callable[[Kind, list[Matrices], list[Matrices]], Sequence[Matrices]]
@@ -34,6 +35,7 @@ class Operation(NamedTuple):
     integers: tuple[str, ...] = ()  # arguments that are not promoted: pivots
     # (arguments..., out) -> results of a ragged batch; None: not of this one, sizes are answered one after the other
     ragged: Callable[..., tuple[Matrices, ...] | None] | None = None
+    task: Task | None = None  # where operands that are spread over processes or chunks answer in a way of their own
 
 
 def answer(operation: Operation, given: list[Matrices], out: Matrices = None) -> tuple[Matrices, ...]:
@@ -48,6 +50,8 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
     kind = stacks.common_kind((*zip(operation.names, given, strict=True), ("out", out)))
     if kind is None:
         return tuple(_NONE[part.what]() for part in operation.parts)
+    if kind.answer is not None:
+        return _elsewhere(kind.answer, operation, given, out)
     if kind.immutable:
         return _through_jax(kind, operation, given, out)
     given = promoted(kind, operation, given)
@@ -71,6 +75,19 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
 _NONE: dict[str, Callable[[], Matrices]] = {
     "matrix": list, "row": list, "value": lambda: np.empty(0), "info": lambda: np.empty(0, np.int32),
 }  # fmt: skip
+
+
+def _elsewhere(
+    answers: Callable[[Call], tuple[Matrices, ...]], operation: Operation, given: list[Matrices], out: Matrices
+) -> tuple[Matrices, ...]:
+    """The results of operands that answer calls themselves."""
+
+    def run(given: dict[str, Matrices], options: dict[str, Any]) -> tuple[Matrices, ...]:
+        return answer(operation, [given[name] for name in operation.names], given.get("out"))
+
+    named = dict(zip(operation.names, given, strict=True)) | ({} if out is None else {"out": out})
+    task = operation.task
+    return answers(Call(task.family if task else "", named, {"want": task.want} if task else {}, run))
 
 
 def _through_jax(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:

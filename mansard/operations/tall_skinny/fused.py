@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
-from ...arrays.types import Array, Kind
+from ...arrays.types import Array, Call, Kind
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE, Options
 from .. import run as call
@@ -84,7 +84,7 @@ def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None
         return through_jax(kind, project, given, dict(backend=backend))
     check_same_rows(views, "V", "W")
     check_out(views, views["W"].shape, may_be="W", apart=("V",))
-    rest, _, G = projected(V, W, out, backend)
+    rest, _, G = Passes(kind, backend).projected(V, W, out)
     return rest, G
 
 
@@ -104,11 +104,31 @@ def multiplied(
     return W, gram(W, backend=backend)
 
 
-def projected(V: Array, W: Array, out: Array, backend: str | None) -> tuple[Array, Array, Array]:
-    """W' = W - V C, C = V^H W, and W'^H W'."""
-    C = gram(V, W, backend=backend)
-    rest, G = multiplied(V, C, out, W, -1.0, 1.0, backend)
-    return rest, C, G
+class Passes:
+    """Passes over tall blocks of one array library, of which orthogonalisations are made."""
+
+    def __init__(self, kind: Kind, backend: str | None) -> None:
+        self.kind, self.backend = kind, backend
+
+    def gram(self, A: Array, B: Array = None) -> Array:
+        """A^H B."""
+        return gram(A, B, backend=self.backend)
+
+    def matmul(self, V: Array, S: Array, out: Array = None) -> Array:
+        """V S."""
+        return matmul(V, S, out=out, backend=self.backend)
+
+    def multiplied(
+        self, V: Array, S: Array, out: Array, base: Array = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> tuple[Array, Array]:
+        """W = alpha V S + beta base, and W^H W."""
+        return multiplied(V, S, out, base, alpha, beta, self.backend)
+
+    def projected(self, V: Array, W: Array, out: Array) -> tuple[Array, Array, Array]:
+        """W' = W - V C, C = V^H W, and W'^H W'."""
+        C = self.gram(V, W)
+        rest, G = self.multiplied(V, C, out, W, -1.0, 1.0)
+        return rest, C, G
 
 
 def checked(given: dict[str, Array]) -> tuple[Kind, dict[str, View]]:
@@ -156,7 +176,12 @@ def check_out(views: dict[str, View], shape: tuple[int, ...], may_be: str, apart
 def through_jax(
     kind: Kind, function: Callable[..., tuple[Array, ...]], given: dict[str, Array], options: Options
 ) -> tuple[Array, ...]:  # fmt: skip
-    """The same call on what is inside JAX arrays; results are JAX arrays again, masks of columns stay NumPy's."""
+    """The same call on what is inside JAX arrays; results are JAX arrays again, masks of columns stay NumPy's. Operands
+    that answer calls themselves do so."""
+    if kind.answer is not None:
+        run = lambda given, options: function(**given, **options)  # noqa: E731
+        found: tuple[Array, ...] = kind.answer(Call(function.__name__, given, options, run))
+        return found
     if "out" in given:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
     results = function(**{name: kind.unwrap(array, name) for name, array in given.items()}, **options)

@@ -14,9 +14,7 @@ from ...arrays.types import Array
 from ...errors import RankDeficient
 from . import small_factors as small
 from .device_steps import Progress, advanced
-from .fused import check_out, check_same_rows, checked, multiplied, projected, through_jax
-from .gram import gram
-from .matmul import matmul
+from .fused import Passes, check_out, check_same_rows, checked, through_jax
 
 _MOST_STEPS = 8
 _USUAL_STEPS = 3  # enough for full rank
@@ -68,32 +66,24 @@ def cholesky_qr(
     Traceback (most recent call last):
     mansard.errors.RankDeficient: column 1 of V depends on the columns before it: drop it, or pass on_deficient='flag'
     """
-    _check_options(shift, on_deficient)
     given = {"V": V} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
         options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
         return through_jax(kind, cholesky_qr, given, options)
-    (rows, columns), dtype = views["V"].shape, views["V"].dtype
+    check_options(shift, on_deficient)
+    rows, columns = views["V"].shape
     if rows < columns:
         raise ValueError(f"V has shape {(rows, columns)}: fewer rows than columns cannot be orthonormal; pass V.T")
     check_out(views, (rows, columns), may_be="V")
     if views["V"].conjugated:
         V = kind.plain(V)  # once, instead of in every pass
 
-    def advance(block: Array, S: Array, B: Array) -> tuple[Array, Array, bool]:
-        S = kind.upload(np.ascontiguousarray(S, dtype), V)
-        block, G = multiplied(block, S, out if block is V else block, None, 1.0, 0.0, backend)
-        return block, small.to_host(kind, G, dtype), True
-
     begun = advanced(kind, V, kind.view(V, "V"), out, backend) if shift == "auto" else None
     if begun is not None and begun.G is None:
         Q, R, dependent = begun.block, begun.factor, np.zeros(columns, bool)
     else:
-        begun = begun or Progress(V, small.to_host(kind, gram(V, backend=backend), dtype), None, None)
-        block, S, R, dependent = _orthonormalized(begun, columns, dtype, advance, True, shift, on_deficient)
-        S, R = (kind.upload(np.ascontiguousarray(matrix, dtype), V) for matrix in (S, R))
-        Q = matmul(block, S, out=out if block is V else block, backend=backend)
+        Q, R, dependent = by_cholesky(Passes(kind, backend), V, out, begun, shift, on_deficient)
     return (Q, R, dependent) if on_deficient == "flag" else (Q, R)
 
 
@@ -130,27 +120,53 @@ def orthogonalize(
     >>> Q.ravel(), R, H
     (array([0., 0., 1.]), array([[2.]]), array([[1.]]))
     """
-    _check_options(shift, on_deficient)
     given = {"V": V, "against": against} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
         options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
         return through_jax(kind, orthogonalize, given, options)
+    check_options(shift, on_deficient)
     check_same_rows(views, "V", "against")
-    (rows, columns), dtype, others = views["V"].shape, views["V"].dtype, views["against"].shape[1]
+    (rows, columns), others = views["V"].shape, views["against"].shape[1]
     if rows < columns + others:
         raise ValueError(
             f"V and against have {columns} + {others} columns of {rows} entries: too many to be orthogonal"
         )
     check_out(views, (rows, columns), may_be="V", apart=("against",))
+    Q, R, H, dependent = by_projection(Passes(kind, backend), V, against, out, shift, on_deficient)
+    return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
+
+
+def by_cholesky(
+    passes: Passes, V: Array, out: Array, begun: Progress | None, shift: str, on_deficient: str
+) -> tuple[Array, Array, Array]:
+    """(Q, R, dependent) of checked operands: steps of Cholesky QR from where `begun` has come."""
+    kind, dtype = passes.kind, passes.kind.view(V, "V").dtype
+
+    def advance(block: Array, S: Array, B: Array) -> tuple[Array, Array, bool]:
+        S = kind.upload(np.ascontiguousarray(S, dtype), V)
+        block, G = passes.multiplied(block, S, out if block is V else block)
+        return block, small.to_host(kind, G, dtype), True
+
+    begun = begun or Progress(V, small.to_host(kind, passes.gram(V), dtype), None, None)
+    block, S, R, dependent = _orthonormalized(begun, V.shape[1], dtype, advance, True, shift, on_deficient)
+    S, R = (kind.upload(np.ascontiguousarray(matrix, dtype), V) for matrix in (S, R))
+    return passes.matmul(block, S, out if block is V else block), R, dependent
+
+
+def by_projection(
+    passes: Passes, V: Array, against: Array, out: Array, shift: str, on_deficient: str
+) -> tuple[Array, Array, Array, Array]:
+    """(Q, R, H, dependent) of checked operands: projections, each followed by a step of Cholesky QR."""
+    kind, dtype = passes.kind, passes.kind.view(V, "V").dtype
     H: Array = None
 
     def advance(block: Array, S: Array, B: Array) -> tuple[Array, Array, bool]:
         nonlocal H
         if S is not None:
             S = kind.upload(np.ascontiguousarray(S, dtype), V)
-            block = matmul(block, S, out=block, backend=backend)
-        block, C, G = projected(against, block, out if S is None else block, backend)
+            block = passes.matmul(block, S, block)
+        block, C, G = passes.projected(against, block, out if S is None else block)
         C, G = (small.to_host(kind, matrix, dtype) for matrix in (C, G))
         H = C if S is None else H + C @ B
         left, had = np.diag(G).real, _squares(G, C)
@@ -159,11 +175,10 @@ def orthogonalize(
     block, G, settled = advance(V, None, None)
     _check_finite(G, H)
     norms = np.sqrt(_squares(G, H))
-    begun = Progress(block, G, None, norms)
-    block, S, R, dependent = _orthonormalized(begun, columns + others, dtype, advance, settled, shift, on_deficient)
+    begun, width = Progress(block, G, None, norms), V.shape[1] + against.shape[1]
+    block, S, R, dependent = _orthonormalized(begun, width, dtype, advance, settled, shift, on_deficient)
     S, R, H = (kind.upload(np.ascontiguousarray(matrix, dtype), V) for matrix in (S, R, H))
-    Q = matmul(block, S, out=block, backend=backend)
-    return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
+    return passes.matmul(block, S, block), R, H, dependent
 
 
 def _check_finite(G: Array, H: Array) -> None:
@@ -212,7 +227,7 @@ def _orthonormalized(
     return block, step.apply @ Z, R, dependent
 
 
-def _check_options(shift: str, on_deficient: str) -> None:
+def check_options(shift: str, on_deficient: str) -> None:
     if shift not in ("auto", "always", "never"):
         raise ValueError(f"shift={shift!r} is not one of 'auto', 'always', 'never'")
     if on_deficient not in ("raise", "flag"):
