@@ -4,7 +4,7 @@
 |-------------------------|-------------------------------------------------------------------------------|
 | `MANSARD_CACHE_DIR`     | where compiled kernels, measured ceilings and tuning records live             |
 | `MANSARD_BACKEND`       | run CPU arrays on this backend: `cpu` (default), `emulated` or `reference`    |
-| `MANSARD_THREADS`       | CPU threads a kernel may use (default: those the process may run on, divided among the ranks of this node) |
+| `MANSARD_THREADS`       | CPU threads a kernel may use (default: the process' cores; of several ranks, a share) |
 | `MANSARD_CXX`           | the C++ compiler (default: `$CXX`, then g++, clang++, c++)                    |
 | `MANSARD_SANITIZE`      | `1`: build emulated kernels with AddressSanitizer and UBSan                   |
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
@@ -18,7 +18,6 @@ import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-
 
 # where launchers of MPI programs say how many ranks a node has: MPICH and its relatives, Open MPI, MVAPICH
 _LOCAL_RANKS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")

@@ -11,6 +11,7 @@ A payload longer than the agreed room is continued in a second message, and the 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -211,18 +212,20 @@ class Communicator:
 
     # ---- messages from rank to rank ------------------------------------------------------------------------
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array], tag: int = 0) -> Exchange:
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> Exchange:
         """Begin to send arrays to ranks and to receive others in place; `.wait()` completes both.
 
         Arrays are contiguous NumPy arrays, or device arrays if the MPI library takes those. Lengths were agreed upon
-        before; messages of two ranks with the same tag arrive in the order in which they were sent.
+        before; messages of two ranks arrive in the order in which they were sent. Tags count failures, so that what was
+        sent before one is not received after it.
         """
         requests: list[Any] = []
+        tag = _TAG + self._failures % _EPOCHS
         for rank, array in receives.items():
-            requests += [self.raw.Irecv(piece, rank, _TAG + tag) for piece in pieces(array)]
+            requests += [self.raw.Irecv(piece, rank, tag) for piece in pieces(array)]
         for rank, array in sends.items():
             parts = list(pieces(array))
-            requests += [self.raw.Isend(piece, rank, _TAG + tag) for piece in parts]
+            requests += [self.raw.Isend(piece, rank, tag) for piece in parts]
             self.messages.update({"halo": len(parts), "bytes": sum(piece.nbytes for piece in parts)})
         return Exchange(self, requests, (sends, receives))
 
@@ -261,7 +264,8 @@ class Gathering:
         """Wait until all ranks have sent theirs."""
         begin = perf_counter()
         if self._request is not None:
-            self._request.Wait()
+            while not self._request.Test():
+                os.sched_yield()  # there may be more ranks than cores
             self._request = None
         self.comm.waiting += perf_counter() - begin
 
@@ -320,6 +324,7 @@ class Exchange:
         """Wait until everything has arrived, and until the arrays that were sent may be written to again."""
         begin, done = perf_counter(), mpi().Request.Testall
         while not done(self._requests):
+            os.sched_yield()
             if perf_counter() - begin > PATIENCE:
                 self._comm.heed(self._requests)
         self._requests, self._arrays = [], None

@@ -44,15 +44,17 @@ def own(offsets: Any, x: Any, comm: Any) -> Any:
 
 
 def raises_everywhere(comm: Any, call: Callable[[], object]) -> None:
-    """The call raises on every rank, and all ranks can go on together."""
+    """The call raises on every rank, at the latest in its next message, and all ranks can go on together."""
     try:
         call()
+        Communicator.of(comm).agree("next")
         found = ""
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
     every = comm.allgather(found)
     assert all(every), every
-    assert Communicator.of(comm).gather(np.array([comm.rank]), "after a failure").ravel().tolist() == [*range(comm.size)]
+    every = Communicator.of(comm).gather(np.array([comm.rank]), "after a failure").ravel()
+    assert np.array_equal(every, np.arange(comm.size))
 
 
 # ---- products ---------------------------------------------------------------------------------------------------
@@ -68,7 +70,8 @@ def products_of_every_kind(comm: Any) -> None:
             assert np.array_equal(M @ own(M.column_offsets, x, comm), own(M.offsets, A @ x, comm))
             assert np.array_equal(M.T @ own(M.offsets, y, comm), own(M.column_offsets, A.T @ y, comm))
             assert np.array_equal(M.H @ own(M.offsets, y, comm), own(M.column_offsets, A.conj().T @ y, comm))
-            assert M.T.T is M and np.array_equal(M.H.T @ own(M.column_offsets, x, comm), own(M.offsets, A.conj() @ x, comm))
+            assert np.array_equal(M.H.T @ own(M.column_offsets, x, comm), own(M.offsets, A.conj() @ x, comm))
+            assert M.T.T is M
 
 
 def rows_are_summed_as_in_one_process(comm: Any) -> None:
@@ -99,8 +102,8 @@ def rows_are_divided_by_entries(comm: Any) -> None:
 
 
 def empty_ranks(comm: Any) -> None:
-    cases = [(integers((3, 3), 0.8), None), (integers((9, 9), 0.5), [0] * comm.size + [9]), (integers((0, 0), 0.5), None)]
-    for A, offsets in cases:
+    last = [0] * comm.size + [9]
+    for A, offsets in ((integers((3, 3), 0.8), None), (integers((9, 9), 0.5), last), (integers((0, 0), 0.5), None)):
         M = matrix(A, comm, offsets=offsets)
         x = vector(A.shape[0])
         assert np.array_equal(M.whole(M @ M.part(x)), A @ x)
@@ -157,11 +160,11 @@ def orders(comm: Any) -> None:
 def powers_of_every_basis(comm: Any) -> None:
     A = matrices.randomized(matrices.stencil(7, (4, 4, 9)), 3)
     M, rng = matrix(A, comm), np.random.default_rng(4)
-    for basis, columns in (("monomial", 1), (("chebyshev", -2.0, 2.0), 1), (("newton", [0.5, 1 + 1j, 1 - 1j]), 2)):
-        x = rng.standard_normal((144, columns) if columns > 1 else 144)
-        wanted = ms.matrix_powers(A, 3, basis, columns=columns)(x)
+    for basis in ("monomial", ("chebyshev", -2.0, 2.0), ("newton", [0.5, 1 + 1j, 1 - 1j])):
+        x = rng.standard_normal(144)
+        wanted = ms.matrix_powers(A, 3, basis)(x)
         for exchanges in ("one", "each"):
-            found = powers(M, 3, basis, exchanges=exchanges, columns=columns)(M.part(x))
+            found = powers(M, 3, basis, exchanges=exchanges)(M.part(x))
             for k in range(4):
                 assert np.allclose(M.whole(np.ascontiguousarray(found[k])), wanted[k], rtol=1e-12, atol=1e-12)
 
@@ -183,10 +186,11 @@ def powers_take_one_message_for_p_products(comm: Any) -> None:
 
 
 def ghost_zones_that_are_too_large_are_left(comm: Any) -> None:
-    A = integers((400, 400), 0.05)
+    A = integers((900, 900), 0.05)
     P = powers(matrix(A, comm), 4)
-    assert comm.size < 3 or (P.exchanges == "each" and "computed twice" in P.explain()), P.explain()
-    x = vector(400)
+    text = P.explain()
+    assert comm.size < 3 or (P.exchanges == "each" and "computed twice" in text), text
+    x = vector(900)
     assert np.array_equal(P.matrix.whole(np.ascontiguousarray(P(P.matrix.part(x))[2])), A @ (A @ x))
 
 
@@ -214,7 +218,7 @@ def s_steps_take_fewer_messages(comm: Any) -> None:
     b = M.part(np.random.default_rng(6).standard_normal(288))
     for s in (1, 5):
         before = one.messages.copy()
-        _, _, run = gmres(M, b, rtol=1e-8, s=s, report=True)
+        _, _, run = gmres(M, b, rtol=1e-8, s=s, restart=10, report=True)  # the first cycle makes single steps
         counts[s] = (one.messages - before)["gather"] / run.iterations
     assert counts[5] < 0.75 * counts[1], counts
 
@@ -223,8 +227,7 @@ def exponentials(comm: Any) -> None:
     from scipy.sparse.linalg import expm_multiply as reference
 
     x = np.random.default_rng(7).standard_normal(288)
-    for A, t in ((matrices.stencil(7, (6, 6, 8)), -0.2), (matrices.convection_diffusion((6, 6, 8), 0.5), 0.1),
-                 (matrices.stencil(7, (6, 6, 8)), -0.3j)):  # fmt: skip
+    for A, t in ((matrices.stencil(7, (6, 6, 8)), -0.2), (matrices.convection_diffusion((6, 6, 8), 0.5), 0.1)):
         M = matrix(A, comm)
         found, run = expm_multiply(M, M.part(x), t, report=True)
         wanted = reference(t * A, x)
@@ -259,8 +262,7 @@ def vectors_that_are_wrong_raise_everywhere(comm: Any) -> None:
     raises_everywhere(comm, lambda: cg(M, x.astype(np.complex128) if last else x))
     raises_everywhere(comm, lambda: powers(M, 3 if last else 2))
     raises_everywhere(comm, lambda: powers(matrix(integers((5, 7), 0.5), comm), 2))
-    x0, info = cg(M, x)
-    assert info == 0
+    assert cg(M, x)[1] == 0
 
 
 CHECKS = [

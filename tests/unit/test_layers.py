@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "blas": {"arrays", "operations"},
     "linalg": {"operations", "blas"},
     "sparse": {"arrays", "operations", "tune"},
-    "distributed": {"arrays", "machine", "plan", "operations", "linalg", "sparse"},
+    "distributed": {"backends", "arrays", "machine", "plan", "operations", "linalg", "sparse"},
     "mansard": {"plan", "operations", "tune", "blas", "linalg", "sparse", "distributed"},  # the package's own names
     "bench": {"codegen", "compile", "backends", "arrays", "machine", "kernels", "testing", "records", "plan",
               "operations", "tune", "sparse", "mansard"},

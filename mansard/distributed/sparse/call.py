@@ -16,6 +16,7 @@ from ..communicator import Communicator, mpi
 from .matrix import DistributedMatrix
 from .order import divided, reordered
 from .parcels import assemble
+from .powers import Planned
 
 
 def matrix(
@@ -48,11 +49,18 @@ def matrix(
             rows, shape, own = _brought(comm, A)
             asked = _given(offsets, shape, comm)
             if reorder is None and (asked is None or np.array_equal(asked, own)):
-                return DistributedMatrix(comm, rows, own, _columns(own, shape), origin="rows as ranks brought them")
+                return _made(comm, rows, own, _columns(own, shape), origin="rows as ranks brought them")
             return _placed(comm, _counted_on(rows, int(own[comm.rank]), shape), shape, asked, reorder, "")
         whole = _checked(A)
         comm.agree(f"matrix {whole.shape} {whole.dtype} with {whole.nnz} entries")
         return _divided(comm, whole, _given(offsets, whole.shape, comm), reorder)
+
+
+def _made(*arguments: Any, **options: Any) -> DistributedMatrix:
+    """A matrix that knows how solvers compute its powers."""
+    made = DistributedMatrix(*arguments, **options)
+    made.recurrence_plan = lambda p, *recurrence: Planned(made, p, recurrence)
+    return made
 
 
 def _checked(A: Any) -> Any:
@@ -92,7 +100,7 @@ def _divided(comm: Communicator, whole: Any, offsets: Array, reorder: str | None
         place[permutation] = np.arange(len(place), dtype=place.dtype)
         rows = sparse.csr_array((rows.data, place[rows.indices], rows.indptr), shape=rows.shape)
         rows.sort_indices()
-    return DistributedMatrix(comm, rows, offsets, _columns(offsets, whole.shape), permutation, origin)
+    return _made(comm, rows, offsets, _columns(offsets, whole.shape), permutation, origin)
 
 
 def _brought(comm: Communicator, A: Any) -> tuple[Any, tuple[int, int], Array]:
@@ -145,4 +153,4 @@ def _placed(
         offsets = divided(lengths, comm.size)
     rows = assemble(comm, entries, offsets)
     rows.sum_duplicates()
-    return DistributedMatrix(comm, rows, offsets, _columns(offsets, shape), permutation, origin)
+    return _made(comm, rows, offsets, _columns(offsets, shape), permutation, origin)

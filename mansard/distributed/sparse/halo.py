@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays.types import Array
-from ..communicator import Communicator, Exchange
+from ..communicator import Communicator, Exchange, mpi
 from .parcels import deliver, split
 
 _HEAD = 8  # bytes before a message's entries: a checksum of dtype and columns, by which ranks that differ are found
@@ -33,7 +33,7 @@ class Halo:
         first = int(offsets[comm.rank])
         self.sends = {q: as_slice(one - first) for q, one in enumerate(asked) if len(one)}
         self.sent = {q: len(one) for q, one in enumerate(asked) if len(one)}
-        ends = [int(place) for place in np.searchsorted(wanted, offsets)]
+        ends = [int(np.searchsorted(wanted, first)) for first in offsets]
         self.receives = {q: slice(a, b) for q, (a, b) in enumerate(pairwise(ends)) if b > a}
         self._rooms: dict[Any, tuple[dict[int, Array], dict[int, Array]]] = {}
 
@@ -85,12 +85,15 @@ class Flight:
 
     def wait(self) -> dict[int, Array]:
         """Entries by sender, flat. Raises where a sender's vector is of another kind."""
-        self._exchange.wait()
-        mark = _mark(self._like)
+        kind = f"{self._like.dtype} with {'x'.join(map(str, self._like.shape[1:])) or 'one'} column(s)"
+        text = f"x is {kind} on rank {self._comm.rank} and of another kind on"
+        try:
+            self._exchange.wait()
+        except mpi().Exception as error:  # a message is longer than its buffer
+            raise TypeError(f"{text} another rank: convert one ({error})") from error
         for q, room in self._receives.items():
-            if not np.array_equal(room[:_HEAD], mark):
-                kind = f"{self._like.dtype} with {self._like.shape[1:] or 'one'} columns"
-                raise TypeError(f"x is {kind} on rank {self._comm.rank} and of another kind on rank {q}: convert one")
+            if not np.array_equal(room[:_HEAD], _mark(self._like)):
+                raise TypeError(f"{text} rank {q}: convert one")
         return {q: _body(room, self._like) for q, room in self._receives.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +24,8 @@ class DistributedMatrix:
     own part. `local` holds this rank's rows (scipy.sparse CSR, columns of the whole matrix). Row i is row
     permutation[i] of the matrix that was given; None where rows have not been reordered.
     """
+
+    recurrence_plan: Callable[[int, Any, Any, Any], Any]  # (p, alphas, betas, gammas): powers for the solvers
 
     def __init__(
         self, comm: Communicator, local: Any, offsets: Array, column_offsets: Array, permutation: Array = None,
@@ -91,12 +94,6 @@ class DistributedMatrix:
     def absolute_row_sums(self) -> Array:
         """Sums of abs(a_ij) along this rank's rows."""
         return np.asarray(abs(self.local).sum(axis=1)).ravel()
-
-    def recurrence_plan(self, p: int, alphas: Any, betas: Any, gammas: Any) -> Any:
-        """A plan of p steps of a recurrence, for the solvers."""
-        from .powers import Planned
-
-        return Planned(self, p, (alphas, betas, gammas))
 
     def explain(self) -> str:
         """How rows are divided, and what an exchange sends."""

@@ -57,6 +57,7 @@ class DistributedPowers:
         self._zone = Zone(matrix, self.p, most) if self.p > 1 and exchanges != "each" else None
         self.costs = None if self._zone is None else _costs(matrix, self._zone, self.p, columns, self.dtype)
         self.exchanges, self.reason = self._chosen(exchanges)
+        matrix.split  # noqa: B018  # sends messages when it is made
         self._plan: Any = None
         if self.exchanges == "one":
             self._plan = self._local()
