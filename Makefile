@@ -60,7 +60,7 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 
 # The array libraries are wanted by the tests of the array boundary; without them those tests say that they were skipped.
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --editable '.[test,mpi,dask]'
 	$(BIN)/python -m pip install --quiet --editable '.[frameworks]' || echo "PyTorch or JAX could not be installed; their tests will be skipped"
 	touch $@
 

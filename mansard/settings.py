@@ -35,14 +35,19 @@ class Settings:
     emulated_order: str
     cuda_path: Path | None
     openblas_thread_timeout: str | None
+    launched_ranks: int  # ranks of this node, as a launcher of MPI programs says; 0: none has started this process
+
+
+def _ranks() -> int:
+    return next((int(text) for name in _LOCAL_RANKS if (text := os.environ.get(name, "")).isdigit()), 0)
 
 
 def _threads() -> int:
     cores = os.cpu_count() or 1
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
-    ranks = next((int(text) for name in _LOCAL_RANKS if (text := os.environ.get(name, "")).isdigit()), 1)
-    if usable > max(1, cores // max(1, ranks)):  # else the launcher has bound every rank to its share
-        usable = max(1, usable // max(1, ranks))
+    ranks = max(1, _ranks())
+    if usable > max(1, cores // ranks):  # else the launcher has bound every rank to its share
+        usable = max(1, usable // ranks)
     return int(os.environ.get("MANSARD_THREADS") or os.environ.get("OMP_NUM_THREADS") or usable)
 
 
@@ -59,6 +64,7 @@ def _read() -> Settings:
         emulated_order=env("MANSARD_EMULATED_ORDER") or "forward",
         cuda_path=Path(env("CUDA_PATH") or env("CUDA_HOME") or "/usr/local/cuda"),
         openblas_thread_timeout=env("OPENBLAS_THREAD_TIMEOUT"),
+        launched_ranks=_ranks(),
     )
 
 
@@ -70,6 +76,12 @@ def current() -> Settings:
 def still_openblas_environment() -> dict[str, str]:
     """This process's environment, for another one in which OpenBLAS's idle workers go to sleep at once."""
     return {**os.environ, "OPENBLAS_THREAD_TIMEOUT": "4"}
+
+
+def rank_environment() -> dict[str, str]:
+    """This process's environment, for ranks that have one thread each."""
+    single = dict.fromkeys(("MANSARD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    return still_openblas_environment() | single
 
 
 def reread(**changes: object) -> Settings:

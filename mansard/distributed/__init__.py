@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .answers import later_gram
+from .batch import Batch, batch
 from .communicator import Communicator
 from .rows import Rows
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from .sparse.matrix import DistributedMatrix
     from .sparse.powers import matrix_powers
 
-__all__ = ["Communicator", "DistributedMatrix", "Rows", "later_gram", "matrix", "matrix_powers"]
+__all__ = ["Batch", "Communicator", "DistributedMatrix", "Rows", "batch", "later_gram", "matrix", "matrix_powers"]
 
 _SPARSE = {"DistributedMatrix": ".sparse.matrix", "matrix": ".sparse.call", "matrix_powers": ".sparse.powers"}
 

@@ -54,7 +54,7 @@ def later_gram(A: Rows, B: Rows | None = None, **options: Any) -> Sum:
     >>> V = ms.distributed.Rows(np.ones((3, 2)))
     >>> G = ms.distributed.later_gram(V)
     >>> W = ms.matmul(V, np.eye(2))
-    >>> G.wait()[0, 0] == len(V)
+    >>> bool(G.wait()[0, 0] == len(V))
     True
     """
     if not isinstance(A, Rows):

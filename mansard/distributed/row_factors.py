@@ -51,7 +51,7 @@ def _begin(call: Call, names: tuple[str, ...]) -> tuple[Rows, RowPasses, dict[st
 
 def qr(call: Call) -> tuple[Any, ...]:
     """Q R = a by TSQR: Q_i R_i of each block of rows, then Q R of all R_i, one below the other, on every rank."""
-    V, want = check_rows(call.given, ("a",)), call.options["want"]
+    V, want = check_rows(call.given, ("a",)), call.options["mode"]
     if want not in ("reduced", "r"):
         raise ValueError(f"mode={want!r}: of a matrix by rows, 'reduced' and 'r' can be had")
     passes = RowPasses(V, facts(call))

@@ -11,9 +11,10 @@ from typing import Any
 
 from ..arrays import kinds
 from ..arrays.types import Array, Call
-from ..operations.tall_skinny.fused import Passes, check_out, checked, multiplied
+from ..operations.tall_skinny.fused import check_out, checked, multiplied
 from ..operations.tall_skinny.gram import gram
 from ..operations.tall_skinny.matmul import matmul
+from ..operations.tall_skinny.orthogonal import Passes
 from .rows import Rows
 from .transport import Sum, start_sum
 

@@ -42,17 +42,16 @@ def start_sum(comm: Communicator, stack: Array, counts: list[int], facts: str) -
     """
     kind = kinds.kind_of(stack, "stack")
     view = kind.view(stack, "stack")
-    flat = [rank * view.shape[0] + i for rank, count in enumerate(counts) for i in range(count)]
+    places = [(rank, i) for rank, count in enumerate(counts) for i in range(count)]
 
     def ordered(gathered: Array) -> Array:
         """The sum of those that count, in rank order."""
-        parts = gathered.reshape(-1, *view.shape[1:])
-        return in_rank_order([parts[i] for i in flat]) if flat else np.zeros(view.shape[1:], view.dtype)
+        return in_rank_order([gathered[at] for at in places]) if places else np.zeros(view.shape[1:], view.dtype)
 
     if view.device[0] == "cpu":
         return Sum(comm.start(kind.download(stack), facts, lambda one: kind.upload(ordered(one), stack)).wait)
     way = transport(comm, view.device[1])
-    if way.gather is None or not flat:
+    if way.gather is None or not places:
         staged = comm.start(_staged(kind, stack), facts, lambda one: kind.upload(ordered(one), stack))
         return Sum(staged.wait)
     agreed = comm.start(np.empty(0), f"{facts}: {view.dtype} {view.shape}")

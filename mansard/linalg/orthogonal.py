@@ -80,7 +80,8 @@ def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
     parts = tuple(Part("row") if part == "TAU" else Part("matrix", _shape(task, part)) for part in task.parts)
     found = _known(task, backend, a)
     if found is None:
-        found = answer(Operation(run, parts, ragged=partial(factor_ragged, task, backend), task=task), [a])
+        options, ragged = (("mode", mode), ("backend", backend)), partial(factor_ragged, task, backend)
+        found = answer(Operation(run, parts, ragged=ragged, name="qr", options=options), [a])
     return found[0] if mode == "r" else found if mode == "raw" else QRResult(*found)
 
 

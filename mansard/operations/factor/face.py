@@ -13,7 +13,6 @@ from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
 from ..ragged_lists import differ
-from .task import Task
 
 # (kind, arguments, places for the results or None each) -> results; of lists, stacks
 Run = Callable[[Kind, list[Matrices], list[Matrices]], Sequence[Matrices]]
@@ -35,7 +34,8 @@ class Operation(NamedTuple):
     integers: tuple[str, ...] = ()  # arguments that are not promoted: pivots
     # (arguments..., out) -> results of a ragged batch; None: not of this one, sizes are answered one after the other
     ragged: Callable[..., tuple[Matrices, ...] | None] | None = None
-    task: Task | None = None  # where operands that are spread over processes or chunks answer in a way of their own
+    name: str = ""  # for operands that are spread over processes or chunks, and answer in a way of their own
+    options: tuple[tuple[str, Any], ...] = ()  # for them, too
 
 
 def answer(operation: Operation, given: list[Matrices], out: Matrices = None) -> tuple[Matrices, ...]:
@@ -86,8 +86,7 @@ def _elsewhere(
         return answer(operation, [given[name] for name in operation.names], given.get("out"))
 
     named = dict(zip(operation.names, given, strict=True)) | ({} if out is None else {"out": out})
-    task = operation.task
-    return answers(Call(task.family if task else "", named, {"want": task.want} if task else {}, run))
+    return answers(Call(operation.name, named, dict(operation.options), run))
 
 
 def _through_jax(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:

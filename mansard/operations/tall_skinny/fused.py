@@ -84,7 +84,7 @@ def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None
         return through_jax(kind, project, given, dict(backend=backend))
     check_same_rows(views, "V", "W")
     check_out(views, views["W"].shape, may_be="W", apart=("V",))
-    rest, _, G = Passes(kind, backend).projected(V, W, out)
+    rest, _, G = projected(V, W, out, backend)
     return rest, G
 
 
@@ -104,31 +104,11 @@ def multiplied(
     return W, gram(W, backend=backend)
 
 
-class Passes:
-    """Passes over tall blocks of one array library, of which orthogonalisations are made."""
-
-    def __init__(self, kind: Kind, backend: str | None) -> None:
-        self.kind, self.backend = kind, backend
-
-    def gram(self, A: Array, B: Array = None) -> Array:
-        """A^H B."""
-        return gram(A, B, backend=self.backend)
-
-    def matmul(self, V: Array, S: Array, out: Array = None) -> Array:
-        """V S."""
-        return matmul(V, S, out=out, backend=self.backend)
-
-    def multiplied(
-        self, V: Array, S: Array, out: Array, base: Array = None, alpha: complex = 1.0, beta: complex = 0.0
-    ) -> tuple[Array, Array]:
-        """W = alpha V S + beta base, and W^H W."""
-        return multiplied(V, S, out, base, alpha, beta, self.backend)
-
-    def projected(self, V: Array, W: Array, out: Array) -> tuple[Array, Array, Array]:
-        """W' = W - V C, C = V^H W, and W'^H W'."""
-        C = self.gram(V, W)
-        rest, G = self.multiplied(V, C, out, W, -1.0, 1.0)
-        return rest, C, G
+def projected(V: Array, W: Array, out: Array, backend: str | None) -> tuple[Array, Array, Array]:
+    """W' = W - V C, C = V^H W, and W'^H W'."""
+    C = gram(V, W, backend=backend)
+    rest, G = multiplied(V, C, out, W, -1.0, 1.0, backend)
+    return rest, C, G
 
 
 def checked(given: dict[str, Array]) -> tuple[Kind, dict[str, View]]:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ...arrays.types import Array
+from ...arrays.types import Array, Kind
 from ...errors import RankDeficient
 from . import small_factors as small
 from .device_steps import Progress, advanced
-from .fused import Passes, check_out, check_same_rows, checked, through_jax
+from .fused import check_out, check_same_rows, checked, multiplied, through_jax
+from .gram import gram
+from .matmul import matmul
 
 _MOST_STEPS = 8
 _USUAL_STEPS = 3  # enough for full rank
@@ -137,6 +139,33 @@ def orthogonalize(
     return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
 
 
+class Passes:
+    """Passes over tall blocks of one array library, of which orthogonalisations are made."""
+
+    def __init__(self, kind: Kind, backend: str | None) -> None:
+        self.kind, self.backend = kind, backend
+
+    def gram(self, A: Array, B: Array = None) -> Array:
+        """A^H B."""
+        return gram(A, B, backend=self.backend)
+
+    def matmul(self, V: Array, S: Array, out: Array = None) -> Array:
+        """V S."""
+        return matmul(V, S, out=out, backend=self.backend)
+
+    def multiplied(
+        self, V: Array, S: Array, out: Array, base: Array = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> tuple[Array, Array]:
+        """W = alpha V S + beta base, and W^H W."""
+        return multiplied(V, S, out, base, alpha, beta, self.backend)
+
+    def projected(self, V: Array, W: Array, out: Array) -> tuple[Array, Array, Array]:
+        """W' = W - V C, C = V^H W, and W'^H W'."""
+        C = self.gram(V, W)
+        rest, G = self.multiplied(V, C, out, W, -1.0, 1.0)
+        return rest, C, G
+
+
 def by_cholesky(
     passes: Passes, V: Array, out: Array, begun: Progress | None, shift: str, on_deficient: str
 ) -> tuple[Array, Array, Array]:
@@ -219,12 +248,18 @@ def _orthonormalized(
             f"V did not become orthonormal in {_MOST_STEPS} steps: are the columns of against orthonormal?"
         )
     Z, R, dependent = small.triangularised(B, norms, width, u)
-    if on_deficient == "raise" and dependent.any():
+    if on_deficient == "raise":
+        check_dependent(dependent, norms, width)
+    return block, step.apply @ Z, R, dependent
+
+
+def check_dependent(dependent: Array, norms: Array, width: int) -> None:
+    """Raise RankDeficient for the first column that is marked."""
+    if dependent.any():
         column = int(np.argmax(dependent))
         others = "the columns before it" if width == len(norms) else "against and the columns before it"
         why = "is zero" if norms[column] == 0 else f"depends on {others}"
         raise RankDeficient(f"column {column} of V {why}: drop it, or pass on_deficient='flag'", column)
-    return block, step.apply @ Z, R, dependent
 
 
 def check_options(shift: str, on_deficient: str) -> None:

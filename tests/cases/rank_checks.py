@@ -1,0 +1,312 @@
+"""Checks that every rank of `mpiexec -n N python rank_checks.py` runs together; tests/system/test_ranks.py starts them.
+
+`python rank_checks.py kill | raise` are programs of which one rank dies, or raises what nobody catches.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from mpi4py import MPI
+
+import mansard as ms
+from mansard import settings
+from mansard.distributed import Batch, Communicator, Rows, batch, communicator, later_gram, transport
+from mansard.errors import RankDeficient, RankError, RanksDiffer
+from mansard.operations.plans import PLANS
+
+WORLD = MPI.COMM_WORLD
+RANK, SIZE = WORLD.rank, WORLD.size
+COMM = Communicator.of(WORLD)
+
+
+def integers(rows: int, columns: int, seed: int = 0) -> Any:
+    """Small integers, of which all sums are exact."""
+    return np.random.default_rng(seed + columns).integers(-3, 4, (rows, columns)).astype(float)
+
+
+def same_everywhere(array: Any) -> bool:
+    """Whether all ranks have the same bits."""
+    every = WORLD.allgather(np.ascontiguousarray(array).tobytes())
+    return all(one == every[0] for one in every)
+
+
+@contextmanager
+def messages(count: int) -> Iterator[None]:
+    """Inside, so many collective messages are sent."""
+    before = COMM.messages["gather"] + COMM.messages["continued"]
+    yield
+    assert COMM.messages["gather"] + COMM.messages["continued"] - before == count
+
+
+def check_products() -> None:
+    """Against NumPy, exactly: many rows, fewer rows than ranks, none; with and without blocks."""
+    for rows in (203, SIZE - 1, 1, 0):
+        A, B, S = integers(rows, 4), integers(rows, 3), integers(4, 3)
+        for blocks in (None, 16):
+            a, b = (Rows.from_global(one, WORLD, blocks=blocks) for one in (A, B))
+            assert a.shape == A.shape and a.offsets[-1] == len(a) == rows and a.dtype == A.dtype
+            assert (a.local == A[a.offsets[RANK] : a.offsets[RANK + 1]]).all()
+            assert (ms.gram(a) == A.T @ A).all() and (ms.gram(a, b) == A.T @ B).all()
+            assert (ms.matmul(a, S).to_global() == A @ S).all()
+            W, G = ms.matmul_gram(a, S)
+            assert (W.to_global() == A @ S).all() and (G == (A @ S).T @ (A @ S)).all()
+            rest, G = ms.project(a, b)
+            expected = B - A @ (A.T @ B)
+            assert (rest.to_global() == expected).all() and (expected.T @ expected == G).all()
+
+
+def check_places() -> None:
+    """`out`, alpha and beta."""
+    A, S = integers(40, 4), integers(4, 4)
+    a, out = Rows.from_global(A), np.ones((4, 4))
+    assert ms.gram(a, out=out, alpha=2.0, beta=3.0) is out and (out == 2 * A.T @ A + 3).all()
+    place = Rows.from_global(np.ones((40, 4)))
+    assert ms.matmul(a, S, out=place, alpha=2.0, beta=1.0) is place
+    assert (place.to_global() == 2 * A @ S + 1).all()
+    Q, _ = ms.cholesky_qr(Rows.from_global(A + 9 * np.eye(40, 4)), out=place)
+    assert Q is place and np.allclose(ms.gram(Q), np.eye(4), atol=1e-13)
+
+
+def check_factors() -> None:
+    """Orthonormal to working precision, for any number of rows."""
+    V = np.random.default_rng(3).standard_normal((150, 6)) @ np.diag(10.0 ** -np.arange(6))
+    W = np.random.default_rng(4).standard_normal((150, 3))
+    for blocks in (None, 32):
+        v, w = (Rows.from_global(one, blocks=blocks) for one in (V, W))
+        Q, R = ms.cholesky_qr(v)
+        assert np.allclose(Q.to_global() @ R, V, atol=1e-14) and np.abs(ms.gram(Q) - np.eye(6)).max() < 1e-14
+        assert same_everywhere(R)
+        Q2, R2, H = ms.orthogonalize(w, against=Q)
+        assert np.allclose(Q2.to_global() @ R2 + Q.to_global() @ H, W) and np.abs(ms.gram(Q, Q2)).max() < 1e-14
+        for rows in (150, 7, 3, 0):
+            part = Rows.from_global(V[:rows], blocks=blocks)
+            with messages(int(SIZE > 1)):
+                Q, R = ms.linalg.qr(part)
+            assert Q.shape == (rows, min(rows, 6)) and R.shape == (min(rows, 6), 6) and same_everywhere(R)
+            assert np.allclose(Q.to_global() @ R, V[:rows]) and np.allclose(ms.gram(Q), np.eye(min(rows, 6)))
+            assert (ms.linalg.qr(part, mode="r") == R).all()
+    with pytest.raises(RankDeficient):
+        ms.cholesky_qr(Rows(np.ones((10, 2))))
+    _, _, dependent = ms.cholesky_qr(Rows(np.ones((10, 2))), on_deficient="flag")
+    assert dependent.tolist() == [False, True]
+
+
+def check_bits() -> None:
+    """The same on every rank and in every run; with blocks, whatever the number of ranks."""
+    V = np.random.default_rng(5).standard_normal((500, 4))
+    v = Rows.from_global(V)
+    first = ms.gram(v)
+    assert same_everywhere(first) and (ms.gram(v) == first).all()
+    parts = [V[begin:end].T @ V[begin:end] for begin, end in zip(v.offsets, v.offsets[1:], strict=False)]
+    assert np.allclose(first, sum(parts))
+    alone, spread = (Rows.from_global(V, comm, blocks=64) for comm in (MPI.COMM_SELF, WORLD))
+    for call in (ms.gram, lambda V: ms.linalg.qr(V).R, lambda V: ms.cholesky_qr(V)[1]):
+        assert (call(alone) == call(spread)).all()
+    assert (ms.cholesky_qr(alone)[0].local == ms.cholesky_qr(spread)[0].to_global()).all()
+
+
+def check_messages() -> None:
+    """One per pass: gram one, cholesky_qr two, products none; wide ones after the first, too."""
+    v, S = Rows(np.random.default_rng(RANK).random((60, 8)) + np.eye(60, 8)), np.eye(8)
+    for count, call in (
+        (1, lambda: ms.gram(v)),
+        (0, lambda: ms.matmul(v, S)),
+        (1, lambda: ms.matmul_gram(v, S)),
+        (2, lambda: ms.cholesky_qr(v)),
+        (2, lambda: ms.project(v, v)),
+    ):
+        with messages(count if SIZE > 1 else 0):
+            call()
+    wide = Rows(np.ones((4, 100)))
+    ms.gram(wide)  # longer than the room for payloads, which grows
+    with messages(int(SIZE > 1)):
+        assert (ms.gram(wide) == 4 * SIZE).all()
+    later = later_gram(v)
+    W = ms.matmul(v, S)
+    assert (later.wait() == ms.gram(v)).all() and (W.local == v.local).all()
+
+
+def check_disagreement() -> None:
+    """Different dtypes, widths, options and calls raise on every rank, and name the rank that differs."""
+    odd = RANK == SIZE - 1
+    v = Rows(np.ones((5, 3)))
+    for call, word in (
+        (lambda: Rows(np.ones((5, 3), np.float32 if odd else np.float64)), "float32"),
+        (lambda: Rows(np.ones((5, 4 if odd else 3))), "4 columns"),
+        (lambda: Rows(np.ones((8, 3)), blocks=4 if odd else 8), "blocks=4"),
+        (lambda: ms.gram(v, conj=not odd), "conj=False"),
+        (lambda: ms.cholesky_qr(v, on_deficient="flag" if odd else "raise"), "flag"),
+        (lambda: ms.gram(v) if odd else ms.linalg.qr(v), "gram"),
+    ):
+        with pytest.raises(RanksDiffer, match=f"rank {SIZE - 1}.*{word}") as caught:
+            call()
+        assert caught.value.rank == SIZE - 1
+    assert (ms.gram(v) == 5 * SIZE).all()
+
+
+def check_failures() -> None:
+    """A rank that raises makes every rank raise; the next call works."""
+    v, odd = Rows(np.ones((5, 3))), RANK == SIZE - 1
+    for call, error in (
+        (lambda: ms.cholesky_qr(v, shift="x" if odd else "auto"), ValueError),
+        (lambda: ms.matmul_gram(v, np.ones((4 if odd else 3, 2))), ValueError),
+        (lambda: Rows(np.ones(3) if odd else np.ones((2, 3))), ValueError),
+        (lambda: (ms.matmul(v, np.ones((4 if odd else 3, 2))), ms.gram(v)), ValueError),  # without a message of its own
+        (lambda: ms.gram(v, np.ones((5, 2))), TypeError),  # on all ranks
+    ):
+        with pytest.raises(error if odd or error is TypeError else RankError):
+            call()
+        assert (ms.gram(v) == 5 * SIZE).all()
+    for call in (lambda: ms.matmul(v, v), lambda: ms.plan("gram", v), lambda: ms.linalg.svd(v)):
+        with pytest.raises(TypeError, match=r"rows"):
+            call()
+    with pytest.raises(ValueError, match="redistribute"):
+        ms.gram(v, v.redistribute([0] + [len(v)] * SIZE))
+    with pytest.raises(TypeError, match="pickled"):
+        COMM.__reduce__()
+
+
+def check_moves() -> None:
+    """Rows from one rank, to other ranks, and back; messages are split."""
+    A = integers(57, 3)
+    for piece in (communicator.PIECE, 64):
+        before, communicator.PIECE = communicator.PIECE, piece
+        a = Rows.from_global(A if RANK == SIZE - 1 else None, root=SIZE - 1)
+        assert (a.to_global() == A).all() and (ms.gram(a) == A.T @ A).all()
+        offsets = sorted(np.random.default_rng(1).integers(0, 58, SIZE - 1).tolist())
+        moved = a.redistribute([0, *offsets, 57])
+        assert moved.offsets == (0, *offsets, 57) and (moved.to_global() == A).all()
+        assert (moved.redistribute().local == a.local).all()
+        assert COMM.gather(np.arange(2000.0), "a long one").shape == (SIZE, 2000)
+        communicator.PIECE = before
+    with pytest.raises(ValueError, match="offsets"):
+        a.redistribute([0, 1])
+    assert "ranks" in a.explain() and "MPI" in a.explain() and f"rank {RANK}" in repr(a)
+
+
+def check_halos() -> None:
+    """Messages from rank to rank."""
+    right, left, found = (RANK + 1) % SIZE, (RANK - 1) % SIZE, np.empty(10)
+    COMM.exchange({right: np.full(10, float(RANK))}, {left: found}).wait()
+    assert (found == left).all()
+
+
+def check_freed() -> None:
+    """A communicator that was freed too early says so."""
+    other = WORLD.Dup()
+    v = Rows(np.ones((2, 2)), other)
+    assert Communicator.of(other) is v.comm
+    other.Free()
+    for call in (lambda: ms.gram(v), lambda: Rows(np.ones((2, 2)), other)):
+        with pytest.raises(ValueError, match="freed"):
+            call()
+    with pytest.raises(TypeError, match="mpi4py"):
+        Rows(np.ones((2, 2)), "world")
+
+
+def check_batches() -> None:
+    """Divided by work; results left where they are, or gathered."""
+    random = np.random.default_rng(0)
+    S, b = random.random((7, 4, 4)) + 4 * np.eye(4), random.random((7, 4, 2))
+    s = batch(S)
+    assert isinstance(s, Batch) and len(s) == 7 and len(s.local) == s.offsets[RANK + 1] - s.offsets[RANK]
+    assert np.allclose(s.map(ms.linalg.solve, batch(b, like=s)).gather(), np.linalg.solve(S, b))
+    Q, R = s.map(ms.linalg.qr)
+    assert np.allclose(Q.gather() @ R.gather(), S) and np.allclose(s.map(ms.matmul, np.eye(4)).gather(), S)
+    matrices = [random.random((n, n)) + n * np.eye(n) for n in (1, 2, 3, 4, 12)]
+    for whole in (matrices, ms.Ragged.from_list(matrices), matrices[:1]):
+        found = batch(whole).map(ms.linalg.inv).gather()
+        assert all(np.allclose(one @ other, np.eye(len(one))) for one, other in zip(found, whole, strict=True))
+    if SIZE == 2:
+        assert batch(matrices).offsets == (0, 4, 5)
+    S[-1] = 0
+    with pytest.raises(np.linalg.LinAlgError if batch(S).offsets[RANK + 1] == 7 and len(s.local) else RankError):
+        batch(S).map(ms.linalg.inv)
+
+
+def check_torch() -> None:
+    """Rows of PyTorch tensors; on two ranks alone, since importing PyTorch takes longer than all else."""
+    if SIZE != 2:
+        return
+    torch = pytest.importorskip("torch")
+    A = integers(30, 4)
+    a = Rows.from_global(torch.from_numpy(A))
+    G = ms.gram(a)
+    assert isinstance(G, torch.Tensor) and (G.numpy() == A.T @ A).all()
+    assert (ms.matmul(a, torch.eye(4, dtype=torch.float64)).to_global().numpy() == A).all()
+
+
+def check_transports() -> None:
+    """NCCL where every rank has a GPU of its own, MPI where it takes device memory, pinned memory otherwise."""
+
+    class Failure(Exception):
+        pass
+
+    def nccl(works: bool) -> Any:
+        def made(size: int, name: tuple[int, ...], rank: int) -> Any:
+            if not works:
+                raise Failure
+            return SimpleNamespace(allGather=None)
+
+        name = lambda: (1,) * 128  # noqa: E731
+        return SimpleNamespace(available=True, NcclError=Failure, get_unique_id=name, NcclCommunicator=made)
+
+    def chosen(bus: str, library: Any) -> Any:
+        sys.modules["cupy.cuda.nccl"] = library
+        runtime = SimpleNamespace(deviceGetPCIBusId=lambda ordinal: bus)
+        return transport.choose(COMM, SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)), 0)
+
+    own = chosen(f"0000:{RANK:02x}", nccl(True))
+    assert own.name == "nccl" and own.gather is not None
+    for bus, library, why in (
+        ("0000:00", nccl(True), "share"),
+        (f"0000:{RANK:02x}", nccl(RANK > 0), "failed"),
+        (f"0000:{RANK:02x}", SimpleNamespace(available=RANK > 0), "not installed"),
+    ):
+        other = chosen(bus, library)
+        assert other.name == "pinned host memory" and why in other.reason
+    del sys.modules["cupy.cuda.nccl"]
+
+
+def check_examples() -> None:
+    """The examples of the docstrings, which hold for any number of ranks."""
+    for name in ("answers", "rows", "batch"):
+        module = import_module(f"mansard.distributed.{name}")
+        failures, tried = doctest.testmod(module)
+        assert tried >= 3 and failures == 0
+
+
+def main(argument: str = "") -> None:
+    """All checks, or a program with a fault."""
+    v = Rows(np.ones((5, 3)))
+    if argument == "kill" and RANK == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if argument == "raise" and RANK == 1:
+        raise RuntimeError("nobody catches this")
+    if argument:
+        while True:
+            ms.gram(v)
+    checks: list[Callable[[], None]] = [one for name, one in globals().items() if name.startswith("check_")]
+    for check in checks:
+        check()
+    os.environ["MANSARD_BACKEND"] = "cpu"  # and once more with kernels, of which few are compiled
+    settings.reread()
+    PLANS.forget()
+    check_bits()
+    if RANK == 0:
+        print(f"{len(checks)} checks on {SIZE} ranks")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
