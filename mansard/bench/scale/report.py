@@ -81,7 +81,7 @@ def picture(runs: dict[int, dict[str, Any]], path: Path) -> None:
     axes[0].set(ylabel="kernel time of one rank / time", ylim=(0, 1.15), title="weak: the same work on each rank")
     axes[1].plot(ranks, ranks, color="#999999", linewidth=0.8)
     axes[1].set(yscale="log", ylabel="kernel time of one rank / time", title="strong: the same work in all")
-    axes[0].legend(fontsize=7, loc="lower left", framealpha=0.9)
+    drawn.legend(*axes[0].get_legend_handles_labels(), fontsize=8, loc="outside right center")
     drawn.savefig(path, dpi=130)
 
 

@@ -15,6 +15,7 @@ from ...distributed.communicator import HEADER, ROOM
 WIDTH = 32  # columns of tall matrices: Gram matrices of 8 KiB
 POWERS = 4
 _WARM = 2  # calls before the first sample
+_SECONDS, _MOST = 1.0, 200  # samples of an operation are taken for so long, and so many at most
 
 
 class Case(NamedTuple):
@@ -61,15 +62,17 @@ def measure(case: Case, comm: Any, samples: int) -> dict[str, Any]:
     """Seconds of the slowest rank: calls on all ranks together and alone in turn, each sample after a barrier."""
     ours = distributed.Communicator.of(comm)
     times: dict[str, list[float]] = {"together": [], "alone": [], "waiting": []}
-    for sample in range(-_WARM, samples):
+    begin = perf_counter()
+    for _ in range(_WARM):
+        case.together(), case.alone()
+    once = comm.allreduce((perf_counter() - begin) / _WARM) / comm.size
+    for _ in range(min(_MOST, max(samples, int(_SECONDS / once)))):
         for name, call in (("together", case.together), ("alone", case.alone)):
             comm.Barrier()
             waited, begin = ours.waiting, perf_counter()
             call()
-            seconds = perf_counter() - begin
-            if sample >= 0:
-                times[name].append(seconds)
-                times["waiting"] += [ours.waiting - waited] if name == "together" else []
+            times[name].append(perf_counter() - begin)
+            times["waiting"] += [ours.waiting - waited] if name == "together" else []
     every = np.array(comm.allgather([times["together"], times["alone"], times["waiting"]]))
     together, alone, waiting = (every[:, which].max(axis=0) for which in range(3))
     best = int(together.argmin())
