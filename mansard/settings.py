@@ -4,7 +4,7 @@
 |-------------------------|-------------------------------------------------------------------------------|
 | `MANSARD_CACHE_DIR`     | where compiled kernels, measured ceilings and tuning records live             |
 | `MANSARD_BACKEND`       | run CPU arrays on this backend: `cpu` (default), `emulated` or `reference`    |
-| `MANSARD_THREADS`       | CPU threads a kernel may use (default: those the process may run on)          |
+| `MANSARD_THREADS`       | CPU threads a kernel may use (default: the process' cores; of several ranks, a share) |
 | `MANSARD_CXX`           | the C++ compiler (default: `$CXX`, then g++, clang++, c++)                    |
 | `MANSARD_SANITIZE`      | `1`: build emulated kernels with AddressSanitizer and UBSan                   |
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
@@ -19,6 +19,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+# where launchers of MPI programs say how many ranks a node has: MPICH and its relatives, Open MPI, MVAPICH
+_LOCAL_RANKS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -32,10 +35,19 @@ class Settings:
     emulated_order: str
     cuda_path: Path | None
     openblas_thread_timeout: str | None
+    launched_ranks: int  # ranks of this node, as a launcher of MPI programs says; 0: none has started this process
+
+
+def _ranks() -> int:
+    return next((int(text) for name in _LOCAL_RANKS if (text := os.environ.get(name, "")).isdigit()), 0)
 
 
 def _threads() -> int:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    ranks = max(1, _ranks())
+    if usable > max(1, cores // ranks):  # else the launcher has bound every rank to its share
+        usable = max(1, usable // ranks)
     return int(os.environ.get("MANSARD_THREADS") or os.environ.get("OMP_NUM_THREADS") or usable)
 
 
@@ -52,6 +64,7 @@ def _read() -> Settings:
         emulated_order=env("MANSARD_EMULATED_ORDER") or "forward",
         cuda_path=Path(env("CUDA_PATH") or env("CUDA_HOME") or "/usr/local/cuda"),
         openblas_thread_timeout=env("OPENBLAS_THREAD_TIMEOUT"),
+        launched_ranks=_ranks(),
     )
 
 
@@ -63,6 +76,12 @@ def current() -> Settings:
 def still_openblas_environment() -> dict[str, str]:
     """This process's environment, for another one in which OpenBLAS's idle workers go to sleep at once."""
     return {**os.environ, "OPENBLAS_THREAD_TIMEOUT": "4"}
+
+
+def rank_environment() -> dict[str, str]:
+    """This process's environment, for ranks that have one thread each."""
+    single = dict.fromkeys(("MANSARD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    return still_openblas_environment() | single
 
 
 def reread(**changes: object) -> Settings:

@@ -25,6 +25,7 @@ from .report import write_report
 from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options, sets_of
 from .runner import run as measure
+from .scale import command as scale
 from .sparse.operations import SPARSE
 from .store import JOURNAL, RESULTS, load
 from .table import Table
@@ -37,7 +38,9 @@ _SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings a
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"an operation (solve, gemm, ...), or a group of them: {', '.join(CATALOGUES)}; without it a sample of all, "
-    parser.add_argument("operation", nargs="?", help=text + "each group into a folder of its own")
+    text += f"each group into a folder of its own; {scale.NAME}: scaling over ranks of MPI"
+    parser.add_argument("operation", nargs="?", help=text)
+    scale.add_argument(parser)
     add_sizes(parser, sizes, "a number, a range a:b[:step] or a list, for one operation")
     text = "comma list of the sets below, or all (default: quick; of everything: sample)"
     parser.add_argument("--set", help=text)
@@ -81,6 +84,8 @@ def _sets_text(*families: str, added: Extension = NOTHING) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.operation == scale.NAME:
+        return scale.run(args, print_table)
     loaded = extension.load(args.extension)
     args.family, sets, added = _asked(args, loaded)
     if args.list:

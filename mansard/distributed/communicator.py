@@ -11,6 +11,7 @@ A payload longer than the agreed room is continued in a second message, and the 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -29,8 +30,10 @@ ROOM = 8192  # bytes of payload in the first message: a Gram matrix of 32 column
 MOST_ROOM = 1 << 18  # bytes, a Gram matrix of 181 columns in float64; longer payloads are always continued
 QUIET = 8  # messages in a row that fill a quarter of the room at most, after which it shrinks to the longest of them
 PIECE = 1 << 30  # bytes per message; counts of MPI before version 4 end at 2^31
+PATIENCE = 0.05  # seconds that a rank waits for messages from other ranks before it looks whether one has failed
 _GOOD, _FAILED = 0, 1
-_TAG = 3131
+_TAG, _FAILURE = 3131, 3130
+_EPOCHS = 4096  # tags of messages from rank to rank: another one after every failure
 
 
 def mpi() -> Any:
@@ -58,6 +61,8 @@ class Communicator:
         self.transport: Any = None  # of device arrays, chosen with the first one
         self._flight: list[Gathering] = []  # messages under way, oldest first
         self._owed: list[Gathering] = []  # reports of failures, for which nobody waited
+        self._failures = 0  # that this rank knows of; the same on all ranks once they have raised
+        self._notes: list[tuple[Any, Any]] = []  # messages that tell of failures, and those that a failure left over
         if self.size > 1:
             _abort_on_uncaught_exceptions()
 
@@ -172,7 +177,26 @@ class Communicator:
         for message in list(self._flight):
             with suppressed():
                 message.wait()
+        note = np.frombuffer(f"{self._failures} {text}".encode()[:FACTS], np.uint8)
+        others = (rank for rank in range(self.size) if rank != self.rank)
+        self._notes += [(note, self.raw.Isend(note, rank, _FAILURE)) for rank in others]
+        self._owe(text)
+
+    def _owe(self, text: str) -> None:
+        """Take part in the message that reports a failure."""
+        self._failures += 1
         self._owed.append(Gathering(self, "", np.frombuffer(text.encode()[: self._room], np.uint8), None, _FAILED))
+
+    def heed(self, requests: list[Any]) -> None:
+        """Raise RankError if another rank has failed while this one waits for messages from rank to rank."""
+        MPI, status, note = mpi(), mpi().Status(), np.empty(FACTS, np.uint8)
+        while self.raw.Iprobe(MPI.ANY_SOURCE, _FAILURE, status):
+            self.raw.Recv(note, status.Get_source(), _FAILURE)
+            known, _, text = note[: status.Get_count()].tobytes().decode(errors="replace").partition(" ")
+            if int(known) == self._failures:  # lower: raised before, in a collective message
+                self._notes += [(None, request) for request in requests]
+                self._owe(text)
+                raise RankError(f"rank {status.Get_source()}: {text}", status.Get_source())
 
     def _settle(self) -> None:
         """Complete old reports of failures: all ranks have sent the message that they stand for."""
@@ -188,18 +212,20 @@ class Communicator:
 
     # ---- messages from rank to rank ------------------------------------------------------------------------
 
-    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array], tag: int = 0) -> Exchange:
+    def exchange(self, sends: Mapping[int, Array], receives: Mapping[int, Array]) -> Exchange:
         """Begin to send arrays to ranks and to receive others in place; `.wait()` completes both.
 
         Arrays are contiguous NumPy arrays, or device arrays if the MPI library takes those. Lengths were agreed upon
-        before; messages of two ranks with the same tag arrive in the order in which they were sent.
+        before; messages of two ranks arrive in the order in which they were sent. Tags count failures, so that what was
+        sent before one is not received after it.
         """
         requests: list[Any] = []
+        tag = _TAG + self._failures % _EPOCHS
         for rank, array in receives.items():
-            requests += [self.raw.Irecv(piece, rank, _TAG + tag) for piece in pieces(array)]
+            requests += [self.raw.Irecv(piece, rank, tag) for piece in pieces(array)]
         for rank, array in sends.items():
             parts = list(pieces(array))
-            requests += [self.raw.Isend(piece, rank, _TAG + tag) for piece in parts]
+            requests += [self.raw.Isend(piece, rank, tag) for piece in parts]
             self.messages.update({"halo": len(parts), "bytes": sum(piece.nbytes for piece in parts)})
         return Exchange(self, requests, (sends, receives))
 
@@ -238,7 +264,8 @@ class Gathering:
         """Wait until all ranks have sent theirs."""
         begin = perf_counter()
         if self._request is not None:
-            self._request.Wait()
+            while not self._request.Test():
+                os.sched_yield()  # there may be more ranks than cores
             self._request = None
         self.comm.waiting += perf_counter() - begin
 
@@ -263,6 +290,7 @@ class Gathering:
         if failed.size:
             rank = int(failed[0])
             text = self._received[rank, HEADER : HEADER + int(head[rank, 1])].tobytes().decode(errors="replace")
+            self.comm._failures += 1
             raise RankError(f"rank {rank}: {text}", rank)
         facts = self._received[:, 16:HEADER]
         differs = np.flatnonzero((facts != facts[0]).any(axis=1))
@@ -294,8 +322,11 @@ class Exchange:
 
     def wait(self) -> None:
         """Wait until everything has arrived, and until the arrays that were sent may be written to again."""
-        begin = perf_counter()
-        mpi().Request.Waitall(self._requests)
+        begin, done = perf_counter(), mpi().Request.Testall
+        while not done(self._requests):
+            os.sched_yield()
+            if perf_counter() - begin > PATIENCE:
+                self._comm.heed(self._requests)
         self._requests, self._arrays = [], None
         self._comm.waiting += perf_counter() - begin
 

@@ -41,7 +41,7 @@ _HEADER_BYTES = 1 << 20  # of text, in which comments and sizes must end
 _SHORTEST = {"pattern": 4, "real": 6, "integer": 6, "unsigned-integer": 6, "complex": 8}  # bytes of "1 1 0 0\n"
 _PACKED: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _SYMMETRIC = re.compile(rb"\A([^\n]*)symmetric", re.IGNORECASE)  # the last word of the first line
-_BROKEN = (ValueError, TypeError, OverflowError, EOFError, IndexError, zlib.error, gzip.BadGzipFile)
+BROKEN = (ValueError, TypeError, OverflowError, EOFError, IndexError, zlib.error, gzip.BadGzipFile)
 
 
 def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
@@ -54,14 +54,14 @@ def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
     path = Path(path)
     try:
         with open_regular(path) as file:
-            text = _Text(path, file)
-            shape, symmetry, is_dense = _checked_header(text)
+            text = Text(path, file)
+            shape, symmetry, is_dense = checked_header(text)
             try:
                 if is_dense and 0 in shape:  # SciPy's reader divides by the number of rows
                     found = np.zeros(shape)
                 else:
                     found = scipy_io.mmread(path if text.is_as_scipy_needs_it() else text)
-            except _BROKEN as error:
+            except BROKEN as error:
                 raise Damaged(text.problem or _placed(text, str(error))) from error
             if text.problem:
                 raise Damaged(text.problem)
@@ -69,14 +69,14 @@ def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
         raise ValueError(f"{path}: {error}") from error.__cause__
     if is_dense:
         if symmetry in _ON_DIAGONAL:
-            _check_diagonal(path, np.arange(min(shape)), np.diagonal(found), symmetry)
+            check_diagonal(path, np.arange(min(shape)), np.diagonal(found), symmetry)
         A = _nonzeros(found)
     else:
         A = sparse.coo_array(found)
         del found
         if symmetry in _ON_DIAGONAL:
             places = np.flatnonzero(A.coords[0] == A.coords[1])
-            _check_diagonal(path, A.coords[0][places], A.data[places], symmetry)
+            check_diagonal(path, A.coords[0][places], A.data[places], symmetry)
         if text.as_general:
             coords = list(A.coords)
             del A
@@ -86,7 +86,7 @@ def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
     return A if dtype is None else A.astype(dtype, copy=False)
 
 
-class _Text:
+class Text:
     """The text of a file from its beginning, unpacked on the way; of a packed one no more than its size allows.
 
     SciPy's reader (1.17) looks for the end of a line with `strchr` and crashes where there is none: a null byte, or a
@@ -142,7 +142,7 @@ class _Text:
         return b"" if self.problem else found
 
 
-def _checked_header(text: _Text) -> tuple[tuple[int, int], str, bool]:
+def checked_header(text: Text) -> tuple[tuple[int, int], str, bool]:
     """Shape, symmetry, and whether all entries are listed, of a file that has room for what its header promises; `text`
     is at its beginning afterwards."""
     head = text.read(_HEADER_BYTES)
@@ -151,7 +151,7 @@ def _checked_header(text: _Text) -> tuple[tuple[int, int], str, bool]:
     ended = head if head.endswith(b"\n") else head + b"\n"
     try:
         rows, columns, entries, format, field, symmetry = scipy_io.mminfo(BytesIO(ended))
-    except _BROKEN as error:
+    except BROKEN as error:
         raise Damaged(_placed_in(head, str(error))) from error
     text.rewind()
     if symmetry != "general" and rows != columns:
@@ -231,7 +231,7 @@ def write(
         draft.unlink(missing_ok=True)
 
 
-def _placed(text: _Text, message: str) -> str:
+def _placed(text: Text, message: str) -> str:
     """SciPy's message with the line it is about; it names most, but not the one at which a file ends."""
     if not message.startswith("Truncated"):
         return message
@@ -254,7 +254,7 @@ def _placed_in(head: bytes, message: str) -> str:
 _ON_DIAGONAL = ("skew-symmetric", "hermitian")  # symmetries that say what a diagonal may hold
 
 
-def _check_diagonal(path: Path, rows: Any, diagonal: Any, symmetry: str) -> None:
+def check_diagonal(path: Path, rows: Any, diagonal: Any, symmetry: str) -> None:
     """Refuse entries of a diagonal, in these rows, that the symmetry rules out: SciPy reads them as they stand."""
     wrong = diagonal if symmetry == "skew-symmetric" else diagonal.imag
     if wrong.any():

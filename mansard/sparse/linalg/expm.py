@@ -15,6 +15,7 @@ from .checks import check_operator, check_vector
 from .powers import Plan, Recurrence, chebyshev
 from .powers import powers as repeated
 from .report import Report
+from .space import absolute_row_sums, has_rows, space_of
 
 _TERMS = 8  # powers at a time
 _ROUNDOFF = 2.0**-53
@@ -53,15 +54,11 @@ def expm_multiply(
     powers : powers(A, p, alphas, betas, gammas) makes what computes p products at a time (powers.py)
     report : return (result, Report)
     """
-    check_operator(A, "A")
-    check_vector(b, "b")
-    if len(A.shape) != 2 or A.shape[0] != A.shape[1] or b.ndim not in (1, 2) or b.shape[0] != A.shape[0]:
-        raise ValueError(f"A has shape {tuple(A.shape)}, b {b.shape}: exp(t A) b is not defined")
-    if s < 1:
-        raise ValueError(f"s={s}: at least one power at a time")
+    space = space_of(A)
+    with space.together():
+        dtype = _checked_dtype(A, b, t, s)
+    space.agree("dtype, columns, t and tol", (dtype.name, b.shape[1:], complex(t), tol))
     xp, run = array_module(b), Report("expm_multiply")
-    dtype = np.result_type(A.dtype, b.dtype, np.complex64 if complex(t).imag else np.float32)
-    dtype = dtype if dtype.name in DTYPES else np.result_type(dtype, np.float64)
     b, t = b.astype(dtype), complex(t) if complex(t).imag else complex(t).real
     tol = float(np.finfo(dtype).eps) / 2 if tol is None else tol
     if t == 0 or not A.shape[0]:
@@ -73,10 +70,23 @@ def expm_multiply(
     return (x, run) if report else x
 
 
+def _checked_dtype(A: Any, b: Any, t: complex, s: int) -> Any:
+    """What is computed in, after a look at the shapes."""
+    check_operator(A, "A")
+    check_vector(b, "b")
+    own = space_of(A).entries(A)
+    if len(A.shape) != 2 or A.shape[0] != A.shape[1] or b.ndim not in (1, 2) or b.shape[0] != own.stop - own.start:
+        raise ValueError(f"A has shape {tuple(A.shape)}, b {b.shape}: exp(t A) b is not defined")
+    if s < 1:
+        raise ValueError(f"s={s}: at least one power at a time")
+    dtype = np.result_type(A.dtype, b.dtype, np.complex64 if complex(t).imag else np.float32)
+    return dtype if dtype.name in DTYPES else np.result_type(dtype, np.float64)
+
+
 def _interval(A: Any, bounds: Any, xp: Any, run: Report) -> tuple[float, float]:
     if not isinstance(bounds, str):
         low, high = map(float, bounds)
-    elif bounds == "lanczos" or (bounds == "auto" and not hasattr(A, "indptr")):
+    elif bounds == "lanczos" or (bounds == "auto" and not has_rows(A)):
         low, high = spectrum.lanczos(A, xp, run)
     elif bounds in ("auto", "gershgorin"):
         low, high = spectrum.gershgorin(A)
@@ -97,7 +107,8 @@ def _by_chebyshev(
     terms = chebyshev_terms(t, low, high, tol)
     run.method = f"Chebyshev series of degree {len(terms) - 1}"
     run.iterations = len(terms) - 1
-    limit = 2.0 * float(abs(b).max()) * len(b) ** 0.5 + float(np.finfo(b.dtype).tiny)
+    space = space_of(A)
+    limit = 2.0 * space.size(b) * A.shape[0] ** 0.5 + float(np.finfo(b.dtype).tiny)
     total = terms[0] * b
     plans: dict[int, Any] = {}
     at, V = 0, b[None]  # V[j] is term at + j - (len(V) - 1)
@@ -114,7 +125,7 @@ def _by_chebyshev(
         run.passes += getattr(plans[count], "passes", count)
         for j in range(1, count + 1):
             total += terms[at + j] * W[j]
-        largest = float(abs(W).max())
+        largest = space.size(W)
         run.residuals.append(largest * abs(terms[at + count]))
         if not largest <= limit:
             raise ValueError(f"terms grow: eigenvalues lie outside [{low:.6g}, {high:.6g}], or b is not finite")
@@ -139,13 +150,13 @@ def chebyshev_terms(t: Any, low: float, high: float, tol: float) -> list[Any]:
 
 
 def _by_taylor(A: Any, b: Any, t: Any, tol: float, run: Report, powers: Plan) -> Any:
-    if not hasattr(A, "indptr"):
+    if not has_rows(A):
         raise TypeError("A is not Hermitian, and its norm cannot be told: pass a matrix with rows, not an operator")
-    n = A.shape[0]
-    shift = A.diagonal().sum() / n  # takes the trace away: the norm of the rest is smaller
+    diagonal, space = A.diagonal(), space_of(A)
+    shift = space.sum(diagonal.sum()) / A.shape[0]  # takes the trace away: the norm of the rest is smaller
     shift = complex(shift) if b.dtype.kind == "c" else float(shift.real)
-    rows = abs(A).sum(axis=1).ravel() + abs(A.diagonal() - shift) - abs(A.diagonal())
-    size = abs(t) * float(rows.max())
+    rows = absolute_row_sums(A) + abs(diagonal - shift) - abs(diagonal)
+    size = abs(t) * space.largest(float(rows.max()) if rows.size else 0.0)
     steps, degree = taylor_steps(size, tol)
     run.method = f"Taylor's series of degree {degree} in {steps} steps"
     alphas = [t / steps / (k + 1) for k in range(degree)]
@@ -153,7 +164,7 @@ def _by_taylor(A: Any, b: Any, t: Any, tol: float, run: Report, powers: Plan) ->
     for _ in range(steps):
         V = plan(b)
         b = V.sum(axis=0) * b.dtype.type(np.exp(t * shift / steps))
-        run.residuals.append(float(abs(V[-1]).max()))
+        run.residuals.append(space.size(V[-1]))
         run.products += degree
         run.passes += getattr(plan, "passes", degree)
         run.iterations += degree

@@ -13,6 +13,7 @@ from .krylov import Basis, LeastSquares
 from .powers import Plan, change_of_basis, leja, monomial, newton
 from .powers import powers as repeated
 from .report import Report
+from .space import space_of
 
 _DRIFT = 10.0  # a true residual so many times the one the recurrence promises halves the step
 
@@ -57,12 +58,13 @@ def gmres(
     x, and 0 if it converged, else the number of iterations; with `report` also what was done
     """
     _check_options(s, basis, callback_type, rtol, atol)
-    x, b = _prepared(A, b, x0)
+    x, b = prepared(A, b, x0)
     check_operator(M, "M")
-    restart = min(20 if restart is None else restart, len(b))
-    cycles = 10 * len(b) if maxiter is None else maxiter
+    space, n = space_of(A), int(A.shape[0])
+    restart = min(20 if restart is None else restart, n)
+    cycles = 10 * n if maxiter is None else maxiter
     run = Report(f"gmres, s = {s}, {basis} basis" if s > 1 else "gmres")
-    norm_b = _norm(b)
+    norm_b = space.norm(b)
     if norm_b == 0:
         return (b, 0, run) if report else (b, 0)
     goal = max(rtol * norm_b, atol)
@@ -82,6 +84,7 @@ class _Solver:
 
     def __init__(self, A: Any, b: Any, M: Any, goal: float, restart: int, s: int, basis: str, run: Report) -> None:
         self.A, self.b, self.M, self.goal, self.restart, self.run = A, b, M, goal, restart, run
+        self.space = space_of(A)
         self.operator = A if M is None else _Product(A, M)
         self.most, self.basis = min(s, restart), basis
         self.step, self.shifts = 1, None  # of the first cycle
@@ -90,14 +93,14 @@ class _Solver:
     def solve(self, x: Any, cycles: int, told: Any) -> tuple[Any, float]:
         """(x, norm of its residual)."""
         residual = self._residual(x)
-        left = _norm(residual)
+        left = self.space.norm(residual)
         for cycle in range(cycles):
             if left <= self.goal or not np.isfinite(left):
                 break
             promised, krylov, change = self._cycle(residual, left)
             x = x + (change if self.M is None else self.M @ change)
             residual, before = self._residual(x), left
-            left = _norm(residual)
+            left = self.space.norm(residual)
             if told is not None:
                 told(x)
             if cycle == 0:
@@ -122,7 +125,7 @@ class _Solver:
 
     def _cycle(self, residual: Any, beta: float) -> tuple[float, Basis, Any]:
         """(the residual's norm as the least squares have it, the basis, what to add to x or M^-1 x)."""
-        krylov = Basis(residual / beta, self.restart)
+        krylov = Basis(residual / beta, self.restart, self.space)
         system = LeastSquares(beta, self.restart, krylov.H.dtype)
         promised = beta
         while krylov.columns < self.restart and promised > self.goal:
@@ -155,7 +158,7 @@ class _Solver:
             self.told(promised)
 
     def _residual(self, x: Any) -> Any:
-        if not x.any():
+        if self.space.size(x) == 0:
             return self.b
         self.run.products += 1
         self.run.passes += 1
@@ -181,25 +184,29 @@ def _ritz_values(krylov: Basis) -> Any:
     return values[np.isfinite(values)] if np.isfinite(values).any() else None
 
 
-def _norm(vector: Any) -> float:
-    return float(np.sqrt(float((vector.conj() @ vector).real)))
-
-
-def _prepared(A: Any, b: Any, x0: Any) -> tuple[Any, Any]:
+def prepared(A: Any, b: Any, x0: Any) -> tuple[Any, Any]:
     """x and b as vectors of what is computed in."""
+    with space_of(A).together():
+        dtype = _checked_dtype(A, b, x0)
+    space_of(A).agree("dtype", dtype.name)
+    b = b.reshape(-1).astype(dtype)
+    return b * 0 if x0 is None else x0.reshape(-1).astype(dtype), b
+
+
+def _checked_dtype(A: Any, b: Any, x0: Any) -> Any:
+    """What is computed in, after a look at the shapes."""
     check_operator(A, "A")
     if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"A has shape {tuple(A.shape)}: a square matrix is needed")
+    own = space_of(A).entries(A)
+    n = own.stop - own.start
     for name, vector in (("b", b), ("x0", x0)):
         if vector is not None:
             check_vector(vector, name)
-        if vector is not None and vector.shape not in ((A.shape[0],), (A.shape[0], 1)):
+        if vector is not None and vector.shape not in ((n,), (n, 1)):
             raise ValueError(f"{name} has shape {vector.shape}, A {tuple(A.shape)}: they do not match")
     dtype = np.result_type(A.dtype, b.dtype, *([] if x0 is None else [x0.dtype]))
-    if dtype.name not in DTYPES:
-        dtype = np.result_type(dtype, np.float64)
-    b = b.reshape(-1).astype(dtype)
-    return b * 0 if x0 is None else x0.reshape(-1).astype(dtype), b
+    return dtype if dtype.name in DTYPES else np.result_type(dtype, np.float64)
 
 
 class _Product:

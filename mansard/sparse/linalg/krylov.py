@@ -9,6 +9,7 @@ import numpy as np
 
 from ...operations.sparse.storage import array_module, host
 from ...operations.tall_skinny.orthogonal import orthogonalize
+from .space import WHOLE, Space
 
 _WORTH = (
     1 << 14
@@ -18,7 +19,8 @@ _WORTH = (
 class Basis:
     """Orthonormal vectors Q, (most + 1, n), and the Hessenberg matrix H with A Q[:k]^T = Q[:k+1]^T H[:k+1, :k]."""
 
-    def __init__(self, first: Any, most: int) -> None:
+    def __init__(self, first: Any, most: int, space: Space = WHOLE) -> None:
+        self.orthonormalised = space.orthonormalised or orthonormalised
         self.module = array_module(first)
         self.Q = self.module.empty((most + 1, len(first)), first.dtype)
         self.Q[0] = first
@@ -29,7 +31,7 @@ class Basis:
         """Take in v_1 .. v_s of V, (s + 1, n), whose v_0 is the last vector of Q and A V[:s]^T = V^T B. Returns how
         many columns were added: fewer than s where a vector depends on those before it; none can follow then."""
         k, s = self.columns + 1, len(V) - 1
-        new, R, coefficients, dependent = orthonormalised(V[1:], self.Q[:k])
+        new, R, coefficients, dependent = self.orthonormalised(V[1:], self.Q[:k])
         if dependent.any():
             s = int(np.argmax(dependent)) + 1
         self.Q[k : k + s] = new[:s]

@@ -87,6 +87,9 @@ def powers(A: Any, p: int, alphas: Sequence[Any], betas: Sequence[Any], gammas: 
     """A plan for the recurrence. The one place that decides how powers are computed."""
     if not p == len(alphas) == len(betas) == len(gammas) or p < 1 or gammas[0]:
         raise ValueError(f"p={p} powers take as many alphas, betas and gammas, and no v_(-1)")
+    if hasattr(A, "recurrence_plan"):  # a matrix whose rows live in several processes
+        plan: Powers = A.recurrence_plan(p, alphas, betas, gammas)
+        return plan
     recurrence = Recurrence(alphas, betas, gammas)
     large = p > 1 and hasattr(A, "indptr") and A.shape[0] >= _LARGE
     return _Blocked(A, p, recurrence) if large else _Repeated(A, p, recurrence)

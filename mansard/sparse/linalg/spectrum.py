@@ -8,49 +8,52 @@ import numpy as np
 
 from ..matrices_grid import uniform
 from .report import Report
+from .space import WHOLE, Space, absolute_row_sums, space_of
 
 
-def probe(xp: Any, count: int, dtype: Any, seed: int) -> Any:
-    """A vector of norm one without structure."""
-    vector = (2 * uniform(xp, count, seed) - 1).astype(np.dtype(dtype).type(0).real.dtype)
+def probe(xp: Any, own: slice, dtype: Any, seed: int, space: Space = WHOLE) -> Any:
+    """The entries `own` of a vector of norm one without structure."""
+    count, real = own.stop - own.start, np.dtype(dtype).type(0).real.dtype
+    vector = (2 * uniform(xp, count, seed, own.start) - 1).astype(real)
     if np.dtype(dtype).kind == "c":
-        vector = vector + 1j * (2 * uniform(xp, count, seed + 1) - 1).astype(vector.dtype)
-    return vector / xp.linalg.norm(vector)
+        vector = vector + 1j * (2 * uniform(xp, count, seed + 1, own.start) - 1).astype(real)
+    return vector / vector.dtype.type(space.norm(vector))
 
 
 def is_hermitian(A: Any, xp: Any, run: Report) -> bool:
     """Whether A acts like its adjoint between two random vectors; two products instead of a transposition."""
-    dtype = np.result_type(A.dtype, np.float32)
-    u, v = (probe(xp, A.shape[0], dtype, seed) for seed in (11, 23))
+    dtype, space = np.result_type(A.dtype, np.float32), space_of(A)
+    u, v = (probe(xp, space.entries(A), dtype, seed, space) for seed in (11, 23))
     Au, Av = A @ u, A @ v
     run.products, run.passes = run.products + 2, run.passes + 2
-    size = float(xp.linalg.norm(Au) * xp.linalg.norm(v) + xp.linalg.norm(Av) * xp.linalg.norm(u))
-    return bool(abs(complex(u.conj() @ Av - (v.conj() @ Au).conjugate())) <= 64 * np.finfo(dtype).eps * size)
+    size = space.norm(Au) * space.norm(v) + space.norm(Av) * space.norm(u)
+    return bool(abs(space.dot(u, Av) - space.dot(v, Au).conjugate()) <= 64 * np.finfo(dtype).eps * size)
 
 
 def gershgorin(A: Any) -> tuple[float, float]:
     """An interval that holds the real parts of all eigenvalues, and their whole if A is Hermitian (CSR matrices)."""
     if not A.nnz:
         return 0.0, 0.0
-    diagonal = A.diagonal().real
-    radius = abs(A).sum(axis=1).ravel() - abs(A.diagonal())
-    radius = radius.A1 if hasattr(radius, "A1") else radius
-    return float((diagonal - radius).min()), float((diagonal + radius).max())
+    diagonal, space = A.diagonal(), space_of(A)
+    radius = absolute_row_sums(A) - abs(diagonal)
+    low, high = diagonal.real - radius, diagonal.real + radius
+    lowest, highest = (float(low.min()), float(high.max())) if len(low) else (np.inf, -np.inf)
+    return -space.largest(-lowest), space.largest(highest)
 
 
 def lanczos(A: Any, xp: Any, run: Report, steps: int = 24) -> tuple[float, float]:
     """An interval that holds the eigenvalues of a Hermitian matrix, all but certainly: extreme Ritz values, and the
     last residual on either side."""
-    n = A.shape[0]
-    v = probe(xp, n, A.dtype, 5)
+    n, space = A.shape[0], space_of(A)
+    v = probe(xp, space.entries(A), A.dtype, 5, space)
     before, beta = v * 0, 0.0
     alphas: list[float] = []
     betas: list[float] = []
     for _ in range(min(steps, n)):
         w = A @ v - beta * before
-        alphas.append(float((v.conj() @ w).real))
+        alphas.append(space.dot(v, w).real)
         w = w - alphas[-1] * v
-        beta = float(xp.linalg.norm(w))
+        beta = space.norm(w)
         betas.append(beta)
         if beta <= 1e-12 * (abs(alphas[-1]) + beta):
             break

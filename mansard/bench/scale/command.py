@@ -1,0 +1,104 @@
+"""`mansard bench scale`: the same command launches ranks and, under mpiexec, is one of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ... import settings
+from ...backends.select import select
+from ...distributed.communicator import mpi
+from ...errors import BackendUnavailable, UsageError
+from ..environment import describe
+from ..table import Table
+from .report import load, network_text, picture, table
+from .runs import cases, measure, network
+
+NAME = "scale"
+_ROWS, _SIDE = 200_000, 64  # of each rank: 51 MB of a tall matrix; 64^3 points of a grid, 18 MB of entries
+_SECONDS = 600  # of a launch
+
+
+def add_argument(parser: argparse.ArgumentParser) -> None:
+    """The option that `scale` has beside those of `mansard bench`."""
+    text = "of `bench scale`: comma list of numbers of ranks, each launched with mpiexec (default: 1,2,4)"
+    parser.add_argument("--ranks", default="1,2,4", help=text)
+
+
+def run(args: argparse.Namespace, show: Callable[[Table], None]) -> int:
+    """Measure as a rank of a launch, or launch every number of ranks; then write and show table and picture."""
+    out = args.out / NAME
+    launched = settings.current().launched_ranks
+    if launched:
+        comm = mpi().COMM_WORLD
+        _measure(comm, out, args)
+        if comm.rank:
+            return 0
+    else:
+        for count in _counts(args.ranks):
+            print(f"{count} ranks", flush=True)
+            _launch(count, args)
+    if not args.no_report:
+        _report(out, show)
+    return 0
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        counts = [int(one) for one in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise UsageError(f"--ranks {text}: a comma list of numbers of ranks such as 1,2,4")
+    return counts
+
+
+def _launch(count: int, args: argparse.Namespace) -> None:
+    """Run this command on so many ranks, each with one thread."""
+    beside = str(Path(sys.executable).parent)
+    mpiexec = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+    if mpiexec is None:
+        raise BackendUnavailable("bench scale needs mpiexec: pip install 'mansard[mpi]'")
+    mine = [sys.executable, "-m", "mansard", "bench", NAME, "--out", str(args.out), "--no-report"]
+    mine += ["--repeats", str(args.repeats), *(["--elements", str(args.elements)] if args.elements else [])]
+    done = subprocess.run([mpiexec, "-n", str(count), *mine], env=settings.rank_environment(), timeout=_SECONDS)
+    if done.returncode:
+        raise BackendUnavailable(f"mpiexec -n {count} ended with status {done.returncode}")
+
+
+def _measure(comm: Any, out: Path, args: argparse.Namespace) -> None:
+    """All rows of this number of ranks, into ranks-<number>.json."""
+    rows = min(_ROWS, args.elements // 32) if args.elements else _ROWS
+    side = min(_SIDE, max(8, int(args.elements ** (1 / 3)))) if args.elements else _SIDE
+    found = []
+    for scaling in ("weak", "strong"):
+        share = 1 if scaling == "weak" else comm.size
+        for case in cases(comm, max(1, rows // share), max(1, side // share), side):
+            found.append(measure(case, comm, max(args.repeats, 3)) | {"scaling": scaling})
+    net = network(comm)
+    if comm.rank == 0:
+        environment = describe(select(("cpu", 0), None))
+        out.mkdir(parents=True, exist_ok=True)
+        document = {"ranks": comm.size, "environment": environment, "network": net, "rows": found}
+        (out / f"ranks-{comm.size}.json").write_text(json.dumps(document, indent=1))
+
+
+def _report(out: Path, show: Callable[[Table], None]) -> None:
+    """The table on the terminal and in Markdown, and the picture where matplotlib is installed."""
+    runs = load(out)
+    found = table(runs)
+    show(found)
+    print(network_text(runs))
+    text = f"# {found.title}\n\n{found.markdown()}\n\n{network_text(runs)}\n"
+    (out / "scale.md").write_text(text)
+    try:
+        picture(runs, out / "scale.png")
+        print(f"report: {out / 'scale.md'}, {out / 'scale.png'}")
+    except ImportError:
+        print(f"report: {out / 'scale.md'} (no picture: pip install matplotlib)")

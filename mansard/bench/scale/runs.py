@@ -1,0 +1,139 @@
+"""The operations whose scaling is measured, each on all ranks together and by every rank alone at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import cholesky_qr, distributed, gram, matrix_powers, sparse
+from ...arrays.types import Array
+from ...distributed.communicator import HEADER, ROOM
+
+WIDTH = 32  # columns of tall matrices: Gram matrices of 8 KiB
+POWERS = 4
+_WARM = 2  # calls before the first sample
+_SECONDS, _MOST = 1.0, 200  # samples of an operation are taken for so long, and so many at most
+
+
+class Case(NamedTuple):
+    """An operation on ranks, the same local work alone, and the messages that it takes."""
+
+    name: str
+    together: Callable[[], Any]
+    alone: Callable[[], Any]
+    gathers: int  # collective messages of HEADER + ROOM bytes
+    halo: int  # bytes to each neighbour
+    repeated: float  # share of local work that ghost zones repeat
+
+
+def cases(comm: Any, rows: int, planes: int, side: int) -> list[Case]:
+    """Tall matrices of `rows` rows on each rank, and a grid of side x side x planes points on each rank."""
+    tall = np.random.default_rng(comm.rank).standard_normal((rows, WIDTH))
+    V = distributed.Rows(tall, comm)
+    M = distributed.matrix(slab(side, planes, comm.rank, comm.size), comm, local=True)
+    own = sparse.matrices.stencil(7, (side, side, planes))
+    x, y, z = np.ones(own.shape[0]), np.empty(own.shape[0]), np.empty(own.shape[0])
+    A, P = sparse.matrix(own), matrix_powers(own, POWERS)
+    Q = distributed.matrix_powers(M, POWERS, exchanges="one")
+    plane = 8 * side * side
+    ghost = 2 if 0 < comm.rank < comm.size - 1 else min(1, comm.size - 1)
+    return [
+        Case("gram", lambda: gram(V), lambda: gram(tall), 1, 0, 0.0),
+        Case("cholesky_qr", lambda: cholesky_qr(V), lambda: cholesky_qr(tall), 2, 0, 0.0),
+        Case("sparse product", lambda: M.product(x, y), lambda: A.product(x, z), 0, plane, 0.0),
+        Case(f"powers p={POWERS}", lambda: Q(x), lambda: P(x), 0, POWERS * plane, ghost * (POWERS - 1) / planes),
+    ]
+
+
+def slab(side: int, planes: int, rank: int, ranks: int) -> Any:
+    """The rows of `rank` of a 7-point stencil on a grid of side x side x (planes ranks) points."""
+    from scipy.sparse import csr_array
+
+    below, above, plane = int(rank > 0), int(rank < ranks - 1), side * side
+    rows = sparse.matrices.stencil(7, (side, side, planes + below + above))[below * plane : (below + planes) * plane]
+    columns = rows.indices.astype(np.int64) + (rank * planes - below) * plane
+    return csr_array((rows.data, columns, rows.indptr), shape=(planes * plane, ranks * planes * plane))
+
+
+def measure(case: Case, comm: Any, samples: int) -> dict[str, Any]:
+    """Seconds of the slowest rank: calls on all ranks together and alone in turn, each sample after a barrier."""
+    ours = distributed.Communicator.of(comm)
+    times: dict[str, list[float]] = {"together": [], "alone": [], "waiting": []}
+    begin = perf_counter()
+    for _ in range(_WARM):
+        case.together(), case.alone()
+    once = comm.allreduce((perf_counter() - begin) / _WARM) / comm.size
+    for _ in range(min(_MOST, max(samples, int(_SECONDS / once)))):
+        for name, call in (("together", case.together), ("alone", case.alone)):
+            comm.Barrier()
+            waited, begin = ours.waiting, perf_counter()
+            call()
+            times[name].append(perf_counter() - begin)
+            times["waiting"] += [ours.waiting - waited] if name == "together" else []
+    every = np.array(comm.allgather([times["together"], times["alone"], times["waiting"]]))
+    together, alone, waiting = (every[:, which].max(axis=0) for which in range(3))
+    best = int(together.argmin())
+    kernel = float(alone.min())
+    return {
+        "operation": case.name, "seconds": float(together[best]), "kernel": kernel,
+        "waiting": float(every[:, 2].mean(axis=0)[best]),
+        "message": max(0.0, float(together[best] - every[:, 2].mean(axis=0)[best]) - kernel),
+        "gathers": case.gathers, "halo": case.halo, "repeated": max(comm.allgather(case.repeated)),
+        "samples": {"together": together.tolist(), "alone": alone.tolist(), "waiting": waiting.tolist()},
+    }  # fmt: skip
+
+
+# ---- the network ------------------------------------------------------------------------------------------------
+
+_SIZES = (8, 1024, 8192, 65536, 262144, 1048576)  # bytes
+_ROUNDS = 40
+
+
+def network(comm: Any) -> dict[str, Any]:
+    """Best seconds of a message from rank 0 to 1 by size, of a gather, and of an exchange with both neighbours."""
+    if comm.size == 1:
+        return {"ranks": 1, "ping_pong": {}, "gather": 0.0, "exchange": {}}
+    ours = distributed.Communicator.of(comm)
+    pings = {size: _ping_pong(comm, np.zeros(size, np.uint8)) for size in _SIZES}
+    room = np.zeros(ROOM, np.uint8)
+    gather = _best(comm, lambda: ours.gather(room, "latency"))
+    exchange = {}
+    for size in _SIZES[2:]:
+        sends, receives = ({q: np.zeros(size, np.uint8) for q in _neighbours(comm)} for _ in range(2))
+        exchange[size] = _best(comm, lambda sends=sends, receives=receives: ours.exchange(sends, receives).wait())
+    found = {"ping_pong": pings, "gather": gather, "gather_bytes": HEADER + ROOM, "exchange": exchange}
+    return {"ranks": comm.size} | found
+
+
+def _neighbours(comm: Any) -> list[int]:
+    return [q for q in (comm.rank - 1, comm.rank + 1) if 0 <= q < comm.size]
+
+
+def _ping_pong(comm: Any, message: Array) -> float:
+    """Half of a round trip between ranks 0 and 1."""
+    best = np.inf
+    for _ in range(_ROUNDS):
+        comm.Barrier()
+        begin = perf_counter()
+        if comm.rank == 0:
+            comm.Send(message, 1)
+            comm.Recv(message, 1)
+        elif comm.rank == 1:
+            comm.Recv(message, 0)
+            comm.Send(message, 0)
+        best = min(best, (perf_counter() - begin) / 2)
+    return float(comm.bcast(best))
+
+
+def _best(comm: Any, call: Callable[[], Any]) -> float:
+    """Fewest seconds of the slowest rank."""
+    times = []
+    for _ in range(_ROUNDS):
+        comm.Barrier()
+        begin = perf_counter()
+        call()
+        times.append(perf_counter() - begin)
+    return float(np.array(comm.allgather(times)).max(axis=0).min())

@@ -1,0 +1,44 @@
+"""Sparse matrices over 2 and 4 ranks, for real: one launch of mpiexec runs every check of distributed_sparse_checks."""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("mpi4py")
+
+CASES = Path(__file__).resolve().parents[2] / "cases" / "distributed_sparse_checks.py"
+CHECKS = [
+    node.id
+    for one in ast.parse(CASES.read_text()).body
+    if isinstance(one, ast.Assign) and getattr(one.targets[0], "id", "") == "CHECKS"
+    for node in ast.walk(one.value)
+    if isinstance(node, ast.Name)
+]
+MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
+
+
+@pytest.fixture(scope="module", params=[2, 4])
+def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[dict[str, str]]]:
+    """What each rank found, by check."""
+    if MPIEXEC is None:
+        pytest.skip("no mpiexec: pip install mpich")
+    folder = tmp_path_factory.mktemp("ranks")
+    command = [MPIEXEC, "-n", str(request.param), sys.executable, str(CASES), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=CASES.parents[2])
+    files = [folder / f"{rank}.json" for rank in range(request.param)]
+    assert all(file.exists() for file in files), done.stdout + done.stderr
+    yield [json.loads(file.read_text()) for file in files]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_on_ranks(found: list[dict[str, str]], check: str) -> None:
+    for rank, results in enumerate(found):
+        assert results.get(check, "was not reached") == "ok", f"rank {rank}: {results.get(check)}"
