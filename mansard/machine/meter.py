@@ -25,7 +25,7 @@ _CHUNK = 0.01  # seconds of calls between two readings
 _MOST_CALLS = 10_000  # of a chunk
 _WARM, _MOST_WARM = 0.2, 0.5  # share of a window, and seconds, of calls before it begins
 _POLL = 0.01  # seconds between readings while nothing runs
-_STUCK = 10.0  # seconds without a step after which a counter is given up
+STUCK = 10.0  # seconds without a step after which a counter is given up
 _POINTS = 60  # of power over time that are stored
 
 
@@ -85,7 +85,7 @@ def own(parts: dict[str, float]) -> float:
 
 def net_joules(window: dict[str, Any], idle: dict[str, float]) -> float:
     """Joules of a call of a window, as `Window` has it, less what the device would have used idling."""
-    return (own(window["joules"]) - own(idle) * window["seconds"]) / window["calls"]
+    return float((own(window["joules"]) - own(idle) * window["seconds"]) / window["calls"])
 
 
 class Meter:
@@ -123,8 +123,8 @@ class Meter:
                 samples.append((now, calls, joules))
                 if now - samples[0][0] >= seconds:
                     break
-            elif now - (samples[-1][0] if samples else begin + warm) > _STUCK:
-                raise EnergyUnreadable(f"the counter stood still for {_STUCK:g} s")
+            elif now - (samples[-1][0] if samples else begin + warm) > STUCK:
+                raise EnergyUnreadable(f"the counter stood still for {STUCK:g} s")
         first, end = samples[0], samples[-1]
         used = {part: end[2][part] - joules for part, joules in first[2].items()}
         times = [(now, joules) for now, _, joules in samples]
@@ -171,12 +171,13 @@ def chunks(call: Call, backend: Any) -> Iterator[int]:
 
 def _calls_per_chunk(call: Call, backend: Any) -> int:
     """Calls that take about a chunk's time, by three of them."""
+    wait = backend.synchronize if backend.name == "cuda" else lambda: None
     call()
-    backend.synchronize(0)
+    wait()
     begin = time.perf_counter()
     for _ in range(3):
         call()
-    backend.synchronize(0)
+    wait()
     return max(1, min(_MOST_CALLS, round(3 * _CHUNK / max(1e-7, time.perf_counter() - begin))))
 
 
