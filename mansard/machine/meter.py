@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
@@ -18,6 +18,7 @@ from typing import Any
 from ..errors import EnergyUnreadable
 from .energy import GPU, Counter
 
+Chunks = Generator[int, None, None]  # runs calls, and yields how many have ended
 Call = Callable[[], Any]
 Announce = Callable[[str], None]
 LEAST = 0.2  # seconds: a shorter window may lie between two steps of a counter
@@ -103,12 +104,12 @@ class Meter:
         """A window in which nothing runs."""
         return self.window(self._waiting(), seconds, 0.0)
 
-    def _waiting(self) -> Iterator[int]:
+    def _waiting(self) -> Chunks:
         while True:
             self._sleep(_POLL)
             yield 0
 
-    def window(self, chunks: Iterator[int], seconds: float, warm: float | None = None) -> Window:
+    def window(self, chunks: Chunks, seconds: float, warm: float | None = None) -> Window:
         """Run chunks of calls, which `chunks` counts, for `seconds` from the first step of the counter after `warm`
         seconds to the first one after that time."""
         samples: list[tuple[float, int, dict[str, float]]] = []
@@ -131,14 +132,14 @@ class Meter:
         return Window(end[0] - first[0], end[1] - first[1], used, self.counter.state(), power_over_time(times))
 
     def usage(
-        self, chunks: Callable[[], Iterator[int]], effort: Effort, idle: Window, say: Announce = lambda _: None
+        self, chunks: Callable[[], Chunks], effort: Effort, idle: Window, say: Announce = lambda _: None
     ) -> Usage:
         """Windows of one contender, with rests before them."""
         windows = []
         for trial in range(effort.trials):
             say(f"energy, trial {trial + 1} of {effort.trials}")
             self._sleep(effort.rest)
-            with closing(chunks()) as running:  # type: ignore[type-var]
+            with closing(chunks()) as running:
                 windows.append(self.window(running, effort.window))
         return Usage(tuple(windows), idle.watts(), self.counter.about)
 
@@ -158,7 +159,7 @@ def power_over_time(samples: list[tuple[float, dict[str, float]]]) -> dict[str, 
     }
 
 
-def chunks(call: Call, backend: Any) -> Iterator[int]:
+def chunks(call: Call, backend: Any) -> Chunks:
     """Run a call for ever, in chunks of some 10 ms; yields how many calls have ended since the last time."""
     count = _calls_per_chunk(call, backend)
     if backend.name == "cuda":
@@ -181,7 +182,7 @@ def _calls_per_chunk(call: Call, backend: Any) -> int:
     return max(1, min(_MOST_CALLS, round(3 * _CHUNK / max(1e-7, time.perf_counter() - begin))))
 
 
-def _queued(call: Call, count: int, driver: Any) -> Iterator[int]:
+def _queued(call: Call, count: int, driver: Any) -> Chunks:
     """Chunks on the default stream of a GPU, of which one runs while the counter is read."""
     events = (driver.event(), driver.event())
 
