@@ -12,7 +12,7 @@ from ..errors import BackendUnavailable, LaunchError
 from ..machine.meter import Effort
 from ..plan.problem import DTYPES, REAL
 from . import cases as catalogue
-from . import ceilings, environment, overhead, readme_sets, sample_sets, store
+from . import ceilings, energy_sets, environment, overhead, readme_sets, sample_sets, store
 from .batched import cases as batched_cases
 from .build import build_all
 from .cases import Case, Sets, Size
@@ -35,9 +35,10 @@ _LONGEST = {"sample": 1.5, "quick": 2.5, "full": 4.0, "grid": 4.0, **dict.fromke
 _SETS = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
          "factor": factor_cases.SETS, "powers": sparse_cases.SETS}  # fmt: skip
 CATALOGUES = {
-    family: {**sets, **declared.sets(family), "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
+    family: {**sets, **declared.sets(family), **energy_sets.SETS.get(family, {}),
+             "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
     for family, sets in _SETS.items()
-}
+}  # fmt: skip
 _RECENT = 3  # cases that tell how long the next one takes
 _REPORT = 8.0  # seconds of a time limit that are left for tables and pictures
 _STUCK = 90.0  # seconds after which a case shows where it is

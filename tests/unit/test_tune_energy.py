@@ -32,7 +32,7 @@ IDLE = 10.0  # watts
 
 
 class Counted:
-    """A device whose second configuration is slower by far and uses a third of the joules. The counter advances at calls."""
+    """A device whose second configuration is far slower and uses a third of the joules; calls advance its counter."""
 
     about = "simulated"
 
