@@ -162,6 +162,21 @@ def test_calls_of_a_host_are_counted() -> None:
     assert counted == len(done) - 4, "four calls tell how many make a chunk"
 
 
+def test_a_gpu_is_never_idle_while_its_counter_is_read() -> None:
+    """Chunks are queued one ahead: at every reading one is left to run, and at the end all are waited for."""
+    told: list[str] = []
+    driver = SimpleNamespace(
+        event=lambda: len(told), record=lambda event: told.append("record"), wait=lambda event: told.append("wait"),
+        synchronize=lambda: told.append("synchronize"),
+    )  # fmt: skip
+    backend = SimpleNamespace(name="cuda", driver=driver, synchronize=lambda: None)
+    running = meter.chunks(lambda: time.sleep(1e-3), backend)
+    for _ in range(4):
+        assert next(running) > 0 and told.count("record") == told.count("wait") + 1
+    running.close()
+    assert told[-1] == "synchronize"
+
+
 # --- rows
 
 
@@ -268,6 +283,19 @@ def test_sets_for_energy_have_legal_configurations() -> None:
         made = energy_sets.SETS[family][energy_sets.TRADEOFF](size)
         assert len(made) >= 6 and len({case.key for case in made}) == len(made)
         assert len({dict(case.pins)["VARIANT"] for case in made}) >= 3 and not any(case.peers for case in made)
+
+
+def test_a_report_compares_with_another_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, used in (("gpu", _used(2500.0)), ("cpu", None)):
+        made = store.Journal(tmp_path / name, bench_samples.ENVIRONMENT, {"sets": ["lu"], "family": "factor"})
+        made.write("ceilings", machine=bench_samples.asdict(bench_samples.H200))
+        made.rows([_row(rows.OURS, used, config={}, origin="rule")])
+    for other, text in (("gpu", "| lu | float64 | 32 x 1 | 1 | 1 | 1 | GPU alone |"), ("cpu", "no case has joules")):
+        assert (
+            cli.main(["report", str(tmp_path / "gpu"), "--to", str(tmp_path / "to"), "--over", str(tmp_path / other)])
+            == 0
+        )
+        assert text in capsys.readouterr().out
 
 
 # --- contests
