@@ -15,7 +15,8 @@ from ..machine import energy, meter
 from ..machine.meter import Effort, Meter, Window
 
 Call = Callable[[], Any]
-_RESTORE_TRIALS = 1  # windows of the copy that gives a call in place its operands again
+_RESTORE = 0.5  # of a window, for the copy that gives a call in place its operands again; it is measured once
+_IDLE_AGE = 60.0  # seconds after which idle power is read again
 _POLL = 0.02  # seconds between readings beside a block of code
 _SETTLE = 0.5  # seconds of rest before idle power is read
 
@@ -38,6 +39,7 @@ class Joules:
         self.backend, self.effort = backend, effort
         self.best_peer = best_peer  # of the peers, only the fastest is measured
         self.say: Callable[[str], None] = lambda _: None
+        self._idle: tuple[float, Window] | None = None  # when idle power was read, and what
         self.why = energy.unreadable(backend)
         self._meter = None if self.why else Meter(energy.counter(backend))
 
@@ -51,27 +53,33 @@ class Joules:
         return {ours, *(peers[:1] if self.best_peer else peers)}
 
     def usage(self, contenders: list[Contender], is_over: Callable[[], bool] = lambda: False) -> dict[str, Any]:
-        """Joules of each contender as rows store them, after idle power was read; those that time is left for."""
+        """Joules of each contender as rows store them, of those that time is left for."""
         assert self._meter is not None
         found: dict[str, Any] = {}
-        self.say("energy, idle")
-        time.sleep(max(_SETTLE, self.effort.rest))
         try:
-            idle = self._meter.idle(self.effort.idle)
             for one in contenders:
                 if is_over():
                     break
-                found[one.name] = self._of(one, idle)
+                found[one.name] = self._of(one, self._idle_power())
         except EnergyUnreadable as error:  # the times are worth a row nevertheless
             self.why = str(error)
         return found
+
+    def _idle_power(self) -> Window:
+        """Idle power of the device, read anew now and then."""
+        assert self._meter is not None
+        if self._idle is None or time.monotonic() - self._idle[0] > _IDLE_AGE:
+            self.say("energy, idle")
+            time.sleep(max(_SETTLE, self.effort.rest))
+            self._idle = (time.monotonic(), self._meter.idle(self.effort.idle))
+        return self._idle[1]
 
     def _of(self, one: Contender, idle: Window) -> dict[str, Any]:
         assert self._meter is not None
         found = self._trials(one.name, one.run, self.effort, idle)
         found |= {"window": self.effort.window, "calls": one.calls, "scale": one.scale}
         if one.restore is not None:
-            effort = Effort(self.effort.window, _RESTORE_TRIALS, self.effort.rest)
+            effort = Effort(_RESTORE * self.effort.window, 1, self.effort.rest)
             found["restore"] = self._trials(f"{one.name}, restoring", one.restore, effort, idle)["trials"]
         return found
 

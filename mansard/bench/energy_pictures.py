@@ -1,4 +1,4 @@
-"""Pictures of energy: time against joules of configurations, and power over time. Nothing is drawn without windows."""
+"""Pictures of energy: joules against seconds of the tuner's trials, and power over time of rows."""
 
 from __future__ import annotations
 
@@ -6,45 +6,48 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .energy_sets import TRADEOFF
-from .extension import Picture
+from ..records.trials import Store, Trial
+from ..tune.table import grouped
 from .plots import COLOURS, MARKERS, grid
-from .rows import Row, operation_of
+from .rows import Row
 
-_TITLE = "Time against energy: configurations of one problem"
+TRIALS = "trials.jsonl"  # in a folder of results: lines of the tuner's store whose goal is energy
+_RINGS = {"fastest": (13, "#555555"), "least energy": (19, "#009E73")}  # size and colour
 
 
-def tradeoff(results: dict[str, Any]) -> Any:
-    """Joules against microseconds of pinned configurations, a panel per operation, a mark per variant."""
-    rows = [row for row in results["rows"] if row["set"] == TRADEOFF and row["status"] == "ok" and row.get("joules")]
-    operations = list(dict.fromkeys(map(operation_of, rows)))
-    if not operations:
+def tradeoff(folder: Path) -> Path | None:
+    """Draw joules against seconds of a call, a panel per problem, from a folder's trials; None where there are none."""
+    problems = grouped(trial for trial in Store(folder / TRIALS) if trial.joules)
+    if not problems:
         return None
-    drawn, axes = grid(results, _TITLE, len(operations), most=3, size=(5.4, 4.4))
-    for axis, operation in zip(axes, operations, strict=True):
-        _panel(axis, operation, [row for row in rows if operation_of(row) == operation])
-    return drawn
+    first = next(iter(problems.values()))[0]
+    about = {"environment": {"device": first.device, "date": first.date}, "rows": []}
+    drawn, axes = grid(about, "Time against energy: configurations of one problem", len(problems), 3, (5.4, 4.4))
+    for axis, (problem, trials) in zip(axes, problems.items(), strict=True):
+        _panel(axis, trials)
+        sizes = ", ".join(f"{name} = {size}" for name, size in problem.sizes)
+        axis.set(title=f"{problem.operation} {problem.dtype}, {sizes}")
+    path = folder / "tradeoff.png"
+    drawn.savefig(path, dpi=130)
+    return path
 
 
-def _panel(axis: Any, operation: str, rows: list[Row]) -> None:
-    """One operation: marks by variant, a ring around the fastest and the one with fewest joules."""
-    for number, variant in enumerate(dict.fromkeys(row["pins"]["VARIANT"] for row in rows)):
-        mine = [row for row in rows if row["pins"]["VARIANT"] == variant]
-        points = [(row["call_seconds"] * 1e6, row["joules"] * 1e3) for row in mine]
-        errors = [row["joules"] * 1e3 * row["joules_spread"] for row in mine]
-        axis.errorbar(*zip(*points, strict=True), yerr=errors, label=variant, linestyle="none",
-                      color=COLOURS[number % len(COLOURS)], marker=MARKERS[number % len(MARKERS)])  # fmt: skip
-    rings = {"fastest": min(rows, key=lambda row: row["call_seconds"]), "least energy": min(rows, key=_joules)}
-    for size, (name, row) in zip((13, 19), rings.items(), strict=True):
-        axis.plot(row["call_seconds"] * 1e6, row["joules"] * 1e3, "o", markersize=size, fillstyle="none",
-                  color="#555555" if size == 13 else "#009E73", label=name)  # fmt: skip
-    axis.set(title=f"{operation} {rows[0]['M']} x {rows[0]['N']}, K = {rows[0]['K']}", xlabel="us per call",
-             ylabel="mJ per call, net of idle")  # fmt: skip
+def _panel(axis: Any, trials: list[Trial]) -> None:
+    """One problem: marks by variant, bars from the least to the most joules, rings around the best of both goals."""
+    for number, variant in enumerate(sorted({trial.config["VARIANT"] for trial in trials})):
+        mine = [trial for trial in trials if trial.config["VARIANT"] == variant]
+        low, high = ([1e3 * abs(pick(one.joules) - one.cost) for one in mine] for pick in (min, max))
+        axis.errorbar(
+            [1e6 * trial.median for trial in mine], [1e3 * trial.cost for trial in mine], yerr=(low, high),
+            label=variant, linestyle="none", color=COLOURS[number % len(COLOURS)],
+            marker=MARKERS[number % len(MARKERS)],
+        )  # fmt: skip
+    own = [trial for trial in trials if not trial.is_vendor] or trials
+    best = (min(own, key=lambda trial: trial.median), min(own, key=lambda trial: trial.cost))
+    for (name, (size, colour)), trial in zip(_RINGS.items(), best, strict=True):
+        axis.plot(1e6 * trial.median, 1e3 * trial.cost, "o", ms=size, fillstyle="none", color=colour, label=name)
+    axis.set(xlabel="us per call", ylabel="mJ per call, net of idle")
     axis.legend(fontsize=8)
-
-
-def _joules(row: Row) -> float:
-    return float(row["joules"])
 
 
 def power(axis: Any, rows: Iterable[Row], calls: float = 0.0) -> None:
@@ -59,18 +62,3 @@ def power(axis: Any, rows: Iterable[Row], calls: float = 0.0) -> None:
         axis.axhline(row["idle_watts"], color="#888888", linewidth=0.8, linestyle="--")
     axis.set(xlabel="s", ylabel="W", ylim=(0, None))
     axis.legend(fontsize=8)
-
-
-def together(documents: dict[str, dict[str, Any]], folder: Path) -> Path | None:
-    """One picture of the trade-offs of several reports, in their common folder; None where there are fewer than two."""
-    found = [one for one in documents.values() if any(row["set"] == TRADEOFF for row in one["rows"])]
-    if len(found) < 2:
-        return None
-    drawn = tradeoff(found[0] | {"rows": [row for one in found for row in one["rows"]]})
-    if drawn is None:
-        return None
-    drawn.savefig(folder / f"{TRADEOFF}.png", dpi=130)
-    return folder / f"{TRADEOFF}.png"
-
-
-PICTURES = {TRADEOFF: Picture(_TITLE, tradeoff)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from . import energy_pictures
 from .batched import pictures as batched
 from .extension import NOTHING, Extension, Picture
 from .factor import pictures as factor
@@ -15,8 +14,7 @@ from .tall_skinny import pictures as tall_skinny
 
 def pictures(extension: Extension = NOTHING) -> dict[str, Picture]:
     """Every picture that there is, by the name of its file."""
-    own = (tall_skinny, batched, factor, sparse, energy_pictures)
-    return {name: one for module in own for name, one in module.PICTURES.items()} | dict(extension.pictures)
+    return {**tall_skinny.PICTURES, **batched.PICTURES, **factor.PICTURES, **sparse.PICTURES, **extension.pictures}
 
 
 def draw_all(results: dict[str, Any], folder: Path, extension: Extension = NOTHING) -> dict[str, Path]:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             print(_over(results, args.over))
     if all(folder.parent == args.folder for folder in folders):
         print(f"overview: {overview.write(documents, args.to or args.folder)}")
-        _draw_together(documents, args.to or args.folder)
+    _draw_tradeoff(args.folder)
     return 0
 
 
@@ -62,15 +62,15 @@ def _over(results: dict[str, Any], folder: Path) -> str:
     return f"{greenup.OVER}: no case has joules here and in {folder}; `mansard bench --energy` measures them"
 
 
-def _draw_together(documents: dict[str, dict[str, Any]], folder: Path) -> None:
-    """The picture of trade-offs of several reports, where matplotlib is installed."""
-    try:
-        from . import energy_pictures
+def _draw_tradeoff(folder: Path) -> None:
+    """The picture of a folder's trials for energy, where there are some and matplotlib is installed."""
+    from . import energy_pictures
 
-        if path := energy_pictures.together(documents, folder):
+    try:
+        if folder.is_dir() and (path := energy_pictures.tradeoff(folder)):
             print(f"picture: {path}")
     except ImportError:
-        return
+        print("no picture of trials: matplotlib is not installed (pip install 'mansard[bench]')")
 
 
 def _write_readme(page: Path) -> int:

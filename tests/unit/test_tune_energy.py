@@ -3,9 +3,12 @@ is remembered. The counter is simulated: no joule here was measured."""
 
 from __future__ import annotations
 
+import shutil
 import time
+from pathlib import Path
 from typing import Any
 
+import bench_samples
 import numpy as np
 import pytest
 from tune_cases import (
@@ -15,7 +18,8 @@ from tune_cases import (
 )
 
 import mansard as ms
-from mansard import settings
+from mansard import cli, settings
+from mansard.bench import energy_pictures
 from mansard.errors import EnergyUnreadable, MansardError, UnsupportedProblem
 from mansard.kernels.tall_skinny import gram
 from mansard.machine import energy
@@ -106,6 +110,18 @@ def test_a_table_of_winners_by_energy_is_a_file_of_its_own(device: Counted, monk
     assert next(iter(Store(path))).joules == (pytest.approx(result.winner and result.winner.cost, rel=1e-4),)
     forget()
     assert _chosen("energy", device, monkeypatch).config == result.best, "from the shipped table"
+
+
+def test_the_trade_off_is_drawn_from_trials(
+    device: Counted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    tune_energy(SMALL, device.backend, limit=2)
+    bench_samples.journal(tmp_path / "made" / "gram", ("overhead",))
+    shutil.copy(store_path(device.backend.device, goal_name("gram", ENERGY)), tmp_path / "made" / "trials.jsonl")
+    assert cli.main(["report", str(tmp_path / "made")]) == 0
+    assert "tradeoff.png" in capsys.readouterr().out and (tmp_path / "made" / "tradeoff.png").exists()
+    assert energy_pictures.tradeoff(tmp_path) is None
 
 
 def test_time_that_is_over_leaves_a_result(device: Counted) -> None:
