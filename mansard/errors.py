@@ -54,6 +54,17 @@ class BackendUnavailable(MansardError, RuntimeError):
     """The backend that was asked for cannot run here; the message says what is missing and how to get it."""
 
 
+class EnergyUnreadable(MansardError, RuntimeError):
+    """The joules of a device cannot be read; the message says why."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(f"cannot be read here: {why}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return EnergyUnreadable, (self.why,)
+
+
 class RankDeficient(MansardError, LinAlgError):
     """A column has no part of its own beside those before it, to the precision of the method; `column` says which."""
 

@@ -8,6 +8,7 @@
 | `MANSARD_CXX`           | the C++ compiler (default: `$CXX`, then g++, clang++, c++)                    |
 | `MANSARD_SANITIZE`      | `1`: build emulated kernels with AddressSanitizer and UBSan                   |
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
+| `MANSARD_GOAL`          | `time` (default) or `energy`: which of the tuner's winners calls take          |
 | `CUDA_PATH`             | a CUDA toolkit whose libnvrtc may be used                                     |
 | `OPENBLAS_THREAD_TIMEOUT` | OpenBLAS's: how long its idle workers spin; the benchmark asks for 4         |
 """
@@ -33,6 +34,7 @@ class Settings:
     cxx: str | None
     sanitize: bool
     emulated_order: str
+    goal: str
     cuda_path: Path | None
     openblas_thread_timeout: str | None
     launched_ranks: int  # ranks of this node, as a launcher of MPI programs says; 0: none has started this process
@@ -51,6 +53,12 @@ def _threads() -> int:
     return int(os.environ.get("MANSARD_THREADS") or os.environ.get("OMP_NUM_THREADS") or usable)
 
 
+def _goal(text: str) -> str:
+    if text not in ("time", "energy"):
+        raise ValueError(f"MANSARD_GOAL={text!r} is neither 'time' nor 'energy'")
+    return text
+
+
 @lru_cache(maxsize=1)
 def _read() -> Settings:
     env = os.environ.get
@@ -62,6 +70,7 @@ def _read() -> Settings:
         cxx=env("MANSARD_CXX") or env("CXX"),
         sanitize=env("MANSARD_SANITIZE") == "1",
         emulated_order=env("MANSARD_EMULATED_ORDER") or "forward",
+        goal=_goal(env("MANSARD_GOAL") or "time"),
         cuda_path=Path(env("CUDA_PATH") or env("CUDA_HOME") or "/usr/local/cuda"),
         openblas_thread_timeout=env("OPENBLAS_THREAD_TIMEOUT"),
         launched_ranks=_ranks(),

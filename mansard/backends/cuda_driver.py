@@ -184,10 +184,14 @@ class Driver:
     def record(self, event: c_void_p, stream: int = 0) -> None:
         self.check(self.lib.cuEventRecord(event, c_void_p(stream)), "cuEventRecord")
 
+    def wait(self, event: c_void_p) -> None:
+        """Block until an event has happened."""
+        self.check(self.lib.cuEventSynchronize(event), "cuEventSynchronize")
+
     def elapsed(self, begin: c_void_p, end: c_void_p) -> float:
         """Seconds between two events, once the second has happened."""
         milliseconds = ctypes.c_float()
-        self.check(self.lib.cuEventSynchronize(end), "cuEventSynchronize")
+        self.wait(end)
         self.check(self.lib.cuEventElapsedTime(byref(milliseconds), begin, end), "cuEventElapsedTime")
         return milliseconds.value * 1e-3
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import settings
 from ..errors import UsageError
+from ..machine.meter import LEAST, Effort
 from ..operations import registry
 from ..options import add_sizes, at_least, dtypes, near, number, seconds, sizes
 from ..plan.problem import DTYPES
@@ -68,7 +69,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "only measure, into the journal; `mansard report` writes tables and pictures"
     parser.add_argument("--no-report", action="store_true", help=text)
     text = "with --publish where there is no git: the commit that these sources are from"
+    _add_energy(parser)
     parser.add_argument("--commit", default="", metavar="HASH", help=text)
+
+
+def _add_energy(parser: argparse.ArgumentParser) -> None:
+    text = "measure joules per call, too, where the device has a counter: some 20 s per contender"
+    parser.add_argument("--energy", action="store_true", help=text)
+    text = f"seconds of a window of --energy, at least {LEAST} (default: 5)"
+    parser.add_argument("--energy-window", type=seconds, default=Effort.window, metavar="SECONDS", help=text)
+    text = "windows per contender, with rests between them (default: 3)"
+    parser.add_argument("--energy-trials", type=at_least(1), default=Effort.trials, metavar="COUNT", help=text)
+    text = "of the peers measure only the fastest one's joules"
+    parser.add_argument("--energy-best", action="store_true", help=text)
+
+
+def _effort(args: argparse.Namespace) -> Effort | None:
+    """How much energy is measured; idle power and rests are shorter beside short windows."""
+    if not args.energy:
+        return None
+    if args.energy_window < LEAST:
+        raise UsageError(f"--energy-window {args.energy_window:g}: a counter's steps need at least {LEAST} s")
+    short = min(1.0, args.energy_window / Effort.window)
+    return Effort(args.energy_window, args.energy_trials, max(0.3, short * Effort.rest), max(0.5, short * Effort.idle))
 
 
 def _sets_text(*families: str, added: Extension = NOTHING) -> str:
@@ -138,6 +161,7 @@ def _measured(
     """The results of a family; an interruption leaves the report of what was measured."""
     effort = (out, limit, args.repeats, not args.no_peers, args.elements)
     more = {"dtypes": args.dtype or DTYPES, "publish": args.publish, "commit": args.commit}
+    more |= {"energy": _effort(args), "energy_best": args.energy_best}
     try:
         return measure(Options(sets, args.device, *effort, family=family, **more), added, ceilings)
     except KeyboardInterrupt:
@@ -240,6 +264,8 @@ def show(results: dict[str, Any], added: Extension = NOTHING) -> None:
     for table in chosen:
         print_table(table)
     for name, reason in results["missing"].items():
+        if name == "energy":  # said when the run began
+            continue
         console.print(f"missing: {name} ({reason})", highlight=False)
     if results["unfinished"]:
         console.print(f"out of time: {len(results['unfinished'])} cases were not measured; the same command continues")

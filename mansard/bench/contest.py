@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ from .ceilings import Beside
 from .check import reference_for
 from .data import Operands
 from .declared.operations import DECLARED
+from .energy import Contender, Joules
 from .entries import Entry, enter
 from .factor import entries as factor_entries
 from .factor.operations import FACTORS, STACKED
@@ -51,6 +53,7 @@ class Contest:
         beside: Beside | None = None,
         deadline: float | None = None,
         least: int = 0,
+        joules: Joules | None = None,
     ) -> None:
         self.backend, self.operands, self.peers, self.repeats, self.longest = backend, operands, peers, repeats, longest
         self.beside, self.deadline = beside, deadline
@@ -58,7 +61,7 @@ class Contest:
         self.dead = ""  # why nothing can be measured any more
         self._held: tuple[Any, Any] | None = None  # the last problem and its reference
         self.clock = clocks.clock_for(backend)
-        self.power = Power(backend)
+        self.power, self.joules = Power(backend), joules
 
     def run(self, case: Case) -> list[Row]:
         """The rows of all contenders; a case that cannot run is one row that says why. None at all if they are to be
@@ -107,6 +110,7 @@ class Contest:
         if UNIFORM in seconds:
             more |= {"uniform": {"bytes": case.uniform.bytes, "seconds": seconds[UNIFORM]}}
         rates = self.beside.rates(seconds) if self.beside else {}
+        used = self._energy(case, entries, len(pairs), seconds)
         absent = {name: "failed" if name == OURS else "missing" for name in (refused | uncaptured)}
         rows = [row(facts, name, status=absent[name], note=why) for name, why in (refused | uncaptured).items()]
         for entry in entries:
@@ -116,6 +120,7 @@ class Contest:
                 about |= {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
                 about |= {"beside": rates, **power[entry.name], **found[entry.name]}
                 about |= entry.facts | ({"note": entry.note} if entry.note else {})
+                about |= {"energy": used[entry.name]} if entry.name in used else {}
                 rows.append(row(facts, entry.name, [entry.scale * taken for taken in seconds[entry.name]], **about))
         return rows
 
@@ -234,12 +239,38 @@ class Contest:
         return lambda: self.clock.loop(lambda index: again(index % pairs), count)
 
     def _graph_sampler(self, case: Case, entry: Entry, pairs: int, peer: Peer | None) -> Sampler:
+        launch, count = self._captured(case, entry, pairs, peer)
+        return lambda: self.clock.sample(launch) / count
+
+    def _captured(self, case: Case, entry: Entry, pairs: int, peer: Peer | None) -> tuple[clocks.Call, int]:
+        """A call that launches a graph of calls, and how many these are."""
         most = 1 if case.operation in FACTORS else _GRAPH  # a factorization in steps is thousands of nodes
         count = pairs if pairs > 1 else max(1, min(most, (1 << 31) // max(1, case.bytes)))
         capture = clocks.capture_torch if isinstance(peer, TorchPeer) else clocks.capture_cupy
         again = entry.again
-        launch = capture(lambda index: again(index % pairs), count)
-        return lambda: self.clock.sample(launch) / count
+        return capture(lambda index: again(index % pairs), count), count
+
+    def _energy(
+        self, case: Case, entries: list[Entry], pairs: int, seconds: dict[str, list[float]]
+    ) -> dict[str, Any]:  # fmt: skip
+        """Joules of the contenders that were timed, where they are asked for and can be read."""
+        if self.joules is None or self.joules.why:
+            return {}
+        medians = {e.name: e.scale * statistics.median(seconds[e.name]) for e in entries if seconds.get(e.name)}
+        chosen = self.joules.chosen(medians, OURS)
+        return self.joules.usage(
+            [self._repeated(case, entry, pairs) for entry in entries if entry.name in chosen], self._is_over
+        )
+
+    def _repeated(self, case: Case, entry: Entry, pairs: int) -> Contender:
+        """What a window of an entry repeats: a graph, a turn through all operands, or a call."""
+        again, restore = entry.again, entry.restore
+        if case.mode == "graph" and self.backend.name == "cuda":
+            peer = {peer.name: peer for peer in self.peers}.get(entry.name)
+            return Contender(entry.name, *self._captured(case, entry, pairs, peer), entry.scale)
+        if pairs > 1:
+            return Contender(entry.name, lambda: [again(index) for index in range(pairs)], pairs, entry.scale)
+        return Contender(entry.name, partial(again, 0), 1, entry.scale, restore and partial(restore, 0))
 
     def _take_turns(self, samplers: dict[str, Sampler], repeats: int) -> tuple[dict[str, list[float]], dict[str, Any]]:
         """Round robin: whatever disturbs the machine for a second disturbs all contenders alike."""

@@ -26,7 +26,7 @@ _KNOWN: dict[str, Rule] = {
     "accumulate": Flag(),
 }
 _HEADER = re.compile(r"(\w+/)*\w+\.(cuh|hpp|h)")
-_TABLES = ("pins", "beside", "storage", "config", "uniform", "in_cache")
+_TABLES = ("pins", "beside", "storage", "config", "uniform", "in_cache", "energy")
 
 
 def line(values: Any) -> dict[str, Any]:

@@ -73,6 +73,13 @@ class Progress:
         elif time.monotonic() - self._last > _EVERY:
             self._line(now)
 
+    def tell(self, now: str) -> None:
+        """Say what goes on within a step."""
+        if self._bar:
+            self._bar.update(self._task, now=now)
+        elif time.monotonic() - self._last > _EVERY:
+            self._line(now)
+
     def left(self) -> float:
         """Seconds left, by the pace so far."""
         now = time.monotonic()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from . import doubtful, extension, freshness, labels, overview, provenance, store, summary
+from . import doubtful, extension, freshness, greenup, labels, overview, provenance, store, summary
 from .extension import NOTHING, Extension
 from .table import Table, html_table, html_top
 
@@ -23,6 +23,8 @@ _PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "folder with results, or with folders that have some (default: ./report)"
     parser.add_argument("folder", nargs="?", type=Path, default=Path("report"), help=text)
+    text = "also print speedup, powerup and greenup over these results, of a CPU, per matrix (needs --energy rows)"
+    parser.add_argument("--over", type=Path, metavar="FOLDER", help=text)
     parser.add_argument("--to", type=Path, help="write the report to another folder")
     text = f"compress the journal: lines of {store.JOURNAL} go to the end of {store.JOURNAL}.gz"
     parser.add_argument("--pack", action="store_true", help=text)
@@ -44,9 +46,31 @@ def run(args: argparse.Namespace) -> int:
         results = store.write_results(folder) if here else store.load(folder)
         documents[folder.relative_to(args.folder).as_posix()] = results
         print(f"report: {write_report(results, to or folder, added)}")
+        if args.over is not None:
+            print(_over(results, args.over))
     if all(folder.parent == args.folder for folder in folders):
         print(f"overview: {overview.write(documents, args.to or args.folder)}")
+    _draw_tradeoff(args.folder)
     return 0
+
+
+def _over(results: dict[str, Any], folder: Path) -> str:
+    """The table of a GPU's rows over a CPU's, or why there is none."""
+    found = greenup.over(results, store.load(folder))
+    if found.cells:
+        return found.markdown()
+    return f"{greenup.OVER}: no case has joules here and in {folder}; `mansard bench --energy` measures them"
+
+
+def _draw_tradeoff(folder: Path) -> None:
+    """The picture of a folder's trials for energy, where there are some and matplotlib is installed."""
+    from . import energy_pictures
+
+    try:
+        if folder.is_dir() and (path := energy_pictures.tradeoff(folder)):
+            print(f"picture: {path}")
+    except ImportError:
+        print("no picture of trials: matplotlib is not installed (pip install 'mansard[bench]')")
 
 
 def _write_readme(page: Path) -> int:

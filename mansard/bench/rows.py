@@ -10,7 +10,7 @@ from typing import Any
 from ..machine import roofline
 from ..machine.measure import Timing
 from ..plan.problem import ITEMSIZE
-from . import doubtful, labels, yardstick
+from . import doubtful, greenup, labels, yardstick
 from .factor.operations import FACTORS, STACKED
 from .operations import ORTHOGONAL, work_of
 from .sparse.operations import expected
@@ -22,6 +22,7 @@ COLUMNS = (
     "status", "median", "spread", "gbytes_per_second", "gflops", "percent_bandwidth", "yardstick", "percent_limit",
     "limit", "bound_seconds", "x_peer", "best_peer", "error", "condition", "passes", "departure", "mhz", "watts",
     "slowed_by", "above_limit", "family", "variant", "origin", "config", "note", "date", "seconds",
+    *greenup.COLUMNS,
 )  # fmt: skip
 SPARSE_COLUMNS = ("form", "inner", "rows", "nnz", "stored", "columns", "execution", "storage", "predicted_speedup",
                   "predicted_seconds", "preparing", "groups", "launches", "footprint")  # fmt: skip
@@ -92,6 +93,7 @@ def complete(row: Row, ceilings: Any) -> Row:
             "intensity": work.flops / work.bytes,
         }
         | doubtful.fields(work, ceilings, median)
+        | greenup.fields(row)
     )
 
 
@@ -107,7 +109,7 @@ def _at_the_time(ceilings: Any, beside: dict[str, float]) -> Any:
 
 def compare(rows: Iterable[Row]) -> list[Row]:
     """Rows with `x_peer`, the best right peer's median over this one's, `best_peer`, its name, and `peer_marks`, what
-    the comparison rests on."""
+    the comparison rests on; where energy was measured, with its ratios (`greenup.compare`)."""
     rows = labels.corrected(rows)
     best: dict[str, Row] = {}
     for each in rows:
@@ -121,4 +123,5 @@ def compare(rows: Iterable[Row]) -> list[Row]:
         if peer and each["contender"] == OURS and each.get("median"):
             each["x_peer"], each["best_peer"] = peer["median"] / each["median"], peer["contender"]
             each["peer_marks"] = labels.marks(peer)
+    greenup.compare(rows, OURS)
     return rows

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BackendUnavailable, LaunchError
+from ..machine.meter import Effort
 from ..plan.problem import DTYPES, REAL
 from . import cases as catalogue
-from . import ceilings, environment, overhead, readme_sets, sample_sets, store
+from . import ceilings, energy_sets, environment, overhead, readme_sets, sample_sets, store
 from .batched import cases as batched_cases
 from .build import build_all
 from .cases import Case, Sets, Size
@@ -19,6 +20,7 @@ from .contenders import peers_for
 from .contest import Contest
 from .data import Operands
 from .declared import contest as declared
+from .energy import Joules
 from .extension import NOTHING, Extension
 from .factor import cases as factor_cases
 from .factor.operations import FACTORS
@@ -33,9 +35,10 @@ _LONGEST = {"sample": 1.5, "quick": 2.5, "full": 4.0, "grid": 4.0, **dict.fromke
 _SETS = {"gram": catalogue.SETS, "matmul": matmul_cases.SETS, "batched": batched_cases.SETS,
          "factor": factor_cases.SETS, "powers": sparse_cases.SETS}  # fmt: skip
 CATALOGUES = {
-    family: {**sets, **declared.sets(family), "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
+    family: {**sets, **declared.sets(family), **energy_sets.SETS.get(family, {}),
+             "sample": sample_sets.SETS[family], "readme": readme_sets.SETS[family]}
     for family, sets in _SETS.items()
-}
+}  # fmt: skip
 _RECENT = 3  # cases that tell how long the next one takes
 _REPORT = 8.0  # seconds of a time limit that are left for tables and pictures
 _STUCK = 90.0  # seconds after which a case shows where it is
@@ -56,6 +59,8 @@ class Options:
     dtypes: tuple[str, ...] = DTYPES
     publish: bool = False  # every row has enough samples and all its peers, or is not written
     commit: str = ""  # that the sources are from, where there is no git
+    energy: Effort | None = None  # joules are measured, too, with so much effort
+    energy_best: bool = False  # of the peers, only the fastest one's
 
 
 def sets_of(family: str, added: Extension = NOTHING) -> Sets:
@@ -139,11 +144,15 @@ def run(options: Options, added: Extension = NOTHING, known: dict[str, Any] | No
     left, beside = waiting, ceilings.Beside(backend, options.family)
     if beside.failure:
         missing["ceilings beside the cases"] = beside.failure
+    joules = Joules(backend, options.energy, options.energy_best) if options.energy else None
+    if joules and joules.why:
+        print(f"energy {joules.why}", flush=True)
     try:
         effort = (options.repeats, longest, SAMPLES if options.publish else 0)
-        left = _measure(waiting, backend, peers, journal, deadline, effort, size, beside)
+        left = _measure(waiting, backend, peers, journal, deadline, effort, size, beside, joules)
     finally:
         beside.close()
+        missing |= {"energy": joules.why} if joules and joules.why else {}
         finished = {
             line["case"] for line in store.read(journal.path) if line["line"] == "row" and line["run"] == journal.run
         }
@@ -156,16 +165,19 @@ def run(options: Options, added: Extension = NOTHING, known: dict[str, Any] | No
 
 def _measure(
     waiting: list[Case], backend: Any, peers: list[Peer], journal: store.Journal, deadline: float | None,
-    effort: tuple[int, float, int], size: Size, beside: ceilings.Beside,
+    effort: tuple[int, float, int], size: Size, beside: ceilings.Beside, joules: Joules | None = None,
 ) -> list[Case]:  # fmt: skip
     """Run the cases; returns those the time limit left out. `effort`: samples, seconds of a case from which there are
     fewer, and how many there are nevertheless."""
     repeats, longest, least = effort
     waiting = sorted(waiting, key=lambda case: REAL[case.dtype] != "float64")  # one real type's buffers at a time
     operands = Operands(backend.name, waiting, size.cache_bytes)
-    contest = Contest(backend, operands, peers, repeats, longest, beside, deadline, least)
+    contest = Contest(backend, operands, peers, repeats, longest, beside, deadline, least, joules)
+    stuck = _STUCK + (joules.seconds(len(peers) + 1) if joules else 0.0)
     taken = [0.0]  # seconds of the latest cases: a case that cannot be expected to end in time is not begun
     with Progress("measuring", len(waiting), deadline) as shown:
+        if joules:
+            joules.say = shown.tell
         for number, case in enumerate(waiting):
             begin = time.monotonic()
             if deadline is not None and begin + max(taken[-_RECENT:]) > deadline:
@@ -173,7 +185,7 @@ def _measure(
             if number and REAL[case.dtype] != REAL[waiting[number - 1].dtype]:
                 contest.forget()
                 operands.release(REAL[waiting[number - 1].dtype])
-            with watched(_STUCK):
+            with watched(stuck):
                 rows = overhead.measure(case, backend, peers) if case.mode == "host" else contest.run(case)
             if not rows:
                 return waiting[number:]

@@ -73,6 +73,7 @@ class Journal:
 
 def _alike(run: dict[str, Any], environment: dict[str, Any], options: dict[str, Any]) -> bool:
     same = all(run["environment"].get(name) == environment.get(name) for name in _IDENTITY)
+    same = same and bool(run["options"].get("energy")) == bool(options.get("energy"))
     return same and all(run["options"].get(name) == options.get(name) for name in ("sets", "dtypes"))
 
 

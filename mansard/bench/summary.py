@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from . import doubtful, freshness, labels, provenance
+from . import doubtful, freshness, greenup, labels, provenance
 from .batched import summary as batched_summary
 from .batched import tables as batched_tables
 from .batched.operations import BATCHED
@@ -258,5 +258,5 @@ def tables(results: dict[str, Any], missed: set[int], added: Sequence[Maker] = (
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
               *batched_tables.MAKERS, *factor_summary.MAKERS, *sparse_summary.MAKERS, *added,
-              doubtful.table, freshness.table, runs)  # fmt: skip
+              greenup.table, doubtful.table, freshness.table, runs)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

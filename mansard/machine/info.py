@@ -21,7 +21,7 @@ from ..backends.cuda_driver import driver
 from ..compile import cxx, nvrtc
 from ..errors import BackendUnavailable, MansardError
 from ..version import __version__
-from . import machine, noise
+from . import energy, machine, noise
 from .calibrate import calibrate
 from .machine import Machine
 
@@ -106,6 +106,7 @@ def surroundings() -> dict[str, Any]:
         "compiler": None if cxx.available() else ": ".join(cxx.find_compiler()),
         "cpu": f"{host.name}, {host.multiprocessors} threads, {host.vector_bytes}-byte vectors",
         **_gpus(),
+        "energy": _energy(),
         "cache": {"folder": str(folder), "writable": _writable(str(folder))},
         "missing": missing,
     }
@@ -133,6 +134,14 @@ def _gpus() -> dict[str, Any]:
     return {"driver": f"CUDA {found.version()}", "gpus": texts}
 
 
+def _energy() -> dict[str, str]:
+    """The energy counter of every device, or why there is none."""
+    devices: dict[str, Any] = {"CPU": cpu.backend()}
+    if cuda.unavailable() is None:
+        devices |= {f"GPU {ordinal}": cuda.backend(ordinal) for ordinal in range(driver().device_count())}
+    return {name: energy.unreadable(one) or energy.counter(one).about for name, one in devices.items()}
+
+
 def _writable(folder: str) -> bool:
     try:
         private.make_folder(Path(folder))
@@ -153,6 +162,7 @@ def _facts_text(facts: dict[str, Any]) -> str:
         ("CPU", facts["cpu"]),
         ("NVIDIA driver", facts["driver"] or "-"),
         *((f"GPU {number}", text) for number, text in enumerate(facts["gpus"])),
+        *((f"Joules of {name}", text) for name, text in facts["energy"].items()),
         ("Cache", cache["folder"] + ("" if cache["writable"] else "  (cannot be written: set MANSARD_CACHE_DIR)")),
     ]
     lines = [f"{name:<14} {value}" for name, value in rows]

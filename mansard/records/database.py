@@ -21,7 +21,7 @@ from math import log2, prod
 from pathlib import Path
 from typing import Any
 
-from .. import units
+from .. import settings, units
 from ..codegen.geometry import Device
 from ..compile.key import bare, code_digest
 from ..errors import IllegalConfig
@@ -30,7 +30,7 @@ from ..kernels.common.measured import DATA
 from ..kernels.family import Family
 from ..machine.machine import slug
 from ..plan.problem import Problem
-from .trials import Store, Trial, config_key, store_path
+from .trials import ENERGY, TIME, Store, Trial, config_key, goal_name, store_path
 from .verdict import is_undecided, vendor_wins, was_doubtful
 
 FAR = 8.0  # beyond this factor in size the reason warns, and the vendor's victory does not count
@@ -53,16 +53,18 @@ Index = dict[Key, dict[Sizes, list[Trial]]]  # key -> long sizes -> trials, best
 
 
 def best(problem: Problem, device: Device, family: Family) -> Record | None:
-    """The fastest recorded way to answer `problem` on `device`, or None if no record applies."""
-    key, name = match_key(problem), family_name(family)
-    for path, place in ((store_path(device, name), "here"), (shipped_path(device, name), "shipped table")):
-        by_size = _index_of(path).get(key)
-        if by_size:
-            asked = long_sizes(problem)
-            for tall in sorted(by_size, key=lambda sizes: (_distance(sizes, asked), -prod(sizes))):
-                record = _judge(problem, device, family, by_size[tall], tall, place)
-                if record:
-                    return record
+    """The recorded way to answer `problem` on `device` that suits the goal (`MANSARD_GOAL`) best, or None if no record
+    applies. Where nothing was tuned for energy, records for time answer."""
+    key, goal = match_key(problem), settings.current().goal
+    for name in (goal_name(family_name(family), one) for one in ((ENERGY, TIME) if goal == ENERGY else (TIME,))):
+        for path, place in ((store_path(device, name), "here"), (shipped_path(device, name), "shipped table")):
+            by_size = _index_of(path).get(key)
+            if by_size:
+                asked = long_sizes(problem)
+                for tall in sorted(by_size, key=lambda sizes: (_distance(sizes, asked), -prod(sizes))):
+                    record = _judge(problem, device, family, by_size[tall], tall, place)
+                    if record:
+                        return record
     return None
 
 
@@ -182,7 +184,8 @@ def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, f
     share = f", {trial.percent:.0f} % of the limit" if trial.percent else ""
     versus = f", handing over {_time(vendor)}" if vendor else ""
     versus += " (within the spread of both)" if is_undecided(vendor, trial) else ""
-    text = f"measured at {_named(problem, tall)}: {_time(trial)}{share}{versus} ({place}, {trial.date[:10]})"
+    goal = "tuned for energy, " if trial.joules else ""
+    text = f"{goal}measured at {_named(problem, tall)}: {_time(trial)}{share}{versus} ({place}, {trial.date[:10]})"
     if far > FAR:
         asked = long_sizes(problem)
         side = "more" if prod(tall) < prod(asked) else "fewer"
@@ -201,7 +204,11 @@ def _named(problem: Problem, sizes: Sizes) -> str:
 
 
 def _time(trial: Trial | None) -> str:
-    return units.duration(trial.median) if trial else "-"
+    """Time of a call, and its joules where these were measured."""
+    if trial is None:
+        return "-"
+    joules = f"{units.quantity(trial.cost, 'J')} in " if trial.joules else ""
+    return joules + units.duration(trial.median)
 
 
 def _index_of(path: Path) -> Index:
@@ -224,7 +231,7 @@ def _load(path: Path, mtime_ns: int, size: int) -> Index:
     for by_size in index.values():
         for trials in by_size.values():
             # finalists first: a lucky short measurement must not beat the repeated ones
-            trials.sort(key=lambda trial: (-trial.round, trial.median))
+            trials.sort(key=lambda trial: (-trial.round, trial.cost))
     return index
 
 

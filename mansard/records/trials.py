@@ -29,6 +29,7 @@ from ..untrusted import Damaged
 
 # Why a configuration gave no time. "constraints": illegal; "spills": registers overflowed into memory.
 FAILURES = ("constraints", "compile", "spills", "runtime", "correctness", "timeout")
+TIME, ENERGY = GOALS = ("time", "energy")  # what a tune minimises: seconds or joules of a call
 VENDOR = {"VARIANT": "vendor"}  # stands in the place of a configuration for the array library's own routine
 
 
@@ -44,7 +45,7 @@ _RULES: dict[str, Rule] = {
     **{name: Text(1024) for name in ("kernel", "device", "arch", "driver", "compiler", "date", "version")},
 }
 _TRIAL_BYTES, _PROBLEM_BYTES = 500, 2500  # of memory, that a reader has for them
-_SECONDS = Real(1e-12, 1e9)
+_SECONDS = Real(1e-12, 1e9)  # joules, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,7 @@ class Trial:
     compiler: str = ""
     date: str = ""
     version: str = ""
+    joules: tuple[float, ...] = ()  # of a call, net of idle; of trials whose goal is energy, one per window
 
     @property
     def ok(self) -> bool:
@@ -80,6 +82,16 @@ class Trial:
     def median(self) -> float:
         """The time that counts; failures take forever."""
         return statistics.median(self.seconds) if self.ok and self.seconds else float("inf")
+
+    @property
+    def samples(self) -> tuple[float, ...]:
+        """What the trial's goal minimises, one per sample: joules where they were measured, else seconds."""
+        return self.joules or self.seconds
+
+    @property
+    def cost(self) -> float:
+        """The median that decides; failures cost infinitely much."""
+        return statistics.median(self.joules) if self.ok and self.joules else self.median
 
     @property
     def percent(self) -> float | None:
@@ -99,6 +111,7 @@ class Trial:
         values = asdict(self)
         values["problem"] = problem_to_dict(self.problem)
         values["seconds"] = [float(f"{second:.6g}") for second in self.seconds]  # no clock is finer
+        values["joules"] = [float(f"{joule:.6g}") for joule in self.joules]
         values["reason"] = "".join(c if c.isprintable() or c == "\n" else " " for c in self.reason[:_LONGEST_REASON])
         values["median"] = float(f"{self.median:.6g}") if self.ok else None
         values["percent"] = self.percent and round(self.percent, 2)
@@ -114,9 +127,11 @@ class Trial:
         for name, value in known.items():
             if reason := _RULES[name].refusal(value):
                 raise Damaged(f"{name}={shown(value)} {reason}")
-        seconds = values.get("seconds", [])
+        seconds, joules = values.get("seconds", []), values.get("joules", [])
         if not isinstance(seconds, list) or any(_SECONDS.refusal(second) for second in seconds):
             raise Damaged(f"seconds={shown(seconds)} are no times")
+        if not isinstance(joules, list) or any(_SECONDS.refusal(joule) for joule in joules):
+            raise Damaged(f"joules={shown(joules)} are no energies")
         if "status" not in known:
             raise Damaged("has no status")
         problem, config = problem_from_dict(values.get("problem")), values.get("config")
@@ -124,7 +139,7 @@ class Trial:
             raise Damaged(f"config={shown(config)} is no configuration")
         if config != VENDOR:
             family_of(problem.operation).space.from_dict(config)
-        return Trial(problem, config, seconds=tuple(seconds), **known)
+        return Trial(problem, config, seconds=tuple(seconds), joules=tuple(joules), **known)
 
 
 def config_key(config: dict[str, Any]) -> str:
@@ -139,6 +154,11 @@ def problem_to_dict(problem: Problem) -> dict[str, Any]:
         "sizes": dict(problem.sizes),
         "traits": dict(problem.traits),
     }
+
+
+def goal_name(family: str, goal: str) -> str:
+    """Name of the file of a family's records: goals have files of their own, so neither overwrites the other."""
+    return family if goal == TIME else f"{family}.{goal}"
 
 
 def store_path(device: Device, family: str) -> Path:

@@ -25,20 +25,21 @@ def interval(seconds: Sequence[float]) -> tuple[float, float]:
 
 
 def vendor_wins(vendor: Trial | None, own: Trial | None) -> bool:
-    """Whether the vendor's routine is faster by more than noise: the medians differ, and the samples do not overlap."""
+    """Whether the vendor's routine is faster by more than noise: the medians differ, and the samples do not overlap.
+    Of trials for energy, joules decide."""
     if vendor is None or not vendor.seconds or not vendor.ok:
         return False
     if own is None or not own.seconds or not own.ok:
         return True
-    clear = interval(vendor.seconds)[1] < interval(own.seconds)[0]
-    return vendor.median * VENDOR_MARGIN < own.median and clear
+    clear = interval(vendor.samples)[1] < interval(own.samples)[0]
+    return vendor.cost * VENDOR_MARGIN < own.cost and clear
 
 
 def is_undecided(vendor: Trial | None, own: Trial | None) -> bool:
     """Whether the vendor's median is lower, but not by more than the samples spread: the kernel is taken then."""
     if vendor is None or own is None or not (vendor.ok and own.ok):
         return False
-    return vendor.median * VENDOR_MARGIN < own.median and not vendor_wins(vendor, own)
+    return vendor.cost * VENDOR_MARGIN < own.cost and not vendor_wins(vendor, own)
 
 
 def excess(trial: Trial, device: Device) -> roofline.Excess | None:

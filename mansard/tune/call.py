@@ -9,13 +9,15 @@ from ..operations.planning import plan
 from ..operations.plans import PLANS
 from ..operations.steps import StepsPlan
 from ..plan.route import Library
+from ..records.trials import ENERGY, GOALS, TIME
 from . import sparse
 from .cases import CASES
+from .energy import tune_energy
 from .session import tune_problem
 
 
 def tune(
-    operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, **options: Any
+    operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, goal: str = TIME, **options: Any
 ) -> Any:  # fmt: skip
     """Measure candidates for these arrays on their device and remember the winner for later calls.
 
@@ -23,8 +25,16 @@ def tune(
     these shapes, which the result names (`result.problem`). Every candidate is checked against the reference before it
     is timed. Returns the tuning result, a list of them for an operation that is made of several; calls planned before
     keep their kernel, new ones use the winner. Sparse matrices are tuned as by `ms.sparse.tune`.
+
+    With `goal="energy"` the fastest candidates are measured again by joules per call, net of idle power, where the
+    device has an energy counter. Winners of both goals are remembered side by side; calls take those for energy where
+    the environment says `MANSARD_GOAL=energy`.
     """
+    if goal not in GOALS:
+        raise ValueError(f"goal={goal!r} is not one of {', '.join(GOALS)}")
     if operation in ("matvec", "spmv", "matrix_powers", "powers"):
+        if goal != TIME:
+            raise UnsupportedProblem(f"{operation}: formats of sparse matrices are tuned for time alone, not {goal!r}")
         return _tune_sparse(operation, A, B, limit, options)
     held = plan(operation, A, B, **options)
     steps = [step for _, step in held.steps] if isinstance(held, StepsPlan) else [held]
@@ -37,7 +47,8 @@ def tune(
         raise UnsupportedProblem(f"{operation}: kernels of {names} are chosen by rules; there is nothing to tune")
     compiling = (step.backend for step in steps if hasattr(step.backend, "prepare"))  # small steps are the library's
     backend = next(compiling, held.backend)
-    results = [tune_problem(problem, backend, strategy=strategy, limit=limit) for problem in todo]
+    minimise = tune_energy if goal == ENERGY else tune_problem
+    results = [minimise(problem, backend, strategy=strategy, limit=limit) for problem in todo]
     PLANS.forget()
     return results if isinstance(held, StepsPlan) else results[0]
 

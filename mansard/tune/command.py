@@ -14,18 +14,19 @@ from typing import Any
 from .. import units
 from ..errors import BackendUnavailable, MansardError, UsageError, known_text
 from ..kernels import family_of
-from ..machine import machine
+from ..machine import energy, machine
 from ..machine.calibrate import calibrate
 from ..operations import registry
 from ..operations.sizes import Asked
 from ..options import add_sizes, at_least, dtypes, number, seconds, sizes
 from ..plan.problem import DTYPES, Problem
-from ..records.trials import store_path
+from ..records.trials import ENERGY, GOALS, TIME, store_path
 from ..records.verdict import DOUBTFUL
 from . import observer as observers
 from . import table
 from .ahead import compile_ahead
 from .cases import CASES
+from .energy import tune_energy
 from .forget import forget
 from .runner import DeviceLost
 from .session import TuningResult, tune_problem
@@ -49,6 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--any-order", action="store_true", help="admit sums whose order varies (deterministic=False)")
     add("--strategy", choices=tuple(STRATEGIES), default="top", help="how candidates are chosen (default: top)")
     add("--limit", type=at_least(1), default=24, help="candidates per problem (default: 24)")
+    text = "what is minimised (default: time); energy needs a counter; calls take its winners with MANSARD_GOAL=energy"
+    add("--goal", choices=GOALS, default=TIME, help=text)
     add("--seed", type=at_least(0), default=0, help="seed of the random strategy")
     add("--seconds", type=seconds, default=math.inf, help="stop after so many seconds; a second run continues")
     add("--forget", action="store_true", help="forget the tuning records of the operation, or all, and stop")
@@ -72,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
         whose = args.operation + (f" (kernels of {families})" if families != args.operation else "")
         print(f"{units.count(len(todo), 'problem')} of {whose} on {backend.device.name} ({backend.name})")
         _check_store(todo[0], backend)
+        if args.goal == ENERGY and (why := energy.unreadable(backend)):
+            raise MansardError(f"--goal energy: the joules of {backend.device.name} {why}")
         begin += _ceilings(backend, args.seconds)
     try:
         results = tune_all(todo, backend, args, begin + args.seconds)
@@ -80,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     _conclude(results, todo)
     if args.export:
         for family in _families(args.operation):
-            path, count = table.export(backend.device, family_of(family))
+            path, count = table.export(backend.device, family_of(family), goal=args.goal)
             print(f"{units.count(count, 'problem')} written to {path}")
     return 0 if all(result.winner for result in results) else 1
 
@@ -152,13 +157,14 @@ def tune_all(todo: list[Problem], backend: Any, args: argparse.Namespace, deadli
     """Tune one problem after the other until the deadline; a problem that breaks is reported and passed over."""
     results: list[TuningResult] = []
     compile_ahead(todo, backend.device, args.strategy, args.limit, args.seed, _compiled, deadline)
+    minimise = tune_energy if args.goal == ENERGY else tune_problem
     with observers.for_terminal(len(todo)) as observer:
         for problem in todo:
             if time.monotonic() >= deadline:
                 break
             try:
                 results.append(
-                    tune_problem(
+                    minimise(
                         problem, backend, args.strategy, args.limit, observer, seed=args.seed, deadline=deadline
                     )
                 )
@@ -220,7 +226,8 @@ def print_winners(results: list[TuningResult]) -> None:
         share = f"{trial.percent:.1f}" if trial.percent else "-"
         config = " ".join(f"{name}={value}" for name, value in trial.config.items())
         before = "the vendor, before " if result.vendor_wins else ""
-        print(f"{row}{units.duration(trial.median):>10}{share:>9}{other:>11}  {before}{config}")
+        joules = f"{units.quantity(trial.cost, 'J')} per call: " if trial.joules else ""
+        print(f"{row}{units.duration(trial.median):>10}{share:>9}{other:>11}  {before}{joules}{config}")
 
 
 def _restart(args: argparse.Namespace, error: DeviceLost, spent: float) -> int:

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from .. import private
+from ..records.trials import ENERGY
 
 # findings about single matrices lie beside the trials
 _BESIDE = {"spmv": "sparse", "powers": "sparse"}
@@ -20,7 +21,7 @@ def forget(families: tuple[str, ...] = (), want: str = "", backend: str | None =
     names = {name for family in families for name in (family, _BESIDE.get(family, family))}
     count = 0
     for path in sorted((private.cache_root() / "tuning").glob(f"{backend or '*'}-*/*.jsonl")):
-        if not names or path.stem in names:
+        if not names or path.stem.removesuffix(f".{ENERGY}") in names:
             count += _remove(path, want)
     return count
 

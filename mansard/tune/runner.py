@@ -85,7 +85,7 @@ class DeviceRunner:
                 self._check_device(trial)
 
     def again(self, trial: Trial, round: int) -> Trial:
-        call, _written = self._call(trial)
+        call, _written = self.call(trial)
         return trial.timed(self._time(call, round).seconds, round)
 
     def vendor(self, round: int) -> Trial:
@@ -95,7 +95,7 @@ class DeviceRunner:
             return replace(self._vendor_trial(), status="runtime", reason=f"{type(error).__name__}: {error}"[:500])
 
     def against_vendor(self, trial: Trial, round: int) -> tuple[Trial, Trial]:
-        call, _written = self._call(trial)
+        call, _written = self.call(trial)
         calls, samples = (call, self.case.vendor()), -(-REPEATS[round] // TURNS)
         seconds: tuple[list[float], list[float]] = ([], [])
         for _ in range(TURNS):
@@ -104,7 +104,7 @@ class DeviceRunner:
         own, vendor = (taken[: REPEATS[round]] for taken in seconds)
         return trial.timed(own, round), self._vendor_trial().timed(vendor, round)
 
-    def _call(self, trial: Trial) -> tuple[Callable[[], None], Any]:
+    def call(self, trial: Trial) -> tuple[Callable[[], None], Any]:
         """A run of the trial's kernel, and the array it writes to: the run knows only its address, so hold on to it."""
         config, out = self.case.family.space.from_dict(trial.config), self.case.poisoned()
         return self.case.call(self.backend.prepare(self.case.kernel(config)), out), out

@@ -23,7 +23,7 @@ from ..machine import machine, roofline
 from ..machine.measure import Timing
 from ..plan.problem import Problem
 from ..records.database import family_name, kernel_hash
-from ..records.trials import Store, Trial, config_key, store_path
+from ..records.trials import TIME, Store, Trial, config_key, store_path
 from ..records.verdict import DOUBTFUL, excess, is_undecided, judged, vendor_wins, was_doubtful
 from ..version import __version__
 from .cases import Case, make_case
@@ -48,11 +48,12 @@ class TuningResult:
     dropped: Counter[str] = field(default_factory=Counter)
     complete: bool = True  # False: the time budget ended it
     remark: str = ""  # of a winner above 105 % of the limit: what explains it
+    goal: str = TIME  # what was minimised
 
     @property
     def winner(self) -> Trial | None:
-        """The fastest trial of those that came furthest."""
-        return min((trial for trial in self.trials if trial.ok), key=lambda t: (-t.round, t.median), default=None)
+        """The fastest trial of those that came furthest; of those for energy, the one with fewest joules."""
+        return min((trial for trial in self.trials if trial.ok), key=lambda t: (-t.round, t.cost), default=None)
 
     @property
     def vendor_wins(self) -> bool:
@@ -66,7 +67,7 @@ class TuningResult:
         text = f"{self.problem.operation} {self.problem.dtype} {sizes}: "
         if not winner:
             return text + f"no configuration worked ({self.failures()}{self._example()})"
-        text += f"{winner.config['VARIANT']} {units.duration(winner.median)}"
+        text += f"{winner.config['VARIANT']} {_cost(winner)}"
         text += f", {winner.percent:.1f} % of the limit" if winner.percent else ""
         text += f" ({self.remark})" if self.remark else ""
         return text + self._against_vendor() + self._unsteady()
@@ -78,13 +79,13 @@ class TuningResult:
     def _against_vendor(self) -> str:
         if not self.vendor:
             return ""
-        text = f", vendor {units.duration(self.vendor.median)}"
+        text = f", vendor {_cost(self.vendor)}"
         if is_undecided(self.vendor, self.winner):
             return text + " (no clear winner: the samples overlap)"
         return text + (" (which wins)" if self.vendor_wins else "")
 
     def _unsteady(self) -> str:
-        spread = Timing(self.winner.seconds).spread if self.winner else 0.0
+        spread = Timing(self.winner.samples).spread if self.winner else 0.0
         return f"; samples differ by {100 * spread:.0f} %: the machine is busy" if spread > _UNSTEADY else ""
 
     def failures(self) -> str:
@@ -94,9 +95,9 @@ class TuningResult:
 
     def summary(self, count: int = 5) -> str:
         """The fastest configurations, what failed and what was dropped, as text."""
-        ranked = sorted((trial for trial in self.trials if trial.ok), key=lambda t: (-t.round, t.median))
+        ranked = sorted((trial for trial in self.trials if trial.ok), key=lambda t: (-t.round, t.cost))
         rows = [
-            f"  {units.duration(trial.median):>10}  {trial.percent or 0:5.1f} %  "
+            f"  {_cost(trial):>10}  {trial.percent or 0:5.1f} %  "
             + " ".join(f"{name}={value}" for name, value in trial.config.items())
             for trial in [*ranked[:count], *([self.vendor] if self.vendor else [])]
         ]
@@ -105,6 +106,12 @@ class TuningResult:
         reasons = {trial.status: trial.reason for trial in self.trials if not trial.ok}
         rows += [f"  {status}, for example: {reason}" for status, reason in reasons.items()]
         return "\n".join([self.line(), *rows])
+
+
+def _cost(trial: Trial) -> str:
+    """Time of a call, and its joules where these were measured."""
+    joules = f"{units.quantity(trial.cost, 'J')} in " if trial.joules else ""
+    return joules + units.duration(trial.median)
 
 
 def tune_problem(

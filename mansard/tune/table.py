@@ -13,18 +13,20 @@ from ..kernels.family import Family
 from ..plan.problem import Problem
 from ..records import database
 from ..records.database import family_name
-from ..records.trials import Store, Trial, store_path
+from ..records.trials import TIME, Store, Trial, goal_name, store_path
 
 _FALLBACK = 1.25  # a variant this close to the winner is kept too: it may be legal where the winner is not
 
 
-def export(device: Device, family: Family, path: Path | None = None) -> tuple[Path, int]:
-    """Write the table of this device's winners; returns its path and the number of problems in it.
+def export(
+    device: Device, family: Family, path: Path | None = None, goal: str = TIME
+) -> tuple[Path, int]:  # fmt: skip
+    """Write the table of this device's winners by a goal; returns its path and the number of problems in it.
 
     Only records of today's kernel text are taken: others would never be served. What the table says of problems that
     were not measured here stays in it.
     """
-    name = family_name(family)
+    name = goal_name(family_name(family), goal)
     path = path or database.shipped_path(device, name)
     store = store_path(device, name)
     known = chain(Store(path), Store(store))  # of the same configuration the latter counts
@@ -54,7 +56,7 @@ def grouped(trials: Iterable[Trial]) -> dict[Problem, list[Trial]]:
         if trial.ok:
             groups.setdefault(trial.problem, {})[trial.key] = trial
     order = sorted(groups, key=lambda problem: (problem.operation, problem.dtype, problem.sizes, str(problem)))
-    return {problem: sorted(groups[problem].values(), key=lambda t: (-t.round, t.median)) for problem in order}
+    return {problem: sorted(groups[problem].values(), key=lambda t: (-t.round, t.cost)) for problem in order}
 
 
 def winners(trials: list[Trial]) -> list[Trial]:
@@ -63,6 +65,7 @@ def winners(trials: list[Trial]) -> list[Trial]:
     if not own:
         return []
     firsts = {trial.config["VARIANT"]: trial for trial in reversed(own)}
-    kept = [own[0], *(t for t in firsts.values() if t is not own[0] and t.median <= _FALLBACK * own[0].median)]
+    kept = [own[0], *(t for t in firsts.values() if t is not own[0] and t.cost <= _FALLBACK * own[0].cost)]
     kept += [trial for trial in trials if trial.is_vendor][:1]
-    return [replace(trial, seconds=(trial.median,), predicted=None, registers=0) for trial in kept]
+    kept = [replace(trial, predicted=None, registers=0) for trial in kept]
+    return [replace(t, seconds=(t.median,), joules=(t.cost,) if t.joules else ()) for t in kept]

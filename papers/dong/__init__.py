@@ -3,7 +3,7 @@
 from mansard.bench.extension import Extension, Picture
 from mansard.bench.peers import Peer
 
-from . import cases, pictures, tables
+from . import cases, energy, pictures, tables
 from .streamed_peer import StreamedPeer
 
 
@@ -12,9 +12,12 @@ def _peers(backend: str, family: str) -> list[Peer]:
 
 
 EXTENSION = Extension(
-    sets={"batched": {"kernels": cases.kernels, "streamed": cases.streamed}, "factor": {"steps": cases.steps}},
+    sets={
+        "batched": {"kernels": cases.kernels, "streamed": cases.streamed},
+        "factor": {"steps": cases.steps, "power": cases.power},
+    },
     peers=(_peers,),
-    tables=(tables.kernels, tables.streamed, tables.steps),
+    tables=(tables.kernels, tables.streamed, tables.steps, energy.greenup),
     pictures={
         "kernels": Picture(
             "Kernels for updates of rank 8, 16 and 32 (Dong, figures 3.12 to 3.14)", pictures.kernels
@@ -23,5 +26,8 @@ EXTENSION = Extension(
         "factor_steps": Picture(
             "Factorizations of 2,000 matrices, step by step (Dong, figures 4.1 to 4.3)", pictures.steps
         ),
+        "power_qr": Picture("Power of QR factorizations over time (Dong, figure 4.13)", energy.qr),
+        "power_parts": Picture("Power of a CPU's packages and memory (Dong, figure 5.7)", energy.parts),
+        "power_components": Picture("Power of different computations (Dong, figure 5.8)", energy.components),
     },
 )

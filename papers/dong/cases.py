@@ -1,5 +1,6 @@
 """The experiments of Dong's dissertation on batched linear algebra on GPUs: kernels for updates of low rank (figures
-3.12 to 3.15), products one by one in streams (3.15, 3.16), factorizations step by step (4.1 to 4.3)."""
+3.12 to 3.15), products one by one in streams (3.15, 3.16), factorizations step by step (4.1 to 4.3),
+and their power (4.13)."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ _WIDE = (32, 48, 64, 96, 128, 160, 192, 224, 256)
 _TABLE = {93: (16, 8, 32, 24), 107: (16, 16, 32, 48), 111: (16, 16, 48, 32), 116: (16, 16, 64, 32)}
 _TENSOR = {"64 x 64": (2, 2, 64, 64), "128 x 64": (4, 2, 128, 64)}  # warps, and a tile
 _STREAMED, _MATRICES = (32, 64, 128, 192, 256, 384, 512), 500
+_WIDEST, _POWERED = 512, 4000
 _STEPS, _MATRICES = (32, 64, 96, 128, 192, 256, 320, 384, 448, 512), 2000
 
 
@@ -53,6 +55,12 @@ def streamed(size: Size) -> list[Case]:
              operation="gemm", inner=inner)
         for inner, n in product((32, 64, 128), _STREAMED)
     ]  # fmt: skip
+
+
+def power(size: Size) -> list[Case]:
+    """Figure 4.13 of Dong: QR of 4,000 matrices of 512 x 512 (fewer where memory is small), for `--energy`."""
+    matrices = min(_POWERED, max(1, 4 * size.elements["float64"] // _WIDEST**2))
+    return [Case("power", "float64", _WIDEST, 1, matrices, temperature="hot", operation="qr")]
 
 
 def steps(size: Size) -> list[Case]:
