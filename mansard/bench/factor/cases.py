@@ -25,6 +25,7 @@ _REDUCED = (32, 64, 96, 128, 192, 256)
 _FEW_SIZES, _OTHER_SIZES = (16, 32, 64, 128), (8, 32, 64, 128)
 _BATCHES = (1, 128, 1024, 8192)
 _ON_CHIP = 128  # rows of a matrix that one multiprocessor holds
+_ON_CPUS = 1 << 25  # n^3 of all matrices of an eigenvalue problem on CPUs: tens of milliseconds on two cores
 _ONE = 8
 _LARGEST = 64  # of ragged batches
 
@@ -40,6 +41,7 @@ def batch(size: Size, dtype: str, operation: str, elements: float) -> int:
     else:
         operands = _OPERANDS.get(operation, 2.0)
         found = count(size, dtype, operands * elements)
+        found = min(found, int(_ON_CPUS / elements**1.5)) if operation in SPECTRAL else found
     return max(1, min(_MOST, int(found)))
 
 
