@@ -3,7 +3,7 @@
 from mansard.bench.extension import Extension, Picture
 from mansard.bench.peers import Peer
 
-from . import cases, pictures, tables
+from . import cases, pictures, reductions, tables
 from .streamed_peer import StreamedPeer
 
 
@@ -12,7 +12,13 @@ def _peers(backend: str, family: str) -> list[Peer]:
 
 
 EXTENSION = Extension(
-    sets={"batched": {"kernels": cases.kernels, "streamed": cases.streamed}, "factor": {"steps": cases.steps}},
+    sets={
+        "batched": {"kernels": cases.kernels, "streamed": cases.streamed},
+        "factor": {
+            "steps": cases.steps, "alignment": reductions.alignment, "settings": reductions.settings,
+            "gebrd": reductions.gebrd,
+        },
+    },
     peers=(_peers,),
     tables=(tables.kernels, tables.streamed, tables.steps),
     pictures={
@@ -23,5 +29,6 @@ EXTENSION = Extension(
         "factor_steps": Picture(
             "Factorizations of 2,000 matrices, step by step (Dong, figures 4.1 to 4.3)", pictures.steps
         ),
+        **{name: Picture(*about) for name, about in reductions.PICTURES.items()},
     },
 )

@@ -14,10 +14,11 @@ from ...plan.problem import REAL
 from ..batched.operations import ragged_sizes
 from ..cases import Case
 from .entries import Parts
-from .operations import RAGGED, REDUCTIONS, TWO_SIDED
+from .operations import RAGGED, REDUCTIONS, SPECTRAL, TWO_SIDED
 
 _RATIO = 30.0
 _SAMPLE = 1 << 19  # entries of A that are compared
+_FEWER = 1 << 16  # of eigenvalue problems, which NumPy solves for comparison
 _ENDS = 64  # up to this size the first and the last three matrices are among them, then one each
 _RAGGED = 200  # matrices of a ragged batch that are compared
 _SEED = 11
@@ -38,7 +39,7 @@ class FactorReference:
 
     def __init__(self, case: Case, A: Any, B: Any) -> None:
         self.case, self.xp = case, np if isinstance(A, np.ndarray) else _cupy()
-        self.chosen = _chosen(case.K, case.M)
+        self.chosen = _chosen(case.K, case.M, _FEWER if case.operation in SPECTRAL else _SAMPLE)
         self.a = _wide(A[self.xp.asarray(self.chosen)])
         self.b = None if B is None else _wide(B[self.xp.asarray(self.chosen)])
 
@@ -219,9 +220,9 @@ def _norm(X: Any) -> Any:
     return abs(X).sum(-2).max(-1)
 
 
-def _chosen(count: int, n: int) -> Any:
+def _chosen(count: int, n: int, sample: int) -> Any:
     """Numbers of the matrices that are compared: all, or some, first and last included."""
-    most, ends = max(1, _SAMPLE // (n * n)), 3 if n <= _ENDS else 1
+    most, ends = max(1, sample // (n * n)), 3 if n <= _ENDS else 1
     if most >= count:
         return np.arange(count)
     drawn = np.random.default_rng(_SEED).integers(0, count, most)

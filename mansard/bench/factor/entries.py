@@ -37,7 +37,7 @@ def effort_of(case: Case) -> Effort:
     measured on few. PyTorch's calls fail with more than 65 535."""
     if case.operation not in SPECTRAL:
         return Effort()
-    return Effort(4 if case.M > _WIDE else 64, 0.04, 0.2, MOST)
+    return Effort(4 if case.M > _WIDE else 64, 0.02, 0.1, MOST)
 
 
 class Parts(NamedTuple):
@@ -118,7 +118,7 @@ def enter(peer: Peer, case: Case, pairs: list[tuple[Any, ...]], race: Race) -> F
     close = [label for label, pace in paces.items() if pace <= _CLOSE * min(paces.values())]
     counts = {label: _affordable(case, effort, paces[label]) for label in close}
     if len(close) > 1:
-        tried = {label: max(1, min(counts[label], int(_RACE / paces[label]))) for label in close}
+        tried = {label: max(1, min(counts[label], int(min(_RACE, effort.slow) / paces[label]))) for label in close}
         paces = _each(close, lambda label: seconds(label, tried[label]) / tried[label])
     best = min(paces, key=lambda label: paces[label]) if len(close) > 1 else close[0]
     run, *before = running(best, counts[best])

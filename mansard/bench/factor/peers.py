@@ -127,7 +127,7 @@ def torch_ways(torch: Any, case: Case, columns: bool) -> Ways:
     ways: Ways = {f"{written})": fresh}
     if case.operation in ("svd", "svdvals") and columns:
         return ways | _by_driver(function, written, parts)
-    if case.mode == "device":
+    if case.mode == "device" and case.operation not in SPECTRAL:  # cuSOLVER by its names works in place
         ways[f"{written}, out=...)"] = into
         ways |= {f"{written}){COLUMNS}": turned} if columns else {}
     return ways

@@ -332,7 +332,7 @@ def test_pytorch_is_asked_once_per_library(monkeypatch: pytest.MonkeyPatch) -> N
             assert peer.missing or torch.cuda.is_available()
             given_ = [None if one is None else torch.from_numpy(one) for one in pair]
             ways = peer.spellings(case)
-            assert len(ways) == 3
+            assert len(ways) == (1 if operation in ("eigh", "eigvalsh") else 3)
             for label, way in ways.items():
                 for _ in range(0 if "driver" in label else 2):  # drivers are for GPUs
                     plain = {part: one.resolve_conj().numpy() for part, one in way(*given_).items()}
