@@ -83,8 +83,9 @@ def current() -> Settings:
 
 
 def still_openblas_environment() -> dict[str, str]:
-    """This process's environment, for another one in which OpenBLAS's idle workers go to sleep at once."""
-    return {**os.environ, "OPENBLAS_THREAD_TIMEOUT": "4"}
+    """This process's environment, for another one in which OpenBLAS's idle workers go to sleep at once, and JAX takes
+    no more of a GPU's memory than it needs."""
+    return {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, "OPENBLAS_THREAD_TIMEOUT": "4"}
 
 
 def rank_environment() -> dict[str, str]:

@@ -120,6 +120,12 @@ def _routine(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tupl
         about = _about(plan_trsm(*pairs[0], outs[0], asked, form).choice)
     elif case.problems():
         about = _about(dispatch.choose(case.problem(), backend.device))
+    if case.pins:  # a pinned call would be planned anew every time
+        with ms.pin(**dict(case.pins)):
+            planned: dict[str, Any] = options | {"out": outs[0]} | ({"backend": asked} if asked else {})
+            plan = ms.plan(case.operation, *pairs[0], **planned)
+        entry = Entry(OURS, "plan(A, x, out)", lambda i: plan.run(*pairs[i], outs[i]), _same, outs[0])
+        return entry, _about(plan.choice)
     given = "".join(f", {name}={value!r}" for name, value in options.items() if case.form)
     return Entry(OURS, spelling[:-1] + given + ")", lambda i: run(*pairs[i], out=outs[i]), _same, outs[0]), about
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .batched import compiled_peers
 from .factor import compiled as compiled_factors
 from .factor import peers as factors
+from .factor.spectral import Approximate, CusolverSpectral, JaxSpectral
 from .factor.vendors import VendorFactors
 from .peers import CupyPeer, NumpyPeer, Peer, TorchCudaPeer, TorchPeer
 from .sparse import peers as sparse
@@ -16,7 +17,8 @@ def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:
         return sparse.peers_for(backend_name)
     if family == "factor":
         if backend_name == "cuda":
-            return [VendorFactors(), factors.TorchCusolver(), factors.TorchMagma()]
+            usual = [VendorFactors(), factors.TorchCusolver(), factors.TorchMagma()]
+            return [*usual, *(make() for make in (CusolverSpectral, Approximate, JaxSpectral))]
         known = (factors.NumpyFactors, factors.ScipyFactors, factors.TorchFactors, *compiled_factors.PEERS)
         return [make() for make in known]
     if backend_name == "cuda":

@@ -11,6 +11,7 @@ from typing import Any
 
 Row = dict[str, Any]
 SCALED, COPIED = "scaled", "with copy"
+APPROXIMATE = "approximate"  # status of a peer whose method is less accurate by design
 LEGEND = {
     SCALED: "the peer was measured on a part of the batch, time scaled",
     COPIED: "the peer works in place, and its time includes a copy of A",

@@ -56,9 +56,11 @@ _MEASURED = {
         ("factor", "inverse", ("inv", "inv_ex")),
         ("factor", "determinant", ("det",)),
         ("factor", "eigh", ("eigh", "eigh_ex")),
-        ("factor", "eigvalsh", ("eigvalsh", "eigvalsh_ex", "tridiagonalize")),
+        ("factor", "eigvalsh", ("eigvalsh", "eigvalsh_ex")),
         ("factor", "svd", ("svd", "svd_ex", "pinv", "polar", "procrustes")),
-        ("factor", "svdvals", ("svdvals", "svdvals_ex", "bidiagonalize", "matrix_rank", "cond", "norm")),
+        ("factor", "svdvals", ("svdvals", "svdvals_ex", "matrix_rank", "cond", "norm")),
+        ("factor", "tridiagonalize", ("tridiagonalize",)),
+        ("factor", "bidiagonalize", ("bidiagonalize",)),
     )
     for name in known
 } | {name: Measured(one.catalogue, (name,)) for name, one in DECLARED.items()}

@@ -19,6 +19,7 @@ _NAMES = {
     "gemv": "blas.gemv", "trsv": "blas.trsv", "trsm": "blas.trsm", "cholesky": "linalg.cholesky",
     "lu": "linalg.lu_factor", "qr": "linalg.qr, raw", "qrq": "linalg.qr",
     "eigh": "linalg.eigh", "eigvalsh": "linalg.eigvalsh", "svd": "linalg.svd", "svdvals": "linalg.svdvals",
+    "tridiagonalize": "linalg.tridiagonalize", "bidiagonalize": "linalg.bidiagonalize",
     "solve": "linalg.solve", "inverse": "linalg.inv", "determinant": "linalg.det", "spmv": "sparse A @ x",
     "powers": "matrix_powers",
 }  # fmt: skip

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..kernels.factor.two_sided import model
 from ..machine import roofline
 from ..machine.measure import Timing
 from ..plan.problem import ITEMSIZE
 from . import doubtful, greenup, labels, yardstick
-from .factor.operations import FACTORS, STACKED
+from .factor.operations import FACTORS, SHORT, SPECTRAL, STACKED
 from .operations import ORTHOGONAL, work_of
 from .sparse.operations import expected
 
@@ -64,7 +65,7 @@ def complete(row: Row, ceilings: Any) -> Row:
     timing = Timing(tuple(seconds))
     ceilings = _at_the_time(ceilings, row.get("beside") or {})
     work = work_of(row)
-    bound = roofline.time_bound(work, ceilings)
+    bound = _spectral_bound(row, ceilings) or roofline.time_bound(work, ceilings)
     median = timing.median
     if operation_of(row) in ORTHOGONAL:  # how often the block could have been read or written in that time
         row = row | {"passes": median * ceilings.copy_bandwidth / (row["K"] * row["M"] * ITEMSIZE[row["dtype"]])}
@@ -97,6 +98,16 @@ def complete(row: Row, ceilings: Any) -> Row:
     )
 
 
+def _spectral_bound(row: Row, ceilings: Any) -> roofline.Bound | None:
+    """Limit of eigenvalues, singular values and reductions by phases; None for other operations."""
+    if operation_of(row) not in SPECTRAL:
+        return None
+    name = operation_of(row)
+    found = model.limit(SHORT.get(name, name), row["dtype"], row["M"], ceilings)
+    parts = {"memory": row["K"] * found.memory, "arithmetic": row["K"] * found.arithmetic}
+    return roofline.Bound(row["K"] * found.seconds, found.binds, parts)
+
+
 def _at_the_time(ceilings: Any, beside: dict[str, float]) -> Any:
     """The ceilings of the run, but those that were sampled beside the case as they were then."""
     for name in ("read_bandwidth", "copy_bandwidth"):
@@ -108,11 +119,15 @@ def _at_the_time(ceilings: Any, beside: dict[str, float]) -> Any:
 
 
 def compare(rows: Iterable[Row]) -> list[Row]:
-    """Rows with `x_peer`, the best right peer's median over this one's, `best_peer`, its name, and `peer_marks`, what
-    the comparison rests on; where energy was measured, with its ratios (`greenup.compare`)."""
+    """Rows with `x_peer`, the best right peer's median over this one's, `best_peer`, its name, `peer_marks`, what the
+    comparison rests on, and `x_approximate`, the same of the best peer that is not accurate; where
+    energy was measured, with its ratios (`greenup.compare`)."""
     rows = labels.corrected(rows)
     best: dict[str, Row] = {}
+    approximate: dict[str, float] = {}
     for each in rows:
+        if each["status"] == labels.APPROXIMATE and each.get("median"):
+            approximate[each["case"]] = min(each["median"], approximate.get(each["case"], each["median"]))
         own = each["contender"] == OURS or each["contender"].startswith(f"{OURS} ")  # ours, by another way
         if not own and each["status"] == "ok" and each.get("median") and each["mode"] != "host":
             held = best.get(each["case"])
@@ -123,5 +138,7 @@ def compare(rows: Iterable[Row]) -> list[Row]:
         if peer and each["contender"] == OURS and each.get("median"):
             each["x_peer"], each["best_peer"] = peer["median"] / each["median"], peer["contender"]
             each["peer_marks"] = labels.marks(peer)
+        if each["case"] in approximate and each["contender"] == OURS and each.get("median"):
+            each["x_approximate"] = approximate[each["case"]] / each["median"]
     greenup.compare(rows, OURS)
     return rows

@@ -12,7 +12,7 @@ from .batched import cases as batched_cases
 from .batched import routines
 from .cases import Case, Size, square
 from .factor import cases as factor_cases
-from .factor.operations import FACTORS
+from .factor.operations import ONE_SIDED, TWO_SIDED
 from .sparse import cases as sparse_cases
 from .tall_skinny.orthogonal_cases import orthogonal
 from .tall_skinny.skinny_cases import tsm2r
@@ -55,7 +55,8 @@ def batched(size: Size) -> list[Case]:
 
 def factor(size: Size) -> list[Case]:
     """One size of every factorization, of systems, inverses and determinants; a second one of systems."""
-    cases = factor_cases.squares("sample", size, FACTORS, (_FACTORED,), ("float64",))
+    operations = ("eigh", "svd", *ONE_SIDED, *(one for one in TWO_SIDED if one not in ("eigh", "svd")))
+    cases = factor_cases.squares("sample", size, operations, (_FACTORED,), ("float64",))
     for operation, n in _FACTORED_TOO.items():
         cases += factor_cases.squares("sample", size, (operation,), (n,), ("float64",))
     return cases

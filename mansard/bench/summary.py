@@ -11,6 +11,7 @@ from .batched import summary as batched_summary
 from .batched import tables as batched_tables
 from .batched.operations import BATCHED
 from .declared.operations import DECLARED, written_sizes
+from .factor import spectral_summary
 from .factor import summary as factor_summary
 from .factor.operations import FACTORS
 from .operations import TALL
@@ -257,6 +258,6 @@ Maker = Callable[[dict[str, Any], set[int]], Table]
 def tables(results: dict[str, Any], missed: set[int], added: Sequence[Maker] = ()) -> list[Table]:
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
-              *batched_tables.MAKERS, *factor_summary.MAKERS, *sparse_summary.MAKERS, *added,
+              *batched_tables.MAKERS, *factor_summary.MAKERS, *spectral_summary.MAKERS, *sparse_summary.MAKERS, *added,
               greenup.table, doubtful.table, freshness.table, runs)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

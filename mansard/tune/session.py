@@ -26,7 +26,7 @@ from ..records.database import family_name, kernel_hash
 from ..records.trials import TIME, Store, Trial, config_key, store_path
 from ..records.verdict import DOUBTFUL, excess, is_undecided, judged, vendor_wins, was_doubtful
 from ..version import __version__
-from .cases import Case, make_case
+from .cases import CASES, Case, make_case
 from .observer import Observer
 from .runner import REPEATS, DeviceRunner, Runner
 from .search import SearchSpace, search_space
@@ -135,7 +135,7 @@ def tune_problem(
         raise ValueError(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
     if not hasattr(backend, "prepare"):
         raise BackendUnavailable(f"backend {backend.name} compiles no kernels: there is nothing to tune")
-    family = family_of(problem.operation)
+    family, problem = family_of(problem.operation), _fitted(problem, backend)
     empty = 0 in (size for name, size in problem.sizes if name != "NRHS")  # a factorization has no right-hand sides
     refusal = family.spec.refusal(problem) or ("nothing to compute" if empty else None)
     if refusal:
@@ -148,6 +148,11 @@ def tune_problem(
         return Session(space, runner, store, progress, deadline).run(strategy, limit, seed)
     finally:
         case.close()
+
+
+def _fitted(problem: Problem, backend: Any) -> Problem:
+    kind = CASES.get(problem.operation)
+    return problem if kind is None else kind.fitted(problem, backend)
 
 
 class Session:

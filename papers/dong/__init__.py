@@ -3,7 +3,7 @@
 from mansard.bench.extension import Extension, Picture
 from mansard.bench.peers import Peer
 
-from . import cases, energy, pictures, tables
+from . import cases, energy, pictures, reductions, tables
 from .streamed_peer import StreamedPeer
 
 
@@ -14,7 +14,10 @@ def _peers(backend: str, family: str) -> list[Peer]:
 EXTENSION = Extension(
     sets={
         "batched": {"kernels": cases.kernels, "streamed": cases.streamed},
-        "factor": {"steps": cases.steps, "power": cases.power},
+        "factor": {
+            "steps": cases.steps, "power": cases.power, "alignment": reductions.alignment, "settings": reductions.settings,
+            "gebrd": reductions.gebrd,
+        },
     },
     peers=(_peers,),
     tables=(tables.kernels, tables.streamed, tables.steps, energy.greenup),
@@ -29,5 +32,6 @@ EXTENSION = Extension(
         "power_qr": Picture("Power of QR factorizations over time (Dong, figure 4.13)", energy.qr),
         "power_parts": Picture("Power of a CPU's packages and memory (Dong, figure 5.7)", energy.parts),
         "power_components": Picture("Power of different computations (Dong, figure 5.8)", energy.components),
+        **{name: Picture(*about) for name, about in reductions.PICTURES.items()},
     },
 )

@@ -16,7 +16,7 @@ import numpy as np
 from ..cases import Case
 from .operations import ragged_sizes
 
-_LETTER = {"float32": "S", "float64": "D", "complex64": "C", "complex128": "Z"}
+LETTER = {"float32": "S", "float64": "D", "complex64": "C", "complex128": "Z"}
 _PLAIN, _TURNED = 0, 1  # operations
 _RIGHT, _LOWER, _UPPER, _NON_UNIT = 1, 0, 1, 0
 _int, _long = ctypes.c_int, ctypes.c_longlong
@@ -26,7 +26,7 @@ class Cublas:
     """Batched routines of cuBLAS for one dtype."""
 
     def __init__(self, cupy: Any, dtype: str) -> None:
-        self.cupy, self.dtype, self.letter = cupy, dtype, _LETTER[dtype]
+        self.cupy, self.dtype, self.letter = cupy, dtype, LETTER[dtype]
         self.one, self.zero = (np.full(1, value, dtype) for value in (1, 0))
 
     def _call(self, name: str, *arguments: Any) -> None:

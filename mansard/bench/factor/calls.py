@@ -18,7 +18,7 @@ from ..cases import Case
 from ..data import Operands
 from ..rows import OURS
 from .entries import FactorEntry, alone
-from .operations import RAGGED, TWO_SIDED, WANTS
+from .operations import RAGGED, SHORT, SPECTRAL, WANTS
 
 Pairs = list[tuple[Any, Any]]
 About = dict[str, Any]
@@ -50,6 +50,8 @@ _CALLS = {
     "eigvalsh": _Call("eigvalsh_ex", "A", ("W", "INFO")),
     "svd": _Call("svd_ex", "A", ("U", "W", "VH", "INFO")),
     "svdvals": _Call("svdvals_ex", "A", ("W", "INFO")),
+    "tridiagonalize": _Call("tridiagonalize", "A, compute_q=False", ("D", "E"), {"compute_q": False}),
+    "bidiagonalize": _Call("bidiagonalize", "A, compute_uv=False", ("D", "E"), {"compute_uv": False}),
 }
 
 
@@ -78,13 +80,14 @@ def _about(case: Case, given: tuple[Any, ...], out: Any, asked: str | None) -> A
     """Configuration, origin and reason of the route that answers the case."""
     if case.form == RAGGED:
         return {"config": {}, "origin": "", "reason": "a kernel for each class of sizes"}
-    if case.operation in TWO_SIDED:
-        planned = plan_two_sided(TwoSidedTask(case.operation), arrays.kind_of(given[0], "A"), given[0], asked)
+    if case.operation in SPECTRAL:
+        task = TwoSidedTask(SHORT.get(case.operation, case.operation))
+        planned = plan_two_sided(task, arrays.kind_of(given[0], "A"), given[0], asked)
         return _chosen(planned.choice, planned.choice.family.name)
-    task = Task(*WANTS[case.operation])
-    outs = {} if out is None else {task.parts[0]: out}
+    wanted = Task(*WANTS[case.operation])
+    outs = {} if out is None else {wanted.parts[0]: out}
     A, B = given if len(given) > 1 else (*given, None)
-    return _chosen(plan_factor(task, arrays.kind_of(A, "A"), A, B, outs, asked).choice, task.family)
+    return _chosen(plan_factor(wanted, arrays.kind_of(A, "A"), A, B, outs, asked).choice, wanted.family)
 
 
 def _chosen(choice: Choice, family: str) -> About:

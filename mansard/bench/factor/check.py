@@ -14,10 +14,11 @@ from ...plan.problem import REAL
 from ..batched.operations import ragged_sizes
 from ..cases import Case
 from .entries import Parts
-from .operations import RAGGED, TWO_SIDED
+from .operations import RAGGED, REDUCTIONS, SPECTRAL, TWO_SIDED
 
 _RATIO = 30.0
 _SAMPLE = 1 << 19  # entries of A that are compared
+_FEWER = 1 << 16  # of eigenvalue problems, which NumPy solves for comparison
 _ENDS = 64  # up to this size the first and the last three matrices are among them, then one each
 _RAGGED = 200  # matrices of a ragged batch that are compared
 _SEED = 11
@@ -29,7 +30,8 @@ def reference_for(case: Case, A: Any, B: Any) -> Any:
     return RaggedReference(case, A, B) if case.form == RAGGED else FactorReference(case, A, B)
 
 
-_DIMENSIONS = {"PIVOTS": 1, "TAU": 1, "W": 1, "INFO": 0, **dict.fromkeys(("F", "Q", "X", "Z", "U", "VH"), 2)}
+_DIMENSIONS = {"INFO": 0, **dict.fromkeys(("PIVOTS", "TAU", "W", "D", "E"), 1),
+               **dict.fromkeys(("F", "Q", "X", "Z", "U", "VH"), 2)}  # fmt: skip
 
 
 class FactorReference:
@@ -37,7 +39,7 @@ class FactorReference:
 
     def __init__(self, case: Case, A: Any, B: Any) -> None:
         self.case, self.xp = case, np if isinstance(A, np.ndarray) else _cupy()
-        self.chosen = _chosen(case.K, case.M)
+        self.chosen = _chosen(case.K, case.M, _FEWER if case.operation in SPECTRAL else _SAMPLE)
         self.a = _wide(A[self.xp.asarray(self.chosen)])
         self.b = None if B is None else _wide(B[self.xp.asarray(self.chosen)])
 
@@ -69,6 +71,7 @@ class FactorReference:
         n, single = self.case.M, _DIMENSIONS
         for part, one in arrays.items():
             shape = (n, 1) if part == "X" else (n,) * (0 if self.case.operation == "determinant" else single[part])
+            shape = (n - 1,) if part == "E" else shape
             if tuple(one.shape[1:]) != shape:
                 return False
             if part == "INFO" and bool((one != 0).any()):
@@ -124,6 +127,8 @@ def _ratios(xp: Any, case: Case, a: Any, b: Any, found: dict[str, Any]) -> Any:
         below = _norm(found["F"] - R) if "Q" in found else 0.0
         orthonormal = _norm(Q.conj().swapaxes(-1, -2) @ Q - xp.eye(Q.shape[-1])) / unit
         return xp.maximum(orthonormal, (_norm(a - Q @ R) + below) / (unit * _norm(a)))
+    if case.operation in REDUCTIONS:
+        return _reduced(xp, case, a, found, unit)
     if case.operation in TWO_SIDED:
         return _spectral(xp, case, a, found, unit)
     if case.operation == "solve":
@@ -138,9 +143,7 @@ def _ratios(xp: Any, case: Case, a: Any, b: Any, found: dict[str, Any]) -> Any:
 
 def _spectral(xp: Any, case: Case, a: Any, found: dict[str, Any], unit: float) -> Any:
     """Residual and orthogonality of vectors; of values alone, their distance from NumPy's over eps times the norm."""
-    if case.operation in ("eigh", "eigvalsh"):
-        half, real = xp.tril(a, -1), a * xp.eye(a.shape[-1])
-        a = half + half.conj().swapaxes(-1, -2) + real.real
+    a = _hermitian(xp, a) if case.operation in ("eigh", "eigvalsh") else a
     W = found["W"]
     if case.operation in ("eigvalsh", "svdvals"):
         exact = _exact_values(_host(a), case.operation)
@@ -150,6 +153,25 @@ def _spectral(xp: Any, case: Case, a: Any, found: dict[str, Any], unit: float) -
     ratios = [_norm(a - (left * W[:, None, :]) @ right) / (unit * _norm(a))]
     ratios += [_norm(one.conj().swapaxes(-1, -2) @ one - eye) / unit for one in (left, right)]
     return xp.stack(ratios).max(0)
+
+
+def _hermitian(xp: Any, a: Any) -> Any:
+    """The Hermitian matrices whose lower triangles are given."""
+    half, real = xp.tril(a, -1), a * xp.eye(a.shape[-1])
+    return half + half.conj().swapaxes(-1, -2) + real.real
+
+
+def _reduced(xp: Any, case: Case, a: Any, found: dict[str, Any], unit: float) -> Any:
+    """Distance of the condensed matrix's values from those of A, by NumPy, over eps times the norm."""
+    values = "eigvalsh" if case.operation == "tridiagonalize" else "svdvals"
+    host = _host(_hermitian(xp, a) if values == "eigvalsh" else a)
+    D, E = (_host(found[part]) for part in ("D", "E"))
+    condensed, every = np.zeros((*D.shape, D.shape[-1]), D.dtype), np.arange(D.shape[-1])
+    condensed[:, every, every], condensed[:, every[1:], every[:-1]] = D, E
+    if values == "svdvals":
+        condensed = condensed.swapaxes(-1, -2)
+    exact, own = (_exact_values(one, values) for one in (host, condensed))
+    return xp.asarray(abs(own - exact).max(-1) / (unit * abs(exact).max(-1)))
 
 
 def _exact_values(host: Any, operation: str) -> Any:
@@ -198,9 +220,9 @@ def _norm(X: Any) -> Any:
     return abs(X).sum(-2).max(-1)
 
 
-def _chosen(count: int, n: int) -> Any:
+def _chosen(count: int, n: int, sample: int) -> Any:
     """Numbers of the matrices that are compared: all, or some, first and last included."""
-    most, ends = max(1, _SAMPLE // (n * n)), 3 if n <= _ENDS else 1
+    most, ends = max(1, sample // (n * n)), 3 if n <= _ENDS else 1
     if most >= count:
         return np.arange(count)
     drawn = np.random.default_rng(_SEED).integers(0, count, most)

@@ -13,14 +13,31 @@ from typing import Any, NamedTuple
 from ..cases import Case
 from ..entries import Entry
 from ..peers import Peer
-from .operations import RAGGED
+from .operations import MOST, RAGGED, SPECTRAL
 
 Race = Callable[..., float]  # of a call on pairs of operands, and what must come before it outside the clock
-_SLOW = 0.3  # seconds of a call above which a peer is measured on a part of the batch
-_LEAST = 1 << 28  # bytes of that part, unless that takes longer than
+_LEAST = 1 << 28  # bytes of a part of the batch, unless that takes longer than
 _LONGEST = 2.0  # seconds, as loops over matrices do, whose time is in proportion to their number anyway
-_FEW, _MORE, _TELLS = 64, 8, 0.01  # matrices tried first, times as many next, until a call takes so long
+_MORE, _TELLS = 8, 0.01  # times as many matrices are tried next, until a call takes so many seconds
+_WIDE = 32  # rows beyond which most libraries take eigenvalue problems one by one, milliseconds each
 _CLOSE, _RACE = 3, 0.1  # times the fastest, within which spellings race again; seconds of that race
+
+
+class Effort(NamedTuple):
+    """How many matrices a peer is measured on."""
+
+    first: int = 64  # matrices of the first, shortest call
+    slow: float = 0.3  # seconds of a call above which a peer is measured on a part of the batch
+    longest: float = _LONGEST  # seconds of a call on that part
+    most: int = 1 << 62  # matrices that the peer takes at once
+
+
+def effort_of(case: Case) -> Effort:
+    """The effort of any peer. Eigenvalues and singular values have many peers that take matrices one by one: these are
+    measured on few. PyTorch's calls fail with more than 65 535."""
+    if case.operation not in SPECTRAL:
+        return Effort()
+    return Effort(4 if case.M > _WIDE else 64, 0.02, 0.1, MOST)
 
 
 class Parts(NamedTuple):
@@ -82,7 +99,7 @@ def enter(peer: Peer, case: Case, pairs: list[tuple[Any, ...]], race: Race) -> F
         return peer.take_ragged(case, array) if case.form == RAGGED else alone(case, peer.take(array))
 
     taken = [tuple(map(take, pair)) for pair in pairs]
-    ways = peer.spellings(case)
+    ways, effort = peer.spellings(case), getattr(peer, "effort", effort_of)(case)
 
     def running(label: str, count: int) -> tuple[Callable[[int], Any], ...]:
         """Return the call on the first `count` matrices and, for calls in place, what restores their operands."""
@@ -97,17 +114,19 @@ def enter(peer: Peer, case: Case, pairs: list[tuple[Any, ...]], race: Race) -> F
             each(0)  # results and copies that are held from call to call are made here
         return race(*runs)
 
-    paces = _each(ways, lambda label: _pace(case, lambda count: seconds(label, count)))
+    paces = _each(ways, lambda label: _pace(case, effort, lambda count: seconds(label, count)))
     close = [label for label, pace in paces.items() if pace <= _CLOSE * min(paces.values())]
-    counts = {label: _affordable(case, paces[label]) for label in close}
+    counts = {label: _affordable(case, effort, paces[label]) for label in close}
     if len(close) > 1:
-        tried = {label: max(1, min(counts[label], int(_RACE / paces[label]))) for label in close}
+        tried = {label: max(1, min(counts[label], int(min(_RACE, effort.slow) / paces[label]))) for label in close}
         paces = _each(close, lambda label: seconds(label, tried[label]) / tried[label])
     best = min(paces, key=lambda label: paces[label]) if len(close) > 1 else close[0]
     run, *before = running(best, counts[best])
     entry = FactorEntry(peer.name, best, run, peer.give, case, count=counts[best])
+    entry.facts = dict(getattr(peer, "facts", {}))
     if before:
-        entry.restore, entry.facts = before[0], {"restored": True}  # the copy is no part of its time
+        entry.restore = before[0]
+        entry.facts |= {"restored": True}  # the copy is no part of its time
     return entry
 
 
@@ -128,20 +147,24 @@ def _each(labels: Any, measure: Callable[[str], float]) -> dict[str, float]:
     return found
 
 
-def _pace(case: Case, seconds: Callable[[int], float]) -> float:
+def _pace(case: Case, effort: Effort, seconds: Callable[[int], float]) -> float:
     """Seconds per matrix: of few matrices, then of more, until a call takes long enough to tell."""
-    count = case.K if case.form == RAGGED else min(_FEW, case.K)
+    most = case.K if case.form == RAGGED else min(case.K, effort.most)
+    count = case.K if case.form == RAGGED else min(effort.first, most)
     taken = seconds(count)
-    while count < case.K and taken < _TELLS:
-        count = min(case.K, count * _MORE)
+    while count < most and taken < _TELLS:
+        count = min(most, count * _MORE)
         taken = seconds(count)
     return taken / count
 
 
-def _affordable(case: Case, pace: float) -> int:
+def _affordable(case: Case, effort: Effort, pace: float) -> int:
     """How many matrices a call is measured on."""
-    if case.form == RAGGED or pace * case.K <= _SLOW:
+    if case.form == RAGGED:
         return case.K
-    least = min(case.K, -(-_LEAST * case.K // case.bytes))
-    count = max(least, int(_SLOW / pace))
-    return count if pace * count <= _LONGEST else max(1, int(_SLOW / pace))
+    most = min(case.K, effort.most)
+    if pace * most <= effort.slow:
+        return most
+    least = min(most, -(-_LEAST * case.K // case.bytes))
+    count = max(least, int(effort.slow / pace))
+    return count if pace * count <= effort.longest else max(1, int(effort.slow / pace))

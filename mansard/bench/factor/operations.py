@@ -1,8 +1,9 @@
 """Factorizations of batches and what is computed by them: operands, kernels, and what must be moved and computed.
 
 There are K matrices of M x M. `qr` leaves R and reflectors, `qrq` forms Q as well; `solve` has one right-hand side; of
-the Hermitian matrices of `eigh` and `eigvalsh` the lower triangle counts. The form "ragged" has square matrices of any
-size from 1 to M. The operations of stacks, these and those of batched/operations.py, are `STACKED`.
+Hermitian matrices (`eigh`, `eigvalsh`, `tridiagonalize`) the lower triangle counts; reductions give diagonals. The
+form "ragged" has square matrices of any size from 1 to M. The operations of stacks, these and those of
+batched/operations.py, are `STACKED`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,21 @@ import numpy as np
 
 from ... import kernels as families
 from ...machine.roofline import Work
+from ...operations.factor.two_sided.chain import chain_of
+from ...operations.factor.two_sided.task import Task
 from ...plan.problem import ITEMSIZE, REAL, Problem
 from ..batched.operations import BATCHED, Shape, offsets, ragged_sizes
 
 ONE_SIDED = ("cholesky", "lu", "qr", "qrq", "solve", "inverse", "determinant")
 TWO_SIDED = ("eigh", "eigvalsh", "svd", "svdvals")
-FACTORS = (*ONE_SIDED, *TWO_SIDED)
+REDUCTIONS = ("tridiagonalize", "bidiagonalize")  # diagonals alone
+SPECTRAL = (*TWO_SIDED, *REDUCTIONS)
+SHORT = {"tridiagonalize": "tridiagonal", "bidiagonalize": "bidiagonal"}  # as tasks, without orthogonal factors
+FACTORS = (*ONE_SIDED, *SPECTRAL)
 STACKED = (*BATCHED, *FACTORS)
 RAGGED = "ragged"
+MOST = 65_535  # matrices of a call: cuSOLVER's XsyevBatched and gesvdaStridedBatched fail above
+_ONE_TRIANGLE = ("cholesky", "eigh", "eigvalsh", "tridiagonalize")  # operations that read half of a matrix
 _INFO = _PIVOT = 4  # bytes
 WANTS = {
     "cholesky": ("cholesky", "factor"), "lu": ("lu", "factor"), "qr": ("qr", "raw"), "qrq": ("qr", "reduced"),
@@ -41,13 +49,14 @@ def _result(operation: str, K: int, M: int) -> Shape:
     """Shape of the largest result."""
     if operation == "determinant":
         return K, 1, 1
-    return (K, M, 1) if operation in ("solve", "eigvalsh", "svdvals") else (K, M, M)
+    return (K, M, 1) if operation in ("solve", "eigvalsh", "svdvals", *REDUCTIONS) else (K, M, M)
 
 
 def problems(operation: str, dtype: str, M: int, K: int, form: str) -> tuple[Problem, ...]:
     """Problems whose kernels are compiled ahead; none where no single kernel answers."""
-    if operation in TWO_SIDED:  # chains of kernels, or one: their plans compile them
-        return ()
+    if operation in SPECTRAL:  # on GPUs and on CPUs; what is not for the device is left out when it is compiled
+        task = Task(SHORT.get(operation, operation))
+        return tuple(dict.fromkeys(one for on_cpu in (False, True) for one in chain_of(task, dtype, M, K, on_cpu)))
     family, want = WANTS[operation]
     if form == RAGGED or family not in families.names():
         return ()
@@ -82,7 +91,7 @@ def work(row: dict[str, Any]) -> Work:
         read += count * item * (n * n + (n if operation == "solve" else 0))
         written += count * _written(operation, n, item, ITEMSIZE[REAL[dtype]])
         flops += round(count * _flops(operation, n, dtype.startswith("complex")))
-        spared += count * item * (n * (n - 1) // 2) * (operation == "cholesky")
+        spared += count * item * (n * (n - 1) // 2) * (operation in _ONE_TRIANGLE)
     return Work(read, written, flops, dtype, spared)
 
 
@@ -100,6 +109,7 @@ def _written(operation: str, n: int, item: int, real: int) -> int:
         "eigvalsh": n * real + _INFO,
         "svd": 2 * n * n * item + n * real + _INFO,
         "svdvals": n * real + _INFO,
+        **dict.fromkeys(REDUCTIONS, (2 * n - 1) * real),
     }[operation]
 
 
@@ -119,13 +129,15 @@ _ROUTINES = {
 }  # fmt: skip
 
 
-_CUBES = {"eigh": 9.0, "eigvalsh": 4 / 3, "svd": 22.0, "svdvals": 8 / 3}  # n^3; of values, the reduction alone
+# n^3; of values, the reduction alone
+_CUBES = {"eigh": 9.0, "eigvalsh": 4 / 3, "svd": 22.0, "svdvals": 8 / 3, "tridiagonalize": 4 / 3,
+          "bidiagonalize": 8 / 3}  # fmt: skip
 
 
 def _flops(operation: str, n: int, is_complex: bool) -> float:
     """Flops of one matrix; a complex multiplication counts six, an addition two. What an iteration takes depends on
     the matrix: eigenvalues and singular values are counted by the usual multiples of n^3."""
-    if operation in TWO_SIDED:
+    if operation in SPECTRAL:
         return _CUBES[operation] * n**3 * (4 if is_complex else 1)
     each = (6, 2) if is_complex else (1, 1)
     return sum(

@@ -17,7 +17,7 @@ from .. import labels
 from ..cases import Case
 from ..peers import Peer, TorchCudaPeer, TorchPeer
 from .data import places_of
-from .operations import RAGGED
+from .operations import RAGGED, REDUCTIONS, SPECTRAL
 
 Ways = dict[str, Callable[..., dict[str, Any]]]
 COLUMNS = ", columns adjacent"
@@ -39,7 +39,7 @@ class NumpyFactors(Peer):
     name = "NumPy"
 
     def takes_part(self, case: Case) -> bool:
-        return case.operation != "lu"
+        return case.operation not in ("lu", *REDUCTIONS)
 
     def take_ragged(self, case: Case, ragged: Any) -> Any:
         return list(ragged)
@@ -125,17 +125,28 @@ def torch_ways(torch: Any, case: Case, columns: bool) -> Ways:
 
     held, held_columns = Held(), Held()
     ways: Ways = {f"{written})": fresh}
-    if case.mode == "device":
+    if case.operation in ("svd", "svdvals") and columns:
+        return ways | _by_driver(function, written, parts)
+    if case.mode == "device" and case.operation not in SPECTRAL:  # cuSOLVER by its names works in place
         ways[f"{written}, out=...)"] = into
         ways |= {f"{written}){COLUMNS}": turned} if columns else {}
     return ways
+
+
+def _by_driver(function: Callable[..., Any], written: str, parts: tuple[str, ...]) -> Ways:
+    """Singular values by each of cuSOLVER's accurate methods that PyTorch lets one choose."""
+
+    def choosing(driver: str) -> Callable[..., dict[str, Any]]:
+        return lambda A, B: _named(parts, function(A, driver=driver))
+
+    return {f"{written}, driver={driver!r})": choosing(driver) for driver in ("gesvdj", "gesvd")}
 
 
 class TorchFactors(TorchPeer):
     """Factorizations by PyTorch on CPUs."""
 
     def takes_part(self, case: Case) -> bool:
-        return case.form != RAGGED
+        return case.form != RAGGED and case.operation not in REDUCTIONS
 
     def spellings(self, case: Case) -> Ways:
         return torch_ways(self.torch, case, columns=False)
@@ -148,7 +159,7 @@ class TorchCudaFactors(TorchCudaPeer):
     library = ""
 
     def takes_part(self, case: Case) -> bool:
-        return case.form != RAGGED or self.library == "cusolver"
+        return (case.form != RAGGED or self.library == "cusolver") and case.operation not in REDUCTIONS
 
     def take_ragged(self, case: Case, ragged: Any) -> Any:
         return self.take(padded(import_module("cupy"), case, ragged))
@@ -184,6 +195,8 @@ class TorchMagma(TorchCudaFactors):
     def takes_part(self, case: Case) -> bool:
         if self.missing or case.form == RAGGED:
             return super().takes_part(case)
+        if case.operation in SPECTRAL:  # matrix by matrix, as cuSOLVER's from 33 rows on
+            return False
         operation = case.operation
         if operation not in self._calls_magma:
             try:

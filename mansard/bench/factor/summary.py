@@ -15,6 +15,7 @@ EVERY = "Every factorization"
 NAMES = {
     "cholesky": "Cholesky", "lu": "LU", "qr": "QR", "qrq": "QR with Q", "solve": "solve", "inverse": "inverse",
     "determinant": "determinant", "eigh": "eigh", "eigvalsh": "eigvalsh", "svd": "svd", "svdvals": "svdvals",
+    "tridiagonalize": "tridiagonalize", "bidiagonalize": "bidiagonalize",
 }  # fmt: skip
 RANGES = ((1, 8), (9, 16), (17, 32), (33, 64), (65, 128), (129, 512))
 

@@ -17,7 +17,7 @@ from ..batched.cublas import Cublas
 from ..cases import Case
 from ..peers import CupyPeer
 from .entries import InPlace, is_single
-from .operations import RAGGED
+from .operations import RAGGED, REDUCTIONS
 from .peers import COLUMNS, Held, Ways, spectral_ways
 
 Way = Callable[..., dict[str, Any]]
@@ -183,7 +183,7 @@ class VendorFactors(CupyPeer):
     captures = "CuPy refuses cuBLAS and cuSOLVER calls while a stream is captured"
 
     def takes_part(self, case: Case) -> bool:
-        return case.form != RAGGED
+        return case.form != RAGGED and case.operation not in REDUCTIONS
 
     def spellings(self, case: Case) -> Ways:
         return ways(self.cupy, case)

@@ -174,10 +174,14 @@ def fitting(
     rough: Iterable[Any],
     resident: Callable[[Problem, Any, Device], Any],
     illegal: Callable[[Problem, Any, Device], str | None],
+    fewer: int = 0,
 ) -> Iterator[Any]:
-    """Every configuration once that is legal with as many blocks per multiprocessor as fit."""
-    found = (resident(problem, config, device) for config in rough)
-    yield from dict.fromkeys(c for c in found if c is not None and illegal(problem, c, device) is None)
+    """Every configuration once that is legal with as many blocks per multiprocessor as fit, and with up to `fewer`
+    blocks less, whose threads have more registers."""
+    fullest = (resident(problem, config, device) for config in rough)
+    found = (replace(c, BLOCKS_PER_SM=c.BLOCKS_PER_SM - less) for c in fullest if c is not None
+             for less in range(min(fewer + 1, c.BLOCKS_PER_SM)))  # fmt: skip
+    yield from dict.fromkeys(c for c in found if illegal(problem, c, device) is None)
 
 
 def elsewhere(config: Any, device: Device) -> str | None:

@@ -15,6 +15,7 @@ from .spmv import SpmvCase
 from .trsm import TrsmCase
 from .tsm2r import Tsm2rCase
 from .tsmm import TsmmCase
+from .two_sided import TwoSidedCase
 
 __all__ = ["CASES", "Case", "make_case"]
 
@@ -30,6 +31,7 @@ CASES: dict[str, type[Case]] = {
     "lu": FactorCase,
     "qr": FactorCase,
     "spmv": SpmvCase,
+    **dict.fromkeys(("jacobi", "tridiagonal", "bidiagonal", "sweeps", "back_transform"), TwoSidedCase),
 }
 
 

@@ -30,7 +30,7 @@ from mansard.bench.factor import (
     vendors as factor_vendors,
 )
 from mansard.bench.factor.entries import Parts
-from mansard.bench.factor.operations import FACTORS, RAGGED
+from mansard.bench.factor.operations import FACTORS, RAGGED, REDUCTIONS
 from mansard.operations.factor.blocked import HOW
 
 
@@ -58,7 +58,7 @@ def _contenders(case: Case, backend: str = "reference") -> tuple[Any, list[Any]]
 @pytest.mark.parametrize("operation", FACTORS)
 def test_every_contender_is_right_and_wrong_results_are_found(operation: str, dtype: str) -> None:
     reference, entries = _contenders(factor(operation, 6, 30, dtype))
-    assert len({entry.name for entry in entries}) > 2
+    assert len({entry.name for entry in entries}) > (0 if operation in REDUCTIONS else 2)  # which no library has
     for entry in entries:
         reference.prepare(entry.out)
         result = entry.result()
@@ -204,7 +204,7 @@ def test_a_slow_spelling_loses_and_a_broken_one_is_out() -> None:
 
 
 def test_scaled_times_reach_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factor_entries, "_affordable", lambda case, pace: max(1, case.K // 4))
+    monkeypatch.setattr(factor_entries, "_affordable", lambda case, *_: max(1, case.K // 4))
     chosen = [factor("cholesky", 4, 64)]
     monkeypatch.setattr(cases, "select", lambda names, size, sets: (chosen, {}))
     results = runner.run(runner.Options(("quick",), "reference", tmp_path, repeats=1, family="factor"))
@@ -323,7 +323,7 @@ def test_pytorch_is_asked_once_per_library(monkeypatch: pytest.MonkeyPatch) -> N
     torch = pytest.importorskip("torch")
     asked: list[str] = []
     monkeypatch.setattr(torch.backends.cuda, "preferred_linalg_library", asked.append)
-    for operation in FACTORS:
+    for operation in (one for one in FACTORS if one not in REDUCTIONS):
         case = factor(operation, 5, 20)
         _, pair = given(case)
         reference = check.reference_for(case, *pair)
@@ -332,9 +332,9 @@ def test_pytorch_is_asked_once_per_library(monkeypatch: pytest.MonkeyPatch) -> N
             assert peer.missing or torch.cuda.is_available()
             given_ = [None if one is None else torch.from_numpy(one) for one in pair]
             ways = peer.spellings(case)
-            assert len(ways) == 3
+            assert len(ways) == (1 if operation in ("eigh", "eigvalsh") else 3)
             for label, way in ways.items():
-                for _ in range(2):
+                for _ in range(0 if "driver" in label else 2):  # drivers are for GPUs
                     plain = {part: one.resolve_conj().numpy() for part, one in way(*given_).items()}
                     assert reference.error(Parts(plain, 20)) <= 1, (operation, label)
                     assert asked[-1] == peer.library
@@ -356,6 +356,7 @@ def test_missing_peers_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cases, "select", lambda names, size, sets: (chosen, {}))
     results = runner.run(runner.Options(("quick",), "reference", tmp_path / "a", repeats=1, family="factor"))
     assert "cmeel-eigen" in results["missing"]["Eigen"]
-    assert {"PyTorch (cuSOLVER)", "PyTorch (MAGMA)", "CuPy (cuBLAS, cuSOLVER)"} == {
+    spectral = {"cuSOLVER", "cuSOLVER gesvda, approximate", "JAX"}
+    assert {"PyTorch (cuSOLVER)", "PyTorch (MAGMA)", "CuPy (cuBLAS, cuSOLVER)"} | spectral == {
         peer.name for peer in contenders.peers_for("cuda", "factor")
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from . import space
 from .space import Block, Config, Lanes
 
@@ -18,7 +18,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """A lane per row, two where a row has more numbers than a thread has registers for; then whatever fits."""
-    rough = (*rules(problem), *space.rough_candidates(problem))
+    rough = (*measured.configs(space, problem, device), *rules(problem), *space.rough_candidates(problem))
     found = (space.resident(problem, config, device) for config in rough)
     yield from (config for config in found if config is not None)
 

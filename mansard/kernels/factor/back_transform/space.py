@@ -72,4 +72,4 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    yield from configs.fitting(problem, device, rough_candidates(problem), resident, illegal)
+    yield from configs.fitting(problem, device, rough_candidates(problem), resident, illegal, fewer=1)

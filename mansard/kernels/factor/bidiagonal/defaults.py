@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from ...common.configs import up
 from ..two_sided import reductions
 from ..two_sided.reductions import Block, Config, Lanes, words
@@ -22,7 +22,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Two warps of teams, or a warp for so many rows, with as many blocks as fit."""
     if device.backend == "cpu" or spec.refusal(problem):
         return
-    for rough in _rough(problem):
+    for rough in (*measured.configs(space, problem, device), *_rough(problem)):
         if config := space.resident(problem, rough, device):
             yield config
 

@@ -31,4 +31,4 @@ _MOST_CHUNKS = 4  # of eight rows: a sum for each of a warp's 32 lanes
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    yield from configs.fitting(problem, device, reductions.rough_candidates(problem), resident, illegal)
+    yield from configs.fitting(problem, device, reductions.rough_candidates(problem), resident, illegal, fewer=1)

@@ -64,4 +64,4 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     places = ("registers", "shared") if spec.has_vectors(problem) else ("registers",)
     ways = (False,) if problem.is_complex else (True, False)
     found = (Threads(*choice) for choice in product((32, 64, 128, 256), places, ways))
-    yield from configs.fitting(problem, device, found, resident, illegal)
+    yield from configs.fitting(problem, device, found, resident, illegal, fewer=1)

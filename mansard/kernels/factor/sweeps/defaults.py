@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from . import space
 from .space import Thread
 
@@ -18,6 +18,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Thr
 
 def ranked(problem: Problem, device: Device) -> Iterator[Thread]:
     """Two warps per block; one where the diagonals of two would leave room for few blocks in shared memory."""
+    yield from measured.configs(space, problem, device)
     if problem.N * problem.itemsize <= 512:
         yield Thread(64)
     yield Thread(32)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs
+from ...common import configs, measured
 from ..two_sided import reductions
 from ..two_sided.reductions import Block, Config, Lanes, slices, words
 from . import space, spec
@@ -21,7 +21,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Two warps with as many blocks as fit; the fewest lanes, or warps, whose registers hold their share."""
     if device.backend == "cpu" or spec.refusal(problem):
         return
-    for rough in _rough(problem):
+    for rough in (*measured.configs(space, problem, device), *_rough(problem)):
         if config := space.resident(problem, rough, device):
             yield config
 

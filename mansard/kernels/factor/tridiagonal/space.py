@@ -26,4 +26,4 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    yield from configs.fitting(problem, device, reductions.rough_candidates(problem), resident, illegal)
+    yield from configs.fitting(problem, device, reductions.rough_candidates(problem), resident, illegal, fewer=1)

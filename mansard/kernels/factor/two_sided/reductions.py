@@ -110,14 +110,20 @@ def illegal(
         return f"LANES={config.LANES} is none of 4, 8, 16 and 32"
     if not 1 <= config.WARPS <= 32:
         return f"WARPS={config.WARPS} is not between 1 and 32"
-    return configs.too_large(work, problem, config, device, together=config.WARPS < 4)
+    return configs.too_large(work, problem, config, device, together=_share_quarters(config))
+
+
+def _share_quarters(config: Config) -> bool:
+    """Whether warps of several blocks share a quarter of a multiprocessor: they do unless four divides their number."""
+    return config.WARPS % 4 != 0
 
 
 def resident(work: configs.Resources, problem: Problem, config: Config, device: Device) -> Config | None:
     """The configuration with as many blocks per multiprocessor as fit, None if not even one does."""
-    refused = partial(configs.too_large, work, problem, device=device, together=config.WARPS < 4)
+    together = _share_quarters(config)
+    refused = partial(configs.too_large, work, problem, device=device, together=together)
     found = configs.resident(
-        work, problem, config, device, quarters=config.WARPS >= 4, refused=lambda one: refused(config=one)
+        work, problem, config, device, quarters=not together, refused=lambda one: refused(config=one)
     )
     return found  # type: ignore[no-any-return]
 

@@ -134,17 +134,19 @@ def scratch(task: Task, chain: tuple[Link, ...], dtype: str, N: int, BATCH: int)
     offsets, end = {}, 0
     for name in used:
         offsets[name] = end
-        end += -(-_bytes(name, dtype, N, BATCH) // _ALIGNMENT) * _ALIGNMENT
+        end += -(-bytes_of(name, dtype, N, BATCH) // _ALIGNMENT) * _ALIGNMENT
     return Scratch(offsets, end)
 
 
-def _bytes(name: str, dtype: str, N: int, BATCH: int) -> int:
+def bytes_of(name: str, dtype: str, N: int, BATCH: int) -> int:
+    """Bytes of an array that launches read or write, of BATCH matrices."""
     entry, real = ITEMSIZE[dtype], ITEMSIZE[REAL[dtype]]
     capacity = sweeps.spec.capacity(N)
     if name in ("LEFT", "RIGHT"):
         return sweeps.spec.record_words(N, BATCH, capacity) * real
     each: dict[str, Any] = {
         "V_REFLECTORS": N * N * entry, "U_REFLECTORS": N * N * entry, "PHASE": N * entry, "PHASE_U": N * entry,
-        "PHASE_V": N * entry, "SCALE": real, "RANGES": 4 * capacity, "COUNT": 4,
+        "PHASE_V": N * entry, "SCALE": real, "RANGES": 4 * capacity, "COUNT": 4, "INFO": 4,
+        **dict.fromkeys(("A", "Z", "Q", "U", "VH"), N * N * entry),
     }  # fmt: skip
     return BATCH * int(each.get(name, N * real))

@@ -8,6 +8,8 @@ from math import prod
 
 from ....arrays.types import Array, Kind, Matrices
 from ....backends.select import select
+from ....kernels.factor.two_sided import model
+from ....machine.machine import known
 from ....plan.plan import Plan
 from ....plan.problem import Options
 from ....plan.route import OWN_ROUTINE, Choice, Library
@@ -35,10 +37,13 @@ class TwoSidedPlan(StepsPlan):
     """A plan of several operations, and why they are these: what becomes of rectangular matrices, which kernels."""
 
     reasons: tuple[str, ...] = ()
+    modelled: tuple[str, str, int] | None = None  # function, dtype and rows whose limit is known
 
     def explain(self) -> str:
-        """The reasons, then what each step runs and why."""
-        return "\n".join([*(f"steps    {reason}" for reason in self.reasons), super().explain()])
+        """The reasons, the limit of the arithmetic and which phase sets it, then what each step runs and why."""
+        bound = model.lines(*self.modelled, known(self.backend.device)) if self.modelled else []
+        told = [f"steps    {reason}" for reason in self.reasons] + [f"bound    {line}" for line in bound]
+        return "\n".join([*told, super().explain()])
 
 
 def planner(name: str) -> Planner:
@@ -53,7 +58,11 @@ def planner(name: str) -> Planner:
         check_matrices(A, "a", square=hermitian)
         reasons: list[str] = []
         steps = _without_values(name, form, kind, A, backend) or steps_of(task_of(form), kind, A, backend, reasons)
-        return _held(name, steps, reasons, call.make_verify(kind, A, None, None, ("a", "b")), backend, form)
+        made = _held(name, steps, reasons, call.make_verify(kind, A, None, None, ("a", "b")), backend, form)
+        a, want = stacks.operand_of(kind, A, "a"), task_of(form).want
+        if name.removesuffix("_ex") in model.FUNCTIONS and 0 not in (a.rows, a.columns):
+            made.modelled = want, a.view.dtype, min(a.rows, a.columns)
+        return made
 
     return plan
 
@@ -84,7 +93,7 @@ def _kind_of(name: str, A: Matrices, out: Matrices) -> Kind:
 
 def _held(
     name: str, steps: Steps, reasons: list[str], verify: Callable[..., None], backend: str | None, form: Options
-) -> Plan:
+) -> TwoSidedPlan:
     made = held("mansard.linalg", name, steps, verify, backend, form)
     assert isinstance(made, StepsPlan)
     return TwoSidedPlan(**{field.name: getattr(made, field.name) for field in fields(made)}, reasons=tuple(reasons))

@@ -27,7 +27,8 @@ def _hermitian(kind: Kind, A: Array, upper: bool) -> Array:
     """Both triangles from one of them; the imaginary part of the diagonal does not count."""
     module = kind.module
     half = (module.triu if upper else module.tril)(A)
-    return (half + adjoint(kind, half)) - half * identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
+    both = half + adjoint(kind, half)
+    return both - 0.5 * both * identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
 
 
 def _scaled(kind: Kind, A: Array) -> tuple[Array, Array]:
