@@ -101,7 +101,7 @@ def _found(flow: Flow, progress: Progress, stepper: Stepper, before: float, seco
     return {
         "steps": progress.step, "dt": progress.dt, "time": progress.time, "energy_norm": norm(flow, progress.state),
         "total_energy_drift": internal + kinetic - before, "internal_energy": internal, "kinetic_energy": kinetic,
-        "rejected": stepper.rejected, "cg_iterations": stepper.forces.iterations, "zones": len(flow.mesh.zones),
+        "rejected": stepper.rejected, "cg_iterations": stepper.forces.solver.iterations, "zones": len(flow.mesh.zones),
         "unknowns": 2 * flow.mesh.nodes.size + int(flow.state.e.shape[0] * flow.state.e.shape[1]),
         "seconds": {**stepper.clock.seconds, "all": seconds},
     }  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 import mansard as ms
 
 Array = Any
-Product = Callable[[Array], Array]
+LIBRARIES = ("numpy", "cupy", "torch")
 ENGINES = ("mansard", "library")
 
 
@@ -22,6 +22,7 @@ class Arrays:
             raise ValueError(f"engine {engine!r}: it is one of {', '.join(ENGINES)}")
         self.library, self.engine = library, engine
         self.xp: Any = _module(library)
+        self.on_gpu = library == "cupy" or (library == "torch" and self.xp.cuda.is_available())
         own = engine == "mansard"
         linalg = self.xp.linalg
         self.matmul: Callable[[Array, Array], Array] = ms.matmul if own else self.xp.matmul
@@ -34,7 +35,7 @@ class Arrays:
     def array(self, values: np.ndarray) -> Array:
         """Values from the host, where the library keeps its arrays."""
         if self.library == "torch":
-            return self.xp.as_tensor(np.ascontiguousarray(values), device=_torch_device(self.xp))
+            return self.xp.as_tensor(np.ascontiguousarray(values), device="cuda" if self.on_gpu else "cpu")
         return self.xp.asarray(values)
 
     def numpy(self, array: Array) -> np.ndarray:
@@ -46,6 +47,17 @@ class Arrays:
     def zeros_like(self, array: Array) -> Array:
         return self.xp.zeros_like(array)
 
+    def copy(self, array: Array) -> Array:
+        return array.clone() if self.library == "torch" else array.copy()
+
+    def assign(self, target: Array, values: Array) -> None:
+        """Overwrite an array that stays where it is."""
+        target[...] = values
+
+    def gather(self, array: Array, index: Array) -> Array:
+        """array[index] along the first axis."""
+        return np.take(array, index, axis=0) if self.library == "numpy" else array[index]
+
     def at_least(self, array: Array, least: float) -> Array:
         return array.clip(least, None)
 
@@ -56,10 +68,26 @@ class Arrays:
         """Until the device has done what it was asked for, so that clocks tell the truth."""
         if self.library == "cupy":
             self.xp.cuda.get_current_stream().synchronize()
-        elif self.library == "torch" and self.xp.cuda.is_available():
+        elif self.on_gpu:
             self.xp.cuda.synchronize()
 
-    # ---- factorizations and products ----------------------------------------------------------------------
+    # ---- sums of products ---------------------------------------------------------------------------------
+
+    def row_dots(self, a: Array, b: Array) -> Array:
+        """Sums over the last axis of a b: (..., n) and (..., n) to (...)."""
+        if self.library == "numpy":
+            return np.einsum("...i,...i->...", a, b)
+        return (a * b).sum(-1)
+
+    def column_dots(self, a: Array, b: Array) -> Array:
+        """Inner products of the columns of a with those of b: (n, dim) and (n, dim) to (dim,)."""
+        if self.library == "numpy":
+            return np.vecdot(a.T, b.T)
+        if self.engine == "mansard":
+            return ms.gram(a, b).diagonal()  # all pairs of columns in one pass: memory is what it costs
+        return (a * b).sum(0)
+
+    # ---- factorizations and products with matrices that stay ----------------------------------------------
 
     def smallest_eigenpair(self, a: Array) -> tuple[Array, Array]:
         """Smallest eigenvalue (...) and its unit eigenvector (..., dim) of symmetric matrices (..., dim, dim)."""
@@ -75,7 +103,7 @@ class Arrays:
             return self.xp.linalg.svdvals(a)[..., -1]
         return self.xp.linalg.svd(a, compute_uv=False)[..., -1]
 
-    def solver(self, a: Array) -> Product:
+    def solver(self, a: Array) -> Callable[[Array], Array]:
         """b (..., n) -> x with a x = b, of symmetric positive definite a (..., n, n) that stay."""
         factor = self.cholesky(a)
         if self.engine == "mansard":
@@ -83,12 +111,13 @@ class Arrays:
         inverse = self.inv(a)  # a product is what these libraries do fastest
         return lambda b: self.matmul(inverse, b[..., None])[..., 0]
 
-    def sparse(self, matrix: Any) -> Product:
-        """x (n, columns) -> A x, for a matrix that is given in SciPy's CSR format."""
-        held = self._on_device(matrix)
+    def sparse(self, matrix: Any) -> Callable[[Array, Array], None]:
+        """(x, y) -> y = A x of shapes (n, columns), for a matrix that is given in SciPy's CSR format."""
+        stored = self._on_device(matrix)
         if self.engine == "mansard":
-            held = ms.sparse.matrix(held)
-        return lambda x: held @ x
+            product = ms.sparse.matrix(stored).product
+            return lambda x, y: product(x, out=y)
+        return lambda x, y: self.assign(y, stored @ x)
 
     def _on_device(self, matrix: Any) -> Any:
         if self.library == "cupy":
@@ -112,8 +141,4 @@ def _module(library: str) -> Any:
         import torch
 
         return torch
-    raise ValueError(f"backend {library!r}: it is one of numpy, cupy, torch")
-
-
-def _torch_device(torch: Any) -> str:
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    raise ValueError(f"backend {library!r}: it is one of {', '.join(LIBRARIES)}")

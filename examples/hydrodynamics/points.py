@@ -15,59 +15,77 @@ _TINY = 1e-12  # velocity gradients below this neither compress nor expand
 
 
 class Points(NamedTuple):
-    """Stress, velocity derivatives and volumes at the quadrature points, and the time step that they allow."""
+    """Stress, velocity derivatives and volumes at the quadrature points, and what limits the time step."""
 
     stress: Array  # (zones, points dim, dim): (w det J sigma J^-T)^T, the rows of a point together
     slopes: Array  # (zones, points dim, dim): transposed derivatives of the velocity along reference axes
     volume: Array  # (zones, points): w det J
-    step: float  # the longest that is stable; 0 if a zone is turned inside out
-    tangled: int | None  # such a zone
+    jacobian: Array  # (zones, points, dim, dim): J^T
+    sound: Array  # (zones, points): speed of sound
+    diffusion: Array  # (zones, points): artificial viscosity by density
+
+
+class TangledError(Exception):
+    """A zone is turned inside out: det J is not positive at one of its points."""
+
+    def __init__(self, zone: int) -> None:
+        super().__init__(f"zone {zone} is turned inside out")
+        self.zone = zone
 
 
 def derivatives(flow: Flow, field: Array) -> Array:
     """Transposed derivatives of a nodal vector field at all points: (zones, points, dim, dim)."""
-    found = flow.arrays.matmul(flow.gradients, field[flow.zones])
+    found = flow.arrays.matmul(flow.gradients, flow.arrays.gather(field, flow.zones))
     return found.reshape(len(found), -1, flow.dim, flow.dim)
 
 
-def evaluate(flow: Flow, state: State, cfl: float) -> Points:
-    """The points of a state."""
+def evaluate(flow: Flow, state: State) -> Points:
+    """The points of a state; TangledError where it has none."""
     a, gamma = flow.arrays, flow.gamma
     J, D = derivatives(flow, state.x), derivatives(flow, state.v)  # transposed, both
-    det, K = a.det(J), a.inv(J)
+    det = a.det(J)
+    if not float(det.min()) > 0:
+        raise TangledError(int(a.numpy(det).min(-1).argmin()))
+    K = a.inv(J)
     volume = flow.weights * det
-    density = flow.mass / volume
     energy = a.at_least(a.matmul(state.e, flow.thermal.T), 0.0)
-    pressure = (gamma - 1) * density * energy
     sound = (gamma * (gamma - 1) * energy) ** 0.5
-    stress, viscosity = _stress(flow, J, K, D, density, sound)
+    stress, diffusion = _viscous(flow, J, K, D, sound)
+    pull = (gamma - 1) * flow.mass * energy  # pressure times volume
     for axis in range(flow.dim):
-        stress[..., axis, axis] -= pressure
-    size = a.smallest_singular_value(J) / flow.order
-    rate = sound / size + 2.5 * viscosity / (density * size * size)
-    pushed = a.matmul(K.swapaxes(-1, -2), stress) * volume[..., None, None]
-    tangled = None if bool((det > 0).all()) else int(a.numpy(det).min(-1).argmin())
-    fastest = float(rate.max())
-    step = 0.0 if tangled is not None or not fastest < float("inf") else cfl / fastest if fastest > 0 else float("inf")
+        stress[..., axis, axis] -= pull
     flat = (len(J), -1, flow.dim)
-    return Points(pushed.reshape(flat), D.reshape(flat), volume, step, tangled)
+    pushed = a.matmul(K.swapaxes(-1, -2), stress)
+    return Points(pushed.reshape(flat), D.reshape(flat), volume, J, sound, diffusion)
 
 
-def _stress(flow: Flow, J: Array, K: Array, D: Array, density: Array, sound: Array) -> tuple[Array, Array]:
-    """Viscous stress and its coefficient: along the direction of strongest compression, by its length there."""
+def longest_step(flow: Flow, points: Points, cfl: float) -> float:
+    """The time step within which neither sound nor viscosity passes a zone; 0 where numbers are no longer finite."""
+    size = flow.arrays.smallest_singular_value(points.jacobian) / flow.order
+    fastest = float((points.sound / size + 2.5 * points.diffusion / (size * size)).max())
+    if not fastest < float("inf"):
+        return 0.0
+    return cfl / fastest if fastest > 0 else float("inf")
+
+
+def _viscous(flow: Flow, J: Array, K: Array, D: Array, sound: Array) -> tuple[Array, Array]:
+    """Viscous stress times volume, and viscosity by density. The viscosity acts along the direction of strongest
+    compression and grows with the length of the zone in this direction."""
     a = flow.arrays
     if not flow.problem.viscous:
-        return a.zeros_like(J), a.zeros_like(density)
+        return a.zeros_like(J), a.zeros_like(sound)
     L = a.matmul(K, D)  # transposed velocity gradient in space
     weight = 1.0 if flow.problem.damps_vortices else _compression(L)
-    L = (L + L.swapaxes(-1, -2)) / 2
-    compression, along = a.smallest_eigenpair(L)
-    stretched = a.matmul(a.matmul(along[..., None, :], flow.inverse_start), J)[..., 0, :]
-    length = flow.length * (stretched * stretched).sum(-1) ** 0.5
+    twice = L + L.swapaxes(-1, -2)
+    compression, along = a.smallest_eigenpair(twice)
+    compression = compression / 2
+    at_start = a.matmul(along, flow.inverse_start)  # the same direction in the zone as it was
+    stretched = a.matmul(at_start[..., None, :], J)[..., 0, :]
+    length = flow.length * a.row_dots(stretched, stretched) ** 0.5
     y = a.between((compression - _TINY) / (2 * _TINY), 0.0, 1.0)
     linear = weight * (1 - (3 - 2 * y) * y * y)  # off where the flow expands
-    viscosity = density * length * (2 * length * abs(compression) + sound * linear / 2)
-    return viscosity[..., None, None] * L, viscosity
+    diffusion = length * (2 * length * abs(compression) + sound * linear / 2)
+    return (diffusion * flow.mass / 2)[..., None, None] * twice, diffusion
 
 
 def _compression(L: Array) -> Array:

@@ -46,7 +46,7 @@ class Flow:
     weights: Array
     gamma: Array  # (zones, 1)
     mass: Array  # (zones, points): density times volume, which moves with the points
-    inverse_start: Array  # (zones, points, dim, dim): J^-T at time zero
+    inverse_start: Array  # (zones, dim, dim): J^-T at time zero, one for all points of a zone, which is a box then
     length: float  # of a zone, by one degree
     kinematic_mass: scipy.sparse.csr_matrix  # M_V of one component
     thermal_mass: np.ndarray  # (zones, functions, functions): M_E
@@ -83,7 +83,7 @@ def prepare(
         zones=put(grid.zones), free=put(grid.free), values=put(tables.kinematic), gradients=put(tables.gradients),
         thermal=put(tables.thermal), weights=put(tables.weights),
         gamma=put(problem.gamma(np.einsum("i,zia->za", tables.centre, corners))[:, None]),
-        mass=put(volume * density), inverse_start=put(np.linalg.inv(transposed)),
+        mass=put(volume * density), inverse_start=put(np.linalg.inv(transposed[:, 0])),
         length=float((volume.sum() / len(corners)) ** (1 / grid.dim) / order),
         kinematic_mass=_kinematic_mass(grid, exact, tables), to_nodes=to_nodes,
         thermal_mass=np.einsum("zq,qi,qj->zij", exact, tables.thermal, tables.thermal, optimize=True),
@@ -126,7 +126,7 @@ def energies(flow: Flow, state: State) -> tuple[float, float]:
     """Internal and kinetic energy."""
     a = flow.arrays
     internal = (flow.mass * a.matmul(state.e, flow.thermal.T)).sum()
-    v = a.matmul(flow.values, state.v[flow.zones])
+    v = a.matmul(flow.values, a.gather(state.v, flow.zones))
     return float(internal), float((flow.mass * (v * v).sum(-1)).sum() / 2)
 
 

@@ -43,7 +43,7 @@ def test_forces_balance_and_do_the_work_that_heats() -> None:
     flow = prepare(PROBLEMS["sedov"], 2, 1, 3)
     stepper = Stepper(flow)
     state = finished(stepper, Progress(flow.state), 1.0, 4).state
-    points = evaluate(flow, state, 0.5)
+    points = evaluate(flow, state)
     of_zones = flow.tables.gradients.T @ points.stress
     assert np.abs(of_zones.sum(1)).max() < 1e-13 * np.abs(of_zones).max()  # of a zone: no net force
     work = (of_zones * state.v[flow.zones]).sum()
