@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -75,9 +76,9 @@ class Arrays:
 
     def row_dots(self, a: Array, b: Array) -> Array:
         """Sums over the last axis of a b: (..., n) and (..., n) to (...)."""
-        if self.library == "numpy":
-            return np.einsum("...i,...i->...", a, b)
-        return (a * b).sum(-1)
+        if self.engine == "mansard":
+            return ms.matmul(a[..., None, :], b[..., :, None])[..., 0, 0]
+        return np.einsum("...i,...i->...", a, b) if self.library == "numpy" else (a * b).sum(-1)
 
     def column_dots(self, a: Array, b: Array) -> Array:
         """Inner products of the columns of a with those of b: (n, dim) and (n, dim) to (dim,)."""
@@ -86,6 +87,12 @@ class Arrays:
         if self.engine == "mansard":
             return ms.gram(a, b).diagonal()  # all pairs of columns in one pass: memory is what it costs
         return (a * b).sum(0)
+
+    def plus_transposed(self, ab: Array, a: Array, b: Array) -> Array:
+        """a b + (a b)^T of square matrices, ab = a b given; it may be overwritten."""
+        if self.engine == "mansard":
+            return ms.blas.gemm(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=ab, beta=1.0)
+        return ab + ab.swapaxes(-1, -2)
 
     # ---- factorizations and products with matrices that stay ----------------------------------------------
 
@@ -126,7 +133,9 @@ class Arrays:
             return csr_matrix(matrix)
         if self.library == "torch":
             starts, columns = (self.array(part.astype(np.int64)) for part in (matrix.indptr, matrix.indices))
-            return self.xp.sparse_csr_tensor(starts, columns, self.array(matrix.data), size=matrix.shape)
+            with warnings.catch_warnings():  # PyTorch says once that its sparse matrices are young
+                warnings.simplefilter("ignore", UserWarning)
+                return self.xp.sparse_csr_tensor(starts, columns, self.array(matrix.data), size=matrix.shape)
         return matrix
 
 

@@ -32,12 +32,14 @@ class Forces:
         flow = self.flow
         return flow.arrays.array(flow.kinematic_mass @ (0 * flow.mesh.nodes[:, 0] + 1))
 
+    def of_zones(self, points: Points) -> Array:
+        """F 1 of every zone: (zones, nodes of a zone, dim)."""
+        return self.flow.arrays.matmul(self._transposed, points.stress)
+
     def load(self, points: Points) -> Array:
         """-F 1 summed at the nodes, without what the walls bear: (nodes, dim)."""
-        flow = self.flow
-        of_zones = flow.arrays.matmul(self._transposed, points.stress)
-        total = self._load
-        self._sum(of_zones.reshape(-1, flow.dim), total)
+        flow, total = self.flow, self._load
+        self._sum(self.of_zones(points).reshape(-1, flow.dim), total)
         if flow.problem.gravity:
             total[:, 1] += self._weight
         total *= -flow.free

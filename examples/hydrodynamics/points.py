@@ -76,7 +76,7 @@ def _viscous(flow: Flow, J: Array, K: Array, D: Array, sound: Array) -> tuple[Ar
         return a.zeros_like(J), a.zeros_like(sound)
     L = a.matmul(K, D)  # transposed velocity gradient in space
     weight = 1.0 if flow.problem.damps_vortices else _compression(L)
-    twice = L + L.swapaxes(-1, -2)
+    twice = a.plus_transposed(L, K, D)
     compression, along = a.smallest_eigenpair(twice)
     compression = compression / 2
     at_start = a.matmul(along, flow.inverse_start)  # the same direction in the zone as it was
@@ -85,7 +85,8 @@ def _viscous(flow: Flow, J: Array, K: Array, D: Array, sound: Array) -> tuple[Ar
     y = a.between((compression - _TINY) / (2 * _TINY), 0.0, 1.0)
     linear = weight * (1 - (3 - 2 * y) * y * y)  # off where the flow expands
     diffusion = length * (2 * length * abs(compression) + sound * linear / 2)
-    return (diffusion * flow.mass / 2)[..., None, None] * twice, diffusion
+    scaled = (diffusion * flow.mass / 2)[..., None] * twice.reshape(*sound.shape, -1)
+    return scaled.reshape(twice.shape), diffusion
 
 
 def _compression(L: Array) -> Array:
