@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -140,14 +141,9 @@ class Arrays:
 
 
 def _module(library: str) -> Any:
-    if library == "numpy":
-        return np
-    if library == "cupy":
-        import cupy
-
-        return cupy
-    if library == "torch":
-        import torch
-
-        return torch
-    raise ValueError(f"backend {library!r}: it is one of {', '.join(LIBRARIES)}")
+    if library not in LIBRARIES:
+        raise ValueError(f"backend {library!r}: it is one of {', '.join(LIBRARIES)}")
+    try:
+        return import_module(library)
+    except ImportError:
+        raise ImportError(f"backend {library}: {library} is not installed; numpy always is") from None

@@ -43,7 +43,10 @@ class Progress:
     time: float = 0.0
     step: int = 0  # steps done
     dt: float = 0.0  # that the next step begins with; 0: not known yet
-    dt_used: float = 0.0  # by the last step
+
+    def advance(self, state: State, time: float, dt: float) -> None:
+        """One step on. All fields change in one call: an interrupted run is before the step or after it."""
+        vars(self).update(state=state, time=time, step=self.step + 1, dt=dt)
 
 
 class Stepper:
@@ -69,15 +72,13 @@ class Stepper:
         progress.dt = progress.dt or self._allowed
         while progress.time < final_time and (most_steps is None or progress.step < most_steps):
             clipped = progress.time + progress.dt >= final_time
-            dt = final_time - progress.time if clipped else progress.dt
-            points = self._accepted(progress, points, dt)
-            if clipped and progress.dt_used == dt:
-                progress.time = final_time
+            points = self._accepted(progress, points, final_time if clipped else None)
             yield progress
 
-    def _accepted(self, progress: Progress, points: Points, dt: float) -> Points:
-        """One step, shortened until the points of its stages and of its end allow it."""
+    def _accepted(self, progress: Progress, points: Points, end: float | None) -> Points:
+        """One step, to `end` if that is given; shortened until the points of its stages and of its result allow it."""
         first: Points | None = points
+        dt = progress.dt if end is None else end - progress.time
         while True:
             self._allowed = float("inf")
             factor, why = _SHORTER, ""
@@ -91,13 +92,12 @@ class Stepper:
             except TangledError as error:
                 factor, why = _HALF, f"zone {error.zone} would be turned inside out"
                 self.tell(f"step {progress.step + 1}: {why}; the time step is halved to {dt * factor:.3g}")
-            dt, first = dt * factor, None
+            dt, first, end = dt * factor, None, None
             self.rejected += 1
             if dt < _SHORTEST:
                 raise RuntimeError(f"t = {progress.time:.6g}: the time step has become zero{': ' * bool(why)}{why}")
-        progress.state, progress.time, progress.step = state, progress.time + dt, progress.step + 1
-        progress.dt_used = dt
-        progress.dt = dt * _LONGER if self._allowed > _AMPLE * dt else dt
+        reached = progress.time + dt if end is None else end
+        progress.advance(state, reached, dt * _LONGER if self._allowed > _AMPLE * dt else dt)
         return after
 
     def _points(self, state: State) -> Points:
