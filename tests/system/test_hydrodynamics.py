@@ -108,7 +108,7 @@ def test_all_orders(order: int, integrator: str) -> None:
     refine, steps, size = ORDERS[3, order, integrator]
     flow = prepare(PROBLEMS["sedov"], 3, refine, order, Arrays("numpy", "library"))  # nothing is compiled for it
     progress = finished(Stepper(flow, integrator), Progress(flow.state), 0.1)
-    assert progress.step == steps and abs(norm(flow, progress.state) / size - 1) < 1e-10
+    assert progress.step == steps and abs(norm(flow, progress.state) / size - 1) < 1e-8  # conjugate gradients to 1e-8
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -134,7 +134,7 @@ def test_a_tangled_mesh_halves_the_step_or_stops_with_its_zone() -> None:
     progress = finished(Stepper(flow, tell=told.append), Progress(flow.state, dt=4.0), 8.0, 1)
     assert progress.step == 1 and "would be turned inside out; the time step is halved to 2" in told[0]
     mirrored = flow.state._replace(x=flow.state.x * [-1, 1])
-    with pytest.raises(RuntimeError, match="zone [0-9]+ is turned inside out before the first step"):
+    with pytest.raises(RuntimeError, match=r"zone [0-9]+ is turned inside out before the first step"):
         finished(Stepper(flow), Progress(mirrored), 8.0, 1)
 
 
