@@ -89,6 +89,13 @@ class Arrays:
             return ms.gram(a, b).diagonal()  # all pairs of columns in one pass: memory is what it costs
         return (a * b).sum(0)
 
+    def scale_columns(self, array: Array, factors: Array, out: Array) -> None:
+        """out = array * factors, for factors of the few columns of an array (n, dim)."""
+        if self.library == "numpy":  # whose loops over two or three columns cost more than a product with zeros
+            np.dot(array, np.diag(factors), out=out)
+        else:
+            self.xp.multiply(array, factors, out=out)
+
     def plus_transposed(self, ab: Array, a: Array, b: Array) -> Array:
         """a b + (a b)^T of square matrices, ab = a b given; it may be overwritten."""
         if self.engine == "mansard":

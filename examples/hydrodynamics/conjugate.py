@@ -64,14 +64,14 @@ class ConjugateGradients:
         going = self._size > self._stop
         self._mass(d, q)
         step = going * self._size / (a.column_dots(d, q) + ~going)
-        xp.multiply(step, d, out=z)
+        a.scale_columns(d, step, z)
         self.x += z
-        xp.multiply(step, q, out=z)
+        a.scale_columns(q, step, z)
         self._r -= z
         xp.multiply(self._scale, self._r, out=z)
         after = a.column_dots(self._r, z)
-        d *= after / (self._size + ~going)
-        d += z
+        a.scale_columns(d, after / (self._size + ~going), q)
+        xp.add(z, q, out=d)
         a.assign(self._size, after * going)
         self._done += going
 

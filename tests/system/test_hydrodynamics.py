@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +19,8 @@ from examples.hydrodynamics.points import evaluate
 from examples.hydrodynamics.problems import PROBLEMS
 from examples.hydrodynamics.start import Flow, energies, norm, prepare
 from examples.hydrodynamics.steps import Progress, Stepper
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def finished(stepper: Stepper, progress: Progress, final_time: float, steps: int | None = None) -> Progress:
@@ -31,6 +36,16 @@ def test_published_checks(problem: str, dim: int) -> None:
     assert len(found) == 2
     for step, ours, published in found:
         assert abs(ours / published - 1) < 1e-13, (step, ours, published)
+
+
+@pytest.mark.parametrize("number", [3, 8, 1, 5])
+def test_published_runs(number: int) -> None:
+    """Steps, time step and eleven digits of the norm. One thread: for so small meshes, and other tests run beside."""
+    single = {"MANSARD_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "examples.hydrodynamics.verify", "--runs", str(number)]
+    done = subprocess.run(command, env={**os.environ, **single}, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["apart"] < 1e-11
 
 
 def test_tables() -> None:
