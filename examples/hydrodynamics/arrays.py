@@ -14,6 +14,7 @@ import mansard as ms
 Array = Any
 LIBRARIES = ("numpy", "cupy", "torch")
 ENGINES = ("mansard", "library")
+_MOST = 32768  # matrices in one call of cuSOLVER's eigh: with 262,144 or more it reports errors
 
 
 class Arrays:
@@ -30,7 +31,6 @@ class Arrays:
         self.matmul: Callable[[Array, Array], Array] = ms.matmul if own else self.xp.matmul
         self.inv: Callable[[Array], Array] = ms.linalg.inv if own else linalg.inv
         self.det: Callable[[Array], Array] = ms.linalg.det if own else linalg.det
-        self.cholesky: Callable[[Array], Array] = ms.linalg.cholesky if own else linalg.cholesky
 
     # ---- arrays -------------------------------------------------------------------------------------------
 
@@ -57,8 +57,15 @@ class Arrays:
         target[...] = values
 
     def gather(self, array: Array, index: Array) -> Array:
-        """array[index] along the first axis."""
-        return np.take(array, index, axis=0) if self.library == "numpy" else array[index]
+        """Entries of an array at places in its flat order."""
+        return self.xp.take(array, index)
+
+    def matmul_into(self, a: Array, b: Array, out: Array) -> None:
+        """out = a b, for an array that stays where it is; any strides."""
+        if self.engine == "mansard":
+            ms.matmul(a, b, out=out)
+        else:
+            self.assign(out, self.matmul(a, b))
 
     def at_least(self, array: Array, least: float) -> Array:
         return array.clip(least, None)
@@ -106,8 +113,13 @@ class Arrays:
 
     def smallest_eigenpair(self, a: Array) -> tuple[Array, Array]:
         """Smallest eigenvalue (...) and its unit eigenvector (..., dim) of symmetric matrices (..., dim, dim)."""
-        eigh = ms.linalg.eigh if self.engine == "mansard" else self.xp.linalg.eigh
-        values, vectors = eigh(a)
+        if self.engine == "mansard":
+            values, vectors = ms.linalg.eigh(a)
+        elif self.on_gpu and len(a) > _MOST:
+            pairs = [self.xp.linalg.eigh(a[at : at + _MOST]) for at in range(0, len(a), _MOST)]
+            values, vectors = (self.xp.concatenate(parts) for parts in zip(*pairs, strict=True))
+        else:
+            values, vectors = self.xp.linalg.eigh(a)
         return values[..., 0], vectors[..., 0]
 
     def smallest_singular_value(self, a: Array) -> Array:
@@ -120,11 +132,14 @@ class Arrays:
 
     def solver(self, a: Array) -> Callable[[Array], Array]:
         """b (..., n) -> x with a x = b, of symmetric positive definite a (..., n, n) that stay."""
-        factor = self.cholesky(a)
         if self.engine == "mansard":
-            return lambda b: ms.linalg.cho_solve((factor, True), b[..., None])[..., 0]
-        inverse = self.inv(a)  # a product is what these libraries do fastest
-        return lambda b: self.matmul(inverse, b[..., None])[..., 0]
+            factor, one = ms.linalg.cholesky(a), self.zeros_like(a)
+            for i in range(a.shape[-1]):
+                one[..., i, i] = 1
+            inverse = ms.linalg.cho_solve((factor, True), one)
+        else:
+            inverse = self.xp.linalg.inv(a)
+        return lambda b: self.matmul(inverse, b[..., None])[..., 0]  # a product is faster than two triangular solves
 
     def sparse(self, matrix: Any) -> Callable[[Array, Array], None]:
         """(x, y) -> y = A x of shapes (n, columns), for a matrix that is given in SciPy's CSR format."""

@@ -12,7 +12,7 @@ from math import pi
 from .arrays import Array
 from .conjugate import ConjugateGradients
 from .points import Points, derivatives
-from .start import Flow, State
+from .start import Flow, State, at_points
 
 
 class Forces:
@@ -22,9 +22,8 @@ class Forces:
         a, self.flow = flow.arrays, flow
         scale = flow.mesh.free / flow.kinematic_mass.diagonal()[:, None]
         self.solver = ConjugateGradients(a, flow.kinematic_mass, a.array(scale), tolerance, most)
-        self._sum, self._load = a.sparse(flow.to_nodes), a.zeros_like(flow.free)
+        self._sum, self._load, self._against = a.sparse(flow.to_nodes), a.zeros_like(flow.free), -flow.free
         self._solve_thermal = a.solver(a.array(flow.thermal_mass))
-        self._transposed = a.array(flow.tables.gradients.T.copy())
 
     @cached_property
     def _weight(self) -> Array:
@@ -33,16 +32,17 @@ class Forces:
         return flow.arrays.array(flow.kinematic_mass @ (0 * flow.mesh.nodes[:, 0] + 1))
 
     def of_zones(self, points: Points) -> Array:
-        """F 1 of every zone: (zones, nodes of a zone, dim)."""
-        return self.flow.arrays.matmul(self._transposed, points.stress)
+        """F 1 of every zone: (dim zones, nodes of a zone)."""
+        return self.flow.arrays.matmul(points.stress, self.flow.to_forces)
 
     def load(self, points: Points) -> Array:
         """-F 1 summed at the nodes, without what the walls bear: (nodes, dim)."""
         flow, total = self.flow, self._load
-        self._sum(self.of_zones(points).reshape(-1, flow.dim), total)
+        self._sum(self.of_zones(points).reshape(-1), total.reshape(-1))
         if flow.problem.gravity:
-            total[:, 1] += self._weight
-        total *= -flow.free
+            pulled = total[:, 1]
+            pulled += self._weight
+        total *= self._against
         return total
 
     def acceleration(self, load: Array) -> Array:
@@ -54,11 +54,11 @@ class Forces:
         flow = self.flow
         a = flow.arrays
         slopes = points.slopes if velocity is None else derivatives(flow, velocity)
-        flat = (*points.volume.shape, flow.dim * flow.dim)
-        work = a.row_dots(points.stress.reshape(flat), slopes.reshape(flat))
+        rows = (-1, flow.dim)
+        by_component = a.row_dots(points.stress.reshape(rows), slopes.reshape(rows)).reshape(flow.dim, -1)
+        work = sum(by_component).reshape(points.volume.shape)
         if flow.problem.heated and flow.dim == 2:
-            x = a.matmul(flow.values, a.gather(state.x, flow.zones))
-            X, Y = x[..., 0] * pi, x[..., 1] * pi
+            X, Y = pi * at_points(flow, state.x)
             cos = a.xp.cos
             work = work + points.volume * (3 / 8 * pi) * (cos(3 * X) * cos(Y) - cos(X) * cos(3 * Y))
         return self._solve_thermal(a.matmul(work, flow.thermal))
