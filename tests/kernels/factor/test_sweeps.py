@@ -74,7 +74,7 @@ def test_the_reference() -> None:
 def test_what_is_refused() -> None:
     for problem, reason in (
         (spec.problem("complex128", 4, 1), "real"),
-        (spec.problem("float64", 129, 1), "rows"),
+        (spec.problem("float64", 513, 1), "rows"),
         (spec.problem("float64", 4, 1, form="dense"), "form"),
         (spec.problem("float64", 4, 1, want="vectors"), "want"),
         (spec.problem("float64", 4, 1, want="rotations"), "CAPACITY"),
