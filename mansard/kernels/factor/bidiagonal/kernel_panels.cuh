@@ -62,16 +62,18 @@ struct BidiagonalPanels : PanelTeam<P> {
   // Column k of A from the diagonal on, by the `count` vectors of the panel so far.
   MANSARD_DEVICE void form_column(int k, int count) {
     R squares = 0;
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) {
-      T entry = zero<T>();
+    MANSARD_UNROLL
+    for (int e = 0; e < Base::EACH; ++e) {
+      const int i = threadIdx.x + e * THREADS;
+      T entry = this->ahead[e];
       if (i >= k && i < N) {
-        entry = m[i * N + k];
         this->subtract(entry, u_of, i, y_of, k, count);
         this->subtract(entry, x_of, i, w_of, k, count);
       }
-      column[i] = entry;
+      if (i < WIDTH) column[i] = entry;
       if (i > k) squares += modulus_square(entry);
     }
+    if (k + 1 < N) this->fetch_column(k + 1);
     squares = team_sum<32>(squares);
     if (lane == 0) sums[warp] = squares;
   }
@@ -231,6 +233,7 @@ MANSARD_DEVICE void bidiagonal_panels(const Arguments& a) {
     a.SCALE[matrix] = Magnitude<R>::scale(key);
     a.INFO[matrix] = Magnitude<R>::is_finite(key) ? 0 : N + 1;
   }
+  team.fetch_column(0);
   int count = 0;
 MANSARD_UNROLL_BY(1)
   for (int k = 0; k < N; ++k) {
@@ -239,6 +242,7 @@ MANSARD_UNROLL_BY(1)
       team.template update<false>(k + 1, team.u_of, team.y_of, team.x_of, team.w_of);
       count = 0;
       __syncthreads();  // M is complete, written by all warps; vectors of the panel have been read
+      team.fetch_column(k + 1);
     }
   }
 }

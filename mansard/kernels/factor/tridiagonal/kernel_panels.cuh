@@ -57,17 +57,19 @@ struct TridiagonalPanels : PanelTeam<P> {
   // Column k of A by the `count` vectors of the panel so far; `d` receives diagonal entry k.
   MANSARD_DEVICE void form_column(int k, int count, R* d) {
     R squares = 0;
-    for (int i = threadIdx.x; i < WIDTH; i += THREADS) {
-      T entry = zero<T>();
+    MANSARD_UNROLL
+    for (int e = 0; e < Base::EACH; ++e) {
+      const int i = threadIdx.x + e * THREADS;
+      T entry = this->ahead[e];
       if (i >= k && i < N) {
-        entry = m[i * N + k];
         this->subtract(entry, u_of, i, q_of, k, count);
         this->subtract(entry, q_of, i, u_of, k, count);
       }
       if (i == k) d[k] = real_part(entry);
-      x_of[i] = either(i > k, entry, zero<T>());
+      if (i < WIDTH) x_of[i] = either(i > k, entry, zero<T>());
       if (i > k + 1) squares += modulus_square(entry);
     }
+    if (k + 1 < N) this->fetch_column(k + 1);
     squares = team_sum<32>(squares);
     if (lane == 0) sums[warp] = squares;
   }
@@ -182,6 +184,7 @@ MANSARD_DEVICE void tridiagonal_panels(const Arguments& a) {
   }
   Phases<T> phases;
   const bool writes_phases = Team::VECTORS && is_first;
+  team.fetch_column(0);
   int count = 0;
 MANSARD_UNROLL_BY(1)
   for (int k = 0; k < N; ++k) {
@@ -191,6 +194,7 @@ MANSARD_UNROLL_BY(1)
       team.template update<true>(k + 1, team.u_of, team.q_of, team.q_of, team.u_of);
       count = 0;
       __syncthreads();  // M is complete, written by all warps; u and q have been read
+      team.fetch_column(k + 1);
     }
   }
 }

@@ -38,7 +38,10 @@ struct PanelTeam {
   static constexpr int N = P::N, PANEL = P::PANEL, WARPS = P::WARPS, THREADS = 32 * WARPS, ROWS = 8;
   static constexpr int COLUMNS = ceil_div(N, 32), WIDTH = 32 * COLUMNS;
 
-  T* const m;  // row-major, N x N
+  static constexpr int EACH = ceil_div(WIDTH, THREADS);  // entries of a vector that a thread has
+
+  T* const m;    // row-major, N x N
+  T ahead[EACH];  // this thread's entries of the next column of m: its rows are far apart, and take long to come
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 
   MANSARD_DEVICE explicit PanelTeam(T* matrix) : m(matrix) {}
@@ -59,6 +62,15 @@ struct PanelTeam {
       if (is_read(at / N, at % N)) m[at] = by_real(read(at / N, at % N), factor);
     __syncthreads();  // m is complete, written by all threads; keys have been read
     return key;
+  }
+
+  // Load this thread's entries of column k, on and below the diagonal.
+  MANSARD_DEVICE void fetch_column(int k) {
+    MANSARD_UNROLL
+    for (int e = 0; e < EACH; ++e) {
+      const int i = threadIdx.x + e * THREADS;
+      ahead[e] = i >= k && i < N ? m[i * N + k] : zero<T>();
+    }
   }
 
   // Sum over the block of what its warps have left in `sums`, one number each.
