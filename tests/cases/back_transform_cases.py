@@ -44,6 +44,8 @@ CASES: list[tuple[Problem, Config]] = [
     (_p("complex128", 33, 2), Block(1, 2)),
     (_p("complex128", 34, 1, "right", 9), Block(2, 2)),
     (_p("complex64", 33, 1, "left", 9), Block(4, 4)),
+    (_p("float64", 35, 2, sweeps=25), Block(8, 3)),  # rows of eight lanes, systolic over seven seams
+    (_p("complex64", 33, 1, "right", 13), Block(8, 2)),
 ]  # fmt: skip
 
 

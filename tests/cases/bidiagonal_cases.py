@@ -8,7 +8,7 @@ import numpy as np
 import reduction_cases as common
 
 from mansard.kernels.factor.bidiagonal import spec
-from mansard.kernels.factor.bidiagonal.space import Block, Config, Lanes
+from mansard.kernels.factor.bidiagonal.space import Block, Config, Lanes, Panels
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -27,6 +27,10 @@ CASES: list[tuple[Problem, Config]] = [
     (P("float32", 50, 16), Block(2)),
     (P("complex64", 33, 16, want="values"), Block(6, 1)),
     (P("float64", 2, 17), Lanes(4, 1)),
+    (P("float64", 40, 16), Panels(4, 2)),
+    (P("float32", 33, 15, want="values", stack_a="strided"), Panels(16, 3)),
+    (P("complex128", 13, 15), Panels(8, 1)),
+    (P("float64", 2, 17), Panels(2, 1)),
 ]  # fmt: skip
 
 

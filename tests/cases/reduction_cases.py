@@ -84,7 +84,7 @@ def launch(problem: Problem, config: Any, backend: str, A: Any, strides: tuple[i
     reason = family.space.illegal(problem, config, where.device)
     assert reason is None, reason
     kernel = family.emit.kernel(problem, config, where.device, strides or family.spec.strides(problem))
-    xp, given = testing.array_module(backend), results(problem)
+    xp, given = testing.array_module(backend), results(problem, config)
     given = {name: xp.asarray(array) for name, array in given.items()}
     given["A"] = xp.ascontiguousarray(xp.asarray(A))
     pointers = family.spec.POINTERS  # type: ignore[attr-defined]
@@ -93,7 +93,7 @@ def launch(problem: Problem, config: Any, backend: str, A: Any, strides: tuple[i
     return {name: array.get() if backend == "cuda" else array for name, array in given.items()}
 
 
-def results(problem: Problem) -> dict[str, Any]:
+def results(problem: Problem, config: Any = None) -> dict[str, Any]:
     """Arrays for the results of a problem, with a guard of one matrix behind each stack."""
     family, N, real = family_of(problem.operation), problem.N, REAL[problem.dtype]
     shapes: dict[str, Any] = {"D": (N, real), "E": (N, real), "SCALE": (1, real)}
@@ -103,6 +103,8 @@ def results(problem: Problem) -> dict[str, Any]:
         if problem.is_complex:
             shapes |= {name: (N, problem.dtype) for name in ("PHASE", "PHASE_U", "PHASE_V")}
     names = family.spec.POINTERS  # type: ignore[attr-defined]
+    if config is not None and config.VARIANT == "panels":  # the matrix is reduced in the first array of reflectors
+        shapes["U" if "U" in names else "V"] = (N * N, problem.dtype)
     found = {
         name: np.full((problem.BATCH + 1, length), np.nan, dtype)
         for name, (length, dtype) in shapes.items()

@@ -12,7 +12,7 @@ from devices import A100, H200
 
 from mansard.compile import nvrtc
 from mansard.kernels.factor.bidiagonal import defaults, emit, space, spec, work
-from mansard.kernels.factor.bidiagonal.space import Block, Config, Lanes
+from mansard.kernels.factor.bidiagonal.space import Block, Config, Lanes, Panels
 from mansard.plan.problem import DTYPES, Problem
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
@@ -79,6 +79,9 @@ def test_every_size_has_a_legal_choice(dtype: str, device: Any) -> None:
         config = defaults.default(problem, device)
         assert config is not None, f"{dtype} {N}"
         assert isinstance(config, Lanes if N <= 32 else Block) and config in set(space.candidates(problem, device))
+    for N in (129, 160, 192, 256, 300, 512):
+        config = defaults.default(spec.problem(dtype, N, 1000), device)
+        assert isinstance(config, Panels), f"{dtype} {N}"
 
 
 @needs_nvrtc
@@ -96,9 +99,8 @@ def test_choices_compile_as_estimated(dtype: str, N: int) -> None:
 @pytest.mark.parametrize(
     ("problem", "said"),
     [
-        (spec.problem("float64", 1, 3), "N=1 is not between 2 and 128"),
-        (spec.problem("float64", 129, 3), "N=129 is not between 2 and 128"),
-        (spec.problem("complex128", 97, 3), "N=97 is not between 2 and 96"),
+        (spec.problem("float64", 1, 3), "N=1 is not between 2 and 512"),
+        (spec.problem("float64", 513, 3), "N=513 is not between 2 and 512"),
         (spec.problem("float64", 8, 3, want="both"), "want='both' is not one of values, vectors"),
         (spec.problem("float64", 8, 3, stack_a="pointers"), "stack_a='pointers' is not one of packed, strided"),
         (spec.problem("int32", 8, 3), "dtype int32"),
@@ -118,6 +120,8 @@ def test_refusals_name_the_argument(problem: Problem, said: str) -> None:
         (spec.problem("float64", 128, 3), Block(4), "registers per thread"),
         (spec.problem("float32", 128, 3), Block(2), "a warp sums products of 4 chunks"),
         (spec.problem("float64", 40, 3), Block(33), "WARPS=33 is not between"),
+        (spec.problem("complex128", 97, 3), Block(16), "97 rows of complex128: registers have no room"),
+        (spec.problem("float64", 512, 3), Panels(32, 16), "bytes of shared memory"),
     ],
 )
 def test_configurations_that_cannot_be_used(problem: Problem, config: Config, said: str) -> None:

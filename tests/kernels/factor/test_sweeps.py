@@ -65,6 +65,16 @@ def test_an_empty_batch(gpu_backend: str) -> None:
     run(problem, Thread(32), gpu_backend, np.empty((0, 8)), np.empty((0, 8)))
 
 
+def test_warps_with_fewer_matrices_than_threads(gpu_backend: str) -> None:
+    """Diagonals of 130 numbers leave room for 16 matrices per block: those of the second block are right, too."""
+    problem = spec.problem("float64", 130, 18)
+    assert work.matrices(problem, Thread(32)) == 16
+    rng = np.random.default_rng(4)
+    D, E = rng.standard_normal((2, 18, 130))
+    found = run(problem, Thread(32), gpu_backend, D, E)
+    assert (found.info == 0).all() and np.abs(found.W - spec.reference(D, E)).max() <= 1e-13
+
+
 def test_the_reference() -> None:
     D, E = np.array([[2.0, 2.0]]), np.array([[1.0, np.nan]])
     assert np.allclose(spec.reference(D, E), [[1, 3]])
@@ -74,7 +84,7 @@ def test_the_reference() -> None:
 def test_what_is_refused() -> None:
     for problem, reason in (
         (spec.problem("complex128", 4, 1), "real"),
-        (spec.problem("float64", 129, 1), "rows"),
+        (spec.problem("float64", 513, 1), "rows"),
         (spec.problem("float64", 4, 1, form="dense"), "form"),
         (spec.problem("float64", 4, 1, want="vectors"), "want"),
         (spec.problem("float64", 4, 1, want="rotations"), "CAPACITY"),

@@ -29,8 +29,9 @@ def rules(problem: Problem) -> Iterator[Config]:
     if problem.N <= 32:
         rows = problem.N * words
         yield Lanes(8 if rows <= 12 else 16 if rows <= 16 else 32)
-    long = problem.N * (problem.itemsize // words) > 512  # bytes of a row's component: registers of a lane
-    split = 2 if long else 1
+    row = problem.N * (problem.itemsize // words)  # bytes of a row's component, of which a lane has registers for 512
+    split = next(lanes for lanes in (1, 2, 4, 8) if row <= 512 * lanes)
     lanes = problem.N * words * split
-    parts = configs.up(lanes, 128)  # blocks of up to four warps: larger ones wait longer at their barriers
+    # blocks of four warps: larger ones wait longer at their barriers; of eight where shared memory has room for one
+    parts = configs.up(lanes, 128 if split < 8 else 256)
     yield Block(split, configs.up(lanes, 32 * parts))

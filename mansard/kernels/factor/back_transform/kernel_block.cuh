@@ -39,7 +39,8 @@ struct BlockMemory {
   static constexpr int COLUMNS = SPLIT == 1 ? N : ceil_div(N, 2 * SPLIT) * 2;
   static constexpr int ROWS = THREADS / (SPLIT * WORDS), PARTS = ceil_div(N, ROWS);
   static constexpr int AT_ONCE = 4, PITCH_U = ceil_div(SPLIT * COLUMNS, 2) * 2;  // in elements
-  static constexpr int GROUP = 4, GROUPS = SPLIT > 2 ? 3 : 2, SWEEPS = GROUP * GROUPS;
+  static constexpr int GROUP = 4, GROUPS = 2, SWEEPS = GROUP * GROUPS;
+  static constexpr int BEFORE = SPLIT > 4 ? 2 * SWEEPS : SWEEPS;  // sweeps before the first one, that a slot may name
   static constexpr int SKEW = SPLIT > 1 ? 1 : 0, PITCH_S = (COLUMNS + SKEW) * SPLIT;  // in rotations
   static constexpr int AT_ONCE_Z = 16 / WORDS, PITCH_Z = (N | 1) * WORDS;
   static constexpr int BUFFER = AT_ONCE * (PITCH_U * WORDS + 1);
@@ -79,7 +80,7 @@ struct RowBlock {
   // Rotations of sweep s, in its place of the ring; s may be before the first one.
   MANSARD_DEVICE Rotation<R>* sweep(int s) const {
     return reinterpret_cast<Rotation<R>*>(arena + 2 * Memory::BUFFER) +
-           (s + Memory::SWEEPS) % Memory::SWEEPS * Memory::PITCH_S;
+           (s + Memory::BEFORE) % Memory::SWEEPS * Memory::PITCH_S;
   }
   MANSARD_DEVICE R* values() const { return arena + Memory::HEAD; }
   MANSARD_DEVICE int* places() const { return reinterpret_cast<int*>(values() + Memory::PADDED); }
@@ -91,23 +92,24 @@ struct RowBlock {
     first = range_first(packed);
     end = range_end(packed);
   }
+  // Sweeps by which the records of a part of the row are staged later than those of the last two: a lane takes the pair
+  // that the next one took a slot before, and looks one pair ahead across the seam.
+  static MANSARD_DEVICE int lag(int part) { return SPLIT > 2 ? 2 * max(0, LAST - 1 - part) : 0; }
   MANSARD_DEVICE void stage_group(int group) const {
     const int thread = renewed(threadIdx.x);  // so that addresses are computed here, not kept through a slot
     renew(group);
     MANSARD_UNROLL
     for (int k = 0; k < Memory::GROUP; ++k) {
-      const int s = group * Memory::GROUP + k;
-      int first, end;
-      range(s, first, end);
-      Rotation<R>* to = sweep(s);
-      const auto* from = reinterpret_cast<const Rotation<R>*>(
-          sweep_records<N, P::CAPACITY>(a.ROTATIONS, matrix(), s < count ? s : 0));
       MANSARD_UNROLL
       for (int turn = 0; turn < ceil_div(SPLIT * COLUMNS, THREADS); ++turn) {
-        const int i = thread + turn * THREADS;
+        const int i = thread + turn * THREADS, s = group * Memory::GROUP + k - lag(i / COLUMNS);
+        int first, end;
+        range(s, first, end);
+        const auto* from = reinterpret_cast<const Rotation<R>*>(
+            sweep_records<N, P::CAPACITY>(a.ROTATIONS, matrix(), s >= 0 && s < count ? s : 0));
         const bool present = i >= first && i < end;
         if (i < SPLIT * COLUMNS)
-          copy_or_zero(to + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
+          copy_or_zero(sweep(s) + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
       }
     }
     cp_async_commit();

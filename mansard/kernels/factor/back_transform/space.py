@@ -26,7 +26,7 @@ class Lanes(OnGpu):
 
 @dataclass(frozen=True)
 class Block(OnGpu):
-    """One or more blocks per matrix, rows in registers of one to four lanes."""
+    """One or more blocks per matrix, rows in registers of one to eight lanes."""
 
     VARIANT: ClassVar[str] = "block"
     SPLIT: int = 1  # lanes per row, of complex matrices for each component
@@ -47,8 +47,8 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     if isinstance(c, Lanes):
         if c.LANES not in (4, 8, 16, 32) or problem.N > 32:
             return f"LANES={c.LANES} of {problem.N} rows: 4, 8, 16 or 32, of up to 32 rows"
-    elif c.SPLIT not in (1, 2, 4) or problem.N < 4 * c.SPLIT:
-        return f"SPLIT={c.SPLIT} of {problem.N} columns: 1, 2 or 4, with four columns each"
+    elif c.SPLIT not in (1, 2, 4, 8) or problem.N < 4 * c.SPLIT:
+        return f"SPLIT={c.SPLIT} of {problem.N} columns: 1, 2, 4 or 8, with four columns each"
     return configs.too_large(work, problem, c, device, together=True)
 
 
@@ -64,7 +64,7 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
     for lanes in (8, 16, 32):
         if problem.N <= 32 and (lanes == 8 or lanes < 2 * components):
             yield from (Lanes(lanes, warps) for warps in (1, 2, 4))
-    for split in (1, 2, 4):
+    for split in (1, 2, 4) if problem.N <= 128 else (2, 4, 8):
         for warps in (1, 2, 4, 8):
             if problem.N >= 16 and warps * 16 < components * split:
                 yield Block(split, warps)

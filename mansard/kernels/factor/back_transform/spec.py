@@ -10,7 +10,7 @@ import numpy as np
 from ....plan.problem import Problem
 from ...common import operands, specs
 
-WIDEST = 128  # rows; registers of a thread, or of the few threads that share a row
+WIDEST = 512  # rows; registers of a thread, or of the few threads that share a row
 LONG = ("BATCH",)  # a record answers for any number of matrices
 SHAPES: dict[str, tuple[str, str]] = {}  # all operands lie without gaps
 SIDES = ("eigenvectors", "left", "right")

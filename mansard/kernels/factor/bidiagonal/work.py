@@ -7,7 +7,7 @@ from ....plan.problem import Problem
 from ...common import costs
 from ...common.configs import up
 from ..two_sided import reductions
-from ..two_sided.reductions import Block, Config, slices, vector_bytes, words
+from ..two_sided.reductions import Block, Config, Panels, slices, vector_bytes, words
 
 
 def work(problem: Problem) -> Work:
@@ -23,6 +23,7 @@ def work(problem: Problem) -> Work:
     )
 
 
+PANEL_VECTORS = 4  # kinds of vectors of a panel: u, y, x, w
 threads = reductions.threads
 blocks = reductions.blocks
 bytes_in_flight = reductions.bytes_in_flight
@@ -33,6 +34,8 @@ bandwidth_share = costs.full_bandwidth
 
 def shared_bytes(problem: Problem, c: Config) -> int:
     """Dynamic shared memory per block: two vectors and four lines of reals per matrix; or the vectors of a block."""
+    if isinstance(c, Panels):
+        return reductions.panel_bytes(problem, c, PANEL_VECTORS)
     if isinstance(c, Block):
         s = slices(problem, c, powers=True)
         entries = 2 * (s.rows + 32 * s.columns) + (32 * s.columns + s.own) * c.WARPS
@@ -43,6 +46,8 @@ def shared_bytes(problem: Problem, c: Config) -> int:
 
 def registers(problem: Problem, c: Config) -> int:
     """32-bit registers per thread, estimated: its share of A, products of its rows, and what a step needs besides."""
+    if isinstance(c, Panels):
+        return reductions.panel_registers(problem)
     if isinstance(c, Block):
         s = slices(problem, c, powers=True)
         return words(problem) * (s.held + s.own) + 4 * s.columns + 24

@@ -30,7 +30,7 @@ struct Precision<float> {
 template <class P>
 struct ActiveBlock {
   using R = typename P::T;
-  static constexpr int N = P::N, PITCH = P::THREADS + 1;  // entries from d[i] to d[i + 1]
+  static constexpr int N = P::N, PITCH = P::MATRICES + 1;  // entries from d[i] to d[i + 1]
 
   R *diagonal, *off_diagonal;
   R floor = R(0);  // absolute part of the test: 0.001 units of roundoff of the largest entry. Without it, blocks of

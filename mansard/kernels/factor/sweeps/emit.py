@@ -34,6 +34,7 @@ def source(problem: Problem, config: Thread, target: str) -> Source:
         "FORM": problem.form,
         "WANT": problem.want,
         "SORTED": problem.sorted,
+        "MATRICES": work.matrices(problem, config),
         "SHARED_BYTES": work.shared_bytes(problem, config),
     }
     return sources.source(

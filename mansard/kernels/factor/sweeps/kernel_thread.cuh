@@ -15,7 +15,7 @@
 // Entries: those of a matrix scaled to about one. Squares of its rounding errors must not underflow.
 // INFO: 0, the number of off-diagonal entries that did not become negligible, or N + 1 if an entry is not finite.
 //
-// Shared memory, pitch THREADS + 1 (staging by rows, iteration by columns, neither with bank conflicts):
+// Shared memory, pitch MATRICES + 1 (staging by rows, iteration by columns, neither with bank conflicts):
 //   d   N * PITCH   diagonal, then the values
 //   e   N * PITCH   off-diagonal, entry N - 1 is scratch; then entry 0 is the inverse of SCALE
 //
@@ -24,9 +24,10 @@
 //   2  iterate, sort          each thread its own column
 //   3  store W, COUNT, INFO   __syncthreads -> d, e -> the threads of the matrices
 //
-// Limits: latency of the chain. 12 warps per multiprocessor at N = 32 of float64, 3 at N = 128 (shared memory).
+// Limits: latency of the chain. 12 warps per multiprocessor at N = 32 of float64, 3 from N = 128 on (shared memory);
+// beyond, only the first MATRICES lanes of a warp have a matrix.
 //
-//   THREADS  matrices per block
+//   THREADS  per block; MATRICES  per block
 #pragma once
 #include "kernels/factor/sweeps/bidiagonal.cuh"
 #include "kernels/factor/sweeps/tridiagonal.cuh"
@@ -110,8 +111,8 @@ MANSARD_DEVICE void sweeps_thread(const Arguments& a) {
   MANSARD_SHARED_ARENA(R, d);
   R* const e = d + N * PITCH;
   const int thread = threadIdx.x;
-  const i64 first = static_cast<i64>(blockIdx.x) * P::THREADS;
-  const int count = static_cast<int>(min(a.BATCH - first, static_cast<i64>(P::THREADS)));
+  const i64 first = static_cast<i64>(blockIdx.x) * P::MATRICES;
+  const int count = static_cast<int>(min(a.BATCH - first, static_cast<i64>(P::MATRICES)));
   for (int k = thread; k < count * N; k += P::THREADS) {
     const int matrix = k / N, i = k % N;
     d[i * PITCH + matrix] = a.D[first * N + k];

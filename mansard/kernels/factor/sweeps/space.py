@@ -16,10 +16,10 @@ from . import spec, work
 
 @dataclass(frozen=True)
 class Thread(OnGpu):
-    """One matrix per thread, its diagonals in shared memory."""
+    """One matrix per thread, its diagonals in shared memory; of large matrices fewer than threads."""
 
     VARIANT: ClassVar[str] = "thread"
-    THREADS: int = 64  # matrices per block
+    THREADS: int = 64  # per block, as many matrices up to 1 KB per diagonal
     BLOCKS_PER_SM: int = 1  # at least
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ....plan.problem import REAL, Problem
 from ...common import operands
 
-WIDEST = 128  # rows; larger matrices leave too few of them in shared memory
+WIDEST = 512  # rows; larger matrices leave too few of them in shared memory
 LONG = ("BATCH",)  # a record answers for any number of matrices
 SHAPES: dict[str, tuple[str, str]] = {}  # all operands lie without gaps
 FORMS = ("tridiagonal", "bidiagonal")

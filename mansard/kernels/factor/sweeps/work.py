@@ -34,12 +34,21 @@ def threads(problem: Problem, c: Any) -> int:
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Thread blocks of a launch."""
-    return max(1, up(problem.BATCH, c.THREADS))
+    return max(1, up(problem.BATCH, matrices(problem, c)))
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
-    """D and E of every thread's matrix, with a pitch of a thread more."""
-    return int(up(2 * problem.N * (c.THREADS + 1) * problem.itemsize, 128) * 128)
+    """D and E of every matrix, with a pitch of a matrix more."""
+    return int(up(2 * problem.N * (matrices(problem, c) + 1) * problem.itemsize, 128) * 128)
+
+
+def matrices(problem: Problem, c: Any) -> int:
+    """Matrices per block: one per thread; a half or a quarter where a warp's share of shared memory holds no more."""
+    diagonal = problem.N * problem.itemsize
+    return int(c.THREADS if diagonal <= _DIAGONAL else min(c.THREADS, 32 // up(diagonal, _DIAGONAL)))
+
+
+_DIAGONAL = 1024  # bytes of a diagonal up to which three blocks of 32 matrices share a multiprocessor
 
 
 def registers(problem: Problem, c: Any) -> int:

@@ -9,10 +9,12 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
 from ..two_sided import reductions
-from ..two_sided.reductions import VARIANTS, Block, Config, Lanes
+from ..two_sided.reductions import VARIANTS, Block, Config, Lanes, Panels
 from . import spec, work
 
-__all__ = ["VARIANTS", "Block", "Config", "Lanes", "candidates", "from_dict", "illegal", "resident", "to_dict"]
+__all__ = [
+    "VARIANTS", "Block", "Config", "Lanes", "Panels", "candidates", "from_dict", "illegal", "resident", "to_dict",
+]  # fmt: skip
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "tridiagonal", VARIANTS)

@@ -7,7 +7,7 @@ from ....plan.problem import Problem
 from ...common import costs
 from ...common.configs import up
 from ..two_sided import reductions
-from ..two_sided.reductions import Config, Lanes, slices, vector_bytes, words
+from ..two_sided.reductions import Config, Lanes, Panels, slices, vector_bytes, words
 
 
 def work(problem: Problem) -> Work:
@@ -23,6 +23,7 @@ def work(problem: Problem) -> Work:
     )
 
 
+PANEL_VECTORS = 2  # kinds of vectors of a panel: u, q
 threads = reductions.threads
 blocks = reductions.blocks
 bytes_in_flight = reductions.bytes_in_flight
@@ -33,6 +34,8 @@ bandwidth_share = costs.full_bandwidth
 
 def shared_bytes(problem: Problem, c: Config) -> int:
     """Dynamic shared memory per block: an image of each matrix, later three vectors; or the vectors of a block."""
+    if isinstance(c, Panels):
+        return reductions.panel_bytes(problem, c, PANEL_VECTORS)
     if isinstance(c, Lanes):
         image = problem.N * (problem.N | 1)
         vectors = 3 * vector_bytes(problem, reductions.rows(problem, c)) // problem.itemsize
@@ -47,6 +50,8 @@ def shared_bytes(problem: Problem, c: Config) -> int:
 
 def registers(problem: Problem, c: Config) -> int:
     """32-bit registers per thread, estimated."""
+    if isinstance(c, Panels):
+        return reductions.panel_registers(problem)
     if isinstance(c, Lanes):
         held = words(problem) * up(problem.N, c.LANES) * reductions.rows(problem, c)
         vectors = 16 if words(problem) > 2 else 0  # x, y, u and q of a complex column

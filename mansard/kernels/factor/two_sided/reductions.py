@@ -17,9 +17,10 @@ from ....rules import Numbers
 from ...common import configs, sources, specs
 from ...common.configs import OnGpu, up
 
-LEAST, MOST = 2, 128  # rows: a single one is reduced already; beyond, a multiprocessor's registers have no room,
-MOST_COMPLEX = 96  # and of complex128 matrices beyond these
+LEAST, MOST = 2, 512  # rows: a single one is reduced already; beyond, shared memory has no room for panels
 MOST_OF_LANES = 32  # rows up to which a few lanes have a matrix; larger ones take a block
+MOST_OF_BLOCK = 128  # rows up to which the registers of a multiprocessor hold a matrix,
+MOST_OF_COMPLEX = 96  # and of complex128 up to these
 ROWS = 8  # consecutive rows of a warp of a block: a chunk of the trailing matrix that is updated or skipped together
 WANTS = ("values", "vectors")
 STACKS = ("packed", "strided")
@@ -47,8 +48,18 @@ class Block(OnGpu):
     BLOCKS_PER_SM: int = 2
 
 
-Config: TypeAlias = Lanes | Block
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block)}
+@dataclass(frozen=True)
+class Panels(OnGpu):
+    """A block per matrix, which stays in global memory; blocked by panels of columns. The default beyond registers."""
+
+    VARIANT: ClassVar[str] = "panels"
+    PANEL: int = 8  # columns
+    WARPS: int = 8  # of the block
+    BLOCKS_PER_SM: int = 1
+
+
+Config: TypeAlias = Lanes | Block | Panels
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Panels)}
 
 
 @dataclass(frozen=True)
@@ -92,10 +103,15 @@ def refusal(problem: Problem) -> str | None:
         return f"{name}: want={problem.want!r} is not one of {', '.join(WANTS)}"
     if problem.stack_a not in STACKS:
         return f"{name}: stack_a={problem.stack_a!r} is not one of {', '.join(STACKS)}"
-    most = MOST_COMPLEX if problem.dtype == "complex128" else MOST
-    if not LEAST <= problem.N <= most:
-        return f"{name}: N={problem.N} is not between {LEAST} and {most}: registers have no room for a larger one"
+    if not LEAST <= problem.N <= MOST:
+        return f"{name}: N={problem.N} is not between {LEAST} and {MOST}: panels of larger ones have no room"
     return None
+
+
+def fits_registers(dtype: str, N: int) -> bool:
+    """Whether a block holds a matrix in its registers. Larger ones are reduced in global memory, where their first
+    matrix of reflectors lies afterwards: the kernel needs that array even if it writes no reflectors."""
+    return (MOST_OF_COMPLEX if dtype == "complex128" else MOST_OF_BLOCK) >= N
 
 
 def illegal(
@@ -104,8 +120,10 @@ def illegal(
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if reason := configs.elsewhere(config, device) or refusal(problem):
         return reason
-    if (config.VARIANT == "lanes") != (problem.N <= MOST_OF_LANES):
+    if not isinstance(config, Panels) and (config.VARIANT == "lanes") != (problem.N <= MOST_OF_LANES):
         return f"{config.VARIANT}: {problem.N} rows; lanes have up to {MOST_OF_LANES}, a block has more"
+    if isinstance(config, Block) and not fits_registers(problem.dtype, problem.N):
+        return f"block: {problem.N} rows of {problem.dtype}: registers have no room for them"
     if isinstance(config, Lanes) and (config.LANES & (config.LANES - 1) or not 4 <= config.LANES <= 32):
         return f"LANES={config.LANES} is none of 4, 8, 16 and 32"
     if not 1 <= config.WARPS <= 32:
@@ -133,8 +151,34 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
     if problem.N <= MOST_OF_LANES:
         for lanes, warps, roll in product((4, 8, 16, 32), (1, 2, 4), (1, 4)):
             yield Lanes(lanes, warps, ROLL=roll)
-    else:
+    elif fits_registers(problem.dtype, problem.N):
         yield from (Block(warps) for warps in range(2, 17))
+    else:
+        yield from (Panels(panel, warps) for panel, warps in product((2, 4, 8, 16, 32), (4, 8, 16)))
+
+
+def panels(problem: Problem, vectors: int) -> Iterator[Panels]:
+    """Rules for matrices in global memory, widest panels first: those whose `vectors` kinds of panel vectors leave
+    room for two blocks per multiprocessor, then narrow ones."""
+    each = vectors * up(problem.N, 32) * 32 * problem.itemsize
+    fitting = [panel for panel in (16, 8, 4) if panel * each <= _ROOM]
+    yield from (Panels(panel, 8) for panel in (*fitting, 4, 2))
+
+
+_ROOM = 72 << 10  # bytes of panel vectors that leave two blocks per multiprocessor on current GPUs
+
+
+def panel_bytes(problem: Problem, c: Panels, vectors: int) -> int:
+    """Shared memory of a blocked reduction with so many kinds of panel vectors: these, two vectors, parts of a product
+    of each warp, products with panel vectors, and two sums of each warp."""
+    width = up(problem.N, 32) * 32
+    entries = (vectors * c.PANEL + 2 + c.WARPS) * width + 2 * c.PANEL
+    return entries * problem.itemsize + 16 * c.WARPS
+
+
+def panel_registers(problem: Problem) -> int:
+    """Registers of a blocked reduction: sums of a lane's columns, eight rows of them, and what a step needs besides."""
+    return words(problem) * (up(problem.N, 32) + 28) + 32
 
 
 def words(problem: Problem) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ....kernels.factor import back_transform, bidiagonal, jacobi, sweeps, tridiagonal
+from ....kernels.factor.two_sided.reductions import fits_registers
 from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from .task import Task
 
@@ -47,10 +48,12 @@ def links(task: Task, dtype: str, N: int, BATCH: int, lies: Options) -> tuple[Li
     want = "vectors" if vectors else "values"
     if task.is_hermitian:
         problem = tridiagonal.spec.problem(dtype, N, BATCH, want=want, uplo=uplo, stack_a=stack)
-        first = _link(problem, tridiagonal.spec.POINTERS, {"V": "V_REFLECTORS"} if vectors else {"V": "", "PHASE": ""})
+        names = {"V": "V_REFLECTORS"} if vectors else {"V": _in_place("V_REFLECTORS", dtype, N), "PHASE": ""}
+        first = _link(problem, tridiagonal.spec.POINTERS, names)
     else:
         problem = bidiagonal.spec.problem(dtype, N, BATCH, want=want, stack_a=stack)
-        unused = dict.fromkeys(("U", "TAU_U", "V", "TAU_V", "PHASE_U", "PHASE_V"), "")
+        unused = dict.fromkeys(("TAU_U", "V", "TAU_V", "PHASE_U", "PHASE_V"), "")
+        unused["U"] = _in_place("U_REFLECTORS", dtype, N)
         names = {"U": "U_REFLECTORS", "V": "V_REFLECTORS"} if vectors else unused
         first = _link(problem, bidiagonal.spec.POINTERS, names)
     found = (first, *_iteration(task, dtype, N, BATCH, vectors), *_back(task, dtype, N, BATCH, vectors))
@@ -73,6 +76,11 @@ def methods(task: Task, dtype: str, N: int, on_cpu: bool) -> list[Task]:
 def chain_of(task: Task, dtype: str, N: int, BATCH: int, on_cpu: bool) -> tuple[Problem, ...]:
     """The problems of a task on packed matrices, by the preferred method."""
     return tuple(link.problem for link in links(methods(task, dtype, N, on_cpu)[0], dtype, N, BATCH, {}))
+
+
+def _in_place(reflectors: str, dtype: str, N: int) -> str:
+    """The array in which a matrix is reduced whose reflectors nobody wants; none for a matrix in registers."""
+    return "" if fits_registers(dtype, N) else reflectors
 
 
 def _link(problem: Problem, pointers: tuple[str, ...], names: dict[str, str]) -> Link:

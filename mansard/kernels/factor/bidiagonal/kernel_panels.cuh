@@ -1,0 +1,250 @@
+// Qu^H (s A) Qv = B for a batch of square A, as kernel_lanes.cuh has it; here a block of threads has one matrix, in global
+// memory, and reduces it by panels (two_sided/panels.cuh; LAPACK's LABRD).
+//
+//   A = M - sum_t u_t y_t^H - sum_t x_t w_t^H,   y = tau_u A^H u,   x = tau_w A w
+//
+// u annihilates column k below the diagonal, w row k beyond the entry right of it. M lies in U, of which row k receives
+// u_k when it is done. M is read twice per column: by columns for y, by rows for x.
+//
+// Team. Warps take chunks of eight rows of M in turn: the parts of y meet in shared memory, entries of x are sums over
+// lanes. Outside of these products a thread has entries i = thread, thread + THREADS, ... of vectors.
+//
+// Shared memory:
+//   u, y, x, w   PANEL x WIDTH each: vectors of the panel
+//   column, row  WIDTH each: column k of A from the diagonal on; the conjugate of row k right of it; zeros elsewhere
+//   parts        WARPS x WIDTH: parts of M^H u; its first WIDTH entries then are M w
+//   dots         2 x PANEL: products of panel vectors with u, or with w
+//   sums         2 x WARPS reals: parts of the squares of column and row; while loading, keys of the largest entries
+// Barriers of column k:
+//   A  -> column, sums    -> all threads
+//   B  -> parts, dots     -> all warps
+//   C  -> u, y, row, sums -> all threads; parts and dots have been read
+//   D  -> M w, dots       -> all warps
+//   E  -> x, w            -> all threads; everything else has been read
+//   after a panel -> M    -> all warps
+//
+// Limits: reading M from the second-level cache or from memory, 2/3 N^3 entries, and the latency of five barriers per
+// column.
+//
+//   PANEL  columns; WARPS  per matrix and block
+#pragma once
+#include "kernels/factor/bidiagonal/phases.cuh"
+#include "kernels/factor/two_sided/panels.cuh"
+
+namespace mansard {
+
+template <class P>
+struct BidiagonalPanels : PanelTeam<P> {
+  using Base = PanelTeam<P>;
+  using typename Base::R, typename Base::T;
+  using Base::lane, Base::warp, Base::m;
+  using Base::N, Base::PANEL, Base::WARPS, Base::THREADS, Base::ROWS, Base::COLUMNS, Base::WIDTH;
+  static constexpr bool VECTORS = P::WANT == Want::vectors;
+  static constexpr int ENTRIES = (4 * PANEL + 2 + WARPS) * WIDTH + 2 * PANEL;
+  static_assert(P::SHARED_BYTES == ENTRIES * int(sizeof(T)) + 16 * WARPS, "work.py and the kernel disagree");
+
+  T *const u_of, *const y_of, *const x_of, *const w_of, *const column, *const row, *const parts, *const dots;
+  R* const sums;
+  PhasePairs<T> phases;
+
+  MANSARD_DEVICE BidiagonalPanels(T* matrix, T* arena)
+      : Base(matrix),
+        u_of(arena),
+        y_of(u_of + PANEL * WIDTH),
+        x_of(y_of + PANEL * WIDTH),
+        w_of(x_of + PANEL * WIDTH),
+        column(w_of + PANEL * WIDTH),
+        row(column + WIDTH),
+        parts(row + WIDTH),
+        dots(parts + WARPS * WIDTH),
+        sums(reinterpret_cast<R*>(arena + ENTRIES)) {}
+
+  // Column k of A from the diagonal on, by the `count` vectors of the panel so far.
+  MANSARD_DEVICE void form_column(int k, int count) {
+    R squares = 0;
+    MANSARD_UNROLL
+    for (int e = 0; e < Base::EACH; ++e) {
+      const int i = threadIdx.x + e * THREADS;
+      T entry = this->ahead[e];
+      if (i >= k && i < N) {
+        this->subtract(entry, u_of, i, y_of, k, count);
+        this->subtract(entry, x_of, i, w_of, k, count);
+      }
+      if (i < WIDTH) column[i] = entry;
+      if (i > k) squares += modulus_square(entry);
+    }
+    if (k + 1 < N) this->fetch_column(k + 1);
+    squares = team_sum<32>(squares);
+    if (lane == 0) sums[warp] = squares;
+  }
+
+  // This warp's part of M^H u.
+  MANSARD_DEVICE void multiply_columns(int k, const ReflectorEntries<T>& u) {
+    T y[COLUMNS];
+    MANSARD_UNROLL
+    for (int c = 0; c < COLUMNS; ++c) y[c] = zero<T>();
+    this->own_chunks(k, [&](int first) {
+      T own[ROWS];
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r) own[r] = u(first + r);
+      MANSARD_UNROLL
+      for (int c = 0; c < COLUMNS; ++c)
+        if (32 * c + 32 > k + 1) {
+          const int j = 32 * c + lane;
+          T entry[ROWS];
+          this->read_rows(entry, first, j, [&](int) { return N % 32 == 0 || j < N; });
+          MANSARD_UNROLL
+          for (int r = 0; r < ROWS; ++r) multiply_add<true>(y[c], entry[r], own[r]);
+        }
+    });
+    MANSARD_UNROLL
+    for (int c = 0; c < COLUMNS; ++c) parts[warp * WIDTH + 32 * c + lane] = y[c];
+  }
+
+  // y, row k of A and the sum of its squares; u and y become vectors `count` of the panel.
+  MANSARD_DEVICE void form_row(int k, int count, const Reflector<T>& h, const ReflectorEntries<T>& u) {
+    R squares = 0;
+    for (int j = threadIdx.x; j < WIDTH; j += THREADS) {
+      T y = zero<T>(), entry = zero<T>();
+      const T own = j >= k && j < N ? u(j) : zero<T>();
+      if (j > k && j < N) {
+        MANSARD_UNROLL
+        for (int w = 0; w < WARPS; ++w) add_to(y, parts[w * WIDTH + j]);
+        MANSARD_UNROLL_BY(4)
+        for (int t = 0; t < count; ++t) {
+          multiply_subtract<false>(y, y_of[t * WIDTH + j], dots[t]);
+          multiply_subtract<false>(y, w_of[t * WIDTH + j], dots[PANEL + t]);
+        }
+        y = by_real(y, h.inverse);
+        entry = conjugate(m[k * N + j]);  // conj(A_kj) = conj(M_kj) - sum_t conj(u_t[k]) y_t[j] - conj(x_t[k]) w_t[j]
+        this->subtract(entry, y_of, j, u_of, k, count);
+        this->subtract(entry, w_of, j, x_of, k, count);
+        multiply_subtract<true>(entry, h.first, y);
+      }
+      u_of[count * WIDTH + j] = own;
+      y_of[count * WIDTH + j] = y;
+      row[j] = entry;
+      if (j > k + 1) squares += modulus_square(entry);
+      if (VECTORS && j >= k && j < N) m[k * N + j] = own;
+    }
+    squares = team_sum<32>(squares);
+    if (lane == 0) sums[WARPS + warp] = squares;
+  }
+
+  // M w of this warp's rows.
+  MANSARD_DEVICE void multiply_rows(int k, const ReflectorEntries<T>& w) {
+    this->own_chunks(k + 1, [&](int first) {
+      T sum[ROWS];
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r) sum[r] = zero<T>();
+      MANSARD_UNROLL_BY(2)
+      for (int c = (k + 1) / 32; c < COLUMNS; ++c) {
+        const int j = 32 * c + lane;
+        const T across = w(j);
+        T entry[ROWS];
+        this->read_rows(entry, first, j, [&](int) { return N % 32 == 0 || j < N; });
+        MANSARD_UNROLL
+        for (int r = 0; r < ROWS; ++r) multiply_add<false>(sum[r], entry[r], across);
+      }
+      const T total = team_fold<32>(sum, lane);
+      if (lane % (32 / ROWS) == 0) parts[first + lane / (32 / ROWS)] = total;
+    });
+  }
+
+  // x and w become vectors `count` of the panel; row k of V is at `v`.
+  MANSARD_DEVICE void finish_column(int k, int count, const Reflector<T>& g, const ReflectorEntries<T>& w, T* v) {
+    for (int i = threadIdx.x; i < WIDTH; i += THREADS) {
+      T x = zero<T>(), own = zero<T>();
+      if (i > k && i < N) {
+        own = w(i);
+        x = parts[i];
+        MANSARD_UNROLL_BY(4)
+        for (int t = 0; t < count; ++t) {
+          multiply_subtract<false>(x, u_of[t * WIDTH + i], dots[t]);
+          multiply_subtract<false>(x, x_of[t * WIDTH + i], dots[PANEL + t]);
+        }
+        multiply_subtract<false>(x, u_of[count * WIDTH + i], dots[count]);
+        x = by_real(x, g.inverse);
+        if (VECTORS) v[i] = own;
+      }
+      x_of[count * WIDTH + i] = x;
+      w_of[count * WIDTH + i] = own;
+    }
+  }
+
+  // Column and row k; `count` vectors of each kind are in the panel.
+  template <class Arguments>
+  MANSARD_DEVICE void step(int k, int count, const Arguments& given, i64 matrix) {
+    const i64 at = matrix * N + k;
+    form_column(k, count);
+    __syncthreads();  // A: column and sums are complete, written by all threads
+    const Reflector<T> h(column[k], this->sum_of(sums));
+    const ReflectorEntries<T> u(column, k, h);
+    this->multiply_panel(u_of, count, u, k, dots, 0);
+    this->multiply_panel(x_of, count, u, k, dots + PANEL, count);
+    multiply_columns(k, u);
+    __syncthreads();  // B: parts and dots are complete, written by all warps
+    form_row(k, count, h, u);
+    __syncthreads();  // C: u, y, row and sums are complete, written by all threads; parts and dots have been read
+    const Reflector<T> g(k + 1 < N ? row[k + 1] : zero<T>(), this->sum_of(sums + WARPS));
+    if (threadIdx.x == 0) store(given, at, h, g, k + 1 < N);
+    if (k < N - 2) {
+      const ReflectorEntries<T> w(row, k + 1, g);
+      this->multiply_panel(y_of, count + 1, w, k + 1, dots, 0);
+      this->multiply_panel(w_of, count, w, k + 1, dots + PANEL, count + 1);
+      multiply_rows(k, w);
+      __syncthreads();  // D: M w and dots are complete, written by all warps
+      finish_column(k, count, g, w, VECTORS ? given.V + at * N : nullptr);
+    } else {
+      for (int i = threadIdx.x; i < WIDTH; i += THREADS)
+        x_of[count * WIDTH + i] = w_of[count * WIDTH + i] = zero<T>();
+    }
+    __syncthreads();  // E: x and w are complete, written by all threads; everything else has been read
+  }
+
+ private:
+  template <class Arguments>
+  MANSARD_DEVICE void store(const Arguments& given, i64 at, const Reflector<T>& h, const Reflector<T>& g, bool right) {
+    given.D[at] = h.off_diagonal();
+    given.E[at] = right ? g.off_diagonal() : R(0);
+    if constexpr (VECTORS) {
+      given.TAU_U[at] = h.inverse;
+      given.TAU_V[at] = g.inverse;
+      phases.store_right(given, at);
+      phases.left(h);
+      phases.store_left(given, at);
+      phases.right(g);
+    }
+  }
+};
+
+template <class P, class Arguments>
+MANSARD_DEVICE void bidiagonal_panels(const Arguments& a) {
+  using Team = BidiagonalPanels<P>;
+  using R = typename Team::R;
+  constexpr int N = P::N;
+  MANSARD_SHARED_ARENA(typename P::T, arena);
+  const i64 matrix = blockIdx.x;
+  Team team(a.U + matrix * (N * N), arena);
+  const Entries<P> A(a, matrix);
+  const int key = team.load(
+      reinterpret_cast<int*>(team.sums), [&](int i, int j) { return A(i, j); }, [](int, int) { return true; });
+  if (threadIdx.x == 0) {
+    a.SCALE[matrix] = Magnitude<R>::scale(key);
+    a.INFO[matrix] = Magnitude<R>::is_finite(key) ? 0 : N + 1;
+  }
+  team.fetch_column(0);
+  int count = 0;
+MANSARD_UNROLL_BY(1)
+  for (int k = 0; k < N; ++k) {
+    team.step(k, count, a, matrix);
+    if (++count == P::PANEL && k + 1 < N) {
+      team.template update<false>(k + 1, team.u_of, team.y_of, team.x_of, team.w_of);
+      count = 0;
+      __syncthreads();  // M is complete, written by all warps; vectors of the panel have been read
+      team.fetch_column(k + 1);
+    }
+  }
+}
+
+}  // namespace mansard

@@ -1,0 +1,79 @@
+"""Two-sided factorizations of matrices beyond registers, which are reduced by panels: accuracy and `info`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from batched_cases import DTYPES
+from linalg_cases import adjoint, normal
+
+import mansard as ms
+from mansard import testing
+
+pytestmark = pytest.mark.usefixtures("no_plans")
+linalg = ms.linalg
+ON_GPU = [(dtype, n, 5) for n in (129, 192, 256, 300, 512) for dtype in DTYPES] + [("complex128", 97, 5)]
+
+
+def host(array: Any) -> Any:
+    return array.get() if hasattr(array, "get") else np.asarray(array)
+
+
+def cases(backend: str) -> list[tuple[str, int, int]]:
+    """Dtypes, orders and numbers of matrices."""
+    return ON_GPU if backend == "cuda" else [("complex128", 97, 1)]
+
+
+def stack(dtype: str, n: int, count: int, hermitian: bool) -> Any:
+    """Random matrices; the second one, if there is one, is not finite."""
+    A = normal(np.random.default_rng(n), (count, n, n), dtype)
+    A = (A + adjoint(A)) / 2 if hermitian else A
+    A[1:2, -1, -1] = np.nan
+    return A
+
+
+def run(function: Any, A: Any, backend: str) -> list[Any]:
+    """Parts of the finite matrices' results, as NumPy arrays; `info` was looked at."""
+    *parts, info = map(host, function(testing.array_module(backend).asarray(A), backend=backend))
+    good = np.arange(len(A)) != 1
+    assert (info == np.where(good, 0, A.shape[-1] + 1)).all()
+    assert all(np.isnan(part[~good]).all() for part in parts)
+    return [part[good] for part in parts]
+
+
+def check_values(A: Any, values: Any, exact: Any) -> None:
+    """Within 16 eps, beyond 64 rows n / 4 eps of the largest: sweeps add up their errors, in LAPACK's values too."""
+    off = np.abs(values - exact).max(-1) / np.abs(exact).max(-1) / np.finfo(A.dtype).eps
+    assert off.max() <= max(16, A.shape[-1] / 4), (A.dtype, A.shape, off.max())
+
+
+def check_vectors(A: Any, product: Any, size: Any, *factors: Any) -> None:
+    """Residual below 3 n eps, orthogonality below 5 n eps."""
+    n, limit = A.shape[-1], A.shape[-1] * np.finfo(A.dtype).eps
+    assert (np.linalg.norm(product - A, axis=(1, 2)) <= 3 * limit * size).all(), (A.dtype, A.shape)
+    for Q in factors:
+        assert (np.linalg.norm(adjoint(Q) @ Q - np.eye(n), axis=(1, 2)) <= 5 * limit).all(), (A.dtype, A.shape)
+
+
+def test_eigenvalues_and_eigenvectors(gpu_backend: str) -> None:
+    for dtype, n, count in cases(gpu_backend):
+        A = stack(dtype, n, count, hermitian=True)
+        (w, z), (values,) = (run(function, A, gpu_backend) for function in (linalg.eigh_ex, linalg.eigvalsh_ex))
+        A = A[np.arange(count) != 1]
+        exact = np.linalg.eigvalsh(A.astype("complex128"))
+        check_values(A, w, exact)
+        check_values(A, values, exact)
+        check_vectors(A, (z * w[:, None]) @ adjoint(z), np.abs(exact).max(1), z)
+
+
+def test_singular_values_and_vectors(gpu_backend: str) -> None:
+    for dtype, n, count in cases(gpu_backend):
+        A = stack(dtype, n, count, hermitian=False)
+        (u, s, vh), (values,) = (run(function, A, gpu_backend) for function in (linalg.svd_ex, linalg.svdvals_ex))
+        A = A[np.arange(count) != 1]
+        exact = np.linalg.svd(A.astype("complex128"), compute_uv=False)
+        check_values(A, s, exact)
+        check_values(A, values, exact)
+        check_vectors(A, (u * s[:, None]) @ vh, exact[:, 0], u, vh)
