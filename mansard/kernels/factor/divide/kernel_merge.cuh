@@ -41,6 +41,11 @@ MANSARD_HOST_DEVICE int power_from(int n) {
   return power;
 }
 
+template <class R>
+struct alignas(2 * sizeof(R)) Pair {
+  R x, y;
+};
+
 template <class P>
 struct MergeMemory {
   using R = typename P::T;
@@ -276,16 +281,19 @@ struct Merge {
       MANSARD_UNROLL
       for (int c = 0; c < COLUMNS; ++c) sum[r][c] = R(0);
     const int inner = second ? RIGHT : HALF;
-    MANSARD_UNROLL_BY(2)
-    for (int k = 0; k < inner; ++k) {
-      R factor[COLUMNS];
+    MANSARD_UNROLL_BY(1)
+    for (int k = 0; k < inner; k += 2) {
+      R factor[2][COLUMNS];
       MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c) factor[c] = column + 32 * c < PADDED ? s[k * Memory::PITCH_S + 32 * c] : R(0);
+      for (int i = 0; i < 2; ++i)
+        MANSARD_UNROLL
+        for (int c = 0; c < COLUMNS; ++c)
+          factor[i][c] = column + 32 * c < PADDED && k + i < inner ? s[(k + i) * Memory::PITCH_S + 32 * c] : R(0);
       MANSARD_UNROLL
       for (int r = 0; r < ROWS; ++r) {
-        const R entry = q[r * Memory::PITCH_Q + k];
+        const Pair<R> entries = *reinterpret_cast<const Pair<R>*>(q + r * Memory::PITCH_Q + k);
         MANSARD_UNROLL
-        for (int c = 0; c < COLUMNS; ++c) sum[r][c] = fma(entry, factor[c], sum[r][c]);
+        for (int c = 0; c < COLUMNS; ++c) sum[r][c] = fma(entries.y, factor[1][c], fma(entries.x, factor[0][c], sum[r][c]));
       }
     }
     __syncthreads();  // q has been read by all warps

@@ -50,7 +50,7 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     else:
         if problem.want != "vectors":
             return "merge: vectors are wanted of it; values alone are of bisect"
-        if c.WARPS != work.warps(problem):
+        if work.warps(problem) != c.WARPS:
             return f"WARPS={c.WARPS} of {problem.N} rows: one for eight, {work.warps(problem)}"
     return configs.too_large(work, problem, c, device, together=True)
 

@@ -67,8 +67,10 @@ def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, from compiled kernels."""
     if c.VARIANT == "bisect":
         return 48
-    sums = 8 * up(problem.N, 32) * problem.itemsize // 4
-    return 64 + sums
+    wide = problem.itemsize == 8
+    if problem.N <= 64:
+        return 104 if wide else 80
+    return 128 if wide else 96
 
 
 limits = costs.no_limits  # chains of dependent operations, which the model does not see
