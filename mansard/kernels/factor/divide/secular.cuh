@@ -33,22 +33,19 @@ struct Secular {
   bool is_left = true, is_fixed = true;  // the nearer pole is the left one; the method
   bool converged = true;
 
-  // Sums over all poles at x = origin + offset.
+  // Terms and their derivatives at x = origin + at, summed over the team's poles first, ..., end - 1.
   struct Sums {
-    R all, before, slope, slope_before;  // of terms and of their derivatives; over i <= own
+    R terms, slopes;
   };
-  MANSARD_DEVICE Sums evaluate(R at) const {
-    Sums s{R(0), R(0), R(0), R(0)};
+  MANSARD_DEVICE Sums sum(R at, int first, int end) const {
+    R terms = R(0), slopes = R(0);
     MANSARD_UNROLL_BY(2)
-    for (int i = lane; i < count; i += TEAM) {
-      const R inverse_distance = quick_inverse((poles[i] - origin) - at);
-      const R term = weights[i] * inverse_distance, slope = term * inverse_distance;
-      s.all += term;
-      s.slope += slope;
-      s.before += i <= own ? term : R(0);
-      s.slope_before += i <= own ? slope : R(0);
+    for (int i = first; i < end; i += TEAM) {
+      const R inverse_distance = quick_inverse((poles[i] - origin) - at), term = weights[i] * inverse_distance;
+      terms += term;
+      slopes = fma(term, inverse_distance, slopes);
     }
-    return {team_total(s.all), team_total(s.before), team_total(s.slope), team_total(s.slope_before)};
+    return {team_total(terms), team_total(slopes)};
   }
   static MANSARD_DEVICE R root(R x) {
     const R safe = fmax(x, R(64) * Range<R>::LEAST);
@@ -67,7 +64,7 @@ struct Secular {
     const R gap = is_last ? R(2.125) * rho : poles[own + 1] - poles[own], half = R(0.5) * gap;
     const R first = weights[own], second = is_last ? R(0) : weights[own + 1], at_half = quick_inverse(half);
     origin = poles[own];
-    const R middle = evaluate(half).all + inverse, rest = middle - (second - first) * at_half;
+    const R middle = sum(half, lane, count).terms + inverse, rest = middle - (second - first) * at_half;
     is_left = is_last || middle >= 0;
     weight = is_left ? first : second;
     before = Range<R>::MOST;
@@ -91,21 +88,22 @@ struct Secular {
   }
   // One step; false once the root is known to rounding.
   MANSARD_DEVICE bool advance(R& low, R& high, bool running) {
-    const Sums s = evaluate(offset);
-    const R after = s.all - s.before, w = s.all + inverse;
-    const R size = inverse + (after - s.before), noise = fma(R(8), size, fabs(offset) * s.slope);
+    const int next_own = own + 1 + ((lane - own - 1) & (TEAM - 1));  // this lane's first pole to the right
+    const Sums s = sum(offset, lane, own + 1), t = sum(offset, next_own, count);
+    const R w = (s.terms + t.terms) + inverse, slope = s.slopes + t.slopes;
+    const R noise = fma(R(8), inverse + (t.terms - s.terms), fabs(offset) * slope);
     if (!running || fabs(w) <= Precision<R>::UNIT * noise) return false;
     (w < 0 ? low : high) = offset;
     const R to_left = left - offset, to_right = right - offset, both = to_left * to_right;
     if (fabs(w) > R(0.1) * before) is_fixed = !is_fixed;
     before = fabs(w);
-    R c = w - to_left * s.slope_before - to_right * (s.slope - s.slope_before);
+    R c = w - to_left * s.slopes - to_right * t.slopes;
     if (is_fixed) {
       const R near = quick_inverse(is_left ? to_left : to_right), share = (right - left) * weight * near * near;
-      c = is_left ? fma(-to_right, s.slope, w) + share : fma(-to_left, s.slope, w) - share;
+      c = is_left ? fma(-to_right, slope, w) + share : fma(-to_left, slope, w) - share;
     }
-    R change = quadratic(fma(to_left + to_right, w, -both * s.slope), both * w, c);
-    if (!(w * change < 0)) change = -w * quick_inverse(s.slope);  // Newton
+    R change = quadratic(fma(to_left + to_right, w, -both * slope), both * w, c);
+    if (!(w * change < 0)) change = -w * quick_inverse(slope);  // Newton
     R next = offset + change;
     if (!(next > low && next < high)) next = between(low, high);
     const bool moves = next != offset && next > low && next < high;
