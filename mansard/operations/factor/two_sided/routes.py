@@ -13,12 +13,12 @@ from ....kernels import family_of
 from ....kernels.common import measured
 from ....kernels.family import Family
 from ....plan import dispatch, pin
-from ....plan.problem import ITEMSIZE, REAL, Problem
+from ....plan.problem import ITEMSIZE, Problem
 from ....plan.route import Choice, Library, Request, Steps
 from ....plan.route import Kernel as KernelRoute
 from ...stacks import Operand
 from . import library as by_library
-from .chain import chain_of, methods
+from .chain import DIVIDED, chain_of, methods
 from .chunked import Layout, layout_of, problems_of
 from .task import Sizes, Task
 
@@ -65,12 +65,10 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
 def fewest_of_sweeps(task: Task, dtype: str, N: int, device: Device) -> int:
     """Matrices from which a thread per matrix is faster than a block: a record of the device, or what a few blocks per
     multiprocessor finish while a thread runs through its chain."""
-    assumed = _BLOCKS_PER_CHAIN * getattr(device, "multiprocessors", 1)
-    names = {"eigh": "EIGH", "eigvalsh": "EIGVALSH", "svdvals": "SVDVALS"}
-    if task.want not in names:
+    if device.backend == "cpu" or task.want not in DIVIDED:
         return 0
-    itemsize = ITEMSIZE[REAL[dtype]]
-    return measured.number("divide", device, f"{names[task.want]}_BELOW", assumed, rows=N, bytes=itemsize)
+    number, assumed = f"{task.want.upper()}_BELOW", _BLOCKS_PER_CHAIN * device.multiprocessors
+    return measured.number("divide", device, number, assumed, rows=N, bytes=ITEMSIZE[dtype])
 
 
 def _no_kernel(chosen: Any) -> str | None:
