@@ -8,7 +8,7 @@ flops and resources; `emit` source text and launch geometry; `defaults` the rule
 from __future__ import annotations
 
 from .batched import gemm, gemv, ragged_gemm, trsm
-from .factor import back_transform, bidiagonal, cholesky, jacobi, lu, qr, ragged_factor, sweeps, tridiagonal
+from .factor import back_transform, bidiagonal, cholesky, divide, jacobi, lu, qr, ragged_factor, sweeps, tridiagonal
 from .family import Family
 from .sparse import powers, spmv
 from .tall_skinny import gram, matmul_gram, small_step, tsm2r, tsmm
@@ -16,7 +16,7 @@ from .tall_skinny import gram, matmul_gram, small_step, tsm2r, tsmm
 FAMILIES: tuple[Family, ...] = (
     gram.FAMILY, tsmm.FAMILY, tsm2r.FAMILY, matmul_gram.FAMILY, small_step.FAMILY, gemm.FAMILY, gemv.FAMILY,
     trsm.FAMILY, ragged_gemm.FAMILY, cholesky.FAMILY, lu.FAMILY, qr.FAMILY, ragged_factor.FAMILY,
-    jacobi.FAMILY, tridiagonal.FAMILY, bidiagonal.FAMILY, sweeps.FAMILY, back_transform.FAMILY,
+    jacobi.FAMILY, tridiagonal.FAMILY, bidiagonal.FAMILY, sweeps.FAMILY, divide.FAMILY, back_transform.FAMILY,
     spmv.FAMILY, powers.FAMILY,
 )  # fmt: skip
 

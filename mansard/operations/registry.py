@@ -226,7 +226,7 @@ def _two_sided(
     """An operation of eigenvalues or singular values; `want`: the factorization behind it, if that is another."""
     plain = name.removesuffix("_ex")
     task = want or plain
-    families = ("jacobi", _REDUCED.get(task, "bidiagonal"), "sweeps", "back_transform")
+    families = ("jacobi", _REDUCED.get(task, "bidiagonal"), "sweeps", "divide", "back_transform")
     return _linalg(name, plan=two_sided.planner(name), text=text, of=of, families=families,
                    made_of=problems.two_sided_steps(task, name == "procrustes"),
                    reference=getattr(references, plain), options=tuple(options.split()), **_ALONE | more)  # fmt: skip

@@ -24,7 +24,7 @@ from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Ste
 
 PRODUCTS = ("gram", "tsmm", "tsm2r")
 FACTORS = ("cholesky", "lu", "qr")
-TWO_SIDED = ("jacobi", "tridiagonal", "bidiagonal", "sweeps", "back_transform")
+TWO_SIDED = ("jacobi", "tridiagonal", "bidiagonal", "sweeps", "divide", "back_transform")
 
 # --- products of two matrices ------------------------------------------------------------------------------
 

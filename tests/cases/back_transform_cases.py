@@ -13,6 +13,8 @@ from mansard.kernels.factor.back_transform.space import Block, Config, Lanes
 from mansard.kernels.factor.sweeps import spec as sweeps
 from mansard.plan.problem import REAL, Problem
 
+ON_DIAGONAL = ("eigenvectors", "product")  # sides whose 1 / h are on the diagonal of V
+
 
 def _p(dtype: str, N: int, BATCH: int, side: str = "eigenvectors", sweeps: int = 7) -> Problem:
     return spec.problem(dtype, N, BATCH, sweeps, side=side)
@@ -46,6 +48,10 @@ CASES: list[tuple[Problem, Config]] = [
     (_p("complex64", 33, 1, "left", 9), Block(4, 4)),
     (_p("float64", 35, 2, sweeps=25), Block(8, 3)),  # rows of eight lanes, systolic over seven seams
     (_p("complex64", 33, 1, "right", 13), Block(8, 2)),
+    (_p("float64", 13, 5, "product", 0), Lanes(8)),
+    (_p("complex128", 8, 5, "product", 0), Lanes(16)),
+    (_p("float64", 50, 2, "product", 0), Block(2, 4)),
+    (_p("complex64", 33, 2, "product", 0), Block(1, 2)),
 ]  # fmt: skip
 
 
@@ -81,12 +87,13 @@ def operands(problem: Problem, seed: int = 0) -> Given:
         tau[:, k] = 2 / (np.abs(u) ** 2).sum(axis=1)
         tau[batch // 2, k] = 0 if k % 3 == 1 else tau[batch // 2, k]  # a reflector that is the identity
         V[:, k, first:] = u
-        if problem.side == "eigenvectors":
+        if problem.side in ON_DIAGONAL:
             V[:, k, k] = tau[:, k]
     phase = np.exp(2j * np.pi * random.random((batch, N))).astype(problem.dtype) if problem.is_complex else None
-    given_tau = None if problem.side == "eigenvectors" else tau
+    given_tau = None if problem.side in ON_DIAGONAL else tau
     if not problem.CAPACITY:
-        return Given(V, given_tau, phase, None, None, None, None, None)
+        X = random.uniform(-1, 1, (batch, N, N)).astype(real) if problem.side == "product" else None
+        return Given(V, given_tau, phase, None, X, None, None, None)
     D = random.integers(-5, 6, (batch, N)).astype(real) / 4  # with ties
     count = random.integers(0, problem.CAPACITY + 1, batch).astype("int32")
     count[0] = problem.CAPACITY
@@ -125,6 +132,8 @@ def expected(problem: Problem, given: Given) -> tuple[Any, Any]:
     Q = spec.reference(given.V.astype(wide), given.tau, phase, problem.side)
     if problem.side == "right":
         Q = Q.conj().swapaxes(1, 2)
+    if problem.side == "product":
+        return None, Q @ given.rotations
     if not problem.CAPACITY:
         return None, Q.conj().swapaxes(1, 2) if problem.side == "right" else Q
     W = np.empty((problem.BATCH, problem.N))

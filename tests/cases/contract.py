@@ -48,6 +48,7 @@ CONTRACTS = (
     Contract("tridiagonal", 7, step=5, bounds=0, orders=2),
     Contract("bidiagonal", 7, step=5, bounds=0, orders=2),
     Contract("sweeps", 7, step=4, bounds=0, orders=3, compiled=6),
+    Contract("divide", 14, step=7, bounds=0, orders=2, compiled=7),
     Contract("back_transform", 12, step=12, bounds=0, orders=2, compiled=8),
     Contract("spmv", 12, step=1, forms=(PLAIN, SCALED), in_turn=True, bounds=5, orders=5),
     Contract("powers", 8, step=1, bounds=0, orders=1),

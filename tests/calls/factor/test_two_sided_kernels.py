@@ -14,7 +14,7 @@ import mansard as ms
 from mansard.kernels import family_of
 from mansard.operations import stacks
 from mansard.operations.factor.two_sided import chunked, plan
-from mansard.operations.factor.two_sided.chain import links, methods, scratch
+from mansard.operations.factor.two_sided.chain import DIVIDED, links, methods, scratch
 from mansard.operations.factor.two_sided.task import Task
 from mansard.operations.plans import PLANS
 
@@ -49,11 +49,14 @@ def test_results_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "3 chunks of up to 128 matrices" in ms.plan("eigh", A, backend="emulated").explain()
 
 
+@pytest.mark.parametrize("driver", ["qr", "divide"])
 @pytest.mark.parametrize("want", ["eigh", "eigvalsh", "svd", "svdvals", "tridiagonalize", "bidiagonalize"])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_every_pointer_of_a_chain_has_an_array(want: str, dtype: str) -> None:
+def test_every_pointer_of_a_chain_has_an_array(want: str, dtype: str, driver: str) -> None:
     """A result of the task, or scratch that an earlier launch writes; phases exist for complex matrices alone."""
-    task = Task(want, driver="qr")
+    if driver == "divide" and want not in DIVIDED:
+        return
+    task = Task(want, driver=driver)
     chain = links(task, dtype, 12, 100, {})
     known = {"A", "INFO", "", *task.parts, *scratch(task, chain, dtype, 12, 100).offsets}
     assert all(set(link.arrays) <= known for link in chain)
@@ -97,6 +100,9 @@ def test_drivers_choose_the_method() -> None:
     assert [task.driver for task in methods(Task("svd"), "complex64", 8, False)] == ["qr"]
     assert [task.driver for task in methods(Task("svd"), "float64", 8, False)] == ["jacobi", "qr"]
     assert [task.driver for task in methods(Task("svd"), "float64", 16, True)] == ["jacobi", "qr"]
+    assert [task.driver for task in methods(Task("eigh"), "float64", 16, False, few=True)] == ["divide", "qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 16, False, few=True)] == ["qr"]
+    assert [task.driver for task in methods(Task("eigh", driver="qr"), "float64", 16, False, few=True)] == ["qr"]
     assert [task.driver for task in methods(Task("svd", driver="qr"), "float64", 1, False)] == ["jacobi"]
 
 
@@ -110,8 +116,11 @@ def test_tall_matrices_become_square() -> None:
 
 def test_who_answers_is_said() -> None:
     A = symmetric(40)
-    text = ms.plan("eigh", A, backend="emulated").explain()
+    text = ms.plan("eigh", A, backend="emulated", driver="qr").explain()
     assert "a thread per matrix iterates" in text and "step 4 of 4: back_transform" in text
+    text = ms.plan("eigh", A, backend="emulated").explain()
+    assert "divide and conquer by a block per matrix: 40 are few" in text and "step 3 of 3: back_transform" in text
+    assert "multisection by a block per matrix" in ms.plan("svdvals", A, backend="emulated").explain()
     assert "step 1 of 1: jacobi" in ms.plan("eigvalsh", symmetric(40, n=3), backend="emulated").explain()
     large = ms.plan("eigh", np.zeros((2, 513, 513)), backend="emulated").explain()
     assert "N=513 is not between 2 and 512" in large and "LAPACK" in large

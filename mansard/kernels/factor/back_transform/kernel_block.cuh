@@ -45,7 +45,7 @@ struct BlockMemory {
   static constexpr int AT_ONCE_Z = 16 / WORDS, PITCH_Z = (N | 1) * WORDS;
   static constexpr int BUFFER = AT_ONCE * (PITCH_U * WORDS + 1);
   static constexpr int STAGED = 2 * BUFFER + (P::CAPACITY > 0 ? 2 * SWEEPS * PITCH_S : 0);
-  static constexpr int IMAGE = P::SIDE == Side::right ? 0 : AT_ONCE_Z * PITCH_Z, PADDED = ceil_div(N, 4) * 4;
+  static constexpr int IMAGE = Reflectors<P>::TRANSPOSED ? 0 : AT_ONCE_Z * PITCH_Z, PADDED = ceil_div(N, 4) * 4;
   static constexpr int HEAD = ceil_div(STAGED > IMAGE ? STAGED : IMAGE, 4) * 4;
   static constexpr int BYTES = (HEAD + PADDED) * int(sizeof(R)) + (PADDED + P::CAPACITY) * 4;
   static_assert(BUFFER % 4 == 0, "buffers and ring begin on 16-byte boundaries");
@@ -137,12 +137,22 @@ struct RowBlock {
     if (threadIdx.x < Memory::AT_ONCE) all.stage_inverse(inverses(buffer) + threadIdx.x, k + threadIdx.x);
     cp_async_commit();
   }
+  // Rows of D, or of a product those of X^T.
+  MANSARD_DEVICE void begin() {
+    const R own = !Reflectors<P>::PRODUCT && row() < N ? stored().begin(row(), component()) : R(0);
+    MANSARD_UNROLL
+    for (int j = 0; j < COLUMNS; ++j) {
+      const int column = part() * COLUMNS + j;
+      q[0][j] = column == row() ? own : R(0);
+      if constexpr (Reflectors<P>::PRODUCT)
+        q[0][j] = Reflectors<P>::factor(a.ROTATIONS + matrix() * (N * N), row(), column, component());
+    }
+  }
   MANSARD_DEVICE void form() {
     constexpr int PITCH = Memory::PITCH_U, COUNT = Reflectors<P>::COUNT;
     stage_reflectors(0, 0);
-    const R begin = row() < N ? stored().begin(row(), component()) : R(0), sign = component() == 0 ? R(-1) : R(1);
-    MANSARD_UNROLL
-    for (int j = 0; j < COLUMNS; ++j) q[0][j] = part() * COLUMNS + j == row() ? begin : R(0);
+    const R sign = component() == 0 ? R(-1) : R(1);
+    begin();
     MANSARD_UNROLL_BY(1)
     for (int k = 0; k < COUNT; k += Memory::AT_ONCE) {
       const int buffer = k / Memory::AT_ONCE % 2;
@@ -157,10 +167,16 @@ struct RowBlock {
       MANSARD_UNROLL_BY(1)
       for (int t = 0; t < Memory::AT_ONCE && k + t < COUNT; ++t) {
         const R* u = reinterpret_cast<const R*>(reflectors(buffer) + t * PITCH + part() * COLUMNS);
-        reflect<WORDS, SPLIT>(q, u, inverses(buffer)[t], sign, k + t + Reflectors<P>::OFFSET - LAST * COLUMNS);
+        const int first = Reflectors<P>::in_turn(k + t) + Reflectors<P>::OFFSET - LAST * COLUMNS;
+        reflect<WORDS, SPLIT>(q, u, inverses(buffer)[t], sign, first);
       }
     }
     cp_async_wait<0>();
+    if constexpr (Reflectors<P>::PRODUCT && WORDS == 2) {
+      MANSARD_UNROLL
+      for (int j = 0; j < COLUMNS; ++j)
+        q[0][j] = stored().without_phase(q[0][j], part() * COLUMNS + j, component(), SPLIT);
+    }
   }
 
   MANSARD_DEVICE void rotate_columns(Rotation<R> by, int i) {
@@ -263,7 +279,7 @@ struct RowBlock {
     if constexpr (P::CAPACITY > 0) poison = order();
     else __syncthreads();  // reflectors have been read by all threads: image replaces them
     R* Z = reinterpret_cast<R*>(a.Z + matrix() * (N * N));
-    if constexpr (P::SIDE == Side::right) {  // lanes of neighbouring rows write neighbouring entries
+    if constexpr (Reflectors<P>::TRANSPOSED) {  // lanes of neighbouring rows write neighbouring entries
       if (row() < N) store_columns(Z + row() * WORDS + component(), N * WORDS, poison);
     } else {
       for (int first = 0; first < Memory::ROWS; first += Memory::AT_ONCE_Z) store_rows(Z, first, poison);
@@ -277,7 +293,7 @@ struct RowBlock {
       if (column < N) {
         const int place = P::CAPACITY > 0 ? places()[column] : column;
         const bool negated = (place & NEGATED) != 0;
-        const bool opposite = P::SIDE == Side::right && negated != (component() == 1);  // V^H has conjugate entries
+        const bool opposite = Reflectors<P>::TRANSPOSED && negated != (component() == 1);  // V^H has conjugate entries
         to[(place & (NEGATED - 1)) * step] = (opposite ? -q[0][j] : q[0][j]) + poison;
       }
     }

@@ -124,9 +124,13 @@ struct Team {
     }
     MANSARD_UNROLL
     for (int r = 0; r < ROWS; ++r) {
-      const R begin = row(r) < N ? reflectors.begin(row(r), component()) : R(0);
+      constexpr bool PRODUCT = Reflectors<P>::PRODUCT;
+      const R begin = !PRODUCT && row(r) < N ? reflectors.begin(row(r), component()) : R(0);
       MANSARD_UNROLL
-      for (int j = 0; j < N; ++j) q[r][j] = row(r) == j ? begin : R(0);
+      for (int j = 0; j < N; ++j) {
+        q[r][j] = row(r) == j ? begin : R(0);
+        if constexpr (PRODUCT) q[r][j] = reflectors.factor(a.ROTATIONS + matrix * (N * N), row(r), j, component());
+      }
     }
     cp_async_wait<P::CAPACITY != 0 ? STAGES - 1 : 0>();
     if constexpr (WORDS == 2) {
@@ -137,7 +141,13 @@ struct Team {
     MANSARD_UNROLL_BY(1)
     for (int k = 0; k < COUNT; ++k) {
       const R* u = reinterpret_cast<const R*>(memory.image + k * PITCH);
-      reflect<WORDS, 1>(q, u, memory.values[k], sign(), k + Reflectors<P>::OFFSET);
+      reflect<WORDS, 1>(q, u, memory.values[k], sign(), reflectors.in_turn(k) + Reflectors<P>::OFFSET);
+    }
+    if constexpr (Reflectors<P>::PRODUCT && WORDS == 2) {
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r)
+        MANSARD_UNROLL
+        for (int j = 0; j < N; ++j) q[r][j] = reflectors.without_phase(q[r][j], j, component(), 1);
     }
   }
   // The rotations of both sweeps of a pair, in chunks that hold one of low .. high - 1.
@@ -208,7 +218,7 @@ struct Team {
       MANSARD_UNROLL
       for (int r = 0; r < ROWS; ++r) {
         if (row(r) < N) {
-          constexpr bool RIGHT = P::SIDE == Side::right;
+          constexpr bool RIGHT = Reflectors<P>::TRANSPOSED;
           const int at = RIGHT ? place * Memory::PITCH_Z + row(r) * WORDS : row(r) * Memory::PITCH_Z + place * WORDS;
           const bool opposite = RIGHT && negated != (component() == 1);  // V^H has conjugate entries
           image[at + component()] = (opposite ? -q[r][j] : q[r][j]) + poison;

@@ -10,15 +10,17 @@
 //
 // Rotations are real: they act on component rows of both kinds alike.
 //
+// A product Q X (side product) has columns of X instead: rows of X^T H_last ... H_0, the reflectors in the reverse order.
+//
 // A diagonal matrix of phases behind the reflectors goes to the front: H D = D (D^H H D). Rows of Q begin as rows of D,
-// and u becomes D^H u while it is staged.
+// and u becomes D^H u while it is staged. Of a product, D^H comes last: X^T D^H H = X^T (D^H H D) D^H.
 #pragma once
 #include "kernels/factor/two_sided/rotations.cuh"
 #include "mansard/gpu/factor_scalars.cuh"
 
 namespace mansard {
 
-enum class Side { eigenvectors, left, right };
+enum class Side { eigenvectors, left, right, product };
 
 template <class R>
 struct alignas(2 * sizeof(R)) Pair {
@@ -30,7 +32,9 @@ struct Reflectors {
   using T = typename P::T;
   using R = typename Scalar<T>::Real;
   static constexpr int N = P::N, WORDS = Scalar<T>::WORDS;
-  static constexpr bool LEFT = P::SIDE == Side::left, ON_DIAGONAL = P::SIDE == Side::eigenvectors;
+  static constexpr bool LEFT = P::SIDE == Side::left, PRODUCT = P::SIDE == Side::product;
+  static constexpr bool ON_DIAGONAL = P::SIDE == Side::eigenvectors || PRODUCT;
+  static constexpr bool TRANSPOSED = P::SIDE == Side::right || PRODUCT;  // lanes hold columns of Z (conjugated)
   static constexpr int COUNT = LEFT ? N - 1 : (N > 2 ? N - 2 : 0);
   static constexpr int OFFSET = LEFT ? 0 : 1;  // u_k begins at column k + OFFSET
 
@@ -42,13 +46,18 @@ struct Reflectors {
       : v(a.V + matrix * (N * N)), phase(WORDS == 2 ? a.PHASE + matrix * N : nullptr),
         inverses(ON_DIAGONAL ? nullptr : a.TAU + matrix * N) {}
 
+  // The reflector that is applied after `number` others.
+  static MANSARD_DEVICE int in_turn(int number) { return PRODUCT ? COUNT - 1 - number : number; }
+
   // Start copies of entry j of u_k, and of 1 / h_k. Entries that are not stored become zeros.
-  MANSARD_DEVICE void stage(T* u, int k, int j) const {
-    const bool present = k < COUNT && j < N && j >= k + OFFSET;
+  MANSARD_DEVICE void stage(T* u, int number, int j) const {
+    const int k = in_turn(number);
+    const bool present = number < COUNT && j < N && j >= k + OFFSET;
     copy_or_zero(u, v + (present ? k * N + j : 0), present);
   }
-  MANSARD_DEVICE void stage_inverse(R* inverse, int k) const {
-    const bool present = k < COUNT;
+  MANSARD_DEVICE void stage_inverse(R* inverse, int number) const {
+    const int k = in_turn(number);
+    const bool present = number < COUNT;
     const R* diagonal = reinterpret_cast<const R*>(v + (present ? k * (N + 1) : 0));
     copy_or_zero(inverse, ON_DIAGONAL ? diagonal : inverses + (present ? k : 0), present);
   }
@@ -60,6 +69,17 @@ struct Reflectors {
   MANSARD_DEVICE R begin(int row, int component) const {
     if constexpr (WORDS == 1) return R(1);
     else return component == 0 ? phase[row].re : phase[row].im;
+  }
+  // Entry j of a component row of X^T, whose other component is zero.
+  static MANSARD_DEVICE R factor(const R* X, int row, int j, int component) {
+    return component == 0 && row < N && j < N ? X[j * N + row] : R(0);
+  }
+  // The component of y times the conjugate of phase j, with the other component of y in the lane `beside`.
+  MANSARD_DEVICE R without_phase(R y, int j, int component, int beside) const {
+    const R other = __shfl_xor_sync(0xffffffffu, y, beside);
+    const T by = j < N ? phase[j] : zero<T>();
+    if constexpr (WORDS == 1) return y;
+    else return component == 0 ? fma(y, by.re, other * by.im) : fma(y, by.re, -other * by.im);
   }
 };
 

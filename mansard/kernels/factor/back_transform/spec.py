@@ -13,7 +13,7 @@ from ...common import operands, specs
 WIDEST = 512  # rows; registers of a thread, or of the few threads that share a row
 LONG = ("BATCH",)  # a record answers for any number of matrices
 SHAPES: dict[str, tuple[str, str]] = {}  # all operands lie without gaps
-SIDES = ("eigenvectors", "left", "right")
+SIDES = ("eigenvectors", "left", "right", "product")
 POINTERS = ("V", "TAU", "PHASE", "D", "ROTATIONS", "RANGES", "COUNT", "W", "SCALE", "Z")
 shape = partial(operands.shape, SHAPES)
 
@@ -25,6 +25,8 @@ def problem(dtype: str, N: int, BATCH: int, CAPACITY: int = 0, *, side: str = "e
     left           V: row k has u_k at columns j >= k, k < N - 1; TAU: 1 / h_k; columns by descending moduli
     right          V: row k has u_k at columns j > k, k < N - 2; TAU; Z is the conjugate transpose, its rows by
                    descending moduli, and negative where the value is
+    product        V as for eigenvectors, CAPACITY = 0; Z = Q X, where X (real, [BATCH][N][N]) takes the place of
+                   ROTATIONS; Z may be X if it is real
 
     H_k = I - u_k u_k^H / h_k. V and Z are [BATCH][N][N]; TAU and D (values of `sweeps`, unsorted and with signs) are
     [BATCH][N], PHASE too (complex dtypes only). ROTATIONS, RANGES and COUNT as `sweeps` with the same CAPACITY writes
@@ -50,6 +52,8 @@ def refusal(problem: Problem) -> str | None:
         return reason
     if problem.side not in SIDES:
         return f"back_transform: side={problem.side!r} is not one of {', '.join(SIDES)}"
+    if problem.side == "product" and problem.CAPACITY:
+        return "back_transform: a product has no rotations: CAPACITY is 0"
     if not 1 <= problem.N <= WIDEST:
         return f"back_transform: {problem.N} rows: from 1 to {WIDEST}"
     return None
@@ -61,7 +65,7 @@ def reference(V: Any, tau: Any = None, phase: Any = None, side: str = "eigenvect
     Q = np.broadcast_to(np.eye(N, dtype=V.dtype), V.shape).copy()
     for k in range(reflectors(N, side)):
         u = np.where(np.arange(N) >= k + (side != "left"), V[:, k], 0)
-        inverse = V[:, k, k].real if side == "eigenvectors" else tau[:, k]
+        inverse = V[:, k, k].real if side in ("eigenvectors", "product") else tau[:, k]
         Q -= np.einsum("bij,bj,bk->bik", Q, u, u.conj()) * inverse[:, None, None]
     Q = Q if phase is None else Q * phase[:, None]
     return Q.conj().swapaxes(1, 2) if side == "right" else Q

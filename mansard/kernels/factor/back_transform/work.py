@@ -60,7 +60,7 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     staged = 8 * (up(c.SPLIT * width, 2) * 2 * words + 1)
     if capacity:
         staged += 2 * 8 * (width + (c.SPLIT > 1)) * c.SPLIT
-    image = 0 if problem.side == "right" else 16 // words * pitch_z
+    image = 0 if problem.side in ("right", "product") else 16 // words * pitch_z
     padded = up(N, 4) * 4
     return int((up(max(staged, image), 4) * 4 + padded) * real + (padded + capacity) * 4)
 

@@ -6,6 +6,11 @@
                      of singular vectors one for each side
     reductions       reduction -> back transformation without rotations
 
+Small batches take a block per matrix instead of a thread for the iteration (method "divide"):
+
+    values           reduction -> divide (multisection)
+    eigenvectors     reduction -> divide (divide and conquer) -> back transformation, a product with these vectors
+
 A reduction is `tridiagonal` or `bidiagonal`. What one launch leaves for the next lies in scratch memory; a large batch
 is divided so that it stays bounded (`chunked.py`).
 """
@@ -14,18 +19,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ....kernels.factor import back_transform, bidiagonal, jacobi, sweeps, tridiagonal
+from ....kernels.factor import back_transform, bidiagonal, divide, jacobi, sweeps, tridiagonal
 from ....kernels.factor.two_sided.reductions import fits_registers
 from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from .task import Task
 
 _TINY = 8  # rows of a matrix in one thread's registers, on GPUs; of complex matrices without symmetry one less
+DIVIDED = ("eigh", "eigvalsh", "svdvals")  # tasks that small batches give to `divide`
 _ALIGNMENT = 256  # bytes: every array in scratch memory begins at a multiple
 # results and scratch by the pointers of the launches that write and read them, where names differ
 _SHIFTING = {"W": "SHIFTS", "SHIFTS": "", "SCALE": ""}  # the first pass: unsorted values become shifts
 _RECORDING = {"W": "VALUES"}
 _VECTORS = {"TAU": "", "D": "VALUES", "ROTATIONS": "LEFT"}
 _FORM = {"TAU": "", "D": "", "ROTATIONS": "", "RANGES": "", "COUNT": "", "W": "", "SCALE": ""}  # Q alone
+_PRODUCT = _FORM | {"ROTATIONS": "T_VECTORS"}  # Q times the eigenvectors of T
 _LEFT = {"V": "U_REFLECTORS", "TAU": "TAU_U", "PHASE": "PHASE_U", "Z": "U"}
 _RIGHT = {"V": "V_REFLECTORS", "TAU": "TAU_V", "PHASE": "PHASE_V", "Z": "VH"}
 
@@ -60,8 +67,9 @@ def links(task: Task, dtype: str, N: int, BATCH: int, lies: Options) -> tuple[Li
     return found if problem.is_complex else tuple(_without_phases(link) for link in found)
 
 
-def methods(task: Task, dtype: str, N: int, on_cpu: bool) -> list[Task]:
-    """Methods that come into question for matrices of N rows, as drivers, the preferred one first."""
+def methods(task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False) -> list[Task]:
+    """Methods that come into question for matrices of N rows, as drivers, the preferred one first; `few`: the batch is
+    too small for a thread per matrix."""
     if "D" in task.parts:
         return [task._replace(driver="qr")]
     on_gpus = _TINY - (dtype.startswith("complex") and not task.is_hermitian)
@@ -69,7 +77,8 @@ def methods(task: Task, dtype: str, N: int, on_cpu: bool) -> list[Task]:
     if task.driver == "jacobi" or N == 1:
         return [task._replace(driver="jacobi")]
     if task.driver == "qr" or tiny < N:
-        return [task._replace(driver="qr")]
+        divides = few and task.driver == "auto" and task.want in DIVIDED
+        return [task._replace(driver=driver) for driver in (("divide", "qr") if divides else ("qr",))]
     return [task._replace(driver="jacobi"), task._replace(driver="qr")]
 
 
@@ -99,6 +108,8 @@ def _iteration(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> tup
     """Values, and with vectors a second pass that records the rotations."""
     if _is_reduction(task):
         return ()
+    if task.driver == "divide":
+        return (_divided(task, dtype, N, BATCH, vectors),)
     form, real, pointers = "tridiagonal" if task.is_hermitian else "bidiagonal", REAL[dtype], sweeps.spec.POINTERS
     unused = dict.fromkeys(("LEFT", "RIGHT", "RANGES", "COUNT"), "")
     problem = sweeps.spec.problem(real, N, BATCH, form=form, want="values", sorted=not vectors)
@@ -109,9 +120,19 @@ def _iteration(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> tup
     return _link(problem, pointers, unused | _SHIFTING), _link(recorded, pointers, _RECORDING | right)
 
 
+def _divided(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> Link:
+    """Values, and eigenvectors of T, by a block per matrix."""
+    form, want = "tridiagonal" if task.is_hermitian else "bidiagonal", "vectors" if vectors else "values"
+    problem = divide.spec.problem(REAL[dtype], N, BATCH, form=form, want=want)
+    return _link(problem, divide.spec.POINTERS, {"Z": "T_VECTORS" if vectors else ""})
+
+
 def _back(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> tuple[Link, ...]:
     if not vectors:
         return ()
+    if task.driver == "divide":
+        product = back_transform.spec.problem(dtype, N, BATCH, side="product")
+        return (_link(product, back_transform.spec.POINTERS, _PRODUCT | {"V": "V_REFLECTORS"}),)
     capacity = 0 if _is_reduction(task) else sweeps.spec.capacity(N)
     with_rotations = _FORM if _is_reduction(task) else _VECTORS
     sides: dict[str, dict[str, str]] = {"left": _LEFT | {"W": ""}, "right": _RIGHT}
@@ -154,7 +175,7 @@ def bytes_of(name: str, dtype: str, N: int, BATCH: int) -> int:
         return sweeps.spec.record_words(N, BATCH, capacity) * real
     each: dict[str, Any] = {
         "V_REFLECTORS": N * N * entry, "U_REFLECTORS": N * N * entry, "PHASE": N * entry, "PHASE_U": N * entry,
-        "PHASE_V": N * entry, "SCALE": real, "RANGES": 4 * capacity, "COUNT": 4, "INFO": 4,
-        **dict.fromkeys(("A", "Z", "Q", "U", "VH"), N * N * entry),
+        "PHASE_V": N * entry, "T_VECTORS": N * N * real, "SCALE": real, "RANGES": 4 * capacity, "COUNT": 4,
+        "INFO": 4, **dict.fromkeys(("A", "Z", "Q", "U", "VH"), N * N * entry),
     }  # fmt: skip
     return BATCH * int(each.get(name, N * real))

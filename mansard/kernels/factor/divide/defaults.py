@@ -1,0 +1,30 @@
+"""Rules of thumb: lanes per value, and blocks per multiprocessor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common import configs
+from . import space, work
+from .space import Bisect, Config, Merge
+
+_THREADS = 128  # lanes that hide each other's latency: one warp for each scheduler of a multiprocessor
+
+
+def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
+    """The first legal rule; `variant` restricts it to one kind of kernel."""
+    return configs.first_legal(space, ranked(problem, device), problem, device, variant)  # type: ignore[no-any-return]
+
+
+def ranked(problem: Problem, device: Device) -> Iterator[Config]:
+    """As many lanes per value as keep a multiprocessor busy; as many blocks as have room in its shared memory."""
+    if problem.want == "values":
+        lanes = 16
+        while lanes > 1 and lanes * problem.N > _THREADS:
+            lanes //= 2
+        yield Bisect(lanes)
+        return
+    for blocks in (8, 6, 4, 3, 2, 1):
+        yield Merge(work.warps(problem), blocks)
