@@ -245,7 +245,7 @@ def test_a_gpu_is_compared_with_a_cpu_per_matrix_and_with_all_its_parts() -> Non
         trial["joules" if "joules" in trial else "idle"] = {"package-0": 900.0, "dram-0": 100.0}
     (cpu_row,) = _completed(_row(rows.OURS, host) | {"K": 100})
     alone = greenup.over({"rows": [gpu]}, {"rows": [cpu_row]})
-    assert alone.cells == [("lu", "float64", "32 x 1", "0.4", "1e+03", "400", "GPU alone")]
+    assert alone.cells == [("lu", "float64", "32 x 32", "0.4", "1e+03", "400", "GPU alone")]
     both = gpu | {"energy": _used(2500.0)}
     for trial in both["energy"]["trials"]:
         trial["joules"] = {"gpu": 2000.0, "package-0": 500.0}
@@ -280,7 +280,7 @@ def test_a_report_compares_with_another_device(tmp_path: Path, capsys: pytest.Ca
         made = store.Journal(tmp_path / name, bench_samples.ENVIRONMENT, {"sets": ["lu"], "family": "factor"})
         made.write("ceilings", machine=bench_samples.asdict(bench_samples.H200))
         made.rows([_row(rows.OURS, used, config={}, origin="rule")])
-    for other, text in (("gpu", "| lu | float64 | 32 x 1 | 1 | 1 | 1 | GPU alone |"), ("cpu", "no case has joules")):
+    for other, text in (("gpu", "| lu | float64 | 32 x 32 | 1 | 1 | 1 | GPU alone |"), ("cpu", "no case has joules")):
         assert (
             cli.main(["report", str(tmp_path / "gpu"), "--to", str(tmp_path / "to"), "--over", str(tmp_path / other)])
             == 0
