@@ -98,7 +98,7 @@ def table(results: dict[str, Any], missed: set[int]) -> Table:
     cells = [
         (
             *_named(row), str(row["K"]), row["contender"], f"{row['call_seconds'] * 1e3:.4g}", f"{row['joules']:.4g}",
-            f"{100 * row['joules_spread']:.1f}" if len(row["energy"]["trials"]) > 1 else "", f"{row['gross_joules']:.4g}", f"{row['average_watts']:.0f}",
+            _spread(row), f"{row['gross_joules']:.4g}", f"{row['average_watts']:.0f}",
             f"{row['idle_watts']:.0f}", f"{row['gflop_per_joule'] or 0:.3g}", *_ratio_cells(row), _effort(row),
         )
         for row in results["rows"]
@@ -114,6 +114,10 @@ def _named(row: Row) -> tuple[str, str, str]:
     operation = str(row.get("operation", "gram"))
     columns = row["M"] if operation in FACTORS else row["N"]
     return operation, row["dtype"], f"{row['M']} x {columns}"
+
+
+def _spread(row: Row) -> str:
+    return f"{100 * row['joules_spread']:.1f}" if len(row["energy"]["trials"]) > 1 else ""
 
 
 def _ratio_cells(row: Row) -> tuple[str, ...]:
