@@ -17,6 +17,7 @@ from mansard.backends import cpu, cuda
 from mansard.bench import energy as bench_energy
 from mansard.bench import energy_sets, greenup, lines, rows, store
 from mansard.bench.cases import Case
+from mansard.bench.contest import Contest
 from mansard.bench.energy import Contender, Joules, Metered, metered
 from mansard.errors import EnergyUnreadable
 from mansard.machine import energy, meter
@@ -317,6 +318,18 @@ def test_peers_are_chosen_and_a_deadline_leaves_some_out(monkeypatch: pytest.Mon
     found = joules.usage(both, lambda: next(late))
     assert set(found) == {"one"} and len(found["one"]["restore"]) == 1
     assert said == ["energy, idle", "one: energy, trial 1 of 1", "one, restoring: energy, trial 1 of 1"]
+
+
+def test_a_case_whose_joules_are_cut_short_is_left_for_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    contest = object.__new__(Contest)
+    for measured, is_cut in (({"one": {}}, True), ({"one": {}, "two": {}}, False)):
+        contest.joules = SimpleNamespace(  # type: ignore[assignment]
+            why="", chosen=lambda medians, ours: set(medians), usage=lambda contenders, is_over, found=measured: found
+        )
+        monkeypatch.setattr(contest, "_repeated", lambda case, entry, pairs: entry, raising=False)
+        entries: Any = [SimpleNamespace(name=name, scale=1.0) for name in ("one", "two")]
+        assert contest._energy(CASE, entries, 1, {"one": [1.0], "two": [2.0]}) == measured
+        assert contest._cut == is_cut
 
 
 def test_bench_stores_energy_and_shows_it(
