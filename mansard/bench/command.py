@@ -56,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="auto", choices=devices, help=text)
     parser.add_argument("--out", type=Path, default=Path("report"), help="folder of the results (default: ./report); "
                         "an interrupted run with the same folder and sets continues")  # fmt: skip
-    text = "stop after so many seconds (default: 140 for quick, 165 for a sample of everything, else none); "
-    text += "the same command continues"
+    text = "stop after so many seconds (default: 140 for quick, 165 for a sample of everything, "
+    text += "none otherwise and with --energy); the same command continues"
     parser.add_argument("--seconds", type=seconds, help=text)
     parser.add_argument(
         "--repeats", type=at_least(1), default=7, help="samples per contender, taken in turn (default: 7)"
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(refused)
     limit = args.seconds
     are_quick = set(sets.values()) <= {("quick",), (overview.SET,)} or args.set is None
-    if limit is None and are_quick and not named.is_sized(args):
+    if limit is None and are_quick and not (named.is_sized(args) or args.energy):
         limit = _QUICK_SECONDS if args.family else _SAMPLE_SECONDS
     if args.family:
         results = _measured(args, args.family, sets[args.family], args.out, limit, added)

@@ -59,17 +59,18 @@ class Contest:
         self.beside, self.deadline = beside, deadline
         self.least = least  # samples of every row that will be published; 0: slow cases may have fewer
         self.dead = ""  # why nothing can be measured any more
+        self._cut = False  # the time was over before all contenders had their joules
         self._held: tuple[Any, Any] | None = None  # the last problem and its reference
         self.clock = clocks.clock_for(backend)
         self.power, self.joules = Power(backend), joules
 
     def run(self, case: Case) -> list[Row]:
-        """The rows of all contenders; a case that cannot run is one row that says why. None at all if they are to be
-        published and the time was over before all had their samples and peers."""
+        """The rows of all contenders; a case that cannot run is one row that says why. None at all if the time was over
+        before all had their joules, or, of rows to be published, their samples and peers."""
         facts = {**case.to_dict(), "case": case.key, "date": time.strftime("%Y-%m-%d %H:%M:%S")}
         try:
             rows = self._run(case, facts)
-            return [] if self.least and self._is_over() else rows
+            return [] if self._cut or (self.least and self._is_over()) else rows
         except Exception as error:  # whatever it is, the other cases are still worth measuring
             self.dead = self._lost()
             return [row(facts, OURS, status="failed", note=f"{type(error).__name__}: {_gist(error)}")]
@@ -258,9 +259,10 @@ class Contest:
             return {}
         medians = {e.name: e.scale * statistics.median(seconds[e.name]) for e in entries if seconds.get(e.name)}
         chosen = self.joules.chosen(medians, OURS)
-        return self.joules.usage(
-            [self._repeated(case, entry, pairs) for entry in entries if entry.name in chosen], self._is_over
-        )
+        repeated = [self._repeated(case, entry, pairs) for entry in entries if entry.name in chosen]
+        used = self.joules.usage(repeated, self._is_over)
+        self._cut = len(used) < len(repeated) and not self.joules.why
+        return used
 
     def _repeated(self, case: Case, entry: Entry, pairs: int) -> Contender:
         """What a window of an entry repeats: a graph, a turn through all operands, or a call."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..machine.meter import net_joules, own, spread
+from .factor.operations import FACTORS
 from .operations import work_of
 from .table import Table
 
@@ -96,9 +97,8 @@ def table(results: dict[str, Any], missed: set[int]) -> Table:
     """A line per contender whose energy was read."""
     cells = [
         (
-            str(row.get("operation", "gram")), row["dtype"], f"{row['M']} x {row['N']}", str(row["K"]),
-            row["contender"], f"{row['call_seconds'] * 1e3:.4g}", f"{row['joules']:.4g}",
-            f"{100 * row['joules_spread']:.1f}", f"{row['gross_joules']:.4g}", f"{row['average_watts']:.0f}",
+            *_named(row), str(row["K"]), row["contender"], f"{row['call_seconds'] * 1e3:.4g}", f"{row['joules']:.4g}",
+            _spread(row), f"{row['gross_joules']:.4g}", f"{row['average_watts']:.0f}",
             f"{row['idle_watts']:.0f}", f"{row['gflop_per_joule'] or 0:.3g}", *_ratio_cells(row), _effort(row),
         )
         for row in results["rows"]
@@ -107,6 +107,17 @@ def table(results: dict[str, Any], missed: set[int]) -> Table:
     columns = ("operation", "dtype", "size", "K", "contender", "ms", "J, net", "+- %", "J", "W", "idle W", "GFLOP/J",
                "speedup", "powerup", "greenup", "windows")  # fmt: skip
     return Table(TITLE, columns, cells)
+
+
+def _named(row: Row) -> tuple[str, str, str]:
+    """Operation, dtype and size; a factored matrix is square."""
+    operation = str(row.get("operation", "gram"))
+    columns = row["M"] if operation in FACTORS else row["N"]
+    return operation, row["dtype"], f"{row['M']} x {columns}"
+
+
+def _spread(row: Row) -> str:
+    return f"{100 * row['joules_spread']:.1f}" if len(row["energy"]["trials"]) > 1 else ""
 
 
 def _ratio_cells(row: Row) -> tuple[str, ...]:
@@ -133,8 +144,7 @@ def over(gpu: dict[str, Any], cpu: dict[str, Any]) -> Table:
         speedup = other["call_seconds"] / other["K"] * row["K"] / row["call_seconds"]
         greenup = theirs / ours
         whole = "GPU and CPU" if len(row["energy"]["idle"]) > 1 else "GPU alone"
-        sizes = (str(row.get("operation", "gram")), row["dtype"], f"{row['M']} x {row['N']}")
-        cells.append((*sizes, *(f"{ratio:.3g}" for ratio in (greenup / speedup, speedup, greenup)), whole))
+        cells.append((*_named(row), *(f"{ratio:.3g}" for ratio in (greenup / speedup, speedup, greenup)), whole))
     columns = ("operation", "dtype", "size", "powerup", "speedup", "greenup", "energy of")
     return Table(OVER, columns, cells)
 

@@ -18,7 +18,7 @@ TESTS = Path(__file__).resolve().parent.parent
 _QUEUED = 2  # problems per worker that are handed out ahead
 _EVERY = 20  # problems between two lines of progress
 _SETTINGS = {"MANSARD_THREADS": "2", "OMP_NUM_THREADS": "2", "OPENBLAS_THREAD_TIMEOUT": "4"}
-_UNSET = ("MANSARD_BACKEND", "MANSARD_SANITIZE", "MANSARD_EMULATED_ORDER")
+_UNSET = ("MANSARD_BACKEND", "MANSARD_SANITIZE", "MANSARD_EMULATED_ORDER", "MANSARD_GOAL")
 
 
 def record(path: Path, entries: list[dict[str, Any]], jobs: int, seconds: float | None, cache: Path) -> bool:

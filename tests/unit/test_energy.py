@@ -17,6 +17,7 @@ from mansard.backends import cpu, cuda
 from mansard.bench import energy as bench_energy
 from mansard.bench import energy_sets, greenup, lines, rows, store
 from mansard.bench.cases import Case
+from mansard.bench.contest import Contest
 from mansard.bench.energy import Contender, Joules, Metered, metered
 from mansard.errors import EnergyUnreadable
 from mansard.machine import energy, meter
@@ -245,7 +246,7 @@ def test_a_gpu_is_compared_with_a_cpu_per_matrix_and_with_all_its_parts() -> Non
         trial["joules" if "joules" in trial else "idle"] = {"package-0": 900.0, "dram-0": 100.0}
     (cpu_row,) = _completed(_row(rows.OURS, host) | {"K": 100})
     alone = greenup.over({"rows": [gpu]}, {"rows": [cpu_row]})
-    assert alone.cells == [("lu", "float64", "32 x 1", "0.4", "1e+03", "400", "GPU alone")]
+    assert alone.cells == [("lu", "float64", "32 x 32", "0.4", "1e+03", "400", "GPU alone")]
     both = gpu | {"energy": _used(2500.0)}
     for trial in both["energy"]["trials"]:
         trial["joules"] = {"gpu": 2000.0, "package-0": 500.0}
@@ -280,7 +281,7 @@ def test_a_report_compares_with_another_device(tmp_path: Path, capsys: pytest.Ca
         made = store.Journal(tmp_path / name, bench_samples.ENVIRONMENT, {"sets": ["lu"], "family": "factor"})
         made.write("ceilings", machine=bench_samples.asdict(bench_samples.H200))
         made.rows([_row(rows.OURS, used, config={}, origin="rule")])
-    for other, text in (("gpu", "| lu | float64 | 32 x 1 | 1 | 1 | 1 | GPU alone |"), ("cpu", "no case has joules")):
+    for other, text in (("gpu", "| lu | float64 | 32 x 32 | 1 | 1 | 1 | GPU alone |"), ("cpu", "no case has joules")):
         assert (
             cli.main(["report", str(tmp_path / "gpu"), "--to", str(tmp_path / "to"), "--over", str(tmp_path / other)])
             == 0
@@ -317,6 +318,18 @@ def test_peers_are_chosen_and_a_deadline_leaves_some_out(monkeypatch: pytest.Mon
     found = joules.usage(both, lambda: next(late))
     assert set(found) == {"one"} and len(found["one"]["restore"]) == 1
     assert said == ["energy, idle", "one: energy, trial 1 of 1", "one, restoring: energy, trial 1 of 1"]
+
+
+def test_a_case_whose_joules_are_cut_short_is_left_for_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    contest = object.__new__(Contest)
+    for measured, is_cut in (({"one": {}}, True), ({"one": {}, "two": {}}, False)):
+        contest.joules = SimpleNamespace(  # type: ignore[assignment]
+            why="", chosen=lambda medians, ours: set(medians), usage=lambda contenders, is_over, found=measured: found
+        )
+        monkeypatch.setattr(contest, "_repeated", lambda case, entry, pairs: entry, raising=False)
+        entries: Any = [SimpleNamespace(name=name, scale=1.0) for name in ("one", "two")]
+        assert contest._energy(CASE, entries, 1, {"one": [1.0], "two": [2.0]}) == measured
+        assert contest._cut == is_cut
 
 
 def test_bench_stores_energy_and_shows_it(
