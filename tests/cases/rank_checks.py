@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import doctest
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -310,6 +312,15 @@ def check_examples() -> None:
         module = import_module(f"mansard.distributed.{name}")
         failures, tried = doctest.testmod(module)
         assert tried >= 3 and failures == 0
+
+
+def check_page() -> None:
+    """The examples of docs/distributed.md; that of Dask has a test of its own."""
+    page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        if "dask" not in block:
+            exec(compile(block, "distributed.md", "exec"), names)
 
 
 def main(argument: str = "") -> None:
