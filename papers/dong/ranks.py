@@ -1,6 +1,6 @@
 """Several ranks on one GPU (Dong's Hyper-Q experiment): a fixed batch of corner-force products divided among them.
 
-    mpiexec -n 4 python -m papers.dong.ranks --out rows.jsonl     # appends one line per case and mode
+    mpiexec -n 8 python -m papers.dong.ranks --out rows.jsonl     # by 1, 2, 4 and 8 of the ranks; the others are idle
     python -m papers.dong.ranks --table rows.jsonl
 
 Every zone has a product F = A B of its own A (velocity unknowns x quadrature points) and a common B (quadrature points
@@ -20,7 +20,7 @@ from typing import Any
 import mansard as ms
 
 ZONES = 16**3
-CASES = {"Q2-Q1": ((81, 64, 8), 300), "Q4-Q3": ((375, 512, 64), 20)}  # sizes of a product; steps per sample
+CASES = {"Q2-Q1": ((81, 64, 8), 200), "Q4-Q3": ((375, 512, 64), 12)}  # sizes of a product; steps per sample
 SAMPLES = 7
 MODES = {
     "queued": "steps are queued, the device is waited for at the end",
@@ -58,6 +58,8 @@ def measure(name: str, comm: Any) -> dict[str, list[float]]:
             wait()
             spans = comm.gather(np.array([begin, time.perf_counter()]), "spans")  # one clock for all ranks of a machine
             found.setdefault(mode, []).append(float(spans[:, 1].max() - spans[:, 0].min()) / steps)
+    del A, out
+    cupy.get_default_memory_pool().free_all_blocks()  # for the next number of ranks
     return found
 
 
@@ -78,16 +80,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, help="file of rows to append to")
     parser.add_argument("--mps", action="store_true", help="say that NVIDIA's multi-process service is running")
+    parser.add_argument("--commit", default="", help="commit of the tree, where there is no git")
     parser.add_argument("--table", type=Path, help="print the table of this file")
     given = parser.parse_args()
     if given.table:
         print(table([json.loads(line) for line in given.table.read_text().splitlines()]))
         return
-    comm = ms.distributed.Communicator.of(None)
+    every = ms.distributed.Communicator.of(None)
+    for count in (count for count in (1, 2, 4, 8, 16) if count <= every.size):
+        part = every.raw.Split(0 if every.rank < count else 1)
+        if every.rank < count:
+            report(ms.distributed.Communicator.of(part), given)
+        every.agree("next count")  # the others wait here
+
+
+def report(comm: Any, given: argparse.Namespace) -> None:
+    """Measure all cases on the ranks of a communicator; its first rank prints and keeps them."""
     for name in CASES:
         for mode, seconds in measure(name, comm).items():
             row = {"case": name, "mode": mode, "mps": given.mps, "ranks": comm.size, "seconds": seconds,
-                   "zones": ZONES, "date": date.today().isoformat()}  # fmt: skip
+                   "zones": ZONES, "date": date.today().isoformat(), "commit": given.commit}  # fmt: skip
             if comm.rank == 0:
                 spread = f"{min(seconds) * 1e6:.1f} to {max(seconds) * 1e6:.1f}"
                 print(f"{name} {mode}, {comm.size} ranks: {median(seconds) * 1e6:.1f} us a step ({spread})", flush=True)

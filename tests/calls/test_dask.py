@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,13 @@ def test_nothing_is_computed_before_it_is_asked_for() -> None:
     for one in results:
         with pytest.raises(RuntimeError, match="computed"):
             computed(one)
+
+
+def test_the_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
+    (block,) = (one for one in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "dask" in one)
+    block = re.sub(r"ms\.(\w+)\((\w)\)", r'ms.\1(\2, backend="reference")', block)
+    exec(compile(block, "distributed.md", "exec"), {"ms": ms, "np": np})
 
 
 def test_partial_sums_meet_in_a_tree() -> None:
