@@ -15,7 +15,8 @@ from ...distributed.communicator import HEADER, ROOM
 WIDTH = 32  # columns of tall matrices: Gram matrices of 8 KiB
 POWERS = 4
 _WARM = 2  # calls before the first sample
-_SECONDS, _MOST = 1.0, 200  # samples of an operation are taken for so long, and so many at most
+_MOST = 200  # samples of an operation
+_LEAST = 3
 
 
 class Case(NamedTuple):
@@ -58,15 +59,18 @@ def slab(side: int, planes: int, rank: int, ranks: int) -> Any:
     return csr_array((rows.data, columns, rows.indptr), shape=(planes * plane, ranks * planes * plane))
 
 
-def measure(case: Case, comm: Any, samples: int) -> dict[str, Any]:
-    """Seconds of the slowest rank: calls on all ranks together and alone in turn, each sample after a barrier."""
+def measure(case: Case, comm: Any, limit: float) -> dict[str, Any]:
+    """Seconds of the slowest rank: calls on all ranks together and alone in turn, each sample after a barrier.
+
+    Samples are taken for about `limit` seconds.
+    """
     ours = distributed.Communicator.of(comm)
     times: dict[str, list[float]] = {"together": [], "alone": [], "waiting": []}
     begin = perf_counter()
     for _ in range(_WARM):
         case.together(), case.alone()
     once = comm.allreduce((perf_counter() - begin) / _WARM) / comm.size
-    for _ in range(min(_MOST, max(samples, int(_SECONDS / once)))):
+    for _ in range(min(_MOST, max(_LEAST, int(limit / once)))):
         for name, call in (("together", case.together), ("alone", case.alone)):
             comm.Barrier()
             waited, begin = ours.waiting, perf_counter()
