@@ -1,17 +1,20 @@
 """Checks that every rank of `mpiexec -n N python rank_checks.py` runs together; tests/system/test_ranks.py starts them.
 
-`python rank_checks.py kill | raise` are programs of which one rank dies, or raises what nobody catches.
+`python rank_checks.py kill | raise` are programs of which one rank dies, or raises what nobody catches;
+`python rank_checks.py device` runs the checks of a GPU alone, with any number of ranks.
 """
 
 from __future__ import annotations
 
 import doctest
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -108,8 +111,10 @@ def check_bits() -> None:
     v = Rows.from_global(V)
     first = ms.gram(v)
     assert same_everywhere(first) and (ms.gram(v) == first).all()
-    parts = [V[begin:end].T @ V[begin:end] for begin, end in zip(v.offsets, v.offsets[1:], strict=False)]
-    assert np.allclose(first, sum(parts))
+    total, *others = WORLD.allgather(ms.gram(v.local))
+    for one in others:
+        total += one
+    assert (first == total).all()  # in rank order
     alone, spread = (Rows.from_global(V, comm, blocks=64) for comm in (MPI.COMM_SELF, WORLD))
     for call in (ms.gram, lambda V: ms.linalg.qr(V).R, lambda V: ms.cholesky_qr(V)[1]):
         assert (call(alone) == call(spread)).all()
@@ -247,6 +252,30 @@ def check_torch() -> None:
     assert (ms.matmul(a, torch.eye(4, dtype=torch.float64)).to_global().numpy() == A).all()
 
 
+def check_cupy() -> None:
+    """Rows of CuPy arrays, several ranks on one GPU included; `explain` names the way that messages take."""
+    try:
+        cupy = import_module("cupy")
+        cupy.cuda.Device().synchronize()
+    except (ImportError, RuntimeError):
+        return
+    A, V = integers(5000, 4), np.random.default_rng(8).standard_normal((5000, 8))
+    for blocks in (None, 512):
+        a, v = (Rows.from_global(cupy.asarray(one), blocks=blocks) for one in (A, V))
+        G = ms.gram(a)
+        assert isinstance(G, cupy.ndarray) and (G.get() == A.T @ A).all() and same_everywhere(G.get())
+        S = cupy.asarray(integers(4, 3))
+        assert (ms.matmul(a, S).to_global().get() == A @ S.get()).all()
+        W, G = ms.matmul_gram(a, S)
+        assert (G.get() == (A @ S.get()).T @ (A @ S.get())).all() and isinstance(W.local, cupy.ndarray)
+        for Q, R in (ms.cholesky_qr(v), ms.linalg.qr(v)):
+            assert np.allclose(Q.to_global().get() @ R.get(), V) and np.abs(ms.gram(Q).get() - np.eye(8)).max() < 1e-13
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        assert (ms.gram(Rows.from_global(cupy.asarray(A))).get() == A.T @ A).all()
+    assert "nccl" in a.explain() if SIZE == 1 else "pinned" in a.explain() or "MPI" in a.explain()
+
+
 def check_transports() -> None:
     """NCCL where every rank has a GPU of its own, MPI where it takes device memory, pinned memory otherwise."""
 
@@ -287,6 +316,15 @@ def check_examples() -> None:
         assert tried >= 3 and failures == 0
 
 
+def check_page() -> None:
+    """The examples of docs/distributed.md; that of Dask has a test of its own."""
+    page = (Path(__file__).parents[2] / "docs" / "distributed.md").read_text()
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        if "dask" not in block:
+            exec(compile(block, "distributed.md", "exec"), names)
+
+
 def main(argument: str = "") -> None:
     """All checks, or a program with a fault."""
     v = Rows(np.ones((5, 3)))
@@ -294,6 +332,9 @@ def main(argument: str = "") -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if argument == "raise" and RANK == 1:
         raise RuntimeError("nobody catches this")
+    if argument == "device":
+        check_cupy()
+        return print(COMM.explain(), dict(COMM.messages), flush=True)
     if argument:
         while True:
             ms.gram(v)
