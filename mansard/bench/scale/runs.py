@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -106,10 +107,14 @@ def network(comm: Any) -> dict[str, Any]:
     gather = _best(comm, lambda: ours.gather(room, "latency"))
     exchange = {}
     for size in _SIZES[2:]:
-        sends, receives = ({q: np.zeros(size, np.uint8) for q in _neighbours(comm)} for _ in range(2))
-        exchange[size] = _best(comm, lambda sends=sends, receives=receives: ours.exchange(sends, receives).wait())
+        exchange[size] = _best(comm, partial(_exchange, ours, size, _neighbours(comm)))
     found = {"ping_pong": pings, "gather": gather, "gather_bytes": HEADER + ROOM, "exchange": exchange}
     return {"ranks": comm.size} | found
+
+
+def _exchange(ours: distributed.Communicator, size: int, neighbours: list[int]) -> None:
+    sends, receives = ({q: np.zeros(size, np.uint8) for q in neighbours} for _ in range(2))
+    ours.exchange(sends, receives).wait()
 
 
 def _neighbours(comm: Any) -> list[int]:
