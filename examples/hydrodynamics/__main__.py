@@ -6,10 +6,11 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from . import output
-from .arrays import ENGINES, Arrays
+from .arrays import ENGINES, LIBRARIES, Arrays
 from .problems import PROBLEMS
 from .start import Flow, energies, norm, prepare
 from .steps import Progress, Stepper, summary
@@ -23,28 +24,39 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--problem", choices=sorted(PROBLEMS), default="sedov")
     add("--dim", type=int, choices=(1, 2, 3), default=2)
-    add("--refine", type=int, default=2, help="times that every interval of the mesh is halved")
-    add(
-        "--order",
-        type=int,
-        choices=(1, 2, 3, 4),
-        default=2,
-        help="degree k of positions and velocities; energies have k - 1",
-    )
-    add("--final-time", type=float, help="default: the problem's own")
-    add("--steps", type=int, help="stop after so many")
+    add("--refine", type=_whole(0), default=2, help="times that every interval of the mesh is halved")
+    text = "degree k of positions and velocities; energies have k - 1"
+    add("--order", type=int, choices=(1, 2, 3, 4), default=2, help=text)
+    add("--final-time", type=_positive, help="default: the problem's own")
+    add("--steps", type=_whole(0), help="stop after so many")
     add("--integrator", choices=("rk4", "rk2avg"), default="rk4", help="rk2avg keeps the total energy")
-    add("--cfl", type=float, default=0.5)
-    add("--cg-tolerance", type=float, default=1e-8)
-    add("--cg-iterations", type=int, default=300)
-    add("--blast-energy", type=float, default=1.0, help="of sedov")
-    add("--backend", choices=("numpy", "cupy", "torch"), default="numpy")
+    add("--cfl", type=_positive, default=0.5)
+    add("--cg-tolerance", type=_positive, default=1e-8)
+    add("--cg-iterations", type=_whole(1), default=300)
+    add("--blast-energy", type=_positive, default=1.0, help="of sedov")
+    add("--backend", choices=LIBRARIES, default="numpy")
     add("--engine", choices=ENGINES, default="mansard", help="library: the array library alone, to compare with")
     add("--checkpoint", type=Path, help="written every --every steps and at the end; continued from if it is there")
-    add("--every", type=int, default=100, help="steps between lines of progress and checkpoints")
+    add("--every", type=_whole(1), default=100, help="steps between lines of progress and checkpoints")
     add("--plot", type=Path, help="picture of density and mesh at the end")
     add("--json", action="store_true", help="a last line of JSON")
     return made
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return number
+
+
+def _whole(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return int(text)
+
+    return number
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
             Arrays(options.backend, options.engine), blast_energy=options.blast_energy,
         )  # fmt: skip
         return _run(flow, options)
-    except (ValueError, RuntimeError, ImportError) as error:
+    except (ValueError, RuntimeError, ImportError, OSError, MemoryError) as error:
         print(f"hydrodynamics: {error}", file=sys.stderr)
         return 1
 
@@ -85,9 +97,10 @@ def _run(flow: Flow, options: argparse.Namespace) -> int:
                     output.save(options.checkpoint, progress, flow, settings)
     except KeyboardInterrupt:
         interrupted = True
+    finally:  # whatever ended the run, the last step that was accepted is kept
+        if options.checkpoint and progress.step:
+            output.save(options.checkpoint, progress, flow, settings)
     seconds = time.perf_counter() - started
-    if options.checkpoint:
-        output.save(options.checkpoint, progress, flow, settings)
     if options.plot:
         output.plot(options.plot, flow, progress)
     print(f"{summary(progress, flow)}{'  (interrupted)' if interrupted else ''}", flush=True)
@@ -101,7 +114,7 @@ def _found(flow: Flow, progress: Progress, stepper: Stepper, before: float, seco
     return {
         "steps": progress.step, "dt": progress.dt, "time": progress.time, "energy_norm": norm(flow, progress.state),
         "total_energy_drift": internal + kinetic - before, "internal_energy": internal, "kinetic_energy": kinetic,
-        "rejected": stepper.rejected, "cg_iterations": stepper.forces.iterations, "zones": len(flow.mesh.zones),
+        "rejected": stepper.rejected, "cg_iterations": stepper.forces.solver.iterations, "zones": len(flow.mesh.zones),
         "unknowns": 2 * flow.mesh.nodes.size + int(flow.state.e.shape[0] * flow.state.e.shape[1]),
         "seconds": {**stepper.clock.seconds, "all": seconds},
     }  # fmt: skip

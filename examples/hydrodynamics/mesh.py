@@ -17,7 +17,9 @@ MESHES: dict[str, tuple[tuple[float, ...], ...]] = {
     "rectangle": (tuple(map(float, range(8))), tuple(map(float, range(4)))),
     "box": ((0.0, 1.0, 3.0, 5.0, 7.0), (0.0, 1.5, 3.0), (0.0, 1.5, 3.0)),
     "vortex": ((-0.5, 0.0, 0.5),) * 2,
+    "vortex-3d": ((-0.5, 0.0, 0.5),) * 2 + ((0.0, 0.5),),
     "column": ((0.0, 0.5), (-1.0, -0.5, 0.0, 0.5, 1.0)),
+    "column-3d": ((0.0, 0.5), (-1.0, -0.5, 0.0, 0.5, 1.0), (0.0, 0.5)),
 }
 UNIT = {1: "segment", 2: "square", 3: "cube"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import zipfile
 from pathlib import Path
@@ -13,24 +14,37 @@ from .start import Flow, State
 from .steps import Progress
 
 _FIELDS = ("x", "v", "e")
+_CONTENT = (*_FIELDS, "time", "step", "dt", "settings")
 
 
 def save(path: Path, progress: Progress, flow: Flow, settings: str) -> None:
     """A checkpoint, in one step: whoever is interrupted has the one before or this one."""
     beside = path.with_name(path.name + ".part")
-    arrays = {name: flow.arrays.numpy(one) for name, one in zip(_FIELDS, progress.state, strict=True)}
+    found: dict[str, Any] = {name: flow.arrays.numpy(one) for name, one in zip(_FIELDS, progress.state, strict=True)}
+    found |= {"time": progress.time, "step": progress.step, "dt": progress.dt, "settings": settings}
     with beside.open("wb") as file:
-        np.savez(file, time=progress.time, step=progress.step, dt=progress.dt, settings=settings, **arrays)
+        np.savez(file, **found, digest=_digest(found))
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
+
+
+def _digest(found: dict[str, Any]) -> str:
+    """SHA-256 of all that a checkpoint holds: NumPy does not look at the sums of the archive."""
+    total = hashlib.sha256()
+    for name in _CONTENT:
+        one = np.asarray(found[name])
+        total.update(f"{name} {one.dtype} {one.shape}".encode() + np.ascontiguousarray(one).tobytes())
+    return total.hexdigest()
 
 
 def load(path: Path, flow: Flow, settings: str) -> Progress:
     """The progress of a checkpoint that was written with the same settings."""
     try:
         with np.load(path, allow_pickle=False) as held:
-            found = {name: held[name] for name in (*_FIELDS, "time", "step", "dt", "settings")}
+            found = {name: held[name] for name in (*_CONTENT, "digest")}
+            if str(found["digest"]) != _digest(found):
+                raise ValueError("its content is not what was written")
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path} is no whole checkpoint of this program: {error}") from None
     if str(found["settings"]) != settings:
@@ -43,7 +57,10 @@ def load(path: Path, flow: Flow, settings: str) -> Progress:
         ):
             raise ValueError(f"{path}: {name} is not {tuple(one.shape)} finite numbers")
     state = State(*(flow.arrays.array(found[name]) for name in _FIELDS))
-    return Progress(state, float(found["time"]), int(found["step"]), float(found["dt"]))
+    progress = Progress(state, float(found["time"]), int(found["step"]), float(found["dt"]))
+    if not (0 <= progress.time < float("inf") and 0 < progress.dt < float("inf") and progress.step >= 0):
+        raise ValueError(f"{path}: time {progress.time}, step {progress.step} and dt {progress.dt} are of no run")
+    return progress
 
 
 def density(flow: Flow, state: State, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,7 +92,9 @@ def plot(path: Path, flow: Flow, progress: Progress, samples: int = 9) -> None:
     import matplotlib.pyplot as plt
 
     t = np.linspace(0, 1, samples)
-    figure, axes = plt.subplots(figsize=(7, 6), layout="constrained")
+    wide, high = ([*np.ptp(flow.mesh.nodes, axis=0), 1.0])[:2]
+    size = (6.2, 5.0) if flow.dim == 1 else (1.8 + 6 * min(1, wide / high), 0.9 + 6 * min(1, high / wide))
+    figure, axes = plt.subplots(figsize=size, layout="constrained")
     title = f"{flow.problem.name}, Q{flow.order}-Q{flow.order - 1}, t = {progress.time:.3g}, {progress.step} steps"
     if flow.dim == 1:
         x, rho = density(flow, progress.state, t[:, None])

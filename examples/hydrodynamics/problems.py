@@ -21,6 +21,7 @@ def _at_rest(x: np.ndarray) -> np.ndarray:
     return np.zeros_like(x)
 
 
+_PLANE = {2: "square", 3: "cube"}  # meshes of problems that have a y
 _ONE, _AIR, _MONATOMIC = _constant(1.0), _constant(1.4), _constant(5 / 3)
 
 
@@ -149,19 +150,19 @@ PROBLEMS = {
     problem.name: problem
     for problem in (
         Problem("taylor-green", _vortex_energy, velocity=_vortex, gamma=_MONATOMIC, viscous=False, heated=True,
-                final_time=0.75),
+                mesh=_PLANE, final_time=0.75),
         Problem("sedov", _constant(0.0), blast=True, final_time=0.8),
         Problem("sod", _from_pressure(_left, _left, _AIR), _left, final_time=0.2),
         Problem("triple-point", _from_pressure(_triple_pressure, _triple_density, _triple_gamma),
                 _triple_density, gamma=_triple_gamma, mesh={2: "rectangle", 3: "box"}, final_time=3.0),
         Problem("gresho", _from_pressure(_gresho_pressure, _ONE, _MONATOMIC), velocity=_gresho,
-                gamma=_MONATOMIC, viscous=False, mesh={2: "vortex"}, final_time=0.62831853),
+                gamma=_MONATOMIC, viscous=False, mesh={2: "vortex", 3: "vortex-3d"}, final_time=0.62831853),
         Problem("riemann-12", _from_pressure(_quadrants(0.4, 1.0, 1.0, 1.0), _TWELVE, _AIR), _TWELVE,
-                _inside_walls(_quadrants(0, 0.7276, 0, 0), _quadrants(0, 0, 0, 0.7276))),
+                _inside_walls(_quadrants(0, 0.7276, 0, 0), _quadrants(0, 0, 0, 0.7276)), mesh=_PLANE),
         Problem("riemann-6", _from_pressure(_ONE, _SIX, _AIR), _SIX,
-                _inside_walls(_quadrants(0.75, 0.75, -0.75, -0.75), _quadrants(-0.5, 0.5, 0.5, -0.5))),
+                _inside_walls(_quadrants(0.75, 0.75, -0.75, -0.75), _quadrants(-0.5, 0.5, 0.5, -0.5)), mesh=_PLANE),
         Problem("rayleigh-taylor", _from_pressure(lambda x: 6 - _heavy_above(x) * x[..., 1], _heavy_above, _MONATOMIC),
-                _heavy_above, _ripple, _MONATOMIC, damps_vortices=False, gravity=True, mesh={2: "column"},
-                final_time=4.0),
+                _heavy_above, _ripple, _MONATOMIC, damps_vortices=False, gravity=True,
+                mesh={2: "column", 3: "column-3d"}, final_time=4.0),
     )
 }  # fmt: skip

@@ -15,6 +15,8 @@ from . import tables as spaces
 from .arrays import Array, Arrays
 from .problems import Problem
 
+_ALIGNED = 4  # entries of a row, 32 bytes: cuBLAS is slower with rows that start elsewhere
+
 
 class State(NamedTuple):
     """The unknowns."""
@@ -30,7 +32,11 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Flow:
-    """A problem on a mesh, as arrays of one library."""
+    """A problem on a mesh, as arrays of one library.
+
+    Fields of a zone have `width` places: its nodes, and on GPUs up to three zeros, so that rows of tall matrices start
+    at multiples of 32 bytes.
+    """
 
     arrays: Arrays
     problem: Problem
@@ -38,19 +44,20 @@ class Flow:
     mesh: meshes.Mesh
     tables: spaces.Tables
     state: State  # at time zero
-    zones: Array  # (zones, nodes of a zone)
+    gathers: Array  # (dim zones, width): places of the zones' nodes in a flat field, component by component
     free: Array  # (nodes, dim)
-    values: Array  # tables, on the device
-    gradients: Array
-    thermal: Array
+    values: Array  # (width, points): table of values, on the device
+    gradients: Array  # (width, points dim): table of derivatives
+    to_forces: Array  # (points dim, width): the same, transposed
+    thermal: Array  # (points, functions)
     weights: Array
     gamma: Array  # (zones, 1)
     mass: Array  # (zones, points): density times volume, which moves with the points
-    inverse_start: Array  # (zones, points, dim, dim): J^-T at time zero
+    inverse_start: Array  # (zones, dim, dim): J^-T at time zero, one for all points of a zone, which is a box then
     length: float  # of a zone, by one degree
     kinematic_mass: scipy.sparse.csr_matrix  # M_V of one component
     thermal_mass: np.ndarray  # (zones, functions, functions): M_E
-    to_nodes: scipy.sparse.csr_matrix  # sums what zones say about their nodes
+    to_nodes: scipy.sparse.csr_matrix  # (nodes dim, dim zones width): sums over the zones that share a node
 
     @property
     def dim(self) -> int:
@@ -75,17 +82,20 @@ def prepare(
     volume = tables.weights * np.linalg.det(transposed)
     density = problem.density(sampled) @ tables.to_bernstein.T @ tables.thermal.T
     exact = volume * problem.density(tables.kinematic @ corners)
-    to_nodes = _assembly(grid)
-    put = arrays.array
+    put, nodes = arrays.array, grid.zones.shape[1]
+    width = -(-nodes // _ALIGNED) * _ALIGNED if arrays.on_gpu else nodes
+    places = _components(np.pad(grid.zones, ((0, 0), (0, width - nodes))), grid.dim)
+    gradients = _padded(tables.gradients.T, width)
     return Flow(
         arrays, problem, order, grid, tables,
         State(put(grid.nodes), put(problem.velocity(grid.nodes) * grid.free), put(energy)),
-        zones=put(grid.zones), free=put(grid.free), values=put(tables.kinematic), gradients=put(tables.gradients),
-        thermal=put(tables.thermal), weights=put(tables.weights),
+        gathers=put(places), free=put(grid.free), values=put(_padded(tables.kinematic.T, width)),
+        gradients=put(gradients), to_forces=put(gradients.T.copy()), thermal=put(tables.thermal),
+        weights=put(tables.weights),
         gamma=put(problem.gamma(np.einsum("i,zia->za", tables.centre, corners))[:, None]),
-        mass=put(volume * density), inverse_start=put(np.linalg.inv(transposed)),
+        mass=put(volume * density), inverse_start=put(np.linalg.inv(transposed[:, 0])),
         length=float((volume.sum() / len(corners)) ** (1 / grid.dim) / order),
-        kinematic_mass=_kinematic_mass(grid, exact, tables), to_nodes=to_nodes,
+        kinematic_mass=_kinematic_mass(grid, exact, tables), to_nodes=_assembly(places, grid.nodes.size, nodes),
         thermal_mass=np.einsum("zq,qi,qj->zij", exact, tables.thermal, tables.thermal, optimize=True),
     )  # fmt: skip
 
@@ -103,20 +113,27 @@ def _blast(grid: meshes.Mesh, degree: int, energy: float) -> np.ndarray:
     return found * (energy / volume)
 
 
-def _assembly(grid: meshes.Mesh) -> scipy.sparse.csr_matrix:
-    """(nodes, zones nodes): sums over the zones that share a node."""
-    count = grid.zones.size
-    spread = scipy.sparse.csr_matrix(
-        (np.ones(count), grid.zones.ravel(), np.arange(count + 1)), shape=(count, len(grid.nodes))
-    )
-    return spread.T.tocsr()
+def _components(zones: np.ndarray, dim: int) -> np.ndarray:
+    """Places of the zones' nodes in a flat field (nodes dim): (dim zones, nodes of a zone), component by component."""
+    return (zones * dim + np.arange(dim)[:, None, None]).reshape(-1, zones.shape[1])
+
+
+def _padded(table: np.ndarray, rows: int) -> np.ndarray:
+    """A table with rows of zeros appended."""
+    return np.pad(table, ((0, rows - len(table)), (0, 0)))
+
+
+def _assembly(places: np.ndarray, unknowns: int, nodes: int) -> scipy.sparse.csr_matrix:
+    """The transpose of the gather: fields of zones, summed at the nodes."""
+    rows = places[:, :nodes].ravel()
+    columns = np.arange(places.size).reshape(places.shape)[:, :nodes].ravel()
+    return scipy.sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(unknowns, places.size))
 
 
 def _kinematic_mass(grid: meshes.Mesh, density: np.ndarray, tables: spaces.Tables) -> scipy.sparse.csr_matrix:
     blocks = np.matmul(tables.kinematic.T * density[:, None, :], tables.kinematic)  # (zones, nodes, nodes)
-    rows, columns = (
-        np.broadcast_to(grid.zones[index], blocks.shape) for index in (np.s_[:, :, None], np.s_[:, None, :])
-    )
+    zones = grid.zones.astype(np.int32)  # SciPy sorts short integers in half the time
+    rows, columns = (np.broadcast_to(zones[index], blocks.shape) for index in (np.s_[:, :, None], np.s_[:, None, :]))
     return scipy.sparse.csr_matrix(
         (blocks.ravel(), (rows.ravel(), columns.ravel())), shape=(len(grid.nodes),) * 2
     )  # fmt: skip
@@ -126,8 +143,14 @@ def energies(flow: Flow, state: State) -> tuple[float, float]:
     """Internal and kinetic energy."""
     a = flow.arrays
     internal = (flow.mass * a.matmul(state.e, flow.thermal.T)).sum()
-    v = a.matmul(flow.values, state.v[flow.zones])
-    return float(internal), float((flow.mass * (v * v).sum(-1)).sum() / 2)
+    v = at_points(flow, state.v)
+    return float(internal), float((flow.mass * sum(one * one for one in v)).sum() / 2)
+
+
+def at_points(flow: Flow, field: Array) -> Array:
+    """Values of a nodal vector field at all points: (dim, zones, points), by one tall product."""
+    a = flow.arrays
+    return a.matmul(a.gather(field, flow.gathers), flow.values).reshape(flow.dim, *flow.mass.shape)
 
 
 def norm(flow: Flow, state: State) -> float:

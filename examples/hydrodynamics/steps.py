@@ -9,24 +9,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .forces import Forces
-from .points import Points, evaluate
+from .points import Points, TangledError, evaluate, longest_step
 from .start import Flow, State, norm
 
 _SHORTER, _LONGER, _AMPLE = 0.85, 1.02, 1.25
+_HALF = 0.5  # of a step that turns a zone inside out
 _SHORTEST = 2.0**-52
 
 
 @dataclass
 class Clock:
-    """Seconds by phase; the device is waited for at the end of each."""
+    """Seconds by phase; the device is waited for at the end of each, unless nobody wants to know."""
 
     wait: Callable[[], None]
+    runs: bool = True
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
         yield
+        if not self.runs:
+            return
         self.wait()
         self.seconds[name] += time.perf_counter() - started
 
@@ -39,7 +43,10 @@ class Progress:
     time: float = 0.0
     step: int = 0  # steps done
     dt: float = 0.0  # that the next step begins with; 0: not known yet
-    dt_used: float = 0.0  # by the last step
+
+    def advance(self, state: State, time: float, dt: float) -> None:
+        """One step on. All fields change in one call: an interrupted run is before the step or after it."""
+        vars(self).update(state=state, time=time, step=self.step + 1, dt=dt)
 
 
 class Stepper:
@@ -58,44 +65,47 @@ class Stepper:
 
     def run(self, progress: Progress, final_time: float, most_steps: int | None = None) -> Iterator[Progress]:
         """Steps until the final time; the same object after each."""
-        points = self._points(progress.state)
+        try:
+            points = self._points(progress.state)
+        except TangledError as error:
+            raise RuntimeError(f"t = {progress.time:.6g}: {error} before the first step") from None
         progress.dt = progress.dt or self._allowed
         while progress.time < final_time and (most_steps is None or progress.step < most_steps):
             clipped = progress.time + progress.dt >= final_time
-            dt = final_time - progress.time if clipped else progress.dt
-            points = self._accepted(progress, points, dt)
-            if clipped and progress.dt_used == dt:
-                progress.time = final_time
+            points = self._accepted(progress, points, final_time if clipped else None)
             yield progress
 
-    def _accepted(self, progress: Progress, points: Points, dt: float) -> Points:
-        """One step, shortened until the points of its stages and of its end allow it."""
+    def _accepted(self, progress: Progress, points: Points, end: float | None) -> Points:
+        """One step, to `end` if that is given; shortened until the points of its stages and of its result allow it."""
         first: Points | None = points
+        dt = progress.dt if end is None else end - progress.time
         while True:
             self._allowed = float("inf")
-            if first is None:  # after a rejection the start is evaluated again, and counts
-                first = self._points(progress.state)
-            state = self._advance(progress.state, first, dt)
-            after = self._points(state)
-            if self._allowed >= dt:
-                break
-            dt, first = dt * _SHORTER, None
+            factor, why = _SHORTER, ""
+            try:
+                if first is None:  # after a rejection the start is evaluated again, and counts
+                    first = self._points(progress.state)
+                state = self._advance(progress.state, first, dt)
+                after = self._points(state)
+                if self._allowed >= dt:
+                    break
+            except TangledError as error:
+                factor, why = _HALF, f"zone {error.zone} would be turned inside out"
+                self.tell(f"step {progress.step + 1}: {why}; the time step is halved to {dt * factor:.3g}")
+            dt, first, end = dt * factor, None, None
             self.rejected += 1
             if dt < _SHORTEST:
-                where = "" if after.tangled is None else f"; zone {after.tangled} is turned inside out"
-                raise RuntimeError(f"t = {progress.time:.6g}: the time step has become zero{where}")
-        progress.state, progress.time, progress.step = state, progress.time + dt, progress.step + 1
-        progress.dt_used = dt
-        progress.dt = dt * _LONGER if self._allowed > _AMPLE * dt else dt
+                raise RuntimeError(f"t = {progress.time:.6g}: the time step has become zero{': ' * bool(why)}{why}")
+        reached = progress.time + dt if end is None else end
+        progress.advance(state, reached, dt * _LONGER if self._allowed > _AMPLE * dt else dt)
         return after
 
     def _points(self, state: State) -> Points:
         with self.clock.phase("points"):
-            points = evaluate(self.flow, state, self.cfl)
+            points = evaluate(self.flow, state)
+        with self.clock.phase("time step"):
+            self._allowed = min(self._allowed, longest_step(self.flow, points, self.cfl))
         self.evaluations += 1
-        if points.tangled is not None:
-            self.tell(f"zone {points.tangled} would be turned inside out: the step is shortened")
-        self._allowed = min(self._allowed, points.step)
         return points
 
     def _acceleration(self, points: Points) -> State:

@@ -19,7 +19,7 @@ def gauss(count: int) -> tuple[np.ndarray, np.ndarray]:
 def gauss_lobatto(count: int) -> np.ndarray:
     """The end points of [0, 1] and the zeros between them of the derivative of P_{count - 1}."""
     slope = legendre.legder([0.0] * (count - 1) + [1.0])
-    inner = np.sort(legendre.legroots(slope)) if count > 2 else np.zeros(0)
+    inner = np.sort(legendre.legroots(slope).real) if count > 2 else np.zeros(0)
     for _ in range(3):  # Newton's steps: eigenvalues of a companion matrix are not exact to the last digit
         inner = inner - legendre.legval(inner, slope) / legendre.legval(inner, legendre.legder(slope))
     inner = (inner - inner[::-1]) / 2

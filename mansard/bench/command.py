@@ -15,7 +15,7 @@ from ..errors import UsageError
 from ..operations import registry
 from ..options import add_sizes, at_least, dtypes, near, number, seconds, sizes
 from ..plan.problem import DTYPES
-from . import doubtful, extension, named, overview, provenance, summary
+from . import applications, doubtful, extension, named, overview, provenance, summary
 from .batched import tables as batched_tables
 from .cases import is_gpu_only
 from .extension import NOTHING, Extension
@@ -37,8 +37,9 @@ _SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings a
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    text = f"an operation (solve, gemm, ...), or a group of them: {', '.join(CATALOGUES)}; without it a sample of all, "
-    text += f"each group into a folder of its own; {scale.NAME}: scaling over ranks of MPI"
+    text = f"an operation (solve, gemm, ...), a group of them ({', '.join(CATALOGUES)}), or an application of the "
+    text += f"source tree ({', '.join(applications.APPLICATIONS)}); {scale.NAME}: scaling over ranks of MPI; "
+    text += "without it a sample of all groups, a folder each"
     parser.add_argument("operation", nargs="?", help=text)
     scale.add_argument(parser)
     add_sizes(parser, sizes, "a number, a range a:b[:step] or a list, for one operation")
@@ -86,6 +87,8 @@ def _sets_text(*families: str, added: Extension = NOTHING) -> str:
 def run(args: argparse.Namespace) -> int:
     if args.operation == scale.NAME:
         return scale.run(args, print_table)
+    if args.operation in applications.APPLICATIONS:
+        return _application(args)
     loaded = extension.load(args.extension)
     args.family, sets, added = _asked(args, loaded)
     if args.list:
@@ -105,6 +108,19 @@ def run(args: argparse.Namespace) -> int:
     return _all(args, sets, limit, added)
 
 
+def _application(args: argparse.Namespace) -> int:
+    """Time the steps of an application; print its table."""
+    if args.list:
+        for name, text in applications.load(args.operation).SETS.items():
+            print(f"  {name:12} {text}")
+        return 0
+    _still_openblas()
+    table, journal = applications.run(args)
+    print_table(table)
+    print(f"rows: {journal}")
+    return 0
+
+
 def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict[str, tuple[str, ...]], Extension]:
     """The group that is measured, None for all of them; its sets; and the extension, with the cases of an operation."""
     if args.operation is None and named.is_sized(args):
@@ -113,8 +129,9 @@ def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict
         groups = [args.operation] if args.operation else list(CATALOGUES)
         return args.operation, {group: _sets(args, group, added) for group in groups}, added
     if args.operation not in registry.names():
-        hint = near(args.operation, (*CATALOGUES, *registry.names()))
-        raise UsageError(f"bench {args.operation}: name an operation, or one of {', '.join(CATALOGUES)}{hint}")
+        known = (*CATALOGUES, *applications.APPLICATIONS)
+        hint = near(args.operation, (*known, *registry.names()))
+        raise UsageError(f"bench {args.operation}: name an operation, or one of {', '.join(known)}{hint}")
     group, sets, added = named.sets_for(args, added)
     return group, {group: sets}, added
 

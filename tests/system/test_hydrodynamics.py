@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +17,10 @@ from examples.hydrodynamics import tables, verify
 from examples.hydrodynamics.arrays import Arrays
 from examples.hydrodynamics.points import evaluate
 from examples.hydrodynamics.problems import PROBLEMS
-from examples.hydrodynamics.start import energies, prepare
+from examples.hydrodynamics.start import Flow, at_points, energies, norm, prepare
 from examples.hydrodynamics.steps import Progress, Stepper
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def finished(stepper: Stepper, progress: Progress, final_time: float, steps: int | None = None) -> Progress:
@@ -32,6 +38,16 @@ def test_published_checks(problem: str, dim: int) -> None:
         assert abs(ours / published - 1) < 1e-13, (step, ours, published)
 
 
+@pytest.mark.parametrize("number", [3, 8, 1, 5])
+def test_published_runs(number: int) -> None:
+    """Steps, time step and eleven digits of the norm. One thread: for so small meshes, and other tests run beside."""
+    single = {"MANSARD_THREADS": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "examples.hydrodynamics.verify", "--runs", str(number)]
+    done = subprocess.run(command, env={**os.environ, **single}, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["apart"] < 1e-11
+
+
 def test_tables() -> None:
     for dim, order in ((1, 1), (2, 3), (3, 2)):
         made = tables.build(dim, order)
@@ -43,10 +59,10 @@ def test_forces_balance_and_do_the_work_that_heats() -> None:
     flow = prepare(PROBLEMS["sedov"], 2, 1, 3)
     stepper = Stepper(flow)
     state = finished(stepper, Progress(flow.state), 1.0, 4).state
-    points = evaluate(flow, state, 0.5)
-    of_zones = flow.tables.gradients.T @ points.stress
+    points = evaluate(flow, state)
+    of_zones = stepper.forces.of_zones(points)
     assert np.abs(of_zones.sum(1)).max() < 1e-13 * np.abs(of_zones).max()  # of a zone: no net force
-    work = (of_zones * state.v[flow.zones]).sum()
+    work = (of_zones * np.take(state.v, flow.gathers)).sum()
     assert np.isclose(work, (points.stress * points.slopes).sum(), rtol=1e-12)
 
 
@@ -87,10 +103,93 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     damaged.write_bytes(b"PK\x03\x04 and no more")
     assert program.main(["--checkpoint", str(damaged)]) == 1
     assert "no whole checkpoint" in capsys.readouterr().err
-    assert program.main(["--problem", "gresho", "--dim", "3"]) == 1
-    assert "gresho is a problem in 2 dimensions" in capsys.readouterr().err
+    assert program.main(["--problem", "gresho", "--dim", "1"]) == 1
+    assert "gresho is a problem in 2 or 3 dimensions" in capsys.readouterr().err
     assert program.main(["--problem", "sedov", "--refine", "0", "--cg-iterations", "2"]) == 1
     assert "after 2 iterations" in capsys.readouterr().err
+
+
+# dim, order, integrator -> refinements, steps and norm of Sedov's blast at t = 0.1
+ORDERS = {
+    (3, 1, "rk4"): (1, 5, 6.878707923517764), (3, 1, "rk2avg"): (1, 5, 6.938152033578068),
+    (3, 2, "rk4"): (1, 19, 34.87936484704527), (3, 2, "rk2avg"): (1, 19, 34.91081969140169),
+    (3, 3, "rk4"): (0, 10, 18.51253592219371), (3, 3, "rk2avg"): (0, 10, 18.59755309872630),
+    (3, 4, "rk4"): (0, 19, 39.00436786576073), (3, 4, "rk2avg"): (0, 19, 39.13113454897514),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("order", "integrator"), [(1, "rk4"), (2, "rk2avg"), (3, "rk2avg"), (4, "rk2avg")])
+def test_all_orders(order: int, integrator: str) -> None:
+    refine, steps, size = ORDERS[3, order, integrator]
+    flow = prepare(PROBLEMS["sedov"], 3, refine, order, Arrays("numpy", "library"))  # nothing is compiled for it
+    progress = finished(Stepper(flow, integrator), Progress(flow.state), 0.1)
+    assert progress.step == steps and abs(norm(flow, progress.state) / size - 1) < 1e-8  # conjugate gradients to 1e-8
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_refinement_converges_at_the_order_of_the_method(order: int) -> None:
+    """Taylor and Green's vortex is steady: velocity and energy at moved points are the initial fields there."""
+    velocity, energy = np.log2(np.array(_errors(1, order)) / _errors(2, order))
+    assert velocity > order and energy > order - 0.2, (velocity, energy)
+
+
+def _errors(refine: int, order: int) -> tuple[float, float]:
+    """L2 errors of velocity and energy at t = 0.1."""
+    flow = prepare(PROBLEMS["taylor-green"], 2, refine, order, Arrays("numpy", "library"))
+    state, tables = finished(Stepper(flow), Progress(flow.state), 0.1).state, flow.tables
+    x, v = (np.moveaxis(at_points(flow, field), 0, -1) for field in (state.x, state.v))
+    volume = evaluate(flow, state).volume[..., None]
+    wrong = v - flow.problem.velocity(x), (state.e @ tables.thermal.T - flow.problem.energy(x))[..., None]
+    velocity, energy = (float(np.sqrt((volume * one**2).sum())) for one in wrong)
+    return velocity, energy
+
+
+def test_a_tangled_mesh_halves_the_step_or_stops_with_its_zone() -> None:
+    flow, told = prepare(PROBLEMS["taylor-green"], 2, 0, 2), list[str]()
+    progress = finished(Stepper(flow, tell=told.append), Progress(flow.state, dt=4.0), 8.0, 1)
+    assert progress.step == 1 and "would be turned inside out; the time step is halved to 2" in told[0]
+    mirrored = flow.state._replace(x=flow.state.x * [-1, 1])
+    with pytest.raises(RuntimeError, match=r"zone [0-9]+ is turned inside out before the first step"):
+        finished(Stepper(flow), Progress(mirrored), 8.0, 1)
+
+
+def test_an_interrupted_run_keeps_its_last_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    common = ["--problem", "sedov", "--refine", "1", "--final-time", "0.2", "--json", "--every", "7"]
+    held = [*common, "--checkpoint", str(tmp_path / "held.npz")]
+    assert program.main(common) == 0
+    whole = json.loads(capsys.readouterr().out.splitlines()[-1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(program, "summary", _interrupting(program.summary))
+        assert program.main(held) == 130
+    assert "(interrupted)" in capsys.readouterr().out
+    assert program.main(held) == 0
+    again = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert all(whole[name] == again[name] for name in ("steps", "dt", "energy_norm", "internal_energy"))
+
+
+def _interrupting(summary: Callable[..., str]) -> Callable[..., str]:
+    calls = iter([summary])  # the first call is interrupted
+
+    def shown(progress: Progress, flow: Flow) -> str:
+        for _ in calls:
+            raise KeyboardInterrupt
+        return summary(progress, flow)
+
+    return shown
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    held = tmp_path / "held.npz"
+    command = ["--problem", "sedov", "--refine", "1", "--steps", "2", "--checkpoint", str(held)]
+    assert program.main(command) == 0
+    good = held.read_bytes()
+    for at in (len(good) // 4, len(good) // 2):  # one bit
+        held.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        assert program.main(command) == 1 and "no whole checkpoint" in capsys.readouterr().err
+    held.write_bytes(good)
+    assert program.main([*command, "--cfl", "0.4"]) == 1 and "is of another run" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        program.main(["--every", "0"])
 
 
 def test_a_picture(tmp_path: Path) -> None:
