@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
@@ -61,34 +62,40 @@ def slab(side: int, planes: int, rank: int, ranks: int) -> Any:
 
 
 def measure(case: Case, comm: Any, limit: float) -> dict[str, Any]:
-    """Seconds of the slowest rank: calls on all ranks together and alone in turn, each sample after a barrier.
+    """Seconds from the first rank's start to the last one's end: together and alone in turn, after a barrier each.
 
-    Samples are taken for about `limit` seconds.
+    Samples are taken for about `limit` seconds. Clocks of one node agree; of several, the slowest rank counts.
     """
     ours = distributed.Communicator.of(comm)
-    times: dict[str, list[float]] = {"together": [], "alone": [], "waiting": []}
     begin = perf_counter()
     for _ in range(_WARM):
         case.together(), case.alone()
     once = comm.allreduce((perf_counter() - begin) / _WARM) / comm.size
-    for _ in range(min(_MOST, max(_LEAST, int(limit / once)))):
-        for name, call in (("together", case.together), ("alone", case.alone)):
+    calls = (case.together, case.alone)
+    marks = np.empty((min(_MOST, max(_LEAST, int(limit / once))), 2, 3))  # start, end, seconds of waiting
+    for sample, mark in enumerate(marks):
+        for which in (0, 1) if sample % 2 else (1, 0):
             comm.Barrier()
             waited, begin = ours.waiting, perf_counter()
-            call()
-            times[name].append(perf_counter() - begin)
-            times["waiting"] += [ours.waiting - waited] if name == "together" else []
-    every = np.array(comm.allgather([times["together"], times["alone"], times["waiting"]]))
-    together, alone, waiting = (every[:, which].max(axis=0) for which in range(3))
-    best = int(together.argmin())
-    kernel = float(alone.min())
+            calls[which]()
+            mark[which] = begin, perf_counter(), ours.waiting - waited
+    every = np.array(comm.allgather(marks))
+    together, alone = _spans(every[:, :, 0], comm), _spans(every[:, :, 1], comm)
+    best, kernel = int(together.argmin()), float(alone.min())
+    waiting = float(every[:, best, 0, 2].mean())
     return {
-        "operation": case.name, "seconds": float(together[best]), "kernel": kernel,
-        "waiting": float(every[:, 2].mean(axis=0)[best]),
-        "message": max(0.0, float(together[best] - every[:, 2].mean(axis=0)[best]) - kernel),
+        "operation": case.name, "seconds": float(together[best]), "kernel": kernel, "waiting": waiting,
+        "message": max(0.0, float(together[best]) - waiting - kernel),
         "gathers": case.gathers, "halo": case.halo, "repeated": max(comm.allgather(case.repeated)),
-        "samples": {"together": together.tolist(), "alone": alone.tolist(), "waiting": waiting.tolist()},
+        "samples": {"together": together.tolist(), "alone": alone.tolist()},
     }  # fmt: skip
+
+
+def _spans(marks: Array, comm: Any) -> Array:
+    """Seconds of each sample, of marks [rank, sample, (start, end, ...)]."""
+    if len(set(comm.allgather(platform.node()))) == 1:
+        return marks[:, :, 1].max(axis=0) - marks[:, :, 0].min(axis=0)
+    return (marks[:, :, 1] - marks[:, :, 0]).max(axis=0)
 
 
 # ---- the network ------------------------------------------------------------------------------------------------
