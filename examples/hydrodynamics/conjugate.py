@@ -11,6 +11,8 @@ after every iteration: on a device several iterations run as one CUDA graph betw
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .arrays import Array, Arrays
 from .replay import replayed
 
@@ -27,6 +29,7 @@ class ConjugateGradients:
         self._size, self._stop, self._done = (arrays.zeros_like(preconditioner[0]) for _ in range(3))
         self._look = _LOOK if arrays.on_gpu else 1
         self._burst = replayed(self._iterations, arrays)
+        self._advance, self._turn = _updates(arrays)
 
     @property
     def iterations(self) -> int:
@@ -60,20 +63,14 @@ class ConjugateGradients:
             self._iteration()
 
     def _iteration(self) -> None:
-        a, xp, d, q, z = self.arrays, self.arrays.xp, self._d, self._q, self._z
-        going = self._size > self._stop
+        a, d, q, r, z, size = self.arrays, self._d, self._q, self._r, self._z, self._size
         self._mass(d, q)
-        step = going * self._size / (a.column_dots(d, q) + ~going)
-        a.scale_columns(d, step, z)
-        self.x += z
-        a.scale_columns(q, step, z)
-        self._r -= z
-        xp.multiply(self._scale, self._r, out=z)
-        after = a.column_dots(self._r, z)
-        a.scale_columns(d, after / (self._size + ~going), q)
-        xp.add(z, q, out=d)
-        a.assign(self._size, after * going)
+        self._advance(size, self._stop, a.column_dots(d, q), d, q, self._scale, self.x, r, z)
+        after = a.column_dots(r, z)
+        self._turn(size, self._stop, after, z, d)
+        going = size > self._stop
         self._done += going
+        a.assign(size, after * going)
 
     def _failure(self) -> str:
         worst = float((self._size / (self._stop + (self._stop == 0))).max()) ** 0.5 * self.tolerance
@@ -81,3 +78,35 @@ class ConjugateGradients:
             f"conjugate gradients: after {self.most} iterations a residual is {worst:.1e} of the load's, beyond "
             f"{self.tolerance:.0e}; a longer --cg-iterations or a looser --cg-tolerance may do"
         )
+
+
+def _updates(arrays: Arrays) -> tuple[Callable[..., object], Callable[..., object]]:
+    """The two updates of an iteration, x, r, z and then d; CuPy's are one launch each."""
+    if arrays.library == "cupy":
+        kernel = arrays.xp.ElementwiseKernel
+        given = "float64 size, float64 stop, "
+        step = "const double step = size > stop ? size / dq : 0.0; x += step * d; r -= step * q; z = scale * r"
+        advance = kernel(given + "float64 dq, float64 d, float64 q, float64 scale", "float64 x, float64 r, float64 z",
+                         step, "cg_advance")  # fmt: skip
+        turn = kernel(given + "float64 after, float64 z", "float64 d",
+                      "d = z + (size > stop ? after / size : 0.0) * d", "cg_turn")  # fmt: skip
+        return advance, turn
+    add, scaled = arrays.xp.add, arrays.scale_columns
+
+    def advance_by_parts(
+        size: Array, stop: Array, dq: Array, d: Array, q: Array, scale: Array, x: Array, r: Array, z: Array
+    ) -> None:
+        going = size > stop
+        step = going * size / (dq + ~going)
+        scaled(d, step, z)
+        add(x, z, out=x)
+        scaled(q, -step, z)
+        add(r, z, out=r)
+        arrays.xp.multiply(scale, r, out=z)
+
+    def turn_by_parts(size: Array, stop: Array, after: Array, z: Array, d: Array) -> None:
+        going = size > stop
+        d *= going * after / (size + ~going)
+        d += z
+
+    return advance_by_parts, turn_by_parts

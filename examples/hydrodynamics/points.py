@@ -1,8 +1,8 @@
 """Physics at the quadrature points: pressure, artificial viscosity, stress, and the longest stable time step.
 
 All matrices are dim x dim, one per point: J, the derivative of positions along the axes of the reference zone, and what
-is made of it. Derivatives of all zones come from one tall product, (dim zones, nodes) times a table (nodes, points dim):
-component a of the field, then points, then direction b. The matrices of the points, [point, a, b], are views of that.
+is made of it. Derivatives of all zones come from one tall product, (dim zones, nodes) times a table (nodes, points
+dim): component a of the field, then points, then direction b. The matrices of points, [point, a, b], are views of that.
 """
 
 from __future__ import annotations

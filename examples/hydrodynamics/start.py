@@ -15,6 +15,8 @@ from . import tables as spaces
 from .arrays import Array, Arrays
 from .problems import Problem
 
+_ALIGNED = 4  # entries of a row, 32 bytes: cuBLAS is slower with rows that start elsewhere
+
 
 class State(NamedTuple):
     """The unknowns."""
@@ -30,7 +32,11 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Flow:
-    """A problem on a mesh, as arrays of one library."""
+    """A problem on a mesh, as arrays of one library.
+
+    Fields of a zone have `width` places: its nodes, and on GPUs up to three zeros, so that rows of tall matrices start
+    at multiples of 32 bytes.
+    """
 
     arrays: Arrays
     problem: Problem
@@ -38,11 +44,11 @@ class Flow:
     mesh: meshes.Mesh
     tables: spaces.Tables
     state: State  # at time zero
-    gathers: Array  # (dim zones, nodes of a zone): places in a flat field of the nodes' first components, then others
+    gathers: Array  # (dim zones, width): places of the zones' nodes in a flat field, component by component
     free: Array  # (nodes, dim)
-    values: Array  # (nodes of a zone, points): table of values, on the device
-    gradients: Array  # (nodes of a zone, points dim): table of derivatives
-    to_forces: Array  # (points dim, nodes of a zone): the same, transposed
+    values: Array  # (width, points): table of values, on the device
+    gradients: Array  # (width, points dim): table of derivatives
+    to_forces: Array  # (points dim, width): the same, transposed
     thermal: Array  # (points, functions)
     weights: Array
     gamma: Array  # (zones, 1)
@@ -51,7 +57,7 @@ class Flow:
     length: float  # of a zone, by one degree
     kinematic_mass: scipy.sparse.csr_matrix  # M_V of one component
     thermal_mass: np.ndarray  # (zones, functions, functions): M_E
-    to_nodes: scipy.sparse.csr_matrix  # (nodes dim, dim zones nodes): sums over the zones that share a node
+    to_nodes: scipy.sparse.csr_matrix  # (nodes dim, dim zones width): sums over the zones that share a node
 
     @property
     def dim(self) -> int:
@@ -76,18 +82,20 @@ def prepare(
     volume = tables.weights * np.linalg.det(transposed)
     density = problem.density(sampled) @ tables.to_bernstein.T @ tables.thermal.T
     exact = volume * problem.density(tables.kinematic @ corners)
-    to_nodes = _assembly(grid)
-    put = arrays.array
+    put, nodes = arrays.array, grid.zones.shape[1]
+    width = -(-nodes // _ALIGNED) * _ALIGNED if arrays.on_gpu else nodes
+    places = _components(np.pad(grid.zones, ((0, 0), (0, width - nodes))), grid.dim)
+    gradients = _padded(tables.gradients.T, width)
     return Flow(
         arrays, problem, order, grid, tables,
         State(put(grid.nodes), put(problem.velocity(grid.nodes) * grid.free), put(energy)),
-        gathers=put(_components(grid.zones, grid.dim)), free=put(grid.free), values=put(tables.kinematic.T.copy()),
-        gradients=put(tables.gradients.T.copy()), to_forces=put(tables.gradients), thermal=put(tables.thermal),
+        gathers=put(places), free=put(grid.free), values=put(_padded(tables.kinematic.T, width)),
+        gradients=put(gradients), to_forces=put(gradients.T.copy()), thermal=put(tables.thermal),
         weights=put(tables.weights),
         gamma=put(problem.gamma(np.einsum("i,zia->za", tables.centre, corners))[:, None]),
         mass=put(volume * density), inverse_start=put(np.linalg.inv(transposed[:, 0])),
         length=float((volume.sum() / len(corners)) ** (1 / grid.dim) / order),
-        kinematic_mass=_kinematic_mass(grid, exact, tables), to_nodes=to_nodes,
+        kinematic_mass=_kinematic_mass(grid, exact, tables), to_nodes=_assembly(places, grid.nodes.size, nodes),
         thermal_mass=np.einsum("zq,qi,qj->zij", exact, tables.thermal, tables.thermal, optimize=True),
     )  # fmt: skip
 
@@ -106,17 +114,20 @@ def _blast(grid: meshes.Mesh, degree: int, energy: float) -> np.ndarray:
 
 
 def _components(zones: np.ndarray, dim: int) -> np.ndarray:
-    """Places of a zone's nodes in a flat field (nodes dim): (dim zones, nodes of a zone), one component after another."""
+    """Places of the zones' nodes in a flat field (nodes dim): (dim zones, nodes of a zone), component by component."""
     return (zones * dim + np.arange(dim)[:, None, None]).reshape(-1, zones.shape[1])
 
 
-def _assembly(grid: meshes.Mesh) -> scipy.sparse.csr_matrix:
+def _padded(table: np.ndarray, rows: int) -> np.ndarray:
+    """A table with rows of zeros appended."""
+    return np.pad(table, ((0, rows - len(table)), (0, 0)))
+
+
+def _assembly(places: np.ndarray, unknowns: int, nodes: int) -> scipy.sparse.csr_matrix:
     """The transpose of the gather: fields of zones, summed at the nodes."""
-    places = _components(grid.zones, grid.dim).ravel()
-    spread = scipy.sparse.csr_matrix(
-        (np.ones(len(places)), places, np.arange(len(places) + 1)), shape=(len(places), grid.nodes.size)
-    )
-    return spread.T.tocsr()
+    rows = places[:, :nodes].ravel()
+    columns = np.arange(places.size).reshape(places.shape)[:, :nodes].ravel()
+    return scipy.sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(unknowns, places.size))
 
 
 def _kinematic_mass(grid: meshes.Mesh, density: np.ndarray, tables: spaces.Tables) -> scipy.sparse.csr_matrix:

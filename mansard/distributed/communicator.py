@@ -30,6 +30,7 @@ ROOM = 8192  # bytes of payload in the first message: a Gram matrix of 32 column
 MOST_ROOM = 1 << 18  # bytes, a Gram matrix of 181 columns in float64; longer payloads are always continued
 QUIET = 8  # messages in a row that fill a quarter of the room at most, after which it shrinks to the longest of them
 PIECE = 1 << 30  # bytes per message; counts of MPI before version 4 end at 2^31
+SPIN = 2e-4  # seconds that a rank polls for a message before it offers its core to others: ranks may be more than cores
 PATIENCE = 0.05  # seconds that a rank waits for messages from other ranks before it looks whether one has failed
 _GOOD, _FAILED = 0, 1
 _TAG, _FAILURE = 3131, 3130
@@ -264,8 +265,7 @@ class Gathering:
         """Wait until all ranks have sent theirs."""
         begin = perf_counter()
         if self._request is not None:
-            while not self._request.Test():
-                os.sched_yield()  # there may be more ranks than cores
+            until(self._request.Test)
             self._request = None
         self.comm.waiting += perf_counter() - begin
 
@@ -322,13 +322,21 @@ class Exchange:
 
     def wait(self) -> None:
         """Wait until everything has arrived, and until the arrays that were sent may be written to again."""
-        begin, done = perf_counter(), mpi().Request.Testall
-        while not done(self._requests):
-            os.sched_yield()
-            if perf_counter() - begin > PATIENCE:
-                self._comm.heed(self._requests)
+        begin, requests = perf_counter(), self._requests
+        until(lambda: mpi().Request.Testall(requests), lambda: self._comm.heed(requests))
         self._requests, self._arrays = [], None
         self._comm.waiting += perf_counter() - begin
+
+
+def until(is_done: Callable[[], bool], look: Callable[[], None] | None = None) -> None:
+    """Poll until a message is complete; `look` for failures of other ranks now and then."""
+    begin = perf_counter()
+    while not is_done():
+        spent = perf_counter() - begin
+        if spent > SPIN:
+            os.sched_yield()
+        if look is not None and spent > PATIENCE:
+            look()
 
 
 def in_rank_order(stack: Array) -> Array:

@@ -234,6 +234,17 @@ def exponentials(comm: Any) -> None:
         assert np.allclose(M.whole(found), wanted, rtol=1e-11, atol=1e-11 * abs(wanted).max()) and run.products
 
 
+def hydrodynamics_over_ranks(comm: Any) -> None:
+    from examples.hydrodynamics import ranks
+
+    options = ranks.parser().parse_args(["--refine", "1", "--steps", "2"])
+    found = ranks.run(options, Communicator.of(comm))
+    wanted = ranks.run(options, Communicator.of(MPI.COMM_SELF))
+    assert found["steps"] == wanted["steps"] and found["cg_iterations"] == wanted["cg_iterations"]
+    for name in ("time", "dt", "energy_norm", "internal_energy", "kinetic_energy"):
+        assert abs(found[name] / wanted[name] - 1) < 1e-13, (name, found[name], wanted[name])
+
+
 # ---- faults -----------------------------------------------------------------------------------------------------
 
 
@@ -269,7 +280,7 @@ CHECKS = [
     products_of_every_kind, rows_are_summed_as_in_one_process, a_product_sends_one_message_to_each_neighbour,
     rows_are_divided_by_entries, empty_ranks, rows_that_ranks_bring, files_read_in_parallel, orders,
     powers_of_every_basis, powers_take_one_message_for_p_products, ghost_zones_that_are_too_large_are_left,
-    the_same_residuals_on_any_number_of_ranks, s_steps_take_fewer_messages, exponentials,
+    the_same_residuals_on_any_number_of_ranks, s_steps_take_fewer_messages, exponentials, hydrodynamics_over_ranks,
     matrices_that_differ_raise_everywhere, vectors_that_are_wrong_raise_everywhere,
 ]  # fmt: skip
 

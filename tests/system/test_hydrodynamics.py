@@ -13,12 +13,16 @@ import numpy as np
 import pytest
 
 from examples.hydrodynamics import __main__ as program
-from examples.hydrodynamics import tables, verify
-from examples.hydrodynamics.arrays import Arrays
+from examples.hydrodynamics import bench, tables, verify
+from examples.hydrodynamics.arrays import ENGINES, Arrays
 from examples.hydrodynamics.points import evaluate
 from examples.hydrodynamics.problems import PROBLEMS
 from examples.hydrodynamics.start import Flow, at_points, energies, norm, prepare
 from examples.hydrodynamics.steps import Progress, Stepper
+from mansard.bench import applications
+from mansard.cli import main as cli
+from mansard.errors import UsageError
+from papers.dong import hydro
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -197,3 +201,22 @@ def test_a_picture(tmp_path: Path) -> None:
     picture = tmp_path / "flow.png"
     assert program.main(["--problem", "sedov", "--refine", "1", "--steps", "3", "--plot", str(picture)]) == 0
     assert picture.stat().st_size > 5000
+
+
+def test_the_benchmark_times_phases_and_products(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = [bench.measure(bench.Case("sedov", 2, 2, 0), ("numpy", engine), 2, 5.0) for engine in ENGINES]
+    for row in found:
+        assert row["median"] > 0 and set(row["phases"]) == set(bench.PHASES) and row["unknowns_steps_per_second"] > 0
+        for product in row["products"]:
+            product["bound"] = product["seconds"] / 2
+    assert "corner forces 50%" in bench.table(found).cells[0][-1]
+    lines = "".join(json.dumps(row) + "\n" for row in found)
+    (tmp_path / "hydro.jsonl").write_text(lines)
+    assert hydro.main([tmp_path]) == 0 and "| 50% |" in (tmp_path / "summary.md").read_text()
+    assert cli(["bench", "hydro", "--list"]) == 0 and "zones" in capsys.readouterr().out
+
+
+def test_the_benchmark_says_what_a_wheel_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(applications.APPLICATIONS, "hydro", "examples.absent")
+    with pytest.raises(UsageError, match="not of the wheel: run the command from a clone"):
+        applications.load("hydro")

@@ -22,7 +22,8 @@ from .runs import cases, measure, network
 
 NAME = "scale"
 _ROWS, _SIDE = 200_000, 64  # of each rank: 51 MB of a tall matrix; 64^3 points of a grid, 18 MB of entries
-_SECONDS = 600  # of a launch
+_SECONDS = 600  # of a launch, at most
+_SAMPLED = 8.0  # seconds of samples in a launch, eight operations together
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
@@ -66,10 +67,15 @@ def _launch(count: int, args: argparse.Namespace) -> None:
     if mpiexec is None:
         raise BackendUnavailable("bench scale needs mpiexec: pip install 'mansard[mpi]'")
     mine = [sys.executable, "-m", "mansard", "bench", NAME, "--out", str(args.out), "--no-report"]
-    mine += ["--repeats", str(args.repeats), *(["--elements", str(args.elements)] if args.elements else [])]
+    mine += ["--seconds", str(_limit(args)), *(["--elements", str(args.elements)] if args.elements else [])]
     done = subprocess.run([mpiexec, "-n", str(count), *mine], env=settings.rank_environment(), timeout=_SECONDS)
     if done.returncode:
         raise BackendUnavailable(f"mpiexec -n {count} ended with status {done.returncode}")
+
+
+def _limit(args: argparse.Namespace) -> float:
+    """Seconds of samples in one launch."""
+    return _SAMPLED if args.seconds is None else float(args.seconds)
 
 
 def _measure(comm: Any, out: Path, args: argparse.Namespace) -> None:
@@ -80,7 +86,7 @@ def _measure(comm: Any, out: Path, args: argparse.Namespace) -> None:
     for scaling in ("weak", "strong"):
         share = 1 if scaling == "weak" else comm.size
         for case in cases(comm, max(1, rows // share), max(1, side // share), side):
-            found.append(measure(case, comm, max(args.repeats, 3)) | {"scaling": scaling})
+            found.append(measure(case, comm, _limit(args) / 8) | {"scaling": scaling})
     net = network(comm)
     if comm.rank == 0:
         environment = describe(select(("cpu", 0), None))

@@ -25,7 +25,8 @@ def load(folder: Path) -> dict[int, dict[str, Any]]:
 
 def table(runs: dict[int, dict[str, Any]]) -> Table:
     """A line per operation, kind of scaling and number of ranks; bad are those that the model misses."""
-    cells, bad = [], set()
+    cells: list[tuple[str, ...]] = []
+    bad: set[int] = set()
     for ranks, run in runs.items():
         network = fitted(run["network"])
         for row in run["rows"]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -15,7 +17,8 @@ from ...distributed.communicator import HEADER, ROOM
 WIDTH = 32  # columns of tall matrices: Gram matrices of 8 KiB
 POWERS = 4
 _WARM = 2  # calls before the first sample
-_SECONDS, _MOST = 1.0, 200  # samples of an operation are taken for so long, and so many at most
+_MOST = 200  # samples of an operation
+_LEAST = 3
 
 
 class Case(NamedTuple):
@@ -58,32 +61,41 @@ def slab(side: int, planes: int, rank: int, ranks: int) -> Any:
     return csr_array((rows.data, columns, rows.indptr), shape=(planes * plane, ranks * planes * plane))
 
 
-def measure(case: Case, comm: Any, samples: int) -> dict[str, Any]:
-    """Seconds of the slowest rank: calls on all ranks together and alone in turn, each sample after a barrier."""
+def measure(case: Case, comm: Any, limit: float) -> dict[str, Any]:
+    """Seconds from the first rank's start to the last one's end: together and alone in turn, after a barrier each.
+
+    Samples are taken for about `limit` seconds. Clocks of one node agree; of several, the slowest rank counts.
+    """
     ours = distributed.Communicator.of(comm)
-    times: dict[str, list[float]] = {"together": [], "alone": [], "waiting": []}
     begin = perf_counter()
     for _ in range(_WARM):
         case.together(), case.alone()
     once = comm.allreduce((perf_counter() - begin) / _WARM) / comm.size
-    for _ in range(min(_MOST, max(samples, int(_SECONDS / once)))):
-        for name, call in (("together", case.together), ("alone", case.alone)):
+    calls = (case.together, case.alone)
+    marks = np.empty((min(_MOST, max(_LEAST, int(limit / once))), 2, 3))  # start, end, seconds of waiting
+    for sample, mark in enumerate(marks):
+        for which in (0, 1) if sample % 2 else (1, 0):
             comm.Barrier()
             waited, begin = ours.waiting, perf_counter()
-            call()
-            times[name].append(perf_counter() - begin)
-            times["waiting"] += [ours.waiting - waited] if name == "together" else []
-    every = np.array(comm.allgather([times["together"], times["alone"], times["waiting"]]))
-    together, alone, waiting = (every[:, which].max(axis=0) for which in range(3))
-    best = int(together.argmin())
-    kernel = float(alone.min())
+            calls[which]()
+            mark[which] = begin, perf_counter(), ours.waiting - waited
+    every = np.array(comm.allgather(marks))
+    together, alone = _spans(every[:, :, 0], comm), _spans(every[:, :, 1], comm)
+    best, kernel = int(together.argmin()), float(alone.min())
+    waiting = float(every[:, best, 0, 2].mean())
     return {
-        "operation": case.name, "seconds": float(together[best]), "kernel": kernel,
-        "waiting": float(every[:, 2].mean(axis=0)[best]),
-        "message": max(0.0, float(together[best] - every[:, 2].mean(axis=0)[best]) - kernel),
+        "operation": case.name, "seconds": float(together[best]), "kernel": kernel, "waiting": waiting,
+        "message": max(0.0, float(together[best]) - waiting - kernel),
         "gathers": case.gathers, "halo": case.halo, "repeated": max(comm.allgather(case.repeated)),
-        "samples": {"together": together.tolist(), "alone": alone.tolist(), "waiting": waiting.tolist()},
+        "samples": {"together": together.tolist(), "alone": alone.tolist()},
     }  # fmt: skip
+
+
+def _spans(marks: Array, comm: Any) -> Array:
+    """Seconds of each sample, of marks [rank, sample, (start, end, ...)]."""
+    if len(set(comm.allgather(platform.node()))) == 1:
+        return marks[:, :, 1].max(axis=0) - marks[:, :, 0].min(axis=0)
+    return (marks[:, :, 1] - marks[:, :, 0]).max(axis=0)
 
 
 # ---- the network ------------------------------------------------------------------------------------------------
@@ -102,10 +114,14 @@ def network(comm: Any) -> dict[str, Any]:
     gather = _best(comm, lambda: ours.gather(room, "latency"))
     exchange = {}
     for size in _SIZES[2:]:
-        sends, receives = ({q: np.zeros(size, np.uint8) for q in _neighbours(comm)} for _ in range(2))
-        exchange[size] = _best(comm, lambda sends=sends, receives=receives: ours.exchange(sends, receives).wait())
+        exchange[size] = _best(comm, partial(_exchange, ours, size, _neighbours(comm)))
     found = {"ping_pong": pings, "gather": gather, "gather_bytes": HEADER + ROOM, "exchange": exchange}
     return {"ranks": comm.size} | found
+
+
+def _exchange(ours: distributed.Communicator, size: int, neighbours: list[int]) -> None:
+    sends, receives = ({q: np.zeros(size, np.uint8) for q in neighbours} for _ in range(2))
+    ours.exchange(sends, receives).wait()
 
 
 def _neighbours(comm: Any) -> list[int]:

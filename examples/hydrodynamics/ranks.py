@@ -1,0 +1,212 @@
+"""`mpiexec -n 2 python -m examples.hydrodynamics.ranks`: zones divided among ranks.
+
+A rank has consecutive zones, slabs of the mesh, and the nodes of these zones. Nodes between slabs are on several ranks,
+with the same values on each: what zones add to them is summed in the order of ranks, everywhere alike. An inner product
+counts a node where its lowest rank has it, and sums travel in rank order. So runs are reproducible bit by bit, and
+energies are the same to rounding on any number of ranks. Every rank prepares the whole mesh before it takes its part.
+
+Messages: an exchange of shared nodes for every load and every iteration of conjugate gradients, two sums for each such
+iteration, and one message for the time step. Arrays are NumPy's.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from mansard.distributed import Communicator
+
+from .__main__ import parser
+from .arrays import Array, Arrays
+from .conjugate import ConjugateGradients
+from .forces import Forces
+from .mesh import Mesh
+from .points import Points, TangledError, evaluate, longest_step
+from .problems import PROBLEMS
+from .start import Flow, State, energies, prepare
+from .start import _assembly as assembly
+from .start import _kinematic_mass as kinematic_mass
+from .steps import Progress, Stepper
+
+
+class Shared:
+    """The nodes of this rank: which of them other ranks have, too, and sums over all that have them."""
+
+    def __init__(self, comm: Communicator, zones: np.ndarray, ends: np.ndarray) -> None:
+        self.comm = comm
+        by_rank = [np.unique(zones[first:last]) for first, last in pairwise(ends)]
+        self.nodes = by_rank[comm.rank]
+        met = {q: np.intersect1d(self.nodes, one) for q, one in enumerate(by_rank) if q != comm.rank}
+        self.places = {q: np.searchsorted(self.nodes, one) for q, one in met.items() if len(one)}
+        self._every = np.unique(np.concatenate([np.zeros(0, np.int64), *self.places.values()]))
+        lower = [places for q, places in self.places.items() if q < comm.rank]
+        self.is_own = np.ones(len(self.nodes), bool)  # where no lower rank has the node
+        self.is_own[np.concatenate([np.zeros(0, np.int64), *lower])] = False
+
+    def add(self, field: Array) -> None:
+        """Make partial sums at shared nodes (nodes, k) whole, in place: in the order of ranks, the same on each."""
+        if not self.places:
+            return
+        sends = {q: np.ascontiguousarray(field[places]) for q, places in self.places.items()}
+        receives = {q: np.empty_like(one) for q, one in sends.items()}
+        self.comm.exchange(sends, receives).wait()
+        mine = field[self._every].copy()
+        field[self._every] = 0
+        for q in sorted([*receives, self.comm.rank]):
+            if q == self.comm.rank:
+                field[self._every] += mine
+            else:
+                field[self.places[q]] += receives[q]
+
+
+class RankArrays(Arrays):
+    """Arrays of one rank: products with matrices that sum at nodes, and inner products, are those of all ranks."""
+
+    def __init__(self, shared: Shared, engine: str = "mansard") -> None:
+        super().__init__("numpy", engine)
+        self.shared = shared
+
+    def column_dots(self, a: Array, b: Array) -> Array:
+        own = self.shared.is_own[:, None]
+        return self.shared.comm.sum(super().column_dots(np.where(own, a, 0.0), b), "inner products")
+
+    def sparse(self, matrix: Any) -> Any:
+        product, nodes = super().sparse(matrix), len(self.shared.nodes)
+
+        def whole(x: Array, y: Array) -> None:
+            product(x, y)
+            self.shared.add(y.reshape(nodes, -1))
+
+        return whole
+
+
+class RankForces(Forces):
+    """Forces of one rank's zones; the mass at shared nodes is that of all ranks."""
+
+    def __init__(self, flow: Flow, tolerance: float, most: int) -> None:
+        super().__init__(flow, tolerance, most)
+        diagonal = flow.kinematic_mass.diagonal()[:, None]
+        flow.arrays.shared.add(diagonal)
+        self.solver = ConjugateGradients(flow.arrays, flow.kinematic_mass, flow.free / diagonal, tolerance, most)
+
+    @cached_property
+    def _weight(self) -> Array:
+        weight = (flow_mass := self.flow.kinematic_mass) @ np.ones((flow_mass.shape[1], 1))
+        self.flow.arrays.shared.add(weight)
+        return weight[:, 0]
+
+
+class RankStepper(Stepper):
+    """Steps of all ranks together: the time step is the shortest that any rank allows."""
+
+    def __init__(self, flow: Flow, comm: Communicator, first: int, *options: Any) -> None:
+        super().__init__(flow, *options)
+        self.comm, self._first = comm, first  # zone
+        _, _, tolerance, most, *_ = options
+        self.forces = RankForces(flow, tolerance, most)
+
+    def _points(self, state: State) -> Points:
+        points, zone, allowed = None, -1, float("inf")
+        with self.clock.phase("points"):
+            try:
+                points = evaluate(self.flow, state)
+            except TangledError as error:
+                zone = error.zone + self._first
+        with self.clock.phase("time step"):
+            if points is not None:
+                allowed = longest_step(self.flow, points, self.cfl)
+            every = self.comm.gather(np.array([allowed, zone]), "time step")
+            if every[:, 1].max() >= 0 or points is None:
+                raise TangledError(int(every[:, 1].max()))
+            self._allowed = min(self._allowed, float(every[:, 0].min()))
+        self.evaluations += 1
+        return points
+
+
+def divided(flow: Flow, comm: Communicator) -> tuple[Flow, int]:
+    """This rank's part of a flow that every rank has prepared, and its first zone."""
+    count, mesh = len(flow.mesh.zones), flow.mesh
+    ends = count * np.arange(comm.size + 1) // comm.size
+    if count < comm.size:
+        raise ValueError(f"{count} zones for {comm.size} ranks: refine the mesh, or take fewer ranks")
+    shared = Shared(comm, mesh.zones, ends)
+    first, last = int(ends[comm.rank]), int(ends[comm.rank + 1])
+    nodes, part = shared.nodes, slice(first, last)
+    zones = np.searchsorted(nodes, mesh.zones[part])
+    dim, width = mesh.dim, flow.gathers.shape[1]
+    gathers = (zones * dim + np.arange(dim)[:, None, None]).reshape(-1, width)
+    own = Mesh(mesh.lines, mesh.nodes[nodes], zones, mesh.free[nodes])
+    local = replace(
+        flow, arrays=RankArrays(shared, flow.arrays.engine), mesh=own,
+        state=State(flow.state.x[nodes], flow.state.v[nodes], flow.state.e[part]), gathers=gathers,
+        free=flow.free[nodes], gamma=flow.gamma[part], mass=flow.mass[part], inverse_start=flow.inverse_start[part],
+        thermal_mass=flow.thermal_mass[part], kinematic_mass=_mass_of_zones(flow, own),
+        to_nodes=assembly(gathers, nodes.size * dim, width),
+    )  # fmt: skip
+    return local, first
+
+
+def _mass_of_zones(flow: Flow, own: Mesh) -> Any:
+    """What these zones add to M_V."""
+    tables, corners = flow.tables, own.nodes[own.zones]
+    transposed = (tables.gradients @ corners).reshape(len(corners), -1, flow.dim, flow.dim)
+    density = flow.problem.density(tables.kinematic @ corners)
+    return kinematic_mass(own, tables.weights * np.linalg.det(transposed) * density, tables)
+
+
+def total_energies(flow: Flow, comm: Communicator, state: State) -> tuple[float, float, float]:
+    """Internal and kinetic energy of all zones, and the norm of the energy's coefficients."""
+    e = np.vdot(state.e, state.e)
+    internal, kinetic, squares = comm.sum(np.array([*energies(flow, state), e]), "energies")
+    return float(internal), float(kinetic), float(np.sqrt(squares))
+
+
+def run(options: Any, comm: Communicator) -> dict[str, Any]:
+    """A run of all ranks together: what came out, and the seconds of the slowest rank by phase."""
+    with comm.call("hydrodynamics"):
+        arrays = Arrays("numpy", options.engine)
+        whole = prepare(PROBLEMS[options.problem], options.dim, options.refine, options.order, arrays,
+                        blast_energy=options.blast_energy)  # fmt: skip
+        flow, first = divided(whole, comm)
+    given = (options.integrator, options.cfl, options.cg_tolerance, options.cg_iterations)
+    stepper = RankStepper(flow, comm, first, *given)
+    progress, final = Progress(flow.state), options.final_time or flow.problem.final_time
+    before = sum(total_energies(flow, comm, flow.state)[:2])
+    comm.agree("start")
+    waited, begin = comm.waiting, time.perf_counter()
+    for _ in stepper.run(progress, final, options.steps):
+        pass
+    spent = [time.perf_counter() - begin, comm.waiting - waited, *stepper.clock.seconds.values()]
+    slowest = comm.gather(np.array(spent), "seconds").max(axis=0).tolist()
+    internal, kinetic, size = total_energies(flow, comm, progress.state)
+    return {
+        "ranks": comm.size, "steps": progress.step, "time": progress.time, "dt": progress.dt, "energy_norm": size,
+        "internal_energy": internal, "kinetic_energy": kinetic, "total_energy_drift": internal + kinetic - before,
+        "cg_iterations": stepper.forces.solver.iterations, "zones": len(whole.mesh.zones),
+        "seconds": dict(zip(["all", "waiting", *stepper.clock.seconds], slowest, strict=True)),
+    }  # fmt: skip
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run on all ranks of the launch; rank 0 prints a line of JSON."""
+    options = parser().parse_args(arguments)
+    comm = Communicator.of()
+    try:
+        found = run(options, comm)
+    except (ValueError, RuntimeError) as error:
+        print(f"hydrodynamics: rank {comm.rank}: {error}", file=sys.stderr)
+        return 1
+    if comm.rank == 0:
+        print(json.dumps(found), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
