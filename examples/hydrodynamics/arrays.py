@@ -96,12 +96,19 @@ class Arrays:
             return ms.gram(a, b).diagonal()  # all pairs of columns in one pass: memory is what it costs
         return (a * b).sum(0)
 
-    def scale_columns(self, array: Array, factors: Array, out: Array) -> None:
-        """out = array * factors, for factors of the few columns of an array (n, dim)."""
-        if self.library == "numpy":  # whose loops over two or three columns cost more than a product with zeros
-            np.dot(array, np.diag(factors), out=out)
-        else:
-            self.xp.multiply(array, factors, out=out)
+    def column_scaling(self) -> Callable[[Array, Array, Array], Array]:
+        """(array, factors, out) -> out = array * factors, for factors of the few columns of an array (n, dim)."""
+        if self.library != "numpy":
+            return lambda array, factors, out: self.xp.multiply(array, factors, out=out)
+        diagonals = {dim: np.zeros((dim, dim)) for dim in (1, 2, 3)}
+
+        def scaled(array: Array, factors: Array, out: Array) -> Array:
+            """By a product with a diagonal matrix: NumPy's loops over two or three columns take longer."""
+            matrix = diagonals[len(factors)]
+            matrix.flat[:: len(factors) + 1] = factors
+            return np.dot(array, matrix, out=out)
+
+        return scaled
 
     def plus_transposed(self, ab: Array, a: Array, b: Array) -> Array:
         """a b + (a b)^T of square matrices, ab = a b given; it may be overwritten."""

@@ -105,9 +105,9 @@ def _clocked(flow: Flow, steps: int, seconds: float) -> Clocked:
     """Steps by the clock. On a GPU phases are timed in other steps, for each of them has to wait for the device."""
     stepper, progress = Stepper(flow), Progress(flow.state)
     taken = stepper.run(progress, float("inf"))
-    for _ in range(0 if flow.arrays.library == "numpy" and flow.arrays.engine == "library" else _WARM_UP):
-        next(taken)  # the library alone compiles nothing and records nothing
     apart = flow.arrays.on_gpu
+    for _ in range(_WARM_UP if flow.arrays.engine == "mansard" else int(apart)):
+        next(taken)  # the library alone compiles nothing; on a GPU its first step records graphs
     stepper.clock.runs = not apart
     stepper.clock.seconds.clear()
     rejected, iterations, times = stepper.rejected, stepper.forces.solver.iterations, []

@@ -67,7 +67,7 @@ class ConjugateGradients:
         self._mass(d, q)
         self._advance(size, self._stop, a.column_dots(d, q), d, q, self._scale, self.x, r, z)
         after = a.column_dots(r, z)
-        self._turn(size, self._stop, after, z, d)
+        self._turn(size, self._stop, after, z, d, q)
         going = size > self._stop
         self._done += going
         a.assign(size, after * going)
@@ -90,23 +90,20 @@ def _updates(arrays: Arrays) -> tuple[Callable[..., object], Callable[..., objec
                          step, "cg_advance")  # fmt: skip
         turn = kernel(given + "float64 after, float64 z", "float64 d",
                       "d = z + (size > stop ? after / size : 0.0) * d", "cg_turn")  # fmt: skip
-        return advance, turn
-    add, scaled = arrays.xp.add, arrays.scale_columns
+        return advance, lambda size, stop, after, z, d, spare: turn(size, stop, after, z, d)
+    add, multiply, scaled = arrays.xp.add, arrays.xp.multiply, arrays.column_scaling()
 
     def advance_by_parts(
         size: Array, stop: Array, dq: Array, d: Array, q: Array, scale: Array, x: Array, r: Array, z: Array
     ) -> None:
         going = size > stop
         step = going * size / (dq + ~going)
-        scaled(d, step, z)
-        add(x, z, out=x)
-        scaled(q, -step, z)
-        add(r, z, out=r)
-        arrays.xp.multiply(scale, r, out=z)
+        add(x, scaled(d, step, z), out=x)
+        add(r, scaled(q, -step, z), out=r)
+        multiply(scale, r, out=z)
 
-    def turn_by_parts(size: Array, stop: Array, after: Array, z: Array, d: Array) -> None:
+    def turn_by_parts(size: Array, stop: Array, after: Array, z: Array, d: Array, spare: Array) -> None:
         going = size > stop
-        d *= going * after / (size + ~going)
-        d += z
+        add(z, scaled(d, going * after / (size + ~going), spare), out=d)
 
     return advance_by_parts, turn_by_parts
