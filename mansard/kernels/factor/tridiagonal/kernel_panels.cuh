@@ -76,30 +76,34 @@ struct TridiagonalPanels : PanelTeam<P> {
 
   // Products of this warp's rows of M with u.
   MANSARD_DEVICE void multiply(int k, const ReflectorEntries<T>& u) {
-    T y[COLUMNS];  // of the columns of this lane
+    const int begin = (k + 1) / 32;  // the first tile of columns
+    T* const y = parts + warp * WIDTH + lane;  // of this lane's columns
     R quadratic = 0;
-    MANSARD_UNROLL
-    for (int c = 0; c < COLUMNS; ++c) y[c] = zero<T>();
+    MANSARD_UNROLL_BY(1)
+    for (int c = begin; c < COLUMNS; ++c) y[32 * c] = zero<T>();
     this->own_chunks(k + 1, [&](int first) {
-      T own[ROWS], sum[ROWS];
+      const auto is_read = [&](int j) { return [=](int i) { return j <= i; }; };
+      T own[ROWS], sum[ROWS], entry[ROWS], next[ROWS];
+      this->read_rows(next, first, 32 * begin + lane, is_read(32 * begin + lane));
       MANSARD_UNROLL
       for (int r = 0; r < ROWS; ++r) {
         own[r] = u(first + r);
         sum[r] = zero<T>();
       }
-      MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c)
-        if (32 * c + 32 > k + 1 && 32 * c < first + ROWS) {
-          const int j = 32 * c + lane;
-          const T across = u(j);
-          T entry[ROWS];
-          this->read_rows(entry, first, j, [&](int i) { return j <= i; });
-          MANSARD_UNROLL
-          for (int r = 0; r < ROWS; ++r) {
-            multiply_add<false>(sum[r], entry[r], across);
-            multiply_add<true>(y[c], either(first + r == j, zero<T>(), entry[r]), own[r]);
-          }
+      MANSARD_UNROLL_BY(1)
+      for (int j = 32 * begin + lane; j < first + ROWS + lane; j += 32) {
+        MANSARD_UNROLL
+        for (int r = 0; r < ROWS; ++r) entry[r] = next[r];
+        this->read_rows(next, first, j + 32, is_read(j + 32));  // a tile ahead: loads take longer than products
+        const T across = u(j);
+        T below = y[j - lane];
+        MANSARD_UNROLL
+        for (int r = 0; r < ROWS; ++r) {
+          multiply_add<false>(sum[r], entry[r], across);
+          multiply_add<true>(below, either(first + r == j, zero<T>(), entry[r]), own[r]);
         }
+        y[j - lane] = below;
+      }
       const T total = team_fold<32>(sum, lane);
       const int i = first + lane / (32 / ROWS);
       if (lane % (32 / ROWS) == 0) {
@@ -107,11 +111,8 @@ struct TridiagonalPanels : PanelTeam<P> {
         quadratic += real_product(u(i), total);
       }
     });
-    MANSARD_UNROLL
-    for (int c = 0; c < COLUMNS; ++c) {
-      parts[warp * WIDTH + 32 * c + lane] = y[c];
-      if (32 * c + 32 > k + 1) quadratic += real_product(u(32 * c + lane), y[c]);
-    }
+    MANSARD_UNROLL_BY(1)
+    for (int c = begin; c < COLUMNS; ++c) quadratic += real_product(u(32 * c + lane), y[32 * c]);
     quadratic = team_sum<32>(quadratic);
     if (lane == 0) sums[WARPS + warp] = quadratic;
   }

@@ -151,15 +151,10 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
         yield from (Panels(panel, warps) for panel, warps in product((2, 4, 8, 16, 32), (4, 8, 16)))
 
 
-def panels(problem: Problem, vectors: int) -> Iterator[Panels]:
-    """Rules for matrices in global memory, widest panels first: those whose `vectors` kinds of panel vectors leave
-    room for two blocks per multiprocessor, then narrow ones."""
-    each = vectors * up(problem.N, 32) * 32 * problem.itemsize
-    fitting = [panel for panel in (16, 8, 4) if panel * each <= _ROOM]
-    yield from (Panels(panel, 8) for panel in (*fitting, 4, 2))
-
-
-_ROOM = 72 << 10  # bytes of panel vectors that leave two blocks per multiprocessor on current GPUs
+def panels() -> Iterator[Panels]:
+    """Rules for matrices in global memory: sixteen warps, which read more of them at a time than two blocks of eight,
+    whose matrices the cache would have to hold; then narrower panels, and fewer warps."""
+    yield from (Panels(panel, warps) for warps in (16, 8, 4) for panel in (8, 4, 2))
 
 
 def panel_bytes(problem: Problem, c: Panels, vectors: int) -> int:
