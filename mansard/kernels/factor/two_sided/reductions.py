@@ -159,9 +159,9 @@ def panels() -> Iterator[Panels]:
 
 def panel_bytes(problem: Problem, c: Panels, vectors: int) -> int:
     """Shared memory of a blocked reduction with so many kinds of panel vectors: these, two vectors, parts of a product
-    of each warp, products with panel vectors, and two sums of each warp."""
+    of each warp, products with panel vectors, two first entries, and two sums of each warp."""
     width = up(problem.N, 32) * 32
-    entries = (vectors * c.PANEL + 2 + c.WARPS) * width + 2 * c.PANEL
+    entries = (vectors * c.PANEL + 2 + c.WARPS) * width + 2 * c.PANEL + 2
     return entries * problem.itemsize + 16 * c.WARPS
 
 
