@@ -44,8 +44,6 @@ CASES: list[tuple[Problem, Config]] = [
     (_p("complex128", 33, 2), Block(1, 2)),
     (_p("complex128", 34, 1, "right", 9), Block(2, 2)),
     (_p("complex64", 33, 1, "left", 9), Block(4, 4)),
-    (_p("float64", 35, 2, sweeps=25), Block(8, 3)),  # rows of eight lanes, systolic over seven seams
-    (_p("complex64", 33, 1, "right", 13), Block(8, 2)),
     (_p("float64", 35, 2, sweeps=25), Warps(3)),
     (_p("float64", 40, 2, "right", 9), Warps(2)),
     (_p("complex128", 21, 2, "left", 13), Warps(4)),

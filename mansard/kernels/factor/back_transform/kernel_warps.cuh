@@ -30,7 +30,7 @@
 //
 //   WARPS  per block, which share rows
 #pragma once
-#include "kernels/factor/back_transform/order.cuh"
+#include "kernels/factor/back_transform/stored_rows.cuh"
 
 namespace mansard {
 
@@ -53,7 +53,7 @@ struct WarpsMemory {
 };
 
 template <class P, class Arguments>
-struct SharedRows {
+struct SharedRows : StoredRows<SharedRows<P, Arguments>, P, WarpsMemory<P>> {
   using Memory = WarpsMemory<P>;
   using T = typename P::T;
   using R = typename Scalar<T>::Real;
@@ -73,6 +73,8 @@ struct SharedRows {
   MANSARD_DEVICE i64 matrix() const { return blockIdx.x / Memory::PARTS; }
   MANSARD_DEVICE int first_row() const { return blockIdx.x % Memory::PARTS * Memory::ROWS; }  // of the block
   MANSARD_DEVICE int row() const { return first_row() + lane / WORDS; }                       // of Q
+  MANSARD_DEVICE int column(int j) const { return part * COLUMNS + j; }
+  MANSARD_DEVICE R entry(int j) const { return q[j]; }
   MANSARD_DEVICE int component() const { return lane % WORDS; }
   MANSARD_DEVICE T* reflectors(int buffer) const { return reinterpret_cast<T*>(arena + buffer * Memory::BUFFER); }
   MANSARD_DEVICE R* inverses(int buffer) const {
@@ -263,55 +265,6 @@ struct SharedRows {
     MANSARD_UNROLL_BY(1)
     for (int s = 0; s < 2 * (ceil_div(count, 2) + LAST); s += 2) slot(s, s % Memory::GROUP == 0);
     cp_async_wait<0>();
-  }
-
-  // ---- results ----
-
-  // Rank the values; the result is 0, or NaN if one of them is not finite.
-  MANSARD_DEVICE R order() const {
-    for (int j = threadIdx.x; j < N; j += THREADS) values()[j] = a.D[matrix() * N + j];
-    __syncthreads();  // values are complete, written by all threads
-    const R scale = a.SCALE != nullptr ? a.SCALE[matrix()] : R(1);
-    R* W = first_row() == 0 && a.W != nullptr ? a.W + matrix() * N : nullptr;
-    R poison = R(0);
-    for (int j = threadIdx.x; j < N; j += THREADS) poison = Order<P, R>{values(), places()}.place(j, W, scale);
-    return __syncthreads_or(is_nan(poison)) ? not_a_number<R>() : R(0);
-  }  // places are complete, written by all threads
-  MANSARD_DEVICE void store() const {
-    R poison = R(0);
-    if constexpr (P::CAPACITY > 0) poison = order();
-    else __syncthreads();  // reflectors have been read by all threads: image replaces them
-    R* Z = reinterpret_cast<R*>(a.Z + matrix() * (N * N));
-    if constexpr (P::SIDE == Side::right) {  // lanes of neighbouring rows write neighbouring entries
-      if (row() < N) store_columns(Z + row() * WORDS + component(), N * WORDS, poison);
-    } else {
-      for (int first = 0; first < Memory::ROWS; first += Memory::AT_ONCE_Z) store_rows(Z, first, poison);
-    }
-  }
-  // Write this lane's columns to their places, `step` apart.
-  MANSARD_DEVICE void store_columns(R* to, int step, R poison) const {
-    MANSARD_UNROLL
-    for (int j = 0; j < COLUMNS; ++j) {
-      const int column = part * COLUMNS + j;
-      if (column < N) {
-        const int place = P::CAPACITY > 0 ? places()[column] : column;
-        const bool negated = (place & NEGATED) != 0;
-        const bool opposite = P::SIDE == Side::right && negated != (component() == 1);  // V^H has conjugate entries
-        to[(place & (NEGATED - 1)) * step] = (opposite ? -q[j] : q[j]) + poison;
-      }
-    }
-  }
-  // Store rows `first` on of the block, through shared memory: a lane's row is contiguous, a warp's columns are not.
-  MANSARD_DEVICE void store_rows(R* Z, int first, R poison) const {
-    constexpr int LINE = N * WORDS;
-    const int here = row() - first_row() - first;
-    if (here >= 0 && here < Memory::AT_ONCE_Z && row() < N)
-      store_columns(arena + here * Memory::PITCH_Z + component(), WORDS, poison);
-    __syncthreads();  // image has these rows, written by their threads
-    const int rows = min(Memory::AT_ONCE_Z, N - first_row() - first);
-    for (int k = threadIdx.x; k < rows * LINE; k += THREADS)
-      Z[static_cast<i64>(first_row() + first) * LINE + k] = arena[k / LINE * Memory::PITCH_Z + k % LINE];
-    __syncthreads();  // image has been read by all threads
   }
 };
 

@@ -26,7 +26,7 @@ class Lanes(OnGpu):
 
 @dataclass(frozen=True)
 class Block(OnGpu):
-    """One or more blocks per matrix, rows in registers of one to eight lanes."""
+    """One or more blocks per matrix, rows in registers of one to four lanes."""
 
     VARIANT: ClassVar[str] = "block"
     SPLIT: int = 1  # lanes per row, of complex matrices for each component
@@ -59,8 +59,8 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     elif isinstance(c, Warps):
         if not 2 <= c.WARPS <= 16 or problem.N < 4 * c.WARPS:
             return f"WARPS={c.WARPS} of {problem.N} columns: 2 to 16, with four columns each"
-    elif c.SPLIT not in (1, 2, 4, 8) or problem.N < 4 * c.SPLIT:
-        return f"SPLIT={c.SPLIT} of {problem.N} columns: 1, 2, 4 or 8, with four columns each"
+    elif c.SPLIT not in (1, 2, 4) or problem.N < 4 * c.SPLIT:
+        return f"SPLIT={c.SPLIT} of {problem.N} columns: 1, 2 or 4, with four columns each"
     return configs.too_large(work, problem, c, device, together=True)
 
 
@@ -78,7 +78,7 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
             yield from (Lanes(lanes, warps) for warps in (1, 2, 4))
     if problem.N > 128:
         yield from (Warps(warps) for warps in (2, 4, 6, 8, 12, 16))
-    for split in (1, 2, 4) if problem.N <= 128 else (2, 4, 8):
+    for split in (1, 2, 4):
         for warps in (1, 2, 4, 8):
             if problem.N >= 16 and warps * 16 < components * split:
                 yield Block(split, warps)

@@ -67,7 +67,7 @@ def shared_bytes(problem: Problem, c: Any) -> int:
         return int((up(max(staged, image), 4) * 4 + 128 * c.WARPS + padded) * real + (padded + capacity) * 4)
     staged = 8 * (up(c.SPLIT * width, 2) * 2 * words + 1)
     if capacity:
-        staged += 2 * 8 * (width + (c.SPLIT > 1)) * c.SPLIT
+        staged += 2 * (12 if c.SPLIT > 2 else 8) * (width + (c.SPLIT > 1)) * c.SPLIT
     return int((up(max(staged, image), 4) * 4 + padded) * real + (padded + capacity) * 4)
 
 
