@@ -9,6 +9,7 @@ from ....arrays.types import Kind
 from ....backends.select import ReferenceBackend
 from ....errors import UnsupportedProblem
 from ....kernels import family_of
+from ....kernels.factor.two_sided.reductions import fits_registers
 from ....kernels.family import Family
 from ....plan import dispatch, pin
 from ....plan.problem import Problem
@@ -78,9 +79,10 @@ def _by_kernels(
             return None, choice.reason
     if len(choices) == 1:
         return Decision(choices[0], method, layout), None
-    reason = f"{a.columns} rows: reflections to condensed form, then a thread per matrix iterates on it"
+    how = "" if fits_registers(a.view.dtype, a.columns) else ", more than registers hold: by panels, in global memory"
+    reason = f"{a.columns} rows{how}: reflections to condensed form, then a thread per matrix iterates on it"
     if "D" in method.parts:
-        reason = f"{a.columns} rows: the reduction, then its reflections as matrices"
+        reason = f"{a.columns} rows{how}: the reduction, then its reflections as matrices"
     return Decision(Choice(choices[0].family, Steps(PHASES, _CHAIN, reason), "rule"), method, layout), None
 
 
