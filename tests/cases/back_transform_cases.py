@@ -9,7 +9,7 @@ from sweeps_cases import BACKENDS, address
 
 from mansard import testing
 from mansard.kernels.factor.back_transform import emit, space, spec
-from mansard.kernels.factor.back_transform.space import Block, Config, Lanes
+from mansard.kernels.factor.back_transform.space import Block, Config, Lanes, Warps
 from mansard.kernels.factor.sweeps import spec as sweeps
 from mansard.plan.problem import REAL, Problem
 
@@ -46,18 +46,20 @@ CASES: list[tuple[Problem, Config]] = [
     (_p("complex128", 33, 2), Block(1, 2)),
     (_p("complex128", 34, 1, "right", 9), Block(2, 2)),
     (_p("complex64", 33, 1, "left", 9), Block(4, 4)),
-    (_p("float64", 35, 2, sweeps=25), Block(8, 3)),  # rows of eight lanes, systolic over seven seams
-    (_p("complex64", 33, 1, "right", 13), Block(8, 2)),
     (_p("float64", 13, 5, "product", 0), Lanes(8)),
     (_p("complex128", 8, 5, "product", 0), Lanes(16)),
     (_p("float64", 50, 2, "product", 0), Block(2, 4)),
     (_p("complex64", 33, 2, "product", 0), Block(1, 2)),
+    (_p("float64", 35, 2, sweeps=25), Warps(3)),
+    (_p("float64", 40, 2, "right", 9), Warps(2)),
+    (_p("complex128", 21, 2, "left", 13), Warps(4)),
+    (_p("float32", 34, 1, "left", 0), Warps(2)),
 ]  # fmt: skip
 
 
 def case_id(case: tuple[Problem, Config]) -> str:
     problem, config = case
-    team = config.LANES if isinstance(config, Lanes) else config.SPLIT
+    team = config.LANES if isinstance(config, Lanes) else config.SPLIT if isinstance(config, Block) else 1
     return f"{config.VARIANT}-{problem.dtype}-{problem.side}-{problem.N}x{problem.BATCH}-{team}x{config.WARPS}"
 
 

@@ -124,6 +124,8 @@ def test_who_answers_is_said() -> None:
     assert "step 1 of 1: jacobi" in ms.plan("eigvalsh", symmetric(40, n=3), backend="emulated").explain()
     large = ms.plan("eigh", np.zeros((2, 513, 513)), backend="emulated").explain()
     assert "N=513 is not between 2 and 512" in large and "LAPACK" in large
+    panels = ms.plan("eigvalsh", np.zeros((2, 130, 130)), backend="emulated").explain()
+    assert "130 rows, more than registers hold: by panels" in panels and "VARIANT=panels" in panels
     with ms.pin(VARIANT="vendor"):
         assert "vendor's routine was pinned" in ms.plan("eigh", A, backend="emulated").explain()
     assert "the reference was asked for" in ms.plan("svd", A, backend="reference").explain()

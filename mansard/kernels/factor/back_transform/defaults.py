@@ -8,7 +8,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, measured
 from . import space
-from .space import Block, Config, Lanes
+from .space import Block, Config, Lanes, Warps
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -17,7 +17,8 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
-    """A lane per row, two where a row has more numbers than a thread has registers for; then whatever fits."""
+    """A lane per row, two where a row has more numbers than a thread has registers for, a lane of several warps beyond;
+    then whatever fits."""
     rough = (*measured.configs(space, problem, device), *rules(problem), *space.rough_candidates(problem))
     found = (space.resident(problem, config, device) for config in rough)
     yield from (config for config in found if config is not None)
@@ -30,8 +31,10 @@ def rules(problem: Problem) -> Iterator[Config]:
         rows = problem.N * words
         yield Lanes(8 if rows <= 12 else 16 if rows <= 16 else 32)
     row = problem.N * (problem.itemsize // words)  # bytes of a row's component, of which a lane has registers for 512
-    split = next(lanes for lanes in (1, 2, 4, 8) if row <= 512 * lanes)
+    if row > 1024:
+        yield Warps(configs.up(row, 512))
+        return
+    split = 2 if row > 512 else 1
     lanes = problem.N * words * split
-    # blocks of four warps: larger ones wait longer at their barriers; of eight where shared memory has room for one
-    parts = configs.up(lanes, 128 if split < 8 else 256)
+    parts = configs.up(lanes, 128)  # blocks of up to four warps: larger ones wait longer at their barriers
     yield Block(split, configs.up(lanes, 32 * parts))

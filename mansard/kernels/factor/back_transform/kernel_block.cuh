@@ -27,7 +27,7 @@
 //
 //   SPLIT  lanes per component row; WARPS  per block
 #pragma once
-#include "kernels/factor/back_transform/order.cuh"
+#include "kernels/factor/back_transform/stored_rows.cuh"
 
 namespace mansard {
 
@@ -39,8 +39,7 @@ struct BlockMemory {
   static constexpr int COLUMNS = SPLIT == 1 ? N : ceil_div(N, 2 * SPLIT) * 2;
   static constexpr int ROWS = THREADS / (SPLIT * WORDS), PARTS = ceil_div(N, ROWS);
   static constexpr int AT_ONCE = 4, PITCH_U = ceil_div(SPLIT * COLUMNS, 2) * 2;  // in elements
-  static constexpr int GROUP = 4, GROUPS = 2, SWEEPS = GROUP * GROUPS;
-  static constexpr int BEFORE = SPLIT > 4 ? 2 * SWEEPS : SWEEPS;  // sweeps before the first one, that a slot may name
+  static constexpr int GROUP = 4, GROUPS = SPLIT > 2 ? 3 : 2, SWEEPS = GROUP * GROUPS;
   static constexpr int SKEW = SPLIT > 1 ? 1 : 0, PITCH_S = (COLUMNS + SKEW) * SPLIT;  // in rotations
   static constexpr int AT_ONCE_Z = 16 / WORDS, PITCH_Z = (N | 1) * WORDS;
   static constexpr int BUFFER = AT_ONCE * (PITCH_U * WORDS + 1);
@@ -52,7 +51,7 @@ struct BlockMemory {
 };
 
 template <class P, class Arguments>
-struct RowBlock {
+struct RowBlock : StoredRows<RowBlock<P, Arguments>, P, BlockMemory<P>> {
   using Memory = BlockMemory<P>;
   using T = typename P::T;
   using R = typename Scalar<T>::Real;
@@ -72,6 +71,8 @@ struct RowBlock {
   MANSARD_DEVICE int first_row() const { return blockIdx.x % Memory::PARTS * Memory::ROWS; }  // of the block
   MANSARD_DEVICE int row() const { return first_row() + threadIdx.x / (SPLIT * WORDS); }      // of Q
   MANSARD_DEVICE int part() const { return threadIdx.x % SPLIT; }  // of the row: columns part * COLUMNS on
+  MANSARD_DEVICE int column(int j) const { return part() * COLUMNS + j; }
+  MANSARD_DEVICE R entry(int j) const { return q[0][j]; }
   MANSARD_DEVICE int component() const { return threadIdx.x / SPLIT % WORDS; }
   MANSARD_DEVICE T* reflectors(int buffer) const { return reinterpret_cast<T*>(arena + buffer * Memory::BUFFER); }
   MANSARD_DEVICE R* inverses(int buffer) const {
@@ -80,7 +81,7 @@ struct RowBlock {
   // Rotations of sweep s, in its place of the ring; s may be before the first one.
   MANSARD_DEVICE Rotation<R>* sweep(int s) const {
     return reinterpret_cast<Rotation<R>*>(arena + 2 * Memory::BUFFER) +
-           (s + Memory::BEFORE) % Memory::SWEEPS * Memory::PITCH_S;
+           (s + Memory::SWEEPS) % Memory::SWEEPS * Memory::PITCH_S;
   }
   MANSARD_DEVICE R* values() const { return arena + Memory::HEAD; }
   MANSARD_DEVICE int* places() const { return reinterpret_cast<int*>(values() + Memory::PADDED); }
@@ -92,24 +93,23 @@ struct RowBlock {
     first = range_first(packed);
     end = range_end(packed);
   }
-  // Sweeps by which the records of a part of the row are staged later than those of the last two: a lane takes the pair
-  // that the next one took a slot before, and looks one pair ahead across the seam.
-  static MANSARD_DEVICE int lag(int part) { return SPLIT > 2 ? 2 * max(0, LAST - 1 - part) : 0; }
   MANSARD_DEVICE void stage_group(int group) const {
     const int thread = renewed(threadIdx.x);  // so that addresses are computed here, not kept through a slot
     renew(group);
     MANSARD_UNROLL
     for (int k = 0; k < Memory::GROUP; ++k) {
+      const int s = group * Memory::GROUP + k;
+      int first, end;
+      range(s, first, end);
+      Rotation<R>* to = sweep(s);
+      const auto* from = reinterpret_cast<const Rotation<R>*>(
+          sweep_records<N, P::CAPACITY>(a.ROTATIONS, matrix(), s < count ? s : 0));
       MANSARD_UNROLL
       for (int turn = 0; turn < ceil_div(SPLIT * COLUMNS, THREADS); ++turn) {
-        const int i = thread + turn * THREADS, s = group * Memory::GROUP + k - lag(i / COLUMNS);
-        int first, end;
-        range(s, first, end);
-        const auto* from = reinterpret_cast<const Rotation<R>*>(
-            sweep_records<N, P::CAPACITY>(a.ROTATIONS, matrix(), s >= 0 && s < count ? s : 0));
+        const int i = thread + turn * THREADS;
         const bool present = i >= first && i < end;
         if (i < SPLIT * COLUMNS)
-          copy_or_zero(sweep(s) + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
+          copy_or_zero(to + i + i / COLUMNS * Memory::SKEW, from + (present ? i : 0) * RECORD_STEP, present);
       }
     }
     cp_async_commit();
@@ -262,53 +262,6 @@ struct RowBlock {
       cp_async_wait<0>();
       __syncthreads();  // ring has the next group, copied by all threads
     }
-  }
-
-  // Rank the values; the result is 0, or NaN if one of them is not finite.
-  MANSARD_DEVICE R order() const {
-    for (int j = threadIdx.x; j < N; j += THREADS) values()[j] = a.D[matrix() * N + j];
-    __syncthreads();  // values are complete, written by all threads
-    const R scale = a.SCALE != nullptr ? a.SCALE[matrix()] : R(1);
-    R* W = first_row() == 0 && a.W != nullptr ? a.W + matrix() * N : nullptr;
-    R poison = R(0);
-    for (int j = threadIdx.x; j < N; j += THREADS) poison = Order<P, R>{values(), places()}.place(j, W, scale);
-    return __syncthreads_or(is_nan(poison)) ? not_a_number<R>() : R(0);
-  }  // places are complete, written by all threads
-  MANSARD_DEVICE void store() const {
-    R poison = R(0);
-    if constexpr (P::CAPACITY > 0) poison = order();
-    else __syncthreads();  // reflectors have been read by all threads: image replaces them
-    R* Z = reinterpret_cast<R*>(a.Z + matrix() * (N * N));
-    if constexpr (Reflectors<P>::TRANSPOSED) {  // lanes of neighbouring rows write neighbouring entries
-      if (row() < N) store_columns(Z + row() * WORDS + component(), N * WORDS, poison);
-    } else {
-      for (int first = 0; first < Memory::ROWS; first += Memory::AT_ONCE_Z) store_rows(Z, first, poison);
-    }
-  }
-  // Write this lane's columns to their places, `step` apart.
-  MANSARD_DEVICE void store_columns(R* to, int step, R poison) const {
-    MANSARD_UNROLL
-    for (int j = 0; j < COLUMNS; ++j) {
-      const int column = part() * COLUMNS + j;
-      if (column < N) {
-        const int place = P::CAPACITY > 0 ? places()[column] : column;
-        const bool negated = (place & NEGATED) != 0;
-        const bool opposite = Reflectors<P>::TRANSPOSED && negated != (component() == 1);  // V^H has conjugate entries
-        to[(place & (NEGATED - 1)) * step] = (opposite ? -q[0][j] : q[0][j]) + poison;
-      }
-    }
-  }
-  // Store rows `first` on of the block, through shared memory: a lane's row is contiguous, a warp's columns are not.
-  MANSARD_DEVICE void store_rows(R* Z, int first, R poison) const {
-    constexpr int LINE = N * WORDS;
-    const int here = row() - first_row() - first;
-    R* image = arena;
-    if (here >= 0 && here < Memory::AT_ONCE_Z) store_columns(image + here * Memory::PITCH_Z + component(), WORDS, poison);
-    __syncthreads();  // image has these rows, written by their threads
-    const int rows = min(Memory::AT_ONCE_Z, min(N, first_row() + Memory::ROWS) - first_row() - first);
-    for (int k = threadIdx.x; k < rows * LINE; k += THREADS)
-      Z[static_cast<i64>(first_row() + first) * LINE + k] = image[k / LINE * Memory::PITCH_Z + k % LINE];
-    __syncthreads();  // image has been read by all threads
   }
 };
 

@@ -26,7 +26,7 @@ class Lanes(OnGpu):
 
 @dataclass(frozen=True)
 class Block(OnGpu):
-    """One or more blocks per matrix, rows in registers of one to eight lanes."""
+    """One or more blocks per matrix, rows in registers of one to four lanes."""
 
     VARIANT: ClassVar[str] = "block"
     SPLIT: int = 1  # lanes per row, of complex matrices for each component
@@ -34,8 +34,17 @@ class Block(OnGpu):
     BLOCKS_PER_SM: int = 1
 
 
-Config: TypeAlias = Lanes | Block
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block)}
+@dataclass(frozen=True)
+class Warps(OnGpu):
+    """Blocks of 32 rows, real or imaginary parts of complex ones; each warp holds some columns of them in registers."""
+
+    VARIANT: ClassVar[str] = "warps"
+    WARPS: int = 4  # per block
+    BLOCKS_PER_SM: int = 1
+
+
+Config: TypeAlias = Lanes | Block | Warps
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Warps)}
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "back_transform", VARIANTS)
 
@@ -47,8 +56,13 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     if isinstance(c, Lanes):
         if c.LANES not in (4, 8, 16, 32) or problem.N > 32:
             return f"LANES={c.LANES} of {problem.N} rows: 4, 8, 16 or 32, of up to 32 rows"
-    elif c.SPLIT not in (1, 2, 4, 8) or problem.N < 4 * c.SPLIT:
-        return f"SPLIT={c.SPLIT} of {problem.N} columns: 1, 2, 4 or 8, with four columns each"
+    elif isinstance(c, Warps):
+        if problem.side == "product":
+            return "a product has rows of X, which warps do not share"
+        if not 2 <= c.WARPS <= 16 or problem.N < 4 * c.WARPS:
+            return f"WARPS={c.WARPS} of {problem.N} columns: 2 to 16, with four columns each"
+    elif c.SPLIT not in (1, 2, 4) or problem.N < 4 * c.SPLIT:
+        return f"SPLIT={c.SPLIT} of {problem.N} columns: 1, 2 or 4, with four columns each"
     return configs.too_large(work, problem, c, device, together=True)
 
 
@@ -64,7 +78,9 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
     for lanes in (8, 16, 32):
         if problem.N <= 32 and (lanes == 8 or lanes < 2 * components):
             yield from (Lanes(lanes, warps) for warps in (1, 2, 4))
-    for split in (1, 2, 4) if problem.N <= 128 else (2, 4, 8):
+    if problem.N > 128:
+        yield from (Warps(warps) for warps in (2, 4, 6, 8, 12, 16))
+    for split in (1, 2, 4):
         for warps in (1, 2, 4, 8):
             if problem.N >= 16 and warps * 16 < components * split:
                 yield Block(split, warps)

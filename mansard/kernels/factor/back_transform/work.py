@@ -39,16 +39,19 @@ def blocks(problem: Problem, c: Any, device: Device) -> int:
 
 def parts(problem: Problem, c: Any) -> int:
     """Blocks per matrix."""
-    return up(problem.N * (2 if problem.is_complex else 1) * c.SPLIT, c.WARPS * 32)
+    components = problem.N * (2 if problem.is_complex else 1)
+    return up(components, 32) if c.VARIANT == "warps" else up(components * c.SPLIT, c.WARPS * 32)
 
 
 def columns(problem: Problem, c: Any) -> int:
     """Columns of a row in one lane."""
+    if c.VARIANT == "warps":
+        return int(up(problem.N, 2 * c.WARPS) * 2)
     return int(problem.N if c.VARIANT == "lanes" or c.SPLIT == 1 else up(problem.N, 2 * c.SPLIT) * 2)
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
-    """Memory of all teams of a block (TeamMemory), or of the block (BlockMemory)."""
+    """Memory of all teams of a block (TeamMemory), or of the block (BlockMemory, WarpsMemory)."""
     words, real = 2 if problem.is_complex else 1, ITEMSIZE[REAL[problem.dtype]]
     N, capacity, pitch_z = problem.N, problem.CAPACITY, (problem.N | 1) * words
     if c.VARIANT == "lanes":
@@ -56,12 +59,15 @@ def shared_bytes(problem: Problem, c: Any) -> int:
         numbers = N * max(padded * words, pitch_z) + (12 * padded if capacity else 0) + padded
         team = up(numbers * real + (padded + up(capacity, 2) * 2) * 4, 16) * 16
         return int(c.WARPS * 32 // c.LANES * team)
-    width = columns(problem, c)
+    width, padded = columns(problem, c), up(N, 4) * 4
+    image = 0 if problem.side in ("right", "product") else 16 // words * pitch_z
+    if c.VARIANT == "warps":
+        whole = c.WARPS * width
+        staged = 8 * (whole * words + 1) + (16 * whole if capacity else 0)
+        return int((up(max(staged, image), 4) * 4 + 128 * c.WARPS + padded) * real + (padded + capacity) * 4)
     staged = 8 * (up(c.SPLIT * width, 2) * 2 * words + 1)
     if capacity:
-        staged += 2 * 8 * (width + (c.SPLIT > 1)) * c.SPLIT
-    image = 0 if problem.side in ("right", "product") else 16 // words * pitch_z
-    padded = up(N, 4) * 4
+        staged += 2 * (12 if c.SPLIT > 2 else 8) * (width + (c.SPLIT > 1)) * c.SPLIT
     return int((up(max(staged, image), 4) * 4 + padded) * real + (padded + capacity) * 4)
 
 

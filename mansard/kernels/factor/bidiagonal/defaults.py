@@ -10,7 +10,7 @@ from ...common import configs, measured
 from ...common.configs import up
 from ..two_sided import reductions
 from ..two_sided.reductions import Block, Config, Lanes, words
-from . import space, spec, work
+from . import space, spec
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -33,7 +33,7 @@ def _rough(problem: Problem) -> Iterator[Config]:
         yield Lanes(32, WARPS=1, ROLL=4)
         return
     if not reductions.fits_registers(problem.dtype, problem.N):
-        yield from reductions.panels(problem, work.PANEL_VECTORS)
+        yield from reductions.panels()
         return
     rows = {1: 32, 2: 16, 4: 8}[words(problem)] if problem.N > 64 else {1: 32, 2: 16, 4: 16}[words(problem)]
     yield Block(up(problem.N, rows))  # rows of a warp: their products take half as many registers as they do

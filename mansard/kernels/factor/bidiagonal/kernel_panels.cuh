@@ -11,19 +11,21 @@
 //
 // Shared memory:
 //   u, y, x, w   PANEL x WIDTH each: vectors of the panel
-//   column, row  WIDTH each: column k of A from the diagonal on; the conjugate of row k right of it; zeros elsewhere
+//   column, row  WIDTH each: column k of A from the diagonal on; the conjugate of row k right of it; zeros elsewhere.
+//                Then u and w
 //   parts        WARPS x WIDTH: parts of M^H u; its first WIDTH entries then are M w
 //   dots         2 x PANEL: products of panel vectors with u, or with w
+//   heads        the first entries of column and row
 //   sums         2 x WARPS reals: parts of the squares of column and row; while loading, keys of the largest entries
 // Barriers of column k:
-//   A  -> column, sums    -> all threads
+//   A  -> column, heads, sums  -> all threads;  and again -> column -> the thread, or threads, that make it u
 //   B  -> parts, dots     -> all warps
-//   C  -> u, y, row, sums -> all threads; parts and dots have been read
+//   C  -> u, y, row, heads, sums  -> all threads; parts and dots have been read;  and again -> row -> as column
 //   D  -> M w, dots       -> all warps
 //   E  -> x, w            -> all threads; everything else has been read
 //   after a panel -> M    -> all warps
 //
-// Limits: reading M from the second-level cache or from memory, 2/3 N^3 entries, and the latency of five barriers per
+// Limits: reading M from the second-level cache or from memory, 2/3 N^3 entries, and the latency of seven barriers per
 // column.
 //
 //   PANEL  columns; WARPS  per matrix and block
@@ -40,10 +42,10 @@ struct BidiagonalPanels : PanelTeam<P> {
   using Base::lane, Base::warp, Base::m;
   using Base::N, Base::PANEL, Base::WARPS, Base::THREADS, Base::ROWS, Base::COLUMNS, Base::WIDTH;
   static constexpr bool VECTORS = P::WANT == Want::vectors;
-  static constexpr int ENTRIES = (4 * PANEL + 2 + WARPS) * WIDTH + 2 * PANEL;
+  static constexpr int ENTRIES = (4 * PANEL + 2 + WARPS) * WIDTH + 2 * PANEL + 2;
   static_assert(P::SHARED_BYTES == ENTRIES * int(sizeof(T)) + 16 * WARPS, "work.py and the kernel disagree");
 
-  T *const u_of, *const y_of, *const x_of, *const w_of, *const column, *const row, *const parts, *const dots;
+  T *const u_of, *const y_of, *const x_of, *const w_of, *const column, *const row, *const parts, *const dots, *const heads;
   R* const sums;
   PhasePairs<T> phases;
 
@@ -57,6 +59,7 @@ struct BidiagonalPanels : PanelTeam<P> {
         row(column + WIDTH),
         parts(row + WIDTH),
         dots(parts + WARPS * WIDTH),
+        heads(dots + 2 * PANEL),
         sums(reinterpret_cast<R*>(arena + ENTRIES)) {}
 
   // Column k of A from the diagonal on, by the `count` vectors of the panel so far.
@@ -67,10 +70,10 @@ struct BidiagonalPanels : PanelTeam<P> {
       const int i = threadIdx.x + e * THREADS;
       T entry = this->ahead[e];
       if (i >= k && i < N) {
-        this->subtract(entry, u_of, i, y_of, k, count);
-        this->subtract(entry, x_of, i, w_of, k, count);
+        this->template subtract<true>(entry, i, u_of, y_of + k, x_of, w_of + k, WIDTH, count);
       }
       if (i < WIDTH) column[i] = entry;
+      if (i == k) heads[0] = entry;
       if (i > k) squares += modulus_square(entry);
     }
     if (k + 1 < N) this->fetch_column(k + 1);
@@ -79,51 +82,42 @@ struct BidiagonalPanels : PanelTeam<P> {
   }
 
   // This warp's part of M^H u.
-  MANSARD_DEVICE void multiply_columns(int k, const ReflectorEntries<T>& u) {
-    T y[COLUMNS];
-    MANSARD_UNROLL
-    for (int c = 0; c < COLUMNS; ++c) y[c] = zero<T>();
+  MANSARD_DEVICE void multiply_columns(int k) {
+    T* const y = parts + warp * WIDTH;
+    MANSARD_UNROLL_BY(1)
+    for (int j = (k + 1) / 32 * 32 + lane; j < WIDTH; j += 32) y[j] = zero<T>();
     this->own_chunks(k, [&](int first) {
       T own[ROWS];
-      MANSARD_UNROLL
-      for (int r = 0; r < ROWS; ++r) own[r] = u(first + r);
-      MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c)
-        if (32 * c + 32 > k + 1) {
-          const int j = 32 * c + lane;
-          T entry[ROWS];
-          this->read_rows(entry, first, j, [&](int) { return N % 32 == 0 || j < N; });
-          MANSARD_UNROLL
-          for (int r = 0; r < ROWS; ++r) multiply_add<true>(y[c], entry[r], own[r]);
-        }
+      this->read_entries(own, column + first);
+      this->tiles(first, k + 1, N, is_inside, [&](int j, const T (&entry)[ROWS]) {
+        T sum = y[j];
+        MANSARD_UNROLL
+        for (int r = 0; r < ROWS; ++r) multiply_add<true>(sum, entry[r], own[r]);
+        y[j] = sum;
+      });
     });
-    MANSARD_UNROLL
-    for (int c = 0; c < COLUMNS; ++c) parts[warp * WIDTH + 32 * c + lane] = y[c];
   }
 
   // y, row k of A and the sum of its squares; u and y become vectors `count` of the panel.
-  MANSARD_DEVICE void form_row(int k, int count, const Reflector<T>& h, const ReflectorEntries<T>& u) {
+  MANSARD_DEVICE void form_row(int k, int count, const Reflector<T>& h) {
     R squares = 0;
+    MANSARD_UNROLL_BY(1)
     for (int j = threadIdx.x; j < WIDTH; j += THREADS) {
       T y = zero<T>(), entry = zero<T>();
-      const T own = j >= k && j < N ? u(j) : zero<T>();
+      const T own = column[j];
       if (j > k && j < N) {
-        MANSARD_UNROLL
-        for (int w = 0; w < WARPS; ++w) add_to(y, parts[w * WIDTH + j]);
         MANSARD_UNROLL_BY(4)
-        for (int t = 0; t < count; ++t) {
-          multiply_subtract<false>(y, y_of[t * WIDTH + j], dots[t]);
-          multiply_subtract<false>(y, w_of[t * WIDTH + j], dots[PANEL + t]);
-        }
+        for (int w = 0; w < WARPS; ++w) add_to(y, parts[w * WIDTH + j]);
+        this->template subtract<false>(y, j, y_of, dots, w_of, dots + PANEL, 1, count);
         y = by_real(y, h.inverse);
         entry = conjugate(m[k * N + j]);  // conj(A_kj) = conj(M_kj) - sum_t conj(u_t[k]) y_t[j] - conj(x_t[k]) w_t[j]
-        this->subtract(entry, y_of, j, u_of, k, count);
-        this->subtract(entry, w_of, j, x_of, k, count);
+        this->template subtract<true>(entry, j, y_of, u_of + k, w_of, x_of + k, WIDTH, count);
         multiply_subtract<true>(entry, h.first, y);
       }
       u_of[count * WIDTH + j] = own;
       y_of[count * WIDTH + j] = y;
       row[j] = entry;
+      if (j == k + 1) heads[1] = entry;
       if (j > k + 1) squares += modulus_square(entry);
       if (VECTORS && j >= k && j < N) m[k * N + j] = own;
     }
@@ -132,37 +126,30 @@ struct BidiagonalPanels : PanelTeam<P> {
   }
 
   // M w of this warp's rows.
-  MANSARD_DEVICE void multiply_rows(int k, const ReflectorEntries<T>& w) {
+  MANSARD_DEVICE void multiply_rows(int k) {
     this->own_chunks(k + 1, [&](int first) {
       T sum[ROWS];
       MANSARD_UNROLL
       for (int r = 0; r < ROWS; ++r) sum[r] = zero<T>();
-      MANSARD_UNROLL_BY(2)
-      for (int c = (k + 1) / 32; c < COLUMNS; ++c) {
-        const int j = 32 * c + lane;
-        const T across = w(j);
-        T entry[ROWS];
-        this->read_rows(entry, first, j, [&](int) { return N % 32 == 0 || j < N; });
+      this->tiles(first, k + 1, N, is_inside, [&](int j, const T (&entry)[ROWS]) {
+        const T across = row[j];
         MANSARD_UNROLL
         for (int r = 0; r < ROWS; ++r) multiply_add<false>(sum[r], entry[r], across);
-      }
+      });
       const T total = team_fold<32>(sum, lane);
       if (lane % (32 / ROWS) == 0) parts[first + lane / (32 / ROWS)] = total;
     });
   }
 
   // x and w become vectors `count` of the panel; row k of V is at `v`.
-  MANSARD_DEVICE void finish_column(int k, int count, const Reflector<T>& g, const ReflectorEntries<T>& w, T* v) {
+  MANSARD_DEVICE void finish_column(int k, int count, const Reflector<T>& g, T* v) {
+    MANSARD_UNROLL_BY(1)
     for (int i = threadIdx.x; i < WIDTH; i += THREADS) {
-      T x = zero<T>(), own = zero<T>();
+      T x = zero<T>();
+      const T own = row[i];
       if (i > k && i < N) {
-        own = w(i);
         x = parts[i];
-        MANSARD_UNROLL_BY(4)
-        for (int t = 0; t < count; ++t) {
-          multiply_subtract<false>(x, u_of[t * WIDTH + i], dots[t]);
-          multiply_subtract<false>(x, x_of[t * WIDTH + i], dots[PANEL + t]);
-        }
+        this->template subtract<false>(x, i, u_of, dots, x_of, dots + PANEL, 1, count);
         multiply_subtract<false>(x, u_of[count * WIDTH + i], dots[count]);
         x = by_real(x, g.inverse);
         if (VECTORS) v[i] = own;
@@ -177,24 +164,20 @@ struct BidiagonalPanels : PanelTeam<P> {
   MANSARD_DEVICE void step(int k, int count, const Arguments& given, i64 matrix) {
     const i64 at = matrix * N + k;
     form_column(k, count);
-    __syncthreads();  // A: column and sums are complete, written by all threads
-    const Reflector<T> h(column[k], this->sum_of(sums));
-    const ReflectorEntries<T> u(column, k, h);
-    this->multiply_panel(u_of, count, u, k, dots, 0);
-    this->multiply_panel(x_of, count, u, k, dots + PANEL, count);
-    multiply_columns(k, u);
+    __syncthreads();  // A: column, its head and sums are complete, written by all threads
+    const Reflector<T> h = this->reflector(column, k, heads[0], sums);
+    this->multiply_panel(u_of, count, x_of, count, column, k, dots);
+    multiply_columns(k);
     __syncthreads();  // B: parts and dots are complete, written by all warps
-    form_row(k, count, h, u);
-    __syncthreads();  // C: u, y, row and sums are complete, written by all threads; parts and dots have been read
-    const Reflector<T> g(k + 1 < N ? row[k + 1] : zero<T>(), this->sum_of(sums + WARPS));
+    form_row(k, count, h);
+    __syncthreads();  // C: u, y, row, its head and sums are complete, written by all threads; parts, dots have been read
+    const Reflector<T> g = this->reflector(row, k + 1, k + 1 < N ? heads[1] : zero<T>(), sums + WARPS);
     if (threadIdx.x == 0) store(given, at, h, g, k + 1 < N);
     if (k < N - 2) {
-      const ReflectorEntries<T> w(row, k + 1, g);
-      this->multiply_panel(y_of, count + 1, w, k + 1, dots, 0);
-      this->multiply_panel(w_of, count, w, k + 1, dots + PANEL, count + 1);
-      multiply_rows(k, w);
+      this->multiply_panel(y_of, count + 1, w_of, count, row, k + 1, dots);
+      multiply_rows(k);
       __syncthreads();  // D: M w and dots are complete, written by all warps
-      finish_column(k, count, g, w, VECTORS ? given.V + at * N : nullptr);
+      finish_column(k, count, g, VECTORS ? given.V + at * N : nullptr);
     } else {
       for (int i = threadIdx.x; i < WIDTH; i += THREADS)
         x_of[count * WIDTH + i] = w_of[count * WIDTH + i] = zero<T>();
@@ -203,6 +186,7 @@ struct BidiagonalPanels : PanelTeam<P> {
   }
 
  private:
+  static MANSARD_DEVICE bool is_inside(int, int j) { return j < N; }
   template <class Arguments>
   MANSARD_DEVICE void store(const Arguments& given, i64 at, const Reflector<T>& h, const Reflector<T>& g, bool right) {
     given.D[at] = h.off_diagonal();

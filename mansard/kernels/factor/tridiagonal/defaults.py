@@ -9,7 +9,7 @@ from ....plan.problem import Problem
 from ...common import configs, measured
 from ..two_sided import reductions
 from ..two_sided.reductions import Block, Config, Lanes, slices, words
-from . import space, spec, work
+from . import space, spec
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -33,7 +33,7 @@ def _rough(problem: Problem) -> Iterator[Config]:
         yield Lanes(32, WARPS=1, ROLL=4)
         return
     if not reductions.fits_registers(problem.dtype, problem.N):
-        yield from reductions.panels(problem, work.PANEL_VECTORS)
+        yield from reductions.panels()
         return
     most = _MOST_HELD if problem.N <= 3 * 32 else _MOST_OF_FOUR
     yield from (Block(warps) for warps in (2, 3, 4, 6, 8, 12, 16) if _held(problem, warps) <= most)

@@ -11,18 +11,19 @@
 //
 // Shared memory:
 //   u, q    PANEL x WIDTH: vectors of the panel
-//   x       WIDTH: column k below the diagonal, zeros elsewhere
+//   x       WIDTH: column k below the diagonal, zeros elsewhere; then u
 //   rows    WIDTH: M u, of each row its part left of and on the diagonal
 //   parts   WARPS x WIDTH: parts of M u from entries above the diagonal
 //   dots    2 x PANEL: u_t^H u, q_t^H u
+//   head    the first entry of x, and one of padding
 //   sums    2 x WARPS reals: parts of |x|^2 and of u^H M u; while loading, keys of the largest entries
 // Barriers of column k:
-//   A  -> x, sums          -> all threads
+//   A  -> x, head, sums    -> all threads;  and again -> x -> the thread, or threads, that make it u
 //   B  -> rows, parts, dots, sums  -> all warps
 //   C  -> u, q             -> all threads; x, rows, parts, dots and sums have been read
 //   after a panel -> M     -> all warps
 //
-// Limits: reading M from the second-level cache, N^3 / 6 entries, and the latency of three barriers per column.
+// Limits: reading M from the second-level cache, N^3 / 6 entries, and the latency of four barriers per column.
 //
 //   PANEL  columns; WARPS  per matrix and block
 #pragma once
@@ -38,10 +39,10 @@ struct TridiagonalPanels : PanelTeam<P> {
   using Base::lane, Base::warp, Base::m;
   using Base::N, Base::PANEL, Base::WARPS, Base::THREADS, Base::ROWS, Base::COLUMNS, Base::WIDTH;
   static constexpr bool VECTORS = P::WANT == Want::vectors;
-  static constexpr int ENTRIES = (2 * PANEL + 2 + WARPS) * WIDTH + 2 * PANEL;
+  static constexpr int ENTRIES = (2 * PANEL + 2 + WARPS) * WIDTH + 2 * PANEL + 2;
   static_assert(P::SHARED_BYTES == ENTRIES * int(sizeof(T)) + 16 * WARPS, "work.py and the kernel disagree");
 
-  T *const u_of, *const q_of, *const x_of, *const rows, *const parts, *const dots;
+  T *const u_of, *const q_of, *const x_of, *const rows, *const parts, *const dots, *const head;
   R* const sums;
 
   MANSARD_DEVICE TridiagonalPanels(T* matrix, T* arena)
@@ -52,6 +53,7 @@ struct TridiagonalPanels : PanelTeam<P> {
         rows(x_of + WIDTH),
         parts(rows + WIDTH),
         dots(parts + WARPS * WIDTH),
+        head(dots + 2 * PANEL),
         sums(reinterpret_cast<R*>(arena + ENTRIES)) {}
 
   // Column k of A by the `count` vectors of the panel so far; `d` receives diagonal entry k.
@@ -62,10 +64,10 @@ struct TridiagonalPanels : PanelTeam<P> {
       const int i = threadIdx.x + e * THREADS;
       T entry = this->ahead[e];
       if (i >= k && i < N) {
-        this->subtract(entry, u_of, i, q_of, k, count);
-        this->subtract(entry, q_of, i, u_of, k, count);
+        this->template subtract<true>(entry, i, u_of, q_of + k, q_of, u_of + k, WIDTH, count);
       }
       if (i == k) d[k] = real_part(entry);
+      if (i == k + 1) *head = entry;
       if (i < WIDTH) x_of[i] = either(i > k, entry, zero<T>());
       if (i > k + 1) squares += modulus_square(entry);
     }
@@ -75,65 +77,55 @@ struct TridiagonalPanels : PanelTeam<P> {
   }
 
   // Products of this warp's rows of M with u.
-  MANSARD_DEVICE void multiply(int k, const ReflectorEntries<T>& u) {
-    T y[COLUMNS];  // of the columns of this lane
+  MANSARD_DEVICE void multiply(int k, const T* u) {
+    T* const y = parts + warp * WIDTH;
     R quadratic = 0;
-    MANSARD_UNROLL
-    for (int c = 0; c < COLUMNS; ++c) y[c] = zero<T>();
+    MANSARD_UNROLL_BY(1)
+    for (int j = (k + 1) / 32 * 32 + lane; j < WIDTH; j += 32) y[j] = zero<T>();
     this->own_chunks(k + 1, [&](int first) {
       T own[ROWS], sum[ROWS];
+      this->read_entries(own, u + first);
       MANSARD_UNROLL
-      for (int r = 0; r < ROWS; ++r) {
-        own[r] = u(first + r);
-        sum[r] = zero<T>();
-      }
-      MANSARD_UNROLL
-      for (int c = 0; c < COLUMNS; ++c)
-        if (32 * c + 32 > k + 1 && 32 * c < first + ROWS) {
-          const int j = 32 * c + lane;
-          const T across = u(j);
-          T entry[ROWS];
-          this->read_rows(entry, first, j, [&](int i) { return j <= i; });
-          MANSARD_UNROLL
-          for (int r = 0; r < ROWS; ++r) {
-            multiply_add<false>(sum[r], entry[r], across);
-            multiply_add<true>(y[c], either(first + r == j, zero<T>(), entry[r]), own[r]);
-          }
+      for (int r = 0; r < ROWS; ++r) sum[r] = zero<T>();
+      const auto is_lower = [](int i, int j) { return j <= i; };
+      this->tiles(first, k + 1, first + ROWS, is_lower, [&](int j, const T (&entry)[ROWS]) {
+        const T across = u[j];
+        T below = y[j];
+        MANSARD_UNROLL
+        for (int r = 0; r < ROWS; ++r) {
+          multiply_add<false>(sum[r], entry[r], across);
+          multiply_add<true>(below, either(first + r == j, zero<T>(), entry[r]), own[r]);
         }
+        y[j] = below;
+      });
       const T total = team_fold<32>(sum, lane);
       const int i = first + lane / (32 / ROWS);
       if (lane % (32 / ROWS) == 0) {
         rows[i] = total;
-        quadratic += real_product(u(i), total);
+        quadratic += real_product(u[i], total);
       }
     });
-    MANSARD_UNROLL
-    for (int c = 0; c < COLUMNS; ++c) {
-      parts[warp * WIDTH + 32 * c + lane] = y[c];
-      if (32 * c + 32 > k + 1) quadratic += real_product(u(32 * c + lane), y[c]);
-    }
+    MANSARD_UNROLL_BY(1)
+    for (int j = (k + 1) / 32 * 32 + lane; j < WIDTH; j += 32) quadratic += real_product(u[j], y[j]);
     quadratic = team_sum<32>(quadratic);
     if (lane == 0) sums[WARPS + warp] = quadratic;
   }
 
   // u and q of column k become vector `count` of the panel; row k of V is at `v`.
-  MANSARD_DEVICE void finish_column(int k, int count, const Reflector<T>& h, const ReflectorEntries<T>& u, T* v) {
+  MANSARD_DEVICE void finish_column(int k, int count, const Reflector<T>& h, T* v) {
     R quadratic = this->sum_of(sums + WARPS);
-    MANSARD_UNROLL_BY(4)
+    MANSARD_UNROLL_BY(2)
     for (int t = 0; t < count; ++t) quadratic -= R(2) * real_product(dots[t], dots[PANEL + t]);
     const R quotient = quadratic * h.inverse * h.inverse * R(0.5);
+    MANSARD_UNROLL_BY(1)
     for (int i = threadIdx.x; i < WIDTH; i += THREADS) {
-      T own = zero<T>(), q = zero<T>();
+      const T own = x_of[i];
+      T q = zero<T>();
       if (i > k && i < N) {
-        own = u(i);
         T y = rows[i];
-        MANSARD_UNROLL
-        for (int w = 0; w < WARPS; ++w) add_to(y, parts[w * WIDTH + i]);
         MANSARD_UNROLL_BY(4)
-        for (int t = 0; t < count; ++t) {
-          multiply_subtract<false>(y, u_of[t * WIDTH + i], dots[PANEL + t]);
-          multiply_subtract<false>(y, q_of[t * WIDTH + i], dots[t]);
-        }
+        for (int w = 0; w < WARPS; ++w) add_to(y, parts[w * WIDTH + i]);
+        this->template subtract<false>(y, i, u_of, dots + PANEL, q_of, dots, 1, count);
         q = by_real(y, h.inverse);
         add_multiple(q, -quotient, own);
       }
@@ -146,18 +138,16 @@ struct TridiagonalPanels : PanelTeam<P> {
   // Reflector k; `count` vectors are in the panel.
   MANSARD_DEVICE Reflector<T> step(int k, int count, T* v, R* d, R* e) {
     form_column(k, count, d);
-    __syncthreads();  // A: x and sums are complete, written by all threads
-    const Reflector<T> h(k + 1 < N ? x_of[k + 1] : zero<T>(), this->sum_of(sums));
+    __syncthreads();  // A: x, head and sums are complete, written by all threads
+    const Reflector<T> h = this->reflector(x_of, k + 1, k + 1 < N ? *head : zero<T>(), sums);
     if (threadIdx.x == 0) e[k] = k + 1 < N ? h.off_diagonal() : R(0);
     if (k < N - 2) {
-      const ReflectorEntries<T> u(x_of, k + 1, h);
-      this->multiply_panel(u_of, count, u, k + 1, dots, 0);
-      this->multiply_panel(q_of, count, u, k + 1, dots + PANEL, count);
-      multiply(k, u);
+      this->multiply_panel(u_of, count, q_of, count, x_of, k + 1, dots);
+      multiply(k, x_of);
       __syncthreads();  // B: rows, parts, dots and sums are complete, written by all warps
-      finish_column(k, count, h, u, v);
+      finish_column(k, count, h, v);
     }
-    __syncthreads();  // C: u and q have their new vector, written by all threads; x and sums have been read
+    __syncthreads();  // C: u and q have their new vector, written by all threads; x, head and sums have been read
     return h;
   }
 };

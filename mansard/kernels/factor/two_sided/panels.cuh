@@ -15,22 +15,6 @@
 
 namespace mansard {
 
-// The vector of a reflector while it is formed: x in shared memory, of which the first entry is replaced; zero if
-// the reflector is the identity.
-template <class T>
-struct ReflectorEntries {
-  const T* x;
-  int at;  // of the first entry
-  T first;
-  bool is_identity;
-
-  MANSARD_DEVICE ReflectorEntries(const T* x, int at, const Reflector<T>& h)
-      : x(x), at(at), first(h.first), is_identity(h.inverse == 0) {}  // NaN is no identity
-  MANSARD_DEVICE T operator()(int i) const {
-    return i == at ? first : either(is_identity, zero<T>(), x[i]);
-  }
-};
-
 template <class P>
 struct PanelTeam {
   using T = typename P::T;
@@ -76,27 +60,50 @@ struct PanelTeam {
   // Sum over the block of what its warps have left in `sums`, one number each.
   static MANSARD_DEVICE R sum_of(const R* sums) {
     R sum = 0;
-    MANSARD_UNROLL
+    MANSARD_UNROLL_BY(4)
     for (int w = 0; w < WARPS; ++w) sum += sums[w];
     return sum;
   }
 
-  // Subtract l_t[i] conj(r_t[j]) of `count` panel vectors from `entry`.
-  static MANSARD_DEVICE void subtract(T& entry, const T* l, int i, const T* r, int j, int count) {
-    MANSARD_UNROLL_BY(4)
-    for (int t = 0; t < count; ++t) multiply_subtract<true>(entry, r[t * WIDTH + j], l[t * WIDTH + i]);
+  // The reflector of a vector x, whose first entry is a copy of x[at], from `sums` of the squares of the others; x
+  // becomes its vector u.
+  MANSARD_DEVICE Reflector<T> reflector(T* x, int at, T first, const R* sums) const {
+    const Reflector<T> h(first, sum_of(sums));
+    if (h.inverse == 0) {
+      for (int i = threadIdx.x; i < WIDTH; i += THREADS) x[i] = zero<T>();
+    } else if (threadIdx.x == 0) {
+      x[at] = h.first;
+    }
+    __syncthreads();  // x is complete, changed by all threads or by one
+    return h;
   }
 
-  // dots[t] = a_t^H v for `count` panel vectors; warps begin at panel vector warp - from.
-  template <class Vector>
-  MANSARD_DEVICE void multiply_panel(const T* a, int count, const Vector& v, int first, T* dots, int from) const {
+  // entry -= sum_t a_t[i] op(s_t) + b_t[i] op(z_t) with `count` vectors of two kinds, s_t and z_t being `step` apart;
+  // op is the conjugate if CONJ.
+  template <bool CONJ>
+  static MANSARD_DEVICE void subtract(T& entry, int i, const T* a, const T* s, const T* b, const T* z, int step,
+                                      int count) {
+    T other = zero<T>();
+    MANSARD_UNROLL_BY(2)
+    for (int t = 0; t < count; ++t) {
+      multiply_subtract<CONJ>(entry, s[t * step], a[t * WIDTH + i]);
+      multiply_subtract<CONJ>(other, z[t * step], b[t * WIDTH + i]);
+    }
+    add_to(entry, other);
+  }
+
+  // dots[t] = a_t^H v of `count` panel vectors, and dots[PANEL + t] = b_t^H v of `more`; entries from `first` on.
+  MANSARD_DEVICE void multiply_panel(const T* a, int count, const T* b, int more, const T* v, int first, T* dots) const {
     MANSARD_UNROLL_BY(1)
-    for (int t = (warp + from) % WARPS; t < count; t += WARPS) {
+    for (int n = warp; n < count + more; n += WARPS) {
+      const int t = n < count ? n : n - count;
+      const T* vector = (n < count ? a : b) + t * WIDTH;
       T sum = zero<T>();
-      for (int i = first / 32 * 32 + lane; i < N; i += 32) multiply_add<true>(sum, a[t * WIDTH + i], v(i));
+      MANSARD_UNROLL_BY(2)
+      for (int i = first / 32 * 32 + lane; i < WIDTH; i += 32) multiply_add<true>(sum, vector[i], v[i]);
       MANSARD_UNROLL
       for (int step = 16; step > 0; step /= 2) add_to(sum, lane_across(sum, step));
-      if (lane == 0) dots[t] = sum;
+      if (lane == 0) dots[n < count ? t : PANEL + t] = sum;
     }
   }
 
@@ -116,6 +123,32 @@ struct PanelTeam {
       const int i = first + r;
       entries[r] = zero<T>();
       if ((N % ROWS == 0 || i < N) && is_read(i)) entries[r] = m[i * N + j];
+    }
+  }
+
+  // Calls visit(j, entries) for the tiles of columns from column `begin` to `end`, with this lane's column j and its
+  // entries of ROWS rows. Each tile is loaded while the one before it is used: loads take longer than products.
+  template <class IsRead, class Visit>
+  MANSARD_DEVICE void tiles(int first, int begin, int end, IsRead is_read, Visit visit) const {
+    T entry[ROWS], next[ROWS];
+    int j = begin / 32 * 32 + lane;
+    read_rows(next, first, j, [&](int i) { return is_read(i, j); });
+    MANSARD_UNROLL_BY(1)
+    for (; j < end + lane; j += 32) {
+      MANSARD_UNROLL
+      for (int r = 0; r < ROWS; ++r) entry[r] = next[r];
+      read_rows(next, first, j + 32, [&](int i) { return is_read(i, j + 32); });
+      visit(j, entry);
+    }
+  }
+  // Consecutive entries of a vector in shared memory.
+  static MANSARD_DEVICE void read_entries(T (&entries)[ROWS], const T* from) {
+    constexpr int SIZE = Chunk<T>::SIZE;
+    MANSARD_UNROLL
+    for (int r = 0; r < ROWS; r += SIZE) {
+      const Chunk<T> chunk = Chunk<T>::read(from + r);
+      MANSARD_UNROLL
+      for (int n = 0; n < SIZE; ++n) entries[r + n] = chunk.entry[n];
     }
   }
 

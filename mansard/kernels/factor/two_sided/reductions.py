@@ -157,28 +157,23 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
         yield from (Panels(panel, warps) for panel, warps in product((2, 4, 8, 16, 32), (4, 8, 16)))
 
 
-def panels(problem: Problem, vectors: int) -> Iterator[Panels]:
-    """Rules for matrices in global memory, widest panels first: those whose `vectors` kinds of panel vectors leave
-    room for two blocks per multiprocessor, then narrow ones."""
-    each = vectors * up(problem.N, 32) * 32 * problem.itemsize
-    fitting = [panel for panel in (16, 8, 4) if panel * each <= _ROOM]
-    yield from (Panels(panel, 8) for panel in (*fitting, 4, 2))
-
-
-_ROOM = 72 << 10  # bytes of panel vectors that leave two blocks per multiprocessor on current GPUs
+def panels() -> Iterator[Panels]:
+    """Rules for matrices in global memory: sixteen warps, which read more of them at a time than two blocks of eight,
+    whose matrices the cache would have to hold; then narrower panels, and fewer warps."""
+    yield from (Panels(panel, warps) for warps in (16, 8, 4) for panel in (8, 4, 2))
 
 
 def panel_bytes(problem: Problem, c: Panels, vectors: int) -> int:
     """Shared memory of a blocked reduction with so many kinds of panel vectors: these, two vectors, parts of a product
-    of each warp, products with panel vectors, and two sums of each warp."""
+    of each warp, products with panel vectors, two first entries, and two sums of each warp."""
     width = up(problem.N, 32) * 32
-    entries = (vectors * c.PANEL + 2 + c.WARPS) * width + 2 * c.PANEL
+    entries = (vectors * c.PANEL + 2 + c.WARPS) * width + 2 * c.PANEL + 2
     return entries * problem.itemsize + 16 * c.WARPS
 
 
 def panel_registers(problem: Problem) -> int:
-    """Registers of a blocked reduction: sums of a lane's columns, eight rows of them, and what a step needs besides."""
-    return words(problem) * (up(problem.N, 32) + 28) + 32
+    """Registers of a blocked reduction, from compiled kernels: two tiles of eight rows, their sums and factors."""
+    return 44 * words(problem) + 28
 
 
 def words(problem: Problem) -> int:

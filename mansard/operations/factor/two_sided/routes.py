@@ -11,6 +11,7 @@ from ....codegen.geometry import Device
 from ....errors import UnsupportedProblem
 from ....kernels import family_of
 from ....kernels.common import measured
+from ....kernels.factor.two_sided.reductions import fits_registers
 from ....kernels.family import Family
 from ....plan import dispatch, pin
 from ....plan.problem import ITEMSIZE, Problem
@@ -91,12 +92,13 @@ def _by_kernels(
             return None, choice.reason
     if len(choices) == 1:
         return Decision(choices[0], method, layout), None
-    reason = f"{a.columns} rows: reflections to condensed form, then a thread per matrix iterates on it"
+    how = "" if fits_registers(a.view.dtype, a.columns) else ", more than registers hold: by panels, in global memory"
+    reason = f"{a.columns} rows{how}: reflections to condensed form, then a thread per matrix iterates on it"
     if method.driver == "divide":
         way = "divide and conquer" if method.want == "eigh" else "multisection"
         reason = f"{a.columns} rows: reflections to condensed form, then {way} by a block per matrix: {count} are few"
     if "D" in method.parts:
-        reason = f"{a.columns} rows: the reduction, then its reflections as matrices"
+        reason = f"{a.columns} rows{how}: the reduction, then its reflections as matrices"
     return Decision(Choice(choices[0].family, Steps(PHASES, _CHAIN, reason), "rule"), method, layout), None
 
 
