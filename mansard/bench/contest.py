@@ -35,6 +35,7 @@ _LOOP_SECONDS = (2e-3, 0.01)  # fewer calls are made where they take longer than
 _CLOSE_CALL = 2  # times as many samples where a few per cent decide
 _GRAPH = 32  # nodes of a graph on hot operands
 UNIFORM = "uniform batch"
+_MOST = 1e300  # stands for an infinite error, which JSON has no word for
 _TINY = 8  # rows up to which memory limits eigenvalues and singular values
 _SUSTAINED, _COOL = 1.5, 0.5  # seconds of calls, and of rest before them
 
@@ -114,7 +115,8 @@ class Contest:
             if entry.name in seconds:
                 about = dict(more) if entry.name == OURS else {}
                 worst = errors[entry.name]
-                about |= {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
+                status = "ok" if worst <= 1 else "wrong"
+                about |= {"error": min(worst, _MOST), "status": status, "spelling": entry.spelling}
                 about |= {"beside": rates, **power[entry.name], **found[entry.name]}
                 about |= entry.facts | ({"note": entry.note} if entry.note else {})
                 rows.append(row(facts, entry.name, [entry.scale * taken for taken in seconds[entry.name]], **about))
