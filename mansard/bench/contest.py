@@ -19,7 +19,7 @@ from .declared.operations import DECLARED
 from .energy import Contender, Joules
 from .entries import Entry, enter
 from .factor import entries as factor_entries
-from .factor.operations import FACTORS, STACKED
+from .factor.operations import FACTORS, SPECTRAL, STACKED
 from .peers import Peer, TorchPeer
 from .power import Power
 from .rows import OURS, Row, row
@@ -37,6 +37,8 @@ _LOOP_SECONDS = (2e-3, 0.01)  # fewer calls are made where they take longer than
 _CLOSE_CALL = 2  # times as many samples where a few per cent decide
 _GRAPH = 32  # nodes of a graph on hot operands
 UNIFORM = "uniform batch"
+_MOST = 1e300  # stands for an infinite error, which JSON has no word for
+_TINY = 8  # rows up to which memory limits eigenvalues and singular values
 _SUSTAINED, _COOL = 1.5, 0.5  # seconds of calls, and of rest before them
 
 
@@ -118,7 +120,8 @@ class Contest:
             if entry.name in seconds:
                 about = dict(more) if entry.name == OURS else {}
                 worst = errors[entry.name]
-                about |= {"error": worst, "status": "ok" if worst <= 1 else "wrong", "spelling": entry.spelling}
+                status = "ok" if worst <= 1 else "wrong"
+                about |= {"error": min(worst, _MOST), "status": status, "spelling": entry.spelling}
                 about |= {"beside": rates, **power[entry.name], **found[entry.name]}
                 about |= entry.facts | ({"note": entry.note} if entry.note else {})
                 about |= {"energy": used[entry.name]} if entry.name in used else {}
@@ -207,6 +210,10 @@ class Contest:
         """The ceilings, as contenders: only beside single calls on operands out of cache."""
         wanted = case.mode == "device" and case.operation != "matmul"  # which is compared with its peer alone
         wanted = wanted and case.temperature == "cold"  # the next contender then finds nothing in the caches
+        if self.backend.name == "cuda":  # where memory sets the limit
+            wanted = wanted and (case.operation not in SPECTRAL or case.M <= _TINY)
+        else:  # tenths of a second each: a sample of factorizations has the ceilings from the run's beginning
+            wanted = wanted and case.operation not in (FACTORS if case.set == "sample" else SPECTRAL)
         runs = self.beside.runs if self.beside and wanted else {}
         return {name: clocks.sampler(self.clock, run) for name, run in runs.items()}
 

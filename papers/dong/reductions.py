@@ -11,6 +11,7 @@ from itertools import product
 from typing import Any
 
 from mansard.bench.cases import Case, Size, gpu_only
+from mansard.bench.factor.cases import squares
 from mansard.bench.plots import BOUND, contenders, figure, lines, style
 from mansard.bench.rows import OURS, Row, operation_of
 
@@ -48,11 +49,7 @@ def settings(size: Size) -> list[Case]:
 @gpu_only
 def gebrd(size: Size) -> list[Case]:
     """Figures 4.7 and 4.8 of Dong: bidiagonalization of 32 to 512 rows, beside cuSOLVER's, one matrix at a time."""
-    most = 2 * size.elements["float64"]
-    return [
-        Case("gebrd", "float64", n, 1, max(1, min(20_000, most // (n * n))), operation="bidiagonalize")
-        for n in _REDUCED
-    ]  # fmt: skip
+    return squares("gebrd", size, ("bidiagonalize",), _REDUCED, ("float64",))
 
 
 def _ours(results: dict[str, Any], name: str) -> list[Row]:
@@ -101,6 +98,8 @@ def draw_gebrd(results: dict[str, Any]) -> Any:
     """Figures 4.7 and 4.8: GFLOP/s of every contender on the left; on the right our share of the bound."""
     rows = [row for row in results["rows"] if operation_of(row) == "bidiagonalize" and row["status"] == "ok"
             and row["dtype"] == "float64"]  # fmt: skip
+    longest = {row["M"]: row["K"] for row in sorted(rows, key=lambda row: row["K"])}  # sets have batches of their own
+    rows = [row for row in rows if row["K"] == longest[row["M"]]]
     mine = sorted((row for row in rows if row["contender"] == OURS), key=lambda row: row["M"])
     if not mine:
         return None

@@ -152,6 +152,7 @@ def _pace(case: Case, effort: Effort, seconds: Callable[[int], float]) -> float:
     most = case.K if case.form == RAGGED else min(case.K, effort.most)
     count = case.K if case.form == RAGGED else min(effort.first, most)
     taken = seconds(count)
+    taken = min(taken, seconds(count)) if taken >= _TELLS else taken  # a first call may load a library
     while count < most and taken < _TELLS:
         count = min(most, count * _MORE)
         taken = seconds(count)

@@ -28,6 +28,7 @@ from mansard.operations.factor.blocked import HOW
 from mansard.plan.problem import DTYPES, ITEMSIZE
 from papers import EXTENSION
 from papers.dong import pictures as dong_pictures
+from papers.dong import reductions as dong_reductions
 from papers.dong import tables as dong_tables
 
 SIZE = bench_samples.SIZE
@@ -44,8 +45,10 @@ def test_sets_have_cases_of_their_own(name: str, size: Size) -> None:
     found = SETS[name](size)
     assert found and len({case.key for case in found}) == len(found)
     for case in found:
-        assert case.set == name and case.operation in FACTORS and case.bytes > 0 and 0 < case.K <= 1 << 25
-        if size is SIZE and (case.mode, case.temperature) == ("device", "cold") and not case.form:
+        measured = (*FACTORS, "gemv") if name in ("alignment", "settings") else FACTORS
+        assert case.set == name and case.operation in measured and case.bytes > 0 and 0 < case.K <= 1 << 25
+        large = (case.mode, case.temperature) == ("device", "cold") and not case.form and case.operation in FACTORS
+        if size is SIZE and large:
             matrices = case.K * case.M**2 * ITEMSIZE[case.dtype]
             in_flight = case.operation in SPECTRAL and case.K in (12_672, 33_792)  # a thread per matrix hides its chain
             assert case.K == 1 << 25 or in_flight or 0.99 * (1 << 30) < matrices <= 1 << 30
@@ -295,6 +298,19 @@ def test_report_of_factorizations(tmp_path: Path) -> None:
     steps = dong_tables.steps(results, missed)
     assert len(steps.cells) == 30 and steps.columns[3:] == (*HOW, "chosen", "best peer")
     assert len(factor_summary.ragged(results, missed).cells) == 2
+
+
+def test_pictures_of_reductions(tmp_path: Path) -> None:
+    bench_factors.journal(tmp_path, ("alignment", "settings", "gebrd", "two_sided"))
+    results = store.collect(tmp_path)
+    alignment, settings, gebrd, breakdown = (draw(results) for _, draw in dong_reductions.PICTURES.values())
+    assert [len(axis.lines) for axis in alignment.axes] == [3, 3]
+    assert [line.get_label() for line in settings.axes[0].lines] == ["chosen", *dong_reductions._SETTINGS]
+    assert gebrd.axes[0].lines[-1].get_label() == "2 / (1 / gemv + 1 / gemm)"
+    assert [axis.get_title() for axis in breakdown.axes] == ["eigh", "svd"]
+    assert all(draw({"rows": []}) is None for _, draw in dong_reductions.PICTURES.values())
+    large = next(row for row in results["rows"] if row["operation"] == "eigh" and row["M"] == 64)
+    assert large["limit"] == "back transformation" and large["percent_limit"] > 0
 
 
 def test_pictures_have_a_panel_per_operation_and_a_line_per_contender(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: "-".join(map(str, dict(problem.traits).values())))
-def test_a_right_kernel_passes_and_a_wrong_result_does_not(problem: Problem) -> None:
-    engine = BACKENDS["emulated"].backend()
+def test_a_right_kernel_passes_and_a_wrong_result_does_not(problem: Problem, gpu_backend: str) -> None:
+    engine = BACKENDS[gpu_backend].backend()
     case: Any = make_case(problem, engine)
     verifier = verify.Verifier(case)
     config = case.family.defaults.default(problem, engine.device)
@@ -38,6 +38,7 @@ def test_a_right_kernel_passes_and_a_wrong_result_does_not(problem: Problem) -> 
     with pytest.raises(verify.Wrong):
         verifier.bounded(out)  # nothing is written yet
     case.call(engine.prepare(case.kernel(config)), out)()
+    engine.synchronize(0)
     verifier.bounded(out)
     assert case.family.space.illegal(problem, config, engine.device) is None
     name = case.named.get("W") or case.named.get("Z") or case.named["D"]
