@@ -83,7 +83,7 @@ def _by_kernels(
     reason = f"{a.columns} rows: reflections to condensed form, then a thread per matrix iterates on it"
     if method.driver == "divide":
         way = "divide and conquer" if method.want == "eigh" else "multisection"
-        reason = f"{a.columns} rows: reflections to condensed form, then {way} by a block per matrix: {count} are few"
+        reason = f"{a.columns} rows, {count} matrices: reflections to condensed form, then {way} by a block per matrix"
     if "D" in method.parts:
         reason = f"{a.columns} rows: the reduction, then its reflections as matrices"
     return Decision(Choice(choices[0].family, Steps(PHASES, _CHAIN, reason), "rule"), method, layout), None
