@@ -119,7 +119,8 @@ def test_who_answers_is_said() -> None:
     text = ms.plan("eigh", A, backend="emulated", driver="qr").explain()
     assert "a thread per matrix iterates" in text and "step 4 of 4: back_transform" in text
     text = ms.plan("eigh", A, backend="emulated").explain()
-    assert "divide and conquer by a block per matrix: 40 are few" in text and "step 3 of 3: back_transform" in text
+    assert "40 matrices" in text and "divide and conquer by a block per matrix" in text
+    assert "step 3 of 3: back_transform" in text
     assert "multisection by a block per matrix" in ms.plan("svdvals", A, backend="emulated").explain()
     assert "step 1 of 1: jacobi" in ms.plan("eigvalsh", symmetric(40, n=3), backend="emulated").explain()
     large = ms.plan("eigh", np.zeros((2, 513, 513)), backend="emulated").explain()

@@ -35,7 +35,8 @@ def test_values_do_not_depend_on_lanes(form: str, gpu_backend: str) -> None:
 
 def test_bad_neighbours_change_nothing(gpu_backend: str) -> None:
     problem = spec.problem("float64", 13, 5, want="vectors")
-    D, E = (np.array(one) for one in zip(*(diagonals_of("random", 13, "tridiagonal", m) for m in range(5)), strict=True))
+    made = [diagonals_of("random", 13, "tridiagonal", m) for m in range(5)]
+    D, E = (np.array(one) for one in zip(*made, strict=True))
     alone = run(problem, merge(problem), gpu_backend, D, E)
     D[1, 2], E[3, 0] = np.nan, np.inf
     beside = run(problem, merge(problem), gpu_backend, D, E)

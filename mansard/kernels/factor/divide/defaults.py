@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....codegen.geometry import Device
-from ....plan.problem import Problem
-from ...common import configs
+from ....plan.problem import ITEMSIZE, Problem
+from ...common import configs, measured
 from . import space, work
 from .space import Bisect, Config, Merge
 
+_BELOW = {"eigh": "EIGH_BELOW", "eigvalsh": "EIGVALSH_BELOW", "svdvals": "SVDVALS_BELOW"}  # numbers of records
+_BLOCKS_PER_CHAIN = 8  # blocks that a multiprocessor finishes while a thread of `sweeps` runs through its chain
 _THREADS = 128  # lanes that hide each other's latency: one warp for each scheduler of a multiprocessor
 
 
@@ -28,3 +30,12 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         return
     for blocks in (8, 6, 4, 3, 2, 1):
         yield Merge(work.warps(problem), blocks)
+
+
+def fewest_of_sweeps(want: str, dtype: str, N: int, device: Device) -> int:
+    """Matrices of N rows from which a thread per matrix (`sweeps`) is taken to be faster than a block; a record of the
+    device, or assumed."""
+    if device.backend == "cpu" or want not in _BELOW:
+        return 0
+    assumed = _BLOCKS_PER_CHAIN * device.multiprocessors
+    return measured.number("divide", device, _BELOW[want], assumed, rows=N, bytes=ITEMSIZE[dtype])

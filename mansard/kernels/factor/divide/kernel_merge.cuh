@@ -3,8 +3,8 @@
 //   T = diag(T_1, T_2) + |b| v v^T,  v = last unit vector of T_1 and +- first one of T_2,  b the entry between them
 //   diag(Q_1, Q_2)^T T diag(Q_1, Q_2) = D + rho z z^T = S L S^T,    Q = diag(Q_1, Q_2) S
 //
-// Halves have a power of two of rows; the last one of a matrix may be short. Merges begin with single rows: levels M =
-// 2, 4, ..., TOP, all groups of M rows of a level at once. S has the vectors of a rank-one update: roots of the secular
+// Halves have a power of two of rows; the last one of a matrix may be short. Pairs of rows are solved by a rotation;
+// merges follow: levels M = 4, 8, ..., TOP, all groups of M rows of a level at once. S has the vectors of a rank-one update: roots of the secular
 // equation (secular.cuh), then z is computed anew from them (Gu and Eisenstat), so that vectors are orthogonal whatever
 // the gaps. A pole with a negligible z, or one of a pair that a rotation decouples, keeps its vector (deflation).
 //
@@ -36,7 +36,7 @@
 namespace mansard {
 
 MANSARD_HOST_DEVICE int power_from(int n) {
-  int power = 2;
+  int power = 4;
   while (power < n) power *= 2;
   return power;
 }
@@ -50,7 +50,7 @@ template <class P>
 struct MergeMemory {
   using R = typename P::T;
   static constexpr int N = P::N, PADDED = ceil_div(N, 8) * 8, TOP = power_from(N), H = TOP / 2;
-  static constexpr int PITCH_Q = H < 2 ? 2 : H, PITCH_S = PADDED + 4, WORDS = ceil_div(PADDED, 32);
+  static constexpr int PITCH_Q = H, PITCH_S = PADDED + 4, WORDS = ceil_div(PADDED, 32);
   static constexpr int REALS = 12, INTEGERS = 3;
   static constexpr int NUMBERS = PADDED * (PITCH_Q + PITCH_S + REALS);
   static constexpr int BYTES = NUMBERS * int(sizeof(R)) + (INTEGERS * PADDED + WORDS) * 4;
@@ -103,26 +103,45 @@ struct Merge {
   }
   static MANSARD_DEVICE u32 bits_below(int k) { return k <= 0 ? 0u : k >= 32 ? ~0u : (1u << k) - 1u; }
 
-  // T with the corners of every seam taken off, zeros, and the unit matrix; false if an entry is not finite.
+  // Pairs of rows, with the corners of every seam between pairs taken off; false if an entry is not finite.
   MANSARD_DEVICE bool load() {
     const R *const D = a.D + matrix * N, *const E = a.E + matrix * N;
     bool finite = true;
     for (int i = thread; i < PADDED; i += THREADS) {
       const R entry = i < N ? D[i] : R(0), after = i < N - 1 ? E[i] : R(0);
-      const R before = i > 0 && i < N ? E[i - 1] : R(0);
+      const R beyond = i % 2 == 1 ? after : i > 0 && i < N ? E[i - 1] : R(0);
       finite &= fabs(entry) <= Range<R>::MOST && fabs(after) <= Range<R>::MOST;
-      m.d[i] = entry - fabs(before) - fabs(after);
+      m.d[i] = entry - fabs(beyond);
       m.e[i] = after;
       m.sorted[i] = fmax(fabs(entry), fabs(after));
     }
-    for (int k = thread; k < PADDED * Memory::PITCH_Q; k += THREADS) m.q[k] = k % Memory::PITCH_Q == 0 ? R(1) : R(0);
+    for (int k = thread; k < PADDED * Memory::PITCH_Q; k += THREADS) m.q[k] = R(0);
     for (int k = thread; k < PADDED * Memory::PITCH_S; k += THREADS) m.s[k] = R(0);
     if (__syncthreads_or(!finite)) return false;  // d, e, sorted, q and s are complete, written by all threads
     for (int i = lane; i < N; i += TEAM) tolerance = fmax(tolerance, m.sorted[i]);
     tolerance = fmax(tolerance, __shfl_xor_sync(0xffffffffu, tolerance, 1));
     tolerance = SMALL * fmax(tolerance, __shfl_xor_sync(0xffffffffu, tolerance, 2));
-    __syncthreads();  // sorted has been read by all threads
+    if (2 * thread < N) rotate_pair(2 * thread);
+    __syncthreads();  // sorted has been read by all threads; d and q are complete, written by the threads of the pairs
     return true;
+  }
+  // Values and vectors of rows i and i + 1 (Jacobi); a last row is alone.
+  MANSARD_DEVICE void rotate_pair(int i) const {
+    R* const q = m.q + i * Memory::PITCH_Q;
+    const R off = i + 1 < N ? m.e[i] : R(0);
+    R tangent = R(0);
+    if (off != 0) {
+      const R slope = (m.d[i + 1] - m.d[i]) / (R(2) * off);
+      tangent = copysign(R(1) / (fabs(slope) + sqrt(fma(slope, slope, R(1)))), slope);
+    }
+    const R cosine = R(1) / sqrt(fma(tangent, tangent, R(1))), sine = tangent * cosine;
+    q[0] = cosine;
+    if (i + 1 >= N) return;
+    q[1] = sine;
+    q[Memory::PITCH_Q] = -sine;
+    q[Memory::PITCH_Q + 1] = cosine;
+    m.d[i] -= tangent * off;
+    m.d[i + 1] += tangent * off;
   }
   // Rank of d[own] among begin .. end - 1, in all lanes of the team.
   MANSARD_DEVICE int rank(int begin, int end) const {
@@ -268,12 +287,12 @@ struct Merge {
   // Q <- diag(Q_1, Q_2) S. M >= 32: a warp has eight rows and a lane M / 32 columns; below, lanes share the rows, too.
   template <int M>
   MANSARD_DEVICE void multiply() const {
-    constexpr int HALF = M / 2, COLUMNS = M >= 32 ? M / 32 : 1, ROWS = M >= 32 ? 8 : (M >= 4 ? M / 4 : 1);
+    constexpr int HALF = M / 2, COLUMNS = M >= 32 ? M / 32 : 1, ROWS = M >= 32 ? 8 : M / 4;
     constexpr int RIGHT = HALF < PADDED - HALF ? HALF : PADDED - HALF;  // rows of S for the second half
     const int first = thread / 32 * 8 + (M >= 32 ? 0 : thread % 32 / M * ROWS);  // row
     const int begin = first & -M, column = begin + thread % (M < 32 ? M : 32);
-    const bool second = (first & HALF) != 0, works = M >= 4 || thread % 32 < 8 * M;
-    const R* q = m.q + (works ? first : 0) * Memory::PITCH_Q;
+    const bool second = (first & HALF) != 0;
+    const R* q = m.q + first * Memory::PITCH_Q;
     const R* s = m.s + (second ? HALF * Memory::PITCH_S : 0) + column;
     R sum[ROWS][COLUMNS];
     MANSARD_UNROLL
@@ -288,7 +307,7 @@ struct Merge {
       for (int i = 0; i < 2; ++i)
         MANSARD_UNROLL
         for (int c = 0; c < COLUMNS; ++c)
-          factor[i][c] = column + 32 * c < PADDED && k + i < inner ? s[(k + i) * Memory::PITCH_S + 32 * c] : R(0);
+          factor[i][c] = column + 32 * c < PADDED ? s[(k + i) * Memory::PITCH_S + 32 * c] : R(0);
       MANSARD_UNROLL
       for (int r = 0; r < ROWS; ++r) {
         const Pair<R> entries = *reinterpret_cast<const Pair<R>*>(q + r * Memory::PITCH_Q + k);
@@ -300,7 +319,7 @@ struct Merge {
     MANSARD_UNROLL
     for (int c = 0; c < COLUMNS; ++c) {
       const int j = column + 32 * c;
-      if (!works || j >= N) continue;
+      if (j >= N) continue;
       const R scale = m.norm[j];
       MANSARD_UNROLL
       for (int r = 0; r < ROWS; ++r) {
@@ -346,10 +365,10 @@ struct Merge {
   }
   MANSARD_DEVICE void run() {
     MANSARD_UNROLL_BY(1)
-    for (int M = 2; M <= TOP; M *= 2) {
+    for (int M = 4; M <= TOP; M *= 2) {
       prepare(M);
       if (M == TOP) store_values();
-      multiply_groups<2>(M);
+      multiply_groups<4>(M);
       __syncthreads();  // q is complete, written by all warps
     }
   }

@@ -66,7 +66,7 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, from compiled kernels."""
     if c.VARIANT == "bisect":
-        return 48
+        return 64
     wide = problem.itemsize == 8
     if problem.N <= 64:
         return 104 if wide else 80

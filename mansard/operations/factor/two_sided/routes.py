@@ -7,26 +7,24 @@ from typing import Any, NamedTuple
 
 from ....arrays.types import Kind
 from ....backends.select import ReferenceBackend
-from ....codegen.geometry import Device
 from ....errors import UnsupportedProblem
 from ....kernels import family_of
-from ....kernels.common import measured
+from ....kernels.factor import divide
 from ....kernels.factor.two_sided.reductions import fits_registers
 from ....kernels.family import Family
 from ....plan import dispatch, pin
-from ....plan.problem import ITEMSIZE, Problem
+from ....plan.problem import Problem
 from ....plan.route import Choice, Library, Request, Steps
 from ....plan.route import Kernel as KernelRoute
 from ...stacks import Operand
 from . import library as by_library
-from .chain import DIVIDED, chain_of, methods
+from .chain import chain_of, methods
 from .chunked import Layout, layout_of, problems_of
 from .task import Sizes, Task
 
 PHASES = "phases"  # the name of the chain among routes of steps
 _ROUTINE = "the array library, or LAPACK"
 _REFLECTIONS = "reflections, made of the array library's products"
-_BLOCKS_PER_CHAIN = 8  # blocks per multiprocessor, where nothing was measured
 _CHAIN = "reduction, iteration and back transformation, a kernel each"
 
 
@@ -54,22 +52,13 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
         may_hand_over = backend is None and task.driver != "jacobi"
         request = Request.of(chosen, task.want, may_hand_over=may_hand_over)
         layout = layout_of(square, chosen.name == "cpu")
-        few = count < fewest_of_sweeps(task, a.view.dtype, order, chosen.device)
+        few = count < divide.defaults.fewest_of_sweeps(task.want, a.view.dtype, order, chosen.device)
         for method in methods(task, a.view.dtype, order, chosen.name == "cpu", few):
             decision, refused = _by_kernels(method, square, layout, count, request)
             if decision is not None:
                 return decision
             reason = reason or refused
     return Decision(_library(task, family, reason or f"{order} rows: no kernel of ours takes them", kind, a))
-
-
-def fewest_of_sweeps(task: Task, dtype: str, N: int, device: Device) -> int:
-    """Matrices from which a thread per matrix is faster than a block: a record of the device, or what a few blocks per
-    multiprocessor finish while a thread runs through its chain."""
-    if device.backend == "cpu" or task.want not in DIVIDED:
-        return 0
-    number, assumed = f"{task.want.upper()}_BELOW", _BLOCKS_PER_CHAIN * device.multiprocessors
-    return measured.number("divide", device, number, assumed, rows=N, bytes=ITEMSIZE[dtype])
 
 
 def _no_kernel(chosen: Any) -> str | None:
@@ -96,7 +85,7 @@ def _by_kernels(
     reason = f"{a.columns} rows{how}: reflections to condensed form, then a thread per matrix iterates on it"
     if method.driver == "divide":
         way = "divide and conquer" if method.want == "eigh" else "multisection"
-        reason = f"{a.columns} rows: reflections to condensed form, then {way} by a block per matrix: {count} are few"
+        reason = f"{a.columns} rows, {count} matrices: reflections to condensed form, then {way} by a block per matrix"
     if "D" in method.parts:
         reason = f"{a.columns} rows{how}: the reduction, then its reflections as matrices"
     return Decision(Choice(choices[0].family, Steps(PHASES, _CHAIN, reason), "rule"), method, layout), None
