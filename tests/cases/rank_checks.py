@@ -282,13 +282,15 @@ def check_transports() -> None:
     class Failure(Exception):
         pass
 
-    def nccl(works: bool) -> Any:
-        def made(size: int, name: tuple[int, ...], rank: int) -> Any:
-            if not works:
+    def nccl(works: bool, form: type = bytes) -> Any:
+        def made(size: int, name: Any, rank: int) -> Any:
+            if not isinstance(name, form):
+                raise TypeError
+            if not works or bytes(name) != bytes(range(128)):
                 raise Failure
             return SimpleNamespace(allGather=None)
 
-        name = lambda: (1,) * 128  # noqa: E731
+        name = lambda: form(range(128))  # noqa: E731
         return SimpleNamespace(available=True, NcclError=Failure, get_unique_id=name, NcclCommunicator=made)
 
     def chosen(bus: str, library: Any) -> Any:
@@ -296,8 +298,9 @@ def check_transports() -> None:
         runtime = SimpleNamespace(deviceGetPCIBusId=lambda ordinal: bus)
         return transport.choose(COMM, SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)), 0)
 
-    own = chosen(f"0000:{RANK:02x}", nccl(True))
-    assert own.name == "nccl" and own.gather is not None
+    for form in (bytes, tuple):  # of NCCL's id, in CuPy 14 and before
+        own = chosen(f"0000:{RANK:02x}", nccl(True, form))
+        assert own.name == "nccl" and own.gather is not None
     for bus, library, why in (
         ("0000:00", nccl(True), "share"),
         (f"0000:{RANK:02x}", nccl(RANK > 0), "failed"),
