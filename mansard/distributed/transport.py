@@ -130,10 +130,10 @@ def _begin_nccl(comm: Communicator, nccl: Any) -> Callable[[Any, Any], None] | N
     name = np.zeros(128, np.int8)
     with suppress(nccl.NcclError):
         if comm.rank == 0:
-            name[:] = nccl.get_unique_id()
+            name = _bytes(nccl.get_unique_id())
     name = comm.gather(name, "NCCL's id")[0]
     with suppress(nccl.NcclError):
-        made = nccl.NcclCommunicator(comm.size, tuple(map(int, name)), comm.rank) if name.any() else None
+        made = _made(nccl, comm, name) if name.any() else None
     if not comm.gather(np.array([made is not None]), "NCCL has begun").all():
         return None
 
@@ -142,6 +142,19 @@ def _begin_nccl(comm: Communicator, nccl: Any) -> Callable[[Any, Any], None] | N
         made.allGather(mine.data.ptr, gathered.data.ptr, mine.nbytes, nccl.NCCL_CHAR, current)
 
     return gather
+
+
+def _bytes(name: Any) -> np.ndarray[Any, Any]:
+    """NCCL's id, which CuPy gives as bytes or, before version 14, as a tuple of them."""
+    return np.frombuffer(name, np.int8) if isinstance(name, bytes) else np.array(name, np.int8)
+
+
+def _made(nccl: Any, comm: Communicator, name: np.ndarray[Any, Any]) -> Any:
+    """NCCL's communicator of this rank, from an id in the form that this CuPy takes."""
+    try:
+        return nccl.NcclCommunicator(comm.size, name.tobytes(), comm.rank)
+    except TypeError:
+        return nccl.NcclCommunicator(comm.size, tuple(map(int, name)), comm.rank)
 
 
 def _by_mpi(comm: Communicator, cupy: Any) -> Callable[[Any, Any], None]:

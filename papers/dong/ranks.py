@@ -66,7 +66,7 @@ def measure(name: str, comm: Any) -> dict[str, list[float]]:
 def table(rows: list[dict[str, Any]]) -> str:
     """Medians in microseconds, and each against one rank."""
     counts = sorted({row["ranks"] for row in rows})
-    lines = ["| elements | mode | MPS | " + " | ".join(f"{count} ranks" for count in counts) + " |"]
+    lines = ["| elements | mode | MPS | " + " | ".join(f"{count} rank{'s' * (count > 1)}" for count in counts) + " |"]
     lines.append("|---" * (3 + len(counts)) + "|")
     for key in dict.fromkeys((row["case"], row["mode"], row["mps"]) for row in rows):
         times = {row["ranks"]: median(row["seconds"]) for row in rows if (row["case"], row["mode"], row["mps"]) == key}
