@@ -237,7 +237,7 @@ def exponentials(comm: Any) -> None:
 def hydrodynamics_over_ranks(comm: Any) -> None:
     from examples.hydrodynamics import ranks
 
-    options = ranks.parser().parse_args(["--refine", "1", "--steps", "2"])
+    options = ranks.parser().parse_args(["--refine", "1", "--steps", "2", "--engine", "library"])
     found = ranks.run(options, Communicator.of(comm))
     wanted = ranks.run(options, Communicator.of(MPI.COMM_SELF))
     assert found["steps"] == wanted["steps"] and found["cg_iterations"] == wanted["cg_iterations"]

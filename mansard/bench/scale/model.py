@@ -2,7 +2,7 @@
 
 A message of b bytes takes L + G b: latency and gap per byte of a ping-pong. A gather sends every rank's b bytes to all,
 with recursive doubling in log2 R steps: o + ceil(log2 R) L + (R - 1) b G, where o is what Python and the checks of a
-message take. An exchange with neighbours takes its measured time whatever the number of ranks. Products hide it behind
+message take. An exchange with neighbours takes its measured time on any number of ranks. Products hide it behind
 interior rows; nothing is subtracted for that, since the processor packs and unpacks messages itself. Rows of ghost
 zones add their share to the kernels.
 """
