@@ -197,7 +197,7 @@ _WORDS = {"float32": "uint32", "float64": "uint64", "complex64": "uint32", "comp
 
 
 def _bits(rows: int, columns: int, lower: bool, word: str, itemsize: int) -> Any:
-    """Words with all bits set in a triangle and none elsewhere: whatever is ANDed with none, NaN too, becomes zero. This
+    """Words with all bits set in a triangle and none elsewhere: what is ANDed with none, NaN too, becomes zero. This
     takes a third of the time of choosing by a boolean mask."""
     words = np.where(_mask(rows, columns, lower), ~np.zeros((), word), np.zeros((), word))
     return np.repeat(words, itemsize // words.itemsize, axis=-1)

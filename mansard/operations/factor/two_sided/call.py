@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from ...batched.interleaved import Interleaved, deinterleave, interleave
 from ..face import Operation, Part, answer, check_matrices, first_bad, named
 from ..task import Found
 from .plan import compute, quick, singular_of_hermitian
+from .ragged import two_sided_ragged
 from .task import DRIVERS, Sizes, Task
 
 Compute = Callable[[Kind, Array], Sequence[Array]]
@@ -32,7 +35,8 @@ def parts_of(
         found = find(kind, task, A, backend)
         return [found[part] for part in task.parts]
 
-    return answer_parts(run, tuple(_part(task, part) for part in task.parts), a, name)
+    ragged = None if hermitian else partial(two_sided_ragged, task, backend)
+    return answer_parts(run, tuple(_part(task, part) for part in task.parts), a, name, ragged)
 
 
 def _compute(kind: Kind, task: Task, A: Array, backend: str | None) -> Found:
@@ -44,8 +48,11 @@ def _part(task: Task, part: str) -> Part:
     return Part(what, lambda a: Sizes(*a).shape(task, part))  # type: ignore[arg-type, return-value]
 
 
-def answer_parts(run: Compute, parts: tuple[Part, ...], a: Matrices, name: str = "a") -> tuple[Matrices, ...]:
-    """The results of `run` on the matrices of a stack, a list, a Ragged or an Interleaved: matrices take its form."""
+def answer_parts(
+    run: Compute, parts: tuple[Part, ...], a: Matrices, name: str = "a", ragged: Callable[..., Any] | None = None
+) -> tuple[Matrices, ...]:
+    """The results of `run` on the matrices of a stack, a list, a Ragged or an Interleaved: matrices take its form.
+    `ragged` answers batches of different sizes; without it `run` is called for each size."""
     if isinstance(a, Interleaved):
         found = answer_parts(run, parts, deinterleave(a), name)
         return tuple(
@@ -61,7 +68,7 @@ def answer_parts(run: Compute, parts: tuple[Part, ...], a: Matrices, name: str =
                 found[i] = place
         return found
 
-    return answer(Operation(delivered, parts, (name,)), [a])
+    return answer(Operation(delivered, parts, (name,), ragged=ragged), [a])
 
 
 def refuse_unconverged(info: Matrices, what: str) -> None:
