@@ -125,7 +125,7 @@ class NumpyKind:
 
     def put_triangle(self, array: Any, values: Any, lower: bool) -> None:
         order = array.shape[-1]
-        if order <= _FEW_ROWS:
+        if order <= _FEW_ROWS and array.size > _SMALL_MASK:
             for i in range(order):
                 part = slice(0, i + 1) if lower else slice(i, order)
                 array[..., i, part] = values[..., i, part]
@@ -136,7 +136,7 @@ class NumpyKind:
 
     def mirror(self, array: Any, lower: bool, conjugated: bool) -> None:
         array, order = array if lower else array.swapaxes(-1, -2), array.shape[-1]
-        if order <= _FEW_ROWS:
+        if order <= _FEW_ROWS and array.size > _SMALL_MASK:
             for i in range(1, order):
                 array[..., :i, i] = array[..., i, :i].conj() if conjugated else array[..., i, :i]
             return

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 
 from ....arrays.types import Array, Kind, Matrices
+from ....plan import pin
 from ...batched.interleaved import Interleaved, deinterleave, interleave
+from ...ragged import Ragged
+from ...ragged_lists import differ
+from ...stacks import is_list
 from ..face import Operation, Part, answer, check_matrices, first_bad, named
 from ..task import Found
 from .plan import compute, quick, singular_of_hermitian
@@ -29,14 +33,22 @@ def parts_of(
     if task.driver not in DRIVERS:
         raise ValueError(f"driver={task.driver!r} is not one of {', '.join(map(repr, DRIVERS))}")
 
+    differs = isinstance(a, Ragged) or differ(a)
+
     def run(kind: Kind, A: Array) -> list[Array]:
         check_matrices(A, name, square=hermitian or task.is_hermitian)
         find = singular_of_hermitian if hermitian else _compute
-        found = find(kind, task, A, backend)
+        found = find(kind, task, A, _without_compiling(kind, A, backend) if differs else backend)
         return [found[part] for part in task.parts]
 
     ragged = None if hermitian else partial(two_sided_ragged, task, backend)
     return answer_parts(run, tuple(_part(task, part) for part in task.parts), a, name, ragged)
+
+
+def _without_compiling(kind: Kind, A: Array, backend: str | None) -> str | None:
+    """The backend for the matrices of one size among others: LAPACK on CPUs, unless one was named or pinned."""
+    on_cpu = kind.view(A[0] if is_list(A) else A, "a").device[0] == "cpu"
+    return "reference" if backend is None and on_cpu and not pin.pins() else backend
 
 
 def _compute(kind: Kind, task: Task, A: Array, backend: str | None) -> Found:

@@ -66,9 +66,11 @@ def _by_lapack(task: Task, A: Ragged) -> tuple[Matrices, ...] | None:
     """The parts by LAPACK; None where a matrix is empty, not finite or does not converge."""
     one, buffer, kind = library.each(task), as_numpy(A.buffer), A._kind
     rows, columns, _ = A.layout.host()
-    if one is None or not len(rows) or not min(rows.min(), columns.min()) or not np.isfinite(buffer).all():
+    if one is None or not len(rows) or not min(rows.min(), columns.min()):
         return None
     if task.is_hermitian and (rows != columns).any():
+        return None
+    if not np.isfinite(buffer).all() and not np.isfinite(buffer[Indices.of(A.layout).place]).all():  # or gaps are not
         return None
     shapes, places = A.layout.pieces()
     try:
