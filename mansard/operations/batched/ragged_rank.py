@@ -56,7 +56,7 @@ def rank_k_lists(
     if found is None:
         place = None if out is None else ragged_of(kind, out, "out")
         made = rank_k(ragged_of(kind, a, "a"), place, alpha, beta, options, backend).to_list()
-        return made if out is None else scatter(kind, out, made)  # type: ignore[no-any-return]
+        return made if out is None else scatter(kind, out, made)
     if out is None:
         return found
     for to, value in zip(out, found, strict=True):
