@@ -101,7 +101,9 @@ def _gathered(
         for one, layout in zip((A, B), known.layouts, strict=True)
     )
     found = answer(a, b, ragged_of(kind, out, "out") if placed and out is not None else None, *options)
-    return found.columns() if known.is_vector and out is None else found.to_list()
+    if known.is_vector and out is None:
+        return list(map(found.buffer.__getitem__, found.layout.pieces()[1]))  # matrices of one column, as vectors
+    return found.to_list()
 
 
 def _checked(kind: Kind, names: tuple[str, str], given: tuple[Matrices, Matrices, Matrices], form: Any) -> _Known:
