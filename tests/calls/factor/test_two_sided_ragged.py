@@ -109,3 +109,10 @@ def test_cpus_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
                 rows, columns = one.shape
                 assert U[i].shape == (rows, rows if full else min(rows, columns))
                 check_svd(one, U[i][:, : len(s[i])], s[i], Vh[i][: len(s[i])], (i, one.shape))
+    tall = [normal(rng, (3 + i % 3, 1 + i % 4), "float64") for i in range(40)]
+    right = [normal(rng, (len(one), 2), "float64") for one in tall]
+    x, rest, ranks, values = linalg.lstsq(tall, right)
+    for i, (one, b) in enumerate(zip(tall, right, strict=True)):
+        expected = np.linalg.lstsq(one, b, rcond=None)
+        assert np.allclose(x[i], expected[0]) and ranks[i] == expected[2] and np.allclose(values[i], expected[3])
+        assert np.allclose(rest[i], ((b - one @ expected[0]) ** 2).sum(0))
