@@ -208,10 +208,9 @@ class _Padding:
         is_padding = weight > 0.5  # 0 or 1: never for matrices that are not finite
         before, column = is_padding.cumsum(-1), kind.arange(self.bound, Z)[None, :]
         place = module.where(is_padding, orders + before - 1, column - before)
-        first = self.bound * kind.arange(len(Z), Z)[:, None]
-        index = (0 * place).reshape(-1)
-        index[(first + place.clip(0, self.bound - 1)).reshape(-1)] = (0 * place + column).reshape(-1)
-        return index.reshape(place.shape)
+        index = 0 * place
+        kind.put_along(index, place.clip(0, self.bound - 1), index + column, -1)
+        return index
 
     def _by_values(self, A: Ragged, W: Array) -> Array:
         """Values without as many of them, nearest to zero, as the padding has. Of ascending values these are a window,
