@@ -126,7 +126,7 @@ class NumpyKind:
 
     def put_triangle(self, array: Any, values: Any, lower: bool) -> None:
         order = array.shape[-1]
-        if order <= _FEW_ROWS:
+        if order <= _FEW_ROWS and array.size > _SMALL_MASK:
             for i in range(order):
                 part = slice(0, i + 1) if lower else slice(i, order)
                 array[..., i, part] = values[..., i, part]
@@ -137,7 +137,7 @@ class NumpyKind:
 
     def mirror(self, array: Any, lower: bool, conjugated: bool) -> None:
         array, order = array if lower else array.swapaxes(-1, -2), array.shape[-1]
-        if order <= _FEW_ROWS:
+        if order <= _FEW_ROWS and array.size > _SMALL_MASK:
             for i in range(1, order):
                 array[..., :i, i] = array[..., i, :i].conj() if conjugated else array[..., i, :i]
             return
@@ -198,7 +198,7 @@ _WORDS = {"float32": "uint32", "float64": "uint64", "complex64": "uint32", "comp
 
 
 def _bits(rows: int, columns: int, lower: bool, word: str, itemsize: int) -> Any:
-    """Words with all bits set in a triangle and none elsewhere: whatever is ANDed with none, NaN too, becomes zero. This
+    """Words with all bits set in a triangle and none elsewhere: what is ANDed with none, NaN too, becomes zero. This
     takes a third of the time of choosing by a boolean mask."""
     words = np.where(_mask(rows, columns, lower), ~np.zeros((), word), np.zeros((), word))
     return np.repeat(words, itemsize // words.itemsize, axis=-1)

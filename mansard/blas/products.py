@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..arrays import kinds as arrays
@@ -12,7 +12,7 @@ from ..operations.batched.gemm_call import Form, multiply
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists
 from ..operations.ragged import Ragged
-from ..operations.ragged_lists import differ
+from ..operations.ragged_lists import check_once, differ
 from ..operations.tall_skinny.matmul import matmul
 
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
@@ -148,7 +148,11 @@ def _rank_k(
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
     ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     if out is not None:
-        _check_places(kind, a, trans, out)
+        check = partial(_check_places, kind, a, trans, out)
+        if kind is not None and stacks.is_list(a) and stacks.is_list(out):
+            check_once(kind, ("rank k", trans), a, out, check)
+        else:
+            check()
     if ragged or (isinstance(a, list | tuple) and differ(a)):
         answer: Any = rank_k if ragged else rank_k_lists
         return answer(a, out, alpha, beta, (uplo, trans != "N", hermitian), backend)

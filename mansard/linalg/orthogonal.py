@@ -12,7 +12,7 @@ from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
 from ..operations.factor.grouped import factor_ragged
 from ..operations.factor.plan import factor, quick
-from ..operations.factor.ragged_least_squares import least_squares_ragged
+from ..operations.factor.ragged_least_squares import least_squares_by_lapack, least_squares_ragged
 from ..operations.factor.task import Sizes, Task
 
 _MODES = ("reduced", "complete", "r", "raw")
@@ -159,7 +159,8 @@ def _least_squares(a: Any, b: Any, rcond: float | None, driver: str, backend: st
 
     parts: tuple[Part, ...] = (Part("matrix", lambda a, b: (a[1], b[1])), Part("row"), Part("value"), Part("row"))
     if driver == "svd":
-        return answer(Operation(run, parts, ("a", "b")), [a, b])
+        ragged = partial(least_squares_by_lapack, rcond, backend)
+        return answer(Operation(run, parts, ("a", "b"), ragged=ragged), [a, b])
     parts = parts[:3]
     operation = Operation(run, parts, ("a", "b"), ragged=partial(least_squares_ragged, backend))
     return *answer(operation, [a, b]), None

@@ -184,10 +184,6 @@ class Ragged:
         shapes, places = self.layout.pieces()
         return list(map(type(self.buffer).reshape, map(self.buffer.__getitem__, places), shapes))
 
-    def columns(self) -> list[Array]:
-        """Matrices of one column as vectors, which are views of the buffer."""
-        return list(map(self.buffer.__getitem__, self.layout.pieces()[1]))
-
     def __repr__(self) -> str:
         noun = "matrix" if len(self) == 1 else "matrices"
         sizes = "sizes on the device"

@@ -52,6 +52,12 @@ def divide(sizes: Array, itemsize: int) -> list[SizeClass]:
     return classes
 
 
+def shapes_apart(sizes: Array) -> list[SizeClass]:
+    """A class for each shape, where kernels do not bear padding."""
+    reason = "these matrices bear no padding"
+    return [SizeClass(shape, members, False, reason) for shape, members in _groups(sizes)]
+
+
 def _groups(lines: Array) -> list[tuple[tuple[int, int, int], Array]]:
     """Distinct lines, the largest first, and the indices of their copies in ascending order."""
     distinct, which = np.unique(lines, axis=0, return_inverse=True)

@@ -101,7 +101,9 @@ def _gathered(
         for one, layout in zip((A, B), known.layouts, strict=True)
     )
     found = answer(a, b, ragged_of(kind, out, "out") if placed and out is not None else None, *options)
-    return found.columns() if known.is_vector and out is None else found.to_list()
+    if known.is_vector and out is None:
+        return list(map(found.buffer.__getitem__, found.layout.pieces()[1]))  # matrices of one column, as vectors
+    return found.to_list()
 
 
 def _checked(kind: Kind, names: tuple[str, str], given: tuple[Matrices, Matrices, Matrices], form: Any) -> _Known:
@@ -131,6 +133,14 @@ def _places(kind: Kind, out: Matrices) -> Hashable:
     if stacks.is_list(out):
         return tuple(map(signature, out))
     return None if out is None else type(out).__name__
+
+
+def check_once(kind: Kind, key: Hashable, given: Matrices, out: Matrices, check: Callable[[], object]) -> None:
+    """Call `check` unless it has passed for lists whose arrays were like those of `given` and `out`."""
+    whole = (key, kind, _signature(kind, given), _places(kind, out))
+    if pin.pins() or PLANS.get(whole) is None:
+        check()
+        PLANS.keep(whole, True)
 
 
 def scatter(kind: Kind, out: Matrices, found: Matrices) -> Matrices:

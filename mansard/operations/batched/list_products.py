@@ -24,6 +24,7 @@ from ..plans import PLANS
 
 _transposed, _shape, _dtype, _ndim, _base = map(attrgetter, ("T", "shape", "dtype", "ndim", "base"))
 _is_plain_place = attrgetter("flags.carray")  # rows adjacent, aligned, writable
+_is_dense = attrgetter("flags.forc")  # rows or columns adjacent, without gaps
 _ARRAYS, _NATIVE = {np.ndarray}, [{np.dtype(name)} for name in DTYPES]
 
 
@@ -62,6 +63,21 @@ def multiply_each(
     if out is not None and list(map(_shape, out)) != list(map(_shape, found)):
         return None
     return _scaled(found, scaling or (1.0, 0.0, 0.0, 0.0), out)
+
+
+def gram_each(A: Matrices, alpha: complex, transposed: bool, backend: str | None) -> list[Array] | None:
+    """alpha A_i A_i^T, or alpha A_i^T A_i, for a list of NumPy arrays without gaps. numpy.dot recognises a matrix and
+    its transpose and computes one triangle, so that results are exactly symmetric. None: something else answers."""
+    if backend is not None or set(map(type, A)) != _ARRAYS or set(map(_is_dense, A)) != {True}:
+        return None
+    dtypes = set(map(_dtype, A))
+    if dtypes not in _NATIVE or set(map(_ndim, A)) != {2} or choice_of_loop(backend) is None:
+        return None
+    turned = map(_transposed, A)
+    found = list(map(np.ndarray.dot, turned, A) if transposed else map(np.ndarray.dot, A, turned))
+    if alpha == 1.0:
+        return found
+    return _scaled(found, call.scalars(spec.problem(dtypes.pop().name, 1), alpha, 0.0), None)
 
 
 def _common_dtype(A: Matrices, B: Matrices) -> Any:

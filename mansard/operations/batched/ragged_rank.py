@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...arrays.types import Matrices
 from .. import stacks
 from ..ragged import Ragged
 from ..ragged_indices import Indices
 from ..ragged_layout import Layout
-from ..ragged_lists import ragged_of
+from ..ragged_lists import ragged_of, scatter
 from .gemm_call import Form
+from .list_products import gram_each
 from .ragged_call import check_kinds, check_result, multiply_ragged
 
 
@@ -48,21 +47,24 @@ def rank_k(
     return result
 
 
-def rank_k_lists(a: Matrices, out: Matrices, *options: Any) -> list[Matrices]:
+def rank_k_lists(
+    a: Matrices, out: Matrices, alpha: complex, beta: complex, options: tuple[str, bool, bool], backend: str | None
+) -> list[Matrices]:
     """`rank_k` for lists of matrices that differ in shape; the arrays of `out` have been checked."""
-    kind = stacks.kind_of(a, "a")
-    place = None if out is None else ragged_of(kind, out, "out")
-    found = rank_k(ragged_of(kind, a, "a"), place, *options)
+    kind, (uplo, transposed, hermitian) = stacks.kind_of(a, "a"), options
+    found = None if hermitian and "complex" in str(a[0].dtype) else gram_each(a, alpha, transposed, backend)
+    if found is None:
+        place = None if out is None else ragged_of(kind, out, "out")
+        made = rank_k(ragged_of(kind, a, "a"), place, alpha, beta, options, backend).to_list()
+        return made if out is None else scatter(kind, out, made)
     if out is None:
-        return found.to_list()
+        return found
     for to, value in zip(out, found, strict=True):
-        to[...] = value
-    if kind.written is not None:
-        kind.written(out)
+        kind.put_triangle(to, value if beta == 0.0 else value + to * _factor(to, beta), uplo == "L")
     return out  # type: ignore[no-any-return]
 
 
-def _factor(out: Ragged, beta: complex) -> complex:
+def _factor(out: Matrices, beta: complex) -> complex:
     """beta as a number that does not change the dtype of `out`."""
     beta = complex(beta)
     if "complex" in str(out.dtype):

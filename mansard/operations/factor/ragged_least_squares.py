@@ -1,4 +1,6 @@
-"""Least squares of ragged batches of full rank on GPUs: one kernel per size class, by padded stacks.
+"""Least squares of ragged batches: of full rank on GPUs by one kernel per size class, of any rank on CPUs by LAPACK.
+
+On GPUs matrices are gathered into padded stacks.
 
 A matrix A with more rows than columns is padded with as many rows as columns at the least,
 
@@ -27,6 +29,7 @@ from ..ragged_indices import Indices
 from ..ragged_kernel import Runs, held_by
 from ..ragged_stacks import Compute, Found, Given, StackedRun, Wanted
 from . import systems
+from .plan import as_numpy
 
 _RUNS: Runs = WeakKeyDictionary()
 
@@ -42,6 +45,28 @@ def least_squares_ragged(backend: str | None, A: Ragged, B: Ragged, out: None) -
         fits = len(A) and not (A.layout.host()[0] != B.layout.host()[0]).any()
         runs[key] = _LeastSquares(backend, chosen, A, B) if fits else None
     return None if runs[key] is None else runs[key](A, B)
+
+
+def least_squares_by_lapack(
+    rcond: float | None, backend: str | None, A: Ragged, B: Ragged, out: None
+) -> tuple[Matrices, ...] | None:
+    """Solutions of least norm, squared norms of the residuals, ranks and singular values on CPUs, matrix by matrix: no
+    kernel is compiled for sizes that few matrices have. None where sizes are answered one after the other."""
+    chosen, kind = select(A._view.device, backend), A._kind
+    sizes = [*A.layout.host()[:2], *B.layout.host()[:2]]
+    if chosen.name != "cpu" or backend is not None or pin.pins() or not len(A) or not min(one.min() for one in sizes):
+        return None
+    if (sizes[0] != sizes[2]).any():
+        return None
+    a, b = (list(map(as_numpy, one)) for one in (A, B))
+    try:
+        found = [np.linalg.lstsq(one, right, rcond) for one, right in zip(a, b, strict=True)]
+    except np.linalg.LinAlgError:
+        return None
+    X = Ragged.from_list([kind.upload(np.ascontiguousarray(one[0]), A.buffer) for one in found])
+    rest = [(abs(right - one @ x[0]) ** 2).sum(0) for one, right, x in zip(a, b, found, strict=True)]
+    ranks = kind.upload(np.array([one[2] for one in found], np.int32), A.buffer)
+    return X, [kind.upload(one, A.buffer) for one in rest], ranks, [kind.upload(one[3], A.buffer) for one in found]
 
 
 class _LeastSquares:

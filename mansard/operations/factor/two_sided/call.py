@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ....arrays.types import Array, Kind, Matrices
+from ....plan import pin
 from ...batched.interleaved import Interleaved, deinterleave, interleave
+from ...ragged import Ragged
+from ...ragged_lists import differ
+from ...stacks import is_list
 from ..face import Operation, Part, answer, check_matrices, first_bad, named
 from ..task import Found
 from .plan import compute, quick, singular_of_hermitian
+from .ragged import two_sided_ragged
 from .task import DRIVERS, Sizes, Task
 
 Compute = Callable[[Kind, Array], Sequence[Array]]
@@ -26,13 +33,22 @@ def parts_of(
     if task.driver not in DRIVERS:
         raise ValueError(f"driver={task.driver!r} is not one of {', '.join(map(repr, DRIVERS))}")
 
+    differs = isinstance(a, Ragged) or differ(a)
+
     def run(kind: Kind, A: Array) -> list[Array]:
         check_matrices(A, name, square=hermitian or task.is_hermitian)
         find = singular_of_hermitian if hermitian else _compute
-        found = find(kind, task, A, backend)
+        found = find(kind, task, A, _without_compiling(kind, A, backend) if differs else backend)
         return [found[part] for part in task.parts]
 
-    return answer_parts(run, tuple(_part(task, part) for part in task.parts), a, name)
+    ragged = None if hermitian else partial(two_sided_ragged, task, backend)
+    return answer_parts(run, tuple(_part(task, part) for part in task.parts), a, name, ragged)
+
+
+def _without_compiling(kind: Kind, A: Array, backend: str | None) -> str | None:
+    """The backend for the matrices of one size among others: LAPACK on CPUs, unless one was named or pinned."""
+    on_cpu = kind.view(A[0] if is_list(A) else A, "a").device[0] == "cpu"
+    return "reference" if backend is None and on_cpu and not pin.pins() else backend
 
 
 def _compute(kind: Kind, task: Task, A: Array, backend: str | None) -> Found:
@@ -44,8 +60,11 @@ def _part(task: Task, part: str) -> Part:
     return Part(what, lambda a: Sizes(*a).shape(task, part))  # type: ignore[arg-type, return-value]
 
 
-def answer_parts(run: Compute, parts: tuple[Part, ...], a: Matrices, name: str = "a") -> tuple[Matrices, ...]:
-    """The results of `run` on the matrices of a stack, a list, a Ragged or an Interleaved: matrices take its form."""
+def answer_parts(
+    run: Compute, parts: tuple[Part, ...], a: Matrices, name: str = "a", ragged: Callable[..., Any] | None = None
+) -> tuple[Matrices, ...]:
+    """The results of `run` on the matrices of a stack, a list, a Ragged or an Interleaved: matrices take its form.
+    `ragged` answers batches of different sizes; without it `run` is called for each size."""
     if isinstance(a, Interleaved):
         found = answer_parts(run, parts, deinterleave(a), name)
         return tuple(
@@ -61,7 +80,7 @@ def answer_parts(run: Compute, parts: tuple[Part, ...], a: Matrices, name: str =
                 found[i] = place
         return found
 
-    return answer(Operation(delivered, parts, (name,)), [a])
+    return answer(Operation(delivered, parts, (name,), ragged=ragged), [a])
 
 
 def refuse_unconverged(info: Matrices, what: str) -> None:

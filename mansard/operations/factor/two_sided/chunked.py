@@ -131,13 +131,18 @@ class ChunkedRun:
         launch, _, kernel = call.prepare(family.emit, link.problem, self.backend, strides, choice=choice)
         return Step(link.problem, choice, kernel, launch, link.arrays)
 
-    def __call__(self, A: Array) -> Found:
+    def __call__(self, A: Array, stream: int | None = None, held: list[Array] | None = None) -> Found:
+        """The parts for a stack or a list. On another `stream` than the caller's, scratch memory is added to `held`:
+        it may be used again once the streams have met."""
         kind, like = self.kind, A[0] if is_list(A) else A
         if self.layout.copied:
             A = kind.plain(stacked(kind, A))
         found = {part: kind.allocate(shape, dtype, like) for part, (shape, dtype) in self.shapes.items()}
         begins = {part: kind.address(one) for part, one in found.items()} | {"A": kind.address(A), "": 0}
-        memory, stream = kind.allocate((max(1, self.scratch_bytes),), "uint8", like), self.stream()
+        memory = kind.allocate((max(1, self.scratch_bytes),), "uint8", like)
+        stream = self.stream() if stream is None else stream
+        if held is not None:
+            held.append(memory)
         base, done = kind.address(memory), 0
         for chain in self.chains:
             at = {name: base + offset for name, offset in chain.scratch.offsets.items()}

@@ -176,7 +176,30 @@ def _jacobi_singular(task: Task, A: Array) -> tuple[Array, ...]:
     return (U, W, V.T) if vectors else (W,)
 
 
+def _divide_hermitian(task: Task, A: Array) -> tuple[Array, ...]:
+    """Divide and conquer for the tridiagonal matrix: LAPACK's syevd and heevd."""
+    name = "heevd" if np.iscomplexobj(A) else "syevd"
+    W, Z, info = _function(name, A.dtype.name)(A, compute_v=task.want == "eigh", lower=not task.upper)
+    _checked(info)
+    return (W, Z) if task.want == "eigh" else (W,)
+
+
+def _divide_singular(task: Task, A: Array) -> tuple[Array, ...]:
+    """Divide and conquer for the bidiagonal matrix: LAPACK's gesdd."""
+    vectors = task.want == "svd"
+    U, W, VH, info = _function("gesdd", A.dtype.name)(A, compute_uv=vectors, full_matrices=task.full)
+    _checked(info)
+    return (U, W, VH) if vectors else (W,)
+
+
+def each(task: Task) -> Callable[[Task, Array], tuple[Array, ...]] | None:
+    """LAPACK's routine for one finite NumPy matrix, which raises where it does not converge; None: there is none."""
+    return _EACH.get((task.driver, task.is_hermitian))
+
+
 _EACH = {
+    ("auto", True): _divide_hermitian,
+    ("auto", False): _divide_singular,
     ("qr", True): _qr_hermitian,
     ("qr", False): _qr_singular,
     ("jacobi", False): _jacobi_singular,

@@ -44,12 +44,13 @@ class TwoSidedPlan(NamedTuple):
 def compute(task: Task, kind: Kind, A: Array, backend: str | None = None) -> Found:
     """The parts of the task's result, by a plan made before where there is one. A is a stack or a list; parts of lists
     are stacks."""
+    return planned(task, kind, A, backend).run(A)
+
+
+def planned(task: Task, kind: Kind, A: Array, backend: str | None = None) -> TwoSidedPlan:
+    """The plan made before for matrices like those of A, or a new one."""
     key = _key(task, backend, kind, stacks.signature(kind, A))
-    plan: TwoSidedPlan | None = None if pin.pins() else _get(key)
-    if plan is None:
-        plan = plan_two_sided(task, kind, A, backend)
-        PLANS.keep(key, plan)
-    return plan.run(A)
+    return PLANS.made(key, lambda: plan_two_sided(task, kind, A, backend))  # type: ignore[no-any-return]
 
 
 def quick(task: Task, backend: str | None, A: Array) -> Found | None:
