@@ -15,6 +15,7 @@ from mansard.kernels import family_of
 from mansard.operations import stacks
 from mansard.operations.factor.two_sided import chunked, plan
 from mansard.operations.factor.two_sided.chain import DIVIDED, links, methods, scratch
+from mansard.operations.factor.two_sided.routes import too_few
 from mansard.operations.factor.two_sided.task import Task
 from mansard.operations.plans import PLANS
 
@@ -112,6 +113,13 @@ def test_tall_matrices_become_square() -> None:
         A = normal(np.random.default_rng(5), (4, rows, columns), "float64")
         assert planned(Task("svd"), A).shape.name == ("triangle" if rows > columns else "adjoint")
         check_svd(A, *linalg.svd(A, False, backend="emulated"), (rows, columns))
+
+
+def test_few_large_matrices_are_a_librarys() -> None:
+    """An iteration takes as long for one matrix as for many; up to 128 rows it is short enough."""
+    assert "no more than 7 of 256 rows" in str(too_few(Task("eigh"), 256, 7)) and not too_few(Task("eigh"), 256, 8)
+    assert too_few(Task("svd"), 256, 1) and not too_few(Task("svd"), 256, 2) and not too_few(Task("svd"), 128, 1)
+    assert not too_few(Task("bidiagonalize"), 256, 1) and not too_few(Task("eigh", driver="qr"), 256, 1)
 
 
 def test_who_answers_is_said() -> None:

@@ -32,7 +32,7 @@ def rules(problem: Problem) -> Iterator[Config]:
         yield Lanes(8 if rows <= 12 else 16 if rows <= 16 else 32)
     row = problem.N * (problem.itemsize // words)  # bytes of a row's component, of which a lane has registers for 512
     if row > 1024:
-        yield Warps(configs.up(row, 512))
+        yield Warps(configs.up(row, 512) if row <= 3072 else 12)  # memory of a block leaves room for one: more warps
         return
     split = 2 if row > 512 else 1
     lanes = problem.N * words * split

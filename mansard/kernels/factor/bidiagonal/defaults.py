@@ -33,7 +33,8 @@ def _rough(problem: Problem) -> Iterator[Config]:
         yield Lanes(32, WARPS=1, ROLL=4)
         return
     if not reductions.fits_registers(problem.dtype, problem.N):
-        yield from reductions.panels()
+        # small matrices wait at barriers: several blocks; of large ones the cache holds only one per multiprocessor
+        yield from reductions.panels(8 if problem.N <= 160 else 16)
         return
     rows = {1: 32, 2: 16, 4: 8}[words(problem)] if problem.N > 64 else {1: 32, 2: 16, 4: 16}[words(problem)]
     yield Block(up(problem.N, rows))  # rows of a warp: their products take half as many registers as they do

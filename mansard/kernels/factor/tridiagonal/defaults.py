@@ -33,7 +33,8 @@ def _rough(problem: Problem) -> Iterator[Config]:
         yield Lanes(32, WARPS=1, ROLL=4)
         return
     if not reductions.fits_registers(problem.dtype, problem.N):
-        yield from reductions.panels()
+        # small matrices wait at barriers: several blocks; of large ones the cache holds only one per multiprocessor
+        yield from reductions.panels(4 if problem.N <= 160 else 8 if problem.N <= 256 else 16)
         return
     most = _MOST_HELD if problem.N <= 3 * 32 else _MOST_OF_FOUR
     yield from (Block(warps) for warps in (2, 3, 4, 6, 8, 12, 16) if _held(problem, warps) <= most)

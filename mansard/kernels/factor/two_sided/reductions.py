@@ -157,10 +157,9 @@ def rough_candidates(problem: Problem) -> Iterator[Config]:
         yield from (Panels(panel, warps) for panel, warps in product((2, 4, 8, 16, 32), (4, 8, 16)))
 
 
-def panels() -> Iterator[Panels]:
-    """Rules for matrices in global memory: sixteen warps, which read more of them at a time than two blocks of eight,
-    whose matrices the cache would have to hold; then narrower panels, and fewer warps."""
-    yield from (Panels(panel, warps) for warps in (16, 8, 4) for panel in (8, 4, 2))
+def panels(warps: int) -> Iterator[Panels]:
+    """Rules for matrices in global memory: so many warps, then narrower panels, and fewer warps."""
+    yield from (Panels(panel, fewer) for fewer in (16, 8, 4) if fewer <= warps for panel in (8, 4, 2))
 
 
 def panel_bytes(problem: Problem, c: Panels, vectors: int) -> int:
