@@ -15,8 +15,8 @@ EXTENSION = Extension(
     sets={
         "batched": {"kernels": cases.kernels, "streamed": cases.streamed},
         "factor": {
-            "steps": cases.steps, "power": cases.power, "alignment": reductions.alignment, "settings": reductions.settings,
-            "gebrd": reductions.gebrd,
+            "steps": cases.steps, "power": cases.power, "alignment": reductions.alignment,
+            "settings": reductions.settings, "gebrd": reductions.gebrd,
         },
     },
     peers=(_peers,),
