@@ -405,6 +405,10 @@ CASES = [
 # Functions that refuse tensors and JAX arrays altogether: solvers that work in NumPy or CuPy.
 REFUSING = [
     Case(
+        "cg", ("sparse.linalg.cg",), {"b": VECTOR, "x0": VECTOR},
+        lambda a: ms.sparse.linalg.cg(SPARSE, a.b, a.x0)[0],
+    ),
+    Case(
         "gmres", ("sparse.linalg.gmres",), {"b": VECTOR, "x0": VECTOR},
         lambda a: ms.sparse.linalg.gmres(SPARSE, a.b, a.x0)[0],
     ),

@@ -74,7 +74,9 @@ def test_what_is_refused() -> None:
 def test_every_order_has_a_default(dtype: str) -> None:
     for n in (*range(1, 129), 129, 192, 256, 257, 300, 512):
         for side in spec.SIDES:
-            problem = spec.problem(dtype, n, 1000, sweeps.capacity(n), side=side)
+            if side == "product" and n > 128:
+                continue  # vectors of small matrices alone come as a factor
+            problem = spec.problem(dtype, n, 1000, 0 if side == "product" else sweeps.capacity(n), side=side)
             assert defaults.default(problem, H200) is not None, problem
     assert len(list(space.candidates(spec.problem(dtype, 32, 1000, 160), H200))) > 5
 
