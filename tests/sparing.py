@@ -1,5 +1,5 @@
 """Which cases a machine goes through: all on a GPU, elsewhere a slice of those compiled for the emulator and a third of
-the factorizations compiled for CPUs.
+the factorizations and products compiled for CPUs.
 
 The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
 kernel and dtype is in every slice, and a month of daily runs goes through all cases. `--all-cases` runs all at once.

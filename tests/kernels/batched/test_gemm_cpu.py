@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gemm_cases import bounded, exact, launch, numbers, stack_of
+from sparing import spared
 
 from mansard.backends import cpu
 from mansard.compile import cxx
@@ -94,14 +95,14 @@ def chosen(problem: Problem, config: Simd | None) -> Simd:
     return config or space_cpu.default(problem, cpu.backend().device)
 
 
-@pytest.mark.parametrize("case", CASES, ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 3), ids=case_id)
 def test_is_exact(case: tuple[Problem, Simd | None]) -> None:
     problem, config = case[0], chosen(*case)
     exact(problem, config, "cpu")
     bounded(problem, config, "cpu")
 
 
-@pytest.mark.parametrize("case", CASES[::3], ids=case_id)
+@pytest.mark.parametrize("case", spared(CASES, 3)[::3], ids=case_id)
 def test_accumulates_exactly(case: tuple[Problem, Simd | None]) -> None:
     exact(case[0], replace(chosen(*case), STREAM=False, GATHER=False), "cpu", scaled=True)
 

@@ -17,6 +17,7 @@ import pytest
 from batched_cases import DTYPES
 from conftest import needs_cpu
 from gemv_cases import CASES, bounded, exact, laid_out, numbers
+from sparing import spared
 from test_gemm_cpu import guarded
 
 from mansard.backends import cpu
@@ -53,7 +54,7 @@ def chosen(problem: Problem, config: Simd | None) -> Simd:
 
 
 @needs_cpu
-@pytest.mark.parametrize("case", CPU_CASES, ids=lambda case: f"{case[0].dtype}-{CPU_CASES.index(case)}")
+@pytest.mark.parametrize("case", spared(CPU_CASES, 3), ids=lambda case: f"{case[0].dtype}-{CPU_CASES.index(case)}")
 def test_cpu_is_exact(case: tuple[Problem, Simd | None]) -> None:
     problem, config = case[0], chosen(*case)
     exact(problem, config, "cpu")
