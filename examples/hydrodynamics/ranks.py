@@ -154,7 +154,7 @@ def divided(flow: Flow, comm: Communicator) -> tuple[Flow, int]:
 
 
 def _mass_of_zones(flow: Flow, own: Mesh) -> Any:
-    """What these zones add to M_V."""
+    """The velocity mass matrix of the zones of one rank."""
     tables, corners = flow.tables, own.nodes[own.zones]
     transposed = (tables.gradients @ corners).reshape(len(corners), -1, flow.dim, flow.dim)
     density = flow.problem.density(tables.kinematic @ corners)

@@ -128,7 +128,7 @@ def common_kind(arrays: Sequence[tuple[str, Array]]) -> Kind:
 
 
 def prevailing(kind: Kind, other: Kind, text: str) -> Kind:
-    """Of two kinds, the one that answers calls itself; a TypeError with this text if neither does."""
+    """The array library of the two that computes calls by itself; a TypeError with `text` if neither does."""
     found = [one for one in (kind, other) if one.answer is not None]
     if len(found) != 1:
         raise TypeError(text)

@@ -272,7 +272,7 @@ class Contest:
         return used
 
     def _repeated(self, case: Case, entry: Entry, pairs: int) -> Contender:
-        """What a window of an entry repeats: a graph, a turn through all operands, or a call."""
+        """The work to repeat while joules are counted: a CUDA graph, a turn through all operands, or a call."""
         again, restore = entry.again, entry.restore
         if case.mode == "graph" and self.backend.name == "cuda":
             peer = {peer.name: peer for peer in self.peers}.get(entry.name)

@@ -23,7 +23,7 @@ _SETTLE = 0.5  # seconds of rest before idle power is read
 
 @dataclass
 class Contender:
-    """What a window repeats: a call that does `calls` calls of a case, each `scale` times smaller than the case."""
+    """Work whose joules are counted: one call does `calls` calls of a case, each `scale` times smaller than the case."""
 
     name: str
     run: Call
@@ -93,7 +93,7 @@ class Joules:
 
 @dataclass
 class Metered:
-    """What a block of code used; filled in when it ends. Where nothing can be read, `why` says so and the rest is 0."""
+    """Joules, seconds and watts of a block of code, set when it ends; 0 where no counter can be read, and `why`."""
 
     why: str = ""  # "cannot be read here: ..."
     seconds: float = 0.0  # of the block

@@ -154,6 +154,6 @@ def _ours(results: dict[str, Any]) -> Iterable[Row]:
 
 
 def _problem(row: Row) -> tuple[Any, ...]:
-    """What two devices' rows have in common: all but the long size."""
+    """The key by which rows of two devices are compared: the problem without its long size."""
     names = ("operation", "dtype", "M", "N", "inner", "layout", "same", "mode", "form", "accumulate")
     return tuple(row.get(name) for name in names)

@@ -86,7 +86,7 @@ def _columns(offsets: Array, shape: tuple[int, int]) -> Array:
 
 
 def _divided(comm: Communicator, whole: Any, offsets: Array, reorder: str | None) -> DistributedMatrix:
-    """Of a matrix that every rank has: it takes its rows."""
+    """Make a distributed matrix of one that every rank holds: each rank takes its rows."""
     permutation, origin = None, "rows as given"
     if reorder is not None:
         permutation, found, origin = reordered(whole, comm.size, reorder)
@@ -134,7 +134,7 @@ def _from_file(comm: Communicator, path: str) -> tuple[Any, tuple[int, int]]:
 def _placed(
     comm: Communicator, entries: Any, shape: tuple[int, int], offsets: Array, reorder: str | None, origin: str
 ) -> DistributedMatrix:  # fmt: skip
-    """Of entries that are anywhere: each goes to the rank that has its row."""
+    """Make a distributed matrix of entries scattered over ranks: each entry goes to the rank that has its row."""
     permutation = None
     if reorder is not None:
         lines = np.stack(entries.coords, axis=1).astype(np.int64)

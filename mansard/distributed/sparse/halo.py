@@ -16,7 +16,7 @@ _HEAD = 8  # bytes before a message's entries: a checksum of dtype and columns, 
 
 
 def as_slice(indices: Array) -> Any:
-    """The same places as a slice where they are consecutive: reading them copies nothing then."""
+    """Consecutive indices as a slice, which NumPy reads without a copy; other indices as they are."""
     count = len(indices)
     if not count:
         return slice(0, 0)

@@ -40,7 +40,7 @@ class Costs:
 
 
 class DistributedPowers:
-    """What `matrix_powers` of a distributed matrix returns: `P(x)` is this rank's part of [v_0 .. v_p], (p + 1, n)."""
+    """Powers of a distributed matrix: `P(x)` returns this rank's rows of [v_0 .. v_p], an array (p + 1, n)."""
 
     def __init__(
         self, matrix: DistributedMatrix, p: int, basis: Any, exchanges: str | None, columns: int, dtype: Any

@@ -63,7 +63,7 @@ class Limit:
 
     @property
     def binds(self) -> str:
-        """What sets the limit: memory, or the longest phase."""
+        """The name of what binds: "memory", or the phase that takes longest."""
         if self.memory >= self.arithmetic:
             return "memory"
         return max(self.shares, key=lambda name: self.shares[name])
