@@ -23,7 +23,7 @@ _SETTLE = 0.5  # seconds of rest before idle power is read
 
 @dataclass
 class Contender:
-    """Work whose joules are counted: one call does `calls` calls of a case, each `scale` times smaller than the case."""
+    """Work whose joules are counted: a call does `calls` calls of a case, each `scale` times smaller than the case."""
 
     name: str
     run: Call

@@ -137,7 +137,7 @@ class Rows:
         return kind.upload(self.comm.gather_rows(host, "to_global"), self.local)
 
     def redistribute(self, offsets: Sequence[int] | None = None, *, blocks: int | None = None) -> Rows:
-        """Divide the rows anew: evenly, or by `offsets`, the first row of each rank and the number of rows at the end."""
+        """Divide rows anew: evenly, or by `offsets`, the first row of each rank and their number at the end."""
         comm, blocks = self.comm, blocks or self.blocks
         with comm.call("redistribute"):
             wanted = even(self.shape[0], comm.size, blocks) if offsets is None else tuple(int(one) for one in offsets)
