@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import time
 from dataclasses import replace
 
@@ -14,10 +15,11 @@ from mansard.backends import emulated
 from mansard.codegen.geometry import Device
 from mansard.errors import CompileError, LaunchError
 from mansard.kernels.tall_skinny import gram
+from mansard.machine import measure
 from mansard.records import database
 from mansard.records.trials import Trial
-from mansard.tune import session
-from mansard.tune.cases import make_case
+from mansard.tune import runner, session
+from mansard.tune.cases import CASES, make_case
 from mansard.tune.runner import DeviceRunner
 
 H200 = Device("cuda", "NVIDIA H200", "sm_90a", 132, 227 << 10, 228 << 10, 65536, 2048, 50 << 20)
@@ -98,6 +100,32 @@ def fake_runner(behave=lambda text: "right", problem=SMALL, **options):
 
 def one_config(problem=SMALL, device=None):
     return gram.defaults.default(problem, device or emulated.EmulatedBackend().device)
+
+
+class Clock:
+    """Stands for `time`: only sleeping takes time, so that what a kernel takes does not depend on the machine."""
+
+    monotonic = staticmethod(time.monotonic)
+    perf_counter_ns = staticmethod(time.perf_counter_ns)
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture(name="clock")
+def with_own_clock(monkeypatch):
+    """A fake kernel takes exactly its seconds, the vendor's gram half a millisecond."""
+    clock = Clock()
+    for module in (sys.modules[__name__], runner, measure):
+        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(CASES["gram"], "vendor", lambda case: lambda: clock.sleep(5e-4))
+    return clock
 
 
 # --- Strategies on recorded trials --------------------------------------------------------------------------------

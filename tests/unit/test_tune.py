@@ -15,6 +15,7 @@ from tune_cases import (
     fake_runner,
     one_config,
     with_own_cache,  # noqa: F401
+    with_own_clock,  # noqa: F401
 )
 
 from mansard import testing
@@ -96,10 +97,10 @@ def test_a_lost_chunk_of_a_large_problem_shows(dtype):
     assert (whole == verifier._expected[-1]).all() and not (short == verifier._expected[-1]).all()
 
 
-def test_a_wrong_kernel_never_wins():
+def test_a_wrong_kernel_never_wins(clock):
     wrong = f"STAGES = {one_config().STAGES};"
     backend = FakeBackend(
-        SMALL, lambda text: "wrong" if wrong in text else "right", lambda text: 0 if wrong in text else 1e-3
+        SMALL, lambda text: "wrong" if wrong in text else "right", lambda text: 1e-6 if wrong in text else 1e-3
     )
     result = tune_problem(SMALL, backend, limit=8)
     assert result.best is not None and getattr(result.best, "STAGES", None) != one_config().STAGES
@@ -125,7 +126,7 @@ def lines(device):
     return list(Store(store_path(device, "gram")))
 
 
-def test_a_tune_records_everything_and_serves_its_winner():
+def test_a_tune_records_everything_and_serves_its_winner(clock):
     backend = FakeBackend(SMALL, seconds=lambda text: 2e-4 if "gram_fragment" in text else 1e-3)
     result = tune_problem(SMALL, backend, limit=12)
     assert isinstance(result.best, gram.space.Fragment) and result.complete
@@ -138,8 +139,8 @@ def test_a_tune_records_everything_and_serves_its_winner():
     assert "trials" in result.summary()
 
 
-def test_a_second_tune_measures_nothing():
-    backend = FakeBackend(SMALL, seconds=lambda text: 1e-3)  # long enough for equal times: all three reach the finals
+def test_a_second_tune_measures_nothing(clock):
+    backend = FakeBackend(SMALL, seconds=lambda text: 1e-3)  # equal times: all three reach the finals
     first = tune_problem(SMALL, backend, limit=3)
     prepared, written = backend.prepared, len(lines(backend.device))
     second = tune_problem(SMALL, backend, limit=3)
