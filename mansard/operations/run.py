@@ -83,16 +83,18 @@ def counted(kind: Kind, out: Matrices, run: Callable[..., Made]) -> Callable[...
 
 def prepare(
     emit: Emit, problem: Problem, backend: Backend, strides: tuple[int, ...], handover: bool = False,
-    choice: Choice | None = None,
+    choice: Choice | None = None, is_free: bool = False,
 ) -> tuple[Launch | None, Choice, Kernel | None]:  # fmt: skip
     """The launch (None: no kernel was chosen), the choice, and the kernel. Nothing is compiled for other routes.
 
     A `choice` that was made before is executed. Without one, the family's kernel is chosen; with `handover`, as
-    `matmul` asks: the library answers where it is known to be faster.
+    `matmul` asks: the library answers where it is known to be faster. `is_free`: nobody named a backend, and work too
+    little to earn a compilation goes to the library.
     """
     if choice is None:
         operation = "matmul" if handover else ""
-        choice = dispatch.decide(problem, Request.of(backend, operation, may_hand_over=handover))
+        request = Request.of(backend, operation, may_hand_over=handover, spares_compiling=is_free)
+        choice = dispatch.decide(problem, request)
     if choice.config is None:
         return None, choice, None
     kernel = emit.kernel(problem, choice.config, backend.device, strides)

@@ -39,6 +39,8 @@ def candidates(problem: Problem, request: Request) -> Iterator[Choice]:
     if request.backend == REFERENCE and not pin.pins():
         yield handover.without_compiler(problem, request)
         return
+    if not pin.pins():
+        yield from handover.not_worth_compiling(problem, request)
     if is_free:
         yield from handover.faster_than_kernel(problem, request)
     choice = choose(problem, request.device)

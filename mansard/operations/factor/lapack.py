@@ -26,17 +26,24 @@ from .task import Found, Task
 def answer(task: Task, A: Array, B: Array = None) -> Found:
     """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;
     no size is zero."""
-    one = _ANSWERS[task.family, task.want]
+    return planned(task, A.shape, np.iscomplexobj(A))(A, B)
+
+
+def planned(task: Task, shape: tuple[int, ...], is_complex: bool) -> Callable[[Array, Array], Found]:
+    """`answer` for stacks A of this shape: whether threads share the matrices is found out once."""
+    one = partial(_ANSWERS[task.family, task.want], task)
     most = _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
-    if task.family == "cholesky" and np.iscomplexobj(A):
+    if task.family == "cholesky" and is_complex:
         most = _SINGLE // 2
-    return in_shares(partial(one, task), [A, B], most)
+    if len(_shares(shape, most)) < 2:
+        return one
+    return lambda A, B: in_shares(one, [A, B], most)
 
 
 def in_shares(run: Callable[..., Found], stacks: list[Array], most: int) -> Found:
     """`run(*stacks)`, by as many threads as may work at once on shares of the matrices. `most` is the number of rows or
     columns up to which the BLAS below keeps to one thread."""
-    shares = _shares(stacks[0], most)
+    shares = _shares(stacks[0].shape, most)
     if len(shares) < 2:
         return run(*stacks)
     lead, flat = stacks[0].shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in stacks]
@@ -49,9 +56,9 @@ _SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its co
 _WORTH = 1 << 22  # operations that are worth starting threads
 
 
-def _shares(A: Array, most: int) -> list[slice]:
+def _shares(shape: tuple[int, ...], most: int) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
-    *lead, M, N = A.shape
+    *lead, M, N = shape
     count = prod(lead)
     threads = min(settings.current().threads, count)
     if threads < 2 or max(M, N) > most or count * M * N * min(M, N) < _WORTH:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...kernels.tall_skinny.gram import emit, spec
@@ -97,11 +99,18 @@ def plan_gram(
     conj = conj != (a.conjugated and not copies[0])  # copies are literal
     a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
     problem = _problem(a, b, B is None, conj, deterministic)
-    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, copies, _vendor)
+    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, backend, copies, _vendor)
 
 
 def _vendor(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
-    return kind.matmul((kind.conj(A) if problem.conj else A).T, B, out)
+    """A^H B by the array library; with B = A the result is exactly Hermitian, as a kernel's is."""
+    product = kind.matmul((kind.conj(A) if problem.conj else A).T, B, out)
+    hermitian = problem.conj and problem.is_complex
+    if problem.same and (hermitian or kind.module is not np):  # NumPy forms A^T A by BLAS's syrk, of one triangle
+        kind.mirror(product, True, hermitian)
+        if hermitian:
+            kind.diagonals(product).imag[...] = 0
+    return product
 
 
 def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> Problem:
