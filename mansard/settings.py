@@ -10,6 +10,8 @@
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
 | `MANSARD_GOAL`          | `time` (default) or `energy`: which of the tuner's winners calls take          |
 | `MANSARD_LIBRARY_BELOW` | microseconds of work below which the array library answers on CPUs (default 20; 0: never) |
+| `MANSARD_QUIET`         | `1`: compilations that take longer than a second are not mentioned on stderr  |
+| `MANSARD_RECORD`        | a file that receives every problem a kernel is prepared for (`mansard precompile`) |
 | `CUDA_PATH`             | a CUDA toolkit whose libnvrtc may be used                                     |
 | `OPENBLAS_THREAD_TIMEOUT` | OpenBLAS's: how long its idle workers spin; the benchmark asks for 4         |
 """
@@ -38,6 +40,8 @@ class Settings:
     emulated_order: str
     goal: str
     library_below: float
+    quiet: bool
+    record: Path | None
     cuda_path: Path | None
     openblas_thread_timeout: str | None
     launched_ranks: int  # ranks of this node, as a launcher of MPI programs says; 0: none has started this process
@@ -86,6 +90,8 @@ def _read() -> Settings:
         emulated_order=env("MANSARD_EMULATED_ORDER") or "forward",
         goal=_goal(env("MANSARD_GOAL") or "time"),
         library_below=_not_negative("MANSARD_LIBRARY_BELOW", LIBRARY_BELOW),
+        quiet=env("MANSARD_QUIET") == "1",
+        record=Path(text) if (text := env("MANSARD_RECORD")) else None,
         cuda_path=Path(env("CUDA_PATH") or env("CUDA_HOME") or "/usr/local/cuda"),
         openblas_thread_timeout=env("OPENBLAS_THREAD_TIMEOUT"),
         launched_ranks=_ranks(),

@@ -19,6 +19,7 @@ from .. import private, settings, units
 from ..backends import cpu, cuda
 from ..backends.cuda_driver import driver
 from ..compile import cxx, nvrtc
+from ..compile.cache import default_cache
 from ..errors import BackendUnavailable, MansardError
 from ..version import __version__
 from . import energy, machine, noise
@@ -108,8 +109,20 @@ def surroundings() -> dict[str, Any]:
         **_gpus(),
         "energy": _energy(),
         "cache": {"folder": str(folder), "writable": _writable(str(folder))},
+        "compiling": _compiling(),
         "missing": missing,
     }
+
+
+def _compiling() -> dict[str, dict[str, float]]:
+    """Kernels in the cache by family: how many, and the seconds that compiling took, all of them and the slowest."""
+    found: dict[str, dict[str, float]] = {}
+    for what, seconds in default_cache().compiled():
+        one = found.setdefault(what.partition(",")[0], {"kernels": 0, "seconds": 0.0, "slowest": 0.0})
+        one["kernels"] += 1
+        one["seconds"] = round(one["seconds"] + seconds, 3)
+        one["slowest"] = max(one["slowest"], seconds)
+    return dict(sorted(found.items(), key=lambda item: -item[1]["slowest"]))
 
 
 def _version(module: str, distributions: tuple[str, ...]) -> str | None:
@@ -166,6 +179,9 @@ def _facts_text(facts: dict[str, Any]) -> str:
         ("Cache", cache["folder"] + ("" if cache["writable"] else "  (cannot be written: set MANSARD_CACHE_DIR)")),
     ]
     lines = [f"{name:<14} {value}" for name, value in rows]
+    compiling = facts["compiling"].items()
+    lines += ["", "Compiled kernels in the cache: number, seconds together, seconds of the slowest"] if compiling else []
+    lines += [f"  {name:<22} {of['kernels']:5.0f} {of['seconds']:9.1f} {of['slowest']:7.1f}" for name, of in compiling]
     if facts["missing"]:
         lines += ["", "Missing"] + [f"  {name}: {remedy}" for name, remedy in facts["missing"].items()]
     return "\n".join(lines)

@@ -18,7 +18,7 @@ from ..kernels.family import Emit
 from ..plan import dispatch
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from ..plan.route import Choice, Request
-from . import stacks
+from . import recording, stacks
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
 Made = TypeVar("Made")
@@ -97,8 +97,8 @@ def prepare(
         choice = dispatch.decide(problem, request)
     if choice.config is None:
         return None, choice, None
-    kernel = emit.kernel(problem, choice.config, backend.device, strides)
-    return backend.prepare(kernel), choice, kernel
+    launch, kernel = recording.prepared(emit, problem, choice.config, backend, strides)
+    return launch, choice, kernel
 
 
 def together(makers: Sequence[Callable[[], Made]]) -> list[Made]:
