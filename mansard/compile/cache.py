@@ -65,7 +65,7 @@ class Cache:
         """The entry for `key` if it is there and whole."""
         return self._read(self._folder(key))
 
-    def keys(self) -> Iterator[Key]:
+    def each_key(self) -> Iterator[Key]:
         """The keys of all entries, those that cannot be read left out; whether entries are whole is not asked."""
         for path in self.root.glob("kernels/*/*/key.json"):
             with contextlib.suppress(OSError, Damaged, TypeError):

@@ -117,7 +117,7 @@ def key_version() -> str:
 @lru_cache(maxsize=4)
 def _filled_by(cache: Cache) -> str | None:
     """The compiler of most CPU kernels of a cache that run here; None if it holds none."""
-    found = Counter(key.compiler for key in cache.keys() if key.arch == host_arch() and key.flags == CPU_FLAGS)
+    found = Counter(key.compiler for key in cache.each_key() if key.arch == host_arch() and key.flags == CPU_FLAGS)
     return found.most_common(1)[0][0] if found else None
 
 

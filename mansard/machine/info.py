@@ -179,9 +179,10 @@ def _facts_text(facts: dict[str, Any]) -> str:
         ("Cache", cache["folder"] + ("" if cache["writable"] else "  (cannot be written: set MANSARD_CACHE_DIR)")),
     ]
     lines = [f"{name:<14} {value}" for name, value in rows]
-    compiling = facts["compiling"].items()
-    lines += ["", "Compiled kernels in the cache: number, seconds together, seconds of the slowest"] if compiling else []
-    lines += [f"  {name:<22} {of['kernels']:5.0f} {of['seconds']:9.1f} {of['slowest']:7.1f}" for name, of in compiling]
+    if facts["compiling"]:
+        lines += ["", "Compiled kernels in the cache: number, seconds together, seconds of the slowest"]
+    for name, one in facts["compiling"].items():
+        lines.append(f"  {name:<22} {one['kernels']:5.0f} {one['seconds']:9.1f} {one['slowest']:7.1f}")
     if facts["missing"]:
         lines += ["", "Missing"] + [f"  {name}: {remedy}" for name, remedy in facts["missing"].items()]
     return "\n".join(lines)
