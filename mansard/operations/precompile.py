@@ -80,7 +80,7 @@ def recorded(path: Path) -> list[recording.Recorded]:
     return list(found.values())
 
 
-def _task(number: int, given: Any) -> tuple[str, Callable[[], object]]:
+def _task(number: int, given: object) -> tuple[str, Callable[[], object]]:
     """The name of a problem that is given as arguments of `ms.plan`, and the call that compiles its kernels."""
     if not isinstance(given, tuple | list) or len(given) < 2 or not isinstance(given[0], str):
         raise TypeError(f"problems[{number}] is no tuple of an operation's name and its operands")
@@ -106,11 +106,10 @@ def _backend_of(line: recording.Recorded) -> Described:
         if line.device is None:
             raise BackendUnavailable("recorded for a GPU that it does not describe: record it again")
         return Absent(line.device)
-    module: Any = emulated if line.backend == "emulated" else cpu
-    reason = module.unavailable()
+    reason = emulated.unavailable() if line.backend == "emulated" else cpu.unavailable()
     if reason:
         raise BackendUnavailable(reason)
-    return module.backend()  # type: ignore[no-any-return]
+    return emulated.backend() if line.backend == "emulated" else cpu.backend()
 
 
 def _side_by_side(

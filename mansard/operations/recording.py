@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict, fields
-from typing import Any, NamedTuple
+from types import NoneType
+from typing import NamedTuple
 
 from .. import notices, private, settings, untrusted
 from ..backends.base import Backend, Launch
@@ -83,6 +84,8 @@ def read(content: bytes) -> Recorded:
     strides, config, device = line.get("strides"), line.get("config"), line.get("device")
     if not isinstance(strides, list) or len(strides) > _MOST_STRIDES or not all(type(one) is int for one in strides):
         raise Damaged("has strides that are no integers")
+    if not isinstance(config, dict | NoneType):
+        raise Damaged("has a configuration without names")
     try:
         problem = problem_from_dict(line.get("problem"))
         chosen = None if config is None else family_of(problem.operation).space.from_dict(config)
@@ -92,7 +95,7 @@ def read(content: bytes) -> Recorded:
     return Recorded(problem, tuple(strides), line["backend"], chosen, gpu)
 
 
-def _gpu(values: Any) -> Device:
+def _gpu(values: object) -> Device:
     """A described GPU; its architecture reaches the compiler's command line."""
     names = {field.name for field in fields(Device)}
     if not isinstance(values, dict) or not set(values) <= names or values.get("backend") != "cuda":
