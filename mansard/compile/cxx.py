@@ -139,10 +139,16 @@ _TRY = ("-fuse-ld=gold", "-shared", "-fPIC", "-x", "c++", "-")
 def _prelude(root: Path) -> tuple[str, ...]:
     """Options that bring in the precompiled prelude, once enough kernels were compiled into the cache at `root`."""
     _compiled[root] += 1
-    if _compiled[root] <= WITHOUT_PRELUDE:
+    if _compiled[root] <= WITHOUT_PRELUDE and not _has_prelude(root):
         return ()
     path = _precompiled(root)
     return ("-include", str(path)) if path and path.exists() else ()
+
+
+@lru_cache(maxsize=4)
+def _has_prelude(root: Path) -> bool:
+    """Whether another process has left a precompiled prelude in the cache at `root`."""
+    return default_cache().get(_key(PRELUDE, CPU_FLAGS)) is not None
 
 
 @lru_cache(maxsize=4)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,9 @@ from mansard.operations.plans import PLANS
 from mansard.plan import dispatch, first_calls
 from mansard.plan.problem import Problem
 from mansard.plan.route import Kernel, Library, Request
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from examples import kalman_filter  # noqa: E402
 
 RANDOM = np.random.default_rng(33)
 TALL = RANDOM.integers(-3, 4, (60, 4)).astype(float)
@@ -172,6 +177,14 @@ def test_other_array_libraries(as_users: list[str]) -> None:
     x, G = ms.linalg.solve(a, b), ms.gram(torch.from_numpy(WAVY))
     assert isinstance(x, torch.Tensor) and np.allclose(x.numpy(), np.linalg.solve(REGULAR, RIGHT))
     assert torch.equal(G, G.conj().T.resolve_conj()) and np.array_equal(G.numpy(), WAVY.conj().T @ WAVY)
+    V, W = torch.from_numpy(WAVY), torch.from_numpy(WAVY[:, ::-1].copy())
+    for conj in (True, False):  # lazily conjugated tensors carry their conjugation
+        left = (lambda one: one.conj().T) if conj else (lambda one: one.T)
+        for A, B in ((V.conj(), W), (V, W.conj()), (V.conj(), W.conj()), (V.conj(), None)):
+            assert torch.equal(ms.gram(A, B, conj=conj), left(A) @ (A if B is None else B))
+    c, d = torch.from_numpy(COMPLEX), torch.from_numpy(RIGHT[:3] + 1j)
+    assert torch.equal(ms.matmul(c.conj(), d), c.conj() @ d)
+    assert torch.allclose(c.conj() @ ms.linalg.solve(c.conj(), d), d)
     assert torch.equal(ms.linalg.solve(a, b), x) and not as_users
 
 
@@ -195,6 +208,41 @@ def test_whoever_asks_for_a_kernel_gets_one(more: str, as_users: list[str], monk
             with ms.pin(VARIANT="simd"):
                 ms.gram(V)
         ms.gram(V, **options)
+
+
+# --- programs ----------------------------------------------------------------------------------------------
+
+
+def stiffness(points: Any, multiply: Callable[..., Any], solve: Callable[..., Any], det: Callable[..., Any]) -> Any:
+    """Element matrices of linear elasticity on tetrahedra (elements, 12, 12), from the corners (elements, 4, 3)."""
+    count = len(points)
+    edges = points[:, 1:] - points[:, :1]
+    corners = np.concatenate([-np.ones((1, 3)), np.eye(3)])
+    gradients = solve(edges, np.tile(corners.T, (count, 1, 1)))
+    B = np.zeros((count, 6, 12))
+    for corner in range(4):
+        x, y, z = gradients[:, :, corner].T
+        at = 3 * corner
+        B[:, 0, at], B[:, 1, at + 1], B[:, 2, at + 2] = x, y, z
+        B[:, 3, at], B[:, 3, at + 1] = y, x
+        B[:, 4, at + 1], B[:, 4, at + 2] = z, y
+        B[:, 5, at], B[:, 5, at + 2] = z, x
+    D = np.diag([2.0, 2, 2, 1, 1, 1]) + np.pad(np.ones((3, 3)), (0, 3))
+    return multiply(B.swapaxes(1, 2), multiply(D, B)) * (np.abs(det(edges)) / 6)[:, None, None]
+
+
+@needs_cpu
+def test_small_programs_compile_nothing(as_users: list[str]) -> None:
+    """Kernels these took before the rule: 9 for the filter, 4 for the elements, at any number of them."""
+    truth, seen = kalman_filter.observed(8, np.random.default_rng(0))
+    found, P = kalman_filter.filtered(seen)
+    late = slice(kalman_filter.STEPS // 2, None)
+    assert np.abs(found - truth)[late, :, :3].mean() < 0.7 * np.abs(seen - truth[..., :3])[late].mean()
+    assert np.abs(P - P.swapaxes(-1, -2)).max() < 1e-12 and (np.linalg.eigvalsh(P) > 0).all()
+    points = np.tile(np.eye(4, 3), (3, 1, 1)) + 0.1 * RANDOM.standard_normal((3, 4, 3))
+    ours = stiffness(points, ms.matmul, ms.linalg.solve, ms.linalg.det)
+    assert np.allclose(ours, stiffness(points, np.matmul, np.linalg.solve, np.linalg.det), atol=1e-12)
+    assert not as_users
 
 
 # --- the rule ----------------------------------------------------------------------------------------------

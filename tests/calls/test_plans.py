@@ -53,6 +53,7 @@ WITHOUT_PLANS = {
     "mansard.sparse.matrix": "makes a container",
     **dict.fromkeys(("mansard.interleave", "mansard.deinterleave"), "copies a batch into another layout"),
     **dict.fromkeys(("mansard.pin", "mansard.plan", "mansard.tune", "mansard.sparse.tune"), "about other operations"),
+    "mansard.precompile": "about other operations",
     **{f"mansard.sparse.linalg.{name}": "iterations of products" for name in ("cg", "gmres", "expm_multiply")},
     "mansard.sparse.linalg.Report": "what a solver did",
 }

@@ -427,6 +427,7 @@ MEASURING = [
 # Public names without arrays among their arguments, and why.
 WITHOUT_ARRAYS = {
     "pin": "parameters of kernels",
+    "precompile": "problems, whose arrays are planned with and not read",
     "Ragged.to_list": "gives views of its buffer, which carry their gradients",
     "sparse.Matrix": "made by sparse.matrix",
     "sparse.Matrix.explain": "a number of columns",
