@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ from conftest import needs_cpu, wanted
 from devices import H200
 
 import mansard as ms
+from examples import kalman_filter
 from mansard import settings
 from mansard.compile import cxx
 from mansard.kernels.batched import gemm
@@ -21,9 +20,6 @@ from mansard.operations.plans import PLANS
 from mansard.plan import dispatch, first_calls
 from mansard.plan.problem import Problem
 from mansard.plan.route import Kernel, Library, Request
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-from examples import kalman_filter  # noqa: E402
 
 RANDOM = np.random.default_rng(33)
 TALL = RANDOM.integers(-3, 4, (60, 4)).astype(float)
