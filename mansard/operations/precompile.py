@@ -20,6 +20,7 @@ from . import recording
 from .planning import plan
 
 _MOST_LINES = 100_000  # of a file, distinct ones: as many kernels take a day to compile
+Task = tuple[str, Callable[[], object]]  # a name for people, and what compiles
 Progress = Callable[[int, int, "Outcome"], None]  # (done, all, the one that is done)
 
 
@@ -59,6 +60,7 @@ def precompile(
     """
     if pin.pins():
         raise UsageError("precompile compiles what calls without pins run: call it outside of ms.pin")
+    tasks: list[Task]
     if isinstance(problems, str | os.PathLike):
         tasks = [(recording.title(line.problem), partial(_compile, line)) for line in recorded(Path(problems))]
     else:
@@ -80,7 +82,7 @@ def recorded(path: Path) -> list[recording.Recorded]:
     return list(found.values())
 
 
-def _task(number: int, given: object) -> tuple[str, Callable[[], object]]:
+def _task(number: int, given: object) -> Task:
     """The name of a problem that is given as arguments of `ms.plan`, and the call that compiles its kernels."""
     if not isinstance(given, tuple | list) or len(given) < 2 or not isinstance(given[0], str):
         raise TypeError(f"problems[{number}] is no tuple of an operation's name and its operands")
@@ -113,7 +115,7 @@ def _backend_of(line: recording.Recorded) -> Described:
 
 
 def _side_by_side(
-    tasks: list[tuple[str, Callable[[], object]]], threads: int, progress: Progress | None
+    tasks: list[Task], threads: int, progress: Progress | None
 ) -> list[Outcome]:  # fmt: skip
     """Run the tasks in a few threads: compilers are processes, or release the interpreter's lock."""
     outcomes: dict[int, Outcome] = {}

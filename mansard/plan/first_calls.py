@@ -17,8 +17,8 @@ from .route import Request
 _COMPILING = 2.0
 
 # Seconds of the library for a matrix beyond the call itself: a turn of a loop in C for products, a routine of LAPACK
-# called from a loop in C, or (`_ONE_BY_ONE`) a routine that is called from Python.
-_EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL = 0.3e-6, 1e-6, 5e-6
+# called from a loop in C, or (`_ONE_BY_ONE`) a routine that is called from Python. NumPy works long at any QR.
+_EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL, _QR_CALL = 0.3e-6, 1e-6, 5e-6, 15e-6
 _PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv")
 _FACTORS = ("trsm", "cholesky", "lu", "qr")
 _ONE_BY_ONE = (("trsm", None), ("cholesky", "solve"), ("lu", "factor"), ("qr", "solve"))
@@ -36,7 +36,8 @@ def library_seconds(problem: Problem) -> float:
     else:
         each, rate = (_EACH_CALL if (operation, want) in _ONE_BY_ONE else _EACH_FACTOR), _FACTOR_RATE
     count = dict(problem.sizes).get("BATCH", 1)
-    return count * each + work.flops / rate + work.bytes / _MEMORY_RATE
+    fixed = _QR_CALL if operation == "qr" else 0.0
+    return fixed + count * each + work.flops / rate + work.bytes / _MEMORY_RATE
 
 
 def too_little(problem: Problem, request: Request) -> str | None:

@@ -69,8 +69,26 @@ def _shares(shape: tuple[int, ...], most: int) -> list[slice]:
 _SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
 
 
+def _loop(name: str, *given: Array) -> Array | None:
+    """NumPy's loop over a stack, without the checks that take `numpy.linalg` longer than ten small matrices do. None
+    where an entry is NaN, as all of a bad matrix are, or where this NumPy has no such loop: then those checks decide."""
+    loop = getattr(_LOOPS, name, None)
+    if loop is None:
+        return None
+    with np.errstate(all="ignore"):
+        found = loop(*given)
+        total = found.sum()
+    return None if total != total else found
+
+
+_LOOPS = getattr(np.linalg, "_umath_linalg", None)
+
+
 def _cholesky(task: Task, A: Array, B: Array) -> Found:
     info = np.zeros(A.shape[:-2], np.int32)
+    found = None if task.upper else _loop("cholesky_lo", A)
+    if found is not None:
+        return {"F": found, "INFO": info}
     try:
         factor = np.linalg.cholesky(A.swapaxes(-1, -2) if task.upper else A)
         factor = np.ascontiguousarray(factor.swapaxes(-1, -2)) if task.upper else factor
@@ -140,6 +158,9 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
         return {"X": lu_solve(found["F"], found["PIVOTS"], B), "INFO": found["INFO"]}
     if A.shape[-1] > _SINGLE:
         return _one_by_one(A, B)
+    quick = _loop("solve", A, B)
+    if quick is not None:
+        return {"X": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
     try:
         return {"X": np.linalg.solve(A, B), "INFO": np.zeros(A.shape[:-2], np.int32)}
     except np.linalg.LinAlgError:
@@ -148,6 +169,9 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
 
 def _inverse(task: Task, A: Array, B: Array) -> Found:
     if task.pivot:
+        quick = _loop("inv", A)
+        if quick is not None:
+            return {"F": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
         try:
             return {"F": np.linalg.inv(A), "INFO": np.zeros(A.shape[:-2], np.int32)}
         except np.linalg.LinAlgError:
@@ -168,7 +192,8 @@ def _one_by_one(A: Array, B: Array) -> Found:
 
 
 def _determinant(task: Task, A: Array, B: Array) -> Found:
-    return {"F": np.asarray(np.linalg.det(A))}
+    quick = _loop("det", A)
+    return {"F": np.asarray(np.linalg.det(A) if quick is None else quick)}
 
 
 def _logdet(task: Task, A: Array, B: Array) -> Found:
