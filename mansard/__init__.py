@@ -66,6 +66,7 @@ _HOMES = {
     "project": ".operations.tall_skinny.fused",
     "tune": ".tune.call",
 }
+_TRANSFORMABLE = {"cholesky_qr", "gram", "matmul", "matmul_gram", "orthogonalize", "project"}
 _FACES = ("blas", "distributed", "linalg", "sparse")
 
 
@@ -78,6 +79,8 @@ class _Package(ModuleType):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_HOMES[name], __name__), name)
+        if name in _TRANSFORMABLE:
+            value = import_module(".operations.transformable", __name__).transformable(value, __name__)
         super().__setattr__(name, value)
         return value
 

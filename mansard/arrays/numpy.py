@@ -242,17 +242,17 @@ _PLAIN_SUBCLASSES = (np.memmap, np.recarray)
 _MEANINGS = ("__array_ufunc__", "__array_function__", "__array_wrap__", "__getitem__", "__mul__", "__matmul__")
 
 
-def refusal(kind: type, argument: str) -> str:
-    """Why arrays of a subclass of numpy.ndarray are not taken; empty for those that are."""
+def refusal(kind: type, argument: str) -> TypeError | None:
+    """Why arrays of a subclass of numpy.ndarray are not taken; None for those that are."""
     if issubclass(kind, np.ma.MaskedArray):
-        return (
+        return TypeError(
             f"{argument} is a masked array, and Mansard knows no masks: pass {argument}.filled(value), or "
             f"{argument}.data where nothing is masked"
         )
     bases = kind.__mro__[: kind.__mro__.index(np.ndarray)]
     if issubclass(kind, _PLAIN_SUBCLASSES) or not any(name in vars(base) for base in bases for name in _MEANINGS):
-        return ""
-    return (
+        return None
+    return TypeError(
         f"{argument} is a {kind.__module__}.{kind.__name__}, whose meaning beyond its numbers would be lost: "
         f"pass numpy.asarray({argument})"
     )

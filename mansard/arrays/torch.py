@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CudaAfterFork
+from ..errors import CudaAfterFork, Transformed
 from ..plan.problem import DTYPES
 from . import torch_linalg, triangles
 from .gemm import Gemm, Product
@@ -66,19 +66,22 @@ class TorchKind:
     def refuse_derivatives(self, array: Any, argument: str) -> None:
         """Refuse a tensor that records gradients: Mansard would drop them."""
         if is_transformed(self.module, array):
-            raise TypeError(
+            raise Transformed(
                 f"{argument} is traced by torch.func or torch.vmap (vmap, grad, jvp, functionalize), which cannot look "
-                "into Mansard: call it outside, on batches (..., rows, columns) instead of vmap"
+                "into Mansard: call it outside, on batches (..., rows, columns) instead of vmap",
+                "torch",
             )
         if array.requires_grad and self._records():
-            raise TypeError(
+            raise Transformed(
                 f"{argument} requires a gradient and Mansard records none: pass {argument}.detach(), or call inside "
-                "torch.no_grad()"
+                "torch.no_grad()",
+                "torch",
             )
         if self._forward._current_level >= 0 and has_tangent(array):
-            raise TypeError(
+            raise Transformed(
                 f"{argument} is a dual tensor of forward-mode differentiation and Mansard records no derivatives: "
-                f"pass torch.autograd.forward_ad.unpack_dual({argument}).primal"
+                f"pass torch.autograd.forward_ad.unpack_dual({argument}).primal",
+                "torch",
             )
 
     def _leave_out_of_graphs(self) -> None:
@@ -247,21 +250,22 @@ def _not_allocated(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
     return MemoryError(f"no memory for a tensor of shape {shape}: pass fewer matrices, or fewer rows")
 
 
-def refusal(kind: type, argument: str) -> str:
-    """Why tensors of a subclass of torch.Tensor are not taken; empty for those that are."""
+def refusal(kind: type, argument: str) -> TypeError | None:
+    """Why tensors of a subclass of torch.Tensor are not taken; None for those that are."""
     torch = sys.modules["torch"]
     plain = torch.Tensor
     functions = (plain.__torch_function__.__func__, torch._C._disabled_torch_function_impl)
     own = kind.__torch_function__  # type: ignore[attr-defined]
     if kind.__torch_dispatch__ is plain.__torch_dispatch__ and getattr(own, "__func__", own) in functions:  # type: ignore[attr-defined]
-        return ""
+        return None
     name = f"{kind.__module__}.{kind.__name__}"
     if kind.__name__ == "FakeTensor":
-        return (
+        return Transformed(
             f"{argument} is a {name}, which has no data: PyTorch is tracing (torch.compile, torch.export) and cannot "
-            "look into Mansard: call it outside, or inside a function under torch.compiler.disable"
+            "look into Mansard: call it outside, or inside a function under torch.compiler.disable",
+            "torch",
         )
-    return (
+    return TypeError(
         f"{argument} is a {name}, a subclass of torch.Tensor with functions of its own: pass the tensor that it holds, "
         f"or {argument}.as_subclass(torch.Tensor)"
     )

@@ -4,6 +4,7 @@ Every function of which a matrix can be too bad has a twin in `_ex`, which retur
 raising, and does not wait for a GPU.
 """
 
+from ..operations.transformable import export
 from .eigen import eigh, eigh_ex, eigvalsh, eigvalsh_ex, tridiagonalize
 from .lu import det, lu_factor, lu_factor_ex, lu_solve, slogdet
 from .nearest import polar, procrustes
@@ -47,6 +48,8 @@ __all__ = [
     "svdvals_ex",
     "tridiagonalize",
 ]
+
+export(globals(), __all__)
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,41 @@
+"""Public functions, open to frameworks that transform programs: derivatives, tracing, vectorisation.
+
+Kernels take arrays with values. An operand that stands for values still to come, or whose derivative is wanted, is
+refused by its kind with `Transformed`, before anything is written. The exported function then hands the whole call to
+the module of that library in `mansard.frameworks`, which knows derivatives. Other calls never get there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from importlib import import_module
+from inspect import isfunction
+
+from ..errors import Transformed
+
+# library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
+_FRAMEWORKS = {"torch": "mansard.frameworks.torch", "jax": "mansard.frameworks.jax"}
+
+
+def transformable(function: Callable[..., object], home: str) -> Callable[..., object]:
+    """The function that `home` exports: `function`, or a framework's answer where an operand is `Transformed`."""
+    name = ".".join((*home.split(".")[1:], function.__name__))
+
+    @wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        try:
+            return function(*args, **kwargs)
+        except Transformed as refusal:
+            return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, kwargs, refusal)
+
+    call.__module__ = home  # where pickles and readers find it
+    return call
+
+
+def export(namespace: dict[str, object], names: Iterable[str]) -> None:
+    """Make the functions among `names` of a face's module transformable."""
+    for name in names:
+        found = namespace[name]
+        if isfunction(found):
+            namespace[name] = transformable(found, str(namespace["__name__"]))
