@@ -70,8 +70,9 @@ _SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those 
 
 
 def _loop(name: str, *given: Array) -> Array | None:
-    """NumPy's loop over a stack, without the checks that take `numpy.linalg` longer than ten small matrices do. None
-    where an entry is NaN, as all of a bad matrix are, or where this NumPy has no such loop: then those checks decide."""
+    """Call NumPy's loop over a stack, without the checks of `numpy.linalg`, which take as long as ten small matrices.
+    None where an entry is NaN, as all of a bad matrix are, or where NumPy has no such loop: then those checks decide.
+    """
     loop = getattr(_LOOPS, name, None)
     if loop is None:
         return None
