@@ -42,6 +42,7 @@ def precision(kind: Kind, A: Array) -> float:
 
 def _per_matrix(number: Any) -> Any:
     """A number, or one for each matrix, beside a row of values."""
+    number = np.asarray(number) if isinstance(number, list | tuple) else number
     return number[..., None] if getattr(number, "shape", ()) else number
 
 
