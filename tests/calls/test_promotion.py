@@ -186,7 +186,8 @@ def test_results_take_the_class_that_numpy_gives_them() -> None:
         "values": lambda by, a, b: by.svd(a, compute_uv=False), "eigh": lambda by, a, b: by.eigh(a),
         "cholesky": lambda by, a, b: by.cholesky(a), "lstsq": lambda by, a, b: by.lstsq(a, b, rcond=None),
         "det": lambda by, a, b: by.det(a), "slogdet": lambda by, a, b: by.slogdet(a),
-        "cond": lambda by, a, b: by.cond(a), "norm": lambda by, a, b: by.norm(a), "rank": lambda by, a, b: by.matrix_rank(a),
+        "cond": lambda by, a, b: by.cond(a), "norm": lambda by, a, b: by.norm(a),
+        "rank": lambda by, a, b: by.matrix_rank(a),
     }  # fmt: skip
     for name, call in calls.items():
         given = symmetric + 20 * np.eye(2) if name in ("eigh", "cholesky") else a

@@ -432,6 +432,7 @@ WITHOUT_ARRAYS = {
     "sparse.Matrix.explain": "a number of columns",
     "sparse.Matrix.to_scipy": "no argument",
     "sparse.Matrix.to_cupy": "no argument",
+    "sparse.Matrix.tocsr": "no argument",
     "sparse.linalg.Report": "what a solver did",
 }
 

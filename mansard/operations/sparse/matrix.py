@@ -256,13 +256,13 @@ class Matrix(Operator):
             raise TypeError(f"data has dtype {data.dtype} and A {self.dtype}: convert it first")
         return Matrix(self._sides.with_values(data), False, False)
 
-    def scaled(self, factor: complex) -> Matrix:
+    def _scaled(self, factor: complex) -> Matrix:
         """The matrix with every entry multiplied by a number; NumPy's rules give the dtype."""
         factor = np.conj(factor) if self._conj else factor
         scaled = self._sides.held(False).rows().data.astype(self.dtype, copy=False) * factor
         return Matrix(self._sides.with_data(scaled), self._transposed, self._conj)
 
-    def stored_like(self, A: SparseMatrix) -> Matrix:
+    def _stored_like(self, A: SparseMatrix) -> Matrix:
         """A matrix of SciPy or CuPy, stored as suits it, with this one's backend."""
         return matrix(A, backend=self._sides.backend)
 

@@ -33,7 +33,7 @@ class Operator(LinearOperator):  # type: ignore[misc]  # SciPy has no types
         """The product with an array, or with another operand through `times`."""
 
     @abstractmethod
-    def scaled(self, factor: complex) -> Operator:
+    def _scaled(self, factor: complex) -> Operator:
         """The matrix with every entry multiplied by a number."""
 
     @abstractmethod
@@ -41,7 +41,7 @@ class Operator(LinearOperator):  # type: ignore[misc]  # SciPy has no types
         """As CSR of SciPy or CuPy, where the matrix lives."""
 
     @abstractmethod
-    def stored_like(self, A: SparseMatrix) -> Operator:
+    def _stored_like(self, A: SparseMatrix) -> Operator:
         """Store a matrix of SciPy or CuPy with this one's backend."""
 
     # ---- LinearOperator -----------------------------------------------------------------------------------
@@ -76,18 +76,18 @@ class Operator(LinearOperator):  # type: ignore[misc]  # SciPy has no types
         return self * x
 
     def __mul__(self, x: Operand) -> Operand:
-        return self.scaled(x) if _is_number(x) else self @ x
+        return self._scaled(x) if _is_number(x) else self @ x
 
     def __rmul__(self, x: Operand) -> Operand:
-        return self.scaled(x) if _is_number(x) else self.__rmatmul__(x)
+        return self._scaled(x) if _is_number(x) else self.__rmatmul__(x)
 
     def __truediv__(self, number: complex) -> Operator:
         if not _is_number(number):
             raise TypeError("a sparse matrix is divided by numbers only")
-        return self.scaled(1 / number)
+        return self._scaled(1 / number)
 
     def __neg__(self) -> Operator:
-        return self.scaled(-1)
+        return self._scaled(-1)
 
     def __rmatmul__(self, x: Operand) -> Operand:
         if hasattr(x, "tocsr"):
@@ -101,7 +101,7 @@ class Operator(LinearOperator):  # type: ignore[misc]  # SciPy has no types
         """The product with what is no array that was seen before: a sparse matrix (by the library, sparse as well),
         another operator (a LinearOperator that applies both), a list of numbers, the first array of a library."""
         if isinstance(x, Operator):
-            return self.stored_like(self.tocsr() @ x.tocsr())
+            return self._stored_like(self.tocsr() @ x.tocsr())
         if isinstance(x, LinearOperator):
             return super().dot(x)
         if hasattr(x, "tocsr"):
