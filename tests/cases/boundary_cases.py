@@ -425,7 +425,9 @@ MEASURING = [
 ]
 
 # Public names without arrays among their arguments, and why.
+RESULTS = ["Bidiagonal", "Eigh", "Lstsq", "Polar", "Procrustes", "QR", "SVD", "Slogdet", "Tridiagonal"]
 WITHOUT_ARRAYS = {
+    **{f"linalg.{name}Result": "what a function returns" for name in RESULTS},
     "pin": "parameters of kernels",
     "Ragged.to_list": "gives views of its buffer, which carry their gradients",
     "sparse.Matrix": "made by sparse.matrix",
