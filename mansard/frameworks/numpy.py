@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..operations.ragged import Ragged
 from ..plan.problem import DTYPES
 
 # parameters that are operands; of tuples only the first entry is a matrix (beside pivots, or a flag)
@@ -148,12 +149,16 @@ def _arrays_of(key: str, operand: Any) -> Iterator[np.ndarray[Any, Any]]:
         key, operand = "a", operand[0]
     if key in _OPERANDS:
         for one in operand if isinstance(operand, list | tuple) else (operand,):
-            if type(one) is np.ndarray:
-                yield one
+            held = one.buffer if isinstance(one, Ragged) else one
+            if type(held) is np.ndarray:
+                yield held
 
 
 def _cast(operand: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(operand, list | tuple):
         cast = [_cast(one, dtype) for one in operand]
         return cast if any(x is not y for x, y in zip(cast, operand, strict=True)) else operand
+    if isinstance(operand, Ragged):
+        buffer = _cast(operand.buffer, dtype)
+        return operand if buffer is operand.buffer else Ragged._of(operand._kind, buffer, operand.layout)
     return operand.astype(dtype) if type(operand) is np.ndarray and operand.dtype != dtype else operand

@@ -189,8 +189,9 @@ def check_rows(rows: int, operand: Matrices, names: tuple[str, str]) -> None:
 
 
 def is_vector(operand: Matrices) -> bool:
-    """NumPy's rule: only a one-dimensional array is a vector."""
-    return getattr(operand, "ndim", 0) == 1
+    """NumPy's rule: only a one-dimensional array is a vector; a list of them holds a vector for each matrix."""
+    first = operand[0] if stacks.is_list(operand) and operand else operand
+    return getattr(first, "ndim", 0) == 1
 
 
 _FEW = 4096  # infos, which take no longer to fetch than one
