@@ -78,6 +78,17 @@ def test_dtypes_are_promoted(name: str, first: str, second: str) -> None:
             assert one.dtype == other.dtype and np.array_equal(one, other)
 
 
+def test_ragged_batches_are_promoted() -> None:
+    a = ms.Ragged.from_list([one[:rows] for one, rows in zip(STACK[:4], (2, 1, 2, 1), strict=True)])
+    b = ms.Ragged.from_list(list(RIGHT[:4].astype("f4")))
+    for one, i in zip(ms.matmul(a, b).to_list(), range(4), strict=True):
+        assert one.dtype == np.float64 and np.array_equal(one, a[i] @ RIGHT[i])
+    for one, i in zip(ms.matmul(b, SMALL * 1j).to_list(), range(4), strict=True):
+        assert one.dtype == np.complex128 and np.array_equal(one, RIGHT[i] @ SMALL * 1j)
+    x = ms.linalg.solve(ms.Ragged.from_list(list(STACK[:4])), b).to_list()
+    assert all(one.dtype == np.float64 and np.allclose(STACK[i] @ one, RIGHT[i]) for i, one in enumerate(x))
+
+
 def test_results_into_given_places() -> None:
     out = np.full((2, 2), np.nan, complex)
     assert ms.gram(TALL, OTHER * 1j, out=out) is out and np.array_equal(out, TALL.T @ OTHER * 1j)
