@@ -55,6 +55,7 @@ WITHOUT_PLANS = {
     **dict.fromkeys(("mansard.pin", "mansard.plan", "mansard.tune", "mansard.sparse.tune"), "about other operations"),
     **{f"mansard.sparse.linalg.{name}": "iterations of products" for name in ("cg", "gmres", "expm_multiply")},
     "mansard.sparse.linalg.Report": "what a solver did",
+    **{f"mansard.linalg.{name}": "what a function returns" for name in ms.linalg.__all__ if name.endswith("Result")},
 }
 
 
