@@ -228,7 +228,7 @@ def whole_strides(array: Any, argument: str, library: str) -> tuple[int, ...]:
 
 
 # Subclasses that mean no more than their numbers.
-_PLAIN_SUBCLASSES = (np.memmap, np.recarray)
+PLAIN_SUBCLASSES = (np.memmap, np.recarray)
 # What a subclass overrides if its entries are not all that it holds: units, masks, products of its own.
 _MEANINGS = ("__array_ufunc__", "__array_function__", "__array_wrap__", "__getitem__", "__mul__", "__matmul__")
 
@@ -241,7 +241,7 @@ def refusal(kind: type, argument: str) -> TypeError | None:
             f"{argument}.data where nothing is masked"
         )
     bases = kind.__mro__[: kind.__mro__.index(np.ndarray)]
-    if issubclass(kind, _PLAIN_SUBCLASSES) or not any(name in vars(base) for base in bases for name in _MEANINGS):
+    if issubclass(kind, PLAIN_SUBCLASSES) or not any(name in vars(base) for base in bases for name in _MEANINGS):
         return None
     return TypeError(
         f"{argument} is a {kind.__module__}.{kind.__name__}, whose meaning beyond its numbers would be lost: "

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..arrays import kinds as arrays
 from ..operations import stacks
+from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemm_call import Form, multiply
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists
@@ -15,6 +16,7 @@ from ..operations.ragged_lists import check_once, differ
 from ..operations.tall_skinny.matmul import matmul
 from .places import check, check_places, each, kind_of
 
+_NUMBERS = frozenset((float, int, complex))
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
 
 
@@ -22,8 +24,8 @@ def gemm(
     a: Any,
     b: Any,
     *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
     trans_a: str = "N",
     trans_b: str = "N",
     out: Any = None,
@@ -36,7 +38,8 @@ def gemm(
     a, b : arrays (..., rows, columns) whose leading dimensions broadcast as in `numpy.matmul`, lists of matrices of
         one shape, or `Ragged` or `Interleaved` batches, with which one matrix may go; float32, float64, complex64 or
         complex128, any strides
-    alpha, beta : factors; with beta = 0 the content of `out` is not read
+    alpha, beta : factors, one number each or one per matrix: an array that broadcasts with the leading dimensions of
+        the result, which costs another pass over it. With beta = 0 the content of `out` is not read
     trans_a, trans_b : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them
         copies anything
     out : array or list that receives the result; it shares no memory with a or b
@@ -63,6 +66,9 @@ def gemm(
     array([[ 7.,  9.],
            [11., 13.]])
     """
+    if not (type(alpha) in _NUMBERS and type(beta) in _NUMBERS) and not (is_number(alpha) and is_number(beta)):
+        product = gemm(a, b, trans_a=trans_a, trans_b=trans_b, backend=backend)
+        return scaled_each(product, alpha, beta, out)
     form = _form(trans_a, trans_b)
     if arrays.known_kind(a) is not None and type(b) is type(a) and min(a.ndim, b.ndim) > 1 and max(a.ndim, b.ndim) > 2:
         return multiply(a, b, out, alpha, beta, backend, form)

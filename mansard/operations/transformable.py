@@ -2,7 +2,9 @@
 
 Kernels take arrays with values. An operand that stands for values still to come, or whose derivative is wanted, is
 refused by its kind with `Transformed`, before anything is written. The exported function then hands the whole call to
-the module of that library in `mansard.frameworks`, which knows derivatives. Other calls never get there.
+the module of that library in `mansard.frameworks`, which knows derivatives. Operands that are refused for what they are
+go to `mansard.frameworks.numpy`, which makes arrays of one dtype of what NumPy takes: nested lists, subclasses of
+ndarray, different dtypes. Other calls never get there.
 """
 
 from __future__ import annotations
@@ -12,10 +14,10 @@ from functools import wraps
 from importlib import import_module
 from inspect import isfunction
 
-from ..errors import Transformed
+from ..errors import Transformed, UnsupportedProblem
 
 # library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
-_FRAMEWORKS = {"torch": "mansard.frameworks.torch", "jax": "mansard.frameworks.jax"}
+_FRAMEWORKS = {name: f"mansard.frameworks.{name}" for name in ("numpy", "torch", "jax")}
 
 
 def transformable(function: Callable[..., object], home: str) -> Callable[..., object]:
@@ -28,6 +30,8 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
             return function(*args, **kwargs)
         except Transformed as refusal:
             return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, kwargs, refusal)
+        except (TypeError, UnsupportedProblem) as refusal:
+            return import_module(_FRAMEWORKS["numpy"]).answer(name, function, args, kwargs, refusal)
 
     call.__module__ = home  # where pickles and readers find it
     return call

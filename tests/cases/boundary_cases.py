@@ -453,13 +453,16 @@ MEASURING = [
 ]
 
 # Public names without arrays among their arguments, and why.
+RESULTS = ["Bidiagonal", "Eigh", "Lstsq", "Polar", "Procrustes", "QR", "SVD", "Slogdet", "Tridiagonal"]
 WITHOUT_ARRAYS = {
+    **{f"linalg.{name}Result": "what a function returns" for name in RESULTS},
     "pin": "parameters of kernels",
     "Ragged.to_list": "gives views of its buffer, which carry their gradients",
     "sparse.Matrix": "made by sparse.matrix",
     "sparse.Matrix.explain": "a number of columns",
     "sparse.Matrix.to_scipy": "no argument",
     "sparse.Matrix.to_cupy": "no argument",
+    "sparse.Matrix.tocsr": "no argument",
     "sparse.linalg.Report": "what a solver did",
 }
 
