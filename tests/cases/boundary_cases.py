@@ -457,6 +457,7 @@ RESULTS = ["Bidiagonal", "Eigh", "Lstsq", "Polar", "Procrustes", "QR", "SVD", "S
 WITHOUT_ARRAYS = {
     **{f"linalg.{name}Result": "what a function returns" for name in RESULTS},
     "pin": "parameters of kernels",
+    "precompile": "problems, whose arrays are planned with and not read",
     "Ragged.to_list": "gives views of its buffer, which carry their gradients",
     "sparse.Matrix": "made by sparse.matrix",
     "sparse.Matrix.explain": "a number of columns",

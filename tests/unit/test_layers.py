@@ -20,7 +20,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The vocabulary: every module may import these, and they import nothing else of the package.
 LEAVES = {
-    "errors", "forks", "options", "plan.problem", "private", "rules", "settings", "units", "untrusted", "version",
+    "errors", "forks", "notices", "options", "plan.problem", "private", "rules", "settings", "units", "untrusted",
+    "version",
 }  # fmt: skip
 
 # Folder, or module beside the folders -> folders that it may import beside the leaves. From the bottom to the top.
