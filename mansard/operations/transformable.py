@@ -13,6 +13,7 @@ from importlib import import_module
 from inspect import isfunction
 
 from ..errors import Transformed
+from . import graphs
 
 # library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
 _FRAMEWORKS = {"torch": "mansard.frameworks.torch", "jax": "mansard.frameworks.jax"}
@@ -33,6 +34,7 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
             return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, kwargs, refusal)
 
     call.__module__ = home  # where pickles and readers find it
+    graphs.allow(call)
     return call
 
 
