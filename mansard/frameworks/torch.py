@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from ..errors import Transformed
 from ..operations.batched.interleaved import Interleaved
 from ..operations.ragged import Ragged
 from .torch_calls import CALLS, Unrecorded
-from .torch_function import _is_traced
+from .torch_sparse import CALLS as SPARSE
 
 
 def answer(
@@ -28,7 +28,7 @@ def answer(
             return function(*args, **kwargs)
         except Transformed as found:
             refusal = found
-    call = CALLS.get(name)
+    call = CALLS.get(name) or SPARSE.get(name)
     if call is None:
         if refusal is None:
             return function(*args, **kwargs)
@@ -87,10 +87,3 @@ def _refuse_functionalize(refusal: Transformed | None) -> None:
         return
     if torch._C._functorch.peek_interpreter_stack().key() == torch._C._functorch.TransformType.Functionalize:
         raise refusal
-
-
-def tensors(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Any]:
-    """The tensors among arguments."""
-    for one in (*args, *kwargs.values()):
-        if isinstance(one, torch.Tensor):
-            yield one

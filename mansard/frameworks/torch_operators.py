@@ -49,6 +49,7 @@ def _run(rule: Rule, operands: list[Any], options: str) -> list[Any]:
 
 def _shapes(rule: Rule, operands: list[Any], options: str) -> list[Any]:
     """Results without values."""
+    assert rule.like is not None
     found = rule.like(*operands, **literal_eval(options))
     return [one.new_empty(one.shape) for one in (found if isinstance(found, tuple | list) else (found,))]
 
@@ -62,4 +63,4 @@ def _defined(rule: Rule) -> Callable[..., Any]:
     return operator
 
 
-_OPERATORS = {rule.name: _defined(rule) for rule in RULES.values()}
+_OPERATORS = {rule.name: _defined(rule) for rule in RULES.values() if rule.like is not None}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from inspect import isfunction
+from typing import Any
 
 from ..errors import Transformed
 from . import graphs
@@ -36,6 +37,11 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
     call.__module__ = home  # where pickles and readers find it
     graphs.allow(call)
     return call
+
+
+def through_framework(name: str, function: Callable[..., object], args: tuple[object, ...], refusal: Transformed) -> Any:
+    """A framework's answer to a call of a method that refused an operand."""
+    return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, {}, refusal)
 
 
 def export(namespace: dict[str, object], names: Iterable[str]) -> None:

@@ -9,11 +9,13 @@ import numpy as np
 from ...arrays.types import Array, SparseMatrix
 from ...backends.select import select
 from ...codegen.geometry import Device
+from ...errors import Transformed
 from ...kernels.sparse.spmv import spec
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES
 from ...records import findings
 from ..recipes import repeatable
+from ..transformable import through_framework
 from . import convert, spmv_call
 from .convert import Source, Wish
 from .operand import Held, Storage
@@ -197,11 +199,18 @@ class Matrix:
         return Matrix(self._sides, not self._transposed, not self._conj)
 
     def __matmul__(self, x: Array) -> Array:
-        return spmv_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
+        try:
+            return spmv_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
+        except Transformed as refusal:
+            return through_framework("sparse.Matrix.__matmul__", Matrix.__matmul__, (self, x), refusal)
 
     def product(self, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
-        return spmv_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
+        try:
+            return spmv_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
+        except Transformed as refusal:
+            given = (self, x, out, alpha, beta)
+            return through_framework("sparse.Matrix.product", Matrix.product, given, refusal)
 
     def recurrence(
         self,
@@ -214,7 +223,11 @@ class Matrix:
     ) -> Array:
         """alpha A x + beta x + gamma z in one pass: a step of a three-term recurrence. `out` may be z itself."""
         form = self._form()._replace(recurrence=True)
-        return spmv_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        try:
+            return spmv_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        except Transformed as refusal:
+            given = (self, x, z, out, alpha, beta, gamma)
+            return through_framework("sparse.Matrix.recurrence", Matrix.recurrence, given, refusal)
 
     def plan(self, x: Array, out: Array = None) -> Plan:
         """A held product: `plan(x)` runs, `.explain()` says what and why. It pickles with the matrix."""
@@ -232,7 +245,11 @@ class Matrix:
         if self._transposed or self._conj:
             raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")
         xp = self._sides.xp
-        data = convert.new_values(data, xp)
+        try:
+            data = convert.new_values(data, xp)
+        except Transformed as refusal:
+            answer: Matrix = through_framework("sparse.Matrix.with_values", Matrix.with_values, (self, data), refusal)
+            return answer
         if data.shape != (self.nnz,):
             raise ValueError(f"data has shape {data.shape}, the pattern {self.nnz} entries")
         if not np.can_cast(str(data.dtype), self.dtype, "same_kind"):
