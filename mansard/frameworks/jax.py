@@ -11,12 +11,12 @@ from inspect import Signature, signature
 from typing import Any
 
 from ..errors import Transformed
-from .tangents import derived, factors, orthogonal, products, spectral, systems, triangular
+from .tangents import derived, factors, orthogonal, products, sparse, spectral, systems, triangular
 from .tangents.checks import operand
 
 TWINS: dict[str, Callable[..., Any]] = {
     name: function
-    for module in (products, triangular, systems, factors, spectral, orthogonal, derived)
+    for module in (products, triangular, systems, factors, spectral, orthogonal, derived, sparse)
     for name, function in module.PUBLIC.items()
 }
 _OPERANDS = ("A", "B", "V", "S", "W", "a", "b", "x", "lu", "piv", "c")
@@ -39,16 +39,19 @@ def answer(
             raise TypeError(f"{refusal} (ms.{name} {REMEDIES[name]})") from None
         raise refusal
     given = _signature(function).bind(*args, **kwargs).arguments
+    if "self" in given:
+        given = {"A": given.pop("self")} | given
     if given.pop("out", None) is not None:
         raise TypeError("out is given and operands are traced by JAX, where nothing is written to: use the result")
     for argument, value in given.items():
         if argument in _PAIRS:
             parts = zip(value, _PAIRS[argument], strict=True)
             given[argument] = tuple(operand(one, part) if part else one for one, part in parts)
-        elif argument in _OPERANDS and value is not None:
+        elif argument in _OPERANDS and value is not None and not hasattr(value, "storage"):
             given[argument] = operand(value, argument)
     first = [one for one, value in _signature(twin).parameters.items() if value.kind is value.POSITIONAL_ONLY]
-    return twin(*(given.pop(one) for one in first), **given)
+    positional = [given.pop(one) for one in first]
+    return twin(*positional, **given)
 
 
 @lru_cache(maxsize=128)

@@ -47,3 +47,15 @@ def copied(results: Sequence[Any], found: Any) -> None:
     """Copy what a function without `out=` returned into the results."""
     for one, value in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
         one[...] = value
+
+
+def on_gpu(array: Any) -> bool:
+    return not isinstance(array, np.ndarray)
+
+
+def masked(array: Any, info: Any) -> Any:
+    """The results of a stack with NaN where `info` is not 0; nothing waits for a GPU."""
+    module = np
+    if on_gpu(array):
+        import cupy as module
+    return module.where(info[..., None, None] == 0, array, array.dtype.type(np.nan))

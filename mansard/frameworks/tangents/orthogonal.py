@@ -178,8 +178,6 @@ def lstsq(
         raise ValueError(f"a has {a.shape[-2]} rows and b {columns.shape[-2]}: both need the same number")
     limit = None if rcond is None else float(rcond)
     x, residuals, rank, *values = _lstsq(a, columns, rcond=limit, driver=driver, backend=backend)
-    if a.ndim == 2 and columns.ndim == 2 and a.shape[0] <= a.shape[1]:
-        residuals = residuals[:0]
     if b.ndim == 1:
         x, residuals = x[..., 0], residuals if a.ndim == 2 else residuals[..., 0]
     return LstsqResult(x, residuals, rank, values[0] if values else None)

@@ -130,9 +130,12 @@ def _jvp(
         raise NotImplementedError(f"{rules.name} has no derivative here: {rules.why_not}")
     given = [None if isinstance(one, ad.Zero) or not _is_inexact(one) else one for one in tangents]
     found = rules.tangent(results, primals, given, **options)
-    return results, [
-        ad.Zero.from_primal_value(value) if one is None else one for one, value in zip(found, results, strict=True)
-    ]
+    return results, [_zero(value) if one is None else one for one, value in zip(found, results, strict=True)]
+
+
+def _zero(result: Array) -> Any:
+    aval = jax.typeof(result) if hasattr(jax, "typeof") else jax.core.get_aval(result)
+    return ad.Zero(aval.to_tangent_aval())
 
 
 def _is_inexact(array: Array) -> bool:

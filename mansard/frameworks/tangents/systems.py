@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import mansard as ms
 from mansard.linalg.lu import SlogdetResult
 
+from . import host
 from .checks import is_complex, matrices, promoted, same_rows
 from .primitive import Array, Result, Rules, Shape, conj, define, lead, or_nan, reduced, t
 from .products import product
@@ -18,18 +19,18 @@ from .triangular import apart, beside
 
 
 def _solve_shapes(a: Any, b: Any, **_: Any) -> list[Result]:
-    batch = lead((a, 2), (b, 2))
-    return [((*batch, *b.shape[-2:]), a.dtype), (batch, "int32")]
+    return [((*lead((a, 2), (b, 2)), *b.shape[-2:]), a.dtype)]
 
 
 def _solve_host(out: Any, a: Any, b: Any, **options: Any) -> None:
+    """NaN for singular matrices: a result of its own that says which they are would not be linear in b."""
     _, info = ms.linalg.solve_ex(a, b, out=out[0], **options)
-    out[1][...] = info
+    if host.on_gpu(info) or info.any():
+        out[0][...] = host.masked(out[0], info)
 
 
 def _solved(a: Array, b: Array, **options: Any) -> Array:
-    x, info = _solve(a, b, **options)
-    return or_nan(x, info)
+    return _solve(a, b, **options)[0]
 
 
 def _solve_tangent(results: Any, primals: Any, tangents: Any, **options: Any) -> list[Array | None]:
@@ -39,7 +40,7 @@ def _solve_tangent(results: Any, primals: Any, tangents: Any, **options: Any) ->
     if da is not None:
         moved = product(da, results[0], backend=options["backend"])
         right = -moved if db is None else db - moved
-    return [None if right is None else _solved(a, right, **options), None]
+    return [None if right is None else _solved(a, right, **options)]
 
 
 def _solve_transpose(cts: Any, operands: Any, shape: Shape, **options: Any) -> Array:
@@ -50,32 +51,52 @@ def _solve_transpose(cts: Any, operands: Any, shape: Shape, **options: Any) -> A
 
 def _solve_batch(operands: Any, mapped: Any, **options: Any) -> list[Array] | None:
     together = beside(operands, mapped)
-    if together is None:
-        return None
-    x, info = _solve(operands[0], together, **options)
-    return [apart(x, operands[1]), jnp.broadcast_to(info, operands[1].shape[:-2])]
+    return None if together is None else [apart(_solved(operands[0], together, **options), operands[1])]
 
 
 _solve = define(Rules("solve", _solve_shapes, _solve_host, (2, 2), _solve_tangent, _solve_transpose, _solve_batch))
 
 
+def _solve_ex_shapes(a: Any, b: Any, **_: Any) -> list[Result]:
+    return [*_solve_shapes(a, b), (lead((a, 2), (b, 2)), "int32")]
+
+
+def _solve_ex_host(out: Any, a: Any, b: Any, **options: Any) -> None:
+    _, info = ms.linalg.solve_ex(a, b, out=out[0], **options)
+    out[1][...] = info
+
+
+def _solve_ex_tangent(results: Any, primals: Any, tangents: Any, **options: Any) -> list[Array | None]:
+    return [*_solve_tangent(results, primals, tangents, **options), None]
+
+
+_solve_ex = define(Rules("solve_ex", _solve_ex_shapes, _solve_ex_host, (2, 2), _solve_ex_tangent))
+
+
 def solve_ex(
     a: Array, b: Array, *, assume_a: str = "gen", pivot: bool = True, backend: str | None = None
 ) -> tuple[Array, Array]:
-    if assume_a not in ("gen", "pos"):
-        raise ValueError(f"assume_a={assume_a!r} is not one of 'gen', 'pos'")
-    a, b = promoted(a=a, b=b)
-    columns = b[:, None] if b.ndim == 1 else b
-    matrices(a, "a", square=True), matrices(columns, "b"), same_rows(a=a, b=columns)
-    x, info = _solve(a, columns, assume_a=assume_a, pivot=bool(pivot), backend=backend)
+    a, columns = _system(a, b, assume_a)
+    x, info = _solve_ex(a, columns, assume_a=assume_a, pivot=bool(pivot), backend=backend)
     return (x[..., 0] if b.ndim == 1 else x), info
 
 
 def solve(
     a: Array, b: Array, *, assume_a: str = "gen", pivot: bool = True, backend: str | None = None
 ) -> Array:  # fmt: skip
-    x, info = solve_ex(a, b, assume_a=assume_a, pivot=pivot, backend=backend)
-    return or_nan(x, info, x.ndim - info.ndim)
+    a, columns = _system(a, b, assume_a)
+    x = _solved(a, columns, assume_a=assume_a, pivot=bool(pivot), backend=backend)
+    return x[..., 0] if b.ndim == 1 else x
+
+
+def _system(a: Array, b: Array, assume_a: str) -> tuple[Array, Array]:
+    """Matrices and right-hand sides in columns, checked."""
+    if assume_a not in ("gen", "pos"):
+        raise ValueError(f"assume_a={assume_a!r} is not one of 'gen', 'pos'")
+    a, b = promoted(a=a, b=b)
+    columns = b[:, None] if b.ndim == 1 else b
+    matrices(a, "a", square=True), matrices(columns, "b"), same_rows(a=a, b=columns)
+    return a, columns
 
 
 # ---- inverses and determinants ------------------------------------------------------------------------------

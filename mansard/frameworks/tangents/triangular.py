@@ -140,7 +140,7 @@ def solve_triangular(
         a, b[:, None] if b.ndim == 1 else b, uplo="L" if lower else "U", trans=_TRANS[trans],
         diag="U" if unit_diagonal else "N", check=check, backend=backend,
     )  # fmt: skip
-    return found[:, 0] if b.ndim == 1 else found
+    return found[..., 0] if b.ndim == 1 else found
 
 
 def cholesky_divided(c: Array, b: Array, lower: bool, backend: str | None) -> Array:

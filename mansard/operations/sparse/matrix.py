@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...arrays.kinds import known_kind
 from ...arrays.types import Array, SparseMatrix
 from ...backends.select import select
 from ...codegen.geometry import Device
@@ -14,6 +15,7 @@ from ...plan.plan import Plan
 from ...plan.problem import DTYPES
 from ...records import findings
 from ..recipes import repeatable
+from ..transformable import transformable
 from . import convert, spmv_call
 from .convert import Source, Wish
 from .operand import Held, Storage
@@ -197,11 +199,15 @@ class Matrix:
         return Matrix(self._sides, not self._transposed, not self._conj)
 
     def __matmul__(self, x: Array) -> Array:
+        if known_kind(x) is None:
+            return self.product(x)
         return spmv_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
 
     def product(self, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
         return spmv_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
+
+    product = transformable(product, "mansard.sparse")  # type: ignore[assignment]
 
     def recurrence(
         self,
