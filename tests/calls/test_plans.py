@@ -53,7 +53,10 @@ WITHOUT_PLANS = {
     "mansard.sparse.matrix": "makes a container",
     **dict.fromkeys(("mansard.interleave", "mansard.deinterleave"), "copies a batch into another layout"),
     **dict.fromkeys(("mansard.pin", "mansard.plan", "mansard.tune", "mansard.sparse.tune"), "about other operations"),
-    **{f"mansard.sparse.linalg.{name}": "iterations of products" for name in ("cg", "gmres", "expm_multiply")},
+    **{
+        f"mansard.sparse.linalg.{name}": "iterations of products"
+        for name in ("Propagator", "cg", "eigsh", "expm_multiply", "gmres", "lobpcg", "minres")
+    },
     "mansard.sparse.linalg.Report": "what a solver did",
 }
 

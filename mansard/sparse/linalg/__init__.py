@@ -6,6 +6,7 @@ from .expm import expm_multiply
 from .gmres import gmres
 from .lobpcg import lobpcg
 from .minres import minres
+from .propagator import Propagator
 from .report import Report
 
-__all__ = ["Report", "cg", "eigsh", "expm_multiply", "gmres", "lobpcg", "minres"]
+__all__ = ["Propagator", "Report", "cg", "eigsh", "expm_multiply", "gmres", "lobpcg", "minres"]

@@ -73,7 +73,8 @@ class _Iterations:
         """Update x and the residual r in place until every column has reached its goal; norms of the residuals."""
         if started:
             r -= self._product(x)
-        p, before, left = None, 1.0, self.goal + np.inf
+        p: Any = None
+        before, left = np.ones_like(self.goal), self.goal + np.inf
         for _ in range(steps):
             z = r if self.M is None else self.M(r)
             rho, left = self._norms(r, z)

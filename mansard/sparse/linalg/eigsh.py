@@ -11,7 +11,7 @@ from ...arrays import kinds as arrays
 from .blocks import PANEL, Blocks
 from .checks import check_vector
 from .lobpcg_small import dense_pairs
-from .operator import check_whole, dtype_of, multiply_into, square, stored
+from .operator import check_hermitian, check_whole, dtype_of, multiply_into, sample, square, stored
 from .report import Report
 
 _WHICH = ("LM", "LA", "SA", "BE")
@@ -109,7 +109,7 @@ def _checked(
     if which not in _WHICH:
         raise ValueError(f"which={which!r} is not one of {', '.join(map(repr, _WHICH))}")
     if v0 is None:
-        v0 = _sample(A)[:, :0]
+        v0 = sample(A)[:, :0]
     check_vector(v0, "v0")
     if v0.ndim not in (1, 2):
         raise ValueError(f"v0 has shape {v0.shape}: a vector (n,) or vectors side by side (n, block) are needed")
@@ -125,16 +125,6 @@ def _checked(
     if most < k + 2 * width:
         raise ValueError(f"ncv={most}: at least k + 2 block = {k + 2 * width} vectors are needed")
     return _Wish(k, which, width, -(-most // width) * width, start)
-
-
-def _sample(A: Any) -> Any:
-    """An array of one column where the matrix lives."""
-    module = type(A).__module__
-    if module.startswith("cupy") or getattr(A, "device", ("cpu", 0))[0] == "cuda":
-        import cupy
-
-        return cupy.zeros((int(A.shape[0]), 1), np.float32)
-    return np.zeros((int(A.shape[0]), 1), np.float32)
 
 
 def _dense(A: Any, wish: _Wish, run: Report) -> tuple[Any, Any]:
@@ -239,6 +229,7 @@ class _Lanczos:
         Q, R, H, dependent = self.blocks.extended(W, self.V, j + p)
         if not np.isfinite(H).all():
             raise ValueError("A or v0 has entries that are not finite")
+        check_hermitian(H[j:], "use scipy.sparse.linalg.eigs")
         self.T[: j + p, j : j + p] = H
         self.T[j : j + p, : j + p] = H.conj().T
         self.T[j : j + p, j : j + p] = (H[j:] + H[j:].conj().T) / 2

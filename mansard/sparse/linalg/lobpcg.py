@@ -13,7 +13,7 @@ from ...errors import MansardWarning
 from .blocks import Blocks
 from .checks import check_vector
 from .lobpcg_small import dense_pairs
-from .operator import applied, check_whole, dtype_of, multiply_into, square, stored
+from .operator import applied, check_hermitian, check_whole, dtype_of, multiply_into, square, stored
 from .report import Report
 
 _DENSE = 5  # blocks that span a space which is solved by LAPACK at once, as SciPy does
@@ -120,7 +120,8 @@ class _Iteration:
         self.blocks, self.k, self.y = Blocks(len(X), X.dtype, X), X.shape[1], 0 if Y is None else Y.shape[1]
         self.wide = 3 * self.k + self.y  # columns of S
         self.U, self.spare = (self.blocks.zeros(self.wide + 3 * self.k) for _ in range(2))  # [B S, A X, A P, A W]
-        self.S, self.other = (self.U, None) if B is None else (self.blocks.zeros(n) for n in 2 * [self.wide])
+        self.S: Any = self.U if B is None else self.blocks.zeros(self.wide)
+        self.other: Any = None if B is None else self.blocks.zeros(self.wide)
         self.R = self.blocks.zeros(self.k)
         if Y is not None:
             self._put(self.k, Y, "Y")
@@ -137,6 +138,7 @@ class _Iteration:
         X, AX = slice(self.wide - k, self.wide), slice(self.wide, self.wide + k)
         self._multiply(X, AX)
         self.H[:k, :k] = self.blocks.gram(self.S[:, X], self.U[:, AX])
+        check_hermitian(self.H[:k, :k], "lobpcg takes Hermitian ones")
         values = self._ritz(np.zeros(k, bool))
         while True:
             norms = self._residuals(values)

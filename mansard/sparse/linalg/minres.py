@@ -89,11 +89,12 @@ class _Iterations:
         left = np.inf
         while True:
             r = b - self._product(x) if started else b.copy()
-            before, left, started = left, self.space.norm(r), True
+            before, started = left, True
+            left = float(self.space.norm(r))
             if left <= self.goal or not np.isfinite(left) or self.run.iterations >= steps or left > before / 2:
                 return left
             if not self._run(x, r, left, steps, callback):
-                return self.space.norm(b - self._product(x))
+                return float(self.space.norm(b - self._product(x)))
 
     def _product(self, x: Any) -> Any:
         self.run.products, self.run.passes = self.run.products + 1, self.run.passes + 1

@@ -10,7 +10,7 @@ import numpy as np
 from ...operations.sparse.matrix import Matrix, matrix
 from ...plan.problem import DTYPES
 from .checks import check_operator
-from .space import WHOLE, space_of
+from .space import WHOLE, has_rows, space_of
 
 LARGE = 1 << 17  # rows times vectors from which products by our kernels pay for storing the matrix, and for a compile
 
@@ -47,6 +47,24 @@ def applied(M: Any, name: str) -> Callable[[Any], Any] | None:
     return checked
 
 
+def sample(A: Any) -> Any:
+    """An array of one column where a matrix lives."""
+    if type(A).__module__.startswith("cupy") or getattr(A, "device", ("cpu", 0))[0] == "cuda":
+        import cupy
+
+        return cupy.zeros((int(A.shape[0]), 1), np.float32)
+    return np.zeros((int(A.shape[0]), 1), np.float32)
+
+
+def rows_of(A: Any) -> Any:
+    """A as a matrix whose entries can be read; None of a LinearOperator."""
+    if has_rows(A):
+        return A
+    if not isinstance(A, Matrix):
+        return None
+    return A.to_scipy() if A.device[0] == "cpu" else A.to_cupy()
+
+
 def multiply_into(A: Any, x: Any, out: Any) -> Any:
     """out = A x."""
     if isinstance(A, Matrix):
@@ -59,6 +77,12 @@ def check_whole(A: Any, name: str) -> None:
     """Refuse matrices whose rows live in several processes."""
     if space_of(A) is not WHOLE:
         raise TypeError(f"{name} takes matrices of one process: of distributed ones gmres, cg, minres, expm_multiply")
+
+
+def check_hermitian(H: Any, remedy: str) -> None:
+    """Refuse an A whose products X^H A X = H are far from Hermitian: more than rounding explains."""
+    if np.isfinite(H).all() and np.abs(H - H.conj().T).max() > np.finfo(H.dtype).eps ** 0.5 * np.abs(H).max():
+        raise ValueError(f"A is not Hermitian: {remedy}")
 
 
 def square(A: Any, rows: int, what: str) -> None:
