@@ -48,7 +48,8 @@ def lobpcg(
     X : (n, k) approximations of k eigenvectors; of full rank
     B : matrix, LinearOperator or function X -> B X; the identity unless given
     M : approximate inverse of A, Hermitian positive definite: matrix, LinearOperator or function X -> M X
-    Y : (n, y) constraints: the eigenvectors are sought in the B-orthogonal complement of its columns
+    Y : (n, y) constraints: the eigenvectors are those of A in the B-orthogonal complement of its columns, and residuals
+        are taken there
     tol : norm of the residual A x - lambda B x at which a vector has converged, for x of B-norm one;
         n sqrt(eps) unless given
     maxiter : iterations at most, 20 unless given
@@ -120,14 +121,12 @@ class _Iteration:
         self.blocks, self.k, self.y = Blocks(len(X), X.dtype, X), X.shape[1], 0 if Y is None else Y.shape[1]
         self.wide = 3 * self.k + self.y  # columns of S
         self.U, self.spare = (self.blocks.zeros(self.wide + 3 * self.k) for _ in range(2))  # [B S, A X, A P, A W]
-        self.S: Any = self.U if B is None else self.blocks.zeros(self.wide)
-        self.other: Any = None if B is None else self.blocks.zeros(self.wide)
+        self.S, self.other = (self.U if B is None else self.blocks.zeros(self.wide) for _ in range(2))
         self.R = self.blocks.zeros(self.k)
         if Y is not None:
             self._put(self.k, Y, "Y")
-            self.spare[:, self.k : self.k + self.y] = self.U[:, self.k : self.k + self.y]
-            if B is not None:
-                self.other[:, self.k : self.k + self.y] = self.S[:, self.k : self.k + self.y]
+            at = slice(self.k, self.k + self.y)
+            self.spare[:, at], self.other[:, at] = self.U[:, at], self.S[:, at]
         self._put(self.wide - self.k, X, "X")
         self.valid = np.arange(3 * self.k) < self.k  # of the columns of [X P W]
         self.H = np.zeros((3 * self.k, 3 * self.k), X.dtype)  # [X P W]^H A [X P W]
@@ -160,10 +159,13 @@ class _Iteration:
             self.run.iterations += 1
 
     def _residuals(self, values: Any) -> Any:
-        """R = A X - B X diag(values), and its columns' norms."""
-        k = self.k
+        """R = A X - B X diag(values), less what lies along B Y, and its columns' norms."""
+        k, Y = self.k, slice(self.k, self.k + self.y)
         C = np.concatenate((np.diag(-values), np.eye(k)))
         self.R, G = self.blocks.multiplied(self.U[:, self.wide - k : self.wide + k], C, self.R)
+        if self.y:
+            along = self.blocks.gram(self.S[:, Y], self.R)
+            self.R, G = self.blocks.multiplied(self.U[:, Y], -along, self.R, self.R)
         return np.sqrt(np.maximum(G.diagonal().real, 0))
 
     def _add_residuals(self, active: Any) -> None:

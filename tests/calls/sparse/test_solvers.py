@@ -248,6 +248,20 @@ def test_lobpcg_generalised_preconditioned_and_constrained(dtype: str) -> None:
     assert np.abs(v[:, :4].conj().T @ (B @ u)).max() <= 1e-10
 
 
+@pytest.mark.parametrize("metric", [False, True])
+def test_lobpcg_in_the_complement_of_any_vectors(metric: bool) -> None:
+    A, _ = laplacian(5)
+    B = sparse.diags_array(np.linspace(1, 3, 125)).tocsr() if metric else sparse.eye_array(125, format="csr")
+    Y = random(125, 3, seed=4)
+    basis = np.linalg.svd((B @ Y).T)[2][3:].T  # of the complement
+    inner, gram = basis.T @ (A @ basis), basis.T @ (B @ basis)
+    L = np.linalg.inv(np.linalg.cholesky(gram))
+    expected = np.linalg.eigvalsh(L @ inner @ L.T)[::-1][:4]
+    w, v, run = lobpcg(A, random(125, 4), B if metric else None, Y=Y, tol=1e-8, maxiter=200, report=True)
+    assert np.abs(w - expected).max() <= 1e-11 and np.abs(Y.T @ (B @ v)).max() <= 1e-11
+    assert run.residuals[-1] <= 1e-8
+
+
 def test_lobpcg_accuracy_to_rounding_and_locking() -> None:
     values = np.concatenate(([1.0, 1.0, 2.0], np.linspace(10, 1000, 297)))
     A = sparse.diags_array(values).tocsr()
