@@ -55,11 +55,14 @@ WITHOUT_PLANS = {
     **dict.fromkeys(("mansard.interleave", "mansard.deinterleave"), "copies a batch into another layout"),
     **dict.fromkeys(("mansard.pin", "mansard.plan", "mansard.tune", "mansard.sparse.tune"), "about other operations"),
     "mansard.precompile": "about other operations",
-    **{f"mansard.sparse.linalg.{name}": "iterations of products" for name in ("cg", "gmres", "expm_multiply")},
     **{f"mansard.blas.{name}": "the array library's arithmetic" for name in ("axpy", "iamax", "scal", "swap")},
     **dict.fromkeys(("mansard.blas.dot", "mansard.blas.ger"), "one product: plan gemv or gemm"),
     "mansard.linalg.ormqr": "three products for each block of reflectors",
     "mansard.linalg.laswp": "moves rows",
+    **{
+        f"mansard.sparse.linalg.{name}": "iterations of products"
+        for name in ("Propagator", "cg", "eigsh", "expm_multiply", "gmres", "lobpcg", "minres")
+    },
     "mansard.sparse.linalg.Report": "what a solver did",
 }
 

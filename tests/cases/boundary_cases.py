@@ -46,6 +46,7 @@ PIVOTS = np.tile(np.array([1, 1], np.int32), (COUNT, 1))
 BASIS = np.linalg.qr(_normal(50, 1))[0]
 SPARSE = scipy.sparse.random_array((30, 30), density=0.2, rng=_RNG, format="csr") + 8 * scipy.sparse.eye_array(30)
 SPARSE = SPARSE.tocsr()
+SYMMETRIC = (SPARSE + SPARSE.T).tocsr()
 VECTOR, THREE = _normal(30), _normal(30, 3)
 
 
@@ -443,6 +444,22 @@ REFUSING = [
     Case(
         "expm_multiply", ("sparse.linalg.expm_multiply",), {"b": VECTOR},
         lambda a: ms.sparse.linalg.expm_multiply(SPARSE, a.b, 0.1),
+    ),
+    Case(
+        "Propagator", ("sparse.linalg.Propagator",), {"b": VECTOR},
+        lambda a: ms.sparse.linalg.Propagator(SPARSE, 0.1)(a.b),
+    ),
+    Case(
+        "minres", ("sparse.linalg.minres",), {"b": VECTOR, "x0": VECTOR},
+        lambda a: ms.sparse.linalg.minres(SPARSE, a.b, a.x0)[0],
+    ),
+    Case(
+        "lobpcg", ("sparse.linalg.lobpcg",), {"X": THREE, "Y": VECTOR[:, None].copy()},
+        lambda a: ms.sparse.linalg.lobpcg(SYMMETRIC, a.X, tol=1.0, Y=a.Y, maxiter=100)[0],
+    ),
+    Case(
+        "eigsh", ("sparse.linalg.eigsh",), {"v0": VECTOR},
+        lambda a: ms.sparse.linalg.eigsh(SYMMETRIC, 2, v0=a.v0)[0],
     ),
 ]
 
