@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+from scipy.linalg import lu_factor
+
 import mansard as ms
 
 from ...plan.problem import REAL
@@ -88,12 +91,19 @@ def _hermitian(xp: Any, drawn: Drawn, A: Any, B: Any) -> tuple[Any, Any]:
 
 
 def _factored(xp: Any, drawn: Drawn, A: Any, B: Any) -> tuple[Any, Any]:
-    A[...] = ms.linalg.cholesky(_positive(xp, drawn, A, B)[0])
+    A[...] = xp.linalg.cholesky(_positive(xp, drawn, A, B)[0])
     return (A, True), B
 
 
 def _pivoted(xp: Any, drawn: Drawn, A: Any, B: Any) -> tuple[Any, Any]:
-    LU, pivots = ms.linalg.lu_factor(_shifted(xp, drawn, A, B)[0])
+    """Factors by SciPy, matrix by matrix; on GPUs by ours, which nothing else factors as many with."""
+    A = _shifted(xp, drawn, A, B)[0]
+    if xp.__name__ != "numpy":
+        LU, pivots = ms.linalg.lu_factor(A)
+    else:
+        found = [lu_factor(one, check_finite=False) for one in A.reshape(-1, *A.shape[-2:])]
+        LU, pivots = (np.stack([one[part] for one in found]).reshape(*A.shape[:-2], *found[0][part].shape)
+                      for part in (0, 1))  # fmt: skip
     A[...] = LU
     return (A, pivots), B
 
@@ -108,7 +118,8 @@ def _named(name: str, libraries: str, **options: Any) -> Way:
 
     def run(xp: Any, A: Any, B: Any, out: Any, o: Options) -> Any:
         function = getattr(xp.linalg, name)
-        return function(A, **options) if B is A else function(A, B, **options)
+        found = function(A, **options) if B is A else function(A, B, **options)
+        return tuple(found) if isinstance(found, list) else found  # SciPy's parts of a stack
 
     return Way(libraries, f"linalg.{name}", run)
 

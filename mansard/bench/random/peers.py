@@ -15,6 +15,8 @@ from ..sparse.operations import SPARSE
 from .kind import Kind
 from .operations import DRAWN, dense, kind
 
+_LOOPS = 256  # matrices of a loop in Python, which costs some 30 us each
+
 
 class Drawing(Peer):
     """A library whose spellings are those of the kinds."""
@@ -60,9 +62,12 @@ class Numpy(Drawing, NumpyPeer):
 
 
 class Scipy(Drawing):
-    """SciPy's own routines, of stacks where it has them."""
+    """SciPy's own routines, of stacks where it has them. Most of them loop in Python: not over many matrices."""
 
     name, library = "SciPy", "scipy"
+
+    def takes_part(self, case: Case) -> bool:
+        return super().takes_part(case) and int(dense(case.drawn).sizes.get("batch", 1)) <= _LOOPS
 
     def _find(self) -> str:
         try:

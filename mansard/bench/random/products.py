@@ -87,7 +87,7 @@ def _triangular(dice: Dice, operation: str) -> Drawn:
     is_one, vectors = alone(dice), operation == "trsv"
     dtype, (n, columns) = dice.dtype(), _sides(dice, is_one, 2, 0.2)
     columns = 1 if vectors else columns
-    count, lead = batch(dice, is_one, dtype, n * n / 2 + 2 * n * columns, n * n * columns)
+    count, lead = batch(dice, is_one, dtype, n * n + 2 * n * columns, n * n * columns)
     options = {"uplo": dice.one_of(_UPLO), "trans": dice.choose(_TRANS), "diag": dice.choose({"N": 0.8, "U": 0.2})}
     side = dice.choose({"L": 0.75, "R": 0.25})
     options |= {} if vectors else {"side": side}

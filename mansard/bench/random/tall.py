@@ -48,7 +48,7 @@ def _tall(dice: Dice) -> Drawn:
 def _skinny(dice: Dice) -> Drawn:
     """A of any shape from 16 times as high as wide to 16 times as wide as high."""
     dtype, n = dice.dtype(), dice.side(_SKINNY)
-    entries = dice.long(dtype, 1.0, 2 * n)
+    entries = dice.long(dtype, 1.0 + n / 64, 2 * n)
     m = max(1, math.isqrt(max(1, int(entries * dice.log(1, 256) / 16))))
     return _product(dice, "matmul-skinny", dtype, m, n, max(1, entries // m))
 
@@ -68,7 +68,7 @@ def _pass(dice: Dice, operation: str) -> Drawn:
     """Matrices of at least twice as many rows as columns."""
     dtype, m = dice.dtype(), dice.side(_NARROW)
     n = m if operation == "cholesky_qr" or dice.chance(0.5) else dice.side(_NARROW)
-    k = dice.long(dtype, 2 * m + n, 4 * m * n, least=2 * (m + n))
+    k = dice.long(dtype, m + 2 * n, 4 * m * n, least=2 * (m + n))
     sizes, triangle = {"m": m, "n": n, "k": k}, n * (n + 1) / 2
     V = dice.operand((k, m))
     operands: tuple[Operand, ...]
