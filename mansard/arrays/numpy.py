@@ -122,7 +122,10 @@ class NumpyKind:
     def triangle(self, array: Any, lower: bool) -> Any:
         rows, columns = array.shape[-2:]
         word = _WORDS.get(array.dtype.name)
-        if word is None or not array.size or array.strides[-1] != array.itemsize:
+        if array.strides[-1] != array.itemsize == array.strides[-2]:  # columns are adjacent: those of the transpose
+            return self.triangle(array.swapaxes(-1, -2), not lower).swapaxes(-1, -2)
+        array = array if array.strides[-1] == array.itemsize else np.ascontiguousarray(array)
+        if word is None or not array.size:
             return np.where(_mask(rows, columns, lower), array, array.dtype.type(0))
         bits = (_small_bits if rows * columns <= _SMALL_MASK else _bits)(rows, columns, lower, word, array.itemsize)
         return np.bitwise_and(array.view(word), bits).view(array.dtype)
