@@ -85,8 +85,9 @@ def signature(name: str, function: Any) -> str:
     for one in found.parameters.values():
         kept = "" if one.annotation in (inspect.Parameter.empty, "Any", "Array") else one.annotation
         parameters.append(one.replace(annotation=_Bare(kept) if kept else inspect.Parameter.empty))
-    answer = found.return_annotation
-    answer = inspect.Signature.empty if answer in ("Any", "Array", "None") or not isinstance(answer, str) else _Bare(answer)
+    answer: Any = found.return_annotation
+    says = isinstance(answer, str) and answer not in ("Any", "Array", "None")
+    answer = _Bare(answer) if says else inspect.Signature.empty
     text = str(found.replace(parameters=parameters, return_annotation=answer))
     if len(name) + len(text) <= 88:
         return name + text

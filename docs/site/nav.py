@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from . import reference
+
 TABLE: dict[str, tuple[str, ...]] = {
     "Start": ("README.md", "docs/start.md", "docs/first-calls.md", "docs/gallery.md"),
     "How to": ("docs/how-to/*.md", "docs/solvers.md", "docs/torch.md", "docs/jax.md", "docs/finite-elements.md",
                "docs/distributed.md", "docs/energy.md", "docs/processes.md", "examples/hydrodynamics/README.md"),
-    "Reference": ("docs/reference/*.md", "docs/support.md", "docs/differences.md", "docs/limits.md",
+    "Reference": ("docs/reference/index.md", *reference.files(), "docs/support.md", "docs/differences.md", "docs/limits.md",
                   "docs/vocabulary.md", "CHANGELOG.md"),
     "Explanation": ("docs/follow-a-call.md", "docs/choice.md", "docs/percent-of-limit.md", "docs/accuracy.md",
                     "docs/tsm2-model.md", "docs/families/*.md"),
@@ -29,8 +31,8 @@ def table(pages: Path) -> list[dict[str, Any]]:
     for section, patterns in TABLE.items():
         names = []
         for pattern in patterns:
-            fresh = sorted({str(path.relative_to(pages)) for path in pages.glob(pattern)} - taken)
-            fresh.sort(key=lambda name: not name.endswith("index.md"))
+            found_here = {str(path.relative_to(pages)) for path in pages.glob(pattern) if "." not in path.stem}
+            fresh = sorted(found_here - taken)  # a stem with a point is a source's: kernel.hpp.md
             names += fresh
             taken.update(fresh)
         found.append({section: [entry(pages, name) for name in names]})
@@ -48,4 +50,4 @@ def entry(pages: Path, name: str) -> dict[str, str]:
     title = (titles or [Path(name).stem])[0].replace("`", "")
     if name.startswith("docs/log/"):
         title = f"Log: {Path(name).stem}"
-    return {title if len(title) < 48 else Path(name).stem.replace("-", " ").capitalize(): name}
+    return {title if len(title) < 48 else title.partition(":")[0]: name}

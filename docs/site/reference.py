@@ -41,15 +41,15 @@ _TALL = ("gram", "matmul", "matmul_gram", "project", "cholesky_qr", "orthogonali
 _BATCHES = ("Ragged", "Interleaved", "interleave", "deinterleave")
 _TOOLS = ("plan", "tune", "pin")
 GROUPS = [
-    Group("tall-and-skinny", "Products, bases, powers: ms", "mansard", "ms", _TALL),
-    Group("linalg", "Factorizations and systems: ms.linalg", "mansard.linalg", "ms.linalg", ()),
-    Group("blas", "Batched BLAS: ms.blas", "mansard.blas", "ms.blas", ()),
+    Group("tall-and-skinny", "Tall products, bases, powers", "mansard", "ms", _TALL),
+    Group("linalg", "ms.linalg", "mansard.linalg", "ms.linalg", ()),
+    Group("blas", "ms.blas", "mansard.blas", "ms.blas", ()),
     Group("batches", "Batches: Ragged, Interleaved", "mansard", "ms", _BATCHES),
-    Group("sparse", "Sparse matrices: ms.sparse", "mansard.sparse", "ms.sparse", ()),
-    Group("sparse-linalg", "Sparse solvers: ms.sparse.linalg", "mansard.sparse.linalg", "ms.sparse.linalg", ()),
-    Group("sparse-matrices", "Generators: ms.sparse.matrices", "mansard.sparse.matrices", "ms.sparse.matrices", ()),
-    Group("sparse-io", "Matrix Market files: ms.sparse.io", "mansard.sparse.io", "ms.sparse.io", ()),
-    Group("distributed", "Several processes: ms.distributed", "mansard.distributed", "ms.distributed", ()),
+    Group("sparse", "ms.sparse", "mansard.sparse", "ms.sparse", ()),
+    Group("sparse-linalg", "ms.sparse.linalg", "mansard.sparse.linalg", "ms.sparse.linalg", ()),
+    Group("sparse-matrices", "ms.sparse.matrices", "mansard.sparse.matrices", "ms.sparse.matrices", ()),
+    Group("sparse-io", "ms.sparse.io", "mansard.sparse.io", "ms.sparse.io", ()),
+    Group("distributed", "ms.distributed", "mansard.distributed", "ms.distributed", ()),
     Group("plans", "Plans, tuning, pins", "mansard", "ms", _TOOLS),
 ]
 
@@ -60,6 +60,11 @@ def groups() -> list[Group]:
     listed = {name for group in GROUPS for name in group.names}
     more = tuple(name for name in package.__all__ if name not in listed and inspect.isroutine(getattr(package, name)))
     return [GROUPS[0]._replace(names=GROUPS[0].names + more), *GROUPS[1:]]
+
+
+def files() -> tuple[str, ...]:
+    """The files of the pages, in their order."""
+    return tuple(f"docs/reference/{group.file}.md" for group in GROUPS)
 
 
 def places() -> dict[str, str]:
@@ -147,9 +152,9 @@ def _cost(operation: registry.PublicOperation, asked: Asked) -> str | None:
 def _index() -> str:
     """Every function with the first line of its docstring."""
     lines = ["# Reference", "",
-             "Every public function, from its docstring: shapes, options, bad input, an example that the tests run, and",
-             "the least bytes and flops of a call. Arguments are checked before anything is written; an error names",
-             "the argument and the remedy.", ""]  # fmt: skip
+             "Every public function, from its docstring: shapes, options, bad input, an example that the tests run,",
+             "and the least bytes and flops of a call. Arguments are checked before anything is written; an error",
+             "names the argument and the remedy.", ""]  # fmt: skip
     for group in groups():
         lines += [f"## [{group.title}]({group.file}.md)", "", "| | |", "|---|---|"]
         for name, thing in group.members():

@@ -30,7 +30,7 @@ ORDERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 COUNT = 40  # matrices of a stack
 FORMS = ("matrix", "stack", "list", "ragged list", "`Ragged`", "`Interleaved`", "`out=`")
-_YES, _NO = "yes", "–"
+_YES, _NO = "yes", "-"
 _RNG = np.random.default_rng(3)
 _SQUARE = _RNG.standard_normal((COUNT, 3, 3))
 POSITIVE = _SQUARE @ _SQUARE.swapaxes(1, 2) + 3 * np.eye(3)
@@ -77,7 +77,7 @@ def batch(values: Any, form: str) -> Any:
     """Matrices (COUNT, rows, columns) in one of the forms."""
     parts = list(values)
     if form == "ragged list":
-        return [part[:2, :2] if at % 2 else part for at, part in enumerate(parts)]
+        return [part[(slice(2),) * part.ndim] if at % 2 else part for at, part in enumerate(parts)]
     made = {"matrix": lambda: values[0], "list": lambda: parts, "`Interleaved`": lambda: ms.interleave(values),
             "`Ragged`": lambda: ms.Ragged.from_list(batch(values, "ragged list"))}  # fmt: skip
     return made.get(form, lambda: values)()
@@ -96,8 +96,10 @@ def arguments(operation: registry.PublicOperation, form: str, convert: Callable[
     elif name == "cho_solve":
         made = [(made[0], True)]
     if operation.required == 2:
-        is_vector = name in ("gemv", "trsv") and form in ("matrix", "stack", "list")
-        made.append(batch(convert(POSITIVE[..., 0] if is_vector else POSITIVE), form))
+        right = POSITIVE
+        if name in ("gemv", "trsv"):
+            right = POSITIVE[..., :1] if form == "`Ragged`" else POSITIVE[..., 0]
+        made.append(batch(convert(right), form))
     return made
 
 
@@ -133,7 +135,9 @@ def libraries_table() -> list[str]:
     """What the installed libraries can do with each operation."""
     columns = {"NumPy": lambda one: answers(one, "stack" if one.home != "mansard" else "matrix")} | _torch() | _jax()
     rows = ["| operation | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    return rows + [f"| {_spelled(one)} | " + " | ".join(ask(one) for ask in columns.values()) + " |" for one in public()]
+    for one in public():
+        rows.append(f"| {_spelled(one)} | " + " | ".join(ask(one) for ask in columns.values()) + " |")
+    return rows
 
 
 Ask = Callable[[registry.PublicOperation], str]
@@ -208,15 +212,16 @@ def pages() -> dict[str, str]:
         forms, libraries = forms_table(), libraries_table()
     return {"docs/support.md": "\n".join([
         "# Support matrix", "",
-        "Made by asking this version: every cell is a call, or a plan, that was accepted (yes) or refused (–). CuPy arrays",
-        "go wherever NumPy arrays go, on the GPU; the tests on a GPU check it. A refusal names the argument and the remedy.",
+        "Made by asking this version: every cell is a call, or a plan, that was accepted (yes) or refused (-). CuPy",
+        "arrays go wherever NumPy arrays go, on the GPU; the tests on a GPU check it. A refusal names the argument and",
+        "the remedy.",
         "", "## Forms of a batch", "", *forms, "",
-        "Sparse matrices: SciPy's, CuPy's and PyTorch's CSR go into `ms.sparse.matrix`, `float32` to `complex128`; vectors",
-        "and blocks of vectors of any library are multiplied.",
+        "Sparse matrices: SciPy's, CuPy's and PyTorch's CSR go into `ms.sparse.matrix`, `float32` to `complex128`;",
+        "vectors and blocks of vectors of any library are multiplied.",
         "", "## Array libraries", "", *libraries, "",
         "## Kernels of our own", "",
-        "The largest order (columns of tall matrices) for which every step has a kernel of ours; beyond, and wherever it is",
-        "known to be faster, blocks or the array library answer, behind the same call. One right-hand side. Orders asked",
-        "for: " + ", ".join(map(str, ORDERS)) + ".",
+        "The largest order (columns of tall matrices) for which every step has a kernel of ours; beyond, and wherever",
+        "it is known to be faster, blocks or the array library answer, behind the same call. One right-hand side.",
+        "Orders asked for: " + ", ".join(map(str, ORDERS)) + ".",
         "", f"### {gpu.name}", "", *kernels_table(gpu), "", f"### {CPU.name[2:]}", "", *kernels_table(CPU), "",
     ])}  # fmt: skip
