@@ -11,6 +11,7 @@ from .nearest import PolarResult, ProcrustesResult, polar, procrustes
 from .norms import cond, matrix_rank, norm
 from .orthogonal import LstsqResult, QRResult, lstsq, qr
 from .positive import cho_solve, cholesky, cholesky_ex
+from .reflectors import laswp, ormqr
 from .singular import BidiagonalResult, SVDResult, bidiagonalize, pinv, svd, svd_ex, svdvals, svdvals_ex
 from .systems import inv, inv_ex, solve, solve_ex
 from .triangular import solve_triangular
@@ -37,12 +38,14 @@ __all__ = [
     "eigvalsh_ex",
     "inv",
     "inv_ex",
+    "laswp",
     "lstsq",
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
     "matrix_rank",
     "norm",
+    "ormqr",
     "pinv",
     "polar",
     "procrustes",

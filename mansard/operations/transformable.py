@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
 from inspect import isfunction
+from typing import Any
 
 from ..errors import Transformed, UnsupportedProblem
+from . import graphs
 
 # library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
 _FRAMEWORKS = {name: f"mansard.frameworks.{name}" for name in ("numpy", "torch", "jax")}
@@ -26,6 +28,9 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
 
     @wraps(function)
     def call(*args: object, **kwargs: object) -> object:
+        for operand in args:
+            if getattr(operand, "requires_grad", False):  # known without asking the function, which takes 20 us
+                return import_module(_FRAMEWORKS["torch"]).answer(name, function, args, kwargs)
         try:
             return function(*args, **kwargs)
         except Transformed as refusal:
@@ -34,7 +39,13 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
             return import_module(_FRAMEWORKS["numpy"]).answer(name, function, args, kwargs, refusal)
 
     call.__module__ = home  # where pickles and readers find it
+    graphs.allow(call)
     return call
+
+
+def through_framework(name: str, function: Callable[..., object], args: tuple[object, ...], refusal: Transformed) -> Any:
+    """A framework's answer to a call of a method that refused an operand."""
+    return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, {}, refusal)
 
 
 def export(namespace: dict[str, object], names: Iterable[str]) -> None:

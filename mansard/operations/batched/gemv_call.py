@@ -11,9 +11,10 @@ from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...codegen.geometry import Kernel
 from ...kernels.batched import gemv
+from ...plan import dispatch
 from ...plan.plan import Plan
 from ...plan.problem import Problem
-from ...plan.route import Choice, Nothing
+from ...plan.route import Choice, Nothing, Request
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
@@ -64,7 +65,7 @@ def plan_gemv(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form
     c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
     batch = stacks.batch_of(read[0], read[1], c, shape)
     problem = gemv.spec.of_products(stacks.problem_of(batch, (form.conj_a, False)))
-    launch, choice, kernel = _prepare(problem, batch, chosen)
+    launch, choice, kernel = _prepare(problem, batch, chosen, backend is None)
     run = VectorRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
@@ -102,11 +103,14 @@ def _list_of(kind: Kind, array: Sequence[Array], name: str) -> Operand:
     )  # fmt: skip
 
 
-def _prepare(problem: Problem, batch: Batch, backend: Backend) -> tuple[Launch | None, Choice, Kernel | None]:
+def _prepare(
+    problem: Problem, batch: Batch, backend: Backend, is_free: bool
+) -> tuple[Launch | None, Choice, Kernel | None]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel."""
     if 0 in (*batch.shape, problem.M, problem.K):
         return None, Choice(gemv.FAMILY, Nothing("nothing to multiply: y = beta y"), "empty"), None
-    return call.prepare(gemv.emit, problem, backend, batch.strides)
+    request = Request.of(backend, "gemv", may_hand_over=is_free, spares_compiling=is_free)
+    return call.prepare(gemv.emit, problem, backend, batch.strides, choice=dispatch.decide(problem, request))
 
 
 def _kind(A: Matrices, x: Matrices, out: Matrices) -> Any:  # Kind | None

@@ -10,11 +10,13 @@ from ...arrays.kinds import kind_of, known_kind
 from ...arrays.types import Array, SparseMatrix
 from ...backends.select import select
 from ...codegen.geometry import Device
+from ...errors import Transformed
 from ...kernels.sparse.spmv import spec
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES
 from ...records import findings
 from ..recipes import repeatable
+from ..transformable import through_framework
 from . import convert, spmv_call
 from .convert import Source, Wish
 from .operand import Held, Storage
@@ -209,15 +211,22 @@ class Matrix(Operator):
         return Matrix(self._sides, not self._transposed, not self._conj)
 
     def __matmul__(self, x: Array) -> Array:
-        kind = known_kind(x)
-        if kind is None:
-            return self.times(x)
-        return spmv_call.apply(kind, self.held, x, backend=self._sides.backend, form=self._form())
+        try:
+            kind = known_kind(x)
+            if kind is None:
+                return self.times(x)
+            return spmv_call.apply(kind, self.held, x, backend=self._sides.backend, form=self._form())
+        except Transformed as refusal:
+            return through_framework("sparse.Matrix.__matmul__", Matrix.__matmul__, (self, x), refusal)
 
     def product(self, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
-        kind, form = kind_of(x, "x"), self._form()
-        return spmv_call.apply(kind, self.held, x, out, alpha, beta, backend=self._sides.backend, form=form)
+        try:
+            kind, form = kind_of(x, "x"), self._form()
+            return spmv_call.apply(kind, self.held, x, out, alpha, beta, backend=self._sides.backend, form=form)
+        except Transformed as refusal:
+            given = (self, x, out, alpha, beta)
+            return through_framework("sparse.Matrix.product", Matrix.product, given, refusal)
 
     def recurrence(
         self,
@@ -230,8 +239,12 @@ class Matrix(Operator):
     ) -> Array:
         """alpha A x + beta x + gamma z in one pass: a step of a three-term recurrence. `out` may be z itself."""
         form = self._form()._replace(recurrence=True)
-        kind = kind_of(x, "x")
-        return spmv_call.apply(kind, self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        try:
+            kind = kind_of(x, "x")
+            return spmv_call.apply(kind, self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        except Transformed as refusal:
+            given = (self, x, z, out, alpha, beta, gamma)
+            return through_framework("sparse.Matrix.recurrence", Matrix.recurrence, given, refusal)
 
     def plan(self, x: Array, out: Array = None) -> Plan:
         """A held product: `plan(x)` runs, `.explain()` says what and why. It pickles with the matrix."""
@@ -249,7 +262,11 @@ class Matrix(Operator):
         if self._transposed or self._conj:
             raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")
         xp = self._sides.xp
-        data = convert.new_values(data, xp)
+        try:
+            data = convert.new_values(data, xp)
+        except Transformed as refusal:
+            answer: Matrix = through_framework("sparse.Matrix.with_values", Matrix.with_values, (self, data), refusal)
+            return answer
         if data.shape != (self.nnz,):
             raise ValueError(f"data has shape {data.shape}, the pattern {self.nnz} entries")
         if not np.can_cast(str(data.dtype), self.dtype, "same_kind"):
