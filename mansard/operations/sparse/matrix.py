@@ -207,7 +207,7 @@ class Matrix:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
         return spmv_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
 
-    product = transformable(product, "mansard.sparse")  # type: ignore[assignment]
+    product = transformable(product, "mansard.sparse")
 
     def recurrence(
         self,
