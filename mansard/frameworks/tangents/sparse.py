@@ -67,4 +67,4 @@ def product(A: Matrix, x: Array, alpha: Any = 1.0, beta: Any = 0.0) -> Array:
     return scaled(_product(x, A=Stored.of(A))[0], alpha, beta)
 
 
-PUBLIC = {"sparse.product": product}
+PUBLIC = {"sparse.Matrix.__matmul__": product, "sparse.Matrix.product": product}
