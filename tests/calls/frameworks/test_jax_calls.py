@@ -37,6 +37,7 @@ def double_precision() -> Iterator[None]:
 NOT_TRACED = {
     "cholesky_qr": "decides by values", "orthogonalize": "decides by values", "linalg.tridiagonalize": "no derivative",
     "linalg.bidiagonalize": "no derivative", "sparse.Matrix.recurrence": "not traced", "matrix_powers": "not traced",
+    "linalg.ormqr": "not known", "linalg.laswp": "not known",
     "sparse.Matrix.with_values": "values are stored by NumPy or CuPy",
 }  # fmt: skip
 
@@ -69,11 +70,12 @@ def test_twins_have_the_parameters_of_the_functions() -> None:
     from mansard.frameworks.jax import TWINS
 
     for name, twin in TWINS.items():
-        home: Any = ms
-        for part in name.split("."):
-            home = getattr(home, part)
-        known = [one for one in inspect.signature(home).parameters if one not in ("out", "self")]
-        assert [one for one in inspect.signature(twin).parameters if (name, one) != ("sparse.Matrix.product", "A")] == known
+        if name != "sparse.Matrix.__matmul__":  # which shares the twin of `product`
+            home: Any = ms
+            for part in name.split("."):
+                home = getattr(home, part)
+            known = [one for one in inspect.signature(home).parameters if one not in ("out", "self")]
+            assert [one for one in inspect.signature(twin).parameters if name[:6] != "sparse" or one != "A"] == known
 
 
 def test_integers_are_exact() -> None:
