@@ -20,7 +20,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The vocabulary: every module may import these, and they import nothing else of the package.
 LEAVES = {
-    "errors", "forks", "options", "plan.problem", "private", "rules", "settings", "units", "untrusted", "version",
+    "errors", "forks", "notices", "options", "plan.problem", "private", "rules", "settings", "units", "untrusted",
+    "version",
 }  # fmt: skip
 
 # Folder, or module beside the folders -> folders that it may import beside the leaves. From the bottom to the top.
@@ -41,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sparse": {"arrays", "operations", "tune"},
     "distributed": {"backends", "arrays", "machine", "plan", "operations", "linalg", "sparse"},
     "mansard": {"plan", "operations", "tune", "blas", "linalg", "sparse", "distributed"},  # the package's own names
+    "frameworks": {"arrays", "operations", "mansard"},
     "bench": {"codegen", "compile", "backends", "arrays", "machine", "kernels", "testing", "records", "plan",
               "operations", "tune", "sparse", "distributed", "mansard"},
     "cli": {"machine", "plan", "operations", "tune", "bench", "mansard"},
