@@ -10,10 +10,11 @@ export OPENBLAS_THREAD_TIMEOUT ?= 4
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --out report
 
-# Tables, pictures, JSON and CSV of every journal in results/, which are compressed.
+# Tables, pictures, JSON and CSV of every journal in results/, which are compressed; then the pages of papers/.
 reports: $(VENV)/.bench
 	$(BIN)/mansard report results --pack --with papers
 	$(BIN)/mansard report --readme
+	$(BIN)/python -m papers.pages
 
 # What one runs while editing: lint, types, and the unit tests that neither compile nor measure; under a minute on two cores.
 check: $(VENV)/.test lint
