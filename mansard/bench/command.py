@@ -22,6 +22,7 @@ from .cases import is_gpu_only
 from .extension import NOTHING, Extension
 from .factor import summary as factor_summary
 from .factor.operations import STACKED
+from .random import command as drawn
 from .report import write_report
 from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options, sets_of
@@ -41,9 +42,11 @@ _SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"an operation (solve, gemm, ...), a group of them ({', '.join(CATALOGUES)}), or an application of the "
     text += f"source tree ({', '.join(applications.APPLICATIONS)}); {scale.NAME}: scaling over ranks of MPI; "
+    text += f"{drawn.NAME}: problems drawn at random; "
     text += "without it a sample of all groups, a folder each"
     parser.add_argument("operation", nargs="?", help=text)
     scale.add_argument(parser)
+    drawn.add_arguments(parser)
     add_sizes(parser, sizes, "a number, a range a:b[:step] or a list, for one operation")
     text = "of `powers`: measure a product with the matrix of a Matrix Market file, and its powers"
     parser.add_argument("--matrix", metavar="FILE", help=text)
@@ -115,6 +118,9 @@ def run(args: argparse.Namespace) -> int:
         return scale.run(args, print_table)
     if args.operation in applications.APPLICATIONS:
         return _application(args)
+    if args.operation == drawn.NAME:
+        _still_openblas()
+        return drawn.run(args, print_table)
     loaded = extension.load(args.extension)
     args.family, sets, added = _asked(args, loaded)
     if args.list:

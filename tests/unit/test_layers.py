@@ -20,7 +20,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 # The vocabulary: every module may import these, and they import nothing else of the package.
 LEAVES = {
-    "errors", "forks", "options", "plan.problem", "private", "rules", "settings", "units", "untrusted", "version",
+    "errors", "forks", "notices", "options", "plan.problem", "private", "rules", "settings", "units", "untrusted",
+    "version",
 }  # fmt: skip
 
 # Folder, or module beside the folders -> folders that it may import beside the leaves. From the bottom to the top.
@@ -41,13 +42,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sparse": {"arrays", "operations", "tune"},
     "distributed": {"backends", "arrays", "machine", "plan", "operations", "linalg", "sparse"},
     "mansard": {"plan", "operations", "tune", "blas", "linalg", "sparse", "distributed"},  # the package's own names
-    "frameworks": {"arrays", "operations", "mansard"},
+    "frameworks": {"arrays", "kernels", "operations", "linalg", "mansard"},
     "bench": {"codegen", "compile", "backends", "arrays", "machine", "kernels", "testing", "records", "plan",
               "operations", "tune", "sparse", "distributed", "mansard"},
     "cli": {"machine", "plan", "operations", "tune", "bench", "mansard"},
     "__main__": {"cli"},
-    # the models and the kernels are what papers study; they call the public names, and the engine of the benchmark; kernels
-    # of their own are compiled and run as ours are
+    # the models and the kernels are what papers study; they call the public names, and the engine of the benchmark;
+    # kernels of their own are compiled and run as ours are
     "papers": {"machine", "kernels", "bench", "mansard", "codegen", "compile", "backends"},
 }  # fmt: skip
 
