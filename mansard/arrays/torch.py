@@ -41,12 +41,10 @@ class TorchKind:
         self.signature = signer(torch, self._forward)
         self._traced = torch._C._get_tracing_state
         self.written = version_raiser(torch)
-        self._left_out = False
 
     def view(self, array: Any, argument: str) -> View:
         """Describe a tensor; one that has no data, or whose gradient would be lost, raises an error that names the
         argument."""
-        self._leave_out_of_graphs()
         if self._traced() is not None:
             raise TypeError(f"{argument} is traced by torch.jit, which cannot look into Mansard: call it outside")
         self.refuse_derivatives(array, argument)
@@ -83,14 +81,6 @@ class TorchKind:
                 f"pass torch.autograd.forward_ad.unpack_dual({argument}).primal",
                 "torch",
             )
-
-    def _leave_out_of_graphs(self) -> None:
-        """Tell torch.compile, once somebody has loaded it, to call Mansard's functions instead of tracing into them:
-        their graph would break off at every address."""
-        rules = sys.modules.get("torch._dynamo.trace_rules")
-        if rules is not None and not self._left_out:
-            self._left_out = True
-            rules.add("mansard")
 
     def _address(self, array: Any, argument: str) -> int:
         """Address of the data; raise TypeError for tensors without any."""
@@ -259,7 +249,7 @@ def refusal(kind: type, argument: str) -> TypeError | None:
     if kind.__torch_dispatch__ is plain.__torch_dispatch__ and getattr(own, "__func__", own) in functions:  # type: ignore[attr-defined]
         return None
     name = f"{kind.__module__}.{kind.__name__}"
-    if kind.__name__ == "FakeTensor":
+    if kind.__name__ in ("FakeTensor", "FunctionalTensor"):
         return Transformed(
             f"{argument} is a {name}, which has no data: PyTorch is tracing (torch.compile, torch.export) and cannot "
             "look into Mansard: call it outside, or inside a function under torch.compiler.disable",

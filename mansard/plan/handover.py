@@ -111,7 +111,7 @@ def lists_one_by_one(request: Request) -> Choice | None:
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
 _FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
-_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_MANY, _NARROW = 32, 160  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
 _BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
 _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 
@@ -189,6 +189,16 @@ def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
     return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
+_SOLVED_ON_CPUS = 128  # rows of systems: beyond, LAPACK's own blocks are as fast as factors and triangles by kernels
+
+
+def _may_divide(problem: Problem, request: Request) -> bool:
+    """Whether steps by kernels are faster than a library: on CPUs only many systems with many right-hand sides."""
+    if request.backend != "cpu":
+        return True
+    return problem.want == "solve" and problem.BATCH >= _MANY and problem.N <= _SOLVED_ON_CPUS
+
+
 _FEW_TINY = 32  # matrices: fewer do not fill the lanes of all cores, and LAPACK is done before a kernel pays
 
 
@@ -251,7 +261,7 @@ def _has_records(problem: Problem, request: Request) -> bool:
 def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice:
     """The route where a family has no kernel: steps, if they are known and nobody named a library, or the library."""
     refused = choice.origin not in ("pinned", "tuned") and bool(request.operation)
-    if refused and request.may_divide and problem.operation in FACTORS and request.backend != "cpu":
+    if refused and request.may_divide and problem.operation in FACTORS and _may_divide(problem, request):
         return _steps(problem, choice.reason, choice.origin)
     if refused and problem.operation == "trsm" and request.device.backend != "cpu":
         widest = trsm_spec.widest(problem)

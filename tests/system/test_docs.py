@@ -47,6 +47,11 @@ def test_doctests() -> None:
         assert tried >= least and failures == 0
 
 
+def test_examples_of_differences() -> None:
+    failures, tried = doctest.testfile(str(ROOT / "docs" / "differences.md"), module_relative=False)
+    assert tried >= 8 and failures == 0
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):

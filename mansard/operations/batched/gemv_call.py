@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from ...arrays import kinds as arrays
@@ -20,7 +19,8 @@ from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
 from ..operation import Operation
-from ..ragged_lists import special
+from ..ragged import Ragged
+from ..ragged_lists import ragged_of, special
 from ..stacks import Batch, Operand
 from .gemm_call import Form
 from .gemm_run import BatchRun
@@ -155,5 +155,27 @@ def _one_each(operand: Matrices, count: int, dimensions: int) -> Matrices:
 
 
 _NAMES = ("a", "x")
-_SPECIAL = special(partial(multiply_ragged, names=_NAMES), _NAMES, multiply_each)
+
+
+def _multiply_columns(
+    A: Matrices, x: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Form
+) -> Ragged:  # fmt: skip
+    """The product of a Ragged with a Ragged of columns, a matrix, a vector for all, or a list of vectors."""
+    if stacks.is_list(x):
+        x = _columns_of(x, "x")
+    elif not isinstance(x, Ragged) and arrays.kind_of(x, "x") and len(x.shape) == 1:
+        x = x[:, None]
+    return multiply_ragged(A, x, out, alpha, beta, backend, form, _NAMES)
+
+
+def _columns_of(vectors: Sequence[Array], name: str) -> Matrices:
+    """A list of vectors as a Ragged of columns, in one buffer."""
+    kind = stacks.kind_of(vectors, name)
+    if kind is None or kind.immutable:
+        what = "an empty list" if kind is None else "a list of JAX arrays"
+        raise TypeError(f"{name} is {what}: beside a Ragged, pass vectors of its library")
+    return ragged_of(kind, vectors, name)
+
+
+_SPECIAL = special(_multiply_columns, _NAMES, multiply_each)
 GEMV = Operation("gemv", plan_gemv, _NAMES, special=_SPECIAL)
