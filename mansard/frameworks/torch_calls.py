@@ -56,7 +56,7 @@ def gram(A: Tensor, B: Tensor = None, *, out: None = None, alpha: complex = 1.0,
     _no_beta(beta)
     options = _options(backend, deterministic=deterministic)
     if not conj and A.is_complex():
-        return _scaled(apply("gram", (A.conj(), A if B is None else B), options), alpha)
+        return _scaled(apply("gram", (A.conj().resolve_conj(), A if B is None else B), options), alpha)
     return _scaled(apply("gram", (A,) if B is None else (A, B), options), alpha)
 
 
