@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import blas, distributed, linalg, sparse
     from .operations.batched.interleaved import Interleaved, deinterleave, interleave
     from .operations.planning import plan
+    from .operations.precompile import precompile
     from .operations.ragged import Ragged
     from .operations.sparse.powers.call import matrix_powers
     from .operations.tall_skinny.fused import matmul_gram, project
@@ -42,6 +43,7 @@ __all__ = [
     "orthogonalize",
     "pin",
     "plan",
+    "precompile",
     "project",
     "sparse",
     "tune",
@@ -60,6 +62,7 @@ _HOMES = {
     "orthogonalize": ".operations.tall_skinny.orthogonal",
     "pin": ".plan.pin",
     "plan": ".operations.planning",
+    "precompile": ".operations.precompile",
     "project": ".operations.tall_skinny.fused",
     "tune": ".tune.call",
 }

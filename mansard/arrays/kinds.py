@@ -86,7 +86,9 @@ def kind_of(array: Array, argument: str) -> Kind:
     refused = _REFUSALS[root](type(array), argument) if root in _REFUSALS else None
     if refused is not None:
         raise refused
-    kind = _BY_TYPE[type(array)] = _kind(root)
+    kind = _kind(root)
+    if root != "numpy" or type(array) in array_numpy.PLAIN_SUBCLASSES:  # results of others' functions may be of a class
+        _BY_TYPE[type(array)] = kind
     return kind
 
 

@@ -23,6 +23,8 @@ from .entries import Entry
 from .factor import calls as factor_calls
 from .factor.operations import FACTORS
 from .operations import ORTHOGONAL
+from .random import calls as random_calls
+from .random.operations import DRAWN
 from .rows import OURS
 from .sparse import calls as sparse_calls
 from .sparse.operations import SPARSE
@@ -44,6 +46,9 @@ def ours(case: Case, pairs: Pairs, operands: Operands, backend: Any) -> tuple[En
         return factor_calls.ours(case, pairs, operands, _unless_chosen(backend))
     if case.operation in SPARSE:
         return sparse_calls.ours(case, pairs), {}
+    if case.operation in DRAWN:
+        outs = [operands.empty(case) for _ in pairs]
+        return random_calls.ours(case.drawn, pairs, outs, _unless_chosen(backend))
     if case.operation in DECLARED:
         return _declared(case, pairs, operands, _unless_chosen(backend))
     if case.operation in ORTHOGONAL:

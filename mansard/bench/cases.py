@@ -22,6 +22,7 @@ from .declared import operations as declared_operations
 from .declared.operations import DECLARED
 from .factor import operations as factor_operations
 from .factor.operations import FACTORS, RAGGED
+from .random.operations import DRAWN, Source
 from .sparse import operations as sparse_operations
 from .sparse.operations import SPARSE
 
@@ -59,6 +60,7 @@ class Case:
     inner: int = 0  # columns of A in batches; 0: M
     accumulate: bool = False  # the product is added to what the result holds (beta = 1)
     form: str = ""  # options of an operation on batches: see batched/ and factor/operations.py; a matrix
+    drawn: Source = ()  # seed, number and memory limit of a random problem: see random/operations.py
 
     @property
     def key(self) -> str:
@@ -70,6 +72,7 @@ class Case:
         parts += [f"condition={self.condition:g}"] * bool(self.condition)
         parts += [f"inner={self.inner}"] * bool(self.inner) + ["beta=1"] * self.accumulate
         parts += [f"form={self.form}"] * bool(self.form)
+        parts += ["seed={} only={} memory={}".format(*self.drawn)] if self.drawn else []
         parts += [self.set] * bool(self.pins)
         return " ".join(parts + [f"{name}={value}" for name, value in self.pins])
 
@@ -83,7 +86,7 @@ class Case:
             return factor_operations.shapes(self.operation, self.M, self.K, self.form, self.dtype)
         if self.operation in DECLARED:
             return declared_operations.shapes(asdict(self))
-        return sparse_operations.shapes() if self.operation in SPARSE else operations.shapes(*sizes)
+        return sparse_operations.shapes() if self.operation in (*SPARSE, *DRAWN) else operations.shapes(*sizes)
 
     @property
     def is_ragged(self) -> bool:
@@ -131,7 +134,7 @@ class Case:
             return factor_operations.problems(self.operation, self.dtype, self.M, self.K, self.form)
         if self.operation in DECLARED:
             return declared_operations.problems(asdict(self))
-        if self.operation in SPARSE:  # what is compiled depends on the matrix
+        if self.operation in (*SPARSE, *DRAWN):  # what is compiled depends on the matrix, or on the operands' places
             return ()
         if self.operation == "matmul":
             return operations.routed_problems(*sizes, self.layout_of("A"), self.layout_of("B"))

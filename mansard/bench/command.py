@@ -22,11 +22,13 @@ from .cases import is_gpu_only
 from .extension import NOTHING, Extension
 from .factor import summary as factor_summary
 from .factor.operations import STACKED
+from .random import command as drawn
 from .report import write_report
 from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options, sets_of
 from .runner import run as measure
 from .scale import command as scale
+from .sparse.cases import of_file
 from .sparse.operations import SPARSE
 from .store import JOURNAL, RESULTS, load
 from .table import Table
@@ -40,10 +42,14 @@ _SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"an operation (solve, gemm, ...), a group of them ({', '.join(CATALOGUES)}), or an application of the "
     text += f"source tree ({', '.join(applications.APPLICATIONS)}); {scale.NAME}: scaling over ranks of MPI; "
+    text += f"{drawn.NAME}: problems drawn at random; "
     text += "without it a sample of all groups, a folder each"
     parser.add_argument("operation", nargs="?", help=text)
     scale.add_argument(parser)
+    drawn.add_arguments(parser)
     add_sizes(parser, sizes, "a number, a range a:b[:step] or a list, for one operation")
+    text = "of `powers`: measure a product with the matrix of a Matrix Market file, and its powers"
+    parser.add_argument("--matrix", metavar="FILE", help=text)
     text = "comma list of the sets below, or all (default: quick; of everything: sample)"
     parser.add_argument("--set", help=text)
     parser.add_argument("--list", action="store_true", help="list the sets of the family and stop")
@@ -112,6 +118,9 @@ def run(args: argparse.Namespace) -> int:
         return scale.run(args, print_table)
     if args.operation in applications.APPLICATIONS:
         return _application(args)
+    if args.operation == drawn.NAME:
+        _still_openblas()
+        return drawn.run(args, print_table)
     loaded = extension.load(args.extension)
     args.family, sets, added = _asked(args, loaded)
     if args.list:
@@ -146,6 +155,10 @@ def _application(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict[str, tuple[str, ...]], Extension]:
     """The group that is measured, None for all of them; its sets; and the extension, with the cases of an operation."""
+    if args.matrix is not None:
+        if args.operation != "powers" or args.set is not None:
+            raise UsageError(f"--matrix {args.matrix}: it is a set of its own, of powers: bench powers --matrix FILE")
+        return "powers", {"powers": ("file",)}, added | Extension({"powers": {"file": of_file(args.matrix)}})
     if args.operation is None and named.is_sized(args):
         raise UsageError("--m, --n, --k and --batch are sizes of one operation: name it, as in bench solve --m 16")
     if args.operation is None or (args.operation in CATALOGUES and not named.is_sized(args)):

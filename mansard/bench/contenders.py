@@ -8,6 +8,7 @@ from .factor import peers as factors
 from .factor.spectral import Approximate, CusolverSpectral, JaxSpectral
 from .factor.vendors import VendorFactors
 from .peers import CupyPeer, NumpyPeer, Peer, TorchCudaPeer, TorchPeer
+from .random import peers as random_peers
 from .sparse import peers as sparse
 
 
@@ -15,6 +16,8 @@ def peers_for(backend_name: str, family: str = "gram") -> list[Peer]:
     """The peers of a backend, missing ones included; factorizations and sparse matrices have others."""
     if family == "powers":
         return sparse.peers_for(backend_name)
+    if family == "random":
+        return random_peers.peers_for(backend_name)
     if family == "factor":
         if backend_name == "cuda":
             usual = [VendorFactors(), factors.TorchCusolver(), factors.TorchMagma()]

@@ -22,6 +22,8 @@ from .factor import entries as factor_entries
 from .factor.operations import FACTORS, SPECTRAL, STACKED
 from .peers import Peer, TorchPeer
 from .power import Power
+from .random import operations as drawn_operations
+from .random.operations import DRAWN
 from .rows import OURS, Row, row
 from .sparse import calls as sparse_calls
 from .sparse import entries as sparse_entries
@@ -70,6 +72,7 @@ class Contest:
         """The rows of all contenders; a case that cannot run is one row that says why. None at all if the time was over
         before all had their joules, or, of rows to be published, their samples and peers."""
         facts = {**case.to_dict(), "case": case.key, "date": time.strftime("%Y-%m-%d %H:%M:%S")}
+        facts |= drawn_operations.facts(case.drawn) if case.operation in DRAWN else {}
         try:
             rows = self._run(case, facts)
             return [] if self._cut or (self.least and self._is_over()) else rows
@@ -134,7 +137,7 @@ class Contest:
         """Errors of all results and what else was found; peers that fail are added to those that were refused."""
         errors, found = {}, {}
         for entry in entries:
-            if case.operation in (*STACKED, *SPARSE, *DECLARED):
+            if case.operation in (*STACKED, *SPARSE, *DECLARED, *DRAWN):
                 reference.prepare(entry.out, entry.in_place)
             try:
                 errors[entry.name] = reference.error(entry.result())
@@ -148,7 +151,7 @@ class Contest:
     def _reference(self, case: Case, pair: tuple[Any, Any]) -> Any:
         """Reference for the results of a case, made once for experiments that run one problem many times."""
         about: tuple[Any, ...] = (case.operation, case.dtype, case.shapes, case.layout, case.same)
-        about += (case.condition, case.accumulate, case.form, case.N, case.K, case.inner)
+        about += (case.condition, case.accumulate, case.form, case.N, case.K, case.inner, case.drawn)
         if self._held is None or self._held[0] != about:
             self._held = (about, reference_for(case, *pair))
         return self._held[1]
@@ -213,7 +216,7 @@ class Contest:
         if self.backend.name == "cuda":  # where memory sets the limit
             wanted = wanted and (case.operation not in SPECTRAL or case.M <= _TINY)
         else:  # tenths of a second each: a sample of factorizations has the ceilings from the run's beginning
-            wanted = wanted and case.operation not in (FACTORS if case.set == "sample" else SPECTRAL)
+            wanted = wanted and not case.drawn and case.operation not in (FACTORS if case.set == "sample" else SPECTRAL)
         runs = self.beside.runs if self.beside and wanted else {}
         return {name: clocks.sampler(self.clock, run) for name, run in runs.items()}
 
@@ -227,7 +230,7 @@ class Contest:
 
     def _in_cache(self, case: Case) -> tuple[int, Sampler] | None:
         """Beside powers: products with a small matrix of the same kind, what caches make of them."""
-        if case.operation != "powers" or case.mode != "device" or case.pins or not case.peers:
+        if case.operation != "powers" or case.mode != "device" or case.pins or not case.peers or case.drawn:
             return None
         return sparse_calls.in_cache(case, self.operands.matrices, self.backend, self.clock)
 

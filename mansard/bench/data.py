@@ -23,6 +23,8 @@ from .declared.operations import DECLARED
 from .factor import data as factor_data
 from .factor.operations import FACTORS, STACKED
 from .operations import both_large
+from .random import data as random_data
+from .random.operations import DRAWN
 from .sparse import data as sparse_data
 from .sparse.operations import SPARSE
 
@@ -37,6 +39,7 @@ class Operands:
         self.xp = array_module(backend_name)
         self.cache_bytes = cache_bytes
         self.matrices = sparse_data.Matrices(self.xp, backend_name)
+        self._numbers = random_data.Numbers(self.xp)
         self._seed = seed
         self._sizes: dict[tuple[str, str], int] = {}
         for case in (each for given in cases for each in (given, *((given.uniform,) if given.is_ragged else ()))):
@@ -56,6 +59,8 @@ class Operands:
         """A and B of the case; B is None for gram(A) and cholesky_qr, and the same in every pair where it is small."""
         if case.operation in SPARSE:
             return self.matrices.pair(case)
+        if case.operation in DRAWN:
+            return random_data.pair(self._numbers, case.drawn)
         A = self._view("A", case, index)
         if case.operation in BATCHED:
             return self._batch(case, A, self._view("B", case, index))
@@ -100,6 +105,8 @@ class Operands:
 
     def empty(self, case: Case) -> Any:
         """Memory for the result; zeros where a product is added to it, or a system is solved in its place."""
+        if case.operation in DRAWN:
+            return random_data.empty(self.xp, case.drawn)
         zeros = case.accumulate or case.operation in SOLVES
         made = (self.xp.zeros if zeros else self.xp.empty)(case.shapes[2], case.dtype)
         if case.operation in FACTORS and case.is_ragged:

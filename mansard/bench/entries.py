@@ -14,6 +14,7 @@ from .cases import Case
 from .declared import contest as declared
 from .declared.operations import DECLARED
 from .peers import Peer, Product
+from .random.operations import DRAWN
 
 _SHARE, _CLOSE = 64, 3  # spellings race on this share of the rows first; those this close race again on all of them
 _SLOW = 0.2  # seconds of a call above which a spelling runs once
@@ -69,6 +70,8 @@ def enter(
     if case.operation in DECLARED:
         module = import_module(peer.library)
         taken = [(*declared.taken(peer.library, module, case, *each[:2]), *each[2:]) for each in taken]
+    if case.operation in DRAWN:
+        taken = [(*peer.converted(case, *each[:2]), *each[2:]) for each in taken]  # type: ignore[attr-defined]
     given = [(each[0], each[0] if each[1] is None else each[1], *each[2:]) for each in taken]
 
     def calling(product: Product) -> Callable[[int], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -29,6 +30,7 @@ def describe(backend: Any, commit: str = "") -> dict[str, Any]:
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "threads": settings.current().threads,
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "packages": _packages(),
         "openblas_thread_timeout": settings.current().openblas_thread_timeout or "unset: its workers spin after a call",
     }

@@ -19,6 +19,8 @@ from .declared import operations as declared_operations
 from .declared.operations import DECLARED
 from .factor import operations as factor_operations
 from .factor.operations import FACTORS, STACKED
+from .random import operations as random_operations
+from .random.operations import DRAWN
 from .sparse import operations as sparse_operations
 from .sparse.operations import SPARSE
 
@@ -83,6 +85,8 @@ def work_of(row: dict[str, Any]) -> Work:
         return sparse_operations.work(row)
     if row.get("operation") in DECLARED:
         return declared_operations.work(row)
+    if row.get("operation") in DRAWN:
+        return random_operations.work(row)
     sizes = (str(row.get("operation", "gram")), row["dtype"], row["M"], row["N"], row["K"])
     return work(*sizes, bool(row.get("same")), float(row.get("condition", 0.0)))
 

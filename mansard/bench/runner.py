@@ -61,11 +61,12 @@ class Options:
     commit: str = ""  # that the sources are from, where there is no git
     energy: Effort | None = None  # joules are measured, too, with so much effort
     energy_best: bool = False  # of the peers, only the fastest one's
+    longest: float = 20.0  # seconds of a case from which there are fewer samples, unless its set has a limit of its own
 
 
 def sets_of(family: str, added: Extension = NOTHING) -> Sets:
     """The sets of a family by name, those that an extension adds last."""
-    return {**CATALOGUES[family], **added.sets.get(family, {})}
+    return {**CATALOGUES.get(family, {}), **added.sets.get(family, {})}
 
 
 def choose_backend(device: str) -> tuple[Any, dict[str, str]]:
@@ -140,7 +141,7 @@ def run(options: Options, added: Extension = NOTHING, known: dict[str, Any] | No
     if journal.resumed and len(waiting) < len(chosen):
         print(f"continuing: {len(chosen) - len(waiting)} of {len(chosen)} cases were measured before the interruption")
     build_all(waiting, backend, begin + options.seconds / 2 if options.seconds else None, peers)
-    longest = min((_LONGEST.get(name, 20.0) for name in options.sets), default=20.0)
+    longest = min((_LONGEST.get(name, options.longest) for name in options.sets), default=20.0)
     left, beside = waiting, ceilings.Beside(backend, options.family)
     if beside.failure:
         missing["ceilings beside the cases"] = beside.failure
@@ -170,7 +171,8 @@ def _measure(
     """Run the cases; returns those the time limit left out. `effort`: samples, seconds of a case from which there are
     fewer, and how many there are nevertheless."""
     repeats, longest, least = effort
-    waiting = sorted(waiting, key=lambda case: REAL[case.dtype] != "float64")  # one real type's buffers at a time
+    # one real type's buffers at a time; drawn problems have buffers of their own, and keep their order
+    waiting = sorted(waiting, key=lambda case: not case.drawn and REAL[case.dtype] != "float64")
     operands = Operands(backend.name, waiting, size.cache_bytes)
     contest = Contest(backend, operands, peers, repeats, longest, beside, deadline, least, joules)
     stuck = _STUCK + (joules.seconds(len(peers) + 1) if joules else 0.0)

@@ -13,7 +13,6 @@ from ..operations.ragged import Ragged
 from .torch_calls import CALLS, Unrecorded
 from .torch_sparse import CALLS as SPARSE
 
-
 _USUAL = {torch.Tensor, torch.nn.Parameter, str, int, float, bool, type(None)}
 _BATCHES = (Ragged, Interleaved)
 
@@ -48,6 +47,8 @@ def answer(
             if isinstance(one, list):
                 return _element_by_element(name, call, args, kwargs)
             if isinstance(one, _BATCHES):
+                if refusal is None:
+                    return function(*args, **kwargs)  # which names the argument that it refuses
                 raise _batch_refused(name, one, refusal)
     if refusal is not None:
         _refuse_functionalize(refusal)

@@ -2,7 +2,9 @@
 
 Kernels take arrays with values. An operand that stands for values still to come, or whose derivative is wanted, is
 refused by its kind with `Transformed`, before anything is written. The exported function then hands the whole call to
-the module of that library in `mansard.frameworks`, which knows derivatives. Other calls never get there.
+the module of that library in `mansard.frameworks`, which knows derivatives. Operands that are refused for what they are
+go to `mansard.frameworks.numpy`, which makes arrays of one dtype of what NumPy takes: nested lists, subclasses of
+ndarray, different dtypes. Other calls never get there.
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from importlib import import_module
 from inspect import isfunction
 
 from ..arrays.types import Array
-from ..errors import Transformed
+from ..errors import Transformed, UnsupportedProblem
 from . import graphs
 
 # library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
-_FRAMEWORKS = {"torch": "mansard.frameworks.torch", "jax": "mansard.frameworks.jax"}
+_FRAMEWORKS = {name: f"mansard.frameworks.{name}" for name in ("numpy", "torch", "jax")}
 
 
 @cache
@@ -40,13 +42,17 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
             return function(*args, **kwargs)
         except Transformed as refusal:
             return _framework(refusal.library)(name, function, args, kwargs, refusal)
+        except (TypeError, UnsupportedProblem) as refusal:
+            return _framework("numpy")(name, function, args, kwargs, refusal)
 
     call.__module__ = home  # where pickles and readers find it
     graphs.allow(call)
     return call
 
 
-def through_framework(name: str, function: Callable[..., object], args: tuple[object, ...], refusal: Transformed) -> Array:
+def through_framework(
+    name: str, function: Callable[..., object], args: tuple[object, ...], refusal: Transformed
+) -> Array:
     """A framework's answer to a call of a method that refused an operand."""
     return _framework(refusal.library)(name, function, args, {}, refusal)
 

@@ -18,7 +18,7 @@ from ..kernels.batched.trsm import spec as trsm_spec
 from ..kernels.common import measured
 from ..machine import machine, roofline
 from ..records import database
-from . import predict, route_records
+from . import first_calls, predict, route_records
 from .problem import ITEMSIZE, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Steps
 
@@ -111,7 +111,7 @@ def lists_one_by_one(request: Request) -> Choice | None:
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
 _FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
-_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_MANY, _NARROW = 32, 160  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
 _BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
 _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 
@@ -189,6 +189,16 @@ def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
     return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
+_SOLVED_ON_CPUS = 128  # rows of systems: beyond, LAPACK's own blocks are as fast as factors and triangles by kernels
+
+
+def _may_divide(problem: Problem, request: Request) -> bool:
+    """Whether steps by kernels are faster than a library: on CPUs only many systems with many right-hand sides."""
+    if request.backend != "cpu":
+        return True
+    return problem.want == "solve" and problem.BATCH >= _MANY and problem.N <= _SOLVED_ON_CPUS
+
+
 _FEW_TINY = 32  # matrices: fewer do not fill the lanes of all cores, and LAPACK is done before a kernel pays
 
 
@@ -213,6 +223,13 @@ def settled(problem: Problem, request: Request) -> Iterator[Choice]:
     wide = trsm_spec.too_wide(problem.N, trsm_spec.WIDEST)
     if wide and request.device.backend == "cpu":
         yield _library(problem, request, wide)
+
+
+def not_worth_compiling(problem: Problem, request: Request) -> Iterator[Choice]:
+    """The library for work too little to earn a compilation, unless a record speaks for a kernel."""
+    reason = first_calls.too_little(problem, request)
+    if reason and not _is_tuned(problem, request):
+        yield _library(problem, request, reason)
 
 
 def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
@@ -244,7 +261,7 @@ def _has_records(problem: Problem, request: Request) -> bool:
 def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice:
     """The route where a family has no kernel: steps, if they are known and nobody named a library, or the library."""
     refused = choice.origin not in ("pinned", "tuned") and bool(request.operation)
-    if refused and request.may_divide and problem.operation in FACTORS and request.backend != "cpu":
+    if refused and request.may_divide and problem.operation in FACTORS and _may_divide(problem, request):
         return _steps(problem, choice.reason, choice.origin)
     if refused and problem.operation == "trsm" and request.device.backend != "cpu":
         widest = trsm_spec.widest(problem)

