@@ -10,10 +10,11 @@ export OPENBLAS_THREAD_TIMEOUT ?= 4
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --out report
 
-# Tables, pictures, JSON and CSV of every journal in results/, which are compressed.
+# Tables, pictures, JSON and CSV of every journal in results/, which are compressed; then the pages of papers/.
 reports: $(VENV)/.bench
 	$(BIN)/mansard report results --pack --with papers
 	$(BIN)/mansard report --readme
+	$(BIN)/python -m papers.pages
 
 # The site, from docs/ and docstrings: build/site/index.html, read from disk. Warnings and dead links are errors.
 docs: $(VENV)/.test

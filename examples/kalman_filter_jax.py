@@ -1,8 +1,8 @@
 """Many Kalman filters at once, compiled by jax.jit, and their likelihood differentiated.
 
-Each track is an object in the plane, observed through noise. `jax.lax.scan` runs over the observations; the covariances
-of all tracks are stacks (tracks, 4, 4) and (tracks, 2, 2), which Mansard's kernels for batches multiply, factor and solve. The
-gradient of the log-likelihood with respect to the noise goes through every step.
+Each track is an object in the plane, observed through noise. `jax.lax.scan` runs over the observations; covariances of
+all tracks are stacks (tracks, 4, 4) and (tracks, 2, 2), which Mansard's kernels for batches multiply, factor and solve.
+The gradient of the log-likelihood with respect to the noise goes through every step.
 
     python examples/kalman_filter_jax.py [tracks] [steps]
 """
@@ -64,7 +64,7 @@ def main(tracks: int = 20, steps: int = 20) -> None:
     _, states = run(noise, observations)
     error = np.abs(np.asarray(states)[steps // 2 :, :, :2] - positions[steps // 2 :]).mean()
     raw = np.abs(np.asarray(observations) - positions).mean()
-    print(f"negative log-likelihood per track {float(value):.2f}, variance of observations {float(jnp.exp(noise[1])):.3f}")
+    print(f"negative log-likelihood per track {value:.2f}, variance of observations {jnp.exp(noise[1]):.3f}")
     print(f"mean error of positions {error:.3f}, of observations {raw:.3f}")
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from mansard.bench import store
+from mansard.bench.cases import is_gpu_only
+from mansard.bench.runner import sets_of
 
 from . import pages
 from .declared import Paper, read
@@ -43,11 +45,22 @@ def commands(paper: Paper, given: argparse.Namespace) -> list[list[str]]:
     made = []
     for run in paper.runs:
         family, *rest = shlex.split(run)
+        at = rest.index("--set") + 1
+        sets = [name for name in rest[at].split(",") if given.device == "cuda" or _runs_on_cpus(family, name)]
+        if not sets:
+            continue
+        rest[at] = ",".join(sets)
         to = folder / ("two_sided" if "gebrd" in run or "alignment" in run else family)
         command = ["bench", family, *rest, "--with", str(_ROOT / "papers"), "--device", given.device, "--out", str(to)]
         command += ["--no-report"] + (["--seconds", str(given.seconds)] if given.seconds else [])
         made.append(command + (["--elements", str(given.elements)] if given.elements else []))
     return made
+
+
+def _runs_on_cpus(family: str, name: str) -> bool:
+    from . import EXTENSION
+
+    return not is_gpu_only(sets_of(family, EXTENSION)[name])
 
 
 def is_finished(command: Sequence[str]) -> bool:

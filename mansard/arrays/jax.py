@@ -20,6 +20,7 @@ class JaxKind:
 
     def __init__(self) -> None:
         self._jax = sys.modules["jax"]
+        self.module = self._jax.numpy  # for what is made of results
 
     def view(self, array: Any, argument: str) -> View:
         """Plans hold arrays that can be written to again and again, which JAX arrays cannot."""

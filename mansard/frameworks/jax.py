@@ -11,19 +11,21 @@ from inspect import Signature, signature
 from typing import Any
 
 from ..errors import Transformed
-from .tangents import derived, factors, orthogonal, products, sparse, spectral, systems, triangular
+from .tangents import derived, factors, orthogonal, products, sparse, spectral, systems, triangular, vectors
 from .tangents.checks import operand
 
 TWINS: dict[str, Callable[..., Any]] = {
     name: function
-    for module in (products, triangular, systems, factors, spectral, orthogonal, derived, sparse)
+    for module in (products, triangular, systems, factors, spectral, orthogonal, derived, sparse, vectors)
     for name, function in module.PUBLIC.items()
 }
-_OPERANDS = ("A", "B", "V", "S", "W", "a", "b", "x", "lu", "piv", "c")
+_OPERANDS = ("A", "B", "V", "S", "W", "a", "b", "x", "y", "lu", "piv", "c")
 _PAIRS = {"lu_and_piv": ("lu", "piv"), "c_and_lower": ("c", "")}  # arguments that are tuples of operands
 REMEDIES = {
     "cholesky_qr": "looks at values to decide what comes next: use ms.linalg.qr",
     "orthogonalize": "looks at values to decide what comes next: use ms.project and ms.linalg.qr",
+    "linalg.ormqr": "is not known there: use ms.matmul with Q",
+    "linalg.laswp": "is not known there: use jax.numpy.take_along_axis",
     "linalg.tridiagonalize": "has no derivative: use ms.linalg.eigh",
     "linalg.bidiagonalize": "has no derivative: use ms.linalg.svd",
 }

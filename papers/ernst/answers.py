@@ -21,7 +21,8 @@ def _square(folder: str, operation: str, dtype: str, ours: bool) -> list[Row]:
 
 def _vendor(folder: str, operation: str) -> Number:
     """Share of the roofline that the vendor's product reaches, real and complex."""
-    values, cells = {}, []
+    values: dict[str, float] = {}
+    cells: list[tuple[str, ...]] = []
     for name, dtype in (("real", "float64"), ("complex", "complex128")):
         shares = {width: row[_SHARE] for width, row in
                   best(_square(folder, operation, dtype, False), lambda row: row["M"], _SHARE).items()}  # fmt: skip
@@ -43,7 +44,8 @@ def vendor_product() -> Number:
 
 
 def _against(folder: str, operation: str) -> Number:
-    values, cells = {}, []
+    values: dict[str, float] = {}
+    cells: list[tuple[str, ...]] = []
     for name, dtype in (("real", "float64"), ("complex", "complex128")):
         shares = best(_square(folder, operation, dtype, True), lambda row: row["M"], _SHARE)
         for low, high in ((1, 16), (17, 32), (33, 48), (49, 64)):

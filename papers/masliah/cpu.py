@@ -1,7 +1,7 @@
 """The CPU half of Masliah et al., measured: `python -m papers.masliah.cpu --out papers/masliah/cpu.jsonl`.
 
-Speed of their loops and of `ms.matmul` by size and number of threads (figures 4b and 5b), and instructions, loads and
-stores of the loops (figures 3 and 5a), counted by valgrind where the processor's counters cannot be read. A row is one
+Speed of their loops and of `ms.matmul` by size and number of threads (figures 4b and 5b), and instructions and stores
+of the loops (figures 3 and 5a), counted by valgrind where the processor's counters cannot be read. A row is one
 kernel, size and number of threads; rows that the file has already are not measured again.
 """
 
@@ -113,7 +113,7 @@ int main(int, char** given) {
 
 
 def counts(name: str, n: int) -> Row:
-    """Instructions, loads and stores of one product, counted by valgrind: many passes over a batch less few."""
+    """Instructions, words loaded and stores of one product, counted by valgrind: many passes over a batch less few."""
     compiler = cxx.find_compiler()[0]
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / "count.cpp", Path(folder) / "count"
@@ -128,7 +128,7 @@ def counts(name: str, n: int) -> Row:
 def _counted(program: Path, passes: int, folder: str) -> dict[str, int]:
     command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", f"--cachegrind-out-file={folder}/out", str(program)]
     said = subprocess.run([*command, str(passes)], capture_output=True, text=True, check=True).stderr
-    wanted = {"instructions": r"I\s+refs:\s+([\d,]+)", "loads": r"D\s+refs:.*\(\s*([\d,]+) rd",
+    wanted = {"instructions": r"I\s+refs:\s+([\d,]+)", "words_loaded": r"D\s+refs:.*\(\s*([\d,]+) rd",
               "stores": r"D\s+refs:.*\+\s*([\d,]+) wr"}  # fmt: skip
     found = {key: re.search(pattern, said) for key, pattern in wanted.items()}
     return {key: int(match.group(1).replace(",", "")) for key, match in found.items() if match}

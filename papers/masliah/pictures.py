@@ -80,7 +80,7 @@ def _cpu(kind: str) -> list[dict[str, Any]]:
 
 def _of_processor(title: str, rows: list[dict[str, Any]], columns: int) -> tuple[Any, Any]:
     about = {"environment": {"device": rows[0]["cpu"], "date": max(row["date"] for row in rows)}}
-    return figure(about, title, 1, columns, (4.6, 3.8))
+    return figure(about, title, 1, columns, (4.6, 3.8) if columns > 1 else (7.2, 4.0))
 
 
 def loops() -> Any:
@@ -102,10 +102,10 @@ def loops() -> Any:
 
 
 def counts() -> Any:
-    """Figures 3 and 5a of Masliah et al.: instructions, loads and stores of a product by each loop."""
+    """Figures 3 and 5a of Masliah et al.: instructions and stores of a product by each loop."""
     rows = _cpu("counts")
-    drawn, axes = _of_processor("Instructions of a product, counted by valgrind, AVX2", rows, 3)
-    for axis, what in zip(axes, ("instructions", "loads", "stores"), strict=True):
+    drawn, axes = _of_processor("Instructions of a product, counted by valgrind, AVX2", rows, 2)
+    for axis, what in zip(axes, ("instructions", "stores"), strict=True):
         for number, name in enumerate(("registers", "ikj", "ijk")):
             points = sorted((row["n"], row[what]) for row in rows if row["kernel"] == name)
             axis.plot(*zip(*points, strict=True), label=name, **style(number))

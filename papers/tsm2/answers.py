@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mansard.bench.rows import Row
 
-from ..found import Number, column, geometric_mean, median, results, rows
+from ..found import Number, column, geometric_mean, lines, median, results, rows
 from .choices import choices, step_of
 
 _MATMUL = "h200/matmul"
@@ -102,3 +102,13 @@ def small_bandwidth() -> Number:
         "rows": min(row["K"] for row in tall),
     }
     return Number(values["tall"] > 80, values, ("dtype", "k = n", "rows", "% of copy bandwidth"), cells)
+
+
+def registers() -> Number:
+    found = lines("papers/tsm2/registers.jsonl")
+    cells = tuple((str(row["algorithm"]), row["dtype"], str(row["n"]), str(row["registers"]), str(row["spills"]),
+                   str(row["shared"])) for row in found)  # fmt: skip
+    used = [row["registers"] for row in found]
+    values = {"least": min(used), "most": max(used), "spills": max(row["spills"] for row in found)}
+    columns = ("algorithm", "dtype", "k = n", "registers", "spilled bytes", "shared memory, bytes")
+    return Number(values["least"] >= 80 and values["most"] <= 251 and values["spills"] == 0, values, columns, cells)

@@ -64,6 +64,7 @@ WITHOUT_PLANS = {
         for name in ("Propagator", "cg", "eigsh", "expm_multiply", "gmres", "lobpcg", "minres")
     },
     "mansard.sparse.linalg.Report": "what a solver did",
+    **{f"mansard.linalg.{name}": "what a function returns" for name in ms.linalg.__all__ if name.endswith("Result")},
 }
 
 

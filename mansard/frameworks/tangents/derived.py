@@ -61,7 +61,8 @@ def polar(a: Array, side: str = "right", *, backend: str | None = None) -> Polar
 
 def procrustes(a: Array, b: Array, *, backend: str | None = None) -> ProcrustesResult:
     a, b = promoted(a=a, b=b)
-    matrices(a, "a"), matrices(b, "b")
+    matrices(a, "a")
+    matrices(b, "b")
     if a.shape[-2:] != b.shape[-2:]:
         raise ValueError(f"a has matrices of {a.shape[-2:]} and b of {b.shape[-2:]}: both need the same shape")
     R, P = _tall_polar(product(a, b, "C", "N", backend), backend)
@@ -112,7 +113,7 @@ def matrix_rank(
     S = svdvals_ex(A, hermitian=hermitian, backend=backend)[0]
     limit = jnp.asarray(tol if tol is not None else precision(A) if rtol is None else rtol)
     limit = limit[..., None] if limit.ndim else limit
-    return jnp.sum(S > (limit if tol is not None else limit * S[..., :1]), -1)
+    return jnp.sum((limit if tol is not None else limit * S[..., :1]) < S, -1)
 
 
 PUBLIC = {

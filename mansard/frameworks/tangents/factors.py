@@ -12,7 +12,7 @@ import mansard as ms
 from .checks import matrices, promoted, same_dtype, same_rows
 from .primitive import Array, Result, Rules, Shape, conj, define, h, lead, or_nan, reduced
 from .products import product
-from .triangular import apart, beside, cholesky_divided, congruent, divided, half_triangle
+from .triangular import apart, beside, congruent, divided, half_triangle
 
 # ---- a = L L^H ----------------------------------------------------------------------------------------------
 
@@ -87,7 +87,9 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array, *, backend: str | None 
     c, lower = c_and_lower
     c, b = promoted(c=c, b=b)
     columns = b[:, None] if b.ndim == 1 else b
-    matrices(c, "c", square=True), matrices(columns, "b"), same_rows(c=c, b=columns)
+    matrices(c, "c", square=True)
+    matrices(columns, "b")
+    same_rows(c=c, b=columns)
     x = _cho_solve(c, columns, lower=bool(lower), backend=backend)[0]
     return x[..., 0] if b.ndim == 1 else x
 
@@ -197,7 +199,10 @@ def lu_solve(
     lu, pivots = lu_and_piv
     lu, b = promoted(lu=lu, b=b)
     columns = b[:, None] if b.ndim == 1 else b
-    matrices(lu, "lu", square=True), matrices(columns, "b"), same_rows(lu=lu, b=columns), same_dtype(lu=lu, b=columns)
+    matrices(lu, "lu", square=True)
+    matrices(columns, "b")
+    same_rows(lu=lu, b=columns)
+    same_dtype(lu=lu, b=columns)
     x = _lu_solve(lu, pivots, columns, trans=_TRANS[trans], backend=backend)[0]
     return x[..., 0] if b.ndim == 1 else x
 

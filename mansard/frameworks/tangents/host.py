@@ -30,7 +30,8 @@ _CPU = 1  # DLPack's number of the device
 def fill(host: Host, options: dict[str, Any], results: Sequence[Any], operands: Sequence[Any]) -> None:
     """Run on NumPy or CuPy arrays. What has no result is NaN: nothing can be raised inside a compiled program."""
     try:
-        host(results, *operands, **options)
+        with np.errstate(all="ignore"):  # nobody reads a warning from a thread of XLA
+            host(results, *operands, **options)
     except np.linalg.LinAlgError:
         for one in results:
             one[...] = np.nan if one.dtype.kind in "fc" else 0

@@ -12,7 +12,7 @@ import mansard as ms
 from mansard.linalg.orthogonal import LstsqResult, QRResult
 
 from .checks import matrices, promoted
-from .primitive import Array, Result, Rules, define, h, lead
+from .primitive import Array, Result, Rules, define, finfo, h, lead
 from .products import product
 from .spectral import hermitian_part, thin_svd
 from .triangular import divided, half_triangle
@@ -84,7 +84,7 @@ def _cut(S: Array, rcond: Any) -> Array:
 
 
 def precision(a: Array) -> float:
-    return float(jnp.finfo(a.dtype).eps) * max(a.shape[-2:])
+    return float(finfo(a.dtype).eps) * max(a.shape[-2:])
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))
@@ -116,7 +116,7 @@ def pinv(
     if 0 in a.shape:
         return jnp.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     cutoff = rtol if rcond is None else rcond
-    limit = jnp.asarray(precision(a) if cutoff is None else cutoff, jnp.finfo(a.dtype).dtype)
+    limit = jnp.asarray(precision(a) if cutoff is None else cutoff, finfo(a.dtype).dtype)
     return pseudo_inverse(a, limit, bool(hermitian), backend)
 
 
@@ -124,7 +124,7 @@ def pinv(
 
 
 def _lstsq_shapes(a: Any, b: Any, *, driver: str, **_: Any) -> list[Result]:
-    batch, real = lead((a, 2), (b, 2)), jnp.finfo(a.dtype).dtype
+    batch, real = lead((a, 2), (b, 2)), finfo(a.dtype).dtype
     *_, m, n = a.shape
     values = [((*batch, min(m, n)), real)] if driver == "svd" else []
     return [((*batch, n, b.shape[-1]), a.dtype), ((*batch, b.shape[-1]), real), (batch, "int32"), *values]
@@ -173,7 +173,8 @@ def lstsq(
         raise TypeError("rcond is traced or an array: pass a number, traced calls of lstsq are compiled for it")
     a, b = promoted(a=a, b=b)
     columns = b[:, None] if b.ndim == 1 else b
-    matrices(a, "a"), matrices(columns, "b")
+    matrices(a, "a")
+    matrices(columns, "b")
     if a.shape[-2] != columns.shape[-2]:
         raise ValueError(f"a has {a.shape[-2]} rows and b {columns.shape[-2]}: both need the same number")
     limit = None if rcond is None else float(rcond)

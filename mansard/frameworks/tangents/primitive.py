@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 from typing import Any
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from . import host
@@ -20,8 +20,15 @@ except ImportError:  # JAX before 0.6.1
     buffer_callback = None
 
 Array = Any
+Primitive = Any  # jax.extend.core.Primitive: JAX has no types for it
+Apply = Callable[..., list[Array]]
 Shape = tuple[int, ...]
 Result = tuple[Shape, Any]  # shape and dtype
+
+_extend: Any = jax.extend.core
+_struct: Any = jax.ShapeDtypeStruct
+_spec: Any = jax.sharding.PartitionSpec
+finfo: Any = jnp.finfo
 
 NAMES: dict[str, Primitive] = {}
 
@@ -45,7 +52,7 @@ class Rules:
 
 def define(rules: Rules) -> Callable[..., list[Array]]:
     """A primitive with these rules; the function that applies it returns the list of its results."""
-    primitive = NAMES[rules.name] = Primitive(f"mansard.{rules.name}")
+    primitive = NAMES[rules.name] = _extend.Primitive(f"mansard.{rules.name}")
     primitive.multiple_results = True
     primitive.def_impl(partial(_evaluate, primitive))
     primitive.def_abstract_eval(partial(_abstract, rules))
@@ -54,7 +61,7 @@ def define(rules: Rules) -> Callable[..., list[Array]]:
     if rules.transpose is not None:
         ad.primitive_transposes[primitive] = partial(_transpose, rules)
     batching.primitive_batchers[primitive] = partial(_batch, rules, primitive)
-    return primitive.bind
+    return partial(_apply, primitive)
 
 
 def lead(*operands: tuple[Any, int]) -> Shape:
@@ -92,15 +99,43 @@ def or_nan(array: Array, info: Array, own: int = 2) -> Array:
 
 
 def _abstract(rules: Rules, *operands: Any, **options: Any) -> list[Any]:
-    found = rules.shapes(*operands, **options)
-    axes = [one.vma for one in operands if getattr(one, "vma", None)]  # inside of shard_map: axes that values vary over
-    varying = {"vma": frozenset().union(*axes)} if axes else {}
-    return [jax.core.ShapedArray(tuple(shape), jnp.dtype(dtype), **varying) for shape, dtype in found]
+    like = max(operands, key=lambda one: len(_varying(one)))
+    found = []
+    for shape, dtype in rules.shapes(*operands, **options):
+        result = jax.core.ShapedArray(tuple(shape), jnp.dtype(dtype))
+        if _varying(like):
+            sharding = like.sharding.update(spec=_spec(*(None,) * len(shape)))
+            result = like.update(shape=result.shape, dtype=result.dtype, weak_type=False, sharding=sharding)
+        found.append(result)
+    return found
+
+
+def _varying(aval: Any) -> frozenset[str]:
+    """Axes of a mesh that values vary over, inside of shard_map."""
+    axes = getattr(aval, "manual_axis_type", None)
+    return frozenset(getattr(aval, "vma", ()) if axes is None else axes.varying)
+
+
+def _aval(array: Array) -> Any:
+    get: Any = jax.typeof if hasattr(jax, "typeof") else vars(jax.core)["get_aval"]
+    return get(array)
+
+
+def _apply(primitive: Primitive, *operands: Array, **options: Any) -> list[Array]:
+    """Operands that are the same on every device of a shard_map count as varying beside others that do."""
+    if len(operands) > 1 and hasattr(jax.lax, "pcast"):
+        each = [_varying(_aval(one)) for one in operands]
+        union = frozenset[str]().union(*each)
+        operands = tuple(
+            one if axes == union else jax.lax.pcast(one, tuple(union - axes), to="varying")
+            for one, axes in zip(operands, each, strict=True)
+        )
+    return list(primitive.bind(*operands, **options))
 
 
 def _call(rules: Rules, *operands: Array, **options: Any) -> Sequence[Array]:
     """The call back, as the compiled program has it."""
-    results = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in rules.shapes(*operands, **options)]
+    results = [_struct(shape, dtype) for shape, dtype in rules.shapes(*operands, **options)]
     if buffer_callback is None:
         return list(
             jax.pure_callback(lambda *them: host.pure(rules.host, options, results, them), results, *operands)
@@ -134,8 +169,7 @@ def _jvp(
 
 
 def _zero(result: Array) -> Any:
-    aval = jax.typeof(result) if hasattr(jax, "typeof") else jax.core.get_aval(result)
-    return ad.Zero(aval.to_tangent_aval())
+    return ad.Zero(_aval(result).to_tangent_aval())
 
 
 def _is_inexact(array: Array) -> bool:
@@ -144,7 +178,8 @@ def _is_inexact(array: Array) -> bool:
 
 def _transpose(rules: Rules, cotangents: Sequence[Array], *operands: Array, **options: Any) -> list[Array | None]:
     given = [None if isinstance(one, ad.Zero) else one for one in cotangents]
-    asked = [ad.is_undefined_primal(one) for one in operands]
+    is_asked: Any = ad.is_undefined_primal
+    asked = [is_asked(one) for one in operands]
     assert sum(asked) == 1 and rules.transpose is not None  # tangents are linear in one operand at a time
     known = [None if unknown else one for one, unknown in zip(operands, asked, strict=True)]
     shape = tuple(operands[asked.index(True)].aval.shape)
@@ -160,7 +195,7 @@ def _batch(
     mapped = [axis is not None for axis in axes]
     results = None if rules.batch is None else rules.batch(moved, mapped, **options)
     if results is None:
-        results = primitive.bind(*aligned(moved, mapped, rules.cores), **options)
+        results = _apply(primitive, *aligned(moved, mapped, rules.cores), **options)
     return list(results), [0] * len(results)
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
-
 import mansard as ms
 
 from .checks import is_complex, matrices, same_dtype, scaled
-from .primitive import Array, Result, Rules, Shape, aligned, conj, define, h, lead, reduced, t
+from .primitive import Apply, Array, Result, Rules, Shape, aligned, conj, define, h, lead, reduced, t
 
 # ---- op(a) op(b), op: nothing (N), transposed (T), transposed and conjugated (C) -----------------------------
 
@@ -125,7 +123,7 @@ def _own_tangent(results: Any, primals: Any, tangents: Any, *, conj: bool, backe
     return [half + (h(half) if conj else t(half))]
 
 
-_gram = define(
+_gram: Apply = define(
     Rules(
         "gram", _gram_shapes, _gram_host, (2, 2), _bilinear(lambda A, B, **options: _gram(A, B, **options)[0]),
         _gram_transpose, _gram_batch,
@@ -171,7 +169,7 @@ def _vector_transpose(cts: Any, operands: Any, shape: Shape, *, trans: str, back
     return reduced(conj(outer) if trans == "C" else outer, shape)
 
 
-_gemv = define(
+_gemv: Apply = define(
     Rules(
         "gemv", _vector_shapes, _vector_host, (2, 1), _bilinear(lambda a, x, **options: _gemv(a, x, **options)[0]),
         _vector_transpose,
@@ -182,7 +180,9 @@ _gemv = define(
 def gemv(
     a: Array, x: Array, *, alpha: Any = 1.0, beta: Any = 0.0, trans: str = "N", backend: str | None = None
 ) -> Array:
-    matrices(a, "a"), form("trans", trans), same_dtype(a=a, x=x)
+    matrices(a, "a")
+    form("trans", trans)
+    same_dtype(a=a, x=x)
     if x.ndim < 1 or x.shape[-1] != _sizes(a, trans)[1]:
         raise ValueError(f"a has shape {a.shape} and x {x.shape}: op(a) needs vectors of {_sizes(a, trans)[1]} entries")
     return scaled(_gemv(a, x, trans=trans, backend=backend)[0], alpha, beta)
@@ -200,7 +200,8 @@ def gemm(
     a: Array, b: Array, *, alpha: Any = 1.0, beta: Any = 0.0, trans_a: str = "N", trans_b: str = "N",
     backend: str | None = None,
 ) -> Array:  # fmt: skip
-    form("trans_a", trans_a), form("trans_b", trans_b)
+    form("trans_a", trans_a)
+    form("trans_b", trans_b)
     return scaled(_checked_product(("a", a), ("b", b), trans_a, trans_b, backend), alpha, beta)
 
 
@@ -208,7 +209,9 @@ def _checked_product(
     first: tuple[str, Array], second: tuple[str, Array], trans_a: str, trans_b: str, backend: str | None
 ) -> Array:
     (name, a), (other, b) = first, second
-    matrices(a, name), matrices(b, other), same_dtype(**{name: a, other: b})
+    matrices(a, name)
+    matrices(b, other)
+    same_dtype(**{name: a, other: b})
     columns, rows = _sizes(a, trans_a)[1], _sizes(b, trans_b)[0]
     if columns != rows:
         raise ValueError(f"{name} has {columns} columns and {other} {rows} rows: both need the same number")
@@ -249,7 +252,8 @@ def _rank_k(a: Array, uplo: str, trans: str, other: str, backend: str | None) ->
 def matmul_gram(
     V: Array, S: Array, *, alpha: Any = 1.0, beta: Any = 0.0, backend: str | None = None
 ) -> tuple[Array, Array]:
-    matrices(V, "V", exactly=2), matrices(S, "S", exactly=2)
+    matrices(V, "V", exactly=2)
+    matrices(S, "S", exactly=2)
     W = scaled(_checked_product(("V", V), ("S", S), "N", "N", backend), alpha, beta)
     return W, _own_gram(W, conj=True, backend=backend)[0]
 

@@ -15,7 +15,7 @@ from mansard.linalg.eigen import EighExResult, EighResult, EigvalshExResult
 from mansard.linalg.singular import SVDExResult, SVDResult, SvdvalsExResult
 
 from .checks import is_complex, matrices, promoted
-from .primitive import Array, Result, Rules, define, h
+from .primitive import Array, Result, Rules, define, finfo, h
 from .products import product
 
 _DRIVERS = ("auto", "jacobi", "qr")
@@ -27,7 +27,7 @@ def _check_driver(driver: str) -> None:
 
 
 def _real(dtype: Any) -> Any:
-    return jnp.finfo(dtype).dtype
+    return finfo(dtype).dtype
 
 
 def diagonal(M: Array) -> Array:
@@ -56,7 +56,8 @@ def _eigh_host(out: Any, a: Any, **options: Any) -> None:
 
 
 def _eigh_tangent(results: Any, primals: Any, tangents: Any, **options: Any) -> list[Array | None]:
-    """With M = z^H da z: dw = diag(M), dz = z (M_ij / (w_j - w_i)). A matrix counts as Hermitian: so does its change."""
+    """With M = z^H da z: dw = diag(M), dz = z (M_ij / (w_j - w_i)).
+    A matrix counts as Hermitian: so does its change."""
     w, z, _ = results
     by = options["backend"]
     M = product(z, product(hermitian_part(tangents[0]), z, backend=by), "C", "N", by)

@@ -11,7 +11,7 @@ from mansard.linalg.lu import SlogdetResult
 
 from . import host
 from .checks import is_complex, matrices, promoted, same_rows
-from .primitive import Array, Result, Rules, Shape, conj, define, lead, or_nan, reduced, t
+from .primitive import Array, Result, Rules, Shape, conj, define, finfo, lead, or_nan, reduced, t
 from .products import product
 from .triangular import apart, beside
 
@@ -35,7 +35,7 @@ def _solved(a: Array, b: Array, **options: Any) -> Array:
 
 def _solve_tangent(results: Any, primals: Any, tangents: Any, **options: Any) -> list[Array | None]:
     """a dx = db - da x."""
-    (a, b), (da, db) = primals, tangents
+    a, (da, db) = primals[0], tangents
     right = db
     if da is not None:
         moved = product(da, results[0], backend=options["backend"])
@@ -95,7 +95,9 @@ def _system(a: Array, b: Array, assume_a: str) -> tuple[Array, Array]:
         raise ValueError(f"assume_a={assume_a!r} is not one of 'gen', 'pos'")
     a, b = promoted(a=a, b=b)
     columns = b[:, None] if b.ndim == 1 else b
-    matrices(a, "a", square=True), matrices(columns, "b"), same_rows(a=a, b=columns)
+    matrices(a, "a", square=True)
+    matrices(columns, "b")
+    same_rows(a=a, b=columns)
     return a, columns
 
 
@@ -155,7 +157,7 @@ def det(a: Array, *, backend: str | None = None) -> Array:
 
 
 def _slogdet_shapes(a: Any, **_: Any) -> list[Result]:
-    return [(a.shape[:-2], a.dtype), (a.shape[:-2], jnp.finfo(a.dtype).dtype)]
+    return [(a.shape[:-2], a.dtype), (a.shape[:-2], finfo(a.dtype).dtype)]
 
 
 def _slogdet_host(out: Any, a: Any, *, backend: str | None) -> None:

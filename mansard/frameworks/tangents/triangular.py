@@ -44,7 +44,7 @@ def divided(
 
 def _tangent(results: Any, primals: Any, tangents: Any, **options: Any) -> list[Array | None]:
     """op(a) dX = db - op(da) X, X to the right of them for the other side."""
-    (a, b), (da, db) = primals, tangents
+    a, (da, db) = primals[0], tangents
     right = db
     if da is not None:
         part = triangle(da, options["uplo"], options["diag"])
@@ -89,7 +89,7 @@ def trsm(
 ) -> Array:  # fmt: skip
     _checked(a, b, "b", side, uplo, trans, diag)
     if check:
-        raise TypeError("check=True looks at values, which traced calls do not have: look for inf and nan in the result")
+        raise TypeError("check=True looks at values, which traced calls do not have: look for nan in the result")
     invert_diagonal = bool(invert_diagonal)
     (found,) = _trsm(
         a, b, side=side, uplo=uplo, trans=trans, diag=diag, invert_diagonal=invert_diagonal, backend=backend
@@ -98,7 +98,10 @@ def trsm(
 
 
 def _checked(a: Array, b: Array, name: str, side: str, uplo: str, trans: str, diag: str) -> None:
-    matrices(a, "a", square=True), matrices(b, name), same_dtype(**{"a": a, name: b}), form("trans", trans)
+    matrices(a, "a", square=True)
+    matrices(b, name)
+    same_dtype(**{"a": a, name: b})
+    form("trans", trans)
     for option, value, known in (("side", side, ("L", "R")), ("uplo", uplo, ("L", "U")), ("diag", diag, ("N", "U"))):
         if value not in known:
             raise ValueError(f"{option}={value!r} is not one of {' and '.join(map(repr, known))}")

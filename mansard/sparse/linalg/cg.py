@@ -11,7 +11,7 @@ from .gmres import prepared
 from .operator import applied, stored
 from .report import Report
 from .space import space_of
-from .updates import add_scaled, column_dots, scale_and_add
+from .updates import add_scaled, column_dots
 
 
 def cg(
@@ -55,7 +55,10 @@ def cg(
         raise ValueError(f"rtol={rtol}, atol={atol}: tolerances are not negative")
     x, b = prepared(A, b, x0, several=True)
     M, space, run = applied(M, "M"), space_of(A), Report("cg")
-    goal = np.maximum(rtol * np.sqrt(space.sum(column_dots(b, b)).real), atol)
+    sizes = np.sqrt(space.sum(column_dots(b, b)).real)
+    goal = np.maximum(rtol * sizes, atol)
+    if not sizes.all():  # x = 0 solves A x = 0, which no tolerance relative to b is
+        x[..., np.flatnonzero(sizes == 0) if b.ndim == 2 else slice(None)] = 0
     steps = 10 * int(A.shape[0]) if maxiter is None else maxiter
     solver = _Iterations(stored(A, b.size // max(1, len(b))), M, space, goal, run)
     left = solver.solve(x, b, x0 is not None, steps, callback)
@@ -73,25 +76,27 @@ class _Iterations:
         """Update x and the residual r in place until every column has reached its goal; norms of the residuals."""
         if started:
             r -= self._product(x)
-        p: Any = None
-        before, left = np.ones_like(self.goal), self.goal + np.inf
+        # p of the textbook is rho / first times this p: three updates of the form y += a x are all that is left
+        p, first, left = None, None, self.goal + np.inf
+        least = (0.01 * float(np.finfo(r.dtype).eps)) ** 2  # of rho: what is below is rounding of the first residual
         for _ in range(steps):
             z = r if self.M is None else self.M(r)
             rho, left = self._norms(r, z)
-            active = (left > self.goal) & (rho > 0)
+            active = (left > self.goal) & (rho > (0 if first is None else least * first))
             if not active.any() or not np.isfinite(left).all():
                 return left
-            p = z.copy() if p is None else scale_and_add(p, _scalars(np.where(active, rho / before, 0)), z)
+            first = np.where(active, rho, 1) if first is None else first
+            weight = np.divide(first, rho, out=np.zeros_like(rho), where=active)
+            p = z.copy() if p is None else add_scaled(p, _scalars(weight), z)
             q = self._product(p)
             curvature = self.space.sum(column_dots(p, q)).real
             if not (curvature[active] > 0).all():
-                found = curvature[active].min()
+                found = (curvature / np.where(active, weight, 1) ** 2)[active].min()
                 self.run.notes.append(f"p^H A p = {found:.1e}: A is not positive definite")
                 return left
-            step = np.where(active, rho / np.where(active, curvature, 1), 0)
+            step = np.divide(first, curvature, out=np.zeros_like(rho), where=active)
             add_scaled(x, _scalars(step), p)
             add_scaled(r, _scalars(-step), q)
-            before = np.where(active, rho, 1)
             self.run.iterations += 1
             if callback is not None:
                 callback(x)

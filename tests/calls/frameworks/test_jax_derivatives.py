@@ -25,7 +25,9 @@ BY: dict[str, Any] = {"backend": "reference"}
 def double_precision() -> Iterator[None]:
     enable = jax.enable_x64 if hasattr(jax, "enable_x64") else jax.experimental.enable_x64
     with enable(True), jax.default_device(jax.devices("cpu")[0]):
+        jax.config.update("jax_disable_most_optimizations", True)  # halves what the tests take
         yield
+        jax.config.update("jax_disable_most_optimizations", False)
 
 
 def _real(*shape: int) -> Any:
