@@ -5,15 +5,20 @@ BIN    := $(VENV)/bin
 NEWEST ?= .venv-newest
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: bench reports check test test-newest lint fuzz sanitize-gpu mutants clean
+.PHONY: bench reports docs check test test-newest lint fuzz sanitize-gpu mutants clean
 
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --out report
 
-# Tables, pictures, JSON and CSV of every journal in results/, which are compressed.
+# Tables, pictures, JSON and CSV of every journal in results/, which are compressed; then the pages of papers/.
 reports: $(VENV)/.bench
 	$(BIN)/mansard report results --pack --with papers
 	$(BIN)/mansard report --readme
+	$(BIN)/python -m papers.pages
+
+# The site, from docs/ and docstrings: build/site/index.html, read from disk. Warnings and dead links are errors.
+docs: $(VENV)/.test
+	$(BIN)/python -m docs.site
 
 # What one runs while editing: lint, types, and the unit tests that neither compile nor measure; under a minute on two cores.
 check: $(VENV)/.test lint
@@ -46,7 +51,7 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -m pytest tests/unit/test_fuzz.py --fuzz --fuzz-seed $(or $(FUZZ_SEED),27) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
-	$(BIN)/ruff check mansard papers tests examples
+	$(BIN)/ruff check mansard papers tests examples docs
 	$(BIN)/mypy
 
 $(BIN)/python:

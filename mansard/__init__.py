@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from . import blas, distributed, linalg, sparse
     from .operations.batched.interleaved import Interleaved, deinterleave, interleave
     from .operations.planning import plan
+    from .operations.precompile import precompile
     from .operations.ragged import Ragged
     from .operations.sparse.powers.call import matrix_powers
     from .operations.tall_skinny.fused import matmul_gram, project
@@ -42,6 +43,7 @@ __all__ = [
     "orthogonalize",
     "pin",
     "plan",
+    "precompile",
     "project",
     "sparse",
     "tune",
@@ -60,9 +62,11 @@ _HOMES = {
     "orthogonalize": ".operations.tall_skinny.orthogonal",
     "pin": ".plan.pin",
     "plan": ".operations.planning",
+    "precompile": ".operations.precompile",
     "project": ".operations.tall_skinny.fused",
     "tune": ".tune.call",
 }
+_TRANSFORMABLE = {"cholesky_qr", "gram", "matmul", "matmul_gram", "orthogonalize", "project"}
 _FACES = ("blas", "distributed", "linalg", "sparse")
 
 
@@ -75,6 +79,8 @@ class _Package(ModuleType):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(_HOMES[name], __name__), name)
+        if name in _TRANSFORMABLE:
+            value = import_module(".operations.transformable", __name__).transformable(value, __name__)
         super().__setattr__(name, value)
         return value
 

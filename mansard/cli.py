@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import sys
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -22,6 +24,7 @@ COMMANDS = {
     "bench": ("mansard.bench.command", "measure operations against the device's limit and its peers"),
     "tune": ("mansard.tune.command", "measure configurations on this device and remember the best"),
     "report": ("mansard.bench.report", "write the report of results that were measured before"),
+    "precompile": ("mansard.operations.precompile_command", "compile the kernels of recorded problems ahead"),
     "explain": ("mansard.operations.command", "say which kernel a problem gets here, why, and what limits it"),
 }
 _TRACEBACK = "show where an error comes from"
@@ -40,7 +43,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return its exit status: 2 for a wrong command line, 1 for what failed, 130 after Ctrl-C."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _without_notices():
         warnings.showwarning = _warn
         try:
             status = _run(arguments)
@@ -58,6 +61,18 @@ def main(arguments: list[str] | None = None) -> int:
                 raise
             print(f"mansard: error: {text}", file=sys.stderr)
             return 2 if isinstance(error, UsageError | UnsupportedProblem | IllegalConfig | Damaged) else 1
+
+
+@contextmanager
+def _without_notices() -> Iterator[None]:
+    """Commands have a progress of their own: they do not mention compilations."""
+    logger = logging.getLogger("mansard")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _run(arguments: list[str]) -> int:

@@ -18,6 +18,18 @@ class UnsupportedProblem(MansardError, ValueError):
     """No kernel family accepts the problem; the message carries each refusal's reason."""
 
 
+class Transformed(TypeError):
+    """An operand has no values yet, or its derivative is wanted: kernels cannot take it, but a framework that knows the
+    operation may answer (`mansard.frameworks`). Where none does, this is what the caller sees."""
+
+    def __init__(self, message: str, library: str) -> None:
+        self.library = library  # the name by which it is imported
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Transformed, (self.args[0], self.library)
+
+
 class IllegalConfig(MansardError, ValueError):
     """A configuration that was asked for (pinned, or given to the tuner) breaks a rule of its space."""
 

@@ -9,6 +9,9 @@
 | `MANSARD_SANITIZE`      | `1`: build emulated kernels with AddressSanitizer and UBSan                   |
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
 | `MANSARD_GOAL`          | `time` (default) or `energy`: which of the tuner's winners calls take          |
+| `MANSARD_LIBRARY_BELOW` | microseconds of work below which the array library answers on CPUs (default 20; 0: never) |
+| `MANSARD_QUIET`         | `1`: compilations that take longer than a second are not mentioned on stderr  |
+| `MANSARD_RECORD`        | a file that receives every problem a kernel is prepared for (`mansard precompile`) |
 | `CUDA_PATH`             | a CUDA toolkit whose libnvrtc may be used                                     |
 | `OPENBLAS_THREAD_TIMEOUT` | OpenBLAS's: how long its idle workers spin; the benchmark asks for 4         |
 """
@@ -22,6 +25,7 @@ from pathlib import Path
 
 # where launchers of MPI programs say how many ranks a node has: MPICH and its relatives, Open MPI, MVAPICH
 _LOCAL_RANKS = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE")
+LIBRARY_BELOW = 20.0  # microseconds: 100 000 calls of the library's take as long as compiling one kernel, 2 s
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,9 @@ class Settings:
     sanitize: bool
     emulated_order: str
     goal: str
+    library_below: float
+    quiet: bool
+    record: Path | None
     cuda_path: Path | None
     openblas_thread_timeout: str | None
     launched_ranks: int  # ranks of this node, as a launcher of MPI programs says; 0: none has started this process
@@ -59,6 +66,17 @@ def _goal(text: str) -> str:
     return text
 
 
+def _not_negative(name: str, default: float) -> float:
+    text = os.environ.get(name) or str(default)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not value >= 0:
+        raise ValueError(f"{name}={text!r} is no number of microseconds: give 0 or more")
+    return value
+
+
 @lru_cache(maxsize=1)
 def _read() -> Settings:
     env = os.environ.get
@@ -71,6 +89,9 @@ def _read() -> Settings:
         sanitize=env("MANSARD_SANITIZE") == "1",
         emulated_order=env("MANSARD_EMULATED_ORDER") or "forward",
         goal=_goal(env("MANSARD_GOAL") or "time"),
+        library_below=_not_negative("MANSARD_LIBRARY_BELOW", LIBRARY_BELOW),
+        quiet=env("MANSARD_QUIET") == "1",
+        record=Path(text) if (text := env("MANSARD_RECORD")) else None,
         cuda_path=Path(env("CUDA_PATH") or env("CUDA_HOME") or "/usr/local/cuda"),
         openblas_thread_timeout=env("OPENBLAS_THREAD_TIMEOUT"),
         launched_ranks=_ranks(),

@@ -40,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "MANSARD_CACHE_DIR" not in os.environ:
         root = Path(config.rootpath) / ".pytest_cache" / "mansard"
         os.environ["MANSARD_CACHE_DIR"] = str(root)
+    os.environ.setdefault("MANSARD_LIBRARY_BELOW", "0")  # kernels answer, however little they have to do
+    os.environ.setdefault("MANSARD_QUIET", "1")
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # JAX would take three quarters of a GPU's memory
     mansard.settings.reread()
     if config.getoption("--quick"):

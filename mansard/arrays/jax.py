@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import Transformed
 from .view import View
 
 
@@ -19,6 +20,7 @@ class JaxKind:
 
     def __init__(self) -> None:
         self._jax = sys.modules["jax"]
+        self.module = self._jax.numpy  # for what is made of results
 
     def view(self, array: Any, argument: str) -> View:
         """Plans hold arrays that can be written to again and again, which JAX arrays cannot."""
@@ -61,11 +63,14 @@ def is_tracer(kind: type) -> bool:
     return any(base.__name__ == "Tracer" and base.__module__.partition(".")[0] == "jax" for base in kind.__mro__)
 
 
-def refusal(kind: type, argument: str) -> str:
-    """Why values of one of JAX's types are not taken; empty for those that are."""
+def refusal(kind: type, argument: str) -> TypeError | None:
+    """Why values of one of JAX's types are not taken; None for those that are."""
     if is_tracer(kind):
-        return (
+        return Transformed(
             f"{argument} is traced by JAX (inside jit, grad or vmap) and has no values yet: call Mansard outside of "
-            "them, or through jax.pure_callback"
+            "them, or through jax.pure_callback",
+            "jax",
         )
-    return f"{argument} is an array of random keys: pass jax.random.key_data of it" if "PRNG" in kind.__name__ else ""
+    if "PRNG" in kind.__name__:
+        return TypeError(f"{argument} is an array of random keys: pass jax.random.key_data of it")
+    return None

@@ -83,10 +83,12 @@ def kind_of(array: Array, argument: str) -> Kind:
             f"{argument} is a {type(array).__module__}.{type(array).__name__}; "
             "Mansard takes NumPy, CuPy, PyTorch and JAX arrays"
         )
-    refused = _REFUSALS[root](type(array), argument) if root in _REFUSALS else ""
-    if refused:
-        raise TypeError(refused)
-    kind = _BY_TYPE[type(array)] = _kind(root)
+    refused = _REFUSALS[root](type(array), argument) if root in _REFUSALS else None
+    if refused is not None:
+        raise refused
+    kind = _kind(root)
+    if root != "numpy" or type(array) in array_numpy.PLAIN_SUBCLASSES:  # results of others' functions may be of a class
+        _BY_TYPE[type(array)] = kind
     return kind
 
 

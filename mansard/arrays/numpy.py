@@ -114,6 +114,9 @@ class NumpyKind:
 
     def diagonals(self, array: Any) -> Any:
         size = min(array.shape[-2:])
+        if array.ndim == 2 and array.flags.c_contiguous:
+            step = array.shape[1] + 1
+            return array.reshape(-1)[: size * step : step]
         return np.einsum("...ii->...i", array[..., :size, :size])  # ndarray.diagonal cannot be written to
 
     def triangle(self, array: Any, lower: bool) -> Any:
@@ -144,7 +147,7 @@ class NumpyKind:
             for i in range(1, order):
                 array[..., :i, i] = array[..., i, :i].conj() if conjugated else array[..., i, :i]
             return
-        mask = ~_mask(order, order, True)
+        mask = (_small_above if order * order <= _SMALL_MASK else _above)(order)
         for some in _in_cache(array):
             values = array[some].swapaxes(-1, -2)
             np.copyto(array[some], values.conj() if conjugated else values.copy(), where=mask)
@@ -196,6 +199,12 @@ def _mask(rows: int, columns: int, lower: bool) -> Any:
     return np.tri(rows, columns, dtype=bool) if lower else np.tri(columns, rows, dtype=bool).T
 
 
+def _above(order: int) -> Any:
+    """True above the diagonal."""
+    return ~_mask(order, order, True)
+
+
+_small_above = lru_cache(maxsize=64)(_above)
 _small_mask = lru_cache(maxsize=64)(_mask)  # numpy.tril makes its mask anew in every call
 _WORDS = {"float32": "uint32", "float64": "uint64", "complex64": "uint32", "complex128": "uint64"}
 
@@ -231,22 +240,22 @@ def whole_strides(array: Any, argument: str, library: str) -> tuple[int, ...]:
 
 
 # Subclasses that mean no more than their numbers.
-_PLAIN_SUBCLASSES = (np.memmap, np.recarray)
+PLAIN_SUBCLASSES = (np.memmap, np.recarray)
 # What a subclass overrides if its entries are not all that it holds: units, masks, products of its own.
 _MEANINGS = ("__array_ufunc__", "__array_function__", "__array_wrap__", "__getitem__", "__mul__", "__matmul__")
 
 
-def refusal(kind: type, argument: str) -> str:
-    """Why arrays of a subclass of numpy.ndarray are not taken; empty for those that are."""
+def refusal(kind: type, argument: str) -> TypeError | None:
+    """Why arrays of a subclass of numpy.ndarray are not taken; None for those that are."""
     if issubclass(kind, np.ma.MaskedArray):
-        return (
+        return TypeError(
             f"{argument} is a masked array, and Mansard knows no masks: pass {argument}.filled(value), or "
             f"{argument}.data where nothing is masked"
         )
     bases = kind.__mro__[: kind.__mro__.index(np.ndarray)]
-    if issubclass(kind, _PLAIN_SUBCLASSES) or not any(name in vars(base) for base in bases for name in _MEANINGS):
-        return ""
-    return (
+    if issubclass(kind, PLAIN_SUBCLASSES) or not any(name in vars(base) for base in bases for name in _MEANINGS):
+        return None
+    return TypeError(
         f"{argument} is a {kind.__module__}.{kind.__name__}, whose meaning beyond its numbers would be lost: "
         f"pass numpy.asarray({argument})"
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CudaAfterFork
+from ..errors import CudaAfterFork, Transformed
 from ..plan.problem import DTYPES
 from . import torch_linalg, triangles
 from .gemm import Gemm, Product
@@ -41,12 +41,10 @@ class TorchKind:
         self.signature = signer(torch, self._forward)
         self._traced = torch._C._get_tracing_state
         self.written = version_raiser(torch)
-        self._left_out = False
 
     def view(self, array: Any, argument: str) -> View:
         """Describe a tensor; one that has no data, or whose gradient would be lost, raises an error that names the
         argument."""
-        self._leave_out_of_graphs()
         if self._traced() is not None:
             raise TypeError(f"{argument} is traced by torch.jit, which cannot look into Mansard: call it outside")
         self.refuse_derivatives(array, argument)
@@ -66,28 +64,23 @@ class TorchKind:
     def refuse_derivatives(self, array: Any, argument: str) -> None:
         """Refuse a tensor that records gradients: Mansard would drop them."""
         if is_transformed(self.module, array):
-            raise TypeError(
+            raise Transformed(
                 f"{argument} is traced by torch.func or torch.vmap (vmap, grad, jvp, functionalize), which cannot look "
-                "into Mansard: call it outside, on batches (..., rows, columns) instead of vmap"
+                "into Mansard: call it outside, on batches (..., rows, columns) instead of vmap",
+                "torch",
             )
         if array.requires_grad and self._records():
-            raise TypeError(
+            raise Transformed(
                 f"{argument} requires a gradient and Mansard records none: pass {argument}.detach(), or call inside "
-                "torch.no_grad()"
+                "torch.no_grad()",
+                "torch",
             )
         if self._forward._current_level >= 0 and has_tangent(array):
-            raise TypeError(
+            raise Transformed(
                 f"{argument} is a dual tensor of forward-mode differentiation and Mansard records no derivatives: "
-                f"pass torch.autograd.forward_ad.unpack_dual({argument}).primal"
+                f"pass torch.autograd.forward_ad.unpack_dual({argument}).primal",
+                "torch",
             )
-
-    def _leave_out_of_graphs(self) -> None:
-        """Tell torch.compile, once somebody has loaded it, to call Mansard's functions instead of tracing into them:
-        their graph would break off at every address."""
-        rules = sys.modules.get("torch._dynamo.trace_rules")
-        if rules is not None and not self._left_out:
-            self._left_out = True
-            rules.add("mansard")
 
     def _address(self, array: Any, argument: str) -> int:
         """Address of the data; raise TypeError for tensors without any."""
@@ -247,21 +240,22 @@ def _not_allocated(error: RuntimeError, shape: tuple[int, ...]) -> Exception:
     return MemoryError(f"no memory for a tensor of shape {shape}: pass fewer matrices, or fewer rows")
 
 
-def refusal(kind: type, argument: str) -> str:
-    """Why tensors of a subclass of torch.Tensor are not taken; empty for those that are."""
+def refusal(kind: type, argument: str) -> TypeError | None:
+    """Why tensors of a subclass of torch.Tensor are not taken; None for those that are."""
     torch = sys.modules["torch"]
     plain = torch.Tensor
     functions = (plain.__torch_function__.__func__, torch._C._disabled_torch_function_impl)
     own = kind.__torch_function__  # type: ignore[attr-defined]
     if kind.__torch_dispatch__ is plain.__torch_dispatch__ and getattr(own, "__func__", own) in functions:  # type: ignore[attr-defined]
-        return ""
+        return None
     name = f"{kind.__module__}.{kind.__name__}"
-    if kind.__name__ == "FakeTensor":
-        return (
+    if kind.__name__ in ("FakeTensor", "FunctionalTensor"):
+        return Transformed(
             f"{argument} is a {name}, which has no data: PyTorch is tracing (torch.compile, torch.export) and cannot "
-            "look into Mansard: call it outside, or inside a function under torch.compiler.disable"
+            "look into Mansard: call it outside, or inside a function under torch.compiler.disable",
+            "torch",
         )
-    return (
+    return TypeError(
         f"{argument} is a {name}, a subclass of torch.Tensor with functions of its own: pass the tensor that it holds, "
         f"or {argument}.as_subclass(torch.Tensor)"
     )

@@ -100,4 +100,14 @@ def backend() -> CpuBackend:
 
 def unavailable() -> str | None:
     """Why compiled CPU kernels cannot be used here, or None if they can."""
-    return cxx.available()
+    return cxx.unavailable()
+
+
+def can_compile() -> bool:
+    """Whether a compiler is here; without one, kernels may still come from a cache that was copied."""
+    return cxx.available() is None
+
+
+def is_ready(source: Source) -> bool:
+    """Whether the cache holds a kernel."""
+    return cxx.is_cached(source)

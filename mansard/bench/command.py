@@ -28,6 +28,7 @@ from .rows import OURS, operation_of
 from .runner import CATALOGUES, Options, sets_of
 from .runner import run as measure
 from .scale import command as scale
+from .sparse.cases import of_file
 from .sparse.operations import SPARSE
 from .store import JOURNAL, RESULTS, load
 from .table import Table
@@ -47,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     scale.add_argument(parser)
     drawn.add_arguments(parser)
     add_sizes(parser, sizes, "a number, a range a:b[:step] or a list, for one operation")
+    text = "of `powers`: measure a product with the matrix of a Matrix Market file, and its powers"
+    parser.add_argument("--matrix", metavar="FILE", help=text)
     text = "comma list of the sets below, or all (default: quick; of everything: sample)"
     parser.add_argument("--set", help=text)
     parser.add_argument("--list", action="store_true", help="list the sets of the family and stop")
@@ -152,6 +155,10 @@ def _application(args: argparse.Namespace) -> int:
 
 def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict[str, tuple[str, ...]], Extension]:
     """The group that is measured, None for all of them; its sets; and the extension, with the cases of an operation."""
+    if args.matrix is not None:
+        if args.operation != "powers" or args.set is not None:
+            raise UsageError(f"--matrix {args.matrix}: it is a set of its own, of powers: bench powers --matrix FILE")
+        return "powers", {"powers": ("file",)}, added | Extension({"powers": {"file": of_file(args.matrix)}})
     if args.operation is None and named.is_sized(args):
         raise UsageError("--m, --n, --k and --batch are sizes of one operation: name it, as in bench solve --m 16")
     if args.operation is None or (args.operation in CATALOGUES and not named.is_sized(args)):

@@ -6,15 +6,17 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ..arrays import kinds as arrays
-from ..operations import run as call
 from ..operations import stacks
+from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemm_call import Form, multiply
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists
 from ..operations.ragged import Ragged
 from ..operations.ragged_lists import check_once, differ
 from ..operations.tall_skinny.matmul import matmul
+from .places import check, check_places, each, kind_of
 
+_NUMBERS = frozenset((float, int, complex))
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
 
 
@@ -22,8 +24,8 @@ def gemm(
     a: Any,
     b: Any,
     *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
     trans_a: str = "N",
     trans_b: str = "N",
     out: Any = None,
@@ -36,7 +38,8 @@ def gemm(
     a, b : arrays (..., rows, columns) whose leading dimensions broadcast as in `numpy.matmul`, lists of matrices of
         one shape, or `Ragged` or `Interleaved` batches, with which one matrix may go; float32, float64, complex64 or
         complex128, any strides
-    alpha, beta : factors; with beta = 0 the content of `out` is not read
+    alpha, beta : factors, one number each or one per matrix: an array that broadcasts with the leading dimensions of
+        the result, which costs another pass over it. With beta = 0 the content of `out` is not read
     trans_a, trans_b : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them
         copies anything
     out : array or list that receives the result; it shares no memory with a or b
@@ -63,13 +66,16 @@ def gemm(
     array([[ 7.,  9.],
            [11., 13.]])
     """
+    if not (type(alpha) in _NUMBERS and type(beta) in _NUMBERS) and not (is_number(alpha) and is_number(beta)):
+        product = gemm(a, b, trans_a=trans_a, trans_b=trans_b, backend=backend)
+        return scaled_each(product, alpha, beta, out)
     form = _form(trans_a, trans_b)
     if arrays.known_kind(a) is not None and type(b) is type(a) and min(a.ndim, b.ndim) > 1 and max(a.ndim, b.ndim) > 2:
         return multiply(a, b, out, alpha, beta, backend, form)
     special = multiply_special(a, b)
     if special is not None:
         return special(a, b, out, alpha, beta, backend, form)
-    kinds = _check(a, "a"), _check(b, "b")
+    kinds = check(a, "a"), check(b, "b")
     if None in kinds or kinds[0].immutable or not (_is_matrix(a) and _is_matrix(b)):
         return multiply(a, b, out, alpha, beta, backend, form)
     a, b = _turned(kinds[0], a, trans_a), _turned(kinds[1], b, trans_b)
@@ -143,24 +149,24 @@ def _rank_k(
         raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
-    kind, hermitian = _kind_of(a, "a"), other == "C"
+    kind, hermitian = kind_of(a, "a"), other == "C"
     if kind is not None and kind.immutable:
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
     ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     if out is not None:
-        check = partial(_check_places, kind, a, trans, out)
+        verify = partial(check_places, kind, a, trans, out)
         if kind is not None and stacks.is_list(a) and stacks.is_list(out):
-            check_once(kind, ("rank k", trans), a, out, check)
+            check_once(kind, ("rank k", trans), a, out, verify)
         else:
-            check()
+            verify()
     if ragged or (isinstance(a, list | tuple) and differ(a)):
         answer: Any = rank_k if ragged else rank_k_lists
         return answer(a, out, alpha, beta, (uplo, trans != "N", hermitian), backend)
     trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
-    place = None if beta == 0.0 else [kind.plain(one) * 1 for one in _each(out)]
+    place = None if beta == 0.0 else [kind.plain(one) * 1 for one in each(out)]
     scratch = place if place is None or stacks.is_list(out) else place[0]
     product = gemm(a, a, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b, out=scratch, backend=backend)
-    for one, to in zip(_each(product), _each(product if out is None else out), strict=True):
+    for one, to in zip(each(product), each(product if out is None else out), strict=True):
         if out is None:  # rounding may have told the triangles apart
             kind.mirror(one, uplo == "L", hermitian)
         else:
@@ -169,52 +175,8 @@ def _rank_k(
             diagonal = kind.diagonals(to)
             diagonal[...] = diagonal.real + 0j
     if out is not None and kind is not None and kind.written is not None:
-        kind.written(_each(out))
+        kind.written(each(out))
     return product if out is None else out
-
-
-def _each(operand: Any) -> Any:
-    return operand if stacks.is_list(operand) else (operand,)
-
-
-def _check_places(kind: Any, a: Any, trans: str, out: Any) -> None:
-    """The result's kind, number, shape and dtype; nothing is cast."""
-    if isinstance(a, Ragged) != isinstance(out, Ragged):
-        raise TypeError(f"out is {_counted(out)} and a {_counted(a)}: where one is a Ragged, so is the other")
-    if _kind_of(out, "out") is not kind:
-        raise TypeError("a and out are arrays of different libraries: convert one of them")
-    if isinstance(out, Ragged):
-        return  # the rest is looked at for all matrices at once
-    if kind is not None:
-        for view in stacks.described(kind, out, "out"):
-            call.check_out(view, view.shape)
-    if stacks.is_list(out) != stacks.is_list(a) or len(_each(out)) != len(_each(a)):
-        raise ValueError(f"out is {_counted(out)} and a {_counted(a)}: one for each is needed")
-    for one, place in zip(_each(a), _each(out), strict=True):
-        wanted = (*one.shape[:-2], *(one.shape[-2 if trans == "N" else -1],) * 2)
-        if tuple(place.shape) != wanted:
-            raise ValueError(f"out has shape {tuple(place.shape)}, the result {wanted}")
-        if place.dtype != one.dtype:
-            raise TypeError(f"a has dtype {one.dtype} and out {place.dtype}: convert one of them")
-
-
-def _counted(operand: Any) -> str:
-    if isinstance(operand, Ragged):
-        return repr(operand)
-    return f"a list of {len(operand)} arrays" if stacks.is_list(operand) else "an array"
-
-
-def _check(operand: Any, name: str) -> Any:
-    """The operand's array library, None for an empty list. Vectors are refused; those of lists are, later."""
-    kind = stacks.kind_of(operand, name)
-    if not stacks.is_list(operand) and operand.ndim < 2:
-        raise ValueError(f"{name} has shape {tuple(operand.shape)}: a matrix or a stack of matrices is needed")
-    return kind
-
-
-def _kind_of(operand: Any, name: str) -> Any:
-    """The same of a Ragged, too."""
-    return operand._kind if isinstance(operand, Ragged) else _check(operand, name)
 
 
 def _turned(kind: Any, matrix: Any, option: str) -> Any:

@@ -27,7 +27,8 @@ def gemv(
     alpha, beta : factors; with beta = 0 the content of `out` is not read
     trans : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them copies anything
     out : array (..., m), with "T" and "C" (..., n), or list, that receives the result; it shares no memory with a or x
-    a, x, out : of matrices that differ in size each is a `Ragged`, whose vectors are matrices of one column, or a list
+    a, x, out : of matrices that differ in size each is a `Ragged`, whose vectors are matrices of one column, or a list.
+        Beside a Ragged a, x is a Ragged, a list of vectors, or one vector for all; the result is a Ragged
     backend : as for `matmul`
 
     Returns

@@ -20,13 +20,14 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from .. import forks, private, untrusted
+from .. import forks, notices, private, untrusted
 from ..errors import MansardWarning
 from ..untrusted import Damaged
 from .key import Key
@@ -64,6 +65,22 @@ class Cache:
         """The entry for `key` if it is there and whole."""
         return self._read(self._folder(key))
 
+    def each_key(self) -> Iterator[Key]:
+        """The keys of all entries, those that cannot be read left out; whether entries are whole is not asked."""
+        for path in self.root.glob("kernels/*/*/key.json"):
+            with contextlib.suppress(OSError, Damaged, TypeError):
+                values = untrusted.parse(untrusted.read_bytes(path, _MOST_MANIFEST, follow=False))
+                yield Key(**{**values, "flags": tuple(values["flags"])})
+
+    def compiled(self) -> Iterator[tuple[str, float]]:
+        """What every entry is, and the seconds that compiling it took; entries that do not say so are left out."""
+        for path in self.root.glob("kernels/*/*/manifest.json"):
+            with contextlib.suppress(OSError, Damaged):
+                facts = untrusted.parse(untrusted.read_bytes(path, _MOST_MANIFEST, follow=False))
+                what, seconds = (facts.get(name) if isinstance(facts, dict) else None for name in ("what", "seconds"))
+                if isinstance(what, str) and what.isprintable() and isinstance(seconds, int | float) and seconds >= 0:
+                    yield what, float(seconds)
+
     def get_or_build(self, key: Key, source_name: str, build: Builder) -> Entry:
         """The entry for `key`, built by `build(folder)` if it is missing or damaged."""
         folder = self._folder(key)
@@ -97,11 +114,15 @@ class Cache:
         draft = Path(tempfile.mkdtemp(dir=private.make_folder(self.root / "tmp")))
         try:
             (draft / source_name).write_text(key.text)
-            built = build(draft)
+            begun = time.perf_counter()
+            with notices.announced(self.root):
+                built = build(draft)
+            seconds = round(time.perf_counter() - begun, 3)
             (draft / "build.log").write_text(built.log)
             (draft / "key.json").write_text(key.to_json())
             checksum = hashlib.sha256((draft / built.binary).read_bytes()).hexdigest()
-            (draft / "manifest.json").write_text(json.dumps({"binary": built.binary, "sha256": checksum}))
+            facts = {"binary": built.binary, "sha256": checksum, "what": notices.subject(), "seconds": seconds}
+            (draft / "manifest.json").write_text(json.dumps(facts))
             return self._publish(draft, folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)

@@ -12,8 +12,8 @@ from pathlib import Path
 from .. import forks, settings
 from ..codegen.instantiate import Source
 from ..errors import BackendUnavailable, CompileError
-from .cache import Built, Entry, default_cache
-from .key import INCLUDE_DIRS, make_key
+from .cache import Built, Cache, Entry, default_cache
+from .key import INCLUDE_DIRS, Key, make_key
 
 # Kernels say themselves which products are fused with additions (include/mansard/cpu/fused.hpp): -ffp-contract=off.
 CPU_FLAGS = ("-std=c++17", "-O3", "-march=native", "-ffp-contract=off", "-fopenmp", "-fPIC", "-Wall", "-Wextra")
@@ -75,12 +75,12 @@ def compile_emulated(source: Source, sanitize: bool) -> Entry:
 def _compile(
     text: str, flags: tuple[str, ...], binary: str, link: tuple[Path, ...] = (), prelude: bool = False
 ) -> Entry:
-    compiler, version = find_compiler()
     linked = tuple(path.parent.name for path in link)  # a linked object's digest stands for its content
-    key = make_key(text, flags + linked, version, host_arch())
+    key = _key(text, flags + linked)
     source = _SOURCES[Path(binary).suffix]
 
     def build(folder: Path) -> Built:
+        compiler, _ = find_compiler()
         options = [*flags, *(f"-I{directory}" for directory in INCLUDE_DIRS)]
         if prelude:
             options += _prelude(default_cache().root)
@@ -91,6 +91,34 @@ def _compile(
         return Built(binary, " ".join(command) + "\n" + run.stderr)
 
     return default_cache().get_or_build(key, source, build)
+
+
+def _key(text: str, flags: tuple[str, ...]) -> Key:
+    return make_key(text, flags, key_version(), host_arch())
+
+
+def is_cached(source: Source) -> bool:
+    """Whether the cache holds a CPU kernel."""
+    return default_cache().get(_key(source.text, CPU_FLAGS)) is not None
+
+
+def key_version() -> str:
+    """The compiler's version, as it stands in keys. Without a compiler, that of the one which filled most of the cache
+    on a CPU like this: a cache may come from a machine that has one."""
+    try:
+        return find_compiler()[1]
+    except BackendUnavailable:
+        version = _filled_by(default_cache())
+        if version is None:
+            raise
+        return version
+
+
+@lru_cache(maxsize=4)
+def _filled_by(cache: Cache) -> str | None:
+    """The compiler of most CPU kernels of a cache that run here; None if it holds none."""
+    found = Counter(key.compiler for key in cache.each_key() if key.arch == host_arch() and key.flags == CPU_FLAGS)
+    return found.most_common(1)[0][0] if found else None
 
 
 @lru_cache(maxsize=1)
@@ -111,10 +139,16 @@ _TRY = ("-fuse-ld=gold", "-shared", "-fPIC", "-x", "c++", "-")
 def _prelude(root: Path) -> tuple[str, ...]:
     """Options that bring in the precompiled prelude, once enough kernels were compiled into the cache at `root`."""
     _compiled[root] += 1
-    if _compiled[root] <= WITHOUT_PRELUDE:
+    if _compiled[root] <= WITHOUT_PRELUDE and not _has_prelude(root):
         return ()
     path = _precompiled(root)
     return ("-include", str(path)) if path and path.exists() else ()
+
+
+@lru_cache(maxsize=4)
+def _has_prelude(root: Path) -> bool:
+    """Whether another process has left a precompiled prelude in the cache at `root`."""
+    return default_cache().get(_key(PRELUDE, CPU_FLAGS)) is not None
 
 
 @lru_cache(maxsize=4)
@@ -126,6 +160,15 @@ def _precompiled(root: Path) -> Path | None:
         return _compile(PRELUDE, CPU_FLAGS, "prelude.hpp.gch").binary.with_suffix("")
     except CompileError:
         return None
+
+
+def unavailable() -> str | None:
+    """None if CPU kernels can be had, compiled here or from a cache that was copied; otherwise what is missing."""
+    try:
+        key_version()
+        return None
+    except BackendUnavailable as error:
+        return str(error)
 
 
 def available() -> str | None:

@@ -4,17 +4,28 @@ Every function of which a matrix can be too bad has a twin in `_ex`, which retur
 raising, and does not wait for a GPU.
 """
 
-from .eigen import eigh, eigh_ex, eigvalsh, eigvalsh_ex, tridiagonalize
-from .lu import det, lu_factor, lu_factor_ex, lu_solve, slogdet
-from .nearest import polar, procrustes
+from ..operations.transformable import export
+from .eigen import EighResult, TridiagonalResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex, tridiagonalize
+from .lu import SlogdetResult, det, lu_factor, lu_factor_ex, lu_solve, slogdet
+from .nearest import PolarResult, ProcrustesResult, polar, procrustes
 from .norms import cond, matrix_rank, norm
-from .orthogonal import lstsq, qr
+from .orthogonal import LstsqResult, QRResult, lstsq, qr
 from .positive import cho_solve, cholesky, cholesky_ex
-from .singular import bidiagonalize, pinv, svd, svd_ex, svdvals, svdvals_ex
+from .reflectors import laswp, ormqr
+from .singular import BidiagonalResult, SVDResult, bidiagonalize, pinv, svd, svd_ex, svdvals, svdvals_ex
 from .systems import inv, inv_ex, solve, solve_ex
 from .triangular import solve_triangular
 
 __all__ = [
+    "BidiagonalResult",
+    "EighResult",
+    "LstsqResult",
+    "PolarResult",
+    "ProcrustesResult",
+    "QRResult",
+    "SVDResult",
+    "SlogdetResult",
+    "TridiagonalResult",
     "bidiagonalize",
     "cho_solve",
     "cholesky",
@@ -27,12 +38,14 @@ __all__ = [
     "eigvalsh_ex",
     "inv",
     "inv_ex",
+    "laswp",
     "lstsq",
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
     "matrix_rank",
     "norm",
+    "ormqr",
     "pinv",
     "polar",
     "procrustes",
@@ -47,6 +60,8 @@ __all__ = [
     "svdvals_ex",
     "tridiagonalize",
 ]
+
+export(globals(), __all__)
 
 
 def __dir__() -> list[str]:

@@ -112,7 +112,8 @@ def lu_solve(
     Parameters
     ----------
     lu_and_piv : what `lu_factor` gave for square matrices
-    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of lu; list, Ragged
+    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of lu; list of
+        matrices or of vectors, Ragged
     trans : 0: a x = b, 1: a^T x = b, 2: a^H x = b
     out : receives the solutions; it may be b itself
     backend : as for `matmul`

@@ -108,7 +108,8 @@ def lstsq(
     Parameters
     ----------
     a : array (..., m, n), list of matrices, or Ragged
-    b : one vector (m,), or (..., m, k) whose leading dimensions broadcast with those of a; list, Ragged
+    b : one vector (m,), or (..., m, k) whose leading dimensions broadcast with those of a; list of matrices or of
+        vectors, Ragged
     rcond : singular values below rcond times the largest count as zero; None: the precision times max(m, n)
     driver : `svd`: any rank, solutions of least norm, as NumPy does it.
         `qr`: a has full rank, which is not checked; many times as fast
@@ -132,7 +133,11 @@ def lstsq(
     found = _least_squares(a, as_columns(b, "b") if vector else b, rcond, driver, backend)
     x, residuals, rank, s = found
     if vector:
-        x, residuals = as_vectors(x), residuals if _is_one(a) else residuals[..., 0]
+        x = as_vectors(x)
+        if isinstance(residuals, list):
+            residuals = [one[..., 0] for one in residuals]
+        elif not _is_one(a):
+            residuals = residuals[..., 0]
     if _is_one(a) and _is_one(x if not vector else x[..., None]) and isinstance(rank, np.ndarray):
         rows, columns = a.shape
         if rows <= columns or int(rank) < columns:

@@ -91,7 +91,8 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, *, out: Any = None, backend
     Parameters
     ----------
     c_and_lower : (c, lower): the factors (..., n, n), and whether they are lower triangles; the other one is not read
-    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of c; list, Ragged
+    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of c; list of
+        matrices or of vectors, Ragged
     out : receives the solutions; it may be b itself
     backend : as for `matmul`
 

@@ -31,7 +31,8 @@ def solve(
     ----------
     a : array (..., n, n), list of matrices, or Ragged. float32, float64, complex64 or complex128 of any
         strides; of NumPy arrays also integers
-    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of a; list, Ragged
+    b : one vector (n,), or (..., n, k) whose leading dimensions broadcast with those of a; list of
+        matrices or of vectors, Ragged
     assume_a : `gen`, or `pos`: a is Hermitian and positive definite, and only its lower triangle is read
     pivot : False: rows are not exchanged, for matrices that are known to allow it
     out : receives the solutions; it may be b itself

@@ -19,6 +19,7 @@ from .. import private, settings, units
 from ..backends import cpu, cuda
 from ..backends.cuda_driver import driver
 from ..compile import cxx, nvrtc
+from ..compile.cache import default_cache
 from ..errors import BackendUnavailable, MansardError
 from ..version import __version__
 from . import energy, machine, noise
@@ -108,8 +109,20 @@ def surroundings() -> dict[str, Any]:
         **_gpus(),
         "energy": _energy(),
         "cache": {"folder": str(folder), "writable": _writable(str(folder))},
+        "compiling": _compiling(),
         "missing": missing,
     }
+
+
+def _compiling() -> dict[str, dict[str, float]]:
+    """Kernels in the cache by family: how many, and the seconds that compiling took, all of them and the slowest."""
+    found: dict[str, dict[str, float]] = {}
+    for what, seconds in default_cache().compiled():
+        one = found.setdefault(what.partition(",")[0], {"kernels": 0, "seconds": 0.0, "slowest": 0.0})
+        one["kernels"] += 1
+        one["seconds"] = round(one["seconds"] + seconds, 3)
+        one["slowest"] = max(one["slowest"], seconds)
+    return dict(sorted(found.items(), key=lambda item: -item[1]["slowest"]))
 
 
 def _version(module: str, distributions: tuple[str, ...]) -> str | None:
@@ -166,6 +179,10 @@ def _facts_text(facts: dict[str, Any]) -> str:
         ("Cache", cache["folder"] + ("" if cache["writable"] else "  (cannot be written: set MANSARD_CACHE_DIR)")),
     ]
     lines = [f"{name:<14} {value}" for name, value in rows]
+    if facts["compiling"]:
+        lines += ["", "Compiled kernels in the cache: number, seconds together, seconds of the slowest"]
+    for name, one in facts["compiling"].items():
+        lines.append(f"  {name:<22} {one['kernels']:5.0f} {one['seconds']:9.1f} {one['slowest']:7.1f}")
     if facts["missing"]:
         lines += ["", "Missing"] + [f"  {name}: {remedy}" for name, remedy in facts["missing"].items()]
     return "\n".join(lines)

@@ -108,7 +108,7 @@ def of_trsm(asked: Asked, s: Sizes, **traits: Any) -> Problem:
 
 
 def update_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
-    """A A^T (syrk, herk) by a product."""
+    """A A^T (syrk, herk), or A B^T and its transpose (syr2k, her2k), by a product."""
     return (("gemm", of_gemm(asked, s._replace(n=s.m))),)
 
 

@@ -18,6 +18,7 @@ from ..kernels.factor import ragged_factor
 from ..kernels.factor.ragged_factor import emit, space_cpu, spec
 from ..plan import pin
 from ..plan.dispatch import choose
+from . import recording
 from .plans import forgets
 from .ragged_layout import Layout
 
@@ -123,5 +124,6 @@ class RowsKernel:
         least = np.minimum(rows, columns)
         solves = rows * least * beside
         products = int((solves // 2 if self.method == "triangle" else rows * columns * least // 3 + solves).sum())
-        kernel = emit.kernel(problem.replace(BATCH=len(order)), config, device, (*self.fixed, reals, products))
-        return _Prepared(self.backend.prepare(kernel), np.ascontiguousarray(self.items[order]), wide)
+        strides = (*self.fixed, reals, products)
+        launch, _ = recording.prepared(emit, problem.replace(BATCH=len(order)), config, self.backend, strides)
+        return _Prepared(launch, np.ascontiguousarray(self.items[order]), wide)

@@ -53,6 +53,12 @@ def rank_k(other: str, a: Array, trans: str = "N") -> Array:
     return a @ _op(a, other) if trans == "N" else _op(a, other) @ a
 
 
+def rank_2k(other: str, a: Array, b: Array, trans: str = "N") -> Array:
+    """a b^T + b a^T, or a b^H + b a^H, as `other` says; with `trans`, the transposed factors first."""
+    product = a @ _op(b, other) if trans == "N" else _op(a, other) @ b
+    return product + _op(product, other)
+
+
 def trsm(a: Array, b: Array, *, side: str = "L", uplo: str = "L", trans: str = "N", diag: str = "N") -> Array:
     triangle = _op(_triangle(a, uplo, diag), trans)
     return np.linalg.solve(triangle, b) if side == "L" else _op(np.linalg.solve(_op(triangle, "T"), _op(b, "T")), "T")

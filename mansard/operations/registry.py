@@ -157,6 +157,7 @@ _TALL = (
 _ALONE: Options = {"required": 1, "operands": ("a", "")}
 _RANK_K: Options = {"of": sizes.UPDATE, "made_of": problems.update_steps, "families": ("gemm",),
                            "options": ("uplo", "trans"), **_ALONE}  # fmt: skip
+_RANK_2K: Options = {**_RANK_K, "required": 2, "operands": ("a", "b")}
 _SYSTEMS: Options = {"make": problems.of_trsm, "families": ("trsm",)}
 _BATCHED = (
     _blas("gemm", plan=steps.plan_gemm, text="a batch of C = A B, A is M x K, B is K x N", of=sizes.PRODUCTS,
@@ -167,6 +168,10 @@ _BATCHED = (
           reference=partial(references.rank_k, "T"), **_RANK_K),
     _blas("herk", plan=steps.plan_herk, text="a batch of A A^H, A is M x K",
           reference=partial(references.rank_k, "C"), **_RANK_K),
+    _blas("syr2k", plan=steps.plan_syr2k, text="a batch of A B^T + B A^T, A and B are M x K",
+          reference=partial(references.rank_2k, "T"), **_RANK_2K),
+    _blas("her2k", plan=steps.plan_her2k, text="a batch of A B^H + B A^H, A and B are M x K",
+          reference=partial(references.rank_2k, "C"), **_RANK_2K),
     _blas("trsm", plan=_plan_trsm, of=sizes.SYSTEM,
           text="a batch of triangular systems of order M, N right-hand sides", reference=references.trsm,
           options=("side", *_TRIANGLE, "check", "invert_diagonal"), **_SYSTEMS),

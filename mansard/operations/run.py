@@ -18,7 +18,7 @@ from ..kernels.family import Emit
 from ..plan import dispatch
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from ..plan.route import Choice, Request
-from . import stacks
+from . import recording, stacks
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
 Made = TypeVar("Made")
@@ -83,20 +83,22 @@ def counted(kind: Kind, out: Matrices, run: Callable[..., Made]) -> Callable[...
 
 def prepare(
     emit: Emit, problem: Problem, backend: Backend, strides: tuple[int, ...], handover: bool = False,
-    choice: Choice | None = None,
+    choice: Choice | None = None, is_free: bool = False,
 ) -> tuple[Launch | None, Choice, Kernel | None]:  # fmt: skip
     """The launch (None: no kernel was chosen), the choice, and the kernel. Nothing is compiled for other routes.
 
     A `choice` that was made before is executed. Without one, the family's kernel is chosen; with `handover`, as
-    `matmul` asks: the library answers where it is known to be faster.
+    `matmul` asks: the library answers where it is known to be faster. `is_free`: nobody named a backend, and work too
+    little to earn a compilation goes to the library.
     """
     if choice is None:
         operation = "matmul" if handover else ""
-        choice = dispatch.decide(problem, Request.of(backend, operation, may_hand_over=handover))
+        request = Request.of(backend, operation, may_hand_over=handover, spares_compiling=is_free)
+        choice = dispatch.decide(problem, request)
     if choice.config is None:
         return None, choice, None
-    kernel = emit.kernel(problem, choice.config, backend.device, strides)
-    return backend.prepare(kernel), choice, kernel
+    launch, kernel = recording.prepared(emit, problem, choice.config, backend, strides)
+    return launch, choice, kernel
 
 
 def together(makers: Sequence[Callable[[], Made]]) -> list[Made]:

@@ -182,6 +182,19 @@ def _plan_rank_k(
 plan_syrk, plan_herk = partial(_plan_rank_k, "syrk", "T"), partial(_plan_rank_k, "herk", "C")
 
 
+def _plan_rank_2k(
+    name: str, other: str, a: Matrices, b: Matrices, out: Matrices, backend: str | None, form: Options
+) -> Plan:
+    """a b^T and its transpose (syr2k), or a b^H and its adjoint (her2k): one product."""
+    kind = stacks.common_kind([("a", a), ("b", b), ("out", out)])
+    left, right = ("N", other) if form.get("trans", "N") == "N" else (other, "N")
+    steps: Steps = [("gemm", plan_gemm(a, b, None, backend, {"trans_a": left, "trans_b": right}))]
+    return held("mansard.blas", name, steps, call.make_verify(kind, a, b, out, ("a", "b")), backend, form)
+
+
+plan_syr2k, plan_her2k = partial(_plan_rank_2k, "syr2k", "T"), partial(_plan_rank_2k, "her2k", "C")
+
+
 # ---- systems ----------------------------------------------------------------------------------------------
 
 

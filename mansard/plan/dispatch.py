@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import units
+from ..backends import cpu
 from ..codegen.geometry import Device
 from ..errors import IllegalConfig
 from ..kernels import family_of
@@ -39,6 +40,8 @@ def candidates(problem: Problem, request: Request) -> Iterator[Choice]:
     if request.backend == REFERENCE and not pin.pins():
         yield handover.without_compiler(problem, request)
         return
+    if not pin.pins():
+        yield from handover.not_worth_compiling(problem, request)
     if is_free:
         yield from handover.faster_than_kernel(problem, request)
     choice = choose(problem, request.device)
@@ -66,9 +69,19 @@ def choose(problem: Problem, device: Device) -> Choice:
         return Choice(family, Library(OWN_ROUTINE, refusal), "rule")
     record = database.best(problem, device, family)
     if record is None:
-        return _predicted(family, problem, device)
+        return _if_ready(_predicted(family, problem, device), problem, device)
     route = Library(OWN_ROUTINE, record.reason) if record.config is None else Kernel(record.config, record.reason)
-    return Choice(family, route, "tuned")
+    return _if_ready(Choice(family, route, "tuned"), problem, device)
+
+
+def _if_ready(choice: Choice, problem: Problem, device: Device) -> Choice:
+    """The choice; the library instead of a CPU kernel that the cache does not hold and no compiler here can make."""
+    if device.backend != "cpu" or choice.config is None or cpu.can_compile():
+        return choice
+    if cpu.is_ready(choice.family.emit.source(problem, choice.config, "cpu")):
+        return choice
+    reason = "the cache does not hold its kernel, and no C++ compiler is here: install g++, or precompile it elsewhere"
+    return Choice(choice.family, Library(OWN_ROUTINE, reason), "rule")
 
 
 def _is_empty(problem: Problem) -> bool:

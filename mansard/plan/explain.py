@@ -58,7 +58,9 @@ def _request(problem: Problem, backend: Described, operation: str) -> Request:
     if operation == "matmul" and problem.operation in ("gemm", "gemv") and problem.BATCH > 1:
         operation = problem.operation  # stacks of matrices, not two of them
     batches, is_free = backend.name != "cpu", bool(operation) and name != "emulated"  # NumPy's matmul does not
-    return Request(operation, name, backend.device, batches, may_hand_over=is_free, may_divide=True)
+    return Request(
+        operation, name, backend.device, batches, may_hand_over=is_free, spares_compiling=is_free, may_divide=True
+    )  # fmt: skip
 
 
 def resources_text(plan: Plan) -> str:

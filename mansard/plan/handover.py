@@ -18,7 +18,7 @@ from ..kernels.batched.trsm import spec as trsm_spec
 from ..kernels.common import measured
 from ..machine import machine, roofline
 from ..records import database
-from . import predict, route_records
+from . import first_calls, predict, route_records
 from .problem import ITEMSIZE, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Steps
 
@@ -223,6 +223,13 @@ def settled(problem: Problem, request: Request) -> Iterator[Choice]:
     wide = trsm_spec.too_wide(problem.N, trsm_spec.WIDEST)
     if wide and request.device.backend == "cpu":
         yield _library(problem, request, wide)
+
+
+def not_worth_compiling(problem: Problem, request: Request) -> Iterator[Choice]:
+    """The library for work too little to earn a compilation, unless a record speaks for a kernel."""
+    reason = first_calls.too_little(problem, request)
+    if reason and not _is_tuned(problem, request):
+        yield _library(problem, request, reason)
 
 
 def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:

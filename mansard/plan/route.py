@@ -103,6 +103,7 @@ class Request:
     device: Device
     library_batches: bool | None = None  # the array library multiplies stacks by one call of BLAS; None: nobody says
     may_hand_over: bool = False  # no backend was named: whoever is faster answers
+    spares_compiling: bool = False  # no backend was named: work too little to earn a compilation goes to the library
     may_divide: bool = False  # algorithms of several steps may answer where no kernel can
     inverts: bool = False  # triangular systems: diagonal blocks are to be inverted
 

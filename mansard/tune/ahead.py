@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import multiprocessing
 import time
@@ -41,11 +42,16 @@ def compile_ahead(
         return
     work = partial(_compile_problem, device=device, strategy=strategy, limit=limit, seed=seed, until=until)
     context = multiprocessing.get_context("spawn")  # forking a process that holds a GPU is not safe
-    with ProcessPoolExecutor(min(jobs, len(problems)), mp_context=context) as pool:
+    with ProcessPoolExecutor(min(jobs, len(problems)), mp_context=context, initializer=_be_quiet) as pool:
         futures = [pool.submit(work, problem) for problem in problems]
         for done, _ in enumerate(as_completed(futures), 1):
             if progress:
                 progress(done, len(futures))
+
+
+def _be_quiet() -> None:
+    """In a process that compiles: whoever started it shows the progress."""
+    logging.getLogger("mansard").setLevel(logging.ERROR)
 
 
 def _compile_problem(problem: Problem, device: Device, strategy: str, limit: int, seed: int, until: float) -> None:

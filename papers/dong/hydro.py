@@ -91,14 +91,12 @@ def speedups(rows: list[Row]) -> Table:
     return Table("Time of a step (Dong, figures 5.4 and 5.6: one device instead of ranks)", columns, cells)
 
 
-def draw(rows: list[Row], path: Path) -> None:
+def figure_of(rows: list[Row]) -> Any:
     """Figures 5.4 to 5.6 in one: time of a step against unknowns, a line per device and engine of 3-D Q2-Q1."""
-    import matplotlib
+    from matplotlib.figure import Figure
 
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(7, 4.4), layout="constrained")
+    figure = Figure(figsize=(7, 4.4), layout="constrained")
+    axes = figure.subplots()
     lines: dict[str, list[tuple[int, float]]] = {}
     for row in rows:
         if method(row) == "3-D Q2-Q1":
@@ -111,9 +109,13 @@ def draw(rows: list[Row], path: Path) -> None:
     axes.grid(True, which="both", alpha=0.3)
     if lines:
         axes.legend(fontsize=8)
+    return figure
+
+
+def draw(rows: list[Row], path: Path) -> None:
+    """Write the picture of steps to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    figure_of(rows).savefig(path, dpi=120)
 
 
 def main(folders: list[Path]) -> int:

@@ -13,6 +13,8 @@ from mansard.bench.rows import OURS, operation_of
 from mansard.operations.factor.blocked import HOW
 
 from ..batches import is_experiment
+from ..found import RESULTS
+from . import hydro
 from .cases import label
 
 _PINNED = {"linewidth": 0.9, "markerfacecolor": "white"}
@@ -80,3 +82,12 @@ def steps(results: dict[str, Any]) -> Any:
         axis.set(title=NAMES[operation], xlabel="n", ylabel="GFLOP/s", yscale="log")
     legend(axes, loc="lower right")
     return drawn
+
+
+def steps_of_runs() -> Any:
+    """The application's picture: seconds of a step against unknowns."""
+    folders = (RESULTS / "h200/hydro", RESULTS / "xeon-avx512-2-cores/hydro")
+    return hydro.figure_of([row for folder in folders for row in hydro.read(folder, "hydro.jsonl")])
+
+
+PAGE = {"hydro": steps_of_runs}  # pictures of pages alone, which need no results of a benchmark

@@ -6,7 +6,10 @@ from . import cases, pictures
 
 EXTENSION = Extension(
     sets={
-        "gram": {"tilesize": cases.tilesize, "mapping": cases.mapping, "reduction": cases.reduction},
+        "gram": {
+            "tilesize": cases.tilesize, "mapping": cases.mapping, "mapping_search": cases.mapping_search,
+            "reduction": cases.reduction,
+        },
         "matmul": {"source": cases.source, "unroll": cases.unroll, "threads": cases.threads},
     },
     pictures={

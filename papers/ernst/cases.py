@@ -10,6 +10,7 @@ from mansard.bench.cases import Case, Size, gpu_only
 
 _TILES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 16)
 _EXPERIMENT = (4, 8, 16, 32, 64)
+_SEARCHED = (12, 16, 32, 48, 64)
 
 
 def _tiled_pins(m: int, tile_m: int, tile_n: int, **pins: Any) -> tuple[tuple[str, Any], ...]:
@@ -38,6 +39,21 @@ def mapping(size: Size) -> list[Case]:
             if tile <= m and m // tile <= 32:
                 pins = _tiled_pins(m, tile, tile, TRANSPOSED=transposed, LEAPFROG=leapfrog, BLOCKS_PER_SM=per_sm)
                 cases.append(Case("mapping", "float64", m, m, size.rows("float64", m), pins=pins, peers=False))
+    return cases
+
+
+@gpu_only
+def mapping_search(size: Size) -> list[Case]:
+    """Figure 15 with a search: every tile of at most 256 registers whose sides differ by a factor of two at most."""
+    cases = []
+    for m, transposed, leapfrog in product(_SEARCHED, (True, False), (True, False)):
+        for tile_m, tile_n in product(_TILES, _TILES):
+            registers = 2 * (tile_m * tile_n + 2 * (tile_m + tile_n) + 8)  # the paper's formula
+            if max(tile_m, tile_n) > min(2 * min(tile_m, tile_n), m) or registers > 256:
+                continue
+            per_sm = min(4, 65536 // (256 * registers))  # blocks of 256 threads that the registers of an SM allow
+            pins = _tiled_pins(m, tile_m, tile_n, TRANSPOSED=transposed, LEAPFROG=leapfrog, BLOCKS_PER_SM=per_sm)
+            cases.append(Case("mapping_search", "float64", m, m, size.rows("float64", m), pins=pins, peers=False))
     return cases
 
 

@@ -8,6 +8,7 @@ from mansard.bench.batched.summary import batches, is_square
 from mansard.bench.plots import BOUND, figure, grid, percent_axis, sizes_below, style
 
 from ..batches import is_experiment
+from ..found import lines
 from . import counters as computed
 from .tables import matrices_of
 
@@ -71,3 +72,47 @@ def counters(results: dict[str, Any]) -> Any:
         axis.set_ylim(0, 105)
     axes[0].legend(fontsize=8)
     return drawn
+
+
+def _cpu(kind: str) -> list[dict[str, Any]]:
+    return [row for row in lines("papers/masliah/cpu.jsonl") if row["what"] == kind]
+
+
+def _of_processor(title: str, rows: list[dict[str, Any]], columns: int) -> tuple[Any, Any]:
+    about = {"environment": {"device": rows[0]["cpu"], "date": max(row["date"] for row in rows)}}
+    return figure(about, title, 1, columns, (4.6, 3.8) if columns > 1 else (7.2, 4.0))
+
+
+def loops() -> Any:
+    """Figures 4b and 5b of Masliah et al.: the loops, ours and the bound on a CPU, a panel per number of threads."""
+    rows = _cpu("speed")
+    threads = sorted({row["threads"] for row in rows})
+    drawn, axes = _of_processor("Loops on a busy machine, float64, C += A B", rows, len(threads))
+    for axis, count in zip(axes, threads, strict=True):
+        inside = [row for row in rows if row["threads"] == count]
+        for number, name in enumerate(("Mansard", "registers", "ikj", "ijk")):
+            points = sorted((row["n"], row["gflops"]) for row in inside if row["kernel"] == name)
+            axis.plot(*zip(*points, strict=True), label=name, **style(number))
+        bound = sorted({(row["n"], row["bound_gflops"]) for row in inside})
+        axis.plot(*zip(*bound, strict=True), **BOUND)
+        sizes_below(axis, (row["n"] for row in inside))
+        axis.set(title=f"{count} thread{'s' if count > 1 else ''}", ylabel="GFLOP/s", ylim=(0, None))
+    axes[0].legend(fontsize=8)
+    return drawn
+
+
+def counts() -> Any:
+    """Figures 3 and 5a of Masliah et al.: instructions and stores of a product by each loop."""
+    rows = _cpu("counts")
+    drawn, axes = _of_processor("Instructions of a product, counted by valgrind, AVX2", rows, 2)
+    for axis, what in zip(axes, ("instructions", "stores"), strict=True):
+        for number, name in enumerate(("registers", "ikj", "ijk")):
+            points = sorted((row["n"], row[what]) for row in rows if row["kernel"] == name)
+            axis.plot(*zip(*points, strict=True), label=name, **style(number))
+        sizes_below(axis, (row["n"] for row in rows))
+        axis.set(title=what, ylabel="per product", yscale="log")
+    axes[0].legend(fontsize=8)
+    return drawn
+
+
+PAGE = {"loops": loops, "counts": counts}  # pictures of the page alone, which need no results of a benchmark

@@ -6,7 +6,11 @@ from . import cases, pictures, tables
 from .metrics import METRICS
 
 EXTENSION = Extension(
-    sets={"powers": {"formats": cases.formats, "cache": cases.cache, "budget": cases.budget}},
+    sets={
+        "powers": {
+            "formats": cases.formats, "cache": cases.cache, "budget": cases.budget, "thesis": cases.thesis,
+        }
+    },
     tables=(tables.formats, tables.ramp, tables.budget, tables.streams),
     pictures={
         "formats": Picture("Chunks, lanes per row and sorting (figures 3.2 to 3.8)", pictures.formats),

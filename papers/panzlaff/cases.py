@@ -1,8 +1,9 @@
 """The experiments of Panzlaff's thesis on powers of sparse matrices: formats (figures 3.2 to 3.8), small matrices (4.4
-and 4.6), level groups by budget (table 4.4, figure 4.8)."""
+and 4.6), level groups by budget (table 4.4, figure 4.8), and level groups over p and over sizes."""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from mansard.bench.cases import Case, Size
@@ -15,6 +16,7 @@ _RAMP_BYTES, _TINY_BYTES = range(18, 29), range(12, 15)  # of the matrix, as pow
 _SORTED = ("delaunay", "Kronecker", "road")
 _LANES = (1, 2, 4, 8, 16, 32)
 _WINDOWS = (1, 32, 256, 4096, 65536)
+_POWERS = (2, 3, 4, 5, 6, 7, 8)
 _BUDGETS = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96)  # MiB
 
 
@@ -54,3 +56,18 @@ def budget(size: Size) -> list[Case]:
         one("budget", size, "powers", BUDGETED, inner=5, pins=(("execution", "groups"), ("budget", mib)), peers=False)
         for mib in _BUDGETS
     ]
+
+
+def thesis(size: Size) -> list[Case]:
+    """Figures 3.2 to 3.7 and 4.6: powers over p by level groups and by plain products, and level groups by size."""
+    executions = ("plain", "groups")
+    cases = [
+        one("thesis", size, "powers", matrix, inner=p, pins=(("execution", execution),), peers=False)
+        for matrix, execution, p in product(STENCILS, executions, _POWERS)
+    ]
+    matrix, width = _RAMP
+    sizes = [bits for bits in _RAMP_BYTES if 1 << bits <= 24 * entries(size)] or list(_TINY_BYTES)
+    options: dict[str, Any] = {"mode": "graph", "temperature": "hot", "peers": False, "inner": 5}
+    pins = (("execution", "groups"),)
+    return cases + [one("thesis", size, "powers", matrix, rows=(1 << bits) // (12 * width), pins=pins, **options)
+                    for bits in sizes]  # fmt: skip

@@ -5,7 +5,12 @@ from mansard.bench.extension import Extension, Picture
 from . import cases, choices, pictures, tables
 
 EXTENSION = Extension(
-    sets={"matmul": {"steps": cases.steps, "tsm2model": cases.tsm2model}},
+    sets={
+        "matmul": {
+            "steps": cases.steps, "smallk": cases.smallk, "rectangles": cases.rectangles,
+            "tsm2model": cases.tsm2model,
+        }
+    },
     tables=(tables.steps, tables.model),
     pictures={
         "steps": Picture("The steps of TSM2 (its figure 6)", pictures.steps),

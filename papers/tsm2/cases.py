@@ -1,4 +1,5 @@
-"""The experiments of TSM2 (Chen et al.): its four steps (figure 6), and its model's choice against a grid."""
+"""The experiments of TSM2 (Chen et al.): its four steps (figure 6), small and rectangular
+operands (4 and 12), and its model's choice against a grid."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from mansard.plan.explain import NOMINAL
 _STEPS = ("inner", "outer", "shared", "prefetch")
 _T1, _T3 = (64, 128, 256), (2, 4, 8, 16, 32)
 _SPLITS = (1, 2, 4, 8, 16)
+_SIDE, _INNER, _PARTS = 15360, (16, 32, 64, 128, 256, 1024, 4096, 15360), (1, 2, 4, 8, 16)
 
 
 @gpu_only
@@ -32,6 +34,22 @@ def steps(size: Size) -> list[Case]:
             options = {"pins": tuple(pins.items()), "peers": step == "tensor"}  # what others are compared with
             cases.append(square("steps", dtype, side, n, "col", **options))
     return cases
+
+
+@gpu_only
+def smallk(size: Size) -> list[Case]:
+    """TSM2X's figure 4: the step with prefetching as the inner dimension becomes very small, m = 15360 and n = 16."""
+    pins = tuple({"VARIANT": "steps", "STEP": "prefetch", "T1": 128, "T2": 8, "T3": 4}.items())
+    (rows,) = sides(size, "float64", (_SIDE,))
+    return [Case("smallk", "float64", rows, 16, k, "col", operation="tsm2r", pins=pins, peers=False)
+            for k in _INNER if k <= rows]  # fmt: skip
+
+
+@gpu_only
+def rectangles(size: Size) -> list[Case]:
+    """TSM2X's figure 12: rectangular A, m = 15360 and k = m to m / 16, n = 16, beside cuBLAS."""
+    (rows,) = sides(size, "float64", (_SIDE,))
+    return [Case("rectangles", "float64", rows, 16, rows // part, "col", operation="tsm2r") for part in _PARTS]
 
 
 @gpu_only

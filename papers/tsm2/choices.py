@@ -25,14 +25,15 @@ class Choice:
 
 
 def choices(rows: Iterable[Row]) -> list[Choice]:
-    """Every problem of `tsm2model`. A choice that did not run has no share, and is a row that says why."""
+    """Every problem of `tsm2model` of which more than the choice itself was measured. A choice that did not run has no
+    share, and is a row that says why."""
     found: dict[tuple[Any, ...], list[Row]] = {}
     for row in of_set(rows, "tsm2model"):
         found.setdefault((row["dtype"], row["M"], row["N"], row["K"]), []).append(row)
     made = []
     for group in found.values():
         chosen = [row for row in group if row.get("role") == "model"]
-        if chosen:
+        if chosen and len(group) > len(chosen):
             made.append(Choice(chosen[-1], min(group, key=lambda row: float(row["median"])), len(group)))
     return made
 

@@ -88,8 +88,9 @@ def test_dtypes_that_no_kernel_knows(kind: str) -> None:
     refused(lambda: ms.gram(odd), "A", what)
     refused(lambda: ms.gram(cases.TALL, odd), "B", what)
     refused(lambda: ms.matmul_gram(odd, cases.SMALL), "V", what)
-    refused(lambda: ms.linalg.qr(odd), "a", what)
-    refused(lambda: ms.linalg.lstsq(cases.TALL, odd), "b", what)
+    if kind != "foreign":  # which NumPy's functions take
+        refused(lambda: ms.linalg.qr(odd), "a", what)
+        refused(lambda: ms.linalg.lstsq(cases.TALL, odd), "b", what)
     refused(lambda: ms.blas.gemm(odd[None], odd.T[None]), "A", what)
     refused(lambda: ms.blas.gemv(odd[None], odd[:2, 0]), "a", what)
     refused(lambda: cases._MATRIX @ odd[:30], "x", what)

@@ -37,6 +37,7 @@ OPERANDS: dict[str, tuple[Any, ...]] = {
     "trsv": (STACK, np.ones((4, 3))), "cho_solve": ((np.linalg.cholesky(DEFINITE), True), RIGHT),
     "lu_solve": (LU, RIGHT), "matvec": (ms.sparse.matrix(SPARSE), np.arange(3.0)), "matrix_powers": (SPARSE, 2),
     **dict.fromkeys(("gemm", "trsm", "trmm", "solve_triangular", "solve", "lstsq"), (STACK, RIGHT)),
+    **dict.fromkeys(("syr2k", "her2k"), (RIGHT, RIGHT + 1)),
     **dict.fromkeys(("cholesky",), (DEFINITE,)),
     **dict.fromkeys(("lu", "lu_factor", "qr", "inv", "det", "slogdet"), (STACK,)),
     **dict.fromkeys(("eigh", "eigvalsh", "tridiagonalize"), (DEFINITE,)),
@@ -53,8 +54,17 @@ WITHOUT_PLANS = {
     "mansard.sparse.matrix": "makes a container",
     **dict.fromkeys(("mansard.interleave", "mansard.deinterleave"), "copies a batch into another layout"),
     **dict.fromkeys(("mansard.pin", "mansard.plan", "mansard.tune", "mansard.sparse.tune"), "about other operations"),
-    **{f"mansard.sparse.linalg.{name}": "iterations of products" for name in ("cg", "gmres", "expm_multiply")},
+    "mansard.precompile": "about other operations",
+    **{f"mansard.blas.{name}": "the array library's arithmetic" for name in ("axpy", "iamax", "scal", "swap")},
+    **dict.fromkeys(("mansard.blas.dot", "mansard.blas.ger"), "one product: plan gemv or gemm"),
+    "mansard.linalg.ormqr": "three products for each block of reflectors",
+    "mansard.linalg.laswp": "moves rows",
+    **{
+        f"mansard.sparse.linalg.{name}": "iterations of products"
+        for name in ("Propagator", "cg", "eigsh", "expm_multiply", "gmres", "lobpcg", "minres")
+    },
     "mansard.sparse.linalg.Report": "what a solver did",
+    **{f"mansard.linalg.{name}": "what a function returns" for name in ms.linalg.__all__ if name.endswith("Result")},
 }
 
 
@@ -120,6 +130,7 @@ OPTIONS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("gemm", (STACK, RIGHT), {"trans_a": "T"}),
     ("gemm", (V, S), {"trans_b": "C"}),
     ("syrk", (STACK,), {"trans": "T"}),
+    ("syr2k", (RIGHT, RIGHT + 1), {"trans": "T"}),
     ("trsm", (STACK, RIGHT.swapaxes(1, 2).copy()), {"side": "R", "trans": "T"}),
     ("trsm", (STACK, RIGHT), {"check": True}),
     ("solve_triangular", (STACK, np.ones(3)), {"lower": True, "trans": 1}),

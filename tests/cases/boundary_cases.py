@@ -41,9 +41,12 @@ STACK = _normal(COUNT, 2, 2) + 4 * np.eye(2)
 RIGHT, VECTORS = _normal(COUNT, 2, 2), _normal(COUNT, 2)
 POSITIVE = STACK @ STACK.swapaxes(-1, -2)
 LOWER = np.tril(STACK)
+RAW = np.linalg.qr(STACK, mode="raw")
+PIVOTS = np.tile(np.array([1, 1], np.int32), (COUNT, 1))
 BASIS = np.linalg.qr(_normal(50, 1))[0]
 SPARSE = scipy.sparse.random_array((30, 30), density=0.2, rng=_RNG, format="csr") + 8 * scipy.sparse.eye_array(30)
 SPARSE = SPARSE.tocsr()
+SYMMETRIC = (SPARSE + SPARSE.T).tocsr()
 VECTOR, THREE = _normal(30), _normal(30, 3)
 
 
@@ -252,6 +255,25 @@ CASES = [
         "herk of ragged batches", ("blas.herk",), {"a": STACK, "out": _out(COUNT, 2, 2)},
         lambda a: ms.blas.herk(ragged(a.a), out=ragged(a.out)).buffer, jax=False,
     ),
+    Case("syr2k", ("blas.syr2k",), _PAIR, lambda a: ms.blas.syr2k(a.a, a.b), jax=False),
+    Case(
+        "syr2k into", ("blas.syr2k",), _PAIR | {"out": _out(COUNT, 2, 2)},
+        lambda a: ms.blas.syr2k(a.a, a.b, out=a.out), jax=False,
+    ),
+    Case("her2k", ("blas.her2k",), _PAIR, lambda a: ms.blas.her2k(a.a, a.b), jax=False),
+    Case("dot", ("blas.dot",), {"x": VECTORS, "y": VECTORS + 1}, lambda a: ms.blas.dot(a.x, a.y)),
+    Case("dot of lists", ("blas.dot",), {"x": VECTORS, "y": VECTORS}, lambda a: ms.blas.dot(list(a.x), list(a.y))),
+    Case("ger", ("blas.ger",), {"x": VECTORS, "y": VECTORS}, lambda a: ms.blas.ger(a.x, a.y)),
+    Case("axpy", ("blas.axpy",), {"x": VECTORS, "y": VECTORS}, lambda a: ms.blas.axpy(a.x, a.y, alpha=2.0)),
+    Case(
+        "axpy into", ("blas.axpy",), {"x": VECTORS, "y": VECTORS, "out": _out(COUNT, 2)},
+        lambda a: ms.blas.axpy(a.x, a.y, out=a.out), jax=False,
+    ),
+    Case("scal", ("blas.scal",), {"x": VECTORS}, lambda a: ms.blas.scal(a.x, alpha=3.0)),
+    Case(
+        "swap", ("blas.swap",), {"x": VECTORS, "y": VECTORS + 1}, lambda a: (ms.blas.swap(a.x, a.y), a.x)[1], jax=False
+    ),
+    Case("iamax", ("blas.iamax",), {"x": VECTORS}, lambda a: ms.blas.iamax(a.x)),
     Case("trsm", ("blas.trsm",), {"a": LOWER, "b": RIGHT}, lambda a: ms.blas.trsm(a.a, a.b)),
     Case("trsm, checked", ("blas.trsm",), {"a": LOWER, "b": RIGHT}, lambda a: ms.blas.trsm(a.a, a.b, check=True)),
     Case(
@@ -366,6 +388,13 @@ CASES = [
     Case("norm", ("linalg.norm",), {"x": STACK}, lambda a: ms.linalg.norm(a.x, "nuc", (-2, -1))),
     Case("norm of vectors", ("linalg.norm",), {"x": VECTORS}, lambda a: ms.linalg.norm(a.x, 3, -1)),
     Case("polar", ("linalg.polar",), {"a": STACK}, lambda a: ms.linalg.polar(a.a)),
+    Case(
+        "ormqr", ("linalg.ormqr",), {"h": RAW[0], "tau": RAW[1], "c": RIGHT},
+        lambda a: ms.linalg.ormqr(a.h, a.tau, a.c, trans="C"),
+    ),
+    Case(
+        "laswp", ("linalg.laswp",), {"a": RIGHT, "piv": PIVOTS}, lambda a: ms.linalg.laswp(a.a, a.piv), silent=("piv",)
+    ),
     Case("procrustes", ("linalg.procrustes",), _PAIR, lambda a: ms.linalg.procrustes(a.a, a.b)),
     # ---- sparse matrices --------------------------------------------------------------------------------------
     Case("T @ x", ("sparse.Matrix.__matmul__",), {"x": VECTOR}, lambda a: _MATRIX @ a.x),
@@ -416,6 +445,22 @@ REFUSING = [
         "expm_multiply", ("sparse.linalg.expm_multiply",), {"b": VECTOR},
         lambda a: ms.sparse.linalg.expm_multiply(SPARSE, a.b, 0.1),
     ),
+    Case(
+        "Propagator", ("sparse.linalg.Propagator",), {"b": VECTOR},
+        lambda a: ms.sparse.linalg.Propagator(SPARSE, 0.1)(a.b),
+    ),
+    Case(
+        "minres", ("sparse.linalg.minres",), {"b": VECTOR, "x0": VECTOR},
+        lambda a: ms.sparse.linalg.minres(SPARSE, a.b, a.x0)[0],
+    ),
+    Case(
+        "lobpcg", ("sparse.linalg.lobpcg",), {"X": THREE, "Y": VECTOR[:, None].copy()},
+        lambda a: ms.sparse.linalg.lobpcg(SYMMETRIC, a.X, tol=1.0, Y=a.Y, maxiter=100)[0],
+    ),
+    Case(
+        "eigsh", ("sparse.linalg.eigsh",), {"v0": VECTOR},
+        lambda a: ms.sparse.linalg.eigsh(SYMMETRIC, 2, v0=a.v0)[0],
+    ),
 ]
 
 # Functions that only plan before they measure for minutes: their refusals are tested, not their answers.
@@ -425,13 +470,17 @@ MEASURING = [
 ]
 
 # Public names without arrays among their arguments, and why.
+RESULTS = ["Bidiagonal", "Eigh", "Lstsq", "Polar", "Procrustes", "QR", "SVD", "Slogdet", "Tridiagonal"]
 WITHOUT_ARRAYS = {
+    **{f"linalg.{name}Result": "what a function returns" for name in RESULTS},
     "pin": "parameters of kernels",
+    "precompile": "problems, whose arrays are planned with and not read",
     "Ragged.to_list": "gives views of its buffer, which carry their gradients",
     "sparse.Matrix": "made by sparse.matrix",
     "sparse.Matrix.explain": "a number of columns",
     "sparse.Matrix.to_scipy": "no argument",
     "sparse.Matrix.to_cupy": "no argument",
+    "sparse.Matrix.tocsr": "no argument",
     "sparse.linalg.Report": "what a solver did",
 }
 

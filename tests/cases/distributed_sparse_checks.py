@@ -19,7 +19,7 @@ from scipy import sparse
 import mansard as ms
 from mansard.distributed.communicator import Communicator
 from mansard.sparse import io, matrices
-from mansard.sparse.linalg import cg, expm_multiply, gmres
+from mansard.sparse.linalg import cg, expm_multiply, gmres, minres
 
 FOLDER = Path(sys.argv[1]) if len(sys.argv) > 1 else Path()
 matrix, powers = ms.distributed.matrix, ms.distributed.matrix_powers
@@ -201,7 +201,7 @@ def the_same_residuals_on_any_number_of_ranks(comm: Any) -> None:
     rng = np.random.default_rng(5)
     A, S = matrices.convection_diffusion((6, 6, 8), 1.5), matrices.stencil(7, (6, 6, 8))
     b = rng.standard_normal(288)
-    for solve, system in ((gmres, A), (cg, S)):
+    for solve, system in ((gmres, A), (cg, S), (minres, S)):
         M, alone, told = matrix(system, comm), matrix(system, MPI.COMM_SELF), []
         x, info, run = solve(M, M.part(b), rtol=1e-10, report=True, callback=told.append)
         _, _, wanted = solve(alone, b, rtol=1e-10, report=True)

@@ -17,7 +17,9 @@ from .journal import Journal
 TESTS = Path(__file__).resolve().parent.parent
 _QUEUED = 2  # problems per worker that are handed out ahead
 _EVERY = 20  # problems between two lines of progress
-_SETTINGS = {"MANSARD_THREADS": "2", "OMP_NUM_THREADS": "2", "OPENBLAS_THREAD_TIMEOUT": "4"}
+_SETTINGS = {
+    "MANSARD_LIBRARY_BELOW": "0", "MANSARD_THREADS": "2", "OMP_NUM_THREADS": "2", "OPENBLAS_THREAD_TIMEOUT": "4",
+}  # fmt: skip
 _UNSET = ("MANSARD_BACKEND", "MANSARD_SANITIZE", "MANSARD_EMULATED_ORDER", "MANSARD_GOAL")
 
 

@@ -31,7 +31,7 @@ def test_readme_example(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example_runs(path: Path) -> None:
-    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    env = os.environ | {"PYTHONPATH": str(ROOT), "MANSARD_LIBRARY_BELOW": ""}  # as users have it
     result = subprocess.run([sys.executable, str(path)], env=env, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
 
@@ -45,6 +45,11 @@ def test_doctests() -> None:
     ):
         failures, tried = doctest.testmod(module)
         assert tried >= least and failures == 0
+
+
+def test_examples_of_differences() -> None:
+    failures, tried = doctest.testfile(str(ROOT / "docs" / "differences.md"), module_relative=False)
+    assert tried >= 8 and failures == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

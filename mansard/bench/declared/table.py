@@ -41,6 +41,21 @@ def _updates(turned: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _updates_of_two(turned: Any) -> dict[str, Any]:
+    """A B^T + B A^T or A B^H + B A^H: the lower triangle, and all of it in other libraries."""
+
+    def spelled(xp: Any, A: Any, B: Any, out: Any) -> Any:
+        product = xp.matmul(A, turned(B))
+        return xp.add(product, turned(product), out=out)
+
+    return {
+        "shapes": lambda s: ((s.batch, s.m, s.k), (s.batch, s.m, s.k), (s.batch, s.m, s.m)),
+        "sizes": _SIDES, "counts": np.tril,
+        "least": lambda s: Least(2 * s.m * s.k, s.m * (s.m + 1) / 2, 2 * s.m * (s.m + 1) * s.k),
+        "ways": (Way("numpy cupy torch", "P = matmul(A, B.mT); add(P, P.mT, out=C)", spelled),),
+    }  # fmt: skip
+
+
 def _triangle(xp: Any, A: Any, B: Any) -> tuple[Any, Any]:
     """Zeros above the diagonal: a product of whole matrices is right as well."""
     return xp.tril(A), B
@@ -75,6 +90,10 @@ def _orthogonalized(xp: Any, V: Any, against: Any, out: Any) -> Any:
 DECLARED: dict[str, Declared] = {
     "syrk": Declared(**_updates(lambda A: A.swapaxes(1, 2))),
     "herk": Declared(**_updates(lambda A: A.conj().swapaxes(1, 2)), dtypes=("complex128", "complex64", "float64")),
+    "syr2k": Declared(**_updates_of_two(lambda A: A.swapaxes(1, 2))),
+    "her2k": Declared(
+        **_updates_of_two(lambda A: A.conj().swapaxes(1, 2)), dtypes=("complex128", "complex64", "float64")
+    ),
     "trmm": Declared(
         shapes=_square, sizes=_EIGHT, operands=_triangle,
         least=lambda s: Least(s.m * (s.m + 1) / 2 + s.m * s.n, s.m * s.n, s.m * s.m * s.n),

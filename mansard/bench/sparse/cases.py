@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..cases import Case, Sets, Size
-from .matrices import FULL, MATRICES, nominal_rows
+from ...errors import UsageError
+from ..cases import Case, CaseSet, Sets, Size
+from .matrices import FULL, MATRICES, is_file, kind_of, nominal_rows
 
 COUNTS, _SOME = (2, 3, 4, 5, 8), (2, 5)  # powers
 _SWEPT = ("band-27", "7pt", "27pt", "graphene", "delaunay")  # by all of them
@@ -24,7 +25,7 @@ def one(name: str, size: Size, operation: str, matrix: str, dtype: str = "float6
     room = entries(size) // options.pop("part", 1)
     columns = options.pop("N", 1)
     rows = options.pop("rows", None) or nominal_rows(matrix, room)
-    return Case(name, dtype, MATRICES[matrix].entries, columns, rows, operation=operation, form=matrix, **options)
+    return Case(name, dtype, kind_of(matrix).entries, columns, rows, operation=operation, form=matrix, **options)
 
 
 def products(name: str, size: Size, chosen: Iterable[str], **options: Any) -> list[Case]:
@@ -58,6 +59,18 @@ def powers(size: Size) -> list[Case]:
         for matrix in MATRICES
         for p in (COUNTS if matrix in _SWEPT else _SOME)
     ]
+
+
+def of_file(path: str) -> CaseSet:
+    """The set of one Matrix Market file: a product, and 2 to 8 powers."""
+    if not is_file(path):
+        raise UsageError(f"--matrix {path}: no such file; it takes Matrix Market files, .mtx or .mtx.gz")
+
+    def file(size: Size) -> list[Case]:
+        """A product with the matrix of a file, and 2 to 8 of its powers."""
+        return [one("file", size, "spmv", path), *(one("file", size, "powers", path, inner=p) for p in COUNTS)]
+
+    return file
 
 
 SETS: Sets = {function.__name__: function for function in (quick, spmv, spmmv, powers)}

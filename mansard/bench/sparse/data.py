@@ -143,7 +143,7 @@ class Matrices:
         return given, given.once(("x", case.N), lambda: self.vectors(given.csr.shape[1], case.N, case.dtype))
 
     def _make(self, name: str, rows: int, dtype: str) -> Any:
-        if not sparse_matrices.KINDS[name].slow or self.xp is np:
+        if not sparse_matrices.kind_of(name).slow or self.xp is np:
             return sparse_matrices.make(name, rows, dtype, self.xp)
         from cupyx.scipy.sparse import csr_matrix
 

@@ -27,6 +27,7 @@ def sparse(rows: Iterable[Row], operation: str | None = None, **wanted: Any) -> 
         and row["status"] == "ok" and (bool(row.get("pins")) == bool(wanted.get("pinned")))
         and all(row.get(name) == value for name, value in wanted.items() if name != "pinned")
     ]  # fmt: skip
+    order += sorted({row["form"] for row in found} - {*order})  # files
     return sorted(found, key=lambda row: (order.index(row["form"]), row["N"], row["inner"]))
 
 

@@ -5,11 +5,15 @@ nor vanish."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...errors import UsageError
+from ...sparse import io as matrices_file
 from ...sparse import matrices
 
 
@@ -61,15 +65,37 @@ KINDS = MATRICES | _DRAWN
 FULL = 1 << 27  # entries for which all have their full size, about
 
 
+@cache
+def kind_of(name: str) -> Kind:
+    """The matrix of that name, or of a Matrix Market file, whose leading rows and columns stand for smaller ones."""
+    if name in KINDS:
+        return KINDS[name]
+    read = cache(lambda: matrices_file.read(name).tocsr())
+    rows, columns = read().shape
+    if rows != columns:
+        raise UsageError(f"--matrix {name}: powers need a square matrix, and this one is {rows} x {columns}")
+
+    def leading(shape: tuple[int, ...], dtype: Any, xp: Any) -> Any:
+        return read()[: shape[0], : shape[0]].astype(dtype)
+
+    return Kind(leading, (rows,), round(read().nnz / max(1, rows)), slow=True, regular=False)
+
+
+def is_file(name: str) -> bool:
+    return name not in KINDS and Path(name).is_file()
+
+
 def nominal_rows(name: str, entries: int) -> int:
-    """Rows of the matrix, given how many entries the largest one may have."""
-    kind = KINDS[name]
+    """Rows of the matrix, given how many entries the largest one may have; a file has as many as it has."""
+    kind = kind_of(name)
+    if name not in KINDS:
+        return kind.shape[0]
     return max(1, round(prod(kind.shape) * kind.rows_each * min(1.0, entries / FULL)))
 
 
 def make(name: str, rows: int, dtype: str, xp: Any) -> Any:
     """Generate the matrix with about `rows` rows as CSR, on the device of `xp`."""
-    kind = KINDS[name]
+    kind = kind_of(name)
     share = (rows / (prod(kind.shape) * kind.rows_each)) ** (1 / len(kind.shape))
     shape = tuple(max(3, round(extent * share)) for extent in kind.shape)
     A = kind.make(shape, dtype=np.dtype(dtype), xp=np if kind.slow else xp)

@@ -83,7 +83,10 @@ def _prepare(
     the array library unless `library_batches` is None, or a record speaks for a kernel."""
     if 0 in (*batch.shape, problem.M, problem.N, problem.K):
         return None, Choice(gemm.FAMILY, Nothing("nothing to multiply: C = beta C"), "empty"), None
-    request = Request.of(backend, "gemm", library_batches=library_batches, may_hand_over=library_batches is not None)
+    is_free = library_batches is not None
+    request = Request.of(
+        backend, "gemm", library_batches=library_batches, may_hand_over=is_free, spares_compiling=is_free
+    )  # fmt: skip
     return call.prepare(gemm.emit, problem, backend, batch.strides, choice=dispatch.decide(problem, request))
 
 

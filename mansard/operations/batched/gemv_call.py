@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from ...arrays import kinds as arrays
@@ -12,14 +11,16 @@ from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...codegen.geometry import Kernel
 from ...kernels.batched import gemv
+from ...plan import dispatch
 from ...plan.plan import Plan
 from ...plan.problem import Problem
-from ...plan.route import Choice, Nothing
+from ...plan.route import Choice, Nothing, Request
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list, is_unreadable
 from ..operation import Operation
-from ..ragged_lists import special
+from ..ragged import Ragged
+from ..ragged_lists import ragged_of, special
 from ..stacks import Batch, Operand
 from .gemm_call import Form
 from .gemm_run import BatchRun
@@ -64,7 +65,7 @@ def plan_gemv(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form
     c = stacks.result_of(a, b, shape) if out is None or indirect else given[2][1]
     batch = stacks.batch_of(read[0], read[1], c, shape)
     problem = gemv.spec.of_products(stacks.problem_of(batch, (form.conj_a, False)))
-    launch, choice, kernel = _prepare(problem, batch, chosen)
+    launch, choice, kernel = _prepare(problem, batch, chosen, backend is None)
     run = VectorRun(
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
@@ -102,11 +103,14 @@ def _list_of(kind: Kind, array: Sequence[Array], name: str) -> Operand:
     )  # fmt: skip
 
 
-def _prepare(problem: Problem, batch: Batch, backend: Backend) -> tuple[Launch | None, Choice, Kernel | None]:
+def _prepare(
+    problem: Problem, batch: Batch, backend: Backend, is_free: bool
+) -> tuple[Launch | None, Choice, Kernel | None]:
     """The launch (None: the array library answers), what was chosen and why, and the kernel."""
     if 0 in (*batch.shape, problem.M, problem.K):
         return None, Choice(gemv.FAMILY, Nothing("nothing to multiply: y = beta y"), "empty"), None
-    return call.prepare(gemv.emit, problem, backend, batch.strides)
+    request = Request.of(backend, "gemv", may_hand_over=is_free, spares_compiling=is_free)
+    return call.prepare(gemv.emit, problem, backend, batch.strides, choice=dispatch.decide(problem, request))
 
 
 def _kind(A: Matrices, x: Matrices, out: Matrices) -> Any:  # Kind | None
@@ -151,5 +155,27 @@ def _one_each(operand: Matrices, count: int, dimensions: int) -> Matrices:
 
 
 _NAMES = ("a", "x")
-_SPECIAL = special(partial(multiply_ragged, names=_NAMES), _NAMES, multiply_each)
+
+
+def _multiply_columns(
+    A: Matrices, x: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Form
+) -> Ragged:  # fmt: skip
+    """The product of a Ragged with a Ragged of columns, a matrix, a vector for all, or a list of vectors."""
+    if stacks.is_list(x):
+        x = _columns_of(x, "x")
+    elif not isinstance(x, Ragged) and arrays.kind_of(x, "x") and len(x.shape) == 1:
+        x = x[:, None]
+    return multiply_ragged(A, x, out, alpha, beta, backend, form, _NAMES)
+
+
+def _columns_of(vectors: Sequence[Array], name: str) -> Matrices:
+    """A list of vectors as a Ragged of columns, in one buffer."""
+    kind = stacks.kind_of(vectors, name)
+    if kind is None or kind.immutable:
+        what = "an empty list" if kind is None else "a list of JAX arrays"
+        raise TypeError(f"{name} is {what}: beside a Ragged, pass vectors of its library")
+    return ragged_of(kind, vectors, name)
+
+
+_SPECIAL = special(_multiply_columns, _NAMES, multiply_each)
 GEMV = Operation("gemv", plan_gemv, _NAMES, special=_SPECIAL)

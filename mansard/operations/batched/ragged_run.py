@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from ctypes import c_void_p
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from ...kernels.batched.ragged_gemm import defaults, emit, space, work
 from ...plan import pin
 from ...plan.dispatch import choose
 from ...plan.problem import Problem
+from .. import recording
 from ..ragged import Ragged
 from ..ragged_kernel import remember
 from ..ragged_layout import scratch, stream_key
+from ..run import together
 
 _BOUNDS = np.array([width for width in reversed(space.WIDTHS) if width is not None])
 _VECTOR_BOUNDS = np.array([width for width in reversed(space.VECTORS) if width is not None])
@@ -73,8 +76,7 @@ class RaggedRun:
             wide = self.sizes.max(0) > (config.WIDEST if config else 0)  # none: the array library was asked for
             products, launch = int(self.sizes[:, ~wide].prod(0).sum()), None
             if config:
-                kernel = emit.kernel(problem, config, self.backend.device, (*self.steps, products))
-                launch = self.backend.prepare(kernel)
+                launch = recording.prepared(emit, problem, config, self.backend, (*self.steps, products))[0]
             self._launches[key] = launch, np.flatnonzero(wide).tolist()
         launch, wide = self._launches[key]
         if launch:
@@ -117,11 +119,11 @@ class RaggedRun:
             problem, device = self.problem.replace(accumulate=accumulate), self.backend.device
             known, counts = self.sizes is not None, self._counts()
             configs = {i: defaults.of_class(problem, i, device, n * known) for i, n in enumerate(counts) if n}
-            kernels = [
-                emit.kernel(problem.replace(BATCH=counts[index]), config, device)
+            makers = [
+                partial(recording.prepared, emit, problem.replace(BATCH=counts[index]), config, self.backend)
                 for index, config in pinned(problem, configs, device).items()
             ]
-            self._launches[key] = [self.backend.prepare(kernel) for kernel in kernels]
+            self._launches[key] = [launch for launch, _ in together(makers)]
         return self._launches[key]  # type: ignore[no-any-return]
 
     def _counts(self) -> list[int]:
@@ -155,8 +157,8 @@ class RaggedRun:
     def _sort(self, given: tuple[Ragged, ...], address: int, sizes: tuple[int, int], stream: int) -> None:
         if "sort" not in self._launches:
             configs = defaults.sorts(self._start)
-            kernels = [emit.kernel(self.problem, config, self.backend.device, self.steps) for config in configs]
-            self._launches["sort"] = [self.backend.prepare(kernel) for kernel in kernels]
+            makers = [partial(recording.prepared, emit, self.problem, one, self.backend, self.steps) for one in configs]
+            self._launches["sort"] = [launch for launch, _ in together(makers)]
         _, tables = self._addresses(given)
         places = (address, address + sizes[0], address + sum(sizes))
         for launch in self._launches["sort"]:

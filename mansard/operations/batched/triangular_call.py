@@ -156,7 +156,9 @@ def _prepare(
     """The launch, what was chosen and why, the kernel; or, without a launch, who solves."""
     if 0 in (*batch.shape, problem.N, problem.NRHS):
         return None, Choice(trsm.FAMILY, Nothing("nothing to solve"), "empty"), None, None
-    request = Request.of(backend, "trsm", may_hand_over=asked is None, inverts=form.invert)
+    request = Request.of(
+        backend, "trsm", may_hand_over=asked is None, spares_compiling=asked is None, inverts=form.invert
+    )
     choice = dispatch.decide(problem, request)
     given = problem.replace(trans=form.trans)  # the arrays carry their own conjugation
     if isinstance(choice.route, Steps):

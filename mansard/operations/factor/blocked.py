@@ -250,12 +250,17 @@ class Blocked:
 
     def q_adjoint(self, F: Array, tau: Array, B: Array) -> Array:
         """Q^H B."""
-        X, width = copied(self.kind, B), tau.shape[-1]
-        size = self.steps.blocks[0] if self.steps.blocks else self.steps.leaf
-        for start in range(0, width, size):
-            part = slice(start, min(start + size, width))
-            self.reflect(F[..., start:, part], tau[..., part], X[..., start:, :], True)
+        X = copied(self.kind, B)
+        self.apply_q(F, tau, X, True)
         return X
+
+    def apply_q(self, F: Array, tau: Array, X: Array, adjoint: bool) -> None:
+        """X becomes Q^H X (first reflectors first) or Q X (last ones first), in place."""
+        width, size = tau.shape[-1], self.steps.blocks[0] if self.steps.blocks else self.steps.leaf
+        starts = range(0, width, size)
+        for start in starts if adjoint else reversed(starts):
+            part = slice(start, min(start + size, width))
+            self.reflect(F[..., start:, part], tau[..., part], X[..., start:, :], adjoint)
 
 
 def _cut(A: Array, rows: slice, columns: slice) -> Array:

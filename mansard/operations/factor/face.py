@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays import kinds as arrays
 from ...arrays.types import Array, Call, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
@@ -58,6 +59,7 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
         from .ragged import answer_lists
 
         return answer_lists(kind, operation, given, out)
+    _refuse_subclasses(operation, given)
     given = promoted(kind, operation, given)
     check_described(kind, operation, given, out)
     places = [out, *(None for _ in operation.parts[1:])]
@@ -69,6 +71,14 @@ def answer(operation: Operation, given: list[Matrices], out: Matrices = None) ->
         list(found) if listed and part.what in ("matrix", "row") and not stacks.is_list(found) else found
         for part, found in zip(operation.parts, results, strict=True)
     )
+
+
+def _refuse_subclasses(operation: Operation, given: list[Matrices]) -> None:
+    """Refuse instances of subclasses of ndarray: results may have to be of their class (`mansard.frameworks.numpy`)."""
+    for name, one in zip(operation.names, given, strict=True):
+        if isinstance(one, np.ndarray) and arrays.known_kind(one) is None:
+            found = type(one).__name__
+            raise TypeError(f"{name} is a {found}, a subclass of numpy.ndarray: pass numpy.asarray({name})")
 
 
 # results of an empty list
@@ -179,8 +189,9 @@ def check_rows(rows: int, operand: Matrices, names: tuple[str, str]) -> None:
 
 
 def is_vector(operand: Matrices) -> bool:
-    """NumPy's rule: only a one-dimensional array is a vector."""
-    return getattr(operand, "ndim", 0) == 1
+    """NumPy's rule: only a one-dimensional array is a vector; a list of them holds a vector for each matrix."""
+    first = operand[0] if stacks.is_list(operand) and operand else operand
+    return getattr(first, "ndim", 0) == 1
 
 
 _FEW = 4096  # infos, which take no longer to fetch than one

@@ -26,17 +26,24 @@ from .task import Found, Task
 def answer(task: Task, A: Array, B: Array = None) -> Found:
     """The parts of the task's result for a stack A (..., m, n) and right-hand sides B with the same leading dimensions;
     no size is zero."""
-    one = _ANSWERS[task.family, task.want]
+    return planned(task, A.shape, np.iscomplexobj(A))(A, B)
+
+
+def planned(task: Task, shape: tuple[int, ...], is_complex: bool) -> Callable[[Array, Array], Found]:
+    """`answer` for stacks A of this shape: whether threads share the matrices is found out once."""
+    one = partial(_ANSWERS[task.family, task.want], task)
     most = _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
-    if task.family == "cholesky" and np.iscomplexobj(A):
+    if task.family == "cholesky" and is_complex:
         most = _SINGLE // 2
-    return in_shares(partial(one, task), [A, B], most)
+    if len(_shares(shape, most)) < 2:
+        return one
+    return lambda A, B: in_shares(one, [A, B], most)
 
 
 def in_shares(run: Callable[..., Found], stacks: list[Array], most: int) -> Found:
     """`run(*stacks)`, by as many threads as may work at once on shares of the matrices. `most` is the number of rows or
     columns up to which the BLAS below keeps to one thread."""
-    shares = _shares(stacks[0], most)
+    shares = _shares(stacks[0].shape, most)
     if len(shares) < 2:
         return run(*stacks)
     lead, flat = stacks[0].shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in stacks]
@@ -49,9 +56,9 @@ _SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its co
 _WORTH = 1 << 22  # operations that are worth starting threads
 
 
-def _shares(A: Array, most: int) -> list[slice]:
+def _shares(shape: tuple[int, ...], most: int) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
-    *lead, M, N = A.shape
+    *lead, M, N = shape
     count = prod(lead)
     threads = min(settings.current().threads, count)
     if threads < 2 or max(M, N) > most or count * M * N * min(M, N) < _WORTH:
@@ -62,8 +69,27 @@ def _shares(A: Array, most: int) -> list[slice]:
 _SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
 
 
+def _loop(name: str, *given: Array) -> Array | None:
+    """Call NumPy's loop over a stack, without the checks of `numpy.linalg`, which take as long as ten small matrices.
+    None where an entry is NaN, as all of a bad matrix are, or where NumPy has no such loop: then those checks decide.
+    """
+    loop = getattr(_LOOPS, name, None)
+    if loop is None:
+        return None
+    with np.errstate(all="ignore"):
+        found = loop(*given)
+        total = found.sum()
+    return None if total != total else found
+
+
+_LOOPS = getattr(np.linalg, "_umath_linalg", None)
+
+
 def _cholesky(task: Task, A: Array, B: Array) -> Found:
     info = np.zeros(A.shape[:-2], np.int32)
+    found = None if task.upper else _loop("cholesky_lo", A)
+    if found is not None:
+        return {"F": found, "INFO": info}
     try:
         factor = np.linalg.cholesky(A.swapaxes(-1, -2) if task.upper else A)
         factor = np.ascontiguousarray(factor.swapaxes(-1, -2)) if task.upper else factor
@@ -133,6 +159,9 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
         return {"X": lu_solve(found["F"], found["PIVOTS"], B), "INFO": found["INFO"]}
     if A.shape[-1] > _SINGLE:
         return _one_by_one(A, B)
+    quick = _loop("solve", A, B)
+    if quick is not None:
+        return {"X": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
     try:
         return {"X": np.linalg.solve(A, B), "INFO": np.zeros(A.shape[:-2], np.int32)}
     except np.linalg.LinAlgError:
@@ -141,6 +170,9 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
 
 def _inverse(task: Task, A: Array, B: Array) -> Found:
     if task.pivot:
+        quick = _loop("inv", A)
+        if quick is not None:
+            return {"F": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
         try:
             return {"F": np.linalg.inv(A), "INFO": np.zeros(A.shape[:-2], np.int32)}
         except np.linalg.LinAlgError:
@@ -161,7 +193,8 @@ def _one_by_one(A: Array, B: Array) -> Found:
 
 
 def _determinant(task: Task, A: Array, B: Array) -> Found:
-    return {"F": np.asarray(np.linalg.det(A))}
+    quick = _loop("det", A)
+    return {"F": np.asarray(np.linalg.det(A) if quick is None else quick)}
 
 
 def _logdet(task: Task, A: Array, B: Array) -> Found:

@@ -23,11 +23,12 @@ from . import lapack as factor_lapack
 from . import library as factor_library
 from .blocked import HOW, Blocked, Steps
 from .columns import column
-from .kernel import KernelRun, family_of, is_readable
+from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
 from .task import Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
 
 Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
+QuickMaker = Callable[[bool], Quick]  # of a fast path; True: for vectors in the place of B
 
 _get = PLANS.get
 
@@ -38,6 +39,14 @@ class FactorPlan(NamedTuple):
     run: Way
     choice: Choice
     kernel: KernelRun | None = None
+    lapack: QuickMaker | None = None  # makes the fast path of LAPACK, for stacks in the CPU's memory
+
+    def quick(self, placed: bool, vectors: bool = False) -> Quick | None:
+        """The path of every later call, without questions; None where every call has to be looked at closely."""
+        if self.lapack is not None:
+            return self.lapack(vectors)
+        direct = self.kernel is not None and self.run is self.kernel
+        return self.kernel.quick(placed, vectors) if self.kernel is not None and direct else None
 
 
 def factor(
@@ -84,16 +93,16 @@ def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: A
     signatures = (stacks.signature(kind, A), stacks.signature(kind, columns))
     plan: Any = _get((task, kind, *signatures, outs, backend, False))
     was_quick = _get(_quick_key(task, backend, kind, A, columns, place)) is not None
-    if plan is not None and was_quick and plan.kernel is not None:
-        run = plan.kernel.quick(out is not None, vectors=True)
+    if plan is not None and was_quick:
+        run = plan.quick(out is not None, vectors=True)
         if run is not None:
             PLANS.keep(_quick_key(task, backend, kind, A, b, out), run)
 
 
 def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
-    if plan.kernel is None or plan.run is not plan.kernel or pin.pins() or set(outs) - {task.parts[0]}:
+    if pin.pins() or set(outs) - {task.parts[0]}:
         return
-    run = plan.kernel.quick(bool(outs))
+    run = plan.quick(bool(outs))
     if run is not None:
         PLANS.keep(_quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), run)
 
@@ -124,13 +133,18 @@ def plan_factor(
         return FactorPlan(partial(_nothing, kind, task, sizes, a), nothing)
     direct = all(is_readable(one, chosen.name) for one in places.values())
     run = KernelRun(kind, task, sizes, given, places if direct else {}, chosen)
-    request = Request.of(chosen, task.family, may_hand_over=backend is None and not whole, may_divide=not whole)
+    request = Request.of(
+        chosen, task.family, may_hand_over=backend is None and not whole, may_divide=not whole,
+        spares_compiling=backend is None and (not whole or task.want == "swap"),
+    )  # fmt: skip
     choice = dispatch.decide(run.problem, request)
     if isinstance(choice.route, KernelRoute):
         run.prepare(choice)
         return FactorPlan(run if direct else partial(indirect, run), choice, run)
     if not isinstance(choice.route, StepsRoute):
-        return FactorPlan(partial(_library, kind, task, a), choice)
+        stacked_here = a.view.device[0] == "cpu" and not (stacks.is_list(A) or stacks.is_list(B))
+        quick = partial(_quick_by_lapack, kind, task, a) if stacked_here else None
+        return FactorPlan(partial(_library, kind, task, a), choice, lapack=quick)
     steps = _followed if choice.route.name == AFTER_FACTORS else by_blocks
     return FactorPlan(partial(steps, kind, task, backend), choice)
 
@@ -163,6 +177,26 @@ def _library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Found
         return deliver(factor_library.answer(kind, task, A, B), outs)
     found = factor_lapack.answer(task, kind.download(A), None if B is None else kind.download(B))
     return deliver({part: kind.upload(one, A) for part, one in found.items()}, outs)
+
+
+def _quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick:
+    """`_library` for stacks in the CPU's memory whose description is known. The results are new arrays before anything
+    is written to `out`, which may overlap what is read."""
+    download, upload, parts = kind.download, kind.upload, task.parts
+    answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
+
+    def run(A: Array, B: Array, out: Array) -> list[Array]:
+        right = None if B is None else download(B[..., None] if vectors else B)
+        found = answer(download(A), right)
+        results = [upload(found[part], A) for part in parts]
+        if vectors:
+            results[0] = results[0][..., 0]
+        if out is not None:
+            out[...] = results[0]
+            results[0] = out
+        return results
+
+    return run
 
 
 def as_numpy(array: Array) -> Array:

@@ -20,7 +20,7 @@ from ...kernels.factor.cholesky import FAMILY, defaults, emit, spec
 from ...plan import pin
 from ...plan.problem import ITEMSIZE
 from ...records import database
-from .. import ragged_layout
+from .. import ragged_layout, recording
 from .. import run as call
 from ..batched.gemm_run import _upload
 from ..ragged import Ragged, allocate_beside
@@ -144,9 +144,9 @@ class SortedRun:
             config = (record and record.config) or defaults.default(problem, self.backend.device)
             if config is None:
                 raise LaunchError(f"no kernel for {problem}")
-            kernels.append(partial(self.backend.prepare, emit.kernel(problem, config, self.backend.device, (0,) * 12)))
+            kernels.append(partial(recording.prepared, emit, problem, config, self.backend, (0,) * 12))
             firsts.append(first)
-        return [Launch(run, first) for run, first in zip(call.together(kernels), firsts, strict=True)]
+        return [Launch(run, first) for (run, _), first in zip(call.together(kernels), firsts, strict=True)]
 
     def __call__(self, a: Ragged, factors: Ragged) -> Array:
         """`info`, in the order of the batch; the factors have been written, or will be."""

@@ -6,17 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...arrays.kinds import kind_of, known_kind
 from ...arrays.types import Array, SparseMatrix
 from ...backends.select import select
 from ...codegen.geometry import Device
+from ...errors import Transformed
 from ...kernels.sparse.spmv import spec
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES
 from ...records import findings
 from ..recipes import repeatable
+from ..transformable import through_framework
 from . import convert, spmv_call
 from .convert import Source, Wish
 from .operand import Held, Storage
+from .operator import Operator
 from .spmv_call import Form
 from .storage import Csr, Sell
 
@@ -136,6 +140,15 @@ class _Sides:
             self._held[True] = self._hold(Source(rows, self.xp, self.device), wish)
         return self._held[transposed]
 
+    def with_data(self, data: Array) -> _Sides:
+        """The same pattern with entries of any dtype, of which narrower ones are stored if that was wished."""
+        if str(data.dtype) == self.dtype:
+            return self.with_values(data)
+        rows = self._held[False].rows()
+        source = Source(Csr(rows.shape, rows.indptr, rows.indices, data), self.xp, self.device)
+        wish = replace(self.wish, values=None)
+        return _Sides(self.shape, str(data.dtype), wish, self.threads, self.backend, source)
+
     def with_values(self, data: Array) -> _Sides:
         """The same pattern; the transposed is stored anew when it is needed."""
         new = object.__new__(_Sides)
@@ -154,9 +167,10 @@ def _sides(
     return made
 
 
-class Matrix:
-    """What `matrix` returns; it does not change. `T` and `H` are the transposed and its conjugate, which are stored on
-    their own when a product first needs them. It pickles as it is stored, with its transposed if that is."""
+class Matrix(Operator):
+    """What `matrix` returns: a scipy.sparse.linalg.LinearOperator; it does not change. `T` and `H` are the transposed
+    and its conjugate, which are stored on their own when a product first needs them. It pickles as it is stored, with
+    its transposed if that is."""
 
     def __init__(self, sides: _Sides, transposed: bool, conj: bool) -> None:
         self._sides, self._transposed, self._conj = sides, transposed, conj
@@ -197,11 +211,22 @@ class Matrix:
         return Matrix(self._sides, not self._transposed, not self._conj)
 
     def __matmul__(self, x: Array) -> Array:
-        return spmv_call.apply(self.held, x, backend=self._sides.backend, form=self._form())
+        try:
+            kind = known_kind(x)
+            if kind is None:
+                return self.times(x)
+            return spmv_call.apply(kind, self.held, x, backend=self._sides.backend, form=self._form())
+        except Transformed as refusal:
+            return through_framework("sparse.Matrix.__matmul__", Matrix.__matmul__, (self, x), refusal)
 
     def product(self, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """alpha A x + beta out for a vector (n,) or vectors side by side (n, k); `out` is written if given."""
-        return spmv_call.apply(self.held, x, out, alpha, beta, backend=self._sides.backend, form=self._form())
+        try:
+            kind, form = kind_of(x, "x"), self._form()
+            return spmv_call.apply(kind, self.held, x, out, alpha, beta, backend=self._sides.backend, form=form)
+        except Transformed as refusal:
+            given = (self, x, out, alpha, beta)
+            return through_framework("sparse.Matrix.product", Matrix.product, given, refusal)
 
     def recurrence(
         self,
@@ -214,7 +239,12 @@ class Matrix:
     ) -> Array:
         """alpha A x + beta x + gamma z in one pass: a step of a three-term recurrence. `out` may be z itself."""
         form = self._form()._replace(recurrence=True)
-        return spmv_call.apply(self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        try:
+            kind = kind_of(x, "x")
+            return spmv_call.apply(kind, self.held, x, out, alpha, beta, z, gamma, self._sides.backend, form)
+        except Transformed as refusal:
+            given = (self, x, z, out, alpha, beta, gamma)
+            return through_framework("sparse.Matrix.recurrence", Matrix.recurrence, given, refusal)
 
     def plan(self, x: Array, out: Array = None) -> Plan:
         """A held product: `plan(x)` runs, `.explain()` says what and why. It pickles with the matrix."""
@@ -232,12 +262,30 @@ class Matrix:
         if self._transposed or self._conj:
             raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")
         xp = self._sides.xp
-        data = convert.new_values(data, xp)
+        try:
+            data = convert.new_values(data, xp)
+        except Transformed as refusal:
+            answer: Matrix = through_framework("sparse.Matrix.with_values", Matrix.with_values, (self, data), refusal)
+            return answer
         if data.shape != (self.nnz,):
             raise ValueError(f"data has shape {data.shape}, the pattern {self.nnz} entries")
         if not np.can_cast(str(data.dtype), self.dtype, "same_kind"):
             raise TypeError(f"data has dtype {data.dtype} and A {self.dtype}: convert it first")
         return Matrix(self._sides.with_values(data), False, False)
+
+    def _scaled(self, factor: complex) -> Matrix:
+        """The matrix with every entry multiplied by a number; NumPy's rules give the dtype."""
+        factor = np.conj(factor) if self._conj else factor
+        scaled = self._sides.held(False).rows().data.astype(self.dtype, copy=False) * factor
+        return Matrix(self._sides.with_data(scaled), self._transposed, self._conj)
+
+    def _stored_like(self, A: SparseMatrix) -> Matrix:
+        """A matrix of SciPy or CuPy, stored as suits it, with this one's backend."""
+        return matrix(A, backend=self._sides.backend)
+
+    def tocsr(self) -> SparseMatrix:
+        """As CSR where the matrix lives: a csr_array of scipy.sparse, or cupyx's csr_matrix."""
+        return self.to_scipy() if self._sides.xp is np else self.to_cupy()
 
     def to_scipy(self) -> SparseMatrix:
         """As scipy.sparse.csr_array, in this matrix's dtype."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
@@ -44,16 +47,13 @@ class Vectors(NamedTuple):
 
 
 def apply(
-    held: Held, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, z: Array = None,
+    kind: Kind, held: Held, x: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, z: Array = None,
     gamma: complex = 0.0, backend: str | None = None, form: Form = _PLAIN,
 ) -> Array:  # fmt: skip
-    """alpha A x + beta out, or alpha A x + beta x + gamma z, by a plan made before where there is one."""
-    kind = arrays.kind_of(x, "x")
+    """alpha A x + beta out, or alpha A x + beta x + gamma z, by a plan made before where there is one; `kind` is the
+    library of x."""
     if kind.immutable:
-        if out is not None:
-            raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-        inner = None if z is None else kind.unwrap(z, "z")
-        return kind.wrap(apply(held, kind.unwrap(x, "x"), None, alpha, beta, inner, gamma, backend, form))
+        return _through_jax(kind, held, x, out, (alpha, beta), z, gamma, backend, form)
     for one in (out, z):
         if one is not None and type(one) is not type(x):
             arrays.common_kind([("x", x), ("z" if one is z else "out", one)])
@@ -62,12 +62,53 @@ def apply(
     key = (kind, signature(x), *others, backend, form, z is not None and z is out)
     run = held.plans.get(key)
     if run is None or pin.pins():
-        shape = kind.view(x, "x").shape
+        shape, common = kind.view(x, "x").shape, _promoted(held, kind, x)
+        if common is not None:
+            run = _converting(kind, held, common, backend, form)
+            held.plans.keep(key, run)
+            return run(x, None, out, alpha, beta, z, gamma)
         if len(shape) == 2 and shape[1] > SLICE:
             return _in_slices(held, kind, x, out, alpha, beta, z, gamma, backend, form)
         run = plan_product(held, x, out, z, backend, form).run
         held.plans.keep(key, run)
     return run(x, None, out, alpha, beta, z, gamma)
+
+
+def _through_jax(
+    kind: Kind, held: Held, x: Array, out: Array, factors: tuple[complex, complex], z: Array, gamma: complex,
+    backend: str | None, form: Form,
+) -> Array:  # fmt: skip
+    """The product of JAX arrays, on views of their buffers."""
+    if out is not None:
+        raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
+    x, z = kind.unwrap(x, "x"), None if z is None else kind.unwrap(z, "z")
+    inner = arrays.kind_of(x, "x")
+    _check_dtypes(held, inner.view(x, "x"))  # JAX's rules of promotion are not NumPy's
+    return kind.wrap(apply(inner, held, x, None, *factors, z, gamma, backend, form))
+
+
+def _promoted(held: Held, kind: Kind, x: Array) -> str | None:
+    """The dtype that NumPy's rules give a product whose vectors are integers, or narrower than the matrix; None if x
+    has it already, if it is no dtype of ours, and where the array library does not promote."""
+    if not kind.promotes:
+        return None
+    given, values = x.dtype.name, held.storage.values_dtype
+    if x.dtype.kind not in "iub" and (given not in DTYPES or spmv.spec.narrows(values, given)):
+        return None
+    return str(np.result_type(given, values))
+
+
+def _converting(kind: Kind, held: Held, dtype: str, backend: str | None, form: Form) -> Callable[..., Array]:
+    """A run that converts x and z before the product."""
+
+    def run(
+        x: Array, _: None, out: Array, alpha: complex, beta: complex, z: Array = None, gamma: complex = 0.0
+    ) -> Array:  # fmt: skip
+        x = kind.astype(x, dtype)
+        z = None if z is None else kind.astype(z, dtype)
+        return apply(kind, held, x, out, alpha, beta, z, gamma, backend, form)
+
+    return run
 
 
 def _in_slices(
@@ -85,7 +126,7 @@ def _in_slices(
     for first in range(0, view.shape[1], SLICE):
         part = slice(first, first + SLICE)
         apply(
-            held, x[:, part], out[:, part], alpha, beta, None if z is None else z[:, part], gamma, backend, form
+            kind, held, x[:, part], out[:, part], alpha, beta, None if z is None else z[:, part], gamma, backend, form
         )  # fmt: skip
     return out
 

@@ -18,6 +18,7 @@ from ...kernels.tall_skinny.small_step.spec import Status
 from ...plan import pin
 from ...plan.dispatch import choose
 from ...plan.problem import Problem
+from .. import recording
 from ..plans import PLANS
 from . import small_factors as small
 from .gram import gram
@@ -72,7 +73,7 @@ def _planned(view: View, backend: str | None) -> _Planned | None:
     config = defaults.default(problem, chosen.device) if pin.pins() else choose(problem, chosen.device).config
     if config is None:
         return None
-    launch = chosen.prepare(emit.kernel(problem, config, chosen.device))
+    launch, _ = recording.prepared(emit, problem, config, chosen)
     rules = tuple(small.rules(view.dtype, count) for count in range(STEPS))
     row = problem.N * problem.itemsize
     return _Planned(chosen, problem, launch, rules, (-(-spec.state_bytes(problem) // row), problem.N))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
+
+import numpy as np
 
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
@@ -94,14 +97,22 @@ def plan_gram(
     copies = (literal, literal or (B is not None and b.conjugated))
     if chosen.name == "cpu":  # the CPU kernel reads rows or columns, not arbitrary strides
         copies = (copies[0] or call.layout(a)[0] == "any", copies[1] or call.layout(b)[0] == "any")
+    vendor = partial(_vendor, conj)  # to whom arrays carry their own conjugation
     conj = conj != (a.conjugated and not copies[0])  # copies are literal
     a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
     problem = _problem(a, b, B is None, conj, deterministic)
-    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, copies, _vendor)
+    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, backend, copies, vendor)
 
 
-def _vendor(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
-    return kind.matmul((kind.conj(A) if problem.conj else A).T, B, out)
+def _vendor(conj: bool, kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
+    """A^H B by the array library (A^T B without `conj`). With B = A the result is exactly Hermitian, as a kernel's."""
+    product = kind.matmul((kind.conj(A) if conj else A).T, B, out)
+    hermitian = conj and problem.is_complex
+    if problem.same and (hermitian or kind.module is not np):  # NumPy forms A^T A by BLAS's syrk, of one triangle
+        kind.mirror(product, True, hermitian)
+        if hermitian:
+            kind.diagonals(product).imag[...] = 0
+    return product
 
 
 def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> Problem:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...arrays.types import Array, Kind
 from ...errors import RankDeficient
+from ...plan.problem import Options
 from . import small_factors as small
 from .device_steps import Progress, advanced
 from .fused import check_out, check_same_rows, checked, multiplied, through_jax
@@ -105,15 +106,16 @@ def orthogonalize(
 
     Parameters
     ----------
-    V : (K, N) array, of float32, float64, complex64 or complex128; any strides
-    against : (K, M) array of the same kind, dtype and device, with orthonormal columns; K >= M + N
+    V : (K, N) array, of float32, float64, complex64 or complex128; any strides. Or one vector (K,)
+    against : (K, M) array of the same kind, dtype and device, with orthonormal columns; K >= M + N. Or one vector (K,)
     out : (K, N) array that receives Q; it may be V. V is not written to otherwise
     shift, on_deficient, backend : as for `cholesky_qr`; a column that lies in the span of `against` is dependent too
 
     Returns
     -------
     Q, (K, N), R, (N, N), upper triangular with a positive diagonal, and H, (M, N): arrays of the same kind, on the same
-    device. With on_deficient="flag" also `dependent`, a NumPy array of N booleans.
+    device. With on_deficient="flag" also `dependent`, a NumPy array of N booleans. What belongs to a vector lacks the
+    dimension that it lacks.
 
     Examples
     --------
@@ -123,9 +125,11 @@ def orthogonalize(
     (array([0., 0., 1.]), array([[2.]]), array([[1.]]))
     """
     given = {"V": V, "against": against} | ({} if out is None else {"out": out})
+    options: Options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
+    if any(len(getattr(one, "shape", ())) == 1 for one in (V, against)):
+        return _of_vectors(given, options)
     kind, views = checked(given)
     if kind.immutable:
-        options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
         return through_jax(kind, orthogonalize, given, options)
     check_options(shift, on_deficient)
     check_same_rows(views, "V", "against")
@@ -137,6 +141,20 @@ def orthogonalize(
     check_out(views, (rows, columns), may_be="V", apart=("against",))
     Q, R, H, dependent = by_projection(Passes(kind, backend), V, against, out, shift, on_deficient)
     return (Q, R, H, dependent) if on_deficient == "flag" else (Q, R, H)
+
+
+def _of_vectors(given: dict[str, Array], options: Options) -> tuple[Array, ...]:
+    """`orthogonalize` where V or `against` is a vector: both as columns, and results without what vectors lack."""
+    of_v, of_basis = (len(given[name].shape) == 1 for name in ("V", "against"))
+    columns = {name: one[:, None] if len(one.shape) == 1 else one for name, one in given.items()}
+    if "out" in given and len(given["out"].shape) != len(given["V"].shape):
+        shape, wanted = (tuple(given[name].shape) for name in ("out", "V"))
+        raise ValueError(f"out has shape {shape}, the result {wanted}")
+    Q, R, H, *flags = orthogonalize(**columns, **options)
+    H = H[0] if of_basis else H
+    if of_v:
+        Q, R, H = Q[:, 0], R[0, 0], H[..., 0]
+    return (given.get("out", Q), R, H, *flags)
 
 
 class Passes:

@@ -45,12 +45,13 @@ class Pair(NamedTuple):
 
     def plan(
         self, emit: Emit, problem: Problem, backend: Backend, read: tuple[View, View], shape: tuple[int, int],
-        handover: bool, copies: tuple[bool, bool] = (False, False), vendor: call.Vendor = product,
+        handover: bool, asked: str | None, copies: tuple[bool, bool] = (False, False), vendor: call.Vendor = product,
     ) -> Plan:  # fmt: skip
-        """Plan a kernel that reads the operands as `read` says, after copying those in `copies`."""
+        """Plan a kernel that reads the operands as `read` says, after copying those in `copies`. `asked`: the backend
+        that the caller named, or None."""
         (a, b), c, kind, out = read, self.views.get("out"), self.kind, self.out
         strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
-        launch, choice, kernel = call.prepare(emit, problem, backend, strides, handover)
+        launch, choice, kernel = call.prepare(emit, problem, backend, strides, handover, is_free=asked is None)
         run = call.Run(kind, problem, launch, copies, self.views, shape, vendor)
         fast, verify = call.counted(kind, out, run.fast), call.make_verify(kind, self.A, self.B, out)
         return Plan(problem, choice, backend, kernel, fast, verify, launch)

@@ -24,7 +24,7 @@ def plan_tsm2r(
     call.check_out(c, (a.shape[0], b.shape[1]))
     chosen, problem = pair.backend(backend), _problem(a, b, c)
     # kernels conjugate while they read, whatever the strides: nothing is ever copied
-    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover)
+    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, backend)
 
 
 def _problem(a: View, b: View, c: View | None) -> Problem:

@@ -28,7 +28,7 @@ def plan_tsmm(
     if copies[0]:
         a = call.as_copied(a)
     problem = _problem(a, c, w)
-    return pair.plan(emit, problem, chosen, (a, c), (problem.K, problem.N), handover, copies)
+    return pair.plan(emit, problem, chosen, (a, c), (problem.K, problem.N), handover, backend, copies)
 
 
 def _problem(a: View, c: View, w: View | None) -> Problem:

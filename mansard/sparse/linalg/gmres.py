@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...plan.problem import DTYPES
+from ...operations.sparse.storage import array_module
 from .checks import check_operator, check_vector
 from .krylov import Basis, LeastSquares
+from .operator import applied, dtype_of
 from .powers import Plan, change_of_basis, leja, monomial, newton
 from .powers import powers as repeated
 from .report import Report
@@ -47,7 +48,8 @@ def gmres(
     x0, rtol, atol, restart, maxiter, callback, callback_type : as for scipy.sparse.linalg.gmres: the residual is to be
         at most max(rtol * norm(b), atol); `restart` (20) vectors a cycle, at most `maxiter` (10 n) cycles; the callback
         gets the residual's norm over that of b at every iteration ("pr_norm", "legacy"), or x after every cycle ("x")
-    M : approximate inverse of A, with `@`. It is applied from the right: residuals are those of A x = b
+    M : approximate inverse of A: a matrix, a LinearOperator, or a function x -> M x. It is applied from the right:
+        residuals are those of A x = b
     s : products at a time; 1 is standard GMRES
     basis : "newton" or "monomial"
     powers : powers(A, p, alphas, betas, gammas) makes what computes p products at a time (powers.py)
@@ -59,8 +61,7 @@ def gmres(
     """
     _check_options(s, basis, callback_type, rtol, atol)
     x, b = prepared(A, b, x0)
-    check_operator(M, "M")
-    space, n = space_of(A), int(A.shape[0])
+    M, space, n = applied(M, "M"), space_of(A), int(A.shape[0])
     restart = min(20 if restart is None else restart, n)
     cycles = 10 * n if maxiter is None else maxiter
     run = Report(f"gmres, s = {s}, {basis} basis" if s > 1 else "gmres")
@@ -98,7 +99,7 @@ class _Solver:
             if left <= self.goal or not np.isfinite(left):
                 break
             promised, krylov, change = self._cycle(residual, left)
-            x = x + (change if self.M is None else self.M @ change)
+            x = x + (change if self.M is None else self.M(change))
             residual, before = self._residual(x), left
             left = self.space.norm(residual)
             if told is not None:
@@ -184,16 +185,17 @@ def _ritz_values(krylov: Basis) -> Any:
     return values[np.isfinite(values)] if np.isfinite(values).any() else None
 
 
-def prepared(A: Any, b: Any, x0: Any) -> tuple[Any, Any]:
-    """x and b as vectors of what is computed in."""
+def prepared(A: Any, b: Any, x0: Any, several: bool = False) -> tuple[Any, Any]:
+    """x and b, copied, as vectors of what is computed in; with `several` also vectors side by side."""
     with space_of(A).together():
-        dtype = _checked_dtype(A, b, x0)
-    space_of(A).agree("dtype", dtype.name)
-    b = b.reshape(-1).astype(dtype)
-    return b * 0 if x0 is None else x0.reshape(-1).astype(dtype), b
+        dtype = _checked_dtype(A, b, x0, several)
+    space_of(A).agree("dtype and right-hand sides", (dtype.name, b.shape[1:]))
+    shape = b.shape if several and b.ndim == 2 and b.shape[1] > 1 else (-1,)
+    b = b.reshape(shape).astype(dtype, order="C")
+    return array_module(b).zeros_like(b) if x0 is None else x0.reshape(shape).astype(dtype, order="C"), b
 
 
-def _checked_dtype(A: Any, b: Any, x0: Any) -> Any:
+def _checked_dtype(A: Any, b: Any, x0: Any, several: bool) -> Any:
     """What is computed in, after a look at the shapes."""
     check_operator(A, "A")
     if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
@@ -201,12 +203,15 @@ def _checked_dtype(A: Any, b: Any, x0: Any) -> Any:
     own = space_of(A).entries(A)
     n = own.stop - own.start
     for name, vector in (("b", b), ("x0", x0)):
-        if vector is not None:
-            check_vector(vector, name)
-        if vector is not None and vector.shape not in ((n,), (n, 1)):
+        if vector is None:
+            continue
+        check_vector(vector, name)
+        columns = vector.shape[1:] if several and vector.ndim == 2 and vector.shape[1] else (1,)
+        if vector.shape not in ((n,), (n, *columns)):
             raise ValueError(f"{name} has shape {vector.shape}, A {tuple(A.shape)}: they do not match")
-    dtype = np.result_type(A.dtype, b.dtype, *([] if x0 is None else [x0.dtype]))
-    return dtype if dtype.name in DTYPES else np.result_type(dtype, np.float64)
+    if x0 is not None and x0.size != b.size:
+        raise ValueError(f"x0 has shape {x0.shape} and b {b.shape}: both need the same")
+    return dtype_of(A, b, x0)
 
 
 class _Product:
@@ -216,7 +221,7 @@ class _Product:
         self._A, self._M, self.shape = A, M, A.shape
 
     def __matmul__(self, x: Any) -> Any:
-        return self._A @ (self._M @ x)
+        return self._A @ self._M(x)
 
 
 def _check_options(s: int, basis: str, callback_type: str | None, rtol: float, atol: float) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ...operations.sparse.matrix import Matrix
 from ...operations.sparse.storage import array_module
 
 
@@ -58,6 +59,22 @@ class _Repeated:
         return V
 
 
+class _Stepped:
+    """One product after the other by `ms.sparse.matrix`, whose product makes a step of the recurrence in its pass."""
+
+    def __init__(self, A: Matrix, p: int, recurrence: Recurrence) -> None:
+        self._A, self._recurrence, self.passes = A, recurrence, p
+
+    def __call__(self, x: Any) -> Any:
+        dtype = np.result_type(self._A.dtype, x.dtype, *(np.asarray(part).dtype for part in self._recurrence))
+        V = array_module(x).empty((len(self._recurrence.alphas) + 1, *x.shape), dtype)
+        V[0] = x
+        for k, (alpha, beta, gamma) in enumerate(zip(*self._recurrence, strict=True)):
+            z = V[k - 1] if k and gamma else None
+            self._A.recurrence(V[k], z, V[k + 1], alpha=alpha, beta=beta, gamma=gamma if k else 0.0)
+        return V
+
+
 class _Blocked:
     """`ms.matrix_powers`, planned when it is known what the vectors are."""
 
@@ -91,6 +108,8 @@ def powers(A: Any, p: int, alphas: Sequence[Any], betas: Sequence[Any], gammas: 
         plan: Powers = A.recurrence_plan(p, alphas, betas, gammas)
         return plan
     recurrence = Recurrence(alphas, betas, gammas)
+    if isinstance(A, Matrix):
+        return _Stepped(A, p, recurrence)
     large = p > 1 and hasattr(A, "indptr") and A.shape[0] >= _LARGE
     return _Blocked(A, p, recurrence) if large else _Repeated(A, p, recurrence)
 

@@ -136,7 +136,7 @@ ONES = np.ones((5, 3, 3))
         (lambda: ms.matmul(ONES, ONES, beta=1.0), ValueError, "pass out"),
         (lambda: ms.matmul(ONES, ONES, alpha=1j), TypeError, "must be real"),
         (lambda: ms.plan("gemm", [ONES[0], ONES[1, :2]], ONES), ValueError, r"\[1\] has shape \(2, 3\).*ms.Ragged"),
-        (lambda: ms.matmul([ONES[0], ONES[1].astype("f4")], ONES[0]), TypeError, r"A\[1\] float32"),
+        (lambda: ms.matmul([ONES[0], ONES[1].astype("f2")], ONES[0]), TypeError, r"A\[1\] float16"),
         (lambda: ms.matmul([ONES[0], 3], ONES[0]), TypeError, r"A\[1\] is a builtins.int"),
         (lambda: ms.matmul([ONES, ONES], ONES), ValueError, r"A\[0\] has shape \(5, 3, 3\)"),
         (lambda: ms.matmul(list(ONES), list(ONES[:1])), ValueError, "A is a list of 5 arrays and B is a list of 1"),

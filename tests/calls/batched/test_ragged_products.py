@@ -219,12 +219,10 @@ def test_bad_operands() -> None:
         ms.matmul(a, ms.Ragged.from_list([B[0], np.ones((3, 1)), np.ones((4, 4))]))
     with pytest.raises(ValueError, match=r"A\[0\] has 4 columns and B 3 rows"):
         ms.matmul(a, np.ones((3, 3)))
-    with pytest.raises(TypeError, match="A has dtype float64 and B float32"):
-        ms.matmul(a, ms.Ragged.from_list([x.astype("float32") for x in B]))
     with pytest.raises(TypeError, match="pass a Ragged or a matrix"):
         ms.matmul(a, np.ones((3, 3, 3)))
-    with pytest.raises(UnsupportedProblem, match="B has dtype int64"):
-        ms.matmul(a, np.ones((3, 3), int))
+    with pytest.raises(UnsupportedProblem, match="B has dtype float16"):
+        ms.matmul(a, np.ones((3, 3), "f2"))
     with pytest.raises(ValueError, match="pass out"):
         ms.matmul(a, b, beta=1.0)
     with pytest.raises(TypeError, match="must be real"):

@@ -152,16 +152,14 @@ def test_what_does_not_fit() -> None:
         ms.blas.trsm(a, c, out=shifted)
     with pytest.raises(ValueError, match=r"out\[1\] has 3 rows, the result 2"):
         ms.blas.trsm(a, c, out=b)
-    with pytest.raises(TypeError, match="a has dtype float64 and b float32"):
-        ms.blas.trsm(a, ms.Ragged.empty([3, 2], 1, "float32"))
     with pytest.raises(TypeError, match="out is a ndarray: the results of ragged batches need a Ragged"):
         ms.blas.trsm(a, c, out=np.ones(3))
     with pytest.raises(ValueError, match="out holds an array twice"):
         ms.blas.trsm([np.eye(3), np.eye(2)], [np.ones((3, 1)), np.ones((2, 1))], out=[(p := np.ones((3, 1))), p])
-    with pytest.raises(TypeError, match=r"b\[0\] has dtype float64 and b\[1\] float32"):
-        ms.blas.trsm([np.eye(3), np.eye(2)], [np.ones((3, 1)), np.ones((2, 1), "f4")])
+    with pytest.raises((TypeError, UnsupportedProblem), match=r"b\[1\].* float16"):
+        ms.blas.trsm([np.eye(3), np.eye(2)], [np.ones((3, 1)), np.ones((2, 1), "f2")])
     with pytest.raises(UnsupportedProblem, match=r"a\[0\] has dtype int64; supported are"):
-        ms.blas.trsm([np.eye(3, dtype=int), np.eye(2)], [np.ones((3, 1)), np.ones((2, 1))])
+        ms.blas.trsm([np.eye(3, dtype=int), np.eye(2, dtype=int)], [np.ones((3, 1), int), np.ones((2, 1), int)])
     with pytest.raises(TypeError, match="alpha and beta must be real"):
         ms.blas.trsm(a, c, alpha=1j)
     assert triangle("R").side == "right"

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import linalg as scipy_linalg
 
 from mansard.sparse import matrices
-from mansard.sparse.linalg import expm, expm_multiply, gmres, krylov, spectrum
+from mansard.sparse.linalg import expm_multiply, gmres, krylov, series, spectrum
 from mansard.sparse.linalg.powers import Recurrence, change_of_basis, chebyshev, leja, monomial, newton, powers
 from mansard.sparse.linalg.report import Report
 
@@ -347,12 +347,12 @@ def test_tolerances_save_products() -> None:
 
 def test_series_of_the_exponential() -> None:
     for t, low, high in ((-30j, -1.0, 2.0), (4.0, -50.0, 0.0), (1 + 1j, -3.0, 3.0), (1e-3, 1.0, 2.0)):
-        terms = expm.chebyshev_terms(t, low, high, 1e-16)
+        terms = series.chebyshev_terms(t, low, high, 1e-16)
         x = np.linspace(low, high, 101)
         found = np.polynomial.chebyshev.chebval((2 * x - low - high) / (high - low), terms)
         assert np.abs(found - np.exp(t * x)).max() <= 1e-13 * np.abs(np.exp(t * x)).max() * (1 + abs(t))
     for size in (1e-3, 1.0, 40.0):
-        steps, degree = expm.taylor_steps(size, 1e-16)
+        steps, degree = series.taylor_steps(size, 1e-16)
         term = np.exp((degree + 1) * np.log(size / steps) - np.sum(np.log(np.arange(1, degree + 2))))
         assert term * steps <= 1.01e-16
 

@@ -84,8 +84,8 @@ def test_bad_input_to_fused_passes_is_named() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="V has dtype float64 and W float32"):
-        ms.project(V, np.ones((100, 2), "float32"))
+    with pytest.raises((TypeError, UnsupportedProblem), match=r"W.* float16"):
+        ms.project(V, np.ones((100, 2), "float16"))
     with pytest.raises(UnsupportedProblem, match="V has dtype int"):
         ms.project(V.astype(int), V.astype(int))
 

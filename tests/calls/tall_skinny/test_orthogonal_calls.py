@@ -129,7 +129,7 @@ def test_bad_arguments_are_named() -> None:
     with pytest.raises(UnsupportedProblem, match="V has dtype int64"):
         ms.cholesky_qr(np.ones((9, 2), int))
     with pytest.raises(TypeError, match=r"V is a builtins\.list"):
-        ms.cholesky_qr([[1.0]])
+        ms.cholesky_qr([["a"]])
 
 
 # orthogonalize

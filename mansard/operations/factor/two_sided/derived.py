@@ -40,12 +40,13 @@ def precision(kind: Kind, A: Array) -> float:
     return float(np.finfo(REAL[kind.view(A, "a").dtype]).eps) * int(max(A.shape[-2:]))
 
 
-def _per_matrix(number: Any) -> Any:
+def _per_matrix(number: Array) -> Array:
     """A number, or one for each matrix, beside a row of values."""
+    number = np.asarray(number) if isinstance(number, list | tuple) else number
     return number[..., None] if getattr(number, "shape", ()) else number
 
 
-def cut(kind: Kind, W: Array, rcond: Any) -> tuple[Array, Array]:
+def cut(kind: Kind, W: Array, rcond: Array) -> tuple[Array, Array]:
     """Reciprocals of the values above rcond times the largest, zero for the others; and which are above."""
     module = kind.module
     kept = _per_matrix(rcond) * W[..., :1] < W
@@ -54,7 +55,7 @@ def cut(kind: Kind, W: Array, rcond: Any) -> tuple[Array, Array]:
 
 
 def pseudo_inverse(
-    kind: Kind, A: Array, rcond: Any, hermitian: bool, backend: str | None
+    kind: Kind, A: Array, rcond: Array, hermitian: bool, backend: str | None
 ) -> tuple[Array, Array]:  # fmt: skip
     """V S^+ U^H, and `info`."""
     A = stacked(kind, A)
@@ -80,7 +81,7 @@ def least_squares(kind: Kind, A: Array, B: Array, rcond: float, backend: str | N
     return X, ranks, W
 
 
-def rank(kind: Kind, A: Array, tol: Any, rtol: Any, hermitian: bool, backend: str | None) -> Array:
+def rank(kind: Kind, A: Array, tol: Array, rtol: Array, hermitian: bool, backend: str | None) -> Array:
     """Number of singular values above `tol`, or above `rtol` times the largest."""
     A = stacked(kind, A)
     W = values(kind, A, backend, hermitian)

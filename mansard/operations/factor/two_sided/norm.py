@@ -17,8 +17,8 @@ from .derived import SPECTRAL, matrix_norm, vector_norm
 
 
 def is_batch(x: Any) -> bool:
-    """Whether an argument is a batch of matrices that is no array."""
-    return stacks.is_list(x) or isinstance(x, Ragged | Interleaved)
+    """Whether an argument is a batch of matrices that is no array. An empty list is NumPy's empty vector."""
+    return (stacks.is_list(x) and len(x) > 0) or isinstance(x, Ragged | Interleaved)
 
 
 def norm_of_array(x: Array, order: Any, axis: Any, keepdims: bool, backend: str | None) -> Array:

@@ -15,7 +15,9 @@ from ....arrays.view import View
 from ....backends.base import Backend, Launch
 from ....backends.select import ReferenceBackend, select
 from ....codegen.geometry import Device
+from ....errors import Transformed
 from ....kernels.sparse.powers import emit, spec
+from ...transformable import through_framework
 from ..convert import Source, library, new_values
 from ..operand import Held, Storage, described
 from .execution.groups import CpuGroups, GpuGroups
@@ -86,7 +88,10 @@ class Powers:
 
     def __call__(self, x: Array, out: Array = None) -> Array:
         """The powers of x, in the order of A's rows."""
-        return self._run(x, out, self.is_permuted)
+        try:
+            return self._run(x, out, self.is_permuted)
+        except Transformed as refusal:
+            return through_framework("Powers.__call__", Powers.__call__, (self, x, out), refusal)
 
     def permuted(self, x: Array, out: Array = None) -> Array:
         """The same with x and the result in the order that the matrix is stored in: entry i is row `permutation[i]`."""
@@ -207,7 +212,11 @@ class Powers:
     def with_values(self, data: Array) -> Powers:
         """A plan for other values of the same pattern, in the order of A as sorted CSR."""
         xp, rows = self._source.xp, self._source.rows
-        data = new_values(data, xp)
+        try:
+            data = new_values(data, xp)
+        except Transformed as refusal:
+            answer: Powers = through_framework("Powers.with_values", Powers.with_values, (self, data), refusal)
+            return answer
         if data.shape != (rows.nnz,):
             raise ValueError(f"data has shape {data.shape}, the pattern {rows.nnz} entries")
         if not np.can_cast(str(data.dtype), rows.values_dtype, "same_kind"):

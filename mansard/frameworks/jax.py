@@ -1,0 +1,61 @@
+"""Calls of public functions whose operands JAX transforms: under jit, grad, jvp, vmap, in scan and in shard_map.
+
+Every function has a twin in `tangents/` with the same parameters (without `out`), made of JAX's primitives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from inspect import Signature, signature
+from typing import Any
+
+from ..errors import Transformed
+from .tangents import derived, factors, orthogonal, products, sparse, spectral, systems, triangular, vectors
+from .tangents.checks import operand
+
+TWINS: dict[str, Callable[..., Any]] = {
+    name: function
+    for module in (products, triangular, systems, factors, spectral, orthogonal, derived, sparse, vectors)
+    for name, function in module.PUBLIC.items()
+}
+_OPERANDS = ("A", "B", "V", "S", "W", "a", "b", "x", "y", "lu", "piv", "c")
+_PAIRS = {"lu_and_piv": ("lu", "piv"), "c_and_lower": ("c", "")}  # arguments that are tuples of operands
+REMEDIES = {
+    "cholesky_qr": "looks at values to decide what comes next: use ms.linalg.qr",
+    "orthogonalize": "looks at values to decide what comes next: use ms.project and ms.linalg.qr",
+    "linalg.ormqr": "is not known there: use ms.matmul with Q",
+    "linalg.laswp": "is not known there: use jax.numpy.take_along_axis",
+    "linalg.tridiagonalize": "has no derivative: use ms.linalg.eigh",
+    "linalg.bidiagonalize": "has no derivative: use ms.linalg.svd",
+}
+
+
+def answer(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], refusal: Transformed
+) -> Any:
+    """The result of `function`, known as `name` (`gram`, `linalg.solve`), on traced operands."""
+    twin = TWINS.get(name)
+    if twin is None:
+        if name in REMEDIES:
+            raise TypeError(f"{refusal} (ms.{name} {REMEDIES[name]})") from None
+        raise refusal
+    given = _signature(function).bind(*args, **kwargs).arguments
+    if "self" in given:
+        given = {"A": given.pop("self")} | given
+    if given.pop("out", None) is not None:
+        raise TypeError("out is given and operands are traced by JAX, where nothing is written to: use the result")
+    for argument, value in given.items():
+        if argument in _PAIRS:
+            parts = zip(value, _PAIRS[argument], strict=True)
+            given[argument] = tuple(operand(one, part) if part else one for one, part in parts)
+        elif argument in _OPERANDS and value is not None and not hasattr(value, "storage"):
+            given[argument] = operand(value, argument)
+    first = [one for one, value in _signature(twin).parameters.items() if value.kind is value.POSITIONAL_ONLY]
+    positional = [given.pop(one) for one in first]
+    return twin(*positional, **given)
+
+
+@lru_cache(maxsize=128)
+def _signature(function: Callable[..., Any]) -> Signature:
+    return signature(function)

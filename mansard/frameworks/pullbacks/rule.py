@@ -1,0 +1,62 @@
+"""What is known about the derivative of one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from inspect import unwrap
+from typing import Any
+
+Tensor = Any
+Gradients = Sequence[Tensor | None]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a rule may use: operands and results that it keeps (None for others), and the options of the call."""
+
+    operands: Sequence[Tensor]
+    results: Sequence[Tensor]
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The derivative of one function of matrices.
+
+    `run` names the public function, or is a function. `pullback(given, cotangents, needed)` returns a gradient for
+    every operand, None for those that are not needed; a cotangent that is None is zero. Gradients may have the result's
+    leading dimensions: they are summed back. `tangent(given, tangents)` returns a tangent for every result. `like` is
+    the same function in PyTorch: shapes and dtypes of results where there are no values;
+    None: it is not traced.
+    """
+
+    name: str
+    run: str | Callable[..., Any]
+    pullback: Callable[[Given, Gradients, Sequence[bool]], Gradients]
+    like: Callable[..., Any] | None
+    operands: tuple[int, ...] = ()  # kept for the derivative
+    results: tuple[int, ...] = ()  # kept for the derivative
+    tangent: Callable[[Given, Sequence[Tensor]], Sequence[Tensor]] | None = None
+    constant: tuple[int, ...] = ()  # results without a derivative: pivots
+    stacks: bool = True  # takes leading dimensions
+    stacked: Callable[..., Any] | None = None  # the function of stacks, if `run` takes single matrices
+
+    @cached_property
+    def plain(self) -> Callable[..., Any]:
+        """The function on tensors that have values and record nothing."""
+        return plain(self.run) if isinstance(self.run, str) else self.run
+
+
+def public(name: str) -> Callable[..., Any]:
+    """A public function by its name (`gram`, `linalg.solve`)."""
+    home, _, function = name.rpartition(".")
+    found: Callable[..., Any] = getattr(import_module(f"mansard.{home}" if home else "mansard"), function)
+    return found
+
+
+def plain(name: str) -> Callable[..., Any]:
+    """A public function by its name, as it is below the frameworks."""
+    return unwrap(public(name))

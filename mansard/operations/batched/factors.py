@@ -1,0 +1,96 @@
+"""Factors of a batch of products, one number for each matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...arrays.types import Array, Kind, Matrices
+from ...plan.problem import DTYPES
+from .. import run as call
+from .. import stacks
+from ..ragged import Ragged
+from .interleaved import Interleaved
+
+
+def is_number(factor: Array) -> bool:
+    """Whether a factor is one number for all matrices: no array, or an array without dimensions."""
+    return not isinstance(factor, list | tuple) and not getattr(factor, "shape", ())
+
+
+def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices) -> Matrices:
+    """alpha_i P_i + beta_i out_i of a fresh product P, in place of P or in `out`. Where beta_i is zero, the content of
+    out_i does not count. Nothing is written before every argument has been checked."""
+    if isinstance(product, Ragged | Interleaved):
+        raise TypeError(f"alpha and beta are one number each for a {type(product).__name__}: pass stacks or lists")
+    kind = stacks.kind_of(product, "a")
+    if kind is None:
+        return product if out is None else out
+    if kind.immutable:
+        raise TypeError(f"alpha and beta are one number each for {kind.name} arrays: multiply the result instead")
+    listed = stacks.is_list(product)
+    batch = (len(product),) if listed else tuple(product.shape[:-2])
+    first = product[0] if listed else product
+    factors = [_factor(kind, one, batch, first, name) for one, name in ((alpha, "alpha"), (beta, "beta"))]
+    if out is None:
+        if not is_number(beta) or beta != 0:
+            raise ValueError("beta scales the content of out: pass out")
+        return _scaled(product, factors[0], listed)
+    _check_places(kind, out, product, listed)
+    parts = zip(product, out, *map(list, factors), strict=True) if listed else [(product, out, *factors)]
+    for one, place, by, of_place in parts:
+        kept = _kept(kind, place, of_place)
+        place[...] = one * by + kept
+    if kind.written is not None:
+        kind.written(out if listed else (out,))
+    return out
+
+
+def _scaled(product: Matrices, alpha: Array, listed: bool) -> Matrices:
+    return [one * by for one, by in zip(product, alpha, strict=True)] if listed else product * alpha
+
+
+def _kept(kind: Kind, place: Array, beta: Array) -> Array:
+    """beta_i out_i, zero where beta_i is, whatever out_i holds."""
+    zero = kind.astype(beta * 0, place.dtype)
+    with np.errstate(invalid="ignore"):
+        return kind.module.where(beta == 0, zero, place * beta)
+
+
+def _factor(kind: Kind, factor: Array, batch: tuple[int, ...], like: Array, name: str) -> Array:
+    """The factor as an array (*batch, 1, 1) of the product's dtype and device."""
+    if isinstance(factor, list | tuple) or is_number(factor):
+        factor = np.asarray(factor)
+    real, dtype = "complex" not in str(like.dtype), str(like.dtype).removeprefix("torch.")
+    if isinstance(factor, np.ndarray) and factor.dtype.name not in DTYPES and factor.dtype.kind not in "iub":
+        raise TypeError(f"{name} has dtype {factor.dtype}: numbers are needed")
+    if real and "complex" in str(factor.dtype):
+        if not (isinstance(factor, np.ndarray) and not factor.imag.any()):
+            raise TypeError(f"{name} must be real for {dtype} matrices")
+        factor = factor.real
+    if isinstance(factor, np.ndarray) and not kind.on_host_alone:
+        factor = kind.upload(factor.astype(dtype), like)
+    found = stacks.kind_of(factor, name)
+    if found is not kind:
+        raise TypeError(f"{name} is a {found.name} array and a a {kind.name} array: convert one of them")
+    try:
+        fits = np.broadcast_shapes(tuple(factor.shape), batch) == batch
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{name} has shape {tuple(factor.shape)}, which does not broadcast with the batch {batch}")
+    kind.view(factor, name)
+    whole = kind.module.broadcast_to(kind.astype(factor, like.dtype), batch)
+    return whole[..., None, None]
+
+
+def _check_places(kind: Kind, out: Matrices, product: Matrices, listed: bool) -> None:
+    """As many places as products, each of its shape and dtype and writable."""
+    if stacks.is_list(out) != listed or (listed and len(out) != len(product)):
+        raise ValueError(f"out is no {f'list of {len(product)} arrays' if listed else 'array'}, as the result is")
+    if stacks.kind_of(out, "out") is not kind:
+        raise TypeError("a and out are arrays of different libraries: convert one of them")
+    for one, place in zip(product, out, strict=True) if listed else ((product, out),):
+        view = kind.view(place, "out")
+        call.check_out(view, tuple(one.shape))
+        if place.dtype != one.dtype:
+            raise TypeError(f"a has dtype {one.dtype} and out {place.dtype}: convert one of them")

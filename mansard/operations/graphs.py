@@ -1,0 +1,60 @@
+"""Public functions in graphs of torch.compile: each is one node, and nobody looks inside.
+
+PyTorch's compiler (torch._dynamo) traces Python. It is told about exported functions once it is loaded, which a finder
+of modules notices: importing it for that would take seconds, and a look in every call would be too late for the first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any
+
+_COMPILER = "torch._dynamo"
+_exported: list[Callable[..., Any]] = []
+
+
+def allow(function: Callable[..., Any]) -> None:
+    """Make calls of the function nodes of PyTorch's graphs."""
+    _exported.append(function)
+    compiler = sys.modules.get(_COMPILER)
+    if hasattr(compiler, "allow_in_graph"):  # loaded to the end
+        compiler.allow_in_graph(function)  # type: ignore[union-attr]
+
+
+def _tell(compiler: Any) -> None:
+    """Tell the compiler, which was just loaded, about everything that was exported, and to break its graphs at other
+    functions of Mansard: they read addresses."""
+    compiler.trace_rules.add("mansard")
+    for function in _exported:
+        compiler.allow_in_graph(function)
+
+
+class _Finder(MetaPathFinder):
+    """Finds nothing but the compiler, and acts when it has been loaded."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != _COMPILER:
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.loader is None:
+            return None
+        load = spec.loader.exec_module
+
+        def load_and_tell(module: ModuleType) -> None:
+            load(module)
+            _tell(module)
+
+        spec.loader.exec_module = load_and_tell  # type: ignore[method-assign]
+        return spec
+
+
+if hasattr(sys.modules.get(_COMPILER), "allow_in_graph"):
+    _tell(sys.modules[_COMPILER])
+else:
+    sys.meta_path.insert(0, _Finder())

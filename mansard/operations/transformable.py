@@ -1,0 +1,56 @@
+"""Public functions, open to frameworks that transform programs: derivatives, tracing, vectorisation.
+
+Kernels take arrays with values. An operand that stands for values still to come, or whose derivative is wanted, is
+refused by its kind with `Transformed`, before anything is written. The exported function then hands the whole call to
+the module of that library in `mansard.frameworks`, which knows derivatives. Operands that are refused for what they are
+go to `mansard.frameworks.numpy`, which makes arrays of one dtype of what NumPy takes: nested lists, subclasses of
+ndarray, different dtypes. Other calls never get there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from importlib import import_module
+from inspect import isfunction
+from typing import Any
+
+from ..errors import Transformed, UnsupportedProblem
+from . import graphs
+
+# library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
+_FRAMEWORKS = {name: f"mansard.frameworks.{name}" for name in ("numpy", "torch", "jax")}
+
+
+def transformable(function: Callable[..., object], home: str) -> Callable[..., object]:
+    """The function that `home` exports: `function`, or a framework's answer where an operand is `Transformed`."""
+    name = ".".join((*home.split(".")[1:], function.__name__))
+
+    @wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        for operand in args:
+            if getattr(operand, "requires_grad", False):  # known without asking the function, which takes 20 us
+                return import_module(_FRAMEWORKS["torch"]).answer(name, function, args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except Transformed as refusal:
+            return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, kwargs, refusal)
+        except (TypeError, UnsupportedProblem) as refusal:
+            return import_module(_FRAMEWORKS["numpy"]).answer(name, function, args, kwargs, refusal)
+
+    call.__module__ = home  # where pickles and readers find it
+    graphs.allow(call)
+    return call
+
+
+def through_framework(name: str, function: Callable[..., object], args: tuple[object, ...], refusal: Transformed) -> Any:
+    """A framework's answer to a call of a method that refused an operand."""
+    return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, {}, refusal)
+
+
+def export(namespace: dict[str, object], names: Iterable[str]) -> None:
+    """Make the functions among `names` of a face's module transformable."""
+    for name in names:
+        found = namespace[name]
+        if isfunction(found):
+            namespace[name] = transformable(found, str(namespace["__name__"]))

@@ -1,0 +1,54 @@
+"""Work too little to earn a compilation: on CPUs the array library answers, in the first call and in every later one.
+
+The rule asks the problem alone, not the cache and not the calls before, so that a call gives the same bits every time.
+It speaks where nobody named a backend or pinned a parameter, and no tuning record knows the shape. GPUs are left alone:
+nothing was measured there. `MANSARD_LIBRARY_BELOW` (settings.py) moves the limit; 0 compiles a kernel for everything.
+"""
+
+from __future__ import annotations
+
+from .. import settings, units
+from ..kernels import family_of
+from .problem import Problem
+from .route import Request
+
+# Seconds that compiling a CPU kernel takes, a moderate one with a warm disk cache: what the library's whole time must
+# add up to before a kernel has earned its compilation, even one that takes no time itself.
+_COMPILING = 2.0
+
+# Seconds of the library for a matrix beyond the call itself: a turn of a loop in C for products, a routine of LAPACK
+# called from a loop in C, or (`_ONE_BY_ONE`) a routine that is called from Python. NumPy works long at any QR.
+_EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL, _QR_CALL = 0.3e-6, 1e-6, 5e-6, 15e-6
+_PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv")
+_FACTORS = ("trsm", "cholesky", "lu", "qr")
+_ONE_BY_ONE = (("trsm", None), ("cholesky", "solve"), ("lu", "factor"), ("qr", "solve"))
+# Rates of one core of any CPU at orders below 32: products fill a vector unit, eliminations wait for each other.
+_PRODUCT_RATE, _FACTOR_RATE = 4e9, 1e9  # operations per second
+_MEMORY_RATE = 10e9  # bytes per second from a cache or from memory, by one core
+
+
+def library_seconds(problem: Problem) -> float:
+    """Estimate the seconds that the array library computes on one core, without the overhead of the call."""
+    work, operation = family_of(problem.operation).work.work(problem), problem.operation
+    want = dict(problem.traits).get("want")
+    if operation in _PRODUCTS:
+        each, rate = _EACH_PRODUCT, _PRODUCT_RATE
+    else:
+        each, rate = (_EACH_CALL if (operation, want) in _ONE_BY_ONE else _EACH_FACTOR), _FACTOR_RATE
+    count = dict(problem.sizes).get("BATCH", 1)
+    fixed = _QR_CALL if operation == "qr" else 0.0
+    return fixed + count * each + work.flops / rate + work.bytes / _MEMORY_RATE
+
+
+def too_little(problem: Problem, request: Request) -> str | None:
+    """Why the library answers for so little work, or None where a kernel is worth compiling."""
+    if not request.spares_compiling or request.backend != "cpu" or problem.operation not in (*_PRODUCTS, *_FACTORS):
+        return None
+    limit, seconds = settings.current().library_below * 1e-6, library_seconds(problem)
+    if seconds >= limit:
+        return None
+    calls = int(_COMPILING / limit)
+    return (
+        f"about {units.duration(seconds, 2)} of work: a kernel would not earn its compilation in {calls} calls "
+        "(backend='cpu' compiles one all the same)"
+    )

@@ -1,0 +1,250 @@
+"""Numbers that answer the figures of Dong's dissertation, from committed rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mansard.bench.rows import Row, operation_of
+from mansard.operations.factor.blocked import HOW
+
+from ..found import Number, best, column, geometric_mean, lines, median, rows
+from .cases import label
+
+_BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
+_BAND = "percent_bandwidth"
+_CPU = "xeon-avx512-2-cores/factor"
+
+
+def _aligned(form: str) -> Number:
+    speed = {row["M"]: row["gflops"] for row in rows(_TWO, "alignment", form=form)}
+    sizes = (64, 128, 192, 256)
+    loss = [speed[n + 1] / speed[n] for n in sizes]
+    padded = [speed[n + 16] * (n + 1) ** 2 / (n + 16) ** 2 / speed[n + 1] for n in sizes]
+    values = {"least": min(loss), "most": max(loss), "padded": max(padded), "padded_least": min(padded)}
+    useful = {n: speed[n + 16] * (n + 1) ** 2 / (n + 16) ** 2 for n in sizes}
+    cells = tuple((str(n), f"{speed[n]:.0f}", f"{speed[n + 1]:.0f}", f"{useful[n]:.0f}")
+                  for n in sizes)  # fmt: skip
+    columns = ("n", "aligned n x n, GFLOP/s", "n + 1, not aligned", "n + 1, padded to lines, useful GFLOP/s")
+    return Number(values["least"] > 0.8 and values["padded"] < 1.05, values, columns, cells)
+
+
+def aligned() -> Number:
+    """His columns are our rows: his product without transposing is ours with."""
+    return _aligned("T")
+
+
+def aligned_transposed() -> Number:
+    return _aligned("")
+
+
+def _updates(k: int) -> Number:
+    pinned = best((row for row in rows(_BATCHED, "kernels") if row["pins"] and (row.get("inner") or row["M"]) == k),
+                  lambda row: row["M"])  # fmt: skip
+    vendor = best((row for row in rows(_BATCHED, ours=False, operation="gemm", dtype="float64", form="")
+                   if (row.get("inner") or row["M"]) == k and not row["accumulate"] and row["M"] == row["N"]
+                   and row["mode"] == "device"), lambda row: row["M"])  # fmt: skip
+    both = [n for n in pinned if n in vendor]
+    times = {n: pinned[n]["gflops"] / vendor[n]["gflops"] for n in both}
+    wide = [times[n] for n in both if n >= 128]
+    cells = tuple((str(n), label(pinned[n]["pins"]), f"{pinned[n]['gflops']:.0f}", f"{vendor[n]['gflops']:.0f}",
+                   f"{times[n]:.2f}", f"{pinned[n]['bound_gflops']:.0f}") for n in both)  # fmt: skip
+    values = {"wide": geometric_mean(wide), "least": min(times.values()), "most": max(times.values())}
+    columns = ("m = n", "best tile", "GFLOP/s", "cuBLAS, GFLOP/s", "x cuBLAS", "P_max")
+    return Number(values["wide"] > 1.1, values, columns, cells)
+
+
+def rank_eight() -> Number:
+    return _updates(8)
+
+
+def rank_sixteen() -> Number:
+    return _updates(16)
+
+
+def rank_thirty_two() -> Number:
+    return _updates(32)
+
+
+def streamed() -> Number:
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows(_BATCHED, "streamed", ours=None):
+        found.setdefault(row["case"], {})[row["contender"]] = row
+    shares = {}
+    for each in found.values():
+        batched = min(row["median"] for name, row in each.items() if "one by one" not in name)
+        alone = next(row["median"] for name, row in each.items() if "one by one" in name)
+        first = next(iter(each.values()))
+        shares[first.get("inner") or first["M"], first["M"]] = alone / batched
+    cells = tuple((str(k), str(n), f"{times:.1f}") for (k, n), times in sorted(shares.items()))
+    values = {"least": min(shares.values()), "most": max(shares.values())}
+    return Number(values["least"] > 1, values, ("k", "m = n", "one by one in streams takes x batched"), cells)
+
+
+def _shapes(name: str, chosen: Any) -> Number:
+    found = [row for row in rows(_BATCHED, name, dtype="float64") if chosen(row)]
+    cells = tuple((str(row["M"]), str(row["inner"] or row["M"]), f"{row[_BAND]:.0f}", f"{row['x_peer']:.2f}")
+                  for row in sorted(found, key=lambda row: (row["M"], row["inner"])))  # fmt: skip
+    values = {"least": min(column(found, _BAND)), "median": median(column(found, _BAND)),
+              "peer": geometric_mean(column(found, "x_peer")), "worst": min(column(found, "x_peer"))}  # fmt: skip
+    return Number(values["median"] > 90, values, ("rows", "columns", "% of bandwidth", "x cuBLAS"), cells)
+
+
+def tall_transposed() -> Number:
+    return _shapes("gemvt", lambda row: row["inner"] and row["inner"] <= 32 and row["M"] > row["inner"])
+
+
+def wide_transposed() -> Number:
+    return _shapes("gemvt", lambda row: row["inner"] and row["M"] <= 32 and row["inner"] > row["M"])
+
+
+def square_transposed() -> Number:
+    return _shapes("gemvt", lambda row: not row["inner"])
+
+
+def tall_plain() -> Number:
+    return _shapes("gemv", lambda row: row["inner"] and row["inner"] <= 32 and row["M"] > row["inner"])
+
+
+def wide_plain() -> Number:
+    return _shapes("gemv", lambda row: row["inner"] and row["M"] <= 32 and row["inner"] > row["M"])
+
+
+def square_plain() -> Number:
+    return _shapes("gemv", lambda row: not row["inner"])
+
+
+def uniform() -> Number:
+    equal = rows(_BATCHED, "gemv", "gemvt", dtype="complex128")
+    ragged = [row for row in rows(_BATCHED, "ragged") if row.get("percent_uniform")]
+    values = {"equal": min(column(equal, _BAND)), "count": len(ragged),
+              "ragged": median(column(ragged, "percent_uniform")),
+              "least": min(column(ragged, "percent_uniform"))}  # fmt: skip
+    cells = tuple((operation_of(row), row["dtype"], str(row["M"]), f"{row['percent_uniform']:.0f}") for row in ragged)
+    return Number(
+        values["ragged"] > 70, values, ("operation", "dtype", "largest n", "% of equal matrices' speed"), cells
+    )
+
+
+def _steps(operation: str, n: int = 512) -> Number:
+    found = [row for row in rows(_FACTOR, "steps", ours=None, operation=operation)]
+    mine = {(row["M"], row["form"]): row["gflops"] for row in found if row["contender"] == "Mansard"}
+    peer = best((row for row in found if row["contender"] != "Mansard"), lambda row: row["M"])
+    sizes = sorted({size for size, _ in mine})
+    names = [*HOW, ""]
+    cells = tuple((str(size), *(f"{mine[size, name]:.0f}" if (size, name) in mine else "" for name in names),
+                   f"{peer[size]['gflops']:.0f}" if size in peer else "") for size in sizes)  # fmt: skip
+    values = {"nonblocked": mine.get((n, "nonblocked"), 0.0), "classic": mine[n, "classic"], "swap": mine[n, "swap"],
+              "recursive": mine[n, "recursive"], "chosen": mine[n, ""], "peer": mine[n, ""] / peer[n]["gflops"],
+              "gain": mine[n, "recursive"] / mine[n, "classic"]}  # fmt: skip
+    columns = ("n", *HOW, "chosen", "best peer (GFLOP/s)")
+    return Number(values["gain"] > 3 and values["peer"] > 2, values, columns, cells)
+
+
+def lu() -> Number:
+    return _steps("lu")
+
+
+def cholesky() -> Number:
+    return _steps("cholesky")
+
+
+def qr() -> Number:
+    return _steps("qr")
+
+
+def _substitution(form: str) -> Number:
+    found = sorted(rows(_BATCHED, "trsv", dtype="float64", form=form), key=lambda row: row["M"])
+    wanted = [row for row in found if row["M"] in (4, 16, 32, 64, 128, 256)]
+    cells = tuple(
+        (str(row["M"]), f"{row['gflops']:.0f}", f"{row[_BAND]:.0f}", f"{row['x_peer']:.1f}") for row in wanted
+    )
+    values = {"most": max(column(found, "gflops")), "peer": min(column(found, "x_peer")),
+              "at_most": max(column(found, "x_peer"))}  # fmt: skip
+    return Number(values["peer"] > 2, values, ("n", "GFLOP/s", "% of bandwidth", "x cuBLAS"), cells)
+
+
+def forward() -> Number:
+    return _substitution("")
+
+
+def backward() -> Number:
+    return _substitution("U")
+
+
+def settings() -> Number:
+    found: dict[int, list[float]] = {}
+    for row in rows(_TWO, "settings"):
+        if row["pins"]:
+            found.setdefault(row["M"], []).append(row["gflops"])
+    ratio = {n: max(each) / min(each) for n, each in found.items()}
+    return Number(max(ratio.values()) < 1.05, {"most": max(ratio.values()), "sizes": len(ratio)})
+
+
+def _devices(operation: str) -> Number:
+    """The GPU's speed over a CPU's, both by our own kernels, where both have the size."""
+    fast = best(rows(_FACTOR, operation, operation=operation, dtype="float64"), lambda row: row["M"])
+    slow = best(rows(_CPU, operation, operation=operation, dtype="float64"), lambda row: row["M"])
+    both = [n for n in slow if n in fast]
+    cells = tuple((str(n), f"{fast[n]['gflops']:.0f}", f"{slow[n]['gflops']:.1f}", f"{slow[n]['x_peer']:.1f}",
+                   f"{fast[n]['gflops'] / slow[n]['gflops']:.0f}") for n in both)  # fmt: skip
+    values = {"least": min(fast[n]["gflops"] / slow[n]["gflops"] for n in both),
+              "most": max(fast[n]["gflops"] / slow[n]["gflops"] for n in both),
+              "peer": min(column(slow.values(), "x_peer"))}  # fmt: skip
+    columns = ("n", "H200, GFLOP/s", "two Xeon cores, GFLOP/s", "these x the best CPU peer", "H200 / CPU")
+    return Number(values["least"] / 8 > 2 and values["peer"] > 1, values, columns, cells)
+
+
+def lu_devices() -> Number:
+    return _devices("lu")
+
+
+def cholesky_devices() -> Number:
+    return _devices("cholesky")
+
+
+def profile() -> Number:
+    cells, shares = [], []
+    for device, path in (("H200", "results/h200/hydro/hydro.jsonl"),
+                         ("two Xeon cores", "results/xeon-avx512-2-cores/hydro/hydro.jsonl")):  # fmt: skip
+        for row in lines(path):
+            if row["engine"] != "mansard" or not row.get("phases"):
+                continue
+            whole = sum(row["phases"].values())
+            cg = row["phases"]["conjugate gradients"]
+            shares.append(1 - cg / whole)
+            cells.append((row["case"], f"{device}, {row['library']}", f"{1000 * (whole - cg):.1f}", f"{1000 * cg:.1f}",
+                          f"{1 - cg / whole:.0%}"))  # fmt: skip
+    values = {"least": min(shares), "most": max(shares)}
+    columns = ("case", "device", "corner forces, ms a step", "conjugate gradients, ms", "share of forces")
+    return Number(values["most"] > 0.55, values, columns, tuple(cells))
+
+
+def energies() -> Number:
+    theirs = {"kinetic": 5.04235968e-01, "internal": 9.54576403}
+    (ours,) = lines("results/h200/hydro/triple-point.jsonl")
+    total = ours["kinetic_energy"] + ours["internal_energy"]
+    values = {"total": total, "drift": abs(ours["total_energy_drift"]),
+              "apart": abs(ours["kinetic_energy"] / theirs["kinetic"] - 1)}  # fmt: skip
+    return Number(values["drift"] < 1e-12 and abs(total - 10.05) < 1e-12 * 10.05, values)
+
+
+def application() -> Number:
+    cases = {"Q2-Q1": "sedov Q2-Q1, 16^3 zones"}
+    found = {(row["library"], row["engine"]): row["median"] for row in lines("results/h200/hydro/hydro.jsonl")
+             if row["case"] == cases["Q2-Q1"]}  # fmt: skip
+    gpu, host, library = found["cupy", "mansard"], found["numpy", "library"], found["cupy", "library"]
+    return Number(host / gpu > 1.9, {"host": host / gpu, "library": library / gpu, "ms": 1000 * gpu})
+
+
+def verification() -> Number:
+    found = lines("results/h200/hydro/verify.jsonl")
+    right = sum(bool(row["matches"]) for row in found)
+    return Number(right == len(found), {"right": right, "count": len(found)})
+
+
+def gpu_shared() -> Number:
+    found = {(row["case"], row["mode"], row["mps"], row["ranks"]): median(row["seconds"])
+             for row in lines("results/ranks-h200.jsonl")}  # fmt: skip
+    shares = [seconds / found[case, mode, mps, 1] for (case, mode, mps, ranks), seconds in found.items()
+              if mps and ranks == 8 and mode != "time steps"]  # fmt: skip
+    return Number(max(shares) < 1.3, {"least": min(shares), "most": max(shares)})

@@ -1,0 +1,8 @@
+"""`python -m papers.ernst`: measures the rows of the page again and redraws it."""
+
+import sys
+
+from ..measure import main
+
+if __name__ == "__main__":
+    sys.exit(main("ernst"))

@@ -1,0 +1,151 @@
+"""Numbers that answer the figures of Ernst et al., from committed rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from mansard.bench.rows import Row
+
+from ..found import Number, best, column, median, rows
+
+_GRAM, _MATMUL = "h200/gram", "h200/matmul"
+_SHARE = "percent_limit"
+_NEAR = 0.95  # of the best: tile sizes that are as good
+
+
+def _square(folder: str, operation: str, dtype: str, ours: bool) -> list[Row]:
+    """Rows of square products of all widths: operands row-major, out of the cache, the library's own choice."""
+    found = rows(folder, "full", "readme", ours=ours, operation=operation, dtype=dtype, layout="row", mode="device")
+    return [row for row in found if row["M"] == row["N"] and not row["pins"] and row["temperature"] == "cold"]
+
+
+def _vendor(folder: str, operation: str) -> Number:
+    """Share of the roofline that the vendor's product reaches, real and complex."""
+    values: dict[str, float] = {}
+    cells: list[tuple[str, ...]] = []
+    for name, dtype in (("real", "float64"), ("complex", "complex128")):
+        shares = {width: row[_SHARE] for width, row in
+                  best(_square(folder, operation, dtype, False), lambda row: row["M"], _SHARE).items()}  # fmt: skip
+        wide = [share for width, share in shares.items() if width > 1]
+        values |= {f"{name}_least": min(wide), f"{name}_median": median(wide), f"{name}_most": max(wide)}
+        cells.append((dtype, f"{min(wide):.0f}", f"{median(wide):.0f}", f"{max(wide):.0f}", f"{len(shares)}"))
+    columns = ("dtype", "cuBLAS, least % of the roofline (width 2 to 64)", "median", "most", "widths")
+    return Number(True, values, columns, tuple(cells))
+
+
+def vendor_gram() -> Number:
+    found = _vendor(_GRAM, "gram")
+    return Number(found.values["real_median"] > 50, found.values, found.columns, found.cells)
+
+
+def vendor_product() -> Number:
+    found = _vendor(_MATMUL, "tsmm")
+    return Number(found.values["real_median"] < 75, found.values, found.columns, found.cells)
+
+
+def _against(folder: str, operation: str) -> Number:
+    values: dict[str, float] = {}
+    cells: list[tuple[str, ...]] = []
+    for name, dtype in (("real", "float64"), ("complex", "complex128")):
+        shares = best(_square(folder, operation, dtype, True), lambda row: row["M"], _SHARE)
+        for low, high in ((1, 16), (17, 32), (33, 48), (49, 64)):
+            inside = [row for width, row in shares.items() if low <= width <= high]
+            share, times = column(inside, _SHARE), column(inside, "x_peer")
+            cells.append((dtype, f"{low} to {high}", f"{min(share):.0f}", f"{median(share):.0f}",
+                          f"{min(times):.2f}", f"{median(times):.2f}"))  # fmt: skip
+        values |= {f"{name}_narrow": min(row[_SHARE] for width, row in shares.items() if width <= 32),
+                   f"{name}_wide": min(row[_SHARE] for width, row in shares.items() if width > 32),
+                   f"{name}_peer": min(column(shares.values(), "x_peer"))}  # fmt: skip
+    columns = ("dtype", "widths", "least % of the roofline", "median", "x the best peer, least", "median")
+    return Number(values["real_wide"] > 67, values, columns, tuple(cells))
+
+
+def gram_against() -> Number:
+    return _against(_GRAM, "gram")
+
+
+def product_against() -> Number:
+    return _against(_MATMUL, "tsmm")
+
+
+def mapping() -> Number:
+    found = best(rows(_GRAM, "mapping"), lambda row: (row["M"], row["pins"]["LEAPFROG"]))
+    widths = sorted({width for width, _ in found})
+    faster = [width for width in widths if found[width, True]["gflops"] > found[width, False]["gflops"]]
+    searched = rows(_GRAM, "mapping_search")
+    values = {"faster": ", ".join(map(str, faster)), "count": len(faster), "of": len(widths),
+              "share": max(found[32, flag][_SHARE] for flag in (True, False))}  # fmt: skip
+    return Number(not searched, values)
+
+
+def tile_size() -> Number:
+    found = rows(_GRAM, "tilesize", M=32)
+    fastest = max(found, key=lambda row: row["gflops"])
+    tile_m, tile_n = fastest["pins"]["TILE_M"], fastest["pins"]["TILE_N"]
+    near = [row for row in found if row["gflops"] > _NEAR * fastest["gflops"]]
+    most = max(_registers(row) for row in near)
+    beyond = sum(_registers(row) > 256 for row in found)
+    values = {"tile": f"{tile_m} x {tile_n}", "gflops": fastest["gflops"], "registers": _registers(fastest),
+              "most": most, "measured": len(found), "share": fastest[_SHARE]}  # fmt: skip
+    return Number(most <= 256 and not beyond, values)
+
+
+def _registers(row: Row) -> int:
+    """Registers of a tile by the paper's formula."""
+    m, n = row["pins"]["TILE_M"], row["pins"]["TILE_N"]
+    return int(2 * (m * n + 2 * (m + n) + 8))
+
+
+def reduction() -> Number:
+    times: dict[int, dict[tuple[str, int], float]] = defaultdict(dict)
+    for row in rows(_GRAM, "reduction"):
+        times[row["M"]][row["pins"]["REDUCE"], row["K"]] = row["median"] * 1e6
+    cells = tuple(
+        (str(width), f"{count:,}", *(f"{found[name, count]:.1f}" for name in ("atomic", "block", "sliced", "ticket")))
+        for width, found in sorted(times.items())
+        for count in sorted({count for _, count in found})
+        if count in (10_000, 1_000_000, 3_162_278)
+    )
+    million = 1_000_000
+    narrow, wide = (times[width]["atomic", million] / times[width]["ticket", million] for width in (4, 32))
+    block = times[4]["block", million] / times[4]["ticket", million]
+    values = {"narrow": narrow, "wide": wide, "block": block}
+    columns = ("width", "rows", "global atomics, us", "block, then atomics, us", "sliced, us", "ticket, us")
+    return Number(narrow > 2 * wide and narrow > block > 1, values, columns, cells)
+
+
+def _speeds(name: str, pin: str) -> dict[tuple[int, object], float]:
+    return {key: row["gflops"] for key, row in
+            best(rows(_MATMUL, name), lambda row: (row["M"], row["pins"][pin])).items()}  # fmt: skip
+
+
+def _table(speeds: dict[tuple[int, object], float], what: str) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    names = list(dict.fromkeys(name for _, name in speeds))
+    cells = tuple((str(width), *(f"{speeds[width, name]:.0f}" if (width, name) in speeds else "" for name in names))
+                  for width in sorted({width for width, _ in speeds}))  # fmt: skip
+    return ("width", *(f"{what} {name}, GFLOP/s" for name in names)), cells
+
+
+def source() -> Number:
+    speeds = _speeds("source", "SOURCE")
+    worst = speeds[64, "registers"] / speeds[64, "shared"]
+    return Number(worst < 0.6, {"worst": worst, "shared": speeds[64, "shared"] / speeds[64, "cache"]},
+                  *_table(speeds, "C from"))  # fmt: skip
+
+
+def unroll() -> Number:
+    speeds = _speeds("unroll", "UNROLL")
+    wide = [width for width in (16, 32, 64) if (width, 4) in speeds]
+    once = min(speeds[width, 2] / speeds[width, 1] for width in wide)
+    more = min(speeds[width, 4] / speeds[width, 2] for width in wide)
+    return Number(once > 1.2 and more > 1.1, {"once": once, "more": more}, *_table(speeds, "rows"))
+
+
+def threads() -> Number:
+    speeds = _speeds("threads", "PER_ROW")
+    several = [speeds[width, count] for width in (32, 64) for count in (4, 8, 16)]
+    spread = max(max(speeds[width, count] for count in (4, 8, 16)) / min(speeds[width, count] for count in (4, 8, 16))
+                 for width in (32, 64))  # fmt: skip
+    two = speeds[64, 2] / max(several)
+    return Number(two > 1, {"one": speeds[32, 1] / speeds[32, 8], "two": two, "spread": spread},
+                  *_table(speeds, "threads"))  # fmt: skip

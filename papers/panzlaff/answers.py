@@ -1,0 +1,195 @@
+"""Numbers that answer the figures of Panzlaff's thesis, from committed rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mansard.bench.rows import Row
+
+from ..found import Number, column, geometric_mean, median, results, rows
+
+_POWERS = "h200/powers"
+_LIMIT = "percent_limit"
+_REGULAR = ("band-7", "band-27", "7pt", "27pt", "HPCG", "Anderson", "topological", "channel", "graphene")
+
+
+def _formats(matrix: str, format: str, index: str | None = "int32") -> dict[int, Row]:
+    """Pinned rows of a format by lanes per row."""
+    found = {}
+    for row in rows(_POWERS, "formats", form=matrix):
+        pins = row["pins"]
+        if pins["format"] == format and (index is None or pins.get("index", index) == index):
+            found[int(pins.get("threads") or (32 // pins["C"] if "C" in pins else 1))] = row
+    return found
+
+
+def _cells(format: str) -> tuple[tuple[str, ...], ...]:
+    return tuple((matrix, str(lanes), f"{row['gflops']:.0f}", f"{row[_LIMIT]:.0f}")
+                 for matrix in ("7pt", "27pt") for lanes, row in sorted(_formats(matrix, format).items()))  # fmt: skip
+
+
+def naive_csr() -> Number:
+    one = {matrix: _formats(matrix, "csr")[1] for matrix in ("7pt", "27pt")}
+    most = {matrix: max(_formats(matrix, "csr").values(), key=lambda row: row["gflops"]) for matrix in one}
+    values = {"seven": one["7pt"][_LIMIT], "many": one["27pt"][_LIMIT], "best": most["27pt"][_LIMIT],
+              "lanes": most["27pt"]["pins"]["threads"]}  # fmt: skip
+    columns = ("matrix", "threads per row", "GFLOP/s", "% of the bound")
+    return Number(values["many"] < 40, values, columns, _cells("csr"))
+
+
+def one_lane() -> Number:
+    found = {matrix: _formats(matrix, "sell")[1] for matrix in ("7pt", "27pt")}
+    csr = {matrix: _formats(matrix, "csr")[1] for matrix in found}
+    values = {"seven": found["7pt"][_LIMIT], "many": found["27pt"][_LIMIT],
+              "gain": found["27pt"]["gflops"] / csr["27pt"]["gflops"]}  # fmt: skip
+    columns = ("matrix", "lanes per row (C = 32 / lanes)", "GFLOP/s", "% of the bound")
+    return Number(values["gain"] > 2, values, columns, _cells("sell"))
+
+
+def four_lanes() -> Number:
+    values = {}
+    for name, matrix in (("seven", "7pt"), ("many", "27pt")):
+        found = _formats(matrix, "sell")
+        values[name] = found[4]["gflops"] / found[1]["gflops"]
+    return Number(values["seven"] < 1 and values["many"] < 1, values)
+
+
+def _powers(p: int) -> dict[tuple[str, str], Row]:
+    """Rows of p powers by matrix and contender, peers as well."""
+    return {(row["form"], row["contender"]): row for row in
+            rows(_POWERS, "powers", "readme", operation="powers", ours=None, inner=p, dtype="float64")}  # fmt: skip
+
+
+def graph() -> Number:
+    found = _powers(5)
+    gains = [found[form, "Mansard groups"]["median"] / found[form, "Mansard groups, graph"]["median"]
+             for form in _REGULAR if (form, "Mansard groups") in found]  # fmt: skip
+    plain = [row["gflops"] for (form, name), row in found.items() if name == "Mansard plain" and form in _REGULAR]
+    graphs = [found[form, "Mansard groups, graph"]["gflops"] for form, name in found
+              if name == "Mansard plain" and form in _REGULAR]  # fmt: skip
+    values = {"least": min(gains), "median": median(gains),
+              "loss": geometric_mean(a / b for a, b in zip(graphs, plain, strict=True))}  # fmt: skip
+    return Number(values["median"] > 1.2, values)
+
+
+def streams() -> Number:
+    ceilings: dict[str, Any] = results(_POWERS)["ceilings"]
+    values = {"copy": ceilings["copy_bandwidth"] / 1e9, "scale": ceilings["scale_bandwidth"] / 1e9,
+              "read": ceilings["read_bandwidth"] / 1e9}  # fmt: skip
+    cells = tuple((name, f"{rate:.0f}") for name, rate in values.items())
+    return Number(values["copy"] > 3215, values, ("stream", "GB/s on the H200"), cells)
+
+
+def cache() -> Number:
+    ceilings = results(_POWERS)["ceilings"]
+    curve = [(size / (1 << 20), rate / 1e9) for size, rate in ceilings["cache_bandwidth"]]
+    peak = max(rate for _, rate in curve)
+    falls = next(size for size, rate in curve if size > 40 and rate < 0.9 * peak)
+    values = {"peak": peak, "memory": curve[-1][1], "ratio": peak / curve[-1][1], "falls": falls}
+    cells = tuple((f"{size:.0f}", f"{rate:.0f}") for size, rate in curve)
+    return Number(values["ratio"] > 1.5, values, ("data, MiB", "GB/s"), cells)
+
+
+def _products() -> list[Row]:
+    return [row for row in rows(_POWERS, "spmv", "readme", operation="spmv", dtype="float64") if not row["pins"]
+            and row["mode"] == "device"]  # fmt: skip
+
+
+def products() -> Number:
+    found = {row["form"]: row for row in _products()}
+    regular = [found[form][_LIMIT] for form in _REGULAR]
+    values = {"least": min(regular), "median": median(regular), "kronecker": found["Kronecker"][_LIMIT],
+              "delaunay": found["delaunay"][_LIMIT], "peer": min(column(found.values(), "x_peer"))}  # fmt: skip
+    cells = tuple((form, row["stored"], f"{row['gflops']:.0f}", f"{row[_LIMIT]:.0f}", f"{row['x_peer']:.2f}")
+                  for form, row in sorted(found.items()))  # fmt: skip
+    columns = ("matrix", "stored as", "GFLOP/s", "% of equation 4.5's bound", "x cuSPARSE")
+    return Number(values["median"] > 80, values, columns, cells)
+
+
+def table_of_matrices() -> Number:
+    found = sorted(_products(), key=lambda row: str(row["form"]))
+    cells = tuple(
+        (row["form"], f"{row['rows']:,}", f"{row['nnz']:,}", f"{row['nnz'] / row['rows']:.2f}") for row in found
+    )
+    same = {"7pt": 117047296, "27pt": 111777784, "band-7": 117440500, "band-27": 113246026}
+    right = sum(next(row["nnz"] for row in found if row["form"] == form) == entries for form, entries in same.items())
+    return Number(
+        right == len(same), {"count": len(found), "same": right}, ("matrix", "rows", "entries", "a row"), cells
+    )
+
+
+def _ramp(operation: str) -> list[tuple[float, float]]:
+    """MiB of the matrix, and GFLOP/s, in the cache."""
+    from mansard.bench.sparse.operations import matrix_bytes
+
+    return sorted((matrix_bytes(row) / (1 << 20), row["gflops"])
+                  for row in rows(_POWERS, "cache", operation=operation, mode="graph"))  # fmt: skip
+
+
+def in_cache() -> Number:
+    points = _ramp("spmv")
+    size, peak = max(points, key=lambda point: point[1])
+    values = {"size": size, "peak": peak, "beyond": points[-1][1], "ratio": peak / min(s for m, s in points if m > 50)}
+    return Number(1.2 < values["ratio"] < 2, values)
+
+
+def ramp() -> Number:
+    once, five = dict(_ramp("spmv")), dict(_ramp("powers"))
+    shares = [five[size] / once[size] for size in five if size in once]
+    executions = {row.get("execution") for row in rows(_POWERS, "cache", operation="powers")}
+    return Number(executions == {"plain"}, {"least": min(shares), "most": max(shares)})
+
+
+def powers() -> Number:
+    found, cells, gains = _powers(5), [], []
+    for form in sorted({form for form, _ in found}):
+        mine, plain = found[form, "Mansard"], found.get((form, "Mansard plain"))
+        if plain is None:
+            continue
+        gain = plain["median"] / mine["median"]
+        gains.append((gain, form))
+        cells.append((form, str(mine.get("execution", "")), f"{mine['gflops']:.0f}", f"{plain['gflops']:.0f}",
+                      f"{gain:.2f}", f"{mine['predicted_speedup']:.2f}", f"{mine['x_peer']:.2f}"))  # fmt: skip
+    regular = [gain for gain, form in gains if form in _REGULAR]
+    values = {"least": min(regular), "most": max(regular), "anywhere": min(gains)[0],
+              "share": median(gain / found[form, "Mansard"]["predicted_speedup"] for gain, form in gains
+                              if form in _REGULAR)}  # fmt: skip
+    columns = ("matrix", "execution", "five powers, GFLOP/s", "five products, GFLOP/s", "gain", "by equation 4.8",
+               "x cuSPARSE")  # fmt: skip
+    return Number(values["least"] > 1.3, values, columns, tuple(cells))
+
+
+def groups() -> Number:
+    found = _powers(2)
+    shares = [found[form, "Mansard groups, graph"]["gflops"] / found[form, "Mansard plain"]["gflops"]
+              for form in _REGULAR if (form, "Mansard plain") in found]  # fmt: skip
+    two = [found[form, "Mansard plain"]["median"] / found[form, "Mansard"]["median"]
+           for form in _REGULAR if (form, "Mansard plain") in found]  # fmt: skip
+    return Number(max(shares) < 1 and max(two) > 1.4,
+                  {"least": min(shares), "most": max(shares), "gain": max(two), "worst": min(two)})  # fmt: skip
+
+
+def budget() -> Number:
+    found = sorted(rows(_POWERS, "budget"), key=lambda row: row["pins"]["budget"])
+    best = max(found, key=lambda row: row["gflops"])
+    plain = _powers(5)["27pt", "Mansard plain"]
+    values = {"best": best["pins"]["budget"], "gflops": best["gflops"], "share": best["gflops"] / plain["gflops"]}
+    cells = tuple((str(row["pins"]["budget"]), str(row["groups"]), f"{row['gflops']:.0f}") for row in found)
+    return Number(values["share"] < 1, values, ("budget, MiB", "level groups", "GFLOP/s"), cells)
+
+
+def allowed() -> Number:
+    from mansard.machine import spmv
+
+    ceilings = results(_POWERS)["ceilings"]
+    ratio = max(rate for _, rate in ceilings["cache_bandwidth"]) / ceilings["read_bandwidth"]
+    gains = {p: spmv.powers_speedup(p, ratio) for p in (2, 3, 4, 5, 8, 10)}
+    cells = (tuple(f"{gain:.2f}" for gain in gains.values()),)
+    return Number(gains[10] < 2.18, {"ratio": ratio, "five": gains[5], "ten": gains[10]},
+                  tuple(f"p = {p}" for p in gains), cells)  # fmt: skip
+
+
+def small_kernels() -> Number:
+    fit = results(_POWERS)["ceilings"]["details"]["ramp"]
+    values = {"overhead": fit["overhead_seconds"] * 1e6, "bandwidth": fit["bandwidth"] / 1e9}
+    return Number(values["bandwidth"] > 0, values)

@@ -1,0 +1,114 @@
+"""Numbers that answer the figures of TSM2X, from committed rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+from mansard.bench.rows import Row
+
+from ..found import Number, column, geometric_mean, lines, median, results, rows
+from .choices import choices, step_of
+
+_MATMUL = "h200/matmul"
+_BAND = "percent_bandwidth"
+_STEPS = ("inner", "outer", "shared", "prefetch")
+
+
+def steps() -> Number:
+    found: dict[tuple[int, int], dict[str, Row]] = defaultdict(dict)
+    for row in rows(_MATMUL, "steps", dtype="float64"):
+        found[row["N"], row["M"]][step_of(row)] = row
+    cells = []
+    for (n, side), each in sorted(found.items()):
+        speeds = [each[name][_BAND] for name in _STEPS]
+        peer = each["tensor"][_BAND] / each["tensor"]["x_peer"]
+        cells.append((str(n), str(side), *(f"{speed:.1f}" for speed in (*speeds, each["tensor"][_BAND], peer))))
+    ratios = {name: [each[name]["gflops"] / each[before]["gflops"] for each in found.values()]
+              for before, name in pairwise(_STEPS)}  # fmt: skip
+    values = {name: median(found_ratios) for name, found_ratios in ratios.items()}
+    values["worst"] = min(min(each) for each in ratios.values())
+    columns = ("n", "m = k", *(f"{name}, % of bandwidth" for name in _STEPS), "tensor cores", "cuBLAS")
+    return Number(values["outer"] > 1.5 and values["shared"] > 1, values, columns, tuple(cells))
+
+
+def _square(dtype: str) -> list[Row]:
+    found = rows(_MATMUL, "tsm2r", dtype=dtype, layout="col")
+    return [row for row in found if row["N"] in (2, 4, 8, 16)]
+
+
+def _table() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    cells = []
+    for dtype in ("float64", "float32"):
+        for n in (2, 4, 8, 16):
+            inside = [row for row in _square(dtype) if row["N"] == n]
+            times, share = column(inside, "x_peer"), column(inside, _BAND)
+            cells.append((dtype, str(n), f"{geometric_mean(times):.2f}", f"{min(times):.2f}", f"{max(times):.2f}",
+                          f"{min(share):.0f} to {max(share):.0f}"))  # fmt: skip
+    return ("dtype", "n", "x cuBLAS, mean", "least", "most", "% of the read bandwidth"), tuple(cells)
+
+
+def speedup() -> Number:
+    double, single = (column(_square(dtype), "x_peer") for dtype in ("float64", "float32"))
+    values = {"double": geometric_mean(double), "double_most": max(double), "double_least": min(double),
+              "single": geometric_mean(single)}  # fmt: skip
+    return Number(values["double"] < 1.2 and values["single"] > 1.35, values, *_table())
+
+
+def bandwidth() -> Number:
+    shares = {dtype: column(_square(dtype), _BAND) for dtype in ("float64", "float32")}
+    values = {"double": median(shares["float64"]), "single": median(shares["float32"]),
+              "least": min(min(each) for each in shares.values())}  # fmt: skip
+    return Number(values["double"] > 90 and values["least"] > 75, values)
+
+
+def model() -> Number:
+    found = choices(results(_MATMUL)["rows"])
+    shares = [100 * each.share for each in found]
+    values = {"count": len(found), "least": min(shares), "median": median(shares),
+              "configurations": sum(each.tried for each in found)}  # fmt: skip
+    return Number(values["median"] > 90, values)
+
+
+def _small() -> list[Row]:
+    return [row for row in rows(_MATMUL, "tsm2l") if row["M"] == row["N"] and row["M"] in (8, 16)]
+
+
+def small_speedup() -> Number:
+    cells, every = [], []
+    for dtype in ("float32", "float64"):
+        for mode in ("graph", "eager"):
+            for width in (8, 16):
+                inside = [row for row in _small() if (row["dtype"], row["mode"], row["M"]) == (dtype, mode, width)]
+                times = column(inside, "x_peer")
+                every += times
+                cells.append((dtype, str(width), mode, f"{geometric_mean(times):.2f}", f"{min(times):.2f}",
+                              f"{max(times):.2f}", f"{min(row['K'] for row in inside):,} to "
+                              f"{max(row['K'] for row in inside):,}"))  # fmt: skip
+    values = {"mean": geometric_mean(every), "least": min(every), "most": max(every)}
+    columns = ("dtype", "k = n", "called in", "x cuBLAS, mean", "least", "most", "rows")
+    return Number(values["least"] > 1 and values["mean"] > 1.5, values, columns, tuple(cells))
+
+
+def small_bandwidth() -> Number:
+    graph = [row for row in _small() if row["mode"] == "graph" and row["temperature"] == "cold"]
+    tall = [row for row in graph if row["K"] >= 10_000_000] or [max(graph, key=lambda row: row["K"])]
+    short = [row for row in graph if row["K"] <= 10_000]
+    cells = tuple((row["dtype"], str(row["M"]), f"{row['K']:,}", f"{row[_BAND]:.0f}")
+                  for row in sorted(graph, key=lambda row: (row["dtype"], row["M"], row["K"])))  # fmt: skip
+    values = {
+        "tall": min(column(tall, _BAND)),
+        "short": max(column(short, _BAND)),
+        "rows": min(row["K"] for row in tall),
+    }
+    return Number(values["tall"] > 80, values, ("dtype", "k = n", "rows", "% of copy bandwidth"), cells)
+
+
+def registers() -> Number:
+    found = lines("papers/tsm2/registers.jsonl")
+    cells = tuple((str(row["algorithm"]), row["dtype"], str(row["n"]), str(row["registers"]), str(row["spills"]),
+                   str(row["shared"])) for row in found)  # fmt: skip
+    used = [row["registers"] for row in found]
+    values = {"least": min(used), "most": max(used), "spills": max(row["spills"] for row in found)}
+    columns = ("algorithm", "dtype", "k = n", "registers", "spilled bytes", "shared memory, bytes")
+    return Number(values["least"] >= 80 and values["most"] <= 251 and values["spills"] == 0, values, columns, cells)

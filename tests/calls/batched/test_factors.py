@@ -1,0 +1,162 @@
+"""Factors of a batch, one number for each matrix; vectors in place of matrices of one column. Integers: all exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from boundary_cases import COUNT
+from conftest import needs_cpu
+
+import mansard as ms
+
+pytestmark = needs_cpu
+RNG = np.random.default_rng(5)
+A, B, OUT = (RNG.integers(-3, 4, (COUNT, 2, 2)).astype(float) for _ in range(3))
+ALPHA, BETA = (RNG.integers(-3, 4, COUNT).astype(float) for _ in range(2))
+BETA[:3] = 0
+
+
+def column(factor: Any) -> Any:
+    return np.asarray(factor)[..., None, None]
+
+
+# ---- alpha and beta of gemm -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_every_product_has_its_factors(dtype: str) -> None:
+    a, b, out = (one.astype(dtype) for one in (A, B, OUT))
+    factor = ALPHA * (1 + 2j) if dtype == "complex128" else ALPHA
+    expected = (column(factor) * (a @ b.swapaxes(-1, -2)) + column(BETA) * out).astype(dtype)
+    assert ms.blas.gemm(a, b, alpha=factor, beta=BETA, trans_b="T", out=out) is out
+    assert np.array_equal(out, expected)
+    alone = ms.blas.gemm(a, b, alpha=factor.tolist())
+    assert alone.dtype == dtype and np.array_equal(alone, (column(factor) * (a @ b)).astype(dtype))
+
+
+def test_what_a_zero_factor_multiplies_is_not_read() -> None:
+    out = OUT.copy()
+    out[:3] = np.nan
+    out[1] = np.inf
+    ms.blas.gemm(A, B, beta=BETA, out=out)
+    assert np.array_equal(out[:3], A[:3] @ B[:3])
+    assert np.array_equal(out[3:], A[3:] @ B[3:] + column(BETA[3:]) * OUT[3:])
+
+
+def test_factors_broadcast() -> None:
+    a, b = A.reshape(4, 10, 2, 2), B.reshape(4, 10, 2, 2)
+    for shape in ((10,), (4, 1), (1, 10), (4, 10), (1,)):
+        factor = RNG.integers(-3, 4, shape).astype(float)
+        assert np.array_equal(ms.blas.gemm(a, b, alpha=factor), column(factor) * (a @ b))
+        assert np.array_equal(ms.blas.gemm(a, b[0, 0], alpha=factor), column(factor) * (a @ b[0, 0]))
+    assert np.array_equal(ms.blas.gemm(A, B, alpha=np.array(2.0)), 2 * (A @ B))
+    assert np.array_equal(ms.blas.gemm(A, B, alpha=np.int8(2)), 2 * (A @ B))
+    assert np.array_equal(ms.blas.gemm(A[0], B[0], alpha=np.array(2.0)), 2 * (A[0] @ B[0]))
+
+
+def test_factors_of_lists() -> None:
+    a, b, out = list(A), list(B), [one.copy() for one in OUT]
+    found = ms.blas.gemm(a, b, alpha=ALPHA)
+    assert isinstance(found, list) and np.array_equal(np.stack(found), column(ALPHA) * (A @ B))
+    assert ms.blas.gemm(a, b, alpha=ALPHA, beta=BETA, out=out) is out
+    assert np.array_equal(np.stack(out), column(ALPHA) * (A @ B) + column(BETA) * OUT)
+    sizes = [np.ones((2, 3)), np.ones((1, 3))]
+    unlike = ms.blas.gemm(sizes, [one.T for one in sizes], alpha=[2.0, -1.0])
+    assert np.array_equal(unlike[0], np.full((2, 2), 6.0)) and np.array_equal(unlike[1], [[-3.0]])
+
+
+def test_factors_of_tensors() -> None:
+    torch = pytest.importorskip("torch")
+    a, b, out = (torch.tensor(one) for one in (A, B, OUT))
+    expected = column(ALPHA) * (A @ B) + column(BETA) * OUT
+    assert ms.blas.gemm(a, b, alpha=torch.tensor(ALPHA), beta=BETA, out=out) is out
+    assert np.array_equal(out.numpy(), expected)
+
+
+RAGGED = ms.Ragged.from_list([np.ones((2, 3)), np.ones((1, 3))])
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"alpha": np.ones(3)}, ValueError, r"alpha has shape \(3,\).*batch \(40,\)"),
+        ({"alpha": np.ones((2, COUNT))}, ValueError, r"alpha has shape \(2, 40\)"),
+        ({"beta": np.ones(COUNT)}, ValueError, "beta scales the content of out: pass out"),
+        ({"alpha": 1j * np.ones(COUNT)}, TypeError, "alpha must be real"),
+        ({"alpha": np.array(["a"] * COUNT)}, TypeError, "alpha has dtype"),
+        ({"alpha": ALPHA, "out": np.full((COUNT, 2, 3), 7.0)}, ValueError, "out has shape"),
+        ({"alpha": ALPHA, "out": np.full((COUNT, 2, 2), 7, "f4")}, TypeError, "and out float32"),
+        ({"alpha": ALPHA, "out": [np.full((2, 2), 7.0)]}, ValueError, "out is no array"),
+    ],
+)
+def test_factors_that_do_not_fit_are_refused(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        ms.blas.gemm(A, B, **options)
+    assert all((np.asarray(one) == 7).all() for one in [options.get("out", 7)])
+
+
+def test_batches_that_have_one_factor() -> None:
+    with pytest.raises(TypeError, match="one number each for a Ragged"):
+        ms.blas.gemm(RAGGED, np.ones((3, 1)), alpha=[1.0, 2.0])
+
+
+# ---- vectors --------------------------------------------------------------------------------------------------------
+
+
+def test_vectors_beside_a_ragged() -> None:
+    matrices = [RNG.integers(-3, 4, shape).astype(float) for shape in ((2, 3), (1, 4), (3, 1))]
+    r, xs = ms.Ragged.from_list(matrices), [RNG.integers(-3, 4, one.shape[1]).astype(float) for one in matrices]
+    ys = [RNG.integers(-3, 4, one.shape[0]).astype(float) for one in matrices]
+    for found, expected in (
+        (ms.blas.gemv(r, xs), [a @ x for a, x in zip(matrices, xs, strict=True)]),
+        (ms.blas.gemv(r, ys, trans="T"), [a.T @ y for a, y in zip(matrices, ys, strict=True)]),
+        (ms.blas.gemv(r, [x.astype("f4") for x in xs]), [a @ x for a, x in zip(matrices, xs, strict=True)]),
+        (ms.blas.gemv(RAGGED, np.array([1.0, 2.0, 3.0]), alpha=2.0), [np.full(2, 12.0), np.full(1, 12.0)]),
+        (ms.blas.gemv(RAGGED, [1, 2, 3]), [np.full(2, 6.0), np.full(1, 6.0)]),
+    ):
+        assert isinstance(found, ms.Ragged)
+        for one, other in zip(found.to_list(), expected, strict=True):
+            assert np.array_equal(one[:, 0], other)
+    for wrong in (np.ones(5), [np.ones(3)], [np.ones(3), np.ones(5), np.ones(1)], 3.0, "x", []):
+        with pytest.raises((TypeError, ValueError)):
+            ms.blas.gemv(r, wrong)
+
+
+def test_vectors_of_systems() -> None:
+    a, b = A + 9 * np.eye(2), B[:, :, 0]
+    for call in (
+        lambda a, b: ms.linalg.solve(a, b),
+        lambda a, b: ms.linalg.lstsq(a, b, driver="qr").x,
+        lambda a, b: ms.linalg.lu_solve(ms.linalg.lu_factor(a), b),
+    ):
+        for found in (call(list(a), list(b)), [call(a, one)[i] for i, one in enumerate(b[:4])]):
+            for i, one in enumerate(found):
+                assert one.shape == (2,) and np.allclose(a[i] @ one, b[i], atol=1e-12)
+
+
+def test_residuals_of_vectors() -> None:
+    a, b = RNG.standard_normal((3, 5, 2)), RNG.standard_normal(5)
+    expected = [np.linalg.lstsq(one, b, rcond=None) for one in a]
+    for given in (a, list(a)):
+        found = ms.linalg.lstsq(given, b)
+        for i, (x, residuals, rank, s) in enumerate(expected):
+            assert np.allclose(found.x[i], x) and np.allclose(found.residuals[i], residuals[0])
+            assert found.rank[i] == rank and np.allclose(found.s[i], s)
+
+
+def test_a_vector_is_orthogonalized() -> None:
+    basis = np.eye(6)[:, :2]
+    v = np.array([3.0, -2.0, 0.0, 4.0, 0.0, 0.0])
+    Q, R, H = ms.orthogonalize(v, against=basis)
+    assert np.array_equal(Q, np.eye(6)[3]) and R.shape == () and R == 4 and np.array_equal(H, [3.0, -2.0])
+    Q, R, H = ms.orthogonalize(v, against=basis[:, 0])
+    assert Q.shape == (6,) and H.shape == () and H == 3 and np.allclose(3 * basis[:, 0] + R * Q, v)
+    Q, R, H = ms.orthogonalize(v[:, None], against=basis[:, 0])
+    assert Q.shape == (6, 1) and R.shape == (1, 1) and H.shape == (1,)
+    out = np.zeros(6)
+    assert ms.orthogonalize(v, against=basis, out=out)[0] is out and out[3] == 1
+    with pytest.raises(ValueError, match="out has shape"):
+        ms.orthogonalize(v, against=basis, out=np.zeros((6, 1)))
+    assert ms.orthogonalize(basis[:, 0], against=basis, on_deficient="flag")[3].all()

@@ -1,0 +1,95 @@
+"""The documentation site: it builds without warnings, every link in it leads somewhere, the code of its guides runs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shlex
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import mansard
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDES = [ROOT / "docs" / "start.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+needs_mkdocs = pytest.mark.skipif(
+    importlib.util.find_spec("material") is None, reason="mkdocs-material is not installed: pip install '.[docs]'"
+)
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    """Code of a page, also inside tabs."""
+    found = re.findall(rf"^( *)```{language}\n(.*?)^ *```", page.read_text(), re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(code) for _, code in found]
+
+
+def _missing(code: str) -> bool:
+    return any(re.search(rf"^import {name}\b", code, re.MULTILINE) and importlib.util.find_spec(name) is None
+               for name in ("cupy", "torch", "jax"))  # fmt: skip
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_code_of_guides_runs(page: Path) -> None:
+    """Blocks of a page run one after the other; those for libraries that are not here are left out."""
+    names: dict[str, object] = {}
+    blocks = [code for code in _blocks(page, "python") if not _missing(code)]
+    assert blocks
+    for at, code in enumerate(blocks):
+        exec(compile(code, f"{page.name}, block {at}", "exec"), names)
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_commands_of_guides_are_understood(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Options that a command does not have end with status 2."""
+    from mansard.cli import main
+
+    for line in "\n".join(_blocks(page, "sh")).splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["mansard"]:
+            with pytest.raises(SystemExit) as ended:
+                main([*words[1:], "--help"])
+            assert ended.value.code == 0
+            known = capsys.readouterr().out
+            for option in filter(lambda word: word.startswith("--"), words):
+                assert option in known, f"{page.name}: {line}"
+
+
+@needs_mkdocs
+def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    command = [sys.executable, "-m", "docs.site", "--out", str(out)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _check_reference(out / "docs" / "reference")
+    index = json.loads((out / "search" / "search_index.json").read_text())
+    assert any("cholesky_qr" in entry["title"] for entry in index["docs"])
+    # what a page loads comes from the disk
+    for page in out.rglob("*.html"):
+        loaded = re.findall(r'<(?:script|img|link rel="stylesheet")[^>]*(?:src|href)="([^"]+)"', page.read_text())
+        assert not [one for one in loaded if "//" in one], page
+
+
+def _check_reference(folder: Path) -> None:
+    """Every public function has a description with its signature."""
+    index = (folder / "index.html").read_text()
+    for module in (mansard.linalg, mansard.blas):
+        for name in module.__all__:
+            assert f"#{name}\"" in index, name
+    text = (folder / "linalg.html").read_text()
+    assert 'id="solve_ex"' in text and "assume_a" in text
+
+
+def test_the_link_check_finds_what_is_dead(tmp_path: Path) -> None:
+    from docs.site.links import dead_links
+
+    (tmp_path / "a.html").write_text('<h1 id="top"><a href="b.html#here">b</a><a href="b.html#gone">b</a></h1>')
+    (tmp_path / "b.html").write_text('<p id="here"><a href="a.html#top">a</a><img src="none.png"></p>'
+                                     '<script src="https://example.org/x.js"></script>')  # fmt: skip
+    found = "\n".join(dead_links(tmp_path))
+    assert found.count("\n") == 2
+    assert "b.html#gone" in found and "none.png" in found and "needs a network" in found

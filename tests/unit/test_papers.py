@@ -1,0 +1,177 @@
+"""Pages of papers: committed pages are what the generator writes, every figure has a verdict, numbers are of rows."""
+
+import re
+import string
+import tomllib
+
+import pytest
+
+from papers import declared, found, measure, pages
+from papers.declared import MEASURED, PAPERS, Mistake, read
+
+REQUIRED = {"ernst": 24, "masliah": 13, "panzlaff": 36, "tsm2": 18, "dong": 69}  # figures and tables of each paper
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_committed_page_is_what_the_generator_writes(name):
+    committed = (declared.HERE / name / "README.md").read_text()
+    assert committed == pages.page(read(name)), f"run python -m papers.pages {name}"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_every_figure_has_a_section_and_a_verdict(name):
+    paper = read(name)
+    assert len(paper.figures) == REQUIRED[name]
+    text = (declared.HERE / name / "README.md").read_text()
+    for answer in paper.answers:
+        section = text.split(f"\n## {answer.title}\n")[1].split("\n## ")[0]
+        assert f"**{answer.verdict.capitalize()}.**" in section
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_pictures_are_there_and_small(name):
+    paper = read(name)
+    kept = {path.stem for path in (declared.HERE / name / pages.PICTURES).glob("*")}
+    assert kept == set(pages.pictures(paper))
+
+
+def test_pictures_of_all_papers_are_below_one_and_a_half_megabytes():
+    assert sum(path.stat().st_size for path in declared.HERE.glob(f"*/{pages.PICTURES}/*")) < 1_500_000
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_measured_verdicts_quote_numbers_of_their_rows(name):
+    for answer in read(name).answers:
+        fields = [field for _, field, _, _ in string.Formatter().parse(answer.why) if field is not None]
+        if answer.verdict in MEASURED and answer.title != "Figure 7":  # refers to the table of figure 6
+            assert fields, f"{answer.title}: the sentence of a measured verdict has no number from rows"
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_named_sets_exist(name):
+    from mansard.bench.runner import sets_of
+    from papers import EXTENSION
+
+    runs = [*read(name).runs, *(each.measure.removeprefix("mansard bench ") for each in read(name).answers
+                                if each.measure.startswith("mansard bench") and "--set" in each.measure)]  # fmt: skip
+    for run in runs:
+        family = run.split()[0]
+        for one in re.search(r"--set (\S+)", run)[1].split(","):
+            assert one in sets_of(family, EXTENSION), run
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_commands_of_a_paper_parse(name, capsys):
+    import argparse
+
+    from mansard.bench import command
+
+    assert measure.main(name, ["--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(read(name).runs)
+    assert measure.main(name, ["--list", "--device", "cpu", "--elements", "4096"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines and not any("tilesize" in line or "steps," in line for line in lines)  # sets for GPUs
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    for line in lines:
+        given = parser.parse_args(line.split()[2:])
+        assert given.device == "cpu" and given.elements == 4096 and given.out.is_absolute()
+
+
+def test_finished_command_is_known_from_its_journal(tmp_path):
+    line = ["bench", "gram", "--set", "quick,full", "--out", str(tmp_path)]
+    assert not measure.is_finished(line)
+    other = '{"line": "run", "run": 1, "environment": {}, "options": {"sets": ["quick"]}}\n'
+    (tmp_path / "rows.jsonl").write_text(other)
+    assert not measure.is_finished(line)
+    journal = '{"line": "run", "run": 1, "environment": {}, "options": {"sets": ["quick", "full"]}}\n'
+    (tmp_path / "rows.jsonl").write_text(journal)
+    assert not measure.is_finished(line)  # begun, not finished
+    (tmp_path / "rows.jsonl").write_text(journal + '{"line": "finished", "run": 1}\n')
+    assert measure.is_finished(line)
+
+
+BROKEN = {
+    "nothing answers 2": ("", 'figures = ["1"]'),
+    "twice or not among": ("", 'figures = ["1", "2", "2"]'),
+    "is none of": ("fine", 'figures = ["1-2"]'),
+    "name the rows and the number": ("reproduced", 'figures = ["1-2"]'),
+    "name the command": ("not measured yet", 'figures = ["1-2"]'),
+}
+
+
+@pytest.mark.parametrize("said", BROKEN)
+def test_impossible_declaration_is_refused(said, tmp_path, monkeypatch):
+    verdict, figures = BROKEN[said]
+    (tmp_path / "some").mkdir()
+    text = '[paper]\ntitle = ""\nsource = ""\nhardware = ""\nfigures = ["1-2"]\n[[answer]]\nclaims = ""\nwhy = ""\n'
+    (tmp_path / "some" / "figures.toml").write_text(
+        f'{text}verdict = "{verdict or "not testable here"}"\n{figures}\n'
+    )
+    monkeypatch.setattr(declared, "HERE", tmp_path)
+    with pytest.raises(Mistake, match=said):
+        read("some")
+
+
+def test_verdict_that_rows_contradict_is_refused(monkeypatch):
+    paper = read("masliah")
+    answer = next(each for each in paper.answers if each.number == "efficiency")
+    from papers.masliah import answers
+
+    monkeypatch.setattr(answers, "efficiency", lambda: found.Number(False, {}))
+    with pytest.raises(Mistake, match="rows say otherwise"):
+        pages.number_of(paper, answer)
+
+
+def test_declarations_hold_no_measured_numbers_of_ours():
+    """Numbers of ours come from rows: a sentence of a measured verdict has at most the problem's own sizes."""
+    for name in PAPERS:
+        for values in tomllib.loads((declared.HERE / name / "figures.toml").read_text())["answer"]:
+            if values["verdict"] in MEASURED:
+                typed = re.findall(r"\d+\.\d+(?: times| GFLOP| %)", re.sub(r"\{.*?\}", "", values["why"]))
+                assert not typed, f"{name}, {values['figures']}: {typed} should come from answers.py"
+
+
+def test_unknown_paper_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        pages.main(["nobody"])
+    assert "choose among" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kernel", ["ijk", "ikj", "registers"])
+def test_loops_of_masliah_are_exact(kernel):
+    np = pytest.importorskip("numpy")
+    from mansard.compile import cxx
+    from papers.masliah import cpu
+
+    if cxx.available():
+        pytest.skip("there is no C++ compiler")
+    n, rng = 10, np.random.default_rng(3)
+    A, B, C = (rng.integers(-3, 4, (7, n, n)).astype(float) for _ in range(3))
+    expected = C + A @ B
+    cpu.loops(n)[kernel](A.ctypes.data, B.ctypes.data, C.ctypes.data, 7, 2)
+    assert (expected == C).all()
+
+
+def test_matrix_file_becomes_a_set(tmp_path):
+    import scipy.io
+    import scipy.sparse
+
+    from mansard.bench.cases import Size
+    from mansard.bench.sparse import cases, matrices
+    from mansard.errors import UsageError
+
+    path = tmp_path / "tri.mtx"
+    scipy.io.mmwrite(path, scipy.sparse.diags([1.0, 2.0, 3.0], [-1, 0, 1], shape=(50, 50)))
+    found = cases.of_file(str(path))(Size("cpu", {"float64": 1 << 12}, 1 << 20))
+    assert [case.operation for case in found] == ["spmv", *["powers"] * 5]
+    assert {case.K for case in found} == {50}
+    import numpy as np
+
+    A = matrices.make(str(path), 50, "float64", np)
+    assert A.shape == (50, 50) and A.nnz == 148
+    assert matrices.make(str(path), 20, "float64", np).shape == (20, 20)
+    with pytest.raises(UsageError, match="no such file"):
+        cases.of_file(str(tmp_path / "none.mtx"))
+
+
