@@ -196,7 +196,7 @@ def _may_divide(problem: Problem, request: Request) -> bool:
     """Whether steps by kernels are faster than a library: on CPUs only many systems with many right-hand sides."""
     if request.backend != "cpu":
         return True
-    return problem.want == "solve" and problem.BATCH >= _MANY and problem.N <= _SOLVED_ON_CPUS
+    return bool(problem.want == "solve" and problem.BATCH >= _MANY and problem.N <= _SOLVED_ON_CPUS)
 
 
 _FEW_TINY = 32  # matrices: fewer do not fill the lanes of all cores, and LAPACK is done before a kernel pays

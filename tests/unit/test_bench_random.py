@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,11 +138,15 @@ def test_our_call_and_every_spelling_are_right(name: str) -> None:
                 except (TypeError, ValueError, AttributeError):  # SciPy has no stacks of them, or none from the right
                     assert peer.name == "SciPy", (case.key, written)
                     continue
-                entry = entries.Entry(peer.name, written, lambda index, found=found: found, peer.give)
+                entry = entries.Entry(peer.name, written, partial(_of_index, found), peer.give)
                 assert reference.error(entry.result()) <= 1, (case.key, peer.name, written)
                 faced.add(peer.name)
     assert faced, name
     assert summary.percentile([operations.work_of(asdict(case)).bytes], 5) > 0
+
+
+def _of_index(result: Any, index: int) -> Any:
+    return result
 
 
 def _taken(peer: Any, operand: Any) -> Any:
@@ -166,9 +171,9 @@ def test_wrong_results_are_found(name: str) -> None:
 def _spoiled(result: Any, place: int, add: float, public: str) -> Any:
     """A copy of a result with an entry changed: of factors R, L and the like, on the diagonal, which always counts."""
     if isinstance(result, Ragged):
-        found = [np.array(one) for one in result.to_list()]
-        found[place][0, 0] += add * (1 + abs(found[place]).max())
-        return found
+        matrices = [np.array(one) for one in result.to_list()]
+        matrices[place][0, 0] += add * (1 + abs(matrices[place]).max())
+        return matrices
     if isinstance(result, tuple):
         at = 0 if public != "slogdet" else 1
         return tuple(_spoiled(one, place, add, "") if number == at else one for number, one in enumerate(result))
