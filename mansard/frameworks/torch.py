@@ -13,6 +13,9 @@ from ..operations.ragged import Ragged
 from .torch_calls import CALLS, Unrecorded
 from .torch_sparse import CALLS as SPARSE
 
+_USUAL = {torch.Tensor, torch.nn.Parameter, str, int, float, bool, type(None)}
+_BATCHES = (Ragged, Interleaved)
+
 
 def answer(
     name: str,
@@ -33,18 +36,22 @@ def answer(
         if refusal is None:
             return function(*args, **kwargs)
         raise refusal
-    if kwargs.get("out") is not None:
+    if kwargs and kwargs.get("out") is not None:
         raise Transformed(
             f"out cannot record derivatives, as PyTorch's own out: leave it out, or call {name} inside torch.no_grad() "
             f"({refusal or 'an operand requires a gradient'})",
             "torch",
         )
-    for one in (*args, *kwargs.values()):
-        if isinstance(one, list):
-            return _element_by_element(name, call, args, kwargs)
-        if isinstance(one, Ragged | Interleaved):
-            raise _batch_refused(name, one, refusal)
-    _refuse_functionalize(refusal)
+    for one in (*args, *kwargs.values()) if kwargs else args:
+        if type(one) not in _USUAL:
+            if isinstance(one, list):
+                return _element_by_element(name, call, args, kwargs)
+            if isinstance(one, _BATCHES):
+                if refusal is None:
+                    return function(*args, **kwargs)  # which names the argument that it refuses
+                raise _batch_refused(name, one, refusal)
+    if refusal is not None:
+        _refuse_functionalize(refusal)
     try:
         return call(*args, **kwargs)
     except Unrecorded as why:
@@ -81,9 +88,9 @@ def _batch_refused(name: str, batch: Any, refusal: Transformed | None) -> Transf
     )
 
 
-def _refuse_functionalize(refusal: Transformed | None) -> None:
+def _refuse_functionalize(refusal: Transformed) -> None:
     """torch.func.functionalize has no rule for functions outside of PyTorch."""
-    if refusal is None or not torch._C._are_functorch_transforms_active():
+    if not torch._C._are_functorch_transforms_active():
         return
     if torch._C._functorch.peek_interpreter_stack().key() == torch._C._functorch.TransformType.Functionalize:
         raise refusal

@@ -1,4 +1,4 @@
-"""Public functions on tensors that are differentiated or traced: each in terms of the rules and of PyTorch's arithmetic.
+"""Public functions on tensors that are differentiated or traced: in terms of the rules and of PyTorch's arithmetic.
 
 Transposed operands are views, which kernels read as they are; vectors become matrices of one column; what a function
 computes beside a rule's results is written down here.
@@ -56,7 +56,7 @@ def gram(A: Tensor, B: Tensor = None, *, out: None = None, alpha: complex = 1.0,
     _no_beta(beta)
     options = _options(backend, deterministic=deterministic)
     if not conj and A.is_complex():
-        return _scaled(apply("gram", (A.conj(), A if B is None else B), options), alpha)
+        return _scaled(apply("gram", (A.conj().resolve_conj(), A if B is None else B), options), alpha)
     return _scaled(apply("gram", (A,) if B is None else (A, B), options), alpha)
 
 
@@ -335,7 +335,9 @@ def procrustes(a: Tensor, b: Tensor, *, backend: str | None = None) -> Procruste
 
 def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False, *,
          backend: str | None = None) -> Tensor:  # fmt: skip
-    pair = axis if isinstance(axis, tuple | list) and len(axis) == 2 else (0, 1) if axis is None and x.dim() == 2 else None
+    pair = axis if isinstance(axis, tuple | list) and len(axis) == 2 else None
+    if axis is None and x.dim() == 2:
+        pair = (0, 1)
     if pair is None or ord not in ("nuc", 2, -2):
         if ord is None or (axis is None and x.dim() > 2):
             return torch.linalg.vector_norm(x, 2, axis, keepdims)

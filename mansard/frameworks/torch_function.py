@@ -15,6 +15,7 @@ from ..errors import Transformed
 from .pullbacks import RULES, Rule
 from .pullbacks.rule import Given
 
+_FORWARD: Any = torch.autograd.forward_ad
 _WITH_VALUES = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -28,33 +29,39 @@ class Call:
 
     def given(self, ctx: Any) -> Given:
         """What the rule kept of a call."""
+        _, count, shapes = ctx.told
         saved = iter(ctx.saved_tensors)
-        operands = [next(saved) if i in self.rule.operands else None for i in range(len(ctx.shapes))]
-        results = [next(saved) if i in self.rule.results else None for i in range(ctx.count)]
+        operands = [next(saved) if i in self.rule.operands else None for i in range(len(shapes))]
+        results = [next(saved) if i in self.rule.results else None for i in range(count)]
         return Given(operands, results, self.options)
 
 
 def apply(name: str, operands: Sequence[Any], options: dict[str, Any]) -> Any:
     """The function of a rule, recorded for every derivative that PyTorch asks for."""
-    return Recorded.apply(Call(RULES[name], options), *operands)
+    recorded = Recorded if torch._C._are_functorch_transforms_active() else Eager
+    return recorded.apply(Call(RULES[name], options), *operands)
 
 
-class Recorded(torch.autograd.Function):
+class Eager(torch.autograd.Function):
     """Any operation with a rule: the first argument is the `Call`, the others are its operands."""
 
     @staticmethod
-    def forward(call: Call, *operands: Any) -> Any:
-        return execute(call, operands)
+    def forward(ctx: Any, call: Call, *operands: Any) -> Any:
+        result = execute(call, operands)
+        Eager.remember(ctx, (call, *operands), result)
+        return result
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def remember(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         call, *operands = inputs
         results = output if isinstance(output, tuple) else (output,)
         rule = call.rule
-        ctx.call, ctx.count, ctx.shapes = call, len(results), [one.shape for one in operands]
-        kept = [*(operands[i] for i in rule.operands if i < len(operands)), *(results[i] for i in rule.results)]
+        ctx.told = call, len(results), [one.shape for one in operands]
+        kept = [operands[i] for i in rule.operands if i < len(operands)]
+        for i in rule.results:
+            kept.append(results[i])
         ctx.save_for_backward(*kept)
-        if rule.tangent is not None:
+        if rule.tangent is not None and _forward_mode():
             ctx.save_for_forward(*kept)
         if rule.constant:
             ctx.mark_non_differentiable(*(results[i] for i in rule.constant))
@@ -62,23 +69,33 @@ class Recorded(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
-        call, needed = ctx.call, ctx.needs_input_grad[1:]
+        (call, _, shapes), needed = ctx.told, ctx.needs_input_grad[1:]
         if all(one is None for one in cotangents):
             return None, *(None for _ in needed)
         found = call.rule.pullback(call.given(ctx), cotangents, needed)
-        return None, *map(_summed, found, needed, ctx.shapes)
+        return None, *map(_summed, found, needed, shapes)
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Any) -> Any:
-        call = ctx.call
+        call, count, _shapes = ctx.told
         if call.rule.tangent is None:
             raise NotImplementedError(
                 f"{call.rule.name} has no forward-mode derivative: use reverse mode (torch.func.vjp, jacrev, backward)"
             )
         if all(one is None for one in tangents):
-            return None if ctx.count == 1 else (None,) * ctx.count
+            return None if count == 1 else (None,) * count
         found = tuple(call.rule.tangent(call.given(ctx), tangents))
-        return found[0] if ctx.count == 1 else found
+        return found[0] if count == 1 else found
+
+
+class Recorded(Eager):
+    """The same for torch.func, whose form of functions costs 25 us more per call."""
+
+    @staticmethod
+    def forward(call: Call, *operands: Any) -> Any:
+        return execute(call, operands)
+
+    setup_context = staticmethod(Eager.remember)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *operands: Any) -> Any:
@@ -90,6 +107,11 @@ class Recorded(torch.autograd.Function):
             moved = [_in_front(one, place, max(ranks)) for one, place in zip(operands, places, strict=True)]
             found = Recorded.apply(call, *moved) if call.rule.stacks else call.rule.stacked(*moved, **call.options)
         return found, (0,) * len(found) if isinstance(found, tuple) else 0
+
+
+def _forward_mode() -> bool:
+    """Whether somebody may ask for forward-mode derivatives."""
+    return torch._C._are_functorch_transforms_active() or _FORWARD._current_level >= 0
 
 
 def _summed(gradient: Any, needed: bool, shape: Any) -> Any:

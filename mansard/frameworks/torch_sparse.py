@@ -7,7 +7,7 @@ from typing import Any
 
 from ..operations.sparse.matrix import Matrix
 from ..operations.sparse.powers.run import Powers
-from .pullbacks.sparse import Pattern, PowersPattern, Side, product
+from .pullbacks.sparse import Pattern, PowersPattern, Side, check_tensor, product
 from .torch_calls import Unrecorded
 from .torch_function import apply
 
@@ -88,6 +88,7 @@ class RecordedPowers:
     def __call__(self, x: Tensor, out: Tensor = None) -> Tensor:
         """The powers of x."""
         _without_out(out)
+        check_tensor(x)
         return apply("sparse.powers", (x, self._values), {"pattern": self._pattern})
 
     def detach(self) -> Powers:

@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
 
 _COMPILER = "torch._dynamo"
-_exported: list[Callable[..., Any]] = []
+_exported: list[Callable[..., object]] = []
 
 
-def allow(function: Callable[..., Any]) -> None:
+def allow(function: Callable[..., object]) -> None:
     """Make calls of the function nodes of PyTorch's graphs."""
     _exported.append(function)
     compiler = sys.modules.get(_COMPILER)
@@ -25,7 +24,7 @@ def allow(function: Callable[..., Any]) -> None:
         compiler.allow_in_graph(function)  # type: ignore[union-attr]
 
 
-def _tell(compiler: Any) -> None:
+def _tell(compiler: ModuleType) -> None:
     """Tell the compiler, which was just loaded, about everything that was exported, and to break its graphs at other
     functions of Mansard: they read addresses."""
     compiler.trace_rules.add("mansard")

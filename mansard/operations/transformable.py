@@ -10,16 +10,23 @@ ndarray, different dtypes. Other calls never get there.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import cache, wraps
 from importlib import import_module
 from inspect import isfunction
-from typing import Any
 
+from ..arrays.types import Array
 from ..errors import Transformed, UnsupportedProblem
 from . import graphs
 
 # library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
 _FRAMEWORKS = {name: f"mansard.frameworks.{name}" for name in ("numpy", "torch", "jax")}
+
+
+@cache
+def _framework(library: str) -> Callable[..., object]:
+    """The function that answers calls on a library's transformed operands."""
+    found: Callable[..., object] = import_module(_FRAMEWORKS[library]).answer
+    return found
 
 
 def transformable(function: Callable[..., object], home: str) -> Callable[..., object]:
@@ -30,22 +37,24 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
     def call(*args: object, **kwargs: object) -> object:
         for operand in args:
             if getattr(operand, "requires_grad", False):  # known without asking the function, which takes 20 us
-                return import_module(_FRAMEWORKS["torch"]).answer(name, function, args, kwargs)
+                return _framework("torch")(name, function, args, kwargs)
         try:
             return function(*args, **kwargs)
         except Transformed as refusal:
-            return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, kwargs, refusal)
+            return _framework(refusal.library)(name, function, args, kwargs, refusal)
         except (TypeError, UnsupportedProblem) as refusal:
-            return import_module(_FRAMEWORKS["numpy"]).answer(name, function, args, kwargs, refusal)
+            return _framework("numpy")(name, function, args, kwargs, refusal)
 
     call.__module__ = home  # where pickles and readers find it
     graphs.allow(call)
     return call
 
 
-def through_framework(name: str, function: Callable[..., object], args: tuple[object, ...], refusal: Transformed) -> Any:
+def through_framework(
+    name: str, function: Callable[..., object], args: tuple[object, ...], refusal: Transformed
+) -> Array:
     """A framework's answer to a call of a method that refused an operand."""
-    return import_module(_FRAMEWORKS[refusal.library]).answer(name, function, args, {}, refusal)
+    return _framework(refusal.library)(name, function, args, {}, refusal)
 
 
 def export(namespace: dict[str, object], names: Iterable[str]) -> None:

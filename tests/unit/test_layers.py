@@ -54,6 +54,10 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 # Single imports that go up, or close a circle: (importer, imported) -> why.
 EXCEPTIONS = {
+    **{
+        (f"frameworks.pullbacks.{one}", "frameworks.torch_function"): "rules use other rules, which are recorded"
+        for one in ("sparse", "spectral", "systems")
+    },
     ("operations.factor.face", "operations.factor.ragged"): "a ragged batch is answered by size, through the same face",
     ("operations.factor.plan", "operations.factor.systems"): "systems of large matrices: factor, then solve by factors",
     ("papers.dong.answers", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import import_module
 from inspect import unwrap
 from typing import Any
@@ -57,6 +57,7 @@ def public(name: str) -> Callable[..., Any]:
     return found
 
 
+@cache
 def plain(name: str) -> Callable[..., Any]:
     """A public function by its name, as it is below the frameworks."""
     return unwrap(public(name))

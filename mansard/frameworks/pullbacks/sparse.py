@@ -74,10 +74,17 @@ class Side:
         return found.conj() if self.conj else found
 
 
+def check_tensor(x: Tensor) -> None:
+    """Vectors of a recorded product are tensors."""
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"data requires a gradient and x is a {type(x).__name__}: pass x as a tensor, or data.detach()")
+
+
 def product(side: Side, x: Tensor, values: Tensor | None) -> Tensor:
     """A x, recorded."""
     from ..torch_function import apply
 
+    check_tensor(x)
     return apply("sparse.product", (x,) if values is None else (x, values), {"side": side})
 
 

@@ -1,0 +1,340 @@
+"""Mansard's functions in PyTorch: derivatives of first and second order, torch.func, torch.compile, torch.export.
+
+Derivatives are formulas in terms of Mansard's functions: LAPACK answers for most of these tests, so that formulas are
+tested and nothing is compiled. One test takes them through kernels.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import mansard as ms
+from mansard import settings
+
+torch = pytest.importorskip("torch")
+from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
+
+L = ms.linalg
+DTYPES = (torch.float64, torch.complex128)
+
+
+@pytest.fixture
+def by_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("MANSARD_BACKEND", "reference")
+    settings.reread()
+    yield
+    monkeypatch.undo()
+    settings.reread()
+
+
+def tensor(dtype: Any, *shape: int, layout: str = "plain", seed: int = 0) -> Any:
+    """Normal numbers in a memory layout, which are a leaf."""
+    normal = torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed + len(shape) + sum(shape)))
+    if layout == "transposed":
+        normal = normal.mT.contiguous().mT
+    elif layout == "sliced":
+        normal = torch.stack((normal, normal), -1)[..., 0]
+    return normal.requires_grad_()
+
+
+def shifted(a: Any) -> Any:
+    return a + 4 * torch.eye(a.shape[-1], dtype=a.dtype)
+
+
+def positive(a: Any) -> Any:
+    return a @ a.mH + 2 * torch.eye(a.shape[-1], dtype=a.dtype)
+
+
+def hermitian(a: Any) -> Any:
+    return a + a.mH
+
+
+def without_phases(parts: Any) -> Any:
+    """What does not depend on the phases of vectors."""
+    return tuple(part.abs() if part.dim() > 2 else part for part in parts)
+
+
+MATRIX = scipy.sparse.csr_array(np.array([[1.0, 0, 2, 0], [0, 3, 0, 0], [4, 0, 0, 5]]))
+SQUARE = scipy.sparse.csr_array(np.array([[1.0, 2, 0], [0, 3, 4], [5, 0, 6]]))
+
+# name -> (Mansard's function, PyTorch's or None, shapes of operands)
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None, tuple[tuple[int, ...], ...]]] = {
+    "gram": (ms.gram, lambda a: a.mH @ a, ((5, 2),)),
+    "gram of two": (lambda a, b: ms.gram(a, b, alpha=2.0), lambda a, b: 2 * a.mH @ b, ((5, 2), (5, 3))),
+    "gram without conj": (lambda a, b: ms.gram(a, b, conj=False), lambda a, b: a.mT @ b, ((5, 2), (5, 3))),
+    "matmul": (ms.matmul, torch.matmul, ((5, 2), (2, 3))),
+    "matmul, broadcast": (ms.matmul, torch.matmul, ((3, 1, 2, 2), (2, 2, 2))),
+    "matmul, one for all": (ms.matmul, torch.matmul, ((3, 2, 2), (2, 3))),
+    "matmul of vectors": (ms.matmul, torch.matmul, ((2,), (3, 2, 2))),
+    "gemm": (
+        lambda a, b: ms.blas.gemm(a, b, trans_a="C", trans_b="T", alpha=0.5), lambda a, b: a.mH @ b.mT / 2,
+        ((3, 2, 2), (1, 3, 2)),
+    ),
+    "gemv": (
+        lambda a, x: ms.blas.gemv(a, x, trans="T"), lambda a, x: (a.mT @ x[..., None])[..., 0], ((3, 2, 4), (3, 2)),
+    ),
+    "syrk": (ms.blas.syrk, lambda a: a @ a.mT, ((2, 2, 4),)),
+    "herk": (lambda a: ms.blas.herk(a, trans="C"), lambda a: a.mH @ a, ((2, 2, 4),)),
+    "matmul_gram": (ms.matmul_gram, lambda v, s: (v @ s, (v @ s).mH @ (v @ s)), ((5, 2), (2, 2))),
+    "project": (ms.project, None, ((5, 2), (5, 2))),
+    "trsm": (lambda a, b: ms.blas.trsm(shifted(a), b), None, ((2, 2, 2), (2, 2, 2))),
+    "trsm, right": (
+        lambda a, b: ms.blas.trsm(shifted(a), b, side="R", uplo="U", trans="C", alpha=2.0),
+        lambda a, b: 2 * torch.linalg.solve_triangular(shifted(a).mH, b, upper=False, left=False), ((2, 2), (2, 2, 2)),
+    ),
+    "trsm, unit": (lambda a, b: ms.blas.trsm(a, b, diag="U", trans="T"), None, ((2, 2, 2), (2, 2, 2))),
+    "trsv": (lambda a, x: ms.blas.trsv(shifted(a), x, uplo="U"), None, ((2, 2, 2), (2, 2))),
+    "trmm": (lambda a, b: ms.blas.trmm(a, b, uplo="U", trans="T", diag="U"), None, ((2, 2, 2), (2, 2, 2))),
+    "solve_triangular": (lambda a, b: L.solve_triangular(shifted(a), b, trans=2), None, ((2, 2, 2), (2,))),
+    "solve": (
+        lambda a, b: L.solve(shifted(a), b), lambda a, b: torch.linalg.solve(shifted(a), b), ((2, 2), (2, 2, 3)),
+    ),
+    "solve for a vector": (lambda a, b: L.solve(shifted(a), b), None, ((2, 2, 2), (2,))),
+    "solve, positive": (lambda a, b: L.solve(positive(a), b, assume_a="pos"), None, ((2, 2, 2), (2, 2, 2))),
+    "inv": (lambda a: L.inv(shifted(a)), lambda a: torch.linalg.inv(shifted(a)), ((2, 2, 2),)),
+    "det": (L.det, torch.linalg.det, ((2, 2, 2),)),
+    "slogdet": (lambda a: tuple(L.slogdet(a)), lambda a: tuple(torch.linalg.slogdet(a)), ((2, 2, 2),)),
+    "cholesky": (
+        lambda a: L.cholesky(positive(a)), lambda a: torch.linalg.cholesky(positive(a)), ((2, 2, 2),),
+    ),
+    "cholesky, upper": (
+        lambda a: L.cholesky(positive(a), upper=True), lambda a: torch.linalg.cholesky(positive(a), upper=True),
+        ((2, 2),),
+    ),
+    "cho_solve": (lambda a, b: L.cho_solve((shifted(a), False), b), None, ((2, 2, 2), (2,))),
+    "lu_factor": (lambda a: L.lu_factor(a)[0], lambda a: torch.linalg.lu_factor(a)[0], ((2, 2),)),
+    "lu_solve": (lambda a, b: L.lu_solve(L.lu_factor(a), b, 2), lambda a, b: torch.linalg.solve(a.mH, b),
+                 ((2, 2), (2,))),
+    "qr": (lambda a: tuple(L.qr(a)), None, ((2, 4, 2),)),
+    "qr, wide": (lambda a: L.qr(a, "r").abs(), lambda a: torch.linalg.qr(a)[1].abs(), ((2, 3),)),
+    "cholesky_qr": (ms.cholesky_qr, None, ((5, 2),)),
+    "orthogonalize": (lambda a, b: ms.orthogonalize(a, L.qr(b).Q), None, ((6, 2), (6, 1))),
+    "lstsq": (
+        lambda a, b: L.lstsq(a, b).x, lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").solution,
+        ((4, 2), (4, 2)),
+    ),
+    "lstsq by qr": (lambda a, b: tuple(L.lstsq(a, b, driver="qr")[:2]), None, ((2, 4, 2), (2, 4, 2))),
+    "eigh": (
+        lambda a: without_phases(L.eigh(hermitian(a))), lambda a: without_phases(torch.linalg.eigh(hermitian(a))),
+        ((2, 3, 3),),
+    ),
+    "eigvalsh": (
+        lambda a: L.eigvalsh(hermitian(a)), lambda a: torch.linalg.eigvalsh(hermitian(a)), ((2, 3, 3),),
+    ),
+    "svd": (
+        lambda a: without_phases(L.svd(a, False)), lambda a: without_phases(torch.linalg.svd(a, False)), ((2, 4, 2),),
+    ),
+    "svd, product": (lambda a: (lambda u, _, v: u @ v)(*L.svd(a, False)), None, ((2, 3),)),
+    "svdvals": (L.svdvals, torch.linalg.svdvals, ((2, 2, 4),)),
+    "pinv": (L.pinv, torch.linalg.pinv, ((2, 4, 2),)),
+    "polar": (lambda a: tuple(L.polar(a)), None, ((2, 3, 2),)),
+    "polar, wide": (lambda a: tuple(L.polar(a, "left")), None, ((2, 3),)),
+    "procrustes": (lambda a, b: tuple(L.procrustes(a, b)), None, ((4, 2), (4, 2))),
+    "norm, nuc": (
+        lambda a: L.norm(a, "nuc", (-2, -1)), lambda a: torch.linalg.norm(a, "nuc", (-2, -1)), ((2, 3, 2),),
+    ),
+    "norm, 2": (
+        lambda a: L.norm(a, 2, (-2, -1), True), lambda a: torch.linalg.norm(a, 2, (-2, -1), True), ((2, 3, 2),),
+    ),
+    "norm": (L.norm, torch.linalg.norm, ((3, 2),)),
+    "cond": (L.cond, torch.linalg.cond, ((3, 2),)),
+    "lists": (
+        lambda a, b: tuple(ms.matmul(list(a), list(b))), lambda a, b: tuple((a @ b).unbind()), ((2, 2, 2), (2, 2, 2)),
+    ),
+    "sparse": (
+        lambda x: ms.sparse.matrix(MATRIX) @ x, lambda x: torch.tensor(MATRIX.toarray(), dtype=x.dtype) @ x, ((4, 2),),
+    ),
+    "sparse values": (
+        lambda v, x: ms.sparse.matrix(MATRIX.astype(str(v.dtype)[6:])).with_values(v).H @ x, None, ((5,), (3, 2)),
+    ),
+    "powers": (
+        lambda v, x: ms.matrix_powers(SQUARE.astype(str(v.dtype)[6:]), 2, ("chebyshev", -3.0, 8.0)).with_values(v)(x),
+        None, ((6,), (3,)),
+    ),
+}  # fmt: skip
+COMPLEX_TWICE = {"gram of two", "solve", "inv", "slogdet", "cholesky", "eigh", "svd", "polar", "sparse"}
+REAL_ONCE = {"orthogonalize", "lstsq by qr"}  # made of rules that are tested twice
+
+
+@pytest.mark.usefixtures("by_library")
+@pytest.mark.parametrize("dtype", DTYPES, ids=("real", "complex"))
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name: str, dtype: Any) -> None:
+    ours, theirs, shapes = CASES[name]
+    layouts = ("plain", "transposed") if len(name) % 2 else ("sliced", "plain")
+    operands = [
+        tensor(dtype, *shape, layout=layout if len(shape) > 1 else "plain")
+        for shape, layout in zip(shapes, layouts, strict=False)
+    ]
+    assert gradcheck(ours, operands, fast_mode=True)
+    if name in COMPLEX_TWICE or (dtype is torch.float64 and name not in REAL_ONCE):
+        assert gradgradcheck(ours, operands, fast_mode=True, gen_non_contig_grad_outputs=True)
+    if theirs is not None:
+        for one, other in zip(first_gradients(ours, operands), first_gradients(theirs, operands), strict=True):
+            torch.testing.assert_close(one, other)
+
+
+def first_gradients(function: Callable[..., Any], operands: list[Any]) -> Any:
+    results = function(*operands)
+    results = results if isinstance(results, tuple) else (results,)
+    loss = sum((one.abs().square() * torch.arange(1.0, one.numel() + 1).reshape(one.shape)).sum() for one in results)
+    return torch.autograd.grad(loss, operands)
+
+
+def test_gradients_by_kernels_after_calls_that_record_none() -> None:
+    weight = torch.nn.Linear(2, 2, bias=False, dtype=torch.float64).weight
+    block = tensor(torch.float64, 50, 2).detach()
+    with torch.no_grad():
+        ms.matmul(block, weight)
+    (ms.matmul(block, weight) ** 2).mean().backward()
+    expected = torch.autograd.grad(((block @ weight) ** 2).mean(), weight)[0]
+    torch.testing.assert_close(weight.grad, expected)
+    a = shifted(tensor(torch.float64, 40, 2, 2)).detach().requires_grad_()
+    found = torch.autograd.grad(L.solve(a, a.detach() * 2 + 1).square().sum(), a)[0]
+    expected = torch.autograd.grad(torch.linalg.solve(a, a.detach() * 2 + 1).square().sum(), a)[0]
+    torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.usefixtures("by_library")
+def test_what_backward_saved_may_not_be_overwritten() -> None:
+    a = tensor(torch.float64, 2, 2, 2).detach().requires_grad_()
+    x = L.solve(shifted(a), torch.ones(2, 2, 1, dtype=torch.float64))
+    with torch.no_grad():
+        x.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        x.sum().backward()
+
+
+@pytest.mark.usefixtures("by_library")
+def test_gradients_where_none_exist() -> None:
+    """Equal eigenvalues: eigenvalues have a gradient, eigenvectors none, as in PyTorch; cofactors exist for singular
+    matrices, and polar factors for equal singular values."""
+    a = torch.eye(2, dtype=torch.float64, requires_grad=True)
+    assert torch.isfinite(torch.autograd.grad(L.eigvalsh(a).sum(), a)[0]).all()
+    assert not torch.isfinite(torch.autograd.grad(L.eigh(a).eigenvectors[0].sum(), a)[0]).all()
+    assert torch.isfinite(torch.autograd.grad(L.polar(a).u.sum(), a)[0]).all()
+    singular = torch.tensor([[1.0, 2.0], [2.0, 4.0]], dtype=torch.float64, requires_grad=True)
+    found = torch.autograd.grad(L.det(singular), singular)[0]
+    torch.testing.assert_close(found, torch.tensor([[4.0, -2.0], [-2.0, 1.0]], dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("by_library")
+def test_refusals_name_the_remedy() -> None:
+    a = tensor(torch.float64, 4, 2)
+    for call, text in (
+        (lambda: ms.gram(a, out=torch.empty(2, 2, dtype=torch.float64)), "out cannot record.*no_grad"),
+        (lambda: L.svd(a), "full_matrices=False"),
+        (lambda: L.qr(a, "complete"), "mode='reduced'"),
+        (lambda: L.lu_factor(a), "square"),
+        (lambda: ms.cholesky_qr(a, on_deficient="flag"), "full rank"),
+        (lambda: L.matrix_rank(a), "requires a gradient"),
+        (lambda: L.qr(ms.Ragged.from_list([a.detach()]).__class__(a.reshape(-1), [2], [2])), "gradient|derivative"),
+    ):
+        with pytest.raises(TypeError, match=text):
+            call()
+
+
+# ---- torch.func -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("by_library")
+def test_transformations_of_torch_func() -> None:
+    from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
+
+    a = shifted(tensor(torch.float64, 3, 2, 2)).detach()
+    b, v, tall = (tensor(torch.float64, *shape).detach() for shape in ((3, 2, 2), (3, 2), (3, 5, 2)))
+    T = torch.linalg
+    same = torch.testing.assert_close
+    same(vmap(L.solve)(a, v), T.solve(a, v[..., None])[..., 0])
+    same(vmap(L.solve, in_dims=(None, 0))(a[0], b), T.solve(a[0], b))
+    same(vmap(ms.matmul, in_dims=(1, 0))(a.movedim(0, 1), b), a @ b)
+    same(vmap(ms.gram, in_dims=(0, None))(tall, tall[0]), tall.mT @ tall[0])
+    same(vmap(ms.cholesky_qr)(tall)[1], T.cholesky(tall.mT @ tall).mT)
+    same(vmap(lambda x: ms.sparse.matrix(SQUARE) @ x)(tall[:, :3]), torch.tensor(SQUARE.toarray()) @ tall[:, :3])
+    each = [vmap(grad(lambda x, y, of=of: of.solve(x, y).sin().sum()))(a, v) for of in (L, T)]
+    same(*each)
+    same(jacrev(L.inv)(a[0]), jacrev(T.inv)(a[0]))
+    same(jacfwd(L.inv)(a[0]), jacfwd(T.inv)(a[0]))
+    same(hessian(lambda x: L.slogdet(x)[1])(a[0]), hessian(lambda x: T.slogdet(x)[1])(a[0]))
+    for ours, theirs in (
+        (ms.matmul, torch.matmul),
+        (L.solve, T.solve),
+        (lambda x, _: L.cholesky(positive(x)), lambda x, _: T.cholesky(positive(x))),
+        (lambda x, _: L.det(x), lambda x, _: T.det(x)),
+        (lambda x, _: tuple(p.abs() for p in L.qr(x)), lambda x, _: tuple(p.abs() for p in T.qr(x))),
+        (lambda x, _: L.eigh(positive(x))[1].abs(), lambda x, _: T.eigh(positive(x))[1].abs()),
+        (lambda x, y: ms.blas.trsm(x, y), lambda x, y: T.solve_triangular(x.tril(), y, upper=False)),
+    ):
+        same(jvp(ours, (a, b), (b, a)), jvp(theirs, (a, b), (b, a)))
+    with pytest.raises(NotImplementedError, match="reverse mode"):
+        jvp(L.pinv, (a,), (b,))
+
+
+# ---- graphs -----------------------------------------------------------------------------------------------
+
+COMPILED: dict[str, Callable[..., Any]] = {
+    "products": lambda a, b, t: (ms.gram(t) @ ms.matmul(a, b), ms.blas.gemm(a, b, trans_a="T")),
+    "systems": lambda a, b, t: (L.solve(a, b), L.inv(a), L.det(a), ms.blas.trsm(a, b)),
+    "factors": lambda a, b, t: (L.cholesky(positive(a)), L.qr(t).R.abs(), L.eigh(positive(a))[0], L.svd(a)[1]),
+}
+
+
+@pytest.mark.usefixtures("by_library")
+@pytest.mark.parametrize("name", COMPILED)
+def test_functions_are_nodes_of_one_graph(name: str) -> None:
+    given = [shifted(tensor(torch.float64, 2, 2, 2)), tensor(torch.float64, 2, 2, 2), tensor(torch.float64, 5, 2)]
+    operands = [one.detach().requires_grad_() for one in given]
+    torch._dynamo.reset()
+    compiled = torch.compile(COMPILED[name], backend="aot_eager", fullgraph=True)
+
+    def run(function: Callable[..., Any]) -> tuple[Any, Any]:
+        results = function(*operands)
+        return results, torch.autograd.grad(sum(one.square().sum() for one in results), operands, allow_unused=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.testing.assert_close(run(compiled), run(COMPILED[name]))
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(*operands), COMPILED[name](*operands))
+
+
+class Layer(torch.nn.Module):
+    """A system per sample."""
+
+    def forward(self, a: Any, b: Any) -> Any:
+        return L.solve(a, b) + ms.gram(b[0])
+
+
+@pytest.mark.usefixtures("by_library")
+def test_modules_are_exported() -> None:
+    a, b = shifted(tensor(torch.float64, 2, 2, 2)).detach(), tensor(torch.float64, 2, 2, 2).detach()
+    program = torch.export.export(Layer(), (a, b))
+    assert any("mansard" in str(node.target) for node in program.graph.nodes)
+    torch.testing.assert_close(program.module()(a, b), Layer()(a, b))
+
+
+@pytest.mark.usefixtures("by_library")
+def test_operators_keep_their_promises() -> None:
+    from mansard.frameworks import torch_operators
+
+    a, tall = shifted(tensor(torch.float64, 2, 2, 2)).detach(), tensor(torch.float64, 5, 2).detach()
+    assert torch_operators.RULES
+    operators = torch.ops.mansard
+    for operator, operands, options in (
+        (operators.gram, [tall], {}),
+        (operators.matmul, [a.mT, a], {}),
+        (operators.linalg_solve, [a, a[..., ::1]], {"assume_a": "gen"}),
+        (operators.linalg_slogdet, [a], {}),
+        (operators.linalg_qr, [tall], {}),
+        (operators.linalg_svd, [tall], {}),
+        (operators.linalg_eigh, [hermitian(a)], {}),
+        (operators.linalg_lu_factor, [a], {}),
+        (operators.linalg_pinv, [tall], {}),
+    ):
+        torch.library.opcheck(operator, (operands, repr(options)))
