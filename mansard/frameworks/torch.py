@@ -73,6 +73,8 @@ def _element_by_element(name: str, call: Callable[..., Any], args: tuple[Any, ..
         call(*(at(one, i) for one in args), **{key: at(one, i) for key, one in kwargs.items()})
         for i in range(lengths.pop())
     ]
+    if name == "blas.dot":
+        return torch.stack(results)
     if not results or not isinstance(results[0], tuple):
         return results
     columns = [list(column) for column in zip(*results, strict=True)]

@@ -81,6 +81,16 @@ def gemv(a: Tensor, x: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, tra
     return gemm(a, x[..., None], alpha=alpha, beta=beta, trans_a=trans, backend=backend)[..., 0]
 
 
+def dot(x: Tensor, y: Tensor, *, conj: bool = False, backend: str | None = None) -> Tensor:
+    return gemv(x[..., None], y, trans="C" if conj else "T", backend=backend)[..., 0]
+
+
+def ger(x: Tensor, y: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, conj: bool = False, out: None = None,
+        backend: str | None = None) -> Tensor:  # fmt: skip
+    trans = "C" if conj else "T"
+    return gemm(x[..., None], y[..., None], alpha=alpha, beta=beta, trans_b=trans, backend=backend)
+
+
 def syrk(a: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, uplo: str = "L", trans: str = "N", out: None = None,
          backend: str | None = None) -> Tensor:  # fmt: skip
     return _rank_k("blas.syrk", a, alpha, beta, uplo, trans, "T", backend)
@@ -223,7 +233,7 @@ def slogdet(a: Tensor, *, backend: str | None = None) -> SlogdetResult:
 
 CALLS: dict[str, Callable[..., Any]] = {
     **{one.__name__: one for one in (gram, matmul, matmul_gram, project)},
-    **{f"blas.{one.__name__}": one for one in (gemm, gemv, herk, syrk, trmm, trsm, trsv)},
+    **{f"blas.{one.__name__}": one for one in (dot, gemm, gemv, ger, herk, syrk, trmm, trsm, trsv)},
     **{
         f"linalg.{one.__name__}": one
         for one in (cho_solve, cholesky, det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular)
