@@ -39,7 +39,7 @@ class Group(NamedTuple):
 
 _TALL = ("gram", "matmul", "matmul_gram", "project", "cholesky_qr", "orthogonalize", "matrix_powers")
 _BATCHES = ("Ragged", "Interleaved", "interleave", "deinterleave")
-_TOOLS = ("plan", "tune", "pin")
+_TOOLS = ("plan", "tune", "pin", "precompile")
 GROUPS = [
     Group("tall-and-skinny", "Tall products, bases, powers", "mansard", "ms", _TALL),
     Group("linalg", "ms.linalg", "mansard.linalg", "ms.linalg", ()),
@@ -156,7 +156,7 @@ def _index() -> str:
              "and the least bytes and flops of a call. Arguments are checked before anything is written; an error",
              "names the argument and the remedy.", ""]  # fmt: skip
     for group in groups():
-        lines += [f"## [{group.title}]({group.file}.md)", "", "| | |", "|---|---|"]
+        lines += [f"## [{group.title}]({group.file}.md)", "", "| name | what it does |", "|---|---|"]
         for name, thing in group.members():
             first = escaped((inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " "))
             lines.append(f"| [`{name}`]({group.file}.md#{name.lower()}) | {first} |")

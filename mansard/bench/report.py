@@ -13,6 +13,7 @@ from . import doubtful, extension, freshness, greenup, labels, overview, provena
 from .extension import NOTHING, Extension
 from .table import Table, html_table, html_top
 
+_RANDOM = "random"  # the family whose summary is all of its report
 _PAGE = Path("docs/performance.md")
 
 _PRODUCTS = {"gram": "gram: A^H B", "matmul": "matmul: A B", "batched": "batched: small matrices, many of them",
@@ -45,6 +46,10 @@ def run(args: argparse.Namespace) -> int:
         here = to is None and store.has_journal(folder)
         results = store.write_results(folder) if here else store.load(folder)
         documents[folder.relative_to(args.folder).as_posix()] = results
+        if results["family"] == _RANDOM:
+            print(f"report: {_write_random(results, to or folder)}")
+            documents.popitem()
+            continue
         print(f"report: {write_report(results, to or folder, added)}")
         if args.over is not None:
             print(_over(results, args.over))
@@ -52,6 +57,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"overview: {overview.write(documents, args.to or args.folder)}")
     _draw_tradeoff(args.folder)
     return 0
+
+
+def _write_random(results: dict[str, Any], folder: Path) -> Path:
+    """The summary of random problems."""
+    from .random.summary import write
+
+    folder.mkdir(parents=True, exist_ok=True)
+    return write(results, folder)
 
 
 def _over(results: dict[str, Any], folder: Path) -> str:

@@ -111,7 +111,7 @@ def lists_one_by_one(request: Request) -> Choice | None:
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
 _FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
-_MANY, _NARROW = 32, 160  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_MANY, _NARROW = 32, 64  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
 _BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
 _ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 
@@ -196,7 +196,7 @@ def _may_divide(problem: Problem, request: Request) -> bool:
     """Whether steps by kernels are faster than a library: on CPUs only many systems with many right-hand sides."""
     if request.backend != "cpu":
         return True
-    return problem.want == "solve" and problem.BATCH >= _MANY and problem.N <= _SOLVED_ON_CPUS
+    return bool(problem.want == "solve" and problem.BATCH >= _MANY and problem.N <= _SOLVED_ON_CPUS)
 
 
 _FEW_TINY = 32  # matrices: fewer do not fill the lanes of all cores, and LAPACK is done before a kernel pays

@@ -79,7 +79,7 @@ def _check_reference(folder: Path) -> None:
     index = (folder / "index.html").read_text()
     for module in (mansard.linalg, mansard.blas):
         for name in module.__all__:
-            assert f"#{name}\"" in index, name
+            assert f"#{name.lower()}\"" in index, name
     text = (folder / "linalg.html").read_text()
     assert 'id="solve_ex"' in text and "assume_a" in text
 

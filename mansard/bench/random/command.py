@@ -17,10 +17,9 @@ from ..store import RESULTS, load
 from ..table import Table
 from .cases import Asked, cases
 from .operations import NAMES
-from .summary import default_memory, failures, markdown, tables
+from .summary import default_memory, failures, tables, write
 
 NAME = "random"
-SUMMARY = "summary.md"
 _LONGEST = 1.5  # seconds of a case from which its contenders have fewer samples
 _SHARE = 12  # of the free memory: operands, copies for peers and references have room
 
@@ -71,13 +70,6 @@ def _told(results: dict[str, Any], out: Path, show: Callable[[Table], None]) -> 
     if left := len(results["unfinished"]):
         print(f"out of time: {left} case{'s' * (left > 1)} left; the same command continues")
     print(f"summary: {write(results, out)}")
-
-
-def write(results: dict[str, Any], folder: Path) -> Path:
-    """Write `summary.md`; returns its path."""
-    path = folder / SUMMARY
-    path.write_text(markdown(results))
-    return path
 
 
 def _operations(text: str | None) -> tuple[str, ...]:

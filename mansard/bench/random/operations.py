@@ -41,7 +41,7 @@ def name_of(seed: int, number: int) -> str:
     return Dice(seed, number, 1).choose(weights())
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def problem(seed: int, number: int, memory: int) -> Drawn | dict[str, Any]:
     """Problem `number`: a drawn problem, or the fields of a sparse case."""
     dice = Dice(seed, number, memory)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ..rows import OURS, Row
@@ -12,6 +13,7 @@ from ..table import Table
 from . import sparse
 from .operations import PREFIX
 
+SUMMARY = "summary.md"
 WORST = 20  # cases that are listed
 MEMORY = {"cpu": 1 << 27, "cuda": 1 << 32}  # default limits of operands and result together, in bytes
 _SMALL = 1 << 27  # the limit on other backends
@@ -145,3 +147,10 @@ def tables(results: dict[str, Any]) -> Iterable[Table]:
 def _time(seconds: float) -> str:
     unit, scale = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)) if seconds >= s), ("us", 1e-6))
     return f"{seconds / scale:.3g} {unit}"
+
+
+def write(results: dict[str, Any], folder: Path) -> Path:
+    """Write `summary.md`; returns its path."""
+    path = folder / SUMMARY
+    path.write_text(markdown(results))
+    return path

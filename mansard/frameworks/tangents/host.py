@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,5 @@ def on_gpu(array: Any) -> bool:
 
 def masked(array: Any, info: Any) -> Any:
     """The results of a stack with NaN where `info` is not 0; nothing waits for a GPU."""
-    module = np
-    if on_gpu(array):
-        import cupy as module
+    module = import_module("cupy") if on_gpu(array) else np
     return module.where(info[..., None, None] == 0, array, array.dtype.type(np.nan))

@@ -84,7 +84,7 @@ def _cut(S: Array, rcond: Any) -> Array:
 
 
 def precision(a: Array) -> float:
-    return float(finfo(a.dtype).eps) * max(a.shape[-2:])
+    return float(finfo(a.dtype).eps) * int(max(a.shape[-2:]))
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(2, 3))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any
 
 import jax
@@ -14,10 +16,9 @@ from jax.interpreters import ad, batching, mlir
 
 from . import host
 
-try:
-    from jax.experimental.buffer_callback import buffer_callback
-except ImportError:  # JAX before 0.6.1
-    buffer_callback = None
+buffer_callback: Any = None
+with suppress(ImportError):  # JAX before 0.6.1
+    buffer_callback = import_module("jax.experimental.buffer_callback").buffer_callback
 
 Array = Any
 Primitive = Any  # jax.extend.core.Primitive: JAX has no types for it

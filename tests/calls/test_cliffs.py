@@ -1,0 +1,64 @@
+"""Shapes at which the speed fell off, found by random problems: they keep to the routes that mended them, and stay
+exact."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import mansard as ms
+from mansard.arrays.kinds import KINDS
+from mansard.operations.factor.swaps import order_of, permuted
+from mansard.plan.handover import AFTER_FACTORS
+from mansard.plan.route import Library, Steps
+
+NUMPY = KINDS["numpy"]
+
+
+@pytest.mark.parametrize("lead", [(), (1,), (7,), (2, 3)])
+@pytest.mark.parametrize(("rows", "count"), [(1, 1), (5, 5), (6, 3)])
+def test_rows_are_exchanged_as_pivots_say(lead: tuple[int, ...], rows: int, count: int) -> None:
+    """In any layout; an order that serves several batches is broadcast."""
+    rng = np.random.default_rng(rows)
+    lowest = np.minimum(np.arange(count), rows - 1)
+    pivots = rng.integers(lowest, rows, (*lead, count)).astype(np.int32)
+    X = rng.integers(-3, 4, (*lead, rows, 4)).astype(float)
+    wanted = X.copy()
+    for at in np.ndindex(*lead):
+        for i, other in enumerate(pivots[at]):
+            wanted[at][[i, other]] = wanted[at][[other, i]]
+    order = order_of(NUMPY, pivots, rows)
+    for place in (X, np.asfortranarray(X), np.repeat(X, 2, -1)[..., ::2]):
+        assert np.array_equal(permuted(NUMPY, order, place), wanted)
+    several = np.broadcast_to(order[..., None, :], (*lead, 1, rows))
+    assert np.array_equal(permuted(NUMPY, several, X[..., None, :, :])[..., 0, :, :], wanted)
+
+
+def test_many_systems_with_many_right_hand_sides_are_not_left_to_lapack() -> None:
+    """On CPUs beyond the right-hand sides of one kernel: factors and triangles by kernels. Powers of two are exact."""
+    rng = np.random.default_rng(3)
+    A = np.stack([np.eye(6)[rng.permutation(6)] * 2.0 ** rng.integers(-2, 3, (6, 1)) for _ in range(40)])
+    X = rng.integers(-3, 4, (40, 6, 24)).astype(float)
+    plan = ms.plan("solve", A, A @ X)
+    if plan.kernel is None and isinstance(plan.choice.route, Library) and "compiler" in plan.choice.reason:
+        pytest.skip(plan.choice.reason)
+    assert isinstance(plan.choice.route, Steps) and plan.choice.route.name == AFTER_FACTORS
+    assert np.array_equal(ms.linalg.solve(A, A @ X), X)
+    few = ms.plan("solve", A[:3], (A @ X)[:3])
+    assert isinstance(few.choice.route, Library), "few systems are over before kernels begin"
+
+
+@pytest.mark.parametrize("layout", ["row", "column", "batch last"])
+@pytest.mark.parametrize("uplo", ["L", "U"])
+def test_triangles_of_batches_are_multiplied_by_a_kernel(layout: str, uplo: str) -> None:
+    """BLAS is called matrix by matrix, on one core; what lies beyond the diagonal is NaN and is not read."""
+    rng, n = np.random.default_rng(4), 20
+    part, other = (np.tril, np.triu) if uplo == "L" else (np.triu, np.tril)
+    A = part(rng.integers(-3, 4, (40, n, n)).astype(float))
+    B = rng.integers(-3, 4, (40, n, 3)).astype(float)
+    given = A + other(np.full((n, n), np.nan), 1 if uplo == "L" else -1)
+    axes = {"row": (0, 1, 2), "column": (0, 2, 1), "batch last": (1, 2, 0)}[layout]
+    given = np.ascontiguousarray(given.transpose(axes)).transpose(np.argsort(axes))
+    assert np.array_equal(ms.blas.trmm(given, B, uplo=uplo), A @ B)
+    assert not isinstance(ms.plan("trmm", given, B, uplo=uplo).choice.route, Library)
+    assert np.array_equal(NUMPY.triangle(given, uplo == "L"), A)
