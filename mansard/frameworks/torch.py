@@ -11,8 +11,10 @@ from ..errors import Transformed
 from ..operations.batched.interleaved import Interleaved
 from ..operations.ragged import Ragged
 from .torch_calls import CALLS, Unrecorded
+from .torch_factors import CALLS as FACTORS
 from .torch_sparse import CALLS as SPARSE
 
+_CALLS = CALLS | FACTORS | SPARSE
 _USUAL = {torch.Tensor, torch.nn.Parameter, str, int, float, bool, type(None)}
 _BATCHES = (Ragged, Interleaved)
 
@@ -31,7 +33,7 @@ def answer(
             return function(*args, **kwargs)
         except Transformed as found:
             refusal = found
-    call = CALLS.get(name) or SPARSE.get(name)
+    call = _CALLS.get(name)
     if call is None:
         if refusal is None:
             return function(*args, **kwargs)
@@ -71,6 +73,8 @@ def _element_by_element(name: str, call: Callable[..., Any], args: tuple[Any, ..
         call(*(at(one, i) for one in args), **{key: at(one, i) for key, one in kwargs.items()})
         for i in range(lengths.pop())
     ]
+    if name == "blas.dot":
+        return torch.stack(results)
     if not results or not isinstance(results[0], tuple):
         return results
     columns = [list(column) for column in zip(*results, strict=True)]

@@ -1,4 +1,4 @@
-"""Public functions on tensors that are differentiated or traced: in terms of the rules and of PyTorch's arithmetic.
+"""Products and systems of tensors that are differentiated or traced: in terms of the rules and of PyTorch's arithmetic.
 
 Transposed operands are views, which kernels read as they are; vectors become matrices of one column; what a function
 computes beside a rule's results is written down here.
@@ -11,14 +11,8 @@ from typing import Any
 
 import torch
 
-from ..linalg.eigen import EighResult
 from ..linalg.lu import SlogdetResult
-from ..linalg.nearest import PolarResult, ProcrustesResult
-from ..linalg.orthogonal import LstsqResult, QRResult
-from ..linalg.singular import SVDResult
 from .pullbacks.factor import in_order, row_order
-from .pullbacks.rule import plain
-from .pullbacks.spectral import polar as nearest
 from .torch_function import apply
 
 Tensor = Any
@@ -39,7 +33,7 @@ def _op(a: Tensor, trans: str) -> Tensor:
     return a if trans == "N" else a.mT if trans == "T" else a.mH
 
 
-def _options(backend: str | None, **others: Any) -> dict[str, Any]:
+def options_of(backend: str | None, **others: Any) -> dict[str, Any]:
     return others if backend is None else others | {"backend": backend}
 
 
@@ -54,7 +48,7 @@ def _with_columns(call: Callable[[Tensor], Tensor], b: Tensor, is_vector: bool) 
 def gram(A: Tensor, B: Tensor = None, *, out: None = None, alpha: complex = 1.0, beta: complex = 0.0,
          conj: bool = True, deterministic: bool = True, backend: str | None = None) -> Tensor:  # fmt: skip
     _no_beta(beta)
-    options = _options(backend, deterministic=deterministic)
+    options = options_of(backend, deterministic=deterministic)
     if not conj and A.is_complex():
         return _scaled(apply("gram", (A.conj().resolve_conj(), A if B is None else B), options), alpha)
     return _scaled(apply("gram", (A,) if B is None else (A, B), options), alpha)
@@ -69,7 +63,7 @@ def matmul(A: Tensor, B: Tensor, *, out: None = None, alpha: complex = 1.0, beta
            backend: str | None = None) -> Tensor:  # fmt: skip
     _no_beta(beta)
     row, column = A.dim() == 1, B.dim() == 1
-    found = apply("matmul", (A[None] if row else A, B[:, None] if column else B), _options(backend))
+    found = apply("matmul", (A[None] if row else A, B[:, None] if column else B), options_of(backend))
     found = found[..., 0] if column else found
     if row:
         found = found[..., 0] if column else found.squeeze(-2)
@@ -79,12 +73,22 @@ def matmul(A: Tensor, B: Tensor, *, out: None = None, alpha: complex = 1.0, beta
 def gemm(a: Tensor, b: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, trans_a: str = "N", trans_b: str = "N",
          out: None = None, backend: str | None = None) -> Tensor:  # fmt: skip
     _no_beta(beta)
-    return _scaled(apply("blas.gemm", (_op(a, trans_a), _op(b, trans_b)), _options(backend)), alpha)
+    return _scaled(apply("blas.gemm", (_op(a, trans_a), _op(b, trans_b)), options_of(backend)), alpha)
 
 
 def gemv(a: Tensor, x: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, trans: str = "N", out: None = None,
          backend: str | None = None) -> Tensor:  # fmt: skip
     return gemm(a, x[..., None], alpha=alpha, beta=beta, trans_a=trans, backend=backend)[..., 0]
+
+
+def dot(x: Tensor, y: Tensor, *, conj: bool = False, backend: str | None = None) -> Tensor:
+    return gemv(x[..., None], y, trans="C" if conj else "T", backend=backend)[..., 0]
+
+
+def ger(x: Tensor, y: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, conj: bool = False, out: None = None,
+        backend: str | None = None) -> Tensor:  # fmt: skip
+    trans = "C" if conj else "T"
+    return gemm(x[..., None], y[..., None], alpha=alpha, beta=beta, trans_b=trans, backend=backend)
 
 
 def syrk(a: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, uplo: str = "L", trans: str = "N", out: None = None,
@@ -102,17 +106,17 @@ def _rank_k(name: str, a: Tensor, alpha: complex, beta: complex, uplo: str, tran
     _no_beta(beta)
     if trans not in ("N", other):
         raise ValueError(f"trans={trans!r} is not one of 'N' and {other!r}")
-    return _scaled(apply(name, (_op(a, trans),), _options(backend, uplo=uplo)), alpha)
+    return _scaled(apply(name, (_op(a, trans),), options_of(backend, uplo=uplo)), alpha)
 
 
 def matmul_gram(V: Tensor, S: Tensor, *, out: None = None, alpha: complex = 1.0, beta: complex = 0.0,
                 backend: str | None = None) -> Any:  # fmt: skip
     _no_beta(beta)
-    return apply("matmul_gram", (V, _scaled(S, alpha)), _options(backend))
+    return apply("matmul_gram", (V, _scaled(S, alpha)), options_of(backend))
 
 
 def project(V: Tensor, W: Tensor, *, out: None = None, backend: str | None = None) -> Any:
-    return apply("project", (V, W), _options(backend))
+    return apply("project", (V, W), options_of(backend))
 
 
 # ---- triangular matrices ------------------------------------------------------------------------------------
@@ -125,7 +129,7 @@ def trsm(a: Tensor, b: Tensor, *, side: str = "L", uplo: str = "L", trans: str =
          backend: str | None = None) -> Tensor:  # fmt: skip
     _triangular(side, uplo, diag)
     a, uplo = _op(a, trans), uplo if trans == "N" else _OTHER[uplo]
-    options = _options(backend, diag=diag, check=check, invert_diagonal=invert_diagonal)
+    options = options_of(backend, diag=diag, check=check, invert_diagonal=invert_diagonal)
     if side == "L":
         return apply("blas.trsm", (a, _scaled(b, alpha)), options | {"uplo": uplo})
     return apply("blas.trsm", (a.mT, _scaled(b, alpha).mT), options | {"uplo": _OTHER[uplo]}).mT
@@ -148,7 +152,7 @@ def trmm(a: Tensor, b: Tensor, *, side: str = "L", uplo: str = "L", trans: str =
     if diag == "U":
         a = a + torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     factors = (_op(a, trans), b) if side == "L" else (b, _op(a, trans))
-    return _scaled(apply("blas.gemm", factors, _options(backend)), alpha)
+    return _scaled(apply("blas.gemm", factors, options_of(backend)), alpha)
 
 
 _TRANS = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
@@ -167,16 +171,16 @@ def solve_triangular(a: Tensor, b: Tensor, *, lower: bool = False, trans: int | 
 
 def solve(a: Tensor, b: Tensor, *, assume_a: str = "gen", pivot: bool = True, out: None = None,
           backend: str | None = None) -> Tensor:  # fmt: skip
-    options = _options(backend, assume_a=assume_a, pivot=pivot)
+    options = options_of(backend, assume_a=assume_a, pivot=pivot)
     return _with_columns(lambda b: apply("linalg.solve", (a, b), options), b, b.dim() == 1)
 
 
 def inv(a: Tensor, *, pivot: bool = True, out: None = None, backend: str | None = None) -> Tensor:
-    return apply("linalg.inv", (a,), _options(backend, pivot=pivot))
+    return apply("linalg.inv", (a,), options_of(backend, pivot=pivot))
 
 
 def cholesky(a: Tensor, /, *, upper: bool = False, out: None = None, backend: str | None = None) -> Tensor:
-    found = apply("linalg.cholesky", (a.mH if upper else a,), _options(backend))
+    found = apply("linalg.cholesky", (a.mH if upper else a,), options_of(backend))
     return found.mH if upper else found
 
 
@@ -197,7 +201,7 @@ def lu_factor(a: Tensor, *, pivot: bool = True, out: None = None, backend: str |
             f"a has shape {tuple(a.shape)}: derivatives of lu_factor need square matrices; pass a.detach(), or take "
             "qr, whose derivatives need none"
         )
-    found: tuple[Tensor, Tensor] = apply("linalg.lu_factor", (a,), _options(backend, pivot=pivot))
+    found: tuple[Tensor, Tensor] = apply("linalg.lu_factor", (a,), options_of(backend, pivot=pivot))
     return found
 
 
@@ -220,152 +224,18 @@ def lu_solve(lu_and_piv: tuple[Tensor, Tensor], b: Tensor, trans: int = 0, *, ou
 
 
 def det(a: Tensor, *, backend: str | None = None) -> Tensor:
-    return apply("linalg.det", (a,), _options(backend))
+    return apply("linalg.det", (a,), options_of(backend))
 
 
 def slogdet(a: Tensor, *, backend: str | None = None) -> SlogdetResult:
-    return SlogdetResult(*apply("linalg.slogdet", (a,), _options(backend)))
-
-
-# ---- QR and least squares -----------------------------------------------------------------------------------
-
-
-def qr(a: Tensor, mode: str = "reduced", *, backend: str | None = None) -> Any:
-    rows, columns = a.shape[-2:]
-    if mode not in ("reduced", "complete", "r"):
-        raise Unrecorded(f"qr with mode={mode!r} has no derivative: pass mode='reduced', or a.detach()")
-    if mode == "complete" and rows > columns:
-        raise Unrecorded(
-            f"a has shape {tuple(a.shape)}: qr with mode='complete' has no derivative for more rows than columns, as "
-            "in PyTorch; pass mode='reduced', or a.detach()"
-        )
-    if rows >= columns:
-        Q, R = apply("linalg.qr", (a,), _options(backend))
-    else:  # the columns behind the first square are the same reflections' work
-        Q, first = apply("linalg.qr", (a[..., :rows],), _options(backend))
-        R = torch.cat((first, apply("matmul", (Q.mH, a[..., rows:]), {})), -1)
-    return R if mode == "r" else QRResult(Q, R)
-
-
-def cholesky_qr(V: Tensor, *, out: None = None, shift: str = "auto", on_deficient: str = "raise",
-                backend: str | None = None) -> Any:  # fmt: skip
-    _only_raising(on_deficient)
-    return apply("cholesky_qr", (V,), _options(backend, shift=shift))
-
-
-def orthogonalize(V: Tensor, against: Tensor, *, out: None = None, shift: str = "auto", on_deficient: str = "raise",
-                  backend: str | None = None) -> Any:  # fmt: skip
-    _only_raising(on_deficient)
-    return apply("orthogonalize", (V, against), _options(backend, shift=shift))
-
-
-def _only_raising(on_deficient: str) -> None:
-    if on_deficient != "raise":
-        raise Unrecorded(
-            f"on_deficient={on_deficient!r}: blocks of full rank alone have a derivative; pass 'raise', or V.detach()"
-        )
-
-
-def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str = "svd",
-          backend: str | None = None) -> LstsqResult:  # fmt: skip
-    options = _options(backend, rcond=rcond, driver=driver)
-    is_vector = b.dim() == 1
-    columns = b[..., None] if is_vector else b
-    x = apply("linalg.lstsq", (a, columns), options)
-    rank = s = None
-    residuals = (columns - apply("matmul", (a, x), {})).abs().square().sum(-2)
-    if type(a) in (torch.Tensor, torch.nn.Parameter) and not torch._C._functorch.is_functorch_wrapped_tensor(a):
-        told = plain("linalg.lstsq")(a.detach(), columns.detach(), **options)
-        rank, s = told.rank, told.s
-        residuals = residuals if told.residuals.numel() == residuals.numel() else told.residuals
-    return LstsqResult(x[..., 0] if is_vector else x, residuals, rank, s)
-
-
-# ---- eigenvalues and singular values ------------------------------------------------------------------------
-
-
-def eigh(a: Tensor, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EighResult:
-    return EighResult(*apply("linalg.eigh", (a,), _options(backend, UPLO=UPLO, driver=driver)))
-
-
-def eigvalsh(a: Tensor, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> Tensor:
-    return eigh(a, UPLO, driver=driver, backend=backend).eigenvalues
-
-
-def _whole(a: Tensor) -> Tensor:
-    """The Hermitian matrix with this lower triangle."""
-    strict, middle = a.tril(-1), a.diagonal(0, -2, -1)
-    return strict + strict.mH + (middle.real.to(a.dtype) if a.is_complex() else middle).diag_embed()
-
-
-def svd(a: Tensor, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
-        driver: str = "auto", backend: str | None = None) -> Any:  # fmt: skip
-    if compute_uv and full_matrices and a.shape[-1] != a.shape[-2]:
-        raise Unrecorded(
-            f"a has shape {tuple(a.shape)}: svd with full_matrices=True has no derivative; pass full_matrices=False"
-        )
-    a = _whole(a) if hermitian else a
-    found = SVDResult(*apply("linalg.svd", (a,), _options(backend, driver=driver)))
-    return found if compute_uv else found.S
-
-
-def svdvals(x: Tensor, /, *, driver: str = "auto", backend: str | None = None) -> Tensor:
-    return svd(x, False, False, driver=driver, backend=backend)
-
-
-def pinv(a: Tensor, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None,
-         backend: str | None = None) -> Tensor:  # fmt: skip
-    return apply("linalg.pinv", (_whole(a) if hermitian else a,), _options(backend, rcond=rcond, rtol=rtol))
-
-
-def polar(a: Tensor, side: str = "right", *, backend: str | None = None) -> PolarResult:
-    if side not in ("right", "left"):
-        raise ValueError(f"side={side!r} is not one of 'right' and 'left'")
-    u = nearest(a)
-    p = apply("matmul", (u.mH, a) if side == "right" else (a, u.mH), {})
-    return PolarResult(u, (p + p.mH) / 2)
-
-
-def procrustes(a: Tensor, b: Tensor, *, backend: str | None = None) -> ProcrustesResult:
-    inner = gemm(a, b, trans_a="C", backend=backend)
-    R = nearest(inner)
-    scale = (R.conj() * inner).sum((-2, -1))
-    return ProcrustesResult(R, scale.real if scale.is_complex() else scale)
-
-
-def norm(x: Tensor, ord: Any = None, axis: Any = None, keepdims: bool = False, *,
-         backend: str | None = None) -> Tensor:  # fmt: skip
-    pair = axis if isinstance(axis, tuple | list) and len(axis) == 2 else None
-    if axis is None and x.dim() == 2:
-        pair = (0, 1)
-    if pair is None or ord not in ("nuc", 2, -2):
-        if ord is None or (axis is None and x.dim() > 2):
-            return torch.linalg.vector_norm(x, 2, axis, keepdims)
-        return torch.linalg.norm(x, ord, axis, keepdims)
-    moved = x.movedim(tuple(pair), (-2, -1))
-    if ord == "nuc":
-        found = apply("nuclear", (moved,), _options(backend))
-    else:
-        values = svdvals(moved, backend=backend)
-        found = values.amax(-1) if ord == 2 else values.amin(-1)
-    return found[..., None, None].movedim((-2, -1), tuple(pair)) if keepdims else found
-
-
-def cond(x: Tensor, p: Any = None, *, backend: str | None = None) -> Tensor:
-    if p in (None, 2, -2):
-        values = svdvals(x, backend=backend)
-        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    return norm(x, p, (-2, -1), backend=backend) * norm(inv(x, backend=backend), p, (-2, -1), backend=backend)
+    return SlogdetResult(*apply("linalg.slogdet", (a,), options_of(backend)))
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    **{one.__name__: one for one in (gram, matmul, matmul_gram, project, cholesky_qr, orthogonalize)},
-    **{f"blas.{one.__name__}": one for one in (gemm, gemv, herk, syrk, trmm, trsm, trsv)},
+    **{one.__name__: one for one in (gram, matmul, matmul_gram, project)},
+    **{f"blas.{one.__name__}": one for one in (dot, gemm, gemv, ger, herk, syrk, trmm, trsm, trsv)},
     **{
         f"linalg.{one.__name__}": one
-        for one in (
-            cho_solve, cholesky, cond, det, eigh, eigvalsh, inv, lstsq, lu_factor, lu_solve, norm, pinv, polar,
-            procrustes, qr, slogdet, solve, solve_triangular, svd, svdvals,
-        )
+        for one in (cho_solve, cholesky, det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular)
     },
-}  # fmt: skip
+}

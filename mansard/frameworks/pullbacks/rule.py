@@ -60,4 +60,5 @@ def public(name: str) -> Callable[..., Any]:
 @cache
 def plain(name: str) -> Callable[..., Any]:
     """A public function by its name, as it is below the frameworks."""
-    return unwrap(public(name))
+    found: Callable[..., Any] = unwrap(public(name))
+    return found
