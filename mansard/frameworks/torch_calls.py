@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..linalg.lu import SlogdetResult
+from ..plan.problem import Options
 from .pullbacks.factor import in_order, row_order
 from .torch_function import apply
 
@@ -162,7 +163,7 @@ def solve_triangular(a: Tensor, b: Tensor, *, lower: bool = False, trans: int | 
                      check: bool = False, out: None = None, backend: str | None = None) -> Tensor:  # fmt: skip
     if trans not in _TRANS:
         raise ValueError(f"trans={trans!r} is not one of 0, 1, 2, 'N', 'T' and 'C'")
-    form = {"uplo": "L" if lower else "U", "trans": _TRANS[trans], "diag": "U" if unit_diagonal else "N"}
+    form: Options = {"uplo": "L" if lower else "U", "trans": _TRANS[trans], "diag": "U" if unit_diagonal else "N"}
     return _with_columns(lambda b: trsm(a, b, check=check, backend=backend, **form), b, b.dim() == 1)
 
 
@@ -189,7 +190,7 @@ def cho_solve(c_and_lower: tuple[Tensor, bool], b: Tensor, *, out: None = None, 
 
     def both(b: Tensor) -> Tensor:
         first, second = ("N", "C") if lower else ("C", "N")
-        form = {"uplo": "L" if lower else "U", "backend": backend}
+        form: Options = {"uplo": "L" if lower else "U", "backend": backend}
         return trsm(c, trsm(c, b, trans=first, **form), trans=second, **form)
 
     return _with_columns(both, b, b.dim() == 1)
@@ -211,8 +212,8 @@ def lu_solve(lu_and_piv: tuple[Tensor, Tensor], b: Tensor, trans: int = 0, *, ou
     if trans not in (0, 1, 2):
         raise ValueError(f"trans={trans!r} is not one of 0, 1 and 2")
     order = row_order(piv, lu.shape[-1])
-    unit = {"uplo": "L", "diag": "U", "backend": backend}
-    plain_diagonal = {"uplo": "U", "backend": backend}
+    unit: Options = {"uplo": "L", "diag": "U", "backend": backend}
+    plain_diagonal: Options = {"uplo": "U", "backend": backend}
 
     def all_steps(b: Tensor) -> Tensor:
         if trans == 0:

@@ -10,7 +10,7 @@ from inspect import unwrap
 from typing import Any
 
 Tensor = Any
-Gradients = Sequence[Tensor | None]
+Gradients = Sequence[Tensor]  # None where a gradient is zero, or not needed
 
 
 @dataclass(frozen=True)

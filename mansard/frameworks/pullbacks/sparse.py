@@ -167,7 +167,7 @@ def _powers(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Grad
     (x, *others), (G,) = given.operands, cotangents
     values = others[0] if others else None
     task, steps, adjoint = pattern.matrix._task, _coefficients(pattern, G), pattern.side.adjoint()
-    found = _cotangents(task, G)
+    found: list[Tensor] = list(_cotangents(task, G))
     for k in reversed(range(task.p)):
         alpha, beta, _ = (c.conjugate() for c in steps[k])
         after = steps[k + 1][2].conjugate() if k + 1 < task.p else 0
