@@ -9,6 +9,23 @@ from ..operations import stacks
 from ..operations.ragged import Ragged
 
 
+def check_options(uplo: str, trans: str, other: str, beta: complex, out: Any) -> None:
+    """Options of a routine that writes one triangle; `other` is what `trans` may be beside "N"."""
+    if uplo not in ("L", "U"):
+        raise ValueError(f"uplo={uplo!r} is neither 'L' nor 'U'")
+    if trans not in ("N", other):
+        raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
+    if out is None and beta != 0.0:
+        raise ValueError("beta scales the content of out: pass out")
+
+
+def make_diagonal_real(kind: Any, array: Any) -> None:
+    """Drop what rounding left of the imaginary parts on the diagonals of a Hermitian update."""
+    if "complex" in str(array.dtype):
+        diagonal = kind.diagonals(array)
+        diagonal[...] = diagonal.real + 0j
+
+
 def each(operand: Any) -> Any:
     return operand if stacks.is_list(operand) else (operand,)
 

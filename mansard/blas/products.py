@@ -14,7 +14,7 @@ from ..operations.batched.ragged_rank import rank_k, rank_k_lists
 from ..operations.ragged import Ragged
 from ..operations.ragged_lists import check_once, differ
 from ..operations.tall_skinny.matmul import matmul
-from .places import check, check_places, each, kind_of
+from .places import check, check_options, check_places, each, kind_of, make_diagonal_real
 
 _NUMBERS = frozenset((float, int, complex))
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
@@ -143,12 +143,7 @@ def _rank_k(
 ) -> Any:
     """The whole product is formed, beside `out`; one triangle of it counts."""
     (alpha, beta), (uplo, trans, other) = factors, options
-    if uplo not in ("L", "U"):
-        raise ValueError(f"uplo={uplo!r} is neither 'L' nor 'U'")
-    if trans not in ("N", other):
-        raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
-    if out is None and beta != 0.0:
-        raise ValueError("beta scales the content of out: pass out")
+    check_options(uplo, trans, other, beta, out)
     kind, hermitian = kind_of(a, "a"), other == "C"
     if kind is not None and kind.immutable:
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
@@ -171,9 +166,8 @@ def _rank_k(
             kind.mirror(one, uplo == "L", hermitian)
         else:
             kind.put_triangle(to, one, uplo == "L")
-        if hermitian and "complex" in str(to.dtype):
-            diagonal = kind.diagonals(to)
-            diagonal[...] = diagonal.real + 0j
+        if hermitian:
+            make_diagonal_real(kind, to)
     if out is not None and kind is not None and kind.written is not None:
         kind.written(each(out))
     return product if out is None else out

@@ -6,7 +6,7 @@ from typing import Any
 
 from ..operations import stacks
 from ..operations.ragged import Ragged
-from .places import check_places, each, kind_of
+from .places import check_options, check_places, each, kind_of, make_diagonal_real
 from .products import gemm
 
 
@@ -91,9 +91,8 @@ def _rank_2k(
             continue
         place = each(out)[i]
         kind.put_triangle(place, update if beta == 0.0 else update + place * beta, uplo == "L")
-        if hermitian and "complex" in str(place.dtype):
-            diagonal = kind.diagonals(place)
-            diagonal[...] = diagonal.real + 0j
+        if hermitian:
+            make_diagonal_real(kind, place)
     if out is not None and kind is not None and kind.written is not None:
         kind.written(each(out))
     return product if out is None else out
@@ -102,12 +101,7 @@ def _rank_2k(
 def _check(a: Any, b: Any, beta: complex, options: tuple[str, str, str], out: Any) -> None:
     """Options, and operands of one form and shape."""
     uplo, trans, other = options
-    if uplo not in ("L", "U"):
-        raise ValueError(f"uplo={uplo!r} is neither 'L' nor 'U'")
-    if trans not in ("N", other):
-        raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
-    if out is None and beta != 0.0:
-        raise ValueError("beta scales the content of out: pass out")
+    check_options(uplo, trans, other, beta, out)
     if any(isinstance(one, Ragged) for one in (a, b, out)):
         raise TypeError("a, b and out are not taken as Ragged: use ms.blas.gemm, which gives a b^T")
     kind_of(a, "a"), kind_of(b, "b")
