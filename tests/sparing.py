@@ -87,7 +87,8 @@ def spared(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
 
 
 def sliced(cases: Sequence[Case], step: int = STEP) -> Sequence[Case]:
-    """Every case on a GPU; otherwise every `step`-th from the seed on: for tests that only compile for GPUs."""
+    """Every case on a GPU; otherwise every `step`-th from the seed on: for tests that only compile for GPUs, and for
+    long lists of programs and derivatives that share their code."""
     return cases if takes_all() else _count(cases[SHARE.seed % step :: step], cases)
 
 

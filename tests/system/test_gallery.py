@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from conftest import needs_cpu
+from sparing import sliced
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "gallery"
 SCRIPTS = sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
 pytestmark = [needs_cpu, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", sliced(SCRIPTS, 3), ids=lambda path: path.stem)
 def test_script(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example is computed and drawn; what it claims is asserted in it."""
     pytest.importorskip("matplotlib")

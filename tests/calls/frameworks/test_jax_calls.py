@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from boundary_cases import CASES, Case, given, parts
 from conftest import needs_cpu
+from sparing import crossed
 
 import mansard as ms
 
@@ -118,8 +119,7 @@ MAPPED: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[int, ...],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("axes", [(0, 0), (-1, None), (None, 1)], ids=str)
-@pytest.mark.parametrize("name", MAPPED)
+@pytest.mark.parametrize(("name", "axes"), crossed(list(MAPPED), [(0, 0), (-1, None), (None, 1)]), ids=str)
 def test_vmap_is_a_loop(name: str, axes: tuple[int | None, int | None]) -> None:
     """Over every axis, of one operand or both; the result's mapped dimension anywhere."""
     call, reference, *shapes = MAPPED[name]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
+from sparing import crossed
 
 import mansard as ms
 from mansard import settings
@@ -163,8 +164,7 @@ REAL_ONCE = {"orthogonalize", "lstsq by qr"}  # made of rules that are tested tw
 
 
 @pytest.mark.usefixtures("by_library")
-@pytest.mark.parametrize("dtype", DTYPES, ids=("real", "complex"))
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "dtype"), crossed(list(CASES), DTYPES), ids=str)
 def test_derivatives(name: str, dtype: Any) -> None:
     ours, theirs, shapes = CASES[name]
     layouts = ("plain", "transposed") if len(name) % 2 else ("sliced", "plain")
