@@ -184,8 +184,9 @@ def test_torch(dtype: str) -> None:
         ms.matmul(a, b, out=out.conj() if "complex" in dtype else b)
     with pytest.raises(TypeError, match="A has PyTorch arrays and B NumPy"):
         ms.matmul(list(a[0]), list(b[0].numpy()))
+    assert ms.matmul(a.requires_grad_(), b).requires_grad
     with pytest.raises(TypeError, match="detach"):
-        ms.matmul(a.requires_grad_(), b)
+        ms.plan("gemm", a, b)
 
 
 def test_jax() -> None:

@@ -182,7 +182,7 @@ def test_bad_input_is_named() -> None:
     with pytest.raises(ValueError, match="beta scales"):
         ms.matmul(A, np.ones((4, 4)), beta=1.0)
     with pytest.raises(TypeError, match="Mansard takes"):
-        ms.matmul([[1.0]], A)
+        ms.matmul({1.0}, A)
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 4), (500, 0, 4), (500, 4, 0)])
