@@ -72,7 +72,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let four fifths of the emulated tests rest, unless tests were named: see `sparing`."""
+    """Let nine tenths of the emulated tests rest, unless tests were named: see `sparing`."""
     if config.getoption("keyword") or any("::" in one for one in config.args):
         return
     resting = {item: None for item in items if _rests(item)}

@@ -3,7 +3,7 @@ the factorizations and products compiled for CPUs.
 
 The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
 kernel and dtype is in every slice, and a month of daily runs goes through all cases. `--all-cases` runs all at once.
-Of emulated tests that go through no slice, every fifth runs, and the others within the next sixteen days (`rests`).
+Of emulated tests that go through no slice, every tenth runs, and the others within the next month (`rests`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from mansard.backends import cuda
 
 Case = TypeVar("Case")
-STEP = 20  # of so many cases one is chosen
+STEP = 30  # of so many cases one is chosen
 
 
 @dataclass
@@ -63,7 +63,7 @@ def rests(name: str, backend: Any, cases: Sequence[Any]) -> bool:
     """Whether a test on this backend rests in this run. `cases` are the lists that it is one of; slices run whole."""
     if backend != "emulated" or takes_all() or any(isinstance(some, Sliced) for some in cases):
         return False
-    resting = (zlib.crc32(name.encode()) + SHARE.seed // 4) % 5 != 0
+    resting = (zlib.crc32(name.encode()) + SHARE.seed // 3) % 10 != 0
     _count(() if resting else (name,), (name,))
     return resting
 

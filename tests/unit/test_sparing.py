@@ -64,23 +64,23 @@ def test_cpus_go_through_all_cases(sliced: None) -> None:
 
 
 def test_emulated_tests_rest_in_turns(sliced: None) -> None:
-    """Four fifths at a time, none for more than sixteen days; those of slices, of CPUs and of GPUs never."""
+    """Nine tenths at a time, none for more than a month; those of slices, of CPUs and of GPUs never."""
     names = [f"test_{number}" for number in range(200)]
     rested = {}
-    for SHARE.seed in range(20):
+    for SHARE.seed in range(30):
         rested[SHARE.seed] = {name for name in names if sparing.rests(name, "emulated", [CASES])}
-        assert 130 < len(rested[SHARE.seed]) < 190
+        assert 160 < len(rested[SHARE.seed]) < 199
         assert not any(sparing.rests(name, "emulated", [CASES, spared(CASES)]) for name in names)
         assert not any(sparing.rests(name, other, [CASES]) for name in names for other in ("cpu", "cuda"))
-    assert rested[0] == rested[3] and not rested[0] & rested[4] & rested[8] & rested[12] & rested[16]
-    assert rested[0] | rested[4] == set(names)
+    assert rested[0] == rested[2] and not set.intersection(*(rested[seed] for seed in range(0, 30, 3)))
+    assert rested[0] | rested[3] == set(names)
 
 
 def test_daily_runs_miss_no_slice() -> None:
     for hour in (0, 7, 23):
         seeds = {sparing.seed_of(3600 * (24 * day + hour)) % STEP for day in range(31)}
         assert seeds == set(range(STEP))
-    assert len({sparing.seed_of(3600 * hour) % STEP for hour in range(24)}) == STEP
+    assert len({sparing.seed_of(3600 * hour) % STEP for hour in range(24)}) == min(24, STEP)
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ class TestPinvHermitian(upstream.TestPinvHermitian):
 
 
 class TestCond(upstream.TestCond):
-    backend = None
+    """By LAPACK: singular values, which `TestSVD` has from kernels."""
 
 
 class TestMatrixRank(upstream.TestMatrixRank):
