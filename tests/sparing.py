@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pytest
+
 from mansard.backends import cuda
 
 Case = TypeVar("Case")
@@ -106,6 +108,12 @@ def crossed(first: Sequence[Any], second: Sequence[Any], times: int = 1) -> list
     met = {(i % len(first), (i * times + j + SHARE.seed) % len(second)) for i in range(turns) for j in range(times)}
     _count(list(met), range(len(first) * len(second)))
     return Sliced((first[i], second[j]) for i, j in sorted(met))
+
+
+def in_turn(part: int, count: int) -> pytest.MarkDecorator:
+    """Run one of `count` tests that go through much of the same code, another one in each run; all on a GPU."""
+    away = not takes_all() and SHARE.seed % count != part
+    return pytest.mark.skipif(away, reason=f"one of {count} tests of its kind runs, in turn; --all-cases runs all")
 
 
 def turns(backend: str, forms: Sequence[Case], number: int) -> Sequence[Case]:

@@ -9,6 +9,7 @@ import bench_samples
 import numpy as np
 import pytest
 from bench_batches import SHAPES, routine
+from sparing import in_turn
 
 from mansard.bench import cases, command, contest, operations, peers, report, rows, runner, yardstick
 from mansard.bench.batched import (
@@ -157,6 +158,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str
     return bench_samples.written(tmp_path_factory, tuple(SETS), "batched")
 
 
+@in_turn(1, 3)
 def test_report_of_all_sets(everything: tuple[Path, dict[str, Any]]) -> None:
     folder, results = everything
     report.write_report(results, folder, EXTENSION)

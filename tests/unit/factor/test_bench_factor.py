@@ -10,6 +10,7 @@ import bench_samples
 import numpy as np
 import pytest
 from bench_factors import factor, given
+from sparing import in_turn
 
 from mansard.bench import cases, command, labels, operations, report, rows, runner, store
 from mansard.bench.cases import Case, Size
@@ -280,6 +281,7 @@ def test_targets_of_cpus() -> None:
 # --- report
 
 
+@in_turn(2, 3)
 def test_report_of_factorizations(tmp_path: Path) -> None:
     bench_factors.journal(tmp_path, ("cholesky", "solve", "qrq", "one", "ragged", "steps"))
     results = store.write_results(tmp_path)

@@ -10,6 +10,7 @@ from typing import Any
 import bench_samples
 import numpy as np
 import pytest
+from sparing import in_turn
 
 import mansard as ms
 from mansard.backends import emulated
@@ -347,6 +348,7 @@ def test_the_models_choice_is_judged() -> None:
 # --- report
 
 
+@in_turn(0, 3)
 @pytest.mark.slow
 def test_report_of_all_sets(tmp_path: Path) -> None:
     sets = ("tsm2l", "tsm2r", "grid", "orthogonal", "steps", "tsm2model", "source", "unroll", "threads")
