@@ -25,7 +25,7 @@ TABLE: dict[str, tuple[str, ...]] = {
 
 
 def table(pages: Path) -> list[dict[str, Any]]:
-    """What MkDocs takes as `nav`. A pattern in TABLE takes the pages that no earlier line has."""
+    """The navigation as MkDocs' `nav`. A pattern in TABLE takes the pages that no earlier line has."""
     taken: set[str] = set()
     found = []
     for section, patterns in TABLE.items():

@@ -84,7 +84,7 @@ def batch(values: Any, form: str) -> Any:
 
 
 def arguments(operation: registry.PublicOperation, form: str, convert: Callable[[Any], Any] = np.asarray) -> list[Any]:
-    """What the operation is called with: tall matrices, or square ones, which are operands of all else."""
+    """Operands of an operation: tall matrices for tall & skinny ones, square matrices for all others."""
     name = operation.name
     if operation.sizes.takes[-1] != "batch" and operation.sizes.long == "k" and form == "matrix":
         first = ORTHONORMAL if name == "project" else TALL
@@ -132,7 +132,7 @@ def _spelled(operation: registry.PublicOperation) -> str:
 
 
 def libraries_table() -> list[str]:
-    """What the installed libraries can do with each operation."""
+    """Ask every installed array library which operations it takes, and in which forms."""
     columns = {"NumPy": lambda one: answers(one, "stack" if one.home != "mansard" else "matrix")} | _torch() | _jax()
     rows = ["| operation | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
     for one in public():

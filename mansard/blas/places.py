@@ -66,5 +66,5 @@ def check(operand: Any, name: str) -> Any:
 
 
 def kind_of(operand: Any, name: str) -> Any:
-    """The same of a Ragged, too."""
+    """Array library of an operand; a Ragged counts as the library of its buffer."""
     return operand._kind if isinstance(operand, Ragged) else check(operand, name)

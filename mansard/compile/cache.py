@@ -73,7 +73,7 @@ class Cache:
                 yield Key(**{**values, "flags": tuple(values["flags"])})
 
     def compiled(self) -> Iterator[tuple[str, float]]:
-        """What every entry is, and the seconds that compiling it took; entries that do not say so are left out."""
+        """Name and compile time (seconds) of every entry; entries without them are left out."""
         for path in self.root.glob("kernels/*/*/manifest.json"):
             with contextlib.suppress(OSError, Damaged):
                 facts = untrusted.parse(untrusted.read_bytes(path, _MOST_MANIFEST, follow=False))

@@ -1,5 +1,5 @@
-"""What NumPy's functions take beyond arrays of one dtype: nested lists of numbers, subclasses of ndarray, foreign byte
-orders, and operands of different dtypes.
+"""Operands that NumPy's functions take beyond arrays of one dtype: nested lists of numbers, subclasses of ndarray,
+foreign byte orders, and operands of different dtypes.
 
 A public function refuses such operands before anything is written. Here they become arrays of one dtype, by NumPy's
 rules of promotion, and the function is called again. Operands that nothing can be done about are refused as before.
@@ -110,7 +110,7 @@ def _is_numbers(operand: Any) -> bool:
 
 
 def _own(kind: type) -> set[str]:
-    """What a subclass of ndarray defines."""
+    """Attributes that a subclass of ndarray defines itself."""
     return {name for base in kind.__mro__[: kind.__mro__.index(np.ndarray)] for name in vars(base)}
 
 

@@ -61,7 +61,7 @@ def kind(drawn: Drawn) -> Kind:
 
 
 def facts(source: Source) -> dict[str, Any]:
-    """What rows say of their problem: its work, and a line for people."""
+    """Description of a problem that its row stores: the work, and a line for people."""
     drawn = dense(source)
     return {"work": asdict(drawn.work), "problem_text": str(drawn)}
 

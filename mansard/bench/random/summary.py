@@ -1,4 +1,4 @@
-"""What random problems say: median, 5th percentile and worst per operation, and the worst cases with their commands."""
+"""Summary of random problems: median, 5th percentile and worst per operation, the worst cases and their commands."""
 
 from __future__ import annotations
 

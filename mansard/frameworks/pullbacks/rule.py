@@ -1,4 +1,4 @@
-"""What is known about the derivative of one function."""
+"""Derivative of one function: pullback, tangent, and which operands and results they need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Gradients = Sequence[Tensor]  # None where a gradient is zero, or not needed
 
 @dataclass(frozen=True)
 class Given:
-    """What a rule may use: operands and results that it keeps (None for others), and the options of the call."""
+    """Input of a derivative: operands and results that its rule keeps (None for others), options of the call."""
 
     operands: Sequence[Tensor]
     results: Sequence[Tensor]

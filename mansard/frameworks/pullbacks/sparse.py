@@ -150,7 +150,7 @@ def _coefficients(pattern: PowersPattern, like: Tensor) -> list[tuple[Any, Any, 
 
 
 def _cotangents(task: Any, G: Tensor) -> list[Tensor | None]:
-    """Of every vector v_k, None for zero, from the cotangent of what is returned."""
+    """Cotangent of every vector v_k (None for zero), from the cotangent of the returned powers."""
     if task.output == "all":
         return list(G.unbind(0))
     if task.output == "last":
