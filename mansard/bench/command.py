@@ -22,6 +22,7 @@ from .cases import is_gpu_only
 from .extension import NOTHING, Extension
 from .factor import summary as factor_summary
 from .factor.operations import STACKED
+from .page.write import write as write_page
 from .random import command as drawn
 from .report import write_report
 from .rows import OURS, operation_of
@@ -229,7 +230,7 @@ def _all(args: argparse.Namespace, sets: dict[str, tuple[str, ...]], limit: floa
         if count := len(results["unfinished"]):
             print(f"{family}: out of time, {count} case{'s' * (count > 1)} left; the same command continues")
     if not args.no_report:
-        print(f"overview: {overview.write(documents, args.out)}")
+        print(f"overview: {write_page(documents, args.out)}")
     return _status(documents.values())
 
 

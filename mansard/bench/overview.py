@@ -1,15 +1,13 @@
-"""All families at once: `mansard bench` without a name, one table and one page over the reports of the families."""
+"""All families at once: `mansard bench` without a name, its share of the time and its table."""
 
 from __future__ import annotations
 
-import html
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from . import doubtful, labels, summary
 from .rows import operation_of
-from .table import Table, html_table, html_top
+from .table import Table
 
 SET = "sample"
 # shares of the time: compiling, slow peers, and matrices that are made and ordered on the host
@@ -31,6 +29,11 @@ def seconds_of(family: str, families: Sequence[str], left: float) -> float:
     return left * SHARES[family] / sum(SHARES[name] for name in rest)
 
 
+def name_of(operation: str) -> str:
+    """The name by which users call an operation of the benchmark."""
+    return _NAMES.get(operation, operation)
+
+
 def table(documents: Sequence[dict[str, Any]]) -> Table:
     """One line per case of the sample: time, share of the device's limit, times the best peer."""
     cells = []
@@ -38,26 +41,10 @@ def table(documents: Sequence[dict[str, Any]]) -> Table:
         for row in (row for row in summary.ours(results["rows"]) if row["set"] == SET):
             operation = operation_of(row)
             cells.append((
-                _NAMES.get(operation, operation) + (", one operand" if row["same"] else ""), row["dtype"],
+                name_of(operation) + (", one operand" if row["same"] else ""), row["dtype"],
                 summary.sizes(row), str(row["K"]), f"{row['median'] * 1e6:.1f}",
                 f"{row.get('gbytes_per_second', 0):.1f}", doubtful.percent(row), labels.times_peer(row),
                 row.get("best_peer", ""),
             ))  # fmt: skip
     columns = ("operation", "dtype", "size", "K", "us", "GB/s", "% of limit", "x peer", "best peer")
     return Table("A few sizes of every operation", columns, cells)
-
-
-def write(documents: Mapping[str, dict[str, Any]], folder: Path) -> Path:
-    """`index.html` of a folder, over the reports of the folders in it, whose results are given by their names."""
-    order = list(SHARES)
-    documents = dict(sorted(documents.items(), key=lambda each: order.index(each[1]["family"])))
-    about = next(iter(documents.values()))["environment"]
-    links = "".join(f"<li><a href='{name}/index.html'>{html.escape(name)}</a></li>" for name in documents)
-    text = f"{about['device']} ({about['backend']}), {about['date']}, Mansard {about['version']}"
-    page = [html_top("Mansard on this device")]
-    page += [f"<p>{html.escape(text)}. Reports with every number:</p><ul>{links}</ul>"]
-    made = table(list(documents.values()))
-    page += [html_table(made)] if made.cells else []
-    index = folder / "index.html"
-    index.write_text("\n".join([*page, "</body></html>"]))
-    return index

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from . import doubtful, extension, freshness, greenup, labels, overview, provenance, store, summary
+from . import doubtful, extension, freshness, greenup, labels, provenance, store, summary
 from .extension import NOTHING, Extension
+from .page.write import write as write_page
 from .table import Table, html_table, html_top
 
 _RANDOM = "random"  # the family whose summary is all of its report
@@ -29,6 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", type=Path, help="write the report to another folder")
     text = f"compress the journal: lines of {store.JOURNAL} go to the end of {store.JOURNAL}.gz"
     parser.add_argument("--pack", action="store_true", help=text)
+    text = "also list what is faster or slower than in these earlier results, beyond the spread of both"
+    parser.add_argument("--against", type=Path, metavar="FOLDER", help=text)
     extension.add_argument(parser)
     text = f"only write the published tables (default: {_PAGE}) and the README's picture, from the results there"
     parser.add_argument("--readme", type=Path, nargs="?", const=_PAGE, metavar="PAGE", help=text)
@@ -54,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         if args.over is not None:
             print(_over(results, args.over))
     if all(folder.parent == args.folder for folder in folders):
-        print(f"overview: {overview.write(documents, args.to or args.folder)}")
+        earlier = args.against and {folder.name: store.load(folder) for folder in store.folders(args.against)}
+        print(f"overview: {write_page(documents, args.to or args.folder, earlier)}")
     _draw_tradeoff(args.folder)
     return 0
 

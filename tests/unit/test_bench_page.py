@@ -1,0 +1,63 @@
+"""The page of a device: counts, comparison of two results, and what the page holds."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mansard.bench import store
+from mansard.bench.page import statistics
+from mansard.bench.page.points import points
+from mansard.bench.page.write import write
+
+_RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
+
+
+def _point(number: int, **more: Any) -> dict[str, Any]:
+    return {"op": "gram", "who": "Mansard", "pinned": False, "case": str(number), "dtype": "float64",
+            "size": f"{number} x 4", "k": 9, "us": 100.0, "spread": 1.0, "limit": float(number), "peer": None,
+            "age": "", "doubtful": False, **more}  # fmt: skip
+
+
+def test_overview_has_median_fifth_percentile_and_worst() -> None:
+    cases = [_point(n, peer=n / 10) for n in range(1, 42)] + [_point(200, doubtful=True), _point(1, pinned=True)]
+    (line,) = statistics.overview(cases).cells
+    assert line == ("gram", "42", "21", "3", "1", "float64 1 x 4", "2.10", "0.30", "0.10", "float64 1 x 4", "")
+
+
+@pytest.mark.parametrize(("least", "marked"), [(0.94, {0}), (0.96, set())])
+def test_operations_below_the_peer_are_marked(least: float, marked: set[int]) -> None:
+    assert statistics.overview([_point(1, peer=least), _point(2, peer=3.0)]).bad == marked
+
+
+def test_stale_rows_are_counted_and_peers_are_not() -> None:
+    cases = [_point(1, age="stale"), _point(2, age="current"), _point(3, who="cuBLAS", age="stale")]
+    assert statistics.overview(cases).cells[0][-1] == "1"
+
+
+def test_changes_are_those_beyond_both_spreads_slowest_first() -> None:
+    before = [_point(n) for n in range(4)]
+    now = [_point(0, us=103.9), _point(1, us=104.1), _point(2, us=90.0), _point(3, us=130.0), _point(7, us=500.0)]
+    table = statistics.changes(now, before)
+    assert [line[-1] for line in table.cells] == ["1.30", "1.04", "0.90"]
+    assert table.bad == {0, 1}
+    assert table.title == "Changes: 3 cases of 4"
+
+
+def test_page_of_committed_results_is_small_complete_and_needs_no_network(tmp_path: Path) -> None:
+    documents = {name: store.load(_RESULTS / name) for name in ("batched", "powers")}
+    text = write(documents, tmp_path, documents).read_text()
+    assert len(text) < 2_000_000
+    assert not re.search(r"https?://", text)
+    assert "Changes: 0 cases of" in text
+    (packed,) = re.findall(r"<script id='data' type='application/json'>(.*?)</script>", text, re.DOTALL)
+    data = json.loads(packed)
+    found = points(documents)
+    assert {len(column) for column in data["columns"].values()} == {len(found)}
+    assert [data["words"][n] for n in data["columns"]["case"]] == [point["case"] for point in found]
+    assert data["columns"]["us"] == [point["us"] for point in found]
+    assert data["roofs"]["read"] > 4e12
