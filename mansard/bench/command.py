@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeats", type=at_least(1), default=7, help="samples per contender, taken in turn (default: 7)"
     )
     parser.add_argument("--no-peers", action="store_true", help="measure only Mansard")
-    text = "at most so many elements per operand, for a quick try: operands may then fit the caches"
+    text = "at most so many elements per operand, for a quick try: operands may then fit the caches (`scale`: exactly)"
     parser.add_argument("--elements", type=number, help=text)
     text = f"rows for results/: from a clean commit, at least {provenance.SAMPLES} samples each, all peers"
     parser.add_argument("--publish", action="store_true", help=text)
