@@ -16,6 +16,7 @@ from . import torch_linalg, triangles
 from .gemm import Gemm, Product
 from .torch_linalg import TorchLinalg
 from .torch_state import has_tangent, is_transformed, signer, version_raiser
+from .types import Maker, StreamSource
 from .view import View, dense_strides, extent, no_stream
 
 
@@ -161,6 +162,15 @@ class TorchKind:
             return lambda like: self.empty(shape, dtype, like)
         own, steps = getattr(self.module, dtype), dense_strides(shape)
         return lambda like: like.new_empty_strided(shape, steps, dtype=own)
+
+    def maker(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Maker:
+        given, function = (shape, dense_strides(shape)), self.module.Tensor.new_empty_strided
+        if dtype == of_operand:
+            return Maker(function, given, takes_like=True)
+        return Maker(function, (*given, getattr(self.module, dtype)), ("dtype",), takes_like=True)
+
+    def stream_source(self, device: tuple[str, int]) -> StreamSource | None:
+        return StreamSource(self.stream_of(device), by_dlpack=True, ordinal=device[1]) if device[0] == "cuda" else None
 
     def arange(self, count: int, like: Any) -> Any:
         return self.module.arange(count, device=like.device)

@@ -18,7 +18,7 @@ from ..kernels.family import Emit
 from ..plan import dispatch
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from ..plan.route import Choice, Request
-from . import recording, stacks
+from . import direct, recording, stacks
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
 Made = TypeVar("Made")
@@ -78,7 +78,8 @@ def counted(kind: Kind, out: Matrices, run: Callable[..., Made]) -> Callable[...
             written(out if listed else (out,))
         return result
 
-    return run_and_tell
+    found = direct.description(run)
+    return run_and_tell if found is None else direct.described(run_and_tell, found._replace(written=written))
 
 
 def prepare(
@@ -206,7 +207,9 @@ class Run:
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.launch, self.copies = kind, problem, launch, copies
         self.stream, self.shape, self.vendor = kind.stream_of(views["A"].device), shape, vendor
+        self.views = views
         out, in_place = views.get("out"), bool(dict(problem.traits).get("in_place"))  # the result is A, exactly
+        self.in_place = in_place
         read = [None if copied else views.get(name) for name, copied in zip(("A", "B"), copies, strict=True)]
         self._overlap: Any = None if out is None else make_overlap(read[0], read[1], out, in_place)
         self._reach = {name: arrays.reach(view, ITEMSIZE[view.dtype]) for name, view in views.items()}
@@ -240,7 +243,17 @@ class Run:
             launch((a, b, c), _NO_SCALING, stream())
             return out
 
-        return fast
+        return direct.described(fast, self._direct_launch())
+
+    def _direct_launch(self) -> direct.Direct:
+        """The fast path as the native launcher takes it."""
+        views, dtype = self.views, self.problem.dtype
+        placed = "out" in views
+        reaches = tuple(self._reach.get(name, (0, 0)) for name in ("A", "B", "out")) if placed else ()
+        return direct.Direct(
+            self.kind, self.launch, views["A"].device, (0, 1 if "B" in views else 0, 2),
+            (self.kind.maker(self.shape, dtype, dtype),), reaches, in_place=int(self.in_place), scalars=_NO_SCALING,
+        )  # fmt: skip
 
     def general(self, A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """The same with scaling, copies of operands that no kernel reads, or the vendor's routine."""

@@ -71,7 +71,7 @@ def test_forked_children_answer_where_teams_cannot_be_given_up() -> None:
     openmp.hasattr = lambda library, name: name != "omp_pause_resource_all" and hasattr(library, name)
     """
     after = """
-    assert type(ms.plan("gram", np.ones((9000, 4))).launch._function) is openmp._Handed
+    assert type(ms.plan("gram", np.ones((9000, 4))).launch._function) is openmp.Handed
     print(in_child(differing), in_child(lambda: eval(in_child(differing))), differing())
     """
     assert run(textwrap.dedent(script) + _WARM + textwrap.dedent(after)).split() == ["[]", "[]", "[]"]

@@ -22,6 +22,7 @@ from ...kernels.family import Emit
 from ...plan.problem import ITEMSIZE, Problem
 from .. import run as call
 from .. import stacks
+from ..direct import Direct, described
 from ..stacks import Batch, Operand
 from .library import strided_product
 
@@ -86,7 +87,16 @@ class BatchRun:
             launch((a, b, c), scaling, stream())
             return out
 
-        return fast
+        return described(fast, self._direct(shape))
+
+    def _direct(self, shape: tuple[int, ...], like: int = 0, in_place: int = 0) -> Direct:
+        """The fast path as the native launcher takes it."""
+        dtype, placed = self.problem.dtype, len(self.given) == 3
+        return Direct(
+            self.kind, self.launch, self.given[0].view.device, (0, 1, 2), (self.kind.maker(shape, dtype, dtype),),
+            self._reach if placed else (), like=like, in_place=in_place,
+            scalars=call.scalars(self.problem, 1.0, 0.0),
+        )  # fmt: skip
 
     def _scaled(self, alpha: complex, beta: complex) -> tuple[Launch | None, tuple[float, ...]]:
         """The launch for these factors, None if there is none, and the factors as it takes them."""

@@ -12,6 +12,7 @@ from ...kernels.batched.trsm import lapack, spec
 from ...plan.problem import Problem
 from .. import run as call
 from .. import stacks
+from ..direct import described
 from ..factor.task import identity
 from .gemm_call import Form, multiply
 from .gemm_run import BatchRun
@@ -56,7 +57,7 @@ class SolveRun(BatchRun):
             launch((a, b, x), unit, stream())
             return out
 
-        return fast
+        return described(fast, self._direct(shape, like=1, in_place=2 if alike else 0))
 
     def of_vectors(self) -> Callable[..., Matrices]:
         """The same for B and `out` without their last dimension, which has length one: making views would cost as much
