@@ -95,7 +95,7 @@ class NumpyKind:
         return no_stream
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
-        return np.matmul(a, b, out=out)
+        return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
 
     def conj(self, array: Any) -> Any:
         return array.conj()

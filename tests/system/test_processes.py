@@ -153,7 +153,7 @@ def test_a_fork_while_a_kernel_is_compiled(tmp_path: Path) -> None:
     for one in children:
         one.join()
     """
-    found = run(textwrap.dedent(script), MANSARD_CACHE_DIR=str(tmp_path))
+    found = run(textwrap.dedent(script), MANSARD_CACHE_DIR=str(tmp_path), MANSARD_LAUNCHER="python")
     assert found.split() == ["1", "[0,", "True]", "[0,", "True]"]
 
 

@@ -9,7 +9,9 @@ that each gets its `info` and none is affected by its neighbours.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -69,26 +71,53 @@ def _shares(shape: tuple[int, ...], most: int) -> list[slice]:
 _SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
 
 
-def _loop(name: str, *given: Array) -> Array | None:
+_RAISING: dict[str, Any] = {"all": "ignore", "invalid": "raise"}  # for numpy.errstate
+
+
+class _Quiet(threading.local):
+    """Contexts in which NumPy's loops report a singular matrix as FloatingPointError and nothing else: one for each
+    thread, made once. Entering `numpy.errstate` takes as long as a small matrix. Before 2.0, NumPy does not keep its
+    error state in contexts: there it is entered."""
+
+    def __init__(self) -> None:
+        with np.errstate(**_RAISING):
+            context = copy_context()
+        self.run = context.run if context.run(np.geterr)["invalid"] == "raise" else _raising
+
+
+def _raising(loop: Callable[..., Array], *given: Array, **options: Any) -> Array:
+    with np.errstate(**_RAISING):
+        return loop(*given, **options)
+
+
+_QUIET = _Quiet()
+
+
+def _loop(name: str, letter: str, *given: Array) -> Array | None:
     """Call NumPy's loop over a stack, without the checks of `numpy.linalg`, which take as long as ten small matrices.
-    None where an entry is NaN, as all of a bad matrix are, or where NumPy has no such loop: then those checks decide.
-    """
+    `letter` is the dtype's. None where a matrix is bad, or where NumPy has no such loop: then those checks decide."""
     loop = getattr(_LOOPS, name, None)
     if loop is None:
         return None
-    with np.errstate(all="ignore"):
-        found = loop(*given)
-        total = found.sum()
-    return None if total != total else found
+    try:
+        return _QUIET.run(loop, *given, signature=f"{letter * len(given)}->{letter}")  # type: ignore[no-any-return]
+    except FloatingPointError:
+        return None
 
 
 _LOOPS = getattr(np.linalg, "_umath_linalg", None)
 
 
+def _has_nan(array: Array) -> bool:
+    """Whether an entry is NaN; what overflows is none."""
+    with_itself = abs(np.vdot(array, array))
+    return bool(with_itself != with_itself)
+
+
 def _cholesky(task: Task, A: Array, B: Array) -> Found:
     info = np.zeros(A.shape[:-2], np.int32)
-    found = None if task.upper else _loop("cholesky_lo", A)
-    if found is not None:
+    found = None if task.upper else _loop("cholesky_lo", A.dtype.char, A)
+    if found is not None and not _has_nan(found):
         return {"F": found, "INFO": info}
     try:
         factor = np.linalg.cholesky(A.swapaxes(-1, -2) if task.upper else A)
@@ -159,7 +188,7 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
         return {"X": lu_solve(found["F"], found["PIVOTS"], B), "INFO": found["INFO"]}
     if A.shape[-1] > _SINGLE:
         return _one_by_one(A, B)
-    quick = _loop("solve", A, B)
+    quick = _loop("solve", A.dtype.char, A, B)
     if quick is not None:
         return {"X": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
     try:
@@ -170,7 +199,7 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
 
 def _inverse(task: Task, A: Array, B: Array) -> Found:
     if task.pivot:
-        quick = _loop("inv", A)
+        quick = _loop("inv", A.dtype.char, A)
         if quick is not None:
             return {"F": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
         try:
@@ -193,7 +222,7 @@ def _one_by_one(A: Array, B: Array) -> Found:
 
 
 def _determinant(task: Task, A: Array, B: Array) -> Found:
-    quick = _loop("det", A)
+    quick = _loop("det", A.dtype.char, A)
     return {"F": np.asarray(np.linalg.det(A) if quick is None else quick)}
 
 

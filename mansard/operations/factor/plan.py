@@ -219,12 +219,29 @@ def _quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick
     download, upload, parts = kind.download, kind.upload, task.parts
     answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
 
+    if kind.on_host_alone and not vectors:
+        return _quick_on_host(answer, parts)
+
     def run(A: Array, B: Array, out: Array) -> list[Array]:
         right = None if B is None else download(B[..., None] if vectors else B)
         found = answer(download(A), right)
         results = [upload(found[part], A) for part in parts]
         if vectors:
             results[0] = results[0][..., 0]
+        if out is not None:
+            out[...] = results[0]
+            results[0] = out
+        return results
+
+    return run
+
+
+def _quick_on_host(answer: Callable[[Array, Array], Found], parts: tuple[str, ...]) -> Quick:
+    """`_quick_by_lapack` for NumPy's arrays."""
+
+    def run(A: Array, B: Array, out: Array) -> list[Array]:
+        found = answer(A, B)
+        results = [found[part] for part in parts]
         if out is not None:
             out[...] = results[0]
             results[0] = out
