@@ -30,11 +30,14 @@ def begin(module: Module) -> None:
 
 def introduce(module: Module, array: Any) -> None:
     """Tell the launcher about the type of an object that Python has answered a call for."""
-    kind, of = kinds.known_kind(array), type(array)
+    kind = kinds.known_kind(array)
     package = "" if kind is None or kind.answer is not None else kind.package
-    is_read = {"torch": _is_torch_ready, "numpy": lambda _: isinstance(array, np.ndarray)}.get(package, lambda _: True)
-    readable = package in LIBRARIES and is_read(module)
-    module.know(of, LIBRARIES[package] if readable else _PYTHON)
+    readable = package in LIBRARIES
+    if package == "torch":
+        readable = _is_torch_ready(module)
+    elif package == "numpy":
+        readable = isinstance(array, np.ndarray)
+    module.know(type(array), LIBRARIES[package] if readable else _PYTHON)
 
 
 def _is_torch_ready(module: Module) -> bool:

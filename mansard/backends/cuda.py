@@ -126,9 +126,9 @@ class CudaLaunch:
             ctypes.cast(one, c_void_p).value or 0 for one in (self._launch, self.backend.driver.lib.cuStreamIsCapturing)
         )
         return CudaEntry(
-            "cuda", launch, is_capturing, self.function.value or 0, (*geometry.grid, geometry.block, geometry.shared_bytes),
-            unscaled_arguments(kernel), operands_of(kernel), self.cooperative,
-            lambda stream: self.backend.workspaces.get(kernel, stream, 0),
+            "cuda", launch, is_capturing, self.function.value or 0,
+            (*geometry.grid, geometry.block, geometry.shared_bytes), unscaled_arguments(kernel), operands_of(kernel),
+            self.cooperative, lambda stream: self.backend.workspaces.get(kernel, stream, 0),
         )  # fmt: skip
 
     def _first_call(self, stream: int) -> _Call:

@@ -15,7 +15,6 @@ from ..operations.factor.plan import factor, quick
 from ..operations.factor.ragged_solves import cholesky_factors, solve_with
 from ..operations.factor.task import Task
 
-
 _FACTORS = {upper: Task("cholesky", upper=upper) for upper in (True, False)}
 
 

@@ -51,8 +51,17 @@ def unavailable() -> str | None:
     if reason or is_cached():
         return reason
     if not (_headers() / "Python.h").is_file():
-        return f"no Python.h in {_headers()}: install Python's headers (apt install python3-dev, dnf install python3-devel)"
+        remedy = "install Python's headers (apt install python3-dev, dnf install python3-devel)"
+        return f"no Python.h in {_headers()}: {remedy}"
     return cxx.available()
+
+
+def state() -> str:
+    """Who launches calls in a process like this one, for people."""
+    reason = unavailable()
+    if reason:
+        return f"Python ({reason})"
+    return "the native launcher" + ("" if is_cached() else ", compiled when it is first needed")
 
 
 def is_cached() -> bool:

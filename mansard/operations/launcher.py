@@ -85,15 +85,6 @@ class Launcher:
             self._thread.join()
         return self.module is not None
 
-    def state(self) -> str:
-        """Who launches calls, or will, for people."""
-        if self.module is not None:
-            return "native"
-        reason = self._reason or native.unavailable()
-        if reason:
-            return f"Python ({reason})"
-        return "native" if native.is_cached() else "native, compiled when it is first needed"
-
     def forget(self) -> None:
         """Forget plans, as Python does at the same time."""
         if self.module is not None:

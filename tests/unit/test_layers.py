@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "native": {"compile"},
     "backends": {"codegen", "compile"},
     "arrays": {"backends", "native"},
-    "machine": {"codegen", "compile", "backends"},
+    "machine": {"codegen", "compile", "native", "backends"},
     "kernels": {"codegen", "machine"},
     "testing": {"kernels"},
     "records": {"codegen", "compile", "machine", "kernels"},

@@ -204,8 +204,9 @@ class KernelRun:
         """The quick path as the native launcher takes it."""
         wanted, kind, first = held[2:], self.kind, self.places[held[2]].operand.view if placed else None
         order = tuple(held.index(name) if name in held else -1 for name in POINTERS[self.task.family])
-        makers = tuple(kind.maker(self._shape(part, vectors and part == wanted[0]), dtype_of(self.task, part, self.dtype),
-                                  self.dtype) for part in wanted)  # fmt: skip
+        shapes = [self._shape(part, vectors and part == wanted[0]) for part in wanted]
+        dtypes = [dtype_of(self.task, part, self.dtype) for part in wanted]
+        makers = tuple(kind.maker(shape, dtype, self.dtype) for shape, dtype in zip(shapes, dtypes, strict=True))
         a, b = (self.places[name].operand.view if name in self.places else None for name in ("A", "B"))
         assert a is not None
         item = ITEMSIZE[self.dtype]

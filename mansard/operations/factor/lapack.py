@@ -37,7 +37,7 @@ def planned(task: Task, shape: tuple[int, ...], is_complex: bool) -> Callable[[A
     most = _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
     if task.family == "cholesky" and is_complex:
         most = _SINGLE // 2
-    if len(_shares(shape, most)) < 2:
+    if len(shares_of(shape, most)) < 2:
         return one
     return lambda A, B: in_shares(one, [A, B], most)
 
@@ -45,7 +45,7 @@ def planned(task: Task, shape: tuple[int, ...], is_complex: bool) -> Callable[[A
 def in_shares(run: Callable[..., Found], stacks: list[Array], most: int) -> Found:
     """`run(*stacks)`, by as many threads as may work at once on shares of the matrices. `most` is the number of rows or
     columns up to which the BLAS below keeps to one thread."""
-    shares = _shares(stacks[0].shape, most)
+    shares = shares_of(stacks[0].shape, most)
     if len(shares) < 2:
         return run(*stacks)
     lead, flat = stacks[0].shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in stacks]
@@ -58,7 +58,7 @@ _SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its co
 _WORTH = 1 << 22  # operations that are worth starting threads
 
 
-def _shares(shape: tuple[int, ...], most: int) -> list[slice]:
+def shares_of(shape: tuple[int, ...], most: int) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
     *lead, M, N = shape
     count = prod(lead)
@@ -93,16 +93,24 @@ def _raising(loop: Callable[..., Array], *given: Array, **options: Any) -> Array
 _QUIET = _Quiet()
 
 
-def _loop(name: str, letter: str, *given: Array) -> Array | None:
-    """Call NumPy's loop over a stack, without the checks of `numpy.linalg`, which take as long as ten small matrices.
-    `letter` is the dtype's. None where a matrix is bad, or where NumPy has no such loop: then those checks decide."""
-    loop = getattr(_LOOPS, name, None)
-    if loop is None:
-        return None
+def loop_of(name: str) -> Any:
+    """NumPy's loop over the matrices of a stack by its name; None: this version has none."""
+    return getattr(_LOOPS, name, None)
+
+
+def quietly(loop: Any, *given: Array, signature: str) -> Any:
+    """Call a loop of NumPy's without the checks of `numpy.linalg`, which take as long as ten small matrices; None where
+    a matrix is bad: then those checks decide."""
     try:
-        return _QUIET.run(loop, *given, signature=f"{letter * len(given)}->{letter}")  # type: ignore[no-any-return]
+        return _QUIET.run(loop, *given, signature=signature)
     except FloatingPointError:
         return None
+
+
+def _loop(name: str, *given: Array) -> Array | None:
+    """The one result of a loop on stacks of one dtype; None where a matrix is bad, or where there is no such loop."""
+    loop, letter = loop_of(name), given[0].dtype.char
+    return None if loop is None else quietly(loop, *given, signature=f"{letter * len(given)}->{letter}")
 
 
 _LOOPS = getattr(np.linalg, "_umath_linalg", None)
@@ -116,7 +124,7 @@ def _has_nan(array: Array) -> bool:
 
 def _cholesky(task: Task, A: Array, B: Array) -> Found:
     info = np.zeros(A.shape[:-2], np.int32)
-    found = None if task.upper else _loop("cholesky_lo", A.dtype.char, A)
+    found = None if task.upper else _loop("cholesky_lo", A)
     if found is not None and not _has_nan(found):
         return {"F": found, "INFO": info}
     try:
@@ -188,7 +196,7 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
         return {"X": lu_solve(found["F"], found["PIVOTS"], B), "INFO": found["INFO"]}
     if A.shape[-1] > _SINGLE:
         return _one_by_one(A, B)
-    quick = _loop("solve", A.dtype.char, A, B)
+    quick = _loop("solve", A, B)
     if quick is not None:
         return {"X": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
     try:
@@ -199,7 +207,7 @@ def _solve(task: Task, A: Array, B: Array) -> Found:
 
 def _inverse(task: Task, A: Array, B: Array) -> Found:
     if task.pivot:
-        quick = _loop("inv", A.dtype.char, A)
+        quick = _loop("inv", A)
         if quick is not None:
             return {"F": quick, "INFO": np.zeros(A.shape[:-2], np.int32)}
         try:
@@ -222,7 +230,7 @@ def _one_by_one(A: Array, B: Array) -> Found:
 
 
 def _determinant(task: Task, A: Array, B: Array) -> Found:
-    quick = _loop("det", A.dtype.char, A)
+    quick = _loop("det", A)
     return {"F": np.asarray(np.linalg.det(A) if quick is None else quick)}
 
 

@@ -65,7 +65,9 @@ def factor(
     return plan.run(A, B, outs)
 
 
-def quick(task: Task, backend: str | None, A: Array, B: Array = None, out: Array = None) -> list[Array] | None:
+def quick(
+    task: tuple[Any, ...], backend: str | None, A: Array, B: Array = None, out: Array = None
+) -> list[Array] | None:
     """The parts, if a kernel has answered a call with arrays like these before; otherwise whoever asks has to look at
     them closely. `out` is for the first part."""
     natively = LAUNCHER.quick
@@ -75,18 +77,18 @@ def quick(task: Task, backend: str | None, A: Array, B: Array = None, out: Array
     return _quick(task, backend, A, B, out)
 
 
-def _quick(task: Task, backend: str | None, A: Array, B: Array, out: Array) -> list[Array] | None:
+def _quick(task: tuple[Any, ...], backend: str | None, A: Array, B: Array, out: Array) -> list[Array] | None:
     """`quick` without the native launcher."""
     run = _recall(task, backend, None, A, B, out)
     return None if run is None else run(A, B, out)
 
 
-def _recall(task: Task, backend: str | None, _: None, A: Array, B: Array, out: Array) -> Quick | None:
+def _recall(task: tuple[Any, ...], backend: str | None, _: None, A: Array, B: Array, out: Array) -> Quick | None:
     """The path that `quick` would take on these arrays; None: there is none."""
     kind = arrays.known_kind(A)
     if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
         return None
-    return None if pin.pins() else _get(_quick_key(task, backend, kind, A, B, out))
+    return None if pin.pins() else _get(quick_key(task, backend, kind, A, B, out))
 
 
 LAUNCHER.serves("quick", Answers(_quick, _recall))
@@ -110,7 +112,7 @@ def told(kind: Kind, run: Quick) -> Quick:
     return run_and_tell if direct is None else described(run_and_tell, direct._replace(written=written))
 
 
-def _quick_key(task: Task, backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
+def quick_key(task: tuple[Any, ...], backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
     signature = kind.signature
     of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
     return ("quick", task, backend, kind, signature(A), of_b, of_out)
@@ -126,11 +128,11 @@ def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: A
     outs = () if out is None else ((task.parts[0], stacks.signature(kind, place)),)
     signatures = (stacks.signature(kind, A), stacks.signature(kind, columns))
     plan: Any = _get((task, kind, *signatures, outs, backend, False))
-    was_quick = _get(_quick_key(task, backend, kind, A, columns, place)) is not None
+    was_quick = _get(quick_key(task, backend, kind, A, columns, place)) is not None
     if plan is not None and was_quick:
         run = plan.quick(out is not None, vectors=True)
         if run is not None:
-            _keep_quick(_quick_key(task, backend, kind, A, b, out), kind, run, out is not None)
+            _keep_quick(quick_key(task, backend, kind, A, b, out), kind, run, out is not None)
 
 
 def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
@@ -138,7 +140,7 @@ def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: 
         return
     run = plan.quick(bool(outs))
     if run is not None:
-        _keep_quick(_quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
+        _keep_quick(quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
 
 
 def planned(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool) -> FactorPlan:

@@ -123,8 +123,7 @@ def _vendor(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:
 
 
 def _vendor_by_numpy(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:
-    """A^H B of other libraries' arrays on a CPU, whose A^T A is not formed by syrk: making it Hermitian afterwards takes
-    ten times as long as a small product."""
+    """A^H A of other libraries' arrays on a CPU by NumPy's syrk: theirs takes ten times as long to make Hermitian."""
     numpy_multiply = _vendor(conj, kinds.imported("numpy"), problem)
 
     def multiply(A: Array, B: Array, out: Array) -> Array:
