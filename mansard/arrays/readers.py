@@ -13,6 +13,7 @@ import numpy as np
 
 from ..native import Module
 from . import kinds
+from .types import Kind
 
 LIBRARIES = {"numpy": 0, "torch": 1, "cupy": 2}  # as `arrays.hpp` numbers them
 _PYTHON = -1  # Python looks at arrays of this type
@@ -26,6 +27,11 @@ def begin(module: Module) -> None:
         found, data = module.describe(array), array.__array_interface__["data"]
         if found is None or (*found[:3], found[5]) != (data[0], array.shape, array.strides, data[1]):
             raise ImportError("NumPy's arrays lie otherwise than its binary interface says")
+
+
+def number_of(kind: Kind) -> int | None:
+    """The launcher's number of an array library; None: it reads none of its arrays."""
+    return LIBRARIES.get(kind.package)
 
 
 def introduce(module: Module, array: Any) -> None:
@@ -45,4 +51,8 @@ def _is_torch_ready(module: Module) -> bool:
     torch: Any = sys.modules["torch"]
     names = ("__dlpack_c_exchange_api__", "__c_dlpack_exchange_api__")
     found = next((one for name in names if (one := getattr(torch.Tensor, name, None)) is not None), None)
-    return found is not None and module.set_torch(found, torch.is_grad_enabled, vars(torch.autograd.forward_ad))
+    if found is None:
+        return False
+    return module.set_torch(
+        found, torch.is_grad_enabled, torch._C._get_tracing_state, vars(torch.autograd.forward_ad)
+    )  # fmt: skip

@@ -50,6 +50,7 @@ struct Libraries {
   PyObject* numpy_dtypes[DTYPES] = {};  // NumPy's own objects of these dtypes, CuPy's, too
   const DLPackExchangeAPI* torch = nullptr;
   PyObject* grad_enabled = nullptr;   // torch.is_grad_enabled
+  PyObject* tracing = nullptr;        // torch._C._get_tracing_state
   PyObject* forward_state = nullptr;  // the names of torch.autograd.forward_ad
 
   int library_of(PyTypeObject* type) const {
@@ -119,6 +120,12 @@ inline bool records_gradients(PyObject* array) {
   return wanted.get() != Py_False && says(PyObject_CallNoArgs(libraries.grad_enabled)) != 0;
 }
 
+inline bool is_traced() {
+  Ref state(PyObject_CallNoArgs(libraries.tracing));
+  if (!state) PyErr_Clear();
+  return state.get() != Py_None;
+}
+
 inline bool in_forward_mode() {
   PyObject* level = PyDict_GetItemWithError(libraries.forward_state, names->level);
   const long found = level ? PyLong_AsLong(level) : 0;
@@ -152,7 +159,7 @@ inline bool describe_torch(PyObject* array, DLTensor& tensor) {
 
 inline bool read_torch(PyObject* array, Described& found) {
   DLTensor tensor;
-  if (in_forward_mode() || records_gradients(array) || method_says(array, names->is_neg) != 0) return false;
+  if (in_forward_mode() || is_traced() || records_gradients(array) || method_says(array, names->is_neg) != 0) return false;
   if (!describe_torch(array, tensor)) return false;
   found.dtype = dtype_of(tensor.dtype);
   found.address = static_cast<char*>(tensor.data) + tensor.byte_offset;

@@ -42,14 +42,16 @@ inline PyObject* set_dtypes(PyObject*, PyObject* given) {
   Py_RETURN_NONE;
 }
 
-// set_torch(capsule of the exchange functions, is_grad_enabled, names of forward_ad) -> whether they can be used
+// set_torch(capsule of the exchange functions, is_grad_enabled, _get_tracing_state, names of forward_ad)
+// -> whether they can be used
 inline PyObject* set_torch(PyObject*, PyObject* given) {
-  PyObject *capsule, *grad, *forward;
-  if (!PyArg_ParseTuple(given, "OOO!", &capsule, &grad, &PyDict_Type, &forward)) return nullptr;
+  PyObject *capsule, *grad, *tracing, *forward;
+  if (!PyArg_ParseTuple(given, "OOOO!", &capsule, &grad, &tracing, &PyDict_Type, &forward)) return nullptr;
   auto* api = static_cast<const DLPackExchangeAPI*>(PyCapsule_GetPointer(capsule, "dlpack_exchange_api"));
   if (!api) return nullptr;
   if (api->major != 1 || !api->describe || !api->current_stream) Py_RETURN_FALSE;
-  libraries.grad_enabled = Py_NewRef(grad), libraries.forward_state = Py_NewRef(forward);
+  libraries.grad_enabled = Py_NewRef(grad), libraries.tracing = Py_NewRef(tracing);
+  libraries.forward_state = Py_NewRef(forward);
   Py_INCREF(capsule);
   libraries.torch = api;
   Py_RETURN_TRUE;

@@ -7,15 +7,15 @@ with it, from which the launcher makes its own. The function stays the one that 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from ..arrays.kinds import View
-from ..arrays.readers import LIBRARIES
-from ..arrays.types import Kind, Maker
+from ..arrays import readers
+from ..arrays.types import Array, Kind, Maker, Matrices
+from ..backends.base import Launch
 from ..native import Module
 
 _MOST_OPERANDS, _MOST_RESULTS = 8, 4  # of a kernel, as `launches.hpp` and `run.hpp` have room for them
-Path = TypeVar("Path", bound=Callable[..., Any])
+Path = TypeVar("Path", bound=Callable[..., Matrices])
 Reach = tuple[int, int]  # bytes before and behind an address
 
 
@@ -23,7 +23,7 @@ class Direct(NamedTuple):
     """One launch: where its operands come from, and what is allocated."""
 
     kind: Kind
-    launch: Any
+    launch: Launch
     device: tuple[str, int]
     order: tuple[int, ...]  # the kernel's operands: 0: A, 1: B, 2 and more: results, -1: null
     makers: tuple[Maker, ...]  # of the results; the first is not called where `out` is given
@@ -32,8 +32,8 @@ class Direct(NamedTuple):
     like: int = 0  # the operand that results lie beside: 0: A, 1: B
     in_place: int = 0  # the operand in whose place the result may be: 1: A, 2: B, 0: none
     scalars: tuple[float, ...] = ()
-    general: Callable[..., Any] | None = None  # answers what one launch does not; the path itself if left out
-    written: Callable[[tuple[Any, ...]], None] | None = None  # is told that `out` was overwritten
+    general: Callable[..., Matrices] | None = None  # answers what one launch does not; the path itself if left out
+    written: Callable[[tuple[Array, ...]], None] | None = None  # is told that `out` was overwritten
 
 
 def described(path: Path, direct: Direct) -> Path:
@@ -42,21 +42,17 @@ def described(path: Path, direct: Direct) -> Path:
     return path
 
 
-def description(path: Callable[..., Any]) -> Direct | None:
+def description(path: Callable[..., Matrices]) -> Direct | None:
     """What a path comes down to, if it is known."""
     found: Direct | None = getattr(path, "__dict__", {}).get("direct")
     return found
 
 
-def reaches_of(views: Sequence[View | None], reach: Callable[[View], Reach]) -> tuple[Reach, ...]:
-    """The bytes that A, B and `out` may touch, for a `Direct`."""
-    return tuple((0, 0) if view is None else reach(view) for view in views)
-
-
-def native(module: Module, path: Callable[..., Any]) -> Any:
+def native(module: Module, path: Callable[..., Matrices]) -> object:
     """What the launcher is to keep for a path: its own run, or the path where it has none."""
     direct = description(path)
-    if direct is None or direct.kind.package not in LIBRARIES:
+    number = None if direct is None else readers.number_of(direct.kind)
+    if direct is None or number is None:
         return path
     entry = getattr(direct.launch, "entry", None)
     if entry is None or len(direct.order) > _MOST_OPERANDS or len(direct.makers) > _MOST_RESULTS:
@@ -64,7 +60,7 @@ def native(module: Module, path: Callable[..., Any]) -> Any:
     placed = len(direct.reaches) == 3
     reaches = tuple(end for reach in direct.reaches for end in reach)
     return module.make_run((
-        LIBRARIES[direct.kind.package], direct.order, tuple(map(tuple, direct.makers)), placed, direct.parts,
+        number, direct.order, tuple(map(tuple, direct.makers)), placed, direct.parts,
         direct.like, direct.in_place, reaches, tuple(entry), direct.kind.stream_source(direct.device), direct.scalars,
         direct.general or path, direct.launch, direct.written if placed else None,
     ))  # fmt: skip

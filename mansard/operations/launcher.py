@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .. import native
 from ..arrays import readers
+from ..arrays.types import Array, Matrices
 from ..errors import MansardError
 from ..plan import pin
 from . import direct
@@ -25,17 +26,17 @@ _CALLS = 1000  # by Python, of 5 us more each, after which a second of another c
 class Answers(NamedTuple):
     """Python's side of a group of calls: what runs a call, and what names the plan that it has left."""
 
-    run: Callable[..., Any]
-    recall: Callable[..., Callable[..., Any] | None]
+    run: Callable[..., Matrices]
+    recall: Callable[..., Callable[..., Matrices] | None]
 
 
 class Launcher:
     """The functions of the native module, `call`, `quick` and `is_zero`: None until it is loaded."""
 
     def __init__(self) -> None:
-        self.call: Callable[..., Any] | None = None
-        self.quick: Callable[..., Any] | None = None
-        self.is_zero: Callable[[Any], bool | None] | None = None
+        self.call: Callable[..., Matrices] | None = None
+        self.quick: Callable[..., Matrices] | None = None
+        self.is_zero: Callable[[Array], bool | None] | None = None
         self.module: native.Module | None = None
         self._answers: dict[str, Answers] = {}
         self._reason: str | None = None  # why it cannot be had; empty: not tried
@@ -52,7 +53,7 @@ class Launcher:
     def _attach(self, name: str, module: native.Module) -> None:
         answers = self._answers[name]
 
-        def recall(*asked: Any) -> Any:
+        def recall(*asked: object) -> object:
             """What the module is to keep for a call that Python has answered; None: nothing."""
             path = answers.recall(*asked)
             return None if path is None else direct.native(module, path)

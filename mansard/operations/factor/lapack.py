@@ -21,6 +21,7 @@ from scipy.linalg import get_lapack_funcs
 
 from ... import settings
 from ...arrays.types import Array
+from ...plan.problem import Options
 from ..run import together
 from .task import Found, Task
 
@@ -71,7 +72,7 @@ def shares_of(shape: tuple[int, ...], most: int) -> list[slice]:
 _SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
 
 
-_RAISING: dict[str, Any] = {"all": "ignore", "invalid": "raise"}  # for numpy.errstate
+_RAISING: Options = {"all": "ignore", "invalid": "raise"}  # for numpy.errstate
 
 
 class _Quiet(threading.local):
@@ -85,7 +86,7 @@ class _Quiet(threading.local):
         self.run = context.run if context.run(np.geterr)["invalid"] == "raise" else _raising
 
 
-def _raising(loop: Callable[..., Array], *given: Array, **options: Any) -> Array:
+def _raising(loop: Callable[..., Array], *given: Array, **options: str) -> Array:
     with np.errstate(**_RAISING):
         return loop(*given, **options)
 
@@ -93,12 +94,13 @@ def _raising(loop: Callable[..., Array], *given: Array, **options: Any) -> Array
 _QUIET = _Quiet()
 
 
-def loop_of(name: str) -> Any:
+def loop_of(name: str) -> Callable[..., Array] | None:
     """NumPy's loop over the matrices of a stack by its name; None: this version has none."""
-    return getattr(_LOOPS, name, None)
+    found: Callable[..., Array] | None = getattr(_LOOPS, name, None)
+    return found
 
 
-def quietly(loop: Any, *given: Array, signature: str) -> Any:
+def quietly(loop: Callable[..., Array], *given: Array, signature: str) -> Array:
     """Call a loop of NumPy's without the checks of `numpy.linalg`, which take as long as ten small matrices; None where
     a matrix is bad: then those checks decide."""
     try:

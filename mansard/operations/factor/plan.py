@@ -66,7 +66,7 @@ def factor(
 
 
 def quick(
-    task: tuple[Any, ...], backend: str | None, A: Array, B: Array = None, out: Array = None
+    task: tuple[object, ...], backend: str | None, A: Array, B: Array = None, out: Array = None
 ) -> list[Array] | None:
     """The parts, if a kernel has answered a call with arrays like these before; otherwise whoever asks has to look at
     them closely. `out` is for the first part."""
@@ -77,13 +77,13 @@ def quick(
     return _quick(task, backend, A, B, out)
 
 
-def _quick(task: tuple[Any, ...], backend: str | None, A: Array, B: Array, out: Array) -> list[Array] | None:
+def _quick(task: tuple[object, ...], backend: str | None, A: Array, B: Array, out: Array) -> list[Array] | None:
     """`quick` without the native launcher."""
     run = _recall(task, backend, None, A, B, out)
     return None if run is None else run(A, B, out)
 
 
-def _recall(task: tuple[Any, ...], backend: str | None, _: None, A: Array, B: Array, out: Array) -> Quick | None:
+def _recall(task: tuple[object, ...], backend: str | None, _: None, A: Array, B: Array, out: Array) -> Quick | None:
     """The path that `quick` would take on these arrays; None: there is none."""
     kind = arrays.known_kind(A)
     if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
@@ -112,7 +112,7 @@ def told(kind: Kind, run: Quick) -> Quick:
     return run_and_tell if direct is None else described(run_and_tell, direct._replace(written=written))
 
 
-def quick_key(task: tuple[Any, ...], backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
+def quick_key(task: tuple[object, ...], backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
     signature = kind.signature
     of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
     return ("quick", task, backend, kind, signature(A), of_b, of_out)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ def bound(task: Task, dtype: str) -> Callable[[Array], Found | None] | None:
     return partial(_answer, loop, f"{letter}->{results}", names)
 
 
-def _answer(loop: Any, signature: str, names: tuple[str, ...], A: Array) -> Found | None:
+def _answer(loop: Callable[..., Array], signature: str, names: tuple[str, ...], A: Array) -> Found | None:
     if not abs(np.vdot(A, A)) < np.inf:  # not finite, or so large that its square is not
         return None
     found = quietly(loop, A, signature=signature)
