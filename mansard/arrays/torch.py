@@ -203,9 +203,10 @@ class TorchKind:
         return self.module.as_tensor(np.asarray(array), device=like.device)
 
     def download(self, array: Any) -> Any:
-        if array.is_cpu and not (array.requires_grad or array.is_conj() or array.is_neg()):
+        try:
             return array.numpy()
-        return array.detach().resolve_conj().resolve_neg().cpu().numpy()
+        except (RuntimeError, TypeError):  # it records a gradient, is lazily conjugated or negated, or lies on a GPU
+            return array.detach().resolve_conj().resolve_neg().cpu().numpy()
 
     def unwrap(self, array: Any, argument: str) -> Any:
         plain = self.plain(array.detach())
