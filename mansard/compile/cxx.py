@@ -21,6 +21,7 @@ EMULATED_FLAGS = ("-std=c++17", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", 
 # Compiling takes most of the time of a test: -Og spares a tenth to a third of it beside -O1, and such kernels run
 # about as fast; -O0 spares more, but they then run longer. The runtime is compiled once.
 KERNEL_FLAGS, RUNTIME_FLAGS = (*EMULATED_FLAGS, "-Og"), (*EMULATED_FLAGS, "-O1")
+EXTENSION_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra")
 # Without some of UBSan: a null pointer crashes, and AddressSanitizer knows where objects end.
 SANITIZE_FLAGS = (
     "-fsanitize=address,undefined",
@@ -72,16 +73,32 @@ def compile_emulated(source: Source, sanitize: bool) -> Entry:
     return _compile(source.text, flags, "kernel.so", link=(runtime.binary,))
 
 
+def compile_extension(text: str, abi: str, headers: Path) -> Entry:
+    """The shared library of an extension module of Python, whose binary interface is `abi`; `headers` is where Python's
+    are, which the key leaves out: they are the same wherever the interface is."""
+    return _compile(text, _extension_flags(abi), "kernel.so", include=headers)
+
+
+def is_extension_cached(text: str, abi: str) -> bool:
+    """Whether the cache holds an extension module."""
+    return default_cache().get(_key(text, _extension_flags(abi))) is not None
+
+
+def _extension_flags(abi: str) -> tuple[str, ...]:
+    return (*EXTENSION_FLAGS, f"-DMANSARD_PYTHON={abi}")
+
+
 def _compile(
-    text: str, flags: tuple[str, ...], binary: str, link: tuple[Path, ...] = (), prelude: bool = False
-) -> Entry:
+    text: str, flags: tuple[str, ...], binary: str, link: tuple[Path, ...] = (), prelude: bool = False,
+    include: Path | None = None,
+) -> Entry:  # fmt: skip
     linked = tuple(path.parent.name for path in link)  # a linked object's digest stands for its content
     key = _key(text, flags + linked)
     source = _SOURCES[Path(binary).suffix]
 
     def build(folder: Path) -> Built:
         compiler, _ = find_compiler()
-        options = [*flags, *(f"-I{directory}" for directory in INCLUDE_DIRS)]
+        options = [*flags, *(f"-I{directory}" for directory in (*INCLUDE_DIRS, *([include] if include else [])))]
         if prelude:
             options += _prelude(default_cache().root)
         command = [compiler, *options, _MODES[Path(binary).suffix], source, *map(str, link), "-o", binary]

@@ -16,6 +16,7 @@ from ..operations.factor.ragged_least_squares import least_squares_by_lapack, le
 from ..operations.factor.task import Sizes, Task
 
 _MODES = ("reduced", "complete", "r", "raw")
+_TASKS = {mode: Task("qr", mode) for mode in _MODES}
 _DRIVERS = ("svd", "qr")
 
 
@@ -63,7 +64,7 @@ def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
     """
     if mode not in _MODES:
         raise ValueError(f"mode={mode!r} is not one of {', '.join(map(repr, _MODES))}")
-    task = Task("qr", mode)
+    task = _TASKS[mode]
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, ...]:
         check_matrices(given[0], "a")

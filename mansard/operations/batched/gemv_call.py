@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...arrays import kinds as arrays
@@ -138,6 +138,10 @@ class VectorRun(BatchRun):
         if self.listed:
             A, x = (_one_each(one, self.batch.shape[0], 2 - side) for side, one in enumerate((A, x)))
         return super()._vendor(A, x, out, alpha, beta)
+
+    def _multiplier(self) -> Callable[[Array, Array], Array] | None:
+        matmul = self.kind.matmul
+        return None if any(self.form) else lambda A, x: matmul(A, x[..., None])[..., 0]
 
     def _product(self, A: Matrices, x: Matrices, alpha: complex) -> Matrices:
         A, x = self._turned(A, x)

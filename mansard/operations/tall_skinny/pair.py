@@ -15,9 +15,9 @@ from ...plan.problem import Problem
 from .. import run as call
 
 
-def product(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
+def product(kind: Kind, problem: Problem) -> call.Multiply:
     """A B by the array library."""
-    return kind.matmul(A, B, out)
+    return kind.matmul
 
 
 class Pair(NamedTuple):
