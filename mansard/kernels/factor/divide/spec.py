@@ -8,8 +8,10 @@ from ....plan.problem import REAL, Problem
 from ...common import operands
 from ..sweeps.spec import FORMS, reference, strides
 
-__all__ = ["FORMS", "LONG", "POINTERS", "SHAPES", "WANTS", "WIDEST_OF_VECTORS", "problem", "reference", "refusal", "shape",
-           "strides"]  # fmt: skip
+__all__ = [
+    "FORMS", "LONG", "POINTERS", "SHAPES", "WANTS", "WIDEST_OF_VECTORS", "problem", "reference", "refusal", "shape",
+    "strides",
+]  # fmt: skip
 
 LEAST, WIDEST = 2, 512  # rows: a single one is its value; beyond, reductions are a library's
 WIDEST_OF_VECTORS = 128  # rows: beyond, two matrices of vectors have no room in shared memory
