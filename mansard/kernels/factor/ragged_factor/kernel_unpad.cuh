@@ -32,6 +32,7 @@ struct UnpadItem {
 template <class R>
 MANSARD_DEVICE int before_nearest(const R* values, int order, int bound) {
   int count = 0;
+  MANSARD_UNROLL_BY(1)
   for (int first = 0; first < order; first += 32) {
     const int j = first + static_cast<int>(threadIdx.x % 32);
     count += __popc(__ballot_sync(0xffffffffu, j < order && values[j] + values[j + bound - order] < 0));
@@ -56,8 +57,10 @@ MANSARD_DEVICE void ragged_factor_unpad(const Arguments& a) {
   for (int first = 0; first < bound; first += 32) {
     const int j = first + lane;
     bool is_padding = j >= bound || (!by_vectors && j >= begin && j < begin + bound - item.order);
-    if (by_vectors && j < bound)
+    if (by_vectors && j < bound) {
+      MANSARD_UNROLL_BY(4)
       for (int i = item.order; i < bound; ++i) is_padding |= modulus_square(vectors[i64(i) * bound + j]) > R(0.25);
+    }
     const u32 padding = __ballot_sync(0xffffffffu, is_padding);
     const int place = j - left - __popc(padding & ((1u << lane) - 1u));
     left += __popc(padding);

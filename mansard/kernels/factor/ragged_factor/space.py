@@ -31,7 +31,7 @@ class Unpad(OnGpu):
 
     VARIANT: ClassVar[str] = "unpad"
     WARPS: Annotated[int, Range(1, 32)] = 4
-    BLOCKS_PER_SM: int = 1
+    BLOCKS_PER_SM: int = 8
 
 
 Config: TypeAlias = Rows | Copy | Unpad

@@ -35,8 +35,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 
 
 def registers(problem: Problem, c: Any) -> int:
-    """Registers per thread of the copy; those of CPUs are not counted."""
-    return 0 if c.TARGET == "cpu" else 40
+    """Registers per thread of copies; those of CPUs are not counted."""
+    return 0 if c.TARGET == "cpu" else 48
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
