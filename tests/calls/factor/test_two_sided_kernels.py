@@ -128,9 +128,11 @@ def test_who_answers_is_said() -> None:
     text = ms.plan("eigh", A, backend="emulated", driver="qr").explain()
     assert "a thread per matrix iterates" in text and "step 4 of 4: back_transform" in text
     text = ms.plan("eigh", A, backend="emulated").explain()
-    assert "40 matrices" in text and "divide and conquer by a block per matrix" in text
+    assert "40 matrices" in text and "divide and conquer by a block each" in text
     assert "step 3 of 3: back_transform" in text
-    assert "multisection by a block per matrix" in ms.plan("svdvals", A, backend="emulated").explain()
+    assert "multisection by a block each" in ms.plan("svdvals", A, backend="emulated").explain()
+    text = ms.plan("svd", A, backend="emulated").explain()
+    assert "values are shifts of a thread per matrix" in text and "step 2 of 5: divide" in text
     assert "step 1 of 1: jacobi" in ms.plan("eigvalsh", symmetric(40, n=3), backend="emulated").explain()
     large = ms.plan("eigh", np.zeros((2, 513, 513)), backend="emulated").explain()
     assert "N=513 is not between 2 and 512" in large and "LAPACK" in large

@@ -94,7 +94,7 @@ def _by_kernels(
     reason = f"{a.columns} rows{how}: reflections to condensed form, then a thread per matrix iterates on it"
     if method.driver in ("divide", "bisect"):
         way = "divide and conquer" if (method.driver, method.want) == ("divide", "eigh") else "multisection"
-        reason = f"{a.columns} rows, {count} matrices: reflections to condensed form, then {way} by a block per matrix"
+        reason = f"{count} matrices of {a.columns} rows{how}: reflections to condensed form, then {way} by a block each"
         reason += ", whose values are shifts of a thread per matrix" if method.driver == "bisect" else ""
     if "D" in method.parts:
         reason = f"{a.columns} rows{how}: the reduction, then its reflections as matrices"
