@@ -75,4 +75,7 @@ def _stream_constants(problem: Problem, config: Any) -> dict[str, Any]:
     shape = stream_shape(problem, config)
     feeds = {f"{what}_{side.upper()}": getattr(getattr(shape, side), what.lower())
              for side in "ab" for what in ("FEED", "PITCH")}  # fmt: skip
-    return feeds | batches.shared(problem, "ab") | {"SLACK": shape.slack, "ADJACENT": adjacent(problem)}
+    # distances of lines, where kernels need not be told them
+    pitches = {f"LINE_{side.upper()}": 0 if getattr(problem, f"layout_{side}") == "any" else
+               getattr(problem, f"pitch_{side}") for side in _SIDES}  # fmt: skip
+    return feeds | pitches | batches.shared(problem, "ab") | {"SLACK": shape.slack, "ADJACENT": adjacent(problem)}

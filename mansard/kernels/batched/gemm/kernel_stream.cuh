@@ -21,8 +21,8 @@
 //   KSTEP                 values of k per instruction
 //   STAGES                places of the ring
 #pragma once
+#include "kernels/batched/gemm/stream_window.cuh"
 #include "kernels/batched/gemm/strips.cuh"
-#include "kernels/batched/gemm/window.cuh"
 
 namespace mansard {
 
@@ -44,10 +44,10 @@ struct StreamShape {
   static constexpr int K = P::BLK_K < P::K ? P::BLK_K : P::K;
   static constexpr int TILES_M = ceil_div(P::M, M), TILES_N = ceil_div(P::N, N), PANELS = ceil_div(P::K, K);
   static constexpr int LAST = P::K - (PANELS - 1) * K;  // columns of A in the last panel
-  using A = Window<T, ROW_MAJOR_A ? P::M : P::K, ROW_MAJOR_A ? P::K : P::M, ROW_MAJOR_A ? M : K, ROW_MAJOR_A ? K : M,
-                   P::FEED_A, P::ALIGNED, P::PITCH_A>;
-  using B = Window<T, ROW_MAJOR_B ? P::K : P::N, ROW_MAJOR_B ? P::N : P::K, ROW_MAJOR_B ? K : N, ROW_MAJOR_B ? N : K,
-                   P::FEED_B, P::ALIGNED, P::PITCH_B>;
+  using A = StreamWindow<T, ROW_MAJOR_A ? P::M : P::K, ROW_MAJOR_A ? P::K : P::M, ROW_MAJOR_A ? M : K,
+                         ROW_MAJOR_A ? K : M, P::FEED_A, P::ALIGNED, P::PITCH_A, P::LINE_A>;
+  using B = StreamWindow<T, ROW_MAJOR_B ? P::K : P::N, ROW_MAJOR_B ? P::N : P::K, ROW_MAJOR_B ? K : N,
+                         ROW_MAJOR_B ? N : K, P::FEED_B, P::ALIGNED, P::PITCH_B, P::LINE_B>;
   // operands that are copied once per block
   static constexpr bool COMMON_A = P::SHARED_A && TILES_M * PANELS == 1, COMMON_B = P::SHARED_B && TILES_N * PANELS == 1;
   static constexpr int COMMON = (COMMON_A ? A::BYTES : 0) + (COMMON_B ? B::BYTES : 0);
@@ -63,7 +63,7 @@ struct Stream {
   using T = typename P::T;
   using Unit = typename UnitOf<P, S, typename Scalar<T>::Real>::Type;
   // fragments read beyond the windows' ends: the values are not used, but the addresses must be shared memory (SLACK)
-  static constexpr int BYTES = S::STRIPS + S::WARPS * Strip<P, Unit>::BYTES;
+  static constexpr int BYTES = S::STRIPS + S::WARPS * Strip<P, S, Unit>::BYTES;
   static_assert(BYTES + P::SLACK <= P::SHARED_BYTES, "shared memory");
   const Operands<P, Arguments> operands;
   unsigned char* const arena;
@@ -76,7 +76,7 @@ struct Stream {
         step(static_cast<i64>(gridDim.x)), item(static_cast<i64>(blockIdx.x)), ahead(item) {
     if constexpr (S::COMMON_A) S::A::template fill<S::THREADS>(common_a(), operands.A, 0, batch, 0, 0, threadIdx.x);
     if constexpr (S::COMMON_B) S::B::template fill<S::THREADS>(common_b(), operands.B, 0, batch, 0, 0, threadIdx.x);
-    MANSARD_UNROLL
+MANSARD_UNROLL_BY(1)
     for (int i = 0; i + 1 < P::STAGES; ++i) fill();
   }
 
@@ -90,7 +90,7 @@ struct Stream {
     return reinterpret_cast<T*>(arena + S::COMMON + at * S::STAGE + S::PLACE_A);
   }
   MANSARD_DEVICE T* strip() const {
-    return reinterpret_cast<T*>(arena + S::STRIPS + threadIdx.x / 32 * Strip<P, Unit>::BYTES);
+    return reinterpret_cast<T*>(arena + S::STRIPS + threadIdx.x / 32 * Strip<P, S, Unit>::BYTES);
   }
 
   // Start the copies of the next panel into the free place.
@@ -136,6 +136,7 @@ struct Stream {
 template <class P, class Arguments>
 MANSARD_DEVICE void gemm_stream(const Arguments& arguments) {
   using S = StreamShape<P>;
+  using T = typename P::T;
   using Unit = typename Stream<P, Arguments>::Unit;
   MANSARD_SHARED_ARENA(unsigned char, arena);
   Stream<P, Arguments> stream(arguments, arena);
@@ -144,13 +145,13 @@ MANSARD_UNROLL_BY(1)
   for (; stream.item < stream.items; stream.item += stream.step) {
     unit.clear();
 MANSARD_UNROLL_BY(1)
-    for (int panel = 0; panel + 1 < S::PANELS; ++panel) {
+    for (int panel = 0; panel < S::PANELS; ++panel) {
       stream.advance();
-      unit.template multiply<S::K>(stream.panel_a(panel), stream.panel_b(panel));
+      const T *a = stream.panel_a(panel), *b = stream.panel_b(panel);
+      if (S::LAST == S::K || panel + 1 < S::PANELS) unit.template multiply<S::K>(a, b);
+      else unit.template multiply<S::LAST>(a, b);
     }
-    stream.advance();
-    unit.template multiply<S::LAST>(stream.panel_a(S::PANELS - 1), stream.panel_b(S::PANELS - 1));
-    Strip<P, Unit>::store(unit, stream.strip(), stream.operands, stream.part());
+    Strip<P, S, Unit>::store(unit, stream.strip(), stream.operands, stream.part());
   }
 }
 

@@ -61,7 +61,7 @@ def candidates(problem: Problem) -> Iterator[Stream]:
     """Tiles of C from a whole matrix down to 64 x 64, a few shapes of warps each, whole operands and panels."""
     words = 2 if problem.is_complex else 1
     is_split = problem.dtype in SPLIT
-    step = _SPLIT_STEP if is_split else 4 if problem.K < 8 else 8
+    step = _SPLIT_STEP if is_split else 4 if problem.is_complex or problem.K < 8 else 8
     sides = [(128, 128), (128, 64), (64, 64)]
     sides += [(256, 16)] if problem.N <= _NARROW else [(16, 256)] if problem.M <= _NARROW else []
     tiles = dict.fromkeys((balanced(problem.M, a, 16), balanced(problem.N, b, 16)) for a, b in sides)

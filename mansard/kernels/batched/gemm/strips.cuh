@@ -70,16 +70,29 @@ MANSARD_DEVICE bool is_nan(Complex<R> x) {
   return x.re != x.re || x.im != x.im;
 }
 
+// Distances in memory: 32 bits where they are known.
+template <bool KNOWN>
+struct StepOf {
+  using Type = i64;
+};
+template <>
+struct StepOf<true> {
+  using Type = int;
+};
+
 // Part of C that a block computes: matrix, first row and column, and how many of them exist.
 struct Part {
   i64 index;
   int m, n, rows, columns;
 };
 
-// Strips of a warp with the tile `Unit`.
-template <class P, class Unit>
+// Strips of a warp with the tile `Unit`; S has the block's tile of C.
+template <class P, class S, class Unit>
 struct Strip {
   using T = typename P::T;
+  // every row (column) of every warp's tile exists
+  static constexpr bool EVEN_M = P::M % S::M == 0 && P::WARPS_M * Unit::TILES_M * 16 == S::M;
+  static constexpr bool EVEN_N = P::N % S::N == 0 && P::WARPS_N * Unit::TILES_N * 16 == S::N;
   static constexpr int WIDTH = Unit::TILES_N * 16, PITCH = WIDTH + 64 / int(sizeof(T));  // 64 bytes: other banks
   static constexpr int BYTES = 8 * PITCH * int(sizeof(T));
   static constexpr int ADJACENT = P::ADJACENT, PIECES = WIDTH / ADJACENT;  // of a row
@@ -126,7 +139,9 @@ MANSARD_UNROLL_BY(1)
   static MANSARD_DEVICE void store_rows(const Unit& unit, int slot, const T* strip,
                                         const Operands<P, Arguments>& operands, const Part& part) {
     const auto& C = operands.C;
-    T* const to = matrix_at(C.base, C.matrix, part.index) + part.m * C.line + (part.n + unit.column) * C.step;
+    using Step = typename StepOf<(P::LINE_C > 0)>::Type;  // a row-major C has a constant pitch
+    const Step row_step = P::LINE_C > 0 ? P::LINE_C : C.line, column_step = P::LINE_C > 0 ? 1 : C.step;
+    T* const to = matrix_at(C.base, C.matrix, part.index) + part.m * row_step + (part.n + unit.column) * column_step;
     const int columns = part.columns - unit.column;
     MANSARD_UNROLL
     for (int begin = 0; begin < 8 * PIECES; begin += 32 * AT_ONCE) {
@@ -135,8 +150,9 @@ MANSARD_UNROLL_BY(1)
         for (int j = 0; j < AT_ONCE; ++j) {
           const int piece = begin + j * 32 + static_cast<int>(threadIdx.x) % 32;
           const int line = piece / PIECES, e = piece % PIECES * ADJACENT, row = unit.row_of(slot, line);
-          if (piece < 8 * PIECES && row < part.rows && e < columns)
-            use(j, to + row * C.line + e * C.step, strip + line * PITCH + e);
+          const bool exists = (EVEN_M || row < part.rows) && (EVEN_N || e < columns);
+          if ((8 * PIECES % (32 * AT_ONCE) == 0 || piece < 8 * PIECES) && exists)
+            use(j, to + row * row_step + e * column_step, strip + line * PITCH + e);
         }
       };
       Pack<T, ADJACENT> old[AT_ONCE];

@@ -120,6 +120,7 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
     if c.VARIANT == "stream":
         stream = stream_shape(oriented, c)
         seconds["L2 cache"] = problem.BATCH * (stream.fetched + result) / _CACHE_BANDWIDTH
+        seconds["one tile after the other"] = stream.tiles * work_stream.clocks_in_turn(oriented, c) / clocks / c.BLOCKS_PER_SM
         return seconds | {"shared memory": (stream.fetched / 128 + stream.wavefronts * stream.tiles) / clocks}
     panels = panel_shape(oriented, c)
     # tiles side by side fetch the same rows, tiles below each other the same columns
@@ -184,11 +185,14 @@ def executed_flops(problem: Problem, c: Any) -> int:
 def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
     if c.VARIANT == "stream" and problem.dtype in work_stream.SPLIT:
-        return _SPLIT_SHARE * float(machine.tensor.get("tf32", _TF32_PER_FMA * machine.fma["float32"])) / 3
+        share = _SPLIT_SHARE * work_stream.balance(images.oriented(problem), c)
+        return share * float(machine.tensor.get("tf32", _TF32_PER_FMA * machine.fma["float32"])) / 3
     if c.VARIANT not in ("tensor", "stream"):
         return 0.8 * float(machine.fma[REAL[problem.dtype]])
     rate = {4: 0.85, 8: 0.9, 16: 0.95}[c.KSTEP] * float(machine.tensor.get("float64", machine.fma["float64"]))
     warps = threads(problem, c) // 32 * c.BLOCKS_PER_SM
+    if c.VARIANT == "stream":
+        rate *= work_stream.balance(images.oriented(problem), c)
     return float(rate * min(1.0, 0.5 + warps / 16))  # a few warps do not fill the units
 
 

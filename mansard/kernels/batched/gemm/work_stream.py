@@ -90,5 +90,29 @@ def registers(problem: Problem, c: Any) -> int:
         fragments = 16 * shape.rows + 8
     else:
         fragments = c.KSTEP * (shape.rows + shape.columns)
-    feeds = 8 * [shape.a.feed, shape.b.feed].count("elements")
+    feeds = 8 * sum(feed in ("elements", "linear") for feed in (shape.a.feed, shape.b.feed))
     return int(words * (sums + fragments)) + 52 + feeds + (12 if problem.accumulate else 0)
+
+
+# Clocks that a quarter of a multiprocessor takes for four (eight) values of k of a 16 x 8 fragment: 1024 flops at 64 per
+# clock; three TF32 products of 2048 flops at about 320 per clock. A warp alone keeps its quarter half busy.
+_CLOCKS_DOUBLE, _CLOCKS_SPLIT, _ALONE = 16, 20, 1.8
+_PANEL_CLOCKS, _SLOT_CLOCKS, _STORE_CLOCKS = 100, 100, 20  # of a barrier and the first loads; of a strip; of a store
+
+
+def clocks_in_turn(problem: Problem, c: Any) -> float:
+    """Clocks of one tile from its first panel to its last store, if a block is alone on its multiprocessor."""
+    shape, words = stream_shape(problem, c), 2 if problem.is_complex else 1
+    warps = shape.threads // 32
+    step, clocks = (8, _CLOCKS_SPLIT) if problem.dtype in SPLIT else (4, _CLOCKS_DOUBLE)
+    fragments = 2 * shape.rows * shape.columns * up(problem.K, step) * words * words
+    products = fragments * clocks * max(_ALONE, up(warps, 4))
+    stores = _STRIP_ROWS * shape.columns * _TILE * problem.itemsize / 512  # instructions of a strip
+    strips = 2 * shape.rows * (_SLOT_CLOCKS + stores * _STORE_CLOCKS)
+    return float(products + shape.panels * _PANEL_CLOCKS + strips)
+
+
+def balance(problem: Problem, c: Any) -> float:
+    """Share of the tensor cores that have work: the quarter of a multiprocessor with the most warps is waited for."""
+    warps = stream_shape(problem, c).threads // 32 * c.BLOCKS_PER_SM
+    return float(warps / (4 * up(warps, 4)))
