@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -31,13 +31,15 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     narrow = 16 if problem.dtype == "complex128" else 32
     yield from swept(problem, device)
     kinds = (_lanes, _tensor, _block) if max(problem.M, problem.N) <= narrow else (_tensor, _block, _lanes)
-    for rough in (config for kind in kinds for config in kind(oriented, device)):
-        config = space.resident(problem, rough, device)
-        if config is not None:
-            yield config
+    yield from _resident((config for kind in kinds for config in kind(oriented, device)), problem, device)
     yield from _readonly(oriented)
-    for rough in space_stream.candidates(oriented):
-        config = space.resident(problem, rough, device)
+    yield from _resident(space_stream.candidates(oriented), problem, device)
+
+
+def _resident(rough: Iterable[Config], problem: Problem, device: Device) -> Iterator[Config]:
+    """Configurations with as many blocks per multiprocessor as fit; those that do not fit are left out."""
+    for one in rough:
+        config = space.resident(problem, one, device)
         if config is not None:
             yield config
 
@@ -47,7 +49,10 @@ def swept(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu" or max(problem.M, problem.N, problem.K) <= space.SMALL:
         return
     oriented = images.oriented(problem)
+    is_thin = min(problem.M, problem.N) <= space_lanes.THIN
     for record in measured.configs(space, oriented, device):
+        if isinstance(record, Lanes) and not is_thin:  # the shape of a team alone, for small products
+            continue
         rough = _fitted(oriented, record) if isinstance(record, Stream) else record
         config = space.resident(problem, rough, device)
         if config is not None and space.illegal(problem, config, device) is None:
@@ -55,7 +60,7 @@ def swept(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _fitted(problem: Problem, record: Stream) -> Stream:
-    """The configuration of a record for a range of sizes: its tiles are upper bounds, and equal pieces of C are taken."""
+    """The configuration of a record for a range of sizes: its tiles are upper bounds, C is cut into equal pieces."""
     m, n = balanced(problem.M, record.BLK_M, 16), balanced(problem.N, record.BLK_N, 16)
     return replace(record, BLK_M=m, BLK_N=n, BLK_K=min(record.BLK_K, up(problem.K, 4) * 4))
 

@@ -17,7 +17,6 @@ from .space_lanes import Lanes
 from .space_panels import Block, Tensor
 from .space_stream import Stream
 
-
 SMALL = 32  # rows, columns and depth up to which a warp or a few hold a whole product, and a ring gains nothing
 
 

@@ -120,7 +120,8 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
     if c.VARIANT == "stream":
         stream = stream_shape(oriented, c)
         seconds["L2 cache"] = problem.BATCH * (stream.fetched + result) / _CACHE_BANDWIDTH
-        seconds["one tile after the other"] = stream.tiles * work_stream.clocks_in_turn(oriented, c) / clocks / c.BLOCKS_PER_SM
+        in_turn = stream.tiles * work_stream.clocks_in_turn(oriented, c)
+        seconds["one tile after the other"] = in_turn / clocks / c.BLOCKS_PER_SM
         return seconds | {"shared memory": (stream.fetched / 128 + stream.wavefronts * stream.tiles) / clocks}
     panels = panel_shape(oriented, c)
     # tiles side by side fetch the same rows, tiles below each other the same columns
@@ -146,7 +147,8 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
     oriented = images.oriented(problem)
     shape = _shape(oriented, c)
     slow = sum(image.feed == "elements" for image in (shape.a, shape.b))
-    if c.VARIANT != "stream" and c.OUT == "direct":  # rows that do not begin on boundaries are written in halves of sectors
+    # rows that do not begin on boundaries are written in halves of sectors
+    if c.VARIANT != "stream" and c.OUT == "direct":
         slow += adjacent(oriented) * problem.itemsize < 16
     return float(0.85**slow)
 

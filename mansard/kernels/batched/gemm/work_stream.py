@@ -94,8 +94,8 @@ def registers(problem: Problem, c: Any) -> int:
     return int(words * (sums + fragments)) + 52 + feeds + (12 if problem.accumulate else 0)
 
 
-# Clocks that a quarter of a multiprocessor takes for four (eight) values of k of a 16 x 8 fragment: 1024 flops at 64 per
-# clock; three TF32 products of 2048 flops at about 320 per clock. A warp alone keeps its quarter half busy.
+# Clocks that a quarter of a multiprocessor takes for four (eight) values of k of a 16 x 8 fragment: 1024 flops at 64
+# per clock; three TF32 products of 2048 flops at about 320 per clock. A warp alone keeps its quarter half busy.
 _CLOCKS_DOUBLE, _CLOCKS_SPLIT, _ALONE = 16, 20, 1.8
 _PANEL_CLOCKS, _SLOT_CLOCKS, _STORE_CLOCKS = 100, 100, 20  # of a barrier and the first loads; of a strip; of a store
 
