@@ -18,7 +18,7 @@ from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.batched import gemm
 from mansard.kernels.batched.gemm import defaults, emit, space, spec, work
-from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Tensor
+from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Stream, Tensor
 from mansard.kernels.batched.gemm.work_lanes import lanes_shape
 from mansard.kernels.batched.gemm.work_panels import panel_shape
 from mansard.kernels.common import images
@@ -29,7 +29,10 @@ from mansard.plan.problem import DTYPES, Problem
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 _MAP_NORESERVE = 0x4000  # Linux; Python's mmap does not name it
 WIDTHS = (1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 65, 128, 129, 256)
-ONE_OF_EACH = [Lanes(2, 2), Lanes(2, 2, 1, 2, "own", 2), Block(4, 8, 8, 8, 8, 2, 2), Tensor(1, 1, 16, 16, 8, 8, 2, 2)]
+ONE_OF_EACH = [
+    Lanes(2, 2), Lanes(2, 2, 1, 2, "own", 2), Block(4, 8, 8, 8, 8, 2, 2), Tensor(1, 1, 16, 16, 8, 8, 2, 2),
+    Stream(1, 1, 16, 16, 4, 4, 3),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("config", [*ONE_OF_EACH, Readonly(4, 4, 3)], ids=lambda config: config.VARIANT)
@@ -68,6 +71,26 @@ def test_nan_stays_in_its_matrix(config: Config, gpu_backend: str) -> None:
     others = [i for i in range(40) if i not in (17, 23)]
     assert bool((stacks[2].view[others] == expected[others]).all())
     assert bool(xp.isnan(stacks[2].view[17]).all()) and not bool(xp.isfinite(stacks[2].view[23, :, 3]).any())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_infinities_survive_three_products(dtype: str, gpu_backend: str) -> None:
+    """Halves of an infinity are an infinity and a NaN: such entries are formed again, and others stay as they are."""
+    xp = testing.array_module(gpu_backend)
+    problem = spec.problem(dtype, 34, 33, 20, 5)
+    A, B, C = (numbers(problem, side, xp, i, True) for i, side in enumerate("abc"))
+    B[B == 0], A[2, 0, 5] = 1, 0  # infinite entries have infinite products; a zero does not hide a NaN
+    expected = A @ B
+    A[1, 3, 2] = A[4, 33, 19] = np.inf
+    B[2, 5, 32] = np.nan
+    stacks = [stack_of(problem, side, xp, values) for side, values in (("a", A), ("b", B), ("c", C))]
+    launch(problem, Stream(3, 3, 48, 48, 8, 8, 2), gpu_backend, stacks, 1.0, 0.0)
+    result = stacks[2].view
+    assert bool(xp.isinf(result[1, 3].real).all()) and bool(xp.isinf(result[4, 33].real).all())
+    assert bool(xp.isnan(result[2, :, 32].real).all())
+    expected[1, 3], expected[4, 33], expected[2, :, 32] = 0, 0, 0
+    result[1, 3], result[4, 33], result[2, :, 32] = 0, 0, 0
+    assert bool((result == expected).all())
 
 
 def test_more_blocks_than_a_grid_once_had(gpu_backend: str) -> None:
@@ -184,6 +207,9 @@ def test_a_column_major_result_is_the_transposed_product() -> None:
         (Tensor(KSTEP=5), "KSTEP"),
         (Tensor(BLK_K=3), "multiples of the 2 elements"),
         (Readonly(64, 1), "64 x 1 threads"),
+        (Stream(2, 2, 64, 64, 16, 8, 1), "less than 2"),
+        (Stream(2, 1, 10, 20, 16), "whole multiples of 16"),
+        (Stream(3, 1), "warps are more than"),
     ],
 )
 def test_illegal_ones_say_why(config: Config, reason: str) -> None:
