@@ -8,7 +8,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
 from ...common.vectors import registers_of
-from . import space, work
+from . import space
 from .space import Config, Ring, Simd
 
 _CHUNK_BYTES = 24 << 10  # of a chunk: several are on their way while one is read

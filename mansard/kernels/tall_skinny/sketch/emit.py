@@ -15,7 +15,7 @@ _INTEGERS = ("K", "a_row", "a_col", "seed")
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
-    """Everything a backend needs; `strides` are those of A, rows then columns in elements, and the seed of the signs."""
+    """Everything a backend needs; `strides` are those of A, rows then columns, and the seed of the signs."""
     more = (work.parts(problem), device.multiprocessors) if config.TARGET == "cpu" else ()
     fixed = (problem.K, *strides, *more)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)

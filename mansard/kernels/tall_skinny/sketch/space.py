@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, product
 from typing import Annotated, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
@@ -76,8 +77,7 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    found: list[Config] = [Ring(rows, stages) for rows in (64, 128, 256, 512, 1024) for stages in (2, 3, 4, 6, 8, 12)]
-    found += [
-        Simd(lanes, tile, rows) for lanes in (2, 4, 8) for tile in (1, 2, 3, 4, 6, 8, 10) for rows in (64, 128, 256, 512)
-    ]
+    rings = (Ring(rows, stages) for rows in (64, 128, 256, 512, 1024) for stages in (2, 3, 4, 6, 8, 12))
+    simds = product((2, 4, 8), (1, 2, 3, 4, 6, 8, 10), (64, 128, 256, 512))
+    found: Iterator[Config] = chain(rings, (Simd(lanes, tile, rows) for lanes, tile, rows in simds))
     yield from (config for config in found if illegal(problem, config, device) is None)

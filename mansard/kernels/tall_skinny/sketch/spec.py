@@ -55,16 +55,16 @@ def reference(A: Any, seed: int = 0) -> tuple[Any, Any]:
     return sign_matrix(A.shape[0], A.shape[1], seed).astype(A.real.dtype) @ A, A.conj().T @ A
 
 
-def sign_matrix(length: int, columns: int, seed: int = 0) -> Any:
-    """S / 4 for a matrix of so many rows and columns."""
-    row, count = np.arange(length, dtype="uint64"), signs(columns)
+def sign_matrix(length: int, columns: int, seed: int = 0, first: int = 0) -> Any:
+    """S / 4 for `length` rows, from row `first` on, of a matrix with so many columns."""
+    row, count = np.arange(first, first + length, dtype="uint64"), signs(columns)
     turn = _scrambled_with(row // GROUPS, _key(seed, 1)) % GROUPS
     group = (row % GROUPS) ^ turn
     S = np.zeros((GROUPS * count, length))
     for i in range(count):
         word = _scrambled_with(row, (_key(seed, 2) + i // 32 * 0x9E3779B9) & _WORD)
         negative = (word >> np.uint64(i % 32)) & 1
-        S[group * np.uint64(count) + np.uint64(i), row] = np.where(negative, -SCALE, SCALE)
+        S[group * np.uint64(count) + np.uint64(i), row - np.uint64(first)] = np.where(negative, -SCALE, SCALE)
     return S
 
 

@@ -66,7 +66,7 @@ def partial_entries(problem: Problem) -> int:
 
 def parts(problem: Problem) -> int:
     """Pieces of K that threads of a CPU sum independently: fixed by the problem alone."""
-    return max(1, min(_MOST_PARTS, problem.K // (_PART_ROWS * spec.rows(problem.N))))
+    return max(1, min(_MOST_PARTS, int(problem.K) // (_PART_ROWS * spec.rows(problem.N))))
 
 
 def workspace_bytes(problem: Problem, c: Any, count: int) -> int:
