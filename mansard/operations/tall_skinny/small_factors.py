@@ -141,7 +141,8 @@ def _of_sketch(Y: Array, scale: Array, u: float) -> tuple[Array, Array] | None:
     columns may be dependent."""
     if Y is None or not np.isfinite(Y).all():
         return None
-    turned, least = _turned(np.linalg.qr(Y / scale, mode="r"))
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a singular one, which is not used
+        turned, least = _turned(np.linalg.qr(Y / scale, mode="r"))
     return turned if least > noise(len(scale), u) else None
 
 

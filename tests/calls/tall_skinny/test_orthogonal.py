@@ -151,6 +151,38 @@ def test_passes_over_memory(spectrum: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert passes == most if kappa < 1e8 else passes <= most
 
 
+@pytest.mark.parametrize("n", [1, 2, 33, 64])
+def test_sketched_blocks(n: int) -> None:
+    """Any condition to 1 / (10 u), graded blocks and tiny columns: one step from a sketch, and the last; the same bits
+    twice."""
+    for kappa in (1e8, 1e12, 1e15) if n > 1 else (1.0,):
+        V = conditioned(1100, n, kappa) * np.logspace(0, -100, n)
+        Q, R = ms.cholesky_qr(V, backend="cpu")
+        check(V, Q, R, residual=50)
+        again = ms.cholesky_qr(V, backend="cpu")
+        assert (again[0] == Q).all() and (again[1] == R).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_dependent_columns_of_sketched_blocks(dtype: str) -> None:
+    """The sketch shows columns that may be dependent; shifted steps then settle it."""
+    rest = testing.random_matrix(np, 600, 9, dtype, 3)
+    for column in (1, 4, 8):
+        V = rest.copy()
+        V[:, column] = V[:, :column].sum(axis=1) * 0.3
+        Q, R, dependent = ms.cholesky_qr(V, on_deficient="flag", backend="cpu")
+        assert dependent.tolist() == [j == column for j in range(9)]
+        check(V, Q, R, dependent)
+
+
+def test_a_sketch_that_fails_costs_steps_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not accuracy: of a sketch of other rows, or of a few, the Gram matrix of the next block shows what it was."""
+    V = conditioned(1100, 16, 1e12)
+    for rows in (V[:20], np.random.default_rng(0).standard_normal((40, 16)), V * np.nan, np.zeros((40, 16))):
+        monkeypatch.setattr(orthogonal.Passes, "sketch", lambda passes, block, rows=rows: rows)
+        check(V, *ms.cholesky_qr(V, backend="cpu"))
+
+
 # steps planned on the device
 
 
@@ -181,7 +213,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_passes_on_the_device(spectrum: str, gpu_backend: str, passes: list[int]) -> None:
     """As few as the host's, without a look at any matrix; and turned steps leave less behind than triangular ones."""
     xp = testing.array_module(gpu_backend)
-    for kappa, most in ((1.0, 3 if spectrum != "pair" else 5), (1e3, 5), (1e7, 5), (1e9, 5), (1e12, 5), (1e14, 5)):
+    for kappa, most in ((1.0, 3 if spectrum != "pair" else 5), (1e3, 5), (1e7, 5), (1e9, 5), (1e12, 5)):
         V = xp.asarray(conditioned(600, 32, kappa, spectrum=spectrum))
         for out in (None, xp.empty_like(V), V.copy()):
             passes.clear()
