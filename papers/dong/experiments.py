@@ -50,7 +50,8 @@ def triangles(n: int, uplo: str, count: int, module: Any) -> tuple[Any, Any]:
     make = module.random.default_rng(n)
     A = make.random((count, n, n)) / n
     A = module.tril(A) if uplo == "L" else module.triu(A)
-    A[:, range(n), range(n)] += 1
+    diagonal = module.arange(n)
+    A[:, diagonal, diagonal] += 1
     return A, make.random((count, n))
 
 
@@ -107,7 +108,8 @@ def matrices(operation: str, n: int, count: int, module: Any) -> Any:
     A = module.random.default_rng(n).random((count, n, n)) - 0.5
     if operation == "cholesky":
         A = A + A.swapaxes(1, 2)
-        A[:, range(n), range(n)] += 2 * n
+        diagonal = module.arange(n)
+        A[:, diagonal, diagonal] += 2 * n
     return A
 
 
