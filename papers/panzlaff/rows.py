@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,35 +174,27 @@ def measure_on_cpu(out: Path, rows: int, budget: float, threads: int) -> None:
 
     kept, device, levels = Rows(out, processor()), OnCpu(threads), {"plain": np.inf, "groups": budget}
 
-    def rate(csr: Any, C: int, p: int, which: str) -> None:
-        matrix = stored(csr, C, False)
+    def rate(name: str, matrix: Stored, p: int, which: str) -> None:
+        C = matrix.C
         V = np.zeros((p + 1, matrix.rows))
         V[0] = 1
         ranges = groups(matrix, levels[which], p)
         took = timed_on_cpu(device.calls(matrix, V, list(schedule(ranges, p))))
-        kept.add(what="powers", matrix=csr.name, C=C, p=p, execution=which, groups=len(ranges), rows=matrix.rows,
+        kept.add(what="powers", matrix=name, C=C, p=p, execution=which, groups=len(ranges), rows=matrix.rows,
                  nnz=matrix.nnz, threads=threads, seconds=took, gflops=2 * p * matrix.nnz / min(took) / 1e9,
                  cache=probes.last_level_cache())  # fmt: skip
-        print(f"{csr.name} {matrix.rows} C {C} p {p} {which}: {2 * p * matrix.nnz / min(took) / 1e9:.2f}", flush=True)
+        print(f"{name} {matrix.rows} C {C} p {p} {which}: {2 * p * matrix.nnz / min(took) / 1e9:.2f}", flush=True)
 
     for name in STENCILS:
-        csr = _made(name, rows)
-        for C in (1, 8):
-            for p in POWERS:
-                for which in levels:
-                    rate(csr, C, p, which)
+        csr = matrices.make(name, rows, "float64", np)
+        for matrix in (stored(csr, C, False) for C in (1, 8)):
+            for p, which in product(POWERS, levels):
+                rate(name, matrix, p, which)
     for bits in range(18, 27):
-        csr = _made(RAMPED, (1 << bits) // (_ENTRY * 27))
-        for C in (1, *CHUNKS):
+        csr = matrices.make(RAMPED, (1 << bits) // (_ENTRY * 27), "float64", np)
+        for matrix in (stored(csr, C, False) for C in (1, *CHUNKS)):
             for which in levels:
-                rate(csr, C, 5, which)
-
-
-def _made(name: str, rows: int) -> Any:
-    csr = matrices.make(name, rows, "float64", np)
-    csr.sort_indices()
-    csr.name = name
-    return csr
+                rate(RAMPED, matrix, 5, which)
 
 
 def measure_on_gpu(out: Path, rows: int, budget: float, end: float) -> None:
@@ -219,7 +212,7 @@ def measure_on_gpu(out: Path, rows: int, budget: float, end: float) -> None:
         if time.monotonic() > end:
             return
         if (name, size) not in made:
-            made = {(name, size): _made(name, size)}
+            made = {(name, size): matrices.make(name, size, "float64", np)}
         on_host = stored(made[name, size], C, True)
         matrix = on_host._replace(**{part: cupy.asarray(getattr(on_host, part))
                                      for part in ("values", "columns", "starts")})  # fmt: skip
