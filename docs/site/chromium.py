@@ -7,11 +7,12 @@ byte. One tab is used for everything.
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
-import subprocess
+import signal
 import tempfile
 import time
 from collections.abc import Callable
@@ -33,6 +34,17 @@ def find() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
+def _spawn(command: list[str], read: int, write: int) -> int:
+    """Start Chromium with these ends of pipes as descriptors 3 and 4, and without its own messages."""
+    high = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (read, write)]  # out of the way of 3 and 4
+    actions: list[Any] = [(os.POSIX_SPAWN_DUP2, end, place) for end, place in zip(high, (3, 4), strict=True)]
+    actions += [(os.POSIX_SPAWN_OPEN, place, os.devnull, os.O_WRONLY, 0) for place in (1, 2)]
+    process = os.posix_spawn(command[0], command, dict(os.environ), file_actions=actions)
+    for end in high:
+        os.close(end)
+    return process
+
+
 class Tab:
     """A tab of a Chromium that runs as long as the `with` block; `events` collects what it reports by itself."""
 
@@ -41,9 +53,7 @@ class Tab:
         read, self._commands = os.pipe()
         self._answers, write = os.pipe()
         command = [program, *_SWITCHES, f"--user-data-dir={self._folder.name}", "about:blank"]
-        shell = f'exec "$@" 3<&{read} 4>&{write}'  # Chromium wants these numbers
-        self._process = subprocess.Popen(["sh", "-c", shell, "sh", *command], pass_fds=(read, write),
-                                         stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)  # fmt: skip
+        self._process = _spawn(command, read, write)
         os.close(read)
         os.close(write)
         self._rest, self._number, self._session = b"", 0, ""
@@ -57,8 +67,8 @@ class Tab:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._process.terminate()
-        self._process.wait()
+        os.kill(self._process, signal.SIGTERM)
+        os.waitpid(self._process, 0)
         os.close(self._commands)
         os.close(self._answers)
         self._folder.cleanup()

@@ -7,7 +7,6 @@ const points = Array.from({length: count}, (_, i) => {
   for (const name in columns) point[name] = data.texts.includes(name) ? data.words[columns[name][i]] : columns[name][i];
   return point;
 });
-const main = document.getElementById("pictures");
 const isOurs = p => p.who === data.ours;
 const isStale = p => p.age === "stale";
 const chosen = points.filter(p => isOurs(p) && !p.pinned);
@@ -38,8 +37,8 @@ function told(p) {
 }
 
 function section(title, text) {
-  const part = main.appendChild(document.createElement("section"));
-  part.id = title.toLowerCase().replaceAll(" ", "-");
+  const part = document.getElementById(title.toLowerCase().replaceAll(" ", "-"));
+  part.textContent = "";
   part.appendChild(document.createElement("h2")).textContent = title;
   part.appendChild(document.createElement("p")).textContent = text;
   return part;
@@ -174,7 +173,6 @@ function energy() {
 }
 
 function drawAll() {
-  main.textContent = "";
   for (const draw of [roofline, curves, landscape, model, energy]) draw();
 }
 drawAll();

@@ -46,7 +46,8 @@ def write(
     if earlier is not None:
         parts.append(html_table(statistics.changes(found, points(earlier))))
     parts.append(html_table(statistics.worst(found)))
-    parts += ["<main id='pictures'><noscript>Pictures are drawn by a script in this page.</noscript></main>",
+    places = "".join(f"<section id='{name}'></section>" for name in _SECTIONS)
+    parts += ["<noscript>Pictures are drawn by a script in this page.</noscript>", f"<main>{places}</main>",
               f"<script id='data' type='application/json'>{_packed(found, _roofs(documents))}</script>",
               f"<script>{_asset('chart.js')}{_asset('page.js')}</script></body></html>"]  # fmt: skip
     index = folder / "index.html"
