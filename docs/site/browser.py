@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,7 @@ def troubles_of(tab: chromium.Tab, page: Path) -> Iterator[str]:
         name = f"{width} px wide{', dark' if dark else ''}"
         if (over := tab.value(_OVERFLOW)) > 0:
             yield f"{name}: the page is {over} px wider than the window"
-        if (tab.value(_GROUND) < 128) != dark:
+        if not _within(2.0, lambda dark=dark: (tab.value(_GROUND) < 128) == dark):
             yield f"{name}: the ground is not {'dark' if dark else 'light'}"
         contrast, text = tab.value(_LEAST_CONTRAST)
         if contrast < CONTRAST:
@@ -107,16 +107,21 @@ def _said(event: dict[str, Any]) -> str:
     return ""
 
 
-def _search_finds(tab: chromium.Tab, site: Path, query: str, patience: float = 10.0) -> bool:
+def _search_finds(tab: chromium.Tab, site: Path, query: str) -> bool:
     """Whether the search box has results for a word."""
     tab.look(WIDE)
     tab.open((site / "index.html").resolve().as_uri())
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        if tab.value(_SEARCHED.replace("QUERY", query)):
-            return True
-        time.sleep(0.2)
-    return False
+    return _within(10.0, lambda: bool(tab.value(_SEARCHED.replace("QUERY", query))))
+
+
+def _within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Whether something becomes true in this time: scripts follow the reader's colours a little later."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
 
 
 def main(site: Path) -> int:
