@@ -30,6 +30,7 @@ SANITIZE_FLAGS = (
 )
 RUNTIME_SANITIZE_FLAGS = ("-fsanitize=address", "-fno-omit-frame-pointer")  # UBSan there doubles its compile time
 RUNTIME = '#include "mansard/emulated/runtime.cpp"\n'
+BRIDGE_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-Wall", "-Wextra")  # code that other libraries call
 
 # What CPU kernels include of the system, precompiled: reading it takes longer than most kernels take to compile. Every
 # kernel still includes what it needs, so that it is the same kernel with and without.
@@ -70,6 +71,12 @@ def compile_emulated(source: Source, sanitize: bool) -> Entry:
     if source.cooperative:
         flags += ("-DMANSARD_EMULATED_COOPERATIVE",)
     return _compile(source.text, flags, "kernel.so", link=(runtime.binary,))
+
+
+def compile_bridge(text: str, headers: Path, version: str) -> Entry:
+    """A shared library that another library calls: `headers` is the folder of that library's headers, `version` what
+    they are of, on which the binary depends as on its text."""
+    return _compile(f"// for {version}\n{text}", (*BRIDGE_FLAGS, "-isystem", str(headers)), "kernel.so")
 
 
 def _compile(

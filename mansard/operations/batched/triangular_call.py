@@ -120,7 +120,8 @@ def _plan(
     run.way = way
     fast = run.of_vectors() if vectors else run.fast
     fast = call.counted(kind, out, fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+    verify = call.make_verify(kind, A, B, out)
+    return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
 def _operands(
