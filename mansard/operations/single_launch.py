@@ -23,7 +23,7 @@ Result = tuple[tuple[int, ...], str]  # shape and dtype
 LIBRARY: Final = "library"  # the array library answers
 
 
-class Direct(NamedTuple):
+class SingleLaunch(NamedTuple):
     """One launch that answers a call. Buffers are numbered: operands first, then results."""
 
     backend: str
@@ -39,16 +39,16 @@ class Direct(NamedTuple):
         return tuple(int.from_bytes(packed[i : i + 8], "little", signed=True) for i in range(0, len(packed), 8))
 
 
-def of_product(plan: Plan, operands: int, shape: tuple[int, ...]) -> Direct | Literal["library"] | None:
+def of_product(plan: Plan, operands: int, shape: tuple[int, ...]) -> SingleLaunch | Literal["library"] | None:
     """The launch of a planned product or triangular system, of one operand or two; None if its calls are more."""
     if not plan.is_direct or plan.kernel is None:
         return LIBRARY if isinstance(plan.choice.route, Library) else None
     scalars = call.scalars(plan.problem, 1.0, 0.0)
     places = (0, operands - 1, operands)
-    return Direct(plan.backend.name, plan.kernel, scalars, places, ((shape, plan.problem.dtype),))
+    return SingleLaunch(plan.backend.name, plan.kernel, scalars, places, ((shape, plan.problem.dtype),))
 
 
-def of_factorization(task: Task, kind: Kind, A: Array, B: Array, backend: str | None) -> Direct | None:
+def of_factorization(task: Task, kind: Kind, A: Array, B: Array, backend: str | None) -> SingleLaunch | None:
     """The launch of a factorization, whose results are the parts of its task and `info`; None if it is not one launch.
     A and B are stacks with the same leading dimensions."""
     plan = plan_factor(task, kind, A, B, Found(), backend)
@@ -59,7 +59,7 @@ def of_factorization(task: Task, kind: Kind, A: Array, B: Array, backend: str | 
     written = parts_written(task)
     buffers = [*operands, *written]
     places = tuple(buffers.index(name) if name in buffers else -1 for name in POINTERS[task.family])
-    return Direct(run.backend.name, run.kernel, (), places, tuple(_result(run, part) for part in written))
+    return SingleLaunch(run.backend.name, run.kernel, (), places, tuple(_result(run, part) for part in written))
 
 
 def parts_written(task: Task) -> tuple[str, ...]:

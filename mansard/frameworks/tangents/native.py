@@ -25,7 +25,7 @@ from ...codegen.geometry import Kernel
 from ...compile import cxx
 from ...compile.key import headers_mention
 from ...errors import BackendUnavailable, CompileError
-from ...operations.single_launch import Direct
+from ...operations.single_launch import SingleLaunch
 
 _TEXT = '#include "mansard/xla/calls.hpp"\n'
 PLATFORMS = ("cpu", "cuda")  # JAX's names; those of our backends
@@ -33,7 +33,7 @@ _TARGETS = {"cpu": ("mansard_on_cpu", "cpu"), "cuda": ("mansard_on_gpu", "CUDA")
 _COUNTER_BYTES = 1024  # COUNTERS words of mansard/gpu/reduce.cuh
 _NOWHERE, _APART = 1 << 30, 1 << 44  # addresses that nobody reads, each operand far from the next
 
-Answer = Direct | Literal["library"] | None
+Answer = SingleLaunch | Literal["library"] | None
 Describe = Callable[..., Answer]  # asked with arrays like the operands, without memory, and with options
 
 
@@ -42,12 +42,12 @@ def described(describe: Describe, platform: str, operands: Sequence[Any], option
     if options.get("backend") not in (None, platform):
         return None
     found = describe(*(_stand_in(one, i, platform) for i, one in enumerate(operands)), **options)
-    if isinstance(found, Direct) and (found.backend != platform or _library() is None):
+    if isinstance(found, SingleLaunch) and (found.backend != platform or _library() is None):
         return None
     return found
 
 
-def call(direct: Direct, platform: str, operands: Sequence[Any]) -> list[Any]:
+def call(direct: SingleLaunch, platform: str, operands: Sequence[Any]) -> list[Any]:
     """The kernel's results, in the order of the description; the primitive may have fewer. They come row after row, as
     operands do."""
     results = [jax.ShapeDtypeStruct(shape, np.dtype(dtype)) for shape, dtype in direct.results]

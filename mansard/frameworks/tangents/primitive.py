@@ -14,7 +14,7 @@ import jax.extend.core
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
-from ...operations.single_launch import LIBRARY, Direct
+from ...operations.single_launch import LIBRARY, SingleLaunch
 from . import host, native
 
 buffer_callback: Any = None
@@ -148,7 +148,7 @@ def _call(rules: Rules, platform: str, *operands: Array, **options: Any) -> Sequ
     """What a program compiled for `platform` does: launch a kernel, compute by XLA, or call back."""
     assert rules.describe is not None
     found = native.described(rules.describe, platform, operands, options)
-    if isinstance(found, Direct):
+    if isinstance(found, SingleLaunch):
         return rules.finish(*native.call(found, platform, operands))
     if found == LIBRARY and rules.by_xla is not None:
         return rules.by_xla(*operands, **options)
