@@ -184,7 +184,7 @@ def test_check_grads_of_second_order() -> None:
 def test_cotangents_of_operands_that_broadcast_are_sums() -> None:
     a, b = _shifted(_real(1, 2, 2)), _real(3, 2, 2)
     inverse, ones = np.linalg.inv(a[0]), np.ones((2, 2))
-    found = jax.jit(jax.grad(lambda a: (ms.matmul(a, b, **BY) + _L.solve(a, b, **BY)).sum()))(a)
+    found = jax.jit(jax.grad(lambda a, b: (ms.matmul(a, b, **BY) + _L.solve(a, b, **BY)).sum()))(a, b)
     total = b.sum(0)
     np.testing.assert_allclose(found[0], ones @ total.T - inverse.T @ ones @ (inverse @ total).T, rtol=1e-10)
 
