@@ -43,7 +43,7 @@ class Told(NamedTuple):
     """What backward is told beside tensors: where these belong."""
 
     call: Call
-    count: int  # results
+    results: int  # how many there are
     shapes: list[Any]  # of the operands
     kept: tuple[int, ...]  # operands among the saved tensors, which come first
 
@@ -53,7 +53,7 @@ class Told(NamedTuple):
         operands: list[Any] = [None] * len(self.shapes)
         for i, one in zip(self.kept, saved, strict=False):
             operands[i] = one
-        results: list[Any] = [None] * self.count
+        results: list[Any] = [None] * self.results
         first = len(self.kept)
         for i, one in zip(rule.results, saved[first:], strict=False):
             results[i] = one

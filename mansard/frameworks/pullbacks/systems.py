@@ -95,7 +95,7 @@ def _keep_factors(a: Tensor, b: Tensor, assume_a: str = "gen", pivot: bool = Tru
 
 def _has_large(a: Tensor) -> bool:
     """Whether keeping factors of these square matrices pays."""
-    return a.ndim >= 2 and a.shape[-1] == a.shape[-2] > SMALL and a.numel() > 0
+    return bool(a.ndim >= 2 and a.shape[-1] == a.shape[-2] > SMALL and a.numel() > 0)
 
 
 def solved_with(saved: Sequence[Tensor], b: Tensor, options: dict[str, Any]) -> Tensor:
