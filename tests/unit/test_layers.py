@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sparse": {"arrays", "operations", "tune"},
     "distributed": {"backends", "arrays", "machine", "plan", "operations", "linalg", "sparse"},
     "mansard": {"plan", "operations", "tune", "blas", "linalg", "sparse", "distributed"},  # the package's own names
-    "frameworks": {"arrays", "kernels", "operations", "linalg", "mansard"},
+    "frameworks": {"codegen", "compile", "backends", "arrays", "kernels", "operations", "linalg", "mansard"},
     "bench": {"codegen", "compile", "backends", "arrays", "machine", "kernels", "testing", "records", "plan",
               "operations", "tune", "sparse", "distributed", "mansard"},
     "cli": {"machine", "plan", "operations", "tune", "bench", "mansard"},

@@ -123,7 +123,8 @@ def _plan(
     solved = straight(kind, problem.replace(trans=form.trans), [one for _, one in given], shape) if own else None
     fast = run.of_vectors() if vectors else run.fast if solved is None else run.by_library(solved)
     fast = call.counted(kind, out, fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+    verify = call.make_verify(kind, A, B, out)
+    return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
 def _operands(
