@@ -61,10 +61,6 @@ EXCEPTIONS = {
     },
     ("operations.factor.face", "operations.factor.ragged"): "a ragged batch is answered by size, through the same face",
     ("operations.factor.plan", "operations.factor.systems"): "systems of large matrices: factor, then solve by factors",
-    ("papers.dong.answers", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
-    ("papers.dong.cases", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
-    ("papers.dong.pictures", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
-    ("papers.dong.tables", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
     ("papers.masliah.counters", "plan.explain"): "data sheets of devices that are not here",
     ("papers.tsm2.cases", "plan.explain"): "data sheets of devices that are not here",
 }  # fmt: skip
