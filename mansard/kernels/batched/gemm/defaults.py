@@ -49,9 +49,9 @@ def swept(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu" or max(problem.M, problem.N, problem.K) <= space.SMALL:
         return
     oriented = images.oriented(problem)
-    is_thin = min(problem.M, problem.N) <= space_lanes.THIN
-    for record in measured.configs(space, oriented, device):
-        if isinstance(record, Lanes) and not is_thin:  # the shape of a team alone, for small products
+    is_small = space_lanes.THIN < min(problem.M, problem.N) <= max(problem.M, problem.N) <= space.SMALL
+    for record in measured.configs(space, oriented, device, remainder=oriented.N % 4):  # odd rows begin anywhere
+        if isinstance(record, Lanes) and is_small:  # the shape of a team alone: `_lanes` derives the rest
             continue
         rough = _fitted(oriented, record) if isinstance(record, Stream) else record
         config = space.resident(problem, rough, device)
