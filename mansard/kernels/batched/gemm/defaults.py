@@ -49,14 +49,19 @@ def swept(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu" or max(problem.M, problem.N, problem.K) <= space.SMALL:
         return
     oriented = images.oriented(problem)
-    is_thin = min(problem.M, problem.N) <= space_lanes.THIN
-    for record in measured.configs(space, oriented, device):
-        if isinstance(record, Lanes) and not is_thin:  # the shape of a team alone, for small products
+    is_small = space_lanes.THIN < min(problem.M, problem.N) <= max(problem.M, problem.N) <= space.SMALL
+    for record in _records(oriented, device):
+        if isinstance(record, Lanes) and is_small:  # the shape of a team alone: `_lanes` derives the rest
             continue
         rough = _fitted(oriented, record) if isinstance(record, Stream) else record
         config = space.resident(problem, rough, device)
         if config is not None and space.illegal(problem, config, device) is None:
             yield config
+
+
+def _records(problem: Problem, device: Device) -> Iterator[Config]:
+    """What records of the device recommend. `remainder` is N modulo 4: rows of odd length begin anywhere in memory."""
+    yield from measured.configs(space, problem, device, remainder=problem.N % 4)
 
 
 def _fitted(problem: Problem, record: Stream) -> Stream:
@@ -69,7 +74,7 @@ def _lanes(problem: Problem, device: Device) -> Iterator[Lanes]:
     """Teams that sweeps on this device found the best, then teams by their waste."""
     out = "own" if problem.stack_a == "shared" else "back"
     stages = 2 if "shared" in (problem.stack_a, problem.stack_b) else 1  # blocks stay, and fetch ahead
-    found = (config for config in measured.configs(space, problem, device) if isinstance(config, Lanes))
+    found = (config for config in _records(problem, device) if isinstance(config, Lanes))
     teams = [(config.LANES_M, config.LANES_N) for config in found] + space_lanes.teams(problem)
     for team in teams:
         group_bytes = 32 // (team[0] * team[1]) * (problem.M + problem.N) * problem.K * problem.itemsize

@@ -15,6 +15,7 @@ from .space_panels import balanced
 from .work_stream import SPLIT, stream_shape
 
 _MOST_TILES = 8  # tiles of 16 x 16 per warp: their sums are half of the registers that a thread can have
+_SHALLOWEST = 16  # terms of a sum from which three TF32 products, 28 u off at most each, keep to twice the bound K u
 _NARROW = 16  # rows or columns of C that one tile of a warp covers: tiles are long then
 _SPLIT_STEP = 8  # values of k per TF32 instruction
 
@@ -43,6 +44,8 @@ def illegal(problem: Problem, c: Stream, device: Device) -> str | None:
         return f"needs m16n8 tensor-core instructions for {problem.dtype}, the device is {device.arch}"
     if c.KSTEP not in ((_SPLIT_STEP,) if is_split else (4, 8, 16)):
         return f"KSTEP={c.KSTEP}: 4, 8 or 16 values of k in double precision, {_SPLIT_STEP} in single precision"
+    if is_split and problem.K < _SHALLOWEST:
+        return f"sums of {problem.K} products are less accurate as TF32 products; {_SHALLOWEST} and more are not"
     vector = 16 // problem.itemsize
     if any(size % vector for size in (c.BLK_M, c.BLK_N, c.BLK_K)):
         return f"BLK_M, BLK_N, BLK_K are not multiples of the {vector} elements of 16 bytes"

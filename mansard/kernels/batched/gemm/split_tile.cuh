@@ -1,12 +1,12 @@
 // A team's tile of C in single precision on the tensor cores: WARPS_M x WARPS_N warps, each with tiles of 16 x 16.
 //
-// A number is split into two TF32 numbers, x = high + low up to 2^-22 |x| (mma.cuh), and
+// A number is split into two TF32 numbers of 11 bits, x = high + low up to 6 u |x| with u = 2^-24 (mma.cuh), and
 //
-//   a b = high_a high_b + (high_a low_b + low_a high_b) + O(2^-22 |a b|)
+//   a b = high_a high_b + (high_a low_b + low_a high_b) + e,   |e| <= 28 u |a b|: 6 + 6 of the operands, 16 low_a low_b
 //
-// The tensor cores truncate their sums. The products in brackets have sums of their own: they are 2^-11 times smaller,
-// and so is what they lose; the large sums are truncated once per eight values of k. The error stays within the bound
-// of a float32 sum, K 2^-24 |A| |B|, from K = 16 on, and within twice that bound for every K.
+// The tensor cores truncate their sums. The products in brackets have sums of their own: they are 2^-10 times smaller,
+// and so is what they lose; the large sums are truncated once per eight values of k, 2 u each. The error is at most
+// (28 + K / 4) u |A| |B|: within K u, the bound of a float32 sum, from K = 38 on, within twice that bound from 16 on.
 //
 // An infinity splits into an infinity and a NaN: entries that come out as NaN are formed again by the caller (SPLIT).
 //
