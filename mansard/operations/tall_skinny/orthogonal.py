@@ -35,8 +35,9 @@ def cholesky_qr(
     """Q R = V for tall V: Q has orthonormal columns, R is upper triangular with a positive diagonal.
 
     Q is orthonormal and V - Q R small to working precision for any V of full rank. Condition numbers to about
-    1 / sqrt(32 u) take two steps of Cholesky QR (1e7 in double, 700 in single precision), larger ones a shifted
-    step more, nearly orthonormal blocks a single one.
+    1 / sqrt(32 u) take two steps of Cholesky QR (1e7 in double, 700 in single precision), nearly orthonormal blocks a
+    single one. Of larger ones the first step is planned from a sketch, a random combination of rows; the same bits
+    every time.
 
     Parameters
     ----------

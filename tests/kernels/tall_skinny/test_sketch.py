@@ -16,7 +16,7 @@ from sparing import every
 from mansard import testing
 from mansard.backends import cpu
 from mansard.codegen.geometry import Device
-from mansard.kernels.tall_skinny.sketch import defaults, emit, space, spec, work
+from mansard.kernels.tall_skinny.sketch import defaults, emit, space, space_cpu, spec
 from mansard.operations.tall_skinny.sketch_call import is_tall, sketched
 from mansard.plan.problem import DTYPES, Problem
 
@@ -49,7 +49,7 @@ def test_cpus_are_exact(N: int, K: int, layout: str) -> None:
 def test_bits_do_not_depend_on_the_number_of_threads() -> None:
     problem, device = P("float64", 5, 10_001), cpu.backend().device
     A = testing.random_matrix(np, 10_001, 5, "float64", 0)
-    assert work.parts(problem) == 4
+    assert space_cpu.parts(problem) == 4
     found = []
     for threads in (1, 2, 3):
         config, Y = defaults.default(problem, device), np.full((spec.rows(5), 5), np.nan)
@@ -107,4 +107,4 @@ def test_what_fits() -> None:
         assert why in str(space.illegal(problem, space.Ring(64, 2), H200))
     assert "for CPUs" in str(space.illegal(P("float64", 8, 10**6), space.Simd(), H200))
     assert spec.refusal(P("float64", 129, 10**6)) and not spec.refusal(P("float64", 128, 10**6))
-    assert work.parts(P("float64", 8, 2000)) == 1 and work.parts(P("float64", 8, 10**7)) == 64
+    assert space_cpu.parts(P("float64", 8, 2000)) == 1 and space_cpu.parts(P("float64", 8, 10**7)) == 64

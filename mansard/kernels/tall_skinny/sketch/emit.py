@@ -8,7 +8,7 @@ from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import WORKSPACE, Source
 from ....plan.problem import Problem
 from ...common import sources
-from . import spec, work
+from . import space_cpu, spec, work
 from .space import Config
 
 _INTEGERS = ("K", "a_row", "a_col", "seed")
@@ -16,7 +16,7 @@ _INTEGERS = ("K", "a_row", "a_col", "seed")
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, rows then columns, and the seed of the signs."""
-    more = (work.parts(problem), device.multiprocessors) if config.TARGET == "cpu" else ()
+    more = (space_cpu.parts(problem), device.multiprocessors) if config.TARGET == "cpu" else ()
     fixed = (problem.K, *strides, *more)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
@@ -42,7 +42,7 @@ def source(problem: Problem, config: Config, target: str) -> Source:
 def launch_geometry(problem: Problem, config: Any, device: Device) -> Geometry:
     """Grid, block, shared memory and workspace for the problem's K."""
     if config.TARGET == "cpu":
-        return Geometry((1, 1, 1), 1, partial_bytes=work.workspace_bytes(problem, config, device.multiprocessors))
+        return Geometry((1, 1, 1), 1, partial_bytes=space_cpu.workspace_bytes(problem, config, device.multiprocessors))
     blocks = max(1, min(device.multiprocessors * config.BLOCKS_PER_SM, -(-problem.K // config.ROWS)))
     return Geometry(
         grid=(blocks, 1, 1),

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, product
+from itertools import product
 from typing import Annotated, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ....rules import Names, Range
 from ...common import configs
-from ...common.configs import OnCpu, OnGpu
-from ...common.vectors import bad_lanes, registers_of
-from . import spec, work
+from ...common.configs import OnGpu
+from . import space_cpu, spec, work
+from .space_cpu import Simd
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,6 @@ class Ring(OnGpu):
     REDUCE: Annotated[str, Names("ticket", "sliced")] = "sliced"
 
 
-@dataclass(frozen=True)
-class Simd(OnCpu):
-    """Sums of 16 rows of Y and some columns in registers, over cache-resident blocks of rows."""
-
-    VARIANT: ClassVar[str] = "simd"
-    LANES: int = 4  # doubles per vector
-    TILE: Annotated[int, Range(1, 16)] = 2  # columns whose sums stay in registers
-    ROWS: Annotated[int, Range(8, 8192)] = 64  # rows per block
-
-
 Config: TypeAlias = Ring | Simd
 VARIANTS: dict[str, type[Config]] = {"ring": Ring, "simd": Simd}
 to_dict = configs.to_dict
@@ -46,18 +36,9 @@ from_dict = partial(configs.from_dict, "sketch", VARIANTS)
 
 def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if reason := configs.elsewhere(c, device):
-        return reason
-    return _on_cpu(c, device) if isinstance(c, Simd) else _ring(problem, c, device)
-
-
-def _on_cpu(c: Simd, device: Device) -> str | None:
-    if reason := bad_lanes(c.LANES, 8, device):
-        return reason
-    if c.ROWS % spec.GROUPS:
-        return f"ROWS={c.ROWS} is no multiple of {spec.GROUPS}"
-    sums, most = c.TILE * (16 // c.LANES), registers_of(device)
-    return f"{sums} vector sums, {most} registers" if sums + 16 // c.LANES > most else None
+    if isinstance(c, Simd) or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, c, device)
+    return _ring(problem, c, device)
 
 
 def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
@@ -77,7 +58,10 @@ def _ring(problem: Problem, c: Ring, device: Device) -> str | None:
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    rings = (Ring(rows, stages) for rows in (64, 128, 256, 512, 1024) for stages in (2, 3, 4, 6, 8, 12))
-    simds = product((2, 4, 8), (1, 2, 3, 4, 6, 8, 10), (64, 128, 256, 512))
-    found: Iterator[Config] = chain(rings, (Simd(lanes, tile, rows) for lanes, tile, rows in simds))
-    yield from (config for config in found if illegal(problem, config, device) is None)
+    if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
+        return
+    for rows, stages in product((64, 128, 256, 512, 1024), (2, 3, 4, 6, 8, 12)):
+        config = Ring(rows, stages)
+        if illegal(problem, config, device) is None:
+            yield config

@@ -12,9 +12,6 @@ from ...common import costs
 from ...common.configs import up
 from . import spec
 
-_MOST_PARTS = 64  # pieces of K on CPUs: as many threads find work
-_PART_ROWS = 16  # rows of A per row of Y in a part: its sums are a small share of what it reads
-
 
 def work(problem: Problem) -> Work:
     """The least that must be moved and computed: A read once, added to the rows of one group; Y written."""
@@ -62,18 +59,6 @@ def registers(problem: Problem, c: Any) -> int:
 def partial_entries(problem: Problem) -> int:
     """Entries that blocks add: of A^H A and of Y."""
     return int(problem.N**2 + spec.rows(problem.N) * problem.N)
-
-
-def parts(problem: Problem) -> int:
-    """Pieces of K that threads of a CPU sum independently: fixed by the problem alone."""
-    return max(1, min(_MOST_PARTS, int(problem.K) // (_PART_ROWS * spec.rows(problem.N))))
-
-
-def workspace_bytes(problem: Problem, c: Any, count: int) -> int:
-    """On CPUs: the sums of every part; and per thread a block of rows as doubles, its signs and turns."""
-    reals = problem.N * (2 if problem.is_complex else 1)
-    numbers = c.ROWS * up(spec.signs(problem.N), 32) + c.ROWS // spec.GROUPS
-    return int(8 * (parts(problem) * spec.rows(problem.N) * reals + count * (c.ROWS * reals + up(numbers, 2))))
 
 
 limits = costs.no_limits
