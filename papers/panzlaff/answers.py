@@ -208,7 +208,8 @@ def _over_p(C: int) -> Number:
     """Level groups over p on one thread of a CPU, over as many products, in CRS (C = 1) or with C = 8."""
     if experiment(_ROWS):
         return Number(False, {})
-    cells, values = [], {}
+    cells: list[tuple[str, ...]] = []
+    values: dict[str, Any] = {}
     for name, matrix in (("seven", "7pt"), ("many", "27pt")):
         found = _level_groups(_CPU, matrix, C)
         gains = {p: found[rows, p, "groups"] / found[rows, p, "plain"] for rows, p, which in sorted(found)
