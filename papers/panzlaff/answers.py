@@ -209,7 +209,7 @@ def _over_p(C: int) -> Number:
     if experiment(_ROWS):
         return Number(False, {})
     cells: list[tuple[str, ...]] = []
-    values: dict[str, float] = {}
+    values: dict[str, Any] = {}
     for name, matrix in (("seven", "7pt"), ("many", "27pt")):
         found = _level_groups(_CPU, matrix, C)
         gains = {p: found[rows, p, "groups"] / found[rows, p, "plain"] for rows, p, which in sorted(found)
