@@ -24,11 +24,12 @@ class Call:
     """A rule with options: an argument that torch.func passes on without a look inside. Calls with the same options
     share it."""
 
-    __slots__ = ("_kept", "function", "options", "rule")
+    __slots__ = ("_kept", "function", "keeps_results", "options", "rule")
 
     def __init__(self, rule: Rule, options: dict[str, Any]) -> None:
         self.rule, self.options = rule, options
         self.function = partial(rule.plain, **options) if options else rule.plain
+        self.keeps_results = bool(rule.results or rule.constant or rule.saving)  # not operands alone
         self._kept: dict[tuple[bool, ...], tuple[int, ...]] = {}  # by the gradients that are needed
 
     def kept(self, needed: tuple[bool, ...]) -> tuple[int, ...]:
@@ -88,11 +89,18 @@ class Eager(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, *operands: Any) -> Any:
-        found = None if call.rule.saving is None else _saving(call, operands)
-        if found is None:
-            found = execute(call, operands), ()
-        Eager.remember(ctx, (call, *operands), *found)
-        return found[0]
+        if call.keeps_results or _forward_mode():
+            found = None if call.rule.saving is None else _saving(call, operands)
+            if found is None:
+                found = execute(call, operands), ()
+            Eager.remember(ctx, (call, *operands), *found)
+            return found[0]
+        result = execute(call, operands)  # what follows is `remember` for products, in half its time
+        kept = call.kept(ctx.needs_input_grad[1:])
+        ctx.save_for_backward(*[operands[i] for i in kept])
+        ctx.told = Told(call, len(result) if type(result) is tuple else 1, [one.shape for one in operands], kept)
+        ctx.set_materialize_grads(False)
+        return result
 
     @staticmethod
     def remember(ctx: Any, inputs: tuple[Any, ...], output: Any, more: Sequence[Any] = ()) -> None:
