@@ -73,16 +73,13 @@ def rank_k_lists(
 ) -> list[Matrices]:
     """`rank_k` for lists of matrices that differ in shape; the arrays of `out` have been checked."""
     kind, (uplo, transposed, hermitian) = stacks.kind_of(a, "a"), options
-    found = None if hermitian and "complex" in str(a[0].dtype) else gram_each(a, alpha, transposed, backend)
-    if found is None:
-        place = None if out is None else ragged_of(kind, out, "out")
-        made = rank_k(ragged_of(kind, a, "a"), place, alpha, beta, options, backend).to_list()
-        return made if out is None else scatter(kind, out, made)
-    if out is None:
-        return found
-    for to, value in zip(out, found, strict=True):
-        kind.put_triangle(to, value if beta == 0.0 else value + to * _factor(to, beta), uplo == "L")
-    return out  # type: ignore[no-any-return]
+    if not (hermitian and "complex" in str(a[0].dtype)):
+        found = gram_each(a, out, (alpha, beta), uplo, transposed, backend)
+        if found is not None:
+            return found if out is None else out
+    place = None if out is None else ragged_of(kind, out, "out")
+    made = rank_k(ragged_of(kind, a, "a"), place, alpha, beta, options, backend)
+    return made.to_list() if out is None else scatter(kind, out, made)
 
 
 def _factor(out: Matrices, beta: complex) -> complex:

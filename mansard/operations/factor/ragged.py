@@ -56,11 +56,9 @@ def answer_lists(kind: Kind, operation: Operation, given: list[Matrices], out: M
             for name, one in zip(operation.names, given, strict=True)
         ]
     found = list(answer_ragged(operation, batches, None if out is None else place_of(kind, out)))
-    for i, part in enumerate(operation.parts):
-        found[i] = found[i].to_list() if part.what in ("matrix", "row") else found[i]
     if out is not None:
         found[0] = scatter(kind, out, found[0])
-    return tuple(found)
+    return tuple(one.to_list() if isinstance(one, Ragged | Vectors) else one for one in found)
 
 
 def _like_earlier_lists(kind: Kind, operation: Operation, given: list[Matrices]) -> list[Matrices] | None:

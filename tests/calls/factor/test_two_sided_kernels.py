@@ -100,7 +100,9 @@ def test_drivers_choose_the_method() -> None:
     check_svd(B, *linalg.svd(B, driver="qr", backend="emulated"), 2)
     assert [task.driver for task in methods(Task("svd"), "complex64", 8, False)] == ["qr"]
     assert [task.driver for task in methods(Task("svd"), "float64", 8, False)] == ["jacobi", "qr"]
-    assert [task.driver for task in methods(Task("svd"), "float64", 16, True)] == ["jacobi", "qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 128, True)] == ["lanes", "qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 129, True)] == ["qr"]
+    assert [task.driver for task in methods(Task("svd", driver="jacobi"), "float64", 16, True)] == ["jacobi"]
     assert [task.driver for task in methods(Task("eigh"), "float64", 16, False, few=True)] == ["divide", "qr"]
     assert [task.driver for task in methods(Task("svd"), "float64", 16, False, few=True)] == ["bisect", "qr"]
     assert [task.driver for task in methods(Task("eigh"), "float64", 129, False, few=True)] == ["bisect", "qr"]

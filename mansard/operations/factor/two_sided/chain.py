@@ -1,6 +1,6 @@
 """Two-sided factorizations by our kernels: which launches a task takes, in which order, and what passes between them.
 
-    small matrices   jacobi
+    small matrices   jacobi, on CPUs by any method of its kernels ("lanes")
     values           reduction -> sweeps
     vectors          reduction -> sweeps (values) -> sweeps (rotations, these values as shifts) -> back transformation,
                      of singular vectors one for each side
@@ -49,8 +49,9 @@ class Link(NamedTuple):
 def links(task: Task, dtype: str, N: int, BATCH: int, lies: Options) -> tuple[Link, ...]:
     """The launches for BATCH square matrices; `lies` says how those of A lie: stack_a and, for jacobi, its layout."""
     uplo = "upper" if task.upper else "lower"
-    if task.driver == "jacobi":
-        problem = jacobi.spec.problem(dtype, N, BATCH, want=task.want, uplo=uplo, **lies)
+    if task.driver in ("jacobi", "lanes"):
+        method = "any" if task.driver == "lanes" else "jacobi"
+        problem = jacobi.spec.problem(dtype, N, BATCH, want=task.want, uplo=uplo, method=method, **lies)
         written = {"Z": "U" if task.want == "svd" else "Z" if task.want == "eigh" else ""}
         return (_link(problem, jacobi.spec.POINTERS, written | ({} if task.want == "svd" else {"VH": ""})),)
     vectors, stack = any(part in task.parts for part in ("Z", "U", "Q")), lies.get("stack_a", "packed")
@@ -75,9 +76,12 @@ def methods(task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False) -> 
     if "D" in task.parts:
         return [task._replace(driver="qr")]
     on_gpus = _TINY - (dtype.startswith("complex") and not task.is_hermitian)
-    tiny = jacobi.spec.LARGEST_ON_CPU if on_cpu else on_gpus
     if task.driver == "jacobi" or N == 1:
         return [task._replace(driver="jacobi")]
+    largest_of_any = jacobi.spec.LARGEST_COMPLEX if dtype.startswith("complex") else jacobi.spec.LARGEST_OF_ANY
+    if on_cpu and task.driver == "auto" and largest_of_any >= N:
+        return [task._replace(driver="lanes"), task._replace(driver="qr")]
+    tiny = 0 if on_cpu else on_gpus
     if task.driver == "qr" or tiny < N:
         divides = few and task.driver == "auto" and task.want in DIVIDED
         return [task._replace(driver=driver) for driver in ((of_few(task, N), "qr") if divides else ("qr",))]
