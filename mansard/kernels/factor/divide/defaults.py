@@ -10,8 +10,14 @@ from ...common import configs, measured
 from . import space, spec, work
 from .space import Bisect, Config, Merge
 
-# numbers of records; singular vectors begin with shifts, which take as long as values
-_BELOW = {"eigh": "EIGH_BELOW", "eigvalsh": "EIGVALSH_BELOW", "svd": "SVDVALS_BELOW", "svdvals": "SVDVALS_BELOW"}
+# Numbers of records, the next where a device has none for a size. Singular vectors begin with shifts, which take as long
+# as values.
+_BELOW = {
+    "eigh": ("EIGH_BELOW",),
+    "eigvalsh": ("EIGVALSH_BELOW",),
+    "svd": ("SVD_BELOW", "SVDVALS_BELOW"),
+    "svdvals": ("SVDVALS_BELOW",),
+}
 _MEASURED = 128  # rows up to which there are records
 _BLOCKS_PER_CHAIN = 8  # blocks that a multiprocessor finishes while a thread of `sweeps` runs through its chain
 _THREADS = 128  # lanes that hide each other's latency: one warp for each scheduler of a multiprocessor
@@ -42,5 +48,7 @@ def fewest_of_sweeps(want: str, dtype: str, N: int, device: Device) -> int:
         return 0
     if N > spec.WIDEST_OF_VECTORS and want == "eigh":
         want = "eigvalsh"  # by shifts
-    assumed, rows = _BLOCKS_PER_CHAIN * device.multiprocessors, min(N, _MEASURED)
-    return measured.number("divide", device, _BELOW[want], assumed, rows=rows, bytes=ITEMSIZE[dtype])
+    fewest, rows = _BLOCKS_PER_CHAIN * device.multiprocessors, min(N, _MEASURED)
+    for name in reversed(_BELOW[want]):
+        fewest = measured.number("divide", device, name, fewest, rows=rows, bytes=ITEMSIZE[dtype])
+    return fewest
