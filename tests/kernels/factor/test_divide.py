@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from devices import H200
+from devices import A100, H200
 from divide_cases import Bisect, Merge, check, diagonals_of, merge, run, stack
 from sparing import spared
 
@@ -72,6 +72,14 @@ def test_refusals() -> None:
     assert "one for eight, 3" in str(space.illegal(vectors, Merge(4), H200))
     assert "power of two" in str(space.illegal(values, Bisect(3), H200))
     assert work.work(values).bytes == 3 * 20 * 8
+
+
+def test_singular_vectors_take_the_number_of_values_where_none_of_their_own_was_measured() -> None:
+    numbers = {
+        (want, n): defaults.fewest_of_sweeps(want, "float64", n, H200) for want in ("svd", "svdvals") for n in (48, 64)
+    }
+    assert numbers["svd", 64] > numbers["svdvals", 64] and numbers["svd", 48] == numbers["svdvals", 48]
+    assert defaults.fewest_of_sweeps("svd", "float64", 64, A100) == 8 * A100.multiprocessors, "no records"
 
 
 @needs_nvrtc

@@ -10,8 +10,8 @@ from ...common import configs, measured
 from . import space, spec, work
 from .space import Bisect, Config, Merge
 
-# Numbers of records, the next where a device has none for a size. Singular vectors begin with shifts, which take as long
-# as values.
+# Numbers of records, the next where a device has none for a size: singular vectors begin with shifts, which take as
+# long as values.
 _BELOW = {
     "eigh": ("EIGH_BELOW",),
     "eigvalsh": ("EIGVALSH_BELOW",),
