@@ -53,7 +53,7 @@ def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | Non
     Returns
     -------
     lu : (..., m, n), U and, below its diagonal, L without its unit diagonal
-    piv : int32 (..., min(m, n)), row i was exchanged with row piv[i]
+    piv : int32 (..., min(m, n)), row i was exchanged with row piv[i]; of a Ragged, a sequence of arrays
 
     A singular matrix is factored all the same; a warning (scipy.linalg.LinAlgWarning) names the first one, and waits
     for a GPU. `lu_factor_ex` does not.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..blas.triangular import as_columns, as_vectors
+from ..operations import stacks
 from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
 from ..operations.factor.grouped import factor_ragged
@@ -136,7 +137,7 @@ def lstsq(
     x, residuals, rank, s = found
     if vector:
         x = as_vectors(x)
-        if isinstance(residuals, list):
+        if stacks.is_list(residuals):
             residuals = [one[..., 0] for one in residuals]
         elif not _is_one(a):
             residuals = residuals[..., 0]

@@ -70,7 +70,8 @@ def plan_gemv(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
     fast = call.counted(kind, out, run.fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, x, out), launch)
+    verify = call.make_verify(kind, A, x, out)
+    return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
 def vectors_of(kind: Kind, array: Matrices, name: str) -> Operand:

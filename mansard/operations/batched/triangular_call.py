@@ -26,6 +26,7 @@ from ..operation import Operation
 from ..ragged_lists import special
 from ..stacks import Batch, Operand
 from . import gemm_call
+from .list_products import multiply_triangles_each
 from .ragged_triangular import multiply_triangles, solve_ragged
 from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular, straight
 
@@ -123,7 +124,8 @@ def _plan(
     solved = straight(kind, problem.replace(trans=form.trans), [one for _, one in given], shape) if own else None
     fast = run.of_vectors() if vectors else run.fast if solved is None else run.by_library(solved)
     fast = call.counted(kind, out, fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+    verify = call.make_verify(kind, A, B, out)
+    return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
 def _operands(
@@ -253,4 +255,4 @@ def _one_by_one(
 TRSM = Operation("trsm", plan_trsm, ("a", "b"), special=special(partial(solve_ragged, solve, False)))
 TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"), special=special(partial(solve_ragged, solve, True)))
 TRSV = Operation("trsv", _plan_vectors, ("a", "x"), lists=False)
-TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles))
+TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles, each=multiply_triangles_each))

@@ -17,6 +17,7 @@ from two_sided_cases import KINDS, check_eigh, check_svd, general, hermitian
 import mansard as ms
 from mansard.operations.factor.two_sided import library, loops, plan, shapes
 from mansard.operations.factor.two_sided.task import Task
+from mansard.operations.ragged_vectors import Vectors
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
@@ -111,7 +112,7 @@ def test_ragged_batches() -> None:
     squares = [hermitian(rng, "random", n, "float64") for n in (3, 1, 4, 3, 0, 2)]
     batch = ms.Ragged.from_list(squares)
     w, z = linalg.eigh(batch)
-    assert isinstance(w, list) and isinstance(z, ms.Ragged) and z.shapes == batch.shapes
+    assert isinstance(w, Vectors) and isinstance(z, ms.Ragged) and z.shapes == batch.shapes
     for one, values, vectors in zip(squares, w, z, strict=True):
         check_eigh(one, values, vectors, one.shape)
     many = [normal(rng, (3 + i % 2, 2), "complex128") for i in range(50)]
