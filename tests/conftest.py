@@ -36,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """All tests of a run share one fresh kernel cache, unless the caller names one, and one slice of the cases."""
     worker = getattr(config, "workerinput", {})
+    config.addinivalue_line("markers", "rotated(count): runs once in `count` runs of the whole suite; see sparing.py")
     sparing.begin(worker.get("slice_seed", config.getoption("--slice-seed")), config.getoption("--all-cases"))
     if "MANSARD_CACHE_DIR" not in os.environ:
         root = Path(config.rootpath) / ".pytest_cache" / "mansard"
@@ -72,10 +73,12 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let nine tenths of the emulated tests rest, unless tests were named: see `sparing`."""
+    """Let nine tenths of the emulated tests rest, unless tests were named, and what is `rotated`, unless files were:
+    see `sparing`."""
     if config.getoption("keyword") or any("::" in one for one in config.args):
         return
-    resting = {item: None for item in items if _rests(item)}
+    rotates = not any(one.endswith(".py") for one in config.args)
+    resting = {item: None for item in items if _rests(item) or (rotates and _is_rotated_out(item))}
     if resting:
         config.hook.pytest_deselected(items=list(resting))
         items[:] = [item for item in items if item not in resting]
@@ -86,6 +89,12 @@ def _rests(item: pytest.Item) -> bool:
     backends = [params[name] for name in ("backend", "gpu_backend", "name") if name in params]
     lists = [mark.args[1] for mark in item.iter_markers("parametrize") if len(mark.args) > 1]
     return bool(backends) and sparing.rests(item.nodeid, backends[0], lists)
+
+
+def _is_rotated_out(item: pytest.Item) -> bool:
+    """Whether this is not the turn of a test that its module or itself has `rotated`."""
+    mark = item.get_closest_marker("rotated")
+    return mark is not None and sparing.is_rotated_out(item.nodeid, mark.args[0])
 
 
 def pytest_collection_finish() -> None:
@@ -115,7 +124,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Which share of the emulated cases this run was made of."""
     share = sparing.SHARE
     if share.cases:
-        terminalreporter.write_line(f"emulated cases: {share.chosen} of {share.cases} chosen ({share})")
+        terminalreporter.write_line(f"cases in slices and turns: {share.chosen} of {share.cases} chosen ({share})")
 
 
 _MOST_POOLED = 1 << 30  # bytes of a GPU that a process keeps for its next test

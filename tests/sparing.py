@@ -1,9 +1,10 @@
-"""Which cases a machine goes through: all on a GPU, elsewhere a slice of those compiled for the emulator and a third of
+"""Which cases a machine goes through: all on a GPU, elsewhere a slice of those compiled for the emulator and a sixth of
 the factorizations and products compiled for CPUs.
 
 The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
 kernel and dtype is in every slice, and a month of daily runs goes through all cases. `--all-cases` runs all at once.
-Of emulated tests that go through no slice, every tenth runs, and the others within the next month (`rests`).
+Of emulated tests that go through no slice, every tenth runs, and the others within the next month (`rests`). Slow tests
+of benchmarks, reports and searches take turns of a few runs (`rotated`).
 """
 
 from __future__ import annotations
@@ -66,6 +67,21 @@ def rests(name: str, backend: Any, cases: Sequence[Any]) -> bool:
     if backend != "emulated" or takes_all() or any(isinstance(some, Sliced) for some in cases):
         return False
     resting = (zlib.crc32(name.encode()) + SHARE.seed // 3) % 10 != 0
+    _count(() if resting else (name,), (name,))
+    return resting
+
+
+def rotated(count: int) -> pytest.MarkDecorator:
+    """Mark tests of which one in `count` runs at a time, chosen by name and seed: benchmarks and reports in miniature,
+    searches, compile-only tests. They run always where their file is named."""
+    return pytest.mark.rotated(count)
+
+
+def is_rotated_out(name: str, count: int) -> bool:
+    """Whether a test that is `rotated` rests in this run."""
+    if takes_all():
+        return False
+    resting = (zlib.crc32(name.encode()) + SHARE.seed) % count != 0
     _count(() if resting else (name,), (name,))
     return resting
 

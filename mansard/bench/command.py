@@ -19,6 +19,7 @@ from ..plan.problem import DTYPES
 from . import applications, doubtful, extension, named, overview, provenance, summary
 from .batched import tables as batched_tables
 from .cases import is_gpu_only
+from .choices import command as choices
 from .extension import NOTHING, Extension
 from .factor import summary as factor_summary
 from .factor.operations import STACKED
@@ -43,11 +44,12 @@ _SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings a
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"an operation (solve, gemm, ...), a group of them ({', '.join(CATALOGUES)}), or an application of the "
     text += f"source tree ({', '.join(applications.APPLICATIONS)}); {scale.NAME}: scaling over ranks of MPI; "
-    text += f"{drawn.NAME}: problems drawn at random; "
+    text += f"{drawn.NAME}: problems drawn at random; {choices.NAME}: choices for unrecorded shapes; "
     text += "without it a sample of all groups, a folder each"
     parser.add_argument("operation", nargs="?", help=text)
     scale.add_argument(parser)
     drawn.add_arguments(parser)
+    choices.add_argument(parser)
     add_sizes(parser, sizes, "a number, a range a:b[:step] or a list, for one operation")
     text = "of `powers`: measure a product with the matrix of a Matrix Market file, and its powers"
     parser.add_argument("--matrix", metavar="FILE", help=text)
@@ -70,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeats", type=at_least(1), default=7, help="samples per contender, taken in turn (default: 7)"
     )
     parser.add_argument("--no-peers", action="store_true", help="measure only Mansard")
-    text = "at most so many elements per operand, for a quick try: operands may then fit the caches"
+    text = "at most so many elements per operand, for a quick try: operands may then fit the caches (`scale`: exactly)"
     parser.add_argument("--elements", type=number, help=text)
     text = f"rows for results/: from a clean commit, at least {provenance.SAMPLES} samples each, all peers"
     parser.add_argument("--publish", action="store_true", help=text)
@@ -117,6 +119,9 @@ def _sets_text(*families: str, added: Extension = NOTHING) -> str:
 def run(args: argparse.Namespace) -> int:
     if args.operation == scale.NAME:
         return scale.run(args, print_table)
+    if args.operation == choices.NAME:
+        _still_openblas()
+        return choices.run(args, print_table)
     if args.operation in applications.APPLICATIONS:
         return _application(args)
     if args.operation == drawn.NAME:

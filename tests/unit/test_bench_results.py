@@ -14,6 +14,7 @@ from typing import Any
 import bench_samples
 import numpy as np
 import pytest
+from sparing import rotated
 
 from mansard import cli
 from mansard.bench import cases, ceilings, command, contest, gallery, report, rows, runner, store
@@ -21,6 +22,8 @@ from mansard.bench.check import reference_for
 from mansard.errors import MansardWarning
 from mansard.kernels.tall_skinny import tsmm
 from papers import EXTENSION
+
+pytestmark = rotated(2)
 
 TINY = 1 << 9
 

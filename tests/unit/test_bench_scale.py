@@ -30,7 +30,7 @@ def run(ranks: int, off: float = 1.0) -> dict[str, Any]:
     for name, gathers, halo in (("gram", 1, 0), ("sparse product", 0, 32768)):
         for scaling in ("weak", "strong"):
             row = {"operation": name, "scaling": scaling, "kernel": 1e-3, "message": 0.0, "waiting": 0.0,
-                   "gathers": gathers, "halo": halo, "repeated": 0.0}  # fmt: skip
+                   "gathers": gathers, "halo": halo, "repeated": 0.0, "share": 0.9}  # fmt: skip
             row["seconds"] = off * model.predicted(row, model.fitted(network(ranks)), ranks, 8704)
             rows.append(row)
     environment = {"device": "a device", "date": "2026-01-01"}

@@ -76,6 +76,16 @@ def test_emulated_tests_rest_in_turns(sliced: None) -> None:
     assert rested[0] | rested[3] == set(names)
 
 
+def test_rotated_tests_run_once_in_so_many_runs(sliced: None) -> None:
+    names = [f"test_{number}" for number in range(90)]
+    for SHARE.seed in range(4):
+        ran: dict[int, set[str]] = {turn: set() for turn in range(3)}
+        for turn in ran:
+            SHARE.seed += 1
+            ran[turn] = {name for name in names if not sparing.is_rotated_out(name, 3)}
+        assert set.union(*ran.values()) == set(names) and sum(map(len, ran.values())) == len(names)
+
+
 def test_daily_runs_miss_no_slice() -> None:
     for hour in (0, 7, 23):
         seeds = {sparing.seed_of(3600 * (24 * day + hour)) % STEP for day in range(31)}

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sparing import rotated
 from tune_cases import (
     SMALL,
     FakeBackend,
@@ -31,6 +32,8 @@ from mansard.tune.cases import make_case
 from mansard.tune.runner import DeviceLost, DeviceRunner
 from mansard.tune.session import tune_problem
 from mansard.tune.verify import Verifier, Wrong
+
+pytestmark = rotated(2)
 
 # --- Verification and failure classes -----------------------------------------------------------------------------
 

@@ -18,12 +18,13 @@ from ...errors import BackendUnavailable, UsageError
 from ..environment import describe
 from ..table import Table
 from .report import load, network_text, picture, table
-from .runs import cases, measure, network
+from .runs import WIDTH, cases, measure, network
 
 NAME = "scale"
-_ROWS, _SIDE = 200_000, 64  # of each rank: 51 MB of a tall matrix; 64^3 points of a grid, 18 MB of entries
+_ELEMENTS = 6_400_000  # of each rank's tall matrix, 51 MB
+_PER_POINT = 15.625  # elements of the tall matrix per point of the grid: 2e6 x 32 beside 160^3
 _SECONDS = 600  # of a launch, at most
-_SAMPLED = 8.0  # seconds of samples in a launch, eight operations together
+_SAMPLED = 8.0  # seconds of samples in a launch, ten operations together
 
 
 def add_argument(parser: argparse.ArgumentParser) -> None:
@@ -80,13 +81,13 @@ def _limit(args: argparse.Namespace) -> float:
 
 def _measure(comm: Any, out: Path, args: argparse.Namespace) -> None:
     """All rows of this number of ranks, into ranks-<number>.json."""
-    rows = min(_ROWS, args.elements // 32) if args.elements else _ROWS
-    side = min(_SIDE, max(8, int(args.elements ** (1 / 3)))) if args.elements else _SIDE
+    elements = args.elements or _ELEMENTS
+    rows, side = elements // WIDTH, max(8, round((elements / _PER_POINT) ** (1 / 3)))
     found = []
     for scaling in ("weak", "strong"):
         share = 1 if scaling == "weak" else comm.size
         for case in cases(comm, max(1, rows // share), max(1, side // share), side):
-            found.append(measure(case, comm, _limit(args) / 8) | {"scaling": scaling})
+            found.append(measure(case, comm, _limit(args) / 10) | {"scaling": scaling})
     net = network(comm)
     if comm.rank == 0:
         environment = describe(select(("cpu", 0), None))

@@ -36,10 +36,11 @@ def table(runs: dict[int, dict[str, Any]]) -> Table:
             times = (row["seconds"], row["kernel"], row["message"], row["waiting"])
             cells.append((
                 row["operation"], row["scaling"], str(ranks), *(f"{1e3 * one:.3f}" for one in times),
-                f"{100 * row['kernel'] / row['seconds']:.1f} %", f"{1e3 * model:.3f}", f"{100 * off:+.1f} %",
+                f"{100 * row['share']:.1f} %", f"{1e3 * model:.3f}", f"{100 * off:+.1f} %",
             ))  # fmt: skip
     names = ("operation", "scaling", "ranks", "ms", "kernel", "message", "waiting", "of kernels alone", "model", "off")
-    return Table("Scaling over ranks (ms, slowest rank, best of the samples)", names, cells, frozenset(bad))
+    title = "Scaling over ranks (ms, slowest rank, best of the samples; shares: medians)"
+    return Table(title, names, cells, frozenset(bad))
 
 
 def network_text(runs: dict[int, dict[str, Any]]) -> str:

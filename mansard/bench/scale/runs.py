@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import cholesky_qr, distributed, gram, matrix_powers, sparse
+from ... import cholesky_qr, distributed, gram, matmul, matrix_powers, sparse
 from ...arrays.types import Array
 from ...distributed.communicator import HEADER, ROOM
 
@@ -41,10 +41,13 @@ def cases(comm: Any, rows: int, planes: int, side: int) -> list[Case]:
     x, y, z = np.ones(own.shape[0]), np.empty(own.shape[0]), np.empty(own.shape[0])
     A, P = sparse.matrix(own), matrix_powers(own, POWERS)
     Q = distributed.matrix_powers(M, POWERS, exchanges="one")
+    C, out = np.eye(WIDTH), np.empty_like(tall)
+    product = distributed.Rows(out, comm)
     plane = 8 * side * side
     ghost = 2 if 0 < comm.rank < comm.size - 1 else min(1, comm.size - 1)
     return [
         Case("gram", lambda: gram(V), lambda: gram(tall), 1, 0, 0.0),
+        Case("matmul", lambda: matmul(V, C, out=product), lambda: matmul(tall, C, out=out), 0, 0, 0.0),
         Case("cholesky_qr", lambda: cholesky_qr(V), lambda: cholesky_qr(tall), 2, 0, 0.0),
         Case("sparse product", lambda: M.product(x, y), lambda: A.product(x, z), 0, plane, 0.0),
         Case(f"powers p={POWERS}", lambda: Q(x), lambda: P(x), 0, POWERS * plane, ghost * (POWERS - 1) / planes),
@@ -64,7 +67,8 @@ def slab(side: int, planes: int, rank: int, ranks: int) -> Any:
 def measure(case: Case, comm: Any, limit: float) -> dict[str, Any]:
     """Seconds from the first rank's start to the last one's end: together and alone in turn, after a barrier each.
 
-    Samples are taken for about `limit` seconds. Clocks of one node agree; of several, the slowest rank counts.
+    Samples are taken for about `limit` seconds. Clocks of one node agree; of several, the slowest rank counts. Times
+    are the best ones, `share` is the ratio of the medians.
     """
     ours = distributed.Communicator.of(comm)
     begin = perf_counter()
@@ -85,6 +89,7 @@ def measure(case: Case, comm: Any, limit: float) -> dict[str, Any]:
     waiting = float(every[:, best, 0, 2].mean())
     return {
         "operation": case.name, "seconds": float(together[best]), "kernel": kernel, "waiting": waiting,
+        "share": float(np.median(alone) / np.median(together)),
         "message": max(0.0, float(together[best]) - waiting - kernel),
         "gathers": case.gathers, "halo": case.halo, "repeated": max(comm.allgather(case.repeated)),
         "samples": {"together": together.tolist(), "alone": alone.tolist()},

@@ -22,6 +22,7 @@ from linalg_cases import (
     qr_ratios,
     solve_ratio,
 )
+from sparing import rotated
 
 import mansard as ms
 import mansard.linalg.positive
@@ -29,7 +30,7 @@ import mansard.linalg.systems
 import mansard.settings
 from mansard import testing
 
-pytestmark = pytest.mark.usefixtures("no_plans")
+pytestmark = [pytest.mark.usefixtures("no_plans"), rotated(2)]
 
 linalg = ms.linalg
 

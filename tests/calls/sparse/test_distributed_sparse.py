@@ -50,7 +50,7 @@ def test_scaling_is_measured_by_one_command(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=CASES.parents[2])
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((tmp_path / "scale" / "ranks-2.json").read_text())
-    assert len(document["rows"]) == 8 and {row["scaling"] for row in document["rows"]} == {"weak", "strong"}
+    assert len(document["rows"]) == 10 and {row["scaling"] for row in document["rows"]} == {"weak", "strong"}
     assert document["network"]["ping_pong"] and "ping-pong" in done.stdout
 
 

@@ -17,7 +17,7 @@ import pytest
 from batched_cases import DTYPES
 from conftest import needs_cpu
 from gemv_cases import CASES, bounded, exact, laid_out, numbers
-from sparing import spared
+from sparing import rotated, spared
 from test_gemm_cpu import guarded
 
 from mansard.backends import cpu
@@ -26,7 +26,7 @@ from mansard.kernels.batched.gemv import emit, space_cpu, spec
 from mansard.kernels.batched.gemv.space_cpu import Simd
 from mansard.plan.problem import Problem
 
-pytestmark = pytest.mark.usefixtures("no_plans")
+pytestmark = [pytest.mark.usefixtures("no_plans"), rotated(2)]
 
 HERE = Path(__file__)
 P = spec.problem

@@ -13,7 +13,7 @@ from linalg_cases import KINDS, THRESHOLD, matrix, solve_ratio
 from lu_cases import bounded, exact, exact_matrices, launch, random_stack, swapped
 from lu_tables import BLOCK, CASES, SWAPS, TILES, case_id
 from orders import in_order, thread_orders
-from sparing import crossed, spared
+from sparing import crossed, rotated, spared
 
 import mansard as ms
 from mansard.codegen.geometry import Device
@@ -21,6 +21,8 @@ from mansard.compile import nvrtc
 from mansard.kernels.factor.lu import defaults, emit, space, spec, work
 from mansard.kernels.factor.lu.space import Block, Config, Lanes, Swaps, Tile
 from mansard.plan.problem import DTYPES, Problem
+
+pytestmark = rotated(2)
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 ONE_OF_EACH: list[Config] = [

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from devices import H200
 from qr_cases import BLOCK, CASES, LANES, case_id, check, epsilon, geqrf, numbers, run
-from sparing import SHARE, crossed, sliced, spared
+from sparing import SHARE, crossed, rotated, sliced, spared
 
 import mansard as ms
 from mansard.compile import nvrtc
@@ -20,6 +20,8 @@ from mansard.kernels.factor.qr import defaults, emit, space, spec, tensor, work
 from mansard.kernels.factor.qr.space import Block, Config, Lanes, Tensor
 from mansard.machine import machine
 from mansard.plan.problem import DTYPES, REAL, Problem
+
+pytestmark = rotated(2)
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 ONE_OF_EACH: list[Any] = [

@@ -10,6 +10,7 @@ from typing import Any
 import bench_samples
 import numpy as np
 import pytest
+from sparing import rotated
 
 from mansard.bench import calls, cases, check, command, contenders, operations, report, rows, runner, store
 from mansard.bench.batched import cases as batched_cases
@@ -22,6 +23,8 @@ from mansard.operations.batched.gemm_call import plan_gemm
 from mansard.plan.handover import SMALL
 from mansard.plan.problem import DTYPES, ITEMSIZE
 from papers import EXTENSION
+
+pytestmark = rotated(2)
 
 SIZE = bench_samples.SIZE
 SETS = {**batched_cases.SETS, **EXTENSION.sets["batched"]}

@@ -9,7 +9,7 @@ import bench_samples
 import numpy as np
 import pytest
 from bench_batches import SHAPES, routine
-from sparing import in_turn
+from sparing import in_turn, rotated
 
 from mansard.bench import cases, command, contest, operations, peers, report, rows, runner, yardstick
 from mansard.bench.batched import (
@@ -29,6 +29,8 @@ from papers.dong import cases as dong_cases
 from papers.dong import tables as dong_tables
 from papers.masliah import counters
 from papers.masliah import tables as masliah_tables
+
+pytestmark = rotated(3)
 
 SIZE = bench_samples.SIZE
 SETS = {**batched_cases.SETS, **EXTENSION.sets["batched"]}

@@ -10,7 +10,7 @@ import bench_samples
 import numpy as np
 import pytest
 from bench_factors import factor, given
-from sparing import in_turn
+from sparing import in_turn, rotated
 
 from mansard.bench import cases, command, labels, operations, report, rows, runner, store
 from mansard.bench.cases import Case, Size
@@ -31,6 +31,8 @@ from papers import EXTENSION
 from papers.dong import pictures as dong_pictures
 from papers.dong import reductions as dong_reductions
 from papers.dong import tables as dong_tables
+
+pytestmark = rotated(2)
 
 SIZE = bench_samples.SIZE
 SETS = {**factor_cases.SETS, **EXTENSION.sets["factor"]}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gemm_cases import BACKENDS
+from sparing import rotated
 
 import mansard as ms
 from mansard.errors import UnsupportedProblem
@@ -14,6 +15,8 @@ from mansard.kernels.factor import cholesky, lu, qr
 from mansard.plan.problem import Problem
 from mansard.tune import verify
 from mansard.tune.cases import make_case
+
+pytestmark = rotated(2)
 
 PROBLEMS = [
     cholesky.spec.problem("float64", 5, 40),

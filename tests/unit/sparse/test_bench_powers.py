@@ -13,6 +13,7 @@ import bench_sparse
 import numpy as np
 import pytest
 from bench_sparse import sparse
+from sparing import rotated
 
 from mansard.bench import cases, command, operations, report, rows, runner, store
 from mansard.bench.cases import Case, Size
@@ -47,6 +48,8 @@ from mansard.machine import spmv
 from mansard.plan.problem import ITEMSIZE
 from mansard.sparse import matrices
 from papers import EXTENSION, panzlaff
+
+pytestmark = rotated(2)
 
 SIZE = bench_samples.SIZE
 SETS = {**powers_cases.SETS, **EXTENSION.sets["powers"]}

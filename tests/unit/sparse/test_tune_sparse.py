@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sparing import rotated
 
 import mansard as ms
 from mansard.backends import cpu, emulated
@@ -24,6 +25,8 @@ from mansard.tune import sparse as tuning
 from mansard.tune.cases import CASES, make_case
 from mansard.tune.cases.spmv import SpmvCase
 from mansard.tune.session import tune_problem
+
+pytestmark = rotated(2)
 
 needs_compiler = pytest.mark.skipif(cpu.unavailable() is not None, reason=str(cpu.unavailable()))
 TRAITS: list[dict[str, Any]] = [

@@ -10,7 +10,7 @@ from typing import Any
 import bench_samples
 import numpy as np
 import pytest
-from sparing import in_turn
+from sparing import in_turn, rotated
 
 import mansard as ms
 from mansard.backends import emulated
@@ -43,6 +43,8 @@ from papers.ernst.pictures import best_by
 from papers.tsm2 import cases as tsm2_cases
 from papers.tsm2 import tables as tsm2_tables
 from papers.tsm2.choices import choices, step_of
+
+pytestmark = rotated(3)
 
 SIZE = bench_samples.SIZE
 SETS = {**matmul_cases.SETS, **EXTENSION.sets["matmul"]}

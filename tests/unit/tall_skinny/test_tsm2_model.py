@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from sparing import rotated
 
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
@@ -17,6 +18,8 @@ from mansard.machine.machine import Machine
 from mansard.machine.tsm2 import Parameters, Shape, Tsm2Model
 from mansard.plan import explain
 from papers.tsm2.cases import choice, planned
+
+pytestmark = rotated(3)
 
 # 100 multiprocessors; Little's law asks each for 10 000 bytes (1 TB/s, 1 us) and 512 sums (64 per cycle, 8 cycles)
 ROUND = Tsm2Model(
