@@ -142,7 +142,7 @@ def _places(kind: Kind, out: Matrices) -> Hashable:
     if stacks.is_list(out):
         return tuple(map(signature, out))
     if kind.on_host_alone and arrays.known_kind(out) is kind:
-        return _PLACE(out)  # type: ignore[no-any-return]
+        return _PLACE(out)
     return None if out is None else type(out).__name__
 
 
