@@ -129,6 +129,10 @@ def _no_remarks(problem: Problem, config: Any, device: Device, machine: Machine)
     return []
 
 
+def _nothing_swept(problem: Problem, device: Device) -> Iterator[Config]:
+    return iter(())
+
+
 @dataclass(frozen=True, eq=False)
 class Family:
     """A kernel family: its five modules, and what some families state beyond them."""
@@ -143,6 +147,8 @@ class Family:
     alike: tuple[str, ...] = ()  # traits that do not change the speed: a record may differ in them
     # configurations that may win, where `space.candidates` has many that cannot
     likely: Callable[[Problem, Device], Iterator[Config]] | None = None
+    # configurations that records by ranges of sizes name for a problem, the best first; they precede the model
+    swept: Callable[[Problem, Device], Iterator[Config]] = _nothing_swept
     # whether a problem is over before a ring of copies is set up: records do not speak for the other kind
     is_short: Callable[[Problem], bool] = _never_short
     # lines that `explain` adds below the roofline, on GPUs

@@ -34,6 +34,10 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
+_DETERMINANT, _LOGDET = Task("lu", "determinant"), Task("lu", "logdet")
+_FACTORS = {pivot: Task("lu", pivot=pivot) for pivot in (True, False)}
+
+
 def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
     """L, U and exchanges of rows for every matrix of a batch, as `scipy.linalg.lu_factor`.
 
@@ -48,7 +52,7 @@ def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | Non
     Returns
     -------
     lu : (..., m, n), U and, below its diagonal, L without its unit diagonal
-    piv : int32 (..., min(m, n)), row i was exchanged with row piv[i]
+    piv : int32 (..., min(m, n)), row i was exchanged with row piv[i]; of a Ragged, a sequence of arrays
 
     A singular matrix is factored all the same; a warning (scipy.linalg.LinAlgWarning) names the first one, and waits
     for a GPU. `lu_factor_ex` does not.
@@ -86,7 +90,7 @@ def lu_factor_ex(
     >>> ms.linalg.lu_factor_ex(np.array([[[1.0, 2.0], [2.0, 8.0]], [[1.0, 2.0], [2.0, 4.0]]]))[2]
     array([0, 2], dtype=int32)
     """
-    task = Task("lu", pivot=bool(pivot))
+    task = _FACTORS[bool(pivot)]
     known = quick(task, backend, a, None, out)
     if known is not None:
         return known[0], known[1], known[2]
@@ -157,7 +161,7 @@ def det(a: Any, *, backend: str | None = None) -> Any:
     >>> ms.linalg.det(np.array([[[2.0, 1.0], [0.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]))
     array([ 8., -1.])
     """
-    return scalar(_from_factors(Task("lu", "determinant"), a, backend)[0])
+    return scalar(_from_factors(_DETERMINANT, a, backend)[0])
 
 
 def slogdet(a: Any, *, backend: str | None = None) -> SlogdetResult:
@@ -170,7 +174,7 @@ def slogdet(a: Any, *, backend: str | None = None) -> SlogdetResult:
     >>> float(sign), float(logabsdet)
     (-1.0, 0.0)
     """
-    return SlogdetResult(*map(scalar, _from_factors(Task("lu", "logdet"), a, backend)))
+    return SlogdetResult(*map(scalar, _from_factors(_LOGDET, a, backend)))
 
 
 def _from_factors(task: Task, a: Any, backend: str | None) -> tuple[Any, ...]:

@@ -15,6 +15,8 @@ from ..operations.factor.plan import factor, quick
 from ..operations.factor.ragged_solves import cholesky_factors, solve_with
 from ..operations.factor.task import Task
 
+_FACTORS = {upper: Task("cholesky", upper=upper) for upper in (True, False)}
+
 
 def cholesky(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | None = None) -> Any:
     """L with a = L L^H for every matrix of a batch, as `numpy.linalg.cholesky`; the other triangle is zero.
@@ -60,7 +62,7 @@ def cholesky_ex(a: Any, /, *, upper: bool = False, out: Any = None, backend: str
     >>> ms.linalg.cholesky_ex(np.array([[[4.0, 2.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]]]))[1]
     array([0, 2], dtype=int32)
     """
-    task = Task("cholesky", upper=bool(upper))
+    task = _FACTORS[bool(upper)]
     known = quick(task, backend, a, None, out)
     if known is not None:
         return known[0], known[1]

@@ -255,7 +255,7 @@ def _has_records(problem: Problem, request: Request) -> bool:
     """Whether records of routes answer such requests. The emulator has blocks, but no library as a rival."""
     if problem.operation == "trsm":
         return request.device.backend != "cpu"
-    return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation == "lu")
+    return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation in ("lu", "gemm"))
 
 
 def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice:

@@ -17,9 +17,13 @@ def choose(
 ) -> tuple[Config | None, Literal["rule", "model"]]:
     """The configuration for a problem that nothing was recorded for, and who chose it; None if nothing is legal.
 
+    A record by ranges of sizes that covers the problem precedes the model, where the family asks for it (`swept`).
     The family's rule chooses on CPUs, where the family says so (`trusts_rules`), and where it is about as good as the
     least predicted time, because rules were found by measurement. Elsewhere the model does.
     """
+    if device.backend == "cuda":
+        for config in family.swept(problem, device):
+            return config, "rule"
     rule = family.defaults.default(problem, device)
     if device.backend != "cuda" or rule is None or family.trusts_rules:
         return rule, "rule"

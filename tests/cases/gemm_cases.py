@@ -11,7 +11,7 @@ from scalars import factors_of
 from mansard import testing
 from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.batched.gemm import emit, space, spec
-from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Tensor
+from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Stream, Tensor
 from mansard.plan.problem import REAL, Problem
 
 P = spec.problem
@@ -128,6 +128,36 @@ PANELS: list[tuple[Problem, Config]] = [
     (P("complex128", 20, 21, 20, 5, aligned=False), Tensor(2, 1, 32, 32, 8, 4, 1, 2)),
 ]  # fmt: skip
 
+STREAM: list[tuple[Problem, Config]] = [
+    # whole operands and panels, tiles with ragged edges, every choice of rows and columns against collisions
+    (P("float64", 33, 33, 33, 5), Stream(3, 1, 48, 48, 36, 8, 2)),
+    (P("float64", 64, 64, 64, 4), Stream(2, 2, 64, 64, 16, 8, 3)),
+    (P("float64", 67, 81, 71, 3), Stream(2, 2, 48, 48, 16, 4, 3)),
+    (P("float64", 50, 38, 41, 3), Stream(2, 1, 64, 48, 16, 16, 2)),
+    (P("float64", 100, 9, 3, 7), Stream(4, 1, 128, 16, 4, 4, 4)),
+    (P("float32", 33, 35, 37, 5), Stream(3, 2, 48, 64, 40, 8, 2)),
+    (P("float32", 64, 64, 64, 3), Stream(2, 2, 64, 64, 16, 8, 4)),
+    (P("float32", 66, 34, 50, 3), Stream(5, 2, 80, 64, 16, 8, 3)),
+    (P("float32", 64, 36, 46, 3), Stream(1, 3, 64, 48, 16, 8, 3)),
+    (P("complex64", 33, 33, 21, 3, conj_a=True), Stream(3, 3, 48, 48, 8, 8, 3)),
+    (P("complex64", 40, 36, 44, 3, conj_b=True), Stream(2, 3, 64, 48, 44, 8, 2)),
+    (P("complex128", 34, 38, 36, 3, conj_a=True, conj_b=True), Stream(3, 3, 48, 48, 16, 4, 2)),
+    # layouts, pitches, stacks, alignment; operands that serve all are copied once
+    (P("float64", 35, 50, 27, 3, layout_a="col", layout_b="col"), Stream(3, 2, 48, 64, 16, 8, 2)),
+    (P("float32", 38, 50, 27, 3, layout_a="col", layout_c="col"), Stream(2, 3, 64, 48, 28, 8, 2)),
+    (P("float32", 36, 34, 25, 3, layout_b="col"), Stream(3, 3, 48, 48, 8, 8, 4)),
+    (P("complex128", 18, 35, 20, 3, layout_a="any", layout_b="any", layout_c="any"), Stream(2, 3, 32, 48, 16, 4, 2)),
+    (P("float64", 36, 34, 24, 3, pitch_a=26, pitch_b=35, pitch_c=37, stack_a="strided", stack_b="strided",
+       stack_c="strided"), Stream(3, 1, 48, 48, 16, 8)),
+    (P("float64", 21, 22, 23, 5, stack_a="shared", stack_b="pointers", stack_c="pointers"),
+     Stream(1, 2, 32, 32, 24, 8, 2)),
+    (P("float32", 20, 48, 48, 5, stack_b="shared", layout_b="col"), Stream(1, 2, 32, 64, 48, 8, 3)),
+    (P("complex64", 34, 34, 34, 5, stack_a="shared", stack_b="shared"), Stream(3, 3, 48, 48, 34, 8, 2)),
+    (P("float32", 34, 33, 40, 5, aligned=False), Stream(3, 3, 48, 48, 16, 8, 2)),
+    (P("complex64", 34, 33, 20, 5, aligned=False), Stream(3, 3, 48, 48, 16, 8, 2)),
+    (P("complex128", 20, 33, 20, 3, aligned=False), Stream(2, 3, 32, 48, 8, 4, 2)),
+]  # fmt: skip
+
 READONLY: list[tuple[Problem, Config]] = [
     (P("float64", 2, 2, 2, 37), Readonly(2, 2, 8)),
     (P("float32", 7, 9, 5, 11), Readonly(4, 2, 3)),
@@ -135,7 +165,7 @@ READONLY: list[tuple[Problem, Config]] = [
     (P("complex128", 4, 4, 4, 9, conj_b=True, stack_a="shared", stack_c="pointers", layout_c="col"), Readonly(4, 4, 4)),
     (P("float64", 33, 33, 33, 3, layout_a="any", pitch_b=40, stack_b="strided", aligned=False), Readonly(16, 16, 1, 2)),
 ]
-CASES = LANES + PANELS + READONLY
+CASES = LANES + PANELS + STREAM + READONLY
 
 
 def case_id(case: tuple[Problem, Config]) -> str:

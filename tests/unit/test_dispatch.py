@@ -263,12 +263,33 @@ def test_records_are_read_checked_and_skipped(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("path", sorted(measured.DATA.glob("*/routes/*.jsonl")), ids=lambda path: path.stem)
 def test_shipped_records_are_sound(path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    examples = {"gram": (4, 4, 4), "tsmm": (4, 4, 4), "tsm2r": (4, 4, 4), "lu": (4, 4, 4), "trsm": (4, 4, 4)}
-    family = next(one for one in (gram, tsmm, tsm2r, lu, trsm) if one.FAMILY.name == path.stem)
-    route_records.find(family.spec.problem("float64", *examples[path.stem]), H200)
+    family = next(one for one in (gram, tsmm, tsm2r, lu, trsm, gemm) if one.FAMILY.name == path.stem)
+    sizes = (4, 4, 4, 4) if path.stem == "gemm" else (4, 4, 4)
+    route_records.find(family.spec.problem("float64", *sizes), H200)
     assert not [str(warning.message) for warning in recwarn if "ignored" in str(warning.message)]
     for line in map(json.loads, path.read_text().splitlines()):
         assert all(low <= high for low, high in (value for value in line.values() if _is_range(value))), line
+
+
+@pytest.mark.parametrize(
+    "sizes, config",
+    [
+        ((41, 41, 41), gemm.space.Tensor(3, 1, 48, 48, 64, 8, 1, 1, "back", 4)),
+        ((90, 90, 90), gemm.space.Stream(6, 2, 96, 96, 32, 8, 3, 1)),
+        ((91, 91, 91), gemm.space.Stream(6, 2, 96, 96, 16, 8, 5, 1)),
+        ((200, 8, 8), gemm.space.Lanes(8, 4, 1, 1, "back", 4, 2)),
+        ((64, 64, 64), None),
+        ((100, 100, 100), None),
+    ],
+)
+def test_records_choose_for_wide_batches(sizes: tuple[int, int, int], config: Any) -> None:
+    """A kernel where one was faster, with the configuration of its range; cuBLAS (None) elsewhere."""
+    problem = gemm.spec.problem("float64", *sizes, 5000)
+    choice = decided("gemm", problem, H200)
+    assert (choice.answered_by, choice.config) == ("library" if config is None else "kernel", config)
+    unmeasured = (problem.replace(accumulate=True), problem.replace(BATCH=100), problem.replace(stack_a="strided"))
+    assert {decided("gemm", other, H200).answered_by for other in unmeasured} == {"library"}
+    assert decided("gemm", problem, A100).answered_by == "library"
 
 
 def _is_range(value: Any) -> bool:

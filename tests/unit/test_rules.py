@@ -144,7 +144,7 @@ def test_shipped_ranges_are_sound(path: Path, recwarn: pytest.WarningsRecorder) 
         assert line["operation"] == path.stem and line["set"]["VARIANT"] in family.space.VARIANTS, line
         for name, (low, high) in ranges(line):
             assert low <= high, (name, line)
-    problem, more = example(path.stem), {"width": 4}
+    problem, more = example(path.stem), {"width": 4, "remainder": 0}
     list(measured.configs(family.space, problem, H200, **more))
     assert not [str(warning.message) for warning in recwarn if "ignored" in str(warning.message)]
     records = measured._records(measured.folder(H200), family.space, path.stem, measured._names(problem, more))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ...arrays.types import Matrices
+from functools import partial
+
+from ...arrays.types import Array, Matrices
 from .. import stacks
 from ..ragged import Ragged
 from ..ragged_indices import Indices
 from ..ragged_layout import Layout
 from ..ragged_lists import ragged_of, scatter
+from .factors import scaled_ragged
 from .gemm_call import Form
 from .list_products import gram_each
 from .ragged_call import check_kinds, check_result, multiply_ragged
@@ -39,12 +42,30 @@ def rank_k(
         triangle = _triangle(out.layout, uplo).beside(out)
         chosen = product.buffer[_triangle(product.layout, uplo).beside(out)]
         out.buffer[triangle] = chosen if beta == 0.0 else chosen + out.buffer[triangle] * _factor(out, beta)
-    if hermitian and "complex" in str(result.dtype):
-        diagonal = Indices.of(result.layout).part("diagonal", lambda row, column: row == column).beside(result)
-        result.buffer[diagonal] = result.buffer[diagonal].real + 0j
+    if hermitian:
+        _make_diagonals_real(result)
     if out is not None and out._kind.written is not None:
         out._kind.written((out.buffer,))
     return result
+
+
+def rank_k_of_factors(
+    a: Ragged, out: Ragged | None, alpha: Array, beta: Array, options: tuple[str, bool, bool], backend: str | None
+) -> Ragged:
+    """`rank_k` with one alpha and one beta for each matrix."""
+    uplo, _, hermitian = options
+    product = rank_k(a, None, 1.0, 0.0, options, backend)
+    result = scaled_ragged(product, alpha, beta, out, Indices.of if out is None else partial(_triangle, uplo=uplo))
+    if hermitian:
+        _make_diagonals_real(result)
+    return result
+
+
+def _make_diagonals_real(batch: Ragged) -> None:
+    """Drop what rounding left of the imaginary parts on the diagonals."""
+    if "complex" in str(batch.dtype):
+        diagonal = Indices.of(batch.layout).part("diagonal", lambda row, column: row == column).beside(batch)
+        batch.buffer[diagonal] = batch.buffer[diagonal].real + 0j
 
 
 def rank_k_lists(

@@ -17,6 +17,8 @@ from ...plan.route import Kernel as KernelRoute
 from ...plan.route import Steps as StepsRoute
 from .. import stacks
 from ..batched.triangular_call import Triangle, solve
+from ..direct import described, description
+from ..launcher import LAUNCHER, Answers
 from ..plans import PLANS
 from ..stacks import Operand
 from . import lapack as factor_lapack
@@ -63,20 +65,54 @@ def factor(
     return plan.run(A, B, outs)
 
 
-def quick(task: Task, backend: str | None, A: Array, B: Array = None, out: Array = None) -> list[Array] | None:
+def quick(
+    task: tuple[object, ...], backend: str | None, A: Array, B: Array = None, out: Array = None
+) -> list[Array] | None:
     """The parts, if a kernel has answered a call with arrays like these before; otherwise whoever asks has to look at
     them closely. `out` is for the first part."""
+    natively = LAUNCHER.quick
+    if natively is not None:
+        return natively(task, backend, A, B, out)  # type: ignore[no-any-return]
+    LAUNCHER.counted()
+    return _quick(task, backend, A, B, out)
+
+
+def _quick(task: tuple[object, ...], backend: str | None, A: Array, B: Array, out: Array) -> list[Array] | None:
+    """`quick` without the native launcher."""
+    run = _recall(task, backend, None, A, B, out)
+    return None if run is None else run(A, B, out)
+
+
+def _recall(task: tuple[object, ...], backend: str | None, _: None, A: Array, B: Array, out: Array) -> Quick | None:
+    """The path that `quick` would take on these arrays; None: there is none."""
     kind = arrays.known_kind(A)
     if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
         return None
-    run = None if pin.pins() else _get(_quick_key(task, backend, kind, A, B, out))
-    parts = None if run is None else run(A, B, out)
-    if out is not None and parts is not None and kind.written is not None:
-        kind.written((out,))
-    return parts
+    return None if pin.pins() else _get(quick_key(task, backend, kind, A, B, out))
 
 
-def _quick_key(task: Task, backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
+LAUNCHER.serves("quick", Answers(_quick, _recall))
+
+
+def _keep_quick(key: Hashable, kind: Kind, run: Quick, placed: bool) -> None:
+    """Remember a path of later calls, which tells the array library that `out` was overwritten."""
+    PLANS.keep(key, told(kind, run) if placed and kind.written is not None else run)
+
+
+def told(kind: Kind, run: Quick) -> Quick:
+    """The path, followed by telling the array library that `out` was overwritten."""
+    written, direct = kind.written, description(run)
+
+    def run_and_tell(A: Array, B: Array, out: Array) -> list[Array] | None:
+        parts = run(A, B, out)
+        if parts is not None and written is not None:
+            written((out,))
+        return parts
+
+    return run_and_tell if direct is None else described(run_and_tell, direct._replace(written=written))
+
+
+def quick_key(task: tuple[object, ...], backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
     signature = kind.signature
     of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
     return ("quick", task, backend, kind, signature(A), of_b, of_out)
@@ -92,11 +128,11 @@ def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: A
     outs = () if out is None else ((task.parts[0], stacks.signature(kind, place)),)
     signatures = (stacks.signature(kind, A), stacks.signature(kind, columns))
     plan: Any = _get((task, kind, *signatures, outs, backend, False))
-    was_quick = _get(_quick_key(task, backend, kind, A, columns, place)) is not None
+    was_quick = _get(quick_key(task, backend, kind, A, columns, place)) is not None
     if plan is not None and was_quick:
         run = plan.quick(out is not None, vectors=True)
         if run is not None:
-            PLANS.keep(_quick_key(task, backend, kind, A, b, out), run)
+            _keep_quick(quick_key(task, backend, kind, A, b, out), kind, run, out is not None)
 
 
 def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
@@ -104,7 +140,7 @@ def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: 
         return
     run = plan.quick(bool(outs))
     if run is not None:
-        PLANS.keep(_quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), run)
+        _keep_quick(quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
 
 
 def planned(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
@@ -185,12 +221,29 @@ def _quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick
     download, upload, parts = kind.download, kind.upload, task.parts
     answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
 
+    if kind.on_host_alone and not vectors:
+        return _quick_on_host(answer, parts)
+
     def run(A: Array, B: Array, out: Array) -> list[Array]:
         right = None if B is None else download(B[..., None] if vectors else B)
         found = answer(download(A), right)
         results = [upload(found[part], A) for part in parts]
         if vectors:
             results[0] = results[0][..., 0]
+        if out is not None:
+            out[...] = results[0]
+            results[0] = out
+        return results
+
+    return run
+
+
+def _quick_on_host(answer: Callable[[Array, Array], Found], parts: tuple[str, ...]) -> Quick:
+    """`_quick_by_lapack` for NumPy's arrays."""
+
+    def run(A: Array, B: Array, out: Array) -> list[Array]:
+        found = answer(A, B)
+        results = [found[part] for part in parts]
         if out is not None:
             out[...] = results[0]
             results[0] = out

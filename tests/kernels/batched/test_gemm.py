@@ -18,7 +18,7 @@ from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.batched import gemm
 from mansard.kernels.batched.gemm import defaults, emit, space, spec, work
-from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Tensor
+from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Stream, Tensor
 from mansard.kernels.batched.gemm.work_lanes import lanes_shape
 from mansard.kernels.batched.gemm.work_panels import panel_shape
 from mansard.kernels.common import images
@@ -29,7 +29,10 @@ from mansard.plan.problem import DTYPES, Problem
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 _MAP_NORESERVE = 0x4000  # Linux; Python's mmap does not name it
 WIDTHS = (1, 2, 3, 7, 8, 16, 17, 31, 33, 64, 65, 128, 129, 256)
-ONE_OF_EACH = [Lanes(2, 2), Lanes(2, 2, 1, 2, "own", 2), Block(4, 8, 8, 8, 8, 2, 2), Tensor(1, 1, 16, 16, 8, 8, 2, 2)]
+ONE_OF_EACH = [
+    Lanes(2, 2), Lanes(2, 2, 1, 2, "own", 2), Block(4, 8, 8, 8, 8, 2, 2), Tensor(1, 1, 16, 16, 8, 8, 2, 2),
+    Stream(1, 1, 16, 16, 4, 4, 3),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("config", [*ONE_OF_EACH, Readonly(4, 4, 3)], ids=lambda config: config.VARIANT)
@@ -68,6 +71,21 @@ def test_nan_stays_in_its_matrix(config: Config, gpu_backend: str) -> None:
     others = [i for i in range(40) if i not in (17, 23)]
     assert bool((stacks[2].view[others] == expected[others]).all())
     assert bool(xp.isnan(stacks[2].view[17]).all()) and not bool(xp.isfinite(stacks[2].view[23, :, 3]).any())
+
+
+def test_infinities_survive_three_products(gpu_backend: str) -> None:
+    """Halves of an infinity are an infinity and a NaN: such entries are formed again, and others stay as they are."""
+    xp = testing.array_module(gpu_backend)
+    problem = spec.problem("float32", 34, 33, 20, 5)
+    A, B, C = (numbers(problem, side, xp, i, True) for i, side in enumerate("abc"))
+    B[B == 0], A[2, 0, 5] = 1, 0  # infinite entries have infinite products; a zero does not hide a NaN
+    A[1, 3, 2] = A[4, 33, 19] = np.inf
+    B[2, 5, 32] = np.nan
+    stacks = [stack_of(problem, side, xp, values) for side, values in (("a", A), ("b", B), ("c", C))]
+    launch(problem, Stream(3, 3, 48, 48, 8, 8, 2), gpu_backend, stacks, 1.0, 0.0)
+    expected = A @ B
+    assert not bool(xp.isfinite(expected[1, 3]).any()) and bool(xp.isnan(expected[2, :, 32]).all())
+    assert bool(((stacks[2].view == expected) | (xp.isnan(expected) & xp.isnan(stacks[2].view))).all())
 
 
 def test_more_blocks_than_a_grid_once_had(gpu_backend: str) -> None:
@@ -184,11 +202,23 @@ def test_a_column_major_result_is_the_transposed_product() -> None:
         (Tensor(KSTEP=5), "KSTEP"),
         (Tensor(BLK_K=3), "multiples of the 2 elements"),
         (Readonly(64, 1), "64 x 1 threads"),
+        (Stream(2, 2, 64, 64, 16, 8, 1), "less than 2"),
+        (Stream(2, 1, 10, 20, 16), "whole multiples of 16"),
+        (Stream(3, 1), "warps are more than"),
     ],
 )
 def test_illegal_ones_say_why(config: Config, reason: str) -> None:
     found = space.illegal(spec.problem("float64", 20, 20, 20, 10), config, H200)
     assert found is not None and reason in found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_few_terms_are_not_split(dtype: str) -> None:
+    """Three TF32 products are off by up to 28 u, which the bound of a sum of fewer than 16 terms does not cover."""
+    config = Stream(2, 4, 64, 64, 16, 8, 2)
+    reasons = {K: space.illegal(spec.problem(dtype, 64, 64, K, 10), config, H200) for K in (15, 16)}
+    assert reasons[16] is None and "less accurate" in str(reasons[15])
+    assert space.illegal(spec.problem("float64", 64, 64, 1, 10), config, H200) is None
 
 
 def test_results_return_where_a_was_only_if_they_fit_exactly() -> None:

@@ -5,4 +5,4 @@ from . import defaults, emit, space, spec, work
 
 __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
-FAMILY = Family("gemm", spec, space, work, emit, defaults, remarks=work.remarks)
+FAMILY = Family("gemm", spec, space, work, emit, defaults, swept=defaults.swept, remarks=work.remarks)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, images, measured
 from ...common.configs import up
-from . import space, space_cpu, space_lanes
+from . import space, space_cpu, space_lanes, space_stream
 from .space import Config, Readonly
 from .space_lanes import Lanes
 from .space_panels import Block, Tensor, balanced
+from .space_stream import Stream
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -27,19 +29,52 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         return
     oriented = images.oriented(problem)
     narrow = 16 if problem.dtype == "complex128" else 32
+    yield from swept(problem, device)
     kinds = (_lanes, _tensor, _block) if max(problem.M, problem.N) <= narrow else (_tensor, _block, _lanes)
-    for rough in (config for kind in kinds for config in kind(oriented, device)):
-        config = space.resident(problem, rough, device)
+    yield from _resident((config for kind in kinds for config in kind(oriented, device)), problem, device)
+    yield from _readonly(oriented)
+    yield from _resident(space_stream.candidates(oriented), problem, device)
+
+
+def _resident(rough: Iterable[Config], problem: Problem, device: Device) -> Iterator[Config]:
+    """Configurations with as many blocks per multiprocessor as fit; those that do not fit are left out."""
+    for one in rough:
+        config = space.resident(problem, one, device)
         if config is not None:
             yield config
-    yield from _readonly(oriented)
+
+
+def swept(problem: Problem, device: Device) -> Iterator[Config]:
+    """Legal configurations that records of the device name for products beyond 32 rows, columns or depth."""
+    if device.backend == "cpu" or max(problem.M, problem.N, problem.K) <= space.SMALL:
+        return
+    oriented = images.oriented(problem)
+    is_small = space_lanes.THIN < min(problem.M, problem.N) <= max(problem.M, problem.N) <= space.SMALL
+    for record in _records(oriented, device):
+        if isinstance(record, Lanes) and is_small:  # the shape of a team alone: `_lanes` derives the rest
+            continue
+        rough = _fitted(oriented, record) if isinstance(record, Stream) else record
+        config = space.resident(problem, rough, device)
+        if config is not None and space.illegal(problem, config, device) is None:
+            yield config
+
+
+def _records(problem: Problem, device: Device) -> Iterator[Config]:
+    """What records of the device recommend. `remainder` is N modulo 4: rows of odd length begin anywhere in memory."""
+    yield from measured.configs(space, problem, device, remainder=problem.N % 4)
+
+
+def _fitted(problem: Problem, record: Stream) -> Stream:
+    """The configuration of a record for a range of sizes: its tiles are upper bounds, C is cut into equal pieces."""
+    m, n = balanced(problem.M, record.BLK_M, 16), balanced(problem.N, record.BLK_N, 16)
+    return replace(record, BLK_M=m, BLK_N=n, BLK_K=min(record.BLK_K, up(problem.K, 4) * 4))
 
 
 def _lanes(problem: Problem, device: Device) -> Iterator[Lanes]:
     """Teams that sweeps on this device found the best, then teams by their waste."""
     out = "own" if problem.stack_a == "shared" else "back"
     stages = 2 if "shared" in (problem.stack_a, problem.stack_b) else 1  # blocks stay, and fetch ahead
-    found = (config for config in measured.configs(space, problem, device) if isinstance(config, Lanes))
+    found = (config for config in _records(problem, device) if isinstance(config, Lanes))
     teams = [(config.LANES_M, config.LANES_N) for config in found] + space_lanes.teams(problem)
     for team in teams:
         group_bytes = 32 // (team[0] * team[1]) * (problem.M + problem.N) * problem.K * problem.itemsize

@@ -13,6 +13,7 @@ from . import space_cpu, work
 from .space import Config
 from .work_lanes import lanes_shape
 from .work_panels import adjacent, panel_shape
+from .work_stream import stream_shape
 
 _SIDES = "abc"
 launch_geometry = partial(batches.launch_geometry, work, space_cpu)
@@ -61,8 +62,20 @@ def _gpu_constants(problem: Problem, config: Any) -> dict[str, Any]:
     constants |= {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
     if config.VARIANT == "readonly":
         return constants
+    if config.VARIANT == "stream":
+        return constants | _stream_constants(problem, config)
     shape: Any = lanes_shape(problem, config) if config.VARIANT == "lanes" else panel_shape(problem, config)
     constants |= batches.images(shape, _SIDES)
     if config.VARIANT == "lanes":
         return constants | batches.shared(problem, "ab")
     return constants | {"SLACK": shape.slack, "ADJACENT": adjacent(problem)}
+
+
+def _stream_constants(problem: Problem, config: Any) -> dict[str, Any]:
+    shape = stream_shape(problem, config)
+    feeds = {f"{what}_{side.upper()}": getattr(getattr(shape, side), what.lower())
+             for side in "ab" for what in ("FEED", "PITCH")}  # fmt: skip
+    # distances of lines, where kernels need not be told them
+    pitches = {f"LINE_{side.upper()}": 0 if getattr(problem, f"layout_{side}") == "any" else
+               getattr(problem, f"pitch_{side}") for side in _SIDES}  # fmt: skip
+    return feeds | pitches | batches.shared(problem, "ab") | {"SLACK": shape.slack, "ADJACENT": adjacent(problem)}

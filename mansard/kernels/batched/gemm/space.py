@@ -11,10 +11,13 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, images
 from ...common.configs import OnGpu
-from . import space_cpu, space_lanes, space_panels, work
+from . import space_cpu, space_lanes, space_panels, space_stream, work
 from .space_cpu import Simd
 from .space_lanes import Lanes
 from .space_panels import Block, Tensor
+from .space_stream import Stream
+
+SMALL = 32  # rows, columns and depth up to which a warp or a few hold a whole product, and a ring gains nothing
 
 
 @dataclass(frozen=True)
@@ -28,9 +31,11 @@ class Readonly(OnGpu):
     BLOCKS_PER_SM: int = 4
 
 
-Gpu: TypeAlias = Lanes | Block | Tensor | Readonly
+Gpu: TypeAlias = Lanes | Block | Tensor | Stream | Readonly
 Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Tensor, Readonly, Simd)}
+VARIANTS: dict[str, type[Config]] = {
+    config.VARIANT: config for config in (Lanes, Block, Tensor, Stream, Readonly, Simd)
+}
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "gemm", VARIANTS)
@@ -47,6 +52,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         reason = space_lanes.illegal(problem, config)
     elif isinstance(config, Readonly):
         reason = _readonly(problem, config)
+    elif isinstance(config, Stream):
+        reason = space_stream.illegal(problem, config, device)
     else:
         reason = space_panels.illegal(problem, config, device)
     return reason or configs.too_large(work, problem, config, device)
@@ -71,13 +78,17 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     problem = images.oriented(problem)
     if isinstance(config, Block | Tensor) and space_panels.illegal(problem, config, device):
         return None
+    if isinstance(config, Stream) and space_stream.illegal(problem, config, device):
+        return None
     return configs.resident(work, problem, config, device)
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     widest = max(problem.M, problem.N)
-    if widest <= space_lanes.WIDEST:
+    if widest <= space_lanes.WIDEST or min(problem.M, problem.N) <= space_lanes.THIN:
         yield from space_lanes.candidates(problem)
+    if max(widest, problem.K) > SMALL:
+        yield from space_stream.candidates(problem)
     if problem.dtype in ("float64", "complex128") and widest >= 8:
         yield from space_panels.tensor_candidates(problem)
     elif widest > 16:

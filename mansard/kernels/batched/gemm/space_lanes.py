@@ -12,7 +12,8 @@ from ....rules import Names
 from ...common.configs import OnGpu, up
 from .work_lanes import lanes_shape
 
-WIDEST = 48  # beyond it a lane's share of C does not fit into registers
+WIDEST = 48  # beyond it a lane's share of C does not fit into registers,
+THIN = 8  # unless C has no more rows, or columns, than these
 # Lanes along rows and columns of a team: powers of two that divide a warp.
 _TEAMS = [(m, n) for m, n in product((1, 2, 4, 8, 16, 32), repeat=2) if m * n <= 32]
 

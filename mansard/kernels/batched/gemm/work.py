@@ -11,8 +11,10 @@ from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common import costs, images
 from ...common.configs import up
+from . import work_stream
 from .work_lanes import lanes_shape
 from .work_panels import adjacent, panel_shape
+from .work_stream import stream_shape
 
 
 def work(problem: Problem) -> Work:
@@ -35,6 +37,8 @@ def threads(problem: Problem, c: Any) -> int:
         return int(c.WARPS * 32)
     if c.VARIANT == "tensor":
         return int(c.WARPS_M * c.WARPS_N * 32 * c.PER_BLOCK)
+    if c.VARIANT == "stream":
+        return int(c.WARPS_M * c.WARPS_N * 32)
     return int(c.DIM_X * c.DIM_Y * c.PER_BLOCK)
 
 
@@ -43,7 +47,12 @@ def shared_bytes(problem: Problem, c: Any) -> int:
     problem = images.oriented(problem)
     if c.VARIANT == "readonly":
         return 0
-    return lanes_shape(problem, c).shared_bytes if c.VARIANT == "lanes" else panel_shape(problem, c).shared_bytes
+    return int(_shape(problem, c).shared_bytes)
+
+
+def _shape(oriented: Problem, c: Any) -> Any:
+    """How a configuration uses shared memory."""
+    return {"lanes": lanes_shape, "stream": stream_shape}.get(c.VARIANT, panel_shape)(oriented, c)
 
 
 def registers(problem: Problem, c: Any) -> int:
@@ -54,6 +63,8 @@ def registers(problem: Problem, c: Any) -> int:
     if c.VARIANT == "readonly":
         rows, columns = up(problem.M, c.DIM_Y), up(problem.N, c.DIM_X)
         return int(words * (rows * columns + 2 * rows + columns)) + 40 + spare
+    if c.VARIANT == "stream":
+        return work_stream.registers(problem, c)
     shape: Any = lanes_shape(problem, c) if c.VARIANT == "lanes" else panel_shape(problem, c)
     spare += 8 * [shape.a.feed, shape.b.feed, shape.c.feed].count("elements")
     if c.VARIANT == "tensor":
@@ -72,6 +83,8 @@ def blocks(problem: Problem, c: Any, device: Device) -> int:
         staying = c.STAGES > 1 or "shared" in (problem.stack_a, problem.stack_b)
     elif c.VARIANT == "readonly":
         needed, staying = up(problem.BATCH, c.PER_BLOCK), False
+    elif c.VARIANT == "stream":
+        needed, staying = problem.BATCH * stream_shape(oriented, c).tiles, True
     else:
         needed, staying = up(problem.BATCH * panel_shape(oriented, c).tiles, c.PER_BLOCK), c.STAGES > 1
     return int(max(1, min(needed, resident if staying else _MOST_BLOCKS)))
@@ -104,6 +117,12 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
             moved = problem.BATCH * (operands + 2 * result) / float(machine.copy_bandwidth)
             seconds["old entries"] = moved * _WARPS_THAT_HIDE / (c.WARPS * c.BLOCKS_PER_SM)
         return seconds | {"shared memory": ((operands + 2 * result) / 128 + lanes.wavefronts / lanes.group) / clocks}
+    if c.VARIANT == "stream":
+        stream = stream_shape(oriented, c)
+        seconds["L2 cache"] = problem.BATCH * (stream.fetched + result) / _CACHE_BANDWIDTH
+        in_turn = stream.tiles * work_stream.clocks_in_turn(oriented, c)
+        seconds["one tile after the other"] = in_turn / clocks / c.BLOCKS_PER_SM
+        return seconds | {"shared memory": (stream.fetched / 128 + stream.wavefronts * stream.tiles) / clocks}
     panels = panel_shape(oriented, c)
     # tiles side by side fetch the same rows, tiles below each other the same columns
     fetched = up(oriented.N, panels.n) * oriented.M + up(oriented.M, panels.m) * oriented.N
@@ -126,9 +145,10 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
     if c.VARIANT == "readonly":
         return 0.5
     oriented = images.oriented(problem)
-    shape: Any = lanes_shape(oriented, c) if c.VARIANT == "lanes" else panel_shape(oriented, c)
+    shape = _shape(oriented, c)
     slow = sum(image.feed == "elements" for image in (shape.a, shape.b))
-    if c.OUT == "direct":  # rows that do not begin on boundaries are written in halves of sectors
+    # rows that do not begin on boundaries are written in halves of sectors
+    if c.VARIANT != "stream" and c.OUT == "direct":
         slow += adjacent(oriented) * problem.itemsize < 16
     return float(0.85**slow)
 
@@ -139,6 +159,8 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
     held = c.BLOCKS_PER_SM
     if c.VARIANT == "readonly":
         return int(held * threads(problem, c) * 4 * problem.itemsize)
+    if c.VARIANT == "stream":  # the panel in use is no longer under way
+        return int(held * (c.STAGES - 1) * stream_shape(oriented, c).stage_bytes)
     if c.VARIANT == "lanes":
         teams, stage = c.WARPS, lanes_shape(oriented, c).stage_bytes
     else:
@@ -156,19 +178,29 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "lanes":
         lanes = lanes_shape(problem, c)
         return int(each * lanes.rows * c.LANES_M * lanes.columns * c.LANES_N)
-    panels = panel_shape(problem, c)
-    if c.VARIANT == "tensor":
+    panels = _shape(problem, c)
+    if c.VARIANT in ("tensor", "stream"):
         return int(each * panels.tiles * panels.rows * c.WARPS_M * panels.columns * c.WARPS_N * 256)
     return int(each * panels.tiles * panels.rows * c.DIM_Y * panels.columns * c.DIM_X)
 
 
 def unit_rate(problem: Problem, c: Any, machine: Machine) -> float:
     """Flops per second of the unit the variant computes with."""
-    if c.VARIANT != "tensor":
+    if c.VARIANT == "stream" and problem.dtype in work_stream.SPLIT:
+        share = _SPLIT_SHARE * work_stream.balance(images.oriented(problem), c)
+        return share * float(machine.tensor.get("tf32", _TF32_PER_FMA * machine.fma["float32"])) / 3
+    if c.VARIANT not in ("tensor", "stream"):
         return 0.8 * float(machine.fma[REAL[problem.dtype]])
     rate = {4: 0.85, 8: 0.9, 16: 0.95}[c.KSTEP] * float(machine.tensor.get("float64", machine.fma["float64"]))
     warps = threads(problem, c) // 32 * c.BLOCKS_PER_SM
+    if c.VARIANT == "stream":
+        rate *= work_stream.balance(images.oriented(problem), c)
     return float(rate * min(1.0, 0.5 + warps / 16))  # a few warps do not fill the units
+
+
+# Share of the tensor cores' rate while numbers are split and loaded beside the products; their rate by that of the
+# ordinary units, where it was not measured.
+_SPLIT_SHARE, _TF32_PER_FMA = 0.6, 8.0
 
 
 remarks = partial(costs.memory_bound, work)

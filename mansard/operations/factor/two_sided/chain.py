@@ -6,10 +6,12 @@
                      of singular vectors one for each side
     reductions       reduction -> back transformation without rotations
 
-Small batches take a block per matrix instead of a thread for the iteration (method "divide"):
+Small batches take a block per matrix instead of a thread for values and for eigenvectors of up to 128 rows (method
+"divide"), and for the values that other vectors have as shifts (method "bisect"):
 
     values           reduction -> divide (multisection)
     eigenvectors     reduction -> divide (divide and conquer) -> back transformation, a product with these vectors
+    other vectors    reduction -> divide (multisection) -> sweeps (rotations) -> back transformation
 
 A reduction is `tridiagonal` or `bidiagonal`. What one launch leaves for the next lies in scratch memory; a large batch
 is divided so that it stays bounded (`chunked.py`).
@@ -25,7 +27,7 @@ from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from .task import Task
 
 _TINY = 8  # rows of a matrix in one thread's registers, on GPUs; of complex matrices without symmetry one less
-DIVIDED = ("eigh", "eigvalsh", "svdvals")  # tasks that small batches give to `divide`
+DIVIDED = ("eigh", "eigvalsh", "svd", "svdvals")  # tasks of which small batches take `divide`
 _ALIGNMENT = 256  # bytes: every array in scratch memory begins at a multiple
 # results and scratch by the pointers of the launches that write and read them, where names differ
 _SHIFTING = {"W": "SHIFTS", "SHIFTS": "", "SCALE": ""}  # the first pass: unsorted values become shifts
@@ -82,8 +84,14 @@ def methods(task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False) -> 
     tiny = 0 if on_cpu else on_gpus
     if task.driver == "qr" or tiny < N:
         divides = few and task.driver == "auto" and task.want in DIVIDED
-        return [task._replace(driver=driver) for driver in (("divide", "qr") if divides else ("qr",))]
+        return [task._replace(driver=driver) for driver in ((of_few(task, N), "qr") if divides else ("qr",))]
     return [task._replace(driver="jacobi"), task._replace(driver="qr")]
+
+
+def of_few(task: Task, N: int) -> str:
+    """The method for small batches: singular vectors, and vectors of many rows, take rotations with known shifts."""
+    has_vectors = "Z" in task.parts or "U" in task.parts
+    return "bisect" if "U" in task.parts or (has_vectors and N > divide.spec.WIDEST_OF_VECTORS) else "divide"
 
 
 def chain_of(task: Task, dtype: str, N: int, BATCH: int, on_cpu: bool) -> tuple[Problem, ...]:
@@ -119,9 +127,13 @@ def _iteration(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> tup
     problem = sweeps.spec.problem(real, N, BATCH, form=form, want="values", sorted=not vectors)
     if not vectors:
         return (_link(problem, pointers, unused | {"SHIFTS": ""}),)
+    shifts = _link(problem, pointers, unused | _SHIFTING)
+    if task.driver == "bisect":
+        values = divide.spec.problem(real, N, BATCH, form=form, want="shifts")
+        shifts = _link(values, divide.spec.POINTERS, _SHIFTING | {"Z": ""})
     recorded = sweeps.spec.problem(real, N, BATCH, sweeps.spec.capacity(N), form=form, want="rotations")
     right = {"RIGHT": ""} if task.is_hermitian else {}
-    return _link(problem, pointers, unused | _SHIFTING), _link(recorded, pointers, _RECORDING | right)
+    return shifts, _link(recorded, pointers, _RECORDING | right)
 
 
 def _divided(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> Link:
