@@ -160,7 +160,9 @@ def _rank_k(a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out
     ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     if out is not None:
         verify = partial(check_places, kind, a, trans, out)
-        if kind is not None and stacks.is_list(a) and stacks.is_list(out):
+        listed = stacks.is_list(a) and stacks.is_list(out)
+        on_host = kind is not None and kind.on_host_alone and arrays.known_kind(out) is arrays.known_kind(a) is kind
+        if kind is not None and (listed or on_host):
             check_once(kind, ("rank k", trans), a, out, verify)
         else:
             verify()

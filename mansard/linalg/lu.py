@@ -22,7 +22,8 @@ from ..operations.factor.face import (
     scalar,
 )
 from ..operations.factor.grouped import factor_ragged
-from ..operations.factor.plan import factor, quick
+from ..operations.factor.plan import factor
+from ..operations.factor.quick import quick
 from ..operations.factor.ragged_solves import lu_factors, solve_with
 from ..operations.factor.task import Task
 

@@ -12,7 +12,8 @@ from ..operations import stacks
 from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
 from ..operations.factor.grouped import factor_ragged
-from ..operations.factor.plan import factor, quick
+from ..operations.factor.plan import factor
+from ..operations.factor.quick import quick
 from ..operations.factor.ragged_least_squares import least_squares_by_lapack, least_squares_ragged
 from ..operations.factor.task import Sizes, Task
 

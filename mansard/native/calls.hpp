@@ -137,7 +137,7 @@ inline PyObject* quick(PyObject*, PyObject* const* given, Py_ssize_t count) {
     }
   }
   Ref result(PyObject_Vectorcall(python.quick.run, given, 5, nullptr));
-  if (result && (result.get() != Py_None || asked.reading == Reading::unknown)) learn(asked, python.quick.recall);
+  if (result && result.get() != Py_None) learn(asked, python.quick.recall);  // None: nobody has looked at the arrays yet
   return result.release();
 }
 

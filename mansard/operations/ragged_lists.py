@@ -141,11 +141,13 @@ def _places(kind: Kind, out: Matrices) -> Hashable:
         return listed.key
     if stacks.is_list(out):
         return tuple(map(signature, out))
+    if kind.on_host_alone and arrays.known_kind(out) is kind:
+        return _PLACE(out)
     return None if out is None else type(out).__name__
 
 
 def check_once(kind: Kind, key: Hashable, given: Matrices, out: Matrices, check: Callable[[], object]) -> None:
-    """Call `check` unless it has passed for lists whose arrays were like those of `given` and `out`."""
+    """Call `check` unless it has passed for lists, or NumPy arrays, like `given` and `out`."""
     whole = (key, kind, _signature(kind, given), _places(kind, out))
     if pin.pins() or PLANS.get(whole) is None:
         check()

@@ -7,9 +7,11 @@ on a GPU by events of the stream.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from mansard.operations.factor.blocked import Blocked
+from mansard.operations.factor.task import Found, Task, zeros
 
 PARTS = ("panel", "exchange", "solve", "product")
 Clock = Callable[[], Any]  # a mark on the time line
@@ -34,6 +36,33 @@ def recorded(blocked: Blocked, mark: Clock) -> Parts:
     blocked._solve = around("solve", blocked._solve)  # type: ignore[method-assign]
     blocked._multiply = around("product", blocked._multiply)  # type: ignore[method-assign]
     return parts
+
+
+def rehearse(blocked: Blocked, factor: Callable[[], Any]) -> None:
+    """Run an LU or Cholesky factorization with all its parts side by side, so that their kernels are compiled together.
+    What it computes means nothing; afterwards the parts are as they were."""
+    before = blocked.leaf, blocked.swaps.apply
+    with ThreadPoolExecutor() as pool:
+        pending = []
+
+        def aside(call: Callable[..., Any]) -> Callable[..., None]:
+            return lambda *arguments, **options: pending.append(pool.submit(call, *arguments, **options))
+
+        def leaf(task: Task, F: Any, A: Any) -> Found:
+            pending.append(pool.submit(before[0], task, F, A))
+            width = min(F.shape[-2:])
+            made = {"PIVOTS": (*F.shape[:-2], width), "INFO": F.shape[:-2]}
+            return {name: zeros(blocked.kind, tuple(shape), "int32", F) for name, shape in made.items()}
+
+        blocked.leaf = leaf
+        blocked.swaps.apply = aside(before[1])  # type: ignore[method-assign]
+        blocked._solve = aside(blocked._solve)  # type: ignore[method-assign]
+        blocked._multiply = aside(blocked._multiply)  # type: ignore[method-assign]
+        factor()
+    for each in pending:
+        each.result()
+    blocked.leaf, blocked.swaps.apply = before  # type: ignore[method-assign]
+    del blocked._solve, blocked._multiply
 
 
 def shares(parts: list[tuple[str, float, float]]) -> dict[str, float]:

@@ -70,6 +70,7 @@ EXCEPTIONS = {
         for name in ("arrays.kinds", "operations.factor.blocked", "operations.factor.task")
     },
     ("papers.dong.timeline", "operations.factor.blocked"): "the parts of blocked factors that a time line shows",
+    ("papers.dong.timeline", "operations.factor.task"): "the parts of blocked factors that a time line shows",
     ("papers.dong.experiments", "operations.factor.plan"): "blocked factors whose time lines are compared",
     ("papers.dong.experiments", "arrays.kinds"): "blocked factors whose time lines are compared",
     ("papers.masliah.counters", "plan.explain"): "data sheets of devices that are not here",

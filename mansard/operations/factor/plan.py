@@ -3,7 +3,7 @@ library, as dispatch decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,8 +17,6 @@ from ...plan.route import Kernel as KernelRoute
 from ...plan.route import Steps as StepsRoute
 from .. import stacks
 from ..batched.triangular_call import Triangle, solve
-from ..direct import described, description
-from ..launcher import LAUNCHER, Answers
 from ..plans import PLANS
 from ..stacks import Operand
 from . import lapack as factor_lapack
@@ -27,6 +25,7 @@ from .blocked import HOW, Blocked, Steps
 from .columns import column
 from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
+from .quick import keep_quick, quick_key
 from .task import Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
 
 Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
@@ -65,59 +64,6 @@ def factor(
     return plan.run(A, B, outs)
 
 
-def quick(
-    task: tuple[object, ...], backend: str | None, A: Array, B: Array = None, out: Array = None
-) -> list[Array] | None:
-    """The parts, if a kernel has answered a call with arrays like these before; otherwise whoever asks has to look at
-    them closely. `out` is for the first part."""
-    natively = LAUNCHER.quick
-    if natively is not None:
-        return natively(task, backend, A, B, out)  # type: ignore[no-any-return]
-    LAUNCHER.counted()
-    return _quick(task, backend, A, B, out)
-
-
-def _quick(task: tuple[object, ...], backend: str | None, A: Array, B: Array, out: Array) -> list[Array] | None:
-    """`quick` without the native launcher."""
-    run = _recall(task, backend, None, A, B, out)
-    return None if run is None else run(A, B, out)
-
-
-def _recall(task: tuple[object, ...], backend: str | None, _: None, A: Array, B: Array, out: Array) -> Quick | None:
-    """The path that `quick` would take on these arrays; None: there is none."""
-    kind = arrays.known_kind(A)
-    if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
-        return None
-    return None if pin.pins() else _get(quick_key(task, backend, kind, A, B, out))
-
-
-LAUNCHER.serves("quick", Answers(_quick, _recall))
-
-
-def _keep_quick(key: Hashable, kind: Kind, run: Quick, placed: bool) -> None:
-    """Remember a path of later calls, which tells the array library that `out` was overwritten."""
-    PLANS.keep(key, told(kind, run) if placed and kind.written is not None else run)
-
-
-def told(kind: Kind, run: Quick) -> Quick:
-    """The path, followed by telling the array library that `out` was overwritten."""
-    written, direct = kind.written, description(run)
-
-    def run_and_tell(A: Array, B: Array, out: Array) -> list[Array] | None:
-        parts = run(A, B, out)
-        if parts is not None and written is not None:
-            written((out,))
-        return parts
-
-    return run_and_tell if direct is None else described(run_and_tell, direct._replace(written=written))
-
-
-def quick_key(task: tuple[object, ...], backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
-    signature = kind.signature
-    of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
-    return ("quick", task, backend, kind, signature(A), of_b, of_out)
-
-
 def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: Array) -> None:
     """After a call with vectors as matrices of one column: the next one is quick without them. To make these takes as
     long as half of what else such a call does."""
@@ -132,7 +78,7 @@ def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: A
     if plan is not None and was_quick:
         run = plan.quick(out is not None, vectors=True)
         if run is not None:
-            _keep_quick(quick_key(task, backend, kind, A, b, out), kind, run, out is not None)
+            keep_quick(quick_key(task, backend, kind, A, b, out), kind, run, out is not None)
 
 
 def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
@@ -140,7 +86,7 @@ def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: 
         return
     run = plan.quick(bool(outs))
     if run is not None:
-        _keep_quick(quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
+        keep_quick(quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
 
 
 def planned(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool) -> FactorPlan:

@@ -37,3 +37,15 @@ def test_parts_of_a_factorization_are_recorded_in_order():
     assert {name for name, _, _ in parts} == set(timeline.PARTS)
     assert [tick for _, *ticks in parts for tick in ticks] == list(range(2 * len(parts)))
     assert sum(timeline.shares(parts).values()) < 1
+
+
+@pytest.mark.parametrize("operation", ["lu", "cholesky"])
+def test_rehearsal_leaves_the_factorization_as_it_was(operation):
+    A = experiments.matrices(operation, 150, 2, np)
+    made, work = blocked(kind_of(A, "A"), "reference"), A.copy()
+    timeline.rehearse(made, partial(getattr(made, operation), A.copy(), None))
+    alone = blocked(kind_of(A, "A"), "reference")
+    expected = A.copy()
+    getattr(made, operation)(work, None)
+    getattr(alone, operation)(expected, None)
+    assert (work == expected).all()

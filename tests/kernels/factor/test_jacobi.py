@@ -59,9 +59,13 @@ def test_condensed_forms(problem: Problem) -> None:
 
 
 def test_too_few_steps_on_condensed_forms_are_reported() -> None:
-    A = np.array([np.eye(5), matrix(np.random.default_rng(3), "random", 5, "float64", True), np.zeros((5, 5))])
-    found = launch(P("float64", 5, 3, want="eigvalsh", method="any"), Simd(2, SWEEPS=1, METHOD="condensed"), "cpu", A)
-    assert found.info.tolist() == [0, 5, 0]
+    """Blocks of two rows need a step or two each, the last one first, wherever it begins."""
+    blocks = np.diag([2.0, 5, 1, 2, 7]) + np.diag([1.0, 0, 3, 0], 1) + np.diag([1.0, 0, 3, 0], -1)
+    dense = matrix(np.random.default_rng(3), "random", 5, "float64", True)
+    A = np.array([np.eye(5), dense, np.zeros((5, 5)), blocks])
+    found = launch(P("float64", 5, 4, want="eigvalsh", method="any"), Simd(2, SWEEPS=1, METHOD="condensed"), "cpu", A)
+    assert found.info.tolist() == [0, 5, 0, 0]
+    assert np.allclose(found.W[3], np.linalg.eigvalsh(blocks), atol=1e-14)
 
 
 @pytest.mark.parametrize("want", ["eigh", "svd"])

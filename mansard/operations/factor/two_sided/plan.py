@@ -18,8 +18,9 @@ from ...batched.gemm_call import multiply
 from ...plans import PLANS
 from ...stacks import Operand
 from ..lapack import shares_of
-from ..plan import factor, quick_key
-from ..plan import quick as quick_factor
+from ..plan import factor
+from ..quick import quick as quick_factor
+from ..quick import quick_key
 from ..task import Found, stacked
 from ..task import Task as FactorTask
 from . import householder, loops
