@@ -11,6 +11,7 @@ from . import space, space_cpu
 from .space import Config, Ring
 
 _CHUNK_BYTES = 24 << 10  # of a chunk: several are on their way while one is read
+_CHUNK_ROWS = 192  # at least: a chunk costs the block a barrier, whatever its width
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -19,12 +20,12 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
-    """On GPUs chunks of about 24 KB and as many as there is room for; on CPUs as many sums as registers hold."""
+    """On GPUs chunks of 24 KB or 192 rows and as many as there is room for; on CPUs as many sums as registers hold."""
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
     row_bytes = problem.pitch_a * problem.itemsize
-    for rows in dict.fromkeys((max(64, _CHUNK_BYTES // row_bytes // 64 * 64), 64)):
+    for rows in dict.fromkeys((max(_CHUNK_ROWS, _CHUNK_BYTES // row_bytes // 64 * 64), 64)):
         for stages in (8, 7, 6, 5, 4, 3, 2):
             yield Ring(rows, stages)
 
