@@ -16,7 +16,8 @@ reports: $(VENV)/.bench
 	$(BIN)/mansard report --readme
 	$(BIN)/python -m papers.pages
 
-# The site, from docs/ and docstrings: build/site/index.html, read from disk. Warnings and dead links are errors.
+# The site, from docs/ and docstrings: build/site/index.html, read from disk. Warnings and dead links are errors. Where
+# Chromium is installed every page is looked at, in a wide and in a narrow, dark window.
 docs: $(VENV)/.test
 	$(BIN)/python -m docs.site
 

@@ -10,6 +10,7 @@
 | `MANSARD_EMULATED_ORDER`| thread order of the emulator: `forward`, `reverse`, `random`, `greedy` or `greedy-reverse` |
 | `MANSARD_GOAL`          | `time` (default) or `energy`: which of the tuner's winners calls take          |
 | `MANSARD_LIBRARY_BELOW` | microseconds of work below which the array library answers on CPUs (default 20; 0: never) |
+| `MANSARD_LAUNCHER`      | `python`: calls are launched by Python; the native launcher is neither compiled nor loaded |
 | `MANSARD_QUIET`         | `1`: compilations that take longer than a second are not mentioned on stderr  |
 | `MANSARD_RECORD`        | a file that receives every problem a kernel is prepared for (`mansard precompile`) |
 | `CUDA_PATH`             | a CUDA toolkit whose libnvrtc may be used                                     |
@@ -40,6 +41,7 @@ class Settings:
     emulated_order: str
     goal: str
     library_below: float
+    native_launcher: bool
     quiet: bool
     record: Path | None
     cuda_path: Path | None
@@ -66,6 +68,12 @@ def _goal(text: str) -> str:
     return text
 
 
+def _launcher(text: str) -> bool:
+    if text not in ("native", "python"):
+        raise ValueError(f"MANSARD_LAUNCHER={text!r} is neither 'native' nor 'python'")
+    return text == "native"
+
+
 def _not_negative(name: str, default: float) -> float:
     text = os.environ.get(name) or str(default)
     try:
@@ -90,6 +98,7 @@ def _read() -> Settings:
         emulated_order=env("MANSARD_EMULATED_ORDER") or "forward",
         goal=_goal(env("MANSARD_GOAL") or "time"),
         library_below=_not_negative("MANSARD_LIBRARY_BELOW", LIBRARY_BELOW),
+        native_launcher=_launcher(env("MANSARD_LAUNCHER") or "native"),
         quiet=env("MANSARD_QUIET") == "1",
         record=Path(text) if (text := env("MANSARD_RECORD")) else None,
         cuda_path=Path(env("CUDA_PATH") or env("CUDA_HOME") or "/usr/local/cuda"),

@@ -8,8 +8,9 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from . import gallery, nav, reference, stage, support
+from . import gallery, nav, performance, reference, stage, support
 from .links import dead_links
+from .tables import Tables
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -17,18 +18,17 @@ HERE = Path(__file__).resolve().parent
 
 def build(out: Path) -> list[str]:
     """Build the site in `out`, whose content is replaced; returns its dead links, one line each."""
+    tables, devices = Tables(), performance.devices(ROOT)
+    generated = {**reference.pages(), **support.pages(), **gallery.pages(ROOT), **performance.pages(devices)}
     with tempfile.TemporaryDirectory() as folder:
         pages = Path(folder).resolve() / "pages"
-        assemble(pages)
+        # a mirror of the repository, so that links between pages stay as they are
+        stage.Stage(ROOT, pages, generated, reference.places(), tables).run()
+        shutil.copytree(HERE / "assets", pages / "assets")
         _mkdocs(pages, out)
+    tables.put_back(out)
+    performance.write_interactive(devices, out)
     return dead_links(out)
-
-
-def assemble(pages: Path) -> None:
-    """Write all pages, as a mirror of the repository, so that links between them stay as they are."""
-    generated = {**reference.pages(), **support.pages(), **gallery.pages(ROOT)}
-    stage.Stage(ROOT, pages, generated, reference.places()).run()
-    shutil.copytree(HERE / "assets", pages / "assets")
 
 
 def _mkdocs(pages: Path, out: Path) -> None:

@@ -83,7 +83,7 @@ def signature(name: str, function: Any) -> str:
         return name
     parameters = []
     for one in found.parameters.values():
-        kept = "" if one.annotation in (inspect.Parameter.empty, "Any", "Array") else one.annotation
+        kept = _said(one.annotation)
         parameters.append(one.replace(annotation=_Bare(kept) if kept else inspect.Parameter.empty))
     answer: Any = found.return_annotation
     says = isinstance(answer, str) and answer not in ("Any", "Array", "None")
@@ -98,6 +98,12 @@ def signature(name: str, function: Any) -> str:
             inside.insert(first, "*")
     tail = f" -> {answer!r}" if isinstance(answer, _Bare) else ""
     return f"{name}(\n" + "".join(f"    {one},\n" for one in inside) + f"){tail}"
+
+
+def _said(annotation: Any) -> Any:
+    """An annotation that tells a reader something, or nothing; fields of named tuples have references to names."""
+    name = getattr(annotation, "__forward_arg__", annotation)
+    return "" if name in (inspect.Parameter.empty, "Any", "Array") else name
 
 
 class _Bare:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from html.parser import HTMLParser
+import re
+from html import unescape
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 ATTRIBUTES = {"a": "href", "link": "href", "img": "src", "script": "src"}
+_TAG = re.compile(r"<([a-z]\w*)\b((?:[^<>\"']|\"[^\"]*\"|'[^']*')*)>")
+_ATTRIBUTE = re.compile(r"""\b(href|src|id|name)=(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""")
+_SCRIPT = re.compile(r"(<script\b[^>]*>).*?(?=</script>)", re.DOTALL)  # what scripts write is looked at in a browser
 
 
-class _Page(HTMLParser):
-    """Targets and anchors of one page."""
+class _Page(NamedTuple):
+    """Targets (tag, target) and anchors of one page."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.targets: list[tuple[str, str]] = []  # tag, target
-        self.anchors: set[str] = set()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = dict(attrs)
-        self.anchors.update(filter(None, (given.get("id"), given.get("name"))))
-        target = given.get(ATTRIBUTES.get(tag, ""))
-        if target:
-            self.targets.append((tag, target))
+    targets: list[tuple[str, str]]
+    anchors: set[str]
 
 
 def _read(path: Path) -> _Page:
-    page = _Page()
-    page.feed(path.read_text())
+    page = _Page([], set())
+    for tag, text in _TAG.findall(_SCRIPT.sub(r"\1", path.read_text())):
+        given = {name: unescape("".join(value)) for name, *value in _ATTRIBUTE.findall(text)}
+        page.anchors.update(filter(None, (given.get("id"), given.get("name"))))
+        target = given.get(ATTRIBUTES.get(tag, ""))
+        if target:
+            page.targets.append((tag, target))
     return page
 
 

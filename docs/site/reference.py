@@ -102,7 +102,8 @@ def members(thing: type) -> list[str]:
     """Public methods and properties that have a docstring of their own."""
     found = []
     for name, member in inspect.getmembers(thing):
-        if name.startswith("_") or not inspect.getdoc(member) or name not in _own(thing):
+        text = inspect.getdoc(member) or ""
+        if name.startswith("_") or name not in _own(thing) or not text or text.startswith("Alias for field number"):
             continue
         call = signature(name, member) if callable(member) else name
         text = textwrap.indent(markdown(member), "    ").lstrip()

@@ -11,6 +11,8 @@ import re
 import shutil
 from pathlib import Path
 
+from .tables import Tables
+
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/**/*.md", "papers/**/*.md", "results/**/*.md",
          "examples/hydrodynamics/README.md")  # fmt: skip
 PICTURES = (".png", ".svg", ".jpg")
@@ -24,8 +26,10 @@ _NAME = re.compile(r"(?<![\[`])`ms\.([\w.]+)(\([^`]*\))?`(?!`)")
 class Stage:
     """Pages of `root`, and `generated` ones by their paths, written below `out`."""
 
-    def __init__(self, root: Path, out: Path, generated: dict[str, str], places: dict[str, str]) -> None:
-        self.root, self.out, self.generated, self.places = root, out, generated, places
+    def __init__(
+        self, root: Path, out: Path, generated: dict[str, str], places: dict[str, str], tables: Tables
+    ) -> None:
+        self.root, self.out, self.generated, self.places, self.tables = root, out, generated, places, tables
         found = [path for pattern in PAGES for path in root.glob(pattern)]
         self.pages = {str(path.relative_to(root)) for path in found} | set(generated)
         self.sources: set[str] = set()
@@ -50,6 +54,7 @@ class Stage:
         """A page with its links resolved, outside code; names of public functions lead to the reference."""
         parts = _FENCE.split(text)
         for at in range(0, len(parts), 2):
+            parts[at] = self.tables.taken(parts[at])
             parts[at] = _LINK.sub(lambda match: self._link(name, match), parts[at])
             if name.startswith("docs/") and not name.startswith(("docs/reference", "docs/log")):
                 parts[at] = self._named(name, parts[at])

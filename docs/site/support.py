@@ -12,6 +12,7 @@ import platform
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -193,6 +194,7 @@ def reach(operation: registry.PublicOperation, dtype: str, device: Device) -> st
     return _NO
 
 
+@cache
 def _has_kernel(problem: Problem, device: Device) -> bool:
     family = family_of(problem.operation)
     return family.spec.refusal(problem) is None and next(family.space.candidates(problem, device), None) is not None

@@ -14,6 +14,7 @@ from . import cupy_blas, triangles
 from .cupy_linalg import CupyLinalg
 from .gemm import Gemm, Product
 from .numpy import NumpyKind, whole_strides
+from .types import Maker, StreamSource
 from .view import View
 
 
@@ -77,6 +78,16 @@ class CupyKind(NumpyKind):
             return lambda like: self.allocate(shape, dtype, like)
         bare, of_numpy = self.module.ndarray, np.dtype(dtype)
         return lambda like: bare(shape, of_numpy)  # what cupy.empty comes down to
+
+    def maker(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Maker:
+        if self._several:
+            return Maker(self.allocator(shape, dtype, of_operand), (), takes_like=True)
+        return Maker(self.module.ndarray, (shape, np.dtype(dtype)))
+
+    def stream_source(self, device: tuple[str, int]) -> StreamSource | None:
+        if self._several:
+            return StreamSource(self.stream_of(device))
+        return StreamSource(self.module.cuda.get_current_stream, has_attribute=True)
 
     def arange(self, count: int, like: Any) -> Any:
         with like.device:

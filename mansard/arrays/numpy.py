@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .gemm import Gemm, Product
+from .types import Maker, StreamSource
 from .view import View, no_stream
 
 
@@ -94,7 +95,7 @@ class NumpyKind:
         return no_stream
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
-        return np.matmul(a, b, out=out)
+        return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
 
     def conj(self, array: Any) -> Any:
         return array.conj()
@@ -105,6 +106,12 @@ class NumpyKind:
     def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Callable[[Any], Any]:
         of_numpy = np.dtype(dtype)  # which takes longer to find by its name than to allocate
         return lambda like: np.empty(shape, of_numpy)
+
+    def maker(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Maker:
+        return Maker(np.empty, (shape, np.dtype(dtype)))
+
+    def stream_source(self, device: tuple[str, int]) -> StreamSource | None:
+        return None
 
     def arange(self, count: int, like: Any) -> Any:
         return np.arange(count)

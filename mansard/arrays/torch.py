@@ -16,6 +16,7 @@ from . import torch_linalg, triangles
 from .gemm import Gemm, Product
 from .torch_linalg import TorchLinalg
 from .torch_state import has_tangent, is_transformed, signer, version_raiser
+from .types import Maker, StreamSource
 from .view import View, dense_strides, extent, no_stream
 
 
@@ -41,6 +42,7 @@ class TorchKind:
         self.signature = signer(torch, self._forward)
         self._traced = torch._C._get_tracing_state
         self.written = version_raiser(torch)
+        self._from_numpy = torch.from_numpy
 
     def view(self, array: Any, argument: str) -> View:
         """Describe a tensor; one that has no data, or whose gradient would be lost, raises an error that names the
@@ -146,7 +148,7 @@ class TorchKind:
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         try:
-            return self.module.matmul(a, b, out=out)
+            return a @ b if out is None else self.module.matmul(a, b, out=out)
         except RuntimeError as error:
             raise _not_allocated(error, (*a.shape[:-1], *b.shape[-1:])) from error
 
@@ -161,6 +163,15 @@ class TorchKind:
             return lambda like: self.empty(shape, dtype, like)
         own, steps = getattr(self.module, dtype), dense_strides(shape)
         return lambda like: like.new_empty_strided(shape, steps, dtype=own)
+
+    def maker(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Maker:
+        given, function = (shape, dense_strides(shape)), self.module.Tensor.new_empty_strided
+        if dtype == of_operand:
+            return Maker(function, given, takes_like=True)
+        return Maker(function, (*given, getattr(self.module, dtype)), ("dtype",), takes_like=True)
+
+    def stream_source(self, device: tuple[str, int]) -> StreamSource | None:
+        return StreamSource(self.stream_of(device), by_dlpack=True, ordinal=device[1]) if device[0] == "cuda" else None
 
     def arange(self, count: int, like: Any) -> Any:
         return self.module.arange(count, device=like.device)
@@ -187,10 +198,15 @@ class TorchKind:
         array.scatter_(axis, index.expand(values.shape), values)
 
     def upload(self, array: Any, like: Any) -> Any:
+        if like.is_cpu:
+            return self._from_numpy(np.asarray(array))  # a third of the time of as_tensor
         return self.module.as_tensor(np.asarray(array), device=like.device)
 
     def download(self, array: Any) -> Any:
-        return array.detach().resolve_conj().resolve_neg().cpu().numpy()
+        try:
+            return array.numpy()
+        except (RuntimeError, TypeError):  # it records a gradient, is lazily conjugated or negated, or lies on a GPU
+            return array.detach().resolve_conj().resolve_neg().cpu().numpy()
 
     def unwrap(self, array: Any, argument: str) -> Any:
         plain = self.plain(array.detach())

@@ -31,6 +31,24 @@ class Call(NamedTuple):
     run: Callable[..., Any]  # the operation itself: run(given, options) on other operands
 
 
+class Maker(NamedTuple):
+    """How a library allocates one shape and dtype: function([like], *given), the last of `given` by their names."""
+
+    function: Callable[..., Array]
+    given: tuple[Any, ...]
+    names: tuple[str, ...] | None = None
+    takes_like: bool = False
+
+
+class StreamSource(NamedTuple):
+    """Where the caller's current stream on a GPU is found: by DLPack, or as what a function returns."""
+
+    function: Callable[[], Any]
+    by_dlpack: bool = False
+    ordinal: int = 0
+    has_attribute: bool = False  # the handle is the attribute `ptr` of what the function returns
+
+
 class Linalg(Protocol):
     """An array library's factorizations of stacks (..., m, n) on a GPU; pivots count from zero. They do not wait for
     the device."""
@@ -128,6 +146,12 @@ class Kind(Protocol):
 
     def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str, /) -> Callable[[Array], Array]:
         """`allocate` for one shape and dtype, beside operands of the dtype `of_operand`: the fastest way there is."""
+
+    def maker(self, shape: tuple[int, ...], dtype: str, of_operand: str, /) -> Maker:
+        """`allocator` as data, for the native launcher."""
+
+    def stream_source(self, device: tuple[str, int], /) -> StreamSource | None:
+        """`stream_of` as data, for the native launcher; None on a CPU."""
 
     def plain(self, array: Array, /) -> Array:
         """A contiguous array that holds its values literally."""

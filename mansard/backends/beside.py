@@ -16,6 +16,7 @@ from ctypes import byref, c_uint, c_void_p
 from typing import Any
 
 _COUNT, _MANY = 3, 12  # side streams, and the number of launches from which all of them are used; one below
+_CHAINS = 8  # side streams of chains, whose launches wait for each other: as many queues as a GPU has by default
 _NON_BLOCKING, _NO_TIMING = 1, 2
 _HELD = threading.local()
 
@@ -27,8 +28,8 @@ class Streams:
         self.driver = driver = backend.driver
         before = driver.current_context()
         driver.make_current(backend.device.ordinal)
-        self.streams = [self._made(driver.lib.cuStreamCreate, _NON_BLOCKING) for _ in range(_COUNT)]
-        self.events = [self._made(driver.lib.cuEventCreate, _NO_TIMING) for _ in range(_COUNT + 1)]
+        self.streams = [self._made(driver.lib.cuStreamCreate, _NON_BLOCKING) for _ in range(_CHAINS)]
+        self.events = [self._made(driver.lib.cuEventCreate, _NO_TIMING) for _ in range(_CHAINS + 1)]
         if before.value:
             driver.restore(before)
 
@@ -38,7 +39,7 @@ class Streams:
         return handle
 
     def __del__(self) -> None:  # the driver waits for what they hold
-        if sys.is_finalizing() or len(getattr(self, "events", ())) <= _COUNT:
+        if sys.is_finalizing() or len(getattr(self, "events", ())) <= _CHAINS:
             return
         if self.driver.process != os.getpid():  # a forked child has no driver
             return
@@ -64,16 +65,18 @@ class Streams:
 
 
 @contextmanager
-def several(backend: Any, stream: int, launches: int) -> Iterator[list[int]]:
-    """Fork: yield the caller's stream and side streams for `launches` independent launches; join them at exit."""
-    if backend.name != "cuda" or launches < 3:
+def several(backend: Any, stream: int, launches: int, are_chains: bool = False) -> Iterator[list[int]]:
+    """Fork: yield the caller's stream and side streams for `launches` independent launches, or chains of launches; join
+    them at exit. Launches fill the GPU, and a few streams hide their ends; chains leave most of it idle, and each has a
+    stream."""
+    if backend.name != "cuda" or launches < (2 if are_chains else 3):
         yield [stream]
         return
     held = vars(_HELD).setdefault("streams", {})
     ordinal = backend.device.ordinal
     if ordinal not in held:
         held[ordinal] = Streams(backend)
-    count = _COUNT if launches >= _MANY else 1
+    count = min(launches - 1, _CHAINS) if are_chains else _COUNT if launches >= _MANY else 1
     try:
         yield held[ordinal].fork(stream, count)
     finally:

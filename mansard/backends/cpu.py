@@ -14,7 +14,7 @@ from ..codegen.instantiate import Source
 from ..compile import cxx
 from ..errors import LaunchError
 from . import openmp
-from .base import Launch
+from .base import CpuEntry, Launch, operands_of, unscaled_arguments
 
 
 class CpuBackend:
@@ -49,7 +49,7 @@ class CpuLaunch:
     """A loaded kernel: call it with operand addresses and scalars."""
 
     def __init__(self, library: ctypes.CDLL, kernel: Kernel) -> None:
-        self._kernel = kernel
+        self._kernel, self._library = kernel, library
         self._pack = kernel.source.packing.pack_into
         library.kernel.argtypes = [ctypes.c_void_p]
         self._function = openmp.forkable(library)
@@ -64,6 +64,17 @@ class CpuLaunch:
         status = self._function(address)
         if status:
             raise LaunchError(f"the CPU kernel returned {status}")
+
+    @property
+    def entry(self) -> CpuEntry | None:
+        """The launch as data; None where a forked thread may have to hand its kernels to another one."""
+        if isinstance(self._function, openmp.Handed):
+            return None
+        address = ctypes.cast(self._library.kernel, ctypes.c_void_p).value or 0
+        kernel = self._kernel
+        return CpuEntry(
+            "cpu", address, unscaled_arguments(kernel), operands_of(kernel), kernel.geometry.partial_bytes
+        )
 
     def _first_call(self) -> tuple[ctypes.Array[ctypes.c_char], int, int]:
         buffer = ctypes.create_string_buffer(self._kernel.source.packing.size)

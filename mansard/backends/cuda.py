@@ -18,7 +18,7 @@ from ..codegen.geometry import Device, Kernel
 from ..codegen.instantiate import Source
 from ..compile import nvrtc
 from ..errors import BackendUnavailable, CudaAfterFork
-from .base import Launch
+from .base import CudaEntry, Launch, operands_of, unscaled_arguments
 from .cuda_driver import Driver, driver
 
 _COUNTER_BYTES = 1024  # COUNTERS words of mansard/gpu/reduce.cuh
@@ -101,8 +101,7 @@ class CudaLaunch:
         lib = backend.driver.lib
         self._launch = lib.cuLaunchCooperativeKernel if self.cooperative else lib.cuLaunchKernel
         self._pack = kernel.source.packing.pack_into
-        operands = next(i for i, field in enumerate(kernel.source.arguments) if field.name == "partials")
-        self._pack_pointers = struct.Struct(f"={operands}Q").pack_into
+        self._pack_pointers = struct.Struct(f"={operands_of(kernel)}Q").pack_into
         self._local = threading.local()
 
     def __call__(self, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
@@ -118,6 +117,19 @@ class CudaLaunch:
         status = self._launch(*call.arguments)
         if status:
             self._failed(status, call.arguments)
+
+    @property
+    def entry(self) -> CudaEntry:
+        """The launch as data."""
+        kernel, geometry = self.kernel, self.kernel.geometry
+        launch, is_capturing = (
+            ctypes.cast(one, c_void_p).value or 0 for one in (self._launch, self.backend.driver.lib.cuStreamIsCapturing)
+        )
+        return CudaEntry(
+            "cuda", launch, is_capturing, self.function.value or 0,
+            (*geometry.grid, geometry.block, geometry.shared_bytes), unscaled_arguments(kernel), operands_of(kernel),
+            self.cooperative, lambda stream: self.backend.workspaces.get(kernel, stream, 0),
+        )  # fmt: skip
 
     def _first_call(self, stream: int) -> _Call:
         if not hasattr(self._local, "calls"):

@@ -27,7 +27,7 @@ def forkable(library: ctypes.CDLL) -> Entry:
     if not hasattr(library, "GOMP_parallel") or hasattr(library, "__kmpc_fork_call"):
         return entry
     if not hasattr(library, "omp_pause_resource_all"):
-        return _Handed(entry)
+        return Handed(entry)
     _pause_before_forks(ctypes.cast(library.omp_pause_resource_all, ctypes.c_void_p).value or 0)
     return entry
 
@@ -39,7 +39,7 @@ def _pause_before_forks(function: int) -> None:
     os.register_at_fork(before=lambda: pause(_SOFT))
 
 
-class _Handed:
+class Handed:
     """A kernel's function that a forked thread, whose team is lost, has called by another thread."""
 
     def __init__(self, entry: Entry) -> None:

@@ -13,7 +13,9 @@ import numpy as np
 import mansard as ms
 
 from ..arrays.kinds import kind_of
+from ..operations.launcher import LAUNCHER
 from . import clock as clocks
+from . import small_calls
 from .cases import Case
 from .peers import Peer, TorchPeer
 from .rows import Row, row
@@ -55,7 +57,20 @@ def _calls(case: Case, backend: Any, peers: list[Peer]) -> dict[str, Callable[[]
         calls[f"plan.run(A, B, out), {kind}"] = _bind(into.run, A, B, out)
         calls[f"ms.gram(A, B), {kind}"] = _bind(partial(ms.gram, backend=asked) if asked else ms.gram, A, B)
         calls[f"A.T @ B, {kind}"] = _bind(_vendor, A, B)
+        if backend.name == "cpu":  # where a backend need not be named: calls as users write them
+            calls |= _small(kind, A)
     return calls
+
+
+def _small(kind: str, like: Any) -> dict[str, Callable[[], Any]]:
+    """Small problems of many operations, ours (natively launched where that can be had) and the library's."""
+    LAUNCHER.wait()
+    found: dict[str, Callable[[], Any]] = {}
+    for name, ours, theirs in small_calls.calls(like):
+        found[f"{name}: Mansard, {kind}"] = ours
+        if theirs is not None:
+            found[f"{name}: {kind}"] = theirs
+    return found
 
 
 def _vendor(A: Any, B: Any) -> Any:

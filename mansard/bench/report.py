@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"report: {write_report(results, to or folder, added)}")
         if args.over is not None:
             print(_over(results, args.over))
-    if all(folder.parent == args.folder for folder in folders):
+    if documents and all(folder.parent == args.folder for folder in folders):
         earlier = args.against and {folder.name: store.load(folder) for folder in store.folders(args.against)}
         print(f"overview: {write_page(documents, args.to or args.folder, earlier)}")
     _draw_tradeoff(args.folder)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
+
 from ..arrays import kinds as arrays
 from ..operations import stacks
 from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemm_call import Form, multiply
 from ..operations.batched.ragged_call import multiply_special
-from ..operations.batched.ragged_rank import rank_k, rank_k_lists
+from ..operations.batched.ragged_rank import rank_k, rank_k_lists, rank_k_of_factors
 from ..operations.ragged import Ragged
 from ..operations.ragged_lists import check_once, differ
 from ..operations.tall_skinny.matmul import matmul
@@ -85,8 +87,8 @@ def gemm(
 def syrk(
     a: Any,
     *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
     uplo: str = "L",
     trans: str = "N",
     out: Any = None,
@@ -97,6 +99,7 @@ def syrk(
     Parameters
     ----------
     a : array (..., n, k), list of matrices, or `Ragged`; with "T", (..., k, n)
+    alpha, beta : factors, one number each or one per matrix, as for `gemm`
     uplo : the triangle of `out` that is written: "L" or "U"; the other one is neither read nor written
     out : array (..., n, n) or list. Without it the whole matrix is returned, exactly symmetric
 
@@ -113,8 +116,8 @@ def syrk(
 def herk(
     a: Any,
     *,
-    alpha: float = 1.0,
-    beta: float = 0.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
     uplo: str = "L",
     trans: str = "N",
     out: Any = None,
@@ -133,16 +136,23 @@ def herk(
             [2.-4.j, 4.+0.j]]])
     """
     for name, factor in (("alpha", alpha), ("beta", beta)):
-        if complex(factor).imag:
+        if not _is_real(factor):
             raise TypeError(f"{name} must be real: the result would not be Hermitian")
     return _rank_k(a, (alpha, beta), (uplo, trans, "C"), out, backend)
 
 
-def _rank_k(
-    a: Any, factors: tuple[complex, complex], options: tuple[str, str, str], out: Any, backend: str | None
-) -> Any:
+def _is_real(factor: Any) -> bool:
+    """Whether a factor is real, an array of them by its dtype."""
+    if is_number(factor):
+        return not complex(factor).imag
+    return not np.iscomplexobj(factor) if isinstance(factor, list | tuple) else "complex" not in str(factor.dtype)
+
+
+def _rank_k(a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None) -> Any:
     """The whole product is formed, beside `out`; one triangle of it counts."""
     (alpha, beta), (uplo, trans, other) = factors, options
+    if not (is_number(alpha) and is_number(beta)):
+        return _rank_k_of_factors(a, factors, options, out, backend)
     check_options(uplo, trans, other, beta, out)
     kind, hermitian = kind_of(a, "a"), other == "C"
     if kind is not None and kind.immutable:
@@ -150,7 +160,9 @@ def _rank_k(
     ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     if out is not None:
         verify = partial(check_places, kind, a, trans, out)
-        if kind is not None and stacks.is_list(a) and stacks.is_list(out):
+        listed = stacks.is_list(a) and stacks.is_list(out)
+        on_host = kind is not None and kind.on_host_alone and arrays.known_kind(out) is arrays.known_kind(a) is kind
+        if kind is not None and (listed or on_host):
             check_once(kind, ("rank k", trans), a, out, verify)
         else:
             verify()
@@ -171,6 +183,30 @@ def _rank_k(
     if out is not None and kind is not None and kind.written is not None:
         kind.written(each(out))
     return product if out is None else out
+
+
+def _rank_k_of_factors(
+    a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
+) -> Any:
+    """The product with one alpha and one beta for each matrix, which cost another pass."""
+    uplo, trans, other = options
+    check_options(uplo, trans, other, 0.0, out)
+    if isinstance(a, Ragged):
+        return rank_k_of_factors(a, out, *factors, (uplo, trans != "N", other == "C"), backend)
+    product = _rank_k(a, (1.0, 0.0), options, None, backend)
+    if out is None:
+        return scaled_each(product, *factors, None)
+    kind = kind_of(a, "a")
+    check_places(kind, a, trans, out)
+    copies = [kind.plain(one) * 1 for one in each(out)]  # of which one triangle is taken
+    scaled_each(product, *factors, copies if stacks.is_list(out) else copies[0])
+    for one, to in zip(copies, each(out), strict=True):
+        kind.put_triangle(to, one, uplo == "L")
+        if other == "C":
+            make_diagonal_real(kind, to)
+    if kind.written is not None:
+        kind.written(each(out))
+    return out
 
 
 def _turned(kind: Any, matrix: Any, option: str) -> Any:

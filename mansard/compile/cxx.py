@@ -21,6 +21,7 @@ EMULATED_FLAGS = ("-std=c++17", "-g1", "-fPIC", "-fvisibility=hidden", "-Wall", 
 # Compiling takes most of the time of a test: -Og spares a tenth to a third of it beside -O1, and such kernels run
 # about as fast; -O0 spares more, but they then run longer. The runtime is compiled once.
 KERNEL_FLAGS, RUNTIME_FLAGS = (*EMULATED_FLAGS, "-Og"), (*EMULATED_FLAGS, "-O1")
+EXTENSION_FLAGS = ("-std=c++17", "-O2", "-fPIC", "-Wall", "-Wextra")  # code that other programs call
 # Without some of UBSan: a null pointer crashes, and AddressSanitizer knows where objects end.
 SANITIZE_FLAGS = (
     "-fsanitize=address,undefined",
@@ -72,9 +73,25 @@ def compile_emulated(source: Source, sanitize: bool) -> Entry:
     return _compile(source.text, flags, "kernel.so", link=(runtime.binary,))
 
 
+def compile_extension(text: str, interface: str, headers: Path) -> Entry:
+    """A shared library that another program calls through its own headers (Python's, XLA's), whose binary interface is
+    `interface`, a word. The key leaves out where the headers are: they are the same wherever the interface is."""
+    return _compile(text, _extension_flags(interface), "kernel.so", include=headers)
+
+
+def is_extension_cached(text: str, interface: str) -> bool:
+    """Whether the cache holds an extension."""
+    return default_cache().get(_key(text, _extension_flags(interface))) is not None
+
+
+def _extension_flags(interface: str) -> tuple[str, ...]:
+    return (*EXTENSION_FLAGS, f"-DMANSARD_INTERFACE={interface}")
+
+
 def _compile(
-    text: str, flags: tuple[str, ...], binary: str, link: tuple[Path, ...] = (), prelude: bool = False
-) -> Entry:
+    text: str, flags: tuple[str, ...], binary: str, link: tuple[Path, ...] = (), prelude: bool = False,
+    include: Path | None = None,
+) -> Entry:  # fmt: skip
     linked = tuple(path.parent.name for path in link)  # a linked object's digest stands for its content
     key = _key(text, flags + linked)
     source = _SOURCES[Path(binary).suffix]
@@ -82,6 +99,8 @@ def _compile(
     def build(folder: Path) -> Built:
         compiler, _ = find_compiler()
         options = [*flags, *(f"-I{directory}" for directory in INCLUDE_DIRS)]
+        if include:
+            options += ["-isystem", str(include)]
         if prelude:
             options += _prelude(default_cache().root)
         command = [compiler, *options, _MODES[Path(binary).suffix], source, *map(str, link), "-o", binary]

@@ -55,6 +55,11 @@ def code_digest(text: str, without: str = "") -> str:
     return hashlib.sha256("\0".join([*parts, bare(text)]).encode()).hexdigest()
 
 
+def headers_mention(text: str, word: str) -> bool:
+    """Whether the code of a header that `text` includes, directly or not, contains a word."""
+    return any(word in _code_of(_content(path)) for path in _reach(text))
+
+
 @lru_cache(maxsize=512)
 def _code_of(content: bytes) -> str:
     return bare(content.decode())

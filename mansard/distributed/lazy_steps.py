@@ -31,7 +31,7 @@ def first(G: Array, dtype: str, shift: str) -> Step:
     small.check_finite(G, "V")
     norms = np.sqrt(np.diag(G).real)
     small.check_sizes(norms, dtype, "V")
-    apply, factor, last = small.step(G, small.unit_roundoff(dtype), shift)
+    apply, factor, last, _ = small.step(G, small.unit_roundoff(dtype), shift)
     return Step(apply, factor, norms, last, dtype)
 
 
@@ -50,7 +50,7 @@ def following(step: Step, G: Array) -> Step:
         return step
     G = small.to_host(kinds.kind_of(G, "V"), G, step.dtype)
     small.check_finite(G, "V")
-    apply, factor, last = small.step(G, small.unit_roundoff(step.dtype), "auto")
+    apply, factor, last, _ = small.step(G, small.unit_roundoff(step.dtype), "auto")
     return step._replace(apply=apply, factor=factor @ step.factor, last=last)
 
 

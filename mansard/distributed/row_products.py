@@ -15,6 +15,7 @@ from ..operations.tall_skinny.fused import check_out, checked, multiplied
 from ..operations.tall_skinny.gram import gram
 from ..operations.tall_skinny.matmul import matmul
 from ..operations.tall_skinny.orthogonal import Passes
+from ..operations.tall_skinny.sketch_call import is_tall, sketched
 from .rows import Rows
 from .transport import Sum, start_sum
 
@@ -58,6 +59,14 @@ class RowPasses(Passes):
         """A^H B of local rows, summed over all ranks."""
         found = [gram(A[at], None if B is None else B[at], backend=self.backend) for at in self.parts]
         return self.total(found).wait()
+
+    def sketch(self, V: Array) -> Array:
+        """A sketch of all ranks' rows: the sum of sketches with signs of their own. None if there are few rows."""
+        if not is_tall(self.rows.shape[0], V.shape[1]):
+            return None
+        first = self.rows.offsets[self.rows.comm.rank]
+        found = [sketched(V[at], self.backend, first + at.start) for at in self.parts]
+        return self.total(found, "sketch in ").wait()
 
     def matmul(self, V: Array, S: Array, out: Array = None) -> Array:
         """V S of local rows; sends nothing."""

@@ -14,7 +14,7 @@ import torch
 from ..linalg.lu import SlogdetResult
 from ..plan.problem import Options
 from .pullbacks.factor import in_order, row_order
-from .torch_function import apply
+from .torch_function import Call, apply, call_of
 
 Tensor = Any
 
@@ -231,6 +231,17 @@ def det(a: Tensor, *, backend: str | None = None) -> Tensor:
 def slogdet(a: Tensor, *, backend: str | None = None) -> SlogdetResult:
     return SlogdetResult(*apply("linalg.slogdet", (a,), options_of(backend)))
 
+
+# calls without options whose operands, if they are matrices, are those of the rule, by name and number of operands
+USUAL: dict[tuple[str, int], Call] = {
+    ("gram", 1): call_of("gram", (("deterministic", True),)),
+    ("gram", 2): call_of("gram", (("deterministic", True),)),
+    ("linalg.solve", 2): call_of("linalg.solve", (("assume_a", "gen"), ("pivot", True))),
+    ("linalg.inv", 1): call_of("linalg.inv", (("pivot", True),)),
+    **{(name, count): call_of(name) for name, count in (
+        ("matmul", 2), ("blas.gemm", 2), ("matmul_gram", 2), ("project", 2), ("linalg.cholesky", 1), ("linalg.det", 1),
+    )},
+}  # fmt: skip
 
 CALLS: dict[str, Callable[..., Any]] = {
     **{one.__name__: one for one in (gram, matmul, matmul_gram, project)},

@@ -6,8 +6,9 @@ Inside PyTorch's compiler, where tensors have no values, the operation becomes a
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,30 +17,71 @@ from .pullbacks import RULES, Rule
 from .pullbacks.rule import Given
 
 _FORWARD: Any = torch.autograd.forward_ad
-_WITH_VALUES = (torch.Tensor, torch.nn.Parameter)
+_WITH_VALUES = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 class Call:
-    """A rule with the options of one call: an argument that torch.func passes on without a look inside."""
+    """A rule with options: an argument that torch.func passes on without a look inside. Calls with the same options
+    share it."""
 
-    __slots__ = ("options", "rule")
+    __slots__ = ("_kept", "function", "keeps_results", "options", "rule")
 
     def __init__(self, rule: Rule, options: dict[str, Any]) -> None:
         self.rule, self.options = rule, options
+        self.function = partial(rule.plain, **options) if options else rule.plain
+        self.keeps_results = bool(rule.results or rule.constant or rule.saving)  # not operands alone
+        self._kept: dict[tuple[bool, ...], tuple[int, ...]] = {}  # by the gradients that are needed
+
+    def kept(self, needed: tuple[bool, ...]) -> tuple[int, ...]:
+        """The operands to keep for gradients with respect to some of them."""
+        try:
+            return self._kept[needed]
+        except KeyError:
+            return self._kept.setdefault(needed, self.rule.kept(len(needed), needed))
+
+
+class Told(NamedTuple):
+    """What backward is told beside tensors: where these belong."""
+
+    call: Call
+    results: int  # how many there are
+    shapes: list[Any]  # of the operands
+    kept: tuple[int, ...]  # operands among the saved tensors, which come first
 
     def given(self, ctx: Any) -> Given:
         """What the rule kept of a call."""
-        _, count, shapes = ctx.told
-        saved = iter(ctx.saved_tensors)
-        operands = [next(saved) if i in self.rule.operands else None for i in range(len(shapes))]
-        results = [next(saved) if i in self.rule.results else None for i in range(count)]
-        return Given(operands, results, self.options)
+        saved, rule = ctx.saved_tensors, self.call.rule
+        operands: list[Any] = [None] * len(self.shapes)
+        for i, one in zip(self.kept, saved, strict=False):
+            operands[i] = one
+        results: list[Any] = [None] * self.results
+        first = len(self.kept)
+        for i, one in zip(rule.results, saved[first:], strict=False):
+            results[i] = one
+        return Given(operands, results, self.call.options, self.shapes, saved[first + len(rule.results) :])
 
 
 def apply(name: str, operands: Sequence[Any], options: dict[str, Any]) -> Any:
     """The function of a rule, recorded for every derivative that PyTorch asks for."""
-    recorded = Recorded if torch._C._are_functorch_transforms_active() else Eager
-    return recorded.apply(Call(RULES[name], options), *operands)
+    call = Call(RULES[name], options) if name.startswith("sparse") else call_of(name, tuple(options.items()))
+    if torch._C._are_functorch_transforms_active():
+        return Recorded.apply(call, *operands)
+    return recorded(call, *operands)
+
+
+@lru_cache(maxsize=512)
+def call_of(name: str, options: tuple[tuple[str, Any], ...] = ()) -> Call:
+    """The one `Call` of a rule with these options. Patterns of sparse matrices are no such options: they would live as
+    long as the process."""
+    return Call(RULES[name], dict(options))
+
+
+def is_ordinary(operands: Sequence[Any]) -> bool:
+    """Whether reverse mode is all that is wanted of a call on matrices, or stacks of them."""
+    for one in operands:
+        if type(one) not in _WITH_VALUES or one.dim() < 2:
+            return False
+    return torch.is_grad_enabled() and not _forward_mode()
 
 
 class Eager(torch.autograd.Function):
@@ -47,45 +89,59 @@ class Eager(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, call: Call, *operands: Any) -> Any:
-        result = execute(call, operands)
-        Eager.remember(ctx, (call, *operands), result)
+        if call.keeps_results or _forward_mode():
+            found = None if call.rule.saving is None else _saving(call, operands)
+            if found is None:
+                found = execute(call, operands), ()
+            Eager.remember(ctx, (call, *operands), *found)
+            return found[0]
+        result = execute(call, operands)  # what follows is `remember` for products, in half its time
+        kept = call.kept(ctx.needs_input_grad[1:])
+        ctx.save_for_backward(*[operands[i] for i in kept])
+        ctx.told = Told(call, len(result) if type(result) is tuple else 1, [one.shape for one in operands], kept)
+        ctx.set_materialize_grads(False)
         return result
 
     @staticmethod
-    def remember(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    def remember(ctx: Any, inputs: tuple[Any, ...], output: Any, more: Sequence[Any] = ()) -> None:
         call, *operands = inputs
+        rule, in_forward_mode = call.rule, _forward_mode()
+        indices = call.kept((True,) * len(operands) if in_forward_mode else ctx.needs_input_grad[1:])
         results = output if isinstance(output, tuple) else (output,)
-        rule = call.rule
-        ctx.told = call, len(results), [one.shape for one in operands]
-        kept = [operands[i] for i in rule.operands if i < len(operands)]
-        for i in rule.results:
-            kept.append(results[i])
-        ctx.save_for_backward(*kept)
-        if rule.tangent is not None and _forward_mode():
-            ctx.save_for_forward(*kept)
+        saved = [operands[i] for i in indices]
+        if rule.results:
+            saved += [results[i] for i in rule.results]
+        ctx.save_for_backward(*saved, *more)
+        if rule.tangent is not None and in_forward_mode:
+            ctx.save_for_forward(*saved)
         if rule.constant:
             ctx.mark_non_differentiable(*(results[i] for i in rule.constant))
+        ctx.told = Told(call, len(results), [one.shape for one in operands], indices)
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
-        (call, _, shapes), needed = ctx.told, ctx.needs_input_grad[1:]
+        told, needed = ctx.told, ctx.needs_input_grad[1:]
         if all(one is None for one in cotangents):
             return None, *(None for _ in needed)
-        found = call.rule.pullback(call.given(ctx), cotangents, needed)
-        return None, *map(_summed, found, needed, shapes)
+        found = told.call.rule.pullback(told.given(ctx), cotangents, needed)
+        return None, *map(_summed, found, needed, told.shapes)
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Any) -> Any:
-        call, count, _shapes = ctx.told
+        call, count = ctx.told[:2]
         if call.rule.tangent is None:
             raise NotImplementedError(
                 f"{call.rule.name} has no forward-mode derivative: use reverse mode (torch.func.vjp, jacrev, backward)"
             )
         if all(one is None for one in tangents):
             return None if count == 1 else (None,) * count
-        found = tuple(call.rule.tangent(call.given(ctx), tangents))
+        found = tuple(call.rule.tangent(ctx.told.given(ctx), tangents))
         return found[0] if count == 1 else found
+
+
+# `Function.apply` begins with 3 us of questions that concern functions with `setup_context` alone
+recorded: Callable[..., Any] = super(torch.autograd.Function, Eager).apply
 
 
 class Recorded(Eager):
@@ -151,12 +207,12 @@ def execute(call: Call, operands: Sequence[Any]) -> Any:
     if torch._C._len_torch_dispatch_stack():
         return _operator(call, operands)
     try:
-        found = call.rule.plain(*operands, **call.options)
+        found = call.function(*operands)
     except Transformed as refusal:
         if "forward-mode" not in str(refusal):
             raise
-        found = call.rule.plain(*map(_primal, operands), **call.options)
-    return tuple(found) if type(found) is not torch.Tensor and isinstance(found, tuple) else found
+        found = call.function(*map(_primal, operands))
+    return tuple(found) if isinstance(found, tuple) else found
 
 
 def _is_traced(one: Any) -> bool:
@@ -167,6 +223,14 @@ def _is_traced(one: Any) -> bool:
     return (fake is not None and isinstance(one, fake.FakeTensor)) or (
         functional is not None and isinstance(one, functional.FunctionalTensor)
     )
+
+
+def _saving(call: Call, operands: Sequence[Any]) -> tuple[Any, Sequence[Any]] | None:
+    """The results, and what spares backward work; None where a rule saves nothing, or nothing can be saved."""
+    assert call.rule.saving is not None
+    if _forward_mode() or torch._C._len_torch_dispatch_stack() or not _WITH_VALUES.issuperset(map(type, operands)):
+        return None
+    return call.rule.saving(*operands, **call.options)
 
 
 def _operator(call: Call, operands: Sequence[Any]) -> Any:

@@ -55,8 +55,9 @@ def eigh(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | None =
     Returns
     -------
     EighResult(eigenvalues, eigenvectors): (..., n) ascending and real, and (..., n, n) with a z_i = w_i z_i for column
-    z_i, arrays of the same kind on the same device; of lists, lists. LinAlgError names the first matrix that has
-    entries that are not finite, or did not converge; looking for it waits for a GPU. `eigh_ex` does not.
+    z_i, arrays of the same kind on the same device; of lists, lists; of a Ragged, a sequence of arrays and a Ragged.
+    LinAlgError names the first matrix that has entries that are not finite, or did not converge; looking for it waits
+    for a GPU. `eigh_ex` does not.
 
     Examples
     --------

@@ -22,7 +22,8 @@ from ..operations.factor.face import (
     scalar,
 )
 from ..operations.factor.grouped import factor_ragged
-from ..operations.factor.plan import factor, quick
+from ..operations.factor.plan import factor
+from ..operations.factor.quick import quick
 from ..operations.factor.ragged_solves import lu_factors, solve_with
 from ..operations.factor.task import Task
 
@@ -32,6 +33,10 @@ class SlogdetResult(NamedTuple):
 
     sign: Any
     logabsdet: Any
+
+
+_DETERMINANT, _LOGDET = Task("lu", "determinant"), Task("lu", "logdet")
+_FACTORS = {pivot: Task("lu", pivot=pivot) for pivot in (True, False)}
 
 
 def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
@@ -48,7 +53,7 @@ def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | Non
     Returns
     -------
     lu : (..., m, n), U and, below its diagonal, L without its unit diagonal
-    piv : int32 (..., min(m, n)), row i was exchanged with row piv[i]
+    piv : int32 (..., min(m, n)), row i was exchanged with row piv[i]; of a Ragged, a sequence of arrays
 
     A singular matrix is factored all the same; a warning (scipy.linalg.LinAlgWarning) names the first one, and waits
     for a GPU. `lu_factor_ex` does not.
@@ -86,7 +91,7 @@ def lu_factor_ex(
     >>> ms.linalg.lu_factor_ex(np.array([[[1.0, 2.0], [2.0, 8.0]], [[1.0, 2.0], [2.0, 4.0]]]))[2]
     array([0, 2], dtype=int32)
     """
-    task = Task("lu", pivot=bool(pivot))
+    task = _FACTORS[bool(pivot)]
     known = quick(task, backend, a, None, out)
     if known is not None:
         return known[0], known[1], known[2]
@@ -157,7 +162,7 @@ def det(a: Any, *, backend: str | None = None) -> Any:
     >>> ms.linalg.det(np.array([[[2.0, 1.0], [0.0, 4.0]], [[0.0, 1.0], [1.0, 0.0]]]))
     array([ 8., -1.])
     """
-    return scalar(_from_factors(Task("lu", "determinant"), a, backend)[0])
+    return scalar(_from_factors(_DETERMINANT, a, backend)[0])
 
 
 def slogdet(a: Any, *, backend: str | None = None) -> SlogdetResult:
@@ -170,7 +175,7 @@ def slogdet(a: Any, *, backend: str | None = None) -> SlogdetResult:
     >>> float(sign), float(logabsdet)
     (-1.0, 0.0)
     """
-    return SlogdetResult(*map(scalar, _from_factors(Task("lu", "logdet"), a, backend)))
+    return SlogdetResult(*map(scalar, _from_factors(_LOGDET, a, backend)))
 
 
 def _from_factors(task: Task, a: Any, backend: str | None) -> tuple[Any, ...]:

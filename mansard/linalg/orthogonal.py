@@ -8,14 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..blas.triangular import as_columns, as_vectors
+from ..operations import stacks
 from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
 from ..operations.factor.grouped import factor_ragged
-from ..operations.factor.plan import factor, quick
+from ..operations.factor.plan import factor
+from ..operations.factor.quick import quick
 from ..operations.factor.ragged_least_squares import least_squares_by_lapack, least_squares_ragged
 from ..operations.factor.task import Sizes, Task
 
 _MODES = ("reduced", "complete", "r", "raw")
+_TASKS = {mode: Task("qr", mode) for mode in _MODES}
 _DRIVERS = ("svd", "qr")
 
 
@@ -63,7 +66,7 @@ def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
     """
     if mode not in _MODES:
         raise ValueError(f"mode={mode!r} is not one of {', '.join(map(repr, _MODES))}")
-    task = Task("qr", mode)
+    task = _TASKS[mode]
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, ...]:
         check_matrices(given[0], "a")
@@ -134,7 +137,7 @@ def lstsq(
     x, residuals, rank, s = found
     if vector:
         x = as_vectors(x)
-        if isinstance(residuals, list):
+        if stacks.is_list(residuals):
             residuals = [one[..., 0] for one in residuals]
         elif not _is_one(a):
             residuals = residuals[..., 0]

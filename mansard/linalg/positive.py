@@ -11,9 +11,12 @@ from ..blas.triangular import as_columns, as_vectors
 from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
 from ..operations.factor.grouped import factor_ragged
-from ..operations.factor.plan import factor, quick
+from ..operations.factor.plan import factor
+from ..operations.factor.quick import quick
 from ..operations.factor.ragged_solves import cholesky_factors, solve_with
 from ..operations.factor.task import Task
+
+_FACTORS = {upper: Task("cholesky", upper=upper) for upper in (True, False)}
 
 
 def cholesky(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | None = None) -> Any:
@@ -60,7 +63,7 @@ def cholesky_ex(a: Any, /, *, upper: bool = False, out: Any = None, backend: str
     >>> ms.linalg.cholesky_ex(np.array([[[4.0, 2.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]]]))[1]
     array([0, 2], dtype=int32)
     """
-    task = Task("cholesky", upper=bool(upper))
+    task = _FACTORS[bool(upper)]
     known = quick(task, backend, a, None, out)
     if known is not None:
         return known[0], known[1]

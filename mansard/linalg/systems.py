@@ -11,7 +11,8 @@ from ..blas.triangular import as_columns, as_vectors
 from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
 from ..operations.factor.grouped import factor_ragged
-from ..operations.factor.plan import factor, quick, remember_vectors
+from ..operations.factor.plan import factor, remember_vectors
+from ..operations.factor.quick import quick
 from ..operations.factor.task import Task
 from .positive import refuse_indefinite
 

@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from .. import private, settings, units
+from .. import native, private, settings, units
 from ..backends import cpu, cuda
 from ..backends.cuda_driver import driver
 from ..compile import cxx, nvrtc
@@ -105,6 +105,7 @@ def surroundings() -> dict[str, Any]:
         "libraries": libraries,
         "nvrtc": None if nvrtc.available() else nvrtc.version(),
         "compiler": None if cxx.available() else ": ".join(cxx.find_compiler()),
+        "launcher": native.state(),
         "cpu": f"{host.name}, {host.multiprocessors} threads, {host.vector_bytes}-byte vectors",
         **_gpus(),
         "energy": _energy(),
@@ -172,6 +173,7 @@ def _facts_text(facts: dict[str, Any]) -> str:
         *((name, version or "-") for name, version in facts["libraries"].items()),
         ("NVRTC", facts["nvrtc"] or "-"),
         ("C++ compiler", facts["compiler"] or "-"),
+        ("Calls by", facts["launcher"]),
         ("CPU", facts["cpu"]),
         ("NVIDIA driver", facts["driver"] or "-"),
         *((f"GPU {number}", text) for number, text in enumerate(facts["gpus"])),

@@ -20,6 +20,7 @@ from ..plan import pin
 from ..plan.plan import Plan
 from . import stacks
 from .batch_checks import is_empty_list, nothing, through_jax
+from .launcher import LAUNCHER, Answers
 from .plans import PLANS
 
 Planner = Callable[[Matrices, Matrices, Matrices, str | None, Any], Plan]  # (A, B, out, backend, form) -> plan
@@ -52,21 +53,50 @@ def call(
     form: Hashable,
 ) -> Matrices:
     """Run an operation on arrays: by the plan for arrays like these, or by a new one."""
-    key: Hashable = None
-    kind = _known_kind(A)
-    if kind is not None and (B is None or type(B) is type(A)) and (out is None or type(out) is type(A)):
-        signature = kind.signature
-        of_b = None if B is None else signature(B)
-        if out is None:
-            key = (operation, kind, signature(A), of_b, backend, form)
-        elif operation.in_place:
-            key = (operation, kind, signature(A), of_b, signature(out), begins_at(kind, A, out), backend, form)
-        else:
-            key = (operation, kind, signature(A), of_b, of_b if out is B else signature(out), backend, form)
-        run = _get(key)
-        if run is not None and not _pinned():
-            return run(A, B, out, alpha, beta)
+    natively = LAUNCHER.call
+    if natively is not None:
+        return natively(operation, A, B, out, alpha, beta, backend, form)
+    LAUNCHER.counted()
+    return _call(operation, A, B, out, alpha, beta, backend, form)
+
+
+def _call(
+    operation: Operation, A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None,
+    form: Hashable,
+) -> Matrices:  # fmt: skip
+    """`call` without the native launcher."""
+    key = _key(operation, A, B, out, backend, form)
+    run = None if key is None else _get(key)
+    if run is not None and not _pinned():
+        return run(A, B, out, alpha, beta)
     return _first_call(operation, key, A, B, out, alpha, beta, backend, form)
+
+
+def _recall(
+    operation: Operation, backend: str | None, form: Hashable, A: Matrices, B: Matrices, out: Matrices
+) -> Callable[..., Matrices] | None:
+    """The fast path that a call on these arrays would take; None: there is none."""
+    key = _key(operation, A, B, out, backend, form)
+    return None if key is None or _pinned() else _get(key)
+
+
+def _key(
+    operation: Operation, A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Hashable
+) -> Hashable:
+    """The key of a call in the cache of plans; None where the operands are no arrays of one known type."""
+    kind = _known_kind(A)
+    if kind is None or not (B is None or type(B) is type(A)) or not (out is None or type(out) is type(A)):
+        return None
+    signature = kind.signature
+    of_b = None if B is None else signature(B)
+    if out is None:
+        return (operation, kind, signature(A), of_b, backend, form)
+    if operation.in_place:
+        return (operation, kind, signature(A), of_b, signature(out), begins_at(kind, A, out), backend, form)
+    return (operation, kind, signature(A), of_b, of_b if out is B else signature(out), backend, form)
+
+
+LAUNCHER.serves("call", Answers(_call, _recall))
 
 
 def _again(operation: Operation, given: dict[str, Matrices], options: dict[str, Any]) -> Matrices:

@@ -17,6 +17,7 @@ from ..errors import BackendUnavailable, MansardError, UsageError
 from ..plan import pin
 from ..plan.explain import Absent
 from . import recording
+from .launcher import LAUNCHER
 from .planning import plan
 
 _MOST_LINES = 100_000  # of a file, distinct ones: as many kernels take a day to compile
@@ -67,6 +68,7 @@ def precompile(
         tasks = [_task(number, one) for number, one in enumerate(problems)]
     if threads is not None and threads < 1:
         raise ValueError(f"threads={threads}: at least one is needed")
+    LAUNCHER.wait()
     return _side_by_side(tasks, threads or settings.current().threads, progress)
 
 

@@ -73,7 +73,7 @@ class Copies:
     def __init__(self, kind: Kind, backend: Backend, dtype: str) -> None:
         self.kind, self.backend, self.dtype = kind, backend, dtype
         self._tables: list[Array] = []
-        self._lines = 0
+        self._length = 0  # words
         self._words: Array = None
         self._uploaded: dict[Hashable, Array] = {}
 
@@ -86,16 +86,21 @@ class Copies:
             config = defaults.default(problem, self.backend.device)
             assert config is not None
             launch = self.backend.prepare(emit.kernel(problem, config, self.backend.device, ()))
-        self._tables.append(table)
-        self._lines += len(table)
-        return Copy(launch, (self._lines - len(table)) * 8 * work.COPY_WORDS)
+        return Copy(launch, self.add_items(table))
+
+    def add_items(self, items: Array) -> int:
+        """Add the items (int64) of another kernel to the table; where they begin in it, in bytes."""
+        begin = 8 * self._length
+        self._tables.append(np.ascontiguousarray(items).reshape(-1))
+        self._length += self._tables[-1].size
+        return begin
 
     def table(self, like: Array, stream: int) -> int:
         """Address of the table where kernels read it: other streams are not ordered with an upload."""
         if self._words is None:
-            self._words = np.ascontiguousarray(np.concatenate(self._tables).reshape(-1))
+            self._words = np.ascontiguousarray(np.concatenate(self._tables))
             self._tables = []
-        if self.backend.name != "cuda" or not self._lines:
+        if self.backend.name != "cuda" or not self._length:
             return int(self._words.ctypes.data)
         key = stream_key(stream)
         held = self._uploaded.get(key)

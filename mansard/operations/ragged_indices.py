@@ -49,6 +49,10 @@ class Indices:
         """The places as an array of the batch's library, on its device."""
         return self.place if ragged._kind.on_host_alone else self._beside(ragged, "places", lambda: self.place)
 
+    def matrices_beside(self, ragged: Ragged) -> Array:
+        """Which matrix each entry is of, as an array of the batch's library, on its device."""
+        return self.matrix if ragged._kind.on_host_alone else self._beside(ragged, "matrices", lambda: self.matrix)
+
     def without(self, ragged: Ragged) -> Array:
         """A copy of the batch's buffer with zeros, whatever stood there, at these places."""
         kind, length = ragged._kind, len(ragged.buffer)

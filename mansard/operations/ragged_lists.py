@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import kinds as arrays
+from ..arrays import numpy_lists
 from ..arrays.kinds import View
+from ..arrays.numpy_lists import Listed
 from ..arrays.types import Kind, Matrices
 from ..errors import UnsupportedProblem
 from ..plan import pin
@@ -68,9 +70,9 @@ def answer_lists(
     each: Each | None = None,
 ) -> list[Matrices]:  # fmt: skip
     """The answer for lists of matrices, or of vectors, that differ in shape; one array for all may be among them."""
-    found = each and each(*given, *options)
-    if found:
-        return found
+    one_by_one = each and each(*given, *options)
+    if one_by_one:
+        return one_by_one
     A, B, out = given
     kind = stacks.common_kind([(name, one) for name, one in zip((*names, "out"), given, strict=True)])
     if kind.immutable:
@@ -88,22 +90,23 @@ def answer_lists(
         known = _checked(kind, names, given, form)
         found = _gathered(answer, kind, given, known, options, True)  # refuses places that do not fit
         PLANS.keep(key, known)
-    return found if out is None else scatter(kind, out, found)
+    if out is not None:
+        return scatter(kind, out, found)  # type: ignore[no-any-return]
+    if known.is_vector:
+        return list(map(found.buffer.__getitem__, found.layout.pieces()[1]))  # matrices of one column, as vectors
+    return found.to_list()
 
 
 def _gathered(
     answer: Answer, kind: Kind, given: tuple[Matrices, Matrices, Matrices], known: _Known, options: Any, placed: bool
-) -> list[Matrices]:
+) -> Ragged:
     """The results of copies in one buffer. `placed`: `out` is copied, too."""
     A, B, out = given
     a, b = (
         _packed(kind, one, layout, known.dtype) if layout else one[:, None] if len(one.shape) == 1 else one
         for one, layout in zip((A, B), known.layouts, strict=True)
     )
-    found = answer(a, b, ragged_of(kind, out, "out") if placed and out is not None else None, *options)
-    if known.is_vector and out is None:
-        return list(map(found.buffer.__getitem__, found.layout.pieces()[1]))  # matrices of one column, as vectors
-    return found.to_list()
+    return answer(a, b, ragged_of(kind, out, "out") if placed and out is not None else None, *options)
 
 
 def _checked(kind: Kind, names: tuple[str, str], given: tuple[Matrices, Matrices, Matrices], form: Any) -> _Known:
@@ -121,6 +124,9 @@ def _checked(kind: Kind, names: tuple[str, str], given: tuple[Matrices, Matrices
 
 def _signature(kind: Kind, operand: Matrices) -> Hashable:
     """Shapes and dtypes of the arrays of a list: strides do not matter to what is only copied."""
+    listed = _described(kind, operand)
+    if listed is not None:
+        return listed.key
     signature = _SHAPE_AND_DTYPE if kind.on_host_alone else kind.signature
     if not stacks.is_list(operand):
         return signature(operand)
@@ -130,22 +136,31 @@ def _signature(kind: Kind, operand: Matrices) -> Hashable:
 def _places(kind: Kind, out: Matrices) -> Hashable:
     """What decides whether arrays can be written to, beside their addresses."""
     signature = _PLACE if kind.on_host_alone else kind.signature
+    listed = _described(kind, out)
+    if listed is not None and listed.is_plain and listed.is_writeable:
+        return listed.key
     if stacks.is_list(out):
         return tuple(map(signature, out))
+    if kind.on_host_alone and arrays.known_kind(out) is kind:
+        return _PLACE(out)
     return None if out is None else type(out).__name__
 
 
 def check_once(kind: Kind, key: Hashable, given: Matrices, out: Matrices, check: Callable[[], object]) -> None:
-    """Call `check` unless it has passed for lists whose arrays were like those of `given` and `out`."""
+    """Call `check` unless it has passed for lists, or NumPy arrays, like `given` and `out`."""
     whole = (key, kind, _signature(kind, given), _places(kind, out))
     if pin.pins() or PLANS.get(whole) is None:
         check()
         PLANS.keep(whole, True)
 
 
-def scatter(kind: Kind, out: Matrices, found: Matrices) -> Matrices:
+def scatter(kind: Kind, out: Matrices, found: Ragged) -> Matrices:
     """Copy results into the arrays of a list; vectors take matrices of one column."""
-    for to, value in zip(out, found, strict=True):
+    listed = _described(kind, out)
+    if listed is not None:
+        numpy_lists.scatter(listed, found.buffer, found.layout.host()[2])
+        return out
+    for to, value in zip(out, found.to_list(), strict=True):
         to[...] = value if value.shape == to.shape else value.reshape(to.shape)
     if kind.written is not None:
         kind.written(out)
@@ -184,15 +199,22 @@ def ragged_of(kind: Kind, matrices: Matrices, name: str) -> Ragged:
     found = ragged_like_earlier(kind, matrices)
     if found is None:
         layout = _checked_layout(kind, matrices, name)
-        found = Ragged._of(kind, _joined(kind, matrices), layout)
+        found = Ragged._of(kind, _joined(kind, matrices, layout), layout)
         PLANS.keep(("list", kind, _signature(kind, matrices)), (layout, found._view.dtype))
     return found
 
 
 def ragged_like_earlier(kind: Kind, matrices: Matrices) -> Ragged | None:
     """`ragged_of` a list whose arrays have the shapes and dtypes of an earlier one; None: there was none."""
-    known: tuple[Layout, str] | None = PLANS.get(("list", kind, _signature(kind, matrices)))
-    return None if known is None else _packed(kind, matrices, *known)
+    listed = _described(kind, matrices)
+    signature = _signature(kind, matrices) if listed is None else listed.key
+    known: tuple[Layout, str] | None = PLANS.get(("list", kind, signature))
+    return None if known is None else _packed(kind, matrices, *known, listed)
+
+
+def _described(kind: Kind, operand: Matrices) -> Listed | None:
+    """A list of NumPy arrays as a compiled loop sees it; None: the interpreter has to ask every array."""
+    return numpy_lists.describe(operand) if kind.on_host_alone and stacks.is_list(operand) else None
 
 
 def _checked_layout(kind: Kind, matrices: Matrices, name: str) -> Layout:
@@ -219,14 +241,20 @@ def _layout(shapes: tuple[tuple[int, int], ...]) -> Layout:
     return ragged_layout.packed(sizes[:, 0], sizes[:, 1])[0]
 
 
-def _packed(kind: Kind, matrices: Matrices, layout: Layout, dtype: str) -> Ragged:
+def _packed(kind: Kind, matrices: Matrices, layout: Layout, dtype: str, listed: Listed | None = None) -> Ragged:
     """Copies of matrices that have been described before."""
-    buffer = _joined(kind, matrices)
+    buffer = _joined(kind, matrices, layout, listed)
     view = View(kind.address(buffer), buffer.shape, (1,), dtype, ("cpu", 0), False) if kind.on_host_alone else None
     return Ragged._of(kind, buffer, layout, view)
 
 
-def _joined(kind: Kind, matrices: Matrices) -> Matrices:
+def _joined(kind: Kind, matrices: Matrices, layout: Layout, listed: Listed | None = None) -> Matrices:
+    """All entries, one matrix after the other, as the layout has them."""
+    listed = listed or _described(kind, matrices)
+    if listed is not None:
+        buffer = np.empty(layout.reach(0)[1], listed.dtype)
+        numpy_lists.gather(listed, buffer, layout.host()[2])
+        return buffer
     if kind.on_host_alone:
         return np.asarray(np.concatenate(matrices, axis=None))  # flattens without a call for every matrix
     return kind.module.concatenate([kind.plain(one).reshape(-1) for one in matrices])

@@ -21,7 +21,6 @@ import numpy as np
 
 from ..arrays.types import Array, Kind
 from ..backends.base import Backend
-from ..backends.beside import several
 from ..plan.problem import ITEMSIZE
 from . import run as call
 from .ragged import Ragged
@@ -29,7 +28,6 @@ from .ragged_classes import SizeClass
 from .ragged_copy import NO_ONES, Block, Copies, Copy, is_capturing
 from .ragged_layout import ALIGNMENT
 
-_SIDE_BY_SIDE = 12  # launches from which all side streams are used
 _MOST = 256 << 20  # bytes of gathered operands at a time; results take as much beside them
 Table = Sequence[Array]  # rows, columns and offsets of all matrices
 Found = dict[str, Array]  # parts of a result by name
@@ -56,9 +54,6 @@ class Compute(NamedTuple):
 
     run: Callable[..., Found]  # (stacks, number of their class among `members`, what the call passes on) -> parts
     prepare: Callable[[list[Array]], object] = lambda stacks: None
-    # (stacks, stream, held) -> what `run` is given as `stacks`: launches of a class on a stream beside the caller's;
-    # memory that it must not lose before all streams have met is appended to `held`
-    launch: Callable[[list[Array], int, list[Any]], Any] | None = None
 
 
 class Piece(NamedTuple):
@@ -89,7 +84,7 @@ class StackedRun:
         self.copies = Copies(kind, backend, dtype)
         self._captured: list[Any] = []  # memory that graphs read and write
         self._is_prepared = False
-        self.chunks = [self._chunk(some, given, wanted) for some in _chunks(classes, given, ITEMSIZE[dtype])]
+        self.chunks = [self._chunk(some, given, wanted) for some in chunks(classes, given, ITEMSIZE[dtype])]
         self.pieces = [piece for chunk in self.chunks for piece in chunk.pieces]
         self.members = [piece.members for piece in self.pieces]
 
@@ -140,8 +135,7 @@ class StackedRun:
             ]
             if not self._is_prepared:
                 call.together([partial(self.compute.prepare, one) for one in stacks])
-            launched = self._launched(stacks, stream, buffers)
-            for piece, one in zip(chunk.pieces, launched, strict=True):
+            for piece, one in zip(chunk.pieces, stacks, strict=True):
                 found = self.compute.run(one, len(rest), *more)
                 for part, scatter in piece.scatters.items():
                     plain = self.kind.plain(found.pop(part))
@@ -154,16 +148,7 @@ class StackedRun:
         return rest
 
 
-    def _launched(self, stacks: list[list[Array]], stream: int, held: list[Any]) -> list[Any]:
-        """What `run` is given for each class: its stacks, or what launches beside each other have made of them."""
-        launch = self.compute.launch
-        if launch is None:
-            return stacks
-        with several(self.backend, stream, _SIDE_BY_SIDE if len(stacks) > 1 else 1) as streams:
-            return [launch(one, streams[i % len(streams)], held) for i, one in enumerate(stacks)]
-
-
-def _chunks(classes: list[SizeClass], given: list[Given], itemsize: int) -> Iterator[list[SizeClass]]:
+def chunks(classes: list[SizeClass], given: list[Given], itemsize: int) -> Iterator[list[SizeClass]]:
     """Classes, or parts of large ones, whose gathered operands take no more than `_MOST` bytes together."""
     chunk: list[SizeClass] = []
     room = _MOST

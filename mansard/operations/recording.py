@@ -23,6 +23,7 @@ from ..kernels.traits import problem_from_dict
 from ..plan import dispatch
 from ..plan.problem import Options, Problem
 from ..untrusted import Damaged
+from .launcher import LAUNCHER
 
 _MOST_STRIDES = 64  # integers of a kernel that are known when planning: the longest list has 12
 
@@ -35,6 +36,8 @@ def prepared(
     path = settings.current().record
     if path is not None:
         private.append_line(path, json.dumps(described(problem, config, backend.device, strides)))
+    if backend.name != "emulated":
+        LAUNCHER.start()
     with notices.compiling(title(problem)):
         return backend.prepare(kernel), kernel
 

@@ -18,12 +18,12 @@ from ..kernels.family import Emit
 from ..plan import dispatch
 from ..plan.problem import DTYPES, ITEMSIZE, Problem
 from ..plan.route import Choice, Request
-from . import recording, stacks
+from . import direct, recording, stacks
 
 _NO_SCALING = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0; launches recognise the object
 Made = TypeVar("Made")
-# (kind, problem, A, B, out or None) -> A B without scaling
-Vendor = Callable[[Kind, Problem, Array, Array, Array], Array]
+Multiply = Callable[[Array, Array, Array], Array]  # (A, B, out or None): the product without scaling
+Vendor = Callable[[Kind, Problem], Multiply]  # the array library's own product of such operands
 
 
 def make_verify(
@@ -78,7 +78,8 @@ def counted(kind: Kind, out: Matrices, run: Callable[..., Made]) -> Callable[...
             written(out if listed else (out,))
         return result
 
-    return run_and_tell
+    found = direct.description(run)
+    return run_and_tell if found is None else direct.described(run_and_tell, found._replace(written=written))
 
 
 def prepare(
@@ -205,14 +206,30 @@ class Run:
         shape: tuple[int, int], vendor: Vendor,
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.launch, self.copies = kind, problem, launch, copies
-        self.stream, self.shape, self.vendor = kind.stream_of(views["A"].device), shape, vendor
+        self.stream, self.shape, self.vendor = kind.stream_of(views["A"].device), shape, vendor(kind, problem)
+        self.views = views
         out, in_place = views.get("out"), bool(dict(problem.traits).get("in_place"))  # the result is A, exactly
+        self.in_place = in_place
         read = [None if copied else views.get(name) for name, copied in zip(("A", "B"), copies, strict=True)]
         self._overlap: Any = None if out is None else make_overlap(read[0], read[1], out, in_place)
         self._reach = {name: arrays.reach(view, ITEMSIZE[view.dtype]) for name, view in views.items()}
         # whether the vendor's routine can write the result itself
         self._direct = not in_place and (out is None or out.strides == (shape[1], 1))
-        self.fast = self._make_fast() if launch is not None and copies == (False, False) else self.general
+        straight = launch is not None and copies == (False, False)
+        self.fast = self._make_fast() if straight else self._by_library() if launch is None else self.general
+
+    def _by_library(self) -> Callable[..., Array]:
+        """The fast path where the array library answers: its own product, bound here."""
+        general, multiply, problem = self.general, self.vendor, self.problem
+        if 0 in (problem.K, problem.M, problem.N) or "out" in self.views:
+            return general
+
+        def fast(A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
+            if alpha != 1.0 or beta != 0.0 or out is not None:
+                return general(A, B, out, alpha, beta)
+            return multiply(A, A if B is None else B, None)
+
+        return fast
 
     def _make_fast(self) -> Callable[..., Array]:
         address, empty, stream, launch, general = (
@@ -240,7 +257,17 @@ class Run:
             launch((a, b, c), _NO_SCALING, stream())
             return out
 
-        return fast
+        return direct.described(fast, self._direct_launch())
+
+    def _direct_launch(self) -> direct.Direct:
+        """The fast path as the native launcher takes it."""
+        views, dtype = self.views, self.problem.dtype
+        placed = "out" in views
+        reaches = tuple(self._reach.get(name, (0, 0)) for name in ("A", "B", "out")) if placed else ()
+        return direct.Direct(
+            self.kind, self.launch, views["A"].device, (0, 1 if "B" in views else 0, 2),
+            (self.kind.maker(self.shape, dtype, dtype),), reaches, in_place=int(self.in_place), scalars=_NO_SCALING,
+        )  # fmt: skip
 
     def general(self, A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         """The same with scaling, copies of operands that no kernel reads, or the vendor's routine."""
@@ -275,8 +302,8 @@ class Run:
             result[...] = result * beta if beta != 0.0 else 0
             return result
         if self._direct and alpha == 1.0 and beta == 0.0:
-            return self.vendor(self.kind, self.problem, A, B, result)
-        product = self.vendor(self.kind, self.problem, A, B, None)
+            return self.vendor(A, B, result)
+        product = self.vendor(A, B, None)
         if alpha != 1.0:
             product = product * alpha
         result[...] = product if beta == 0.0 else product + result * beta

@@ -21,6 +21,7 @@ from ..arrays.kinds import View
 from ..arrays.types import Array, Kind, Matrices
 from ..kernels.batched.gemm import spec
 from ..plan.problem import ITEMSIZE, Options, Problem
+from .ragged_vectors import Vectors
 
 _FEW_LAUNCHES, _LARGE_LAUNCH = 8, 64  # launches are repeated if they are few, or of that many matrices each
 
@@ -71,8 +72,8 @@ class Operand(NamedTuple):
 
 
 def is_list(operand: Matrices) -> bool:
-    """Whether an operand is a list (or tuple) of arrays, one for each product."""
-    return isinstance(operand, list | tuple)
+    """Whether an operand is a list of arrays (or a tuple, or `Vectors`), one for each product."""
+    return isinstance(operand, list | tuple | Vectors)
 
 
 def kind_of(operand: Matrices, name: str) -> Any:  # Kind | None: callers that have arrays need not ask

@@ -14,6 +14,8 @@ from functools import cache, wraps
 from importlib import import_module
 from inspect import isfunction
 
+from numpy import ndarray
+
 from ..arrays.types import Array
 from ..errors import Transformed, UnsupportedProblem
 from . import graphs
@@ -36,7 +38,8 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
     @wraps(function)
     def call(*args: object, **kwargs: object) -> object:
         for operand in args:
-            if getattr(operand, "requires_grad", False):  # known without asking the function, which takes 20 us
+            # known without asking the function, which takes 20 us
+            if type(operand) is not ndarray and getattr(operand, "requires_grad", False):
                 return _framework("torch")(name, function, args, kwargs)
         try:
             return function(*args, **kwargs)

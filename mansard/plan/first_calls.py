@@ -19,6 +19,7 @@ _COMPILING = 2.0
 # Seconds of the library for a matrix beyond the call itself: a turn of a loop in C for products, a routine of LAPACK
 # called from a loop in C, or (`_ONE_BY_ONE`) a routine that is called from Python. NumPy works long at any QR.
 _EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL, _QR_CALL = 0.3e-6, 1e-6, 5e-6, 15e-6
+_EACH_LISTED = 0.25e-6  # what a kernel saves of a product of two arrays by a call from Python
 _PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv")
 _FACTORS = ("trsm", "cholesky", "lu", "qr")
 _ONE_BY_ONE = (("trsm", None), ("cholesky", "solve"), ("lu", "factor"), ("qr", "solve"))
@@ -44,7 +45,17 @@ def too_little(problem: Problem, request: Request) -> str | None:
     """Why the library answers for so little work, or None where a kernel is worth compiling."""
     if not request.spares_compiling or request.backend != "cpu" or problem.operation not in (*_PRODUCTS, *_FACTORS):
         return None
-    limit, seconds = settings.current().library_below * 1e-6, library_seconds(problem)
+    return _not_earned(library_seconds(problem))
+
+
+def too_few_products(count: int) -> str | None:
+    """Why NumPy multiplies the matrices of so short a list, or None where a kernel is worth compiling."""
+    return _not_earned(count * _EACH_LISTED)
+
+
+def _not_earned(seconds: float) -> str | None:
+    """Why so much work does not earn the compilation of a kernel; None: it does."""
+    limit = settings.current().library_below * 1e-6
     if seconds >= limit:
         return None
     calls = int(_COMPILING / limit)

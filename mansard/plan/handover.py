@@ -99,12 +99,12 @@ def _wide_batch(problem: Problem, request: Request) -> Iterator[Choice]:
         yield _library(problem, request, reason)
 
 
-def lists_one_by_one(request: Request) -> Choice | None:
-    """NumPy's products for lists of matrices of different shapes on CPUs; None: they are gathered for a kernel."""
+def lists_one_by_one(request: Request, count: int) -> Choice | None:
+    """NumPy's products for short lists of matrices of different shapes on CPUs; None: a kernel reads them in place."""
     if request.backend != "cpu" or not request.may_hand_over:
         return None
-    reason = "every matrix is an array of its own: copying it for a kernel takes as long as multiplying it"
-    return Choice(family_of("ragged_gemm"), Library(_EACH_PRODUCT, reason), "rule")
+    reason = first_calls.too_few_products(count)
+    return Choice(family_of("ragged_gemm"), Library(_EACH_PRODUCT, reason), "rule") if reason else None
 
 
 # --- triangular systems ------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ class Plan:
     run: Callable[..., Any]
     verify: Callable[..., None]
     launch: Launch | None = None  # the backend's prepared launch, which takes addresses
+    is_direct: bool = False  # one launch with the addresses of A, B and the result is all that a call does
     recipe: Callable[[], Plan] | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     def __call__(self, A: Any, B: Any = None, out: Any = None, alpha: complex = 1.0, beta: complex = 0.0) -> Any:

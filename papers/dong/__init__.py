@@ -15,7 +15,7 @@ EXTENSION = Extension(
     sets={
         "batched": {"kernels": cases.kernels, "streamed": cases.streamed},
         "factor": {
-            "steps": cases.steps, "power": cases.power, "alignment": reductions.alignment,
+            "steps": cases.steps, "devices": cases.devices, "power": cases.power, "alignment": reductions.alignment,
             "settings": reductions.settings, "gebrd": reductions.gebrd,
         },
     },

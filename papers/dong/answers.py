@@ -9,7 +9,9 @@ from mansard.operations.factor.blocked import HOW
 
 from ..found import Number, best, column, geometric_mean, lines, median, rows
 from .cases import label
+from .measured import backward_ways, experiments_wait, forward_ways, line, panels
 
+__all__ = ["backward_ways", "experiments_wait", "forward_ways", "line", "panels"]
 _BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
 _BAND = "percent_bandwidth"
 _CPU = "xeon-avx512-2-cores/factor"

@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from mansard.bench.cases import Case, Size, gpu_only
+from mansard.bench.factor.cases import squares
 from mansard.operations.factor.blocked import HOW
 
 from ..batches import pinned
@@ -19,6 +20,7 @@ _TABLE = {93: (16, 8, 32, 24), 107: (16, 16, 32, 48), 111: (16, 16, 48, 32), 116
 _TENSOR = {"64 x 64": (2, 2, 64, 64), "128 x 64": (4, 2, 128, 64)}  # warps, and a tile
 _STREAMED, _MATRICES = (32, 64, 128, 192, 256, 384, 512), 500
 _WIDEST, _POWERED = 512, 4000
+_COMPARED = (32, 64, 128, 256, 512)
 _STEPS, _MATRICES = (32, 64, 96, 128, 192, 256, 320, 384, 448, 512), 2000
 
 
@@ -61,6 +63,11 @@ def power(size: Size) -> list[Case]:
     """Figure 4.13 of Dong: QR of 4,000 matrices of 512 x 512 (fewer where memory is small), for `--energy`."""
     matrices = min(_POWERED, max(1, 4 * size.elements["float64"] // _WIDEST**2))
     return [Case("power", "float64", _WIDEST, 1, matrices, temperature="hot", operation="qr")]
+
+
+def devices(size: Size) -> list[Case]:
+    """Figures 4.10 to 4.12 of Dong: three factorizations on a GPU and on a CPU, for `--energy` as well."""
+    return squares("devices", size, ("qr", "lu", "cholesky"), _COMPARED, ("float64",))
 
 
 def steps(size: Size) -> list[Case]:

@@ -1,8 +1,16 @@
 """Ernst et al., Performance engineering for real and complex tall & skinny matrix multiplication kernels on GPUs."""
 
 from mansard.bench.extension import Extension, Picture
+from mansard.bench.peers import Peer
 
 from . import cases, pictures
+from .split_peer import SplitCudaPeer, SplitPeer
+
+
+def _peers(backend: str, family: str) -> list[Peer]:
+    kinds: dict[str, type[Peer]] = {"cuda": SplitCudaPeer, "cpu": SplitPeer}
+    return [kinds[backend]()] if family == "gram" and backend in kinds else []
+
 
 EXTENSION = Extension(
     sets={
@@ -12,6 +20,7 @@ EXTENSION = Extension(
         },
         "matmul": {"source": cases.source, "unroll": cases.unroll, "threads": cases.threads},
     },
+    peers=(_peers,),
     pictures={
         "tile_size": Picture("Speed against tile size (figure 16)", pictures.tile_size),
         "leapfrog_transposed": Picture("Leap-frogging and transposed mapping (figure 15)", pictures.mapping),

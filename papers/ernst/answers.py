@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from mansard.bench.rows import Row
 
-from ..found import Number, best, column, median, rows
+from ..found import Number, best, column, experiment, median, rows, waits
 
 _GRAM, _MATMUL = "h200/gram", "h200/matmul"
 _SHARE = "percent_limit"
@@ -149,3 +149,50 @@ def threads() -> Number:
     two = speeds[64, 2] / max(several)
     return Number(two > 1, {"one": speeds[32, 1] / speeds[32, 8], "two": two, "spread": spread},
                   *_table(speeds, "threads"))  # fmt: skip
+
+
+_OCCUPANCY = "ernst-occupancy"
+
+
+def occupancy_waits() -> Number:
+    return waits(_OCCUPANCY)
+
+
+def bandwidth() -> Number:
+    """Table 1: GB/s by resident warps and loads under way; Little's law makes a latency of the smallest ones."""
+    found = {(row["resident"], row["parallel"]): row for row in experiment(_OCCUPANCY, what="read") if row["right"]}
+    most = max(row["gbytes_per_second"] for row in found.values())
+    parallel, resident = (sorted({key[at] for key in found}) for at in (1, 0))
+
+    def cell(key: tuple[int, int]) -> str:
+        return f"{found[key]['gbytes_per_second']:.0f}" if key in found else ""
+
+    cells = tuple((f"{found[count, 1]['occupancy']:.1%}" if count else "1 block, 4 warps",
+                   *(cell((count, loads)) for loads in parallel)) for count in resident)  # fmt: skip
+    lone, sparse, quarter = found[0, 1], found[1, 1], found[4, 1]
+    values = {"most": most, "sparse": sparse["gbytes_per_second"] / most, "alone": _latency(lone),
+              "quarter": quarter["gbytes_per_second"] / most, "loaded": _latency(quarter),
+              "many": found[1, max(parallel)]["gbytes_per_second"] / most}  # fmt: skip
+    columns = ("occupancy", *(f"{loads} loads, GB/s" for loads in parallel))
+    return Number(values["sparse"] < values["many"] and values["alone"] < values["loaded"], values, columns, cells)
+
+
+def _latency(row: dict[str, float]) -> float:
+    """Nanoseconds of a load: bytes under way over bandwidth (equation 3 in time instead of cycles)."""
+    return row["blocks"] * 128 * row["parallel"] * 8 / row["gbytes_per_second"]
+
+
+def altered_kernels() -> Number:
+    """Figure 17: the best of each kernel, and the warps from which more of them bring nothing."""
+    found = [row for row in experiment(_OCCUPANCY, what="probe") if row["right"]]
+    cells, values = [], {}
+    for tile in ([8, 4], [8, 8]):
+        for kind in ("correct", "fewer registers", "in L1"):
+            points = [(row["warps"], row["gflops"]) for row in found if (row["tile"], row["kind"]) == (tile, kind)]
+            best_rate = max(rate for _, rate in points)
+            enough = min(warps for warps, rate in points if rate > _NEAR * best_rate)
+            values[f"{kind.split()[0]}{tile[1]}"] = best_rate
+            cells.append((f"{tile[0]} x {tile[1]}", kind, f"{best_rate:.0f}", str(enough)))
+    values["gain"] = max(values[f"fewer{n}"] / values[f"correct{n}"] for n in (4, 8))
+    columns = ("tile", "kernel", "most GFLOP/s", "warps per multiprocessor for 95 % of it")
+    return Number(values["gain"] > 1.1, values, columns, tuple(cells))

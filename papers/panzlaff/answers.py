@@ -6,7 +6,7 @@ from typing import Any
 
 from mansard.bench.rows import Row
 
-from ..found import Number, column, geometric_mean, median, results, rows
+from ..found import Number, column, experiment, geometric_mean, median, results, rows
 
 _POWERS = "h200/powers"
 _LIMIT = "percent_limit"
@@ -193,3 +193,56 @@ def small_kernels() -> Number:
     fit = results(_POWERS)["ceilings"]["details"]["ramp"]
     values = {"overhead": fit["overhead_seconds"] * 1e6, "bandwidth": fit["bandwidth"] / 1e9}
     return Number(values["bandwidth"] > 0, values)
+
+
+_ROWS, _CPU = "panzlaff-rows", "xeon-avx512-2-cores"
+
+
+def _level_groups(device: str, matrix: str, C: int) -> dict[tuple[int, int, str], float]:
+    """GFLOP/s by rows, p and execution."""
+    found = experiment(_ROWS, device, matrix=matrix, C=C)
+    return {(row["rows"], row["p"], row["execution"]): row["gflops"] for row in found}
+
+
+def _over_p(C: int) -> Number:
+    """Level groups over p on one thread of a CPU, over as many products, in CRS (C = 1) or with C = 8."""
+    if experiment(_ROWS):
+        return Number(False, {})
+    cells: list[tuple[str, ...]] = []
+    values: dict[str, Any] = {}
+    for name, matrix in (("seven", "7pt"), ("many", "27pt")):
+        found = _level_groups(_CPU, matrix, C)
+        gains = {p: found[rows, p, "groups"] / found[rows, p, "plain"] for rows, p, which in sorted(found)
+                 if which == "groups"}  # fmt: skip
+        values |= {f"{name}_most": max(gains.values()), f"{name}_at": max(gains, key=lambda p: gains[p])}
+        pairs = [(p, found[rows, p, "plain"], rate) for (rows, p, which), rate in sorted(found.items())
+                 if which == "groups"]  # fmt: skip
+        cells += [(matrix, str(p), f"{plain:.2f}", f"{rate:.2f}", f"{rate / plain:.2f}") for p, plain, rate in pairs]
+    columns = ("matrix", "p", "products, GFLOP/s (one Xeon thread)", "level groups", "gain")
+    return Number(True, values, columns, tuple(cells))
+
+
+def crs_over_p() -> Number:
+    found, one = naive_csr(), _over_p(1)
+    return Number(found.holds and one.holds, found.values | one.values, found.columns, found.cells)
+
+
+def lanes_over_p() -> Number:
+    found, one = four_lanes(), _over_p(8)
+    return Number(found.holds and one.holds, found.values | one.values, one.columns, one.cells)
+
+
+def ramp_of_groups() -> Number:
+    """Figures 4.6 and 4.7 on one thread of a CPU: five powers of a band by size and C, level groups over products."""
+    found = {C: _level_groups(_CPU, "band-27", C) for C in (1, 32, 16, 8, 4, 2)}
+    sizes = sorted({rows for rows, _, _ in found[8]})
+    gain = {(C, rows): each[rows, 5, "groups"] / each[rows, 5, "plain"] for C, each in found.items() for rows in sizes}
+    inside, beyond = [rows for rows in sizes if rows * 27 * 12 < 5 << 20], sizes[-3:]
+    values = {"inside": median(gain[8, rows] for rows in inside), "beyond": median(gain[8, rows] for rows in beyond),
+              "chunks": median(found[4][rows, 5, "plain"] / found[8][rows, 5, "plain"] for rows in inside),
+              "crs": median(found[1][rows, 5, "plain"] / found[8][rows, 5, "plain"] for rows in inside)}  # fmt: skip
+    pair = "{0[plain]:.2f} / {0[groups]:.2f}"
+    rates = {(C, rows): {which: found[C][rows, 5, which] for which in ("plain", "groups")} for C, rows in gain}
+    cells = tuple((f"{rows * 27 * 12 / 2**20:.2f}", *(pair.format(rates[C, rows]) for C in found)) for rows in sizes)
+    columns = ("MiB", "CRS, products / level groups", *(f"C = {C}" for C in list(found)[1:]))
+    return Number(not experiment(_ROWS), values, columns, cells)

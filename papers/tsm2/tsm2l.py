@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from mansard.codegen.geometry import Geometry, Kernel
-from mansard.codegen.instantiate import CPP_TYPES, SCALARS, WORKSPACE, Field, Source
+from mansard.codegen.instantiate import Source
 from mansard.compile import nvrtc
+
+from ..kernels import ITEM, Text, launched, pointers, timed
 
 HERE = Path(__file__).parent
 REGISTERS = HERE / "registers.jsonl"
 TILES = (1, 2, 4, 8, 16, 32)
 _HEADER = HERE / "tsm2l.cuh"
-_ITEM = {"float32": 4, "float64": 8}
 _INTEGERS = ("M", "K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
 
 
@@ -40,40 +41,23 @@ class Config:
 
 def source(dtype: str, n: int, config: Config, target: str) -> Source:
     """The kernel's text: the header, constants, arguments and an entry point."""
-    matrices = tuple(Field(name, f"{'const ' if name != 'C' else ''}{CPP_TYPES[dtype]}*", "pointer") for name in "ABC")
-    arguments = (*matrices, *WORKSPACE, *(Field(name, "mansard::i64", "integer") for name in _INTEGERS), *SCALARS)
-    constants = {"N": n, **asdict(config), "SHARED_BYTES": config.T1 * config.T2 * _ITEM[dtype]}
-    lines = [
-        _HEADER.read_text(), "struct Params {", f"  using T = {CPP_TYPES[dtype]};",
-        *(f"  static constexpr {'bool' if isinstance(value, bool) else 'int'} {name} = {int(value)};"
-          for name, value in constants.items()), "};", "struct Arguments {",
-        *(f"  {field.cpp} {field.name};" for field in arguments), "};",
-        f'extern "C" __global__ void __launch_bounds__({config.T1}, 1)',
-        "kernel(const __grid_constant__ Arguments arguments) {", "  mansard::tsm2l<Params>(arguments);", "}",
-    ]  # fmt: skip
-    if target == "emulated":
-        lines.append("MANSARD_EMULATED_ENTRY(kernel, Arguments)")
-    return Source(target, "\n".join(lines) + "\n", arguments)
+    constants = {"N": n, **asdict(config), "SHARED_BYTES": config.T1 * config.T2 * ITEM[dtype]}
+    return Text(_HEADER, "tsm2l", dtype, constants, pointers(dtype, "AB", "C"), _INTEGERS, config.T1).source(target)
 
 
 def kernel(A: Any, B: Any, C: Any, config: Config, target: str) -> Kernel:
     """The kernel for these arrays: strides in elements, as many blocks as a tile of A has rows for."""
     (m, k), n, dtype = A.shape, B.shape[1], A.dtype.name
-    strides = [step // _ITEM[dtype] for array in (A, B, C) for step in array.strides]
+    strides = [step // ITEM[dtype] for array in (A, B, C) for step in array.strides]
     threads = -(-m // config.TCF)
     blocks = -(-threads // config.T1)
-    geometry = Geometry((blocks, 1, 1), config.T1, config.T1 * config.T2 * _ITEM[dtype])
+    geometry = Geometry((blocks, 1, 1), config.T1, config.T1 * config.T2 * ITEM[dtype])
     return Kernel(source(dtype, n, config, target), geometry, (m, k, *strides))
 
 
 def multiply(A: Any, B: Any, C: Any, config: Config, backend: Any) -> None:
     """C = A B on a backend (cuda or emulated)."""
-    launch = backend.prepare(kernel(A, B, C, config, backend.name))
-    launch(tuple(address(array) for array in (A, B, C)), (1.0, 0.0, 0.0, 0.0), 0)
-
-
-def address(array: Any) -> int:
-    return int(array.data.ptr if hasattr(array.data, "ptr") else array.ctypes.data)
+    launched(backend.prepare(kernel(A, B, C, config, backend.name)), (A, B, C))
 
 
 def resources(arch: str = "sm_90a") -> Iterator[dict[str, Any]]:
@@ -85,7 +69,7 @@ def resources(arch: str = "sm_90a") -> Iterator[dict[str, Any]]:
                 found = nvrtc.resources(nvrtc.compile_cuda(source(dtype, n, config, "cuda"), arch).log)
                 yield {"algorithm": 7 if interleaved else 6, "dtype": dtype, "n": n, "arch": arch, **asdict(config),
                        "registers": found.registers, "spills": found.spill_bytes,
-                       "shared": config.T1 * config.T2 * _ITEM[dtype]}  # fmt: skip
+                       "shared": config.T1 * config.T2 * ITEM[dtype]}  # fmt: skip
 
 
 def measured(repeats: int = 7) -> Iterator[dict[str, Any]]:
@@ -103,24 +87,11 @@ def measured(repeats: int = 7) -> Iterator[dict[str, Any]]:
                 for interleaved in (False, True):
                     for tiles in TILES:
                         run = backend.prepare(kernel(A, B, C, Config(interleaved, 128, n, 8, tiles), "cuda"))
-                        pointers = tuple(address(array) for array in (A, B, C))
-                        seconds = [_timed(cupy, run, pointers) for _ in range(repeats)]
+                        took = timed(run, (A, B, C), repeats, 20)
                         right = bool(cupy.allclose(C, A @ B, rtol=1e-3 if dtype == "float32" else 1e-10))
                         yield {"algorithm": 7 if interleaved else 6, "dtype": dtype, "n": n, "rows": rows, "tcf": tiles,
-                               "seconds": seconds, "bytes": 2 * rows * n * _ITEM[dtype], "right": right,
+                               "seconds": took, "bytes": 2 * rows * n * ITEM[dtype], "right": right,
                                "device": backend.device.name, "date": date.today().isoformat()}  # fmt: skip
-
-
-def _timed(cupy: Any, run: Any, pointers: tuple[int, ...], calls: int = 20) -> float:
-    """Seconds of a launch, of several one behind the other."""
-    stream = cupy.cuda.get_current_stream()
-    begin, end = cupy.cuda.Event(), cupy.cuda.Event()
-    begin.record(stream)
-    for _ in range(calls):
-        run(pointers, (1.0, 0.0, 0.0, 0.0), stream.ptr)
-    end.record(stream)
-    end.synchronize()
-    return float(cupy.cuda.get_elapsed_time(begin, end)) / 1e3 / calls
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,14 +3,19 @@ exact."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import mansard as ms
 from mansard.arrays.kinds import KINDS
+from mansard.backends.cpu import CpuBackend
+from mansard.blas import products
 from mansard.operations.factor.swaps import order_of, permuted
+from mansard.plan import handover
 from mansard.plan.handover import AFTER_FACTORS
-from mansard.plan.route import Library, Steps
+from mansard.plan.route import Library, Request, Steps
 
 NUMPY = KINDS["numpy"]
 
@@ -62,3 +67,26 @@ def test_triangles_of_batches_are_multiplied_by_a_kernel(layout: str, uplo: str)
     assert np.array_equal(ms.blas.trmm(given, B, uplo=uplo), A @ B)
     assert not isinstance(ms.plan("trmm", given, B, uplo=uplo).choice.route, Library)
     assert np.array_equal(NUMPY.triangle(given, uplo == "L"), A)
+
+
+def test_places_of_one_triangle_are_checked_once(monkeypatch: pytest.MonkeyPatch, no_plans: None) -> None:
+    """Checks took longer than the products of small matrices; other shapes and read-only places are checked."""
+    checked: list[Any] = []
+    real = products.check_places
+    monkeypatch.setattr(products, "check_places", lambda *given: checked.append(given) or real(*given))
+    A = np.arange(24.0).reshape(2, 3, 4)
+    out = np.zeros((2, 3, 3))
+    for _ in range(3):
+        ms.blas.syrk(A, out=out)
+    assert len(checked) == 1 and np.array_equal(np.tril(out), np.tril(A @ A.swapaxes(1, 2)))
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        ms.blas.syrk(A, out=out)
+    with pytest.raises(ValueError, match="shape"):
+        ms.blas.syrk(A, out=np.zeros((2, 4, 4)))
+
+
+def test_long_lists_are_not_left_to_a_loop() -> None:
+    """On CPUs a loop over lists of small matrices waits for the interpreter."""
+    request = Request.of(CpuBackend(), "gemm", may_hand_over=True)
+    assert handover.lists_one_by_one(request, 1000) is None

@@ -36,6 +36,7 @@ CONTRACTS = (
     Contract("tsmm", 12, step=8, forms=(PLAIN, SCALED)),
     Contract("tsm2r", 30, forms=(PLAIN, SCALED)),
     Contract("matmul_gram", 2, step=1, forms=(PLAIN, SCALED, {"scaled": True, "beside": True}), orders=2),
+    Contract("sketch", 4, step=2, orders=3, compiled=4),
     Contract("small_step", 2, step=1, bounds=0, orders=2),
     Contract("gemm", 21, forms=(PLAIN, SCALED), compiled=20),
     Contract("ragged", 39, forms=(PLAIN, SCALED), in_turn=True, bounds=0, orders=2),

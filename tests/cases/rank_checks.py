@@ -99,6 +99,12 @@ def check_factors() -> None:
             assert Q.shape == (rows, min(rows, 6)) and R.shape == (min(rows, 6), 6) and same_everywhere(R)
             assert np.allclose(Q.to_global() @ R, V[:rows]) and np.allclose(ms.gram(Q), np.eye(min(rows, 6)))
             assert (ms.linalg.qr(part, mode="r") == R).all()
+    tall = np.random.default_rng(6).standard_normal((900, 6))
+    tall[:, 5] = tall[:, 0] + 1e-12 * tall[:, 5]
+    ill = Rows.from_global(np.vstack([tall, -tall]))
+    with messages(3 * (SIZE > 1)):  # Gram matrix, sketch, Gram matrix
+        Q, R = ms.cholesky_qr(ill)
+    assert np.abs(ms.gram(Q) - np.eye(6)).max() < 1e-14 and same_everywhere(R)
     with pytest.raises(RankDeficient):
         ms.cholesky_qr(Rows(np.ones((10, 2))))
     _, _, dependent = ms.cholesky_qr(Rows(np.ones((10, 2))), on_deficient="flag")

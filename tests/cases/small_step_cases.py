@@ -8,6 +8,7 @@ import numpy as np
 
 from mansard import testing
 from mansard.backends import cuda, emulated, mailbox
+from mansard.kernels.tall_skinny.sketch import spec as sketch
 from mansard.kernels.tall_skinny.small_step import defaults, emit, space, spec
 from mansard.kernels.tall_skinny.small_step.space import Block
 from mansard.kernels.tall_skinny.small_step.spec import Status
@@ -65,6 +66,27 @@ def steps(problem: Problem, config: Block | None, backend: str, grams: list[Any]
     where.synchronize()
     S, R, state = (array if backend == "emulated" else array.get() for array in (S, R, state))
     return Outcome(status, S, R, state, int(state.view("uint32")[0]))
+
+
+def from_sketch(problem: Problem, backend: str, A: Any, gate: int = 0, weak: float | None = None) -> Outcome:
+    """The kernel on the sketch and the Gram matrix of A; the step before left `gate`. S begins as NaN."""
+    where, xp, n = BACKENDS[backend].backend(), testing.array_module(backend), problem.N
+    config = defaults.default(problem, where.device)
+    assert config is not None and space.illegal(problem, config, where.device) is None
+    launch = where.prepare(emit.kernel(problem, config, where.device))
+    Y, G = (xp.ascontiguousarray(xp.asarray(one, problem.dtype)) for one in sketch.reference(A))
+    S, state = xp.full((n, n), np.nan, problem.dtype), xp.full(spec.state_bytes(problem) // 8, np.nan)
+    state.view("uint32")[0] = gate
+    box, at = mailbox.take(where), (lambda array: array.data.ptr if backend == "cuda" else array.ctypes.data)
+    rules = small.rules_of_sketch(problem.dtype, n)[1]
+    steps(P("float64", 1), None, backend, [np.full((1, 1), np.nan)])  # leaves DECLINED in the box
+    launch((at(Y), at(G), at(S), at(state), box.address), rules if weak is None else rules._replace(weak=weak), 0)
+    box.posted(0)
+    status = Status(box.read())
+    mailbox.give(where, box)
+    where.synchronize()
+    S, state = (array if backend == "emulated" else array.get() for array in (S, state))
+    return Outcome(status, S, None, state, int(state.view("uint32")[0]))
 
 
 def gram_of(problem: Problem, condition: float, seed: int = 0) -> Any:

@@ -17,8 +17,8 @@ from pathlib import Path
 from .patches import Mutant, PatchError
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("mansard", "tests", "pyproject.toml")
-LINKED = ("README.md", "Makefile", "docs", "examples", "papers", "results")
+COPIED = ("mansard", "papers", "tests", "pyproject.toml")
+LINKED = ("README.md", "Makefile", "docs", "examples", "results")
 FIXED = ("-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--slice-seed=0", "--tb=short", "--no-header")
 FATAL = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 

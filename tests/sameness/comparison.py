@@ -66,9 +66,12 @@ def _calls(before: Line, after: Line) -> tuple[str, str]:
     if "error" in before or "error" in after:
         was, now = before.get("error"), after.get("error")
         return (SAME, "") if was == now else ("error differs", _change(was, now))
-    was, now = before["calls"], after["calls"]
-    text = f"{was} -> {now}, {before['microseconds']} -> {after['microseconds']} us"
-    return SAME if was == now else MORE_CALLS if now > was else FEWER_CALLS, text
+    names = [name for name in ("calls", "python_calls") if name in before and name in after]
+    was, now = ([line[name] for name in names] for line in (before, after))
+    counts = ", by Python ".join(f"{one} -> {other}" for one, other in zip(was, now, strict=True))
+    text = f"{counts}, {before['microseconds']} -> {after['microseconds']} us"
+    more = any(other > one for one, other in zip(was, now, strict=True))
+    return SAME if was == now else MORE_CALLS if more else FEWER_CALLS, text
 
 
 def _change(was: Any, now: Any) -> str:

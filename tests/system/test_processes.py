@@ -71,7 +71,7 @@ def test_forked_children_answer_where_teams_cannot_be_given_up() -> None:
     openmp.hasattr = lambda library, name: name != "omp_pause_resource_all" and hasattr(library, name)
     """
     after = """
-    assert type(ms.plan("gram", np.ones((9000, 4))).launch._function) is openmp._Handed
+    assert type(ms.plan("gram", np.ones((9000, 4))).launch._function) is openmp.Handed
     print(in_child(differing), in_child(lambda: eval(in_child(differing))), differing())
     """
     assert run(textwrap.dedent(script) + _WARM + textwrap.dedent(after)).split() == ["[]", "[]", "[]"]
@@ -153,7 +153,7 @@ def test_a_fork_while_a_kernel_is_compiled(tmp_path: Path) -> None:
     for one in children:
         one.join()
     """
-    found = run(textwrap.dedent(script), MANSARD_CACHE_DIR=str(tmp_path))
+    found = run(textwrap.dedent(script), MANSARD_CACHE_DIR=str(tmp_path), MANSARD_LAUNCHER="python")
     assert found.split() == ["1", "[0,", "True]", "[0,", "True]"]
 
 

@@ -26,7 +26,7 @@ def _point(number: int, **more: Any) -> dict[str, Any]:
 def test_overview_has_median_fifth_percentile_and_worst() -> None:
     cases = [_point(n, peer=n / 10) for n in range(1, 42)] + [_point(200, doubtful=True), _point(1, pinned=True)]
     (line,) = statistics.overview(cases).cells
-    assert line == ("gram", "42", "21", "3", "1", "float64 1 x 4", "2.10", "0.30", "0.10", "float64 1 x 4", "")
+    assert line == ("gram", "42", "21.0", "3.00", "1.00", "float64 1 x 4", "2.10", "0.30", "0.10", "float64 1 x 4", "")
 
 
 @pytest.mark.parametrize(("least", "marked"), [(0.94, {0}), (0.96, set())])
@@ -37,6 +37,13 @@ def test_operations_below_the_peer_are_marked(least: float, marked: set[int]) ->
 def test_stale_rows_are_counted_and_peers_are_not() -> None:
     cases = [_point(1, age="stale"), _point(2, age="current"), _point(3, who="cuBLAS", age="stale")]
     assert statistics.overview(cases).cells[0][-1] == "1"
+
+
+def test_worst_cases_are_those_beside_the_best_peer() -> None:
+    cases = [_point(n, peer=n / 10, set="full", best="cuBLAS", kernel="ring") for n in range(1, 42)]
+    table = statistics.worst([*cases, _point(1, peer=0.01, pinned=True), _point(1)])
+    assert [line[5] for line in table.cells] == [f"{n / 10:.2f}" for n in range(1, 1 + statistics.WORST)]
+    assert table.bad == set(range(9))
 
 
 def test_changes_are_those_beyond_both_spreads_slowest_first() -> None:

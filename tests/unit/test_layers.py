@@ -28,21 +28,22 @@ LEAVES = {
 MAY_IMPORT: dict[str, set[str]] = {
     "codegen": set(),
     "compile": {"codegen"},
+    "native": {"compile"},
     "backends": {"codegen", "compile"},
-    "arrays": {"backends"},
-    "machine": {"codegen", "compile", "backends"},
+    "arrays": {"backends", "native"},
+    "machine": {"codegen", "compile", "native", "backends"},
     "kernels": {"codegen", "machine"},
     "testing": {"kernels"},
     "records": {"codegen", "compile", "machine", "kernels"},
     "plan": {"codegen", "compile", "backends", "machine", "kernels", "records"},
-    "operations": {"codegen", "backends", "arrays", "machine", "kernels", "records", "plan"},
+    "operations": {"codegen", "native", "backends", "arrays", "machine", "kernels", "records", "plan"},
     "tune": {"codegen", "compile", "backends", "machine", "kernels", "testing", "records", "plan", "operations"},
     "blas": {"arrays", "operations"},
     "linalg": {"operations", "blas"},
     "sparse": {"arrays", "operations", "tune"},
     "distributed": {"backends", "arrays", "machine", "plan", "operations", "linalg", "sparse"},
     "mansard": {"plan", "operations", "tune", "blas", "linalg", "sparse", "distributed"},  # the package's own names
-    "frameworks": {"arrays", "kernels", "operations", "linalg", "mansard"},
+    "frameworks": {"codegen", "compile", "backends", "arrays", "kernels", "operations", "linalg", "mansard"},
     "bench": {"codegen", "compile", "backends", "arrays", "machine", "kernels", "testing", "records", "plan",
               "operations", "tune", "sparse", "distributed", "mansard"},
     "cli": {"machine", "plan", "operations", "tune", "bench", "mansard"},
@@ -64,6 +65,14 @@ EXCEPTIONS = {
     ("papers.dong.cases", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
     ("papers.dong.pictures", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
     ("papers.dong.tables", "operations.factor.blocked"): "the stages of blocked factors that the thesis compares",
+    **{
+        ("papers.dong.panels", name): "panels of its own inside the library's blocked factors"
+        for name in ("arrays.kinds", "operations.factor.blocked", "operations.factor.task")
+    },
+    ("papers.dong.timeline", "operations.factor.blocked"): "the parts of blocked factors that a time line shows",
+    ("papers.dong.timeline", "operations.factor.task"): "the parts of blocked factors that a time line shows",
+    ("papers.dong.experiments", "operations.factor.plan"): "blocked factors whose time lines are compared",
+    ("papers.dong.experiments", "arrays.kinds"): "blocked factors whose time lines are compared",
     ("papers.masliah.counters", "plan.explain"): "data sheets of devices that are not here",
     ("papers.tsm2.cases", "plan.explain"): "data sheets of devices that are not here",
 }  # fmt: skip

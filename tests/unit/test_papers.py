@@ -1,5 +1,6 @@
 """Pages of papers: committed pages are what the generator writes, every figure has a verdict, numbers are of rows."""
 
+import json
 import re
 import string
 import tomllib
@@ -175,3 +176,79 @@ def test_matrix_file_becomes_a_set(tmp_path):
         cases.of_file(str(tmp_path / "none.mtx"))
 
 
+
+
+@pytest.mark.parametrize("rows", [1 << 13, (1 << 13) + 37])
+def test_split_peer_multiplies(rows):
+    torch = pytest.importorskip("torch")
+    import numpy as np
+
+    from mansard.bench.cases import Case
+    from papers.ernst.split_peer import SplitPeer
+
+    A, B = (torch.from_numpy(np.random.default_rng(seed).integers(-3, 4, (rows, 5)).astype(float)) for seed in (1, 2))
+    case = Case("full", "float64", 5, 5, rows)
+    ways = SplitPeer().gram(case)
+    assert len(ways) == 2 and SplitPeer().takes_part(case)  # 4096 slices would be shorter than wide
+    for way in ways.values():
+        assert (way(A, B) == A.mT @ B).all()
+    assert not SplitPeer().takes_part(Case("full", "complex128", 5, 5, rows))
+
+
+def _occupancy():
+    """Made-up rows of table 1 and figure 17: more loads and more warps are faster, to a point."""
+    for resident in (0, 1, 4, 16):
+        for parallel in (1, 16):
+            warps = 4 * max(1, resident) * (1 if resident else 1 / 132)
+            rate = min(4000.0, 40.0 * warps * parallel) / (1 if resident < 4 else 1.1)
+            yield {"what": "read", "resident": resident, "parallel": parallel, "blocks": max(1, 132 * resident),
+                   "occupancy": resident / 16, "gbytes_per_second": rate, "right": True}  # fmt: skip
+    for tile in ([8, 4], [8, 8]):
+        for kind, most in (("correct", 3000), ("fewer registers", 5000), ("in L1", 6000)):
+            for warps in (4, 8, 16):
+                yield {"what": "probe", "tile": tile, "kind": kind, "warps": warps, "right": True,
+                       "gflops": most * min(1.0, warps / 8)}  # fmt: skip
+
+
+def _dong():
+    for n in (64, 512):
+        for uplo in "LU":
+            for way, rate in {"inverted": 50, "blocked": 400, "recursive": 500, "whole": 900}.items():
+                yield {"what": "trsv", "n": n, "uplo": uplo, "way": way, "gflops": rate}
+        for operation in ("lu", "cholesky", "qr"):
+            for how in ("nonblocked", "classic"):
+                yield {"what": "panels", "operation": operation, "n": n, "how": how, "gflops": n + len(how)}
+    for how, share, end in (("classic", 0.6, 30_000), ("parallel swaps", 0.1, 15_000), ("recursive", 0.1, 5_000)):
+        shares = {"panel": 0.2, "exchange": share, "solve": 0.1, "product": 0.1}
+        yield {"what": "line", "how": how, "shares": shares, "parts": [["panel", 0, 5], ["product", 5, end]]}
+
+
+EXPERIMENTS = {
+    "ernst": (_occupancy, "ernst-occupancy", "occupancy_waits",
+              {"bandwidth": ("alone", 128 * 8 / (160 / 132)), "altered_kernels": ("gain", 5 / 3)}),
+    "dong": (_dong, "dong-experiments", "experiments_wait",
+             {"forward_ways": ("least", 1.8), "panels": ("lu_classic", 519), "line": ("gain", 2.0)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_answers_are_ready_for_rows_that_a_gpu_will_give(name, tmp_path, monkeypatch):
+    """The verdict that waits gives way, and others are computed from the rows."""
+    from importlib import import_module
+
+    rows, file, waits, expected = EXPERIMENTS[name]
+    answers = import_module(f"papers.{name}.answers")
+    assert getattr(answers, waits)().holds
+    path = tmp_path / "results" / "h200" / "papers" / f"{file}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
+    monkeypatch.setattr(found, "RESULTS", tmp_path / "results")
+    found.lines.cache_clear()
+    try:
+        assert not getattr(answers, waits)().holds
+        for function, (value, wanted) in expected.items():
+            number = getattr(answers, function)()
+            assert number.holds and number.cells, function
+            assert number.values[value] == pytest.approx(wanted), function
+    finally:
+        found.lines.cache_clear()

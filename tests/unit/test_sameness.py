@@ -19,7 +19,7 @@ OUTCOME = {"origin": "model", "configs": [{"VARIANT": "ring", "ROWS": 32}], "rou
 LINES: dict[str, dict[str, Any]] = {
     "gram-0": {"name": "gram-0", "family": "gram", "dtype": "float64", "fields": {"M": 4},
                "targets": {"sm_90a": OUTCOME, "cpu": {"error": "ValueError", "message": "as before"}}},
-    "call": {"name": "call", "family": "calls", "calls": 13, "microseconds": 9.0},
+    "call": {"name": "call", "family": "calls", "calls": 13, "python_calls": 15, "microseconds": 9.0},
 }  # fmt: skip
 
 # (where a recording is changed, to what, what the comparison calls it)
@@ -33,6 +33,7 @@ PLANTED: list[tuple[tuple[Any, ...], Any, str]] = [
     (("gram-0", "targets", "cpu", "error"), "TypeError", "error differs"),
     (("gram-0", "fields", "M"), 5, "problem differs"),
     (("call", "calls"), 14, "more Python calls"),
+    (("call", "python_calls"), 16, "more Python calls"),
 ]
 
 

@@ -1,31 +1,31 @@
 "use strict";
-// Points come by columns; texts are numbers into data.words. Everything below draws SVG from `points`.
+// Points come by columns; texts are numbers into data.words. Each section below is a question about `points`.
 const data = JSON.parse(document.getElementById("data").textContent);
 const columns = data.columns, count = columns.op.length;
 const points = Array.from({length: count}, (_, i) => {
-  const point = {};
+  const point = {number: i};
   for (const name in columns) point[name] = data.texts.includes(name) ? data.words[columns[name][i]] : columns[name][i];
   return point;
 });
-const main = document.getElementById("pictures");
 const isOurs = p => p.who === data.ours;
+const isStale = p => p.age === "stale";
 const chosen = points.filter(p => isOurs(p) && !p.pinned);
-const COLOURS = ["#0b6fa4", "#d1495b", "#3a7d44", "#8d5fa8", "#c9822b", "#4fa3a5", "#7a5c48", "#b5386a", "#5566cc", "#888a2a"];
 const DTYPES = ["float64", "float32", "complex128", "complex64"];
-const unique = list => [...new Set(list)];
-const colourOf = names => name => COLOURS[names.indexOf(name) % COLOURS.length];
+const CROWD = 1.5; // rows of a size, in the mean: beyond, cases differ in more than the size, and no line joins them
+const NAMED = 30; // cases that have room for their names
 
 const tip = document.body.appendChild(document.createElement("div"));
 tip.id = "tip";
-addEventListener("mousemove", event => {
+function point(event) {
   const number = event.target.dataset && event.target.dataset.p;
-  tip.style.display = number === undefined ? "none" : "block";
-  if (number === undefined) return;
+  tip.style.display = number ? "block" : "none";
+  if (!number) return;
   tip.textContent = told(points[number]);
-  tip.style.left = Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8) + "px";
+  tip.style.left = Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)) + "px";
   tip.style.top = Math.min(event.clientY + 12, innerHeight - tip.offsetHeight - 8) + "px";
-});
-points.forEach((p, i) => { p.number = i; });
+}
+addEventListener("mousemove", point);
+addEventListener("click", point);
 
 function told(p) {
   const lines = [`${p.op}: ${p.dtype} ${p.size}, K = ${p.k}`, `${p.who}: ${p.us} us +- ${p.spread} %`];
@@ -37,185 +37,147 @@ function told(p) {
 }
 
 function section(title, text) {
-  const part = main.appendChild(document.createElement("section"));
+  const part = document.getElementById(title.toLowerCase().replaceAll(" ", "-"));
+  part.textContent = "";
   part.appendChild(document.createElement("h2")).textContent = title;
   part.appendChild(document.createElement("p")).textContent = text;
   return part;
 }
 
-// A scale maps values to pixels; logarithmic ones have ticks at powers of ten, or of two if they span few.
-function scale(low, high, from, to, isLog) {
-  if (isLog) { low = Math.log10(low); high = Math.log10(high); }
-  if (high - low < 1e-9) { high += 0.5; low -= 0.5; }
-  const map = value => from + (to - from) * ((isLog ? Math.log10(value) : value) - low) / (high - low);
-  const ticks = [];
-  if (isLog) {
-    const base = high - low < 2.2 ? 2 : 10;
-    const first = Math.ceil(low / Math.log10(base) - 1e-9), last = Math.floor(high / Math.log10(base) + 1e-9);
-    const step = Math.max(1, Math.ceil((last - first) / 8));
-    for (let e = first; e <= last; e += step) ticks.push(base ** e);
-  } else {
-    const step = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500].find(s => (high - low) / s <= 7) || (high - low) / 5;
-    for (let value = Math.ceil(low / step) * step; value <= high + 1e-9; value += step) ticks.push(value);
-  }
-  return {map, ticks};
-}
-
-const brief = value => Math.abs(value) >= 1e4 ? value.toExponential(0).replace("+", "") : String(+value.toPrecision(3));
-
-// marks: {x, y, colour, p, r}; lines: {points: [[x, y]], colour, name}
-function chart(parent, options) {
-  const {width = 900, height = 460, marks = [], lines = [], xLog = true, yLog = true} = options;
-  const pad = {left: 56, right: 14, top: 16, bottom: 40};
-  const xs = [...marks.map(m => m.x), ...lines.flatMap(l => l.points.map(q => q[0]))];
-  const ys = [...marks.map(m => m.y), ...lines.flatMap(l => l.points.map(q => q[1]))];
-  if (!xs.length) return;
-  const [yLow, yHigh] = options.yRange || [lowest(ys), highest(ys)];
-  const x = scale(lowest(xs), highest(xs), pad.left, width - pad.right, xLog);
-  const y = scale(yLow, yHigh, height - pad.bottom, pad.top, yLog);
-  let out = "";
-  for (const t of x.ticks) out += `<line class=axis x1=${x.map(t)} x2=${x.map(t)} y1=${pad.top} y2=${height - pad.bottom} />` +
-    `<text x=${x.map(t)} y=${height - pad.bottom + 15} text-anchor=middle>${brief(t)}</text>`;
-  for (const t of y.ticks) out += `<line class=axis x1=${pad.left} x2=${width - pad.right} y1=${y.map(t)} y2=${y.map(t)} />` +
-    `<text x=${pad.left - 6} y=${y.map(t) + 4} text-anchor=end>${brief(t)}</text>`;
-  out += `<text x=${(width + pad.left) / 2} y=${height - 6} text-anchor=middle>${options.xLabel}</text>`;
-  out += `<text transform="translate(13 ${height / 2}) rotate(-90)" text-anchor=middle>${options.yLabel}</text>`;
-  for (const l of lines) {
-    const path = l.points.map(([a, b]) => `${x.map(a).toFixed(1)},${y.map(Math.min(Math.max(b, yLow), yHigh)).toFixed(1)}`).join(" ");
-    out += `<polyline points="${path}" ${l.colour ? `fill=none stroke="${l.colour}"` : "class=roof"} />`;
-    if (l.name) { const [a, b] = l.points[l.points.length - 1]; out += `<text x=${x.map(a) - 4} y=${y.map(b) - 5} text-anchor=end>${l.name}</text>`; }
-  }
-  for (const m of marks) out += `<circle cx=${x.map(m.x).toFixed(1)} cy=${y.map(Math.min(Math.max(m.y, yLow), yHigh)).toFixed(1)} ` +
-    `r=${m.r || 3} fill="${m.colour}" fill-opacity=${m.opacity || 0.7} data-p=${m.p.number} />`;
-  const figure = parent.appendChild(document.createElement("figure"));
-  figure.innerHTML = `<svg viewBox="0 0 ${width} ${height}" role=img aria-label="${options.title}">${out}</svg>`;
-  if (options.title) figure.appendChild(document.createElement("figcaption")).textContent = options.title;
-}
-
-const lowest = list => list.reduce((a, b) => Math.min(a, b), Infinity);
-const highest = list => list.reduce((a, b) => Math.max(a, b), -Infinity);
-
-function key(parent, names, colour) {
-  const line = parent.appendChild(document.createElement("p"));
-  line.className = "key";
-  for (const name of names) {
-    line.appendChild(document.createElement("b")).style.background = colour(name);
-    line.append(name);
-  }
+function choice(part, label, options, draw) {
+  const box = part.appendChild(document.createElement("label")), select = document.createElement("select");
+  box.append(label + " ", select);
+  for (const [text, value] of options) select.add(new Option(text, value));
+  const place = part.appendChild(document.createElement("div"));
+  select.onchange = () => { place.textContent = ""; draw(place, select.value); };
+  select.onchange();
+  return select.onchange;
 }
 
 function roofline() {
   const rows = chosen.filter(p => p.intensity && p.gflops && !p.op.includes("in cache"));
-  if (!rows.length) return;
-  const part = section("Roofline", "Every case out of cache: operations per byte that must be moved, and the rate that was reached. Dashed: this device's ceilings.");
-  const names = unique(rows.map(p => p.op.split(",")[0])), colour = colourOf(names);
-  const xs = rows.map(p => p.intensity), low = lowest(xs), high = highest(xs), lines = [];
-  const roofs = data.roofs;
-  if (roofs.read) {
-    const peak = Math.max(...Object.values(roofs.fma), ...Object.values(roofs.tensor || {}));
-    const knee = Math.min(high, peak / roofs.read);
-    lines.push({points: [[low, low * roofs.read / 1e9], [knee, knee * roofs.read / 1e9]], name: "read bandwidth"});
-    const flat = [];
-    for (const [kind, rates] of [["FMA", roofs.fma], ["tensor cores", roofs.tensor || {}]])
-      for (const dtype of DTYPES.filter(d => rates[d] && rows.some(p => p.dtype === d))) flat.push([rates[dtype], `${kind} ${dtype}`]);
-    flat.sort((a, b) => a[0] - b[0]);
-    flat.forEach(([rate, name], i) => {  // names of ceilings that lie close together stand in one line
-      const next = flat[i + 1], joins = next && next[0] < 1.4 * rate;
-      if (joins) next[1] = `${name}, ${next[1]}`;
-      lines.push({points: [[Math.min(high, rate / roofs.read), rate / 1e9], [high, rate / 1e9]], name: joins ? "" : name});
-    });
-  }
-  chart(part, {marks: rows.map(p => ({x: p.intensity, y: p.gflops, colour: colour(p.op.split(",")[0]), p, r: 2.2, opacity: 0.55})), lines,
-    xLabel: "flops per byte", yLabel: "GFLOP/s", title: "roofline", height: 520});
-  key(part, names, colour);
+  const part = section("Roofline", rows.length ? "Every case out of cache: operations per byte that must be moved, and the rate that was reached. " +
+    "Dashed: this device's ceilings. Press a name to see it alone; hollow marks are of kernels that have changed since." : "No case out of cache.");
+  const nameOf = p => p.op.split(",")[0], names = unique(rows.map(nameOf)), style = styled(names);
+  return choice(part, "dtype", [["all", ""], ...DTYPES.filter(d => rows.some(p => p.dtype === d)).map(d => [d, d])], (place, dtype) => {
+    const shown = rows.filter(p => !dtype || p.dtype === dtype);
+    const marks = shown.map(p => ({x: p.intensity, y: p.gflops, name: nameOf(p), ...style(nameOf(p)), hollow: isStale(p), p, r: 2.2, opacity: 0.6}));
+    chart(place, {marks, lines: ceilings(shown), xLabel: "flops per byte", yLabel: "GFLOP/s", height: 480});
+    key(place, names.filter(name => shown.some(p => nameOf(p) === name)), style);
+  });
 }
 
-// The cases of an operation that differ in nothing but the size: one line per contender; the longest such family of cases.
+function ceilings(rows) {
+  const roofs = data.roofs, xs = rows.map(p => p.intensity), low = lowest(xs), high = highest(xs), flat = [];
+  if (!roofs.read || !rows.length) return [];
+  for (const [kind, rates] of [["FMA", roofs.fma], ["tensor cores", roofs.tensor || {}]])
+    for (const dtype of DTYPES.filter(d => rates[d] && rows.some(p => p.dtype === d))) flat.push([rates[dtype], `${kind} ${dtype}`]);
+  flat.sort((a, b) => a[0] - b[0]);
+  const peak = highest(flat.map(f => f[0])), knee = Math.min(high, peak / roofs.read);
+  const lines = [{points: [[low, low * roofs.read / 1e9], [knee, knee * roofs.read / 1e9]], name: "read bandwidth"}];
+  flat.forEach(([rate, name], i) => {  // names of ceilings that lie close together stand in one line
+    const next = flat[i + 1], joins = next && next[0] < 1.4 * rate;
+    if (joins) next[1] = `${name}, ${next[1]}`;
+    if (rate / roofs.read < high) lines.push({points: [[rate / roofs.read, rate / 1e9], [high, rate / 1e9]], name: joins ? "" : name});
+  });
+  return lines;
+}
+
+// One chart per operation: % of the limit over the size, of the set with most sizes; by name where cases are few and differ otherwise.
 function curves() {
-  const part = section("By size", "% of the device's limit over the size, ours and the peers', of the set with most sizes. Axes end at 120 %.");
-  const label = part.appendChild(document.createElement("label"));
-  label.textContent = "dtype ";
-  const select = label.appendChild(document.createElement("select"));
-  const grid = part.appendChild(document.createElement("div"));
-  grid.className = "grid";
-  const whos = unique(points.filter(p => !p.pinned).map(p => p.who)), colour = colourOf(unique([data.ours, ...whos]));
-  for (const dtype of DTYPES.filter(d => chosen.some(p => p.dtype === d))) select.add(new Option(dtype));
-  const draw = () => {
-    grid.textContent = "";
-    const shown = new Set();
-    for (const op of unique(chosen.map(p => p.op))) curve(grid, op, select.value, colour, shown);
-    key(grid, [...shown], colour);
-  };
-  select.onchange = draw;
-  draw();
+  const part = section("By size", "% of the device's limit, ours and the peers', of the set with most sizes; axes end at 120 %. " +
+    "Where cases differ in more than the size, marks are not joined. Hollow marks: the kernel has changed since.");
+  return choice(part, "dtype", DTYPES.filter(d => chosen.some(p => p.dtype === d)).map(d => [d, d]), (place, dtype) => {
+    place.className = "grid";
+    for (const op of unique(chosen.map(p => p.op))) curve(place, op, dtype);
+  });
 }
 
-function curve(grid, op, dtype, colour, shown) {
+function curve(grid, op, dtype) {
   const rows = points.filter(p => p.op === op && p.dtype === dtype && !p.pinned && p.limit);
   const sets = unique(rows.filter(isOurs).map(p => p.set));
-  const sizesOf = set => unique(rows.filter(p => isOurs(p) && p.set === set).map(p => p.x)).length;
+  const ofSet = set => rows.filter(p => isOurs(p) && p.set === set), sizesOf = set => unique(ofSet(set).map(p => p.x)).length;
   const set = sets.sort((a, b) => sizesOf(b) - sizesOf(a))[0];
-  if (set === undefined || sizesOf(set) < 3) return;
-  const inside = rows.filter(p => p.set === set), lines = [], marks = [];
-  for (const who of unique(inside.map(p => p.who))) {
-    const best = new Map();  // of several rows of a size the fastest, by its share of the limit
-    for (const p of inside.filter(p => p.who === who)) if (!best.has(p.x) || best.get(p.x).limit < p.limit) best.set(p.x, p);
-    const sorted = [...best.values()].sort((a, b) => a.x - b.x);
-    shown.add(who);
-    lines.push({points: sorted.map(p => [p.x, p.limit]), colour: colour(who)});
-    marks.push(...sorted.map(p => ({x: p.x, y: p.limit, colour: colour(who), p, r: 2.4, opacity: 0.9})));
+  if (set === undefined || ofSet(set).length < 3) return;
+  const crowded = ofSet(set).length > CROWD * sizesOf(set) || ofSet(set).some(p => !/^\d/.test(p.size));
+  const named = crowded && ofSet(set).length <= NAMED;
+  const cases = unique(ofSet(set).map(p => p.case));
+  const xOf = p => named ? cases.indexOf(p.case) + 1 : p.x;
+  const whos = unique([data.ours, ...rows.filter(p => p.set === set).map(p => p.who)]), style = styled(whos);
+  const lines = [], marks = [], box = grid.appendChild(document.createElement("div"));
+  for (const who of whos) {
+    const mine = rows.filter(p => p.set === set && p.who === who && xOf(p) > 0);
+    const best = new Map();  // of several rows of a case the fastest, by its share of the limit
+    for (const p of mine) if (!best.has(p.case) || best.get(p.case).limit < p.limit) best.set(p.case, p);
+    const sorted = [...best.values()].sort((a, b) => xOf(a) - xOf(b));
+    if (!crowded) lines.push({points: sorted.map(p => [p.x, p.limit]), name: who, ...style(who)});
+    marks.push(...sorted.map(p => ({x: xOf(p), y: p.limit, name: who, ...style(who), hollow: isStale(p), p, r: 2.4, opacity: 0.9})));
   }
-  chart(grid, {marks, lines, yLog: false, yRange: [0, 120], width: 420, height: 250, xLabel: "size", yLabel: "% of limit", title: `${op} (${set})`});
+  chart(box, {marks, lines, xLog: !named, yLog: false, yRange: [0, 120], height: 250,
+    xLabel: named ? "case (point at a mark)" : "size", yLabel: "% of limit", title: `${op} (${set})`});
+  key(box, whos, style);
 }
 
+function settings(p) { return Object.fromEntries(p.kernel.split(" ").map(word => word.split("="))); }
+
 function landscape() {
-  const pinned = points.filter(p => p.pinned && isOurs(p));
   const groups = new Map();
-  for (const p of pinned) {
+  for (const p of points.filter(one => one.pinned && isOurs(one))) {
     const name = `${p.op} ${p.dtype} ${p.size} K ${p.k} (${p.set})`;
     groups.set(name, [...(groups.get(name) || []), p]);
   }
   const wide = [...groups.entries()].filter(([, list]) => list.length >= 4).sort((a, b) => b[1].length - a[1].length);
-  if (!wide.length) return;
-  const part = section("Tuning landscape", "Every configuration that was tried by hand for one problem: time over the best one's. " +
-    "A flat line of marks near 1 means that the choice hardly matters.");
-  const select = part.appendChild(document.createElement("select")), place = part.appendChild(document.createElement("div"));
-  for (const [name, list] of wide) select.add(new Option(`${name}: ${list.length}`, name));
-  const draw = () => {
-    place.textContent = "";
-    const list = groups.get(select.value).slice().sort((a, b) => a.us - b.us);
-    chart(place, {marks: list.map((p, i) => ({x: i + 1, y: p.us / list[0].us, colour: COLOURS[0], p, r: 4})), xLog: false,
-      height: 300, xLabel: "configurations, fastest first", yLabel: "time over the best", title: select.value});
-  };
-  select.onchange = draw;
-  draw();
+  const part = section("Tuning landscape", wide.length ? "Configurations that were tried for one problem: time over the best one's. Above, the best of each pair " +
+    "of the two parameters with most values; below, every configuration, fastest first." : "No set with pinned configurations was measured here.");
+  if (!wide.length) return () => {};
+  return choice(part, "problem", wide.map(([name, list]) => [`${name}: ${list.length}`, name]), (place, name) => {
+    const list = groups.get(name).slice().sort((a, b) => a.us - b.us), best = list[0].us;
+    pairs(place, list, best);
+    chart(place, {marks: list.map((p, i) => ({x: i + 1, y: p.us / best, colour: COLOURS[0], hollow: isStale(p), p, r: 3})), xLog: false,
+      yLog: list[list.length - 1].us > 4 * best, height: 260, xLabel: "configurations, fastest first", yLabel: "time over the best"});
+  });
+}
+
+function pairs(place, list, best) {
+  const given = list.map(settings), values = {};
+  for (const one of given) for (const name in one) (values[name] = values[name] || new Set()).add(one[name]);
+  const several = Object.keys(values).filter(name => values[name].size > 1).sort((a, b) => values[b].size - values[a].size);
+  if (several.length < 2) return;
+  const [row, column] = several, order = name => [...values[name]].sort((a, b) => a - b || a.localeCompare(b));
+  const found = (r, c) => { const at = given.findIndex(one => one[row] === r && one[column] === c); return at < 0 ? null : {ratio: list[at].us / best, p: list[at]}; };
+  heat(place, {rows: order(row), columns: order(column), corner: `${row} \\ ${column}`, cell: found, label: each => each.ratio.toFixed(2)});
 }
 
 function model() {
-  const rows = chosen.filter(p => p.predicted);
-  if (!rows.length) return;
-  const part = section("Model against measurement", "Time that the model predicted before the run, over the time that was measured. At 1 they agree.");
-  const names = unique(rows.map(p => p.op)), colour = colourOf(names), xs = rows.map(p => p.us);
-  chart(part, {marks: rows.map(p => ({x: p.us, y: p.predicted / p.us, colour: colour(p.op), p})),
-    lines: [{points: [[lowest(xs), 1], [highest(xs), 1]]}], yLog: false, height: 320, xLabel: "us measured", yLabel: "predicted / measured", title: "model"});
-  key(part, names, colour);
+  const rows = chosen.filter(p => p.predicted && p.us), names = unique(rows.map(p => p.op)), style = styled(names), xs = rows.map(p => p.us);
+  const part = section("Model against measurement", rows.length ? "Time that the model predicted before the run, over the time that was measured. At 1 they agree. " +
+    "Of other operations the prediction is the roofline itself: their share of the limit is above." : "No row with a prediction.");
+  chart(part, {marks: rows.map(p => ({x: p.us, y: p.predicted / p.us, name: p.op, ...style(p.op), hollow: isStale(p), p})),
+    lines: [{points: [[lowest(xs), 1], [highest(xs), 1]]}].slice(rows.length ? 0 : 1), yLog: false, xLabel: "us measured", yLabel: "predicted / measured"});
+  key(part, names, style);
 }
 
 function energy() {
-  const rows = points.filter(p => p.joules && !p.pinned), byCase = new Map();
-  for (const p of rows) byCase.set(p.case, [...(byCase.get(p.case) || []), p]);
-  const marks = [];
+  const byCase = new Map(), marks = [];
+  for (const p of points.filter(one => one.joules && !one.pinned)) byCase.set(p.case, [...(byCase.get(p.case) || []), p]);
   for (const list of byCase.values()) {
-    const own = list.find(isOurs), peers = list.filter(p => !isOurs(p)).sort((a, b) => a.us - b.us);
-    if (own && peers.length) marks.push({x: peers[0].us / own.us, y: peers[0].joules / own.joules, p: own, op: own.op});
+    const own = list.find(isOurs), peer = list.filter(p => !isOurs(p)).sort((a, b) => a.us - b.us)[0];
+    if (own && peer) marks.push({x: peer.us / own.us, y: peer.joules / own.joules, name: own.op, p: own});
   }
-  if (!marks.length) return;
-  const part = section("Energy", "Speedup and greenup (joules of the fastest peer over ours, net of idle). On the line both are equal; below it the peer draws less power.");
-  const names = unique(marks.map(m => m.op)), colour = colourOf(names), xs = marks.map(m => m.x);
-  for (const m of marks) m.colour = colour(m.op);
-  const ends = [lowest(xs), highest(xs)];
-  chart(part, {marks, lines: [{points: ends.map(e => [e, e])}], height: 340, xLabel: "speedup", yLabel: "greenup", title: "energy"});
-  key(part, names, colour);
+  const names = unique(marks.map(m => m.name)), style = styled(names), xs = marks.map(m => m.x);
+  for (const m of marks) Object.assign(m, style(m.name));
+  const part = section("Energy", marks.length ? "Speedup, and greenup: joules of the fastest peer over ours, net of idle. On the line both are equal; below it the peer draws less power."
+    : "No row has joules: mansard bench FAMILY --energy measures them where the device has a meter.");
+  chart(part, {marks, lines: marks.length ? [{points: [lowest(xs), highest(xs)].map(e => [e, e])}] : [], xLabel: "speedup", yLabel: "greenup"});
+  key(part, names, style);
 }
 
-for (const draw of [roofline, curves, landscape, model, energy]) draw();
+function drawAll() {
+  for (const draw of [roofline, curves, landscape, model, energy]) draw();
+}
+drawAll();
+let drawn = innerWidth, later = 0;
+addEventListener("resize", () => {  // charts are as wide as the window
+  clearTimeout(later);
+  later = setTimeout(() => { if (innerWidth !== drawn) { drawn = innerWidth; drawAll(); } }, 200);
+});

@@ -56,7 +56,7 @@ def _kernel(row: Row) -> str:
     variant = str(config.get("VARIANT") or row.get("execution") or row.get("route") or "")
     if row.get("pins"):
         return " ".join(f"{name}={value}" for name, value in config.items())
-    return f"{variant} ({row['origin']})" if row.get("origin") else variant
+    return f"{variant} ({row['origin']})".strip() if row.get("origin") else variant
 
 
 def _rounded(value: float | None) -> float | None:

@@ -12,6 +12,7 @@ from ..table import Table
 from .points import Point, ours
 
 LEAST = 0.95  # times the best peer: below, a user loses more than runs differ by
+WORST = 20  # cases in the list of the slowest beside the best peer
 _NOISE = 0.02  # of the time: runs of an idle machine differ by as much whatever their spread
 
 
@@ -27,20 +28,38 @@ def overview(points: Iterable[Point]) -> Table:
             bad.add(number)
         stale = sum(point["age"] == freshness.STALE for point in cases)
         limits = [point for point in cases if point["limit"] and not point["doubtful"]]
-        cells.append((name, str(len(cases)), *_three(limits, "limit", ".0f"), *_three(faced, "peer", ".2f"),
+        cells.append((name, str(len(cases)), *_three(limits, "limit"), *_three(faced, "peer"),
                       str(stale or "")))  # fmt: skip
     columns = ("operation", "cases", "% of limit", "5th", "worst", "in", "x peer", "5th", "worst", "in",
                "stale")  # fmt: skip
     return Table("Operations", columns, cells, frozenset(bad))
 
 
-def _three(points: Sequence[Point], field: str, form: str) -> tuple[str, str, str, str]:
+def worst(points: Iterable[Point]) -> Table:
+    """The cases that are slowest beside the best peer."""
+    faced = sorted((point for point in ours(points) if point["peer"]), key=lambda point: float(point["peer"]))[:WORST]
+    cells = [
+        (point["op"], f"{point['dtype']} {point['size']}", str(point["k"]), point["set"], f"{point['us']:g}",
+         _number(point["peer"]), point["best"], point["kernel"], point["age"])
+        for point in faced
+    ]  # fmt: skip
+    bad = frozenset(number for number, point in enumerate(faced) if point["peer"] < LEAST)
+    columns = ("operation", "size", "K", "set", "us", "x peer", "best peer", "kernel", "age")
+    return Table("Worst cases", columns, cells, bad)
+
+
+def _number(value: float) -> str:
+    """Two decimals, as far as three digits go."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _three(points: Sequence[Point], field: str) -> tuple[str, str, str, str]:
     if not points:
         return ("", "", "", "")
     values = sorted(point[field] for point in points)
     worst = min(points, key=lambda point: point[field])
     low = values[(len(values) - 1) // 20]
-    texts = (format(value, form) for value in (statistics.median(values), low, values[0]))
+    texts = (_number(value) for value in (statistics.median(values), low, values[0]))
     return (*texts, f"{worst['dtype']} {worst['size']}")  # type: ignore[return-value]
 
 

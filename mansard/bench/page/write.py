@@ -18,42 +18,53 @@ from .points import Point, points
 _FIELDS = ("op", "dtype", "size", "x", "k", "set", "who", "pinned", "us", "spread", "limit", "intensity", "gflops",
            "peer", "best", "age", "kernel", "predicted", "joules", "case")  # fmt: skip
 _REPEATED = ("op", "dtype", "size", "set", "who", "best", "age", "kernel", "case")  # stored once, as numbers
+_WIDTH = "<meta name='viewport' content='width=device-width, initial-scale=1'>"
+_SECTIONS = {"roofline": "roofline", "by-size": "by size", "tuning-landscape": "tuning landscape",
+             "model-against-measurement": "model", "energy": "energy"}  # fmt: skip
 _READING = f"""<p>Share of the device's limit and times the best peer: median, fifth percentile and worst case of the
 sets in these results. Lines in colour have a case below {statistics.LEAST} x the best peer. Point at a mark in the
 pictures to read its row.</p>"""
 
 
 def write(
-    documents: Mapping[str, dict[str, Any]], folder: Path, earlier: Mapping[str, dict[str, Any]] | None = None
+    documents: Mapping[str, dict[str, Any]],
+    folder: Path,
+    earlier: Mapping[str, dict[str, Any]] | None = None,
+    report: str = "index.html",
 ) -> Path:
     """`index.html` of a folder over the results in it, given by the names of their folders; `earlier` results are
-    compared with them."""
+    compared with them. `report` is the file in each of these folders that has every number."""
     order = list(overview.SHARES)
     documents = dict(sorted(documents.items(), key=lambda each: order.index(each[1]["family"])))
     found = points(documents)
-    parts = [html_top("Mansard on this device"), f"<style>{_asset('page.css')}</style>", _about(documents)]
+    device = next(iter(documents.values()))["environment"]["device"]
+    parts = [html_top(f"Mansard on {device}"), _WIDTH, f"<style>{_asset('page.css')}</style>"]
+    parts.append(_about(documents, report))
     sample = overview.table(list(documents.values()))
     parts += [html_table(sample)] if sample.cells else []
-    parts.append(html_table(statistics.overview(found)))
-    parts.append(_READING)
+    parts += [html_table(statistics.overview(found)), _READING]
     if earlier is not None:
         parts.append(html_table(statistics.changes(found, points(earlier))))
-    parts += ["<main id='pictures'><noscript>Pictures are drawn by a script in this page.</noscript></main>",
+    parts.append(html_table(statistics.worst(found)))
+    places = "".join(f"<section id='{name}'></section>" for name in _SECTIONS)
+    parts += ["<noscript>Pictures are drawn by a script in this page.</noscript>", f"<main>{places}</main>",
               f"<script id='data' type='application/json'>{_packed(found, _roofs(documents))}</script>",
-              f"<script>{_asset('page.js')}</script></body></html>"]  # fmt: skip
+              f"<script>{_asset('chart.js')}{_asset('page.js')}</script></body></html>"]  # fmt: skip
     index = folder / "index.html"
     folder.mkdir(parents=True, exist_ok=True)
     index.write_text("\n".join(parts))
     return index
 
 
-def _about(documents: Mapping[str, dict[str, Any]]) -> str:
-    """The device and its ceilings, and links to the reports of the families."""
+def _about(documents: Mapping[str, dict[str, Any]], report: str) -> str:
+    """The device, when it was measured, and links to the sections and to the reports of the families."""
+    dates = sorted(results["environment"]["date"][:10] for results in documents.values())
     environment = next(iter(documents.values()))["environment"]
-    device = f"{environment['device']} ({environment['backend']})"
-    text = f"{device}, {environment['date']}, Mansard {environment['version']}"
-    links = "".join(f"<li><a href='{name}/index.html'>{html.escape(name)}</a></li>" for name in documents)
-    return f"<p>{html.escape(text)}. Reports with every number:</p><ul>{links}</ul>"
+    when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
+    text = f"Backend {environment['backend']}, measured {when}, Mansard {environment['version']}."
+    sections = "".join(f"<a href='#{name}'>{title}</a> " for name, title in _SECTIONS.items())
+    links = "".join(f"<a href='{name}/{report}'>{html.escape(name)}</a> " for name in documents)
+    return f"<p>{html.escape(text)}</p><nav><p>{sections}</p><p>Every number: {links}</p></nav>"
 
 
 def _roofs(documents: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

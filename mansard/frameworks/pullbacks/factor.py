@@ -16,15 +16,20 @@ from .systems import diagonal, hermitian_part, trsm, trsm_adjoint, trsm_right_ad
 
 def _half_lower(a: Tensor) -> Tensor:
     """The lower triangle with half its diagonal."""
-    return a.tril() - diagonal(a).diag_embed() / 2
+    if torch.is_grad_enabled():
+        return a.tril() - diagonal(a).diag_embed() / 2
+    lower = a.tril()
+    diagonal(lower).mul_(0.5)
+    return lower
 
 
 def _cholesky(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
     """a = L L^H: da is the Hermitian part of L^-H P L^-1, where P is the lower triangle of L^H G with half its
     diagonal."""
     (L,), (G,) = given.results, cotangents
-    inner = trsm_adjoint(L, _half_lower(gemm(L.mH, G)), "L")
-    return (hermitian_part(trsm_adjoint(L, inner.mH, "L").mH),)
+    inner = trsm_adjoint(L, _half_lower(gemm(L.mH, G, 0.5)), "L")
+    half = trsm_adjoint(L, inner.mH, "L")
+    return (half + half.mH,)
 
 
 def _cholesky_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -10,9 +10,9 @@ import mansard as ms
 from .rule import Given, Gradients, Rule, Tensor
 
 
-def gemm(a: Tensor, b: Tensor) -> Tensor:
-    """a b for matrices and stacks of them."""
-    return ms.matmul(a, b)
+def gemm(a: Tensor, b: Tensor, alpha: float = 1.0) -> Tensor:
+    """alpha a b for matrices and stacks of them."""
+    return ms.matmul(a, b) if alpha == 1.0 else ms.matmul(a, b, alpha=alpha)
 
 
 def right_gradient(a: Tensor, G: Tensor, single: bool) -> Tensor:
@@ -25,7 +25,11 @@ def right_gradient(a: Tensor, G: Tensor, single: bool) -> Tensor:
 def _matmul(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
     """C = A B: dA = G B^H, dB = A^H G."""
     (A, B), (G,) = given.operands, cotangents
-    return gemm(G, B.mH) if needed[0] else None, right_gradient(A, G, B.ndim == 2) if needed[1] else None
+    dA = gemm(G, B.mH) if needed[0] else None
+    return dA, right_gradient(A, G, len(given.shapes[1]) == 2) if needed[1] else None
+
+
+_OTHER = ((1,), (0,))  # operands that the gradients of a product need
 
 
 def _matmul_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -119,10 +123,10 @@ def _stacked_project(V: Tensor, W: Tensor, **_: Any) -> Sequence[Tensor]:
 
 
 RULES = (
-    Rule("matmul", "matmul", _matmul, lambda A, B, **_: A @ B, (0, 1), tangent=_matmul_tangent),
-    Rule("blas.gemm", "blas.gemm", _matmul, lambda A, B, **_: A @ B, (0, 1), tangent=_matmul_tangent),
+    Rule("matmul", "matmul", _matmul, lambda A, B, **_: A @ B, (0, 1), tangent=_matmul_tangent, uses=_OTHER),
+    Rule("blas.gemm", "blas.gemm", _matmul, lambda A, B, **_: A @ B, (0, 1), tangent=_matmul_tangent, uses=_OTHER),
     Rule(
-        "gram", "gram", _gram, _like_gram, (0, 1), tangent=_gram_tangent, stacks=False,
+        "gram", "gram", _gram, _like_gram, (0, 1), tangent=_gram_tangent, stacks=False, uses=_OTHER,
         stacked=lambda A, B=None, **_: gemm(A.mH, A if B is None else B),
     ),
     Rule("blas.syrk", "blas.syrk", _rank_k, lambda a, **_: a @ a.mT, (0,), tangent=_rank_k_tangent),

@@ -15,11 +15,14 @@ Gradients = Sequence[Tensor]  # None where a gradient is zero, or not needed
 
 @dataclass(frozen=True)
 class Given:
-    """Input of a derivative: operands and results that its rule keeps (None for others), options of the call."""
+    """Input of a derivative: operands and results that its rule keeps (None for others), options of the call, and what
+    the rule's `saving` left, which counts as constant: a derivative that is differentiated again must not use it."""
 
     operands: Sequence[Tensor]
     results: Sequence[Tensor]
     options: dict[str, Any]
+    shapes: Sequence[Any] = ()  # of all operands
+    saved: Sequence[Tensor] = ()
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,17 @@ class Rule:
     constant: tuple[int, ...] = ()  # results without a derivative: pivots
     stacks: bool = True  # takes leading dimensions
     stacked: Callable[..., Any] | None = None  # the function of stacks, if `run` takes single matrices
+    # kept operands that the gradient of each operand needs; empty: it may need all of them
+    uses: tuple[tuple[int, ...], ...] = ()
+    # (operands, options) -> what `run` gives, and what spares backward work; None: nothing does
+    saving: Callable[..., tuple[Any, Sequence[Tensor]] | None] | None = None
+
+    def kept(self, count: int, needed: Sequence[bool]) -> tuple[int, ...]:
+        """The operands to keep, of a call with `count` of them, for these gradients."""
+        if len(self.uses) != count:
+            return tuple(i for i in self.operands if i < count)
+        wanted = {i for uses, is_needed in zip(self.uses, needed, strict=True) if is_needed for i in uses}
+        return tuple(i for i in self.operands if i in wanted)
 
     @cached_property
     def plain(self) -> Callable[..., Any]:

@@ -9,10 +9,13 @@ import torch
 
 import mansard as ms
 
-from .products import gemm, right_gradient, total
+from ...linalg.positive import refuse_indefinite
+from ...linalg.systems import refuse_singular
+from .products import gemm, total
 from .rule import Given, Gradients, Rule, Tensor, plain
 
 _OTHER = {"L": "U", "U": "L"}
+SMALL = 64  # rows; up to here one kernel factors and solves while it reads, faster than triangles solve by factors
 
 
 def hermitian_part(a: Tensor) -> Tensor:
@@ -74,6 +77,35 @@ def _run_solve(a: Tensor, b: Tensor, checked: bool = True, **options: Any) -> Te
     return plain("linalg.solve_ex")(a, b, **options)[0]  # backward does not wait for a GPU
 
 
+def _keep_factors(a: Tensor, b: Tensor, assume_a: str = "gen", pivot: bool = True, checked: bool = True,
+                  backend: str | None = None) -> tuple[Tensor, Sequence[Tensor]] | None:  # fmt: skip
+    """Solutions by factors, and the factors; None for matrices that one kernel factors and solves."""
+    if not _has_large(a) or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
+        return None
+    if assume_a == "pos":
+        L, info = plain("linalg.cholesky_ex")(a, backend=backend)
+        if checked:
+            refuse_indefinite(info)
+        return plain("linalg.cho_solve")((L, True), b, backend=backend), (L,)
+    lu, piv, info = plain("linalg.lu_factor_ex")(a, pivot=pivot, backend=backend)
+    if checked:
+        refuse_singular(info)
+    return plain("linalg.lu_solve")((lu, piv), b, backend=backend), (lu, piv)
+
+
+def _has_large(a: Tensor) -> bool:
+    """Whether keeping factors of these square matrices pays."""
+    return bool(a.ndim >= 2 and a.shape[-1] == a.shape[-2] > SMALL and a.numel() > 0)
+
+
+def solved_with(saved: Sequence[Tensor], b: Tensor, options: dict[str, Any]) -> Tensor:
+    """X with a^H X = b, by the factors of a."""
+    by = options.get("backend")
+    if len(saved) == 1:
+        return plain("linalg.cho_solve")((saved[0], True), b, backend=by)
+    return plain("linalg.lu_solve")(tuple(saved), b, 2 if saved[0].is_complex() else 1, backend=by)
+
+
 def unchecked_solve(a: Tensor, b: Tensor, options: dict[str, Any]) -> Tensor:
     """X with a X = b; whether a is singular was asked before."""
     from ..torch_function import apply
@@ -85,11 +117,14 @@ def _solve(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradi
     """a X = b: db = a^-H G, da = -db X^H; Hermitian of a Hermitian a, of which half is read."""
     a, X, (G,) = given.operands[0], given.results[0], cotangents
     hermitian = given.options["assume_a"] == "pos"
-    db = unchecked_solve(a if hermitian else a.mH, G, given.options)
+    if given.saved and not torch.is_grad_enabled():
+        db = solved_with(given.saved, G, given.options)
+    else:
+        db = unchecked_solve(a if hermitian else a.mH, G, given.options)
     if not needed[0]:
         return None, db
-    da = right_gradient(X.mH, db.mH, a.ndim == 2).mH if a.ndim == 2 and X.ndim == 2 else gemm(db, X.mH)
-    return -(hermitian_part(da) if hermitian else da), db
+    da = gemm(db, X.mH, -0.5 if hermitian else -1.0)
+    return da + da.mH if hermitian else da, db
 
 
 def _solve_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -102,7 +137,7 @@ def _solve_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]
 def _inv(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
     """X = a^-1: da = -X^H G X^H."""
     (X,), (G,) = given.results, cotangents
-    return (-gemm(X.mH, gemm(G, X.mH)),)
+    return (gemm(X.mH, gemm(G, X.mH), -1.0),)
 
 
 def _inv_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -117,31 +152,59 @@ def _unit(a: Tensor) -> Tensor:
     return torch.eye(a.shape[-1], dtype=a.dtype, device=a.device).expand(a.shape)
 
 
-def _inverse(a: Tensor) -> Tensor:
+def _inverse(given: Given) -> Tensor:
     """The inverse, or what elimination makes of a singular matrix."""
-    return unchecked_solve(a, _unit(a), {"assume_a": "gen"})
+    (a,) = given.operands
+    if torch.is_grad_enabled() or type(a) is not torch.Tensor:  # differentiated again, or traced
+        return unchecked_solve(a, _unit(a), {"assume_a": "gen"})
+    if given.saved:
+        return solved_with(given.saved, _unit(a), given.options).mH
+    return plain("linalg.inv_ex")(a, **given.options)[0]
 
 
-def cofactors(a: Tensor) -> Tensor:
+def _keep_factors_of_determinant(a: Tensor, backend: str | None = None) -> tuple[Tensor, Sequence[Tensor]] | None:
+    """Determinants by factors, and the factors; None for matrices of which one kernel finds them."""
+    if not _has_large(a):
+        return None
+    lu, piv, _ = plain("linalg.lu_factor_ex")(a, backend=backend)
+    return diagonal(lu).prod(-1) * _sign_of(piv), (lu, piv)
+
+
+def _keep_factors_of_logdet(
+    a: Tensor, backend: str | None = None
+) -> tuple[tuple[Tensor, Tensor], Sequence[Tensor]] | None:
+    """Signs and logarithms of determinants by factors, and the factors; None as for determinants."""
+    if not _has_large(a):
+        return None
+    lu, piv, _ = plain("linalg.lu_factor_ex")(a, backend=backend)
+    pivots = diagonal(lu)
+    return (pivots.sgn().prod(-1) * _sign_of(piv), pivots.abs().log().sum(-1)), (lu, piv)
+
+
+def _sign_of(piv: Tensor) -> Tensor:
+    """The sign of the permutation that exchanges of rows make."""
+    steps = torch.arange(piv.shape[-1], device=piv.device)
+    return 1 - 2 * ((piv != steps).sum(-1) % 2)
+
+
+def cofactors(a: Tensor, saved: Sequence[Tensor] = ()) -> Tensor:
     """The gradient of det(a)^*, det(a)^* a^-H, of singular matrices too: zeros on the diagonal of U become as small as
     rounding errors, which changes cofactors by as little."""
-    lu, piv = plain("linalg.lu_factor_ex")(a)[:2]
+    lu, piv = saved or plain("linalg.lu_factor_ex")(a)[:2]
     pivots = diagonal(lu)
     least = torch.finfo(a.dtype).eps * pivots.abs().amax(-1, keepdim=True)
     pivots = torch.where(pivots == 0, torch.where(least == 0, torch.ones_like(least), least), pivots)
     lu = lu - diagonal(lu).diag_embed() + pivots.diag_embed()
-    steps = torch.arange(piv.shape[-1], device=piv.device)
-    sign = 1 - 2 * ((piv != steps).sum(-1) % 2)
     inverse = plain("linalg.lu_solve")((lu, piv), _unit(a))
-    return inverse.mH * (pivots.prod(-1) * sign).conj()[..., None, None]
+    return inverse.mH * (pivots.prod(-1) * _sign_of(piv)).conj()[..., None, None]
 
 
 def _det(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
     """d det = det tr(a^-1 da): da = G conj(det) a^-H."""
     (a,), (det,), (G,) = given.operands, given.results, cotangents
     if torch.is_grad_enabled() or type(a) is not torch.Tensor:  # differentiated again, or traced
-        return ((G * det.conj())[..., None, None] * _inverse(a).mH,)
-    return (G[..., None, None] * cofactors(a),)
+        return ((G * det.conj())[..., None, None] * _inverse(given).mH,)
+    return (G[..., None, None] * cofactors(a, given.saved),)
 
 
 def _det_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -162,7 +225,7 @@ def _slogdet(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gra
         factor = torch.complex(torch.zeros_like(phase) if GL is None else GL, -phase)
     if factor is None:
         return (torch.zeros_like(a),)
-    return (factor[..., None, None] * _inverse(a).mH,)
+    return (factor[..., None, None] * _inverse(given).mH,)
 
 
 def _slogdet_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
@@ -182,8 +245,13 @@ def _like_slogdet(a: Tensor, **_: Any) -> Sequence[Tensor]:
 
 RULES = (
     Rule("blas.trsm", "blas.trsm", _trsm, _like_solution, (0,), (0,), _trsm_tangent),
-    Rule("linalg.solve", _run_solve, _solve, _like_solution, (0,), (0,), _solve_tangent),
+    Rule("linalg.solve", _run_solve, _solve, _like_solution, (0,), (0,), _solve_tangent, saving=_keep_factors),
     Rule("linalg.inv", "linalg.inv", _inv, lambda a, **_: a, (), (0,), _inv_tangent),
-    Rule("linalg.det", "linalg.det", _det, _like_det, (0,), (0,), _det_tangent),
-    Rule("linalg.slogdet", "linalg.slogdet", _slogdet, _like_slogdet, (0,), (0, 1), _slogdet_tangent),
+    Rule(
+        "linalg.det", "linalg.det", _det, _like_det, (0,), (0,), _det_tangent, saving=_keep_factors_of_determinant
+    ),
+    Rule(
+        "linalg.slogdet", "linalg.slogdet", _slogdet, _like_slogdet, (0,), (0, 1), _slogdet_tangent,
+        saving=_keep_factors_of_logdet,
+    ),
 )

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 import mansard as ms
 
+from . import launches
 from .checks import matrices, promoted, same_dtype, same_rows
 from .primitive import Array, Result, Rules, Shape, conj, define, h, lead, or_nan, reduced
 from .products import product
@@ -36,7 +37,9 @@ def _square_shapes(a: Any, **_: Any) -> list[Result]:
     return [(a.shape, a.dtype), (a.shape[:-2], "int32")]
 
 
-_cholesky = define(Rules("cholesky", _square_shapes, _cholesky_host, (2,), _cholesky_tangent))
+_cholesky = define(
+    Rules("cholesky", _square_shapes, _cholesky_host, (2,), _cholesky_tangent, describe=launches.cholesky)
+)
 
 
 def cholesky_ex(a: Array, /, *, upper: bool = False, backend: str | None = None) -> tuple[Array, Array]:
@@ -127,7 +130,7 @@ def _lu_tangent(results: Any, primals: Any, tangents: Any, *, pivot: bool, backe
     return [change, None, None]
 
 
-_lu = define(Rules("lu_factor", _lu_shapes, _lu_host, (2,), _lu_tangent))
+_lu = define(Rules("lu_factor", _lu_shapes, _lu_host, (2,), _lu_tangent, describe=launches.lu_factor))
 
 
 def lu_factor_ex(a: Array, *, pivot: bool = True, backend: str | None = None) -> tuple[Array, Array, Array]:

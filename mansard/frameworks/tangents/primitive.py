@@ -14,7 +14,8 @@ import jax.extend.core
 import jax.numpy as jnp
 from jax.interpreters import ad, batching, mlir
 
-from . import host
+from ...operations.single_launch import LIBRARY, SingleLaunch
+from . import host, native
 
 buffer_callback: Any = None
 with suppress(ImportError):  # JAX before 0.6.1
@@ -49,6 +50,12 @@ class Rules:
     # (operands with the mapped dimension in front or not, which ones have it, options) -> results, or None
     batch: Callable[..., list[Array] | None] | None = None
     why_not: str = ""  # has no tangent: the remedy
+    # (stand-ins for operands, options) -> what answers the call without Python; None: always called back
+    describe: native.Describe | None = None
+    # (what the described launch writes) -> results
+    finish: Callable[..., Sequence[Array]] = lambda *written: written
+    # (operands, options) -> results by XLA's own operations, where the array library answers
+    by_xla: Callable[..., Sequence[Array]] | None = None
 
 
 def define(rules: Rules) -> Callable[..., list[Array]]:
@@ -57,7 +64,10 @@ def define(rules: Rules) -> Callable[..., list[Array]]:
     primitive.multiple_results = True
     primitive.def_impl(partial(_evaluate, primitive))
     primitive.def_abstract_eval(partial(_abstract, rules))
-    mlir.register_lowering(primitive, mlir.lower_fun(partial(_call, rules), multiple_results=True))
+    mlir.register_lowering(primitive, mlir.lower_fun(partial(_call_back, rules), multiple_results=True))
+    for platform in native.PLATFORMS if rules.describe else ():
+        lowering = mlir.lower_fun(partial(_call, rules, platform), multiple_results=True)
+        mlir.register_lowering(primitive, lowering, platform=platform)
     ad.primitive_jvps[primitive] = partial(_jvp, rules, primitive)
     if rules.transpose is not None:
         ad.primitive_transposes[primitive] = partial(_transpose, rules)
@@ -134,8 +144,19 @@ def _apply(primitive: Primitive, *operands: Array, **options: Any) -> list[Array
     return list(primitive.bind(*operands, **options))
 
 
-def _call(rules: Rules, *operands: Array, **options: Any) -> Sequence[Array]:
-    """The call back, as the compiled program has it."""
+def _call(rules: Rules, platform: str, *operands: Array, **options: Any) -> Sequence[Array]:
+    """What a program compiled for `platform` does: launch a kernel, compute by XLA, or call back."""
+    assert rules.describe is not None
+    found = native.described(rules.describe, platform, operands, options)
+    if isinstance(found, SingleLaunch):
+        return rules.finish(*native.call(found, platform, operands))
+    if found == LIBRARY and rules.by_xla is not None:
+        return rules.by_xla(*operands, **options)
+    return _call_back(rules, *operands, **options)
+
+
+def _call_back(rules: Rules, *operands: Array, **options: Any) -> Sequence[Array]:
+    """A call of Python from the compiled program."""
     results = [_struct(shape, dtype) for shape, dtype in rules.shapes(*operands, **options)]
     if buffer_callback is None:
         return list(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax.numpy as jnp
+
 import mansard as ms
 
+from . import launches
 from .checks import is_complex, matrices, same_dtype, scaled
 from .primitive import Apply, Array, Result, Rules, Shape, aligned, conj, define, h, lead, reduced, t
 
@@ -81,11 +84,24 @@ def _product_batch(operands: Any, mapped: Any, *, trans_a: str, trans_b: str, ba
     return [product(a, b, trans_a, trans_b, backend)]
 
 
+def _product_by_xla(a: Any, b: Any, *, trans_a: str, trans_b: str, backend: str | None) -> list[Array]:
+    return [_times(_op(a, trans_a), _op(b, trans_b))]
+
+
+def _op(a: Array, trans: str) -> Array:
+    return a if trans == "N" else h(a) if trans == "C" else t(a)
+
+
+def _times(a: Array, b: Array) -> Array:
+    """A product by XLA with all digits of the operands."""
+    return jnp.matmul(a, b, precision="highest")
+
+
 _gemm = define(
     Rules(
         "gemm", _product_shapes, _product_host, (2, 2), _bilinear(
             lambda a, b, trans_a, trans_b, backend: product(a, b, trans_a, trans_b, backend)
-        ), _product_transpose, _product_batch,
+        ), _product_transpose, _product_batch, describe=launches.gemm, by_xla=_product_by_xla,
     )
 )  # fmt: skip
 
@@ -123,13 +139,25 @@ def _own_tangent(results: Any, primals: Any, tangents: Any, *, conj: bool, backe
     return [half + (h(half) if conj else t(half))]
 
 
+def _gram_by_xla(A: Any, B: Any = None, *, conj: bool, backend: str | None) -> list[Array]:
+    product = _times(_op(A, "C" if conj else "T"), A if B is None else B)
+    if B is None:  # rounding may have told the triangles apart
+        product = (product + (h(product) if conj else t(product))) / 2
+    return [product]
+
+
 _gram: Apply = define(
     Rules(
         "gram", _gram_shapes, _gram_host, (2, 2), _bilinear(lambda A, B, **options: _gram(A, B, **options)[0]),
-        _gram_transpose, _gram_batch,
+        _gram_transpose, _gram_batch, describe=launches.gram, by_xla=_gram_by_xla,
     )
 )  # fmt: skip
-_own_gram = define(Rules("own_gram", _gram_shapes, _gram_host, (2,), _own_tangent, None, _gram_batch))
+_own_gram = define(
+    Rules(
+        "own_gram", _gram_shapes, _gram_host, (2,), _own_tangent, None, _gram_batch, describe=launches.gram,
+        by_xla=_gram_by_xla,
+    )
+)  # fmt: skip
 
 
 def gram(
@@ -169,10 +197,14 @@ def _vector_transpose(cts: Any, operands: Any, shape: Shape, *, trans: str, back
     return reduced(conj(outer) if trans == "C" else outer, shape)
 
 
+def _vector_by_xla(a: Any, x: Any, *, trans: str, backend: str | None) -> list[Array]:
+    return [_times(_op(a, trans), x[..., None])[..., 0]]
+
+
 _gemv: Apply = define(
     Rules(
         "gemv", _vector_shapes, _vector_host, (2, 1), _bilinear(lambda a, x, **options: _gemv(a, x, **options)[0]),
-        _vector_transpose,
+        _vector_transpose, describe=launches.gemv, by_xla=_vector_by_xla,
     )
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import mansard as ms
 from mansard.linalg.lu import SlogdetResult
 
-from . import host
+from . import host, launches
 from .checks import is_complex, matrices, promoted, same_rows
 from .primitive import Array, Result, Rules, Shape, conj, define, finfo, lead, or_nan, reduced, t
 from .products import product
@@ -54,7 +54,12 @@ def _solve_batch(operands: Any, mapped: Any, **options: Any) -> list[Array] | No
     return None if together is None else [apart(_solved(operands[0], together, **options), operands[1])]
 
 
-_solve = define(Rules("solve", _solve_shapes, _solve_host, (2, 2), _solve_tangent, _solve_transpose, _solve_batch))
+_solve = define(
+    Rules(
+        "solve", _solve_shapes, _solve_host, (2, 2), _solve_tangent, _solve_transpose, _solve_batch,
+        describe=launches.solve, finish=lambda x, info: [or_nan(x, info)],
+    )
+)  # fmt: skip
 
 
 def _solve_ex_shapes(a: Any, b: Any, **_: Any) -> list[Result]:
@@ -70,7 +75,9 @@ def _solve_ex_tangent(results: Any, primals: Any, tangents: Any, **options: Any)
     return [*_solve_tangent(results, primals, tangents, **options), None]
 
 
-_solve_ex = define(Rules("solve_ex", _solve_ex_shapes, _solve_ex_host, (2, 2), _solve_ex_tangent))
+_solve_ex = define(
+    Rules("solve_ex", _solve_ex_shapes, _solve_ex_host, (2, 2), _solve_ex_tangent, describe=launches.solve)
+)
 
 
 def solve_ex(
@@ -120,7 +127,7 @@ def _inverse_tangent(results: Any, primals: Any, tangents: Any, **options: Any) 
     return [-product(product(inverse, tangents[0], backend=by), inverse, backend=by), None]
 
 
-_inv = define(Rules("inv", _inverse_shapes, _inverse_host, (2,), _inverse_tangent))
+_inv = define(Rules("inv", _inverse_shapes, _inverse_host, (2,), _inverse_tangent, describe=launches.inverse))
 
 
 def inv_ex(a: Array, *, pivot: bool = True, backend: str | None = None) -> tuple[Array, Array]:
@@ -147,7 +154,12 @@ def _det_tangent(results: Any, primals: Any, tangents: Any, *, backend: str | No
     return [results[0] * _trace_with_inverse(primals[0], tangents[0], backend)]
 
 
-_det = define(Rules("det", lambda a, **_: [(a.shape[:-2], a.dtype)], _det_host, (2,), _det_tangent))
+_det = define(
+    Rules(
+        "det", lambda a, **_: [(a.shape[:-2], a.dtype)], _det_host, (2,), _det_tangent,
+        describe=launches.determinant, finish=lambda det, info: [det],
+    )
+)  # fmt: skip
 
 
 def det(a: Array, *, backend: str | None = None) -> Array:
@@ -171,7 +183,12 @@ def _slogdet_tangent(results: Any, primals: Any, tangents: Any, *, backend: str 
     return [None, change]
 
 
-_slogdet = define(Rules("slogdet", _slogdet_shapes, _slogdet_host, (2,), _slogdet_tangent))
+_slogdet = define(
+    Rules(
+        "slogdet", _slogdet_shapes, _slogdet_host, (2,), _slogdet_tangent,
+        describe=launches.logdet, finish=lambda sign, log, info: [sign, log],
+    )
+)  # fmt: skip
 
 
 def slogdet(a: Array, *, backend: str | None = None) -> SlogdetResult:

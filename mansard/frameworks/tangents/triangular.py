@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 import mansard as ms
 
+from . import launches
 from .checks import matrices, same_dtype, scaled
 from .primitive import Array, Result, Rules, Shape, conj, define, h, lead, reduced
 from .products import form, product
@@ -77,7 +78,7 @@ def _batch(operands: Any, mapped: Any, **options: Any) -> list[Array] | None:
     return None if together is None else [apart(_trsm(operands[0], together, **options)[0], operands[1])]
 
 
-_trsm = define(Rules("trsm", _shapes, _host, (2, 2), _tangent, _transpose, _batch))
+_trsm = define(Rules("trsm", _shapes, _host, (2, 2), _tangent, _transpose, _batch, describe=launches.trsm))
 
 
 # ---- public -------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...arrays.types import Array, Kind, Matrices
@@ -9,7 +11,10 @@ from ...plan.problem import DTYPES
 from .. import run as call
 from .. import stacks
 from ..ragged import Ragged
+from ..ragged_indices import Indices
+from ..ragged_layout import Layout
 from .interleaved import Interleaved
+from .ragged_call import check_kinds, check_result
 
 
 def is_number(factor: Array) -> bool:
@@ -20,8 +25,10 @@ def is_number(factor: Array) -> bool:
 def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices) -> Matrices:
     """alpha_i P_i + beta_i out_i of a fresh product P, in place of P or in `out`. Where beta_i is zero, the content of
     out_i does not count. Nothing is written before every argument has been checked."""
-    if isinstance(product, Ragged | Interleaved):
-        raise TypeError(f"alpha and beta are one number each for a {type(product).__name__}: pass stacks or lists")
+    if isinstance(product, Ragged):
+        return scaled_ragged(product, alpha, beta, out, Indices.of)
+    if isinstance(product, Interleaved):
+        raise TypeError("alpha and beta are one number each for an Interleaved: pass stacks or lists")
     kind = stacks.kind_of(product, "a")
     if kind is None:
         return product if out is None else out
@@ -43,6 +50,43 @@ def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices) -> 
     if kind.written is not None:
         kind.written(out if listed else (out,))
     return out
+
+
+def scaled_ragged(
+    product: Ragged, alpha: Array, beta: Array, out: Ragged | None, written: Callable[[Layout], Indices]
+) -> Ragged:
+    """`scaled_each` for a ragged batch; `written` names the entries that are read and written, of a triangle say."""
+    kind = product._kind
+    factors = [
+        _factor(kind, one, (len(product),), product.buffer, name)[:, 0, 0]
+        for one, name in ((alpha, "alpha"), (beta, "beta"))
+    ]
+    if out is None and (not is_number(beta) or beta != 0):
+        raise ValueError("beta scales the content of out: pass out")
+    of_product = written(product.layout)
+    values = product.buffer[of_product.beside(product)]
+    by, of_place = (factor[of_product.matrices_beside(product)] for factor in factors)
+    if out is None:
+        product.buffer[of_product.beside(product)] = values * by
+        return product
+    _check_ragged_place(out, product)
+    place = written(out.layout).beside(out)
+    out.buffer[place] = values * by + _kept(kind, out.buffer[place], of_place)
+    if kind.written is not None:
+        kind.written((out.buffer,))
+    return out
+
+
+def _check_ragged_place(out: Ragged, product: Ragged) -> None:
+    """A batch of the product's library, dtype and sizes, and writable."""
+    if not isinstance(out, Ragged):
+        raise TypeError(f"out is a {type(out).__name__} and a a Ragged: where one is a Ragged, so is the other")
+    check_kinds(("a", "a"), product, product, out)
+    if len(out) != len(product):
+        raise ValueError(f"out has {len(out)} matrices, the result {len(product)}")
+    if out._view.readonly:
+        raise ValueError("out is read-only")
+    check_result(out, product.layout)
 
 
 def _scaled(product: Matrices, alpha: Array, listed: bool) -> Matrices:

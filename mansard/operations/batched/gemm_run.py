@@ -22,6 +22,7 @@ from ...kernels.family import Emit
 from ...plan.problem import ITEMSIZE, Problem
 from .. import run as call
 from .. import stacks
+from ..direct import Direct, described
 from ..stacks import Batch, Operand
 from .library import strided_product
 
@@ -51,7 +52,25 @@ class BatchRun:
         self._library: list[Product | None] = []  # and the library's routine that does
         self._addressed = any(one.listed for one in batch.operands) or any(t is not None for t in batch.walk.tables)
         simple = launch is not None and not (self._addressed or self.listed or any(copies))
-        self.fast = self._make_fast() if simple and len(batch.walk.starts) == 1 else self.general
+        simple = simple and len(batch.walk.starts) == 1
+        self.fast = self._make_fast() if simple else self._by_library() if launch is None else self.general
+
+    def _by_library(self) -> Callable[..., Matrices]:
+        """The fast path where the array library answers: its own product, bound here."""
+        general, multiply = self.general, self._multiplier()
+        if self.empty or self.listed or len(self.given) == 3 or self.kind.prefers_blas or multiply is None:
+            return general
+
+        def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
+            if alpha != 1.0 or beta != 0.0 or out is not None:
+                return general(A, B, out, alpha, beta)
+            return multiply(A, B)
+
+        return fast
+
+    def _multiplier(self) -> Callable[[Array, Array], Array] | None:
+        """The library's product of operands as they are given; None where they are transposed or conjugated."""
+        return None if any(self.form) else self.kind.matmul
 
     def _result_shape(self) -> tuple[int, ...]:
         a, b = self.given[:2]
@@ -86,7 +105,16 @@ class BatchRun:
             launch((a, b, c), scaling, stream())
             return out
 
-        return fast
+        return described(fast, self._direct(shape))
+
+    def _direct(self, shape: tuple[int, ...], like: int = 0, in_place: int = 0) -> Direct:
+        """The fast path as the native launcher takes it."""
+        dtype, placed = self.problem.dtype, len(self.given) == 3
+        return Direct(
+            self.kind, self.launch, self.given[0].view.device, (0, 1, 2), (self.kind.maker(shape, dtype, dtype),),
+            self._reach if placed else (), like=like, in_place=in_place,
+            scalars=call.scalars(self.problem, 1.0, 0.0),
+        )  # fmt: skip
 
     def _scaled(self, alpha: complex, beta: complex) -> tuple[Launch | None, tuple[float, ...]]:
         """The launch for these factors, None if there is none, and the factors as it takes them."""

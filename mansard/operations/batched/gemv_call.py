@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...arrays import kinds as arrays
@@ -70,7 +70,8 @@ def plan_gemv(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form
         kind, problem, chosen, batch, launch, form, (copies[0], copies[1], indirect), tuple(one for _, one in given)
     )  # fmt: skip
     fast = call.counted(kind, out, run.fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, x, out), launch)
+    verify = call.make_verify(kind, A, x, out)
+    return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
 def vectors_of(kind: Kind, array: Matrices, name: str) -> Operand:
@@ -138,6 +139,10 @@ class VectorRun(BatchRun):
         if self.listed:
             A, x = (_one_each(one, self.batch.shape[0], 2 - side) for side, one in enumerate((A, x)))
         return super()._vendor(A, x, out, alpha, beta)
+
+    def _multiplier(self) -> Callable[[Array, Array], Array] | None:
+        matmul = self.kind.matmul
+        return None if any(self.form) else lambda A, x: matmul(A, x[..., None])[..., 0]
 
     def _product(self, A: Matrices, x: Matrices, alpha: complex) -> Matrices:
         A, x = self._turned(A, x)

@@ -1,6 +1,8 @@
-"""Products of the matrices of lists, one after the other by NumPy: no copies into one buffer.
+"""Products of lists of NumPy matrices that differ in shape, without copies into one buffer: by a kernel that reads the
+arrays where they are, or, for a few matrices, one after the other by NumPy.
 
-What is asked about the arrays is asked by `map`, without a step of the interpreter for every matrix.
+What is asked about the arrays is asked by a compiled loop, or by `map`, without a step of the interpreter for every
+matrix.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...arrays.numpy_lists import Part
 from ...arrays.types import Array, Matrices
-from ...backends.select import select
+from ...backends.base import Backend
+from ...backends.select import ReferenceBackend, select
 from ...kernels.batched.ragged_gemm import spec
 from ...plan import handover, pin
 from ...plan.problem import DTYPES
@@ -21,38 +25,53 @@ from ...plan.route import Choice, Request
 from .. import run as call
 from .. import stacks
 from ..plans import PLANS
+from .gemm_call import Form
+from .list_run import given, multiply, place
 
 _transposed, _shape, _dtype, _ndim, _base = map(attrgetter, ("T", "shape", "dtype", "ndim", "base"))
 _is_plain_place = attrgetter("flags.carray")  # rows adjacent, aligned, writable
 _is_dense = attrgetter("flags.forc")  # rows or columns adjacent, without gaps
 _ARRAYS, _NATIVE = {np.ndarray}, [{np.dtype(name)} for name in DTYPES]
+_HOST = ("cpu", 0)
+_TRIANGLES: dict[tuple[str, bool], Part] = {
+    ("lower", False): "lower", ("lower", True): "unit_lower", ("upper", False): "upper", ("upper", True): "unit_upper",
+}  # fmt: skip
 
 
-def choice_of_loop(backend: str | None) -> Choice | None:
-    """The decision for a loop over lists of NumPy arrays; None: they are gathered for a kernel."""
-    return PLANS.made(("list products", backend), lambda: _decide(backend)).choice  # type: ignore[no-any-return]
+def choice_of_loop(backend: str | None, count: int) -> Choice | None:
+    """The decision for a loop over lists of so many NumPy arrays; None: a kernel multiplies them."""
+    return PLANS.made(("list products", backend, count), lambda: _decide(backend, count)).choice  # type: ignore[no-any-return]
 
 
 class _Decision(NamedTuple):
     choice: Choice | None
 
 
-def _decide(backend: str | None) -> _Decision:
-    request = Request.of(select(("cpu", 0), backend), "gemm", may_hand_over=backend is None and not pin.pins())
-    return _Decision(handover.lists_one_by_one(request))
+def _decide(backend: str | None, count: int) -> _Decision:
+    request = Request.of(select(_HOST, backend), "gemm", may_hand_over=backend is None and not pin.pins())
+    return _Decision(handover.lists_one_by_one(request, count))
+
+
+def _of_kernels(backend: str | None) -> Backend | None:
+    """The backend whose kernels read lists in place: the CPU's, if nobody has named or pinned another."""
+    chosen = None if backend is not None or pin.pins() else select(_HOST, None)
+    return None if isinstance(chosen, ReferenceBackend) else chosen
 
 
 def multiply_each(
-    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Any
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Form
 ) -> list[Array] | None:
-    """alpha op(A_i) op(B_i) + beta out_i for lists of NumPy arrays, by numpy.dot, which takes two thirds of the time of
-    numpy.matmul for small matrices. None, and nothing was written: another loop, or something does not fit."""
-    lists = [one for one in (A, B, out) if stacks.is_list(one)]
-    count = len(lists[0])
-    if backend is not None or not count or [len(one) for one in lists] != [count] * len(lists):
+    """alpha op(A_i) op(B_i) + beta out_i for lists of NumPy arrays. None, and nothing was written: something does not
+    fit, or ragged batches answer."""
+    if backend is not None:
+        return None
+    count = len(A if stacks.is_list(A) else B)
+    if choice_of_loop(backend, count) is None:
+        return _by_kernel(A, B, out, (alpha, beta), backend, form)
+    if not count or any(len(one) != count for one in (A, B, out) if stacks.is_list(one)):
         return None
     dtype = _common_dtype(A, B)
-    if dtype is None or not (out is None or _are_places(out, dtype)) or choice_of_loop(backend) is None:
+    if dtype is None or not (out is None or _are_places(out, dtype)):
         return None
     scaling = None if alpha == 1.0 and beta == 0.0 else call.scalars(spec.problem(dtype.name, 1), alpha, beta)
     left, right = _op(A, form.trans_a, form.conj_a, count), _op(B, form.trans_b, form.conj_b, count)
@@ -65,19 +84,56 @@ def multiply_each(
     return _scaled(found, scaling or (1.0, 0.0, 0.0, 0.0), out)
 
 
-def gram_each(A: Matrices, alpha: complex, transposed: bool, backend: str | None) -> list[Array] | None:
-    """alpha A_i A_i^T, or alpha A_i^T A_i, for a list of NumPy arrays without gaps. numpy.dot recognises a matrix and
-    its transpose and computes one triangle, so that results are exactly symmetric. None: something else answers."""
-    if backend is not None or set(map(type, A)) != _ARRAYS or set(map(_is_dense, A)) != {True}:
+def multiply_triangles_each(
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Any
+) -> list[Array] | None:
+    """alpha op(A_i) B_i, or alpha B_i op(A_i), of the triangles of lists of NumPy arrays: copies of the triangles with
+    zeros on the other side are multiplied by a kernel. None, and nothing was written: ragged batches answer."""
+    part: Part = _TRIANGLES[form.uplo, form.unit]
+    trans, conj = form.trans in "TC", form.trans in "CR"
+    if form.side == "left":
+        return _by_kernel(A, B, out, (alpha, 0.0), backend, Form(trans, conj), parts=(part, "whole"))
+    return _by_kernel(B, A, out, (alpha, 0.0), backend, Form(False, False, trans, conj), parts=("whole", part))
+
+
+def gram_each(
+    A: Matrices, out: Matrices, scaling: tuple[complex, complex], uplo: str, transposed: bool, backend: str | None
+) -> list[Array] | None:
+    """alpha A_i A_i^T + beta out_i, or alpha A_i^T A_i + beta out_i, for a list of NumPy arrays; one triangle of `out`
+    is read and written. Without `out` results are exactly symmetric. None, and nothing was written: ragged batches
+    answer."""
+    if backend is not None:
+        return None
+    form = Form(trans_a=transposed, trans_b=not transposed)
+    if choice_of_loop(backend, len(A)) is None:
+        return _by_kernel(A, A, out, scaling, backend, form, place_part="lower" if uplo == "L" else "upper")
+    if out is not None or set(map(type, A)) != _ARRAYS or set(map(_is_dense, A)) != {True}:
         return None
     dtypes = set(map(_dtype, A))
-    if dtypes not in _NATIVE or set(map(_ndim, A)) != {2} or choice_of_loop(backend) is None:
+    if dtypes not in _NATIVE or set(map(_ndim, A)) != {2}:
         return None
+    # numpy.dot recognises a matrix and its transpose and computes one triangle
     turned = map(_transposed, A)
     found = list(map(np.ndarray.dot, turned, A) if transposed else map(np.ndarray.dot, A, turned))
-    if alpha == 1.0:
-        return found
-    return _scaled(found, call.scalars(spec.problem(dtypes.pop().name, 1), alpha, 0.0), None)
+    alpha = scaling[0]
+    return found if alpha == 1.0 else _scaled(found, call.scalars(spec.problem(dtypes.pop().name, 1), alpha, 0.0), None)
+
+
+def _by_kernel(
+    A: Matrices, B: Matrices, out: Matrices, scaling: tuple[complex, complex], backend: str | None, form: Form,
+    parts: tuple[Part, Part] = ("whole", "whole"), place_part: Part = "whole",
+) -> list[Array] | None:  # fmt: skip
+    """Products by one launch. None, and nothing was written: something does not fit, or there is no kernel."""
+    kernels = _of_kernels(backend)
+    if kernels is None or (out is None and scaling[1] != 0.0):
+        return None
+    a = given(A, parts[0])
+    b = a if B is A and parts[0] == parts[1] else given(B, parts[1])
+    to = None if out is None else place(out, place_part)
+    if a is None or b is None or (out is not None and to is None):
+        return None
+    found = multiply(a, b, to, scaling, form, kernels)
+    return out if to is not None and found is not None else found
 
 
 def _common_dtype(A: Matrices, B: Matrices) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from ...arrays.types import Matrices
+from functools import partial
+
+from ...arrays.types import Array, Matrices
 from .. import stacks
 from ..ragged import Ragged
 from ..ragged_indices import Indices
 from ..ragged_layout import Layout
 from ..ragged_lists import ragged_of, scatter
+from .factors import scaled_ragged
 from .gemm_call import Form
 from .list_products import gram_each
 from .ragged_call import check_kinds, check_result, multiply_ragged
@@ -39,12 +42,30 @@ def rank_k(
         triangle = _triangle(out.layout, uplo).beside(out)
         chosen = product.buffer[_triangle(product.layout, uplo).beside(out)]
         out.buffer[triangle] = chosen if beta == 0.0 else chosen + out.buffer[triangle] * _factor(out, beta)
-    if hermitian and "complex" in str(result.dtype):
-        diagonal = Indices.of(result.layout).part("diagonal", lambda row, column: row == column).beside(result)
-        result.buffer[diagonal] = result.buffer[diagonal].real + 0j
+    if hermitian:
+        _make_diagonals_real(result)
     if out is not None and out._kind.written is not None:
         out._kind.written((out.buffer,))
     return result
+
+
+def rank_k_of_factors(
+    a: Ragged, out: Ragged | None, alpha: Array, beta: Array, options: tuple[str, bool, bool], backend: str | None
+) -> Ragged:
+    """`rank_k` with one alpha and one beta for each matrix."""
+    uplo, _, hermitian = options
+    product = rank_k(a, None, 1.0, 0.0, options, backend)
+    result = scaled_ragged(product, alpha, beta, out, Indices.of if out is None else partial(_triangle, uplo=uplo))
+    if hermitian:
+        _make_diagonals_real(result)
+    return result
+
+
+def _make_diagonals_real(batch: Ragged) -> None:
+    """Drop what rounding left of the imaginary parts on the diagonals."""
+    if "complex" in str(batch.dtype):
+        diagonal = Indices.of(batch.layout).part("diagonal", lambda row, column: row == column).beside(batch)
+        batch.buffer[diagonal] = batch.buffer[diagonal].real + 0j
 
 
 def rank_k_lists(
@@ -52,16 +73,13 @@ def rank_k_lists(
 ) -> list[Matrices]:
     """`rank_k` for lists of matrices that differ in shape; the arrays of `out` have been checked."""
     kind, (uplo, transposed, hermitian) = stacks.kind_of(a, "a"), options
-    found = None if hermitian and "complex" in str(a[0].dtype) else gram_each(a, alpha, transposed, backend)
-    if found is None:
-        place = None if out is None else ragged_of(kind, out, "out")
-        made = rank_k(ragged_of(kind, a, "a"), place, alpha, beta, options, backend).to_list()
-        return made if out is None else scatter(kind, out, made)
-    if out is None:
-        return found
-    for to, value in zip(out, found, strict=True):
-        kind.put_triangle(to, value if beta == 0.0 else value + to * _factor(to, beta), uplo == "L")
-    return out  # type: ignore[no-any-return]
+    if not (hermitian and "complex" in str(a[0].dtype)):
+        found = gram_each(a, out, (alpha, beta), uplo, transposed, backend)
+        if found is not None:
+            return found if out is None else out
+    place = None if out is None else ragged_of(kind, out, "out")
+    made = rank_k(ragged_of(kind, a, "a"), place, alpha, beta, options, backend)
+    return made.to_list() if out is None else scatter(kind, out, made)
 
 
 def _factor(out: Matrices, beta: complex) -> complex:

@@ -26,8 +26,9 @@ from ..operation import Operation
 from ..ragged_lists import special
 from ..stacks import Batch, Operand
 from . import gemm_call
+from .list_products import multiply_triangles_each
 from .ragged_triangular import multiply_triangles, solve_ragged
-from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular
+from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular, straight
 
 
 class Triangle(NamedTuple):
@@ -118,9 +119,13 @@ def _plan(
     launch, choice, kernel, way = prepare(kind, problem, batch, chosen, backend, form)
     run = SolveRun(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
     run.way = way
-    fast = run.of_vectors() if vectors else run.fast
+    on_cpu, is_empty = chosen.device.backend == "cpu", 0 in (*shape, problem.N, problem.NRHS)
+    own = on_cpu and launch is None and not (vectors or is_empty or prepare is not _prepare)
+    solved = straight(kind, problem.replace(trans=form.trans), [one for _, one in given], shape) if own else None
+    fast = run.of_vectors() if vectors else run.fast if solved is None else run.by_library(solved)
     fast = call.counted(kind, out, fast)
-    return Plan(problem, choice, chosen, kernel, fast, call.make_verify(kind, A, B, out), launch)
+    verify = call.make_verify(kind, A, B, out)
+    return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
 def _operands(
@@ -250,4 +255,4 @@ def _one_by_one(
 TRSM = Operation("trsm", plan_trsm, ("a", "b"), special=special(partial(solve_ragged, solve, False)))
 TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"), special=special(partial(solve_ragged, solve, True)))
 TRSV = Operation("trsv", _plan_vectors, ("a", "x"), lists=False)
-TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles))
+TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles, each=multiply_triangles_each))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -12,10 +12,13 @@ from ...kernels.batched.trsm import lapack, spec
 from ...plan.problem import Problem
 from .. import run as call
 from .. import stacks
+from ..direct import described
 from ..factor.task import identity
+from ..stacks import Operand
 from .gemm_call import Form, multiply
 from .gemm_run import BatchRun
 
+Solve = Callable[[Array, Array], Array]  # (A, B) -> X
 Way = Callable[[Matrices, Matrices, complex], Matrices]  # (A, X, alpha): X, which is B before, becomes the solution
 
 
@@ -55,6 +58,17 @@ class SolveRun(BatchRun):
                     apart(A, B, out)
             launch((a, b, x), unit, stream())
             return out
+
+        return described(fast, self._direct(shape, like=1, in_place=2 if alike else 0))
+
+    def by_library(self, solve: Solve) -> Callable[..., Matrices]:
+        """The fast path where a library solves (A, B) without a factor, bound when the systems are planned."""
+        general = self.general
+
+        def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
+            if out is not None or alpha != 1.0 or beta != 0.0:
+                return general(A, B, out, alpha, beta)
+            return solve(A, B)
 
         return fast
 
@@ -233,6 +247,27 @@ def by_lapack(problem: Problem, each: Callable[..., None] = lapack.solve_each) -
             each(problem, matrices, _numpy(x), alpha)
 
     return solve
+
+
+def straight(kind: Kind, problem: Problem, given: Sequence[Operand], shape: tuple[int, ...]) -> Solve | None:
+    """A library's solution of arrays in the CPU's memory that lie like these, without questions; None where they have
+    to be looked at: lists, a matrix for several right-hand sides, results elsewhere."""
+    a, b = given[:2]
+    if len(given) != 2 or a.listed or b.listed or (*a.shape, *b.shape) != 2 * shape:
+        return None
+    shape = (*shape, b.rows, b.columns)
+    each, dtype = lapack.bound(problem, a.layout[0] != "col", shape), np.dtype(problem.dtype)
+
+    def solve(A: Array, B: Array) -> Array:
+        X = np.empty(shape, dtype)
+        X[...] = B
+        each(A, X)
+        return X
+
+    if kind.on_host_alone:
+        return solve
+    download, upload = kind.download, kind.upload
+    return lambda A, B: upload(solve(download(A), download(B)), B)
 
 
 def by_library(problem: Problem) -> Way:

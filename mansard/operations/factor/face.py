@@ -12,6 +12,7 @@ from ...arrays import kinds as arrays
 from ...arrays.types import Array, Call, Kind, Matrices
 from ...plan.problem import DTYPES
 from .. import stacks
+from ..launcher import LAUNCHER
 from ..ragged import Ragged
 from ..ragged_lists import differ
 
@@ -199,6 +200,9 @@ _FEW = 4096  # infos, which take no longer to fetch than one
 
 def first_bad(info: Array) -> tuple[tuple[int, ...], int] | None:
     """Index and value of the first entry that is not zero; waits for the device."""
+    is_zero = LAUNCHER.is_zero
+    if is_zero is not None and is_zero(info):
+        return None
     few = prod(info.shape) <= _FEW  # are fetched at once; of many only the answer whether one is not zero
     if not few and not bool((info != 0).any()):
         return None

@@ -25,6 +25,7 @@ from ..ragged_copy import is_capturing
 from ..ragged_indices import Indices, copy_entries
 from ..ragged_kernel import Runs, held_by, remember
 from ..ragged_stacks import Compute, Given, StackedRun, Wanted
+from ..ragged_vectors import Places, Vectors
 from .plan import factor, planned
 from .ragged_in_place import TASKS, InPlaceRun
 from .ragged_rows import SHAPES, factor_rows
@@ -96,6 +97,7 @@ class ClassRun:
         # steps beyond a rectangular matrix find columns of zeros
         self.limits = Indices(self.steps.astype(np.int32), None, None) if (rows != columns).any() else None
         self.classes = divide(np.stack([rows, columns, right], 1), ITEMSIZE[self.dtype])
+        self._places: Places | None = None  # of pivots or tau
         self._forgotten: list[Any] = []
         self._captured: list[Array] = []  # memory that graphs read and write
         self.stream = self.kind.stream_of(self.device)
@@ -105,7 +107,7 @@ class ClassRun:
     def forget(self) -> None:
         """Choose and prepare anew: after tuning. Tables stay: a captured graph may read them."""
         self._forgotten.append(self.stages)
-        self.stages = []
+        self.stages, self._places = [], None
 
     def _build(self) -> list[InPlaceRun | StackedRun]:
         """Classes in place where there are kernels for that; others by stacks."""
@@ -169,15 +171,11 @@ class ClassRun:
             for part in self.task.parts
         )  # fmt: skip
 
-    def _rows(self, members: list[Array], found: list[Array]) -> list[Array]:
+    def _rows(self, members: list[Array], found: list[Array]) -> Vectors:
         """Pivots or tau of every matrix, in the order of the batch: parts of the arrays of the classes."""
-        rows: list[Array] = [None] * self.count
-        for which, stack in zip(members, found, strict=True):
-            flat, pitch, first = stack.reshape(-1), stack.shape[1], 0
-            for i, steps in zip(which.tolist(), self.steps[which].tolist(), strict=True):
-                rows[i] = flat[first : first + steps]
-                first += pitch
-        return rows
+        if self._places is None:
+            self._places = Places.of_stacks(members, [stack.shape[1] for stack in found], self.steps)
+        return Vectors([stack.reshape(-1) for stack in found], self._places)
 
     def _numbers(self, like: Ragged, part: str, found: list[Array]) -> Array:
         """One number per matrix, in the order of the batch."""

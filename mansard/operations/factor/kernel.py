@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import kernels as families
+from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...codegen.geometry import Kernel
@@ -23,6 +24,7 @@ from ...plan.route import Choice
 from .. import run as call
 from .. import stacks
 from ..batched.gemm_run import _upload
+from ..direct import Direct, described
 from ..stacks import Operand
 from .task import MATRICES, Found, Sizes, Task, dtype_of
 
@@ -196,19 +198,42 @@ class KernelRun:
             launch(pointers(at), (), stream())
             return used[2:count]
 
-        return run
+        return described(run, self._direct(held, placed, vectors))
+
+    def _direct(self, held: list[str], placed: bool, vectors: bool) -> Direct:
+        """The quick path as the native launcher takes it."""
+        wanted, kind, first = held[2:], self.kind, self.places[held[2]].operand.view if placed else None
+        order = tuple(held.index(name) if name in held else -1 for name in POINTERS[self.task.family])
+        shapes = [self._shape(part, vectors and part == wanted[0]) for part in wanted]
+        dtypes = [dtype_of(self.task, part, self.dtype) for part in wanted]
+        makers = tuple(kind.maker(shape, dtype, self.dtype) for shape, dtype in zip(shapes, dtypes, strict=True))
+        a, b = (self.places[name].operand.view if name in self.places else None for name in ("A", "B"))
+        assert a is not None
+        item = ITEMSIZE[self.dtype]
+        reaches = [(0, 0) if one is None else arrays.reach(one, item) for one in (a, b, first)] if placed else ()
+        return Direct(
+            kind, self.launch, a.device, order, makers, reaches, parts=len(self.task.parts),
+            in_place=int(first is not None and self._in_place(wanted[0])),
+        )  # fmt: skip
 
     def _overlap(self, part: str) -> Callable[[int, int, int], str]:
         """The operand that a place overlaps, asked with addresses; empty: none. F may be exactly where A is."""
         a, b, x = (self.places[name].operand.view if name in self.places else None for name in ("A", "B", part))
         assert a is not None and x is not None
-        in_place = part == "F" and (a.shape, a.strides) == (x.shape, x.strides)
-        return call.make_overlap(a, b, x, in_place)
+        return call.make_overlap(a, b, x, self._in_place(part))
+
+    def _in_place(self, part: str) -> bool:
+        """Whether the place of a part may be that of A, exactly."""
+        a, x = self.places["A"].operand.view, self.places[part].operand.view
+        return part == "F" and (a.shape, a.strides) == (x.shape, x.strides)
 
     def _maker(self, part: str, vectors: bool) -> Callable[[Array], Array]:
         """`fresh` for one part, with everything known beforehand."""
-        shape, dtype = (*self.lead, *self.sizes.shape(self.task, part)), dtype_of(self.task, part, self.dtype)
-        return self.kind.allocator(shape[:-1] if vectors else shape, dtype, self.dtype)
+        return self.kind.allocator(self._shape(part, vectors), dtype_of(self.task, part, self.dtype), self.dtype)
+
+    def _shape(self, part: str, vectors: bool) -> tuple[int, ...]:
+        shape = (*self.lead, *self.sizes.shape(self.task, part))
+        return shape[:-1] if vectors else shape
 
     def _tables(self, used: list[Array], like: Array, stream: int) -> tuple[tuple[int, ...], Array]:
         """What a launch is handed: addresses, or the addresses of arrays of them, and who keeps these arrays."""

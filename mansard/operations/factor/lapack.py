@@ -9,7 +9,9 @@ that each gets its `info` and none is affected by its neighbours.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -19,6 +21,7 @@ from scipy.linalg import get_lapack_funcs
 
 from ... import settings
 from ...arrays.types import Array
+from ...plan.problem import Options
 from ..run import together
 from .task import Found, Task
 
@@ -35,7 +38,7 @@ def planned(task: Task, shape: tuple[int, ...], is_complex: bool) -> Callable[[A
     most = _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
     if task.family == "cholesky" and is_complex:
         most = _SINGLE // 2
-    if len(_shares(shape, most)) < 2:
+    if len(shares_of(shape, most)) < 2:
         return one
     return lambda A, B: in_shares(one, [A, B], most)
 
@@ -43,7 +46,7 @@ def planned(task: Task, shape: tuple[int, ...], is_complex: bool) -> Callable[[A
 def in_shares(run: Callable[..., Found], stacks: list[Array], most: int) -> Found:
     """`run(*stacks)`, by as many threads as may work at once on shares of the matrices. `most` is the number of rows or
     columns up to which the BLAS below keeps to one thread."""
-    shares = _shares(stacks[0].shape, most)
+    shares = shares_of(stacks[0].shape, most)
     if len(shares) < 2:
         return run(*stacks)
     lead, flat = stacks[0].shape[:-2], [None if x is None else x.reshape(-1, *x.shape[-2:]) for x in stacks]
@@ -56,7 +59,7 @@ _SINGLE = 96  # rows or columns up to which OpenBLAS keeps to one thread (its co
 _WORTH = 1 << 22  # operations that are worth starting threads
 
 
-def _shares(shape: tuple[int, ...], most: int) -> list[slice]:
+def shares_of(shape: tuple[int, ...], most: int) -> list[slice]:
     """Of the matrices, for as many threads as may work at once."""
     *lead, M, N = shape
     count = prod(lead)
@@ -69,26 +72,62 @@ def _shares(shape: tuple[int, ...], most: int) -> list[slice]:
 _SAFE = {("lu", "factor"): 192, ("lu", "solve"): 1 << 30}  # the same for those that SciPy's getrf and getrs do
 
 
-def _loop(name: str, *given: Array) -> Array | None:
-    """Call NumPy's loop over a stack, without the checks of `numpy.linalg`, which take as long as ten small matrices.
-    None where an entry is NaN, as all of a bad matrix are, or where NumPy has no such loop: then those checks decide.
-    """
-    loop = getattr(_LOOPS, name, None)
-    if loop is None:
+_RAISING: Options = {"all": "ignore", "invalid": "raise"}  # for numpy.errstate
+
+
+class _Quiet(threading.local):
+    """Contexts in which NumPy's loops report a singular matrix as FloatingPointError and nothing else: one for each
+    thread, made once. Entering `numpy.errstate` takes as long as a small matrix. Before 2.0, NumPy does not keep its
+    error state in contexts: there it is entered."""
+
+    def __init__(self) -> None:
+        with np.errstate(**_RAISING):
+            context = copy_context()
+        self.run = context.run if context.run(np.geterr)["invalid"] == "raise" else _raising
+
+
+def _raising(loop: Callable[..., Array], *given: Array, **options: str) -> Array:
+    with np.errstate(**_RAISING):
+        return loop(*given, **options)
+
+
+_QUIET = _Quiet()
+
+
+def loop_of(name: str) -> Callable[..., Array] | None:
+    """NumPy's loop over the matrices of a stack by its name; None: this version has none."""
+    found: Callable[..., Array] | None = getattr(_LOOPS, name, None)
+    return found
+
+
+def quietly(loop: Callable[..., Array], *given: Array, signature: str) -> Array:
+    """Call a loop of NumPy's without the checks of `numpy.linalg`, which take as long as ten small matrices; None where
+    a matrix is bad: then those checks decide."""
+    try:
+        return _QUIET.run(loop, *given, signature=signature)
+    except FloatingPointError:
         return None
-    with np.errstate(all="ignore"):
-        found = loop(*given)
-        total = found.sum()
-    return None if total != total else found
+
+
+def _loop(name: str, *given: Array) -> Array | None:
+    """The one result of a loop on stacks of one dtype; None where a matrix is bad, or where there is no such loop."""
+    loop, letter = loop_of(name), given[0].dtype.char
+    return None if loop is None else quietly(loop, *given, signature=f"{letter * len(given)}->{letter}")
 
 
 _LOOPS = getattr(np.linalg, "_umath_linalg", None)
 
 
+def _has_nan(array: Array) -> bool:
+    """Whether an entry is NaN; what overflows is none."""
+    with_itself = abs(np.vdot(array, array))
+    return bool(with_itself != with_itself)
+
+
 def _cholesky(task: Task, A: Array, B: Array) -> Found:
     info = np.zeros(A.shape[:-2], np.int32)
     found = None if task.upper else _loop("cholesky_lo", A)
-    if found is not None:
+    if found is not None and not _has_nan(found):
         return {"F": found, "INFO": info}
     try:
         factor = np.linalg.cholesky(A.swapaxes(-1, -2) if task.upper else A)

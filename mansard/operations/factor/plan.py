@@ -3,7 +3,7 @@ library, as dispatch decides."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from .blocked import HOW, Blocked, Steps
 from .columns import column
 from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
+from .quick import keep_quick, quick_key
 from .task import Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
 
 Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
@@ -63,25 +64,6 @@ def factor(
     return plan.run(A, B, outs)
 
 
-def quick(task: Task, backend: str | None, A: Array, B: Array = None, out: Array = None) -> list[Array] | None:
-    """The parts, if a kernel has answered a call with arrays like these before; otherwise whoever asks has to look at
-    them closely. `out` is for the first part."""
-    kind = arrays.known_kind(A)
-    if kind is None or (B is not None and type(B) is not type(A)) or (out is not None and type(out) is not type(A)):
-        return None
-    run = None if pin.pins() else _get(_quick_key(task, backend, kind, A, B, out))
-    parts = None if run is None else run(A, B, out)
-    if out is not None and parts is not None and kind.written is not None:
-        kind.written((out,))
-    return parts
-
-
-def _quick_key(task: Task, backend: str | None, kind: Kind, A: Array, B: Array, out: Array) -> Hashable:
-    signature = kind.signature
-    of_b, of_out = None if B is None else signature(B), None if out is None else signature(out)
-    return ("quick", task, backend, kind, signature(A), of_b, of_out)
-
-
 def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: Array) -> None:
     """After a call with vectors as matrices of one column: the next one is quick without them. To make these takes as
     long as half of what else such a call does."""
@@ -92,11 +74,11 @@ def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: A
     outs = () if out is None else ((task.parts[0], stacks.signature(kind, place)),)
     signatures = (stacks.signature(kind, A), stacks.signature(kind, columns))
     plan: Any = _get((task, kind, *signatures, outs, backend, False))
-    was_quick = _get(_quick_key(task, backend, kind, A, columns, place)) is not None
+    was_quick = _get(quick_key(task, backend, kind, A, columns, place)) is not None
     if plan is not None and was_quick:
         run = plan.quick(out is not None, vectors=True)
         if run is not None:
-            PLANS.keep(_quick_key(task, backend, kind, A, b, out), run)
+            keep_quick(quick_key(task, backend, kind, A, b, out), kind, run, out is not None)
 
 
 def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
@@ -104,7 +86,7 @@ def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: 
         return
     run = plan.quick(bool(outs))
     if run is not None:
-        PLANS.keep(_quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), run)
+        keep_quick(quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
 
 
 def planned(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
@@ -185,12 +167,29 @@ def _quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick
     download, upload, parts = kind.download, kind.upload, task.parts
     answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
 
+    if kind.on_host_alone and not vectors:
+        return _quick_on_host(answer, parts)
+
     def run(A: Array, B: Array, out: Array) -> list[Array]:
         right = None if B is None else download(B[..., None] if vectors else B)
         found = answer(download(A), right)
         results = [upload(found[part], A) for part in parts]
         if vectors:
             results[0] = results[0][..., 0]
+        if out is not None:
+            out[...] = results[0]
+            results[0] = out
+        return results
+
+    return run
+
+
+def _quick_on_host(answer: Callable[[Array, Array], Found], parts: tuple[str, ...]) -> Quick:
+    """`_quick_by_lapack` for NumPy's arrays."""
+
+    def run(A: Array, B: Array, out: Array) -> list[Array]:
+        found = answer(A, B)
+        results = [found[part] for part in parts]
         if out is not None:
             out[...] = results[0]
             results[0] = out

@@ -12,6 +12,7 @@ from ...plan.problem import DTYPES
 from .. import stacks
 from ..ragged import Ragged
 from ..ragged_lists import as_ragged, place_of, ragged_like_earlier, scatter
+from ..ragged_vectors import Places, Vectors
 from .face import Operation, Part, check_described, check_matrices, promoted
 from .sorted import check_shapes
 
@@ -19,7 +20,7 @@ _FEW, _LARGE = 16, 128 * 128  # matrices, and elements of one, that are worth a 
 
 
 def answer_ragged(operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:
-    """Matrices as Ragged, rows (pivots, tau) as lists, numbers as one array, all in the order of the batch."""
+    """Matrices as Ragged, rows (pivots, tau) as Vectors, numbers as one array, all in the order of the batch."""
     kind, count = _checked(operation, given, out)
     whole = None if operation.ragged is None else operation.ragged(*given, out)
     if whole is not None:
@@ -34,9 +35,11 @@ def answer_ragged(operation: Operation, given: list[Matrices], out: Matrices) ->
     found = [_answer_group(operation, kind, given, results, members) for _, members in groups]
     order = np.concatenate([members for _, members in groups]) if groups else np.empty(0, np.int64)
     return tuple(
-        results[k] if part.what == "matrix" else _gathered(kind, part, [one[k] for one in found], order, first)
+        results[k] if part.what == "matrix"
+        else _vectors(kind, [one[k] for one in found], groups) if part.what == "row"
+        else _numbers(kind, part, [one[k] for one in found], order, first)
         for k, part in enumerate(operation.parts)
-    )
+    )  # fmt: skip
 
 
 def answer_lists(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> tuple[Matrices, ...]:
@@ -53,11 +56,9 @@ def answer_lists(kind: Kind, operation: Operation, given: list[Matrices], out: M
             for name, one in zip(operation.names, given, strict=True)
         ]
     found = list(answer_ragged(operation, batches, None if out is None else place_of(kind, out)))
-    for i, part in enumerate(operation.parts):
-        found[i] = found[i].to_list() if part.what == "matrix" else found[i]
     if out is not None:
         found[0] = scatter(kind, out, found[0])
-    return tuple(found)
+    return tuple(one.to_list() if isinstance(one, Ragged | Vectors) else one for one in found)
 
 
 def _like_earlier_lists(kind: Kind, operation: Operation, given: list[Matrices]) -> list[Matrices] | None:
@@ -73,7 +74,10 @@ def _like_earlier_lists(kind: Kind, operation: Operation, given: list[Matrices])
     return found if len(dtypes) == 1 else None
 
 
-def _groups(given: list[Matrices], count: int) -> list[tuple[tuple[tuple[int, ...], ...], Array]]:
+Groups = list[tuple[tuple[tuple[int, ...], ...], Array]]  # shapes of the arguments, and the matrices that have them
+
+
+def _groups(given: list[Matrices], count: int) -> Groups:
     """The shapes of all arguments, and which matrices have them; those of the first matrix come first."""
     if not count:
         return []
@@ -163,13 +167,18 @@ def _place(part: Part, groups: list[tuple[tuple[tuple[int, ...], ...], Array]], 
     return Ragged.empty(sizes[:, 0], sizes[:, 1], like=like.buffer)
 
 
-def _gathered(kind: Kind, part: Part, found: list[Array], order: Array, like: Ragged) -> Matrices:
-    """Of the groups, in the order of the batch."""
-    if part.what == "row":
-        rows: list[Array] = [None] * len(order)
-        for i, one in zip(order.tolist(), (row for some in found for row in some), strict=True):
-            rows[i] = one
-        return rows
+def _vectors(kind: Kind, found: list[Matrices], groups: Groups) -> Vectors:
+    """Pivots, tau or values of the groups' matrices, in the order of the batch."""
+    arrays_of = [kind.module.stack(list(one)) if stacks.is_list(one) else kind.plain(one) for one in found]
+    widths, members = [int(one.shape[-1]) for one in arrays_of], [some for _, some in groups]
+    length = np.zeros(sum(map(len, members)), np.int64)
+    for some, width in zip(members, widths, strict=True):
+        length[some] = width
+    return Vectors([one.reshape(-1) for one in arrays_of], Places.of_stacks(members, widths, length))
+
+
+def _numbers(kind: Kind, part: Part, found: list[Array], order: Array, like: Ragged) -> Array:
+    """Numbers of the groups' matrices, in the order of the batch."""
     if not found:
         dtype = "int32" if part.what == "info" else like._view.dtype
         return kind.allocate((0,), dtype, like.buffer)

@@ -28,6 +28,7 @@ from ..ragged_classes import SizeClass, divide
 from ..ragged_indices import Indices
 from ..ragged_kernel import Runs, held_by
 from ..ragged_stacks import Compute, Found, Given, StackedRun, Wanted
+from ..ragged_vectors import Places, Vectors
 from . import systems
 from .plan import as_numpy
 
@@ -66,7 +67,7 @@ def least_squares_by_lapack(
     X = Ragged.from_list([kind.upload(np.ascontiguousarray(one[0]), A.buffer) for one in found])
     rest = [(abs(right - one @ x[0]) ** 2).sum(0) for one, right, x in zip(a, b, found, strict=True)]
     ranks = kind.upload(np.array([one[2] for one in found], np.int32), A.buffer)
-    return X, [kind.upload(one, A.buffer) for one in rest], ranks, [kind.upload(one[3], A.buffer) for one in found]
+    return X, Vectors.of(kind, rest, A.buffer), ranks, Vectors.of(kind, [one[3] for one in found], A.buffer)
 
 
 class _LeastSquares:
@@ -75,6 +76,7 @@ class _LeastSquares:
     def __init__(self, name: str | None, backend: Backend, A: Ragged, B: Ragged) -> None:
         tables, kind, dtype = [one.layout.host() for one in (A, B)], A._kind, A._view.dtype
         (rows, columns, _), (_, right, _) = tables
+        self.places: Places | None = None  # of the residuals
         self.right, self.ranks = right, Indices(np.minimum(rows, columns).astype(np.int32), None, None)
         self.result = ragged_layout.packed(columns, right, ragged_layout.ALIGNMENT // ITEMSIZE[dtype])
 
@@ -90,10 +92,10 @@ class _LeastSquares:
 
     def __call__(self, A: Ragged, B: Ragged) -> tuple[Matrices, ...]:
         X = allocate_beside(A, *self.result)
-        residuals: list[Array] = [None] * len(A)
-        for members, found in zip(self.run.members, self.run([A, B], {"X": X}), strict=True):
-            for i, count, one in zip(members.tolist(), self.right[members].tolist(), found["RESIDUALS"], strict=True):
-                residuals[i] = one[:count]
+        found = [one["RESIDUALS"] for one in self.run([A, B], {"X": X})]
+        if self.places is None:
+            self.places = Places.of_stacks(self.run.members, [one.shape[1] for one in found], self.right)
+        residuals = Vectors([one.reshape(-1) for one in found], self.places)
         return X, residuals, self.ranks.beside(A) * 1
 
 

@@ -16,6 +16,7 @@ from .. import ragged_layout
 from ..ragged import Ragged, allocate_beside
 from ..ragged_indices import copy_entries
 from ..ragged_kernel import RowsKernel, Runs, Sizes, held_by, pins_reach
+from ..ragged_vectors import Places, Vectors
 from . import lapack
 from .plan import as_numpy
 from .sorted import apart, check_shapes
@@ -52,7 +53,8 @@ class FactorRun:
         right = tables[1][1] if len(given) > 1 else np.zeros_like(rows)
         _check_shapes(task, rows, columns, tables[1][0] if len(given) > 1 else None)
         self.count, self.steps = len(rows), np.minimum(rows, columns)
-        self.starts = np.cumsum(self.steps) - self.steps
+        self.places = Places.dense(self.steps)  # of pivots or tau
+        self.starts = self.places.first
         self.layouts = {
             part: ragged_layout.packed(*shape(rows, columns, right), ragged_layout.ALIGNMENT // ITEMSIZE[self.dtype])
             for part, shape in SHAPES[task.family, task.want].items()
@@ -90,7 +92,10 @@ class FactorRun:
         pointers = (given[0]._view.address, right, at("F"), at("X", "Q"), at("PIVOTS", "TAU"), at("INFO"))
         for i in self.kernel(pointers, _NO_SCALING):
             self._by_lapack(given, found, i)
-        return tuple(self._rows(found[part]) if part in ("PIVOTS", "TAU") else found[part] for part in self.task.parts)
+        return tuple(
+            Vectors([found[part]], self.places) if part in ("PIVOTS", "TAU") else found[part]
+            for part in self.task.parts
+        )
 
     def _results(self, beside: Ragged) -> Found:
         """New memory for all parts; numbers of matrices without entries are there already."""
@@ -108,11 +113,6 @@ class FactorRun:
                 if not self.kernel.is_complete:
                     found[part][...] = 1 if part == "F" else 0
         return found
-
-    def _rows(self, flat: Array) -> list[Array]:
-        """Pivots or tau of every matrix, as parts of one array."""
-        starts = self.starts.tolist()
-        return [flat[start:end] for start, end in zip(starts, [*starts[1:], len(flat)], strict=True)]
 
     def _by_lapack(self, given: list[Ragged], found: Found, i: int) -> None:
         """One matrix that is too large for the kernel."""

@@ -24,6 +24,7 @@ from ..ragged_classes import divide
 from ..ragged_indices import Indices, copy_entries
 from ..ragged_kernel import Runs, held_by, pins_reach
 from ..ragged_stacks import Compute, Found, Given, StackedRun, Wanted
+from ..ragged_vectors import Places, Vectors
 from . import lapack, systems
 from .plan import as_numpy
 from .sorted import apart, check_shapes, place_like
@@ -110,9 +111,12 @@ class _FactoredRun:
 
     def _pivots(self, pivots: Array) -> Array:
         """All of them in one array, which the kernel trusts: they are checked here."""
-        found = [np.asarray(one) for one in pivots]
-        _check_pivots(found, self.orders)
-        flat = np.ascontiguousarray(np.concatenate(found) if found else np.empty(0), np.int32)
+        if _are_those_of_factors(pivots, self.orders) and pivots.places.is_dense:
+            flat = np.ascontiguousarray(pivots.arrays[0][: pivots.places.total], np.int32)
+        else:
+            found = [np.asarray(one) for one in pivots]
+            _check_pivots(found, self.orders)
+            flat = np.ascontiguousarray(np.concatenate(found) if found else np.empty(0), np.int32)
         wrong = (flat < 0) | (flat >= np.repeat(self.orders, self.orders))
         if wrong.any():
             i = int(np.searchsorted(self.starts, int(np.argmax(wrong)), side="right")) - 1
@@ -132,6 +136,13 @@ def _orders(name: str, factors: Any, right: Any) -> Array:
         i = int(np.argmax(below != rows))
         raise ValueError(f"{name}[{i}] has {rows[i]} rows and b[{i}] {below[i]}: both need the same number")
     return rows
+
+
+def _are_those_of_factors(pivots: Matrices, orders: Array) -> bool:
+    """Whether pivots lie in few arrays, as `lu_factor` gives them: each has one integer per row."""
+    if not isinstance(pivots, Vectors) or any("int" not in str(one.dtype) for one in pivots.arrays):
+        return False
+    return np.array_equal(pivots.places.length, orders)
 
 
 def _check_pivots(pivots: Matrices, orders: Array) -> None:
@@ -166,6 +177,7 @@ class _FactoredStacks:
         wanted = {"X": Wanted(tables[2], lambda bounds: bounds[1:])}
         self.run = StackedRun(kind, backend, dtype, F._view.device, Compute(run), classes, given, wanted)
         self.kind, self.widest = kind, max((one.bounds[0] for one in classes), default=0)
+        self.joins: WeakKeyDictionary[Places, Indices] = WeakKeyDictionary()  # of pivots that lie in several arrays
         self.exchanges = [self._exchanges(one.members, one.stacks[0][1][1]) for one in self.run.pieces]
 
     def _exchanges(self, members: Array, order: int) -> Indices:
@@ -177,8 +189,17 @@ class _FactoredStacks:
     def __call__(self, F: Ragged, pivots: Array, B: Ragged, X: Ragged) -> None:
         flat = None
         if pivots is not None:
-            _check_pivots(pivots, self.orders)
             # of one dtype: CuPy joins those at once
             own = self.kind.astype(self.kind.arange(self.widest, F.buffer), "int32")
-            flat = self.kind.astype(self.kind.module.concatenate([*pivots, own]), "int32")
+            flat = self.kind.astype(self.kind.module.concatenate([*self._joined(F, pivots), own]), "int32")
         self.run([F, B], {"X": X}, F, flat)
+
+    def _joined(self, F: Ragged, pivots: Matrices) -> list[Array]:
+        """Pivots of all matrices, one after the other: of `lu_factor`'s vectors one array."""
+        if not _are_those_of_factors(pivots, self.orders):
+            _check_pivots(pivots, self.orders)
+            return list(pivots)
+        places, lengths = pivots.places, [len(one) for one in pivots.arrays]
+        if places not in self.joins:
+            self.joins[places] = Indices(places.indices(lengths), None, None)
+        return [pivots.joined(self.kind, lambda: self.joins[places].beside(F))]

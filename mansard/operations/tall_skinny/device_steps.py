@@ -24,6 +24,7 @@ from . import small_factors as small
 from .gram import gram
 from .matmul import matmul
 from .matmul_gram_call import plan_matmul_gram
+from .sketch_call import plan_sketch
 
 STEPS = 3  # enough for full rank; more of them need the host's second look
 
@@ -36,6 +37,7 @@ class Progress(NamedTuple):
     factor: Array
     norms: Array  # of the columns of V
     steps: int = 0
+    sketched: bool = False  # the last of them came from a sketch
 
 
 class _Planned(NamedTuple):
@@ -43,6 +45,8 @@ class _Planned(NamedTuple):
     problem: Problem
     launch: Launch
     rules: tuple[spec.Rules, ...]  # of the first, second, ... step
+    by_sketch: Launch | None  # plans the first step from a sketch where the Gram matrix does not suffice
+    sketch_rules: tuple[spec.Rules, spec.Rules, spec.Rules]  # of the first step, of one from a sketch, of that after it
     state: tuple[int, int]  # shape of an array that has room for it
 
 
@@ -57,9 +61,11 @@ def advanced(kind: Kind, V: Array, view: View, out: Array, backend: str | None) 
     planned = held[0]
     if planned is None:
         return None
-    G = gram(V, backend=backend)  # the device begins; everything else can be made ready meanwhile
+    run = plan_sketch(V, backend) if planned.by_sketch is not None else None
+    # the device begins; everything else can be made ready meanwhile
+    Y, G = (None, gram(V, backend=backend)) if run is None else run(V)
     box = mailbox.take(planned.backend)
-    progress = _Walk(kind, V, view, planned, box).go(V, G, out, backend)
+    progress = _Walk(kind, V, view, planned, box).go(V, G, Y, out, backend)
     mailbox.give(planned.backend, box)
     return progress
 
@@ -76,7 +82,15 @@ def _planned(view: View, backend: str | None) -> _Planned | None:
     launch, _ = recording.prepared(emit, problem, config, chosen)
     rules = tuple(small.rules(view.dtype, count) for count in range(STEPS))
     row = problem.N * problem.itemsize
-    return _Planned(chosen, problem, launch, rules, (-(-spec.state_bytes(problem) // row), problem.N))
+    state = (-(-spec.state_bytes(problem) // row), problem.N)
+    of_sketch = small.rules_of_sketch(view.dtype, problem.N)
+    return _Planned(chosen, problem, launch, rules, _planned_by_sketch(problem, chosen), of_sketch, state)
+
+
+def _planned_by_sketch(problem: Problem, chosen: Backend) -> Launch | None:
+    of_sketch = spec.problem(problem.dtype, problem.N, sketched=True)
+    config = None if spec.refusal(of_sketch) else defaults.default(of_sketch, chosen.device)
+    return None if config is None else recording.prepared(emit, of_sketch, config, chosen)[0]
 
 
 class _Walk:
@@ -90,23 +104,32 @@ class _Walk:
         small_ones = (kind.address(array) for array in (self.S, self.R, self.state))
         self.addresses = (*small_ones, box.address)
 
-    def go(self, V: Array, G: Array, out: Array, backend: str | None) -> Progress:
-        block, near = V, False
+    def go(self, V: Array, G: Array, Y: Array, out: Array, backend: str | None) -> Progress:
+        block, near, sketched = V, False, False
         for rules in self.planned.rules:
-            self._queue(G, rules)
+            self._queue(G, Y if rules.number == 0 else None, rules, sketched)
             into = out if block is V else block
             following, its_gram, status = self._passed(block, into, near, backend)
             if status == Status.LAST:
                 return Progress(following, None, self.R, None)
             if status == Status.DECLINED:
-                return self._left(block, G, int(rules.number))
-            block, near = following, status == Status.TRUSTED
+                return self._left(block, G, int(rules.number), sketched)
+            block, near, sketched = following, status == Status.TRUSTED, status == Status.SKETCHED
             G = gram(block, backend=backend) if its_gram is None else its_gram
-        return self._left(block, G, len(self.planned.rules))
+        return self._left(block, G, len(self.planned.rules), sketched)
 
-    def _queue(self, G: Array, rules: spec.Rules) -> None:
-        stream = self.stream()
-        self.planned.launch((self.kind.address(G), *self.addresses), rules, stream)
+    def _queue(self, G: Array, Y: Array, rules: spec.Rules, sketched: bool) -> None:
+        """Queue a step of a block with this Gram matrix. The first one comes from the sketch where it would be shifted;
+        `sketched`: so did the step before."""
+        stream, address = self.stream(), self.kind.address
+        S, _, state, status = self.addresses
+        if Y is None and not sketched:
+            self.planned.launch((address(G), *self.addresses), rules, stream)
+        else:
+            first, of_sketch, second = self.planned.sketch_rules
+            self.planned.launch((address(G), *self.addresses), second if sketched else first, stream)
+            if Y is not None and self.planned.by_sketch is not None:
+                self.planned.by_sketch((address(Y), address(G), S, state, status), of_sketch, stream)
         self.box.posted(stream)
 
     def _passed(self, block: Array, into: Array, near: bool, backend: str | None) -> tuple[Array, Array, int]:
@@ -124,11 +147,11 @@ class _Walk:
         following = matmul(block, self.S, out=into, backend=backend)
         return following, None, status or self.box.read()
 
-    def _left(self, block: Array, G: Array, count: int) -> Progress:
+    def _left(self, block: Array, G: Array, count: int, sketched: bool) -> Progress:
         """What the host needs to go on."""
         problem = self.planned.problem
         G = small.to_host(self.kind, G, problem.dtype)
         if count == 0:
             return Progress(block, G, None, None)
         norms, factor = spec.state_parts(problem, self.kind.download(self.state), count)
-        return Progress(block, G, factor, norms, count)
+        return Progress(block, G, factor, norms, count, sketched)

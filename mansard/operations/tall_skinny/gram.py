@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...arrays import kinds
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...kernels.tall_skinny.gram import emit, spec
@@ -97,22 +98,43 @@ def plan_gram(
     copies = (literal, literal or (B is not None and b.conjugated))
     if chosen.name == "cpu":  # the CPU kernel reads rows or columns, not arbitrary strides
         copies = (copies[0] or call.layout(a)[0] == "any", copies[1] or call.layout(b)[0] == "any")
-    vendor = partial(_vendor, conj)  # to whom arrays carry their own conjugation
+    beside_numpy = B is None and a.device[0] == "cpu" and not pair.kind.on_host_alone
+    vendor = partial(_vendor_by_numpy if beside_numpy else _vendor, conj)  # to whom arrays carry their own conjugation
     conj = conj != (a.conjugated and not copies[0])  # copies are literal
     a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
     problem = _problem(a, b, B is None, conj, deterministic)
     return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, backend, copies, vendor)
 
 
-def _vendor(conj: bool, kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
+def _vendor(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:
     """A^H B by the array library (A^T B without `conj`). With B = A the result is exactly Hermitian, as a kernel's."""
-    product = kind.matmul((kind.conj(A) if conj else A).T, B, out)
-    hermitian = conj and problem.is_complex
-    if problem.same and (hermitian or kind.module is not np):  # NumPy forms A^T A by BLAS's syrk, of one triangle
+    matmul, hermitian = kind.matmul, conj and problem.is_complex
+    if not (problem.same and (hermitian or kind.module is not np)):  # NumPy forms A^T A by BLAS's syrk, of one triangle
+        return lambda A, B, out: matmul((kind.conj(A) if hermitian else A).T, B, out)
+
+    def multiply(A: Array, B: Array, out: Array) -> Array:
+        product = matmul((kind.conj(A) if hermitian else A).T, B, out)
         kind.mirror(product, True, hermitian)
         if hermitian:
             kind.diagonals(product).imag[...] = 0
-    return product
+        return product
+
+    return multiply
+
+
+def _vendor_by_numpy(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:
+    """A^H A of other libraries' arrays on a CPU by NumPy's syrk: theirs takes ten times as long to make Hermitian."""
+    numpy_multiply = _vendor(conj, kinds.imported("numpy"), problem)
+
+    def multiply(A: Array, B: Array, out: Array) -> Array:
+        a = kind.download(A)
+        product = kind.upload(numpy_multiply(a, a if B is A else kind.download(B), None), A)
+        if out is None:
+            return product
+        out[...] = product
+        return out
+
+    return multiply
 
 
 def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> Problem:

@@ -192,7 +192,7 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
     below = blas is not None and kind.prefers_blas
     overlap = call.make_overlap(a, b, c) if c is not None else None
     in_place = c is not None and (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
-    address = kind.address
+    address, matmul = kind.address, kind.matmul
 
     def run(A: Array, B: Array, out: Array, alpha: complex, beta: complex) -> Array:
         if out is None and beta != 0.0:
@@ -215,7 +215,10 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
         out[...] = product if beta == 0.0 else product + out * beta
         return out
 
-    return call.counted(kind, c, run)
+    def plain(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
+        return matmul(A, B) if alpha == 1.0 and beta == 0.0 and out is None else run(A, B, out, alpha, beta)
+
+    return plain if c is None and not below else call.counted(kind, c, run)
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)

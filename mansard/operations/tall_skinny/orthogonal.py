@@ -7,6 +7,7 @@ product of the factors so far. Every step costs one pass over the block and leav
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from .device_steps import Progress, advanced
 from .fused import check_out, check_same_rows, checked, multiplied, through_jax
 from .gram import gram
 from .matmul import matmul
+from .sketch_call import plan_sketch
 
 _MOST_STEPS = 8
 _USUAL_STEPS = 3  # enough for full rank
@@ -33,8 +35,9 @@ def cholesky_qr(
     """Q R = V for tall V: Q has orthonormal columns, R is upper triangular with a positive diagonal.
 
     Q is orthonormal and V - Q R small to working precision for any V of full rank. Condition numbers to about
-    1 / sqrt(32 u) take two steps of Cholesky QR (1e7 in double, 700 in single precision), larger ones a shifted
-    step more, nearly orthonormal blocks a single one.
+    1 / sqrt(32 u) take two steps of Cholesky QR (1e7 in double, 700 in single precision), nearly orthonormal blocks a
+    single one. Of larger ones the first step is planned from a sketch, a random combination of rows; the same bits
+    every time.
 
     Parameters
     ----------
@@ -177,6 +180,11 @@ class Passes:
         """W = alpha V S + beta base, and W^H W."""
         return multiplied(V, S, out, base, alpha, beta, self.backend)
 
+    def sketch(self, V: Array) -> Array:
+        """A sketch of V; None where no kernel forms one."""
+        run = plan_sketch(V, self.backend)
+        return None if run is None else run(V)[0]
+
     def projected(self, V: Array, W: Array, out: Array) -> tuple[Array, Array, Array]:
         """W' = W - V C, C = V^H W, and W'^H W'."""
         C = self.gram(V, W)
@@ -195,8 +203,9 @@ def by_cholesky(
         block, G = passes.multiplied(block, S, out if block is V else block)
         return block, small.to_host(kind, G, dtype), True
 
+    sketch = _sketch_of(passes, dtype) if begun is None else None  # on a GPU that has been tried
     begun = begun or Progress(V, small.to_host(kind, passes.gram(V), dtype), None, None)
-    block, S, R, dependent = _orthonormalized(begun, V.shape[1], dtype, advance, True, shift, on_deficient)
+    block, S, R, dependent = _orthonormalized(begun, V.shape[1], dtype, advance, True, shift, on_deficient, sketch)
     S, R = (kind.upload(np.ascontiguousarray(matrix, dtype), V) for matrix in (S, R))
     return passes.matmul(block, S, out if block is V else block), R, dependent
 
@@ -223,9 +232,20 @@ def by_projection(
     _check_finite(G, H)
     norms = np.sqrt(_squares(G, H))
     begun, width = Progress(block, G, None, norms), V.shape[1] + against.shape[1]
-    block, S, R, dependent = _orthonormalized(begun, width, dtype, advance, settled, shift, on_deficient)
+    sketch = _sketch_of(passes, dtype)
+    block, S, R, dependent = _orthonormalized(begun, width, dtype, advance, settled, shift, on_deficient, sketch)
     S, R, H = (kind.upload(np.ascontiguousarray(matrix, dtype), V) for matrix in (S, R, H))
     return passes.matmul(block, S, block), R, H, dependent
+
+
+def _sketch_of(passes: Passes, dtype: str) -> Callable[[Array], Array]:
+    """The sketch of a block, on the host; None where there is none."""
+
+    def sketch(block: Array) -> Array:
+        Y = passes.sketch(block)
+        return None if Y is None else small.to_host(passes.kind, Y, dtype)
+
+    return sketch
 
 
 def _check_finite(G: Array, H: Array) -> None:
@@ -242,11 +262,12 @@ def _squares(G: Array, C: Array) -> Array:
 
 
 def _orthonormalized(
-    begun: Progress, width: int, dtype: str, advance: Advance, settled: bool, shift: str, on_deficient: str
+    begun: Progress, width: int, dtype: str, advance: Advance, settled: bool, shift: str, on_deficient: str,
+    sketch: Callable[[Array], Array] | None,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """(block, S, R, dependent): the last product, block S, is left to the caller; it needs no Gram matrix."""
     u = small.unit_roundoff(dtype)
-    block, G, B, norms, first = begun
+    block, G, B, norms, first, sketched = begun
     small.check_finite(G, "V")
     norms = np.sqrt(np.diag(G).real) if norms is None else norms
     small.check_sizes(norms, dtype, "V")
@@ -254,7 +275,9 @@ def _orthonormalized(
     for count in range(first, _MOST_STEPS):
         if count >= _USUAL_STEPS:
             G = small.without_noise(G, B, norms, small.noise(width, u) * 4.0 ** (count - _USUAL_STEPS))
-        step = small.step(G, u, shift)
+        of_block = partial(sketch, block) if sketch is not None and count == 0 else None
+        step = small.step(G, u, shift, "V", of_block, sketched)
+        sketched = step.sketched
         shift = "auto" if shift == "always" else shift
         B = step.factor @ B
         if step.last and settled:

@@ -15,9 +15,9 @@ from ...plan.problem import Problem
 from .. import run as call
 
 
-def product(kind: Kind, problem: Problem, A: Array, B: Array, out: Array) -> Array:
+def product(kind: Kind, problem: Problem) -> call.Multiply:
     """A B by the array library."""
-    return kind.matmul(A, B, out)
+    return kind.matmul
 
 
 class Pair(NamedTuple):
@@ -54,4 +54,4 @@ class Pair(NamedTuple):
         launch, choice, kernel = call.prepare(emit, problem, backend, strides, handover, is_free=asked is None)
         run = call.Run(kind, problem, launch, copies, self.views, shape, vendor)
         fast, verify = call.counted(kind, out, run.fast), call.make_verify(kind, self.A, self.B, out)
-        return Plan(problem, choice, backend, kernel, fast, verify, launch)
+        return Plan(problem, choice, backend, kernel, fast, verify, launch, run.fast != run.general)

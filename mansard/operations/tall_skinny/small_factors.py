@@ -5,10 +5,15 @@ A block becomes orthonormal in steps, block <- block S, each planned from the Gr
 S is the inverse of the Cholesky factor R of that matrix, or of the shifted one. An explicit inverse is as good as
 substitution only while |R^-1| |R| is small; where it is not, the step turns the block by R's left singular vectors,
 S = R^-1 W = V / sigma for R = W sigma V^H, whose entries do not cancel.
+
+Where the Gram matrix is too ill conditioned for that, R comes from a sketch of the block, a random combination of its
+rows (kernels/tall_skinny/sketch): it does not square the condition, and leaves one below ten. Without a sketch, the
+Gram matrix is shifted, which leaves more to do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -24,9 +29,14 @@ UNIT_ROUNDOFF = {"float32": 2.0**-24, "float64": 2.0**-53}
 NEAR = 0.5  # ||G - I|| of a block whose next step is the last: it multiplies the error of G by at most 1 / (1 - NEAR)
 SAFE = 32  # u: smallest eigenvalue of G, scaled to a diagonal of ones, that the error of G leaves trustworthy
 CANCELLATION = 1e3  # of |R^-1| |R|; the residual of a step is about an eighth of it, in units of u
+AMPLIFIED = 32  # norm of G^-1 of a block that a sketch made well conditioned, below which its next step is the last
 SHIFT = 4  # n u: begins above the error of G, and grows while the factorisation breaks down
 DEPENDENT = 2  # sqrt(n + 8) u: a column of norm one with less beside those before it depends on them
 WEAK = 256  # u: so does one with less than this that makes them singular, to (4 + sqrt(n)) / 2 u
+
+
+# -> the sketch of a block, on the host; None where there is none
+Sketch = Callable[[], Array]
 
 
 class Step(NamedTuple):
@@ -35,6 +45,7 @@ class Step(NamedTuple):
     apply: Array
     factor: Array
     last: bool  # the next block is orthonormal to working precision
+    sketched: bool = False  # the next block is well conditioned: its step is the last
 
 
 def unit_roundoff(dtype: str) -> float:
@@ -49,6 +60,18 @@ def least_norm(dtype: str) -> float:
 def rules(dtype: str, count: int) -> Rules:
     """What a GPU plans the step by that follows `count` others."""
     return Rules(count, unit_roundoff(dtype), NEAR, SAFE, CANCELLATION, SHIFT, WEAK, least_norm(dtype))
+
+
+def rules_of_sketch(dtype: str, columns: int) -> tuple[Rules, Rules, Rules]:
+    """What a GPU plans the steps of a sketched block by: the first one, declined rather than shifted; the one from the
+    sketch; and the one after that, which is the last unless the sketch has failed."""
+    first, second = rules(dtype, 0), rules(dtype, 1)
+    trusted = 1 / (AMPLIFIED * first.roundoff)
+    return (
+        first._replace(shift=np.inf),
+        first._replace(weak=(columns + 8) ** 0.5),
+        second._replace(near=np.inf, safe=trusted),
+    )
 
 
 def check_finite(G: Array, name: str) -> None:
@@ -70,38 +93,57 @@ def check_sizes(norms: Array, dtype: str, name: str) -> None:
         raise ValueError(f"column {column} of {name} has norm {norms[column]:.1e}, whose square underflows: scale it")
 
 
-def step(G: Array, u: float, shift: str, name: str = "V") -> Step:
-    """Plan a step from the Gram matrix. Columns are scaled to norm one first: badly scaled ones are not ill
-    conditioned. A zero column stays zero, in the block and in the factor."""
+def step(
+    G: Array, u: float, shift: str, name: str = "V", sketch: Sketch | None = None, sketched: bool = False
+) -> Step:  # fmt: skip
+    """Plan a step from the Gram matrix, or from the `sketch` that is formed where the Gram matrix does not suffice.
+    `sketched`: the step before was planned from one. Columns are scaled to norm one first: badly scaled ones are not
+    ill conditioned. A zero column stays zero, in the block and in the factor."""
     norms = np.sqrt(np.maximum(np.diag(G).real, 0.0))
     alive = norms > 0
     scale = np.where(alive, norms, 1.0)
     H = G / np.outer(scale, scale)
     np.fill_diagonal(H, 1.0)
     last = bool(np.linalg.norm(H - np.eye(len(H))) <= NEAR) and shift != "always"
-    inverse, factor = _factors(H, u, shift, name)
-    return Step((alive / scale)[:, None] * inverse, factor * norms, last)
-
-
-def _factors(H: Array, u: float, shift: str, name: str) -> tuple[Array, Array]:
-    """An inverse factor and the factor: triangular where that is accurate, turned where not, shifted where needed."""
-    R = None if shift == "always" else _cholesky(H)
-    if R is not None:
-        inverse = get_lapack_funcs("trtri", (R,))(R)[0]
-        trusted = SAFE * u * np.linalg.norm(inverse) ** 2 <= 1.0
-        if trusted and (np.abs(inverse) @ np.abs(R)).sum(axis=0).max(initial=0.0) <= CANCELLATION:
-            return inverse, R
-        turned = _turned(R)
-        if turned[1] ** 2 >= SAFE * u:
-            return turned[0]
-    if shift == "never":
+    factors, of_sketch = None if shift == "always" else _trusted(H, u), False
+    if factors is not None:
+        last = last or (sketched and bool(np.linalg.norm(factors[0] @ factors[0].conj().T) <= AMPLIFIED))
+    elif shift == "never":
         column = weakest_column(H, SAFE * u)
         raise RankDeficient(
             f"column {column} of {name} is too close to the span of those before it for two steps of Cholesky QR: "
             "pass shift='auto'",
             column,
         )
-    return _turned(_shifted(H, u))[0]
+    elif shift == "auto" and sketch is not None and alive.all():
+        factors = _of_sketch(sketch(), scale, u)
+        of_sketch = factors is not None
+    inverse, factor = _turned(_shifted(H, u))[0] if factors is None else factors
+    return Step((alive / scale)[:, None] * inverse, factor * norms, last, of_sketch)
+
+
+def _trusted(H: Array, u: float) -> tuple[Array, Array] | None:
+    """An inverse factor and the factor, triangular where that is accurate, turned where not; None where the error of H
+    drowns its smallest eigenvalue."""
+    R = _cholesky(H)
+    if R is None:
+        return None
+    inverse = get_lapack_funcs("trtri", (R,))(R)[0]
+    trusted = SAFE * u * np.linalg.norm(inverse) ** 2 <= 1.0
+    if trusted and (np.abs(inverse) @ np.abs(R)).sum(axis=0).max(initial=0.0) <= CANCELLATION:
+        return inverse, R
+    turned, least = _turned(R)
+    return turned if least**2 >= SAFE * u else None
+
+
+def _of_sketch(Y: Array, scale: Array, u: float) -> tuple[Array, Array] | None:
+    """An inverse factor and the factor of a block with this sketch, its columns scaled; None without a sketch, or where
+    columns may be dependent."""
+    if Y is None or not np.isfinite(Y).all():
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):  # of a singular one, which is not used
+        turned, least = _turned(np.linalg.qr(Y / scale, mode="r"))
+    return turned if least > noise(len(scale), u) else None
 
 
 def _cholesky(H: Array) -> Array:

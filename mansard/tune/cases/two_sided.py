@@ -16,7 +16,7 @@ from ... import testing
 from ...backends.base import Launch
 from ...errors import UnsupportedProblem
 from ...kernels import family_of
-from ...kernels.factor import back_transform, sweeps
+from ...kernels.factor import back_transform, jacobi, sweeps
 from ...operations.factor.two_sided.chain import Link, bytes_of, links
 from ...operations.factor.two_sided.chunked import scratch_limit
 from ...operations.factor.two_sided.task import Task
@@ -38,7 +38,8 @@ def task_of(problem: Problem) -> Task:
     """A task of whose chain the problem is a launch."""
     name = problem.operation
     if name == "jacobi":
-        return Task(problem.want, problem.uplo == "upper", driver="jacobi")
+        driver = "lanes" if jacobi.spec.takes_any_method(problem) else "jacobi"
+        return Task(problem.want, problem.uplo == "upper", driver=driver)
     if name == "back_transform":
         hermitian, whole = problem.side == "eigenvectors", bool(problem.CAPACITY)
         want = ("eigh" if whole else "tridiagonalize") if hermitian else ("svd" if whole else "bidiagonalize")

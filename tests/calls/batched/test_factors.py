@@ -98,8 +98,72 @@ def test_factors_that_do_not_fit_are_refused(options: dict[str, Any], error: typ
 
 
 def test_batches_that_have_one_factor() -> None:
-    with pytest.raises(TypeError, match="one number each for a Ragged"):
-        ms.blas.gemm(RAGGED, np.ones((3, 1)), alpha=[1.0, 2.0])
+    with pytest.raises(TypeError, match="one number each for an Interleaved"):
+        ms.blas.gemm(ms.interleave(A), ms.interleave(B), alpha=ALPHA)
+
+
+# ---- ragged batches, and updates of one triangle --------------------------------------------------------------------
+
+UNLIKE = [RNG.integers(-3, 4, shape).astype(float) for shape in ((2, 3), (1, 3), (3, 3))]
+PLACES = [np.full((len(one), len(one)), float(i + 2)) for i, one in enumerate(UNLIKE)]
+BY, KEPT = np.array([2.0, -1.0, 3.0]), np.array([0.0, 2.0, -1.0])
+
+
+def test_factors_of_ragged_batches() -> None:
+    r = ms.Ragged.from_list(UNLIKE)
+    for one, a, by in zip(ms.blas.gemm(r, r, alpha=BY, trans_b="T").to_list(), UNLIKE, BY, strict=True):
+        assert np.array_equal(one, by * (a @ a.T))
+    places = [np.full_like(PLACES[0], np.nan), *PLACES[1:]]  # whose factor is zero is not read
+    out = ms.Ragged.from_list(places)
+    assert ms.blas.gemm(r, r, alpha=BY, beta=KEPT, trans_b="T", out=out) is out
+    for one, a, by, kept, place in zip(out.to_list(), UNLIKE, BY, KEPT, PLACES, strict=True):
+        assert np.array_equal(one, by * (a @ a.T) + kept * place)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"alpha": BY[:2]}, ValueError, r"alpha has shape \(2,\)"),
+        ({"beta": BY}, ValueError, "beta scales the content of out"),
+        ({"alpha": BY, "out": ms.Ragged.from_list(UNLIKE)}, ValueError, r"out\[0\] has 3 columns"),
+        ({"alpha": BY, "out": ms.Ragged.from_list(PLACES[:2])}, ValueError, "out has 2 matrices"),
+        ({"alpha": BY, "out": list(PLACES)}, TypeError, "where one is a Ragged"),
+    ],
+)
+def test_factors_that_do_not_fit_a_ragged_are_refused(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    r = ms.Ragged.from_list(UNLIKE)
+    with pytest.raises(error, match=message):
+        ms.blas.gemm(r, r, trans_b="T", **options)
+
+
+FORMS = {"stack": np.stack, "list": list, "unlike": list, "ragged": ms.Ragged.from_list}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("uplo", ["L", "U"])
+def test_updates_of_one_triangle_have_their_factors(form: str, uplo: str) -> None:
+    given = UNLIKE if form in ("unlike", "ragged") else list(A[:3])
+    places = [np.full((len(one), len(one)), float(i + 2)) for i, one in enumerate(given)]
+    make, triangle = FORMS[form], np.tril if uplo == "L" else np.triu
+    waves = [one + 1j * one[::-1] for one in given]
+    for update, values in ((ms.blas.syrk, given), (ms.blas.herk, waves)):
+        dtype = values[0].dtype
+        products = [by * (one @ one.T.conj()) for one, by in zip(values, BY, strict=True)]
+        for one, expected in zip(update(make(values), alpha=BY, uplo=uplo), products, strict=True):
+            assert np.array_equal(one, expected)
+        out = make([one.astype(dtype) for one in places])
+        assert update(make(values), alpha=BY, beta=KEPT, uplo=uplo, out=out) is out
+        for one, expected, kept, place in zip(out, products, KEPT, places, strict=True):
+            inside = triangle(np.ones_like(place)).astype(bool)
+            assert np.array_equal(one, np.where(inside, expected + kept * place, place))
+
+
+def test_factors_of_hermitian_updates_are_real() -> None:
+    for factor in (1j * ALPHA, [1.0, 1j]):
+        with pytest.raises(TypeError, match="alpha must be real: the result would not be Hermitian"):
+            ms.blas.herk(A, alpha=factor)
 
 
 # ---- vectors --------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from mansard.arrays.kinds import KINDS as LIBRARIES
 from mansard.operations import run as call
 from mansard.operations.factor import plan as factor_plan
 from mansard.operations.factor.hold import plan_factorization
+from mansard.operations.factor.quick import quick
 from mansard.operations.factor.task import Task
 from mansard.operations.plans import PLANS
 from mansard.plan import dispatch, handover
@@ -172,7 +173,7 @@ def test_later_calls_with_places_look_for_overlaps(played: PlayedFactors, monkey
     calls = []
 
     def watched(*arguments: Any) -> Any:
-        calls.append(factor_plan.quick(*arguments))
+        calls.append(quick(*arguments))
         return calls[-1]
 
     monkeypatch.setattr(mansard.linalg.positive, "quick", watched)

@@ -15,8 +15,9 @@ from linalg_cases import adjoint, normal
 from two_sided_cases import KINDS, check_eigh, check_svd, general, hermitian
 
 import mansard as ms
-from mansard.operations.factor.two_sided import library, plan, shapes
+from mansard.operations.factor.two_sided import library, loops, plan, shapes
 from mansard.operations.factor.two_sided.task import Task
+from mansard.operations.ragged_vectors import Vectors
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
@@ -111,7 +112,7 @@ def test_ragged_batches() -> None:
     squares = [hermitian(rng, "random", n, "float64") for n in (3, 1, 4, 3, 0, 2)]
     batch = ms.Ragged.from_list(squares)
     w, z = linalg.eigh(batch)
-    assert isinstance(w, list) and isinstance(z, ms.Ragged) and z.shapes == batch.shapes
+    assert isinstance(w, Vectors) and isinstance(z, ms.Ragged) and z.shapes == batch.shapes
     for one, values, vectors in zip(squares, w, z, strict=True):
         check_eigh(one, values, vectors, one.shape)
     many = [normal(rng, (3 + i % 2, 2), "complex128") for i in range(50)]
@@ -184,6 +185,7 @@ def test_a_matrix_that_does_not_converge_is_found(monkeypatch: pytest.MonkeyPatc
         return (np.linalg.eigvalsh(A),)
 
     monkeypatch.setattr(library, "_numpy", stubborn)
+    monkeypatch.setattr(loops, "quietly", lambda loop, *given, signature: None)  # NumPy's own loop gives up, too
     A = np.stack([np.eye(3)] * 9)
     A[[2, 7], 0, 0] = 7
     w, info = linalg.eigvalsh_ex(A)

@@ -50,12 +50,12 @@ def test_results_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "3 chunks of up to 128 matrices" in ms.plan("eigh", A, backend="emulated").explain()
 
 
-@pytest.mark.parametrize("driver", ["qr", "divide"])
+@pytest.mark.parametrize("driver", ["qr", "divide", "bisect"])
 @pytest.mark.parametrize("want", ["eigh", "eigvalsh", "svd", "svdvals", "tridiagonalize", "bidiagonalize"])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_every_pointer_of_a_chain_has_an_array(want: str, dtype: str, driver: str) -> None:
     """A result of the task, or scratch that an earlier launch writes; phases exist for complex matrices alone."""
-    if driver == "divide" and want not in DIVIDED:
+    if driver != "qr" and (want not in DIVIDED or (driver, want) == ("divide", "svd")):
         return
     task = Task(want, driver=driver)
     chain = links(task, dtype, 12, 100, {})
@@ -100,9 +100,12 @@ def test_drivers_choose_the_method() -> None:
     check_svd(B, *linalg.svd(B, driver="qr", backend="emulated"), 2)
     assert [task.driver for task in methods(Task("svd"), "complex64", 8, False)] == ["qr"]
     assert [task.driver for task in methods(Task("svd"), "float64", 8, False)] == ["jacobi", "qr"]
-    assert [task.driver for task in methods(Task("svd"), "float64", 16, True)] == ["jacobi", "qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 128, True)] == ["lanes", "qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 129, True)] == ["qr"]
+    assert [task.driver for task in methods(Task("svd", driver="jacobi"), "float64", 16, True)] == ["jacobi"]
     assert [task.driver for task in methods(Task("eigh"), "float64", 16, False, few=True)] == ["divide", "qr"]
-    assert [task.driver for task in methods(Task("svd"), "float64", 16, False, few=True)] == ["qr"]
+    assert [task.driver for task in methods(Task("svd"), "float64", 16, False, few=True)] == ["bisect", "qr"]
+    assert [task.driver for task in methods(Task("eigh"), "float64", 129, False, few=True)] == ["bisect", "qr"]
     assert [task.driver for task in methods(Task("eigh", driver="qr"), "float64", 16, False, few=True)] == ["qr"]
     assert [task.driver for task in methods(Task("svd", driver="qr"), "float64", 1, False)] == ["jacobi"]
 
@@ -127,9 +130,11 @@ def test_who_answers_is_said() -> None:
     text = ms.plan("eigh", A, backend="emulated", driver="qr").explain()
     assert "a thread per matrix iterates" in text and "step 4 of 4: back_transform" in text
     text = ms.plan("eigh", A, backend="emulated").explain()
-    assert "40 matrices" in text and "divide and conquer by a block per matrix" in text
+    assert "40 matrices" in text and "divide and conquer by a block each" in text
     assert "step 3 of 3: back_transform" in text
-    assert "multisection by a block per matrix" in ms.plan("svdvals", A, backend="emulated").explain()
+    assert "multisection by a block each" in ms.plan("svdvals", A, backend="emulated").explain()
+    text = ms.plan("svd", A, backend="emulated").explain()
+    assert "values are shifts of a thread per matrix" in text and "step 2 of 5: divide" in text
     assert "step 1 of 1: jacobi" in ms.plan("eigvalsh", symmetric(40, n=3), backend="emulated").explain()
     large = ms.plan("eigh", np.zeros((2, 513, 513)), backend="emulated").explain()
     assert "N=513 is not between 2 and 512" in large and "LAPACK" in large

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import needs_cpu
+from devices import H200
 from linalg_cases import normal
 from ragged_cases import host
+from sweeps_cases import BACKENDS, address
 from two_sided_cases import KINDS, check_eigh, check_svd, general, hermitian
 
 import mansard as ms
 from mansard import testing
+from mansard.arrays.kinds import KINDS as LIBRARIES
 from mansard.backends.cpu import CpuBackend
 from mansard.operations import ragged_classes
+from mansard.operations.factor.two_sided.ragged_chains import ClassChains
+from mansard.operations.factor.two_sided.task import Task
+from mansard.operations.factor.two_sided.unpadded import Targets, unpad
+from mansard.operations.ragged_classes import SizeClass
+from mansard.operations.ragged_copy import Copies
+from mansard.operations.ragged_vectors import Places
+from mansard.plan.problem import REAL
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
@@ -87,6 +98,56 @@ def test_tiny_matrices_have_no_padding_beside_singular_vectors(gpu_backend: str)
     for i, one in enumerate(given):
         check_eigh(one, host(w[i]), host(z[i]), i)
         check_svd(one, host(U[i]), host(s[i]), host(Vh[i]), i)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_padding_is_left_out(dtype: str, gpu_backend: str) -> None:
+    """Values and columns of the padding, wherever they are; of matrices that are not finite the first ones stay."""
+    rng, xp, where = np.random.default_rng(8), testing.array_module(gpu_backend), BACKENDS[gpu_backend].backend()
+    orders, bound, real = np.array([70, 33, 7, 1, 65]), 70, REAL[dtype]
+    members, like = np.array([4, 1, 0, 3, 2]), xp.empty(0, dtype)
+    of_members = orders[members]
+    W = np.sort(rng.standard_normal((5, bound)), 1).astype(real)
+    Z, info = normal(rng, (5, bound, bound), dtype), np.array([0, bound + 1, 3, bound + 1, 0], np.int32)
+    keeps = {"eigh": [], "eigvalsh": [], "svdvals": []}
+    for values, vectors, order in zip(W, Z, of_members, strict=True):
+        padding = np.sort(rng.permutation(bound)[: bound - order])
+        vectors[order:] = 0
+        vectors[np.arange(order, bound), padding] = -1 if dtype == "float64" else 1j
+        keeps["eigh"].append(np.setdiff1d(np.arange(bound), padding))
+        keeps["eigvalsh"].append(np.sort(np.argsort(-abs(values))[:order]))
+        keeps["svdvals"].append(np.arange(order))
+    W[3], Z[3], keeps["eigh"][3] = np.nan, np.nan, np.arange(1)
+    for want, kept in keeps.items():
+        copies, places, task = Copies(LIBRARIES[xp.__name__], where, dtype), Places.dense(orders), Task(want)
+        squares = np.cumsum(orders**2) - orders**2
+        launch = unpad(copies, where, task, members, bound, Targets(orders, places.first, squares))
+        given = [xp.asarray(one) for one in (W, Z, info)]
+        sizes = (orders.sum(), real), ((orders**2).sum(), dtype), (5, "int32")
+        found = [xp.full(size, -7, kind) for size, kind in sizes]
+        launch(tuple(map(address, given)), tuple(map(address, found)), copies.table(like, 0), 0)
+        where.synchronize()
+        values, vectors, infos = map(host, found)
+        for k, (i, columns) in enumerate(zip(members, kept, strict=True)):
+            first, order = places.first[i], orders[i]
+            assert np.array_equal(values[first : first + order], W[k, columns], equal_nan=True), (want, order)
+            if want == "eigh":
+                part = vectors[squares[i] : squares[i] + order**2].reshape(order, order)
+                assert np.array_equal(part, Z[k, :order, columns].T, equal_nan=True), order
+        assert infos.tolist() == [3, 34, 0, 2, 0]
+        assert want == "eigh" or (vectors == -7).all()
+
+
+def test_classes_together_have_work_for_threads() -> None:
+    """A class takes a thread per matrix where all classes are as much work as a batch that takes it."""
+    few = SimpleNamespace(task=Task("eigvalsh"), dtype="float64", backend=SimpleNamespace(device=H200))
+    classes = [SizeClass((n, n, 0), np.arange(1250), True, "") for n in (64, 32, 8)]
+    drivers = [ClassChains._task_of(few, one, classes).driver for one in classes]  # type: ignore[arg-type]
+    assert drivers == ["auto", "qr", "auto"], "1250 of 64 rows; 6300 of 32; Jacobi's method"
+    alone = ClassChains._task_of(few, classes[1], classes[1:2])  # type: ignore[arg-type]
+    large = SizeClass((256, 256, 0), np.arange(3), True, "")
+    assert alone.driver == "auto"
+    assert ClassChains._task_of(few, large, [large]).driver == "qr", "a library mixes null vectors"  # type: ignore[arg-type]
 
 
 @needs_cpu

@@ -181,6 +181,14 @@ def test_check_grads_of_second_order() -> None:
     check_grads(call, (a, b), order=2, modes=("fwd", "rev"), rtol=1e-4, atol=1e-4)
 
 
+def test_cotangents_of_operands_that_broadcast_are_sums() -> None:
+    a, b = _shifted(_real(1, 2, 2)), _real(3, 2, 2)
+    inverse, ones = np.linalg.inv(a[0]), np.ones((2, 2))
+    found = jax.jit(jax.grad(lambda a, b: (ms.matmul(a, b, **BY) + _L.solve(a, b, **BY)).sum()))(a, b)
+    total = b.sum(0)
+    np.testing.assert_allclose(found[0], ones @ total.T - inverse.T @ ones @ (inverse @ total).T, rtol=1e-10)
+
+
 def test_solve_is_transposed_in_the_right_hand_side() -> None:
     a, b = STACK, _complex(2, 2, 1)
     (found,) = jax.linear_transpose(lambda x: _L.solve(jnp.asarray(a), x, **BY), jnp.asarray(b))(jnp.asarray(b))

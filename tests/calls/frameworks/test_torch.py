@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -199,6 +200,45 @@ def test_gradients_by_kernels_after_calls_that_record_none() -> None:
     found = torch.autograd.grad(L.solve(a, a.detach() * 2 + 1).square().sum(), a)[0]
     expected = torch.autograd.grad(torch.linalg.solve(a, a.detach() * 2 + 1).square().sum(), a)[0]
     torch.testing.assert_close(found, expected)
+
+
+LARGE: dict[str, tuple[Callable[..., Any], Callable[..., Any], int]] = {
+    "solve": (L.solve, torch.linalg.solve, 2),
+    "solve, positive": (lambda a, b: L.solve(a, b, assume_a="pos"), torch.linalg.solve, 2),
+    "det": (L.det, torch.linalg.det, 1),
+    "slogdet": (lambda a: tuple(L.slogdet(a)), lambda a: tuple(torch.linalg.slogdet(a)), 1),
+}
+
+
+@pytest.mark.usefixtures("by_library")
+@pytest.mark.parametrize("name", LARGE)
+def test_factors_of_large_matrices_are_kept_for_backward(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mansard.frameworks.pullbacks import systems
+
+    ours, theirs, count = LARGE[name]
+    n = systems.SMALL + 1
+    noise = tensor(torch.complex128, 2, n, n).detach() / n
+    a = (noise @ noise.mH + torch.eye(n, dtype=noise.dtype)).requires_grad_()
+    operands = [a, tensor(torch.complex128, 2, n, 2)][:count]
+    expected = first_gradients(theirs, operands)
+    if name == "solve, positive":
+        expected = ((expected[0] + expected[0].mH) / 2, *expected[1:])
+    monkeypatch.setattr(systems, "unchecked_solve", None)
+    for one, other in zip(first_gradients(ours, operands), expected, strict=True):
+        torch.testing.assert_close(one, other)
+    with pytest.raises(np.linalg.LinAlgError, match=r"a\[1\]") if count == 2 else nullcontext():
+        ours(*[torch.stack((one[0], 0 * one[0])) if i == 0 else one for i, one in enumerate(operands)])
+
+
+@pytest.mark.usefixtures("by_library")
+def test_what_no_gradient_needs_is_not_saved() -> None:
+    a, b = tensor(torch.float64, 5, 2), tensor(torch.float64, 2, 3).detach()
+    saved: list[Any] = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda one: saved.append(one) or one, lambda one: one):
+        ms.matmul(a, b).sum().backward()
+        ms.gram(a, a.detach() + 1)
+    assert [tuple(one.shape) for one in saved] == [(2, 3), (5, 2)]
+    assert saved[0] is b
 
 
 @pytest.mark.usefixtures("by_library")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ import mansard as ms
 from mansard.backends import cpu
 from mansard.errors import IllegalConfig
 from mansard.kernels.sparse.powers import defaults, fit, space, spec, work
-from mansard.machine import caches
+from mansard.machine import caches, machine
+from mansard.machine.measure import Timing
 from mansard.operations.sparse import convert, storage
 from mansard.operations.sparse.powers import call, plan
 from mansard.operations.sparse.powers.order import ordered
@@ -104,6 +106,7 @@ def test_what_blocking_would_not_help_runs_plainly(backend: str) -> None:
 @needs_cpu
 def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "cache_bytes", lambda: (20_000, 200_000))
+    monkeypatch.setattr(machine, "known", machine.nominal_for)
     A = grid(32, 800, integers=False)
     x = numbers(np.random.default_rng(0), A.shape[0], "float64", integers=False)
     plain = ms.matrix_powers(A, 4, execution="plain", backend="cpu")(x)
@@ -113,6 +116,43 @@ def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch
         assert P.choice.execution == "groups" and "groups:" in P.explain()
         for _ in range(5):
             assert same_bits(P(x), plain)
+
+
+@needs_cpu
+def test_measured_caches_decide_whether_groups_pay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the bandwidth of the window that groups take, and with the waits of all their tasks."""
+    monkeypatch.setattr(caches, "cache_bytes", lambda: (20_000, 200_000))
+    A, nominal = grid(32, 800, integers=False), machine.nominal_for(cpu.backend().device)
+
+    def on_machine(ratio: float, wait: float, **details: Any) -> Any:
+        curve = ((1 << 12, ratio * 2e10), (1 << 20, ratio * 2e10), (1 << 24, 2e10))
+        found = replace(
+            nominal, origin="measured", cache_bandwidth=curve, grid_barrier_seconds=wait, details=dict(details)
+        )
+        monkeypatch.setattr(machine, "known", lambda device: found)
+        return ms.matrix_powers(A, 4, backend="cpu", threads=2).choice
+
+    assert on_machine(20.0, 1e-9).execution == "groups"
+    slow = on_machine(1.02, 1e-9)
+    assert slow.execution == "plain" and "not so much faster than memory" in slow.reason
+    assert dict(slow.seconds)["plain"] < 1.03 * dict(slow.seconds)["groups"]
+    assert on_machine(20.0, 1e-4).execution == "plain"  # threads wait longer than they compute
+    assert on_machine(1.02, 1e-9, noise=["busy"]).execution == "groups"  # such ceilings say nothing
+
+
+@needs_cpu
+def test_of_two_ways_the_first_must_win_turn_by_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One good moment of three does not count; a gain within noise does not either."""
+    made = [ms.matrix_powers(grid(9, 9), 2, execution="plain", backend="cpu") for _ in range(2)]
+
+    def faster(first: list[float], second: list[float]) -> int:
+        times = [time for turn in zip(first, second, strict=True) for time in turn]
+        monkeypatch.setattr(call, "measure", lambda *given, **options: Timing((times.pop(0),)))
+        return made.index(call._faster(made[0], made[1], cpu.backend()))
+
+    assert faster([1.0] * 5, [2.0] * 5) == 0 and faster([2.0] * 5, [1.0] * 5) == 1
+    assert faster([2.0, 0.5, 2.0, 2.0, 0.5], [1.0] * 5) == 1
+    assert faster([0.99] * 5, [1.0] * 5) == 1
 
 
 def test_rows_as_they_are_may_be_blocked_where_levels_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,16 @@ def test_every_kind_of_matrix(n: int, gpu_backend: str) -> None:
 
 
 @pytest.mark.parametrize("form", spec.FORMS)
+def test_shifts_are_values_in_ascending_order(form: str, gpu_backend: str) -> None:
+    """Not divided by the scale, whatever the form: `sweeps` uses the smallest singular value first."""
+    values, shifts = (spec.problem("float64", 8, 19, form=form, want=want) for want in ("values", "shifts"))
+    D, E, _ = stack(values, seed=3)
+    found = [run(problem, Bisect(8), gpu_backend, D, E) for problem in (values, shifts)]
+    expected = found[0].W if form == "tridiagonal" else found[0].W[:, ::-1]
+    assert np.array_equal(found[1].W, expected, equal_nan=True) and (found[0].info == found[1].info).all()
+
+
+@pytest.mark.parametrize("form", spec.FORMS)
 def test_values_do_not_depend_on_lanes(form: str, gpu_backend: str) -> None:
     """More lanes per value divide its interval into other parts: values agree to rounding."""
     problem = spec.problem("float64", 8, 19, form=form)
@@ -48,14 +58,15 @@ def test_bad_neighbours_change_nothing(gpu_backend: str) -> None:
 def test_refusals() -> None:
     for problem, reason in (
         (spec.problem("complex128", 4, 1), "dtype"),
-        (spec.problem("float64", 129, 1), "129 rows"),
+        (spec.problem("float64", 513, 1), "513 rows"),
+        (spec.problem("float64", 129, 1, want="vectors"), "129 rows: from 2 to 128"),
         (spec.problem("float64", 1, 1), "1 rows"),
         (spec.problem("float64", 4, 1, form="dense"), "form"),
         (spec.problem("float64", 4, 1, want="rotations"), "want"),
         (spec.problem("float64", 4, 1, form="bidiagonal", want="vectors"), "bidiagonal"),
     ):
         assert reason in str(spec.refusal(problem)), problem
-    values, vectors = (spec.problem("float64", 20, 1, want=want) for want in spec.WANTS)
+    values, vectors = (spec.problem("float64", 20, 1, want=want) for want in ("values", "vectors"))
     assert "values alone" in str(space.illegal(vectors, Bisect(), H200))
     assert "bisect" in str(space.illegal(values, Merge(3), H200))
     assert "one for eight, 3" in str(space.illegal(vectors, Merge(4), H200))

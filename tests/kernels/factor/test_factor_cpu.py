@@ -376,7 +376,7 @@ def test_threads_share_what_lapack_does(family: str, want: str, monkeypatch: pyt
     alone = factor_lapack.answer(task, A, B)
     monkeypatch.setattr(factor_lapack, "_WORTH", 0)
     monkeypatch.setattr(factor_lapack.settings, "current", lambda: SimpleNamespace(threads=3))
-    assert len(factor_lapack._shares(A.shape, factor_lapack._SINGLE)) == 3
+    assert len(factor_lapack.shares_of(A.shape, factor_lapack._SINGLE)) == 3
     shared = factor_lapack.answer(task, A, B)
     assert shared.keys() == alone.keys()
     for part, one in alone.items():

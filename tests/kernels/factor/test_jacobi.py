@@ -12,6 +12,7 @@ from devices import A100, H200
 from jacobi_cases import KINDS, bounded, exact, launch, matrix, ratios, stack
 from sparing import sliced
 
+from mansard.backends.cpu import CpuBackend
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.factor.jacobi import defaults, emit, space, spec, work
@@ -27,7 +28,14 @@ ON_CPUS: list[Problem] = [
     P("float32", 16, 18), P("complex128", 12, 9, want="svdvals"), P("float64", 2, 70, want="eigvalsh"),
     P("complex64", 9, 18, pitch_a=11, stack_a="strided"), P("float64", 16, 9, want="svd"),
     P("complex128", 3, 19, layout_a="any", want="svd", stack_a="strided"), P("float64", 6, 9, stack_a="pointers"),
-    P("complex64", 6, 18, layout_a="col", uplo="lower"),
+    P("complex64", 6, 18, layout_a="col", uplo="lower"), P("complex64", 17, 9, method="any"),
+]  # fmt: skip
+# By way of a condensed form: few rows, whole and partial tiles of rows, tails of a batch
+CONDENSED: list[Problem] = [
+    P("float64", 17, 37, method="any"), P("float32", 13, 37, want="svd", method="any"),
+    P("float64", 22, 37, want="svd", layout_a="col", method="any"),
+    P("float32", 33, 18, uplo="upper", method="any"), P("float64", 32, 19, want="eigvalsh", method="any"),
+    P("float64", 15, 37, want="svdvals", pitch_a=17, stack_a="strided", method="any"),
 ]  # fmt: skip
 
 
@@ -35,6 +43,34 @@ ON_CPUS: list[Problem] = [
 def test_all_kinds_on_cpus(problem: Problem) -> None:
     exact(problem, None, "cpu")
     bounded(problem, None, "cpu")
+
+
+@pytest.mark.parametrize("problem", sliced(CONDENSED, 3), ids=str)
+def test_condensed_forms(problem: Problem) -> None:
+    """All kinds of matrices in one batch; the same numbers among others."""
+    config = defaults.default(problem, CpuBackend().device)
+    assert isinstance(config, Simd) and config.METHOD == "condensed"
+    bounded(problem, config, "cpu")
+    A = stack(problem)
+    whole, turned = launch(problem, config, "cpu", A), launch(problem, config, "cpu", np.ascontiguousarray(A[::-1]))
+    for name in ("W", "Z", "VH", "info"):
+        one, other = getattr(whole, name), getattr(turned, name)
+        assert one is None or np.array_equal(one, other[::-1], True), name
+
+
+def test_too_few_steps_on_condensed_forms_are_reported() -> None:
+    """Blocks of two rows need a step or two each, the last one first, wherever it begins."""
+    blocks = np.diag([2.0, 5, 1, 2, 7]) + np.diag([1.0, 0, 3, 0], 1) + np.diag([1.0, 0, 3, 0], -1)
+    dense = matrix(np.random.default_rng(3), "random", 5, "float64", True)
+    A = np.array([np.eye(5), dense, np.zeros((5, 5)), blocks])
+    found = launch(P("float64", 5, 4, want="eigvalsh", method="any"), Simd(2, SWEEPS=1, METHOD="condensed"), "cpu", A)
+    assert found.info.tolist() == [0, 5, 0, 0]
+    assert np.allclose(found.W[3], np.linalg.eigvalsh(blocks), atol=1e-14)
+
+
+@pytest.mark.parametrize("want", ["eigh", "svd"])
+def test_the_smallest_condensed_forms(want: str) -> None:
+    bounded(P("float64", 2, 19, want=want, method="any"), Simd(2, METHOD="condensed"), "cpu")
 
 
 @pytest.mark.parametrize("want", ["eigh", "svd"])
@@ -120,6 +156,9 @@ def test_what_is_not_possible_is_said() -> None:
     }  # fmt: skip
     for words, (problem, config) in said.items():
         assert words in str(space.illegal(problem, config, H200))
+    assert "real matrices" in str(space.illegal(P("complex64", 3, 9, method="any"), Simd(2, METHOD="condensed"), CPU))
+    assert "was asked for" in str(space.illegal(P("float64", 3, 9), Simd(2, METHOD="condensed"), CPU))
+    assert "beyond 128" in str(space.illegal(P("float64", 129, 9, method="any"), Simd(), CPU))
     assert "LANES=3" in str(space.illegal(P("float64", 3, 9), Simd(3), CPU))
     assert "beyond 16" in str(space.illegal(P("float64", 17, 9), Simd(), CPU))
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from orders import in_order, thread_orders
-from small_step_cases import CASES, P, case_id, double, gram_of, steps
+from orthogonal_cases import conditioned
+from small_step_cases import CASES, P, case_id, double, from_sketch, gram_of, steps
 from sparing import every, sliced
 
 from mansard.backends import mailbox
@@ -146,11 +147,54 @@ def test_a_declined_step_leaves_the_factor(dtype: str, gpu_backend: str) -> None
         assert (before == after).all()
 
 
+OF_SKETCH = pytest.mark.parametrize("dtype, N", [("float64", 9), ("complex128", 5), ("float32", 4), ("complex64", 1)])
+
+
+@OF_SKETCH
+def test_a_step_from_a_sketch(dtype: str, N: int, gpu_backend: str) -> None:
+    """What it leaves of an ill-conditioned block is well conditioned; the factor undoes it; pivots come first."""
+    problem, u = P(dtype, N, sketched=True), small.unit_roundoff(dtype)
+    A = conditioned(600, N, 1e-2 / u, dtype) * np.logspace(3, -3, N).astype(dtype)
+    left = from_sketch(problem, gpu_backend, A)
+    assert left.status == Status.SKETCHED and left.gate == 1
+    norms, factor = spec.state_parts(problem, left.state, 1)
+    assert np.allclose(norms, np.linalg.norm(A, axis=0), rtol=8 * u, atol=0)
+    S = double(problem, left.S)
+    assert np.abs((S * norms[:, None]) @ (factor / norms) - np.eye(N)).max() <= 60 * N * u
+    W = double(problem, A) @ S
+    values = np.linalg.svd(W, compute_uv=False)
+    assert values[0] <= 3 and values[-1] >= 0.3
+    assert (np.linalg.norm(A - W @ factor, axis=0) <= 60 * N * u * norms).all()
+    order = np.argmax(factor != 0, axis=0)  # the pivot's row begins with zeros in the columns of those before it
+    pivots = np.sort(np.abs(factor / norms)[order, np.arange(N)])[::-1]
+    assert (np.sort((factor != 0).sum(axis=1)) == np.arange(1, N + 1)).all() and pivots[0] > 0.5
+
+
+@OF_SKETCH
+def test_a_step_from_a_sketch_waits_for_the_other(dtype: str, N: int, gpu_backend: str) -> None:
+    """A step that has been planned stays; dependent columns, and entries that are not finite, are declined."""
+    problem = P(dtype, N, sketched=True)
+    A = conditioned(300, N, 10.0, dtype)
+    planned = from_sketch(problem, gpu_backend, A, gate=1)
+    assert planned.gate == 1 and np.isnan(planned.S).all() and np.isnan(planned.state[1:]).all()
+    spoilt, zero = A.copy(), A.copy()
+    spoilt[7, N - 1], zero[:, 0] = np.nan, 0
+    bad = [spoilt, zero, A * 1e-30 if dtype in ("float32", "complex64") else A * 1e-170]
+    if N > 1:
+        bad.append(np.hstack([A[:, :-1], A[:, :1]]))
+    for block in bad:
+        left = from_sketch(problem, gpu_backend, block)
+        assert left.gate == 0 and (np.eye(N) == left.S).all()
+
+
 def test_what_fits() -> None:
     assert defaults.default(P("float64", 119), H200) and not defaults.default(P("float64", 120), H200)
     assert defaults.default(P("complex64", 84), H200) and not defaults.default(P("complex64", 85), H200)
     assert "whole warps" in str(space.illegal(P("float64", 40), space.Block(32), H200))
     assert all(space.from_dict(space.to_dict(c)) == c for c in space.candidates(P("float32", 40), H200))
+    assert "from sketches" in str(space.illegal(P("float64", 9), space.Pivots(96), H200))
+    assert "eight threads" in str(space.illegal(P("float64", 9, sketched=True), space.Pivots(64), H200))
+    assert spec.refusal(P("float64", 49, sketched=True)) and spec.refusal(P("complex64", 25, sketched=True))
     assert spec.refusal(P("float64", 0)) and spec.refusal(P("int64", 3)) and not spec.refusal(P("float32", 3))
 
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from ....codegen.geometry import Device
 from ....plan.problem import ITEMSIZE, Problem
 from ...common import configs, measured
-from . import space, work
+from . import space, spec, work
 from .space import Bisect, Config, Merge
 
-_BELOW = {"eigh": "EIGH_BELOW", "eigvalsh": "EIGVALSH_BELOW", "svdvals": "SVDVALS_BELOW"}  # numbers of records
+# numbers of records; singular vectors begin with shifts, which take as long as values
+_BELOW = {"eigh": "EIGH_BELOW", "eigvalsh": "EIGVALSH_BELOW", "svd": "SVDVALS_BELOW", "svdvals": "SVDVALS_BELOW"}
+_MEASURED = 128  # rows up to which there are records
 _BLOCKS_PER_CHAIN = 8  # blocks that a multiprocessor finishes while a thread of `sweeps` runs through its chain
 _THREADS = 128  # lanes that hide each other's latency: one warp for each scheduler of a multiprocessor
 
@@ -22,7 +24,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """As many lanes per value as keep a multiprocessor busy; as many blocks as have room in its shared memory."""
-    if problem.want == "values":
+    if problem.want != "vectors":
         lanes = 16
         while lanes > 1 and lanes * problem.N > _THREADS:
             lanes //= 2
@@ -34,8 +36,11 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
 
 def fewest_of_sweeps(want: str, dtype: str, N: int, device: Device) -> int:
     """Matrices of N rows from which a thread per matrix (`sweeps`) is taken to be faster than a block; a record of the
-    device, or assumed."""
+    device, or assumed. Of larger matrices than were measured as many as of the largest: a chain and the work of a block
+    both grow as N^2."""
     if device.backend == "cpu" or want not in _BELOW:
         return 0
-    assumed = _BLOCKS_PER_CHAIN * device.multiprocessors
-    return measured.number("divide", device, _BELOW[want], assumed, rows=N, bytes=ITEMSIZE[dtype])
+    if N > spec.WIDEST_OF_VECTORS and want == "eigh":
+        want = "eigvalsh"  # by shifts
+    assumed, rows = _BLOCKS_PER_CHAIN * device.multiprocessors, min(N, _MEASURED)
+    return measured.number("divide", device, _BELOW[want], assumed, rows=rows, bytes=ITEMSIZE[dtype])

@@ -22,7 +22,12 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda or emulated)."""
-    constants = {"N": problem.N, "FORM": problem.form, "SHARED_BYTES": work.shared_bytes(problem, config)}
+    constants = {
+        "N": problem.N,
+        "FORM": problem.form,
+        "ASCENDING": problem.want == "shifts" or problem.form == "tridiagonal",
+        "SHARED_BYTES": work.shared_bytes(problem, config),
+    }
     return sources.source(
         problem, config, target, work=work, folder="factor/divide", constants=constants,
         title=f"{problem.form}[{problem.N},{problem.N}], {problem.want}, {problem.dtype}",

@@ -8,6 +8,9 @@
 // CHUNK rows both numbers are scaled by a power of two. Singular values of B are the positive eigenvalues of the matrix
 // of order 2 N with a zero diagonal and d_0, e_0, d_1, e_1, ... beside it (Golub and Kahan).
 //
+// ASCENDING: values from the smallest up, as eigenvalues always are; singular values are descending without it. Those
+// that `sweeps` takes as shifts are ascending: the smallest singular value first takes 1.4 N sweeps, the largest 2.5 N.
+//
 // Team. The LANES lanes of a value divide its interval into LANES + 1 parts, STEPS times: what is left is below a unit
 // of roundoff of the norm. Values of an interval that is shared take the same parts: results are sorted.
 //
@@ -119,7 +122,7 @@ MANSARD_DEVICE void divide_bisect(const Arguments& a) {
   if (!S::TRIDIAGONAL) low = R(0);
   __syncthreads();  // squares and the rows beyond the last are complete, written by all threads
 
-  const int rank = S::TRIDIAGONAL ? value : 2 * N - 1 - value;
+  const int rank = S::TRIDIAGONAL ? value : P::ASCENDING ? N + value : 2 * N - 1 - value;
   MANSARD_UNROLL_BY(1)
   for (int step = 0; step < S::steps(); ++step) {
     const R part = (high - low) * (R(1) / R(LANES + 1));

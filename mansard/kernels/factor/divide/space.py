@@ -16,7 +16,7 @@ from . import spec, work
 
 @dataclass(frozen=True)
 class Bisect(OnGpu):
-    """Values by multisection: a block per matrix, a few lanes per value."""
+    """Values, or shifts, by multisection: a block per matrix, a few lanes per value."""
 
     VARIANT: ClassVar[str] = "bisect"
     LANES: int = 4  # per value
@@ -43,7 +43,7 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     if reason := configs.elsewhere(c, device) or spec.refusal(problem):
         return reason
     if isinstance(c, Bisect):
-        if problem.want != "values":
+        if problem.want == "vectors":
             return "bisect: values alone; vectors are of merge"
         if c.LANES & (c.LANES - 1) or c.LANES > 32:
             return f"LANES={c.LANES} is not a power of two up to 32"

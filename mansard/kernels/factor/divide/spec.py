@@ -8,12 +8,16 @@ from ....plan.problem import REAL, Problem
 from ...common import operands
 from ..sweeps.spec import FORMS, reference, strides
 
-__all__ = ["FORMS", "LONG", "POINTERS", "SHAPES", "WANTS", "problem", "reference", "refusal", "shape", "strides"]
+__all__ = [
+    "FORMS", "LONG", "POINTERS", "SHAPES", "WANTS", "WIDEST_OF_VECTORS", "problem", "reference", "refusal", "shape",
+    "strides",
+]  # fmt: skip
 
-LEAST, WIDEST = 2, 128  # rows: a single one is its value; beyond, two matrices of vectors have no room in shared memory
+LEAST, WIDEST = 2, 512  # rows: a single one is its value; beyond, reductions are a library's
+WIDEST_OF_VECTORS = 128  # rows: beyond, two matrices of vectors have no room in shared memory
 LONG = ("BATCH",)  # a record answers for any number of matrices
 SHAPES: dict[str, tuple[str, str]] = {}  # all operands lie without gaps
-WANTS = ("values", "vectors")
+WANTS = ("values", "shifts", "vectors")
 POINTERS = ("D", "E", "SCALE", "W", "Z", "INFO")
 shape = partial(operands.shape, SHAPES)
 
@@ -22,7 +26,8 @@ def problem(dtype: str, N: int, BATCH: int, *, form: str = "tridiagonal", want: 
     """Values of BATCH symmetric tridiagonal or upper bidiagonal N x N matrices with diagonals D and off-diagonals E.
 
     values      W: eigenvalues in ascending, singular values in descending order, divided by SCALE (if it is not null)
-    vectors     tridiagonal alone: W as above, Z: eigenvectors in columns, in the order of the values
+    shifts      W: the same values in ascending order, not divided: what `sweeps` takes as SHIFTS
+    vectors     tridiagonal alone: W as for values, Z: eigenvectors in columns, in the order of the values
 
     D, E and W are [BATCH][N], Z is [BATCH][N][N]; E[N - 1] is not read. Entries are those of matrices scaled to about
     one. INFO is 0, the number of values that did not converge, or N + 1 if an entry is not finite.
@@ -40,6 +45,7 @@ def refusal(problem: Problem) -> str | None:
         return f"divide: want={problem.want!r} is not one of {', '.join(WANTS)}"
     if problem.want == "vectors" and problem.form != "tridiagonal":
         return "divide: vectors of tridiagonal matrices alone: take sweeps for bidiagonal ones"
-    if not LEAST <= problem.N <= WIDEST:
-        return f"divide: {problem.N} rows: from {LEAST} to {WIDEST}"
+    widest = WIDEST_OF_VECTORS if problem.want == "vectors" else WIDEST
+    if not LEAST <= problem.N <= widest:
+        return f"divide: {problem.N} rows: from {LEAST} to {widest}"
     return None

@@ -15,26 +15,40 @@ SHAPES = {"a": ("N", "N")}  # rows and columns; results have no gaps
 WANTS = ("eigh", "eigvalsh", "svd", "svdvals")
 POINTERS = ("A", "W", "Z", "VH", "INFO")  # of a launch, in this order; null where a problem has no such result
 LARGEST_ON_GPU = 8  # rows of a matrix in the registers of one thread
-LARGEST_ON_CPU = 16  # rows of a matrix in a SIMD lane
+LARGEST_ON_CPU = 16  # rows of a matrix in a SIMD lane, by Jacobi's method
+LARGEST_OF_ANY, LARGEST_COMPLEX = 128, 24  # by any method: larger matrices, and complex ones, were not measured to win
 shape = partial(operands.shape, SHAPES)
 
 
 def problem(
-    dtype: str, N: int, BATCH: int, *, want: str = "eigh", uplo: str = "lower", **given: Any
+    dtype: str, N: int, BATCH: int, *, want: str = "eigh", uplo: str = "lower", method: str = "jacobi", **given: Any
 ) -> Problem:  # fmt: skip
     """Eigenvalues or singular values of BATCH matrices of N x N, with vectors (eigh, svd) or without:
 
     eigh, eigvalsh  A = Z diag(W) Z^H with W ascending; A is Hermitian, and only its triangle `uplo` is read
     svd, svdvals    A = Z diag(W) VH with W descending
 
+    `method` is `any` where a reduction to condensed form may take the place of Jacobi's sweeps (CPUs).
     `given` are layout_a, pitch_a and stack_a (`common/operands.py`). W is [BATCH][N] and real; Z and VH are
     [BATCH][N][N], row-major; INFO is 0, N (no convergence) or N + 1 (an infinity or a NaN in A; all results are NaN).
     """
     found = operands.resolved({"a": (N, N)}, given)
     triangle = uplo if want in ("eigh", "eigvalsh") else "lower"  # svd reads both: one kernel
-    return Problem(
-        "jacobi", dtype, (("N", N), ("BATCH", BATCH)), (("want", want), ("uplo", triangle), *operands.traits(found))
-    )
+    asked = (("method", method),) if method != "jacobi" else ()
+    traits = (("want", want), ("uplo", triangle), *operands.traits(found), *asked)
+    return Problem("jacobi", dtype, (("N", N), ("BATCH", BATCH)), traits)
+
+
+def takes_any_method(problem: Problem) -> bool:
+    """Whether methods other than Jacobi's may answer."""
+    return dict(problem.traits).get("method") == "any"
+
+
+def largest_on_cpu(problem: Problem) -> int:
+    """Rows of the largest matrix in a SIMD lane."""
+    if not takes_any_method(problem):
+        return LARGEST_ON_CPU
+    return LARGEST_COMPLEX if problem.is_complex else LARGEST_OF_ANY
 
 
 def has_vectors(problem: Problem) -> bool:
@@ -75,7 +89,8 @@ def too_large(problem: Problem, largest: int) -> str | None:
     """Why the matrices are too large for one thread or lane, or None if they are not."""
     if largest >= problem.N:
         return None
-    return f"jacobi: {problem.N} rows: beyond {largest} a reduction to condensed form does better"
+    other = "the blocked routines of LAPACK do" if takes_any_method(problem) else "a reduction to condensed form does"
+    return f"jacobi: {problem.N} rows: beyond {largest} {other} better"
 
 
 def reference(A: Any, want: str = "eigh", uplo: str = "lower") -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 from ....codegen.geometry import Device
@@ -24,9 +25,24 @@ def work(problem: Problem) -> Work:
     return Work(
         read=batch * read * size,
         written=batch * (matrices * N * N * size + values),
-        flops=int(batch * sweeps(problem) * N * (N - 1) / 2 * rotation_flops(problem)),
+        flops=int(batch * min(_flops_of_sweeps(problem), _flops_of_condensed(problem))),
         dtype=problem.dtype,
     )
+
+
+def _flops_of_sweeps(problem: Problem) -> float:
+    return float(sweeps(problem) * problem.N * (problem.N - 1) / 2 * rotation_flops(problem))
+
+
+def _flops_of_condensed(problem: Problem) -> float:
+    """Flops of a matrix by way of its condensed form; no bound where that is not allowed."""
+    if not spec.takes_any_method(problem) or problem.is_complex:
+        return inf
+    sides, N = 2 if spec.is_svd(problem) else 1, problem.N
+    rotations = 1.25 * N * N  # to find the values of random matrices
+    reduction, iteration = sides * 4 / 3 * N**3, 30 * rotations
+    vectors = (4 / 3 * N**3 + 6 * N * rotations) if spec.has_vectors(problem) else 0.0
+    return float(reduction + sides * (iteration + vectors))
 
 
 def sweeps(problem: Problem) -> float:

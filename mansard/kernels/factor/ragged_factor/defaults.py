@@ -8,7 +8,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
 from . import space, space_cpu
-from .space import Config, Copy
+from .space import ON_GPUS, Config
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -18,4 +18,7 @@ def default(problem: Problem, device: Device, variant: str | None = None) -> Con
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """The one rule of CPUs. GPUs copy: kernels of the families themselves factor classes of sizes there."""
-    yield space_cpu.default(problem, device) if device.backend == "cpu" else Copy()
+    if device.backend == "cpu":
+        yield space_cpu.default(problem, device)
+    elif problem.method in ON_GPUS:
+        yield ON_GPUS[problem.method]()

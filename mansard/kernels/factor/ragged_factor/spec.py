@@ -20,13 +20,15 @@ WANTS = {
     "cholesky": ("factor", "solve"),
     "qr": ("raw", "r", "reduced", "complete"),
     "triangle": ("solve",),
-    "copy": ("copy",),  # on GPUs
+    "copy": ("copy",),  # on GPUs, as the next one
+    "unpad": ("unpad",),
 }
 
 
 def problem(dtype: str, BATCH: int, *, method: str = "lu") -> Problem:
     """BATCH matrices that are factored (`lu`, `cholesky`, `qr`) or solved with (`triangle`), each of its own size; or
-    BATCH pieces of matrices that are copied between ragged batches and stacks (`copy`).
+    BATCH pieces of matrices that are copied between ragged batches and stacks (`copy`); or BATCH matrices of a stack
+    whose padding has values, and vectors, that are left out (`unpad`).
 
     Matrices lie row after row without gaps, each anywhere in its operand's memory; a table that kernels read says where
     they are and of what size. What is wanted of them is an argument of the kernel (`WANTS`).

@@ -10,12 +10,14 @@ from ...common import costs
 
 ITEM_WORDS = 9  # RaggedItem in rows.hpp: int64 each
 COPY_WORDS = 6  # CopyItem in kernel_copy.cuh: two int64 and eight int
+UNPAD_WORDS = 3  # UnpadItem in kernel_unpad.cuh: two int64 and two int
+_WORDS = {"copy": COPY_WORDS, "unpad": UNPAD_WORDS}
 
 
 def work(problem: Problem) -> Work:
     """The least that is known before sizes are: the table, and one entry of each matrix and of its result."""
     return Work(
-        read=problem.BATCH * ((COPY_WORDS if problem.method == "copy" else ITEM_WORDS) * 8 + problem.itemsize),
+        read=problem.BATCH * (_WORDS.get(problem.method, ITEM_WORDS) * 8 + problem.itemsize),
         written=problem.BATCH * problem.itemsize,
         flops=problem.BATCH * (8 if problem.is_complex else 2),
         dtype=problem.dtype,
@@ -33,8 +35,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 
 
 def registers(problem: Problem, c: Any) -> int:
-    """Registers per thread of the copy; those of CPUs are not counted."""
-    return 0 if c.TARGET == "cpu" else 40
+    """Registers per thread of copies; those of CPUs are not counted."""
+    return 0 if c.TARGET == "cpu" else 48
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:

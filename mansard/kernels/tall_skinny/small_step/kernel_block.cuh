@@ -144,7 +144,7 @@ struct Step : Matrices<P> {
     bool last = false;
     while (true) {
       const double away = load(rows, shift);
-      if (shift == 0.0) last = sqrt(this->block_sum(away)) <= arguments.near;
+      last = shift == 0.0 && sqrt(this->block_sum(away)) <= arguments.near;
       if (eliminated(rows, last) && settled(rows, shift)) break;
       shift = shift > 0.0 ? 4.0 * shift : arguments.shift * N * arguments.roundoff;
       if (shift > N) return P::DECLINED;

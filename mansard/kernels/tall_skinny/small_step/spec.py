@@ -10,6 +10,7 @@ import numpy as np
 
 from ....plan.problem import Problem
 from ...common import operands, specs
+from ..sketch import spec as sketch
 
 LONG: tuple[str, ...] = ()  # one matrix, one block: no size in which a record may differ
 SHAPES: dict[str, tuple[str, str]] = {}  # G, S and R have no gaps
@@ -23,6 +24,7 @@ class Status(IntEnum):
     SHIFTED = 2  # it may need more
     LAST = 3  # it is orthonormal, and R is there
     DECLINED = 4  # S is the identity and nothing has changed: the host decides
+    SKETCHED = 5  # a sketch planned it: the next block is well conditioned, and its step the last
 
 
 class Rules(NamedTuple):
@@ -38,9 +40,9 @@ class Rules(NamedTuple):
     least: float  # norm of a column whose square does not underflow
 
 
-def problem(dtype: str, N: int) -> Problem:
-    """A step of a block of N columns; G, S and R are row-major without gaps."""
-    return Problem("small_step", dtype, (("N", N),))
+def problem(dtype: str, N: int, sketched: bool = False) -> Problem:
+    """A step of a block of N columns, from its Gram matrix or a sketch; G, Y, S and R are row-major without gaps."""
+    return Problem("small_step", dtype, (("N", N),), (("sketched", sketched),))
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
@@ -52,7 +54,11 @@ def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     if reason := specs.unknown_dtype(problem):
         return reason
-    return None if problem.N > 0 else "small_step: no columns"
+    if problem.N < 1:
+        return "small_step: no columns"
+    if problem.sketched and problem.N * (2 if problem.is_complex else 1) > sketch.WIDEST_WITH_GRAM:
+        return f"small_step: no sketch of {problem.N} columns comes with their Gram matrix"
+    return None
 
 
 def reference(G: Any) -> tuple[Any, Any]:

@@ -8,6 +8,7 @@ from ....machine.roofline import Work
 from ....plan.problem import Problem
 from ...common import costs
 from ...common.configs import up
+from ..sketch import spec as sketch
 
 
 def work(problem: Problem) -> Work:
@@ -22,8 +23,11 @@ def work(problem: Problem) -> Work:
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
-    """Two matrices of odd pitch, two lines in whole teams of eight, a vector of reals, a number per warp."""
+    """Two matrices of odd pitch, two lines in whole teams of eight, a vector of reals, a number per warp. From a
+    sketch: two columns of it and of N more rows, norms, two numbers per warp."""
     n, wide = problem.N, 16 if problem.is_complex else 8
+    if problem.sketched:
+        return int(up(2 * 8 * (sketch.rows(n) // 8 + up(n, 8)) * wide + n * 8 + 256, 128) * 128)
     return int(up((2 * n * (n | 1) + 16 * up(n, 8)) * wide + n * 8 + 256, 128) * 128)
 
 
@@ -33,7 +37,9 @@ def threads(problem: Problem, c: Any) -> int:
 
 
 def registers(problem: Problem, c: Any) -> int:
-    """32-bit registers per thread; compilers make do with what there is."""
+    """32-bit registers per thread; compilers make do with what there is. From a sketch: a column by eight lanes."""
+    if problem.sketched:
+        return 48 + (4 if problem.is_complex else 2) * (sketch.rows(problem.N) // 8 + up(problem.N, 8))
     return 64
 
 

@@ -1,15 +1,17 @@
 """Two-sided factorizations by our kernels: which launches a task takes, in which order, and what passes between them.
 
-    small matrices   jacobi
+    small matrices   jacobi, on CPUs by any method of its kernels ("lanes")
     values           reduction -> sweeps
     vectors          reduction -> sweeps (values) -> sweeps (rotations, these values as shifts) -> back transformation,
                      of singular vectors one for each side
     reductions       reduction -> back transformation without rotations
 
-Small batches take a block per matrix instead of a thread for the iteration (method "divide"):
+Small batches take a block per matrix instead of a thread for values and for eigenvectors of up to 128 rows (method
+"divide"), and for the values that other vectors have as shifts (method "bisect"):
 
     values           reduction -> divide (multisection)
     eigenvectors     reduction -> divide (divide and conquer) -> back transformation, a product with these vectors
+    other vectors    reduction -> divide (multisection) -> sweeps (rotations) -> back transformation
 
 A reduction is `tridiagonal` or `bidiagonal`. What one launch leaves for the next lies in scratch memory; a large batch
 is divided so that it stays bounded (`chunked.py`).
@@ -25,7 +27,7 @@ from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from .task import Task
 
 _TINY = 8  # rows of a matrix in one thread's registers, on GPUs; of complex matrices without symmetry one less
-DIVIDED = ("eigh", "eigvalsh", "svdvals")  # tasks that small batches give to `divide`
+DIVIDED = ("eigh", "eigvalsh", "svd", "svdvals")  # tasks of which small batches take `divide`
 _ALIGNMENT = 256  # bytes: every array in scratch memory begins at a multiple
 # results and scratch by the pointers of the launches that write and read them, where names differ
 _SHIFTING = {"W": "SHIFTS", "SHIFTS": "", "SCALE": ""}  # the first pass: unsorted values become shifts
@@ -47,8 +49,9 @@ class Link(NamedTuple):
 def links(task: Task, dtype: str, N: int, BATCH: int, lies: Options) -> tuple[Link, ...]:
     """The launches for BATCH square matrices; `lies` says how those of A lie: stack_a and, for jacobi, its layout."""
     uplo = "upper" if task.upper else "lower"
-    if task.driver == "jacobi":
-        problem = jacobi.spec.problem(dtype, N, BATCH, want=task.want, uplo=uplo, **lies)
+    if task.driver in ("jacobi", "lanes"):
+        method = "any" if task.driver == "lanes" else "jacobi"
+        problem = jacobi.spec.problem(dtype, N, BATCH, want=task.want, uplo=uplo, method=method, **lies)
         written = {"Z": "U" if task.want == "svd" else "Z" if task.want == "eigh" else ""}
         return (_link(problem, jacobi.spec.POINTERS, written | ({} if task.want == "svd" else {"VH": ""})),)
     vectors, stack = any(part in task.parts for part in ("Z", "U", "Q")), lies.get("stack_a", "packed")
@@ -73,13 +76,22 @@ def methods(task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False) -> 
     if "D" in task.parts:
         return [task._replace(driver="qr")]
     on_gpus = _TINY - (dtype.startswith("complex") and not task.is_hermitian)
-    tiny = jacobi.spec.LARGEST_ON_CPU if on_cpu else on_gpus
     if task.driver == "jacobi" or N == 1:
         return [task._replace(driver="jacobi")]
+    largest_of_any = jacobi.spec.LARGEST_COMPLEX if dtype.startswith("complex") else jacobi.spec.LARGEST_OF_ANY
+    if on_cpu and task.driver == "auto" and largest_of_any >= N:
+        return [task._replace(driver="lanes"), task._replace(driver="qr")]
+    tiny = 0 if on_cpu else on_gpus
     if task.driver == "qr" or tiny < N:
         divides = few and task.driver == "auto" and task.want in DIVIDED
-        return [task._replace(driver=driver) for driver in (("divide", "qr") if divides else ("qr",))]
+        return [task._replace(driver=driver) for driver in ((of_few(task, N), "qr") if divides else ("qr",))]
     return [task._replace(driver="jacobi"), task._replace(driver="qr")]
+
+
+def of_few(task: Task, N: int) -> str:
+    """The method for small batches: singular vectors, and vectors of many rows, take rotations with known shifts."""
+    has_vectors = "Z" in task.parts or "U" in task.parts
+    return "bisect" if "U" in task.parts or (has_vectors and N > divide.spec.WIDEST_OF_VECTORS) else "divide"
 
 
 def chain_of(task: Task, dtype: str, N: int, BATCH: int, on_cpu: bool) -> tuple[Problem, ...]:
@@ -115,9 +127,13 @@ def _iteration(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> tup
     problem = sweeps.spec.problem(real, N, BATCH, form=form, want="values", sorted=not vectors)
     if not vectors:
         return (_link(problem, pointers, unused | {"SHIFTS": ""}),)
+    shifts = _link(problem, pointers, unused | _SHIFTING)
+    if task.driver == "bisect":
+        values = divide.spec.problem(real, N, BATCH, form=form, want="shifts")
+        shifts = _link(values, divide.spec.POINTERS, _SHIFTING | {"Z": ""})
     recorded = sweeps.spec.problem(real, N, BATCH, sweeps.spec.capacity(N), form=form, want="rotations")
     right = {"RIGHT": ""} if task.is_hermitian else {}
-    return _link(problem, pointers, unused | _SHIFTING), _link(recorded, pointers, _RECORDING | right)
+    return shifts, _link(recorded, pointers, _RECORDING | right)
 
 
 def _divided(task: Task, dtype: str, N: int, BATCH: int, vectors: bool) -> Link:

@@ -74,7 +74,7 @@ def reduction_lies(layout: Layout) -> Options:
 
 def problems_of(task: Task, a: Operand, layout: Layout, count: int) -> tuple[Link, ...]:
     """The launches for `count` matrices like those of A."""
-    lies = layout.lies if task.driver == "jacobi" else reduction_lies(layout)
+    lies = layout.lies if task.driver in ("jacobi", "lanes") else reduction_lies(layout)
     return links(task, a.view.dtype, a.columns, count, lies)
 
 

@@ -19,7 +19,7 @@ from ..lapack import in_shares
 from ..task import Found, zeros
 from .task import Sizes, Task, dtype_of
 
-_ONE_CORE = 96  # rows or columns up to which OpenBLAS keeps to one core
+ONE_CORE = 96  # rows or columns up to which OpenBLAS keeps to one core
 
 
 def answer(kind: Kind, task: Task, A: Array) -> Found:
@@ -28,7 +28,7 @@ def answer(kind: Kind, task: Task, A: Array) -> Found:
     flat, bad = _finite(kind, task, A.reshape(-1, M, N))
     one = partial(_guarded, kind, partial(_routine(kind, task), task), task)
     if kind.on_host_alone:
-        found = in_shares(one, [flat], _ONE_CORE)
+        found = in_shares(one, [flat], ONE_CORE)
     else:
         most = kind.most_eigenproblems
         found = _joined(kind, [one(flat[i : i + most]) for i in range(0, len(flat), most)])

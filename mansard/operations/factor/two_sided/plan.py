@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -12,16 +12,18 @@ import numpy as np
 from ....arrays import kinds as arrays
 from ....arrays.types import Array, Kind
 from ....backends.select import select
-from ....plan import pin
 from ....plan.route import Choice, Nothing
 from ... import stacks
 from ...batched.gemm_call import multiply
 from ...plans import PLANS
 from ...stacks import Operand
+from ..lapack import shares_of
 from ..plan import factor
+from ..quick import quick as quick_factor
+from ..quick import quick_key
 from ..task import Found, stacked
 from ..task import Task as FactorTask
-from . import householder
+from . import householder, loops
 from . import library as by_library
 from .chunked import ChunkedRun, reduced
 from .routes import decide, problem_of
@@ -29,7 +31,6 @@ from .shapes import Shape, shape_of, sparing
 from .task import Sizes, Task, adjoint, nothing
 
 Way = Callable[[Array], Found]
-_get = PLANS.get
 
 
 class TwoSidedPlan(NamedTuple):
@@ -49,21 +50,17 @@ def compute(task: Task, kind: Kind, A: Array, backend: str | None = None) -> Fou
 
 def planned(task: Task, kind: Kind, A: Array, backend: str | None = None) -> TwoSidedPlan:
     """The plan made before for matrices like those of A, or a new one."""
-    key = _key(task, backend, kind, stacks.signature(kind, A))
-    return PLANS.made(key, lambda: plan_two_sided(task, kind, A, backend))  # type: ignore[no-any-return]
+    key = ("two-sided", task, backend, kind, stacks.signature(kind, A))
+    plan: TwoSidedPlan = PLANS.made(key, lambda: plan_two_sided(task, kind, A, backend))
+    if not stacks.is_list(A):
+        run = plan.run
+        PLANS.keep(quick_key(task, backend, kind, A, None, None), lambda A, B, out: run(A))
+    return plan
 
 
 def quick(task: Task, backend: str | None, A: Array) -> Found | None:
     """The parts, if a call with an array like this was planned before."""
-    kind = arrays.known_kind(A)
-    if kind is None or kind.immutable or pin.pins():
-        return None
-    plan: TwoSidedPlan | None = _get(_key(task, backend, kind, kind.signature(A)))
-    return None if plan is None else plan.run(A)
-
-
-def _key(task: Task, backend: str | None, kind: Kind, signature: Hashable) -> Hashable:
-    return ("two-sided", task, backend, kind, signature)
+    return quick_factor(task, backend, A)  # type: ignore[return-value]  # kept by `planned`, which knows the parts
 
 
 def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> TwoSidedPlan:
@@ -82,7 +79,7 @@ def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> Two
     if shape.name == "triangle":
         return TwoSidedPlan(partial(_by_triangle, kind, task, backend), shape, choice)
     if method is None or layout is None:
-        return TwoSidedPlan(partial(_library, kind, task, a), shape, choice)
+        return TwoSidedPlan(_by_library(kind, task, a), shape, choice)
     kernels = ChunkedRun(kind, task, method, a, chosen, layout)
     if "D" in task.parts:
         return TwoSidedPlan(lambda A: reduced(kind, task, kernels.run(A)), shape, choice, kernels)
@@ -91,6 +88,24 @@ def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> Two
 
 def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array) -> Found:
     return nothing(kind, task, sizes, a.shape, a.view.dtype, A[0] if stacks.is_list(A) else A)
+
+
+def _by_library(kind: Kind, task: Task, a: Operand) -> Way:
+    """The array library's routine: for small stacks in the CPU's memory NumPy's loop, bound here."""
+    general = partial(_library, kind, task, a)
+    closely = a.view.device[0] != "cpu" or a.listed or "D" in task.parts
+    loop = None if closely else loops.bound(task, a.view.dtype)
+    if loop is None or len(shares_of((*a.shape, a.rows, a.columns), by_library.ONE_CORE)) > 1:
+        return general
+    on_host, download, upload = kind.on_host_alone, kind.download, kind.upload
+
+    def run(A: Array) -> Found:
+        found = loop(A if on_host else download(A))
+        if found is None:
+            return general(A)
+        return found if on_host else {part: upload(one, A) for part, one in found.items()}
+
+    return run
 
 
 def _library(kind: Kind, task: Task, a: Operand, A: Array) -> Found:

@@ -92,9 +92,10 @@ def _by_kernels(
         return Decision(choices[0], method, layout), None
     how = "" if fits_registers(a.view.dtype, a.columns) else ", more than registers hold: by panels, in global memory"
     reason = f"{a.columns} rows{how}: reflections to condensed form, then a thread per matrix iterates on it"
-    if method.driver == "divide":
-        way = "divide and conquer" if method.want == "eigh" else "multisection"
-        reason = f"{a.columns} rows, {count} matrices: reflections to condensed form, then {way} by a block per matrix"
+    if method.driver in ("divide", "bisect"):
+        way = "divide and conquer" if (method.driver, method.want) == ("divide", "eigh") else "multisection"
+        reason = f"{count} matrices of {a.columns} rows{how}: reflections to condensed form, then {way} by a block each"
+        reason += ", whose values are shifts of a thread per matrix" if method.driver == "bisect" else ""
     if "D" in method.parts:
         reason = f"{a.columns} rows{how}: the reduction, then its reflections as matrices"
     return Decision(Choice(choices[0].family, Steps(PHASES, _CHAIN, reason), "rule"), method, layout), None

@@ -31,7 +31,7 @@ _MEASURED = 1 << 18  # entries, from which rows by level and rows as they are ar
 _WHOLE = 0.7  # share of a cache: a matrix that takes less stays there by itself
 _FILLED = 0.6  # least share of a persistent launch's turns in which all powers are under way
 _CACHED = 0.6  # share of L2 that level groups may fill: vectors and results pass through it too
-_GAIN = 1.03  # predicted gain from which blocking is worth its risk
+GAIN = 1.03  # predicted gain from which blocking is worth its risk
 # Ratios of the model that a sweep of the device replaces (`_ratio`). These are assumptions for devices without one.
 _LEAST = 4.0  # sizes of L2 that a matrix has at least: with less, blocks are done before they are in step
 _REACHED = 1.5  # times as long as bandwidths alone let expect: blocks wait for each other
@@ -135,7 +135,7 @@ def choose(problem: Problem, ordered: Ordered, device: Device, asked: str | None
         return Choice("persistent", "asked for", config, tuple(passes), seconds=seconds)
     if asked is None:
         reason = _ONE if problem.P < 2 else reason or _against(problem, ordered, device, passes)
-        if not reason and predicted["plain"] < _GAIN * predicted["persistent"]:
+        if not reason and predicted["plain"] < GAIN * predicted["persistent"]:
             reason = "the model expects no gain"
         if not reason:
             gain = predicted["plain"] / predicted["persistent"]
@@ -233,8 +233,35 @@ def _on_cpu(problem: Problem, ordered: Ordered, device: Device, asked: str | Non
         lag += threads > 1  # a group's slack, so that nobody waits for the slowest
         window = problem.P * lag * size / max(1, len(ranges) - 1)
         if window <= 1.2 * budget and len(ranges) > 4 * problem.P * lag:
+            seconds = _predictions_on_cpu(problem, ordered, device, (len(ranges) - 1, lag, window), threads)
+            predicted = dict(seconds)
+            if asked is None and predicted and predicted["plain"] < GAIN * predicted["groups"]:
+                reason = f"the {name} caches are not so much faster than memory that groups would pay"
+                return Choice("plain", reason, config, ranges=whole(problem.ROWS), seconds=seconds)
             reason = f"groups of rows pass through the {name} caches ({budget / 1e6:.3g} MB)"
-            return Choice("groups", "asked for" if asked else reason, config, ranges=ranges, lag=lag)
+            return Choice("groups", "asked for" if asked else reason, config, ranges=ranges, lag=lag, seconds=seconds)
     if asked == "groups":
         return Choice("groups", "asked for", config, ranges=ranges, lag=lag)
     return Choice("plain", "levels are too wide for the caches, or too few", config, ranges=whole(problem.ROWS))
+
+
+def _predictions_on_cpu(
+    problem: Problem, ordered: Ordered, device: Device, groups: tuple[int, int, float], threads: int
+) -> tuple[tuple[str, float], ...]:
+    """Seconds of plain products and of so many groups with a lag and a window of bytes in a cache; nothing without
+    ceilings of this machine, measured while it was quiet.
+
+    Plain products read matrix and vectors from memory p times. Groups read them from memory once, and from the caches
+    at the rate of the window p - 1 times; results go to memory; a thread waits for all others before each task.
+    """
+    known = machine.known(device)
+    if not known.measured or known.noise or not known.cache_bandwidth:
+        return ()
+    count, lag, window = groups
+    vector = float(problem.ROWS * problem.NVECS * problem.itemsize)
+    once, memory, powers = ordered.layout.nbytes + 2 * vector, known.read_bandwidth, problem.P
+    cache = max(memory, cached_bandwidth(known, window * device.multiprocessors / threads))  # a thread's share counts
+    waits = (count + (powers - 1) * lag) * powers * known.grid_barrier_seconds * (threads > 1)
+    permuted = 2 * (1 + powers) * vector / memory if ordered.permutation is not None else 0.0
+    blocked = once / memory + (powers - 1) * (once / cache + vector / memory) + waits + permuted
+    return ("plain", powers * (once / memory + known.grid_barrier_seconds)), ("groups", blocked)

@@ -1,0 +1,144 @@
+#pragma once
+// Calls of operations: the plan for arrays like these from the table, or Python, whose plan is then learned.
+
+#include "native/run.hpp"
+#include "native/table.hpp"
+
+namespace mansard {
+
+inline Table table;
+
+// Python's side of a group of calls: what runs one, and what names the plan that it has left, or None.
+struct Answers {
+  PyObject *run = nullptr, *recall = nullptr;
+};
+
+struct Python {
+  Answers call, quick;
+  PyObject* introduce = nullptr;  // looks at an object whose type is unknown here
+  PyObject* pins = nullptr;       // context variable: what is pinned
+};
+inline Python python;
+
+inline bool is_pinned() {
+  PyObject* value = nullptr;
+  if (PyContextVar_Get(python.pins, nullptr, &value) < 0) return PyErr_Clear(), true;
+  Ref pins(value);
+  return pins && PyDict_Check(pins.get()) && PyDict_GET_SIZE(pins.get()) > 0;
+}
+
+// What a call is about: its arrays as they are now.
+struct Asked {
+  PyObject* terms[3];  // operation or task, backend, options
+  Operands with;
+  Described described[3];
+  Reading reading = Reading::fits;
+
+  Asked(PyObject* what, PyObject* backend, PyObject* form, PyObject* A, PyObject* B, PyObject* out)
+      : terms{what, backend, form}, with{{A, B, out}, {}} {
+    for (int i = 0; i < 3; ++i) {
+      PyObject* array = with.given[i];
+      if (i && array == Py_None) continue;
+      const bool alike = Py_TYPE(array) == Py_TYPE(A);
+      const Reading found = alike ? read(array, described[i]) : Reading::unfit;
+      if (found != Reading::fits || described[i].dtype >= NUMBERS) {
+        reading = found == Reading::unknown ? found : Reading::unfit;
+        return;
+      }
+      with.read[i] = &described[i];
+    }
+  }
+
+  Key key(PyObject* const* named) const {
+    Key key;
+    for (int i = 0; i < 3; ++i) key.add(named[i]);
+    key.add(std::int64_t(with.read[2] && with.read[2]->address == with.read[0]->address));  // in place
+    for (const Described* array : with.read) key.add(array);
+    return key;
+  }
+
+  // The key by the objects that the table keeps alive; false where something has no hash.
+  bool named_key(Key& found) const {
+    PyObject* named[3];
+    for (int i = 0; i < 3; ++i)
+      if (!(named[i] = table.name(terms[i]))) return false;
+    found = key(named);
+    return true;
+  }
+
+  PyObject* plan() const {
+    PyObject* found = table.find(key(terms));
+    Key other;
+    return found || !named_key(other) ? found : table.find(other);
+  }
+};
+
+inline bool is_exactly(PyObject* number, double value) {
+  return PyFloat_CheckExact(number) && PyFloat_AS_DOUBLE(number) == value;
+}
+
+// Ask Python for the plan that a call has left; it is kept if the arrays are still what they were.
+inline void learn(const Asked& asked, PyObject* recall) {
+  if (asked.reading == Reading::unknown) {
+    for (PyObject* object : asked.with.given)
+      if (object != Py_None && libraries.library_of(Py_TYPE(object)) == -2) Ref(PyObject_CallOneArg(python.introduce, object));
+    return PyErr_Clear();
+  }
+  if (asked.reading != Reading::fits || is_pinned()) return;
+  PyObject* const* given = asked.with.given;
+  PyObject* all[] = {asked.terms[0], asked.terms[1], asked.terms[2], given[0], given[1], given[2]};
+  Ref run(PyObject_Vectorcall(recall, all, 6, nullptr));
+  if (!run) return PyErr_Clear();
+  if (run.get() == Py_None) return;
+  if (table.is_full()) table.clear();
+  const Asked now(asked.terms[0], asked.terms[1], asked.terms[2], given[0], given[1], given[2]);
+  Key before, after;
+  if (now.reading != Reading::fits || !asked.named_key(before) || !now.named_key(after)) return;
+  if (before == after) table.keep(after, run.get());
+}
+
+// (operation, A, B, out, alpha, beta, backend, form)
+inline PyObject* call(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  if (count != 8) return PyErr_SetString(PyExc_TypeError, "call takes eight arguments"), nullptr;
+  const Asked asked(given[0], given[6], given[7], given[1], given[2], given[3]);
+  if (asked.reading == Reading::fits && !is_pinned()) {
+    if (Ref run = Ref::shared(asked.plan())) {
+      PyObject* general = run.get();
+      if (Py_TYPE(run.get()) == Run::type) {
+        Run::Body& body = *reinterpret_cast<Run*>(run.get())->body;
+        if (is_exactly(given[4], 1.0) && is_exactly(given[5], 0.0)) {
+          PyObject* result = straight(body, asked.with);
+          if (result || PyErr_Occurred()) return result;
+        }
+        general = body.general.get();
+      }
+      return PyObject_Vectorcall(general, given + 1, 5, nullptr);
+    }
+  }
+  Ref result(PyObject_Vectorcall(python.call.run, given, 8, nullptr));
+  if (result) learn(asked, python.call.recall);
+  return result.release();
+}
+
+// (task, backend, A, B, out) -> the parts, or None: whoever asks has to look at the arrays closely
+inline PyObject* quick(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  if (count != 5) return PyErr_SetString(PyExc_TypeError, "quick takes five arguments"), nullptr;
+  const Asked asked(given[0], given[1], Py_None, given[2], given[3], given[4]);
+  if (asked.reading == Reading::fits && !is_pinned()) {
+    if (Ref run = Ref::shared(asked.plan())) {
+      PyObject* general = run.get();
+      if (Py_TYPE(run.get()) == Run::type) {
+        Run::Body& body = *reinterpret_cast<Run*>(run.get())->body;
+        PyObject* result = straight(body, asked.with);
+        if (result || PyErr_Occurred()) return result;
+        general = body.general.get();
+      }
+      return PyObject_Vectorcall(general, given + 2, 3, nullptr);
+    }
+  }
+  Ref result(PyObject_Vectorcall(python.quick.run, given, 5, nullptr));
+  if (result && result.get() != Py_None) learn(asked, python.quick.recall);  // None: nobody has looked at the arrays yet
+  return result.release();
+}
+
+}  // namespace mansard

@@ -1,0 +1,378 @@
+"""The native launcher: the bits of Python's path, the same refusals, and nothing that a signature does not capture."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import needs_cpu
+
+import mansard as ms
+from mansard import native
+from mansard.operations import direct
+from mansard.operations.launcher import LAUNCHER
+from mansard.operations.plans import PLANS
+
+NATIVE = LAUNCHER.wait()
+pytestmark = [needs_cpu, pytest.mark.skipif(not NATIVE, reason=f"calls are launched by {native.state()}")]
+RANDOM = np.random.default_rng(5)
+TALL, SQUARES = RANDOM.standard_normal((300, 3)), RANDOM.standard_normal((6, 4, 4)) + 4 * np.eye(4)
+RIGHT = RANDOM.standard_normal((6, 4, 2))
+CALLS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
+    "gram": lambda of: ms.gram(of(TALL)),
+    "gram, out": lambda of: ms.gram(of(TALL), out=of(np.zeros((3, 3)))),
+    "matmul": lambda of: ms.matmul(of(SQUARES), of(SQUARES)),
+    "scaled": lambda of: ms.blas.gemm(of(SQUARES), of(SQUARES), alpha=2.0),
+    "solve": lambda of: ms.linalg.solve(of(SQUARES), of(RIGHT)),
+    "trsm": lambda of: ms.blas.trsm(of(SQUARES), of(RIGHT)),
+    "trsm in place": lambda of: ms.blas.trsm(of(SQUARES), place := of(RIGHT.copy()), out=place),
+    "lu_factor": lambda of: ms.linalg.lu_factor(of(SQUARES)),
+    "lu_factor, out": lambda of: ms.linalg.lu_factor(of(SQUARES), out=of(np.zeros((6, 4, 4)))),
+    "gram, library": lambda of: ms.gram(of(TALL), backend="reference"),
+    "inv, library": lambda of: ms.linalg.inv(of(SQUARES), backend="reference"),
+    "eigh, library": lambda of: ms.linalg.eigh(of(SQUARES), backend="reference"),
+    "trsm, library": lambda of: ms.blas.trsm(of(SQUARES), of(RIGHT), backend="reference"),
+}
+
+
+def tensor(array: Any) -> Any:
+    return pytest.importorskip("torch", reason="torch is not installed").from_numpy(np.ascontiguousarray(array))
+
+
+KINDS: dict[str, Callable[[Any], Any]] = {"numpy": lambda array: array, "torch": tensor}
+
+
+@pytest.fixture
+def by_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """A function from whose call on Python launches."""
+
+    def switch() -> None:
+        for name in ("call", "quick", "is_zero"):
+            monkeypatch.setattr(LAUNCHER, name, None)
+
+    return switch
+
+
+def module() -> native.Module:
+    assert LAUNCHER.module is not None
+    return LAUNCHER.module
+
+
+def parts(result: Any) -> list[Any]:
+    return [np.asarray(one) for one in (result if isinstance(result, tuple) else (result,))]
+
+
+def entered(call: Callable[[], Any]) -> list[str]:
+    """Mansard's Python functions that a call enters."""
+    found: list[str] = []
+
+    def watch(frame: Any, event: str, _: Any) -> None:
+        if event == "call" and "mansard" in frame.f_code.co_filename and __file__ != frame.f_code.co_filename:
+            found.append(frame.f_code.co_name)
+
+    sys.setprofile(watch)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", CALLS)
+def test_both_paths_give_the_same_bits(name: str, kind: str, by_python: Callable[[], None]) -> None:
+    of = KINDS[kind]
+    natively = [parts(CALLS[name](of)) for _ in range(4)]
+    by_python()
+    expected = parts(CALLS[name](of))
+    for found in natively:
+        assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_warm_launch_enters_the_public_functions_alone(kind: str) -> None:
+    A, B = KINDS[kind](SQUARES), KINDS[kind](RIGHT)
+    for _ in range(3):
+        ms.blas.trsm(A, B)
+    assert len(entered(lambda: ms.blas.trsm(A, B))) <= 4  # the exported one, trsm, solve, call
+
+
+# ---- signatures ---------------------------------------------------------------------------------------------------
+
+
+def arrays() -> dict[str, Any]:
+    wide = np.arange(60.0).reshape(5, 12)
+    fixed = np.zeros((3, 3))
+    fixed.flags.writeable = False
+    return {
+        "rows": wide, "columns": wide.T, "part": wide[1:, 2:7], "backwards": wide[::-1, ::-2], "read-only": fixed,
+        "complex": np.zeros((2, 3, 4), np.complex64), "number": np.zeros(()), "empty": np.zeros((0, 3)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", arrays())
+def test_numpy_arrays_are_read_as_numpy_says(name: str) -> None:
+    array = arrays()[name]
+    address, readonly = array.__array_interface__["data"]
+    found = module().describe(array)
+    assert found is not None
+    assert found[:3] == (address, array.shape, array.strides) and found[4:] == (-1, readonly, False)
+
+
+def test_tensors_are_read_as_torch_says() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    ms.gram(tensor(TALL))
+    base = torch.arange(24.0).reshape(4, 6)
+    for one in (base, base.T, base[1:, ::2], base.to(torch.complex128).conj()):
+        found = module().describe(one)
+        assert found is not None
+        assert found[:3] == (one.data_ptr(), tuple(one.shape), one.stride()) and found[6] == one.is_conj()
+
+
+def unfit() -> dict[str, Callable[[], Any]]:
+    import torch
+
+    def resized() -> Any:
+        one = torch.zeros(20)[4:]
+        one.untyped_storage().resize_(0)
+        return one
+
+    return {
+        "half": lambda: np.zeros(3, np.float16),
+        "foreign": lambda: np.zeros(3, ">f8"),
+        "deep": lambda: np.zeros((1,) * 7),
+        "objects": lambda: np.zeros(2, object),
+        "subclass": lambda: np.ma.zeros(3),
+        "list": lambda: [1.0],
+        "gradient": lambda: torch.ones(3, requires_grad=True),
+        "negated": lambda: torch.ones(3, dtype=torch.cfloat).conj().imag,
+        "sparse": lambda: torch.eye(2).to_sparse(),
+        "meta": lambda: torch.ones(2, device="meta"),
+        "resized": resized,
+        "zeros": lambda: torch._efficientzerotensor((2, 2)),
+        "half tensor": lambda: torch.ones(2, dtype=torch.half),
+    }
+
+
+UNFIT = (
+    "half", "foreign", "deep", "objects", "subclass", "list", "gradient", "negated", "sparse", "meta", "resized",
+    "zeros", "half tensor",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_what_a_signature_does_not_capture_is_left_to_python(name: str) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    ms.gram(tensor(TALL))
+    assert module().describe(unfit()[name]()) is None
+
+
+def test_state_of_torch_is_asked_in_every_call() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    one = tensor(TALL)
+    for _ in range(3):
+        ms.gram(one)
+    with torch.no_grad():
+        assert module().describe(one.clone().requires_grad_()) is not None
+    with torch.autograd.forward_ad.dual_level():
+        assert module().describe(one) is None
+    seen = []
+    torch.jit.trace(lambda x: seen.append(module().describe(x)) or x + 1, (one,))
+    assert seen[0] is None
+
+
+# ---- plans --------------------------------------------------------------------------------------------------------
+
+
+def test_arrays_that_change_find_another_plan() -> None:
+    A = np.arange(48.0).reshape(12, 4)
+    for shape in ((12, 4), (12, 4), (12, 4), (24, 2), (16, 3), (12, 4)):
+        A.shape = shape
+        assert np.array_equal(ms.gram(A, backend="reference"), A.T @ A)
+    PLANS.forget()
+    turned = np.asfortranarray(A)
+    for one in (A, turned, A[1:] if A[1:].ctypes.data % 16 else A[::2]):
+        assert "plan_gram" in entered(lambda one=one: ms.gram(one, backend="reference"))  # type: ignore[misc]
+    for one in (A, turned, A[::2], turned[:, 1:], A[::-1]):
+        for _ in range(3):
+            assert np.array_equal(ms.gram(one, backend="reference"), one.T @ one)
+
+
+def test_places_are_looked_at_in_every_call() -> None:
+    A, out = np.ones((300, 3)), np.zeros((3, 3))
+    for _ in range(4):
+        assert ms.gram(A, out=out) is out
+    for _ in range(2):
+        with pytest.raises(ValueError, match="out overlaps A"):
+            ms.gram(A, out=A[7:10])
+    out.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        ms.gram(A, out=out)
+    B = RIGHT.copy()
+    for _ in range(4):
+        B[...] = RIGHT
+        ms.blas.trsm(SQUARES, B, out=B)
+        assert np.allclose(np.tril(SQUARES) @ B, RIGHT)
+    several = np.concatenate([RIGHT, RIGHT])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="out overlaps b"):
+            ms.blas.trsm(SQUARES, several[:6], out=several[1:7])
+
+
+def test_pins_and_forgetting() -> None:
+    A = np.ones((300, 3))
+    for _ in range(3):
+        ms.gram(A)
+    before = module().size()
+    with ms.pin(VARIANT="vendor"):
+        assert "plan_gram" in entered(lambda: ms.gram(A))
+    assert before > 0 and "plan_gram" not in entered(lambda: ms.gram(A))
+    PLANS.forget()
+    assert module().size() == 0 and "plan_gram" in entered(lambda: ms.gram(A))
+
+
+def test_threads_call_while_another_one_forgets() -> None:
+    wrong: list[Any] = []
+    done = threading.Event()
+
+    def work(seed: int) -> None:
+        A = np.random.default_rng(seed).integers(-3, 4, (300, 3)).astype(float)
+        for _ in range(400):
+            if not np.array_equal(ms.gram(A, backend="reference"), A.T @ A):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        module().forget()
+        done.wait(0.002)
+    assert not wrong
+
+
+def test_the_table_begins_anew_when_it_is_full() -> None:
+    A = np.ones(5000)[:, None]
+    module().forget()
+    sizes = [module().size() for rows in range(1, 4110) if ms.gram(A[:rows], backend="reference") == rows]
+    assert len(sizes) == 4109 and max(sizes) == 4096 and sizes[-1] == 4109 - 4096
+
+
+# ---- launches on a GPU, with a driver of the test's own -----------------------------------------------------
+
+STARTED = ctypes.CFUNCTYPE(
+    ctypes.c_int,
+    ctypes.c_void_p,
+    *(ctypes.c_uint,) * 7,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_void_p),
+    ctypes.c_void_p,
+)
+ASKED = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+
+
+class Driver:
+    """Notes every launch; may say that a stream is captured, or that a launch failed."""
+
+    def __init__(self) -> None:
+        self.launches: list[tuple[Any, ...]] = []
+        self.python: list[tuple[Any, ...]] = []
+        self.workspaces: list[int] = []
+        self.status, self.capturing = 0, 0
+        self.start, self.ask = STARTED(self._start), ASKED(self._ask)
+        self.stream = 64
+
+    def _start(self, function: int, *given: Any) -> int:
+        *sizes, stream, parameters, _ = given
+        words = ctypes.cast(parameters[0], ctypes.POINTER(ctypes.c_uint64))
+        self.launches.append((function, tuple(sizes), stream or 0, tuple(words[i] for i in range(6))))
+        return self.status
+
+    def _ask(self, stream: int, flag: Any) -> int:
+        flag[0] = self.capturing
+        return 0
+
+    def __call__(self, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
+        self.python.append((pointers, scalars, stream))
+
+    @property
+    def entry(self) -> tuple[Any, ...]:
+        start, ask = (ctypes.cast(one, ctypes.c_void_p).value for one in (self.start, self.ask))
+        words = (ctypes.c_uint64 * 6)(0, 0, 0, 0, 0, 77)
+        return "cuda", start, ask, 4711, (3, 2, 1, 128, 512), bytes(words), 3, False, self._workspace
+
+    def _workspace(self, stream: int) -> tuple[int, int]:
+        self.workspaces.append(stream)
+        return 1000 + stream, 2000 + stream
+
+
+def launched(driver: Driver, A: Any, B: Any) -> Any:
+    """What `call` gives for a path that comes down to a launch by this driver."""
+    from mansard.arrays import kinds
+    from mansard.arrays.types import StreamSource
+    from mansard.operations.operation import Operation, call
+
+    class Kind:
+        """NumPy's arrays as if they were on a GPU."""
+
+        package = "numpy"
+        stream_source = staticmethod(lambda device: StreamSource(lambda: driver.stream))
+
+    maker = kinds.KINDS["numpy"].maker((2, 2), "float64", "float64")
+    found: Any = Kind()
+    path = direct.described(
+        lambda A, B, out, alpha, beta: "general",
+        direct.Direct(found, driver, ("cuda", 0), (0, 1, 2), (maker,), scalars=(1.0, 0.0, 0.0, 0.0)),
+    )
+
+    class Planned:
+        run = path
+
+    operation = OPERATIONS.setdefault(id(driver), Operation("driven", lambda *given: Planned, lists=False))  # type: ignore[arg-type, return-value]
+    return call(operation, A, B, None, 1.0, 0.0, None, None)
+
+
+OPERATIONS: dict[int, Any] = {}
+
+
+def test_launches_on_a_gpu() -> None:
+    driver, A, B = Driver(), np.ones((2, 2)), np.ones((2, 2))
+    assert launched(driver, A, B) == "general"  # the first call is Python's
+    C = launched(driver, A, B)
+    addresses = tuple(one.ctypes.data for one in (A, B, C))
+    assert driver.launches == [(4711, (3, 2, 1, 128, 1, 1, 512), 64, (*addresses, 1064, 2064, 77))]
+    driver.stream = 65
+    launched(driver, A, B), launched(driver, A, B)
+    assert [one[2] for one in driver.launches[1:]] == [65, 65] and driver.workspaces == [64, 65]
+    assert driver.launches[-1][3][3:5] == (1065, 2065)
+
+
+@pytest.mark.parametrize("trouble", ["capturing", "status"])
+def test_python_launches_where_a_stream_is_captured_or_a_launch_fails(trouble: str) -> None:
+    driver, A, B = Driver(), np.ones((2, 2)), np.ones((2, 2))
+    launched(driver, A, B), launched(driver, A, B)
+    setattr(driver, trouble, 1)
+    C = launched(driver, A, B)
+    assert driver.python == [(tuple(one.ctypes.data for one in (A, B, C)), (1.0, 0.0, 0.0, 0.0), 64)]
+    assert len(driver.launches) == (1 if trouble == "capturing" else 2)
+
+
+# ---- where it cannot be had ---------------------------------------------------------------------------------------
+
+
+def test_reasons_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "is_cached", lambda: False)
+    monkeypatch.setattr(native, "_headers", lambda: native.Path("/nowhere"))
+    assert "python3-dev" in str(native.unavailable()) and native.state().startswith("Python (no Python.h")
+    monkeypatch.setattr(native, "is_cached", lambda: True)
+    assert native.unavailable() is None and native.state() == "the native launcher"
+
+
+@pytest.mark.parametrize("told", [(), (1,) * 14, (0, (0,), (), False, 0, 0, 0, (), (), None, (), None, None, None)])
+def test_descriptions_that_fit_no_kernel_are_refused(told: tuple[Any, ...]) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        module().make_run(told)
