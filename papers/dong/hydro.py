@@ -3,7 +3,8 @@
     python -m papers.dong.hydro results/h200/hydro [results/xeon-avx512-2-cores/hydro ...]
 
 reads `hydro.jsonl` (rows of `mansard bench hydro`), `triple-point.jsonl` (last lines of runs of the triple point) and
-`verify.jsonl` (lines of `examples.hydrodynamics.verify`) in each folder, and writes `summary.md` and `plots/hydro.png` into the first one.
+`verify.jsonl` (`examples.hydrodynamics.verify`) in each folder, and writes `summary.md` and `plots/hydro.png` into the
+first one.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def published(rows: list[Row]) -> Table:
         number, norm = row["run"], row["norm"]
         apart = f"{abs(norm / numpy[number] - 1):.1e}" if number in numpy else ""
         cells.append((str(number), f"{row['device']}, {row['backend']}", str(row["steps"]), f"{norm:.12e}",
-                      f"{row['published']:.10e}", "yes" if row["matches"] else "no", str(row["cg_iterations"]), apart))  # fmt: skip
+                      f"{row['published']:.10e}", "yes" if row["matches"] else "no", str(row["cg_iterations"]),
+                      apart))  # fmt: skip
     columns = ("run", "device", "steps", "norm", "published", "all digits and steps", "iterations of CG",
                "apart from NumPy, relatively")  # fmt: skip
     return Table("Published runs (Laghos)", columns, cells)
