@@ -2,8 +2,9 @@
 
     python -m papers.dong.hydro results/h200/hydro [results/xeon-avx512-2-cores/hydro ...]
 
-reads `hydro.jsonl` (rows of `mansard bench hydro`) and `triple-point.jsonl` (last lines of runs of the triple point) in
-each folder, and writes `summary.md` and `plots/hydro.png` into the first one.
+reads `hydro.jsonl` (rows of `mansard bench hydro`), `triple-point.jsonl` (last lines of runs of the triple point) and
+`verify.jsonl` (`examples.hydrodynamics.verify`) in each folder, and writes `summary.md` and `plots/hydro.png` into the
+first one.
 """
 
 from __future__ import annotations
@@ -91,6 +92,22 @@ def speedups(rows: list[Row]) -> Table:
     return Table("Time of a step (Dong, figures 5.4 and 5.6: one device instead of ranks)", columns, cells)
 
 
+def published(rows: list[Row]) -> Table:
+    """The nine published runs on every device, and how far their norms are from NumPy's."""
+    runs = sorted((row for row in rows if "run" in row), key=lambda row: (row["run"], row["device"]))
+    numpy = {row["run"]: row["norm"] for row in runs if row["backend"] == "numpy"}
+    cells = []
+    for row in runs:
+        number, norm = row["run"], row["norm"]
+        apart = f"{abs(norm / numpy[number] - 1):.1e}" if number in numpy else ""
+        cells.append((str(number), f"{row['device']}, {row['backend']}", str(row["steps"]), f"{norm:.12e}",
+                      f"{row['published']:.10e}", "yes" if row["matches"] else "no", str(row["cg_iterations"]),
+                      apart))  # fmt: skip
+    columns = ("run", "device", "steps", "norm", "published", "all digits and steps", "iterations of CG",
+               "apart from NumPy, relatively")  # fmt: skip
+    return Table("Published runs (Laghos)", columns, cells)
+
+
 def figure_of(rows: list[Row]) -> Any:
     """Figures 5.4 to 5.6 in one: time of a step against unknowns, a line per device and engine of 3-D Q2-Q1."""
     from matplotlib.figure import Figure
@@ -122,10 +139,11 @@ def main(folders: list[Path]) -> int:
     """Write the page and the picture of the first folder."""
     rows = [row for folder in folders for row in read(folder, "hydro.jsonl")]
     energies = [row for folder in folders for row in read(folder, "triple-point.jsonl")]
+    verified = [row for folder in folders for row in read(folder, "verify.jsonl")]
     if not rows:
         print(f"no rows in {', '.join(map(str, folders))}: `mansard bench hydro --out FOLDER` measures some")
         return 1
-    tables = (speedups(rows), products(rows), profile(rows), conservation(energies))
+    tables = (speedups(rows), products(rows), profile(rows), conservation(energies), published(verified))
     parts = [f"## {table.title}\n\n{table.markdown()}\n" for table in tables]
     text = "# Hydrodynamics: chapter 5 of Dong's dissertation, measured again\n\n" + "\n".join(parts)
     (folders[0] / "summary.md").write_text(text + "\n![time of a step](plots/hydro.png)\n")
