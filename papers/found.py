@@ -46,11 +46,6 @@ def experiment(name: str, device: str = "h200", **equal: Any) -> list[dict[str, 
     return [row for row in found if all(row.get(name) == value for name, value in equal.items())]
 
 
-def waits(name: str) -> Number:
-    """Nothing to say yet: holds as long as the H200 has no rows of an experiment."""
-    return Number(not experiment(name), {})
-
-
 def rows(folder: str, *sets: str, ours: bool | None = True, **equal: Any) -> list[Row]:
     """Right rows of some sets (none: all) with these values; `ours` None has peers as well, False peers alone."""
     found = []

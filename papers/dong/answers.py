@@ -7,11 +7,11 @@ from typing import Any
 from mansard.bench.rows import Row, operation_of
 from mansard.operations.factor.blocked import HOW
 
-from ..found import Number, best, column, geometric_mean, lines, median, rows
+from ..found import Number, best, column, geometric_mean, lines, median, results, rows
 from .cases import label
-from .measured import backward_ways, experiments_wait, forward_ways, line, panels
+from .measured import backward_ways, exchanges_in_time, forward_ways, own_classic, panels, panels_in_time
 
-__all__ = ["backward_ways", "experiments_wait", "forward_ways", "line", "panels"]
+__all__ = ["backward_ways", "exchanges_in_time", "forward_ways", "panels", "panels_in_time"]
 _BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
 _BAND = "percent_bandwidth"
 _CPU = "xeon-avx512-2-cores/factor"
@@ -143,7 +143,10 @@ def _steps(operation: str, n: int = 512) -> Number:
 
 
 def lu() -> Number:
-    return _steps("lu")
+    found = _steps("lu")
+    own = own_classic()
+    values = found.values | own | {"own_gain": found.values["recursive"] / own["own_classic"]}
+    return Number(found.holds, values, found.columns, found.cells)
 
 
 def cholesky() -> Number:
@@ -243,6 +246,14 @@ def verification() -> Number:
     found = lines("results/h200/hydro/verify.jsonl")
     right = sum(bool(row["matches"]) for row in found)
     return Number(right == len(found), {"right": right, "count": len(found)})
+
+
+def powers_drawn() -> Number:
+    """Power and energy of factorizations, ours over the peer's; the application's own are not measured."""
+    found = [row for row in results("h200-energy/factor")["rows"] if row.get("greenup")]
+    power, saved = [1 / row["powerup"] for row in found], column(found, "greenup")
+    return Number(min(saved) > 1, {"least": min(power), "most": max(power), "saved_least": min(saved),
+                                   "saved_most": max(saved)})  # fmt: skip
 
 
 def gpu_shared() -> Number:

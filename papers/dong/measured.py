@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from ..found import Number, experiment, waits
+from ..found import Number, experiment
+from .panels import flops
 from .substitution import WAYS
 from .timeline import PARTS
 
 _NAME = "dong-experiments"
-
-
-def experiments_wait() -> Number:
-    return waits(_NAME)
 
 
 def _triangles(uplo: str) -> Number:
@@ -44,14 +41,34 @@ def panels() -> Number:
     return Number(bool(cells), values | {"n": largest}, ("operation", "n", "nonblocked, GFLOP/s", "classic"), cells)
 
 
-def line() -> Number:
-    """Figures 3.4 and 3.6: shares of the parts of an LU factorization, and how long it takes."""
+def _line() -> Number:
+    """Shares of the parts of an LU factorization, how long it takes, and the speed of the classic one."""
     found = {row["how"]: row for row in experiment(_NAME, what="line")}
     took = {how: (row["parts"][-1][2] - row["parts"][0][1]) / 1e3 for how, row in found.items()}
     cells = tuple((how, f"{took[how]:.1f}", *(f"{row['shares'][part]:.0%}" for part in PARTS))
                   for how, row in found.items())  # fmt: skip
-    classic, swaps = found["classic"]["shares"], found["parallel swaps"]["shares"]
+    classic, swaps, recursive = (found[how]["shares"] for how in ("classic", "parallel swaps", "recursive"))
+    work = found["classic"]["count"] * flops("lu", found["classic"]["n"])
     values = {"classic": classic["exchange"], "swaps": swaps["exchange"], "panel": swaps["panel"],
-              "gain": took["classic"] / took["parallel swaps"],
-              "recursive": took["parallel swaps"] / took["recursive"]}  # fmt: skip
-    return Number(values["swaps"] < values["classic"], values, ("algorithm", "ms", *PARTS), cells)
+              "small_panel": recursive["panel"], "gain": took["classic"] / took["parallel swaps"],
+              "recursive": took["parallel swaps"] / took["recursive"],
+              "own_classic": work / took["classic"] / 1e6}  # fmt: skip
+    return Number(True, values, ("algorithm", "ms", *PARTS), cells)
+
+
+def exchanges_in_time() -> Number:
+    """Figure 3.4: exchanges of rows are a small part from the beginning, so that little is gained."""
+    found = _line()
+    few = found.values["classic"] < 0.2 and found.values["gain"] < 1.1
+    return Number(few, found.values, found.columns, found.cells)
+
+
+def panels_in_time() -> Number:
+    """Figure 3.6: what recursive panels bring."""
+    found = _line()
+    return Number(found.values["recursive"] > 1.3, found.values, found.columns, found.cells)
+
+
+def own_classic() -> dict[str, float]:
+    """GFLOP/s of the classic LU factorization with panels of our own kernels."""
+    return {"own_classic": float(_line().values["own_classic"])}

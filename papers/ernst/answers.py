@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from mansard.bench.rows import Row
 
-from ..found import Number, best, column, experiment, median, rows, waits
+from ..found import Number, best, column, experiment, median, rows
 
 _GRAM, _MATMUL = "h200/gram", "h200/matmul"
 _SHARE = "percent_limit"
@@ -152,10 +152,7 @@ def threads() -> Number:
 
 
 _OCCUPANCY = "ernst-occupancy"
-
-
-def occupancy_waits() -> Number:
-    return waits(_OCCUPANCY)
+_BLOCK, _REGISTERS = 128, 1 << 16  # threads of a block; registers of a multiprocessor
 
 
 def bandwidth() -> Number:
@@ -169,30 +166,43 @@ def bandwidth() -> Number:
 
     cells = tuple((f"{found[count, 1]['occupancy']:.1%}" if count else "1 block, 4 warps",
                    *(cell((count, loads)) for loads in parallel)) for count in resident)  # fmt: skip
-    lone, sparse, quarter = found[0, 1], found[1, 1], found[4, 1]
-    values = {"most": most, "sparse": sparse["gbytes_per_second"] / most, "alone": _latency(lone),
-              "quarter": quarter["gbytes_per_second"] / most, "loaded": _latency(quarter),
-              "many": found[1, max(parallel)]["gbytes_per_second"] / most}  # fmt: skip
+    chosen = {"alone": found[0, 1], "sparse": found[1, 1], "quarter": found[4, 1], "full": found[max(resident), 1]}
+    values = {"most": most, "many": found[1, max(parallel)]["gbytes_per_second"] / most}
+    for name, row in chosen.items():
+        values |= {name: row["gbytes_per_second"] / most, f"{name}_cycles": _latency(row) * row["mhz"] / 1e3}
     columns = ("occupancy", *(f"{loads} loads, GB/s" for loads in parallel))
-    return Number(values["sparse"] < values["many"] and values["alone"] < values["loaded"], values, columns, cells)
+    rises = values["alone_cycles"] < values["sparse_cycles"] < values["quarter_cycles"] < values["full_cycles"]
+    return Number(rises and values["sparse"] < values["quarter"] < values["many"], values, columns, cells)
 
 
 def _latency(row: dict[str, float]) -> float:
     """Nanoseconds of a load: bytes under way over bandwidth (equation 3 in time instead of cycles)."""
-    return row["blocks"] * 128 * row["parallel"] * 8 / row["gbytes_per_second"]
+    return row["blocks"] * _BLOCK * row["parallel"] * 8 / row["gbytes_per_second"]
 
 
 def altered_kernels() -> Number:
-    """Figure 17: the best of each kernel, and the warps from which more of them bring nothing."""
+    """Figure 17: the best of each kernel, the warps from which more of them bring nothing, and how much larger than the
+    register file the tile's registers are for so many warps."""
     found = [row for row in experiment(_OCCUPANCY, what="probe") if row["right"]]
-    cells, values = [], {}
+    cells: list[tuple[str, ...]] = []
+    values: dict[str, float] = {}
     for tile in ([8, 4], [8, 8]):
         for kind in ("correct", "fewer registers", "in L1"):
-            points = [(row["warps"], row["gflops"]) for row in found if (row["tile"], row["kind"]) == (tile, kind)]
-            best_rate = max(rate for _, rate in points)
-            enough = min(warps for warps, rate in points if rate > _NEAR * best_rate)
-            values[f"{kind.split()[0]}{tile[1]}"] = best_rate
-            cells.append((f"{tile[0]} x {tile[1]}", kind, f"{best_rate:.0f}", str(enough)))
+            points = [row for row in found if (row["tile"], row["kind"]) == (tile, kind)]
+            best_rate = max(row["gflops"] for row in points)
+            enough = min(row["warps"] for row in points if row["gflops"] > _NEAR * best_rate)
+            name, fits = f"{kind.split()[0]}{tile[1]}", _warps_that_fit(points[0]["registers"])
+            values |= {name: best_rate, f"{name}_warps": enough, f"{name}_fits": fits}
+            cells.append((f"{tile[0]} x {tile[1]}", kind, str(points[0]["registers"]), str(fits), f"{best_rate:.0f}",
+                          str(enough)))  # fmt: skip
+        values[f"larger{tile[1]}"] = values[f"fewer{tile[1]}_warps"] / values[f"correct{tile[1]}_fits"]
     values["gain"] = max(values[f"fewer{n}"] / values[f"correct{n}"] for n in (4, 8))
-    columns = ("tile", "kernel", "most GFLOP/s", "warps per multiprocessor for 95 % of it")
-    return Number(values["gain"] > 1.1, values, columns, tuple(cells))
+    columns = ("tile", "kernel", "registers", "warps per multiprocessor that these allow", "most GFLOP/s",
+               "warps for 95 % of it")  # fmt: skip
+    holds = values["gain"] > 1.1 and min(values["larger4"], values["larger8"]) >= 2
+    return Number(holds, values, columns, tuple(cells))
+
+
+def _warps_that_fit(registers: int) -> int:
+    """Warps of whole blocks on a multiprocessor, by their registers, which threads have eight at a time."""
+    return _REGISTERS // (-(-registers // 8) * 8 * _BLOCK) * _BLOCK // 32

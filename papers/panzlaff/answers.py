@@ -195,7 +195,7 @@ def small_kernels() -> Number:
     return Number(values["bandwidth"] > 0, values)
 
 
-_ROWS, _CPU = "panzlaff-rows", "xeon-avx512-2-cores"
+_ROWS, _CPU, _GPU = "panzlaff-rows", "xeon-avx512-2-cores", "h200"
 
 
 def _level_groups(device: str, matrix: str, C: int) -> dict[tuple[int, int, str], float]:
@@ -205,21 +205,23 @@ def _level_groups(device: str, matrix: str, C: int) -> dict[tuple[int, int, str]
 
 
 def _over_p(C: int) -> Number:
-    """Level groups over p on one thread of a CPU, over as many products, in CRS (C = 1) or with C = 8."""
-    if experiment(_ROWS):
-        return Number(False, {})
+    """Level groups over p, over as many products, in CRS (C = 1) or with C = 8: on one thread of a CPU, and 7pt on a
+    GPU, where 27pt has no rows."""
     cells: list[tuple[str, ...]] = []
     values: dict[str, Any] = {}
-    for name, matrix in (("seven", "7pt"), ("many", "27pt")):
-        found = _level_groups(_CPU, matrix, C)
-        gains = {p: found[rows, p, "groups"] / found[rows, p, "plain"] for rows, p, which in sorted(found)
+    for name, device, matrix in (("seven", _CPU, "7pt"), ("many", _CPU, "27pt"), ("gpu", _GPU, "7pt")):
+        found = _level_groups(device, matrix, C)
+        pairs = {p: (found[rows, p, "plain"], rate) for (rows, p, which), rate in sorted(found.items())
                  if which == "groups"}  # fmt: skip
-        values |= {f"{name}_most": max(gains.values()), f"{name}_at": max(gains, key=lambda p: gains[p])}
-        pairs = [(p, found[rows, p, "plain"], rate) for (rows, p, which), rate in sorted(found.items())
-                 if which == "groups"]  # fmt: skip
-        cells += [(matrix, str(p), f"{plain:.2f}", f"{rate:.2f}", f"{rate / plain:.2f}") for p, plain, rate in pairs]
-    columns = ("matrix", "p", "products, GFLOP/s (one Xeon thread)", "level groups", "gain")
-    return Number(True, values, columns, tuple(cells))
+        gains = {p: rate / plain for p, (plain, rate) in pairs.items()}
+        values |= {f"{name}_most": max(gains.values()), f"{name}_at": max(gains, key=lambda p: gains[p]),
+                   f"{name}_two": gains[2], f"{name}_last": gains[max(gains)], f"{name}_p": max(gains)}  # fmt: skip
+        where = "H200" if device == _GPU else "one Xeon thread"
+        cells += [(where, matrix, str(p), f"{plain:.2f}", f"{rate:.2f}", f"{rate / plain:.2f}")
+                  for p, (plain, rate) in pairs.items()]  # fmt: skip
+    columns = ("device", "matrix", "p", "products, GFLOP/s", "level groups", "gain")
+    no_other = not experiment(_ROWS, _GPU, matrix="27pt", C=C)
+    return Number(values["gpu_most"] < 1 and no_other, values, columns, tuple(cells))
 
 
 def crs_over_p() -> Number:
@@ -241,8 +243,10 @@ def ramp_of_groups() -> Number:
     values = {"inside": median(gain[8, rows] for rows in inside), "beyond": median(gain[8, rows] for rows in beyond),
               "chunks": median(found[4][rows, 5, "plain"] / found[8][rows, 5, "plain"] for rows in inside),
               "crs": median(found[1][rows, 5, "plain"] / found[8][rows, 5, "plain"] for rows in inside)}  # fmt: skip
+    crs, sell = (experiment(_ROWS, _GPU, matrix="7pt", C=C, p=1, execution="plain")[0]["gflops"] for C in (1, 32))
+    values["sell"] = sell / crs
     pair = "{0[plain]:.2f} / {0[groups]:.2f}"
     rates = {(C, rows): {which: found[C][rows, 5, which] for which in ("plain", "groups")} for C, rows in gain}
     cells = tuple((f"{rows * 27 * 12 / 2**20:.2f}", *(pair.format(rates[C, rows]) for C in found)) for rows in sizes)
     columns = ("MiB", "CRS, products / level groups", *(f"C = {C}" for C in list(found)[1:]))
-    return Number(not experiment(_ROWS), values, columns, cells)
+    return Number(not experiment(_ROWS, _GPU, matrix="band-27"), values, columns, cells)

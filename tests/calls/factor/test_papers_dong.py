@@ -18,7 +18,7 @@ from papers.dong import experiments, substitution, timeline
 def test_every_way_solves(way, uplo, monkeypatch):
     """By whatever kernels: those of the array library need no compiler."""
     calls = {name: partial(getattr(ms.blas, name), backend="reference") for name in ("trsv", "gemv")}
-    inverse = SimpleNamespace(inv=partial(ms.linalg.inv, backend="reference"))
+    inverse = SimpleNamespace(inv_ex=partial(ms.linalg.inv_ex, backend="reference"))
     monkeypatch.setattr(substitution, "ms", SimpleNamespace(blas=SimpleNamespace(**calls), linalg=inverse))
     monkeypatch.setattr(substitution, "LEAF", 4)
     A, b = experiments.triangles(19, uplo, 3, np)
