@@ -127,7 +127,7 @@ print(len(built))
 
 @pytest.mark.slow
 def test_eight_cold_processes_compile_once(tmp_path: Path) -> None:
-    env = os.environ | {"MANSARD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    env = os.environ | {"MANSARD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT), "MANSARD_LAUNCHER": "python"}
     children = [
         subprocess.Popen([sys.executable, "-c", _CHILD], env=env, stdout=subprocess.PIPE, text=True) for _ in range(8)
     ]
@@ -138,7 +138,7 @@ def test_eight_cold_processes_compile_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_warm_cache_does_not_compile(tmp_path: Path) -> None:
-    env = os.environ | {"MANSARD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    env = os.environ | {"MANSARD_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT), "MANSARD_LAUNCHER": "python"}
     run = [sys.executable, "-c", _CHILD]
     first, second = (subprocess.run(run, env=env, check=True, capture_output=True, text=True).stdout for _ in range(2))
     assert (int(first), int(second)) == (1, 0)

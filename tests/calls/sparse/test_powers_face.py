@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,7 @@ def test_examples_of_the_docstring() -> None:
 @pytest.mark.parametrize("first", [True, False])
 def test_large_matrices_are_tried_both_ways(first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By level, or as they are: whatever took less time, and the results are the same."""
-    A, times = matrices.randomized(matrices.delaunay(600)), iter((1.0, 2.0) if first else (2.0, 1.0))
+    A, times = matrices.randomized(matrices.delaunay(600)), cycle((1.0, 2.0) if first else (2.0, 1.0))
     x = numbers(np.random.default_rng(3), A.shape[0], "float64")
     monkeypatch.setattr(plan, "_MEASURED", 0)
     monkeypatch.setattr(call, "measure", lambda run, *rest, **more: run() is None or Timing((next(times),)))
