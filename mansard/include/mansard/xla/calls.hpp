@@ -165,7 +165,7 @@ inline ffi::Error call_on_gpu(void* stream, ffi::ScratchAllocator scratch, ffi::
   const int64_t bytes[] = {kernel.partial_bytes, kernel.zeroed_bytes};
   for (size_t i = 0; i < 2; ++i) {
     if (bytes[i] == 0) continue;
-    auto memory = scratch.Allocate(size_t(bytes[i]), 256);
+    auto memory = scratch.Allocate(size_t(bytes[i]), ALIGNMENT);  // XLA refuses to promise more
     if (!memory.has_value())
       return ffi::Error(ffi::ErrorCode::kResourceExhausted, "no scratch memory for a kernel of Mansard's");
     call.words[places.size() + i] = reinterpret_cast<uint64_t>(*memory);
