@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,26 @@ def test_a_matrix_that_does_not_converge_is_found(monkeypatch: pytest.MonkeyPatc
     assert info.tolist() == [0, 0, 1, 0, 0, 0, 0, 1, 0] and np.isnan(w[[2, 7]]).all() and (w[0] == 1).all()
     with pytest.raises(np.linalg.LinAlgError, match=r"a\[2\]"):
         linalg.eigvalsh(A)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_small_stacks_have_the_bits_of_numpy(dtype: str) -> None:
+    """Also in single precision, for which NumPy computes in double; and a neighbour that is not finite changes none."""
+    random = np.random.default_rng(5)
+    A, H = normal(random, (3, 4, 4), dtype), hermitian(random, "random", 4, dtype)[None]
+    for ours, theirs, stack in (
+        (linalg.svd, partial(np.linalg.svd, full_matrices=False), A),
+        (linalg.svdvals, lambda A: (np.linalg.svd(A, compute_uv=False),), A),
+        (linalg.eigh, np.linalg.eigh, H),
+        (linalg.eigvalsh, lambda A: (np.linalg.eigvalsh(A),), H),
+    ):
+        expected, found = tuple(theirs(stack)), ours(stack, backend="reference")
+        found = found if isinstance(found, tuple) else (found,)
+        for one, other in zip(found, expected, strict=True):
+            assert one.dtype == other.dtype and (one == other).all()
+    beside = linalg.svd_ex(np.concatenate([A, A[:1] * np.nan]), backend="reference")
+    for one, alone in zip(beside[:3], linalg.svd(A, backend="reference"), strict=True):
+        assert (one[:3] == alone).all()
 
 
 @pytest.mark.parametrize("want", ["eigh", "eigvalsh", "svd", "svdvals"])

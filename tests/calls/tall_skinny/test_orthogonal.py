@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from orthogonal_cases import SMALL, check, conditioned, where
+from sparing import rotated
 
 import mansard as ms
 from mansard import testing
@@ -42,6 +43,7 @@ def test_matmul_gram_is_exact(dtype: str, backend: str) -> None:
     assert got is V and bool((expected == V).all()) and bool((expected.conj().T @ expected == G).all())
 
 
+@rotated(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_project_is_exact_beside_unit_vectors(dtype: str, backend: str) -> None:
     xp = testing.array_module(backend)
@@ -56,6 +58,7 @@ def test_project_is_exact_beside_unit_vectors(dtype: str, backend: str) -> None:
     assert rest is W and bool((expected == W).all())
 
 
+@rotated(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_project_reads_what_it_is_given(dtype: str, backend: str) -> None:
     """W is not copied first, whatever its layout, and not written to."""
@@ -93,6 +96,7 @@ def test_bad_input_to_fused_passes_is_named() -> None:
 # cholesky_qr
 
 
+@rotated(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cholesky_qr_by_dtype(dtype: str, backend: str) -> None:
     for kappa in (1.0, 1e2, 1e4, 1e6) if unit_roundoff(dtype) > 1e-10 else (1.0, 1e3, 1e7, 1e12, 1e15):
@@ -103,6 +107,7 @@ def test_cholesky_qr_by_dtype(dtype: str, backend: str) -> None:
         check(V, Q, R)
 
 
+@rotated(2)
 @pytest.mark.parametrize("spectrum", ["even", "one", "half", "pair"])
 @pytest.mark.parametrize("n", [2, 32])
 def test_cholesky_qr_by_condition(n: int, spectrum: str) -> None:
@@ -114,6 +119,7 @@ def test_cholesky_qr_by_condition(n: int, spectrum: str) -> None:
         check(V, *ms.cholesky_qr(V))
 
 
+@rotated(2)
 def test_the_widest() -> None:
     for kappa in (10.0, 1e7, 1e13):
         V = conditioned(2500, 128, kappa)
@@ -128,6 +134,7 @@ def test_nearly_equal_columns_cost_no_accuracy() -> None:
     assert np.linalg.norm(V - V @ np.linalg.inv(R) @ R) > 1e4 * 2.0**-53 * np.linalg.norm(V)
 
 
+@rotated(2)
 @pytest.mark.parametrize("spectrum", ["even", "one", "half", "pair"])
 def test_passes_over_memory(spectrum: str, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = 0
@@ -151,6 +158,7 @@ def test_passes_over_memory(spectrum: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert passes == most if kappa < 1e8 else passes <= most
 
 
+@rotated(2)
 @pytest.mark.parametrize("n", [1, 2, 33, 64])
 def test_sketched_blocks(n: int) -> None:
     """Any condition to 1 / (10 u), graded blocks and tiny columns: one step from a sketch, and the last; the same bits
@@ -163,6 +171,7 @@ def test_sketched_blocks(n: int) -> None:
         assert (again[0] == Q).all() and (again[1] == R).all()
 
 
+@rotated(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dependent_columns_of_sketched_blocks(dtype: str) -> None:
     """The sketch shows columns that may be dependent; shifted steps then settle it."""

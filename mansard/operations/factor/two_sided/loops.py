@@ -1,13 +1,15 @@
 """Eigenvalues and singular values of small stacks by NumPy's loops over LAPACK, without the checks around them.
 
 Those checks take as long as LAPACK for a few small matrices. A stack with an entry that is not finite, or for which an
-iteration does not converge, is none for these loops: whoever asked looks at it closely (`library.py`).
+iteration does not converge, is none for these loops: whoever asked looks at it closely (`library.py`). Like
+`numpy.linalg`, which does look closely, they compute in double precision and round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +23,7 @@ _NAMES = {
     ("eigvalsh", False): "eigvalsh_lo", ("eigvalsh", True): "eigvalsh_up",
     ("svd", False): "svd_s", ("svd", True): "svd_f", ("svdvals", False): "svd",
 }  # fmt: skip
-_LETTERS = {"float32": "f", "float64": "d", "complex64": "F", "complex128": "D"}
+_WIDE = {"float32": "d", "float64": "d", "complex64": "D", "complex128": "D"}  # what LAPACK computes in
 
 
 def bound(task: Task, dtype: str) -> Callable[[Array], Found | None] | None:
@@ -30,17 +32,22 @@ def bound(task: Task, dtype: str) -> Callable[[Array], Found | None] | None:
     loop = loop_of(_NAMES.get((task.want, task.upper if task.is_hermitian else task.full), ""))
     if loop is None or task.driver != "auto":
         return None
-    letter, names = _LETTERS[dtype], task.parts[:-1]
-    results = "".join(letter.lower() if name == "W" else letter for name in names)
-    return partial(_answer, loop, f"{letter}->{results}", names)
+    wide, given = np.dtype(_WIDE[dtype]), np.dtype(dtype)
+    computed, parts = wide.char + "->", {}
+    for name in task.parts[:-1]:
+        is_real = name == "W"
+        computed += wide.char.lower() if is_real else wide.char
+        parts[name] = np.dtype(given.char.lower()) if is_real else given
+    return partial(_answer, loop, computed, parts)
 
 
-def _answer(loop: Callable[..., Array], signature: str, names: tuple[str, ...], A: Array) -> Found | None:
+def _answer(loop: Callable[..., Array], signature: str, dtypes: dict[str, np.dtype[Any]], A: Array) -> Found | None:
     if not abs(np.vdot(A, A)) < np.inf:  # not finite, or so large that its square is not
         return None
     found = quietly(loop, A, signature=signature)
     if found is None:
         return None
-    parts: Found = dict(zip(names, found if len(names) > 1 else (found,), strict=True))
+    each = zip(dtypes.items(), found if len(dtypes) > 1 else (found,), strict=True)
+    parts: Found = {name: one.astype(dtype, copy=False) for (name, dtype), one in each}
     parts["INFO"] = np.zeros(A.shape[:-2], np.int32)
     return parts
