@@ -24,7 +24,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
-    row_bytes = problem.pitch_a * problem.itemsize
+    row_bytes = max(1, problem.pitch_a) * problem.itemsize  # no pitch: a layout that `illegal` refuses
     for rows in dict.fromkeys((max(_CHUNK_ROWS, _CHUNK_BYTES // row_bytes // 64 * 64), 64)):
         for stages in (8, 7, 6, 5, 4, 3, 2):
             yield Ring(rows, stages)
