@@ -74,7 +74,7 @@ def check(site: Path, program: str, pages: Sequence[Path] = ()) -> list[str]:
 
 
 def troubles_of(tab: chromium.Tab, page: Path) -> Iterator[str]:
-    """What is wrong with a page: in a wide window and light colours, then in a narrow one and dark colours."""
+    """List the faults of a page: in a wide window and light colours, then in a narrow one and dark colours."""
     tab.look(WIDE)
     tab.open(page.as_uri())
     missing = tab.value(_PICTURES)

@@ -94,7 +94,7 @@ class Tab:
             self._until(lambda one: one.get("method") == "Page.loadEventFired")
 
     def value(self, expression: str) -> Any:
-        """What a JavaScript expression gives; promises are awaited."""
+        """Evaluate a JavaScript expression; promises are awaited."""
         said = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in said:
             raise RuntimeError(f"{expression}: {said['exceptionDetails']}")

@@ -38,7 +38,7 @@ Describe = Callable[..., Answer]  # asked with arrays like the operands, without
 
 
 def described(describe: Describe, platform: str, operands: Sequence[Any], options: dict[str, Any]) -> Answer:
-    """What answers a call in a program for `platform`: a launch, the array library, or (None) the call back."""
+    """Return who answers a call in a program for `platform`: a launch, the array library, or (None) the call back."""
     if options.get("backend") not in (None, platform):
         return None
     found = describe(*(_stand_in(one, i, platform) for i, one in enumerate(operands)), **options)

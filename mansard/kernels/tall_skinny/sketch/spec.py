@@ -40,7 +40,7 @@ def rows(columns: int) -> int:
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
-    """Of A: rows then columns, in elements; then the seed of the signs."""
+    """Strides of A, rows then columns, in elements; then the seed of the signs."""
     row, column = (problem.pitch_a, 1) if problem.layout_a == "row" else (1, problem.pitch_a)
     return (row, column, 0)
 
