@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from papers.masliah import instruction_mix
 
 
