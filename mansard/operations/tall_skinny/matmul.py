@@ -218,7 +218,14 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
     def plain(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         return matmul(A, B) if alpha == 1.0 and beta == 0.0 and out is None else run(A, B, out, alpha, beta)
 
-    return plain if c is None and not below else call.counted(kind, c, run)
+    def into(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
+        if alpha == 1.0 and beta == 0.0 and out is not None and not overlap(address(A), address(B), address(out)):
+            return matmul(A, B, out)
+        return run(A, B, out, alpha, beta)
+
+    if below or (c is not None and not direct):
+        return call.counted(kind, c, run)
+    return plain if overlap is None else call.counted(kind, c, into)
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)
