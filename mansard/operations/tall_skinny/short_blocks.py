@@ -56,7 +56,7 @@ def for_later(
     apart, address = _overlap(kind, V, out), kind.address
 
     def run(V: Array, out: Array) -> Factors | None:
-        if apart is not None and apart(address(V), address(V), address(out)):
+        if apart is not None and apart(address(V), 0, address(out)):
             return None
         found = None if by_reflections is None else by_reflections(V, out)
         return steps(V, out) if found is None else found
@@ -122,4 +122,4 @@ def _overlap(kind: Kind, V: Array, out: Array) -> Callable[[int, int, int], str]
     if out is None:
         return None
     v, place = kind.view(V, "V"), kind.view(out, "out")
-    return call.make_overlap(v, v, place, (v.shape, v.strides) == (place.shape, place.strides))
+    return call.make_overlap(v, None, place, (v.shape, v.strides) == (place.shape, place.strides))
