@@ -42,7 +42,7 @@ def library_seconds(problem: Problem) -> float:
     count = dict(problem.sizes).get("BATCH", 1)
     if want == "swap":
         numbers = min(count, problem.NRHS) * _EACH_EXCHANGE + count * problem.NRHS * _EACH_PLACE
-        return _ORDER_CALL + numbers + work.bytes / _MEMORY_RATE
+        return float(_ORDER_CALL + numbers + work.bytes / _MEMORY_RATE)
     fixed = _QR_CALL if operation == "qr" else 0.0
     return fixed + count * each + work.flops / rate + work.bytes / _MEMORY_RATE
 

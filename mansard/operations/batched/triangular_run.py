@@ -65,7 +65,7 @@ class SolveRun(BatchRun):
         """The fast path where a library solves (A, B) without a factor, bound when the systems are planned."""
         general = self.general
         if len(self.given) == 3:
-            return self._by_library_into(solve)
+            return self._solved_into(solve)
 
         def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
             if out is not None or alpha != 1.0 or beta != 0.0:
@@ -74,7 +74,7 @@ class SolveRun(BatchRun):
 
         return fast
 
-    def _by_library_into(self, solve: Solve) -> Callable[..., Matrices]:
+    def _solved_into(self, solve: Solve) -> Callable[..., Matrices]:
         """`by_library` where the solution's place is given."""
         general, address, apart = self.general, self.kind.address, self._check_apart
         (first_a, last_a), (first_b, last_b), (first_x, last_x) = self._reach

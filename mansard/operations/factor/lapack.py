@@ -241,7 +241,7 @@ def _logdet(task: Task, A: Array, B: Array) -> Found:
     return {"F": np.asarray(sign), "X": np.asarray(logarithm)}
 
 
-_SINGLE_QR = 1 << 16  # entries times rows or columns from which LAPACK's own single precision pays for a call from Python
+_SINGLE_QR = 1 << 16  # entries times the smaller side from which LAPACK's single precision pays for calls from Python
 
 
 def _qr(task: Task, A: Array, B: Array) -> Found:

@@ -58,11 +58,8 @@ def apply(
     for one in (out, z):
         if one is not None and type(one) is not type(x):
             arrays.common_kind([("x", x), ("z" if one is z else "out", one)])
-    if z is None:
-        key = (kind, signature(x), None if out is None else signature(out), backend, form)
-    else:
-        of_out = None if out is None else signature(out)
-        key = (kind, signature(x), of_out, signature(z), backend, form, z is out)
+    of_out, of_z = None if out is None else signature(out), None if z is None else signature(z)
+    key = (kind, signature(x), of_out, of_z, backend, form, z is not None and z is out)
     run = held.plans.get(key)
     if run is None or pin.pins():
         shape, common = kind.view(x, "x").shape, _promoted(held, kind, x)

@@ -113,8 +113,8 @@ def _recalled(what: Hashable, first: Array, second: Array, out: Array) -> tuple[
 
 
 def _keep(
-    what: tuple[str, str | None], kind: Kind, views: dict[str, View], given: tuple[Array, Array], out: Array, may_be: str,
-    run: Callable[[Array, Array, Array], tuple[Array, Array]],
+    what: tuple[str, str | None], kind: Kind, views: dict[str, View], given: tuple[Array, Array], out: Array,
+    may_be: str, run: Callable[[Array, Array, Array], tuple[Array, Array]],
 ) -> None:  # fmt: skip
     """Leave `run` for later calls on arrays of a CPU like these; it is not called where `out` overlaps an operand that
     it may not be."""

@@ -27,7 +27,6 @@ from .order.ordered import Ordered
 from .plan import Choice, chosen, products_serve
 from .task import Options, Task
 
-
 _MOST_FITTING = 64  # signatures that a plan remembers
 
 
