@@ -57,6 +57,7 @@ class NumpyKind:
     on_host_alone = True
     most_eigenproblems = 1 << 62
     spmv: Callable[[Any, Any, Any], Any] | None = None
+    address = staticmethod(_address)  # called by every Python path, for every operand
     written: Callable[[Any], None] | None = None  # tells the library that arrays were overwritten: it need not know
 
     def signature(self, array: Any) -> tuple[Any, ...]:
@@ -78,9 +79,6 @@ class NumpyKind:
             )
         strides = whole_strides(array, argument, "numpy")
         return View(data, array.shape, strides, _name(array.dtype), ("cpu", 0), readonly)
-
-    def address(self, array: Any) -> int:
-        return _address(array)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
         return np.empty(shape, dtype)

@@ -62,5 +62,6 @@ def finished(step: Step, like: Array) -> tuple[Array, Array]:
     if not step.last:
         raise np.linalg.LinAlgError(f"V did not become orthonormal in {MOST} steps: compute it first")
     kind = kinds.kind_of(like, "V")
-    S, R = (kind.upload(np.ascontiguousarray(one, step.dtype), like) for one in (step.apply @ Z, R))
+    apply = step.apply if Z is None else step.apply @ Z
+    S, R = (kind.upload(np.ascontiguousarray(one, step.dtype), like) for one in (apply, R))
     return S, R

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from scipy.linalg import LinAlgWarning
 
 from ..blas.triangular import as_columns, as_vectors
-from ..operations.factor import systems
+from ..operations import warm
+from ..operations.factor import systems, warm_solves
 from ..operations.factor.face import (
     Operation,
     Part,
@@ -138,11 +139,19 @@ def lu_solve(
         found = lu_solve((lu, piv), as_columns(b, "b"), trans, out=place, backend=backend)
         return as_vectors(found) if out is None else out
 
+    what = ("lu_solve", _TRANS[trans], backend)
+    if (known := warm.recall(what, (lu, piv, b), out)) is not None:
+        return known(lu, piv, b, out)
+
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         factors, pivots, right = given
         rows, _ = check_matrices(factors, "lu", square=True)
         check_rows(rows, right, ("lu", "b"))
-        return (systems.lu_solve(kind, factors, pivots, right, _TRANS[trans], places[0], backend),)
+        found = systems.lu_solve(kind, factors, pivots, right, _TRANS[trans], places[0], backend)
+        later = None if _TRANS[trans] else warm_solves.lu_solve(kind, lu, piv, b, out, backend)
+        if later is not None:
+            warm.keep(what, (lu, piv, b), out, later)
+        return (found,)
 
     operation = Operation(
         run, (Part("matrix", lambda lu, piv, b: b),), ("lu", "piv", "b"), ("piv",),

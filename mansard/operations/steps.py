@@ -26,7 +26,7 @@ from .factor.systems import common_lead, lead_of
 from .factor.task import broadcast, stacked
 from .operation import Operation
 from .ragged import Ragged
-from .tall_skinny import fused
+from .tall_skinny import fused, short_blocks
 from .tall_skinny.gram import plan_gram
 from .tall_skinny.matmul import plan_matmul
 from .tall_skinny.matmul_gram_call import plan_fused
@@ -95,6 +95,9 @@ def plan_project(V: Matrices, W: Matrices, out: Matrices, backend: str | None, f
 def plan_cholesky_qr(V: Matrices, B: None, out: Matrices, backend: str | None, form: Options) -> Plan:
     """V^H V, then products with their Gram matrices until the columns are orthonormal."""
     kind = _kind({"V": V} | ({} if out is None else {"out": out}))
+    short = short_blocks.plan(kind, V, out, str(form.get("shift", "auto")), backend)
+    if short is not None:
+        return held("mansard", "cholesky_qr", [("qr", short)], short.verify, backend, form)
     block = _like(kind, V, V.shape) if out is None else out
     S = _like(kind, V, (V.shape[1],) * 2)
     steps: Steps = [("gram", plan_gram(V, None, None, backend)), *_with_gram(kind, V, S, out, None, backend)]

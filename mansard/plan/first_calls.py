@@ -19,6 +19,9 @@ _COMPILING = 2.0
 # Seconds of the library for a matrix beyond the call itself: a turn of a loop in C for products, a routine of LAPACK
 # called from a loop in C, or (`_ONE_BY_ONE`) a routine that is called from Python. NumPy works long at any QR.
 _EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL, _QR_CALL = 0.3e-6, 1e-6, 5e-6, 15e-6
+# Permutations by pivots: NumPy's calls around them; an exchange in all matrices, or all exchanges in one, whichever are
+# fewer; a number of a permutation.
+_ORDER_CALL, _EACH_EXCHANGE, _EACH_PLACE = 15e-6, 3e-6, 15e-9
 _EACH_LISTED = 0.25e-6  # what a kernel saves of a product of two arrays by a call from Python
 _PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv")
 _FACTORS = ("trsm", "cholesky", "lu", "qr")
@@ -37,6 +40,9 @@ def library_seconds(problem: Problem) -> float:
     else:
         each, rate = (_EACH_CALL if (operation, want) in _ONE_BY_ONE else _EACH_FACTOR), _FACTOR_RATE
     count = dict(problem.sizes).get("BATCH", 1)
+    if want == "swap":
+        numbers = min(count, problem.NRHS) * _EACH_EXCHANGE + count * problem.NRHS * _EACH_PLACE
+        return float(_ORDER_CALL + numbers + work.bytes / _MEMORY_RATE)
     fixed = _QR_CALL if operation == "qr" else 0.0
     return fixed + count * each + work.flops / rate + work.bytes / _MEMORY_RATE
 

@@ -83,6 +83,26 @@ def predicted_slower(problem: Problem, choice: Choice, request: Request) -> Iter
         yield _library(problem, request, reason, "model")
 
 
+# Cholesky QR on CPUs: what the host plans two steps with, some fifty calls of NumPy and the small matrices; and passes.
+_PLANNING, _SMALL_MATRICES, _PASSING = 100e-6, 0.7e9, 20e9  # seconds; entries cubed, operations per second
+# Householder QR by LAPACK: columns up to which it is bound by reading them, again for each; rates there and beyond
+_NARROW_BLOCK, _REFLECTING = 8, (4e9, 8e9)
+
+
+def short_block(problem: Problem, request: Request) -> Choice | None:
+    """Householder QR by LAPACK for blocks on CPUs that it is done with before Cholesky QR has planned its steps."""
+    rows, columns, words = problem.K, problem.N, 2 if problem.is_complex else 1
+    if request.backend != "cpu" or not request.may_hand_over or columns == 0:
+        return None
+    products = words**2 * rows * columns**2
+    reflecting = 4 * products / _REFLECTING[columns >= _NARROW_BLOCK]
+    stepping = _PLANNING + words * columns**3 / _SMALL_MATRICES + 6 * products / _PASSING
+    if reflecting > stepping:
+        return None
+    reason = f"about {units.duration(reflecting, 2)}, the steps of Cholesky QR {units.duration(stepping, 2)}"
+    return Choice(family_of(problem.operation), Library("Householder QR by LAPACK", reason), "rule")
+
+
 # --- batches of products -----------------------------------------------------------------------------------
 
 SMALL = 32  # rows and columns up to which our kernels answer: less does not fill the tiles of general libraries

@@ -9,6 +9,7 @@ from typing import Any
 from .. import units
 from ..backends.base import Described, Launch
 from ..codegen.geometry import Kernel
+from ..kernels.common import team
 from ..machine import machine, roofline
 from .problem import Problem
 from .route import Choice
@@ -70,6 +71,8 @@ class Plan:
             geometry = self.kernel.geometry
             lines.insert(3, f"launch   {geometry.grid[0]} x {geometry.grid[1]} blocks of {geometry.block} threads, "
                             f"{geometry.shared_bytes} bytes of shared memory")  # fmt: skip
+        if self.kernel and self.backend.name == "cpu":
+            lines.insert(3, team.remark(work, self.backend.device))
         if self.backend.name != "cpu":
             lines += self.choice.family.remarks(self.problem, self.choice.config, self.backend.device, ceilings)
         return "\n".join(lines)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mansard.kernels.factor.lu import spec
-from mansard.kernels.factor.lu.space import Block, Config, Lanes, Swaps, Tile
+from mansard.kernels.factor.lu.space import Block, Config, Exchanges, Lanes, Swaps, Tile
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -210,6 +210,12 @@ SWAPS: list[tuple[Problem, Config]] = [
     (P("float32", 20, 7, 3, NRHS=20, want="swap", layout_f="col"), Swaps(32, 1)),
     (P("complex128", 12, 10, 3, NRHS=8, want="swap", pitch_a=13, **_STRIDED), Swaps(4, 2)),
     (P("complex64", 33, 6, 3, NRHS=16, want="swap", stack_a="pointers", stack_f="packed"), Swaps(8, 3)),
+]
+EXCHANGES: list[tuple[Problem, Config]] = [
+    (P("float64", 9, 40, 5, NRHS=4, want="swap"), Exchanges()),
+    (P("complex64", 70, 1, 3, NRHS=70, want="swap", layout_a="col"), Exchanges()),
+    (P("float32", 20, 7, 3, NRHS=20, want="swap", layout_f="col"), Exchanges()),
+    (P("complex128", 12, 10, 3, NRHS=8, want="swap", pitch_a=13, **_STRIDED), Exchanges()),
 ]
 CASES = LANES + BLOCK + TILES  # and exchanges alone, which take pivots instead of making them
 

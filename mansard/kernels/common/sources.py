@@ -8,7 +8,9 @@ from typing import Any, Protocol
 
 from ...codegen.geometry import Device
 from ...codegen.instantiate import CPP_TYPES, Field, Source, instantiate
+from ...machine.roofline import Work
 from ...plan.problem import Problem
+from . import team
 
 ON_CPU = "cpu"  # TARGET of SIMD kernels
 
@@ -79,6 +81,6 @@ def integers(names: Iterable[str], config: Any = None, more: Iterable[str] = ("t
     return tuple(Field(name, "long long", "integer") for name in (*names, *(more if on_cpu else ())))
 
 
-def threads(config: Any, device: Device) -> tuple[int, ...]:
-    """The value of the argument `threads`, which only kernels of CPUs have."""
-    return (device.multiprocessors,) if config.TARGET == ON_CPU else ()
+def threads(config: Any, device: Device, work: Work) -> tuple[int, ...]:
+    """The value of the argument `threads`, which only kernels of CPUs have: as many as the work is worth."""
+    return (team.size(work, device),) if config.TARGET == ON_CPU else ()

@@ -58,13 +58,31 @@ class BatchRun:
     def _by_library(self) -> Callable[..., Matrices]:
         """The fast path where the array library answers: its own product, bound here."""
         general, multiply = self.general, self._multiplier()
-        if self.empty or self.listed or len(self.given) == 3 or self.kind.prefers_blas or multiply is None:
+        if self.empty or self.listed or self.kind.prefers_blas or multiply is None:
             return general
+        if len(self.given) == 3:
+            return self._by_library_into() if self._is_direct() else general
 
         def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
             if alpha != 1.0 or beta != 0.0 or out is not None:
                 return general(A, B, out, alpha, beta)
             return multiply(A, B)
+
+        return fast
+
+    def _by_library_into(self) -> Callable[..., Matrices]:
+        """`_by_library` where the result's place is given, and lies as the library wants it."""
+        general, multiply, address, apart = self.general, self.kind.matmul, self.kind.address, self._check_apart
+        (first_a, last_a), (first_b, last_b), (first_c, last_c) = self._reach
+
+        def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
+            if alpha != 1.0 or beta != 0.0 or out is None:
+                return general(A, B, out, alpha, beta)
+            a, b, c = address(A), address(B), address(out)
+            low, high = c + first_c, c + last_c
+            if (a + first_a < high and low < a + last_a) or (b + first_b < high and low < b + last_b):
+                apart(A, B, out)
+            return multiply(A, B, out)
 
         return fast
 
@@ -235,7 +253,7 @@ class BatchRun:
         elif self.listed:
             count = self.batch.shape[0]
             product = [self._product(*pair, alpha) for pair in zip(_each(A, count), _each(B, count), strict=True)]
-        elif not self.kind.prefers_blas and self._is_direct(out) and alpha == 1.0 and beta == 0.0:
+        elif not self.kind.prefers_blas and out is not None and self._is_direct() and alpha == 1.0 and beta == 0.0:
             return self.kind.matmul(*self._turned(A, B), out)
         elif (out is not None or self.kind.prefers_blas) and (strided := self._strided()) is not None:
             result = self._fresh(A) if out is None else out
@@ -252,9 +270,9 @@ class BatchRun:
             self._library.append(None if unread else strided_product(self.kind, self.problem, self.batch))
         return self._library[0]
 
-    def _is_direct(self, out: Matrices) -> bool:
-        """Whether `out` lies as array libraries want it."""
-        if out is None or stacks.is_list(out) or self.given[0].vector or self.given[1].vector:
+    def _is_direct(self) -> bool:
+        """Whether `out`, which is given, lies as array libraries want it."""
+        if self.given[2].listed or self.given[0].vector or self.given[1].vector:
             return False
         found, wanted = self.given[2], stacks.result_of(self.given[0], self.given[1], self.batch.shape)
         return (found.strides, found.row, found.column) == (wanted.strides, wanted.row, wanted.column)

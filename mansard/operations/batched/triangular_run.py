@@ -64,11 +64,32 @@ class SolveRun(BatchRun):
     def by_library(self, solve: Solve) -> Callable[..., Matrices]:
         """The fast path where a library solves (A, B) without a factor, bound when the systems are planned."""
         general = self.general
+        if len(self.given) == 3:
+            return self._solved_into(solve)
 
         def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
             if out is not None or alpha != 1.0 or beta != 0.0:
                 return general(A, B, out, alpha, beta)
             return solve(A, B)
+
+        return fast
+
+    def _solved_into(self, solve: Solve) -> Callable[..., Matrices]:
+        """`by_library` where the solution's place is given."""
+        general, address, apart = self.general, self.kind.address, self._check_apart
+        (first_a, last_a), (first_b, last_b), (first_x, last_x) = self._reach
+        alike = _lies_alike(self.given[1].view, self.given[2].view)
+
+        def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
+            if out is None or alpha != 1.0 or beta != 0.0:
+                return general(A, B, out, alpha, beta)
+            a, b, x = address(A), address(B), address(out)
+            low, high, in_place = x + first_x, x + last_x, alike and x == b
+            if (a + first_a < high and low < a + last_a) or (not in_place and b + first_b < high and low < b + last_b):
+                apart(A, B, out)
+            if not in_place:
+                out[...] = B
+            return solve(A, out)
 
         return fast
 
@@ -250,13 +271,25 @@ def by_lapack(problem: Problem, each: Callable[..., None] = lapack.solve_each) -
 
 
 def straight(kind: Kind, problem: Problem, given: Sequence[Operand], shape: tuple[int, ...]) -> Solve | None:
-    """A library's solution of arrays in the CPU's memory that lie like these, without questions; None where they have
-    to be looked at: lists, a matrix for several right-hand sides, results elsewhere."""
+    """A library's solution of arrays in the CPU's memory that lie like these, without questions: (A, B) -> X, or, where
+    the result's place is given, (A, X) -> X in the place of X, which is B before. None where they have to be looked at:
+    lists, a matrix for several right-hand sides, results that are not row after row."""
     a, b = given[:2]
-    if len(given) != 2 or a.listed or b.listed or (*a.shape, *b.shape) != 2 * shape:
+    if any(one.listed for one in given) or (*a.shape, *b.shape) != 2 * shape:
+        return None
+    wanted = stacks.result_of(b, b, shape)
+    if len(given) == 3 and (given[2].strides, given[2].row, given[2].column) != (wanted.strides, b.columns, 1):
         return None
     shape = (*shape, b.rows, b.columns)
     each, dtype = lapack.bound(problem, a.layout[0] != "col", shape), np.dtype(problem.dtype)
+    download, upload = kind.download, kind.upload
+    if len(given) == 3:
+
+        def solve_in_place(A: Array, X: Array) -> Array:
+            each(download(A), download(X))
+            return X
+
+        return solve_in_place
 
     def solve(A: Array, B: Array) -> Array:
         X = np.empty(shape, dtype)
@@ -266,7 +299,6 @@ def straight(kind: Kind, problem: Problem, given: Sequence[Operand], shape: tupl
 
     if kind.on_host_alone:
         return solve
-    download, upload = kind.download, kind.upload
     return lambda A, B: upload(solve(download(A), download(B)), B)
 
 

@@ -169,10 +169,10 @@ class KernelRun:
         return results
 
     def quick(self, placed: bool, vectors: bool = False) -> Quick | None:
-        """The same for stacks that need neither copies nor tables, without questions: the path of every later call. Its
-        result are the parts in their order. `placed`: the first of them is given, and must not overlap what is read.
-        `vectors`: B, and so the first part, has its one column as a vector."""
-        if self.addressed or any(self.copies.values()):
+        """The same for stacks that need no tables, without questions: the path of every later call. Its result are the
+        parts in their order. `placed`: the first of them is given, and must not overlap what is read. `vectors`: B, and
+        so the first part, has its one column as a vector."""
+        if self.addressed:
             return None
         address, stream, launch = self.kind.address, self.stream, self.launch
         wanted = list(dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family])))
@@ -198,7 +198,18 @@ class KernelRun:
             launch(pointers(at), (), stream())
             return used[2:count]
 
+        if any(self.copies.values()):
+            return self._of_copies(run)
         return described(run, self._direct(held, placed, vectors))
+
+    def _of_copies(self, run: Quick) -> Quick:
+        """The quick path on copies of what no kernel reads."""
+        plain, of_a, of_b = self.kind.plain, self.copies["A"], self.copies.get("B", False)
+
+        def run_on_copies(A: Array, B: Array, out: Array) -> list[Array] | None:
+            return run(plain(A) if of_a else A, plain(B) if of_b else B, out)
+
+        return run_on_copies
 
     def _direct(self, held: list[str], placed: bool, vectors: bool) -> Direct:
         """The quick path as the native launcher takes it."""

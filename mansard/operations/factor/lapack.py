@@ -241,7 +241,12 @@ def _logdet(task: Task, A: Array, B: Array) -> Found:
     return {"F": np.asarray(sign), "X": np.asarray(logarithm)}
 
 
+_SINGLE_QR = 1 << 16  # entries times the smaller side from which LAPACK's single precision pays for calls from Python
+
+
 def _qr(task: Task, A: Array, B: Array) -> Found:
+    if A.dtype.char in "fF" and task.want in ("r", "reduced") and prod(A.shape[-2:]) * min(A.shape[-2:]) >= _SINGLE_QR:
+        return _qr_one_by_one(task, A)
     if task.want == "r":
         return {"F": np.linalg.qr(A, mode="r")}
     if task.want == "raw":
@@ -249,6 +254,21 @@ def _qr(task: Task, A: Array, B: Array) -> Found:
         return {"F": turned.swapaxes(-1, -2), "TAU": tau}
     Q, R = np.linalg.qr(A, mode="complete" if task.want == "complete" else "reduced")
     return {"Q": Q, "F": R}
+
+
+def _qr_one_by_one(task: Task, A: Array) -> Found:
+    """In the matrices' own precision: NumPy's loop computes in double precision, which takes twice as long."""
+    *lead, M, N = A.shape
+    K, form = min(M, N), "ungqr" if A.dtype.char == "F" else "orgqr"
+    geqrf, build, room = (_function(name, A.dtype.name) for name in ("geqrf", form, "geqrf_lwork"))
+    most, upper = int(room(M, N)[0].real), np.triu(np.ones((K, N), bool))
+    R, Q = np.empty((*lead, K, N), A.dtype), np.empty((*lead, M, K), A.dtype) if task.want == "reduced" else None
+    for at in np.ndindex(*lead):
+        reflected, tau, _, _ = geqrf(A[at], lwork=most)
+        np.multiply(reflected[:K], upper, out=R[at])
+        if Q is not None:
+            Q[at] = build(reflected[:, :K], tau, lwork=most, overwrite_a=1)[0]
+    return {"F": R} if Q is None else {"Q": Q, "F": R}
 
 
 def _least_squares(task: Task, A: Array, B: Array) -> Found:

@@ -224,13 +224,13 @@ def blocked(kind: Kind, backend: str | None, steps: Steps = HOW["recursive"]) ->
 def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array) -> bool:
     """Whether a kernel exchanged rows of `place`, in place, as pivots with the same leading dimensions say."""
     outs = {"F": place, "PIVOTS": pivots}
-    plan = planned(_SWAP, kind, place, None, outs, backend, True)
+    plan = planned(SWAP, kind, place, None, outs, backend, True)
     if plan.kernel is not None:
         plan.run(place, None, outs)
     return plan.kernel is not None
 
 
-_SWAP = Task("lu", "swap")
+SWAP = Task("lu", "swap")
 
 
 def staged(task: Task, A: Array, how: str | Steps, backend: str | None = None) -> Found:

@@ -10,6 +10,7 @@ import numpy as np
 from ...arrays.types import Array, Kind
 from .task import copied
 
+_FEW = 16  # matrices: of more, an exchange of all of them is one operation on arrays
 Kernel = Callable[[Array, Array], bool]  # (pivots, place): whether a kernel carried them out, in place
 
 
@@ -18,6 +19,8 @@ def order_of(kind: Kind, pivots: Array, rows: int) -> Array:
     if kind.view(pivots, "piv").device[0] != "cpu":
         return order_by_pairs(kind, pivots, rows)
     host = np.asarray(pivots)
+    if host.size <= _FEW * host.shape[-1]:
+        return kind.upload(_orders_one_by_one(host, rows), pivots)
     lead, steps = host.shape[:-1], host.reshape(-1, host.shape[-1]).T  # an exchange of all matrices is one row here
     count = steps.shape[1]
     every, order = np.arange(count), np.repeat(np.arange(rows), count)  # row i of all matrices lies in one piece
@@ -27,6 +30,18 @@ def order_of(kind: Kind, pivots: Array, rows: int) -> Array:
         own[...] = order[places]
         order[places] = before
     return kind.upload(np.ascontiguousarray(order.reshape(rows, count).T).reshape(*lead, rows), pivots)
+
+
+def _orders_one_by_one(pivots: Array, rows: int) -> Array:
+    """The orders of a few matrices, one after the other: a number of Python's is exchanged in a tenth of the time that
+    a call of NumPy takes."""
+    orders = []
+    for exchanged in pivots.reshape(-1, pivots.shape[-1]).tolist():
+        order = list(range(rows))
+        for i, other in enumerate(exchanged):
+            order[i], order[other] = order[other], order[i]
+        orders.append(order)
+    return np.array(orders, np.int64).reshape(*pivots.shape[:-1], rows)
 
 
 def order_by_pairs(kind: Kind, pivots: Array, rows: int) -> Array:

@@ -54,12 +54,12 @@ def apply(
     library of x."""
     if kind.immutable:
         return _through_jax(kind, held, x, out, (alpha, beta), z, gamma, backend, form)
+    signature = kind.signature
     for one in (out, z):
         if one is not None and type(one) is not type(x):
             arrays.common_kind([("x", x), ("z" if one is z else "out", one)])
-    signature = kind.signature
-    others = tuple(None if one is None else signature(one) for one in (out, z))
-    key = (kind, signature(x), *others, backend, form, z is not None and z is out)
+    of_out, of_z = None if out is None else signature(out), None if z is None else signature(z)
+    key = (kind, signature(x), of_out, of_z, backend, form, z is not None and z is out)
     run = held.plans.get(key)
     if run is None or pin.pins():
         shape, common = kind.view(x, "x").shape, _promoted(held, kind, x)
@@ -69,7 +69,8 @@ def apply(
             return run(x, None, out, alpha, beta, z, gamma)
         if len(shape) == 2 and shape[1] > SLICE:
             return _in_slices(held, kind, x, out, alpha, beta, z, gamma, backend, form)
-        run = plan_product(held, x, out, z, backend, form).run
+        planned = plan_product(held, x, out, z, backend, form).run
+        run = planned.bound() if isinstance(planned, ProductRun) else planned
         held.plans.keep(key, run)
     return run(x, None, out, alpha, beta, z, gamma)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...arrays.types import Array, Kind, SparseMatrix
@@ -35,6 +36,29 @@ class ProductRun:
 
     def _pointers(self, config: Config) -> tuple[int, ...]:
         return self.held.pointers(config.BLOCK * config.PER_THREAD if isinstance(config, Merge) else None)
+
+    def bound(self) -> Callable[..., Array]:
+        """The run as a function over local names, where vectors go to a kernel as they are."""
+        if self.launch is None or any(self.copies) or self.problem.recurrence:
+            return self
+        address, empty, written, stream = self.kind.address, self.kind.empty, self.kind.written, self.stream
+        launch, pointers, shape, dtype = self.launch, self.pointers, self.shape, self.problem.dtype
+        general = self
+
+        def run(
+            x: Array, _: None = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, z: Array = None,
+            gamma: complex = 0.0,
+        ) -> Array:  # fmt: skip
+            if alpha != 1.0 or beta != 0.0 or gamma != 0.0:
+                return general(x, None, out, alpha, beta, z, gamma)
+            y = empty(shape, dtype, x) if out is None else out
+            to = address(y)
+            launch((*pointers, address(x), to, to), _PLAIN, stream())
+            if out is not None and written is not None:
+                written((out,))
+            return y
+
+        return run
 
     def __call__(
         self, x: Array, _: None = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, z: Array = None,

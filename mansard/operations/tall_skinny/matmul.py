@@ -194,13 +194,16 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
     in_place = c is not None and (a.address, a.shape, a.strides) == (c.address, c.shape, c.strides)
     address, matmul = kind.address, kind.matmul
 
+    def shared(A: Array, B: Array, out: Array) -> str:
+        return "" if overlap is None else overlap(address(A), address(B), address(out))
+
     def run(A: Array, B: Array, out: Array, alpha: complex, beta: complex) -> Array:
         if out is None and beta != 0.0:
             raise ValueError("beta scales the content of out: pass out")
-        shared = "" if overlap is None else overlap(address(A), address(B), address(out))
-        if shared and not (in_place and shared == "A"):
-            raise ValueError(call.OVERLAPS.format(shared))
-        own = not shared
+        where = shared(A, B, out)
+        if where and not (in_place and where == "A"):
+            raise ValueError(call.OVERLAPS.format(where))
+        own = not where
         if alpha == 1.0 and beta == 0.0 and own and (direct or out is None) and not below:
             return kind.matmul(A, B, out)
         if blas is not None and own:
@@ -218,7 +221,13 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
     def plain(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         return matmul(A, B) if alpha == 1.0 and beta == 0.0 and out is None else run(A, B, out, alpha, beta)
 
-    return plain if c is None and not below else call.counted(kind, c, run)
+    def into(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
+        plainly = alpha == 1.0 and beta == 0.0 and out is not None
+        return matmul(A, B, out) if plainly and not shared(A, B, out) else run(A, B, out, alpha, beta)
+
+    if below or (c is not None and not direct):
+        return call.counted(kind, c, run)
+    return plain if overlap is None else call.counted(kind, c, into)
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)

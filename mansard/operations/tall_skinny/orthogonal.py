@@ -14,6 +14,8 @@ import numpy as np
 from ...arrays.types import Array, Kind
 from ...errors import RankDeficient
 from ...plan.problem import Options
+from .. import warm
+from . import short_blocks
 from . import small_factors as small
 from .device_steps import Progress, advanced
 from .fused import check_out, check_same_rows, checked, multiplied, through_jax
@@ -72,6 +74,11 @@ def cholesky_qr(
     Traceback (most recent call last):
     mansard.errors.RankDeficient: column 1 of V depends on the columns before it: drop it, or pass on_deficient='flag'
     """
+    what = ("cholesky_qr", shift, on_deficient, backend)
+    known = warm.recall(what, (V,), out)
+    found = None if known is None else known(V, out)
+    if found is not None:
+        return _flagged(found, on_deficient)
     given = {"V": V} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
@@ -82,15 +89,31 @@ def cholesky_qr(
     if rows < columns:
         raise ValueError(f"V has shape {(rows, columns)}: fewer rows than columns cannot be orthonormal; pass V.T")
     check_out(views, (rows, columns), may_be="V")
-    if views["V"].conjugated:
-        V = kind.plain(V)  # once, instead of in every pass
+    steps = partial(_by_steps, kind, shift, on_deficient, backend)
+    run = short_blocks.for_later(kind, V, out, shift, backend, steps) if views["V"].device[0] == "cpu" else None
+    if run is not None:
+        warm.keep(what, (V,), out, run)
+        found = run(V, out)
+    return _flagged(steps(V, out) if found is None else found, on_deficient)
 
-    begun = advanced(kind, V, kind.view(V, "V"), out, backend) if shift == "auto" else None
+
+def _by_steps(
+    kind: Kind, shift: str, on_deficient: str, backend: str | None, V: Array, out: Array
+) -> tuple[Array, Array, Array]:
+    """(Q, R, dependent) of checked operands, by steps of Cholesky QR."""
+    view = kind.view(V, "V")
+    if view.conjugated:
+        V = kind.plain(V)  # once, instead of in every pass
+        view = kind.view(V, "V")
+    begun = advanced(kind, V, view, out, backend) if shift == "auto" else None
     if begun is not None and begun.G is None:
-        Q, R, dependent = begun.block, begun.factor, np.zeros(columns, bool)
-    else:
-        Q, R, dependent = by_cholesky(Passes(kind, backend), V, out, begun, shift, on_deficient)
-    return (Q, R, dependent) if on_deficient == "flag" else (Q, R)
+        return begun.block, begun.factor, np.zeros(view.shape[1], bool)
+    return by_cholesky(Passes(kind, backend), V, out, begun, shift, on_deficient)
+
+
+def _flagged(found: tuple[Array, Array, Array], on_deficient: str) -> tuple[Array, ...]:
+    """Q and R, and the mask of dependent columns where it is asked for."""
+    return found if on_deficient == "flag" else found[:2]
 
 
 def orthogonalize(
@@ -269,17 +292,16 @@ def _orthonormalized(
     u = small.unit_roundoff(dtype)
     block, G, B, norms, first, sketched = begun
     small.check_finite(G, "V")
-    norms = np.sqrt(np.diag(G).real) if norms is None else norms
+    norms = np.sqrt(G.diagonal().real) if norms is None else norms
     small.check_sizes(norms, dtype, "V")
-    B = np.eye(len(norms)) if B is None else B
     for count in range(first, _MOST_STEPS):
-        if count >= _USUAL_STEPS:
+        if count >= _USUAL_STEPS and B is not None:
             G = small.without_noise(G, B, norms, small.noise(width, u) * 4.0 ** (count - _USUAL_STEPS))
         of_block = partial(sketch, block) if sketch is not None and count == 0 else None
         step = small.step(G, u, shift, "V", of_block, sketched)
         sketched = step.sketched
         shift = "auto" if shift == "always" else shift
-        B = step.factor @ B
+        B = step.factor if B is None else step.factor @ B
         if step.last and settled:
             break
         block, G, settled = advance(block, step.apply, B)
@@ -291,7 +313,7 @@ def _orthonormalized(
     Z, R, dependent = small.triangularised(B, norms, width, u)
     if on_deficient == "raise":
         check_dependent(dependent, norms, width)
-    return block, step.apply @ Z, R, dependent
+    return block, step.apply if Z is None else step.apply @ Z, R, dependent
 
 
 def check_dependent(dependent: Array, norms: Array, width: int) -> None:

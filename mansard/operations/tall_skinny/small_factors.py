@@ -14,6 +14,7 @@ Gram matrix is shifted, which leaves more to do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -99,12 +100,15 @@ def step(
     """Plan a step from the Gram matrix, or from the `sketch` that is formed where the Gram matrix does not suffice.
     `sketched`: the step before was planned from one. Columns are scaled to norm one first: badly scaled ones are not
     ill conditioned. A zero column stays zero, in the block and in the factor."""
-    norms = np.sqrt(np.maximum(np.diag(G).real, 0.0))
+    norms = np.sqrt(np.maximum(G.diagonal().real, 0.0))
     alive = norms > 0
     scale = np.where(alive, norms, 1.0)
-    H = G / np.outer(scale, scale)
-    np.fill_diagonal(H, 1.0)
-    last = bool(np.linalg.norm(H - np.eye(len(H))) <= NEAR) and shift != "always"
+    H = np.divide(G, scale, order="C")
+    H /= scale[:, None]
+    kept = H.reshape(-1)  # the same memory
+    kept[:: len(H) + 1] = 1.0
+    beside = float(np.vdot(kept, kept).real) - len(H)  # squares beside the diagonal of ones
+    last = beside <= NEAR**2 and shift != "always"
     factors, of_sketch = None if shift == "always" else _trusted(H, u), False
     if factors is not None:
         last = last or (sketched and bool(np.linalg.norm(factors[0] @ factors[0].conj().T) <= AMPLIFIED))
@@ -128,8 +132,8 @@ def _trusted(H: Array, u: float) -> tuple[Array, Array] | None:
     R = _cholesky(H)
     if R is None:
         return None
-    inverse = get_lapack_funcs("trtri", (R,))(R)[0]
-    trusted = SAFE * u * np.linalg.norm(inverse) ** 2 <= 1.0
+    inverse = _function("trtri", R.dtype.char)(R)[0]
+    trusted = SAFE * u * float(np.vdot(inverse, inverse).real) <= 1.0
     if trusted and (np.abs(inverse) @ np.abs(R)).sum(axis=0).max(initial=0.0) <= CANCELLATION:
         return inverse, R
     turned, least = _turned(R)
@@ -146,9 +150,16 @@ def _of_sketch(Y: Array, scale: Array, u: float) -> tuple[Array, Array] | None:
     return turned if least > noise(len(scale), u) else None
 
 
+@lru_cache(maxsize=16)
+def _function(name: str, letter: str) -> Callable[..., Array]:
+    """LAPACK's routine, which takes longer to find than to factor a small matrix."""
+    found: Callable[..., Array] = get_lapack_funcs((name,), dtype=np.dtype(letter))[0]
+    return found
+
+
 def _cholesky(H: Array) -> Array:
     """The upper factor, or None. By LAPACK itself: the device waits, and NumPy's cover takes longer than it."""
-    factor, info = get_lapack_funcs("potrf", (H,))(H)
+    factor, info = _function("potrf", H.dtype.char)(H)
     return factor if info == 0 else None
 
 
@@ -190,14 +201,15 @@ def without_noise(G: Array, factor: Array, norms: Array, least: float) -> Array:
     return np.where(kept[:, None] & kept, G, 0.0)
 
 
-def triangularised(factor: Array, norms: Array, width: int, u: float) -> tuple[Array, Array, Array]:
+def triangularised(factor: Array, norms: Array, width: int, u: float) -> tuple[Array | None, Array, Array]:
     """(Z, R, dependent) with factor = Z R: Z has orthonormal columns, R is upper triangular with a positive diagonal.
     Columns that depend on those before them are marked; they have a zero column in Z and a zero row in R. `width` is
-    the number of columns that took part, those of a basis beside V too."""
+    the number of columns that took part, those of a basis beside V too. Z is None where no step turned the block: the
+    identity."""
     n = len(norms)
     dependent = np.zeros(n, bool)
-    if (np.diag(factor).real > WEAK * u * norms).all() and not np.tril(factor, -1).any():
-        return np.eye(n), factor, dependent  # no step turned the block
+    if (factor.diagonal().real > WEAK * u * norms).all() and not np.tril(factor, -1).any():
+        return None, factor, dependent
     scale = np.where(norms > 0, norms, 1.0)
     unit = factor / scale
     while True:

@@ -14,6 +14,7 @@ import pytest
 import qr_cases
 from conftest import usable
 from factor_cpu_cases import CHOLESKY, CHOLESKY_ROWWISE, LU, QR, ROWWISE, SMALL, SPACES, C, P, Q, case_id, demanding
+from lu_tables import EXCHANGES
 from scipy import linalg
 from sparing import spared
 
@@ -39,6 +40,11 @@ QRS = spared([*QR, (Q("float64", 150, 140, 3), None)], 6)
 @pytest.fixture(autouse=True)
 def on_cpus() -> None:
     usable("cpu")
+
+
+@pytest.mark.parametrize("case", EXCHANGES, ids=lambda case: f"{case[0].dtype}-{case[0].M}x{case[0].N}")
+def test_rows_are_exchanged(case: tuple[Problem, Any]) -> None:
+    lu_cases.swapped(*case, "cpu")
 
 
 def with_config(case: tuple[Problem, Any]) -> tuple[Problem, Any]:

@@ -21,7 +21,7 @@ launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and C, matrices, rows, columns, in elements."""
-    threads = sources.threads(config, device)
+    threads = sources.threads(config, device, work.work(problem))
     fixed = (problem.BATCH, *strides, *((1, *threads) if threads else ()))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 

@@ -14,7 +14,7 @@ from ....rules import Names
 from ...common import configs
 from ...common.configs import OnGpu
 from . import space_cpu, spec, work
-from .space_cpu import Rowwise, Simd, Small
+from .space_cpu import Exchanges, Rowwise, Simd, Small
 
 NARROW = 32  # rows and columns beyond which a lane's share does not fit into registers
 _WORDS, _MOST_WORDS = 200, 232  # registers of a lane for its rows; at the most, where right-hand sides are few
@@ -67,9 +67,9 @@ class Swaps(OnGpu):
 
 
 Gpu: TypeAlias = Lanes | Block | Tile | Swaps
-Config: TypeAlias = Gpu | Simd | Rowwise | Small
+Config: TypeAlias = Gpu | Simd | Rowwise | Small | Exchanges
 VARIANTS: dict[str, type[Config]] = {
-    config.VARIANT: config for config in (Lanes, Block, Tile, Swaps, Simd, Rowwise, Small)
+    config.VARIANT: config for config in (Lanes, Block, Tile, Swaps, Simd, Rowwise, Small, Exchanges)
 }
 
 to_dict = configs.to_dict

@@ -16,6 +16,7 @@ from ...common.vectors import bad_lanes, registers_of, words_of
 
 WANTS = ("factor", "solve", "inverse", "determinant", "logdet")
 _ALONE = 32  # columns up to which a matrix does not mind lanes without one beside it
+_MOST_EXCHANGED = 1 << 15  # rows whose order takes 128 KiB of a thread's stack
 _TALLEST = 1024  # rows have numbers below it
 _WIDEST = 64  # columns beyond which one matrix after the other does better, for complex numbers LAPACK
 _LINE = 64  # bytes between rows that would share few sets of a cache
@@ -55,11 +56,23 @@ class Small(OnCpu):
     LANES: int = 2  # reals per vector, matrices at a time
 
 
-Config: TypeAlias = Simd | Rowwise | Small
+@dataclass(frozen=True)
+class Exchanges(OnCpu):
+    """Only exchanges of rows, one matrix after the other; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "exchanges"
+    HEADER = "kernel_exchanges.hpp"
+
+
+Config: TypeAlias = Simd | Rowwise | Small | Exchanges
 
 
 def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
+    if (problem.want == "swap") != isinstance(c, Exchanges):
+        return f"{c.VARIANT} is not what exchanges rows, or does nothing else"
+    if isinstance(c, Exchanges):
+        return f"{problem.M} rows: their order is kept on the stack" if problem.M > _MOST_EXCHANGED else None
     if isinstance(c, Small):
         return _illegal_small(problem, c, device)
     return _illegal_rowwise(problem, c, device) if isinstance(c, Rowwise) else _illegal_simd(problem, c, device)
@@ -121,6 +134,9 @@ def widest_rowwise(problem: Problem, device: Device) -> int:
 
 def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Good configurations by the sizes alone, the best guess first."""
+    if problem.want == "swap":
+        yield Exchanges()
+        return
     if _suits_small(problem, device):
         yield small(problem, device)
     if _suits_rowwise(problem, device):
@@ -171,6 +187,9 @@ def default(problem: Problem, device: Device) -> Config:
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """The default and what lies around it."""
     first = default(problem, device)
+    if isinstance(first, Exchanges):
+        yield first
+        return
     found = dict.fromkeys(
         (*_candidates(problem, device), simd(problem, device), rowwise(problem, device), small(problem, device))
     )
@@ -194,6 +213,8 @@ def right(problem: Problem) -> int:
 
 def workspace_bytes(problem: Problem, c: Config, threads: int) -> int:
     """For each thread the rows of a matrix and of its right-hand sides, or what lanes need."""
+    if isinstance(c, Exchanges):
+        return 0
     if isinstance(c, Small):
         c = Simd(c.LANES, problem.N + right(problem), 1, 1)
     if isinstance(c, Simd):

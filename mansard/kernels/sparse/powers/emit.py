@@ -6,8 +6,9 @@ from typing import Any
 
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import CPP_TYPES, WORKSPACE, Field, Source, instantiate
+from ....machine.roofline import Work
 from ....plan.problem import Problem
-from ...common import sources
+from ...common import sources, team
 from ...common.configs import up
 from ...common.sources import integers
 from . import spec, work
@@ -55,7 +56,7 @@ def kernel(problem: Problem, config: Config, device: Device, sizes: tuple[int, .
             work.shared_bytes(problem, config), cooperative=True,
         )  # fmt: skip
     else:
-        fixed = (problem.ROWS, step, *sizes, device.multiprocessors)
+        fixed = (problem.ROWS, step, *sizes, team.size(work.work(problem), device))
         geometry = Geometry((1, 1, 1), 1)
     return Kernel(source(problem, config, device), geometry, fixed)
 
@@ -128,7 +129,10 @@ def permute(problem: Problem, device: Device, count: int) -> Kernel:
     pointers = (*ends, Field("MAP", "const int*", "pointer"))
     names = ("ROWS", "count", "from_step", "to_step", *(("threads",) if device.backend == "cpu" else ()))
     step = problem.ROWS * problem.NVECS
-    fixed = (problem.ROWS, count, step, step, *((device.multiprocessors,) if device.backend == "cpu" else ()))
+    vector = step * problem.itemsize  # each of the `count` is a loop of its own
+    least = Work(vector + 4 * problem.ROWS, vector, 0, problem.dtype)
+    threads = (team.size(least, device),) if device.backend == "cpu" else ()
+    fixed = (problem.ROWS, count, step, step, *threads)
     text = _small("permute", problem, device, (*pointers, *WORKSPACE, *integers(names)))
     return Kernel(text, _spread(problem.ROWS, device), fixed)
 

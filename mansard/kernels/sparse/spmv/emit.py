@@ -21,7 +21,7 @@ POINTERS = ("MATRIX", "COLUMNS", "STARTS", "WIDTHS", "LENGTHS", "COMMON", "PERMU
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are the distances between rows of X, Y and Z in elements, then ELLPACK's
     pitch and width."""
-    fixed = (problem.ROWS, problem.NNZ, *strides, *sources.threads(config, device))
+    fixed = (problem.ROWS, problem.NNZ, *strides, *sources.threads(config, device, work.work(problem)))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 

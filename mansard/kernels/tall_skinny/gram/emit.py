@@ -7,7 +7,7 @@ from typing import Any
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import SCALARS, WORKSPACE, Source
 from ....plan.problem import Problem
-from ...common import sources
+from ...common import sources, team
 from . import space_cpu, work, work_columns
 from .space import Config
 
@@ -17,8 +17,9 @@ _STRIDES = ("K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and C, rows then columns, in elements."""
-    on_cpu = config.TARGET == "cpu"
-    fixed = (problem.K, *strides, *((space_cpu.parts(problem), device.multiprocessors) if on_cpu else ()))
+    fixed = (problem.K, *strides)
+    if config.TARGET == "cpu":
+        fixed += space_cpu.parts(problem), team.size(work.work(problem), device)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 

@@ -33,10 +33,11 @@ class Simd(OnCpu):
 
 
 def rows_major(problem: Problem) -> tuple[bool, bool]:
-    """Whether A and B are read as rows. Single packed columns are better read as columns: full vectors along K."""
-    if problem.M == problem.N == 1 and problem.pitch_a == problem.pitch_b == 1:
-        return False, False
-    return problem.layout_a == "row", problem.layout_b == "row"
+    """Whether A and B are read as rows. A single packed column is either: beside columns it is better read as one, in
+    full vectors along K."""
+    single_a, single_b = problem.M == problem.pitch_a == 1, problem.N == problem.pitch_b == 1
+    row_a, row_b = problem.layout_a == "row", problem.layout_b == "row"
+    return row_a and not (single_a and (single_b or not row_b)), row_b and not (single_b and (single_a or not row_a))
 
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
@@ -70,7 +71,8 @@ def default(problem: Problem, device: Device) -> Simd:
     M, N = problem.M, problem.N
     row_a, row_b = rows_major(problem)
     full, sums = max(16, device.vector_bytes) // real, 12 if device.vector_bytes == 32 else 24
-    if not row_a and not row_b and words * max(M, N) <= 8:  # lanes along K, no copies
+    few = words * max(M, N) <= 8 or words * min(M, N) <= 3  # so few visit a block that transposing it does not pay
+    if not row_a and not row_b and few:  # lanes along K, no copies
         tile_m, tile_n = (M, N) if M * N * words <= sums else (min(M, sums // 3), min(N, 3 // words))
         whole = tile_m >= M and tile_n >= N
         unroll = max(1, 8 // (tile_m * tile_n * words))

@@ -7,7 +7,7 @@ from typing import Any
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import WORKSPACE, Source
 from ....plan.problem import Problem
-from ...common import sources
+from ...common import sources, team
 from . import space_cpu, spec, work
 from .space import Config
 
@@ -16,7 +16,7 @@ _INTEGERS = ("K", "a_row", "a_col", "seed")
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, rows then columns, and the seed of the signs."""
-    more = (space_cpu.parts(problem), device.multiprocessors) if config.TARGET == "cpu" else ()
+    more = (space_cpu.parts(problem), team.size(work.work(problem), device)) if config.TARGET == "cpu" else ()
     fixed = (problem.K, *strides, *more)
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 

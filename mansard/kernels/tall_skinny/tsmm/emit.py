@@ -7,7 +7,7 @@ from typing import Any
 from ....codegen.geometry import Device, Geometry, Kernel
 from ....codegen.instantiate import SCALARS, WORKSPACE, Source
 from ....plan.problem import Problem
-from ...common import sources
+from ...common import sources, team
 from . import space_cpu, work
 from .space import Config
 
@@ -17,7 +17,7 @@ _STRIDES = ("K", "a_row", "a_col", "c_row", "c_col", "w_row", "w_col")
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, C and W, rows then columns, in elements."""
-    fixed = (problem.K, *strides, *((1, device.multiprocessors) if config.TARGET == "cpu" else ()))
+    fixed = (problem.K, *strides, *((1, team.size(work.work(problem), device)) if config.TARGET == "cpu" else ()))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from .... import settings
 from ....arrays import kinds as arrays
 from ....arrays.types import Array, Kind
 from ....arrays.view import View
@@ -28,6 +27,8 @@ from .order.ordered import Ordered
 from .plan import Choice, chosen, products_serve
 from .task import Options, Task
 
+_MOST_FITTING = 64  # signatures that a plan remembers
+
 
 class Powers:
     """What `matrix_powers` returns. It can be used from several streams and from several threads at once; each has
@@ -46,6 +47,7 @@ class Powers:
         self._task, self._source, self._backend, self._options = task, source, backend, options
         self._planned, self._matrix = choice, matrix
         self._ordered: Any = None if isinstance(matrix, Held) else matrix
+        self._fitting: set[Hashable] = set()  # signatures of vectors that were checked, and are read as they are
         self._permutes: dict[int, Launch] = {}  # launches by the number of vectors that they permute
         self.n = source.rows.shape[0]
         self.shape, self.device, self.dtype = task.shape(self.n), source.device, np.dtype(task.dtype)
@@ -67,7 +69,7 @@ class Powers:
         if choice.execution == "persistent":
             return Passes(*arguments, limit=options.limit)
         if backend.device.backend == "cpu":
-            return CpuGroups(*arguments, threads=options.threads or settings.current().threads)
+            return CpuGroups(*arguments, threads=options.threads)
         return GpuGroups(*arguments, graph=options.graph)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -106,7 +108,11 @@ class Powers:
         kind = arrays.kind_of(x, "x")
         if kind.immutable:
             return self._through_jax(kind, x, out, reordered)
-        x = self._checked(kind, x)
+        signature = (kind, kind.signature(x))
+        if signature not in self._fitting:
+            given, x = x, self._checked(kind, x)
+            if x is given and len(self._fitting) < _MOST_FITTING:
+                self._fitting.add(signature)
         if out is None:
             out = kind.empty(self.shape, self._task.dtype, x)
         else:
