@@ -208,6 +208,18 @@ def _few_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
         yield _library(problem, request, f"fewer than {_FEW_TINY} matrices: LAPACK is done before a kernel pays")
 
 
+# Rows beyond which tiny systems are factored first, then solved for: a lane has a right-hand side of so many numbers in
+# its registers, and N^2 unrolled products beside it, which fill the cache of instructions from about 32 rows on.
+_TINY = 16
+
+
+def _beyond_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
+    """The library, which stands for several launches, for systems of more rows than one launch factors and solves."""
+    rows = measured.number("systems", request.device, "ROWS", _TINY, bytes=problem.itemsize)
+    if problem.want != "residuals" and problem.N > rows and not _is_tuned(problem, request):
+        yield _library(problem, request, f"{problem.N} rows: beyond {rows} factors come first, then triangles")
+
+
 # --- what dispatch asks ------------------------------------------------------------------------------------
 
 
@@ -247,7 +259,7 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, **dict.fromkeys(FACTORS, _large_or_few)
+    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, "systems": _beyond_tiny, **dict.fromkeys(FACTORS, _large_or_few)
 }  # fmt: skip
 
 

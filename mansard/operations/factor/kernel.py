@@ -28,9 +28,9 @@ from ..direct import Direct, described
 from ..stacks import Operand
 from .task import MATRICES, Found, Sizes, Task, dtype_of
 
-STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX"}  # operands with strides, in the kernels' order
-_ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": ()}  # written whether asked for or not
-_FLAT = ("PIVOTS", "TAU", "INFO")
+STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX", "systems": "ABX"}  # operands with strides, in the kernels' order
+_ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": (), "systems": ()}  # written whether asked for or not
+_FLAT = ("PIVOTS", "TAU", "SQUARES", "INFO")
 
 
 Quick = Callable[[Array, Array, Array], list[Array] | None]  # (A, B, out) -> the parts; None: not for these places
@@ -78,11 +78,11 @@ def packed(view: View, shape: tuple[int, ...], rows: int, columns: int) -> Opera
     return Operand(view._replace(conjugated=False), rows, columns, columns, 1, shape, steps)
 
 
-def is_readable(operand: Operand, backend: str) -> bool:
-    """Whether kernels take it as it is; otherwise a copy is made."""
+def is_readable(operand: Operand, backend: str, shared: bool = False) -> bool:
+    """Whether kernels take it as it is; otherwise a copy is made. `shared`: also one matrix for the whole batch."""
     if not operand.uniform or operand.view.conjugated or (backend == "cpu" and operand.layout[0] == "any"):
         return False
-    return place_of(operand).stack != "shared"
+    return shared or place_of(operand).stack != "shared"
 
 
 def family_of(name: str) -> Any:
@@ -99,7 +99,8 @@ class KernelRun:
         self.kind, self.task, self.sizes, self.backend = kind, task, sizes, backend
         a = given["A"]
         self.lead, self.dtype, self.stream = a.shape, a.view.dtype, kind.stream_of(a.view.device)
-        self.copies = {name: not is_readable(one, backend.name) for name, one in given.items()}
+        shared = task.family == "systems"
+        self.copies = {name: not is_readable(one, backend.name, shared) for name, one in given.items()}
         used = {name: self._copied(one) if self.copies[name] else one for name, one in given.items()}
         self.places = {name: place_of(one) for name, one in (used | self._results(a.view, outs)).items()}
         self.addressed = any(place.stack == "pointers" for place in self.places.values())
@@ -129,6 +130,11 @@ class KernelRun:
 
     def _problem(self) -> Problem:
         task, sizes = self.task, self.sizes
+        make: Callable[..., Problem] = family_of(task.family).spec.problem
+        if task.family == "systems":  # strides are arguments of its kernels
+            given: Options = {f"stack_{name.lower()}": place.stack for name, place in self.places.items()}
+            given |= {"pivot": task.pivot, "uplo": "upper" if task.upper else "lower"}
+            return make(self.dtype, *sizes[:2], prod(self.lead), NRHS=sizes.NRHS, want=task.want, **given)
         traits: Options = {}
         for name, place in self.places.items():
             (layout, pitch), side = place.operand.layout, name.lower()
@@ -141,7 +147,6 @@ class KernelRun:
         unit = max(1, 16 // ITEMSIZE[self.dtype])
         aligned = all(place.aligned(unit) for place in self.places.values())
         order = (sizes.N,) if task.family == "cholesky" else (sizes.M, sizes.N)
-        make: Callable[..., Problem] = family_of(task.family).spec.problem
         return make(self.dtype, *order, prod(self.lead), NRHS=sizes.NRHS, want=task.want, aligned=aligned, **traits)
 
     def fresh(self, part: str, like: Array) -> Array:

@@ -4,6 +4,7 @@ library, as dispatch decides."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,9 +20,9 @@ from .. import stacks
 from ..batched.triangular_call import Triangle, solve
 from ..plans import PLANS
 from ..stacks import Operand
-from . import lapack as factor_lapack
 from . import library as factor_library
 from .blocked import HOW, Blocked, Steps
+from .by_library import by_library, quick_by_lapack
 from .columns import column
 from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
@@ -125,10 +126,26 @@ def plan_factor(
         return FactorPlan(run if direct else partial(indirect, run), choice, run)
     if not isinstance(choice.route, StepsRoute):
         stacked_here = a.view.device[0] == "cpu" and not (stacks.is_list(A) or stacks.is_list(B))
-        quick = partial(_quick_by_lapack, kind, task, a) if stacked_here else None
-        return FactorPlan(partial(_library, kind, task, a), choice, lapack=quick)
-    steps = _followed if choice.route.name == AFTER_FACTORS else by_blocks
-    return FactorPlan(partial(steps, kind, task, backend), choice)
+        quick = partial(quick_by_lapack, kind, task, a) if stacked_here else None
+        return FactorPlan(partial(by_library, kind, task, a), choice, lapack=quick)
+    if choice.route.name != AFTER_FACTORS:
+        return FactorPlan(partial(by_blocks, kind, task, backend), choice)
+    at_once = None
+    if task.want == "solve" and chosen.device.backend != "cpu":
+        tiny = task._replace(family="systems", want=_TINY[task.family])
+        at_once = KernelRun(kind, tiny, sizes, given, places if direct else {}, chosen)
+        found = dispatch.decide(at_once.problem, replace(request, operation="systems"))
+    if at_once is None or not isinstance(found.route, KernelRoute):
+        return FactorPlan(partial(_followed, kind, task, backend), choice)
+    reason = f"{choice.reason}, unless matrices are tiny; {found.reason}"
+    found = replace(found, route=replace(found.route, reason=reason))
+    at_once.prepare(found)
+    return FactorPlan(at_once if direct else partial(indirect, at_once), found, at_once)
+
+
+# Systems with more right-hand sides than a kernel of their factorization takes, by what `systems` calls them: of tiny
+# matrices one launch factors and solves.
+_TINY = {"lu": "solve", "cholesky": "positive"}
 
 
 def _wanted(task: Task, sizes: Sizes) -> tuple[int, ...]:
@@ -148,54 +165,6 @@ def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array, B: Arra
         if part == "F" and task.want in ("determinant", "logdet"):
             found[part][...] = 1
     return deliver(found, outs)
-
-
-# ---- libraries --------------------------------------------------------------------------------------------
-
-
-def _library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Found) -> Found:
-    A, B = stacked(kind, A), None if B is None else stacked(kind, B)
-    if a.view.device[0] != "cpu":
-        return deliver(factor_library.answer(kind, task, A, B), outs)
-    found = factor_lapack.answer(task, kind.download(A), None if B is None else kind.download(B))
-    return deliver({part: kind.upload(one, A) for part, one in found.items()}, outs)
-
-
-def _quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick:
-    """`_library` for stacks in the CPU's memory whose description is known. The results are new arrays before anything
-    is written to `out`, which may overlap what is read."""
-    download, upload, parts = kind.download, kind.upload, task.parts
-    answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
-
-    if kind.on_host_alone and not vectors:
-        return _quick_on_host(answer, parts)
-
-    def run(A: Array, B: Array, out: Array) -> list[Array]:
-        right = None if B is None else download(B[..., None] if vectors else B)
-        found = answer(download(A), right)
-        results = [upload(found[part], A) for part in parts]
-        if vectors:
-            results[0] = results[0][..., 0]
-        if out is not None:
-            out[...] = results[0]
-            results[0] = out
-        return results
-
-    return run
-
-
-def _quick_on_host(answer: Callable[[Array, Array], Found], parts: tuple[str, ...]) -> Quick:
-    """`_quick_by_lapack` for NumPy's arrays."""
-
-    def run(A: Array, B: Array, out: Array) -> list[Array]:
-        found = answer(A, B)
-        results = [found[part] for part in parts]
-        if out is not None:
-            out[...] = results[0]
-            results[0] = out
-        return results
-
-    return run
 
 
 def as_numpy(array: Array) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...arrays.types import Array, Kind
@@ -11,6 +13,7 @@ from .. import stacks
 from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
+from . import tiny
 from .plan import factor, swapped
 from .swaps import order_of, permuted
 from .task import Task, broadcast, copied, stacked, zeros
@@ -59,6 +62,10 @@ def _core(operand: Array) -> tuple[int, ...]:
 
 def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, backend: str | None) -> Array:
     """L L^H X = B, or U^H U X = B."""
+    if not (stacks.is_list(C) or stacks.is_list(B) or stacks.is_list(out)) and lead_of(C) == lead_of(B):
+        found = tiny.with_factors(kind, tiny.BY_CHOLESKY[lower], C, None, B, out, backend)
+        if found is not None:
+            return found
     first, second = ("N", "C") if lower else ("C", "N")
     uplo = "lower" if lower else "upper"
     X = solve_triangle(C, B, out, 1.0, backend, Triangle("left", uplo, first))
@@ -72,11 +79,15 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
     lead = common_lead(("lu", "b"), F, B)
     if out is not None:
         _check_place(kind, out, (*lead, *B.shape[-2:]), kind.view(B, "b").dtype)
+    if not stacks.is_list(out):
+        found = _at_once(kind, F, pivots, B, trans, lead, out, backend)
+        if found is not None:
+            return found
     X = copied_to(kind, B, (*lead, *B.shape[-2:]))
     if 0 in X.shape:
         return X if out is None else out
     if trans == 0:
-        if lead_of(F) != lead or not swapped(kind, backend, kind.astype(kind.plain(pivots), "int32"), X):
+        if lead_of(F) != lead or not swapped(kind, backend, as_int32(kind, pivots), X):
             X = permuted(kind, _order(kind, pivots, F, lead), X)
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", "N", True))
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", "N"))
@@ -90,6 +101,21 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
     for place, value in zip(out, X, strict=True) if stacks.is_list(out) else ((out, X),):
         place[...] = value
     return out
+
+
+def _at_once(
+    kind: Kind, F: Array, pivots: Array, B: Array, trans: int, lead: tuple[int, ...], out: Array, backend: str | None
+) -> Array:  # fmt: skip
+    """The solutions by one launch; None where there is no kernel. One matrix may be there for all right-hand sides."""
+    if lead_of(F) != lead and prod(lead_of(F)) != 1:
+        return None
+    F, B = (broadcast(kind, one, (*lead, *_core(one))) for one in (F, B))
+    return tiny.with_factors(kind, tiny.BY_LU[trans], F, as_int32(kind, pivots), B, out, backend)
+
+
+def as_int32(kind: Kind, pivots: Array) -> Array:
+    """Pivots as kernels read them: without gaps."""
+    return kind.astype(kind.plain(pivots), "int32")
 
 
 def _check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> None:
@@ -128,6 +154,9 @@ def least_squares(kind: Kind, A: Array, B: Array, rcond: float | None, driver: s
     view = kind.view(A, "a")
     if driver == "qr" or 0 in (*lead, M, N, B.shape[-1]):
         X = _by_qr(kind, A, B, backend)
+        found = tiny.residuals(kind, A, B, X, backend) if driver == "qr" and M >= N else None
+        if found is not None:
+            return X, *found, None
         ranks, values = zeros(kind, lead, "int32", A), zeros(kind, (*lead, min(M, N)), REAL[view.dtype], A)
         ranks[...] = min(M, N)
         return X, residuals(kind, A, B, X, backend), ranks, None if driver == "qr" else values
@@ -148,6 +177,9 @@ def _by_qr(kind: Kind, A: Array, B: Array, backend: str | None) -> Array:
 
 def residuals(kind: Kind, A: Array, B: Array, X: Array, backend: str | None) -> Array:
     """Squared norms of the columns of B - A X."""
+    found = tiny.residuals(kind, A, B, X, backend)
+    if found is not None:
+        return found[0]
     rest = copied(kind, B)
     multiply(A, X, rest, -1.0, 1.0, backend, Form())
     return (kind.module.abs(rest) ** 2).sum(-2)

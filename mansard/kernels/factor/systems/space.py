@@ -1,0 +1,64 @@
+"""The configurations of `systems`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import ClassVar, TypeAlias
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ...common import configs
+from ...common.configs import OnGpu
+from . import spec, work
+
+
+@dataclass(frozen=True)
+class Columns(OnGpu):
+    """Solutions: some lanes of a warp per matrix factor it in shared memory; a lane per right-hand side substitutes."""
+
+    VARIANT: ClassVar[str] = "columns"
+    TEAM: int = 32  # lanes per matrix
+    WARPS: int = 4  # per block
+    BLOCKS_PER_SM: int = 1
+
+
+@dataclass(frozen=True)
+class Residuals(OnGpu):
+    """Squared residuals: a warp per matrix and some of its columns."""
+
+    VARIANT: ClassVar[str] = "residuals"
+    LANES_N: int = 1  # lanes along columns; the others of a warp have different rows
+    WARPS: int = 4
+    BLOCKS_PER_SM: int = 2
+
+
+Config: TypeAlias = Columns | Residuals
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Columns, Residuals)}
+_LANES = (1, 2, 4, 8, 16, 32)
+
+to_dict = configs.to_dict
+from_dict = partial(configs.from_dict, "systems", VARIANTS)
+
+
+def illegal(problem: Problem, c: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if reason := configs.elsewhere(c, device) or spec.refusal(problem):
+        return reason
+    if (problem.want == "residuals") != isinstance(c, Residuals):
+        return f"want={problem.want!r} is not of {c.VARIANT}"
+    lanes = c.LANES_N if isinstance(c, Residuals) else c.TEAM
+    if lanes not in _LANES or not 1 <= c.WARPS <= 32:
+        return f"{lanes} lanes, {c.WARPS} warps: 1, 2, 4, 8, 16 or 32 lanes, 1 to 32 warps"
+    return configs.too_large(work, problem, c, device, together=True)
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering."""
+    kind = Residuals if problem.want == "residuals" else Columns
+    for lanes, warps in product(_LANES, (1, 2, 4, 8)):
+        config = kind(lanes, warps)
+        if illegal(problem, config, device) is None:
+            yield config
