@@ -26,6 +26,7 @@ from ..operations.factor.plan import factor
 from ..operations.factor.quick import quick
 from ..operations.factor.ragged_solves import lu_factors, solve_with
 from ..operations.factor.task import Task
+from ..operations.factor.tiny import BY_LU, recalled
 
 
 class SlogdetResult(NamedTuple):
@@ -137,6 +138,10 @@ def lu_solve(
         place = None if out is None else as_columns(out, "out")
         found = lu_solve((lu, piv), as_columns(b, "b"), trans, out=place, backend=backend)
         return as_vectors(found) if out is None else out
+
+    known = recalled(BY_LU[_TRANS[trans]], backend, lu, piv, b, out)
+    if known is not None:
+        return known
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         factors, pivots, right = given

@@ -189,6 +189,20 @@ def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
     return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
+_IDLE = 32  # multiprocessors per matrix: with fewer at work than one of so many, the vendor's routine, which has all of
+# them work on one matrix after the other, is done first; assumed where no record of routes knows the size
+
+
+def _few_for_steps(problem: Problem, request: Request) -> str | None:
+    """Why a GPU's library does better than many launches with a block of threads per matrix; None: it does not."""
+    if request.backend != "cuda" or not request.may_hand_over or request.device.multiprocessors < problem.BATCH * _IDLE:
+        return None
+    if problem.operation == "qr" and problem.M < problem.N and problem.M <= _LARGE_MATRIX:
+        return None  # one kernel for the leading columns, one product for the others
+    count, idle = problem.BATCH, request.device.multiprocessors - problem.BATCH
+    return f"a block of threads per matrix ({count}) would leave {idle} multiprocessors idle in every step"
+
+
 _SOLVED_ON_CPUS = 128  # rows of systems: beyond, LAPACK's own blocks are as fast as factors and triangles by kernels
 
 
@@ -216,7 +230,7 @@ _TINY = 16
 def _beyond_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
     """The library, which stands for several launches, for systems of more rows than one launch factors and solves."""
     rows = measured.number("systems", request.device, "ROWS", _TINY, bytes=problem.itemsize)
-    if problem.want != "residuals" and problem.N > rows and not _is_tuned(problem, request):
+    if problem.want != "residuals" and rows < problem.N and not _is_tuned(problem, request):
         yield _library(problem, request, f"{problem.N} rows: beyond {rows} factors come first, then triangles")
 
 
@@ -259,7 +273,8 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, "systems": _beyond_tiny, **dict.fromkeys(FACTORS, _large_or_few)
+    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, "systems": _beyond_tiny,
+    **dict.fromkeys(FACTORS, _large_or_few),
 }  # fmt: skip
 
 
@@ -267,13 +282,15 @@ def _has_records(problem: Problem, request: Request) -> bool:
     """Whether records of routes answer such requests. The emulator has blocks, but no library as a rival."""
     if problem.operation == "trsm":
         return request.device.backend != "cpu"
-    return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation in ("lu", "gemm"))
+    return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation in (*FACTORS, "gemm"))
 
 
 def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice:
     """The route where a family has no kernel: steps, if they are known and nobody named a library, or the library."""
     refused = choice.origin not in ("pinned", "tuned") and bool(request.operation)
     if refused and request.may_divide and problem.operation in FACTORS and _may_divide(problem, request):
+        if reason := _few_for_steps(problem, request):
+            return _library(problem, request, f"{choice.reason}; {reason}")
         return _steps(problem, choice.reason, choice.origin)
     if refused and problem.operation == "trsm" and request.device.backend != "cpu":
         widest = trsm_spec.widest(problem)

@@ -23,8 +23,8 @@ def by_library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Fou
 
 
 def quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick:
-    """`by_library` for stacks in the CPU's memory whose description is known. The results are new arrays before anything
-    is written to `out`, which may overlap what is read."""
+    """`by_library` for stacks in the CPU's memory whose description is known. The results are new arrays before
+    anything is written to `out`, which may overlap what is read."""
     download, upload, parts = kind.download, kind.upload, task.parts
     answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
 

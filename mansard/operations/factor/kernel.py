@@ -28,7 +28,8 @@ from ..direct import Direct, described
 from ..stacks import Operand
 from .task import MATRICES, Found, Sizes, Task, dtype_of
 
-STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX", "systems": "ABX"}  # operands with strides, in the kernels' order
+# Operands with strides, in the kernels' order.
+STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX", "systems": "ABX"}
 _ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": (), "systems": ()}  # written whether asked for or not
 _FLAT = ("PIVOTS", "TAU", "SQUARES", "INFO")
 
@@ -181,12 +182,12 @@ class KernelRun:
             return None
         address, stream, launch = self.kind.address, self.stream, self.launch
         wanted = list(dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family])))
-        makers = [self._maker(part, vectors and part == wanted[0]) for part in wanted[placed:]]
+        makers = [self.maker(part, vectors and part == wanted[0]) for part in wanted[placed:]]
         held, count, right = ["A", "B", *wanted], 2 + len(self.task.parts), "B" in self.places
         pointers = itemgetter(  # of the addresses of what is held, and a null at the end
             *(held.index(name) if name in self.places or name in wanted else -1 for name in POINTERS[self.task.family])
         )
-        overlap = self._overlap(wanted[0]) if placed else None
+        overlap = self.overlap(wanted[0]) if placed else None
 
         def run(A: Array, B: Array, out: Array) -> list[Array] | None:
             used = [A, B, out] if placed else [A, B]
@@ -221,7 +222,7 @@ class KernelRun:
             in_place=int(first is not None and self._in_place(wanted[0])),
         )  # fmt: skip
 
-    def _overlap(self, part: str) -> Callable[[int, int, int], str]:
+    def overlap(self, part: str) -> Callable[[int, int, int], str]:
         """The operand that a place overlaps, asked with addresses; empty: none. F may be exactly where A is."""
         a, b, x = (self.places[name].operand.view if name in self.places else None for name in ("A", "B", part))
         assert a is not None and x is not None
@@ -232,7 +233,7 @@ class KernelRun:
         a, x = self.places["A"].operand.view, self.places[part].operand.view
         return part == "F" and (a.shape, a.strides) == (x.shape, x.strides)
 
-    def _maker(self, part: str, vectors: bool) -> Callable[[Array], Array]:
+    def maker(self, part: str, vectors: bool = False) -> Callable[[Array], Array]:
         """`fresh` for one part, with everything known beforehand."""
         return self.kind.allocator(self._shape(part, vectors), dtype_of(self.task, part, self.dtype), self.dtype)
 

@@ -17,6 +17,7 @@ from ...plan.route import Choice, Nothing, Request
 from ...plan.route import Kernel as KernelRoute
 from ...plan.route import Steps as StepsRoute
 from .. import stacks
+from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle, solve
 from ..plans import PLANS
 from ..stacks import Operand
@@ -47,8 +48,13 @@ class FactorPlan(NamedTuple):
         """The path of every later call, without questions; None where every call has to be looked at closely."""
         if self.lapack is not None:
             return self.lapack(vectors)
-        direct = self.kernel is not None and self.run is self.kernel
-        return self.kernel.quick(placed, vectors) if self.kernel is not None and direct else None
+        return self.kernel.quick(placed, vectors) if self.kernel is not None and self.run is self.kernel else None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether all of it is one launch on the operands' own memory."""
+        kernel = self.kernel
+        return kernel is not None and self.run is kernel and not (kernel.addressed or any(kernel.copies.values()))
 
 
 def factor(
@@ -213,6 +219,10 @@ def by_blocks(
 ) -> Found:
     """The parts by blocked algorithms, in the place of the result or, for some of them, on a copy of A."""
     A = stacked(kind, A)
+    if task.family == "qr" and steps is HOW["recursive"] and task.want in _MODES and A.shape[-2] < A.shape[-1]:
+        found = _wide(kind, task, backend, A)
+        if found is not None:
+            return deliver(found, outs)
     work, how = _work(kind, task, A, outs), blocked(kind, backend, steps)
     source = None if work is A else A
     if task.family == "cholesky":
@@ -233,6 +243,23 @@ def by_blocks(
     if task.want == "r":
         return deliver({"F": R}, outs)
     return deliver({"Q": how.q(work, tau, M if task.want == "complete" else K), "F": R}, outs)
+
+
+_MODES = ("r", "reduced", "complete")  # of qr: those that give R itself
+
+
+def _wide(kind: Kind, task: Task, backend: str | None, A: Array) -> Found | None:
+    """Q and R of matrices with more columns than rows: one kernel for the leading square, one product Q^H A for the
+    other columns. None where the square is too large for one kernel."""
+    M, leading = A.shape[-2], Task("qr", "reduced")
+    R = kind.allocate(tuple(A.shape), kind.view(A, "a").dtype, A)
+    square, outs = A[..., :M], {"F": R[..., :M]}
+    plan = planned(leading, kind, square, None, outs, backend, True)
+    if plan.kernel is None:
+        return None
+    Q = plan.run(square, None, outs)["Q"]
+    multiply(Q, A[..., M:], R[..., M:], 1.0, 0.0, backend, Form(True, True))
+    return {"F": R} if task.want == "r" else {"Q": Q, "F": R}
 
 
 def _work(kind: Kind, task: Task, A: Array, outs: Found) -> Array:

@@ -153,10 +153,10 @@ def least_squares(kind: Kind, A: Array, B: Array, rcond: float | None, driver: s
     M, N = A.shape[-2:]
     view = kind.view(A, "a")
     if driver == "qr" or 0 in (*lead, M, N, B.shape[-1]):
-        X = _by_qr(kind, A, B, backend)
-        found = tiny.residuals(kind, A, B, X, backend) if driver == "qr" and M >= N else None
+        found = tiny.least_squares(kind, A, B, backend) if driver == "qr" and M >= N else None
         if found is not None:
-            return X, *found, None
+            return *found, None
+        X = _by_qr(kind, A, B, backend)
         ranks, values = zeros(kind, lead, "int32", A), zeros(kind, (*lead, min(M, N)), REAL[view.dtype], A)
         ranks[...] = min(M, N)
         return X, residuals(kind, A, B, X, backend), ranks, None if driver == "qr" else values
