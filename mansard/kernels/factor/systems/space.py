@@ -37,7 +37,7 @@ class Residuals(OnGpu):
 
 Config: TypeAlias = Columns | Residuals
 VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Columns, Residuals)}
-_LANES = (1, 2, 4, 8, 16, 32)
+_LANES = (1, 2, 4, 8, 16, 32)  # of a warp: powers of two, so that teams and columns divide it
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "systems", VARIANTS)
