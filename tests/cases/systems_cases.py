@@ -127,7 +127,9 @@ def _placed(xp: Any, values: Any, order: str) -> tuple[Any, tuple[int, int, int]
 ORDERS = ("rows", "columns", "apart", "last")
 
 
-def launch(problem: Problem, config: Config, backend: str, given: Made, orders: str | tuple[str, ...] = "rows") -> Found:
+def launch(
+    problem: Problem, config: Config, backend: str, given: Made, orders: str | tuple[str, ...] = "rows"
+) -> Found:
     """One launch on operands A, B and X in these orders; results begin as NaN, or as numbers that no kernel writes."""
     where, xp, batch = BACKENDS[backend].backend(), testing.array_module(backend), int(problem.BATCH)
     assert space.illegal(problem, config, where.device) is None

@@ -29,18 +29,26 @@ def with_factors(
 ) -> Array:  # fmt: skip
     """Solutions by factors, and pivots, that are given: stacks of the same leading dimensions, pivots int32 without
     gaps. The task is one of `BY_LU` or `BY_CHOLESKY`."""
-    if 0 in F.shape or 0 in B.shape or pin.pins():
-        return None
     given: Found = {} if pivots is None else {"PIVOTS": pivots}
     apart = out is not None and not overlaps(kind, F, B, {"X": out})
-    plan = planned(task, kind, F, B, given | {"X": out} if apart else given, backend, False)
-    if plan.kernel is None:
+    plan = plan_with_factors(kind, task, F, B, given | {"X": out} if apart else given, backend)
+    if plan is None:
         return None
     if out is not None and not apart:
         out[...] = plan.run(F, B, given)["X"]
         return out
     _remember(kind, task, F, pivots, B, out, backend, plan)
     return plan.run(F, B, given | {"X": out} if apart else given)["X"]
+
+
+def plan_with_factors(
+    kind: Kind, task: Task, F: Array, B: Array, outs: Found, backend: str | None
+) -> FactorPlan | None:  # fmt: skip
+    """The plan of `with_factors`; None where there is no kernel, and under pins: they are for triangles."""
+    if 0 in F.shape or 0 in B.shape or pin.pins():
+        return None
+    plan = planned(task, kind, F, B, outs, backend, False)
+    return None if plan.kernel is None else plan
 
 
 def _remember(
@@ -71,7 +79,7 @@ def recalled(task: Task, backend: str | None, *given: Array) -> Any:
 
 def _with_pivots(kernel: KernelRun, placed: bool) -> Callable[[Array, Array, Array, Array], Array | None]:
     """The launch that solves by factors and pivots, for stacks whose description is known."""
-    kind, launch, address, stream = kernel.kind, kernel.launch, kernel.kind.address, kernel.stream
+    launch, address, stream = kernel.launch, kernel.kind.address, kernel.stream
     make, overlap, written = kernel.maker("X"), kernel.overlap("X") if placed else None, kernel.kind.written
 
     def run(F: Array, pivots: Array, B: Array, out: Array) -> Array | None:

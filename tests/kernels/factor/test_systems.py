@@ -132,7 +132,9 @@ def test_refusals() -> None:
 
 
 def test_rules_have_a_lane_for_every_row_and_right_hand_side() -> None:
-    teams = {(n, k): defaults.default(spec.problem("float64", n, n, 99, NRHS=k), H200) for n in (1, 5, 16) for k in (1, 9)}
+    teams = {
+        (n, k): defaults.default(spec.problem("float64", n, n, 99, NRHS=k), H200) for n in (1, 5, 16) for k in (1, 9)
+    }
     assert {key: one.TEAM for key, one in teams.items() if isinstance(one, Columns)} == {
         (1, 1): 4, (1, 9): 16, (5, 1): 8, (5, 9): 16, (16, 1): 16, (16, 9): 16
     }  # fmt: skip
@@ -147,7 +149,10 @@ def test_work_counts_what_is_read_once() -> None:
 
 
 def test_candidates_are_legal() -> None:
-    for problem in (spec.problem("complex128", 32, 32, 99, NRHS=40), spec.problem("float64", 9, 4, 9, want="residuals")):
+    for problem in (
+        spec.problem("complex128", 32, 32, 99, NRHS=40),
+        spec.problem("float64", 9, 4, 9, want="residuals"),
+    ):
         found = list(space.candidates(problem, H200))
         assert len(found) >= 10 and all(space.illegal(problem, one, H200) is None for one in found)
 
