@@ -150,7 +150,7 @@ class CupyLinalg:
     # ---- one matrix after the other ---------------------------------------------------------------------------
 
     def _one_by_one(self, A: Any) -> bool:
-        return max(A.shape[-2:]) > _SMALL or prod(A.shape[:-2]) == 1
+        return bool(max(A.shape[-2:]) > _SMALL or prod(A.shape[:-2]) == 1)
 
     def _handle(self) -> int:
         return self.cupy.cuda.device.get_cusolver_handle()  # type: ignore[no-any-return]

@@ -8,7 +8,19 @@ flops and resources; `emit` source text and launch geometry; `defaults` the rule
 from __future__ import annotations
 
 from .batched import gemm, gemv, ragged_gemm, trsm
-from .factor import back_transform, bidiagonal, cholesky, divide, jacobi, lu, qr, ragged_factor, sweeps, systems, tridiagonal
+from .factor import (
+    back_transform,
+    bidiagonal,
+    cholesky,
+    divide,
+    jacobi,
+    lu,
+    qr,
+    ragged_factor,
+    sweeps,
+    systems,
+    tridiagonal,
+)
 from .family import Family
 from .sparse import powers, spmv
 from .tall_skinny import gram, matmul_gram, sketch, small_step, tsm2r, tsmm

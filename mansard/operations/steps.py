@@ -253,8 +253,9 @@ def plan_lu_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, 
     kind = stacks.common_kind((("lu_and_piv", A), ("b", B), ("out", out)))
     op = _op(form)
     order = ("lower", "upper") if op == "N" else ("upper", "lower")
-    at_once = plan_tiny(kind, BY_LU["NTC".index(op)], *A, _columns(B), backend)
-    steps = [("lu_solve", at_once)] if at_once else _substitutions(A[0], _columns(B), backend, *order, op, unit=True)
+    factors, pivots = A
+    at_once = plan_tiny(kind, BY_LU["NTC".index(op)], factors, pivots, _columns(B), backend)
+    steps = [("lu_solve", at_once)] if at_once else _substitutions(factors, _columns(B), backend, *order, op, True)
     verify = call.make_verify(kind, A, B, out, ("lu_and_piv", "b"))
     return held("mansard.linalg", "lu_solve", steps, verify, backend, form)
 

@@ -16,6 +16,7 @@ from ..codegen.geometry import Device
 from ..kernels import family_of
 from ..kernels.batched.trsm import spec as trsm_spec
 from ..kernels.common import measured
+from ..kernels.factor.systems import spec as systems_spec
 from ..machine import machine, roofline
 from ..records import database
 from . import first_calls, predict, route_records
@@ -227,10 +228,13 @@ def _few_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
 _TINY = 16
 
 
+_OF_COLUMNS = ("solve", "positive", *systems_spec.FACTORED)
+
+
 def _beyond_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
     """The library, which stands for several launches, for systems of more rows than one launch factors and solves."""
     rows = measured.number("systems", request.device, "ROWS", _TINY, bytes=problem.itemsize)
-    if problem.want != "residuals" and rows < problem.N and not _is_tuned(problem, request):
+    if problem.want in _OF_COLUMNS and rows < problem.N and not _is_tuned(problem, request):
         yield _library(problem, request, f"{problem.N} rows: beyond {rows} factors come first, then triangles")
 
 

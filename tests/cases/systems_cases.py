@@ -11,8 +11,8 @@ from lu_cases import exact_matrices
 
 from mansard import testing
 from mansard.kernels.factor.lu import spec as lu_spec
-from mansard.kernels.factor.systems import emit, space, spec
-from mansard.kernels.factor.systems.space import Columns, Config, Residuals
+from mansard.kernels.factor.systems import emit, space, spec, work
+from mansard.kernels.factor.systems.space import Columns, Config, Determinants, Residuals
 from mansard.plan.problem import REAL, Problem
 
 
@@ -40,12 +40,16 @@ CASES: list[tuple[Problem, Config]] = [
     (_p("float32", 1, 1, 5, "residuals", M=1), Residuals(1, 2)),
     (_p("complex128", 3, 37, 3, "residuals", M=130), Residuals(32)),
     (_p("complex64", 7, 5, 3, "residuals", M=67, stack_a="shared"), Residuals(2)),
+    (_p("float64", 70, 0, 5, "determinant"), Determinants(2)),
+    (_p("complex64", 33, 0, 3, "logdet"), Determinants(1)),
+    (_p("complex128", 4, 0, 9, "determinant"), Determinants(4)),
+    (_p("float32", 7, 0, 9, "logdet"), Determinants(4)),
 ]
 
 
 def case_id(case: tuple[Problem, Config]) -> str:
     problem, config = case
-    lanes = config.LANES_N if isinstance(config, Residuals) else config.TEAM
+    lanes = work.lanes(config)
     sizes = f"{problem.M}x{problem.N}x{problem.NRHS}x{problem.BATCH}"
     return f"{problem.want}-{lanes}-{problem.dtype}-{sizes}"
 
@@ -81,6 +85,8 @@ def made(problem: Problem, seed: int = 0) -> Made:
         A = integers(rng, (count["a"], problem.M, problem.N), dtype)
         B = integers(rng, (batch, problem.M, problem.NRHS), dtype)
         return Made(A, B, X, squares=(abs(B - A @ X) ** 2).sum(-2).round().astype(REAL[dtype]))
+    if problem.want in spec.NUMBERS:
+        return _determinants(problem, rng)
     if problem.want in ("positive", "cholesky"):
         L = np.tril(integers(rng, (count["a"], problem.N, problem.N), dtype), -1)
         every = np.arange(problem.N)
@@ -97,6 +103,25 @@ def made(problem: Problem, seed: int = 0) -> Made:
     B = (forms.get(problem.want, exact.A) @ X)[: count["b"]]
     A = exact.A if problem.want == "solve" else exact.factors.astype(dtype)
     return Made(A, B, X, pivots=exact.pivots, info=np.zeros(batch, np.int32))
+
+
+def _determinants(problem: Problem, rng: Any) -> Made:
+    """Diagonals of 0.5, 1, 2 and units, with as many halves as twos, and exchanges in turn; one matrix is singular."""
+    batch, N = int(problem.BATCH), problem.N
+    sizes = rng.permuted(np.tile([0.5, 1, 2, 1] * N, (batch, 1))[:, : N - N % 4], axis=1)
+    diagonal = np.concatenate([sizes, np.ones((batch, N % 4))], 1) * rng.choice(
+        [1, -1, 1j, -1j] if problem.is_complex else [1, -1], (batch, N)
+    )
+    diagonal[1, N // 2] = 0
+    A = integers(rng, (batch, N, N), problem.dtype)
+    A[:, range(N), range(N)] = diagonal
+    pivots = np.where(rng.random((batch, N)) < 0.5, np.arange(N), N - 1).astype(np.int32)
+    sign = 1 - 2 * ((pivots != np.arange(N)).sum(1) % 2)
+    X = np.empty((batch, 1, 1), problem.dtype)
+    X[:, 0, 0] = diagonal.prod(1) * sign
+    with np.errstate(divide="ignore"):
+        squares = np.log(abs(X[:, 0])).astype(REAL[problem.dtype])
+    return Made(A, None, X, pivots, squares=squares if problem.want == "logdet" else None)
 
 
 @dataclass
@@ -137,14 +162,18 @@ def launch(
     wanted = given.X if problem.want == "residuals" else np.full(given.X.shape, np.nan, problem.dtype)
     held, strides = [], ()
     for name, values, order in zip("abx", (given.A, given.B, wanted), orders, strict=True):
+        if values is None:
+            held.append(None)
+            strides += (0, 0, 0)
+            continue
         array, steps = _placed(xp, values, order)
         held.append(array)
         strides += (0 if getattr(problem, f"stack_{name}") == "shared" else steps[0], *steps[1:])
-    squares = xp.full((batch, problem.NRHS), np.nan, REAL[problem.dtype])
+    squares = xp.full((batch, 1 if problem.want in spec.NUMBERS else problem.NRHS), np.nan, REAL[problem.dtype])
     info = xp.full(batch, -7, np.int32)
     pivots = None if given.pivots is None else xp.ascontiguousarray(xp.asarray(given.pivots))
-    pointers = (address(held[0]), 0 if pivots is None else address(pivots), address(held[1]), address(held[2]),
-                address(squares), address(info))  # fmt: skip
+    used = (held[0], pivots, *held[1:], squares, info)
+    pointers = tuple(0 if one is None else address(one) for one in used)
     where.prepare(emit.kernel(problem, config, where.device, strides))(pointers, (), 0)
     where.synchronize()
     X, squares, info = (one if backend == "emulated" else one.get() for one in (held[2], squares, info))
@@ -166,12 +195,18 @@ def exact(problem: Problem, config: Config, backend: str, seed: int = 0) -> None
     given = made(problem, seed)
     number = CASES.index((problem, config)) if (problem, config) in CASES else seed
     orders = tuple(ORDERS[(number + shift) % len(ORDERS)] for shift in range(3))
+    if problem.want in spec.NUMBERS:
+        orders = (*orders[:2], "rows")
     found = launch(problem, config, backend, given, orders)
-    if problem.want == "residuals":
+    if problem.want in spec.NUMBERS:
+        assert np.array_equal(found.X, given.X)
+        tolerance = 20 * float(np.finfo(problem.dtype).eps)
+        assert given.squares is None or np.allclose(found.squares, given.squares, tolerance, tolerance)
+    elif problem.want == "residuals":
         assert np.array_equal(found.squares, given.squares) and (found.info == problem.N).all()
-        return
-    assert np.array_equal(found.X, given.X)
-    assert (found.info == (0 if problem.want in ("solve", "positive") else -7)).all()
+    else:
+        assert np.array_equal(found.X, given.X)
+        assert (found.info == (0 if problem.want in ("solve", "positive") else -7)).all()
 
 
 def bounded(problem: Problem, config: Config, backend: str) -> None:

@@ -17,9 +17,9 @@ from .kernel import KernelRun, family_of
 from .places import overlaps
 from .plan import plan_factor
 from .ragged_plan import plan_ragged
-from .systems import as_int32, common_lead, lead_of
+from .systems import common_lead, lead_of
 from .task import Sizes, Task, broadcast
-from .tiny import plan_with_factors
+from .tiny import as_int32, plan_with_factors
 
 
 @dataclass

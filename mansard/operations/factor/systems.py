@@ -87,7 +87,7 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
     if 0 in X.shape:
         return X if out is None else out
     if trans == 0:
-        if lead_of(F) != lead or not swapped(kind, backend, as_int32(kind, pivots), X):
+        if lead_of(F) != lead or not swapped(kind, backend, tiny.as_int32(kind, pivots), X):
             X = permuted(kind, _order(kind, pivots, F, lead), X)
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", "N", True))
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", "N"))
@@ -110,12 +110,7 @@ def _at_once(
     if lead_of(F) != lead and prod(lead_of(F)) != 1:
         return None
     F, B = (broadcast(kind, one, (*lead, *_core(one))) for one in (F, B))
-    return tiny.with_factors(kind, tiny.BY_LU[trans], F, as_int32(kind, pivots), B, out, backend)
-
-
-def as_int32(kind: Kind, pivots: Array) -> Array:
-    """Pivots as kernels read them: without gaps."""
-    return kind.astype(kind.plain(pivots), "int32")
+    return tiny.with_factors(kind, tiny.BY_LU[trans], F, tiny.as_int32(kind, pivots), B, out, backend)
 
 
 def _check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> None:

@@ -32,7 +32,8 @@ class Task(NamedTuple):
     @property
     def numbers(self) -> tuple[str, ...]:
         """Those that are one number per matrix."""
-        return {"determinant": ("F", "INFO"), "logdet": ("F", "X", "INFO")}.get(self.want, ("INFO",))
+        given = ("X", "SQUARES") if self.family == "systems" else ()
+        return {"determinant": ("F", "INFO", *given), "logdet": ("F", "X", "INFO", *given)}.get(self.want, ("INFO",))
 
 
 _PARTS = {
@@ -51,6 +52,8 @@ _PARTS = {
     ("systems", "adjoint"): ("X", "PIVOTS"),
     ("systems", "cholesky"): ("X",),
     ("systems", "residuals"): ("X", "SQUARES", "INFO"),  # of solutions X that are given
+    ("systems", "determinant"): ("X", "PIVOTS"),  # from factors and pivots that are given, as the next one
+    ("systems", "logdet"): ("X", "SQUARES", "PIVOTS"),
     ("qr", "raw"): ("F", "TAU"),
     ("qr", "panel"): ("F", "TAU", "Q"),  # Q is the T of I - V T V^H
     ("qr", "r"): ("F",),
@@ -87,7 +90,7 @@ def dtype_of(task: Task, part: str, dtype: str) -> str:
     """Of a part, if the matrices have this dtype."""
     if part in INTEGERS:
         return "int32"
-    return REAL[dtype] if part == "SQUARES" or (task.want, part) == ("logdet", "X") else dtype
+    return REAL[dtype] if part == "SQUARES" or (task[:2], part) == (("lu", "logdet"), "X") else dtype
 
 
 # ---- arrays of any library --------------------------------------------------------------------------------

@@ -107,6 +107,23 @@ def residuals(kind: Kind, A: Array, B: Array, X: Array, backend: str | None) -> 
     return found["SQUARES"], found["INFO"]
 
 
+def determinants(kind: Kind, want: str, F: Array, pivots: Array, backend: str | None) -> Found | None:
+    """Determinants, or signs and logarithms, from factors and pivots: the parts of an `lu` task."""
+    if 0 in F.shape or pin.pins():
+        return None
+    given = {"PIVOTS": as_int32(kind, pivots)}
+    plan = planned(Task("systems", want), kind, F, None, given, backend, False)
+    if plan.kernel is None:
+        return None
+    found = plan.run(F, None, given)
+    return {"F": found["X"]} if want == "determinant" else {"F": found["X"], "X": found["SQUARES"]}
+
+
+def as_int32(kind: Kind, pivots: Array) -> Array:
+    """Pivots as kernels read them: without gaps."""
+    return kind.astype(kind.plain(pivots), "int32")
+
+
 def least_squares(kind: Kind, A: Array, B: Array, backend: str | None) -> tuple[Array, Array, Array] | None:
     """Solutions by QR, squared residuals and ranks, for stacks of full rank with the same leading dimensions."""
     if 0 in (*A.shape, *B.shape) or pin.pins():

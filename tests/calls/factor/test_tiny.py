@@ -177,6 +177,19 @@ def test_plans_name_the_launch_and_its_reason() -> None:
                              backend="emulated").explain()  # fmt: skip
 
 
+@needs_cpu
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_determinants_of_factors_are_one_launch_more(dtype: str, launches: list[str]) -> None:
+    """Beyond one kernel: blocks of factors, then all determinants at once."""
+    A, _, _ = system(dtype, 2, 140, 1)
+    A[1, :, 3] = 0
+    found, expected = linalg.slogdet(A, backend="emulated"), np.linalg.slogdet(A)
+    assert np.array_equal(found[0], expected[0]) and np.allclose(found[1], expected[1], atol=1e-4)
+    launches.clear()
+    assert np.array_equal(linalg.det(A, backend="emulated"), [expected[0][0], 0])
+    assert [text.split(",")[0] for text in launches].count("systems: determinant") == 1
+
+
 # ---- least squares ------------------------------------------------------------------------------------------------
 
 

@@ -159,7 +159,7 @@ def test_candidates_are_legal() -> None:
 
 def test_integers_have_both_parts() -> None:
     values = integers(np.random.default_rng(0), (50,), "complex64")
-    assert values.dtype == "complex64" and np.ptp(values.real) == np.ptp(values.imag) == 6 and len(CASES) == 19
+    assert values.dtype == "complex64" and np.ptp(values.real) == np.ptp(values.imag) == 6 and len(CASES) == 23
 
 
 @needs_nvrtc

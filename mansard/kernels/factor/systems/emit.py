@@ -16,23 +16,23 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
     """Everything a backend needs; `strides` are those of A, B and X: matrices, rows, columns, in elements."""
     grid = (work.blocks(problem, config, device), 1, 1)
     geometry = Geometry(grid, work.threads(problem, config), work.shared_bytes(problem, config))
-    more = (problem.M, problem.N) if problem.want == "residuals" else (work.sides(problem, config, device),)
-    fixed = (problem.BATCH, problem.NRHS, *more, *strides)
+    more = {"columns": (work.sides(problem, config, device),), "residuals": (problem.M, problem.N)}
+    fixed = (problem.BATCH, problem.NRHS, *more.get(config.VARIANT, (problem.N,)), *strides)
     return Kernel(source(problem, config, device.backend), geometry, fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
-    """The kernel's text for `target` (cuda or emulated): the same for any number of right-hand sides."""
-    residuals = problem.want == "residuals"
-    constants = {} if residuals else {
-        "N": problem.N, "WANT": problem.want, "PIVOT": problem.pivot, "UPLO": problem.uplo,
-        "SHARED_BYTES": work.shared_bytes(problem, config),
+    """The kernel's text for `target` (cuda or emulated): the same for all sizes in `spec.LONG`."""
+    of_columns = {
+        "N": problem.N, "PIVOT": problem.pivot, "UPLO": problem.uplo, "SHARED_BYTES": work.shared_bytes(problem, config)
     }  # fmt: skip
-    integers = ("BATCH", "NRHS", *(("M", "N") if residuals else ("SIDES",)), *_STEPS)
+    constants = {"columns": {"WANT": problem.want, **of_columns}, "determinants": {"WANT": problem.want}}
+    order = f"A[{problem.N}], " if config.VARIANT == "columns" else ""
+    sizes = {"columns": ("SIDES",), "residuals": ("M", "N"), "determinants": ("N",)}[config.VARIANT]
     return sources.source(
-        problem, config, target, work=work, folder="factor/systems", constants=constants,
-        title=f"{problem.want}, {problem.dtype}" if residuals else f"A[{problem.N}], {problem.want}, {problem.dtype}",
-        arguments=(*_pointers(problem), *WORKSPACE, *sources.integers(integers)),
+        problem, config, target, work=work, folder="factor/systems", constants=constants.get(config.VARIANT, {}),
+        title=f"{order}{problem.want}, {problem.dtype}",
+        arguments=(*_pointers(problem), *WORKSPACE, *sources.integers(("BATCH", "NRHS", *sizes, *_STEPS))),
     )  # fmt: skip
 
 

@@ -35,8 +35,18 @@ class Residuals(OnGpu):
     BLOCKS_PER_SM: int = 2
 
 
-Config: TypeAlias = Columns | Residuals
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Columns, Residuals)}
+@dataclass(frozen=True)
+class Determinants(OnGpu):
+    """Determinants from LU factors: a warp per matrix."""
+
+    VARIANT: ClassVar[str] = "determinants"
+    WARPS: int = 4
+    BLOCKS_PER_SM: int = 2
+
+
+Config: TypeAlias = Columns | Residuals | Determinants
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Columns, Residuals, Determinants)}
+_KINDS: dict[str, type[Config]] = {"residuals": Residuals, **dict.fromkeys(spec.NUMBERS, Determinants)}
 _LANES = (1, 2, 4, 8, 16, 32)  # of a warp: powers of two, so that teams and columns divide it
 
 to_dict = configs.to_dict
@@ -47,9 +57,9 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if reason := configs.elsewhere(c, device) or spec.refusal(problem):
         return reason
-    if (problem.want == "residuals") != isinstance(c, Residuals):
+    if not isinstance(c, _KINDS.get(problem.want, Columns)):
         return f"want={problem.want!r} is not of {c.VARIANT}"
-    lanes = c.LANES_N if isinstance(c, Residuals) else c.TEAM
+    lanes = work.lanes(c)
     if lanes not in _LANES or not 1 <= c.WARPS <= 32:
         return f"{lanes} lanes, {c.WARPS} warps: 1, 2, 4, 8, 16 or 32 lanes, 1 to 32 warps"
     return configs.too_large(work, problem, c, device, together=True)
@@ -57,8 +67,7 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    kind = Residuals if problem.want == "residuals" else Columns
+    found: list[Config] = [Determinants(warps) for warps in (1, 2, 4, 8)]
     for lanes, warps in product(_LANES, (1, 2, 4, 8)):
-        config = kind(lanes, warps)
-        if illegal(problem, config, device) is None:
-            yield config
+        found += [Columns(lanes, warps), Residuals(lanes, warps)]
+    yield from (config for config in found if illegal(problem, config, device) is None)

@@ -14,7 +14,8 @@ WIDEST = 32  # rows: a lane has a right-hand side in its registers, and a warp a
 LONG = ("M", "NRHS", "BATCH")  # arguments of the kernels: a record answers for any of them
 SHAPES = {"a": ("M", "N"), "b": ("M", "NRHS"), "x": ("N", "NRHS")}  # rows and columns
 FACTORED = ("lu", "transposed", "adjoint", "cholesky")  # A holds factors
-WANTS = ("solve", "positive", *FACTORED, "residuals")
+NUMBERS = ("determinant", "logdet")
+WANTS = ("solve", "positive", *FACTORED, "residuals", *NUMBERS)
 shape = partial(operands.shape, SHAPES)
 
 
@@ -40,6 +41,8 @@ def problem(
     adjoint     X = A^-H B from these factors
     cholesky    X = A^-1 B; A holds L, or U (`uplo`)
     residuals   SQUARES = |B - A X|^2 per column, and INFO = N, of M x N matrices
+    determinant X = one number per matrix, from these factors
+    logdet      X = the determinant's phase, SQUARES = the logarithm of its modulus
 
     Strides are arguments of the kernels: of the traits of operands (`common/operands.py`) only stacks count.
     """
@@ -60,7 +63,7 @@ def strides(problem: Problem) -> tuple[int, ...]:
         rows, columns = shape(problem, name)
         step = 0 if getattr(problem, f"stack_{name}") == "shared" else rows * columns
         found += (step, columns, 1)
-    return found
+    return found if problem.want not in NUMBERS else (*found[:3], 0, 0, 0, 1, 1, 1)
 
 
 def refusal(problem: Problem) -> str | None:
@@ -71,7 +74,7 @@ def refusal(problem: Problem) -> str | None:
         return f"systems: want={problem.want!r} is not one of {', '.join(WANTS)}"
     if "pointers" in (problem.stack_a, problem.stack_b, problem.stack_x):
         return "systems: matrices without a common stride"
-    if problem.want == "residuals":
+    if problem.want == "residuals" or (problem.want in NUMBERS and problem.M == problem.N):
         return None
     if problem.M != problem.N:
         return f"systems: {problem.M} x {problem.N}: only a square matrix has an inverse"
@@ -80,8 +83,10 @@ def refusal(problem: Problem) -> str | None:
     return None
 
 
-def reference(A: Any, B: Any, X: Any = None) -> Any:
-    """The solutions in NumPy or, with X, the squared residuals."""
+def reference(A: Any, B: Any = None, X: Any = None) -> Any:
+    """The solutions in NumPy or, with X, the squared residuals; without B, determinants."""
+    if B is None:
+        return np.linalg.det(A)
     if X is None:
         return np.linalg.solve(A, B)
     return (abs(B - A @ X) ** 2).sum(-2)
