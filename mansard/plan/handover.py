@@ -190,6 +190,26 @@ def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
     return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
+# Rows beyond which tiny systems are factored first, then solved for: a lane has a right-hand side of so many numbers in
+# its registers, and N^2 unrolled products beside it, which fill the cache of instructions from about 32 rows on.
+_TINY = 16
+
+
+def _tiny(problem: Problem, request: Request) -> int:
+    """Rows up to which one launch factors and solves: a record of the device, or assumed."""
+    return measured.number("systems", request.device, "ROWS", _TINY, bytes=problem.itemsize)
+
+
+_OF_COLUMNS = ("solve", "positive", *systems_spec.FACTORED)
+
+
+def _beyond_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
+    """The library, which stands for several launches, for systems of more rows than one launch factors and solves."""
+    rows = _tiny(problem, request)
+    if problem.want in _OF_COLUMNS and rows < problem.N and not _is_tuned(problem, request):
+        yield _library(problem, request, f"{problem.N} rows: beyond {rows} factors come first, then triangles")
+
+
 _IDLE = 32  # multiprocessors per matrix: with fewer at work than one of so many, the vendor's routine, which has all of
 # them work on one matrix after the other, is done first; assumed where no record of routes knows the size
 
@@ -200,6 +220,8 @@ def _few_for_steps(problem: Problem, request: Request) -> str | None:
         return None
     if problem.operation == "qr" and problem.M < problem.N and problem.M <= _LARGE_MATRIX:
         return None  # one kernel for the leading columns, one product for the others
+    if problem.want == "solve" and problem.operation != "qr" and _tiny(problem, request) >= problem.N:
+        return None  # one launch factors and solves
     count, idle = problem.BATCH, request.device.multiprocessors - problem.BATCH
     return f"a block of threads per matrix ({count}) would leave {idle} multiprocessors idle in every step"
 
@@ -221,21 +243,6 @@ def _few_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
     """LAPACK on CPUs for the eigenvalues and singular values of a few matrices, unless a record speaks for a kernel."""
     if request.backend == "cpu" and problem.BATCH < _FEW_TINY and not _is_tuned(problem, request):
         yield _library(problem, request, f"fewer than {_FEW_TINY} matrices: LAPACK is done before a kernel pays")
-
-
-# Rows beyond which tiny systems are factored first, then solved for: a lane has a right-hand side of so many numbers in
-# its registers, and N^2 unrolled products beside it, which fill the cache of instructions from about 32 rows on.
-_TINY = 16
-
-
-_OF_COLUMNS = ("solve", "positive", *systems_spec.FACTORED)
-
-
-def _beyond_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
-    """The library, which stands for several launches, for systems of more rows than one launch factors and solves."""
-    rows = measured.number("systems", request.device, "ROWS", _TINY, bytes=problem.itemsize)
-    if problem.want in _OF_COLUMNS and rows < problem.N and not _is_tuned(problem, request):
-        yield _library(problem, request, f"{problem.N} rows: beyond {rows} factors come first, then triangles")
 
 
 # --- what dispatch asks ------------------------------------------------------------------------------------
