@@ -119,9 +119,11 @@ def _determinants(problem: Problem, rng: Any) -> Made:
     sign = 1 - 2 * ((pivots != np.arange(N)).sum(1) % 2)
     X = np.empty((batch, 1, 1), problem.dtype)
     X[:, 0, 0] = diagonal.prod(1) * sign
+    info = np.zeros(batch, np.int32)
+    info[-1], X[-1], A[-1, -1, -1] = 1, 0, np.nan  # what stands behind the pivot that is zero does not count
     with np.errstate(divide="ignore"):
         squares = np.log(abs(X[:, 0])).astype(REAL[problem.dtype])
-    return Made(A, None, X, pivots, squares=squares if problem.want == "logdet" else None)
+    return Made(A, None, X, pivots, info, squares=squares if problem.want == "logdet" else None)
 
 
 @dataclass
@@ -170,7 +172,7 @@ def launch(
         held.append(array)
         strides += (0 if getattr(problem, f"stack_{name}") == "shared" else steps[0], *steps[1:])
     squares = xp.full((batch, 1 if problem.want in spec.NUMBERS else problem.NRHS), np.nan, REAL[problem.dtype])
-    info = xp.full(batch, -7, np.int32)
+    info = xp.full(batch, -7, np.int32) if problem.want not in spec.NUMBERS else xp.asarray(given.info)
     pivots = None if given.pivots is None else xp.ascontiguousarray(xp.asarray(given.pivots))
     used = (held[0], pivots, *held[1:], squares, info)
     pointers = tuple(0 if one is None else address(one) for one in used)

@@ -26,7 +26,7 @@ def answer(kind: Kind, task: Task, A: Array, B: Array = None) -> Found:
     F, pivots, info = by.lu(A, task.pivot)
     if task.want == "factor":
         return {"F": F, "PIVOTS": pivots, "INFO": info}
-    return determinants(kind, task, F, pivots)
+    return determinants(kind, task, {"F": F, "PIVOTS": pivots, "INFO": info})
 
 
 def _cholesky(kind: Kind, task: Task, by: Linalg, A: Array, B: Array) -> Found:
@@ -38,16 +38,19 @@ def _cholesky(kind: Kind, task: Task, by: Linalg, A: Array, B: Array) -> Found:
     return {"X": X, "INFO": info}
 
 
-def determinants(kind: Kind, task: Task, F: Array, pivots: Array, backend: str | None = None) -> Found:
-    """From the factors: products of diagonals, and whether the number of exchanges is odd."""
+def determinants(kind: Kind, task: Task, made: Found, backend: str | None = None) -> Found:
+    """From the factors: products of diagonals, and whether the number of exchanges is odd. Singular matrices are those
+    that `info` says: some libraries leave NaN behind a pivot that is zero."""
     from .tiny import determinants as by_kernel
 
-    found = by_kernel(kind, task.want, F, pivots, backend)
+    F, pivots, info = (made[part] for part in ("F", "PIVOTS", "INFO"))
+    found = by_kernel(kind, task.want, F, pivots, info, backend)
     if found is not None:
         return found
     module = kind.module
     odd = (pivots != kind.arange(pivots.shape[-1], pivots)).sum(-1) % 2
     diagonal = F.diagonal(0, -2, -1)
+    diagonal = module.where((info > 0)[..., None], module.zeros_like(diagonal), diagonal)
     sign = 1 - 2 * kind.astype(odd, diagonal.dtype)
     if task.want == "determinant":
         return {"F": diagonal.prod(-1) * sign}

@@ -288,7 +288,7 @@ def _followed(kind: Kind, task: Task, backend: str | None, A: Array, B: Array, o
         return deliver({"X": X, "INFO": made["INFO"]}, outs)
     made = factor(task._replace(want="factor"), kind, A, None, None, backend)
     if task.want in ("determinant", "logdet"):
-        return deliver(factor_library.determinants(kind, task, made["F"], made["PIVOTS"], backend), outs)
+        return deliver(factor_library.determinants(kind, task, made, backend), outs)
     part = "X" if task.want == "solve" else "F"
     B = B if task.want == "solve" else identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
     X = lu_solve(kind, made["F"], made["PIVOTS"], B, 0, None, backend)

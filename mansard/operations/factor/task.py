@@ -52,8 +52,8 @@ _PARTS = {
     ("systems", "adjoint"): ("X", "PIVOTS"),
     ("systems", "cholesky"): ("X",),
     ("systems", "residuals"): ("X", "SQUARES", "INFO"),  # of solutions X that are given
-    ("systems", "determinant"): ("X", "PIVOTS"),  # from factors and pivots that are given, as the next one
-    ("systems", "logdet"): ("X", "SQUARES", "PIVOTS"),
+    ("systems", "determinant"): ("X", "PIVOTS", "INFO"),  # from factors, pivots and info that are given, as the next
+    ("systems", "logdet"): ("X", "SQUARES", "PIVOTS", "INFO"),
     ("qr", "raw"): ("F", "TAU"),
     ("qr", "panel"): ("F", "TAU", "Q"),  # Q is the T of I - V T V^H
     ("qr", "r"): ("F",),

@@ -107,11 +107,11 @@ def residuals(kind: Kind, A: Array, B: Array, X: Array, backend: str | None) -> 
     return found["SQUARES"], found["INFO"]
 
 
-def determinants(kind: Kind, want: str, F: Array, pivots: Array, backend: str | None) -> Found | None:
-    """Determinants, or signs and logarithms, from factors and pivots: the parts of an `lu` task."""
+def determinants(kind: Kind, want: str, F: Array, pivots: Array, info: Array, backend: str | None) -> Found | None:
+    """Determinants, or signs and logarithms, from factors, pivots and info: the parts of an `lu` task."""
     if 0 in F.shape or pin.pins():
         return None
-    given = {"PIVOTS": as_int32(kind, pivots)}
+    given = {"PIVOTS": as_int32(kind, pivots), "INFO": as_int32(kind, info)}
     plan = planned(Task("systems", want), kind, F, None, given, backend, False)
     if plan.kernel is None:
         return None

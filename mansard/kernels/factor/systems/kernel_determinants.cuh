@@ -3,6 +3,8 @@
 //   determinant  x = (-1)^e u_00 u_11 ...       e of the pivots are other rows than their own
 //   logdet       x = (-1)^e prod u_ii / |u_ii|  and  s = sum log |u_ii|; x = 0 and s = -inf for a singular matrix
 //
+// INFO, if it is not null, says which matrices are singular: some libraries leave NaN behind a pivot that is zero.
+//
 // Team. A warp per matrix; lane i has diagonal entries i, i + 32, ..., and the lanes multiply in a fixed tree.
 // No shared memory; the only exchanges are shuffles. Limits: latency of the loads, a sector for each diagonal entry.
 //
@@ -47,6 +49,10 @@ MANSARD_DEVICE void systems_determinants(const Arguments& a) {
       if constexpr (LOG) sum += lane_value<32>(sum, lane ^ mask);
     }
     if (lane == 0) {
+      if (a.INFO != nullptr && a.INFO[m] > 0) {
+        product = zero<T>();
+        sum = LOG ? R(log(0.0)) : R(0);
+      }
       a.X[m] = exchanges % 2 ? negated(product) : product;
       if constexpr (LOG) a.SQUARES[m] = sum;
     }
