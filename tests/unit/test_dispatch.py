@@ -226,6 +226,26 @@ def test_wide_qr_stays_a_kernel_and_a_product(monkeypatch: pytest.MonkeyPatch) -
         assert decided("qr", qr.spec.problem("float64", rows, 216, 1, want="r"), A100).answered_by == word
 
 
+MEASURED = [  # on an H200: rows, what is wanted, and the largest number of matrices of the library
+    (lu, 192, "solve", 3), (lu, 512, "factor", 3), (lu, 192, "logdet", 3), (lu, 192, "inverse", 2),
+    (lu, 512, "inverse", 3), (qr, 192, "r", 2), (qr, 300, "reduced", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("family, rows, want, most", MEASURED)
+def test_few_large_matrices_on_an_h200(
+    family: Any, rows: int, want: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_rule(monkeypatch)
+    monkeypatch.setattr(database, "best", lambda *_: None)
+    for batch in range(1, 6):
+        sides = {"NRHS": 1} if want == "solve" else {}
+        problem = family.spec.problem("float64", rows, rows, batch, want=want, **sides)
+        choice = decided(problem.operation, problem, H200)
+        assert (choice.answered_by == "library") == (batch <= most), choice
+        assert choice.origin == ("tuned" if batch < 5 else "rule")
+
+
 def test_few_tiny_systems_are_no_library_s() -> None:
     for family, sizes in ((lu, (3, 3)), (cholesky, (16,))):
         problem = family.spec.problem("float64", *sizes, 3, NRHS=42, want="solve")

@@ -38,15 +38,10 @@ def _cholesky(kind: Kind, task: Task, by: Linalg, A: Array, B: Array) -> Found:
     return {"X": X, "INFO": info}
 
 
-def determinants(kind: Kind, task: Task, made: Found, backend: str | None = None) -> Found:
+def determinants(kind: Kind, task: Task, made: Found) -> Found:
     """From the factors: products of diagonals, and whether the number of exchanges is odd. Singular matrices are those
     that `info` says: some libraries leave NaN behind a pivot that is zero."""
-    from .tiny import determinants as by_kernel
-
     F, pivots, info = (made[part] for part in ("F", "PIVOTS", "INFO"))
-    found = by_kernel(kind, task.want, F, pivots, info, backend)
-    if found is not None:
-        return found
     module = kind.module
     odd = (pivots != kind.arange(pivots.shape[-1], pivots)).sum(-1) % 2
     diagonal = F.diagonal(0, -2, -1)

@@ -21,14 +21,13 @@ from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle, solve
 from ..plans import PLANS
 from ..stacks import Operand
-from . import library as factor_library
 from .blocked import HOW, Blocked, Steps
 from .by_library import by_library, quick_by_lapack
 from .columns import column
 from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
 from .quick import keep_quick, quick_key
-from .task import Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
+from .task import NUMBERS, Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
 
 Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
 QuickMaker = Callable[[bool], Quick]  # of a fast path; True: for vectors in the place of B
@@ -133,7 +132,9 @@ def plan_factor(
     if not isinstance(choice.route, StepsRoute):
         stacked_here = a.view.device[0] == "cpu" and not (stacks.is_list(A) or stacks.is_list(B))
         quick = partial(quick_by_lapack, kind, task, a) if stacked_here else None
-        return FactorPlan(partial(by_library, kind, task, a), choice, lapack=quick)
+        by_factors = task.want in NUMBERS and a.view.device[0] != "cpu"
+        way = partial(_determinants, kind, task, backend, a) if by_factors else partial(by_library, kind, task, a)
+        return FactorPlan(way, choice, lapack=quick)
     if choice.route.name != AFTER_FACTORS:
         return FactorPlan(partial(by_blocks, kind, task, backend), choice)
     at_once = None
@@ -168,7 +169,7 @@ def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array, B: Arra
         shape, dtype = (*a.shape, *sizes.shape(task, part)), dtype_of(task, part, a.view.dtype)
         make = identity if part == "Q" else zeros
         found[part] = make(kind, shape, dtype, like)
-        if part == "F" and task.want in ("determinant", "logdet"):
+        if part == "F" and task.want in NUMBERS:
             found[part][...] = 1
     return deliver(found, outs)
 
@@ -277,9 +278,19 @@ def _work(kind: Kind, task: Task, A: Array, outs: Found) -> Array:
     return place
 
 
+def _determinants(
+    kind: Kind, task: Task, backend: str | None, a: Operand, A: Array, B: Array, outs: Found
+) -> Found:  # fmt: skip
+    """Determinants from factors of the array library."""
+    from .systems import determinants
+
+    made = by_library(kind, task._replace(want="factor"), a, A, None, {})
+    return deliver(determinants(kind, task, made, backend), outs)
+
+
 def _followed(kind: Kind, task: Task, backend: str | None, A: Array, B: Array, outs: Found) -> Found:
     """The parts that follow from the factors: triangular solves, products of diagonals."""
-    from .systems import cholesky_solve, lu_solve
+    from .systems import cholesky_solve, determinants, lu_solve
 
     A, B = stacked(kind, A), None if B is None else stacked(kind, B)
     if task.family == "cholesky":
@@ -287,8 +298,8 @@ def _followed(kind: Kind, task: Task, backend: str | None, A: Array, B: Array, o
         X = cholesky_solve(kind, made["F"], not task.upper, B, None, backend)
         return deliver({"X": X, "INFO": made["INFO"]}, outs)
     made = factor(task._replace(want="factor"), kind, A, None, None, backend)
-    if task.want in ("determinant", "logdet"):
-        return deliver(factor_library.determinants(kind, task, made, backend), outs)
+    if task.want in NUMBERS:
+        return deliver(determinants(kind, task, made, backend), outs)
     part = "X" if task.want == "solve" else "F"
     B = B if task.want == "solve" else identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
     X = lu_solve(kind, made["F"], made["PIVOTS"], B, 0, None, backend)

@@ -13,10 +13,10 @@ from .. import stacks
 from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
-from . import tiny
+from . import library, tiny
 from .plan import factor, swapped
 from .swaps import order_of, permuted
-from .task import Task, broadcast, copied, stacked, zeros
+from .task import Found, Task, broadcast, copied, stacked, zeros
 from .two_sided.derived import least_squares as by_singular_values
 
 
@@ -135,6 +135,12 @@ def _check_pivots(kind: Kind, F: Array, pivots: Array) -> None:
 def _order(kind: Kind, pivots: Array, F: Array, lead: tuple[int, ...]) -> Array:
     rows = F.shape[-2]
     return broadcast(kind, order_of(kind, pivots, rows), (*lead, rows))
+
+
+def determinants(kind: Kind, task: Task, made: Found, backend: str | None) -> Found:
+    """From the parts of a factorization, by one launch or by the array library."""
+    found = tiny.determinants(kind, task.want, made["F"], made["PIVOTS"], made["INFO"], backend)
+    return library.determinants(kind, task, made) if found is None else found
 
 
 # ---- least squares ----------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from ...plan.problem import REAL
 
 INTEGERS = ("PIVOTS", "INFO")
 MATRICES = ("F", "X", "Q")
+NUMBERS = ("determinant", "logdet")  # what is wanted is one number per matrix
 Found = dict[str, Array]  # parts of a result by name
 
 

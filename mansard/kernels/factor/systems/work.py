@@ -62,7 +62,7 @@ def registers(problem: Problem, c: Any) -> int:
     words = problem.itemsize // 4
     if c.VARIANT != "columns":
         return 64 + 16 * words if c.VARIANT == "residuals" else 56
-    return min(255, 56 + words * (3 * problem.N // 2 + 12))
+    return int(min(255, 56 + words * (3 * problem.N // 2 + 12)))
 
 
 def sides(problem: Problem, c: Any, device: Device) -> int:
