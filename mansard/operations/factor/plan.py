@@ -17,7 +17,6 @@ from ...plan.route import Choice, Nothing, Request
 from ...plan.route import Kernel as KernelRoute
 from ...plan.route import Steps as StepsRoute
 from .. import stacks
-from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle, solve
 from ..plans import PLANS
 from ..stacks import Operand
@@ -28,6 +27,7 @@ from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
 from .quick import keep_quick, quick_key
 from .task import NUMBERS, Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
+from .wide import MODES, qr_of_wide
 
 Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
 QuickMaker = Callable[[bool], Quick]  # of a fast path; True: for vectors in the place of B
@@ -220,8 +220,8 @@ def by_blocks(
 ) -> Found:
     """The parts by blocked algorithms, in the place of the result or, for some of them, on a copy of A."""
     A = stacked(kind, A)
-    if task.family == "qr" and steps is HOW["recursive"] and task.want in _MODES and A.shape[-2] < A.shape[-1]:
-        found = _wide(kind, task, backend, A)
+    if task.family == "qr" and steps is HOW["recursive"] and task.want in MODES and A.shape[-2] < A.shape[-1]:
+        found = qr_of_wide(planned, kind, task, backend, A)
         if found is not None:
             return deliver(found, outs)
     work, how = _work(kind, task, A, outs), blocked(kind, backend, steps)
@@ -244,23 +244,6 @@ def by_blocks(
     if task.want == "r":
         return deliver({"F": R}, outs)
     return deliver({"Q": how.q(work, tau, M if task.want == "complete" else K), "F": R}, outs)
-
-
-_MODES = ("r", "reduced", "complete")  # of qr: those that give R itself
-
-
-def _wide(kind: Kind, task: Task, backend: str | None, A: Array) -> Found | None:
-    """Q and R of matrices with more columns than rows: one kernel for the leading square, one product Q^H A for the
-    other columns. None where the square is too large for one kernel."""
-    M, leading = A.shape[-2], Task("qr", "reduced")
-    R = kind.allocate(tuple(A.shape), kind.view(A, "a").dtype, A)
-    square, outs = A[..., :M], {"F": R[..., :M]}
-    plan = planned(leading, kind, square, None, outs, backend, True)
-    if plan.kernel is None:
-        return None
-    Q = plan.run(square, None, outs)["Q"]
-    multiply(Q, A[..., M:], R[..., M:], 1.0, 0.0, backend, Form(True, True))
-    return {"F": R} if task.want == "r" else {"Q": Q, "F": R}
 
 
 def _work(kind: Kind, task: Task, A: Array, outs: Found) -> Array:
