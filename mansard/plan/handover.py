@@ -16,10 +16,9 @@ from ..codegen.geometry import Device
 from ..kernels import family_of
 from ..kernels.batched.trsm import spec as trsm_spec
 from ..kernels.common import measured
-from ..kernels.factor.systems import spec as systems_spec
 from ..machine import machine, roofline
 from ..records import database
-from . import first_calls, predict, route_records
+from . import few_matrices, first_calls, predict, route_records
 from .problem import ITEMSIZE, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Steps
 
@@ -205,40 +204,11 @@ def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
     return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
-# Rows beyond which tiny systems are factored first, then solved for: a lane has a right-hand side of so many numbers in
-# its registers, and N^2 unrolled products beside it, which fill the cache of instructions from about 32 rows on.
-_TINY = 16
-
-
-def _tiny(problem: Problem, request: Request) -> int:
-    """Rows up to which one launch factors and solves: a record of the device, or assumed."""
-    return measured.number("systems", request.device, "ROWS", _TINY, bytes=problem.itemsize)
-
-
-_OF_COLUMNS = ("solve", "positive", *systems_spec.FACTORED)
-
-
 def _beyond_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
     """The library, which stands for several launches, for systems of more rows than one launch factors and solves."""
-    rows = _tiny(problem, request)
-    if problem.want in _OF_COLUMNS and rows < problem.N and not _is_tuned(problem, request):
-        yield _library(problem, request, f"{problem.N} rows: beyond {rows} factors come first, then triangles")
-
-
-_IDLE = 32  # multiprocessors per matrix: with fewer at work than one of so many, the vendor's routine, which has all of
-# them work on one matrix after the other, is done first; assumed where no record of routes knows the size
-
-
-def _few_for_steps(problem: Problem, request: Request) -> str | None:
-    """Why a GPU's library does better than many launches with a block of threads per matrix; None: it does not."""
-    if request.backend != "cuda" or not request.may_hand_over or request.device.multiprocessors < problem.BATCH * _IDLE:
-        return None
-    if problem.operation == "qr" and problem.M < problem.N and problem.M <= _LARGE_MATRIX:
-        return None  # one kernel for the leading columns, one product for the others
-    if problem.want == "solve" and problem.operation != "qr" and _tiny(problem, request) >= problem.N:
-        return None  # one launch factors and solves
-    count, idle = problem.BATCH, request.device.multiprocessors - problem.BATCH
-    return f"a block of threads per matrix ({count}) would leave {idle} multiprocessors idle in every step"
+    reason = few_matrices.beyond_tiny(problem, request)
+    if reason and not _is_tuned(problem, request):
+        yield _library(problem, request, reason)
 
 
 _SOLVED_ON_CPUS = 128  # rows of systems: beyond, LAPACK's own blocks are as fast as factors and triangles by kernels
@@ -315,7 +285,7 @@ def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice
     """The route where a family has no kernel: steps, if they are known and nobody named a library, or the library."""
     refused = choice.origin not in ("pinned", "tuned") and bool(request.operation)
     if refused and request.may_divide and problem.operation in FACTORS and _may_divide(problem, request):
-        if reason := _few_for_steps(problem, request):
+        if reason := few_matrices.too_few(problem, request):
             return _library(problem, request, f"{choice.reason}; {reason}")
         return _steps(problem, choice.reason, choice.origin)
     if refused and problem.operation == "trsm" and request.device.backend != "cpu":
