@@ -27,7 +27,7 @@ def _rows(problem: Problem, request: Request) -> int:
 def beyond_tiny(problem: Problem, request: Request) -> str | None:
     """Why several launches solve systems of so many rows, or None if one does."""
     rows = _rows(problem, request)
-    if problem.want not in _OF_COLUMNS or problem.N <= rows:
+    if problem.want not in _OF_COLUMNS or rows >= problem.N:
         return None
     return f"{problem.N} rows: beyond {rows} factors come first, then triangles"
 

@@ -66,7 +66,8 @@ def factor(
     plan = planned(task, kind, A, B, outs, backend, whole)
     if outs and overlaps(kind, A, B, outs):
         return deliver(factor(task, kind, A, B, None, backend, whole), outs)
-    _remember(task, kind, A, B, outs, backend, plan)
+    if not whole:  # blocks of a larger matrix come by `factor` again
+        _remember(task, kind, A, B, outs, backend, plan)
     return plan.run(A, B, outs)
 
 
@@ -88,11 +89,15 @@ def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: A
 
 
 def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
-    if pin.pins() or set(outs) - {task.parts[0]}:
+    if (plan.kernel is None and plan.lapack is None) or pin.pins() or set(outs) - {task.parts[0]}:
         return
-    run = plan.quick(bool(outs))
+    place = outs.get(task.parts[0])
+    if any(stacks.is_list(one) for one in (A, B, place)):
+        return
+    key = quick_key(task, backend, kind, A, B, place)
+    run = plan.quick(bool(outs)) if _get(key) is None else None
     if run is not None:
-        keep_quick(quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
+        keep_quick(key, kind, run, bool(outs))
 
 
 def planned(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
@@ -197,12 +202,13 @@ def blocked(kind: Kind, backend: str | None, steps: Steps = HOW["recursive"]) ->
     return Blocked(kind, backend, leaf, takes, swap, steps)
 
 
-def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array) -> bool:
-    """Whether a kernel exchanged rows of `place`, in place, as pivots with the same leading dimensions say."""
-    outs = {"F": place, "PIVOTS": pivots}
-    plan = planned(_SWAP, kind, place, None, outs, backend, True)
+def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array, source: Array = None) -> bool:
+    """Whether a kernel exchanged rows of `place`, in place or from a `source` of the same shape, as pivots with
+    the same leading dimensions say."""
+    outs, source = {"F": place, "PIVOTS": pivots}, place if source is None else source
+    plan = planned(_SWAP, kind, source, None, outs, backend, True)
     if plan.kernel is not None:
-        plan.run(place, None, outs)
+        plan.run(source, None, outs)
     return plan.kernel is not None
 
 

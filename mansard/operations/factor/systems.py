@@ -75,7 +75,7 @@ def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, back
 def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Array, backend: str | None) -> Array:
     """A X = B with P A = L U, or with the transpose (1) or conjugate transpose (2) of A."""
     F, pivots, B = (stacked(kind, one) for one in (F, pivots, B))
-    _check_pivots(kind, F, pivots)
+    _check_pivots(F, pivots)
     lead = common_lead(("lu", "b"), F, B)
     if out is not None:
         _check_place(kind, out, (*lead, *B.shape[-2:]), kind.view(B, "b").dtype)
@@ -83,16 +83,15 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
         found = _at_once(kind, F, pivots, B, trans, lead, out, backend)
         if found is not None:
             return found
-    X = copied_to(kind, B, (*lead, *B.shape[-2:]))
-    if 0 in X.shape:
-        return X if out is None else out
+    shape = (*lead, *B.shape[-2:])
+    if 0 in shape:
+        return copied_to(kind, B, shape) if out is None else out
     if trans == 0:
-        if lead_of(F) != lead or not swapped(kind, backend, tiny.as_int32(kind, pivots), X):
-            X = permuted(kind, _order(kind, pivots, F, lead), X)
+        X = _exchanged(kind, F, pivots, B, shape, backend)
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", "N", True))
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", "N"))
     else:
-        op = "T" if trans == 1 else "C"
+        op, X = "T" if trans == 1 else "C", copied_to(kind, B, shape)
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", op))
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", op, True))
         X = permuted(kind, _order(kind, pivots, F, lead).argsort(-1), X)
@@ -101,6 +100,22 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
     for place, value in zip(out, X, strict=True) if stacks.is_list(out) else ((out, X),):
         place[...] = value
     return out
+
+
+def _exchanged(
+    kind: Kind, F: Array, pivots: Array, B: Array, shape: tuple[int, ...], backend: str | None
+) -> Array:  # fmt: skip
+    """The right-hand sides with their rows exchanged, in memory of their own."""
+    lead = shape[:-2]
+    on_gpu = backend == "emulated" or kind.view(B, "b").device[0] != "cpu"
+    if on_gpu and lead_of(F) == lead and tuple(B.shape) == shape:
+        X = kind.allocate(shape, kind.view(B, "b").dtype, B)
+        if swapped(kind, backend, tiny.as_int32(kind, pivots), X, B):
+            return X
+    X = copied_to(kind, B, shape)
+    if lead_of(F) != lead or not swapped(kind, backend, tiny.as_int32(kind, pivots), X):
+        X = permuted(kind, _order(kind, pivots, F, lead), X)
+    return X
 
 
 def _at_once(
@@ -125,11 +140,12 @@ def _check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> 
             raise TypeError(f"out has dtype {view.dtype}, the result {dtype}")
 
 
-def _check_pivots(kind: Kind, F: Array, pivots: Array) -> None:
+def _check_pivots(F: Array, pivots: Array) -> None:
     if tuple(pivots.shape) != tuple(F.shape[:-1]):
         raise ValueError(f"piv has shape {tuple(pivots.shape)}, and lu {tuple(F.shape)}: one pivot per row is needed")
-    if "int" not in str(pivots.dtype):
-        raise TypeError(f"piv has dtype {pivots.dtype}: integers are needed")
+    dtype = pivots.dtype
+    if getattr(dtype, "kind", "") not in ("i", "u") and "int" not in str(dtype):
+        raise TypeError(f"piv has dtype {dtype}: integers are needed")
 
 
 def _order(kind: Kind, pivots: Array, F: Array, lead: tuple[int, ...]) -> Array:

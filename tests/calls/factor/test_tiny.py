@@ -178,6 +178,21 @@ def test_plans_name_the_launch_and_its_reason() -> None:
 
 
 @needs_cpu
+def test_rows_are_exchanged_on_the_way_to_the_solutions(launches: list[str]) -> None:
+    """Beyond tiny systems: factors, rows from b to x, and two triangles; b stays as it is."""
+    A, X, B = system("float64", 3, 40, 12)
+    kept = B.copy()
+    for solve in (lambda: linalg.solve(A, B, backend="emulated"),
+                  lambda: linalg.lu_solve(linalg.lu_factor(A, backend="emulated"), B, backend="emulated")):  # fmt: skip
+        for _ in range(3):
+            launches.clear()
+            assert np.array_equal(solve(), X) and np.array_equal(B, kept)
+            assert [text.split(":")[0] for text in launches] == ["lu", "lu", "trsm", "trsm"]
+    one = linalg.lu_factor(A[0], backend="emulated")
+    assert np.array_equal(A[0] @ linalg.lu_solve(one, B, backend="emulated"), B)
+
+
+@needs_cpu
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_determinants_of_factors_are_one_launch_more(dtype: str, launches: list[str]) -> None:
     """Beyond one kernel: blocks of factors, then all determinants at once."""
