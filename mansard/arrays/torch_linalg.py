@@ -29,6 +29,27 @@ class TorchLinalg:
         """The solution of A X = B by the factors of A."""
         return self.torch.linalg.lu_solve(F, pivots + 1, B)
 
+    def solve(self, A: Any, B: Any, pivot: bool) -> tuple[Any, Any]:
+        """The solution of A X = B, and `info`."""
+        if pivot:
+            X, info = self.torch.linalg.solve_ex(A, B)
+            return X, info
+        F, pivots, info = self.torch.linalg.lu_factor_ex(A, pivot=False)
+        return self.torch.linalg.lu_solve(F, pivots, B), info
+
+    def inverse(self, A: Any, pivot: bool) -> tuple[Any, Any]:
+        """The inverse, and `info`."""
+        if pivot:
+            X, info = self.torch.linalg.inv_ex(A)
+            return X, info
+        identity = self.torch.eye(A.shape[-1], dtype=A.dtype, device=A.device)
+        return self.solve(A, identity.expand_as(A), False)
+
+    def solve_positive(self, A: Any, B: Any) -> tuple[Any, Any]:
+        """The solution of A X = B by Cholesky, from the lower triangle of A, and `info`."""
+        factor, info = self.torch.linalg.cholesky_ex(A)
+        return self.torch.cholesky_solve(B, factor), info
+
     def solve_triangular(self, A: Any, B: Any, lower: bool) -> Any:
         """The solution of A X = B, A a triangle."""
         return self.torch.linalg.solve_triangular(A, B, upper=not lower)
@@ -37,6 +58,11 @@ class TorchLinalg:
         """R above the reflectors, and the reflectors' factors."""
         F, tau = self.torch.geqrf(A)
         return F, tau
+
+    def qr(self, A: Any, mode: str) -> tuple[Any, Any]:
+        """Q (None with mode `r`) and R."""
+        Q, R = self.torch.linalg.qr(A, mode=mode)
+        return (None if mode == "r" else Q), R
 
 
 def gemm(torch: Any, dtype: str) -> Product:

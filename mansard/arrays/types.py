@@ -62,11 +62,23 @@ class Linalg(Protocol):
     def lu_solve(self, F: Array, pivots: Array, B: Array, /) -> Array:
         """The solution of A X = B by the factors of A."""
 
+    def solve(self, A: Array, B: Array, pivot: bool, /) -> tuple[Array, Array]:
+        """The solution of A X = B, and `info`."""
+
+    def inverse(self, A: Array, pivot: bool, /) -> tuple[Array, Array]:
+        """The inverse, and `info`."""
+
+    def solve_positive(self, A: Array, B: Array, /) -> tuple[Array, Array]:
+        """The solution of A X = B by Cholesky, from the lower triangle of A, and `info`."""
+
     def solve_triangular(self, A: Array, B: Array, lower: bool) -> Array:
         """The solution of A X = B, A a triangle whose other side is zero."""
 
     def geqrf(self, A: Array, /) -> tuple[Array, Array]:
         """R above the reflectors, and the reflectors' factors."""
+
+    def qr(self, A: Array, mode: str, /) -> tuple[Array, Array]:
+        """Q (None with mode `r`) and R; the other modes are `reduced` and `complete`."""
 
 
 class Kind(Protocol):

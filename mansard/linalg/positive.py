@@ -16,6 +16,7 @@ from ..operations.factor.plan import factor
 from ..operations.factor.quick import quick
 from ..operations.factor.ragged_solves import cholesky_factors, solve_with
 from ..operations.factor.task import Task
+from ..operations.factor.tiny import BY_CHOLESKY
 
 _FACTORS = {upper: Task("cholesky", upper=upper) for upper in (True, False)}
 
@@ -113,6 +114,9 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, *, out: Any = None, backend
         found = cho_solve((c, lower), as_columns(b, "b"), out=place, backend=backend)
         return as_vectors(found) if out is None else out
 
+    known = quick(BY_CHOLESKY[bool(lower)], backend, c, b, out)
+    if known is not None:
+        return known[0]
     what = ("cho_solve", bool(lower), backend)
     if (known := warm.recall(what, (c, b), out)) is not None:
         return known(c, b, out)

@@ -58,7 +58,7 @@ def of_factorization(task: Task, kind: Kind, A: Array, B: Array, backend: str | 
     operands = ["A"] if B is None else ["A", "B"]
     written = parts_written(task)
     buffers = [*operands, *written]
-    places = tuple(buffers.index(name) if name in buffers else -1 for name in POINTERS[task.family])
+    places = tuple(buffers.index(name) if name in buffers else -1 for name in POINTERS[run.task.family])
     return SingleLaunch(run.backend.name, run.kernel, (), places, tuple(_result(run, part) for part in written))
 
 

@@ -21,9 +21,10 @@ from . import stacks
 from .batched.gemm_call import GEMM, Form
 from .batched.triangular_call import TRSM, TRSM_CHECKED, Triangle, plan_trsm
 from .factor.face import check_matrices, check_rows, is_vector
-from .factor.hold import plan_factorization
+from .factor.hold import plan_factorization, plan_tiny
 from .factor.systems import common_lead, lead_of
 from .factor.task import broadcast, stacked
+from .factor.tiny import BY_CHOLESKY, BY_LU
 from .operation import Operation
 from .ragged import Ragged
 from .tall_skinny import fused, short_blocks
@@ -255,7 +256,9 @@ def plan_lu_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, 
     kind = stacks.common_kind((("lu_and_piv", A), ("b", B), ("out", out)))
     op = _op(form)
     order = ("lower", "upper") if op == "N" else ("upper", "lower")
-    steps = _substitutions(A[0], _columns(B), backend, *order, op, unit=True)
+    factors, pivots = A
+    at_once = plan_tiny(kind, BY_LU["NTC".index(op)], factors, pivots, _columns(B), backend)
+    steps = [("lu_solve", at_once)] if at_once else _substitutions(factors, _columns(B), backend, *order, op, True)
     verify = call.make_verify(kind, A, B, out, ("lu_and_piv", "b"))
     return held("mansard.linalg", "lu_solve", steps, verify, backend, form)
 
@@ -265,7 +268,8 @@ def plan_cho_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None,
     c, lower = A
     kind = stacks.common_kind((("c", c), ("b", B), ("out", out)))
     uplo, ops = ("lower", "NC") if lower else ("upper", "CN")
-    steps: Steps = [
+    at_once = plan_tiny(kind, BY_CHOLESKY[bool(lower)], c, None, _columns(B), backend)
+    steps: Steps = [("cho_solve", at_once)] if at_once else [
         ("trsm", plan_trsm(c, _columns(B), None, backend, Triangle("left", uplo, op))) for op in ops
     ]  # fmt: skip
     verify = call.make_verify(kind, c, B, out, ("c", "b"))

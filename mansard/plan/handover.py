@@ -18,7 +18,7 @@ from ..kernels.batched.trsm import spec as trsm_spec
 from ..kernels.common import measured
 from ..machine import machine, roofline
 from ..records import database
-from . import first_calls, predict, route_records
+from . import few_matrices, first_calls, predict, route_records
 from .problem import ITEMSIZE, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Library, Origin, Request, Steps
 
@@ -224,6 +224,13 @@ def _steps(problem: Problem, reason: str, origin: Origin) -> Choice:
     return Choice(family_of(problem.operation), Steps(name, ROUTES[name], reason), origin)
 
 
+def _beyond_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
+    """The library, which stands for several launches, for systems of more rows than one launch factors and solves."""
+    reason = few_matrices.beyond_tiny(problem, request)
+    if reason and not _is_tuned(problem, request):
+        yield _library(problem, request, reason)
+
+
 _SOLVED_ON_CPUS = 128  # rows of systems: beyond, LAPACK's own blocks are as fast as factors and triangles by kernels
 
 
@@ -282,7 +289,8 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, **dict.fromkeys(FACTORS, _large_or_few)
+    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, "systems": _beyond_tiny,
+    **dict.fromkeys(FACTORS, _large_or_few),
 }  # fmt: skip
 
 
@@ -290,13 +298,15 @@ def _has_records(problem: Problem, request: Request) -> bool:
     """Whether records of routes answer such requests. The emulator has blocks, but no library as a rival."""
     if problem.operation == "trsm":
         return request.device.backend != "cpu"
-    return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation in ("lu", "gemm"))
+    return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation in (*FACTORS, "gemm"))
 
 
 def without_kernel(problem: Problem, choice: Choice, request: Request) -> Choice:
     """The route where a family has no kernel: steps, if they are known and nobody named a library, or the library."""
     refused = choice.origin not in ("pinned", "tuned") and bool(request.operation)
     if refused and request.may_divide and problem.operation in FACTORS and _may_divide(problem, request):
+        if reason := few_matrices.too_few(problem, request):
+            return _library(problem, request, f"{choice.reason}; {reason}")
         return _steps(problem, choice.reason, choice.origin)
     if refused and problem.operation == "trsm" and request.device.backend != "cpu":
         widest = trsm_spec.widest(problem)

@@ -17,7 +17,7 @@ from mansard.codegen.geometry import Device
 from mansard.errors import MansardWarning
 from mansard.kernels.batched import gemm, gemv, trsm
 from mansard.kernels.common import measured
-from mansard.kernels.factor import cholesky, lu, qr
+from mansard.kernels.factor import cholesky, lu, qr, systems
 from mansard.kernels.sparse import spmv
 from mansard.kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
 from mansard.operations import registry
@@ -195,6 +195,79 @@ def test_matrices_times_few_columns_on_an_h200(columns: int, large: int) -> None
         assert handover.family_for("float64", large, large, columns, device=device) is None
 
 
+FEW = [  # larger than one kernel takes, or with more right-hand sides
+    lu.spec.problem("float64", 129, 129, 1, NRHS=1, want="solve"),
+    lu.spec.problem("complex128", 150, 150, 1, want="inverse"),
+    lu.spec.problem("complex128", 160, 160, 1, want="logdet"),
+    lu.spec.problem("float64", 40, 40, 1, NRHS=20, want="solve"),
+    cholesky.spec.problem("float64", 900, 1),
+    qr.spec.problem("float64", 300, 200, 1, want="reduced"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("problem", FEW, ids=str)
+def test_few_large_matrices_are_a_library_s(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On GPUs without records, while a block of threads per matrix leaves nearly all multiprocessors idle."""
+    by_rule(monkeypatch)
+    monkeypatch.setattr(database, "best", lambda *_: None)
+    monkeypatch.setattr(route_records, "find", lambda *_: None)
+    for device in (H200, A100):
+        choice = decided(problem.operation, problem, device)
+        idle = device.multiprocessors - 1
+        assert choice.answered_by == "library" and choice.origin == "rule"
+        assert choice.reason.endswith(f"would leave {idle} multiprocessors idle in every step")
+        more = problem.replace(BATCH=1 + device.multiprocessors // 32)
+        assert isinstance(decided(problem.operation, more, device).route, Steps)
+        named = decided(problem.operation, problem, device, may_hand_over=False)
+        assert isinstance(named.route, Steps), "a backend that was named keeps its kernels"
+    assert isinstance(decided(problem.operation, problem, emulated.backend().device).route, Steps)
+
+
+def test_wide_qr_stays_a_kernel_and_a_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_rule(monkeypatch)
+    for rows, word in ((10, "blocks"), (128, "blocks"), (129, "library")):
+        assert decided("qr", qr.spec.problem("float64", rows, 216, 1, want="r"), A100).answered_by == word
+
+
+MEASURED = [  # on an H200: rows, what is wanted, and the largest number of matrices of the library
+    (lu, 192, "solve", 3), (lu, 512, "factor", 3), (lu, 192, "logdet", 3), (lu, 192, "inverse", 2),
+    (lu, 512, "inverse", 3), (qr, 192, "r", 2), (qr, 300, "reduced", 2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("family, rows, want, most", MEASURED)
+def test_few_large_matrices_on_an_h200(
+    family: Any, rows: int, want: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_rule(monkeypatch)
+    monkeypatch.setattr(database, "best", lambda *_: None)
+    for batch in range(1, 6):
+        sides = {"NRHS": 1} if want == "solve" else {}
+        problem = family.spec.problem("float64", rows, rows, batch, want=want, **sides)
+        choice = decided(problem.operation, problem, H200)
+        assert (choice.answered_by == "library") == (batch <= most), choice
+        assert choice.origin == ("tuned" if batch < 5 else "rule")
+
+
+def test_few_tiny_systems_are_no_library_s() -> None:
+    for family, sizes in ((lu, (3, 3)), (cholesky, (16,))):
+        problem = family.spec.problem("float64", *sizes, 3, NRHS=42, want="solve")
+        assert decided(problem.operation, problem, A100).answered_by == "factors"
+
+
+def test_tiny_systems_have_as_many_rows_as_a_record_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "best", lambda *_: None)
+    for rows, word in ((16, "kernel"), (17, "library")):
+        assert decided("systems", systems.spec.problem("float64", rows, rows, 9, NRHS=20), A100).answered_by == word
+    residuals = systems.spec.problem("float64", 300, 90, 9, want="residuals")
+    assert decided("systems", residuals, A100).answered_by == "kernel"
+    monkeypatch.setattr(measured, "number", lambda *_, bytes: {8: 24, 4: 32}[bytes])
+    for dtype, rows in (("float64", 24), ("float32", 32)):
+        problem = systems.spec.problem(dtype, rows, rows, 9, NRHS=20)
+        assert decided("systems", problem, A100).answered_by == "kernel"
+        assert decided("systems", problem.replace(M=rows + 1, N=rows + 1), A100).answered_by == "library"
+
+
 # --- other devices -----------------------------------------------------------------------------------------
 
 
@@ -266,7 +339,8 @@ def test_records_are_read_checked_and_skipped(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("path", sorted(measured.DATA.glob("*/routes/*.jsonl")), ids=lambda path: path.stem)
 def test_shipped_records_are_sound(path: Path, recwarn: pytest.WarningsRecorder) -> None:
-    family = next(one for one in (gram, tsmm, tsm2r, matmul_gram, lu, trsm, gemm) if one.FAMILY.name == path.stem)
+    known = (gram, tsmm, tsm2r, matmul_gram, cholesky, lu, qr, trsm, gemm)
+    family = next(one for one in known if one.FAMILY.name == path.stem)
     sizes = (4, 4, 4, 4) if path.stem == "gemm" else (4, 4, 4)
     route_records.find(family.spec.problem("float64", *sizes), H200)
     assert not [str(warning.message) for warning in recwarn if "ignored" in str(warning.message)]

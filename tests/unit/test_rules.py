@@ -25,7 +25,10 @@ from mansard.plan.problem import DTYPES
 
 PACKAGE = Path(__file__).resolve().parents[2] / "mansard"
 OF_FAMILIES = [path for name in ("defaults", "space*", "fit") for path in PACKAGE.glob(f"kernels/*/*/{name}.py")]
-OF_PLANS = [PACKAGE / "plan" / "handover.py", PACKAGE / "operations" / "sparse" / "powers" / "plan.py"]
+OF_PLANS = [
+    PACKAGE / "plan" / "handover.py", PACKAGE / "plan" / "few_matrices.py",
+    PACKAGE / "operations" / "sparse" / "powers" / "plan.py",
+]  # fmt: skip
 RULES = [*sorted(OF_FAMILIES), *OF_PLANS]
 SHIPPED = sorted(measured.DATA.glob("*/ranges/*.jsonl"))
 NUMBERS = sorted(measured.DATA.glob("*/numbers/*.jsonl"))

@@ -15,6 +15,7 @@ POINTERS = {
     "cholesky": ("A", "F", "B", "X", "INFO"),
     "lu": ("A", "F", "PIVOTS", "B", "X", "INFO"),
     "qr": ("A", "F", "TAU", "Q", "B", "X"),
+    "systems": ("A", "PIVOTS", "B", "X", "SQUARES", "INFO"),
 }
 
 

@@ -195,7 +195,7 @@ class Blocked:
         """tau, and T where a kernel gave it."""
         rows, columns = F.shape[-2:]
         width = min(rows, columns)
-        parts = self._parts(width, level, _PANEL, F)
+        parts = self._parts(width, level, _PANEL, F[..., :width])
         if len(parts) == 1 and width == columns:
             found = self.leaf(_PANEL if self.takes(_PANEL, F) else _RAW, F, F)
             return found["TAU"], found.get("Q")

@@ -204,7 +204,7 @@ def first_bad(info: Array) -> tuple[tuple[int, ...], int] | None:
     if is_zero is not None and is_zero(info):
         return None
     few = prod(info.shape) <= _FEW  # are fetched at once; of many only the answer whether one is not zero
-    if not few and not bool((info != 0).any()):
+    if not few and not bool(info.any()):
         return None
     host = info.get() if hasattr(info, "get") else np.asarray(info.cpu() if hasattr(info, "cpu") else info)
     if few and not host.any():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ...arrays.types import Matrices
+from ...arrays.types import Kind, Matrices
 from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...plan.plan import Plan
@@ -17,7 +17,9 @@ from .kernel import KernelRun, family_of
 from .places import overlaps
 from .plan import plan_factor
 from .ragged_plan import plan_ragged
-from .task import Sizes, Task
+from .systems import common_lead, lead_of
+from .task import Sizes, Task, broadcast
+from .tiny import as_int32, plan_with_factors
 
 
 @dataclass
@@ -33,6 +35,26 @@ def task_of(operation: str, want: str | None = None, *, upper: bool = False, piv
     except KeyError:
         raise ValueError(f"want={want!r} is nothing that {operation} gives") from None
     return task
+
+
+def plan_tiny(kind: Kind, task: Task, A: Matrices, pivots: Matrices, B: Matrices, backend: str | None) -> Plan | None:
+    """The one launch that solves by factors, to be explained; None where there is none, or operands are lists."""
+    if any(stacks.is_list(one) or isinstance(one, Ragged) for one in (A, pivots, B)):
+        return None
+    lead = common_lead(("a", "b"), A, B)
+    if lead_of(A) not in (lead, ()) or (task.want == "cholesky" and lead_of(B) != lead_of(A)):
+        return None
+    A, B = (broadcast(kind, one, (*lead, *one.shape[-2:])) for one in (A, B))
+    outs = {} if pivots is None else {"PIVOTS": as_int32(kind, pivots)}
+    found = plan_with_factors(kind, task, A, B, outs, backend)
+    if found is None or found.kernel is None:
+        return None
+    kernel = found.kernel
+    run = call.counted(kind, None, lambda A, B=None, out=None, alpha=1.0, beta=0.0: found.run(A, B, outs)["X"])
+    verify = call.make_verify(kind, A, B, None)
+    return FactorizationPlan(
+        kernel.problem, found.choice, kernel.backend, kernel.kernel, run, verify, kernel.launch
+    )  # fmt: skip
 
 
 def plan_factorization(

@@ -28,9 +28,10 @@ from ..direct import Direct, described
 from ..stacks import Operand
 from .task import MATRICES, Found, Sizes, Task, dtype_of
 
-STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX"}  # operands with strides, in the kernels' order
-_ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": ()}  # written whether asked for or not
-_FLAT = ("PIVOTS", "TAU", "INFO")
+# Operands with strides, in the kernels' order.
+STRIDED = {"cholesky": "AFBX", "lu": "AFBX", "qr": "AFQBX", "systems": "ABX"}
+_ALWAYS = {"cholesky": ("INFO",), "lu": ("INFO",), "qr": (), "systems": ()}  # written whether asked for or not
+_FLAT = ("PIVOTS", "TAU", "SQUARES", "INFO")
 
 
 Quick = Callable[[Array, Array, Array], list[Array] | None]  # (A, B, out) -> the parts; None: not for these places
@@ -78,11 +79,11 @@ def packed(view: View, shape: tuple[int, ...], rows: int, columns: int) -> Opera
     return Operand(view._replace(conjugated=False), rows, columns, columns, 1, shape, steps)
 
 
-def is_readable(operand: Operand, backend: str) -> bool:
-    """Whether kernels take it as it is; otherwise a copy is made."""
+def is_readable(operand: Operand, backend: str, shared: bool = False) -> bool:
+    """Whether kernels take it as it is; otherwise a copy is made. `shared`: also one matrix for the whole batch."""
     if not operand.uniform or operand.view.conjugated or (backend == "cpu" and operand.layout[0] == "any"):
         return False
-    return place_of(operand).stack != "shared"
+    return shared or place_of(operand).stack != "shared"
 
 
 def family_of(name: str) -> Any:
@@ -99,7 +100,8 @@ class KernelRun:
         self.kind, self.task, self.sizes, self.backend = kind, task, sizes, backend
         a = given["A"]
         self.lead, self.dtype, self.stream = a.shape, a.view.dtype, kind.stream_of(a.view.device)
-        self.copies = {name: not is_readable(one, backend.name) for name, one in given.items()}
+        shared = task.family == "systems"
+        self.copies = {name: not is_readable(one, backend.name, shared) for name, one in given.items()}
         used = {name: self._copied(one) if self.copies[name] else one for name, one in given.items()}
         self.places = {name: place_of(one) for name, one in (used | self._results(a.view, outs)).items()}
         self.addressed = any(place.stack == "pointers" for place in self.places.values())
@@ -129,6 +131,11 @@ class KernelRun:
 
     def _problem(self) -> Problem:
         task, sizes = self.task, self.sizes
+        make: Callable[..., Problem] = family_of(task.family).spec.problem
+        if task.family == "systems":  # strides are arguments of its kernels
+            given: Options = {f"stack_{name.lower()}": place.stack for name, place in self.places.items()}
+            given |= {"pivot": task.pivot, "uplo": "upper" if task.upper else "lower"}
+            return make(self.dtype, *sizes[:2], prod(self.lead), NRHS=sizes.NRHS, want=task.want, **given)
         traits: Options = {}
         for name, place in self.places.items():
             (layout, pitch), side = place.operand.layout, name.lower()
@@ -141,7 +148,6 @@ class KernelRun:
         unit = max(1, 16 // ITEMSIZE[self.dtype])
         aligned = all(place.aligned(unit) for place in self.places.values())
         order = (sizes.N,) if task.family == "cholesky" else (sizes.M, sizes.N)
-        make: Callable[..., Problem] = family_of(task.family).spec.problem
         return make(self.dtype, *order, prod(self.lead), NRHS=sizes.NRHS, want=task.want, aligned=aligned, **traits)
 
     def fresh(self, part: str, like: Array) -> Array:
@@ -176,12 +182,12 @@ class KernelRun:
             return None
         address, stream, launch = self.kind.address, self.stream, self.launch
         wanted = list(dict.fromkeys((*self.task.parts, *_ALWAYS[self.task.family])))
-        makers = [self._maker(part, vectors and part == wanted[0]) for part in wanted[placed:]]
+        makers = [self.maker(part, vectors and part == wanted[0]) for part in wanted[placed:]]
         held, count, right = ["A", "B", *wanted], 2 + len(self.task.parts), "B" in self.places
         pointers = itemgetter(  # of the addresses of what is held, and a null at the end
             *(held.index(name) if name in self.places or name in wanted else -1 for name in POINTERS[self.task.family])
         )
-        overlap = self._overlap(wanted[0]) if placed else None
+        overlap = self.overlap(wanted[0]) if placed else None
 
         def run(A: Array, B: Array, out: Array) -> list[Array] | None:
             used = [A, B, out] if placed else [A, B]
@@ -227,7 +233,7 @@ class KernelRun:
             in_place=int(first is not None and self._in_place(wanted[0])),
         )  # fmt: skip
 
-    def _overlap(self, part: str) -> Callable[[int, int, int], str]:
+    def overlap(self, part: str) -> Callable[[int, int, int], str]:
         """The operand that a place overlaps, asked with addresses; empty: none. F may be exactly where A is."""
         a, b, x = (self.places[name].operand.view if name in self.places else None for name in ("A", "B", part))
         assert a is not None and x is not None
@@ -238,7 +244,7 @@ class KernelRun:
         a, x = self.places["A"].operand.view, self.places[part].operand.view
         return part == "F" and (a.shape, a.strides) == (x.shape, x.strides)
 
-    def _maker(self, part: str, vectors: bool) -> Callable[[Array], Array]:
+    def maker(self, part: str, vectors: bool = False) -> Callable[[Array], Array]:
         """`fresh` for one part, with everything known beforehand."""
         return self.kind.allocator(self._shape(part, vectors), dtype_of(self.task, part, self.dtype), self.dtype)
 

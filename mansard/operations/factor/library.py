@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...arrays.types import Array, Kind, Linalg
-from .task import Found, Task, identity
+from .task import Found, Task
 
 
 def answer(kind: Kind, task: Task, A: Array, B: Array = None) -> Found:
@@ -16,30 +16,36 @@ def answer(kind: Kind, task: Task, A: Array, B: Array = None) -> Found:
         return _qr(kind, task, A, B)
     by = kind.linalg
     if task.family == "cholesky":
-        factor, info = by.cholesky(A, task.upper)
-        if task.want == "factor":
-            return {"F": factor, "INFO": info}
-        return {"X": _substitute(kind, by, factor, not task.upper, B), "INFO": info}
-    return _lu(kind, task, by, A, B)
-
-
-def _lu(kind: Kind, task: Task, by: Linalg, A: Array, B: Array) -> Found:
+        return _cholesky(kind, task, by, A, B)
+    if task.want == "solve":
+        X, info = by.solve(A, B, task.pivot)
+        return {"X": X, "INFO": info}
+    if task.want == "inverse":
+        F, info = by.inverse(A, task.pivot)
+        return {"F": F, "INFO": info}
     F, pivots, info = by.lu(A, task.pivot)
     if task.want == "factor":
         return {"F": F, "PIVOTS": pivots, "INFO": info}
-    if task.want == "solve":
-        return {"X": by.lu_solve(F, pivots, B), "INFO": info}
-    if task.want == "inverse":
-        dtype = kind.view(A, "a").dtype
-        return {"F": by.lu_solve(F, pivots, identity(kind, tuple(A.shape), dtype, A)), "INFO": info}
-    return determinants(kind, task, F, pivots)
+    return determinants(kind, task, {"F": F, "PIVOTS": pivots, "INFO": info})
 
 
-def determinants(kind: Kind, task: Task, F: Array, pivots: Array) -> Found:
-    """From the factors: products of diagonals, and whether the number of exchanges is odd."""
+def _cholesky(kind: Kind, task: Task, by: Linalg, A: Array, B: Array) -> Found:
+    if task.want == "factor":
+        factor, info = by.cholesky(A, task.upper)
+        return {"F": factor, "INFO": info}
+    lower = kind.conj(A.swapaxes(-1, -2)) if task.upper else A
+    X, info = by.solve_positive(lower, B)
+    return {"X": X, "INFO": info}
+
+
+def determinants(kind: Kind, task: Task, made: Found) -> Found:
+    """From the factors: products of diagonals, and whether the number of exchanges is odd. Singular matrices are those
+    that `info` says: some libraries leave NaN behind a pivot that is zero."""
+    F, pivots, info = (made[part] for part in ("F", "PIVOTS", "INFO"))
     module = kind.module
     odd = (pivots != kind.arange(pivots.shape[-1], pivots)).sum(-1) % 2
     diagonal = F.diagonal(0, -2, -1)
+    diagonal = module.where((info > 0)[..., None], module.zeros_like(diagonal), diagonal)
     sign = 1 - 2 * kind.astype(odd, diagonal.dtype)
     if task.want == "determinant":
         return {"F": diagonal.prod(-1) * sign}
@@ -49,25 +55,14 @@ def determinants(kind: Kind, task: Task, F: Array, pivots: Array) -> Found:
         return {"F": phase.prod(-1) * sign, "X": module.log(size).sum(-1)}
 
 
-def _substitute(kind: Kind, by: Linalg, factor: Array, lower: bool, B: Array) -> Array:
-    """L L^H X = B, or U^H U X = B."""
-    turned = kind.conj(factor).swapaxes(-1, -2)
-    first, second = (factor, turned) if lower else (turned, factor)
-    return by.solve_triangular(second, by.solve_triangular(first, B, lower=True), lower=False)
-
-
 def _qr(kind: Kind, task: Task, A: Array, B: Array) -> Found:
-    module = kind.module
     if task.want == "raw":
         F, tau = kind.linalg.geqrf(A)
         return {"F": F, "TAU": tau}
+    Q, R = kind.linalg.qr(A, task.want if task.want in ("r", "complete") else "reduced")
     if task.want == "r":
-        R = module.linalg.qr(A, mode="r")
-        return {"F": R[1] if isinstance(R, tuple) else R}
-    Q, R = module.linalg.qr(A, mode="complete" if task.want == "complete" else "reduced")
+        return {"F": R}
     if task.want != "solve":
         return {"Q": Q, "F": R}
     right = kind.matmul(kind.conj(Q).swapaxes(-1, -2), B)
     return {"X": kind.linalg.solve_triangular(R, right, lower=False)}
-
-

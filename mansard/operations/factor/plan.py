@@ -4,6 +4,7 @@ library, as dispatch decides."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,14 +20,14 @@ from .. import stacks
 from ..batched.triangular_call import Triangle, solve
 from ..plans import PLANS
 from ..stacks import Operand
-from . import lapack as factor_lapack
-from . import library as factor_library
 from .blocked import HOW, Blocked, Steps
+from .by_library import by_library, quick_by_lapack
 from .columns import column
 from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
 from .quick import keep_quick, quick_key
-from .task import Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
+from .task import NUMBERS, Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
+from .wide import MODES, qr_of_wide
 
 Way = Callable[[Array, Array, Found], Found]  # (A, B, outs) -> the parts; those in `outs` have been written
 QuickMaker = Callable[[bool], Quick]  # of a fast path; True: for vectors in the place of B
@@ -46,8 +47,13 @@ class FactorPlan(NamedTuple):
         """The path of every later call, without questions; None where every call has to be looked at closely."""
         if self.lapack is not None:
             return self.lapack(vectors)
-        direct = self.kernel is not None and self.run is self.kernel
-        return self.kernel.quick(placed, vectors) if self.kernel is not None and direct else None
+        return self.kernel.quick(placed, vectors) if self.kernel is not None and self.run is self.kernel else None
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether all of it is one launch on the operands' own memory."""
+        kernel = self.kernel
+        return kernel is not None and self.run is kernel and not (kernel.addressed or any(kernel.copies.values()))
 
 
 def factor(
@@ -60,7 +66,8 @@ def factor(
     plan = planned(task, kind, A, B, outs, backend, whole)
     if outs and overlaps(kind, A, B, outs):
         return deliver(factor(task, kind, A, B, None, backend, whole), outs)
-    _remember(task, kind, A, B, outs, backend, plan)
+    if not whole:  # blocks of a larger matrix come by `factor` again
+        _remember(task, kind, A, B, outs, backend, plan)
     return plan.run(A, B, outs)
 
 
@@ -82,11 +89,15 @@ def remember_vectors(task: Task, backend: str | None, A: Array, b: Array, out: A
 
 
 def _remember(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, plan: FactorPlan) -> None:
-    if pin.pins() or set(outs) - {task.parts[0]}:
+    if (plan.kernel is None and plan.lapack is None) or pin.pins() or set(outs) - {task.parts[0]}:
         return
-    run = plan.quick(bool(outs))
+    place = outs.get(task.parts[0])
+    if any(stacks.is_list(one) for one in (A, B, place)):
+        return
+    key = quick_key(task, backend, kind, A, B, place)
+    run = plan.quick(bool(outs)) if _get(key) is None else None
     if run is not None:
-        keep_quick(quick_key(task, backend, kind, A, B, outs.get(task.parts[0])), kind, run, bool(outs))
+        keep_quick(key, kind, run, bool(outs))
 
 
 def planned(task: Task, kind: Kind, A: Array, B: Array, outs: Found, backend: str | None, whole: bool) -> FactorPlan:
@@ -125,10 +136,28 @@ def plan_factor(
         return FactorPlan(run if direct else partial(indirect, run), choice, run)
     if not isinstance(choice.route, StepsRoute):
         stacked_here = a.view.device[0] == "cpu" and not (stacks.is_list(A) or stacks.is_list(B))
-        quick = partial(_quick_by_lapack, kind, task, a) if stacked_here else None
-        return FactorPlan(partial(_library, kind, task, a), choice, lapack=quick)
-    steps = _followed if choice.route.name == AFTER_FACTORS else by_blocks
-    return FactorPlan(partial(steps, kind, task, backend), choice)
+        quick = partial(quick_by_lapack, kind, task, a) if stacked_here else None
+        by_factors = task.want in NUMBERS and a.view.device[0] != "cpu"
+        way = partial(_determinants, kind, task, backend, a) if by_factors else partial(by_library, kind, task, a)
+        return FactorPlan(way, choice, lapack=quick)
+    if choice.route.name != AFTER_FACTORS:
+        return FactorPlan(partial(by_blocks, kind, task, backend), choice)
+    at_once = None
+    if task.want == "solve" and chosen.device.backend != "cpu":
+        tiny = task._replace(family="systems", want=_TINY[task.family])
+        at_once = KernelRun(kind, tiny, sizes, given, places if direct else {}, chosen)
+        found = dispatch.decide(at_once.problem, replace(request, operation="systems"))
+    if at_once is None or not isinstance(found.route, KernelRoute):
+        return FactorPlan(partial(_followed, kind, task, backend), choice)
+    reason = f"{choice.reason}, unless matrices are tiny; {found.reason}"
+    found = replace(found, route=replace(found.route, reason=reason))
+    at_once.prepare(found)
+    return FactorPlan(at_once if direct else partial(indirect, at_once), found, at_once)
+
+
+# Systems with more right-hand sides than a kernel of their factorization takes, by what `systems` calls them: of tiny
+# matrices one launch factors and solves.
+_TINY = {"lu": "solve", "cholesky": "positive"}
 
 
 def _wanted(task: Task, sizes: Sizes) -> tuple[int, ...]:
@@ -145,57 +174,9 @@ def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array, B: Arra
         shape, dtype = (*a.shape, *sizes.shape(task, part)), dtype_of(task, part, a.view.dtype)
         make = identity if part == "Q" else zeros
         found[part] = make(kind, shape, dtype, like)
-        if part == "F" and task.want in ("determinant", "logdet"):
+        if part == "F" and task.want in NUMBERS:
             found[part][...] = 1
     return deliver(found, outs)
-
-
-# ---- libraries --------------------------------------------------------------------------------------------
-
-
-def _library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Found) -> Found:
-    A, B = stacked(kind, A), None if B is None else stacked(kind, B)
-    if a.view.device[0] != "cpu":
-        return deliver(factor_library.answer(kind, task, A, B), outs)
-    found = factor_lapack.answer(task, kind.download(A), None if B is None else kind.download(B))
-    return deliver({part: kind.upload(one, A) for part, one in found.items()}, outs)
-
-
-def _quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick:
-    """`_library` for stacks in the CPU's memory whose description is known. The results are new arrays before anything
-    is written to `out`, which may overlap what is read."""
-    download, upload, parts = kind.download, kind.upload, task.parts
-    answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
-
-    if kind.on_host_alone and not vectors:
-        return _quick_on_host(answer, parts)
-
-    def run(A: Array, B: Array, out: Array) -> list[Array]:
-        right = None if B is None else download(B[..., None] if vectors else B)
-        found = answer(download(A), right)
-        results = [upload(found[part], A) for part in parts]
-        if vectors:
-            results[0] = results[0][..., 0]
-        if out is not None:
-            out[...] = results[0]
-            results[0] = out
-        return results
-
-    return run
-
-
-def _quick_on_host(answer: Callable[[Array, Array], Found], parts: tuple[str, ...]) -> Quick:
-    """`_quick_by_lapack` for NumPy's arrays."""
-
-    def run(A: Array, B: Array, out: Array) -> list[Array]:
-        found = answer(A, B)
-        results = [found[part] for part in parts]
-        if out is not None:
-            out[...] = results[0]
-            results[0] = out
-        return results
-
-    return run
 
 
 def as_numpy(array: Array) -> Array:
@@ -221,12 +202,13 @@ def blocked(kind: Kind, backend: str | None, steps: Steps = HOW["recursive"]) ->
     return Blocked(kind, backend, leaf, takes, swap, steps)
 
 
-def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array) -> bool:
-    """Whether a kernel exchanged rows of `place`, in place, as pivots with the same leading dimensions say."""
-    outs = {"F": place, "PIVOTS": pivots}
-    plan = planned(SWAP, kind, place, None, outs, backend, True)
+def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array, source: Array = None) -> bool:
+    """Whether a kernel exchanged rows of `place`, in place or from a `source` of the same shape, as pivots with
+    the same leading dimensions say."""
+    outs, source = {"F": place, "PIVOTS": pivots}, place if source is None else source
+    plan = planned(SWAP, kind, source, None, outs, backend, True)
     if plan.kernel is not None:
-        plan.run(place, None, outs)
+        plan.run(source, None, outs)
     return plan.kernel is not None
 
 
@@ -244,6 +226,10 @@ def by_blocks(
 ) -> Found:
     """The parts by blocked algorithms, in the place of the result or, for some of them, on a copy of A."""
     A = stacked(kind, A)
+    if task.family == "qr" and steps is HOW["recursive"] and task.want in MODES and A.shape[-2] < A.shape[-1]:
+        found = qr_of_wide(planned, kind, task, backend, A)
+        if found is not None:
+            return deliver(found, outs)
     work, how = _work(kind, task, A, outs), blocked(kind, backend, steps)
     source = None if work is A else A
     if task.family == "cholesky":
@@ -281,9 +267,19 @@ def _work(kind: Kind, task: Task, A: Array, outs: Found) -> Array:
     return place
 
 
+def _determinants(
+    kind: Kind, task: Task, backend: str | None, a: Operand, A: Array, B: Array, outs: Found
+) -> Found:  # fmt: skip
+    """Determinants from factors of the array library."""
+    from .systems import determinants
+
+    made = by_library(kind, task._replace(want="factor"), a, A, None, {})
+    return deliver(determinants(kind, task, made, backend), outs)
+
+
 def _followed(kind: Kind, task: Task, backend: str | None, A: Array, B: Array, outs: Found) -> Found:
     """The parts that follow from the factors: triangular solves, products of diagonals."""
-    from .systems import cholesky_solve, lu_solve
+    from .systems import cholesky_solve, determinants, lu_solve
 
     A, B = stacked(kind, A), None if B is None else stacked(kind, B)
     if task.family == "cholesky":
@@ -291,8 +287,8 @@ def _followed(kind: Kind, task: Task, backend: str | None, A: Array, B: Array, o
         X = cholesky_solve(kind, made["F"], not task.upper, B, None, backend)
         return deliver({"X": X, "INFO": made["INFO"]}, outs)
     made = factor(task._replace(want="factor"), kind, A, None, None, backend)
-    if task.want in ("determinant", "logdet"):
-        return deliver(factor_library.determinants(kind, task, made["F"], made["PIVOTS"]), outs)
+    if task.want in NUMBERS:
+        return deliver(determinants(kind, task, made, backend), outs)
     part = "X" if task.want == "solve" else "F"
     B = B if task.want == "solve" else identity(kind, tuple(A.shape), kind.view(A, "a").dtype, A)
     X = lu_solve(kind, made["F"], made["PIVOTS"], B, 0, None, backend)

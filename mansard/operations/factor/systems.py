@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ...arrays.types import Array, Kind
@@ -11,9 +13,10 @@ from .. import stacks
 from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
+from . import library, tiny
 from .plan import factor, swapped
 from .swaps import order_of, permuted
-from .task import Task, broadcast, copied, stacked, zeros
+from .task import Found, Task, broadcast, copied, stacked, zeros
 from .two_sided.derived import least_squares as by_singular_values
 
 
@@ -59,6 +62,10 @@ def _core(operand: Array) -> tuple[int, ...]:
 
 def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, backend: str | None) -> Array:
     """L L^H X = B, or U^H U X = B."""
+    if not (stacks.is_list(C) or stacks.is_list(B) or stacks.is_list(out)) and lead_of(C) == lead_of(B):
+        found = tiny.with_factors(kind, tiny.BY_CHOLESKY[lower], C, None, B, out, backend)
+        if found is not None:
+            return found
     first, second = ("N", "C") if lower else ("C", "N")
     uplo = "lower" if lower else "upper"
     X = solve_triangle(C, B, out, 1.0, backend, Triangle("left", uplo, first))
@@ -68,20 +75,23 @@ def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, back
 def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Array, backend: str | None) -> Array:
     """A X = B with P A = L U, or with the transpose (1) or conjugate transpose (2) of A."""
     F, pivots, B = (stacked(kind, one) for one in (F, pivots, B))
-    _check_pivots(kind, F, pivots)
+    _check_pivots(F, pivots)
     lead = common_lead(("lu", "b"), F, B)
     if out is not None:
         _check_place(kind, out, (*lead, *B.shape[-2:]), kind.view(B, "b").dtype)
-    X = copied_to(kind, B, (*lead, *B.shape[-2:]))
-    if 0 in X.shape:
-        return X if out is None else out
+    if not stacks.is_list(out):
+        found = _at_once(kind, F, pivots, B, trans, lead, out, backend)
+        if found is not None:
+            return found
+    shape = (*lead, *B.shape[-2:])
+    if 0 in shape:
+        return copied_to(kind, B, shape) if out is None else out
     if trans == 0:
-        if lead_of(F) != lead or not swapped(kind, backend, kind.astype(kind.plain(pivots), "int32"), X):
-            X = permuted(kind, _order(kind, pivots, F, lead), X)
+        X = _exchanged(kind, F, pivots, B, shape, backend)
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", "N", True))
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", "N"))
     else:
-        op = "T" if trans == 1 else "C"
+        op, X = "T" if trans == 1 else "C", copied_to(kind, B, shape)
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "upper", op))
         solve_triangle(F, X, X, 1.0, backend, Triangle("left", "lower", op, True))
         X = permuted(kind, _order(kind, pivots, F, lead).argsort(-1), X)
@@ -90,6 +100,32 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
     for place, value in zip(out, X, strict=True) if stacks.is_list(out) else ((out, X),):
         place[...] = value
     return out
+
+
+def _exchanged(
+    kind: Kind, F: Array, pivots: Array, B: Array, shape: tuple[int, ...], backend: str | None
+) -> Array:  # fmt: skip
+    """The right-hand sides with their rows exchanged, in memory of their own."""
+    lead = shape[:-2]
+    on_gpu = backend == "emulated" or kind.view(B, "b").device[0] != "cpu"
+    if on_gpu and lead_of(F) == lead and tuple(B.shape) == shape:
+        X = kind.allocate(shape, kind.view(B, "b").dtype, B)
+        if swapped(kind, backend, tiny.as_int32(kind, pivots), X, B):
+            return X
+    X = copied_to(kind, B, shape)
+    if lead_of(F) != lead or not swapped(kind, backend, tiny.as_int32(kind, pivots), X):
+        X = permuted(kind, _order(kind, pivots, F, lead), X)
+    return X
+
+
+def _at_once(
+    kind: Kind, F: Array, pivots: Array, B: Array, trans: int, lead: tuple[int, ...], out: Array, backend: str | None
+) -> Array:  # fmt: skip
+    """The solutions by one launch; None where there is no kernel. One matrix may be there for all right-hand sides."""
+    if lead_of(F) != lead and prod(lead_of(F)) != 1:
+        return None
+    F, B = (broadcast(kind, one, (*lead, *_core(one))) for one in (F, B))
+    return tiny.with_factors(kind, tiny.BY_LU[trans], F, tiny.as_int32(kind, pivots), B, out, backend)
 
 
 def _check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> None:
@@ -104,16 +140,23 @@ def _check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> 
             raise TypeError(f"out has dtype {view.dtype}, the result {dtype}")
 
 
-def _check_pivots(kind: Kind, F: Array, pivots: Array) -> None:
+def _check_pivots(F: Array, pivots: Array) -> None:
     if tuple(pivots.shape) != tuple(F.shape[:-1]):
         raise ValueError(f"piv has shape {tuple(pivots.shape)}, and lu {tuple(F.shape)}: one pivot per row is needed")
-    if "int" not in str(pivots.dtype):
-        raise TypeError(f"piv has dtype {pivots.dtype}: integers are needed")
+    dtype = pivots.dtype
+    if getattr(dtype, "kind", "") not in ("i", "u") and "int" not in str(dtype):
+        raise TypeError(f"piv has dtype {dtype}: integers are needed")
 
 
 def _order(kind: Kind, pivots: Array, F: Array, lead: tuple[int, ...]) -> Array:
     rows = F.shape[-2]
     return broadcast(kind, order_of(kind, pivots, rows), (*lead, rows))
+
+
+def determinants(kind: Kind, task: Task, made: Found, backend: str | None) -> Found:
+    """From the parts of a factorization, by one launch or by the array library."""
+    found = tiny.determinants(kind, task.want, made["F"], made["PIVOTS"], made["INFO"], backend)
+    return library.determinants(kind, task, made) if found is None else found
 
 
 # ---- least squares ----------------------------------------------------------------------------------------
@@ -127,6 +170,9 @@ def least_squares(kind: Kind, A: Array, B: Array, rcond: float | None, driver: s
     M, N = A.shape[-2:]
     view = kind.view(A, "a")
     if driver == "qr" or 0 in (*lead, M, N, B.shape[-1]):
+        found = tiny.least_squares(kind, A, B, backend) if driver == "qr" and M >= N else None
+        if found is not None:
+            return *found, None
         X = _by_qr(kind, A, B, backend)
         ranks, values = zeros(kind, lead, "int32", A), zeros(kind, (*lead, min(M, N)), REAL[view.dtype], A)
         ranks[...] = min(M, N)
@@ -148,6 +194,9 @@ def _by_qr(kind: Kind, A: Array, B: Array, backend: str | None) -> Array:
 
 def residuals(kind: Kind, A: Array, B: Array, X: Array, backend: str | None) -> Array:
     """Squared norms of the columns of B - A X."""
+    found = tiny.residuals(kind, A, B, X, backend)
+    if found is not None:
+        return found[0]
     rest = copied(kind, B)
     multiply(A, X, rest, -1.0, 1.0, backend, Form())
     return (kind.module.abs(rest) ** 2).sum(-2)

@@ -1,7 +1,7 @@
 """What factorizations are asked for and what they give: tasks, the parts of their results, shapes and dtypes.
 
 A part is named by the operand of the kernels that receives it: F (a factor, an inverse, a determinant), X (a solution),
-Q, PIVOTS, TAU and INFO.
+Q, PIVOTS, TAU, SQUARES (squared residuals) and INFO.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from ...plan.problem import REAL
 
 INTEGERS = ("PIVOTS", "INFO")
 MATRICES = ("F", "X", "Q")
+NUMBERS = ("determinant", "logdet")  # what is wanted is one number per matrix
 Found = dict[str, Array]  # parts of a result by name
 
 
 class Task(NamedTuple):
     """What is wanted of every matrix of a batch."""
 
-    family: str  # cholesky, lu or qr
+    family: str  # cholesky, lu, qr or systems
     want: str = "factor"
     upper: bool = False  # cholesky: the upper triangle is read, and U given
     pivot: bool = True  # lu: rows are exchanged
@@ -32,7 +33,8 @@ class Task(NamedTuple):
     @property
     def numbers(self) -> tuple[str, ...]:
         """Those that are one number per matrix."""
-        return {"determinant": ("F", "INFO"), "logdet": ("F", "X", "INFO")}.get(self.want, ("INFO",))
+        given = ("X", "SQUARES") if self.family == "systems" else ()
+        return {"determinant": ("F", "INFO", *given), "logdet": ("F", "X", "INFO", *given)}.get(self.want, ("INFO",))
 
 
 _PARTS = {
@@ -44,6 +46,15 @@ _PARTS = {
     ("lu", "determinant"): ("F",),
     ("lu", "logdet"): ("F", "X"),
     ("lu", "swap"): ("F", "PIVOTS"),  # rows of A exchanged by pivots that are given
+    ("systems", "solve"): ("X", "INFO"),  # tiny ones, with any number of right-hand sides
+    ("systems", "positive"): ("X", "INFO"),
+    ("systems", "lu"): ("X", "PIVOTS"),  # by factors and pivots that are given, as the next two
+    ("systems", "transposed"): ("X", "PIVOTS"),
+    ("systems", "adjoint"): ("X", "PIVOTS"),
+    ("systems", "cholesky"): ("X",),
+    ("systems", "residuals"): ("X", "SQUARES", "INFO"),  # of solutions X that are given
+    ("systems", "determinant"): ("X", "PIVOTS", "INFO"),  # from factors, pivots and info that are given, as the next
+    ("systems", "logdet"): ("X", "SQUARES", "PIVOTS", "INFO"),
     ("qr", "raw"): ("F", "TAU"),
     ("qr", "panel"): ("F", "TAU", "Q"),  # Q is the T of I - V T V^H
     ("qr", "r"): ("F",),
@@ -69,6 +80,8 @@ class Sizes(NamedTuple):
             return (self.NRHS if task.want == "swap" else K,)
         if part == "X":
             return (N, self.NRHS)
+        if part == "SQUARES":
+            return (self.NRHS,)
         if part == "Q":
             return {"complete": (M, M), "panel": (K, K)}.get(task.want, (M, K))
         return (K, N) if task.want in ("r", "reduced") else (M, N)
@@ -78,7 +91,7 @@ def dtype_of(task: Task, part: str, dtype: str) -> str:
     """Of a part, if the matrices have this dtype."""
     if part in INTEGERS:
         return "int32"
-    return REAL[dtype] if (task.want, part) == ("logdet", "X") else dtype
+    return REAL[dtype] if part == "SQUARES" or (task[:2], part) == (("lu", "logdet"), "X") else dtype
 
 
 # ---- arrays of any library --------------------------------------------------------------------------------
