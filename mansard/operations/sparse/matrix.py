@@ -203,6 +203,11 @@ class Matrix(Operator):
         return self._sides.device
 
     @property
+    def backend(self) -> str | None:
+        """The backend that was asked for; None: by where the arrays live."""
+        return self._sides.backend
+
+    @property
     def T(self) -> Matrix:
         return Matrix(self._sides, not self._transposed, self._conj)
 
