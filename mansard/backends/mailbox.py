@@ -1,5 +1,7 @@
-"""A word that a kernel leaves for the host, which reads it while the device goes on with what was queued after it. Up to
-seven doubles may follow, from the eighth byte on."""
+"""A word that a kernel leaves for the host, which reads it while the device goes on with what was queued after it.
+
+Up to seven doubles may follow, from the eighth byte on.
+"""
 
 from __future__ import annotations
 

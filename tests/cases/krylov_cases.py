@@ -90,7 +90,7 @@ def exact(problem: Problem, config: Config, backend: str, weighted: bool = False
 
 def _steps(passes: Passes, vectors: tuple[Any, ...], ones: Any, rho: float) -> None:
     """An iteration with alpha = 2 and, after it, beta = -4: both are put into the state."""
-    x, r, p, q, each = vectors
+    x, r, p, q, _ = vectors
     xp, state = passes.xp, passes.state
     curved = float(xp.vdot(p, q).real)
     passes(Phase.CURVATURE, *vectors)

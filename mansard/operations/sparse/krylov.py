@@ -7,6 +7,7 @@ the last one change nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...arrays.types import Array, Kind
@@ -19,17 +20,21 @@ from ...plan import pin
 from ...plan.dispatch import choose
 from .. import recording
 from ..plans import PLANS
+from .captured import Captured
 from .matrix import Matrix
+from .spmv_run import ProductRun
 
-AHEAD = 4  # iterations: launching one takes Python less time than four take a GPU, and more would run in vain at the end
+EAGER = 10  # iterations that are launched one by one: capturing them as graphs takes as long as this many
+AHEAD = 4  # iterations: Python launches one while a GPU runs four; more of them would run in vain at the end
 
 
 class Posted(NamedTuple):
     """What an iteration has left for the host."""
 
-    status: Status
+    is_running: bool  # iterations go on
+    is_indefinite: bool  # p^H A p was not positive
     left: float  # norm of the residual
-    count: int  # iterations that changed x
+    iterations: int  # those that changed x
     curvature: float
 
 
@@ -71,53 +76,70 @@ class Iterations:
         self, kind: Kind, passes: Passes, A: Any, x: Array, r: Array, weights: Array | None,
         thresholds: tuple[float, float], ahead: int | None = None,
     ) -> None:  # fmt: skip
-        self.kind, self.passes, self.A = kind, passes, A
-        dtype = kind.view(x, "x").dtype
-        self.x, self.r, self.weights, self.thresholds = x, r, weights, thresholds
-        self.p, self.q = (kind.empty(x.shape, dtype, x) for _ in range(2))
-        self.state = kind.allocate((spec.STATE_BYTES // 8,), "float64", x)
-        self.stream = kind.stream_of(kind.view(x, "x").device)
+        """`ahead`: iterations beyond the last one that was read; 0 waits for each."""
+        self.kind, self.passes, self.A, self.thresholds = kind, passes, A, thresholds
+        view = kind.view(x, "x")
+        self.x, self.r = x, r
+        self.p, self.q = (kind.empty(x.shape, view.dtype, x) for _ in range(2))
+        state = kind.allocate((spec.STATE_BYTES // 8,), "float64", x)
+        self._kept = (x, r, weights, state)  # whose addresses follow
+        at = [0 if one is None else kind.address(one) for one in (x, r, self.p, self.q, weights, state)]
+        self._front, self._q, self._back = tuple(at[:3]), at[3], tuple(at[4:])
+        self.stream = kind.stream_of(view.device)
         self.ahead = (AHEAD if ahead is None else ahead) if passes.is_queued else 0
         self.boxes = [mailbox.take(passes.backend) for _ in range(self.ahead + 1)]
-        self.product = A.plan(self.p, self.q).run if isinstance(A, Matrix) else None
+        self.product = _launcher(A, self.p, self.q)
+        self.graphs: list[Captured | None] = [None] * len(self.boxes)
         self.queued = -1  # number of the last iteration that was queued; 0 is the residual at the beginning
 
     def queue(self) -> None:
         """Launch one more iteration, and the post of its result."""
         self.queued += 1
+        slot, stream = self.queued % len(self.boxes), self.stream()
         if self.queued == 0:
-            self._launch(Phase.BEGIN, self.q)
-            self._box().posted(self.stream())
-            self._launch(Phase.START, self.q)
-            return
-        q = self._multiplied()
-        self._launch(Phase.CURVATURE, q)
-        self._launch(Phase.RESIDUAL, q)
-        self._box().posted(self.stream())
-        self._launch(Phase.DIRECTION, q)
+            self._launch(Phase.BEGIN, self._q, stream)
+            self.boxes[0].posted(stream)
+            self._launch(Phase.START, self._q, stream)
+        elif self.passes.is_queued and self.product is not None and self.queued > EAGER:
+            if self.graphs[slot] is None:
+                self.graphs[slot] = Captured(self.passes.backend, self._iterate)  # type: ignore[arg-type]  # a GPU's
+            self.graphs[slot](stream)  # type: ignore[misc]
+            self.boxes[slot].posted(stream)
+        else:
+            self._iterate(stream)
+            self.boxes[slot].posted(stream)
 
     def read(self, number: int) -> Posted:
         """Wait for what iteration `number`, one of the last `ahead` + 1, has posted."""
         box = self.boxes[number % len(self.boxes)]
-        status = Status(box.read())
+        status = box.read()
         left, count, curvature = box.numbers(3)
-        return Posted(status, left, int(count), curvature)
+        return Posted(status == Status.RUNNING, status == Status.INDEFINITE, left, int(count), curvature)
 
     def close(self) -> None:
-        """Wait for the last iteration, which may still post, and give the mailboxes back."""
+        """Wait for the last iteration, which may still post, and give mailboxes and graphs back."""
         if self.queued >= 0:
-            self._box().read()
+            self.boxes[self.queued % len(self.boxes)].read()
         for box in self.boxes:
             mailbox.give(self.passes.backend, box)
+        for graph in self.graphs:
+            if graph is not None:
+                graph.destroy()
         self.boxes = []
 
-    def _box(self) -> mailbox.Mailbox:
-        return self.boxes[self.queued % len(self.boxes)]
+    def _iterate(self, stream: int) -> None:
+        """Launch an iteration."""
+        q = self._q
+        if self.product is not None:
+            self.product(self._front[2], q, stream)
+        else:
+            found = self._multiplied()  # lives until its launches are queued
+            q = self.kind.address(found)
+        for phase in (Phase.CURVATURE, Phase.RESIDUAL, Phase.DIRECTION):
+            self._launch(phase, q, stream)
 
     def _multiplied(self) -> Array:
-        """A p: in its own place if A is stored for our kernels."""
-        if self.product is not None:
-            return self.product(self.p, None, self.q)
+        """A p by an operator of any kind, as kernels can read it."""
         found = self.A @ self.p
         fits = found.dtype == self.p.dtype and found.shape == self.p.shape and found.flags.c_contiguous
         if fits and self.kind.address(found) % 16 == 0:
@@ -125,8 +147,14 @@ class Iterations:
         self.q[...] = found
         return self.q
 
-    def _launch(self, phase: Phase, q: Array) -> None:
-        at = self.kind.address
-        weights = 0 if self.weights is None else at(self.weights)
-        pointers = (at(self.x), at(self.r), at(self.p), at(q), weights, at(self.state), self._box().address)
-        self.passes.launches[phase](pointers, self.thresholds, self.stream())
+    def _launch(self, phase: Phase, q: int, stream: int) -> None:
+        box = self.boxes[self.queued % len(self.boxes)].address
+        self.passes.launches[phase]((*self._front, q, *self._back, box), self.thresholds, stream)
+
+
+def _launcher(A: Any, p: Array, q: Array) -> Callable[[int, int, int], None] | None:
+    """Launches q = A p, by addresses; None where a product is more than a launch."""
+    if not isinstance(A, Matrix):
+        return None
+    run = A.plan(p, q).run
+    return run.launcher() if isinstance(run, ProductRun) else None

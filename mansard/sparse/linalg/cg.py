@@ -69,7 +69,7 @@ def cg(
 
 def _solver(A: Any, b: Any, M: Any, goal: Any, run: Report) -> _Iterations | Queued:
     """Fused passes where kernels have them: one right-hand side, no preconditioner or a diagonal one."""
-    A, space = stored(A, b.size // max(1, len(b))), space_of(A)
+    A, space = stored(A, b.size // max(1, len(b)), b.ndim == 1), space_of(A)
     weights = weights_of(M, b)
     passes = passes_for(A, b) if M is None or weights is not None else None
     if passes is None:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...arrays import kinds as arrays
-from ...kernels.sparse.krylov.spec import Status
 from ...operations.sparse import krylov
 from ...operations.sparse.matrix import Matrix
 from ...operations.sparse.storage import array_module
@@ -73,7 +72,7 @@ class Queued:
             while queue.queued < min(steps, number + queue.ahead):
                 queue.queue()
             found = queue.read(number)
-            if found.status == Status.INDEFINITE:
+            if found.is_indefinite:
                 self._count(1)
                 self.run.notes.append(f"p^H A p = {found.curvature:.1e}: A is not positive definite")
                 return left
@@ -84,7 +83,7 @@ class Queued:
                 self.run.iterations += 1
                 if callback is not None:
                     callback(queue.x)
-            if found.status != Status.RUNNING:
+            if not found.is_running:
                 return left
         return left
 

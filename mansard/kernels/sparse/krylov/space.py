@@ -37,7 +37,7 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if isinstance(c, Simd) or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, c, device)
-    if c.VARIANT != problem.method:
+    if problem.method != c.VARIANT:
         return f"{c.VARIANT} has no passes of {problem.method}"
     if c.BLOCK % 32:
         return f"BLOCK={c.BLOCK} is no multiple of a warp's 32 threads"
