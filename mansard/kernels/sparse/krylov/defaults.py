@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
-from . import space
-from .space import Cg, Config
-from .space_cpu import Simd
+from . import space, space_cpu
+from .space import Cg, Config, Minres
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -21,7 +20,8 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """Half of the threads that a multiprocessor has room for, with two packs of each vector under way: as many bytes as
     memory needs at once, and half of the sums to add. On CPUs parts that stay in the first cache."""
     if device.backend == "cpu":
-        yield Simd()
+        yield space_cpu.kind_for(problem)()
         return
-    yield Cg(256, 4, 2)
-    yield Cg(128, 1, 1)
+    kind = Minres if problem.method == "minres" else Cg
+    yield kind(256, 4, 2)
+    yield kind(128, 1, 1)

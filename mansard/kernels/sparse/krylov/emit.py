@@ -13,14 +13,17 @@ from .space import Config
 
 _SHARED = (Field("STATE", "double*", "pointer"), Field("BOX", "double*", "pointer"))
 _CG = (*sources.matrices("X", "R", "P", "Q", "D", written="XRP"), *_SHARED)
-_THRESHOLDS = tuple(Field(name, "double", "real") for name in ("goal", "least"))
+_MINRES = (*sources.matrices("X", "V", "U", "V_BEFORE", "W", "W_BEFORE", written=("X", "V", "U", "W_BEFORE")), *_SHARED)
+_REALS = {"cg": ("goal", "least"), "minres": ("goal", "roundoff", "small", "shift", "left")}
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` is the pass, by its number. All passes of a dtype are one text.
 
-    Pointers: X, R, P, Q, D (0: no preconditioner), STATE, BOX (64 bytes that the host reads). Scalars: the norm that
-    the residual is to reach, and the share of the first rho below which it is rounding.
+    Pointers of cg: X, R, P, Q, D (0: no preconditioner), STATE, BOX (64 bytes that the host reads). Scalars: the norm
+    that the residual is to reach, and the share of the first rho below which it is rounding.
+    Pointers of minres: X, V, U, V_BEFORE, W, W_BEFORE, STATE, BOX. Scalars: the goal; the roundoff, and its power that
+    tells a singular column; the shift; and, for SCALE, the norm of the vector in U.
     """
     fixed = (spec.words(problem), *strides, *sources.threads(config, device))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
@@ -28,11 +31,14 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    numbers: dict[str, Any] = {one.name: one.value for one in (*spec.Phase, *spec.Status)}
+    is_cg = problem.method == "cg"
+    numbers: dict[str, Any] = {one.name: one.value for one in (*(spec.Phase if is_cg else spec.Lanczos), *spec.Status)}
+    reals = (Field(name, "double", "real") for name in _REALS[problem.method])
+    pointers = _CG if is_cg else _MINRES
     return sources.source(
         problem, config, target, work=work, folder="sparse/krylov", constants=numbers,
         title=f"passes of {problem.method}, {problem.dtype}", types={"T": CPP_TYPES[spec.real(problem.dtype).name]},
-        arguments=(*_CG, *WORKSPACE, *sources.integers(("words", "phase"), config), *_THRESHOLDS),
+        arguments=(*pointers, *WORKSPACE, *sources.integers(("words", "phase"), config), *reals),
     )  # fmt: skip
 
 

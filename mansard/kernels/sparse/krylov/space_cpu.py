@@ -23,20 +23,34 @@ class Simd(OnCpu):
     PART: Annotated[int, Range(RUN, 1 << 24)] = 8192  # words that a thread takes at a time
 
 
-def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
+@dataclass(frozen=True)
+class SimdMinres(OnCpu):
+    """Threads take parts of the vectors, for the passes of the minimal residual method."""
+
+    VARIANT: ClassVar[str] = "simd_minres"
+    HEADER: ClassVar[str] = "minres.hpp"
+    PART: Annotated[int, Range(RUN, 1 << 24)] = 8192  # words that a thread takes at a time
+
+
+def kind_for(problem: Problem) -> type[Simd | SimdMinres]:
+    """The variant that has the passes of the problem's method."""
+    return SimdMinres if problem.method == "minres" else Simd
+
+
+def illegal(problem: Problem, c: Simd | SimdMinres, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    if problem.method != "cg":
-        return f"simd has no passes of {problem.method}"
+    if not isinstance(c, kind_for(problem)):
+        return f"{c.VARIANT} has no passes of {problem.method}"
     return f"PART={c.PART} is no multiple of {RUN}" if c.PART % RUN else None
 
 
-def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
+def candidates(problem: Problem, device: Device) -> Iterator[Simd | SimdMinres]:
     """Every legal configuration worth considering."""
     for part in (4096, 8192, 16384, 65536):
-        if illegal(problem, Simd(part), device) is None:
-            yield Simd(part)
+        if illegal(problem, kind_for(problem)(part), device) is None:
+            yield kind_for(problem)(part)
 
 
-def workspace_bytes(problem: Problem, c: Simd, threads: int) -> int:
+def workspace_bytes(problem: Problem, c: Simd | SimdMinres, threads: int) -> int:
     """Two sums of every part."""
     return 16 * up(spec.words(problem), c.PART)

@@ -37,6 +37,24 @@ class Lanczos(IntEnum):
     UPDATE = 3  # w and x; u becomes the next v
 
 
+class Word(IntEnum):
+    """Words of the state, doubles; scalars.hpp has the same."""
+
+    STATUS = 0
+    LIVE = 1  # whether the iteration is to change x
+    COUNT = 2  # iterations that did
+    LEFT = 3  # norm of the residual
+    ALPHA = 4
+    BETA = 5
+    CURVED = 6  # p^H q
+    RHO = 7
+    FIRST = 8  # the first rho
+    OF_W = 16  # factors of UPDATE
+    OF_W_BEFORE = 17
+    OF_X = 18
+    OF_U = 19
+
+
 class Status(IntEnum):
     """What became of the iterations so far; kernels know these numbers by the same names."""
 

@@ -62,6 +62,8 @@ MANSARD_UNROLL_BY(1)
     }
 }
 
+MANSARD_DEVICE double root(double x) { return sqrt(x); }
+
 // Sums over the block in thread 0: over lanes by a tree, then over warps by a tree. `scratch` has SUMS doubles per warp.
 template <int THREADS, int SUMS>
 MANSARD_DEVICE void block_sums(double (&sums)[SUMS], double* scratch) {

@@ -21,6 +21,8 @@ MANSARD_INLINE auto spread(T value) {
   else return Vector<T, LANES>{} + value;
 }
 
+inline double root(double x) { return __builtin_sqrt(x); }
+
 template <class Arguments>
 inline int team(const Arguments& a, i64 parts) {
   return static_cast<int>(smaller<i64>(a.threads, parts));
