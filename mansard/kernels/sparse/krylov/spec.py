@@ -49,10 +49,10 @@ class Word(IntEnum):
     CURVED = 6  # p^H q
     RHO = 7
     FIRST = 8  # the first rho
-    OF_W = 16  # factors of UPDATE
-    OF_W_BEFORE = 17
-    OF_X = 18
-    OF_U = 19
+    OF_W = 15  # factors of UPDATE
+    OF_W_BEFORE = 16
+    OF_X = 17
+    OF_U = 18
 
 
 class Status(IntEnum):
