@@ -15,7 +15,7 @@ from ...backends import mailbox
 from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...kernels.sparse.krylov import defaults, emit, spec
-from ...kernels.sparse.krylov.spec import Phase, Status
+from ...kernels.sparse.krylov.spec import Lanczos, Phase, Status
 from ...plan import pin
 from ...plan.dispatch import choose
 from .. import recording
@@ -31,19 +31,32 @@ AHEAD = 4  # iterations: Python launches one while a GPU runs four; more of them
 class Posted(NamedTuple):
     """What an iteration has left for the host."""
 
-    is_running: bool  # iterations go on
-    is_indefinite: bool  # p^H A p was not positive
+    status: Status
     left: float  # norm of the residual
-    iterations: int  # those that changed x
-    curvature: float
+    curvature: float  # p^H A p
+
+    @property
+    def is_running(self) -> bool:
+        """Whether iterations go on."""
+        return self.status == Status.RUNNING
+
+    @property
+    def is_indefinite(self) -> bool:
+        """Whether p^H A p was not positive."""
+        return self.status == Status.INDEFINITE
+
+    @property
+    def is_singular(self) -> bool:
+        """Whether the last column of the tridiagonal matrix added nothing."""
+        return self.status == Status.SINGULAR
 
 
 class Passes:
     """The launches of all passes over vectors of one length and dtype."""
 
-    def __init__(self, backend: Backend, launches: dict[Phase, Launch]) -> None:
+    def __init__(self, backend: Backend, launches: dict[int, Launch]) -> None:
         self.backend, self.launches = backend, launches
-        self.is_queued = backend.name == "cuda"  # elsewhere a launch is done when it returns
+        self.is_queued = self.is_captured = backend.name == "cuda"  # elsewhere a launch is done when it returns
 
 
 def planned(kind: Kind, like: Array, method: str, backend: str | None) -> Passes | None:
@@ -66,55 +79,58 @@ def _made(view: Any, method: str, backend: str | None) -> Passes | None:
     config = defaults.default(problem, chosen.device) if pin.pins() else choose(problem, chosen.device).config
     if config is None:
         return None
-    return Passes(chosen, {phase: recording.prepared(emit, problem, config, chosen, (phase,))[0] for phase in Phase})
+    phases: type[Phase] | type[Lanczos] = Phase if method == "cg" else Lanczos
+    numbers = [int(phase) for phase in phases]
+    return Passes(chosen, {one: recording.prepared(emit, problem, config, chosen, (one,))[0] for one in numbers})
 
 
-class Iterations:
-    """Conjugate gradients on x and its residual r, queued ahead of what the host knows of them."""
+class Queue:
+    """Iterations on the vectors of one system, queued ahead of what the host knows of them."""
 
-    def __init__(
-        self, kind: Kind, passes: Passes, A: Any, x: Array, r: Array, weights: Array | None,
-        thresholds: tuple[float, float], ahead: int | None = None,
-    ) -> None:  # fmt: skip
+    period = 1  # iterations after which the same buffers have the same roles
+
+    def __init__(self, kind: Kind, passes: Passes, A: Any, x: Array, scalars: tuple[float, ...], ahead: int) -> None:
         """`ahead`: iterations beyond the last one that was read; 0 waits for each."""
-        self.kind, self.passes, self.A, self.thresholds = kind, passes, A, thresholds
-        view = kind.view(x, "x")
-        self.x, self.r = x, r
-        self.p, self.q = (kind.empty(x.shape, view.dtype, x) for _ in range(2))
-        state = kind.allocate((spec.STATE_BYTES // 8,), "float64", x)
-        self._kept = (x, r, weights, state)  # whose addresses follow
-        at = [0 if one is None else kind.address(one) for one in (x, r, self.p, self.q, weights, state)]
-        self._front, self._q, self._back = tuple(at[:3]), at[3], tuple(at[4:])
-        self.stream = kind.stream_of(view.device)
-        self.ahead = (AHEAD if ahead is None else ahead) if passes.is_queued else 0
+        self.kind, self.passes, self.A, self.x, self.scalars = kind, passes, A, x, scalars
+        self.view = kind.view(x, "x")
+        self._state = kind.allocate((spec.STATE_BYTES // 8,), "float64", x)
+        self.state = kind.address(self._state)
+        self.stream = kind.stream_of(self.view.device)
+        self.ahead = ahead if passes.is_queued else 0
         self.boxes = [mailbox.take(passes.backend) for _ in range(self.ahead + 1)]
-        self.product = _launcher(A, self.p, self.q)
         self.graphs: list[Captured | None] = [None] * len(self.boxes)
-        self.queued = -1  # number of the last iteration that was queued; 0 is the residual at the beginning
+        self.queued = -1  # number of the last iteration that was queued; 0 is what comes before the first
+        self.product: Callable[[int, int, int], None] | None = None
+
+    def room(self, filled: bool = False) -> Array:
+        """A vector like x, of zeros or of any content."""
+        made = self.kind.empty(self.x.shape, self.view.dtype, self.x)
+        if filled:
+            made[...] = 0
+        return made
 
     def queue(self) -> None:
         """Launch one more iteration, and the post of its result."""
         self.queued += 1
         slot, stream = self.queued % len(self.boxes), self.stream()
+        repeats = self.passes.is_captured and self.product is not None and len(self.boxes) % self.period == 0
         if self.queued == 0:
-            self._launch(Phase.BEGIN, self._q, stream)
-            self.boxes[0].posted(stream)
-            self._launch(Phase.START, self._q, stream)
-        elif self.passes.is_queued and self.product is not None and self.queued > EAGER:
-            if self.graphs[slot] is None:
-                self.graphs[slot] = Captured(self.passes.backend, self._iterate)  # type: ignore[arg-type]  # a GPU's
-            self.graphs[slot](stream)  # type: ignore[misc]
-            self.boxes[slot].posted(stream)
+            self.begin(stream)
+        elif repeats and self.queued > EAGER:
+            graph = self.graphs[slot]
+            if graph is None:
+                graph = self.graphs[slot] = Captured(self.passes.backend, self.iterate)  # type: ignore[arg-type]
+            graph(stream)
         else:
-            self._iterate(stream)
-            self.boxes[slot].posted(stream)
+            self.iterate(stream)
+        self.boxes[slot].posted(stream)
 
     def read(self, number: int) -> Posted:
         """Wait for what iteration `number`, one of the last `ahead` + 1, has posted."""
         box = self.boxes[number % len(self.boxes)]
         status = box.read()
-        left, count, curvature = box.numbers(3)
-        return Posted(status == Status.RUNNING, status == Status.INDEFINITE, left, int(count), curvature)
+        left, _, curvature = box.numbers(3)
+        return Posted(Status(status), left, curvature)
 
     def close(self) -> None:
         """Wait for the last iteration, which may still post, and give mailboxes and graphs back."""
@@ -127,29 +143,75 @@ class Iterations:
                 graph.destroy()
         self.boxes = []
 
-    def _iterate(self, stream: int) -> None:
-        """Launch an iteration."""
-        q = self._q
+    def begin(self, stream: int) -> None:
+        """Launch what comes before the first iteration."""
+        raise NotImplementedError
+
+    def iterate(self, stream: int) -> None:
+        """Launch iteration `queued`, whose result goes to its mailbox."""
+        raise NotImplementedError
+
+    def multiply(self, p: Array, q: Array, stream: int) -> None:
+        """Launch q = A p."""
         if self.product is not None:
-            self.product(self._front[2], q, stream)
+            self.product(self.kind.address(p), self.kind.address(q), stream)
         else:
-            found = self._multiplied()  # lives until its launches are queued
-            q = self.kind.address(found)
-        for phase in (Phase.CURVATURE, Phase.RESIDUAL, Phase.DIRECTION):
-            self._launch(phase, q, stream)
+            q[...] = self.A @ p
 
-    def _multiplied(self) -> Array:
-        """A p by an operator of any kind, as kernels can read it."""
-        found = self.A @ self.p
-        fits = found.dtype == self.p.dtype and found.shape == self.p.shape and found.flags.c_contiguous
-        if fits and self.kind.address(found) % 16 == 0:
-            return found
-        self.q[...] = found
-        return self.q
-
-    def _launch(self, phase: Phase, q: int, stream: int) -> None:
+    def launch(self, phase: int, vectors: tuple[int, ...], stream: int) -> None:
+        """Launch one pass over vectors at these addresses."""
         box = self.boxes[self.queued % len(self.boxes)].address
-        self.passes.launches[phase]((*self._front, q, *self._back, box), self.thresholds, stream)
+        self.passes.launches[phase]((*vectors, self.state, box), self.scalars, stream)
+
+
+class CgQueue(Queue):
+    """Conjugate gradients on x and its residual r; the preconditioner is diagonal."""
+
+    def __init__(
+        self, kind: Kind, passes: Passes, A: Any, x: Array, r: Array, weights: Array | None,
+        thresholds: tuple[float, float], waits: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(kind, passes, A, x, thresholds, 0 if waits else AHEAD)
+        self.r, self.weights, self.p, self.q = r, weights, self.room(), self.room()
+        vectors = (x, r, self.p, self.q, weights)
+        self.vectors = tuple(0 if one is None else kind.address(one) for one in vectors)
+        self.product = _launcher(A, self.p, self.q)
+
+    def begin(self, stream: int) -> None:
+        self.launch(Phase.BEGIN, self.vectors, stream)
+        self.launch(Phase.START, self.vectors, stream)
+
+    def iterate(self, stream: int) -> None:
+        self.multiply(self.p, self.q, stream)
+        for phase in (Phase.CURVATURE, Phase.RESIDUAL, Phase.DIRECTION):
+            self.launch(phase, self.vectors, stream)
+
+
+class MinresQueue(Queue):
+    """The minimal residual method from x and its residual r, which is overwritten."""
+
+    period = 6  # v, u and v_before take turns, and so do w and w_before
+
+    def __init__(
+        self, kind: Kind, passes: Passes, A: Any, x: Array, r: Array, scalars: tuple[float, ...], waits: bool = False
+    ) -> None:  # fmt: skip
+        super().__init__(kind, passes, A, x, scalars, 0 if waits else self.period - 1)
+        self.turns, self.w = (self.room(), r, self.room(filled=True)), (self.room(filled=True), self.room(filled=True))
+        self.product = _launcher(A, self.turns[0], r)
+
+    def begin(self, stream: int) -> None:
+        self.launch(Lanczos.SCALE, self._vectors(0), stream)
+
+    def iterate(self, stream: int) -> None:
+        step = self.queued - 1
+        self.multiply(self.turns[step % 3], self.turns[(step + 1) % 3], stream)
+        for phase in (Lanczos.PROJECT, Lanczos.NORM, Lanczos.UPDATE):
+            self.launch(phase, self._vectors(step), stream)
+
+    def _vectors(self, step: int) -> tuple[int, ...]:
+        turns = (self.turns[(step + i) % 3] for i in range(3))
+        w, w_before = self.w[step % 2], self.w[(step + 1) % 2]
+        return tuple(map(self.kind.address, (self.x, *turns, w, w_before)))
 
 
 def _launcher(A: Any, p: Array, q: Array) -> Callable[[int, int, int], None] | None:

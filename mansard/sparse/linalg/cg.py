@@ -71,7 +71,7 @@ def _solver(A: Any, b: Any, M: Any, goal: Any, run: Report) -> _Iterations | Que
     """Fused passes where kernels have them: one right-hand side, no preconditioner or a diagonal one."""
     A, space = stored(A, b.size // max(1, len(b)), b.ndim == 1), space_of(A)
     weights = weights_of(M, b)
-    passes = passes_for(A, b) if M is None or weights is not None else None
+    passes = passes_for(A, b, "cg") if M is None or weights is not None else None
     if passes is None:
         return _Iterations(A, applied(M, "M"), space, goal, run)
     return Queued(passes, A, weights, float(goal[0]), run)

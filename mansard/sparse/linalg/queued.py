@@ -1,4 +1,7 @@
-"""Conjugate gradients by fused passes whose scalars stay on the device: what the host adds to them."""
+"""Solvers by fused passes whose scalars stay on the device: what the host adds to them.
+
+Results and history are those of a loop that waits for every iteration.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ from . import operator
 from .report import Report
 from .space import WHOLE, space_of
 
+SINGULAR = "A is singular, and b not in its range: x has the smallest residual"
 
-def passes_for(A: Any, b: Any) -> krylov.Passes | None:
+
+def passes_for(A: Any, b: Any, method: str) -> krylov.Passes | None:
     """The passes over vectors like b; None where they do not pay, or there are none: several right-hand sides, vectors
     of several processes, short vectors of CPUs, products on a GPU that Python may wait for."""
     if b.ndim != 1 or not b.size or space_of(A) is not WHOLE:
@@ -25,7 +30,7 @@ def passes_for(A: Any, b: Any) -> krylov.Passes | None:
     on_host = kind.view(b, "b").device[0] == "cpu"
     if not (len(b) >= operator.LARGE if on_host else isinstance(A, Matrix)):
         return None
-    return krylov.planned(kind, b, "cg", A.backend if isinstance(A, Matrix) else None)
+    return krylov.planned(kind, b, method, A.backend if isinstance(A, Matrix) else None)
 
 
 def weights_of(M: Any, b: Any) -> Any:
@@ -45,7 +50,7 @@ def weights_of(M: Any, b: Any) -> Any:
 
 
 class Queued:
-    """The loop of conjugate gradients over queued iterations: results and history are those of a loop that waits."""
+    """The loop of conjugate gradients over queued iterations."""
 
     def __init__(self, passes: krylov.Passes, A: Any, weights: Any, goal: float, run: Report) -> None:
         self.passes, self.A, self.weights, self.goal, self.run = passes, A, weights, goal, run
@@ -57,21 +62,18 @@ class Queued:
             r -= self.A @ x
             self._count(1)
         least = (0.01 * float(np.finfo(r.dtype).eps)) ** 2  # of rho: what is below is rounding of the first residual
-        queue = krylov.Iterations(
-            kind, self.passes, self.A, x, r, self.weights, (self.goal, least), None if callback is None else 0
-        )
+        waits = callback is not None  # x is right when the callback has it
+        queue = krylov.CgQueue(kind, self.passes, self.A, x, r, self.weights, (self.goal, least), waits)
         try:
             return np.array([self._walked(queue, steps, callback)])
         finally:
             queue.close()
 
-    def _walked(self, queue: krylov.Iterations, steps: int, callback: Callable[[Any], object] | None) -> float:
+    def _walked(self, queue: krylov.CgQueue, steps: int, callback: Callable[[Any], object] | None) -> float:
         """Queue iterations, read what they post, in this order and so many apart, and note it."""
         left = np.inf
         for number in range(steps + 1):
-            while queue.queued < min(steps, number + queue.ahead):
-                queue.queue()
-            found = queue.read(number)
+            found = _read(queue, number, steps)
             if found.is_indefinite:
                 self._count(1)
                 self.run.notes.append(f"p^H A p = {found.curvature:.1e}: A is not positive definite")
@@ -90,3 +92,38 @@ class Queued:
     def _count(self, products: int) -> None:
         self.run.products += products
         self.run.passes += products
+
+
+def minres_steps(
+    passes: krylov.Passes, A: Any, x: Any, r: Any, shift: float, left: float, goal: float, steps: int, run: Report,
+    callback: Callable[[Any], object] | None,
+) -> bool:  # fmt: skip
+    """Iterate minres from the residual r, of norm `left`, until the recurrence promises the goal; r is overwritten.
+    Returns whether to look at the true residual and go on."""
+    roundoff = float(np.finfo(x.dtype).eps)
+    scalars = (goal, roundoff, roundoff**0.75, shift, left)
+    queue = krylov.MinresQueue(arrays.kind_of(x, "x"), passes, A, x, r, scalars, callback is not None)
+    last = steps - run.iterations
+    try:
+        for number in range(1, last + 1):
+            found = _read(queue, number, last)
+            run.products, run.passes = run.products + 1, run.passes + 1
+            if found.is_singular:
+                run.notes.append(SINGULAR)
+                return False
+            run.iterations += 1
+            run.residuals.append(found.left)
+            if callback is not None:
+                callback(x)
+            if not found.is_running:
+                break
+        return True
+    finally:
+        queue.close()
+
+
+def _read(queue: krylov.Queue, number: int, last: int) -> krylov.Posted:
+    """What iteration `number` has posted; those that follow are queued first, up to the `last`."""
+    while queue.queued < min(last, number + queue.ahead):
+        queue.queue()
+    return queue.read(number)
