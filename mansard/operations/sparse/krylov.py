@@ -22,7 +22,6 @@ from .. import recording
 from ..plans import PLANS
 from .captured import Captured
 from .matrix import Matrix
-from .spmv_run import ProductRun
 
 EAGER = 10  # iterations that are launched one by one: capturing them as graphs takes as long as this many
 AHEAD = 4  # iterations: Python launches one while a GPU runs four; more of them would run in vain at the end
@@ -216,7 +215,4 @@ class MinresQueue(Queue):
 
 def _launcher(A: Any, p: Array, q: Array) -> Callable[[int, int, int], None] | None:
     """Launches q = A p, by addresses; None where a product is more than a launch."""
-    if not isinstance(A, Matrix):
-        return None
-    run = A.plan(p, q).run
-    return run.launcher() if isinstance(run, ProductRun) else None
+    return A.launcher(p, q) if isinstance(A, Matrix) else None
