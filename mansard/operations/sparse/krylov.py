@@ -23,8 +23,8 @@ from ..plans import PLANS
 from .captured import Captured
 from .matrix import Matrix
 
-EAGER = 10  # iterations that are launched one by one: capturing them as graphs takes as long as this many
-AHEAD = 4  # iterations: Python launches one while a GPU runs four; more of them would run in vain at the end
+EAGER = 10  # iterations, for each graph of a solver, that are launched one by one: a capture takes what ten would save
+AHEAD = 2  # iterations beyond the one that is read: one runs, one waits; more would only run in vain at the end
 
 
 class Posted(NamedTuple):
@@ -115,7 +115,7 @@ class Queue:
         repeats = self.passes.is_captured and self.product is not None and len(self.boxes) % self.period == 0
         if self.queued == 0:
             self.begin(stream)
-        elif repeats and self.queued > EAGER:
+        elif repeats and self.queued > EAGER * len(self.boxes):
             graph = self.graphs[slot]
             if graph is None:
                 graph = self.graphs[slot] = Captured(self.passes.backend, self.iterate)  # type: ignore[arg-type]

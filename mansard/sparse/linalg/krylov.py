@@ -14,6 +14,7 @@ from .space import WHOLE, Space
 _WORTH = (
     1 << 14
 )  # entries of a vector: below, LAPACK is done before a kernel is compiled; single vectors are left to it
+_KEPT = 0.5  # of a vector's norm: a projection that leaves less is repeated, since its error was relative to the whole
 
 
 class Basis:
@@ -52,7 +53,26 @@ def orthonormalised(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
     if count > 1 and size >= max(_WORTH, count + len(Q)):
         new, R, C, dependent = orthogonalize(V.T, Q.T, on_deficient="flag")
         return new.T, host(R), host(C), dependent
-    return _by_qr(V, Q)
+    return _of_one(V, Q) if count == 1 else _by_qr(V, Q)
+
+
+def _of_one(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
+    """The same of one vector: a projection, repeated where little was left, then its norm. The host waits once for each
+    projection."""
+    xp, rest = array_module(V), V[0]
+    C: Any = np.zeros(len(Q), V.dtype)
+    for _ in range(2):
+        part = (Q @ rest.conj()).conj()
+        rest = rest - part @ Q
+        found = host(xp.concatenate((part, (rest.conj() @ rest).reshape(1))))
+        C, square = C + found[:-1], float(found[-1].real)
+        if square >= _KEPT**2 * (square + float((np.abs(found[:-1]) ** 2).sum())):
+            break
+    size, norm = np.sqrt((np.abs(C) ** 2).sum() + square), np.sqrt(square)
+    is_dependent = bool(norm <= 32 * np.finfo(C.dtype).eps * size)
+    norm = 0.0 if is_dependent else norm
+    new = rest * rest.dtype.type(0 if is_dependent else 1 / norm)
+    return new[None], np.full((1, 1), norm, V.dtype), C[:, None], np.array([is_dependent])
 
 
 def _by_qr(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
