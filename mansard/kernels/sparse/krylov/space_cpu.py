@@ -28,7 +28,7 @@ class SimdMinres(OnCpu):
     """Threads take parts of the vectors, for the passes of the minimal residual method."""
 
     VARIANT: ClassVar[str] = "simd_minres"
-    HEADER: ClassVar[str] = "minres.hpp"
+    HEADER = "minres.hpp"
     PART: Annotated[int, Range(RUN, 1 << 24)] = 8192  # words that a thread takes at a time
 
 
