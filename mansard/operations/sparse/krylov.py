@@ -8,9 +8,10 @@ the last one change nothing.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ...arrays.types import Array, Kind
+from ...arrays.types import Array, Kind, SparseMatrix
+from ...arrays.view import View
 from ...backends import mailbox
 from ...backends.base import Backend, Launch
 from ...backends.select import select
@@ -69,7 +70,7 @@ def planned(kind: Kind, like: Array, method: str, backend: str | None) -> Passes
     return held[0]
 
 
-def _made(view: Any, method: str, backend: str | None) -> Passes | None:
+def _made(view: View, method: str, backend: str | None) -> Passes | None:
     chosen = select(view.device, backend)
     problem = spec.problem(view.dtype, view.shape[0], method)
     if chosen.name == "reference" or spec.refusal(problem):
@@ -88,7 +89,9 @@ class Queue:
 
     period = 1  # iterations after which the same buffers have the same roles
 
-    def __init__(self, kind: Kind, passes: Passes, A: Any, x: Array, scalars: tuple[float, ...], ahead: int) -> None:
+    def __init__(
+        self, kind: Kind, passes: Passes, A: SparseMatrix, x: Array, scalars: tuple[float, ...], ahead: int
+    ) -> None:
         """`ahead`: iterations beyond the last one that was read; 0 waits for each."""
         self.kind, self.passes, self.A, self.x, self.scalars = kind, passes, A, x, scalars
         self.view = kind.view(x, "x")
@@ -167,7 +170,7 @@ class CgQueue(Queue):
     """Conjugate gradients on x and its residual r; the preconditioner is diagonal."""
 
     def __init__(
-        self, kind: Kind, passes: Passes, A: Any, x: Array, r: Array, weights: Array | None,
+        self, kind: Kind, passes: Passes, A: SparseMatrix, x: Array, r: Array, weights: Array | None,
         thresholds: tuple[float, float], waits: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(kind, passes, A, x, thresholds, 0 if waits else AHEAD)
@@ -192,7 +195,8 @@ class MinresQueue(Queue):
     period = 6  # v, u and v_before take turns, and so do w and w_before
 
     def __init__(
-        self, kind: Kind, passes: Passes, A: Any, x: Array, r: Array, scalars: tuple[float, ...], waits: bool = False
+        self, kind: Kind, passes: Passes, A: SparseMatrix, x: Array, r: Array, scalars: tuple[float, ...],
+        waits: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(kind, passes, A, x, scalars, 0 if waits else self.period - 1)
         self.turns, self.w = (self.room(), r, self.room(filled=True)), (self.room(filled=True), self.room(filled=True))
@@ -213,6 +217,6 @@ class MinresQueue(Queue):
         return tuple(map(self.kind.address, (self.x, *turns, w, w_before)))
 
 
-def _launcher(A: Any, p: Array, q: Array) -> Callable[[int, int, int], None] | None:
+def _launcher(A: SparseMatrix, p: Array, q: Array) -> Callable[[int, int, int], None] | None:
     """Launches q = A p, by addresses; None where a product is more than a launch."""
     return A.launcher(p, q) if isinstance(A, Matrix) else None

@@ -219,7 +219,7 @@ def test_operators_of_cpus_of_any_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
     counting = scipy_linalg.LinearOperator(A.shape, lambda x: calls.append(1) or A @ x, dtype=A.dtype)
     for other in (A, A.toarray(), counting, A.astype(np.float32)):
-        x, info, run = cg(other, b, rtol=1e-8, report=True)
+        x, info = cg(other, b, rtol=1e-8)
         assert info == 0 and np.allclose(x, expected, rtol=1e-6)
     assert len(calls) == cg(counting, b, rtol=1e-8, report=True)[2].products
 

@@ -32,7 +32,7 @@ class Library(PlayedLibrary):
 class Backend:
     """As much of a GPU's backend as graphs ask for."""
 
-    class device:  # noqa: N801
+    class device:
         ordinal = 0
 
     def __init__(self) -> None:
