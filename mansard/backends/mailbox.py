@@ -1,4 +1,7 @@
-"""A word that a kernel leaves for the host, which reads it while the device goes on with what was queued after it."""
+"""A word that a kernel leaves for the host, which reads it while the device goes on with what was queued after it.
+
+Up to seven doubles may follow, from the eighth byte on.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,27 @@ class Mailbox(Protocol):
 
     def read(self) -> int: ...
 
+    def numbers(self, count: int) -> tuple[float, ...]:
+        """Doubles behind the word, after it was read."""
+        ...
+
 
 class PlainMailbox:
     """Mailbox of backends whose kernels are done when they return."""
 
     def __init__(self) -> None:
-        self._word = c_uint()
-        self.address = ctypes.addressof(self._word)
+        self._memory = (ctypes.c_double * (_BYTES // 8))()
+        self.address = ctypes.addressof(self._memory)
+        self._word = c_uint.from_buffer(self._memory)
 
     def posted(self, stream: int) -> None:
         """Do nothing: the kernel has written the word already."""
 
     def read(self) -> int:
         return self._word.value
+
+    def numbers(self, count: int) -> tuple[float, ...]:
+        return tuple(self._memory[1 : 1 + count])
 
 
 class CudaMailbox:
@@ -49,6 +60,7 @@ class CudaMailbox:
         self._driver.check(self._in_context(make), "cuMemHostAlloc")
         self.address = int(memory.value or 0)
         self._word = c_uint.from_address(self.address)
+        self._memory = (ctypes.c_double * (_BYTES // 8)).from_address(self.address)
 
     def posted(self, stream: int) -> None:
         handle = c_void_p(stream)
@@ -59,6 +71,9 @@ class CudaMailbox:
     def read(self) -> int:
         self._driver.check(self._driver.lib.cuEventSynchronize(self._event), "the stream's work")
         return self._word.value
+
+    def numbers(self, count: int) -> tuple[float, ...]:
+        return tuple(self._memory[1 : 1 + count])
 
     def _in_context(self, action: Any) -> int:
         before = self._driver.current_context()

@@ -54,6 +54,7 @@ CONTRACTS = (
     Contract("back_transform", 12, step=12, bounds=0, orders=2, compiled=8),
     Contract("spmv", 12, step=1, forms=(PLAIN, SCALED), in_turn=True, bounds=5, orders=5),
     Contract("powers", 8, step=1, bounds=0, orders=1),
+    Contract("krylov", 4, step=1, forms=(PLAIN, {"weighted": True}), bounds=0, orders=3, compiled=4),
 )
 
 

@@ -70,7 +70,7 @@ def source(
     )
 
 
-def matrices(*names: str, written: str) -> tuple[Field, ...]:
+def matrices(*names: str, written: str | tuple[str, ...]) -> tuple[Field, ...]:
     """Pointers to single matrices; those in `written` are results."""
     return tuple(Field(name, f"{'' if name in written else 'const '}Params::T*", "pointer") for name in names)
 

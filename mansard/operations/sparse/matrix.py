@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -203,6 +204,11 @@ class Matrix(Operator):
         return self._sides.device
 
     @property
+    def backend(self) -> str | None:
+        """The backend that was asked for; None: by where the arrays live."""
+        return self._sides.backend
+
+    @property
     def T(self) -> Matrix:
         return Matrix(self._sides, not self._transposed, self._conj)
 
@@ -250,6 +256,11 @@ class Matrix(Operator):
         """A held product: `plan(x)` runs, `.explain()` says what and why. It pickles with the matrix."""
         made = spmv_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
         return repeatable(made, self.plan, {"x": x, "out": out})
+
+    def launcher(self, x: Array, out: Array) -> Callable[[int, int, int], None] | None:
+        """A function of addresses (x, out) and a stream that launches the product alone, for solvers; None where a
+        product is more than that."""
+        return spmv_call.launcher(kind_of(x, "x"), self.held, x, out, self.backend, self._form())
 
     def explain(self, columns: int = 1) -> str:
         """How the matrix is stored, which kernel multiplies it with so many vectors, and what limits it."""

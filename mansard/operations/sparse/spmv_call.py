@@ -75,6 +75,16 @@ def apply(
     return run(x, None, out, alpha, beta, z, gamma)
 
 
+def launcher(
+    kind: Kind, held: Held, x: Array, out: Array, backend: str | None, form: Form
+) -> Callable[[int, int, int], None] | None:  # fmt: skip
+    """A function of the addresses of vectors like x and `out`, and of a stream, that launches `out` = A x; None where a
+    product is more than one launch, or the array library's."""
+    key = (kind, kind.signature(x), kind.signature(out), None, backend, form, False)  # as `apply` asks
+    run = held.plans.made(key, lambda: plan_product(held, x, out, None, backend, form).run)
+    return run.launcher() if isinstance(run, ProductRun) else None
+
+
 def _through_jax(
     kind: Kind, held: Held, x: Array, out: Array, factors: tuple[complex, complex], z: Array, gamma: complex,
     backend: str | None, form: Form,

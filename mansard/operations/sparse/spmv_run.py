@@ -89,6 +89,14 @@ class ProductRun:
             return out
         return y
 
+    def launcher(self) -> Callable[[int, int, int], None] | None:
+        """A function of the addresses of x and y and of a stream that launches y = A x; None where a product is more
+        than one launch, or the array library's."""
+        if self.launch is None or self.problem.recurrence or any(self.copies):
+            return None
+        launch, pointers = self.launch, self.pointers
+        return lambda x, y, stream: launch((*pointers, x, y, y), _PLAIN, stream)
+
     def _that_reads(self) -> tuple[Launch, tuple[int, ...]]:
         if not self._accumulating:
             problem = self.problem.replace(accumulate=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .gmres import prepared
 from .operator import applied, stored
+from .queued import Queued, passes_for, weights_of
 from .report import Report
 from .space import space_of
 from .updates import add_scaled, column_dots
@@ -54,16 +55,26 @@ def cg(
     if rtol < 0 or atol < 0:
         raise ValueError(f"rtol={rtol}, atol={atol}: tolerances are not negative")
     x, b = prepared(A, b, x0, several=True)
-    M, space, run = applied(M, "M"), space_of(A), Report("cg")
-    sizes = np.sqrt(space.sum(column_dots(b, b)).real)
+    run = Report("cg")
+    sizes = np.sqrt(space_of(A).sum(column_dots(b, b)).real)
     goal = np.maximum(rtol * sizes, atol)
+    solver = _solver(A, b, M, goal, run)
     if not sizes.all():  # x = 0 solves A x = 0, which no tolerance relative to b is
         x[..., np.flatnonzero(sizes == 0) if b.ndim == 2 else slice(None)] = 0
     steps = 10 * int(A.shape[0]) if maxiter is None else maxiter
-    solver = _Iterations(stored(A, b.size // max(1, len(b))), M, space, goal, run)
     left = solver.solve(x, b, x0 is not None, steps, callback)
     info = 0 if (left <= goal).all() else max(1, run.iterations)
     return (x, info, run) if report else (x, info)
+
+
+def _solver(A: Any, b: Any, M: Any, goal: Any, run: Report) -> _Iterations | Queued:
+    """Fused passes where kernels have them: one right-hand side, no preconditioner or a diagonal one."""
+    A, space = stored(A, b.size // max(1, len(b)), b.ndim == 1), space_of(A)
+    weights = weights_of(M, b)
+    passes = passes_for(A, b, "cg") if M is None or weights is not None else None
+    if passes is None:
+        return _Iterations(A, applied(M, "M"), space, goal, run)
+    return Queued(passes, A, weights, float(goal[0]), run)
 
 
 class _Iterations:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays import kinds as arrays
+from ...operations.sparse.krylov import block_rows
 from ...operations.sparse.storage import array_module, host
 from ...operations.tall_skinny.orthogonal import orthogonalize
 from .space import WHOLE, Space
@@ -14,6 +16,7 @@ from .space import WHOLE, Space
 _WORTH = (
     1 << 14
 )  # entries of a vector: below, LAPACK is done before a kernel is compiled; single vectors are left to it
+_KEPT = 0.5  # of a vector's norm: a projection that leaves less is repeated, since its error was relative to the whole
 
 
 class Basis:
@@ -22,6 +25,8 @@ class Basis:
     def __init__(self, first: Any, most: int, space: Space = WHOLE) -> None:
         self.orthonormalised = space.orthonormalised or orthonormalised
         self.module = array_module(first)
+        # short vectors on GPUs: the host would take longer to factor small matrices than a vector takes to be projected
+        self.singly = not space.orthonormalised and len(first) < block_rows(arrays.kind_of(first, "x"), first)
         self.Q = self.module.empty((most + 1, len(first)), first.dtype)
         self.Q[0] = first
         self.H = np.zeros((most + 1, most), first.dtype)
@@ -31,10 +36,12 @@ class Basis:
         """Take in v_1 .. v_s of V, (s + 1, n), whose v_0 is the last vector of Q and A V[:s]^T = V^T B. Returns how
         many columns were added: fewer than s where a vector depends on those before it; none can follow then."""
         k, s = self.columns + 1, len(V) - 1
-        new, R, coefficients, dependent = self.orthonormalised(V[1:], self.Q[:k])
+        take = self._one_by_one if self.singly else self.orthonormalised
+        new, R, coefficients, dependent = take(V[1:], self.Q[:k])
         if dependent.any():
             s = int(np.argmax(dependent)) + 1
-        self.Q[k : k + s] = new[:s]
+        if not self.singly:
+            self.Q[k : k + s] = new[:s]
         C = np.zeros((k + s, s + 1), self.H.dtype)  # V = Q C
         C[k - 1, 0] = 1
         C[:k, 1:], C[k:, 1:] = coefficients[:, :s], R[:s, :s]
@@ -45,6 +52,18 @@ class Basis:
         self.columns += s
         return s
 
+    def _one_by_one(self, V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
+        """V = C^T Q + R^T new for the rows of V, up to one that depends on those before it. `new` is in its place."""
+        k, count = len(Q), len(V)
+        R, C, dependent = np.zeros((count, count), V.dtype), np.zeros((k, count), V.dtype), np.zeros(count, bool)
+        for j in range(count):
+            new, norm, found, marked = _of_one(V[j : j + 1], self.Q[: k + j])
+            self.Q[k + j] = new[0]
+            C[:, j], R[:j, j], R[j, j], dependent[j] = found[:k, 0], found[k:, 0], norm[0, 0], marked[0]
+            if marked[0]:
+                break
+        return self.Q[k : k + count], R, C, dependent
+
 
 def orthonormalised(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
     """V = C^T Q + R^T new for the rows of V and Q: (new, R, C, dependent); R and C on the host."""
@@ -52,7 +71,26 @@ def orthonormalised(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
     if count > 1 and size >= max(_WORTH, count + len(Q)):
         new, R, C, dependent = orthogonalize(V.T, Q.T, on_deficient="flag")
         return new.T, host(R), host(C), dependent
-    return _by_qr(V, Q)
+    return _of_one(V, Q) if count == 1 else _by_qr(V, Q)
+
+
+def _of_one(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
+    """The same of one vector: a projection, repeated where little was left, then its norm. The host waits once for each
+    projection."""
+    xp, rest = array_module(V), V[0]
+    C: Any = np.zeros(len(Q), V.dtype)
+    for _ in range(2):
+        part = (Q @ rest.conj()).conj()
+        rest = rest - part @ Q
+        found = host(xp.concatenate((part, (rest.conj() @ rest).reshape(1))))
+        C, square = C + found[:-1], float(found[-1].real)
+        if square >= _KEPT**2 * (square + float((np.abs(found[:-1]) ** 2).sum())):
+            break
+    size, norm = np.sqrt((np.abs(C) ** 2).sum() + square), np.sqrt(square)
+    is_dependent = bool(norm <= 32 * np.finfo(C.dtype).eps * size)
+    norm = 0.0 if is_dependent else norm
+    new = rest * rest.dtype.type(0 if is_dependent else 1 / norm)
+    return new[None], np.full((1, 1), norm, V.dtype), C[:, None], np.array([is_dependent])
 
 
 def _by_qr(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:

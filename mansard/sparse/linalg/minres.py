@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ...operations.sparse.krylov import Passes
 from ...operations.sparse.storage import array_module
 from .gmres import prepared
 from .operator import applied, stored
+from .queued import SINGULAR, minres_steps, passes_for
 from .report import Report
 from .space import space_of
 from .spectrum import is_hermitian
@@ -69,7 +71,8 @@ def minres(
     if check and not is_hermitian(A, array_module(b), run):
         raise ValueError("A is not Hermitian: use gmres")
     goal = max(rtol * space.norm(b), atol)
-    solver = _Iterations(stored(A), M, float(complex(shift).real), space, goal, run)
+    solver = _Iterations(stored(A, small_on_gpus=M is None), M, float(complex(shift).real), space, goal, run)
+    solver.passes = passes_for(solver.A, b, "minres") if M is None else None
     left = solver.solve(x, b, x0 is not None, 5 * int(A.shape[0]) if maxiter is None else maxiter, callback)
     run.residuals.append(left)
     if show:
@@ -83,6 +86,7 @@ class _Iterations:
 
     def __init__(self, A: Any, M: Any, shift: float, space: Any, goal: float, run: Report) -> None:
         self.A, self.M, self.shift, self.space, self.goal, self.run = A, M, shift, space, goal, run
+        self.passes: Passes | None = None  # fused passes of the iteration
 
     def solve(self, x: Any, b: Any, started: bool, steps: int, callback: Any) -> float:
         """Update x in place; the norm of its residual. Where rounding made it larger than promised, start again."""
@@ -93,8 +97,14 @@ class _Iterations:
             left = float(self.space.norm(r))
             if left <= self.goal or not np.isfinite(left) or self.run.iterations >= steps or left > before / 2:
                 return left
-            if not self._run(x, r, left, steps, callback):
+            if not self._iterated(x, r, left, steps, callback):
                 return float(self.space.norm(b - self._product(x)))
+
+    def _iterated(self, x: Any, r: Any, left: float, steps: int, callback: Any) -> bool:
+        """`_run`, by fused passes where kernels have them."""
+        if self.passes is None:
+            return self._run(x, r, left, steps, callback)
+        return minres_steps(self.passes, self.A, x, r, self.shift, left, self.goal, steps, self.run, callback)
 
     def _product(self, x: Any) -> Any:
         self.run.products, self.run.passes = self.run.products + 1, self.run.passes + 1
@@ -133,7 +143,7 @@ class _Iterations:
             epsilon, delta = s_before * beta_now, s * alpha + c_before * c * beta_now
             gamma = c * alpha - c_before * s * beta_now
             if hypot(gamma, c * beta_next) <= np.finfo(x.dtype).eps ** 0.75 * size:
-                self.run.notes.append("A is singular, and b not in its range: x has the smallest residual")
+                self.run.notes.append(SINGULAR)
                 return False
             length = hypot(gamma, beta_next)
             c_before, c, s_before, s = c, gamma / length, s, beta_next / length

@@ -15,14 +15,17 @@ from .space import WHOLE, has_rows, space_of
 LARGE = 1 << 17  # rows times vectors from which products by our kernels pay for storing the matrix, and for a compile
 
 
-def stored(A: Any, vectors: int = 1) -> Any:
-    """A large sparse matrix of SciPy's or CuPy's, copied once for products by our kernels; anything else as it is."""
+def stored(A: Any, vectors: int = 1, small_on_gpus: bool = False) -> Any:
+    """A large sparse matrix of SciPy's or CuPy's, copied once for products by our kernels; anything else as it is.
+    `small_on_gpus`: on GPUs small ones too, whose products Python would otherwise launch more slowly than they run."""
     is_sparse = hasattr(A, "tocsr") and hasattr(A, "nnz") and not isinstance(A, Matrix) and space_of(A) is WHOLE
-    if not is_sparse or A.shape[0] * vectors < LARGE or np.dtype(A.dtype).name not in DTYPES or not A.nnz:
+    if not is_sparse or np.dtype(A.dtype).name not in DTYPES or not A.nnz:
         return A
-    on_host = not type(A).__module__.startswith("cupy")
+    on_host, is_small = not type(A).__module__.startswith("cupy"), A.shape[0] * vectors < LARGE
+    if is_small and (on_host or not small_on_gpus):
+        return A
     # CSR is copied in the time of a few products; SELL takes hundreds on a CPU, which one solve does not earn back
-    return matrix(A, format="csr" if on_host else None)
+    return matrix(A, format="csr" if on_host or is_small else None)
 
 
 def applied(M: Any, name: str) -> Callable[[Any], Any] | None:

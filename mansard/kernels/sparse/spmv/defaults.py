@@ -44,7 +44,7 @@ def _sell(problem: Problem, device: Device) -> Iterator[Config]:
     mean = up(up(problem.NNZ, max(1, problem.ROWS)), lanes)
     most = _UNDER_WAY if problem.itemsize <= 8 else _UNDER_WAY_WIDE
     if problem.itemsize <= 8:
-        most = measured.number("spmv", device, "UNDER_WAY", most)
+        most = measured.number("spmv", device, "UNDER_WAY", most, bytes=problem.itemsize, entries=mean)
     unroll = max(1, up(mean, up(mean, most)))
     found = [config.CACHE for config in measured.configs(space, problem, device) if isinstance(config, Sell)]
     yield Sell(256, unroll, CACHE=found[0] if found else "streaming")  # the matrix is read once

@@ -64,7 +64,7 @@ class Powers:
             matrix = Held(matrix.sell, matrix.xp, self.device, False, None)
         coefficients = self._task.packed()
         if isinstance(matrix, Held):
-            return Plain(self.problem, matrix, choice, backend, coefficients, options.threads)
+            return Plain(self.problem, matrix, choice, backend, coefficients, options.threads, options.graph)
         arguments = (self.problem, matrix, choice, backend, coefficients)
         if choice.execution == "persistent":
             return Passes(*arguments, limit=options.limit)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
-from ctypes import byref, c_int, c_void_p
 from typing import Any
 
 import numpy as np
 
 from .....backends.base import Launch
-from .....backends.cuda import CudaBackend
 from .....kernels.sparse.powers import emit
+from ...captured import Graphs
 from ..order.groups import launch_order, range_lag, whole
 from .runner import LevelRunner, with_threads
-
-_RELAXED = 2  # mode of a capture
-_GRAPHS = 4  # kept, for as many pairs of x and out
 
 
 class GpuGroups(LevelRunner):
@@ -56,46 +48,6 @@ class GpuGroups(LevelRunner):
             launch(stream)
         else:
             self.graphs.run(pointers, launch, stream)
-
-
-class Graphs:
-    """Launches captured as graphs, the last few by their addresses; a stream of their own is captured."""
-
-    def __init__(self, backend: CudaBackend) -> None:
-        self._driver, self._ordinal = backend.driver, backend.device.ordinal
-        self._kept: OrderedDict[Hashable, tuple[c_void_p, c_void_p]] = OrderedDict()
-        self._lock = threading.Lock()  # one stream to capture on, and graphs that make room for others
-        self._stream = c_void_p()
-        self._driver.make_current(self._ordinal)
-        self._driver.check(self._driver.lib.cuStreamCreate(byref(self._stream), 1), "cuStreamCreate")
-
-    def capturing(self, stream: int) -> bool:
-        """A caller's own capture takes the launches as they are."""
-        flag = c_int()
-        self._driver.lib.cuStreamIsCapturing(c_void_p(stream), byref(flag))
-        return bool(flag.value)
-
-    def run(self, key: Hashable, launch: Callable[..., None], stream: int) -> None:
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = self._capture(launch)
-                if len(self._kept) > _GRAPHS:
-                    self._destroy(self._kept.popitem(last=False)[1])
-            self._kept.move_to_end(key)
-            status = self._driver.lib.cuGraphLaunch(self._kept[key][1], c_void_p(stream))
-        self._driver.check(status, "cuGraphLaunch")
-
-    def _capture(self, launch: Callable[..., None]) -> tuple[c_void_p, c_void_p]:
-        lib, check, captured, executable = self._driver.lib, self._driver.check, c_void_p(), c_void_p()
-        check(lib.cuStreamBeginCapture_v2(self._stream, _RELAXED), "cuStreamBeginCapture")
-        launch(self._stream.value)
-        check(lib.cuStreamEndCapture(self._stream, byref(captured)), "cuStreamEndCapture")
-        check(lib.cuGraphInstantiateWithFlags(byref(executable), captured, ctypes.c_ulonglong(0)), "cuGraphInstantiate")
-        return captured, executable
-
-    def _destroy(self, graph: tuple[c_void_p, c_void_p]) -> None:
-        self._driver.lib.cuGraphExecDestroy(graph[1])
-        self._driver.lib.cuGraphDestroy(graph[0])
 
 
 class CpuGroups(LevelRunner):

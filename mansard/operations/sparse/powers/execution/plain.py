@@ -17,6 +17,7 @@ from .....kernels.sparse.spmv.space import Merge
 from .....plan.problem import Problem
 from .... import run as call
 from ... import spmv_call
+from ...captured import Graphs
 from ...operand import Held
 from ..plan import Choice
 from .runner import Runner, with_threads
@@ -33,6 +34,7 @@ class Plain(Runner):
         backend: Backend,
         coefficients: Array,
         threads: int | None = None,
+        graph: bool = True,
     ) -> None:
         super().__init__(problem, held.xp, choice, backend)
         self.held = held
@@ -55,7 +57,16 @@ class Plain(Runner):
             both = call.scalars(product, alpha, beta)
             self.scalars.append((*both, *call.scalars(product, gamma, 0.0)[:2]) if product.recurrence else both)
 
+        captured = graph and problem.P > 1 and backend.name == "cuda" and self.library is None
+        self.graphs = Graphs(backend, patient=True) if captured else None  # type: ignore[arg-type]  # a GPU's
+
     def __call__(self, x: int, vectors: int, result: int, copy: int, stream: int) -> None:
+        if self.graphs is None or self.graphs.capturing(stream):
+            self._launch_all(x, vectors, result, stream)
+        else:
+            self.graphs.run((x, vectors, result), lambda on: self._launch_all(x, vectors, result, on), stream)
+
+    def _launch_all(self, x: int, vectors: int, result: int, stream: int) -> None:
         line, last = self.step * self.itemsize, self.problem.P - 1
         before, source = 0, x
         for k, scalars in enumerate(self.scalars):
