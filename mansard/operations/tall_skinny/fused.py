@@ -14,6 +14,7 @@ from ...arrays.types import Array, Call, Kind
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE, Options
 from .. import run as call
+from .fused_runs import key_of, product_run, projection_run, remember, warm
 from .gram import gram
 from .matmul import matmul
 from .matmul_gram_call import plan_matmul_gram
@@ -43,6 +44,10 @@ def matmul_gram(
     array([[1., 1.],
            [1., 5.]])
     """
+    key = key_of("matmul_gram", V, S, out, V, backend)
+    run = warm(key, V, S, out)
+    if run is not None and (beta == 0.0 or out is not None):
+        return run(V, S, out, alpha, beta)
     given = {"V": V, "S": S} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
@@ -53,7 +58,9 @@ def matmul_gram(
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
     check_out(views, (v.shape[0], s.shape[1]), may_be="V", apart=("S",))
-    return multiplied(V, S, out, None, alpha, beta, backend)
+    run = product_run(V, S, out, backend)
+    remember(key, kind, (V, S), out, run)
+    return run(V, S, out, alpha, beta)
 
 
 def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None) -> tuple[Array, Array]:
@@ -78,14 +85,19 @@ def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None
     array([[0., 1., 1.],
            [0., 1., 1.]])
     """
+    key = key_of("project", V, W, out, W, backend)
+    run = warm(key, V, W, out)
+    if run is not None:
+        return run(V, W, out, -1.0, 1.0)
     given = {"V": V, "W": W} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
         return through_jax(kind, project, given, dict(backend=backend))
     check_same_rows(views, "V", "W")
     check_out(views, views["W"].shape, may_be="W", apart=("V",))
-    rest, _, G = projected(V, W, out, backend)
-    return rest, G
+    run = projection_run(V, W, out, backend)
+    remember(key, kind, (V, W), out, run, replaced=1)
+    return run(V, W, out, -1.0, 1.0)
 
 
 def multiplied(
@@ -102,13 +114,6 @@ def multiplied(
         out[...] = base
     W = matmul(V, S, out=out, alpha=alpha, beta=beta, backend=backend)
     return W, gram(W, backend=backend)
-
-
-def projected(V: Array, W: Array, out: Array, backend: str | None) -> tuple[Array, Array, Array]:
-    """W' = W - V C, C = V^H W, and W'^H W'."""
-    C = gram(V, W, backend=backend)
-    rest, G = multiplied(V, C, out, W, -1.0, 1.0, backend)
-    return rest, C, G
 
 
 def checked(given: dict[str, Array]) -> tuple[Kind, dict[str, View]]:

@@ -85,19 +85,12 @@ struct ColumnsTensor {
   // Add the products of the first COLUMNS columns in a stage, of which the first is column step * DEPTH of A.
   template <int COLUMNS>
   MANSARD_DEVICE void multiply(const unsigned char* stage, int step) {
-    constexpr int COUNT = ceil_div(COLUMNS * S::WORDS, 8);
+    constexpr int PAIRS = COLUMNS * S::WORDS / 16, REST = ceil_div(COLUMNS * S::WORDS, 8) - 2 * PAIRS;
     constexpr bool EDGE = COLUMNS * S::WORDS % 8 != 0;
     const Fragment* c = small + step * (S::STEP_BLOCKS * S::SMALL_COLUMNS * 32);
-    MANSARD_UNROLL
-    for (int block = 0; block < COUNT; block += 2) {
-      if (block + 2 < COUNT || (block + 2 == COUNT && !EDGE)) {
-        add<2, false>(stage, c, block);
-      } else if (block + 2 == COUNT) {
-        add<2, EDGE>(stage, c, block);
-      } else {
-        add<1, EDGE>(stage, c, block);
-      }
-    }
+MANSARD_UNROLL_BY(P::ROLLED ? 1 : 8)
+    for (int n = 0; n < PAIRS; ++n) add<2, false>(stage, c, 2 * n);
+    if constexpr (REST > 0) add<REST, EDGE>(stage, c, 2 * PAIRS);
   }
   // Add one or two blocks, of which the last may reach beyond A (EDGE).
   template <int SIZE, bool EDGE>

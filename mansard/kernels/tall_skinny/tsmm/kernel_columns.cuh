@@ -23,6 +23,7 @@
 //   STAGES           stages per team
 //   OUT              rows of results in shared memory at once; 0: lanes store them to memory themselves
 //   UNIT             who multiplies: float64 | tf32x3 | fma
+//   ROLLED           tensor cores take sixteen words of a row at a time, for fewer registers
 //   ORDER            tiles by a counter (tickets) or one after the other (cyclic)
 #pragma once
 #include "kernels/tall_skinny/tsmm/columns_units.cuh"

@@ -25,6 +25,7 @@ class Columns(OnGpu):
     STAGES: Annotated[int, Range(2, 16)] = 4  # stages per team
     OUT: Annotated[int, Range(0, 512)] = 8  # rows of W in shared memory at once; 0: stored by the lanes
     UNIT: Annotated[str, Names("float64", "tf32x3", "fma")] = "float64"  # who multiplies
+    ROLLED: bool = False  # sixteen columns of A at a time, for fewer registers
     ORDER: Annotated[str, Names("tickets", "cyclic")] = "tickets"  # how tiles are assigned
     BLOCKS_PER_SM: int = 1
 
