@@ -33,6 +33,8 @@ def source(problem: Problem, config: Config, target: str) -> Source:
             constants |= {"PITCH_A": problem.pitch_a, "PITCH_B": problem.pitch_b}
         if config.VARIANT == "columns":
             constants |= dict(zip(("SKEW_A", "SKEW_B"), work_columns.skews(problem), strict=True))
+        if config.VARIANT == "entries":  # every column lands on a line
+            constants |= {"SKEW_A": False, "SKEW_B": False, "FEED": config.FEED}
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
     power = "H" if problem.conj else "T"
     return sources.source(
