@@ -53,10 +53,11 @@ def is_needed(problem: Problem) -> bool:
 _WARPS = 8  # warps of a block: two for each scheduler of a multiprocessor
 _SUMS = 96  # registers of a lane for its sums, of the 255 that there are
 _ROOM = 220 << 10  # bytes of a block's shared memory
+_STAGE = 64 << 10  # bytes of a chunk: more of them would leave room for few
 
 
 def ranked(problem: Problem, reduce: str) -> Iterator[Entries]:
-    """Rules of thumb, the best guess first: two teams where warps need not share columns, chunks of 8 to 24 KB."""
+    """Rules of thumb, the best guess first: two teams, then one; chunks of which there is room for three."""
     if not work_columns.is_column_major(problem) or not is_needed(problem):
         return
     fold = space_columns.folds(problem)[0]
@@ -64,25 +65,25 @@ def ranked(problem: Problem, reduce: str) -> Iterator[Entries]:
     width = max(problem.M, problem.N) * words
     single = REAL[problem.dtype] == "float32" and problem.K >= 4096 and width > 16
     unit, kstep = ("tf32x3", 8) if single else ("float64", 8 if width > 40 else 4)
-    for wm, wn, triangle in _grids(problem, fold):
+    for (wm, wn, triangle), spread in product(_grids(problem, fold), ("rotate", "none")):
         team = wm * wn
-        for groups, size in product((2, 1), (1024, 512, 2048, 256)):
+        for groups, size in product((2, 1), (1024, 512, 2048, 256, 128)):
             wk = max(1, _WARPS // team // groups)
             rows = size // problem.itemsize
-            one = Entries(wm, wn, wk, groups, rows, 2, "rotate", kstep, fold, 1, reduce, unit, triangle)
+            one = Entries(wm, wn, wk, groups, rows, 2, spread, kstep, fold, 1, reduce, unit, triangle)
             stage = work_columns.columns_shape(problem, one).stage_bytes
             fit = min(6, _ROOM // (groups * stage))
-            if stage <= 36 << 10 and fit >= 3:
+            if stage <= _STAGE and fit >= 3:
                 yield replace(one, STAGES=fit)
 
 
 def _grids(problem: Problem, fold: int) -> Iterator[tuple[int, int, bool]]:
     """Warps over C and whether they share a triangle: as few as hold all sums in their registers, and of these the ones
     that read the least."""
-    found = []
+    found, width = [], max(problem.M, problem.N) * (2 if problem.is_complex else 1)
     for wm, wn, triangle in space_columns.warp_grids(problem, fold):
         one = work_columns.columns_shape(problem, Entries(wm, wn, 1, 1, 256, FOLD=fold, TRIANGLE=triangle))
-        if wm * wn <= _WARPS:
+        if wm * wn <= (_WARPS if width <= 64 else 2 * _WARPS):  # wide sums fill the registers of more warps
             slots = one.slots_m + (0 if one.once else one.slots_n)
             found.append(((8 * one.tiles > _SUMS, wm * wn, wm * wn * slots), (wm, wn, triangle)))
     yield from (grid for _, grid in sorted(found))
@@ -90,6 +91,4 @@ def _grids(problem: Problem, fold: int) -> Iterator[tuple[int, int, bool]]:
 
 def candidates(problem: Problem, reduce: str) -> Iterator[Entries]:
     """Configurations worth considering; the model ranks them."""
-    for one in ranked(problem, reduce):
-        yield one
-        yield replace(one, SPREAD="none")
+    yield from ranked(problem, reduce)
