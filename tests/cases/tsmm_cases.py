@@ -10,7 +10,8 @@ from scalars import factors_of
 from mansard import testing
 from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.tall_skinny.tsmm import emit, space, spec
-from mansard.kernels.tall_skinny.tsmm.space import Columns, Config, Fragment, Ring, Threads
+from mansard.kernels.tall_skinny.tsmm.space import Config, Fragment, Ring, Threads
+from mansard.kernels.tall_skinny.tsmm.space_columns import Columns
 from mansard.plan.problem import Problem
 
 P = spec.problem

@@ -16,8 +16,8 @@ from ...common.configs import OnGpu
 from ...common.fields import Reduce
 from . import space_columns, space_cpu, space_entries, space_group, space_thirds, spec, work
 from .space_columns import Columns
-from .space_entries import Entries
 from .space_cpu import Simd
+from .space_entries import Entries
 from .space_group import Group
 from .space_thirds import Thirds
 
@@ -299,7 +299,10 @@ def _group_candidates(problem: Problem) -> Iterator[Group]:
 
 def _columns_candidates(problem: Problem) -> Iterator[Columns]:
     yield from space_columns.candidates(problem, reduction(problem))
-    yield from space_entries.candidates(problem, reduction(problem))
+
+
+def _entries_candidates(problem: Problem) -> Iterator[Entries]:
+    yield from space_entries.ranked(problem, reduction(problem))
 
 
 def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:
@@ -335,5 +338,6 @@ def _sides(width: int) -> list[int]:
 
 
 _LIKELY: tuple[Callable[[Problem], Iterator[Config]], ...] = (
-    _ring_candidates, _group_candidates, _thirds_candidates, _columns_candidates, _fragment_candidates,
+    _ring_candidates, _group_candidates, _thirds_candidates, _columns_candidates, _entries_candidates,
+    _fragment_candidates,
 )  # fmt: skip

@@ -87,8 +87,3 @@ def _grids(problem: Problem, fold: int) -> Iterator[tuple[int, int, bool]]:
             slots = one.slots_m + (0 if one.once else one.slots_n)
             found.append(((8 * one.tiles > _SUMS, wm * wn, wm * wn * slots), (wm, wn, triangle)))
     yield from (grid for _, grid in sorted(found))
-
-
-def candidates(problem: Problem, reduce: str) -> Iterator[Entries]:
-    """Configurations worth considering; the model ranks them."""
-    yield from ranked(problem, reduce)

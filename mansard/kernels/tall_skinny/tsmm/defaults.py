@@ -10,7 +10,8 @@ from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
 from ...common import configs, measured
 from . import space, space_columns, space_cpu, work
-from .space import Columns, Config, Fragment, Ring, Threads
+from .space import Config, Fragment, Ring, Threads
+from .space_columns import Columns
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
