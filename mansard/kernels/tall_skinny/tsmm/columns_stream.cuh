@@ -1,8 +1,9 @@
 // Global memory side of W = A C for column-major A: tiles of rows to shared memory, a few columns at a time, and back.
 //
-// Columns start anywhere: copies are of 16 bytes where all columns start on 16-byte boundaries, of entries where these
-// are aligned to their size, of real words elsewhere (complex numbers at odd addresses). In shared memory columns are
-// PITCH bytes apart, 32 more than a multiple of 64: four columns of a quad of lanes begin in different banks.
+// Columns start anywhere, and every column lands where it comes from modulo 16 bytes: copies are of 16 bytes, those that
+// cover a column's rows of the tile, with up to 12 bytes before and behind. First and last tiles, around which there may
+// be no memory, are copied entry by entry; complex numbers between their boundaries word by word. In shared memory
+// columns are PITCH bytes apart, 32 more than a multiple of 64: four columns of a quad of lanes begin in different banks.
 #pragma once
 #include "kernels/tall_skinny/tsmm/pairs.cuh"
 #include "mansard/gpu/async_words.cuh"
@@ -50,15 +51,16 @@ struct ColumnsStream {
   i64 tiles, ahead = -1, pitch;  // tiles of A; the one that is being loaded; bytes between columns
   u32 ticket = 0;
   int team, thread, step = 0, slot = 0, phase = 0;  // of what is loaded next
-  bool leader, sixteen, entries, scaled;            // how columns are copied; whether W is read
+  int base, rise;                                   // displacement of column 0, and from one to the next, modulo 16
+  bool leader, entries, scaled;                     // entries lie on multiples of their size; W is read
 
   MANSARD_DEVICE ColumnsStream(const Arguments& given, unsigned char* memory)
       : arguments(given), arena(memory), tiles((given.K + P::ROWS - 1) / P::ROWS), pitch(given.a_col * S::SIZE),
         team(threadIdx.x / S::TEAM_THREADS), thread(threadIdx.x % S::TEAM_THREADS), leader(thread == 0),
         scaled(given.beta_re != 0.0 || given.beta_im != 0.0) {
-    const u64 places = reinterpret_cast<u64>(given.A) | (P::M > 1 ? static_cast<u64>(pitch) : 0);
-    sixteen = places % 16 == 0;
     entries = reinterpret_cast<u64>(given.A) % S::SIZE == 0;
+    base = entries ? static_cast<int>(reinterpret_cast<u64>(given.A) % 16) : 0;
+    rise = entries && P::M > 1 ? static_cast<int>(static_cast<u64>(pitch) % 16) : 0;
     if (leader) ticket = P::ORDER == Order::cyclic ? blockIdx.x * P::GROUPS + team : atomicAdd(given.counters + 2, 1u);
   }
 
@@ -92,45 +94,52 @@ struct ColumnsStream {
     if (++slot == P::STAGES) slot = 0;
     if (++step == S::STEPS) step = 0;
   }
+  // Bytes from a multiple of 16 to the beginning of a column.
+  MANSARD_DEVICE int displacement(int column) const { return (base + column * rise) & 15; }
+
   MANSARD_DEVICE void load() const {
+    constexpr int BEHIND = 16 / S::SIZE;  // rows that copies may touch behind a tile
     const unsigned char* from = reinterpret_cast<const unsigned char*>(arguments.A) + ahead * (P::ROWS * S::SIZE) +
                                 step * P::DEPTH * pitch;
-    if ((ahead + 1) * P::ROWS > arguments.K) {
-      if (entries) copy_last<S::SIZE>(from);
-      else copy_last<int(sizeof(Word))>(from);
-    } else if (sixteen) {
-      copy_columns<16>(from);
+    const bool inside = (ahead > 0 || base == 0) && (ahead + 1) * P::ROWS + BEHIND <= arguments.K;
+    if (entries && inside) {
+      if (S::LAST == P::DEPTH || step < S::STEPS - 1) copy<P::DEPTH>(from);
+      else copy<S::LAST>(from);
     } else if (entries) {
-      copy_columns<S::SIZE>(from);
+      copy_singly<S::SIZE>(from);
     } else {
-      copy_columns<int(sizeof(Word))>(from);
+      copy_singly<int(sizeof(Word))>(from);
     }
   }
-  template <int BYTES>
-  MANSARD_DEVICE void copy_columns(const unsigned char* from) const {
-    if (S::LAST == P::DEPTH || step < S::STEPS - 1) copy<BYTES, P::DEPTH>(from);
-    else copy<BYTES, S::LAST>(from);
-  }
-  template <int BYTES, int COLUMNS>
+  template <int COLUMNS>
   MANSARD_DEVICE void copy(const unsigned char* from) const {
-    constexpr int PIECES = P::ROWS * S::SIZE / BYTES;  // of a column
+    if (S::SIZE == 16 || (base | rise) == 0) copy_covering<COLUMNS, P::ROWS * S::SIZE / 16>(from);
+    else copy_covering<COLUMNS, P::ROWS * S::SIZE / 16 + 1>(from);
+  }
+  template <int COLUMNS, int PIECES>
+  MANSARD_DEVICE void copy_covering(const unsigned char* from) const {
     unsigned char* to = stage(slot);
     MANSARD_UNROLL
     for (int first = 0; first < COLUMNS * PIECES; first += S::TEAM_THREADS) {
-      const int i = first + thread, column = i / PIECES, piece = i % PIECES * BYTES;
-      if (COLUMNS * PIECES % S::TEAM_THREADS == 0 || i < COLUMNS * PIECES)
-        cp_async_word<BYTES>(to + column * S::PITCH + piece, from + column * pitch + piece);
+      const int i = first + thread, column = i / PIECES, piece = i % PIECES * 16;
+      if (COLUMNS * PIECES % S::TEAM_THREADS == 0 || i < COLUMNS * PIECES) {
+        const u64 place = reinterpret_cast<u64>(from + column * pitch) & ~static_cast<u64>(15);
+        cp_async_word<16>(to + column * S::PITCH + piece, reinterpret_cast<const unsigned char*>(place) + piece);
+      }
     }
   }
-  // The last tile: rows beyond the last are copies of it.
+  // The first and the last tile, or unaligned entries. Rows beyond the last are copies of it.
   template <int BYTES>
-  MANSARD_DEVICE void copy_last(const unsigned char* from) const {
+  MANSARD_DEVICE void copy_singly(const unsigned char* from) const {
     constexpr int PIECES = P::ROWS * S::SIZE / BYTES, OF_ROW = S::SIZE / BYTES;
-    const int rows = static_cast<int>(arguments.K - ahead * P::ROWS), columns = step < S::STEPS - 1 ? P::DEPTH : S::LAST;
+    const i64 left = arguments.K - ahead * P::ROWS;
+    const int rows = left < P::ROWS ? static_cast<int>(left) : P::ROWS;
+    const int columns = step < S::STEPS - 1 ? P::DEPTH : S::LAST;
 MANSARD_UNROLL_BY(1)
     for (int i = thread; i < columns * PIECES; i += S::TEAM_THREADS) {
       const int column = i / PIECES, row = i % PIECES / OF_ROW, part = i % OF_ROW * BYTES;
-      cp_async_word<BYTES>(stage(slot) + column * S::PITCH + row * S::SIZE + part,
+      unsigned char* to = stage(slot) + column * S::PITCH + displacement(step * P::DEPTH + column);
+      cp_async_word<BYTES>(to + row * S::SIZE + part,
                            from + column * pitch + (row < rows ? row : rows - 1) * S::SIZE + part);
     }
   }

@@ -3,7 +3,7 @@
 //   ColumnsTensor  tensor cores, in double precision (UNIT=float64) or as three TF32 products (tf32x3)
 //   ColumnsLanes   plain multiply-adds, a lane per row (UNIT=fma)
 //
-// A unit has hold (C to shared memory), clear, multiply<COLUMNS>(stage, step), settle (numbers that are not finite) and
+// A unit has hold (C to shared memory), clear, multiply<COLUMNS>(stream, stage, step), settle (numbers that are not finite) and
 // lay(rows, octet), which writes results to shared memory, or for_each(use), use(row of the tile, column, entry).
 #pragma once
 #include "kernels/tall_skinny/tsmm/columns_stream.cuh"
@@ -83,8 +83,10 @@ struct ColumnsTensor {
     }
   }
   // Add the products of the first COLUMNS columns in a stage, of which the first is column step * DEPTH of A.
-  template <int COLUMNS>
-  MANSARD_DEVICE void multiply(const unsigned char* stage, int step) {
+  // All columns of a lane, every fourth one, have the same displacement.
+  template <int COLUMNS, class Stream>
+  MANSARD_DEVICE void multiply(const Stream& stream, const unsigned char* stage, int step) {
+    stage += stream.displacement(t);
     constexpr int PAIRS = COLUMNS * S::WORDS / 16, REST = ceil_div(COLUMNS * S::WORDS, 8) - 2 * PAIRS;
     constexpr bool EDGE = COLUMNS * S::WORDS % 8 != 0;
     const Fragment* c = small + step * (S::STEP_BLOCKS * S::SMALL_COLUMNS * 32);
@@ -288,17 +290,19 @@ struct ColumnsLanes {
     MANSARD_UNROLL
     for (int i = 0; i < ROWS * P::N; ++i) sums[i / P::N][i % P::N] = zero<T>();
   }
-  template <int COLUMNS>
-  MANSARD_DEVICE void multiply(const unsigned char* stage, int step) {
+  template <int COLUMNS, class Stream>
+  MANSARD_DEVICE void multiply(const Stream& stream, const unsigned char* stage, int step) {
     const T* c = small + step * (P::DEPTH * P::N);
     MANSARD_UNROLL
-    for (int m = 0; m < COLUMNS; ++m)
+    for (int m = 0; m < COLUMNS; ++m) {
+      const unsigned char* column = stage + m * S::PITCH + stream.displacement(step * P::DEPTH + m);
       MANSARD_UNROLL
       for (int r = 0; r < ROWS; ++r) {
-        const T a = word(stage + m * S::PITCH + (32 * r + lane) * S::SIZE);
+        const T a = word(column + (32 * r + lane) * S::SIZE);
         MANSARD_UNROLL
         for (int n = 0; n < P::N; ++n) multiply_add<false>(sums[r][n], a, c[m * P::N + n]);
       }
+    }
   }
   static MANSARD_DEVICE T word(const unsigned char* at) {
     if constexpr (S::WORDS == 2) {

@@ -52,8 +52,8 @@ MANSARD_UNROLL_BY(1)
       if (tile < 0) break;
       unit.clear();
     }
-    if (S::LAST == P::DEPTH || step < S::STEPS - 1) unit.template multiply<P::DEPTH>(stream.stage(slot), step);
-    else unit.template multiply<S::LAST>(stream.stage(slot), step);
+    if (S::LAST == P::DEPTH || step < S::STEPS - 1) unit.template multiply<P::DEPTH>(stream, stream.stage(slot), step);
+    else unit.template multiply<S::LAST>(stream, stream.stage(slot), step);
     if (++slot == P::STAGES) slot = 0;
     if (++step < S::STEPS) continue;
     step = 0;
