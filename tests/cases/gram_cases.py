@@ -11,6 +11,7 @@ from mansard import testing
 from mansard.kernels.tall_skinny.gram import space, spec
 from mansard.kernels.tall_skinny.gram.space import Config, Fragment, Ring, Simd, Tiled
 from mansard.kernels.tall_skinny.gram.space_columns import Columns
+from mansard.kernels.tall_skinny.gram.space_entries import Entries
 from mansard.kernels.tall_skinny.gram.space_group import Group
 from mansard.kernels.tall_skinny.gram.space_thirds import Thirds
 from mansard.plan.problem import Problem
@@ -129,6 +130,21 @@ CASES: list[tuple[Problem, Config]] = [
     (F("complex64", 13, 8, 4100), Columns(2, 1, 1, 2, 64, 2, "producer", "none", KSTEP=8, UNIT="tf32x3")),
     (F("float32", 40, 40, 4132, same=True), Columns(3, 1, 1, 2, 64, 2, KSTEP=8, UNIT="tf32x3", TRIANGLE=True)),
     (F("float64", 19, 21, 400, deterministic=False), Columns(1, 1, 2, 2, 32, 2, REDUCE="atomic")),
+    # columns that start anywhere: odd K, odd pitches, matrices that begin between 16-byte boundaries
+    (F("float64", 16, 16, 1001), Entries(1, 1, 4, 2, 64, 3)),
+    (F("float64", 13, 7, 1003, aligned=False), Entries(1, 1, 4, 2, 64, 2, KSTEP=8)),
+    (F("float64", 17, 33, 501, padding=2), Entries(1, 2, 2, 1, 64, 3, KSTEP=16, REDUCE="sliced")),
+    (F("float64", 64, 64, 335), Entries(2, 2, 2, 1, 32, 2, "none", REDUCE="sliced")),
+    (F("float64", 100, 128, 97), Entries(2, 4, 1, 1, 32, 2, "none", KSTEP=8, REDUCE="sliced")),
+    (F("float64", 1, 1, 5001), Entries(1, 1, 2, 2, 256, 4, FOLD=8)),
+    (F("float64", 33, 33, 503, same=True), Entries(1, 1, 4, 1, 64, 3, REDUCE="sliced")),
+    (F("float64", 64, 64, 251, same=True), Entries(2, 1, 2, 1, 32, 2, REDUCE="sliced", TRIANGLE=True)),
+    (F("float32", 33, 17, 4133), Entries(1, 1, 2, 1, 128, 2, KSTEP=8, UNIT="tf32x3", REDUCE="sliced")),
+    (F("float32", 7, 13, 1005, aligned=False), Entries(1, 1, 2, 2, 64, 2)),
+    (F("complex128", 13, 7, 333, aligned=False), Entries(1, 1, 4, 1, 32, 3)),
+    (F("complex128", 13, 13, 302, same=True), Entries(1, 1, 2, 2, 32, 2)),
+    (F("complex64", 13, 8, 4101), Entries(2, 1, 1, 2, 64, 2, "none", KSTEP=8, UNIT="tf32x3")),
+    (F("complex64", 1, 33, 403, aligned=False, conj=False), Entries(1, 2, 2, 1, 32, 3, "none")),
     # thirds: widths of all remainders, both units, lying tiles, rows that clash four and two at a time, all feeds
     (P("complex128", 33, 33, 203), Thirds(2, 4, 1, 1, 32, 3)),
     (P("complex128", 64, 64, 150), Thirds(2, 4, 1, 1, 16, 2)),

@@ -11,10 +11,19 @@ from mansard import testing
 from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.tall_skinny.tsmm import emit, space, spec
 from mansard.kernels.tall_skinny.tsmm.space import Config, Fragment, Ring, Threads
+from mansard.kernels.tall_skinny.tsmm.space_columns import Columns
 from mansard.plan.problem import Problem
 
 P = spec.problem
 BACKENDS = {"cpu": cpu, "cuda": cuda, "emulated": emulated}
+
+
+def column_major(dtype: str, M: int, N: int, K: int, padding: int = 0, **options: Any) -> Problem:
+    """A problem whose A is column-major, `padding` elements between the columns."""
+    return P(dtype, M, N, K, layout_a="col", pitch_a=K + padding, **options)
+
+
+F = column_major
 
 CASES: list[tuple[Problem, Config]] = [
     # threads: both mappings, all sources of C, ragged shares, unrolled rows, all layouts, in place
@@ -95,6 +104,29 @@ CASES: list[tuple[Problem, Config]] = [
     (P("complex64", 17, 33, 203, conj=True), Ring(4, 1, 1, 64, 2, 2, UNIT="wgmma")),
     (P("complex64", 18, 5, 203, pitch_a=20, pitch_w=7), Ring(4, 1, 3, 64, 2, 0, UNIT="wgmma")),
     (P("complex64", 64, 64, 303, in_place=True), Ring(4, 1, 1, 64, 3, 0, UNIT="wgmma")),
+    # columns that start anywhere: odd K, odd pitches, matrices that begin between boundaries; all units, teams, results
+    (F("float64", 13, 13, 1003), Columns()),
+    (F("float64", 16, 16, 300), Columns(GROUPS=4)),
+    (F("float64", 13, 7, 1003, padding=4, aligned=False), Columns(1, 4, 16, 8, 3)),
+    (F("float64", 45, 45, 301), Columns(2, 2, 32, 8, 2, 16)),
+    (F("float64", 64, 64, 203), Columns(1, 2, 32, 16, 3, ORDER="cyclic")),
+    (F("float64", 100, 128, 77), Columns(2, 2, 16, 16, 3, ROLLED=True)),
+    (F("float64", 9, 6, 204, pitch_w=8), Columns(1, 2, 32, 8, 2, 0)),
+    (F("float64", 16, 16, 301, layout_w="col", in_place=True), Columns(2, 4, 32, 16, 2, 0)),
+    (F("float64", 1, 1, 2003), Columns(1, 4, 256, 1, 4, 0, "fma")),
+    (F("float64", 5, 4, 2003), Columns(1, 4, 64, 2, 4, 64, "fma")),
+    (F("float64", 7, 8, 999), Columns(1, 4, 64, 4, 3, 64, "fma", ORDER="cyclic")),
+    (F("float32", 33, 20, 403), Columns(1, 4, 32, 16, 3)),
+    (F("float32", 33, 20, 403), Columns(1, 4, 32, 16, 3, 32, "tf32x3")),
+    (F("float32", 64, 64, 403, aligned=False), Columns(2, 2, 32, 8, 3, 8, "tf32x3", True)),
+    (F("float32", 3, 5, 403), Columns(1, 4, 64, 4, 3, 0, "fma")),
+    (F("complex128", 17, 9, 203, conj=True), Columns(1, 4, 16, 8, 3)),
+    (F("complex128", 40, 33, 203, aligned=False), Columns(2, 2, 16, 4, 3, 16)),
+    (F("complex128", 3, 2, 503), Columns(1, 4, 32, 4, 3, 32, "fma")),
+    (F("complex64", 18, 20, 203, conj=True, aligned=False), Columns(1, 4, 32, 8, 3)),
+    (F("complex64", 45, 45, 203, conj=True), Columns(1, 2, 32, 8, 3, 8, "tf32x3")),
+    (F("complex64", 32, 32, 204, layout_w="col", in_place=True), Columns(2, 2, 32, 4, 2, 0, "tf32x3")),
+    (F("complex64", 5, 3, 204, conj=True, aligned=False, layout_w="any"), Columns(1, 2, 32, 4, 2, 0, "fma")),
 ]
 
 

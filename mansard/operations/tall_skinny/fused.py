@@ -6,17 +6,15 @@ and a `gram` of its result where that kernel does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from functools import partial
+from collections.abc import Callable
 
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...arrays.types import Array, Call, Kind
-from ...backends.select import select
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE, Options
 from .. import run as call
-from .. import warm
+from .fused_runs import key_of, product_run, projection_run, remember, warm
 from .gram import gram
 from .matmul import matmul
 from .matmul_gram_call import plan_matmul_gram
@@ -46,10 +44,10 @@ def matmul_gram(
     array([[1., 1.],
            [1., 5.]])
     """
-    what = ("matmul_gram", backend) if alpha == 1.0 and beta == 0.0 else None
-    found = None if what is None else _recalled(what, V, S, out)
-    if found is not None:
-        return found
+    key = key_of("matmul_gram", V, S, out, V, backend)
+    run = warm(key, V, S, out)
+    if run is not None and (beta == 0.0 or out is not None):
+        return run(V, S, out, alpha, beta)
     given = {"V": V, "S": S} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
@@ -60,9 +58,9 @@ def matmul_gram(
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
     check_out(views, (v.shape[0], s.shape[1]), may_be="V", apart=("S",))
-    if what is not None:
-        _keep(what, kind, views, (V, S), out, "V", partial(_product_and_gram, backend))
-    return multiplied(V, S, out, None, alpha, beta, backend)
+    run = product_run(V, S, out, backend)
+    remember(key, kind, (V, S), out, run)
+    return run(V, S, out, alpha, beta)
 
 
 def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None) -> tuple[Array, Array]:
@@ -87,68 +85,19 @@ def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None
     array([[0., 1., 1.],
            [0., 1., 1.]])
     """
-    what = ("project", backend)
-    found = _recalled(what, V, W, out)
-    if found is not None:
-        return found
+    key = key_of("project", V, W, out, W, backend)
+    run = warm(key, V, W, out)
+    if run is not None:
+        return run(V, W, out, -1.0, 1.0)
     given = {"V": V, "W": W} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
         return through_jax(kind, project, given, dict(backend=backend))
     check_same_rows(views, "V", "W")
     check_out(views, views["W"].shape, may_be="W", apart=("V",))
-    _keep(what, kind, views, (V, W), out, "W", partial(_projection, kind, backend))
-    rest, _, G = projected(V, W, out, backend)
-    return rest, G
-
-
-# ---- later calls on CPUs, where no kernel does both --------------------------------------------------------
-
-
-def _recalled(what: Hashable, first: Array, second: Array, out: Array) -> tuple[Array, Array] | None:
-    """The results, where a call on arrays like these was checked before."""
-    run = warm.recall(what, (first, second), out)
-    found: tuple[Array, Array] | None = None if run is None else run(first, second, out)
-    return found
-
-
-def _keep(
-    what: tuple[str, str | None], kind: Kind, views: dict[str, View], given: tuple[Array, Array], out: Array,
-    may_be: str, run: Callable[[Array, Array, Array], tuple[Array, Array]],
-) -> None:  # fmt: skip
-    """Leave `run` for later calls on arrays of a CPU like these; it is not called where `out` overlaps an operand that
-    it may not be."""
-    place = views.get("out")
-    if views["V"].device[0] != "cpu" or select(views["V"].device, what[1]).name == "emulated":
-        return
-    if place is None:
-        warm.keep(what, given, out, run)
-        return
-    one, other = (views[name] for name in views if name != "out")
-    same = (views[may_be].shape, views[may_be].strides) == (place.shape, place.strides)
-    operands = (one, other) if may_be == "V" else (other, one)  # the first of them may be `out`
-    overlap, address, turned = call.make_overlap(*operands, place, same), kind.address, may_be != "V"
-
-    def apart(first: Array, second: Array, out: Array) -> tuple[Array, Array] | None:
-        at = (address(second), address(first)) if turned else (address(first), address(second))
-        return None if overlap(*at, address(out)) else run(first, second, out)
-
-    warm.keep(what, given, out, apart)
-
-
-def _product_and_gram(backend: str | None, V: Array, S: Array, out: Array) -> tuple[Array, Array]:
-    W = matmul(V, S, out=out, backend=backend)
-    return W, gram(W, backend=backend)
-
-
-def _projection(kind: Kind, backend: str | None, V: Array, W: Array, out: Array) -> tuple[Array, Array]:
-    C = gram(V, W, backend=backend)
-    if out is None:
-        out = kind.empty(W.shape, kind.view(W, "W").dtype, W)
-    if out is not W:
-        out[...] = W
-    rest = matmul(V, C, out=out, alpha=-1.0, beta=1.0, backend=backend)
-    return rest, gram(rest, backend=backend)
+    run = projection_run(V, W, out, backend)
+    remember(key, kind, (V, W), out, run, replaced=1)
+    return run(V, W, out, -1.0, 1.0)
 
 
 def multiplied(
@@ -165,13 +114,6 @@ def multiplied(
         out[...] = base
     W = matmul(V, S, out=out, alpha=alpha, beta=beta, backend=backend)
     return W, gram(W, backend=backend)
-
-
-def projected(V: Array, W: Array, out: Array, backend: str | None) -> tuple[Array, Array, Array]:
-    """W' = W - V C, C = V^H W, and W'^H W'."""
-    C = gram(V, W, backend=backend)
-    rest, G = multiplied(V, C, out, W, -1.0, 1.0, backend)
-    return rest, C, G
 
 
 def checked(given: dict[str, Array]) -> tuple[Kind, dict[str, View]]:

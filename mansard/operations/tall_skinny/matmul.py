@@ -108,7 +108,7 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
         return _by_library(kind, A, B, out, a, b, c)
     free = backend is None and not pin.pins()
     plan = _PLANNERS[family](A, B, out, backend, handover=free)
-    return replace(plan, run=_vendor(kind, a, b, c)) if free and isinstance(plan.choice.route, Library) else plan
+    return replace(plan, run=_vendor(kind, a, b, c, out)) if free and isinstance(plan.choice.route, Library) else plan
 
 
 def _plan_transposed(A: Array, B: Array, out: Array, backend: str | None, handover: bool) -> Plan:
@@ -129,7 +129,7 @@ def _by_library(
     kind: Kind, A: Array, B: Array, out: Array, a: View, b: View, c: View | None, choice: Choice | None = None
 ) -> Plan:  # fmt: skip
     """Plan the array library's own product of operands that no family multiplies."""
-    run = _vendor(kind, a, b, c)
+    run = _vendor(kind, a, b, c, out)
     sizes = (*a.shape[-2:], *b.shape[-1:]) if len(a.shape) > 1 and len(b.shape) > 1 else (1, 1, 1)
     dtype = a.dtype if a.dtype in DTYPES else "float64"  # of which only `explain` makes use
     problem, chosen = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1), select(a.device, None)
@@ -180,7 +180,7 @@ def _is_stack(a: View, b: View) -> bool:
     return max(dimensions) > 2 and min(dimensions) > 0 and a.dtype in DTYPES and a.dtype == b.dtype
 
 
-def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
+def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
     """The array library's product; by its BLAS where that takes the arrays as they lie."""
     matrices = len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype
     shape = (a.shape[0], b.shape[1]) if matrices else ()
@@ -226,8 +226,8 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None) -> Run:
         return matmul(A, B, out) if plainly and not shared(A, B, out) else run(A, B, out, alpha, beta)
 
     if below or (c is not None and not direct):
-        return call.counted(kind, c, run)
-    return plain if overlap is None else call.counted(kind, c, into)
+        return call.counted(kind, out, run)
+    return plain if overlap is None else call.counted(kind, out, into)
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)

@@ -10,7 +10,7 @@ from itertools import product
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, measured
-from . import space, space_columns, space_cpu, spec, work
+from . import space, space_columns, space_cpu, space_entries, spec, work
 from .space import Config, Fragment, Ring, Tiled
 from .space_columns import Columns
 
@@ -35,6 +35,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         return
     yield from _ring(problem, device)
     yield from _columns(problem, device)
+    yield from space_entries.ranked(problem, space.reduction(problem))
     yield from _fragment(problem)
     yield from _tiled(problem)
 

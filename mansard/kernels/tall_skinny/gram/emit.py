@@ -10,6 +10,7 @@ from ....plan.problem import Problem
 from ...common import sources, team
 from . import space_cpu, work, work_columns
 from .space import Config
+from .space_entries import Entries
 
 _POINTERS = sources.matrices("A", "B", "C", written="C")
 _STRIDES = ("K", "a_row", "a_col", "b_row", "b_col", "c_row", "c_col")
@@ -34,6 +35,8 @@ def source(problem: Problem, config: Config, target: str) -> Source:
             constants |= {"PITCH_A": problem.pitch_a, "PITCH_B": problem.pitch_b}
         if config.VARIANT == "columns":
             constants |= dict(zip(("SKEW_A", "SKEW_B"), work_columns.skews(problem), strict=True))
+        if config.VARIANT == "entries":  # every column lands on a line
+            constants |= {"SKEW_A": False, "SKEW_B": False, "FEED": Entries.FEED}
         constants["SHARED_BYTES"] = work.shared_bytes(problem, config)
     power = "H" if problem.conj else "T"
     return sources.source(

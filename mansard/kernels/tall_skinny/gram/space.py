@@ -14,9 +14,10 @@ from ....rules import Names, Numbers, Range
 from ...common import configs
 from ...common.configs import OnGpu
 from ...common.fields import Reduce
-from . import space_columns, space_cpu, space_group, space_thirds, spec, work
+from . import space_columns, space_cpu, space_entries, space_group, space_thirds, spec, work
 from .space_columns import Columns
 from .space_cpu import Simd
+from .space_entries import Entries
 from .space_group import Group
 from .space_thirds import Thirds
 
@@ -75,9 +76,9 @@ class Ring(OnGpu):
     TRIANGLE: bool = False  # WARPS_M warps share one half of A^H A
 
 
-Config: TypeAlias = Tiled | Fragment | Ring | Columns | Thirds | Group | Simd
+Config: TypeAlias = Tiled | Fragment | Ring | Columns | Entries | Thirds | Group | Simd
 VARIANTS: dict[str, type[Config]] = {
-    config.VARIANT: config for config in (Tiled, Fragment, Ring, Columns, Thirds, Group, Simd)
+    config.VARIANT: config for config in (Tiled, Fragment, Ring, Columns, Entries, Thirds, Group, Simd)
 }
 REDUCTIONS = ("ticket", "sliced", "block", "atomic")
 
@@ -188,6 +189,7 @@ _RULES: dict[str, Callable[[Problem, Any, Device], str | None]] = {
     "fragment": _fragment,
     "ring": _ring,
     "columns": space_columns.illegal,
+    "entries": space_entries.illegal,
     "thirds": _thirds,
     "group": _group,
 }
@@ -213,7 +215,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 def likely(problem: Problem, device: Device) -> Iterator[Config]:
     """Those that may win: where bulk copies can be had, the tiled kernel, of which there are most, does not."""
     for config in candidates(problem, device):
-        if config.VARIANT in ("ring", "columns"):
+        if config.VARIANT in ("ring", "columns", "entries"):
             yield config
             break
     else:
@@ -299,6 +301,10 @@ def _columns_candidates(problem: Problem) -> Iterator[Columns]:
     yield from space_columns.candidates(problem, reduction(problem))
 
 
+def _entries_candidates(problem: Problem) -> Iterator[Entries]:
+    yield from space_entries.ranked(problem, reduction(problem))
+
+
 def _fragment_candidates(problem: Problem) -> Iterator[Fragment]:
     reduce = reduction(problem)
     words = 2 if problem.is_complex else 1
@@ -332,5 +338,6 @@ def _sides(width: int) -> list[int]:
 
 
 _LIKELY: tuple[Callable[[Problem], Iterator[Config]], ...] = (
-    _ring_candidates, _group_candidates, _thirds_candidates, _columns_candidates, _fragment_candidates,
+    _ring_candidates, _group_candidates, _thirds_candidates, _columns_candidates, _entries_candidates,
+    _fragment_candidates,
 )  # fmt: skip

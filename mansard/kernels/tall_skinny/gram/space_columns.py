@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
@@ -41,6 +41,11 @@ def illegal(problem: Problem, c: Columns, device: Device) -> str | None:
     whole = problem.aligned and not any(step % 16 for step in work_columns.steps(problem))
     if not whole or not work_columns.is_column_major(problem):
         return "bulk copies of columns need column-major operands whose columns all start on 16-byte boundaries"
+    return unfit(problem, c, device)
+
+
+def unfit(problem: Problem, c: Any, device: Device) -> str | None:
+    """Why warps cannot share chunks of columns as the configuration says, however these are fetched."""
     if device.capability < 90:
         return f"needs m16n8k4 tensor-core instructions (sm_90), the device is {device.arch}"
     if c.FOLD > 1 and c.FOLD * max(problem.M, problem.N) > 8:

@@ -14,7 +14,8 @@ from ....plan.problem import REAL, Problem
 from ...common.configs import up
 from . import work_columns, work_group
 
-_RINGS = ("ring", "columns", "thirds", "group")  # fed by a ring of bulk copies
+_BY_COLUMNS = ("columns", "entries")
+_RINGS = ("ring", *_BY_COLUMNS, "thirds", "group")  # fed by a ring of bulk copies
 
 
 def work(problem: Problem, unit: str | None = None) -> Work:
@@ -113,7 +114,7 @@ def shape_of(problem: Problem, c: Any) -> Any:
     """The numbers of a kernel that is fed by a ring."""
     if c.VARIANT == "group":
         return work_group.group_shape(problem, c)
-    return work_columns.columns_shape(problem, c) if c.VARIANT == "columns" else ring_shape(problem, c)
+    return work_columns.columns_shape(problem, c) if c.VARIANT in _BY_COLUMNS else ring_shape(problem, c)
 
 
 def threads(problem: Problem, c: Any) -> int:
@@ -150,8 +151,8 @@ def registers(problem: Problem, c: Any) -> int:
         reuse = problem.same and c.WARPS_M == c.WARPS_N == 1
         operands = 2 * c.DEPTH * (c.TILE_M + (0 if reuse else c.TILE_N)) * per_word
         return int(c.TILE_M // 2 * c.TILE_N * 8 + operands) + 24
-    if c.VARIANT in ("columns", "group"):
-        return int((work_columns if c.VARIANT == "columns" else work_group).registers(problem, c))
+    if c.VARIANT in (*_BY_COLUMNS, "group"):
+        return int((work_columns if c.VARIANT in _BY_COLUMNS else work_group).registers(problem, c))
     shape = ring_shape(problem, c)
     tiles, operands = shape.tiles, shape.slots_m + (0 if _reads_once(problem, c) else shape.slots_n)
     rotates = c.SPREAD == "rotate" and max(shape.clash_a, shape.clash_b) > 1
@@ -192,10 +193,10 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
     if c.VARIANT in ("tiled", "fragment"):
         return seconds
     shape = shape_of(problem, c)
-    fold = 1 if c.VARIANT == "columns" else c.FOLD  # folded rows of a matrix, or of a chunk
+    fold = 1 if c.VARIANT in _BY_COLUMNS else c.FOLD  # folded rows of a matrix, or of a chunk
     chunks = -(-problem.K // (c.ROWS * fold)) / device.multiprocessors
     feeders = 1 if c.FEED == "producer" else c.GROUPS
-    if c.VARIANT != "columns":
+    if c.VARIANT not in _BY_COLUMNS:
         slots, loads, reads, selects, copies = _ring_traffic(problem, c)
         feed = _CHUNK_SECONDS + copies * _COPY_SECONDS
     else:
@@ -268,8 +269,8 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
         chunk = ring_shape(problem, c).stage_bytes
         share = chunk / (chunk + (30 if problem.same else 60))
         return 0.9 * share if c.SPREAD == "shift" else share
-    if c.VARIANT in ("columns", "group"):
-        return float((work_columns if c.VARIANT == "columns" else work_group).bandwidth_share(problem, c))
+    if c.VARIANT in (*_BY_COLUMNS, "group"):
+        return float((work_columns if c.VARIANT in _BY_COLUMNS else work_group).bandwidth_share(problem, c))
     if c.VARIANT == "tiled":
         return 0.85
     words = 2 if problem.is_complex else 1

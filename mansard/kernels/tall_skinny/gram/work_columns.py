@@ -61,7 +61,7 @@ def octets(problem: Problem, c: Any) -> tuple[int, int]:
 def columns_shape(problem: Problem, c: Any) -> ColumnsShape:
     words, column = 2 if problem.is_complex else 1, c.ROWS * problem.itemsize
     threads = (c.WARPS_M * c.WARPS_N * c.WARPS_K * c.GROUPS + (c.FEED == "producer")) * 32
-    skewed = skews(problem)
+    skewed = skews(problem) if c.VARIANT == "columns" else (False, False)
     stage = sum(
         width * (column + LINE) if skew else width * column + LINE
         for width, skew in zip((problem.M,) if problem.same else (problem.M, problem.N), skewed, strict=False)
@@ -98,10 +98,11 @@ def registers(problem: Problem, c: Any) -> int:
     per_word = problem.itemsize // (2 if problem.is_complex else 1) // 4
     slots = shape.slots_m + (0 if shape.once else shape.slots_n)
     read = slots * shape.units * shape.height * per_word
+    other = 32 if c.VARIANT == "columns" else 56  # `entries` has addresses of copies
     if c.UNIT == "tf32x3":  # sums, those of a chain, and both halves of the operands
-        return int(8 * shape.tiles + read + 4 * slots) + 32
+        return int(8 * shape.tiles + read + 4 * slots) + other
     widened = slots * c.KSTEP // 2 if per_word == 1 else 0
-    return int(8 * shape.tiles + read + widened) + 32
+    return int(8 * shape.tiles + read + widened) + other
 
 
 def traffic(problem: Problem, c: Any) -> tuple[int, float, float, float, int]:

@@ -9,8 +9,9 @@ from itertools import product
 from ....codegen.geometry import Device
 from ....plan.problem import REAL, Problem
 from ...common import configs, measured
-from . import space, space_cpu, work
+from . import space, space_columns, space_cpu, work
 from .space import Config, Fragment, Ring, Threads
+from .space_columns import Columns
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -26,6 +27,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if work.is_short(problem):
         yield Fragment()
     yield from _ring(problem, device)
+    yield from _columns(problem, device)
     yield from _threads(problem)
     yield Fragment()  # where it was asked for by name
 
@@ -64,6 +66,13 @@ def _teams(problem: Problem, device: Device) -> list[tuple[int, int, int]]:
     if measured.is_swept("tsmm", device):
         return [(config.WARPS_K, config.WARPS_N, config.GROUPS) for config in found]
     return [(wk, wn, _WARPS // (wk * wn)) for wk, wn in ((2, 1), (1, 2), (1, 4), (2, 4), (1, 8))]
+
+
+def _columns(problem: Problem, device: Device) -> Iterator[Columns]:
+    """Columns that start anywhere: what sweeps found the best, then rules of thumb."""
+    if problem.layout_a == "col":
+        yield from (one for one in measured.configs(space, problem, device) if isinstance(one, Columns))
+        yield from space_columns.ranked(problem)
 
 
 def _threads(problem: Problem) -> Iterator[Threads]:

@@ -29,6 +29,8 @@ def source(problem: Problem, config: Config, target: str) -> Source:
     else:
         if config.VARIANT == "ring":
             constants |= {"PITCH_A": problem.pitch_a, "DIRECT": problem.pitch_w != problem.N}
+        elif config.VARIANT == "columns":
+            pass  # columns start anywhere, and W lies as its strides say
         elif config.VARIANT == "fragment":
             constants |= {"PITCH_A": problem.pitch_a, "PITCH_W": problem.pitch_w, "ALIGNED": problem.aligned}
         else:

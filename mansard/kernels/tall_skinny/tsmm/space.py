@@ -13,7 +13,8 @@ from ....plan.problem import REAL, Problem
 from ....rules import Names, Range
 from ...common import configs, measured
 from ...common.configs import OnGpu
-from . import space_cpu, work
+from . import space_columns, space_cpu, work
+from .space_columns import Columns
 from .space_cpu import Simd
 
 
@@ -60,8 +61,8 @@ class Fragment(OnGpu):
     BLOCKS_PER_SM: int = 1  # that must fit: there are as many as the rows need
 
 
-Config: TypeAlias = Threads | Ring | Fragment | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Ring, Fragment, Simd)}
+Config: TypeAlias = Threads | Ring | Columns | Fragment | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Ring, Columns, Fragment, Simd)}
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "tsmm", VARIANTS)
@@ -71,7 +72,9 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if config.TARGET == "cpu" or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
-    rules: dict[str, Any] = {"threads": _threads, "ring": _ring, "fragment": _fragment}
+    rules: dict[str, Any] = {
+        "threads": _threads, "ring": _ring, "columns": space_columns.illegal, "fragment": _fragment
+    }  # fmt: skip
     return rules[config.VARIANT](problem, config, device) or configs.too_large(work, problem, config, device)
 
 
@@ -151,7 +154,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    for variant in (_ring_candidates, _fragment_candidates, _threads_candidates):
+    for variant in (_ring_candidates, space_columns.candidates, _fragment_candidates, _threads_candidates):
         yield from (config for config in variant(problem) if illegal(problem, config, device) is None)
 
 

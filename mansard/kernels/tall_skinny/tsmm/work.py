@@ -12,6 +12,7 @@ from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
 from ...common.configs import up
+from . import work_columns
 
 
 def work(problem: Problem) -> Work:
@@ -84,6 +85,8 @@ def ring_shape(problem: Problem, c: Any) -> RingShape:
 
 def rows_of_block(c: Any) -> int:
     """Rows that a block works on at once."""
+    if c.VARIANT == "columns":
+        return int(c.GROUPS * c.ROWS)
     if c.VARIANT == "fragment":
         return int(16 * c.TILES * c.WARPS)
     return int(c.GROUPS * c.ROWS if c.VARIANT == "ring" else c.BLOCK // c.PER_ROW * c.UNROLL)
@@ -91,6 +94,8 @@ def rows_of_block(c: Any) -> int:
 
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
+    if c.VARIANT == "columns":
+        return work_columns.threads(c)
     if c.VARIANT == "fragment":
         return int(c.WARPS * 32)
     return int(c.BLOCK) if c.VARIANT == "threads" else ring_shape(problem, c).threads
@@ -98,6 +103,8 @@ def threads(problem: Problem, c: Any) -> int:
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
+    if c.VARIANT == "columns":
+        return work_columns.shared_bytes(problem, c)
     if c.VARIANT == "ring":
         return ring_shape(problem, c).shared_bytes
     if c.VARIANT == "fragment":
@@ -107,6 +114,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
+    if c.VARIANT == "columns":
+        return work_columns.registers(problem, c)
     if c.VARIANT == "ring":
         return _ring_registers(problem, c)
     if c.VARIANT == "fragment":  # the rows, what of C meets them, sums
@@ -151,6 +160,8 @@ def _ring_registers(problem: Problem, c: Any) -> int:
 
 def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
+    if c.VARIANT == "columns":
+        return work_columns.limits(problem, c, device, machine)
     seconds = {"arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine)}
     if c.VARIANT == "threads":  # every thread of a row reads all of it, and C unless it holds it
         words = 2 if problem.is_complex else 1
@@ -208,7 +219,7 @@ _CLOCKS_PER_PIECE = 4.5  # float32 8 x 32, a thread per row: 71 us for 100 000 r
 
 def reduction_seconds(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """There is nothing to agree on, but a ring and C have to be set up."""
-    return {"ring": 3e-6, "threads": 1e-6}.get(c.VARIANT, 0.0)
+    return {"ring": 3e-6, "columns": 2e-6, "threads": 1e-6}.get(c.VARIANT, 0.0)
 
 
 def is_short(problem: Problem) -> bool:
@@ -218,6 +229,8 @@ def is_short(problem: Problem) -> bool:
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
     """The share of the bandwidth that a variant's way of loading reaches."""
+    if c.VARIANT == "columns":
+        return work_columns.SHARE
     if c.VARIANT != "ring":
         return 0.85
     chunk = ring_shape(problem, c).stage_bytes
@@ -226,6 +239,8 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes a multiprocessor has under way at once: what Little's law compares with latency times bandwidth."""
+    if c.VARIANT == "columns":
+        return work_columns.bytes_in_flight(problem, c)
     if c.VARIANT == "ring":  # a stage that carries its results out is refilled late
         waiting = c.STAGES - (1.5 if c.OUT == 0 and problem.pitch_w == problem.N else 1)
         return int(c.BLOCKS_PER_SM * c.GROUPS * waiting * ring_shape(problem, c).stage_bytes)
