@@ -1,0 +1,91 @@
+"""The configurations of `rank_k`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, ClassVar, TypeAlias
+
+from ....codegen.geometry import Device
+from ....plan.problem import Problem
+from ....rules import Names, Range
+from ...common import configs
+from ...common.configs import OnGpu, up
+from . import work
+from .shapes import oriented, tiles_shape
+
+_FEWEST_THREADS = 64  # threads of a block, from which a multiprocessor's room for blocks does not limit its warps
+_PANEL_BYTES = 32 << 10  # bytes of a panel that are worth a place in a ring: less is copied at once
+
+
+@dataclass(frozen=True)
+class Tiles(OnGpu):
+    """A register tile of the triangle per thread, operands through shared memory; any dtype, layout and stride."""
+
+    VARIANT: ClassVar[str] = "tiles"
+    TILE: Annotated[int, Range(1, 8)] = 4  # rows of a set: a thread has TILE x TILE entries
+    GROUP: int = 1  # matrices per block
+    BLK_K: Annotated[int, Range(1, 16384)] = 16384  # columns of A per panel
+    STAGES: Annotated[int, Range(1, 8)] = 1  # places of the ring; 1 where a panel is everything
+    OUT: Annotated[str, Names("direct", "back")] = "back"  # how C leaves: from registers, or by way of shared memory
+    BLOCKS_PER_SM: int = 1
+
+
+Config: TypeAlias = Tiles
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiles,)}
+
+to_dict = configs.to_dict
+from_dict = partial(configs.from_dict, "rank_k", VARIANTS)
+
+
+def illegal(problem: Problem, config: Config, device: Device) -> str | None:
+    """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if reason := configs.elsewhere(config, device):
+        return reason
+    problem = oriented(problem)
+    return _tiles(problem, config) or configs.too_large(work, problem, config, device)
+
+
+def _tiles(problem: Problem, c: Tiles) -> str | None:
+    """Why a tile, a group or a panel does not fit the problem; resources apart."""
+    if problem.K < 1 or problem.N < 1:
+        return "a size is zero: there is nothing to multiply"
+    if c.TILE > problem.N:
+        return f"TILE={c.TILE} is more than the {problem.N} rows"
+    if c.BLK_K >= problem.K:
+        if c.STAGES != 1:
+            return f"STAGES={c.STAGES}: one panel has the whole depth of {problem.K}, and needs one place"
+        return None
+    if c.GROUP != 1 or c.STAGES < 2:
+        return f"GROUP={c.GROUP}, STAGES={c.STAGES}: panels are those of one matrix, in a ring of two places and more"
+    vector = 16 // problem.itemsize
+    if c.BLK_K % vector:
+        return f"BLK_K={c.BLK_K} is not a multiple of the {vector} elements of 16 bytes"
+    return None
+
+
+def candidates(problem: Problem, device: Device) -> Iterator[Config]:
+    """Every legal configuration worth considering."""
+    if device.backend == "cpu":
+        return
+    yield from configs.fitting(problem, device, _rough(problem), resident, illegal)
+
+
+def resident(problem: Problem, config: Any, device: Device) -> Any:
+    """The configuration with as many blocks per multiprocessor as fit, None if not even one does."""
+    if _tiles(oriented(problem), config):
+        return None
+    return configs.resident(work, problem, config, device)
+
+
+def _rough(problem: Problem) -> Iterator[Tiles]:
+    for tile in range(1, min(8, problem.N) + 1):
+        sets = up(problem.N, tile)
+        tiles = sets * (sets + 1) // 2
+        for threads in (64, 128, 256):
+            yield Tiles(tile, max(1, threads // tiles))
+        for depth, stages in ((16, 2), (16, 3), (32, 2)):
+            if problem.N * problem.K * problem.itemsize > _PANEL_BYTES and depth < problem.K:
+                for out in ("back", "direct"):
+                    yield Tiles(tile, 1, depth, stages, out)
