@@ -107,6 +107,21 @@ def lists_one_by_one(request: Request, count: int) -> Choice | None:
     return Choice(family_of("ragged_gemm"), Library(_EACH_PRODUCT, reason), "rule") if reason else None
 
 
+# --- rank-k updates ----------------------------------------------------------------------------------------
+
+_BY_PRODUCT = "a product (gemm, or matmul), of which a triangle is copied"
+_BUSY = 4  # multiprocessors per matrix: where more are idle, a product that is divided among all of them is faster
+_LARGE_UPDATE = 1 << 21  # multiply-adds of a triangle: fewer are over before a second launch would begin
+
+
+def _few_large_updates(problem: Problem, request: Request) -> Iterator[Choice]:
+    """A library's product for a few large updates, whose triangles one multiprocessor each would compute."""
+    work = problem.N * problem.N // 2 * problem.K
+    few = problem.BATCH * _BUSY < request.device.multiprocessors
+    if request.backend == "cuda" and few and work > _LARGE_UPDATE and not _is_tuned(problem, request):
+        yield _library(problem, request, f"{problem.BATCH} updates of {problem.N} rows do not fill the device")
+
+
 # --- triangular systems ------------------------------------------------------------------------------------
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
@@ -247,7 +262,7 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, **dict.fromkeys(FACTORS, _large_or_few)
+    "gemm": _wide_batch, "rank_k": _few_large_updates, "trsm": _many_unknowns, "jacobi": _few_tiny, **dict.fromkeys(FACTORS, _large_or_few)
 }  # fmt: skip
 
 
@@ -279,6 +294,8 @@ def _library(problem: Problem, request: Request, reason: str, origin: Origin = "
     name = OWN_ROUTINE
     if problem.operation in (*FACTORS, *TWO_SIDED):
         name = ROUTES[BY_LIBRARY]
+    elif problem.operation == "rank_k":
+        name = _BY_PRODUCT
     elif problem.operation == "trsm":
         name = _ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
     return Choice(family_of(problem.operation), Library(name, reason), origin)
