@@ -44,14 +44,18 @@ TILES: list[tuple[Problem, Config]] = [
     (P("complex128", 6, 6, 13, uplo="upper", conj_b=True), Tiles(2, 3)),
     (P("complex128", 17, 9, 3, uplo="lower"), Tiles(4, 1, OUT="direct")),
     # panels, the last of which may be short
-    (P("float64", 20, 40, 3), Tiles(4, 1, 16, 2)),
-    (P("float64", 21, 37, 3, uplo="lower"), Tiles(5, 1, 8, 3)),
-    (P("float64", 36, 33, 2, uplo="upper", layout_a="col"), Tiles(6, 1, 8, 2, "direct")),
-    (P("float32", 36, 50, 2, layout_a="col"), Tiles(8, 1, 16, 3)),
-    (P("float32", 40, 36, 2, uplo="lower"), Tiles(4, 1, 16, 2)),
-    (P("float32", 33, 35, 3, aligned=False), Tiles(4, 1, 8, 2)),
-    (P("complex128", 19, 12, 2, conj_b=True), Tiles(4, 1, 4, 2)),
-    (P("complex64", 18, 14, 2, uplo="lower", conj_a=True, layout_a="col"), Tiles(4, 1, 4, 2)),
+    (P("float64", 20, 40, 3), Tiles(4, 1, 1, 16, 2)),
+    (P("float64", 21, 37, 3, uplo="lower"), Tiles(5, 1, 1, 8, 3)),
+    (P("float64", 36, 33, 2, uplo="upper", layout_a="col"), Tiles(6, 1, 1, 8, 2, "direct")),
+    (P("float32", 36, 50, 2, layout_a="col"), Tiles(8, 1, 1, 16, 3)),
+    (P("float32", 40, 36, 2, uplo="lower"), Tiles(4, 1, 1, 16, 2)),
+    (P("float32", 33, 35, 3, aligned=False), Tiles(4, 1, 1, 8, 2)),
+    (P("complex128", 19, 12, 2, conj_b=True), Tiles(4, 1, 1, 4, 2)),
+    (P("complex64", 18, 14, 2, uplo="lower", conj_a=True, layout_a="col"), Tiles(4, 1, 1, 4, 2)),
+    # several blocks per matrix
+    (P("float64", 20, 9, 3, uplo="lower"), Tiles(4, 1, 2, OUT="direct")),
+    (P("float32", 37, 40, 2), Tiles(4, 1, 3, 16, 2, "direct")),
+    (P("complex128", 21, 18, 2, uplo="upper", conj_b=True), Tiles(4, 1, 4, 8, 2, "direct")),
     # layouts, pitches, stacks, alignment
     (P("float64", 6, 4, 21, layout_a="col"), Tiles(2, 5)),
     (P("float64", 7, 5, 21, uplo="lower", layout_a="col", layout_c="col"), Tiles(3, 7)),
@@ -72,8 +76,8 @@ TILES: list[tuple[Problem, Config]] = [
     (P("complex128", 5, 4, 11, two=True, conj_b=True), Tiles(2, 5)),
     (P("complex64", 6, 5, 11, uplo="lower", two=True, conj_a=True, layout_c="col"), Tiles(3, 5)),
     (P("complex64", 6, 5, 11, two=True, layout_b="row", layout_a="any"), Tiles(3, 5)),
-    (P("float64", 20, 33, 3, two=True, stack_b="shared", layout_b="col"), Tiles(4, 1, 8, 2)),
-    (P("complex128", 10, 12, 3, uplo="upper", two=True, conj_b=True), Tiles(4, 1, 4, 2, "direct")),
+    (P("float64", 20, 33, 3, two=True, stack_b="shared", layout_b="col"), Tiles(4, 1, 1, 8, 2)),
+    (P("complex128", 10, 12, 3, uplo="upper", two=True, conj_b=True), Tiles(4, 1, 1, 4, 2, "direct")),
 ]  # fmt: skip
 CASES = TILES
 

@@ -1,32 +1,30 @@
-"""Instantiation text and launch geometry of `rank_k`, for GPUs and their emulation."""
+"""Instantiation text and launch geometry of `rank_k`, for GPUs (and their emulation) and for CPUs."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from ....codegen.geometry import Device, Geometry, Kernel
+from ....codegen.geometry import Device, Kernel
 from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import batches, sources
-from . import work
+from . import space_cpu, work
 from .shapes import is_turned, oriented, tiles_shape
 from .space import Config
 
 _SIDES = "abc"
+launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and C, matrices, rows, columns, in elements."""
-    geometry = Geometry(
-        grid=(work.blocks(problem, config, device), 1, 1),
-        block=work.threads(problem, config),
-        shared_bytes=work.shared_bytes(problem, config),
-    )
-    return Kernel(source(problem, config, device.backend), geometry, (problem.BATCH, *strides))
+    fixed = (problem.BATCH, *strides, *sources.threads(config, device))
+    return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
-    """The kernel's text for `target` (cuda or emulated)."""
+    """The kernel's text for `target` (cuda, emulated or cpu)."""
     what = "A B' + B A'" if problem.two else "A A'"
     return sources.source(
         problem, config, target, work=work, folder="batched/rank_k", constants=_constants(problem, config),
@@ -40,14 +38,15 @@ def _arguments(problem: Problem, config: Config) -> tuple[Field, ...]:
     called columns."""
     pointers = (batches.pointer(problem, config, side, written=side == "c") for side in _SIDES)
     steps = (step for side in _SIDES for step in batches.steps(side, side == "c" and is_turned(problem)))
-    return (*pointers, *WORKSPACE, *sources.integers(("BATCH", *steps)), *SCALARS)
+    return (*pointers, *WORKSPACE, *sources.integers(("BATCH", *steps), config), *SCALARS)
 
 
-def _constants(problem: Problem, config: Config) -> dict[str, Any]:
+def _constants(problem: Problem, config: Any) -> dict[str, Any]:
     conj_alpha, problem = problem.conj_a, oriented(problem)
-    shape = tiles_shape(problem, config)
     constants: dict[str, Any] = {"N": problem.N, "K": problem.K, "UPLO": problem.uplo, "TWO": problem.two}
-    constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b, "ALIGNED": problem.aligned}
     constants |= {"CONJ_A": problem.conj_a, "CONJ_B": problem.conj_b, "CONJ_ALPHA": conj_alpha}
-    constants |= {"ACCUMULATE": problem.accumulate, "SHARED_BYTES": work.shared_bytes(problem, config)}
-    return constants | batches.images(shape, _SIDES)
+    constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b, "ACCUMULATE": problem.accumulate}
+    if config.TARGET == "cpu":
+        return constants | {"LAYOUT_C": problem.layout_c} | batches.stacks(problem, _SIDES)
+    constants |= {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
+    return constants | batches.images(tiles_shape(problem, config), _SIDES)

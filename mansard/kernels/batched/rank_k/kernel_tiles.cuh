@@ -1,6 +1,6 @@
 // C = alpha A op(A) + beta C, or alpha A op(B) + its transpose + beta C, for a batch: one triangle is computed.
 //
-// Team. A block takes GROUP consecutive matrices. A thread has one tile of one matrix in registers: TILE rows of a set I
+// Team. A block takes GROUP consecutive matrices, or a part of one. A thread has one tile of one matrix in registers: TILE rows of a set I
 // times TILE rows of a set J <= I (factors.cuh), so that nothing but diagonal tiles is computed twice. Products are sums
 // over panels of BLK_K columns; where BLK_K covers K, a panel is the whole group.
 //
@@ -17,6 +17,7 @@
 //
 //   TILE    rows of a set: TILE x TILE entries of C per thread
 //   GROUP   matrices per block
+//   PARTS   blocks per matrix, each with a part of its tiles and all of its factors
 //   BLK_K   columns of A per panel
 //   STAGES  places of the ring; 1 where a panel is everything
 //   OUT     how C leaves
@@ -40,11 +41,13 @@ struct TilesShape {
   static constexpr int RUN = RUN_OF_BOTH == 0 ? 1 : gcd(RUN_OF_BOTH, P::TILE);
   static constexpr int STEP = P::TWO && B::READ > A::READ ? B::READ : A::READ;
   using Rows = Sets<P::N, P::TILE, RUN>;
-  static constexpr int ACTIVE = P::GROUP * Rows::TILES, THREADS = ceil_div(ACTIVE, 32) * 32;
-  static constexpr int OF_A = P::GROUP > 1 ? P::MATRIX_A : 0, OF_B = P::GROUP > 1 ? P::MATRIX_B : 0;  // elements between the matrices of a group
+  static constexpr int OF_BLOCK = ceil_div(Rows::TILES, P::PARTS);  // tiles of a matrix that a block has
+  static constexpr int ACTIVE = P::GROUP * OF_BLOCK, THREADS = ceil_div(ACTIVE, 32) * 32;
+  static constexpr int OF_A = P::GROUP > 1 ? P::MATRIX_A : 0, OF_B = P::GROUP > 1 ? P::MATRIX_B : 0;  // to the next matrix
   static constexpr int STAGE = A::BYTES + (P::TWO ? B::BYTES : 0);
   static_assert(P::STAGES * STAGE <= P::SHARED_BYTES && (!BACK || C::BYTES <= P::SHARED_BYTES), "shared memory");
   static_assert(PANELS == 1 ? P::STAGES == 1 : P::STAGES >= 2 && P::GROUP == 1, "panels of one matrix pass a ring");
+  static_assert(P::PARTS == 1 || !BACK && P::GROUP == 1, "a part of a matrix has no image");
 };
 
 // A thread's tile of C.
@@ -139,10 +142,11 @@ MANSARD_DEVICE void rank_k_tiles(const Arguments& x) {
   using T = typename P::T;
   MANSARD_SHARED_ARENA(unsigned char, arena);
   const Updated<P, Arguments> operands(x);
-  const int rank = static_cast<int>(threadIdx.x), matrix = rank / S::Rows::TILES;
-  const i64 batch = x.BATCH, first = static_cast<i64>(blockIdx.x) * P::GROUP;
+  const int rank = static_cast<int>(threadIdx.x), matrix = rank / S::OF_BLOCK;
+  const int index = static_cast<int>(blockIdx.x) % P::PARTS * S::OF_BLOCK + rank % S::OF_BLOCK;  // of the tile
+  const i64 batch = x.BATCH, first = static_cast<i64>(blockIdx.x) / P::PARTS * P::GROUP;
   const int count = batch - first < P::GROUP ? static_cast<int>(batch - first) : P::GROUP;
-  const bool active = rank < S::ACTIVE && matrix < count;
+  const bool active = rank < S::ACTIVE && matrix < count && index < S::Rows::TILES;
   const auto place_a = [&](int at) { return reinterpret_cast<T*>(arena + at * S::STAGE); };
   const auto place_b = [&](int at) { return reinterpret_cast<T*>(arena + at * S::STAGE + S::A::BYTES); };
   const auto fill = [&](int panel, int at) {
@@ -156,7 +160,7 @@ MANSARD_DEVICE void rank_k_tiles(const Arguments& x) {
   constexpr int AHEAD = P::STAGES > 1 ? P::STAGES - 1 : 1;  // panels under way
   MANSARD_UNROLL
   for (int panel = 0; panel < AHEAD; ++panel) fill(panel, panel);
-  TriangleTile<P, S> tile(active ? rank % S::Rows::TILES : 0);
+  TriangleTile<P, S> tile(active ? index : 0);
   const auto multiply = [&](auto depth, int panel, int at) {
     if (!active) return;
     const T* a = S::A::origin(place_a(at), operands.A, first, panel) + matrix * S::OF_A;

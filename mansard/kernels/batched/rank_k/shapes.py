@@ -27,7 +27,7 @@ class TilesShape:
     run: int  # adjacent rows of a set
     step: int  # values of k that are loaded at once
     sets: int  # of rows
-    tiles: int  # of a matrix
+    tiles: int  # of a matrix that a block has
     threads: int
     stage_bytes: int
     shared_bytes: int
@@ -52,7 +52,7 @@ def tiles_shape(problem: Problem, c: Any) -> TilesShape:
     """Shape of a block for a problem with a row-major C."""
     tile = min(c.TILE, problem.N)
     sets = up(problem.N, tile)
-    tiles = sets * (sets + 1) // 2
+    tiles = up(sets * (sets + 1) // 2, c.PARTS)
     depth = min(c.BLK_K, problem.K)
     a, b = (_factor(problem, c, side, depth, sets) for side in "ab")
     result = _result(problem, c, sets)

@@ -12,10 +12,10 @@ from ....plan.problem import Problem
 from ....rules import Names, Range
 from ...common import configs
 from ...common.configs import OnGpu, up
-from . import work
-from .shapes import oriented, tiles_shape
+from . import space_cpu, work
+from .shapes import oriented
+from .space_cpu import Simd
 
-_FEWEST_THREADS = 64  # threads of a block, from which a multiprocessor's room for blocks does not limit its warps
 _PANEL_BYTES = 32 << 10  # bytes of a panel that are worth a place in a ring: less is copied at once
 
 
@@ -26,14 +26,15 @@ class Tiles(OnGpu):
     VARIANT: ClassVar[str] = "tiles"
     TILE: Annotated[int, Range(1, 8)] = 4  # rows of a set: a thread has TILE x TILE entries
     GROUP: int = 1  # matrices per block
+    PARTS: int = 1  # blocks per matrix
     BLK_K: Annotated[int, Range(1, 16384)] = 16384  # columns of A per panel
     STAGES: Annotated[int, Range(1, 8)] = 1  # places of the ring; 1 where a panel is everything
     OUT: Annotated[str, Names("direct", "back")] = "back"  # how C leaves: from registers, or by way of shared memory
     BLOCKS_PER_SM: int = 1
 
 
-Config: TypeAlias = Tiles
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiles,)}
+Config: TypeAlias = Tiles | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiles, Simd)}
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "rank_k", VARIANTS)
@@ -41,8 +42,8 @@ from_dict = partial(configs.from_dict, "rank_k", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
-    if reason := configs.elsewhere(config, device):
-        return reason
+    if isinstance(config, Simd) or device.backend == "cpu":
+        return configs.illegal_on_cpus(space_cpu, problem, config, device)
     problem = oriented(problem)
     return _tiles(problem, config) or configs.too_large(work, problem, config, device)
 
@@ -53,6 +54,8 @@ def _tiles(problem: Problem, c: Tiles) -> str | None:
         return "a size is zero: there is nothing to multiply"
     if c.TILE > problem.N:
         return f"TILE={c.TILE} is more than the {problem.N} rows"
+    if c.PARTS > 1 and (c.GROUP > 1 or c.OUT == "back"):
+        return f"PARTS={c.PARTS}: a part is of one matrix, and leaves from registers"
     if c.BLK_K >= problem.K:
         if c.STAGES != 1:
             return f"STAGES={c.STAGES}: one panel has the whole depth of {problem.K}, and needs one place"
@@ -68,6 +71,7 @@ def _tiles(problem: Problem, c: Tiles) -> str | None:
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
     if device.backend == "cpu":
+        yield from space_cpu.candidates(problem, device)
         return
     yield from configs.fitting(problem, device, _rough(problem), resident, illegal)
 
@@ -88,4 +92,4 @@ def _rough(problem: Problem) -> Iterator[Tiles]:
         for depth, stages in ((16, 2), (16, 3), (32, 2)):
             if problem.N * problem.K * problem.itemsize > _PANEL_BYTES and depth < problem.K:
                 for out in ("back", "direct"):
-                    yield Tiles(tile, 1, depth, stages, out)
+                    yield Tiles(tile, 1, 1, depth, stages, out)

@@ -11,7 +11,7 @@ import numpy as np
 from ....plan.problem import Problem
 from ...common import operands, specs
 
-WIDEST = 256  # rows of A: a block holds a triangle of this many in registers
+WIDEST = 512  # rows of A: of more, every block would copy all rows for a small part of the triangle
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
 ALIKE = ("uplo",)  # traits that may differ too, where both are triangles
 SHAPES = {"a": ("N", "K"), "b": ("N", "K"), "c": ("N", "N")}  # rows and columns of the operands

@@ -48,8 +48,8 @@ def registers(problem: Problem, c: Any) -> int:
 
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
-    """Blocks per launch: one for each group of matrices."""
-    return max(1, up(problem.BATCH, c.GROUP))
+    """Blocks per launch: one for each group of matrices, or part of a matrix."""
+    return max(1, up(problem.BATCH, c.GROUP) * c.PARTS)
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
@@ -62,7 +62,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     """Flops that the kernel executes: all entries of all tiles."""
     shape = tiles_shape(oriented(problem), c)
     each = (8 if problem.is_complex else 2) * (2 if problem.two else 1) * problem.K
-    return int(each * shape.tiles * c.TILE * c.TILE * problem.BATCH)
+    return int(each * shape.tiles * c.PARTS * c.TILE * c.TILE * problem.BATCH)
 
 
 limits = costs.no_limits
