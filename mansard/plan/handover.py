@@ -111,15 +111,21 @@ def lists_one_by_one(request: Request, count: int) -> Choice | None:
 
 _BY_PRODUCT = "a product (gemm, or matmul), of which a triangle is copied"
 _BUSY = 4  # multiprocessors per matrix: where more are idle, a product that is divided among all of them is faster
-_LARGE_UPDATE = 1 << 21  # multiply-adds of a triangle: fewer are over before a second launch would begin
+_LARGE_UPDATE = 1 << 26  # multiply-adds of a triangle: fewer are over before a second launch would begin
+_WIDE_UPDATE = 160  # rows of updates on CPUs: more are large enough for BLAS to reach its full speed
 
 
-def _few_large_updates(problem: Problem, request: Request) -> Iterator[Choice]:
-    """A library's product for a few large updates, whose triangles one multiprocessor each would compute."""
-    work = problem.N * problem.N // 2 * problem.K
-    few = problem.BATCH * _BUSY < request.device.multiprocessors
-    if request.backend == "cuda" and few and work > _LARGE_UPDATE and not _is_tuned(problem, request):
-        yield _library(problem, request, f"{problem.BATCH} updates of {problem.N} rows do not fill the device")
+def _updates(problem: Problem, request: Request) -> Iterator[Choice]:
+    """A product for a few large updates on GPUs, which one multiprocessor or a few would compute, and on CPUs for single
+    matrices, wide ones and numbers; unless a record speaks for a kernel."""
+    if _is_tuned(problem, request):
+        return
+    if request.backend == "cuda":
+        work = problem.N * problem.N // 2 * problem.K
+        if problem.BATCH * _BUSY < request.device.multiprocessors and work > _LARGE_UPDATE:
+            yield _library(problem, request, f"{problem.BATCH} updates of {problem.N} rows do not fill the device")
+    elif request.backend == "cpu" and (problem.BATCH == 1 or not 1 < problem.N <= _WIDE_UPDATE):
+        yield _library(problem, request, f"one matrix, numbers, or more than {_WIDE_UPDATE} rows: BLAS is as fast")
 
 
 # --- triangular systems ------------------------------------------------------------------------------------
@@ -262,7 +268,7 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "rank_k": _few_large_updates, "trsm": _many_unknowns, "jacobi": _few_tiny, **dict.fromkeys(FACTORS, _large_or_few)
+    "gemm": _wide_batch, "rank_k": _updates, "trsm": _many_unknowns, "jacobi": _few_tiny, **dict.fromkeys(FACTORS, _large_or_few)
 }  # fmt: skip
 
 

@@ -69,6 +69,10 @@ TILES: list[tuple[Problem, Config]] = [
     (P("float64", 5, 5, 21, uplo="lower", aligned=False), Tiles(4, 8)),
     (P("complex64", 4, 4, 21, aligned=False, conj_b=True), Tiles(2, 8)),
     (P("complex128", 4, 3, 21, uplo="upper", aligned=False, conj_b=True), Tiles(2, 8)),
+    # the batch last
+    (P("float64", 4, 5, 37, uplo="lower", layout_a="any", layout_c="any", stack_a="strided", stack_c="strided"),
+     Tiles(2, 8)),
+    (P("complex64", 5, 2, 19, layout_a="any", stack_a="strided", conj_b=True), Tiles(3, 8)),
     # two factors
     (P("float64", 4, 4, 33, two=True), Tiles(4, 16)),
     (P("float64", 9, 7, 11, uplo="lower", two=True), Tiles(3, 5)),
@@ -89,7 +93,12 @@ def case_id(case: tuple[Problem, Config]) -> str:
 
 
 def laid_out(problem: Problem, side: str, xp: Any, values: Any) -> Stack:
-    """`values` as operand `side`, in a buffer with NaN between the entries."""
+    """`values` as operand `side`, in a buffer with NaN between the entries; strided matrices whose entries are not
+    adjacent lie with the batch last."""
+    if getattr(problem, f"layout_{side}") == "any" and getattr(problem, f"stack_{side}") == "strided":
+        buffer = xp.ascontiguousarray(xp.moveaxis(values, 0, -1))
+        view = xp.moveaxis(buffer, -1, 0)
+        return Stack(view, buffer, tuple(stride // view.itemsize for stride in view.strides))
     alone = operands.alone(problem, operands.of(problem, side), spec.shape(problem, side))
     return stack_of(alone, "c", xp, values)
 

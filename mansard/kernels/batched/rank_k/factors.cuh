@@ -11,6 +11,16 @@ namespace mansard {
 
 enum class Uplo { lower, upper, full };  // the triangle of C that is written; full: both, one the mirror of the other
 
+// Whether neighbouring matrices are nearer to each other than neighbouring entries of one.
+template <class T>
+MANSARD_DEVICE bool is_batch_last(const Place<T*>& place) {
+  return place.matrix < place.step && place.matrix < place.line;
+}
+template <class T>
+MANSARD_DEVICE bool is_batch_last(const Place<T* const*>&) {
+  return false;
+}
+
 template <bool FIRST, class A, class B>
 struct Either {
   using Type = A;
@@ -39,6 +49,9 @@ struct Factor {
   static MANSARD_DEVICE void fill(T* memory, const Place<Pointer>& place, i64 first, int count, i64 batch, int panel,
                                   int rank) {
     const int k = panel * DEPTH;
+    if constexpr (WHOLE && FEED == Feed::elements && P::GROUP > 1) {
+      if (is_batch_last(place)) return fill_across<THREADS>(memory, place, first, count, rank);
+    }
     if constexpr (WHOLE) Whole::template fill<THREADS>(memory, place, first, count, batch, rank);
     else
       Panel::template fill<THREADS>(memory, place, first, batch, ROW_MAJOR ? 0 : k, ROW_MAJOR ? k : 0, rank);
@@ -48,6 +61,26 @@ struct Factor {
     const int k = panel * DEPTH;
     if constexpr (WHOLE) return Whole::origin(memory, place, first);
     else return Panel::origin(memory, place, first, ROW_MAJOR ? 0 : k, ROW_MAJOR ? k : 0);
+  }
+
+ private:
+  // Copy a group entry by entry; neighbouring threads have the same entry of neighbouring matrices.
+  template <int THREADS, class Pointer>
+  static MANSARD_DEVICE void fill_across(T* memory, const Place<Pointer>& place, i64 first, int count, int rank) {
+    constexpr int AT_ONCE = 4;
+MANSARD_UNROLL_BY(1)
+    for (int begin = rank; begin < P::GROUP * Whole::SIZE; begin += AT_ONCE * THREADS) {
+      const auto each = [&](auto use) {
+        MANSARD_UNROLL
+        for (int j = 0; j < AT_ONCE; ++j) {
+          const int e = begin + j * THREADS, m = e % P::GROUP, inside = e / P::GROUP;
+          if (inside < Whole::SIZE && m < count) use(j, m * Whole::SIZE + inside);
+        }
+      };
+      T some[AT_ONCE];
+      each([&](int j, int e) { some[j] = *Whole::element(place, first, e); });
+      each([&](int j, int e) { memory[Whole::position(e)] = some[j]; });
+    }
   }
 };
 

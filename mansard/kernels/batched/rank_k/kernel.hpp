@@ -82,13 +82,13 @@ MANSARD_INLINE void add_products(const typename RankShape<P>::R* x, const typena
     MANSARD_UNROLL
     for (int n = 0; n < P::TILE_N; ++n) {
       if constexpr (S::WORDS == 1) {
-        sums[m][n][0] += re * columns[n][0];
+        add_product(sums[m][n][0], re, columns[n][0]);
       } else {
         const R im = x[S::FACTOR + m];
-        sums[m][n][0] += re * columns[n][0];
-        sums[m][n][1] += (RIGHT * re) * columns[n][1];
-        sums[m][n][0] -= (LEFT * RIGHT * im) * columns[n][1];
-        sums[m][n][1] += (LEFT * im) * columns[n][0];
+        add_product(sums[m][n][0], re, columns[n][0]);
+        add_product(sums[m][n][1], RIGHT * re, columns[n][1]);
+        subtract_product(sums[m][n][0], LEFT * RIGHT * im, columns[n][1]);
+        add_product(sums[m][n][1], LEFT * im, columns[n][0]);
       }
     }
   }

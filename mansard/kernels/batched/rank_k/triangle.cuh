@@ -72,21 +72,24 @@ struct Triangle {
       C::template store<THREADS, false>(memory, x.C, first, count, x.scales, rank);
       return;
     }
+    const bool across = P::GROUP > 1 && is_batch_last(x.C);  // neighbouring threads have neighbouring matrices
     const auto each = [&](int begin, auto use) {
       MANSARD_UNROLL
       for (int j = 0; j < AT_ONCE; ++j) {
-        const int e = begin + j * THREADS, m = P::GROUP == 1 ? 0 : e / ENTRIES, q = P::GROUP == 1 ? e : e % ENTRIES;
+        const int e = begin + j * THREADS;
+        const int m = P::GROUP == 1 ? 0 : across ? e % P::GROUP : e / ENTRIES;
+        const int q = P::GROUP == 1 ? e : across ? e / P::GROUP : e % ENTRIES;
         const int pair = q / WIDTH, i = q % WIDTH;
         const int row = i <= pair ? pair : N - 1 - pair, column = i <= pair ? i : i - pair - 1;
         const bool again = N % 2 == 1 && pair == N / 2 && i > pair;  // the middle row is alone
-        if (e >= count * ENTRIES || again) continue;
+        if (m >= count || q >= ENTRIES || again) continue;
         const int r = UPPER ? N - 1 - row : row, c = UPPER ? N - 1 - column : column;
         use(j, matrix_at(x.C.base, x.C.matrix, first + m) + r * x.C.line + c * x.C.step,
             image + m * C::MATRIX + r * C::PITCH + c, r == c);
       }
     };
 MANSARD_UNROLL_BY(1)
-    for (int begin = rank; begin < count * ENTRIES; begin += AT_ONCE * THREADS) {
+    for (int begin = rank; begin < P::GROUP * ENTRIES; begin += AT_ONCE * THREADS) {
       T old[AT_ONCE];
       if constexpr (P::ACCUMULATE) each(begin, [&](int j, const T* at, const T*, bool) { old[j] = *at; });
       each(begin, [&](int j, T* at, const T* from, bool is_diagonal) {
