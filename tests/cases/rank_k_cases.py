@@ -21,67 +21,67 @@ TILES: list[tuple[Problem, Config]] = [
     # one tile and many, ragged sets, groups that do not begin on 16-byte boundaries, tails of the batch
     (P("float64", 1, 1, 1), Tiles(1)),
     (P("float64", 1, 1, 129), Tiles(1, 64)),
-    (P("float64", 2, 2, 131, uplo="lower"), Tiles(2, 64)),
-    (P("float64", 3, 5, 67, uplo="upper"), Tiles(2, 10)),
+    (P("float64", 2, 2, 131, part="lower"), Tiles(2, 64)),
+    (P("float64", 3, 5, 67, part="upper"), Tiles(2, 10)),
     (P("float64", 4, 4, 33), Tiles(4, 32)),
-    (P("float64", 5, 3, 31, uplo="lower"), Tiles(2, 7)),
+    (P("float64", 5, 3, 31, part="lower"), Tiles(2, 7)),
     (P("float64", 8, 8, 21), Tiles(3, 5)),
-    (P("float64", 9, 20, 9, uplo="upper"), Tiles(4, 4)),
+    (P("float64", 9, 20, 9, part="upper"), Tiles(4, 4)),
     (P("float64", 17, 17, 5), Tiles(4, 2)),
-    (P("float64", 31, 7, 3, uplo="lower"), Tiles(4)),
+    (P("float64", 31, 7, 3, part="lower"), Tiles(4)),
     (P("float64", 33, 16, 3), Tiles(6)),
-    (P("float64", 40, 40, 2, uplo="upper"), Tiles(5, OUT="direct")),
+    (P("float64", 40, 40, 2, part="upper"), Tiles(5, OUT="direct")),
     (P("float32", 2, 1, 70), Tiles(1, 16)),
     (P("float32", 4, 4, 70), Tiles(4, 32)),
-    (P("float32", 7, 7, 17, uplo="lower"), Tiles(7, 9)),
+    (P("float32", 7, 7, 17, part="lower"), Tiles(7, 9)),
     (P("float32", 16, 8, 9), Tiles(8, 4)),
-    (P("float32", 24, 12, 5, uplo="upper"), Tiles(6, 2)),
-    (P("float32", 77, 7, 2, uplo="lower"), Tiles(8)),
+    (P("float32", 24, 12, 5, part="upper"), Tiles(6, 2)),
+    (P("float32", 77, 7, 2, part="lower"), Tiles(8)),
     (P("complex64", 3, 3, 50, conj_b=True), Tiles(3, 16)),
-    (P("complex64", 8, 5, 13, uplo="lower", conj_a=True), Tiles(3, 5)),
+    (P("complex64", 8, 5, 13, part="lower", conj_a=True), Tiles(3, 5)),
     (P("complex64", 11, 4, 13, conj_a=True, conj_b=True), Tiles(4, 2)),
     (P("complex128", 1, 1, 50, conj_b=True), Tiles(1, 32)),
-    (P("complex128", 6, 6, 13, uplo="upper", conj_b=True), Tiles(2, 3)),
-    (P("complex128", 17, 9, 3, uplo="lower"), Tiles(4, 1, OUT="direct")),
+    (P("complex128", 6, 6, 13, part="upper", conj_b=True), Tiles(2, 3)),
+    (P("complex128", 17, 9, 3, part="lower"), Tiles(4, 1, OUT="direct")),
     # panels, the last of which may be short
     (P("float64", 20, 40, 3), Tiles(4, 1, 1, 16, 2)),
-    (P("float64", 21, 37, 3, uplo="lower"), Tiles(5, 1, 1, 8, 3)),
-    (P("float64", 36, 33, 2, uplo="upper", layout_a="col"), Tiles(6, 1, 1, 8, 2, "direct")),
+    (P("float64", 21, 37, 3, part="lower"), Tiles(5, 1, 1, 8, 3)),
+    (P("float64", 36, 33, 2, part="upper", layout_a="col"), Tiles(6, 1, 1, 8, 2, "direct")),
     (P("float32", 36, 50, 2, layout_a="col"), Tiles(8, 1, 1, 16, 3)),
-    (P("float32", 40, 36, 2, uplo="lower"), Tiles(4, 1, 1, 16, 2)),
+    (P("float32", 40, 36, 2, part="lower"), Tiles(4, 1, 1, 16, 2)),
     (P("float32", 33, 35, 3, aligned=False), Tiles(4, 1, 1, 8, 2)),
     (P("complex128", 19, 12, 2, conj_b=True), Tiles(4, 1, 1, 4, 2)),
-    (P("complex64", 18, 14, 2, uplo="lower", conj_a=True, layout_a="col"), Tiles(4, 1, 1, 4, 2)),
+    (P("complex64", 18, 14, 2, part="lower", conj_a=True, layout_a="col"), Tiles(4, 1, 1, 4, 2)),
     # several blocks per matrix
-    (P("float64", 20, 9, 3, uplo="lower"), Tiles(4, 1, 2, OUT="direct")),
+    (P("float64", 20, 9, 3, part="lower"), Tiles(4, 1, 2, OUT="direct")),
     (P("float32", 37, 40, 2), Tiles(4, 1, 3, 16, 2, "direct")),
-    (P("complex128", 21, 18, 2, uplo="upper", conj_b=True), Tiles(4, 1, 4, 8, 2, "direct")),
+    (P("complex128", 21, 18, 2, part="upper", conj_b=True), Tiles(4, 1, 4, 8, 2, "direct")),
     # layouts, pitches, stacks, alignment
     (P("float64", 6, 4, 21, layout_a="col"), Tiles(2, 5)),
-    (P("float64", 7, 5, 21, uplo="lower", layout_a="col", layout_c="col"), Tiles(3, 7)),
-    (P("float32", 8, 3, 21, uplo="upper", layout_a="col"), Tiles(4, 9)),
-    (P("complex64", 5, 4, 21, uplo="upper", layout_c="col", conj_a=True), Tiles(2, 5)),
-    (P("complex128", 5, 3, 21, uplo="lower", layout_a="any", layout_c="any", conj_b=True), Tiles(2, 5)),
+    (P("float64", 7, 5, 21, part="lower", layout_a="col", layout_c="col"), Tiles(3, 7)),
+    (P("float32", 8, 3, 21, part="upper", layout_a="col"), Tiles(4, 9)),
+    (P("complex64", 5, 4, 21, part="upper", layout_c="col", conj_a=True), Tiles(2, 5)),
+    (P("complex128", 5, 3, 21, part="lower", layout_a="any", layout_c="any", conj_b=True), Tiles(2, 5)),
     (P("float64", 6, 5, 21, pitch_a=9, pitch_c=10, stack_a="strided", stack_c="strided"), Tiles(3, 10)),
-    (P("float32", 8, 8, 21, uplo="lower", pitch_a=12, pitch_c=9, stack_a="strided", stack_c="strided"), Tiles(4, 10)),
-    (P("float64", 7, 6, 21, uplo="lower", stack_a="pointers", stack_c="pointers"), Tiles(4, 8)),
+    (P("float32", 8, 8, 21, part="lower", pitch_a=12, pitch_c=9, stack_a="strided", stack_c="strided"), Tiles(4, 10)),
+    (P("float64", 7, 6, 21, part="lower", stack_a="pointers", stack_c="pointers"), Tiles(4, 8)),
     (P("float32", 9, 6, 21, stack_a="shared"), Tiles(3, 4)),
-    (P("float64", 5, 5, 21, uplo="lower", aligned=False), Tiles(4, 8)),
+    (P("float64", 5, 5, 21, part="lower", aligned=False), Tiles(4, 8)),
     (P("complex64", 4, 4, 21, aligned=False, conj_b=True), Tiles(2, 8)),
-    (P("complex128", 4, 3, 21, uplo="upper", aligned=False, conj_b=True), Tiles(2, 8)),
+    (P("complex128", 4, 3, 21, part="upper", aligned=False, conj_b=True), Tiles(2, 8)),
     # the batch last
-    (P("float64", 4, 5, 37, uplo="lower", layout_a="any", layout_c="any", stack_a="strided", stack_c="strided"),
+    (P("float64", 4, 5, 37, part="lower", layout_a="any", layout_c="any", stack_a="strided", stack_c="strided"),
      Tiles(2, 8)),
     (P("complex64", 5, 2, 19, layout_a="any", stack_a="strided", conj_b=True), Tiles(3, 8)),
     # two factors
     (P("float64", 4, 4, 33, two=True), Tiles(4, 16)),
-    (P("float64", 9, 7, 11, uplo="lower", two=True), Tiles(3, 5)),
-    (P("float32", 12, 8, 11, uplo="upper", two=True, layout_a="col"), Tiles(4, 5)),
+    (P("float64", 9, 7, 11, part="lower", two=True), Tiles(3, 5)),
+    (P("float32", 12, 8, 11, part="upper", two=True, layout_a="col"), Tiles(4, 5)),
     (P("complex128", 5, 4, 11, two=True, conj_b=True), Tiles(2, 5)),
-    (P("complex64", 6, 5, 11, uplo="lower", two=True, conj_a=True, layout_c="col"), Tiles(3, 5)),
+    (P("complex64", 6, 5, 11, part="lower", two=True, conj_a=True, layout_c="col"), Tiles(3, 5)),
     (P("complex64", 6, 5, 11, two=True, layout_b="row", layout_a="any"), Tiles(3, 5)),
     (P("float64", 20, 33, 3, two=True, stack_b="shared", layout_b="col"), Tiles(4, 1, 1, 8, 2)),
-    (P("complex128", 10, 12, 3, uplo="upper", two=True, conj_b=True), Tiles(4, 1, 1, 4, 2, "direct")),
+    (P("complex128", 10, 12, 3, part="upper", two=True, conj_b=True), Tiles(4, 1, 1, 4, 2, "direct")),
 ]  # fmt: skip
 CASES = TILES
 
@@ -123,7 +123,7 @@ def launch(problem: Problem, config: Config, backend: str, stacks: list[Stack], 
 
 
 def options(problem: Problem) -> dict[str, Any]:
-    return {"conj_a": problem.conj_a, "conj_b": problem.conj_b, "uplo": problem.uplo}
+    return {"conj_a": problem.conj_a, "conj_b": problem.conj_b, "part": problem.part}
 
 
 def factors(problem: Problem, scaled: bool) -> tuple[complex, complex]:
@@ -132,7 +132,7 @@ def factors(problem: Problem, scaled: bool) -> tuple[complex, complex]:
     if spec.is_hermitian(problem):
         beta = complex(beta).real
         alpha = alpha if problem.two else complex(alpha).real
-    return alpha, beta if problem.uplo != "full" else 0.0
+    return alpha, beta if problem.part != "full" else 0.0
 
 
 def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0) -> None:
@@ -144,8 +144,8 @@ def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, 
     problem = problem.replace(accumulate=beta != 0)
     expected = spec.reference(A, B if problem.two else None, C, alpha, beta, **options(problem))
     if beta == 0:
-        inside = xp.tril(xp.ones(C.shape[1:])) if problem.uplo == "lower" else xp.triu(xp.ones(C.shape[1:]))
-        C[:, xp.ones_like(inside, bool) if problem.uplo == "full" else inside > 0] = xp.nan
+        inside = xp.tril(xp.ones(C.shape[1:])) if problem.part == "lower" else xp.triu(xp.ones(C.shape[1:]))
+        C[:, xp.ones_like(inside, bool) if problem.part == "full" else inside > 0] = xp.nan
     stacks = [laid_out(problem, side, xp, values) for side, values in (("a", A), ("b", B), ("c", C))]
     if not problem.two:
         stacks[1] = stacks[0]

@@ -96,7 +96,7 @@ def _problem(batch: Batch, form: Update, placed: bool) -> Problem:
     conjugated, adjoint = a.view.conjugated, form.hermitian
     return rank_k.spec.problem(
         a.view.dtype, a.rows, a.columns, batch.walk.batch, **traits, aligned=stacks.is_aligned(batch), two=form.two,
-        uplo=("lower" if form.lower else "upper") if placed else "full",
+        part=("lower" if form.lower else "upper") if placed else "full",
         conj_a=(adjoint and form.transposed) != conjugated, conj_b=(adjoint and not form.transposed) != conjugated,
     )  # fmt: skip
 

@@ -21,10 +21,10 @@ class RankKCase(GemmCase):
 
     def poisoned(self) -> Any:
         problem, found = self.problem, super().poisoned()
-        if problem.uplo == "full":
+        if problem.part == "full":
             return found
         stack = found.reshape(problem.BATCH, problem.N, problem.N)
-        if (problem.uplo == "lower") == (problem.layout_c != "col"):
+        if (problem.part == "lower") == (problem.layout_c != "col"):
             stack[...] = self.xp.tril(stack)
         else:
             stack[...] = self.xp.triu(stack)
@@ -49,15 +49,15 @@ class RankKCase(GemmCase):
         product, scale = (self.xp.empty((problem.BATCH, problem.N, problem.N), kind) for kind in (wide, "float64"))
         old = self.poisoned().reshape(product.shape) if self.accumulates else None
         many = max(1, CHUNK_ELEMENTS // (problem.N * max(problem.N, problem.K)))
-        reference, uplo = self.family.spec.reference, problem.uplo
+        reference, part_of = self.family.spec.reference, problem.part
         for begin in range(0, problem.BATCH, many):
             part = slice(begin, begin + many)
             a, b = A[part].astype(wide), B[part].astype(wide) if problem.two else None
             before = None if old is None else self._as_rows(old[part])
-            how = {"conj_a": problem.conj_a, "conj_b": problem.conj_b, "uplo": uplo}
+            how = {"conj_a": problem.conj_a, "conj_b": problem.conj_b, "part": part_of}
             found = reference(a, b, before, 1, 0 if before is None else 1, **how)
             sizes = [None if one is None else self.xp.abs(one) for one in (a, b, before)]
-            bound = reference(*sizes, 1, 0 if before is None else 1, uplo=uplo)
+            bound = reference(*sizes, 1, 0 if before is None else 1, part=part_of)
             product[part], scale[part] = self._as_rows(found), self._as_rows(bound)
         shape = self._lines_of_c()
         return product.reshape(shape), scale.reshape(shape)

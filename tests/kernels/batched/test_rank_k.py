@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import needs_cpu
+from orders import in_order
 from rank_k_cases import CASES, bounded, exact
 from sparing import every, spared
 
@@ -20,9 +21,9 @@ from mansard.plan.problem import Problem
 P = spec.problem
 ON_CPUS: list[tuple[Problem, Simd | None]] = [
     *((problem, None) for problem, _ in CASES[::2]),
-    (P("float64", 9, 5, 20, uplo="lower"), Simd(2, 3, 2)),
+    (P("float64", 9, 5, 20, part="lower"), Simd(2, 3, 2)),
     (P("float32", 13, 9, 20), Simd(4, 8, 1)),
-    (P("complex128", 7, 4, 20, uplo="upper", conj_b=True), Simd(2, 5, 2)),
+    (P("complex128", 7, 4, 20, part="upper", conj_b=True), Simd(2, 5, 2)),
     (P("complex64", 12, 6, 20, two=True, conj_a=True), Simd(4, 2, 3)),
 ]
 
@@ -57,10 +58,27 @@ CHOSEN = [
 def test_what_is_chosen_is_exact(case: tuple[str, int, int, str, str], gpu_backend: str) -> None:
     """Sizes around every tile, without a configuration of a test's own."""
     dtype, n, k, uplo, layout = case
-    problem = P(dtype, n, k, 11, uplo=uplo, layout_a=layout, conj_b=layout == "row", conj_a=layout == "col")
+    problem = P(dtype, n, k, 11, part=uplo, layout_a=layout, conj_b=layout == "row", conj_a=layout == "col")
     scaled = n % 2 == 0
     config: Any = defaults.default(problem.replace(accumulate=scaled), emulated.backend().device)
     exact(problem, config, gpu_backend, scaled=scaled)
+
+
+KINDS = (4, 5, 15, 20, 33, 39, 48)  # ragged sets, Hermitian, panels, a column-major C, two factors
+
+
+@pytest.mark.parametrize("number", KINDS)
+def test_cases_of_every_kind(number: int, gpu_backend: str) -> None:
+    """A few of the cases that always run: the slices of the contract take turns."""
+    exact(*CASES[number], gpu_backend)
+    exact(*CASES[number], gpu_backend, scaled=True)
+
+
+@pytest.mark.parametrize("order", ["reverse", "greedy"])
+def test_panels_are_read_before_results_take_their_place(order: str) -> None:
+    with in_order(order):
+        exact(P("float64", 16, 9, 5), Tiles(2, 2), "emulated")
+        exact(P("float32", 24, 20, 2, part="lower"), Tiles(2, 1, 1, 8, 2), "emulated")
 
 
 def test_configurations_that_cannot_be() -> None:
@@ -75,7 +93,7 @@ def test_configurations_that_cannot_be() -> None:
 
 
 def test_work_counts_a_triangle() -> None:
-    full, lower = (spec.problem("float64", 4, 3, 10, uplo=uplo) for uplo in ("full", "lower"))
+    full, lower = (spec.problem("float64", 4, 3, 10, part=part) for part in ("full", "lower"))
     of = [family_work(one) for one in (full, lower, lower.replace(accumulate=True), lower.replace(two=True))]
     assert [one.read for one in of] == [960, 960, 1760, 1920] and [one.written for one in of] == [1280, 800, 800, 800]
     assert [one.flops for one in of] == [600, 600, 600, 1200]

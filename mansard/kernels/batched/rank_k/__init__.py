@@ -7,5 +7,5 @@ __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
 FAMILY = Family(
     "rank_k", spec, space, work, emit, defaults,
-    trusts_rules=True, alike=spec.ALIKE, swept=defaults.swept, remarks=work.remarks,
+    trusts_rules=True, swept=defaults.swept, remarks=work.remarks,
 )  # fmt: skip

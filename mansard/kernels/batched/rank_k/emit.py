@@ -43,7 +43,7 @@ def _arguments(problem: Problem, config: Config) -> tuple[Field, ...]:
 
 def _constants(problem: Problem, config: Any) -> dict[str, Any]:
     conj_alpha, problem = problem.conj_a, oriented(problem)
-    constants: dict[str, Any] = {"N": problem.N, "K": problem.K, "UPLO": problem.uplo, "TWO": problem.two}
+    constants: dict[str, Any] = {"N": problem.N, "K": problem.K, "UPLO": problem.part, "TWO": problem.two}
     constants |= {"CONJ_A": problem.conj_a, "CONJ_B": problem.conj_b, "CONJ_ALPHA": conj_alpha}
     constants |= {"LAYOUT_A": problem.layout_a, "LAYOUT_B": problem.layout_b, "ACCUMULATE": problem.accumulate}
     if config.TARGET == "cpu":

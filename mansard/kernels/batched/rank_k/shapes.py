@@ -43,8 +43,8 @@ def oriented(problem: Problem) -> Problem:
     """The same problem with a row-major C, or an arbitrary one."""
     if not is_turned(problem):
         return problem
-    other = {"lower": "upper", "upper": "lower", "full": "full"}[problem.uplo]
-    return problem.replace(layout_c="row", uplo=other, conj_a=problem.conj_b, conj_b=problem.conj_a)
+    other = {"lower": "upper", "upper": "lower", "full": "full"}[problem.part]
+    return problem.replace(layout_c="row", part=other, conj_a=problem.conj_b, conj_b=problem.conj_a)
 
 
 @lru_cache(maxsize=8192)

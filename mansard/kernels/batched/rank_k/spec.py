@@ -13,7 +13,6 @@ from ...common import operands, specs
 
 WIDEST = 512  # rows of A: of more, every block would copy all rows for a small part of the triangle
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
-ALIKE = ("uplo",)  # traits that may differ too, where both are triangles
 SHAPES = {"a": ("N", "K"), "b": ("N", "K"), "c": ("N", "N")}  # rows and columns of the operands
 STACKS = ("packed", "strided", "shared", "pointers")
 shape = partial(operands.shape, SHAPES)
@@ -25,7 +24,7 @@ def problem(
     K: int,
     BATCH: int,
     *,
-    uplo: str = "full",
+    part: str = "full",
     two: bool = False,
     aligned: bool = True,
     conj_a: bool = False,
@@ -36,7 +35,7 @@ def problem(
     """C = alpha A A' + beta C, or (`two`) alpha A B' + its transpose + beta C, for each of BATCH matrices.
 
     A and B are N x K; a transposed factor is `col`. `conj_a` and `conj_b` conjugate the first and the second factor of a
-    product; where one of them does, ' is the adjoint, and C is Hermitian. Of C the triangle `uplo` is written, or
+    product; where one of them does, ' is the adjoint, and C is Hermitian. Of C the triangle `part` is written, or
     (`full`) all of it. With one factor B is A.
     """
     sizes = {"a": (N, K), "b": (N, K), "c": (N, N)}
@@ -47,7 +46,7 @@ def problem(
         dtype,
         (("N", N), ("K", K), ("BATCH", BATCH)),
         (
-            ("uplo", uplo),
+            ("part", part),
             ("two", two),
             *operands.traits(found),
             ("aligned", aligned),  # every matrix starts on a 16-byte boundary, or (packed) the stack does
@@ -86,7 +85,7 @@ def reference(
     beta: complex = 0,
     conj_a: bool = False,
     conj_b: bool = False,
-    uplo: str = "full",
+    part: str = "full",
 ) -> Any:
     """The answer in NumPy, in the operands' own precision; the other triangle is C's, or zero where there is none."""
     right = (A if B is None else B).swapaxes(-1, -2)
@@ -98,7 +97,7 @@ def reference(
     if conj_a != conj_b:  # a real diagonal, whatever the old one was
         for i in range(found.shape[-1]):
             found[..., i, i] = found[..., i, i].real
-    if uplo == "full":
+    if part == "full":
         return found
     old = np.zeros_like(found) if C is None else C
-    return np.tril(found) + np.triu(old, 1) if uplo == "lower" else np.triu(found) + np.tril(old, -1)
+    return np.tril(found) + np.triu(old, 1) if part == "lower" else np.triu(found) + np.tril(old, -1)

@@ -22,7 +22,7 @@ def work(problem: Problem) -> Work:
     addresses = 8 * batch * sum(getattr(problem, f"stack_{side}") == "pointers" for side in (*factors, "c"))
     return Work(
         read=problem.itemsize * (read + problem.accumulate * batch * triangle) + addresses,
-        written=problem.itemsize * batch * (N * N if problem.uplo == "full" else triangle),
+        written=problem.itemsize * batch * (N * N if problem.part == "full" else triangle),
         flops=(8 if problem.is_complex else 2) * (2 if problem.two else 1) * triangle * K * batch,
         dtype=problem.dtype,
     )
