@@ -10,7 +10,7 @@ from scalars import factors_of
 from mansard import testing
 from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.batched.rank_k import emit, space, spec
-from mansard.kernels.batched.rank_k.space import Config, Tiles
+from mansard.kernels.batched.rank_k.space import Config, Tensor, Tiles
 from mansard.kernels.common import operands
 from mansard.plan.problem import Problem
 
@@ -83,7 +83,30 @@ TILES: list[tuple[Problem, Config]] = [
     (P("float64", 20, 33, 3, two=True, stack_b="shared", layout_b="col"), Tiles(4, 1, 1, 8, 2)),
     (P("complex128", 10, 12, 3, part="upper", two=True, conj_b=True), Tiles(4, 1, 1, 4, 2, "direct")),
 ]  # fmt: skip
-CASES = TILES
+TENSOR: list[tuple[Problem, Config]] = [
+    # squares of one tile and of several, ragged edges, whole matrices and panels, parts
+    (P("float64", 16, 16, 3), Tensor(1, 1, 16384, 1)),
+    (P("float64", 33, 17, 3, part="lower"), Tensor(1, 1, 16384, 1)),
+    (P("float64", 34, 20, 2, part="lower"), Tensor(2, 1, 16384, 1, 4)),
+    (P("float64", 40, 37, 2, part="upper"), Tensor(2, 1, 16, 2)),
+    (P("float64", 50, 45, 2), Tensor(2, 1, 16, 3, 16)),
+    (P("float64", 50, 24, 2), Tensor(2, 2, 8, 2)),
+    (P("float64", 70, 22, 2, part="lower"), Tensor(2, 3, 8, 2, 4)),
+    (P("float64", 3, 2, 9), Tensor(1, 1, 16384, 1, 4)),
+    (P("float64", 36, 30, 2, layout_a="col"), Tensor(2, 1, 16, 2)),
+    (P("float64", 35, 30, 2, part="upper", layout_a="col", layout_c="col"), Tensor(1, 2, 8, 2)),
+    (P("float64", 48, 16, 2, part="lower", layout_a="col"), Tensor(3, 1, 16384, 1)),
+    (P("float64", 34, 19, 3, aligned=False), Tensor(2, 1, 8, 2)),
+    (P("float64", 20, 18, 3, part="lower", layout_a="any", layout_c="any", stack_a="pointers", stack_c="pointers"),
+     Tensor(1, 1, 16384, 1)),
+    (P("float64", 20, 24, 3, pitch_a=26, pitch_c=23, stack_a="strided", stack_c="strided"), Tensor(1, 1, 8, 2)),
+    (P("float64", 32, 24, 3, stack_a="shared"), Tensor(2, 1, 16384, 1)),
+    (P("complex128", 17, 9, 3, conj_b=True), Tensor(1, 1, 16384, 1, 4)),
+    (P("complex128", 33, 18, 2, part="lower", conj_a=True, layout_a="col"), Tensor(1, 2, 8, 2, 4)),
+    (P("complex128", 20, 14, 3, part="upper", conj_b=True, layout_c="col"), Tensor(2, 1, 4, 3, 4)),
+    (P("complex128", 18, 12, 3, part="lower", aligned=False), Tensor(1, 1, 4, 2, 4)),
+]  # fmt: skip
+CASES = TILES + TENSOR
 
 
 def case_id(case: tuple[Problem, Config]) -> str:

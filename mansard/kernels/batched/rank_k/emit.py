@@ -10,7 +10,7 @@ from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import batches, sources
 from . import space_cpu, work
-from .shapes import is_turned, oriented, tiles_shape
+from .shapes import adjacent, is_turned, oriented, tensor_shape, tiles_shape
 from .space import Config
 
 _SIDES = "abc"
@@ -49,4 +49,8 @@ def _constants(problem: Problem, config: Any) -> dict[str, Any]:
     if config.TARGET == "cpu":
         return constants | {"LAYOUT_C": problem.layout_c} | batches.stacks(problem, _SIDES)
     constants |= {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
+    if config.VARIANT == "tensor":
+        shape = tensor_shape(problem, config)
+        images = batches.image("a", shape.a) | batches.image("b", shape.a)
+        return constants | images | {"GROUP": 1, "SLACK": shape.slack, "ADJACENT": adjacent(problem)}
     return constants | batches.images(tiles_shape(problem, config), _SIDES)

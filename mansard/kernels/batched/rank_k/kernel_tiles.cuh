@@ -147,37 +147,11 @@ MANSARD_DEVICE void rank_k_tiles(const Arguments& x) {
   const i64 batch = x.BATCH, first = static_cast<i64>(blockIdx.x) / P::PARTS * P::GROUP;
   const int count = batch - first < P::GROUP ? static_cast<int>(batch - first) : P::GROUP;
   const bool active = rank < S::ACTIVE && matrix < count && index < S::Rows::TILES;
-  const auto place_a = [&](int at) { return reinterpret_cast<T*>(arena + at * S::STAGE); };
-  const auto place_b = [&](int at) { return reinterpret_cast<T*>(arena + at * S::STAGE + S::A::BYTES); };
-  const auto fill = [&](int panel, int at) {
-    if (panel < S::PANELS) {
-      S::A::template fill<S::THREADS>(place_a(at), operands.A, first, count, batch, panel, rank);
-      if constexpr (P::TWO)
-        S::B::template fill<S::THREADS>(place_b(at), operands.B, first, count, batch, panel, rank);
-    }
-    cp_async_commit();
-  };
-  constexpr int AHEAD = P::STAGES > 1 ? P::STAGES - 1 : 1;  // panels under way
-  MANSARD_UNROLL
-  for (int panel = 0; panel < AHEAD; ++panel) fill(panel, panel);
   TriangleTile<P, S> tile(active ? index : 0);
-  const auto multiply = [&](auto depth, int panel, int at) {
-    if (!active) return;
-    const T* a = S::A::origin(place_a(at), operands.A, first, panel) + matrix * S::OF_A;
-    const T* b = a;
-    if constexpr (P::TWO) b = S::B::origin(place_b(at), operands.B, first, panel) + matrix * S::OF_B;
-    tile.template multiply<decltype(depth)::VALUE>(a, b, operands.factor);
-  };
-  int at = 0;
-MANSARD_UNROLL_BY(1)
-  for (int panel = 0; panel < S::PANELS; ++panel) {
-    cp_async_wait<AHEAD - 1>();
-    __syncthreads();  // this panel: the copies of all threads have arrived; the panel before: all threads have read it
-    if constexpr (S::PANELS > 1) fill(panel + AHEAD, at == 0 ? P::STAGES - 1 : at - 1);
-    if (S::LAST == S::A::DEPTH || panel + 1 < S::PANELS) multiply(Depth<S::A::DEPTH>(), panel, at);
-    else multiply(Depth<S::LAST>(), panel, at);
-    if (++at == P::STAGES) at = 0;
-  }
+  multiply_panels<P, S>(operands, arena, first, count, batch, rank, [&](auto depth, const T* a, const T* b) {
+    if (active)
+      tile.template multiply<decltype(depth)::VALUE>(a + matrix * S::OF_A, b + matrix * S::OF_B, operands.factor);
+  });
   using Written = Triangle<P, S>;
   if constexpr (S::BACK) {
     T* image = S::C::origin(reinterpret_cast<T*>(arena), operands.C, first);

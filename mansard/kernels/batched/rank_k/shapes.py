@@ -68,6 +68,54 @@ def tiles_shape(problem: Problem, c: Any) -> TilesShape:
     )
 
 
+@dataclass(frozen=True)
+class TensorShape:
+    """What decides legality of a `tensor` configuration; the kernel asserts that it agrees."""
+
+    a: Image | Window
+    panels: int
+    squares: int  # along a side of C
+    tiles: int  # squares of the triangle
+    threads: int
+    stage_bytes: int
+    slack: int  # bytes past the end that fragments reach
+    shared_bytes: int
+
+
+@lru_cache(maxsize=8192)
+def tensor_shape(problem: Problem, c: Any) -> TensorShape:
+    """Shape of a block with tensor cores for a problem with a row-major C."""
+    squares = up(up(problem.N, _TILE), c.TILE)
+    tiles = squares * (squares + 1) // 2
+    depth = min(c.BLK_K, problem.K)
+    alone = operands.alone(problem, operands.of(problem, "a"), (problem.N, problem.K))
+    is_row = problem.layout_a != "col"
+    clash = 8 if is_row or not problem.is_complex else 4  # pitches whose multiples collide (gemm's tensor_tile.cuh)
+    if depth == problem.K:
+        found: list[Image | Window] = list(images.padded(images.of_operand(alone, "c", 1)))
+    else:
+        found = list(windows(alone, "c", (problem.N, depth) if is_row else (depth, problem.N)))
+    a = next((one for one in found if one.pitch % clash), found[0])
+    reach = squares * up(up(problem.N, _TILE), squares) * _TILE
+    end = problem.itemsize * (reach * a.pitch + depth if is_row else depth * a.pitch + reach)
+    slack = up(max(0, end - a.bytes), 16) * 16
+    warps = up(tiles, c.PARTS)
+    shared = up(c.STAGES * a.bytes + slack, 128) * 128
+    return TensorShape(a, up(problem.K, depth), squares, tiles, 32 * warps, a.bytes, slack, shared)
+
+
+def adjacent(problem: Problem) -> int:
+    """Entries of a row of C that may be stored at once: they begin on boundaries of their common size."""
+    if problem.layout_c == "any" or not problem.aligned:
+        return 1
+    pitch = problem.N if problem.stack_c == "packed" else problem.pitch_c
+    whole = problem.N * problem.N if problem.stack_c == "packed" else 0
+    return gcd(problem.N, pitch, whole, 16 // problem.itemsize)
+
+
+_TILE = 16  # rows and columns of a tile of the tensor cores
+
+
 def _factor(problem: Problem, c: Any, side: str, depth: int, sets: int) -> Image | Window:
     """Whole matrices of a group, or panels of one matrix; reads of neighbouring sets keep apart."""
     alone = operands.alone(problem, operands.of(problem, side), (problem.N, problem.K))

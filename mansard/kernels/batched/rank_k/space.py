@@ -9,13 +9,14 @@ from typing import Annotated, Any, ClassVar, TypeAlias
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ....rules import Names, Range
+from ....rules import Names, Numbers, Range
 from ...common import configs
 from ...common.configs import OnGpu, up
 from . import space_cpu, work
 from .shapes import oriented
 from .space_cpu import Simd
 
+_ONE_TILE = 16  # rows that one tile of the tensor cores has: of fewer, most of it would be padding
 _PANEL_BYTES = 32 << 10  # bytes of a panel that are worth a place in a ring: less is copied at once
 
 
@@ -33,8 +34,22 @@ class Tiles(OnGpu):
     BLOCKS_PER_SM: int = 1
 
 
-Config: TypeAlias = Tiles | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiles, Simd)}
+@dataclass(frozen=True)
+class Tensor(OnGpu):
+    """A square of the triangle per warp on the double-precision tensor cores, panels through shared memory."""
+
+    VARIANT: ClassVar[str] = "tensor"
+    TILE: Annotated[int, Range(1, 4)] = 2  # tiles of 16 x 16 along a side of a warp's square
+    PARTS: int = 1  # blocks per matrix
+    BLK_K: Annotated[int, Range(1, 16384)] = 32  # columns of A per panel
+    STAGES: Annotated[int, Range(1, 8)] = 2  # places of the ring; 1 where a panel is everything
+    KSTEP: Annotated[int, Numbers(4, 8, 16)] = 8  # values of k per instruction
+    BLOCKS_PER_SM: int = 1
+
+
+Gpu: TypeAlias = Tiles | Tensor
+Config: TypeAlias = Gpu | Simd
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Tiles, Tensor, Simd)}
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "rank_k", VARIANTS)
@@ -45,7 +60,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     if isinstance(config, Simd) or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
     problem = oriented(problem)
-    return _tiles(problem, config) or configs.too_large(work, problem, config, device)
+    reason = _tensor(problem, config, device) if isinstance(config, Tensor) else _tiles(problem, config)
+    return reason or configs.too_large(work, problem, config, device)
 
 
 def _tiles(problem: Problem, c: Tiles) -> str | None:
@@ -68,6 +84,21 @@ def _tiles(problem: Problem, c: Tiles) -> str | None:
     return None
 
 
+def _tensor(problem: Problem, c: Tensor, device: Device) -> str | None:
+    """Why the tensor cores, a part or a panel do not fit the problem; resources apart."""
+    if problem.K < 1 or problem.N < 1:
+        return "a size is zero: there is nothing to multiply"
+    if problem.two or problem.dtype not in ("float64", "complex128"):
+        return "tensor cores form products of one factor in double precision"
+    if device.capability < 90:
+        return f"needs m16n8 tensor-core instructions for {problem.dtype}, the device is {device.arch}"
+    if (c.STAGES == 1) != (c.BLK_K >= problem.K):
+        return f"STAGES={c.STAGES}, BLK_K={c.BLK_K}: a ring has two places and more, a whole matrix one"
+    if c.BLK_K < problem.K and c.BLK_K % 4:
+        return f"BLK_K={c.BLK_K} is not a multiple of the four values of k of an instruction"
+    return None
+
+
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
     if device.backend == "cpu":
@@ -78,12 +109,17 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The configuration with as many blocks per multiprocessor as fit, None if not even one does."""
-    if _tiles(oriented(problem), config):
+    turned = oriented(problem)
+    if _tensor(turned, config, device) if isinstance(config, Tensor) else _tiles(turned, config):
         return None
     return configs.resident(work, problem, config, device)
 
 
-def _rough(problem: Problem) -> Iterator[Tiles]:
+def _rough(problem: Problem) -> Iterator[Gpu]:
+    if problem.dtype in ("float64", "complex128") and problem.N > _ONE_TILE:
+        for square, step in ((1, 4), (2, 4), (2, 8)):
+            yield from (Tensor(square, parts, depth, 2, step) for parts in (1, 2) for depth in (16, 32) if depth < problem.K)
+            yield Tensor(square, 1, 16384, 1, step)
     for tile in range(1, min(8, problem.N) + 1):
         sets = up(problem.N, tile)
         tiles = sets * (sets + 1) // 2
