@@ -116,10 +116,10 @@ class CupyKind(NumpyKind):
         return (self.module.tril if lower else self.module.triu)(array)
 
     def put_triangle(self, array: Any, values: Any, lower: bool) -> None:
-        triangles.put(array, values, lower)
+        triangles.put(self.module, array, values, lower)
 
     def mirror(self, array: Any, lower: bool, conjugated: bool) -> None:
-        triangles.mirror(array, lower, conjugated)
+        triangles.mirror(self.module, array, lower, conjugated)
 
     def upload(self, array: Any, like: Any) -> Any:
         with like.device:

@@ -186,10 +186,10 @@ class TorchKind:
         return (self.module.tril if lower else self.module.triu)(array)
 
     def put_triangle(self, array: Any, values: Any, lower: bool) -> None:
-        triangles.put(array, values, lower)
+        triangles.put(self.module, array, values, lower)
 
     def mirror(self, array: Any, lower: bool, conjugated: bool) -> None:
-        triangles.mirror(array, lower, conjugated)
+        triangles.mirror(self.module, array, lower, conjugated)
 
     def take_along(self, array: Any, index: Any, axis: int) -> Any:
         return self.module.take_along_dim(array, index, axis)

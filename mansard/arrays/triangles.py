@@ -1,27 +1,27 @@
-"""Triangles of square matrices by index arrays, for libraries that take those and have no masked copy."""
+"""Triangles of square matrices of PyTorch and CuPy by masks, which are made on the device of the matrices."""
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 
-@lru_cache(maxsize=64)
-def _entries(order: int, lower: bool, diagonal: bool) -> tuple[list[int], list[int]]:
-    """Rows and columns of the entries of a triangle."""
-    found = [(i, j) for i in range(order) for j in range(i + diagonal)]
-    rows, columns = [i for i, _ in found], [j for _, j in found]
-    return (rows, columns) if lower else (columns, rows)
+def mask(module: Any, array: Any, lower: bool, diagonal: bool = True) -> Any:
+    """The entries of a triangle, with or without the diagonal, as an array of flags beside `array`."""
+    order = array.shape[-1]
+    if hasattr(array, "get"):  # of CuPy, on its current device
+        found = module.ones((order, order), dtype=bool)
+    else:
+        found = module.ones((order, order), dtype=module.bool, device=array.device)
+    return module.tril(found, 0 if diagonal else -1) if lower else module.triu(found, 0 if diagonal else 1)
 
 
-def put(array: Any, values: Any, lower: bool) -> None:
+def put(module: Any, array: Any, values: Any, lower: bool) -> None:
     """Write one triangle of `values`, with the diagonal, to that of `array`."""
-    rows, columns = _entries(array.shape[-1], lower, True)
-    array[..., rows, columns] = values[..., rows, columns]
+    array[...] = module.where(mask(module, array, lower), values, array)
 
 
-def mirror(array: Any, lower: bool, conjugated: bool) -> None:
+def mirror(module: Any, array: Any, lower: bool, conjugated: bool) -> None:
     """Make one triangle the transpose, or the adjoint, of the other one, which is `lower` or the upper one."""
-    rows, columns = _entries(array.shape[-1], lower, False)
-    values = array[..., rows, columns]
-    array[..., columns, rows] = values.conj() if conjugated else values
+    turned = array.swapaxes(-1, -2)
+    turned = turned.conj() if conjugated else turned
+    array[...] = module.where(mask(module, array, lower), array, turned)

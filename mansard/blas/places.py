@@ -6,6 +6,7 @@ from typing import Any
 
 from ..operations import run as call
 from ..operations import stacks
+from ..operations.batched.rank_products import each
 from ..operations.ragged import Ragged
 
 
@@ -17,17 +18,6 @@ def check_options(uplo: str, trans: str, other: str, beta: complex, out: Any) ->
         raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
-
-
-def make_diagonal_real(kind: Any, array: Any) -> None:
-    """Drop what rounding left of the imaginary parts on the diagonals of a Hermitian update."""
-    if "complex" in str(array.dtype):
-        diagonal = kind.diagonals(array)
-        diagonal[...] = diagonal.real + 0j
-
-
-def each(operand: Any) -> Any:
-    return operand if stacks.is_list(operand) else (operand,)
 
 
 def check_places(kind: Any, a: Any, trans: str, out: Any) -> None:

@@ -13,10 +13,12 @@ from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemm_call import Form, multiply
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists, rank_k_of_factors
+from ..operations.batched.rank_call import update
+from ..operations.batched.rank_products import Update, each, make_diagonal_real
 from ..operations.ragged import Ragged
 from ..operations.ragged_lists import check_once, differ
 from ..operations.tall_skinny.matmul import matmul
-from .places import check, check_options, check_places, each, kind_of, make_diagonal_real
+from .places import check, check_options, check_places, kind_of
 
 _NUMBERS = frozenset((float, int, complex))
 _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transposed, conjugated
@@ -110,7 +112,7 @@ def syrk(
     array([[[ 1.,  0.],
             [ 3., 13.]]])
     """
-    return _rank_k(a, (alpha, beta), (uplo, trans, "T"), out, backend)
+    return update_triangle(a, None, (alpha, beta), (uplo, trans, "T"), out, backend)
 
 
 def herk(
@@ -135,10 +137,11 @@ def herk(
     array([[[5.+0.j, 2.+4.j],
             [2.-4.j, 4.+0.j]]])
     """
-    for name, factor in (("alpha", alpha), ("beta", beta)):
-        if not _is_real(factor):
-            raise TypeError(f"{name} must be real: the result would not be Hermitian")
-    return _rank_k(a, (alpha, beta), (uplo, trans, "C"), out, backend)
+    if not (type(alpha) is float and type(beta) is float):
+        for name, factor in (("alpha", alpha), ("beta", beta)):
+            if not _is_real(factor):
+                raise TypeError(f"{name} must be real: the result would not be Hermitian")
+    return update_triangle(a, None, (alpha, beta), (uplo, trans, "C"), out, backend)
 
 
 def _is_real(factor: Any) -> bool:
@@ -148,41 +151,48 @@ def _is_real(factor: Any) -> bool:
     return not np.iscomplexobj(factor) if isinstance(factor, list | tuple) else "complex" not in str(factor.dtype)
 
 
-def _rank_k(a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None) -> Any:
-    """The whole product is formed, beside `out`; one triangle of it counts."""
-    (alpha, beta), (uplo, trans, other) = factors, options
-    if not (is_number(alpha) and is_number(beta)):
+def update_triangle(
+    a: Any, b: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
+) -> Any:
+    """The update with factors a and b; `b` is None where there is one. `options`: uplo, trans, and what trans may be
+    beside "N"."""
+    alpha, beta = factors
+    form = _update_of(*options, b is not None)
+    plain = type(alpha) in _NUMBERS and type(beta) in _NUMBERS
+    if plain and arrays.known_kind(a) is not None:
+        return update(a, b, out, alpha, beta, backend, form)
+    if b is None and not (plain or (is_number(alpha) and is_number(beta))):
         return _rank_k_of_factors(a, factors, options, out, backend)
-    check_options(uplo, trans, other, beta, out)
-    kind, hermitian = kind_of(a, "a"), other == "C"
+    check_options(*options, beta, out)
+    kind = kind_of(a, "a")
     if kind is not None and kind.immutable:
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
     ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
+    if b is None and (ragged or differ(a)):
+        return _rank_k_of_ragged(kind, a, factors, options, out, backend)
+    return update(a, b, out, alpha, beta, backend, form)
+
+
+@lru_cache(maxsize=16)
+def _update_of(uplo: str, trans: str, other: str, two: bool) -> Update:
+    check_options(uplo, trans, other, 0.0, None)
+    return Update(uplo == "L", trans != "N", other == "C", two)
+
+
+def _rank_k_of_ragged(
+    kind: Any, a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
+) -> Any:
+    """The update of a Ragged, or of a list whose matrices differ in shape."""
+    uplo, trans, other = options
     if out is not None:
         verify = partial(check_places, kind, a, trans, out)
-        listed = stacks.is_list(a) and stacks.is_list(out)
-        on_host = kind is not None and kind.on_host_alone and arrays.known_kind(out) is arrays.known_kind(a) is kind
-        if kind is not None and (listed or on_host):
+        if stacks.is_list(a) and stacks.is_list(out):
             check_once(kind, ("rank k", trans), a, out, verify)
         else:
             verify()
-    if ragged or (isinstance(a, list | tuple) and differ(a)):
-        answer: Any = rank_k if ragged else rank_k_lists
-        return answer(a, out, alpha, beta, (uplo, trans != "N", hermitian), backend)
-    trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
-    place = None if beta == 0.0 else [kind.plain(one) * 1 for one in each(out)]
-    scratch = place if place is None or stacks.is_list(out) else place[0]
-    product = gemm(a, a, alpha=alpha, beta=beta, trans_a=trans_a, trans_b=trans_b, out=scratch, backend=backend)
-    for one, to in zip(each(product), each(product if out is None else out), strict=True):
-        if out is None:  # rounding may have told the triangles apart
-            kind.mirror(one, uplo == "L", hermitian)
-        else:
-            kind.put_triangle(to, one, uplo == "L")
-        if hermitian:
-            make_diagonal_real(kind, to)
-    if out is not None and kind is not None and kind.written is not None:
-        kind.written(each(out))
-    return product if out is None else out
+    is_ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
+    answer: Any = rank_k if is_ragged else rank_k_lists
+    return answer(a, out, *factors, (uplo, trans != "N", other == "C"), backend)
 
 
 def _rank_k_of_factors(
@@ -193,7 +203,7 @@ def _rank_k_of_factors(
     check_options(uplo, trans, other, 0.0, out)
     if isinstance(a, Ragged):
         return rank_k_of_factors(a, out, *factors, (uplo, trans != "N", other == "C"), backend)
-    product = _rank_k(a, (1.0, 0.0), options, None, backend)
+    product = update_triangle(a, None, (1.0, 0.0), options, None, backend)
     if out is None:
         return scaled_each(product, *factors, None)
     kind = kind_of(a, "a")

@@ -28,6 +28,7 @@ _TEXTS = {
     "side": Names("left", "right", "eigenvectors"),
     "form": Names("tridiagonal", "bidiagonal"),
     "uplo": Names("lower", "upper"),
+    "part": Names("lower", "upper", "full"),
     "trans": Names("N", "T", "C", "R"),
     "format": Names("sell", "ell", "csr"),
     "index": Names("int32", "int64", "delta16"),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from ..kernels.batched import gemm, gemv, trsm
+from ..kernels.batched import gemm, gemv, rank_k, trsm
 from ..kernels.factor import cholesky, lu, qr
 from ..kernels.sparse import powers, spmv
 from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
@@ -107,9 +107,14 @@ def of_trsm(asked: Asked, s: Sizes, **traits: Any) -> Problem:
     return trsm.spec.problem(asked.dtype, s.m, s.n, s.batch, **layouts, **traits)
 
 
-def update_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
-    """A A^T (syrk, herk), or A B^T and its transpose (syr2k, her2k), by a product."""
-    return (("gemm", of_gemm(asked, s._replace(n=s.m))),)
+def of_update(hermitian: bool, two: bool = False) -> Make:
+    """A A^T (syrk), A A^H (herk), or A B^T + B A^T (syr2k), A B^H + B A^H (her2k), without a place for the result."""
+
+    def make(asked: Asked, s: Sizes) -> Problem:
+        layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
+        return rank_k.spec.problem(asked.dtype, s.m, s.k, s.batch, two=two, conj_b=hermitian, **layouts)
+
+    return make
 
 
 def triangular_product_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:

@@ -155,8 +155,7 @@ _TALL = (
         make=problems.of_tsm2r, families=("tsm2r",), reference=references.matmul, operands=("A", "B")),
 )  # fmt: skip
 _ALONE: Options = {"required": 1, "operands": ("a", "")}
-_RANK_K: Options = {"of": sizes.UPDATE, "made_of": problems.update_steps, "families": ("gemm",),
-                           "options": ("uplo", "trans"), **_ALONE}  # fmt: skip
+_RANK_K: Options = {"of": sizes.UPDATE, "families": ("rank_k", "gemm"), "options": ("uplo", "trans"), **_ALONE}
 _RANK_2K: Options = {**_RANK_K, "required": 2, "operands": ("a", "b")}
 _SYSTEMS: Options = {"make": problems.of_trsm, "families": ("trsm",)}
 _BATCHED = (
@@ -164,14 +163,14 @@ _BATCHED = (
           make=problems.of_gemm, families=("gemm",), reference=references.gemm, options=("trans_a", "trans_b")),
     _blas("gemv", plan=GEMV.plan, text="a batch of y = A x, A is M x K", of=sizes.VECTORS, make=problems.of_gemv,
           families=("gemv",), reference=references.gemv, options=("trans",), form=form_of, operands=("a", "x")),
-    _blas("syrk", plan=steps.plan_syrk, text="a batch of A A^T, A is M x K",
+    _blas("syrk", plan=steps.plan_syrk, make=problems.of_update(False), text="a batch of A A^T, A is M x K",
           reference=partial(references.rank_k, "T"), **_RANK_K),
-    _blas("herk", plan=steps.plan_herk, text="a batch of A A^H, A is M x K",
+    _blas("herk", plan=steps.plan_herk, make=problems.of_update(True), text="a batch of A A^H, A is M x K",
           reference=partial(references.rank_k, "C"), **_RANK_K),
-    _blas("syr2k", plan=steps.plan_syr2k, text="a batch of A B^T + B A^T, A and B are M x K",
-          reference=partial(references.rank_2k, "T"), **_RANK_2K),
-    _blas("her2k", plan=steps.plan_her2k, text="a batch of A B^H + B A^H, A and B are M x K",
-          reference=partial(references.rank_2k, "C"), **_RANK_2K),
+    _blas("syr2k", plan=steps.plan_syr2k, make=problems.of_update(False, True),
+          text="a batch of A B^T + B A^T, A and B are M x K", reference=partial(references.rank_2k, "T"), **_RANK_2K),
+    _blas("her2k", plan=steps.plan_her2k, make=problems.of_update(True, True),
+          text="a batch of A B^H + B A^H, A and B are M x K", reference=partial(references.rank_2k, "C"), **_RANK_2K),
     _blas("trsm", plan=_plan_trsm, of=sizes.SYSTEM,
           text="a batch of triangular systems of order M, N right-hand sides", reference=references.trsm,
           options=("side", *_TRIANGLE, "check", "invert_diagonal"), **_SYSTEMS),

@@ -16,9 +16,12 @@ from ..arrays.types import Array, Kind, Matrices
 from ..plan import pin
 from ..plan.plan import Plan
 from ..plan.problem import Options
+from ..plan.route import Library
 from . import run as call
 from . import stacks
 from .batched.gemm_call import GEMM, Form
+from .batched.rank_call import plan_update
+from .batched.rank_products import Update
 from .batched.triangular_call import TRSM, TRSM_CHECKED, Triangle, plan_trsm
 from .factor.face import check_matrices, check_rows, is_vector
 from .factor.hold import plan_factorization, plan_tiny
@@ -173,30 +176,26 @@ def _turned(kind: Kind, matrix: Array, trans: bool, conj: bool) -> Matrices:
 
 
 def _plan_rank_k(
-    name: str, other: str, a: Matrices, B: None, out: Matrices, backend: str | None, form: Options
+    name: str, hermitian: bool, a: Matrices, b: Matrices, out: Matrices, backend: str | None, form: Options
 ) -> Plan:
-    """a a^T (syrk) or a a^H (herk): a product of which one triangle counts."""
-    kind = stacks.common_kind([("a", a), ("out", out)])
-    trans = form.get("trans", "N")
-    options = ("N", other) if trans == "N" else (other, "N")
-    steps: Steps = [("gemm", plan_gemm(a, a, None, backend, {"trans_a": options[0], "trans_b": options[1]}))]
-    return held("mansard.blas", name, steps, call.make_verify(kind, a, None, out, ("a", "b")), backend, form)
-
-
-plan_syrk, plan_herk = partial(_plan_rank_k, "syrk", "T"), partial(_plan_rank_k, "herk", "C")
-
-
-def _plan_rank_2k(
-    name: str, other: str, a: Matrices, b: Matrices, out: Matrices, backend: str | None, form: Options
-) -> Plan:
-    """a b^T and its transpose (syr2k), or a b^H and its adjoint (her2k): one product."""
+    """a a^T (syrk), a a^H (herk), a b^T + b a^T (syr2k) or a b^H + b a^H (her2k): one kernel, or a product of which a
+    triangle counts."""
+    uplo, trans, other = form.get("uplo", "L"), form.get("trans", "N"), "C" if hermitian else "T"
+    if uplo not in ("L", "U") or trans not in ("N", other):
+        raise ValueError(f"uplo={uplo!r}, trans={trans!r}: 'L' or 'U', and 'N' or {other!r} are known")
+    how = Update(uplo == "L", trans != "N", hermitian, b is not None)
+    plan = plan_update(a, b, out, backend, how)
+    if not isinstance(plan.choice.route, Library):
+        return plan
+    options = {"trans_a": trans, "trans_b": "N" if trans != "N" else other}
+    product = plan_gemm(a, a if b is None else b, None, backend, options)
     kind = stacks.common_kind([("a", a), ("b", b), ("out", out)])
-    left, right = ("N", other) if form.get("trans", "N") == "N" else (other, "N")
-    steps: Steps = [("gemm", plan_gemm(a, b, None, backend, {"trans_a": left, "trans_b": right}))]
-    return held("mansard.blas", name, steps, call.make_verify(kind, a, b, out, ("a", "b")), backend, form)
+    verify = call.make_verify(kind, a, b, out, ("a", "b"))
+    return held("mansard.blas", name, [("gemm", product)], verify, backend, form)
 
 
-plan_syr2k, plan_her2k = partial(_plan_rank_2k, "syr2k", "T"), partial(_plan_rank_2k, "her2k", "C")
+plan_syrk, plan_herk = partial(_plan_rank_k, "syrk", False), partial(_plan_rank_k, "herk", True)
+plan_syr2k, plan_her2k = partial(_plan_rank_k, "syr2k", False), partial(_plan_rank_k, "her2k", True)
 
 
 # ---- systems ----------------------------------------------------------------------------------------------

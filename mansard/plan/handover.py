@@ -142,6 +142,27 @@ def lists_one_by_one(request: Request, count: int) -> Choice | None:
     return Choice(family_of("ragged_gemm"), Library(_EACH_PRODUCT, reason), "rule") if reason else None
 
 
+# --- rank-k updates ----------------------------------------------------------------------------------------
+
+_BY_PRODUCT = "a product (gemm, or matmul), of which a triangle is copied"
+_BUSY = 4  # multiprocessors per matrix: where more are idle, a product that is divided among all of them is faster
+_LARGE_UPDATE = 1 << 26  # multiply-adds of a triangle: fewer are over before a second launch would begin
+_WIDE_UPDATE = 160  # rows of updates on CPUs: more are large enough for BLAS to reach its full speed
+
+
+def _updates(problem: Problem, request: Request) -> Iterator[Choice]:
+    """A product for a few large updates on GPUs, which one multiprocessor or a few would compute, and on CPUs for single
+    matrices, wide ones and numbers; unless a record speaks for a kernel."""
+    if _is_tuned(problem, request):
+        return
+    if request.backend == "cuda":
+        work = problem.N * problem.N // 2 * problem.K
+        if problem.BATCH * _BUSY < request.device.multiprocessors and work > _LARGE_UPDATE:
+            yield _library(problem, request, f"{problem.BATCH} updates of {problem.N} rows do not fill the device")
+    elif request.backend == "cpu" and (problem.BATCH == 1 or not 1 < problem.N <= _WIDE_UPDATE):
+        yield _library(problem, request, f"one matrix, numbers, or more than {_WIDE_UPDATE} rows: BLAS is as fast")
+
+
 # --- triangular systems ------------------------------------------------------------------------------------
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
@@ -289,7 +310,7 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "trsm": _many_unknowns, "jacobi": _few_tiny, "systems": _beyond_tiny,
+    "gemm": _wide_batch, "rank_k": _updates, "trsm": _many_unknowns, "jacobi": _few_tiny, "systems": _beyond_tiny,
     **dict.fromkeys(FACTORS, _large_or_few),
 }  # fmt: skip
 
@@ -324,6 +345,8 @@ def _library(problem: Problem, request: Request, reason: str, origin: Origin = "
     name = OWN_ROUTINE
     if problem.operation in (*FACTORS, *TWO_SIDED):
         name = ROUTES[BY_LIBRARY]
+    elif problem.operation == "rank_k":
+        name = _BY_PRODUCT
     elif problem.operation == "trsm":
         name = _ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
     return Choice(family_of(problem.operation), Library(name, reason), origin)

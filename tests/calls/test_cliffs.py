@@ -11,7 +11,7 @@ import pytest
 import mansard as ms
 from mansard.arrays.kinds import KINDS
 from mansard.backends.cpu import CpuBackend
-from mansard.blas import products
+from mansard.operations.batched import rank_call
 from mansard.operations.factor.swaps import order_of, permuted
 from mansard.plan import handover
 from mansard.plan.handover import AFTER_FACTORS
@@ -72,8 +72,8 @@ def test_triangles_of_batches_are_multiplied_by_a_kernel(layout: str, uplo: str)
 def test_places_of_one_triangle_are_checked_once(monkeypatch: pytest.MonkeyPatch, no_plans: None) -> None:
     """Checks took longer than the products of small matrices; other shapes and read-only places are checked."""
     checked: list[Any] = []
-    real = products.check_places
-    monkeypatch.setattr(products, "check_places", lambda *given: checked.append(given) or real(*given))
+    real = rank_call._check_place
+    monkeypatch.setattr(rank_call, "_check_place", lambda *given: checked.append(given) or real(*given))
     A = np.arange(24.0).reshape(2, 3, 4)
     out = np.zeros((2, 3, 3))
     for _ in range(3):

@@ -185,7 +185,7 @@ def test_tuning_reaches_the_kernels_behind_a_name(tmp_path: Path, monkeypatch: p
     """The result names the family; of several steps there is one result each."""
     for module in (database, session):
         monkeypatch.setattr(module, "store_path", lambda device, family: tmp_path / f"{family}.jsonl")
-    assert [one.problem.operation for one in ms.tune("syrk", np.ones((50, 3, 3)), limit=1)] == ["gemm"]
+    assert ms.tune("syrk", np.ones((50, 3, 3)), limit=1).problem.operation == "rank_k"
     result = ms.tune("matmul", np.ones((50, 3, 3)), np.ones((50, 3, 1)), limit=1)
     assert result.problem.operation == "gemv" and result.winner is not None
     with pytest.raises(UnsupportedProblem, match="there is nothing to tune"):

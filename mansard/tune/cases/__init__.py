@@ -11,6 +11,7 @@ from .gemm import GemmCase
 from .gemv import GemvCase
 from .gram import GramCase
 from .matmul_gram import MatmulGramCase
+from .rank_k import RankKCase
 from .spmv import SpmvCase
 from .trsm import TrsmCase
 from .tsm2r import Tsm2rCase
@@ -26,6 +27,7 @@ CASES: dict[str, type[Case]] = {
     "matmul_gram": MatmulGramCase,
     "gemm": GemmCase,
     "gemv": GemvCase,
+    "rank_k": RankKCase,
     "trsm": TrsmCase,
     "cholesky": FactorCase,
     "lu": FactorCase,

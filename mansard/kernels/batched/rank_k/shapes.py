@@ -1,0 +1,135 @@
+"""How the operands of `rank_k` lie in shared memory, and what a block of a `tiles` configuration takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import gcd
+from typing import Any
+
+from ....plan.problem import Problem
+from ...common import images, operands
+from ...common.configs import up
+from ...common.images import Image
+from ..gemm.work_panels import Window, windows
+from . import spec
+
+
+@dataclass(frozen=True)
+class TilesShape:
+    """What decides legality; the kernel asserts that it agrees."""
+
+    a: Image | Window
+    b: Image | Window
+    c: Image
+    depth: int  # columns of a panel
+    panels: int
+    run: int  # adjacent rows of a set
+    step: int  # values of k that are loaded at once
+    sets: int  # of rows
+    tiles: int  # of a matrix that a block has
+    threads: int
+    stage_bytes: int
+    shared_bytes: int
+
+
+def is_turned(problem: Problem) -> bool:
+    """Whether kernels form the transpose of a column-major C: the other triangle, with the other factor conjugated."""
+    return bool(problem.layout_c == "col")
+
+
+@lru_cache(maxsize=4096)
+def oriented(problem: Problem) -> Problem:
+    """The same problem with a row-major C, or an arbitrary one."""
+    if not is_turned(problem):
+        return problem
+    other = {"lower": "upper", "upper": "lower", "full": "full"}[problem.part]
+    return problem.replace(layout_c="row", part=other, conj_a=problem.conj_b, conj_b=problem.conj_a)
+
+
+@lru_cache(maxsize=8192)
+def tiles_shape(problem: Problem, c: Any) -> TilesShape:
+    """Shape of a block for a problem with a row-major C."""
+    tile = min(c.TILE, problem.N)
+    sets = up(problem.N, tile)
+    tiles = up(sets * (sets + 1) // 2, c.PARTS)
+    depth = min(c.BLK_K, problem.K)
+    a, b = (_factor(problem, c, side, depth, sets) for side in "ab")
+    result = _result(problem, c, sets)
+    factors = ((problem.layout_a, a),) + (((problem.layout_b, b),) if problem.two else ())
+    runs = [one.read for layout, one in factors if layout == "col"]
+    run = gcd(*runs, tile) if runs else 1
+    step = max(1 if layout == "col" else one.read for layout, one in factors)
+    stage = a.bytes + (b.bytes if problem.two else 0)
+    shared = max(c.STAGES * stage, result.bytes if c.OUT == "back" else 0)
+    threads = up(c.GROUP * tiles, 32) * 32
+    return TilesShape(
+        a, b, result, depth, up(problem.K, depth), run, step, sets, tiles, threads, stage, up(shared, 128) * 128
+    )
+
+
+@dataclass(frozen=True)
+class TensorShape:
+    """What decides legality of a `tensor` configuration; the kernel asserts that it agrees."""
+
+    a: Image | Window
+    panels: int
+    squares: int  # along a side of C
+    tiles: int  # squares of the triangle
+    threads: int
+    stage_bytes: int
+    slack: int  # bytes past the end that fragments reach
+    shared_bytes: int
+
+
+@lru_cache(maxsize=8192)
+def tensor_shape(problem: Problem, c: Any) -> TensorShape:
+    """Shape of a block with tensor cores for a problem with a row-major C."""
+    squares = up(up(problem.N, _TILE), c.TILE)
+    tiles = squares * (squares + 1) // 2
+    depth = min(c.BLK_K, problem.K)
+    alone = operands.alone(problem, operands.of(problem, "a"), (problem.N, problem.K))
+    is_row = problem.layout_a != "col"
+    clash = 8 if is_row or not problem.is_complex else 4  # pitches whose multiples collide (gemm's tensor_tile.cuh)
+    if depth == problem.K:
+        found: list[Image | Window] = list(images.padded(images.of_operand(alone, "c", 1)))
+    else:
+        found = list(windows(alone, "c", (problem.N, depth) if is_row else (depth, problem.N)))
+    a = next((one for one in found if one.pitch % clash), found[0])
+    reach = squares * up(up(problem.N, _TILE), squares) * _TILE
+    end = problem.itemsize * (reach * a.pitch + depth if is_row else depth * a.pitch + reach)
+    slack = up(max(0, end - a.bytes), 16) * 16
+    warps = up(tiles, c.PARTS)
+    shared = up(c.STAGES * a.bytes + slack, 128) * 128
+    return TensorShape(a, up(problem.K, depth), squares, tiles, 32 * warps, a.bytes, slack, shared)
+
+
+def adjacent(problem: Problem) -> int:
+    """Entries of a row of C that may be stored at once: they begin on boundaries of their common size."""
+    if problem.layout_c == "any" or not problem.aligned:
+        return 1
+    pitch = problem.N if problem.stack_c == "packed" else problem.pitch_c
+    whole = problem.N * problem.N if problem.stack_c == "packed" else 0
+    return gcd(problem.N, pitch, whole, 16 // problem.itemsize)
+
+
+_TILE = 16  # rows and columns of a tile of the tensor cores
+
+
+def _factor(problem: Problem, c: Any, side: str, depth: int, sets: int) -> Image | Window:
+    """Whole matrices of a group, or panels of one matrix; reads of neighbouring sets keep apart."""
+    alone = operands.alone(problem, operands.of(problem, side), (problem.N, problem.K))
+    is_column = getattr(problem, f"layout_{side}") == "col"
+    steps = ("", "run" if is_column else "line")
+    lanes = (1, sets)
+    if depth == problem.K:
+        return images.spread(images.of_operand(alone, "c", c.GROUP), lanes, steps)
+    extents = (depth, problem.N) if is_column else (problem.N, depth)
+    return min(windows(alone, "c", extents), key=lambda one: (images.collisions(one, lanes, steps), one.pitch))
+
+
+def _result(problem: Problem, c: Any, sets: int) -> Image:
+    """C as it is gathered, where mirrored entries of neighbouring lanes are in neighbouring lines."""
+    alone = operands.alone(problem, operands.of(problem, "c"), spec.shape(problem, "c"))
+    image = images.of_operand(alone, "c", c.GROUP)
+    return images.spread(image, (1, sets), ("", "line"))

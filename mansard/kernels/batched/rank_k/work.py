@@ -1,0 +1,81 @@
+"""Bytes, flops, registers and shared memory of a `rank_k` problem and its configurations."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ....codegen.geometry import Device
+from ....machine.roofline import Work
+from ....plan.problem import Problem
+from ...common import costs
+from ...common.configs import up
+from .shapes import oriented, tensor_shape, tiles_shape
+
+
+def work(problem: Problem) -> Work:
+    """The least a batch must move and compute: the factors once, one triangle or all of C once, one triangle of sums."""
+    N, K, batch = problem.N, problem.K, problem.BATCH
+    triangle = N * (N + 1) // 2
+    factors = ("a", "b") if problem.two else ("a",)
+    read = sum(1 if getattr(problem, f"stack_{side}") == "shared" else batch for side in factors) * N * K
+    addresses = 8 * batch * sum(getattr(problem, f"stack_{side}") == "pointers" for side in (*factors, "c"))
+    return Work(
+        read=problem.itemsize * (read + problem.accumulate * batch * triangle) + addresses,
+        written=problem.itemsize * batch * (N * N if problem.part == "full" else triangle),
+        flops=(8 if problem.is_complex else 2) * (2 if problem.two else 1) * triangle * K * batch,
+        dtype=problem.dtype,
+    )
+
+
+def shape_of(oriented: Problem, c: Any) -> Any:
+    """How a block of a configuration uses its threads and its shared memory."""
+    return (tensor_shape if c.VARIANT == "tensor" else tiles_shape)(oriented, c)
+
+
+def threads(problem: Problem, c: Any) -> int:
+    """Threads per block."""
+    return shape_of(oriented(problem), c).threads
+
+
+def shared_bytes(problem: Problem, c: Any) -> int:
+    """Dynamic shared memory per block."""
+    return shape_of(oriented(problem), c).shared_bytes
+
+
+def registers(problem: Problem, c: Any) -> int:
+    """32-bit registers per thread, estimated: sums, rows of two sets, addresses."""
+    words = problem.itemsize // 4
+    if c.VARIANT == "tensor":
+        return int(words * (8 * c.TILE * c.TILE + c.KSTEP * c.TILE)) + 64
+    shape = tiles_shape(oriented(problem), c)
+    loaded = shape.step * (1 if shape.sets == 1 else 2) * c.TILE
+    clamped = c.TILE if problem.N % c.TILE else 0
+    spare = 8 * [shape.a.feed, shape.b.feed].count("elements") // 2 + (12 if problem.accumulate else 0)
+    return int(words * (c.TILE * c.TILE + loaded)) + 36 + clamped + spare
+
+
+def blocks(problem: Problem, c: Any, device: Device) -> int:
+    """Blocks per launch: one for each group of matrices, or part of a matrix."""
+    return max(1, up(problem.BATCH, c.GROUP if c.VARIANT == "tiles" else 1) * c.PARTS)
+
+
+def bytes_in_flight(problem: Problem, c: Any) -> int:
+    """Bytes that a multiprocessor has under way at once: a block waits for its copies about two thirds of its time."""
+    shape = shape_of(oriented(problem), c)
+    return int(c.BLOCKS_PER_SM * shape.stage_bytes * (0.65 if c.STAGES == 1 else c.STAGES - 1))
+
+
+def executed_flops(problem: Problem, c: Any) -> int:
+    """Flops that the kernel executes: all entries of all tiles."""
+    shape = shape_of(oriented(problem), c)
+    each = (8 if problem.is_complex else 2) * (2 if problem.two else 1) * problem.K
+    if c.VARIANT == "tensor":
+        return int(each * shape.tiles * (16 * c.TILE) ** 2 * problem.BATCH)
+    return int(each * shape.tiles * c.PARTS * c.TILE * c.TILE * problem.BATCH)
+
+
+limits = costs.no_limits
+reduction_seconds = costs.no_reduction
+bandwidth_share = costs.full_bandwidth
+remarks = partial(costs.memory_bound, work)
