@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from ..kernels.batched import gemm, gemv, trsm
+from ..kernels.batched import gemm, gemv, trmm, trsm
 from ..kernels.factor import cholesky, lu, qr
 from ..kernels.sparse import powers, spmv
 from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
@@ -107,14 +107,14 @@ def of_trsm(asked: Asked, s: Sizes, **traits: Any) -> Problem:
     return trsm.spec.problem(asked.dtype, s.m, s.n, s.batch, **layouts, **traits)
 
 
+def of_trmm(asked: Asked, s: Sizes) -> Problem:
+    layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
+    return trmm.spec.problem(asked.dtype, s.m, s.n, s.batch, **layouts)
+
+
 def update_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
     """A A^T (syrk, herk), or A B^T and its transpose (syr2k, her2k), by a product."""
     return (("gemm", of_gemm(asked, s._replace(n=s.m))),)
-
-
-def triangular_product_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
-    """A triangle times B (trmm) by a product."""
-    return (("gemm", of_gemm(asked, s._replace(k=s.m))),)
 
 
 def cho_solve_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
