@@ -122,7 +122,11 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The configuration with as many blocks per multiprocessor as fit, None if not even one does."""
     if isinstance(config, Block) and _block(problem, config):
         return None
-    return configs.resident(work, problem, config, device)
+    return configs.resident(work, problem, config, device, quarters=False, refused=partial(_refused, problem, device))
+
+
+def _refused(problem: Problem, device: Device, config: Any) -> str | None:
+    return configs.too_large(work, problem, config, device, together=True)
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
