@@ -20,7 +20,7 @@ _COMPILING = 2.0
 # called from a loop in C, or (`_ONE_BY_ONE`) a routine that is called from Python. NumPy works long at any QR.
 _EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL, _QR_CALL = 0.3e-6, 1e-6, 5e-6, 15e-6
 _EACH_LISTED = 0.25e-6  # what a kernel saves of a product of two arrays by a call from Python
-_PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv")
+_PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv", "trmm")
 _FACTORS = ("trsm", "cholesky", "lu", "qr")
 _ONE_BY_ONE = (("trsm", None), ("cholesky", "solve"), ("lu", "factor"), ("qr", "solve"))
 # Rates of one core of any CPU at orders below 32: products fill a vector unit, eliminations wait for each other.

@@ -111,7 +111,7 @@ def lists_one_by_one(request: Request, count: int) -> Choice | None:
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
 _FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
-_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a kernel costs less than calls of BLAS
 _BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
 ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 
@@ -139,9 +139,12 @@ def _blocks(problem: Problem, reason: str, inverts: bool = False) -> Choice:
 
 def _few_or_wide_triangles(problem: Problem, request: Request) -> Iterator[Choice]:
     """BLAS for products of triangles on CPUs, where they are few or large."""
-    if request.on_cpu and not (problem.BATCH >= _MANY and max(problem.N, problem.NRHS) <= _NARROW):
-        reason = f"few products, or of more than {_NARROW} rows or columns"
-        yield Choice(family_of(problem.operation), Library(ONE_BY_ONE, reason), "rule")
+    if request.backend == "cpu" and _are_few_or_wide(problem):
+        yield _library(problem, request, f"few products, or of more than {_NARROW} rows or columns")
+
+
+def _are_few_or_wide(problem: Problem) -> bool:
+    return bool(problem.BATCH < _MANY or max(problem.N, problem.NRHS) > _NARROW)
 
 
 # --- factorizations ----------------------------------------------------------------------------------------
@@ -282,7 +285,7 @@ def _library(problem: Problem, request: Request, reason: str, origin: Origin = "
     elif problem.operation == "trsm":
         name = ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
     elif problem.operation == "trmm":
-        name = "a copy of the triangle with zeros, and a product"
+        name = ONE_BY_ONE if request.on_cpu and _are_few_or_wide(problem) else "a copy of the triangle, and a product"
     return Choice(family_of(problem.operation), Library(name, reason), origin)
 
 

@@ -11,7 +11,7 @@ from trsm_cases import numbers, place_for_x, product, stack_of, triangles
 
 from mansard import testing
 from mansard.kernels.batched.trmm import emit, space, spec
-from mansard.kernels.batched.trmm.space import Block, Config, Lanes
+from mansard.kernels.batched.trmm.space import Block, Config, Lanes, Tensor
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -100,7 +100,30 @@ BLOCK: list[tuple[Problem, Config]] = [
     (P("float64", 70, 5, 2, uplo="upper"), Block(16, 8, 4, 8, 3, True)),
     (P("float32", 65, 6, 3, side="right", unit=True), Block(16, 8, 4, 8, 1, True)),
 ]  # fmt: skip
-CASES = LANES + BLOCK
+TENSOR: list[tuple[Problem, Config]] = [
+    # one block and several, ragged ends on either side, tiles of columns, all layouts
+    (P("float64", 64, 64, 2), Tensor()),
+    (P("float64", 64, 32, 2, uplo="upper"), Tensor(64, 32, 2, 2)),
+    (P("float64", 37, 9, 3), Tensor(37, 16, 1, 1)),
+    (P("float64", 33, 20, 3, uplo="upper", unit=True), Tensor(33, 16, 1, 1)),
+    (P("float64", 50, 24, 2, layout_a="col", unit=True), Tensor(50, 24, 2, 1)),
+    (P("float64", 48, 18, 2, uplo="upper", layout_a="col", layout_b="col"), Tensor(48, 18, 1, 2)),
+    (P("float64", 90, 20, 2), Tensor(32, 32, 2, 1, 3)),
+    (P("float64", 100, 30, 2, uplo="upper"), Tensor(64, 32, 2, 2, 2)),
+    (P("float64", 71, 17, 2, side="right", trans="T"), Tensor(32, 16, 1, 1, 2)),
+    (P("float64", 40, 16, 3, side="right"), Tensor(40, 16, 1, 1)),
+    (P("complex128", 40, 10, 2, trans="C"), Tensor(40, 16, 1, 1)),
+    (P("complex128", 35, 18, 2, uplo="upper", unit=True), Tensor(16, 16, 1, 1, 2)),
+    (P("complex128", 36, 12, 2, trans="C", side="right"), Tensor(48, 16, 3, 1)),
+    (P("float64", 34, 12, 3, layout_a="any", layout_b="any"), Tensor(34, 16, 1, 1)),
+    (P("float64", 36, 7, 3, pitch_a=38, pitch_b=9, **_STRIDED, uplo="upper"), Tensor(36, 16, 1, 1)),
+    (P("float64", 35, 6, 3, **_POINTERS), Tensor(16, 16, 1, 1, 3)),
+    (P("float64", 34, 6, 3, stack_a="shared"), Tensor(34, 16, 1, 1)),
+    (P("float64", 34, 20, 3, aligned=False, uplo="upper"), Tensor(16, 16, 1, 2, 2)),
+    (P("float64", 70, 40, 2), Tensor(32, 16, 2, 1, 2, True)),
+    (P("float64", 9, 3, 3, uplo="upper"), Tensor(9, 16, 1, 1)),
+]  # fmt: skip
+CASES = LANES + BLOCK + TENSOR
 
 
 def case_id(case: tuple[Problem, Config]) -> str:

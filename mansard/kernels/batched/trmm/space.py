@@ -53,9 +53,24 @@ class Block(OnGpu):
     BLOCKS_PER_SM: int = 1
 
 
-Gpu: TypeAlias = Lanes | Block
+@dataclass(frozen=True)
+class Tensor(OnGpu):
+    """A block of threads per matrix, or per some of its columns, on the tensor cores; A in square blocks. float64 and
+    complex128, any layout and stride."""
+
+    VARIANT: ClassVar[str] = "tensor"
+    BLK_M: int = 64  # order of the blocks of A
+    BLK_N: int = 64  # columns of X per block of threads
+    WARPS_M: int = 1  # warps along the rows of X
+    WARPS_N: int = 4  # and along its columns
+    STAGES: int = 1  # blocks of A under way
+    SPLIT: bool = False  # a block of threads has one block row of X; X is not B then
+    BLOCKS_PER_SM: int = 1
+
+
+Gpu: TypeAlias = Lanes | Block | Tensor
 Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Simd)}
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Block, Tensor, Simd)}
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "trmm", VARIANTS)
@@ -67,7 +82,7 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if problem.stack_x == "shared":
         return "the matrices of X need a place each"
-    reason = _block(problem, config) if isinstance(config, Block) else _lanes(problem, config)  # type: ignore[arg-type]
+    reason = _REASONS[config.VARIANT](problem, config)
     return reason or configs.too_large(work, problem, config, device, together=True)
 
 
@@ -92,14 +107,31 @@ def _block(problem: Problem, c: Block) -> str | None:
         return "a count is not positive, or DIM_X or DIM_Y no power of two"
     if threads % 32 or threads > configs.MOST_THREADS:
         return f"{c.DIM_X} x {c.DIM_Y} threads are not 1 to 32 whole warps"
-    if reason := _cut_pieces(problem, c):
-        return reason
-    if c.STAGES > block_shape(problem, c).blocks * (block_shape(problem, c).blocks + 1) // 2:
+    return _blocks_of_a(problem, c)
+
+
+def _tensor(problem: Problem, c: Tensor) -> str | None:
+    if problem.dtype not in ("float64", "complex128"):
+        return f"{problem.dtype}: the tensor cores take float64 and complex128"
+    if min(c.BLK_M, c.BLK_N, c.STAGES, c.WARPS_M, c.WARPS_N) < 1 or c.WARPS_M * c.WARPS_N > 32:
+        return f"{c.WARPS_M} x {c.WARPS_N} warps: 1 to 32, and positive counts"
+    shape = block_shape(problem, c)
+    if shape.order < problem.N and shape.order % 16:
+        return f"BLK_M={c.BLK_M} is no multiple of 16 rows"
+    return _blocks_of_a(problem, c)
+
+
+def _blocks_of_a(problem: Problem, c: Block | Tensor) -> str | None:
+    shape = block_shape(problem, c)
+    if c.STAGES > shape.blocks * (shape.blocks + 1) // 2:
         return f"STAGES={c.STAGES}: more than there are blocks of A"
-    return None
+    return _cut_pieces(problem, c)
 
 
-def _cut_pieces(problem: Problem, c: Block) -> str | None:
+_REASONS: dict[str, Any] = {"lanes": _lanes, "block": _block, "tensor": _tensor}
+
+
+def _cut_pieces(problem: Problem, c: Block | Tensor) -> str | None:
     """Why windows of A or B would begin inside pieces of 16 bytes that their feed copies, or None."""
     operands, shape = system(problem).operands, block_shape(problem, c)
     vector = 16 // problem.itemsize
@@ -120,7 +152,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
 
 def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The configuration with as many blocks per multiprocessor as fit, None if not even one does."""
-    if isinstance(config, Block) and _block(problem, config):
+    if not isinstance(config, Lanes) and _REASONS[config.VARIANT](problem, config):
         return None
     return configs.resident(work, problem, config, device, quarters=False, refused=partial(_refused, problem, device))
 

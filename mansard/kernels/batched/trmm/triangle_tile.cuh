@@ -26,6 +26,7 @@ struct TriangleTile {
   static constexpr int REACH = LANES_M * Rows::READ, CHUNK = REACH > STEP ? REACH : STEP;
   static constexpr int WORK = STEP * Rows::COUNT * Columns::COUNT * Scalar<T>::WORDS * Scalar<T>::WORDS;  // per step
   static_assert(CHUNK % REACH == 0 && CHUNK % STEP == 0, "whole slots and whole steps");
+  static constexpr int TOGETHER = ROW_MAJOR_X ? Columns::READ : 1;  // adjacent entries of a row that a lane has
   Rows rows;
   Columns columns;
   T sums[Rows::COUNT][Columns::COUNT];
@@ -78,7 +79,7 @@ MANSARD_UNROLL_BY(UNROLL)
   // Write alpha times the product to the image of X.
   template <class ImageX>
   MANSARD_DEVICE void lay_down(T* X, const Scales& scales) const {
-    constexpr int PUT = ROW_MAJOR_X ? gcd(Columns::READ, ImageX::READ) : 1;
+    constexpr int PUT = gcd(TOGETHER, ROW_MAJOR_X ? ImageX::READ : 1);
     for_each<PUT>([&](int row, int column, const T* sum) {
       Pack<T, PUT> pack;
       MANSARD_UNROLL
@@ -105,15 +106,15 @@ MANSARD_UNROLL_BY(UNROLL)
         for (int j = 0; j < Rows::READ; ++j) {
           T* sum = sums[r * Rows::READ + j];
           const int row = rows.begin(r) + j;
-          if (!TRIANGLE || (P::UPPER ? r < first : r >= last) || (P::UPPER ? k + i > row : k + i < row)) {
+          const bool full = !TRIANGLE || (P::UPPER ? r < first : r >= last);
+          if (full || (P::UPPER ? k + i >= row + P::UNIT : k + i + P::UNIT <= row)) {
             MANSARD_UNROLL
             for (int c = 0; c < Columns::COUNT; ++c) multiply_add<P::CONJ>(sum[c], a[j][i], b[c][i]);
-          } else if (k + i == row) {
-            MANSARD_UNROLL
-            for (int c = 0; c < Columns::COUNT; ++c)
-              if constexpr (P::UNIT) add_to(sum[c], b[c][i]);
-              else multiply_add<P::CONJ>(sum[c], a[j][i], b[c][i]);
           }
+          if constexpr (P::UNIT)
+            if (!full && k + i == row)
+              MANSARD_UNROLL
+              for (int c = 0; c < Columns::COUNT; ++c) add_to(sum[c], b[c][i]);
         }
     }
   }

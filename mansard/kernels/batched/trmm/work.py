@@ -24,11 +24,13 @@ def work(problem: Problem) -> Work:
 
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
-    return int(c.DIM_X * c.DIM_Y if c.VARIANT == "block" else c.WARPS * 32)
+    if c.VARIANT == "lanes":
+        return int(c.WARPS * 32)
+    return int(c.DIM_X * c.DIM_Y if c.VARIANT == "block" else c.WARPS_M * c.WARPS_N * 32)
 
 
 def _shape(problem: Problem, c: Any) -> Any:
-    return block_shape(problem, c) if c.VARIANT == "block" else lanes_shape(problem, c)
+    return lanes_shape(problem, c) if c.VARIANT == "lanes" else block_shape(problem, c)
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
@@ -39,15 +41,17 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated: sums, entries of A and B of a step, addresses."""
     shape, words = _shape(problem, c), problem.itemsize // 4
+    if c.VARIANT == "tensor":  # sums, fragments of A and B
+        return int(8 * words * shape.rows * shape.columns + words * (4 + 4 * shape.columns) + 54)
     feeds = (shape.a.feed, shape.b.feed).count("elements") + (c.VARIANT == "lanes" and shape.x.feed == "elements")
     held = words * (shape.rows * shape.columns + shape.step * (shape.columns + 2))
-    return int(held + 54 + 6 * feeds + (12 if c.VARIANT == "block" else 10 * bool(c.TRIANGLE)))
+    return int(held + 54 + 6 * feeds + (10 * bool(c.TRIANGLE) if c.VARIANT == "lanes" else 12))
 
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: as many as are resident where they stay, as many as there is work where they come and go."""
     shape, staying = _shape(problem, c), False
-    if c.VARIANT == "block":
+    if c.VARIANT != "lanes":
         needed = problem.BATCH * shape.tiles * (shape.blocks if c.SPLIT else 1)
     else:
         needed = up(problem.BATCH, shape.group * c.WARPS)
@@ -60,7 +64,8 @@ _MOST_BLOCKS = 1 << 30
 
 def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
     """Seconds that each resource of the device needs at the least, with this configuration."""
-    rate = 0.8 * float(machine.fma[REAL[problem.dtype]])
+    real = REAL[problem.dtype]
+    rate = 0.8 * float(machine.tensor.get(real, machine.fma[real]) if c.VARIANT == "tensor" else machine.fma[real])
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
     return {
         "arithmetic": executed_flops(problem, c) / rate,
@@ -75,7 +80,8 @@ def _steps_of_warps(problem: Problem, c: Any) -> float:
     if c.VARIANT == "lanes":
         return float((0.5 + 0.5 * _halved(c.LANES_M, problem.N)) * problem.N * c.PER_TEAM / shape.group)
     beside = shape.blocks * (shape.blocks - 1) / 2
-    on = (0.5 + 0.5 * _halved(c.DIM_Y, shape.order)) * shape.blocks
+    lanes = 16 * c.WARPS_M if c.VARIANT == "tensor" else c.DIM_Y
+    on = (0.5 + 0.5 * _halved(lanes, shape.order)) * shape.blocks
     return float((beside + on) * shape.order * shape.tiles * threads(problem, c) / 32)
 
 
@@ -87,9 +93,12 @@ def _halved(lanes: int, order: int) -> float:
 def issued(problem: Problem, c: Any) -> float:
     """Instructions of all warps for a matrix: products, reads of shared memory, copies."""
     shape, words = _shape(problem, c), 2 if problem.is_complex else 1
+    moved = (problem.N + 2 * problem.NRHS) * problem.N * problem.itemsize / 512
+    if c.VARIANT == "tensor":  # per column of A: a quarter of an instruction for 8 of them, per tile
+        each = shape.rows * shape.columns * words * words / 4 + (shape.rows + shape.columns) / 2
+        return float(_steps_of_warps(problem, c) * each + moved * _COPY_INSTRUCTIONS + 40)
     products = shape.rows * shape.columns * words * words
     reads = shape.rows / shape.a.read + shape.columns / shape.b.read
-    moved = (problem.N + 2 * problem.NRHS) * problem.N * problem.itemsize / 512
     return float(_steps_of_warps(problem, c) * (products + reads + 1) + moved * _COPY_INSTRUCTIONS + 40)
 
 
@@ -109,9 +118,9 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
         return 1.0
     moved, line = float(least.bytes), problem.N * problem.itemsize
     if problem.stack_a != "shared":  # memory moves 64 bytes at a time
-        half = c.VARIANT == "block" or c.TRIANGLE
+        half = c.VARIANT != "lanes" or c.TRIANGLE
         beside = min(line - problem.itemsize, 64 if half else line) / 2 * problem.N
-        moved += problem.BATCH * beside * (shape.tiles if c.VARIANT == "block" else 1)
+        moved += problem.BATCH * beside * (1 if c.VARIANT == "lanes" else shape.tiles)
     return float(0.85 ** (shape.a.feed == "elements") * 0.9 ** (shape.b.feed == "elements") * least.bytes / moved)
 
 
@@ -126,7 +135,8 @@ def bytes_in_flight(problem: Problem, c: Any) -> int:
 def executed_flops(problem: Problem, c: Any) -> int:
     """Flops the kernel really does: lanes past the last row or column compute, too."""
     shape = _shape(problem, c)
-    each = (8 if problem.is_complex else 2) * problem.BATCH * 32 * shape.rows * shape.columns
+    each = (8 if problem.is_complex else 2) * problem.BATCH * shape.rows * shape.columns
+    each *= 256 if c.VARIANT == "tensor" else 32
     return int(each * _steps_of_warps(problem, c))
 
 

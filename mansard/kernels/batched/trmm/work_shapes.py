@@ -33,14 +33,14 @@ class LanesShape:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """What decides legality of `block`; the kernel asserts that it agrees."""
+    """What decides legality of `block` and `tensor`; the kernels assert that they agree."""
 
     a: Window
     b: Window
     order: int  # of a block of A
     blocks: int  # along the diagonal
     tiles: int  # of columns, per matrix
-    rows: int  # of X per thread
+    rows: int  # of X per thread, or tiles of 16 per warp
     columns: int
     step: int  # along the columns of A
     adjacent: int  # entries of a row of X that may be stored at once
@@ -93,25 +93,44 @@ def lanes_shape(problem: Problem, c: Any) -> LanesShape:
 
 @lru_cache(maxsize=8192)
 def block_shape(problem: Problem, c: Any) -> BlockShape:
-    """Blocks of A, and all rows of some columns of B."""
+    """Blocks of A, and all rows of some columns of B, for `block` and `tensor`."""
     operands = system(problem).operands
     order, columns = min(c.BLK_M, problem.N), min(c.BLK_N, problem.NRHS)
-    lanes = (min(c.DIM_Y, 32), max(1, min(c.DIM_X, 32 // min(c.DIM_Y, 32))))
-    if operands.layout_c != "col":
-        lanes = (max(1, min(c.DIM_Y, 32 // min(c.DIM_X, 32))), min(c.DIM_X, 32))
-    steps = _steps(operands)
     of_b = (problem.N, columns) if operands.layout_b != "col" else (columns, problem.N)
-    a, b = (
-        min(found, key=lambda one: (images.collisions(one, *_lanes_of(operands, *lanes, steps[name])), one.pitch))
-        for name, found in (("a", _blocks_of_a(operands, order)), ("b", list(windows(operands, "b", of_b))))
-    )
-    rows, of_lane, step = _shares(operands, a, b, (order, columns), (c.DIM_Y, c.DIM_X))
+    found = {"a": _blocks_of_a(operands, order), "b": list(windows(operands, "b", of_b))}
     put = adjacent(operands) if operands.layout_c == "row" else 1
+    sizes = order, up(problem.N, order), up(problem.NRHS, columns)
+    if c.VARIANT == "tensor":
+        a, b = (_without_clash(operands, side, found[side]) for side in "ab")
+        rows, of_lane = (up(up(size, 16), warps) for size, warps in ((order, c.WARPS_M), (columns, c.WARPS_N)))
+        shape = (rows, of_lane, 8, put, 2 * 16 * (rows + of_lane) * problem.itemsize / 128)
+    else:
+        lanes = _lanes_of_warp(operands, c)
+        steps = _steps(operands)
+        a, b = (
+            min(found[side], key=lambda one: (images.collisions(one, *_lanes_of(operands, *lanes, steps[side])), one.pitch))
+            for side in "ab"
+        )
+        rows, of_lane, step = _shares(operands, a, b, (order, columns), (c.DIM_Y, c.DIM_X))
+        shape = (rows, of_lane, step, put, _wavefronts(operands, a, b, rows, of_lane, lanes))
     shared = up(c.STAGES * a.bytes + b.bytes, 128) * 128
-    return BlockShape(
-        a, b, order, up(problem.N, order), up(problem.NRHS, columns), rows, of_lane, step, put, shared,
-        _wavefronts(operands, a, b, rows, of_lane, lanes),
-    )  # fmt: skip
+    return BlockShape(a, b, *sizes, *shape[:4], shared, shape[4])
+
+
+def _lanes_of_warp(operands: Problem, c: Any) -> tuple[int, int]:
+    """Rows and columns of the threads of a warp."""
+    if operands.layout_c == "col":
+        rows = min(c.DIM_Y, 32)
+        return rows, max(1, min(c.DIM_X, 32 // rows))
+    columns = min(c.DIM_X, 32)
+    return max(1, min(c.DIM_Y, 32 // columns)), columns
+
+
+def _without_clash(operands: Problem, side: str, found: list[Window]) -> Window:
+    """The window whose fragments hit different banks (Outer in gemm/tensor_tile.cuh)."""
+    k_adjacent = (getattr(operands, f"layout_{side}") == "col") == (side == "b")
+    clash = 4 if operands.is_complex and not k_adjacent else 8
+    return next((one for one in found if one.pitch % clash), found[0])
 
 
 def _blocks_of_a(operands: Problem, order: int) -> list[Window]:
