@@ -166,6 +166,8 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
         yield from _lanes_candidates(problem)
     if problem.N > 8:
         yield from _block_candidates(problem)
+    if problem.N > 16 and problem.NRHS > 4:
+        yield from _tensor_candidates(problem)
 
 
 def _lanes_candidates(problem: Problem) -> Iterator[Lanes]:
@@ -218,10 +220,17 @@ def _block_candidates(problem: Problem) -> Iterator[Block]:
                 yield Block(order, columns, dim_x, dim_y, min(stages, blocks), True)
 
 
+def _tensor_candidates(problem: Problem) -> Iterator[Tensor]:
+    for order, most, along, stages in product((16, 32, 48, 64), (16, 32, 64), (1, 2, 4), (1, 2, 3)):
+        columns = min(most, configs.up(problem.NRHS, 16) * 16)
+        for across in sorted({configs.up(columns, 16), configs.up(columns, 32)}):
+            yield from (Tensor(order, columns, along, across, stages, split) for split in (False, True)[: 1 + (problem.N > order)])
+
+
 def orders(problem: Problem) -> list[int]:
-    """Orders of the blocks of A: the whole matrix, and equal parts of it with at least 16 rows."""
+    """Orders of the blocks of A: equal parts of at most so many rows, or the whole matrix."""
     found = []
-    for most in (64, 48, 32, 16):
+    for most in (32, 64, 48, 16):
         parts = configs.up(problem.N, most)
         found.append(min(problem.N, configs.up(configs.up(problem.N, parts), 4) * 4))
     return list(dict.fromkeys(found))
@@ -235,4 +244,4 @@ def dims(problem: Problem) -> list[tuple[int, int]]:
         return [(2, 16), (2, 32), (4, 16), (4, 8)]
     if problem.NRHS <= 12:
         return [(4, 8), (4, 16), (8, 8), (8, 16)]
-    return [(8, 8), (8, 16), (16, 8), (16, 16), (32, 4)]
+    return [(8, 8), (8, 16), (16, 8), (16, 16), *([(32, 4)] if problem.NRHS > 16 else [])]

@@ -42,9 +42,10 @@ def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated: sums, entries of A and B of a step, addresses."""
     shape, words = _shape(problem, c), problem.itemsize // 4
     if c.VARIANT == "tensor":  # sums, fragments of A and B
-        return int(8 * words * shape.rows * shape.columns + words * (4 + 4 * shape.columns) + 54)
+        return int(8 * words * shape.rows * shape.columns + words * (4 + 4 * shape.columns) + 88)
     feeds = (shape.a.feed, shape.b.feed).count("elements") + (c.VARIANT == "lanes" and shape.x.feed == "elements")
     held = words * (shape.rows * shape.columns + shape.step * (shape.columns + 2))
+    held += 12 if problem.dtype == "complex128" else 0
     return int(held + 54 + 6 * feeds + (10 * bool(c.TRIANGLE) if c.VARIANT == "lanes" else 12))
 
 
