@@ -6,7 +6,8 @@ from typing import Any
 
 from ..arrays import kinds as arrays
 from ..operations import stacks
-from ..operations.batched.triangular_call import multiply, solve, solve_vectors, triangle
+from ..operations.batched.triangular_call import solve, solve_vectors, triangle
+from ..operations.batched.triangular_products import multiply
 from ..operations.ragged import Ragged
 from ..operations.ragged_lists import differ
 
@@ -102,7 +103,7 @@ def trmm(
 ) -> Any:
     """alpha op(a) b (`side` = "R": alpha b op(a)) for every triangular matrix of a batch; options as for `trsm`.
 
-    The triangles are copied, with zeros on the other side of the diagonal, and multiplied by `gemm`.
+    `out` may be b, as there. What is not referenced is never read: the other triangle, and the diagonal with diag="U".
 
     Examples
     --------

@@ -7,7 +7,7 @@ flops and resources; `emit` source text and launch geometry; `defaults` the rule
 
 from __future__ import annotations
 
-from .batched import gemm, gemv, ragged_gemm, rank_k, trsm
+from .batched import gemm, gemv, ragged_gemm, rank_k, trmm, trsm
 from .factor import (
     back_transform,
     bidiagonal,
@@ -27,7 +27,7 @@ from .tall_skinny import gram, matmul_gram, sketch, small_step, tsm2r, tsmm
 
 FAMILIES: tuple[Family, ...] = (
     gram.FAMILY, tsmm.FAMILY, tsm2r.FAMILY, matmul_gram.FAMILY, sketch.FAMILY, small_step.FAMILY, gemm.FAMILY,
-    gemv.FAMILY, rank_k.FAMILY, trsm.FAMILY, ragged_gemm.FAMILY, cholesky.FAMILY, lu.FAMILY, qr.FAMILY,
+    gemv.FAMILY, rank_k.FAMILY, trsm.FAMILY, trmm.FAMILY, ragged_gemm.FAMILY, cholesky.FAMILY, lu.FAMILY, qr.FAMILY,
     ragged_factor.FAMILY, systems.FAMILY, jacobi.FAMILY, tridiagonal.FAMILY, bidiagonal.FAMILY, sweeps.FAMILY,
     divide.FAMILY, back_transform.FAMILY, spmv.FAMILY, powers.FAMILY, krylov.FAMILY,
 )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import gcd
 from typing import Any
 
-from ..kernels.batched import gemm, gemv, rank_k, trsm
+from ..kernels.batched import gemm, gemv, rank_k, trmm, trsm
 from ..kernels.factor import cholesky, lu, qr
 from ..kernels.sparse import powers, spmv
 from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
@@ -117,9 +117,9 @@ def of_update(hermitian: bool, two: bool = False) -> Make:
     return make
 
 
-def triangular_product_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:
-    """A triangle times B (trmm) by a product."""
-    return (("gemm", of_gemm(asked, s._replace(k=s.m))),)
+def of_trmm(asked: Asked, s: Sizes) -> Problem:
+    layouts: Options = {"layout_a": asked.layout, "layout_b": asked.layout}
+    return trmm.spec.problem(asked.dtype, s.m, s.n, s.batch, **layouts)
 
 
 def cho_solve_steps(asked: Asked, s: Sizes) -> tuple[tuple[str, Problem], ...]:

@@ -20,7 +20,8 @@ from ..plan.problem import Options, Problem
 from . import problems, references, sizes, steps
 from .batched.gemm_call import Form
 from .batched.gemv_call import GEMV, form_of
-from .batched.triangular_call import TRMM, TRSV, triangle
+from .batched.triangular_call import TRSV, triangle
+from .batched.triangular_products import TRMM
 from .factor.hold import plan_factorization
 from .factor.two_sided import hold as two_sided
 from .operation import Operation, Planner
@@ -178,7 +179,7 @@ _BATCHED = (
           of=sizes.ONE_VECTOR, reference=references.trsv, options=_TRIANGLE, form=partial(triangle, "L"),
           operands=("a", "x"), **_SYSTEMS),
     _blas("trmm", plan=TRMM.plan, text="a batch of A B, A is triangular of order M, B is M x N", of=sizes.SYSTEM,
-          made_of=problems.triangular_product_steps, families=("gemm",), reference=references.trmm,
+          make=problems.of_trmm, families=("trmm",), reference=references.trmm,
           options=("side", *_TRIANGLE), form=triangle),
     _blas("solve_triangular", home="mansard.linalg", plan=steps.plan_solve_triangular, of=sizes.SYSTEM,
           text="a batch of triangular systems of order M, N right-hand sides",

@@ -23,7 +23,7 @@ _EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL, _QR_CALL = 0.3e-6, 1e-6, 5e-6, 15e-6
 # fewer; a number of a permutation.
 _ORDER_CALL, _EACH_EXCHANGE, _EACH_PLACE = 15e-6, 3e-6, 15e-9
 _EACH_LISTED = 0.25e-6  # what a kernel saves of a product of two arrays by a call from Python
-_PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv", "rank_k")
+_PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv", "rank_k", "trmm")
 _FACTORS = ("trsm", "cholesky", "lu", "qr")
 _ONE_BY_ONE = (("trsm", None), ("cholesky", "solve"), ("lu", "factor"), ("qr", "solve"))
 # Rates of one core of any CPU at orders below 32: products fill a vector unit, eliminations wait for each other.

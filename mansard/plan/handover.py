@@ -167,9 +167,9 @@ def _updates(problem: Problem, request: Request) -> Iterator[Choice]:
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
 _FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
-_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a kernel costs less than calls of BLAS
 _BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
-_ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
+ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 
 
 def block_order(problem: Problem) -> int:
@@ -193,12 +193,14 @@ def _blocks(problem: Problem, reason: str, inverts: bool = False) -> Choice:
     return Choice(family_of(problem.operation), Steps(BLOCKS, text, reason, order), "rule")
 
 
-def triangles_one_by_one(rows: int, matrices: int, request: Request) -> Choice | None:
-    """BLAS for products of triangles on CPUs, where they are few or large; None: a copy of the triangles, and gemm."""
-    if not request.on_cpu or not request.may_hand_over or (matrices >= _MANY and rows <= _NARROW):
-        return None
-    reason = f"few products, or of more than {_NARROW} rows or columns"
-    return Choice(family_of("trsm"), Library(_ONE_BY_ONE, reason), "rule")
+def _few_or_wide_triangles(problem: Problem, request: Request) -> Iterator[Choice]:
+    """BLAS for products of triangles on CPUs, where they are few or large."""
+    if request.backend == "cpu" and _are_few_or_wide(problem):
+        yield _library(problem, request, f"few products, or of more than {_NARROW} rows or columns")
+
+
+def _are_few_or_wide(problem: Problem) -> bool:
+    return bool(problem.BATCH < _MANY or max(problem.N, problem.NRHS) > _NARROW)
 
 
 # --- factorizations ----------------------------------------------------------------------------------------
@@ -310,14 +312,14 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "rank_k": _updates, "trsm": _many_unknowns, "jacobi": _few_tiny, "systems": _beyond_tiny,
-    **dict.fromkeys(FACTORS, _large_or_few),
+    "gemm": _wide_batch, "rank_k": _updates, "trsm": _many_unknowns, "trmm": _few_or_wide_triangles,
+    "jacobi": _few_tiny, "systems": _beyond_tiny, **dict.fromkeys(FACTORS, _large_or_few),
 }  # fmt: skip
 
 
 def _has_records(problem: Problem, request: Request) -> bool:
     """Whether records of routes answer such requests. The emulator has blocks, but no library as a rival."""
-    if problem.operation == "trsm":
+    if problem.operation in ("trsm", "trmm"):
         return request.device.backend != "cpu"
     return _is_rivalled(problem, request) or (request.backend == "cuda" and problem.operation in (*FACTORS, "gemm"))
 
@@ -348,7 +350,9 @@ def _library(problem: Problem, request: Request, reason: str, origin: Origin = "
     elif problem.operation == "rank_k":
         name = _BY_PRODUCT
     elif problem.operation == "trsm":
-        name = _ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
+        name = ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
+    elif problem.operation == "trmm":
+        name = ONE_BY_ONE if request.on_cpu and _are_few_or_wide(problem) else "a copy of the triangle, and a product"
     return Choice(family_of(problem.operation), Library(name, reason), origin)
 
 

@@ -43,6 +43,7 @@ CONTRACTS = (
     Contract("gemv", 12, forms=(PLAIN, SCALED), compiled=20),
     Contract("rank_k", 20, step=8, forms=(PLAIN, SCALED), compiled=12),
     Contract("trsm", 33, forms=(PLAIN, SCALED), compiled=10),
+    Contract("trmm", 35, forms=(PLAIN, SCALED), compiled=10),
     Contract("cholesky", 36, forms=(PLAIN, {"in_place": True}), orders=2),
     Contract("lu", 57, forms=(PLAIN, {"seed": 3, "spoil": True}), orders=2),
     Contract("qr", 38, bounds=0, orders=2),

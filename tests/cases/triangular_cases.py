@@ -10,7 +10,7 @@ import pytest
 from batched_cases import Played, integers, matrices_at
 
 from mansard import testing
-from mansard.kernels.batched import trsm
+from mansard.kernels.batched import trmm, trsm
 from mansard.kernels.batched.trsm import spec
 from mansard.operations import run as call
 from mansard.plan import handover
@@ -21,12 +21,13 @@ OP = {"N": lambda x: x, "T": lambda x: x.swapaxes(-1, -2), "C": lambda x: x.swap
 
 
 class PlayedSolver(Played):
-    """Kernels played by NumPy, of both families; descriptions of operands are taken at their word, and checked."""
+    """Kernels played by NumPy, of all three families; descriptions of operands are taken at their word, and checked."""
 
     def __call__(
         self, emit: Any, problem: Any, backend: Any, strides: tuple[int, ...], choice: Choice | None = None
     ) -> Any:
-        if emit is not trsm.emit:
+        family = next((one for one in (trsm, trmm) if emit is one.emit), None)
+        if family is None:
             return super().__call__(emit, problem, backend, strides, choice)
         assert choice is not None
         if choice.config is None:
@@ -43,7 +44,7 @@ class PlayedSolver(Played):
             traits = problem.side, problem.uplo, problem.trans, problem.unit
             with np.errstate(all="ignore"):
                 for a, b, x in zip(*places, strict=True):
-                    x[...] = spec.reference(a, b, alpha, *traits)
+                    x[...] = family.spec.reference(a, b, alpha, *traits)
 
         return launch, choice, None
 

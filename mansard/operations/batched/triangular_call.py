@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
-from math import prod
 from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
@@ -14,8 +13,8 @@ from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...codegen.geometry import Kernel
 from ...kernels.batched import trsm
-from ...kernels.batched.trsm import lapack, spec
-from ...plan import dispatch, handover, pin
+from ...kernels.batched.trsm import spec
+from ...plan import dispatch
 from ...plan.plan import Plan
 from ...plan.problem import Options, Problem
 from ...plan.route import Choice, Nothing, Request, Steps
@@ -25,10 +24,8 @@ from ..batch_checks import check_dtypes, check_out, is_empty_list
 from ..operation import Operation
 from ..ragged_lists import special
 from ..stacks import Batch, Operand
-from . import gemm_call
-from .list_products import multiply_triangles_each
-from .ragged_triangular import multiply_triangles, solve_ragged
-from .triangular_run import Blocked, SolveRun, Way, by_lapack, by_library, is_same, masked, refuse_singular, straight
+from .ragged_triangular import solve_ragged
+from .triangular_run import Blocked, SolveRun, SplitRun, Way, by_lapack, by_library, refuse_singular, straight
 
 
 class Triangle(NamedTuple):
@@ -41,6 +38,7 @@ class Triangle(NamedTuple):
     invert: bool = False  # invert the diagonal blocks, and multiply by them
 
 
+Prepared = tuple[Launch | None, Choice, Kernel | None, Way | None]  # or, without a launch, who answers
 _PLAIN = Triangle()
 _SIDES, _TRIANGLES = {"L": "left", "R": "right"}, {"L": "lower", "U": "upper"}
 
@@ -70,7 +68,7 @@ def solve(
 
 def _plan_checked(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Triangle) -> Plan:
     """Plan the systems, each run of which looks for zeros on the diagonals first."""
-    kind, plan = _kind(A, B, out), plan_trsm(A, B, out, backend, form)
+    kind, plan = kind_of(A, B, out), plan_trsm(A, B, out, backend, form)
 
     def run(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
         refuse_singular(kind, A)
@@ -87,25 +85,26 @@ def solve_vectors(A: Matrices, x: Matrices, out: Matrices, backend: str | None, 
 def _plan_vectors(A: Matrices, x: Matrices, out: Matrices, backend: str | None, form: Triangle) -> Plan:
     kind = arrays.common_kind([("a", A), ("x", x)] + ([("out", out)] if out is not None else []))
     kind.view(x, "x")
-    return _plan(A, x[..., None], None if out is None else out[..., None], backend, form, _prepare, vectors=True)
+    return plan_by(A, x[..., None], None if out is None else out[..., None], backend, form, _prepare, vectors=True)
 
 
 def plan_trsm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Triangle = _PLAIN) -> Plan:
     """A plan of the systems. Nothing is written before every argument has been checked."""
-    return _plan(A, B, out, backend, form, _prepare)
+    return plan_by(A, B, out, backend, form, _prepare)
 
 
-def _plan(
+def plan_by(
     A: Matrices,
     B: Matrices,
     out: Matrices,
     backend: str | None,
     form: Triangle,
-    prepare: Callable[..., tuple[Launch | None, Choice, Kernel | None, Way | None]],
+    prepare: Callable[..., Prepared],
     vectors: bool = False,
 ) -> Plan:
-    kind = _kind(A, B, out)
-    a, b, given = _operands(kind, A, B, out, form, "x" if vectors else "b")
+    """A plan of triangular matrices with B, in whose place the result may be; `prepare` decides who answers."""
+    kind = kind_of(A, B, out)
+    a, b, given = operands_of(kind, A, B, out, form, "x" if vectors else "b")
     shape = stacks.broadcast(a, b, ("a", "b"))
     if out is not None:
         wanted, place = (*shape, b.rows, b.columns), given[2][1]
@@ -117,7 +116,8 @@ def _plan(
     batch = stacks.batch_of(read[0], read[1], x, shape)
     problem = _problem(batch, form)
     launch, choice, kernel, way = prepare(kind, problem, batch, chosen, backend, form)
-    run = SolveRun(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
+    runs = SplitRun if getattr(choice.config, "SPLIT", False) else SolveRun
+    run = runs(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
     run.way = way
     on_cpu, is_empty = chosen.device.backend == "cpu", 0 in (*shape, problem.N, problem.NRHS)
     own = on_cpu and launch is None and not (vectors or is_empty or prepare is not _prepare)
@@ -125,10 +125,11 @@ def _plan(
     fast = run.of_vectors() if vectors else run.fast if solved is None else run.by_library(solved)
     fast = call.counted(kind, out, fast)
     verify = call.make_verify(kind, A, B, out)
-    return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
+    planned = Problem(choice.family.name, problem.dtype, problem.sizes, problem.traits)
+    return Plan(planned, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
-def _operands(
+def operands_of(
     kind: Kind, A: Matrices, B: Matrices, out: Matrices, form: Triangle, right: str = "b"
 ) -> tuple[Operand, Operand, list[tuple[str, Operand]]]:  # fmt: skip
     """A and B, and everything that was given by its name, checked; `right` is the name of B."""
@@ -157,7 +158,7 @@ def _problem(batch: Batch, form: Triangle) -> Problem:
 
 def _prepare(
     kind: Kind, problem: Problem, batch: Batch, backend: Backend, asked: str | None, form: Triangle
-) -> tuple[Launch | None, Choice, Kernel | None, Way | None]:
+) -> Prepared:
     """The launch, what was chosen and why, the kernel; or, without a launch, who solves."""
     if 0 in (*batch.shape, problem.N, problem.NRHS):
         return None, Choice(trsm.FAMILY, Nothing("nothing to solve"), "empty"), None, None
@@ -184,7 +185,7 @@ def _blocked(kind: Kind, problem: Problem, order: int, asked: str | None, form: 
     )  # fmt: skip
 
 
-def _kind(A: Matrices, B: Matrices, out: Matrices) -> Any:  # Kind | None
+def kind_of(A: Matrices, B: Matrices, out: Matrices) -> Any:  # Kind | None
     return stacks.common_kind((("a", A), ("b", B), ("out", out)))
 
 
@@ -199,60 +200,6 @@ def _check_operands(given: Sequence[tuple[str, Operand]], side: str) -> None:
         raise ValueError(f"a has order {a.rows} and b {size} {what}: both need the same number")
 
 
-# ---- products ---------------------------------------------------------------------------------------------
-
-
-def multiply(
-    A: Matrices, B: Matrices, out: Matrices, alpha: complex, backend: str | None, form: Triangle = _PLAIN
-) -> Matrices:
-    """alpha op(A) B, or alpha B op(A), of a triangle A."""
-    return operation.call(TRMM, A, B, out, alpha, 0.0, backend, form)
-
-
-def plan_trmm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Triangle = _PLAIN) -> Plan:
-    """A plan of the product: a copy of A with zeros on the other side, made anew in every call, and gemm."""
-    kind = _kind(A, B, out)
-    a, b, given = _operands(kind, A, B, out, form)
-    shape = stacks.broadcast(a, b, ("a", "b"))
-    if out is not None:
-        wanted, place = (*shape, b.rows, b.columns), given[2][1]
-        check_out(kind, out, place, (*place.shape, place.rows, place.columns) == wanted, wanted)
-    chosen = select(arrays.same_device([(name, operand.view) for name, operand in given]), backend)
-    request = Request.of(chosen, "trmm", may_hand_over=backend is None and not pin.pins())
-    by_blas = handover.triangles_one_by_one(max(b.rows, b.columns), prod(shape), request)
-    if by_blas:
-        plan = _plan(A, B, out, backend, form, partial(_one_by_one, by_blas))
-        plan.problem = Problem("trmm", plan.problem.dtype, plan.problem.sizes, plan.problem.traits)
-        return plan
-    trans, conj, left = form.trans in "TC", form.trans in "CR", form.side == "left"
-    how = gemm_call.Form(trans, conj) if left else gemm_call.Form(False, False, trans, conj)
-
-    def pair(A: Matrices, B: Matrices) -> tuple[Matrices, Matrices]:
-        copies = [masked(kind, one, form.uplo, form.unit) for one in (A if a.listed else (A,))]
-        triangles = copies if a.listed else copies[0]
-        return (triangles, B) if left else (B, triangles)
-
-    def run(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
-        if out is None or not is_same(kind, B, out):
-            return gemm_call.multiply(*pair(A, B), out, alpha, 0.0, backend, how)
-        product = gemm_call.multiply(*pair(A, B), None, alpha, 0.0, backend, how)
-        for place, value in zip(out, product, strict=True) if stacks.is_list(out) else ((out, product),):
-            place[...] = value
-        return out
-
-    held = gemm_call.plan_gemm(*pair(A, B), None, backend, how)
-    text = f"a copy of a with zeros on the other side of its diagonal (one more pass over it), then {held.choice}"
-    choice = Choice(held.choice.family, Steps("copy", text, held.choice.reason), held.choice.origin)
-    return Plan(held.problem, choice, held.backend, held.kernel, run, call.make_verify(kind, A, B, out))
-
-
-def _one_by_one(
-    choice: Choice, kind: Kind, problem: Problem, batch: Batch, backend: Backend, asked: str | None, form: Triangle
-) -> tuple[None, Choice, None, Way]:
-    return None, choice, None, by_lapack(problem.replace(trans=form.trans), lapack.multiply_each)
-
-
 TRSM = Operation("trsm", plan_trsm, ("a", "b"), special=special(partial(solve_ragged, solve, False)))
 TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"), special=special(partial(solve_ragged, solve, True)))
 TRSV = Operation("trsv", _plan_vectors, ("a", "x"), lists=False)
-TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles, each=multiply_triangles_each))

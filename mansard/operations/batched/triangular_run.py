@@ -165,7 +165,44 @@ class SolveRun(BatchRun):
             raise ValueError(_OVERLAPS.format("b", ", or b itself"))
 
 
+class SplitRun(SolveRun):
+    """Runs kernels that write a part of the result while others still read B: `way` answers where `out` is B."""
+
+    def _make_fast(self) -> Callable[..., Matrices]:
+        fast, general, kind = super()._make_fast(), self.general, self.kind
+
+        def apart(
+            A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+        ) -> Matrices:
+            if out is not None and is_same(kind, B, out):
+                return general(A, B, out, alpha, beta)
+            return fast(A, B, out, alpha, beta)
+
+        return fast if len(self.given) == 2 else apart
+
+    def general(
+        self, A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
+    ) -> Matrices:
+        """As for systems, or where `out` is B, or has an array of it, by another way."""
+        if out is None or not is_same(self.kind, B, out):
+            return super().general(A, B, out, alpha, beta)
+        assert self.way is not None
+        self._check_apart(A, B, out)
+        self.way(A, out, alpha)
+        return out
+
+
 _OVERLAPS = "out overlaps {}: the result needs memory of its own{}"
+
+
+def is_same(kind: Kind, B: Matrices, out: Matrices) -> bool:
+    if stacks.is_list(B) or stacks.is_list(out):
+        pairs = zip(B, out, strict=False) if stacks.is_list(B) and stacks.is_list(out) else ()
+        return any(is_same(kind, b, one) for b, one in pairs)
+    if kind.address(B) != kind.address(out):
+        return False
+    b, c = kind.view(B, "b"), kind.view(out, "out")
+    return (b.address, b.shape, b.strides) == (c.address, c.shape, c.strides)
 
 
 def _lies_alike(one: View, other: View) -> bool:
@@ -320,28 +357,3 @@ def _pairs(A: Matrices, X: Matrices) -> Iterable[tuple[Array, Array]]:
 def _numpy(array: Array) -> Array:
     """The same memory as a NumPy array; a copy of what is lazily conjugated."""
     return array if isinstance(array, np.ndarray) else array.resolve_conj().numpy()
-
-
-# ---- products -------------------------------------------------------------------------------------------
-
-
-def masked(kind: Kind, A: Matrices, uplo: str, unit: bool) -> Matrices:
-    """Whatever lies on the other side of the diagonal, NaN too, is zero in the copy."""
-    strides = kind.view(A, "a").strides[:-2]
-    if 0 not in strides and not unit:
-        return kind.triangle(A, uplo == "lower")
-    once = A[tuple([slice(0, 1) if stride == 0 else slice(None) for stride in strides])]  # what broadcasting repeats
-    copy = kind.triangle(once, uplo == "lower")
-    if unit:
-        kind.diagonals(copy)[...] = 1
-    return kind.module.broadcast_to(copy, A.shape)
-
-
-def is_same(kind: Kind, B: Matrices, out: Matrices) -> bool:
-    if stacks.is_list(B) or stacks.is_list(out):
-        pairs = zip(B, out, strict=False) if stacks.is_list(B) and stacks.is_list(out) else ()
-        return any(is_same(kind, b, one) for b, one in pairs)
-    if kind.address(B) != kind.address(out):
-        return False
-    b, c = kind.view(B, "b"), kind.view(out, "out")
-    return (b.address, b.shape, b.strides) == (c.address, c.shape, c.strides)

@@ -30,7 +30,7 @@ from mansard import testing
 from mansard.kernels.batched.trsm import lapack
 from mansard.operations import stacks
 from mansard.operations.batched import triangular_call
-from mansard.operations.batched.triangular_run import masked
+from mansard.operations.batched.triangular_products import masked
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
