@@ -97,6 +97,17 @@ struct Cyclic {
     rounds<0>();
   }
 
+  // Put the columns of chunks in their order: in final row k, those of its round have moved. `thread` is this thread's
+  // number in the team. Called between barriers.
+  MANSARD_DEVICE void straighten(const int thread) const {
+    for (int e = thread; e < N * LANES_N; e += P::LANES) {
+      const int k = e / LANES_N, its = e % LANES_N, first = k / S::ROUND * S::ROUND;
+      T* line = final_row(k) + first;
+      if (LAST == 0 || first < FULL * LANES_N) turn_back<CHUNK>(line + its * CHUNK, (k - first) % CHUNK);
+      else turn_back<LAST == 0 ? 1 : LAST>(line + its * LAST, (k - first) % (LAST == 0 ? 1 : LAST));
+    }
+  }
+
  private:
   static constexpr int WAITS = 0x7fffffff;
   CyclicPlace<T> shared;
@@ -107,9 +118,18 @@ struct Cyclic {
   T column[SLOTS];                 // entries of the next pivot column, in all parts
   int order[SLOTS], most;          // their orders, and the largest in the warp's part of the team
   T inverse;                       // of the lane's largest entry of that column
-  bool mine[SLOTS];                // whether the row in slot q is the pivot row, or the warp's offer
+  int claimed;                     // slot of the pivot row, or of the warp's offer; -1 in lanes without it
 
-  // Pass the column in register `at` of part `turn` on to all parts, and search it; it is column k.
+  template <int C>
+  static MANSARD_DEVICE void turn_back(T* chunk, const int moved) {
+    T old[C];
+    MANSARD_UNROLL
+    for (int i = 0; i < C; ++i) old[i] = chunk[i];
+    MANSARD_UNROLL
+    for (int i = 0; i < C; ++i) chunk[i + moved < C ? i + moved : i + moved - C] = old[i];
+  }
+
+  // Pass the column in register AT of part `turn` on to all parts, and search it; it is column k.
   template <int AT>
   MANSARD_DEVICE void search(int turn, int k) {
     T largest = zero<T>();
@@ -149,13 +169,13 @@ MANSARD_UNROLL_BY(1)
   MANSARD_DEVICE void step(const int turn, const int moved, const int k) {
     T by;
     bool quick;
-    const T* line = WARPS == 1 ? agree<AT, C>(moved, k, by, quick) : compete<AT, C>(moved, k, by, quick);
+    const T* line = WARPS == 1 ? agree<AT>(k, by, quick) : compete<AT>(k, by, quick);
     T multiple[SLOTS];
     if (__builtin_expect(quick, true)) {
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) multiple[q] = product_of<false>(column[q], by);
     } else {
-      const T pivot = line[k];
+      const T pivot = line[AT * LANES_N + turn * C];
       Inverse<T> exact;
       exact.template of<false>(pivot);
       MANSARD_UNROLL
@@ -168,11 +188,13 @@ MANSARD_UNROLL_BY(1)
   // Find the rows that this warp claims: one per team, by its order; otherwise by exact comparisons (false).
   MANSARD_DEVICE bool claim(const int k) {
     bool any = false, odd = !Ordinary<T>::holds(most);
+    claimed = -1;
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) {
-      mine[q] = order[q] == most;
-      odd |= any && mine[q];
-      any |= mine[q];
+      const bool its = order[q] == most;
+      if (its) claimed = q;
+      odd |= any && its;
+      any |= its;
     }
     const bool single = __popc(__ballot_sync(~0u, any)) == 32 / ROWS;
     const bool quick = single && !__any_sync(~0u, odd);
@@ -191,14 +213,11 @@ MANSARD_UNROLL_BY(1)
       const bool better = P::PIVOT ? value > size || (value == size && its < where) : row_of(q) == k;
       if (mask[q] != 0 && better) size = value, where = its, slot = q;
     }
-    int found = P::PIVOT ? exact_owner<ROWS>(size, where, slot) : slot;
-    if (size < R(-1)) found = -1;
+    claimed = P::PIVOT ? exact_owner<ROWS>(size, where, slot) : slot;
+    if (size < R(-1)) claimed = -1;
     T largest = column[0];
     MANSARD_UNROLL
-    for (int q = 0; q < SLOTS; ++q) {
-      mine[q] = found == q;
-      largest = chosen(mine[q], column[q], largest);
-    }
+    for (int q = 1; q < SLOTS; ++q) largest = chosen(claimed == q, column[q], largest);
     inverse = ordinary_inverse(largest);
   }
   MANSARD_DEVICE int place_of(int q) const {
@@ -206,14 +225,14 @@ MANSARD_UNROLL_BY(1)
   }
 
   // One warp: the owner writes the pivot row to line k.
-  template <int AT, int C>
-  MANSARD_DEVICE const T* agree(const int moved, const int k, T& by, bool& quick) {
+  template <int AT>
+  MANSARD_DEVICE const T* agree(const int k, T& by, bool& quick) {
     quick = claim(k);
     T* line = shared.lines + k * LINE;
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q)
-      if (mine[q]) {
-        publish<AT, C>(q, line, moved);
+      if (claimed == q) {
+        publish<AT>(q, line);
         if (TRACK && part == q % LANES_N) shared.exchanged[k] = place[TRACK ? q / LANES_N : 0];
         mask[q] = 0;
       }
@@ -224,8 +243,8 @@ MANSARD_UNROLL_BY(1)
   }
 
   // Several warps: each offers its best row; the best of these is the pivot row.
-  template <int AT, int C>
-  MANSARD_DEVICE const T* compete(const int moved, const int k, T& by, bool& quick) {
+  template <int AT>
+  MANSARD_DEVICE const T* compete(const int k, T& by, bool& quick) {
     unsigned char* heads = shared.heads + k % 2 * (WARPS * S::HEAD);
     Head* head = reinterpret_cast<Head*>(heads + warp * S::HEAD);
     bool offers = false;
@@ -233,9 +252,9 @@ MANSARD_UNROLL_BY(1)
       const bool ordinary = claim(k);
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) {
-        if (mine[q]) publish<AT, C>(q, shared.lines + row_of(q) * LINE, moved);
-        offers |= mine[q];
-        if (mine[q] && part == (TRACK ? q % LANES_N : 0)) {
+        if (claimed == q) publish<AT>(q, shared.lines + row_of(q) * LINE);
+        offers |= claimed == q;
+        if (claimed == q && part == (TRACK ? q % LANES_N : 0)) {
           const int at = TRACK ? place[TRACK ? q / LANES_N : 0] : row_of(q);
           const R size = modulus_1(column[q]);
           *head = Head{inverse, ordinary ? size : ranked(size, at == k), row_of(q), at};
@@ -258,7 +277,7 @@ MANSARD_UNROLL_BY(1)
     left -= won;
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q)
-      if (won && mine[q]) mask[q] = 0;
+      if (won && claimed == q) mask[q] = 0;
     if (threadIdx.x == 0) {
       shared.rows[k] = best.row;
       if constexpr (TRACK) shared.exchanged[k] = best.place;
@@ -274,18 +293,15 @@ MANSARD_UNROLL_BY(1)
       if (place[i] == k) place[i] = was;
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q)
-      if (won && mine[q] && part == q % LANES_N) place[q / LANES_N] = k;
+      if (won && claimed == q && part == q % LANES_N) place[q / LANES_N] = k;
   }
 
   // Write the lane's part of its row in slot q to a line: columns that are not eliminated, and (KEEP) its entries of L.
-  template <int AT, int C>
-  MANSARD_DEVICE void publish(const int q, T* line, const int moved) const {
-    T* chunk = line + AT * LANES_N + part * C;
+  // Those of the round's chunks stand in the order of registers (straighten).
+  template <int AT>
+  MANSARD_DEVICE void publish(const int q, T* line) const {
     MANSARD_UNROLL
-    for (int i = 0; i < C; ++i) chunk[turned<C>(i, moved)] = a[q][AT + i];
-    MANSARD_UNROLL
-    for (int j = KEEP ? 0 : AT + C; j < WIDTH; ++j) {
-      if (j >= AT && j < AT + C) continue;
+    for (int j = KEEP ? 0 : AT; j < WIDTH; ++j) {
       T* to = line + column_of(j);
       if (packed(j)) {
         if (j % PACK != 0) continue;
@@ -305,25 +321,27 @@ MANSARD_UNROLL_BY(1)
   }
   // Whether register j is one of PACK that lie on 16 bytes of a line.
   static constexpr bool packed(int j) { return j < FULL || LAST % PACK == 0; }
-  // Which column of its chunk register i holds.
-  template <int C>
-  static MANSARD_DEVICE int turned(int i, int moved) {
-    const int at = i + moved;
-    return C == 4 ? at & 3 : at < C ? at : at - C;
+  template <int COUNT>
+  static MANSARD_DEVICE void load(T* to, const T* from) {
+    const auto some = *reinterpret_cast<const Pack<T, COUNT>*>(from);
+    MANSARD_UNROLL
+    for (int i = 0; i < COUNT; ++i) to[i] = some.e[i];
   }
 
   // a_ij -= l_i * a_pj. The column of step k + 1 is updated first and searched during the rest of the update.
   template <int AT, int C>
   MANSARD_DEVICE void update(const T* line, const T (&multiple)[SLOTS], const int turn, const int moved, const int k) {
     constexpr int END = AT < FULL ? (AT + C) * LANES_N : N;  // the last column of the round, and one
-    const T* chunk = line + AT * LANES_N + part * C;
+    T chunk[C];
+    MANSARD_UNROLL
+    for (int i = 0; i < C; i += C % PACK == 0 ? PACK : 1) load<C % PACK == 0 ? PACK : 1>(chunk + i, line + column_of(AT + i));
     // Of these registers of a chunk the first `live` hold columns that are not eliminated. Others hold L, or anything.
     const int live = part < turn ? 0 : part == turn ? C - moved : C;
     T first[SLOTS];  // the chunk's first register, which becomes its last
     MANSARD_UNROLL
     for (int q = 0; q < SLOTS; ++q) first[q] = a[q][AT];
     const auto move = [&](const int i) {
-      T u = chunk[turned<C>(i, moved)];
+      T u = chunk[i];
       if constexpr (KEEP) u = chosen(i < live, u, zero<T>());
       MANSARD_UNROLL
       for (int q = 0; q < SLOTS; ++q) {

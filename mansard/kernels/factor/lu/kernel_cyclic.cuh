@@ -161,7 +161,7 @@ MANSARD_DEVICE void load_tile(Cyclic<P>& tile, const typename P::T* a, const Arg
       const bool inside = has && (j < tile.FULL || column < S::N);
       tile.a[q][j] = inside ? a[entry_at<P::LAYOUT_A, S::A::PITCH>(row, column)] : zero<T>();
     }
-    if constexpr (tile.RIGHT > 0) {
+    if constexpr (Cyclic<P>::RIGHT > 0) {
       const T* from = matrix_at(arguments.B, arguments.b_matrix, number);
       MANSARD_UNROLL
       for (int c = 0; c < tile.RIGHT; ++c)
@@ -196,6 +196,8 @@ MANSARD_DEVICE void lu_cyclic(const Arguments& arguments) {
   team_barrier<P>();  // image is about to be overwritten by lines; all threads have read it
   tile.eliminate();
   team_barrier<P>();  // lines, rows and exchanged are complete, written by owners of pivot rows and thread 0
+  tile.straighten(rank);
+  team_barrier<P>();  // lines are in order, by all threads of the team
   const bool speaks = team < count;
   if (speaks && rank == 0) arguments.INFO[number] = tile.info;
   if constexpr (P::WANT == Want::factor) {
