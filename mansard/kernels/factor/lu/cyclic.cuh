@@ -224,18 +224,24 @@ MANSARD_UNROLL_BY(1)
     return TRACK ? __shfl_sync(~0u, place[TRACK ? q / LANES_N : 0], q % LANES_N * ROWS + rank, TEAM) : row_of(q);
   }
 
+  // Calls step(q) for every slot; a loop over slots, of which one is claimed, would become an index into registers.
+  template <int Q, class Step>
+  static MANSARD_DEVICE void each_slot(Step step) {
+    step(Q);
+    if constexpr (Q + 1 < SLOTS) each_slot<Q + 1>(step);
+  }
+
   // One warp: the owner writes the pivot row to line k.
   template <int AT>
   MANSARD_DEVICE const T* agree(const int k, T& by, bool& quick) {
     quick = claim(k);
     T* line = shared.lines + k * LINE;
-    MANSARD_UNROLL
-    for (int q = 0; q < SLOTS; ++q)
-      if (claimed == q) {
-        publish<AT>(q, line);
-        if (TRACK && part == q % LANES_N) shared.exchanged[k] = place[TRACK ? q / LANES_N : 0];
-        mask[q] = 0;
-      }
+    each_slot<0>([&](const int q) {
+      if (claimed != q) return;
+      publish<AT>(q, line);
+      if (TRACK && part == q % LANES_N) shared.exchanged[k] = place[TRACK ? q / LANES_N : 0];
+      mask[q] = 0;
+    });
     __syncwarp();  // line k and exchanged[k] are complete, written by the owner of the pivot row
     by = line[S::PADDED + RIGHT];
     if constexpr (TRACK) exchange(shared.exchanged[k], k, true);
@@ -250,17 +256,15 @@ MANSARD_UNROLL_BY(1)
     bool offers = false;
     if (left > 0) {
       const bool ordinary = claim(k);
-      MANSARD_UNROLL
-      for (int q = 0; q < SLOTS; ++q) {
-        if (claimed == q) publish<AT>(q, shared.lines + row_of(q) * LINE);
-        offers |= claimed == q;
-        if (claimed == q && part == (TRACK ? q % LANES_N : 0)) {
-          const int at = TRACK ? place[TRACK ? q / LANES_N : 0] : row_of(q);
-          const R size = modulus_1(column[q]);
-          *head = Head{inverse, ordinary ? size : ranked(size, at == k), row_of(q), at};
-        }
-      }
-      offers = __any_sync(~0u, offers);
+      each_slot<0>([&](const int q) {
+        if (claimed != q) return;
+        publish<AT>(q, shared.lines + row_of(q) * LINE);
+        if (part != (TRACK ? q % LANES_N : 0)) return;
+        const int at = TRACK ? place[TRACK ? q / LANES_N : 0] : row_of(q);
+        const R size = modulus_1(column[q]);
+        *head = Head{inverse, ordinary ? size : ranked(size, at == k), row_of(q), at};
+      });
+      offers = __any_sync(~0u, claimed >= 0);
     }
     if (!offers && threadIdx.x % 32 == 0) head->size = R(-2);
     __syncthreads();  // heads[k % 2] and lines of offers are complete, written by all warps
