@@ -15,6 +15,7 @@ from .. import stacks
 from ..launcher import LAUNCHER
 from ..ragged import Ragged
 from ..ragged_lists import differ
+from .info import has_nonzero
 
 # (kind, arguments, places for the results or None each) -> results; of lists, stacks
 Run = Callable[[Kind, list[Matrices], list[Matrices]], Sequence[Matrices]]
@@ -204,8 +205,10 @@ def first_bad(info: Array) -> tuple[tuple[int, ...], int] | None:
     if is_zero is not None and is_zero(info):
         return None
     few = prod(info.shape) <= _FEW  # are fetched at once; of many only the answer whether one is not zero
-    if not few and not bool(info.any()):
-        return None
+    if not few:
+        found = has_nonzero(info)
+        if not (bool(info.any()) if found is None else found):
+            return None
     host = info.get() if hasattr(info, "get") else np.asarray(info.cpu() if hasattr(info, "cpu") else info)
     if few and not host.any():
         return None

@@ -8,7 +8,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
 from . import space, spec
-from .space import Columns, Config, Determinants, Residuals
+from .space import Check, Columns, Config, Determinants, Residuals
 
 _LEAST = 4  # lanes of a team: fewer read no sector of 32 bytes at once
 
@@ -22,7 +22,9 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     """A lane for each right-hand side and, of a team, each row, up to a warp; fewer warps where memory is short."""
     sides = power_above(min(32, problem.NRHS))
     for warps in (4, 2, 1):
-        if problem.want in spec.NUMBERS:
+        if problem.want == "check":
+            yield Check()
+        elif problem.want in spec.NUMBERS:
             yield Determinants(warps)
         elif problem.want == "residuals":
             yield Residuals(sides, warps)

@@ -28,7 +28,7 @@ def source(problem: Problem, config: Config, target: str) -> Source:
     }  # fmt: skip
     constants = {"columns": {"WANT": problem.want, **of_columns}, "determinants": {"WANT": problem.want}}
     order = f"A[{problem.N}], " if config.VARIANT == "columns" else ""
-    sizes = {"columns": ("SIDES",), "residuals": ("M", "N"), "determinants": ("N",)}[config.VARIANT]
+    sizes = {"columns": ("SIDES",), "residuals": ("M", "N"), "determinants": ("N",), "check": ("N",)}[config.VARIANT]
     return sources.source(
         problem, config, target, work=work, folder="factor/systems", constants=constants.get(config.VARIANT, {}),
         title=f"{order}{problem.want}, {problem.dtype}",

@@ -44,9 +44,20 @@ class Determinants(OnGpu):
     BLOCKS_PER_SM: int = 2
 
 
-Config: TypeAlias = Columns | Residuals | Determinants
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Columns, Residuals, Determinants)}
-_KINDS: dict[str, type[Config]] = {"residuals": Residuals, **dict.fromkeys(spec.NUMBERS, Determinants)}
+@dataclass(frozen=True)
+class Check(OnGpu):
+    """Whether one of many integers is not zero: one block of threads."""
+
+    VARIANT: ClassVar[str] = "check"
+    WARPS: int = 32
+    BLOCKS_PER_SM: int = 1
+
+
+Config: TypeAlias = Columns | Residuals | Determinants | Check
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Columns, Residuals, Determinants, Check)}
+_KINDS: dict[str, type[Config]] = {
+    "residuals": Residuals, "check": Check, **dict.fromkeys(spec.NUMBERS, Determinants)
+}  # fmt: skip
 _LANES = (1, 2, 4, 8, 16, 32)  # of a warp: powers of two, so that teams and columns divide it
 
 to_dict = configs.to_dict
@@ -67,7 +78,7 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering."""
-    found: list[Config] = [Determinants(warps) for warps in (1, 2, 4, 8)]
+    found: list[Config] = [Check(32), *(Determinants(warps) for warps in (1, 2, 4, 8))]
     for lanes, warps in product(_LANES, (1, 2, 4, 8)):
         found += [Columns(lanes, warps), Residuals(lanes, warps)]
     yield from (config for config in found if illegal(problem, config, device) is None)

@@ -15,7 +15,7 @@ LONG = ("M", "NRHS", "BATCH")  # arguments of the kernels: a record answers for 
 SHAPES = {"a": ("M", "N"), "b": ("M", "NRHS"), "x": ("N", "NRHS")}  # rows and columns
 FACTORED = ("lu", "transposed", "adjoint", "cholesky")  # A holds factors
 NUMBERS = ("determinant", "logdet")
-WANTS = ("solve", "positive", *FACTORED, "residuals", *NUMBERS)
+WANTS = ("solve", "positive", *FACTORED, "residuals", *NUMBERS, "check")
 shape = partial(operands.shape, SHAPES)
 
 
@@ -43,6 +43,7 @@ def problem(
     residuals   SQUARES = |B - A X|^2 per column, and INFO = N, of M x N matrices
     determinant X = one number per matrix, from these factors
     logdet      X = the determinant's phase, SQUARES = the logarithm of its modulus
+    check       INFO = 1 or 0, one word: whether one of BATCH integers (PIVOTS) is not zero
 
     Strides are arguments of the kernels: of the traits of operands (`common/operands.py`) only stacks count.
     """
@@ -74,7 +75,7 @@ def refusal(problem: Problem) -> str | None:
         return f"systems: want={problem.want!r} is not one of {', '.join(WANTS)}"
     if "pointers" in (problem.stack_a, problem.stack_b, problem.stack_x):
         return "systems: matrices without a common stride"
-    if problem.want == "residuals" or (problem.want in NUMBERS and problem.M == problem.N):
+    if problem.want in ("residuals", "check") or (problem.want in NUMBERS and problem.M == problem.N):
         return None
     if problem.M != problem.N:
         return f"systems: {problem.M} x {problem.N}: only a square matrix has an inverse"

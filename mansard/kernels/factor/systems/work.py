@@ -20,6 +20,8 @@ def work(problem: Problem) -> Work:
     M, N, sides = problem.M, problem.N, problem.NRHS
     read, written, each = M * N + M * sides, N * sides, 8 if problem.is_complex else 2
     products = M * N * sides if problem.want == "residuals" else N * N * sides
+    if problem.want == "check":
+        return Work(read=4 * problem.BATCH, written=4, flops=problem.BATCH, dtype=problem.dtype)
     if problem.want in spec.NUMBERS:
         read, written, products = N, 1, N
     elif problem.want == "residuals":
@@ -76,6 +78,8 @@ def sides(problem: Problem, c: Any, device: Device) -> int:
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Thread blocks of a launch: a warp for so many items, at most what a grid has room for."""
+    if c.VARIANT == "check":
+        return 1
     if c.VARIANT == "determinants":
         items, of_warp = problem.BATCH, 1
     elif c.VARIANT == "residuals":
