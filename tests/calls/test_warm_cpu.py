@@ -306,6 +306,22 @@ def test_narrow_products_are_exact(first: str, second: str, columns: int, dtype:
     assert np.array_equal(ms.sparse.matrix(sparse.astype(dtype)) @ x, sparse.astype(dtype) @ x)
 
 
+@pytest.mark.parametrize("count", [2, 40])
+def test_pivots_that_are_no_rows_are_refused(count: int) -> None:
+    A, B = numbers((count, 5, 5), "float64"), numbers((count, 5, 2), "float64")
+    lu, piv = ms.linalg.lu_factor(A)
+    wanted = ms.linalg.lu_solve((lu, piv), B)
+    spread = np.repeat(piv, 2, -1)[..., ::2]
+    for wrong in (5, 1 << 20):
+        for _ in range(2):
+            bad = piv.copy()
+            bad[-1, 1] = wrong
+            with pytest.raises((ValueError, IndexError)):
+                ms.linalg.lu_solve((lu, bad), B)
+            assert np.array_equal(ms.linalg.lu_solve((lu, piv), B), wanted)
+            assert np.allclose(ms.linalg.lu_solve((lu, spread), B), wanted)
+
+
 def test_pivots_are_applied_by_scipys_rules() -> None:
     """Exchanges by the kernel, by numbers of Python and by arrays: few and many matrices."""
     for count in (1, 3, 30):

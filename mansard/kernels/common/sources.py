@@ -81,6 +81,9 @@ def integers(names: Iterable[str], config: Any = None, more: Iterable[str] = ("t
     return tuple(Field(name, "long long", "integer") for name in (*names, *(more if on_cpu else ())))
 
 
-def threads(config: Any, device: Device, work: Work) -> tuple[int, ...]:
-    """The value of the argument `threads`, which only kernels of CPUs have: as many as the work is worth."""
-    return (team.size(work, device),) if config.TARGET == ON_CPU else ()
+def threads(config: Any, device: Device, work: Work | None = None) -> tuple[int, ...]:
+    """The value of the argument `threads`, which only kernels of CPUs have: as many as the work is worth; all of them
+    where the kernel looks at the work itself."""
+    if config.TARGET != ON_CPU:
+        return ()
+    return (device.multiprocessors if work is None else team.size(work, device),)

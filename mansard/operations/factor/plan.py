@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ...arrays import kinds as arrays
 from ...arrays.types import Array, Kind
 from ...backends.select import select
+from ...errors import LaunchError
 from ...plan import dispatch, pin
 from ...plan.handover import AFTER_FACTORS
 from ...plan.route import Choice, Nothing, Request
@@ -208,10 +209,14 @@ def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array, source
     outs, source = {"F": place, "PIVOTS": pivots}, place if source is None else source
     plan = planned(SWAP, kind, source, None, outs, backend, True)
     if plan.kernel is not None:
-        plan.run(source, None, outs)
+        try:
+            plan.run(source, None, outs)
+        except LaunchError as error:
+            raise (ValueError(BEYOND) if plan.kernel.backend.name == "cpu" else error) from error
     return plan.kernel is not None
 
 
+BEYOND = "piv has entries that are no rows of lu: pass what lu_factor gave"
 SWAP = Task("lu", "swap")
 
 

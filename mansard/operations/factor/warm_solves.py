@@ -7,15 +7,18 @@ what they come down to: rows in their order, two triangles in the place of the s
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ...arrays.types import Array, Kind
 from ...backends.base import Launch
+from ...backends.select import select
+from ...errors import LaunchError
 from ...kernels.common.batches import POINTERS
 from .. import stacks
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
 from ..warm import Run
-from .plan import SWAP, planned
+from .plan import BEYOND, SWAP, planned
 from .swaps import order_of, permuted
 
 _READ = {"A": 0, "F": 1, "PIVOTS": 2}  # operands of an exchange, which moves rows of A to F; the others are absent
@@ -67,8 +70,9 @@ def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, back
 
 def _exchange(kind: Kind, pivots: Array, B: Array, backend: str | None) -> Callable[[Array, Array], Array]:
     """(pivots, B) -> a copy of B with its rows in their order: by a kernel where one is worth compiling."""
-    shape, dtype = tuple(B.shape), kind.view(B, "b").dtype
-    if kind.view(pivots, "piv").dtype == "int32":
+    shape, dtype, piv = tuple(B.shape), kind.view(B, "b").dtype, kind.view(pivots, "piv")
+    in_order = piv.strides == tuple(prod(piv.shape[i + 1 :]) for i in range(len(piv.shape)))
+    if piv.dtype == "int32" and in_order and select(piv.device, backend).name == "cpu":
         X = kind.allocate(shape, dtype, B)
         plan = planned(SWAP, kind, B, None, {"F": X, "PIVOTS": pivots}, backend, True)
         run = plan.kernel
@@ -83,7 +87,10 @@ def _by_kernel(kind: Kind, make: Callable[[Array], Array], launch: Launch) -> Ca
     def exchange(pivots: Array, B: Array) -> Array:
         X = make(B)
         at = (address(B), address(X), address(pivots), 0)
-        launch(tuple([at[place] for place in places]), (), 0)
+        try:
+            launch(tuple([at[place] for place in places]), (), 0)
+        except LaunchError as error:
+            raise ValueError(BEYOND) from error
         return X
 
     return exchange

@@ -19,7 +19,7 @@ launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and C, matrices, rows, columns, in elements."""
-    fixed = (problem.BATCH, *strides, *sources.threads(config, device))
+    fixed = (problem.BATCH, *strides, *sources.threads(config, device, work.work(problem)))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
