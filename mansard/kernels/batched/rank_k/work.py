@@ -47,7 +47,9 @@ def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated: sums, rows of two sets, addresses."""
     words = problem.itemsize // 4
     if c.VARIANT == "tensor":
-        return int(words * (8 * c.TILE * c.TILE + c.KSTEP * c.TILE)) + 64
+        square = tensor_shape(oriented(problem), c).side
+        spare = (72 if problem.is_complex else 40) + (10 if c.STAGES > 1 else 0) + (8 if problem.accumulate else 0)
+        return int(words * (8 * square * square + c.KSTEP * square)) + spare
     shape = tiles_shape(oriented(problem), c)
     loaded = shape.step * (1 if shape.sets == 1 else 2) * c.TILE
     clamped = c.TILE if problem.N % c.TILE else 0
