@@ -82,7 +82,9 @@ def _tiles(problem: Problem, device: Device) -> Iterator[Tiles]:
         sets = up(problem.N, tile)
         tiles = sets * (sets + 1) // 2
         most = max(1, min(threads // tiles, _GROUP_BYTES // max(operand, result)))
-        group = min(range(max(1, most - 3), most + 1), key=lambda count: (up(count * tiles, 32) / (count * tiles), -count))
+        group = min(
+            range(max(1, most - 3), most + 1), key=lambda count: (up(count * tiles, 32) / (count * tiles), -count)
+        )
         group -= group % vector if group > 4 * vector else 0  # groups begin on 16-byte boundaries
         depths = [depth for depth in (32, 16, 8, 4) if depth < problem.K]
         parts = min(up(tiles, _PART), up(device.multiprocessors, problem.BATCH))

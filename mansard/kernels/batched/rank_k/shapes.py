@@ -132,12 +132,15 @@ def _factor(problem: Problem, c: Any, side: str, depth: int, sets: int) -> Image
         read = gcd(one.read, c.TILE) if is_column else one.read
         line = read if is_column else one.pitch  # from one set to the next
         of_rows, of_columns = (
-            images.wavefronts([(lane[0] * one.matrix + lane[which] * line) // read for lane in lanes], read * one.itemsize)
+            images.wavefronts(
+                [(lane[0] * one.matrix + lane[which] * line) // read for lane in lanes], read * one.itemsize
+            )
             for which in (1, 2)
         )
         return float((of_rows + of_columns) / read)
 
-    return min(found, key=lambda one: (collisions(one), one.bytes))
+    best: Image | Window = min(found, key=lambda one: (collisions(one), one.bytes))
+    return best
 
 
 def _result(problem: Problem, c: Any, sets: int, run: int) -> Image:
@@ -148,9 +151,8 @@ def _result(problem: Problem, c: Any, sets: int, run: int) -> Image:
     def collisions(one: Image) -> int:
         below = [m * one.matrix + high * run * one.pitch + low * run for m, high, low in lanes]
         above = [m * one.matrix + low * run * one.pitch + high * run for m, high, low in lanes]
-        return (problem.part != "upper") * images.wavefronts(below, size) + (
-            problem.part != "lower"
-        ) * images.wavefronts(above, size)
+        written = [offsets for other, offsets in (("upper", below), ("lower", above)) if problem.part != other]
+        return sum(images.wavefronts(offsets, size) for offsets in written)
 
     return min(images.padded(images.of_operand(alone, "c", c.GROUP)), key=lambda one: (collisions(one), one.bytes))
 

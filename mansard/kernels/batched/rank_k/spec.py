@@ -34,8 +34,8 @@ def problem(
 ) -> Problem:
     """C = alpha A A' + beta C, or (`two`) alpha A B' + its transpose + beta C, for each of BATCH matrices.
 
-    A and B are N x K; a transposed factor is `col`. `conj_a` and `conj_b` conjugate the first and the second factor of a
-    product; where one of them does, ' is the adjoint, and C is Hermitian. Of C the triangle `part` is written, or
+    A and B are N x K; a transposed factor is `col`. `conj_a` and `conj_b` conjugate the first and the second factor of
+    a product; where one of them does, ' is the adjoint, and C is Hermitian. Of C the triangle `part` is written, or
     (`full`) all of it. With one factor B is A.
     """
     sizes = {"a": (N, K), "b": (N, K), "c": (N, N)}
