@@ -151,13 +151,13 @@ _WIDE_UPDATE = 160  # rows of updates on CPUs: more are large enough for BLAS to
 
 
 def _updates(problem: Problem, request: Request) -> Iterator[Choice]:
-    """A product for a few large updates on GPUs, which one multiprocessor or a few would compute, and on CPUs for single
+    """A product for a few large updates on GPUs, which a few multiprocessors would compute, and on CPUs for single
     matrices, wide ones and numbers; unless a record speaks for a kernel."""
     if _is_tuned(problem, request):
         return
     if request.backend == "cuda":
         work = problem.N * problem.N // 2 * problem.K
-        if problem.BATCH * _BUSY < request.device.multiprocessors and work > _LARGE_UPDATE:
+        if request.device.multiprocessors > problem.BATCH * _BUSY and work > _LARGE_UPDATE:
             yield _library(problem, request, f"{problem.BATCH} updates of {problem.N} rows do not fill the device")
     elif request.backend == "cpu" and (problem.BATCH == 1 or not 1 < problem.N <= _WIDE_UPDATE):
         yield _library(problem, request, f"one matrix, numbers, or more than {_WIDE_UPDATE} rows: BLAS is as fast")

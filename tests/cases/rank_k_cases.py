@@ -38,10 +38,10 @@ TILES: list[tuple[Problem, Config]] = [
     (P("float32", 24, 12, 5, part="upper"), Tiles(6, 2)),
     (P("float32", 77, 7, 2, part="lower"), Tiles(8)),
     (P("complex64", 3, 3, 50, conj_b=True), Tiles(3, 16)),
-    (P("complex64", 8, 5, 13, part="lower", conj_a=True), Tiles(3, 5)),
+    (P("complex64", 8, 5, 15, part="lower", conj_a=True), Tiles(3, 5)),
     (P("complex64", 11, 4, 13, conj_a=True, conj_b=True), Tiles(4, 2)),
     (P("complex128", 1, 1, 50, conj_b=True), Tiles(1, 32)),
-    (P("complex128", 6, 6, 13, part="upper", conj_b=True), Tiles(2, 3)),
+    (P("complex128", 6, 6, 16, part="upper", conj_b=True), Tiles(2, 3)),
     (P("complex128", 17, 9, 3, part="lower"), Tiles(4, 1, OUT="direct")),
     # panels, the last of which may be short
     (P("float64", 20, 40, 3), Tiles(4, 1, 1, 16, 2)),
@@ -60,7 +60,7 @@ TILES: list[tuple[Problem, Config]] = [
     (P("float64", 6, 4, 21, layout_a="col"), Tiles(2, 5)),
     (P("float64", 7, 5, 21, part="lower", layout_a="col", layout_c="col"), Tiles(3, 7)),
     (P("float32", 8, 3, 21, part="upper", layout_a="col"), Tiles(4, 9)),
-    (P("complex64", 5, 4, 21, part="upper", layout_c="col", conj_a=True), Tiles(2, 5)),
+    (P("complex64", 5, 4, 19, part="upper", layout_c="col", conj_a=True), Tiles(2, 5)),
     (P("complex128", 5, 3, 21, part="lower", layout_a="any", layout_c="any", conj_b=True), Tiles(2, 5)),
     (P("float64", 6, 5, 21, pitch_a=9, pitch_c=10, stack_a="strided", stack_c="strided"), Tiles(3, 10)),
     (P("float32", 8, 8, 21, part="lower", pitch_a=12, pitch_c=9, stack_a="strided", stack_c="strided"), Tiles(4, 10)),
@@ -103,7 +103,7 @@ TENSOR: list[tuple[Problem, Config]] = [
     (P("float64", 32, 24, 3, stack_a="shared"), Tensor(2, 1, 16384, 1)),
     (P("complex128", 17, 9, 3, conj_b=True), Tensor(1, 1, 16384, 1, 4)),
     (P("complex128", 33, 18, 2, part="lower", conj_a=True, layout_a="col"), Tensor(1, 2, 8, 2, 4)),
-    (P("complex128", 20, 14, 3, part="upper", conj_b=True, layout_c="col"), Tensor(2, 1, 4, 3, 4)),
+    (P("complex128", 20, 14, 2, part="upper", conj_b=True, layout_c="col"), Tensor(2, 1, 4, 3, 4)),
     (P("complex128", 18, 12, 3, part="lower", aligned=False), Tensor(1, 1, 4, 2, 4)),
 ]  # fmt: skip
 CASES = TILES + TENSOR

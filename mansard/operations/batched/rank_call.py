@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...arrays import kinds as arrays
 from ...arrays.types import Kind, Matrices
 from ...backends.base import Backend, Launch

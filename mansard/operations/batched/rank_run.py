@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...arrays.types import Matrices
 from ...kernels.batched.rank_k import emit
@@ -35,11 +36,20 @@ class UpdateRun(BatchRun):
         unit = call.scalars(self.problem, 1.0, 0.0)
         (first_a, last_a), (first_c, last_c) = self._reach[0], (*self._reach, (0, 0))[2]
 
+        held: tuple[Any, ...] = (None,) * 4  # the last factors, and what they mean
+
         def fast(
             A: Matrices, B: Matrices = None, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
         ) -> Matrices:
+            nonlocal held
+            launch, scaling = plain, unit
             if alpha != 1.0 or beta != 0.0:
-                return general(A, None, out, alpha, beta)
+                own = held  # another thread may put its own there meanwhile
+                if own[0] != alpha or own[1] != beta:
+                    own = held = (alpha, beta, *self._scaled(alpha, beta))
+                launch, scaling = own[2:]
+                if launch is None or (out is None and beta != 0.0):
+                    return general(A, None, out, alpha, beta)
             a = address(A)
             if out is None:
                 out = empty(shape, dtype, A)
@@ -48,7 +58,7 @@ class UpdateRun(BatchRun):
                 c = address(out)
                 if a + first_a < c + last_c and c + first_c < a + last_a:
                     apart(A, A, out)
-            plain((a, a, c), unit, stream())
+            launch((a, a, c), scaling, stream())
             return out
 
         return described(fast, self._direct(shape))

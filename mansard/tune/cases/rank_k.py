@@ -10,7 +10,7 @@ from .gemm import GemmCase
 
 
 class RankKCase(GemmCase):
-    """A A', or A B' and its transpose, for every matrix of a batch, to a packed C; of a triangle, the other one is zero."""
+    """A A', or A B' and its transpose, for every matrix of a batch, to a packed C; the other triangle is zero."""
 
     def make_operands(self) -> tuple[Any, Any]:
         a = self._stack("a", 0)

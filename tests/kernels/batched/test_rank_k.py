@@ -83,7 +83,13 @@ def test_panels_are_read_before_results_take_their_place(order: str) -> None:
 
 def test_configurations_that_cannot_be() -> None:
     device, problem = emulated.backend().device, P("float64", 8, 20, 10)
-    refused = (Tiles(8, 1, 1, 16384, 2), Tiles(4, 2, 1, 8, 2), Tiles(4, 1, 1, 8, 1), Tiles(4, 1, 2), Tiles(4, 1, 1, 3, 2))
+    refused = (
+        Tiles(8, 1, 1, 16384, 2),
+        Tiles(4, 2, 1, 8, 2),
+        Tiles(4, 1, 1, 8, 1),
+        Tiles(4, 1, 2),
+        Tiles(4, 1, 1, 3, 2),
+    )
     assert all(space.illegal(problem, config, device) for config in refused)
     assert space.illegal(P("float64", 3, 3, 10), Tiles(4), device) == "TILE=4 is more than the 3 rows"
     assert space.illegal(problem, Simd(4), device) and space.illegal(problem, Tiles(4), cpu.CpuBackend().device)

@@ -9,14 +9,21 @@ from ....plan.problem import Problem
 from ...common import configs, measured
 from ...common.configs import up
 from . import space, space_cpu
-from .space import Config, Tiles
+from .space import Config, Tensor, Tiles
 
-_THREADS = 128  # threads of a block of several matrices: four warps, one for each quarter of a multiprocessor
-_GROUP_BYTES = 24 << 10  # bytes of a group and its results: several blocks fit, and some copy while others compute
+_THREADS, _OF_NUMBERS = 128, 256  # threads of a block of several matrices; of matrices of a few numbers, which wait
+_NUMBERS = 3  # rows up to which a matrix is a few numbers: a thread has all of it
+_GROUP_BYTES = 32 << 10  # bytes of a group and its results: several blocks fit, and some copy while others compute
 _WHOLE_BYTES = 48 << 10  # bytes of a matrix that is copied as a whole: of larger ones the first panels come sooner
 _PART = 64  # tiles of a part of a matrix, where several blocks share one: two warps have work
+_WARPS = 4  # warps of a part of a matrix on tensor cores, one for each quarter of a multiprocessor
+_MOST_WARPS = 12  # warps of a block on tensor cores: so many of 160 registers fill a multiprocessor's register file
 _MOST_THREADS = 512  # threads of a block: so many of 128 registers fill the register file of a multiprocessor
 _MOST_SUMS = 128  # 32-bit registers of sums per thread, half of what there is
+_FEW_ROWS = 40  # rows up to which tiles of four rows give several warps work, so that some wait while others compute
+_SETS = 13  # sets of rows of larger matrices: a triangle of them are three warps
+_ONE_EACH = 64  # rows up to which a warp has one tile of the tensor cores: ten warps are the triangle
+_TENSOR_ROWS = 32  # rows beyond which tensor cores, which compute whole squares of 16, have less to do than threads
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -32,7 +39,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         yield space_cpu.default(problem, device)
         return
     yield from swept(problem, device)
-    for rough in _tiles(problem, device):
+    for rough in (*_tensor(problem, device), *_tiles(problem, device)):
         config = space.resident(problem, rough, device)
         if config is not None:
             yield config
@@ -48,16 +55,37 @@ def swept(problem: Problem, device: Device) -> Iterator[Config]:
             yield config
 
 
+def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
+    """Squares of one tile per warp where a few are the whole triangle, larger ones beyond; whole matrices or panels."""
+    if problem.N <= _TENSOR_ROWS:
+        return
+    step = 4 if problem.is_complex or problem.K < 8 else 8
+    for square in (1, 2) if problem.is_complex or problem.N <= _ONE_EACH else (2, 1):
+        squares = up(up(problem.N, 16), square)
+        tiles = squares * (squares + 1) // 2
+        parts = max(1, min(up(tiles, _WARPS), up(device.multiprocessors, problem.BATCH)))
+        parts = max(parts, up(tiles, _MOST_WARPS))
+        if problem.N * problem.K * problem.itemsize <= _WHOLE_BYTES:
+            yield Tensor(square, parts, 16384, 1, step)
+        yield from (Tensor(square, parts, depth, 2, step) for depth in (32, 16, 8) if depth < problem.K)
+        yield Tensor(square, parts, 16384, 1, step)
+
+
 def _tiles(problem: Problem, device: Device) -> Iterator[Tiles]:
     """Tiles by what they waste and how often they read; whole matrices in groups, large ones by panels; several blocks
     for a matrix where matrices are few, or have more tiles than a block has threads."""
     factors = 2 if problem.two else 1
     operand = factors * problem.N * problem.K * problem.itemsize
     result = problem.N * problem.N * problem.itemsize
+    threads, vector = _OF_NUMBERS if problem.N <= _NUMBERS else _THREADS, 16 // problem.itemsize
     for tile in tile_sizes(problem):
         sets = up(problem.N, tile)
         tiles = sets * (sets + 1) // 2
-        group = max(1, min(_THREADS // tiles, _GROUP_BYTES // max(operand, result)))
+        most = max(1, min(threads // tiles, _GROUP_BYTES // max(operand, result)))
+        group = min(
+            range(max(1, most - 3), most + 1), key=lambda count: (up(count * tiles, 32) / (count * tiles), -count)
+        )
+        group -= group % vector if group > 4 * vector else 0  # groups begin on 16-byte boundaries
         depths = [depth for depth in (32, 16, 8, 4) if depth < problem.K]
         parts = min(up(tiles, _PART), up(device.multiprocessors, problem.BATCH))
         parts = max(parts if tiles >= 2 * _PART else 1, up(tiles, _MOST_THREADS))
@@ -73,13 +101,15 @@ def _tiles(problem: Problem, device: Device) -> Iterator[Tiles]:
 
 
 def tile_sizes(problem: Problem) -> list[int]:
-    """Rows of a set, the most promising first: few products for nothing, few reads per product."""
-    words = problem.itemsize // 4
+    """Rows of a set, the most promising first: few products for nothing, few reads per product, several warps."""
+    words, rows = problem.itemsize // 4, problem.N
     found = []
-    for tile in range(1, min(8, problem.N) + 1):
-        sets = up(problem.N, tile)
-        computed = sets * (sets + 1) / 2 * tile * tile
-        if words * tile * tile > _MOST_SUMS :
+    for tile in range(1, min(8, rows) + 1):
+        sets = up(rows, tile)
+        waste = sets * (sets + 1) * tile * tile / (rows * (rows + 1))
+        if words * tile * tile > _MOST_SUMS:
             continue
-        found.append((computed / (problem.N * (problem.N + 1) / 2) * (1 + 1.5 / tile), tile))
+        wanted = up(rows, _SETS)
+        cost = waste * (1 + 2 / tile + tile / 8) if rows <= _FEW_ROWS else abs(tile - wanted) + waste
+        found.append((cost, tile))
     return [tile for _, tile in sorted(found)]

@@ -55,10 +55,10 @@ def tiles_shape(problem: Problem, c: Any) -> TilesShape:
     tiles = up(sets * (sets + 1) // 2, c.PARTS)
     depth = min(c.BLK_K, problem.K)
     a, b = (_factor(problem, c, side, depth, sets) for side in "ab")
-    result = _result(problem, c, sets)
     factors = ((problem.layout_a, a),) + (((problem.layout_b, b),) if problem.two else ())
     runs = [one.read for layout, one in factors if layout == "col"]
     run = gcd(*runs, tile) if runs else 1
+    result = _result(problem, c, sets, run)
     step = max(1 if layout == "col" else one.read for layout, one in factors)
     stage = a.bytes + (b.bytes if problem.two else 0)
     shared = max(c.STAGES * stage, result.bytes if c.OUT == "back" else 0)
@@ -74,7 +74,7 @@ class TensorShape:
 
     a: Image | Window
     panels: int
-    squares: int  # along a side of C
+    side: int  # tiles of a square along a side
     tiles: int  # squares of the triangle
     threads: int
     stage_bytes: int
@@ -101,7 +101,8 @@ def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     slack = up(max(0, end - a.bytes), 16) * 16
     warps = up(tiles, c.PARTS)
     shared = up(c.STAGES * a.bytes + slack, 128) * 128
-    return TensorShape(a, up(problem.K, depth), squares, tiles, 32 * warps, a.bytes, slack, shared)
+    side = up(up(problem.N, _TILE), squares)
+    return TensorShape(a, up(problem.K, depth), side, tiles, 32 * warps, a.bytes, slack, shared)
 
 
 def adjacent(problem: Problem) -> int:
@@ -117,19 +118,48 @@ _TILE = 16  # rows and columns of a tile of the tensor cores
 
 
 def _factor(problem: Problem, c: Any, side: str, depth: int, sets: int) -> Image | Window:
-    """Whole matrices of a group, or panels of one matrix; reads of neighbouring sets keep apart."""
+    """Whole matrices of a group, or panels of one matrix; reads of the lanes of a warp keep apart."""
     alone = operands.alone(problem, operands.of(problem, side), (problem.N, problem.K))
     is_column = getattr(problem, f"layout_{side}") == "col"
-    steps = ("", "run" if is_column else "line")
-    lanes = (1, sets)
+    found: list[Any]
     if depth == problem.K:
-        return images.spread(images.of_operand(alone, "c", c.GROUP), lanes, steps)
-    extents = (depth, problem.N) if is_column else (problem.N, depth)
-    return min(windows(alone, "c", extents), key=lambda one: (images.collisions(one, lanes, steps), one.pitch))
+        found = list(images.padded(images.of_operand(alone, "c", c.GROUP)))
+    else:
+        found = list(windows(alone, "c", (depth, problem.N) if is_column else (problem.N, depth)))
+    lanes = _lanes(sets, c.GROUP)
+
+    def collisions(one: Any) -> float:
+        read = gcd(one.read, c.TILE) if is_column else one.read
+        line = read if is_column else one.pitch  # from one set to the next
+        of_rows, of_columns = (
+            images.wavefronts(
+                [(lane[0] * one.matrix + lane[which] * line) // read for lane in lanes], read * one.itemsize
+            )
+            for which in (1, 2)
+        )
+        return float((of_rows + of_columns) / read)
+
+    best: Image | Window = min(found, key=lambda one: (collisions(one), one.bytes))
+    return best
 
 
-def _result(problem: Problem, c: Any, sets: int) -> Image:
-    """C as it is gathered, where mirrored entries of neighbouring lanes are in neighbouring lines."""
+def _result(problem: Problem, c: Any, sets: int, run: int) -> Image:
+    """C as it is gathered: entries of the lanes of a warp, and their mirrors, keep apart."""
     alone = operands.alone(problem, operands.of(problem, "c"), spec.shape(problem, "c"))
-    image = images.of_operand(alone, "c", c.GROUP)
-    return images.spread(image, (1, sets), ("", "line"))
+    lanes, size = _lanes(sets, c.GROUP), problem.itemsize
+
+    def collisions(one: Image) -> int:
+        below = [m * one.matrix + high * run * one.pitch + low * run for m, high, low in lanes]
+        above = [m * one.matrix + low * run * one.pitch + high * run for m, high, low in lanes]
+        written = [offsets for other, offsets in (("upper", below), ("lower", above)) if problem.part != other]
+        return sum(images.wavefronts(offsets, size) for offsets in written)
+
+    return min(images.padded(images.of_operand(alone, "c", c.GROUP)), key=lambda one: (collisions(one), one.bytes))
+
+
+def _lanes(sets: int, group: int) -> list[tuple[int, int, int]]:
+    """Matrix, set of rows and set of columns of the tiles of a warp; of large matrices, those of its last rows."""
+    tiles = [(high, low) for high in range(sets) for low in range(high + 1)]
+    last = tiles[-32:] if len(tiles) > 32 else tiles
+    found = [(matrix, *tile) for matrix in range(max(1, min(group, 32))) for tile in last][:32]
+    return (found * 32)[:32]

@@ -117,8 +117,10 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
 
 def _rough(problem: Problem) -> Iterator[Gpu]:
     if problem.dtype in ("float64", "complex128") and problem.N > _ONE_TILE:
-        for square, step in ((1, 4), (2, 4), (2, 8)):
-            yield from (Tensor(square, parts, depth, 2, step) for parts in (1, 2) for depth in (16, 32) if depth < problem.K)
+        for square, step in ((1, 4), (2, 4), (2, 8), (1, 8)):
+            yield from (
+                Tensor(square, parts, depth, 2, step) for parts in (1, 2) for depth in (16, 32) if depth < problem.K
+            )
             yield Tensor(square, 1, 16384, 1, step)
     for tile in range(1, min(8, problem.N) + 1):
         sets = up(problem.N, tile)

@@ -34,8 +34,8 @@ def problem(
 ) -> Problem:
     """C = alpha A A' + beta C, or (`two`) alpha A B' + its transpose + beta C, for each of BATCH matrices.
 
-    A and B are N x K; a transposed factor is `col`. `conj_a` and `conj_b` conjugate the first and the second factor of a
-    product; where one of them does, ' is the adjoint, and C is Hermitian. Of C the triangle `part` is written, or
+    A and B are N x K; a transposed factor is `col`. `conj_a` and `conj_b` conjugate the first and the second factor of
+    a product; where one of them does, ' is the adjoint, and C is Hermitian. Of C the triangle `part` is written, or
     (`full`) all of it. With one factor B is A.
     """
     sizes = {"a": (N, K), "b": (N, K), "c": (N, N)}
@@ -96,7 +96,7 @@ def reference(
     found = specs.accumulated(product, C, beta)
     if conj_a != conj_b:  # a real diagonal, whatever the old one was
         for i in range(found.shape[-1]):
-            found[..., i, i] = found[..., i, i].real
+            found[..., i, i] = found[..., i, i].real + 0  # CuPy takes a view of the same memory for the same numbers
     if part == "full":
         return found
     old = np.zeros_like(found) if C is None else C

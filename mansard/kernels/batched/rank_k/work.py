@@ -14,7 +14,7 @@ from .shapes import oriented, tensor_shape, tiles_shape
 
 
 def work(problem: Problem) -> Work:
-    """The least a batch must move and compute: the factors once, one triangle or all of C once, one triangle of sums."""
+    """The least a batch must move and compute: the factors, one triangle or all of C, the sums of one triangle."""
     N, K, batch = problem.N, problem.K, problem.BATCH
     triangle = N * (N + 1) // 2
     factors = ("a", "b") if problem.two else ("a",)
@@ -35,19 +35,21 @@ def shape_of(oriented: Problem, c: Any) -> Any:
 
 def threads(problem: Problem, c: Any) -> int:
     """Threads per block."""
-    return shape_of(oriented(problem), c).threads
+    return int(shape_of(oriented(problem), c).threads)
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
     """Dynamic shared memory per block."""
-    return shape_of(oriented(problem), c).shared_bytes
+    return int(shape_of(oriented(problem), c).shared_bytes)
 
 
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated: sums, rows of two sets, addresses."""
     words = problem.itemsize // 4
     if c.VARIANT == "tensor":
-        return int(words * (8 * c.TILE * c.TILE + c.KSTEP * c.TILE)) + 64
+        square = tensor_shape(oriented(problem), c).side
+        spare = (72 if problem.is_complex else 40) + (10 if c.STAGES > 1 else 0) + (8 if problem.accumulate else 0)
+        return int(words * (8 * square * square + c.KSTEP * square)) + spare
     shape = tiles_shape(oriented(problem), c)
     loaded = shape.step * (1 if shape.sets == 1 else 2) * c.TILE
     clamped = c.TILE if problem.N % c.TILE else 0
@@ -57,7 +59,7 @@ def registers(problem: Problem, c: Any) -> int:
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch: one for each group of matrices, or part of a matrix."""
-    return max(1, up(problem.BATCH, c.GROUP if c.VARIANT == "tiles" else 1) * c.PARTS)
+    return int(max(1, up(problem.BATCH, c.GROUP if c.VARIANT == "tiles" else 1) * c.PARTS))
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
