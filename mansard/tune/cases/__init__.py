@@ -12,6 +12,7 @@ from .gemv import GemvCase
 from .gram import GramCase
 from .matmul_gram import MatmulGramCase
 from .spmv import SpmvCase
+from .trmm import TrmmCase
 from .trsm import TrsmCase
 from .tsm2r import Tsm2rCase
 from .tsmm import TsmmCase
@@ -27,6 +28,7 @@ CASES: dict[str, type[Case]] = {
     "gemm": GemmCase,
     "gemv": GemvCase,
     "trsm": TrsmCase,
+    "trmm": TrmmCase,
     "cholesky": FactorCase,
     "lu": FactorCase,
     "qr": FactorCase,
