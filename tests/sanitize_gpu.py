@@ -35,7 +35,7 @@ from sanitize_report import Row, Watched, parse, read, write  # noqa: E402
 from mansard import settings  # noqa: E402
 
 FAMILIES = (
-    "gram", "tsmm", "tsm2r", "matmul_gram", "sketch", "small_step", "gemm", "ragged", "gemv", "rank_k", "trsm",
+    "gram", "tsmm", "tsm2r", "matmul_gram", "sketch", "small_step", "gemm", "ragged", "gemv", "rank_k", "trsm", "trmm",
     "cholesky", "lu", "qr", "jacobi", "tridiagonal", "bidiagonal", "sweeps", "divide", "back_transform", "spmv",
     "powers", "krylov",
 )  # fmt: skip

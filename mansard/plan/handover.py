@@ -167,7 +167,8 @@ def _updates(problem: Problem, request: Request) -> Iterator[Choice]:
 
 INVERTED = 32  # order of blocks that are inverted: the error of an inverse grows with its order
 _FEW_SIDES = 8  # right-hand sides: with so few, products read all of A for little work, and one kernel reads it once
-_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a kernel costs less than calls of BLAS
+_MANY, _NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
+_WIDE = 160  # rows or columns of products on CPUs: beyond, BLAS, which works in blocks that caches hold
 _BLOCK = {"float64": 128}  # unknowns of a diagonal block, elsewhere 64: tensor cores of float64 solve larger ones
 ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 
@@ -193,14 +194,10 @@ def _blocks(problem: Problem, reason: str, inverts: bool = False) -> Choice:
     return Choice(family_of(problem.operation), Steps(BLOCKS, text, reason, order), "rule")
 
 
-def _few_or_wide_triangles(problem: Problem, request: Request) -> Iterator[Choice]:
-    """BLAS for products of triangles on CPUs, where they are few or large."""
-    if request.backend == "cpu" and _are_few_or_wide(problem):
-        yield _library(problem, request, f"few products, or of more than {_NARROW} rows or columns")
-
-
-def _are_few_or_wide(problem: Problem) -> bool:
-    return bool(problem.BATCH < _MANY or max(problem.N, problem.NRHS) > _NARROW)
+def _wide_triangles(problem: Problem, request: Request) -> Iterator[Choice]:
+    """BLAS for products of large triangles on CPUs."""
+    if request.backend == "cpu" and max(problem.N, problem.NRHS) > _WIDE:
+        yield _library(problem, request, f"more than {_WIDE} rows or columns")
 
 
 # --- factorizations ----------------------------------------------------------------------------------------
@@ -312,7 +309,7 @@ def faster_than_kernel(problem: Problem, request: Request) -> Iterator[Choice]:
 
 
 _RULES: dict[str, Callable[[Problem, Request], Iterator[Choice]]] = {
-    "gemm": _wide_batch, "rank_k": _updates, "trsm": _many_unknowns, "trmm": _few_or_wide_triangles,
+    "gemm": _wide_batch, "rank_k": _updates, "trsm": _many_unknowns, "trmm": _wide_triangles,
     "jacobi": _few_tiny, "systems": _beyond_tiny, **dict.fromkeys(FACTORS, _large_or_few),
 }  # fmt: skip
 
@@ -352,7 +349,8 @@ def _library(problem: Problem, request: Request, reason: str, origin: Origin = "
     elif problem.operation == "trsm":
         name = ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
     elif problem.operation == "trmm":
-        name = ONE_BY_ONE if request.on_cpu and _are_few_or_wide(problem) else "a copy of the triangle, and a product"
+        one_by_one = request.on_cpu and (problem.BATCH < _MANY or max(problem.N, problem.NRHS) > _NARROW)
+        name = ONE_BY_ONE if one_by_one else "a copy of the triangle, and a product"
     return Choice(family_of(problem.operation), Library(name, reason), origin)
 
 

@@ -21,6 +21,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, int, int]]] = {
     "gemm": ("gemm", (128, 128, 128)),
     "gemv": ("gemv", (256, 256, 0)),
     "trsm": ("trsm", (128, 0, 64)),
+    "trmm": ("trmm", (128, 0, 64)),
     "cholesky": ("cholesky", (128, 0, 0)),
     "lu": ("lu_factor", (128, 0, 0)),
     "qr": ("qr", (128, 0, 64)),

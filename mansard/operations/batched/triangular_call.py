@@ -101,8 +101,10 @@ def plan_by(
     form: Triangle,
     prepare: Callable[..., Prepared],
     vectors: bool = False,
+    routine: str = "trsm",
 ) -> Plan:
-    """A plan of triangular matrices with B, in whose place the result may be; `prepare` decides who answers."""
+    """A plan of triangular matrices with B, in whose place the result may be; `prepare` decides who answers, and
+    `routine` is what BLAS calls it."""
     kind = kind_of(A, B, out)
     a, b, given = operands_of(kind, A, B, out, form, "x" if vectors else "b")
     shape = stacks.broadcast(a, b, ("a", "b"))
@@ -120,8 +122,9 @@ def plan_by(
     run = runs(kind, problem, chosen, batch, launch, form, copies, tuple(one for _, one in given))
     run.way = way
     on_cpu, is_empty = chosen.device.backend == "cpu", 0 in (*shape, problem.N, problem.NRHS)
-    own = on_cpu and launch is None and not (vectors or is_empty or prepare is not _prepare)
-    solved = straight(kind, problem.replace(trans=form.trans), [one for _, one in given], shape) if own else None
+    own = on_cpu and launch is None and not (vectors or is_empty)
+    lying = [one for _, one in given]
+    solved = straight(kind, problem.replace(trans=form.trans), lying, shape, routine) if own else None
     fast = run.of_vectors() if vectors else run.fast if solved is None else run.by_library(solved)
     fast = call.counted(kind, out, fast)
     verify = call.make_verify(kind, A, B, out)

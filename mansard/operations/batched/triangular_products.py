@@ -36,7 +36,7 @@ def multiply(
 
 def plan_trmm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Triangle = _PLAIN) -> Plan:
     """A plan of the product. Nothing is written before every argument has been checked."""
-    plan = plan_by(A, B, out, backend, form, _prepare)
+    plan = plan_by(A, B, out, backend, form, _prepare, routine="trmm")
     route = plan.choice.route
     if not isinstance(route, Library) or route.name == handover.ONE_BY_ONE:
         return plan

@@ -18,7 +18,7 @@ from ..stacks import Operand
 from .gemm_call import Form, multiply
 from .gemm_run import BatchRun
 
-Solve = Callable[[Array, Array], Array]  # (A, B) -> X
+Solve = Callable[[Array, Array, Array], Array]  # (A, B, out or None) -> X
 Way = Callable[[Matrices, Matrices, complex], Matrices]  # (A, X, alpha): X, which is B before, becomes the solution
 
 
@@ -62,34 +62,15 @@ class SolveRun(BatchRun):
         return described(fast, self._direct(shape, like=1, in_place=2 if alike else 0))
 
     def by_library(self, solve: Solve) -> Callable[..., Matrices]:
-        """The fast path where a library solves (A, B) without a factor, bound when the systems are planned."""
-        general = self.general
-        if len(self.given) == 3:
-            return self._solved_into(solve)
+        """The fast path where a library answers (A, B, out) without a factor, bound when the systems are planned."""
+        general, apart = self.general, self._check_apart
 
         def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
-            if out is not None or alpha != 1.0 or beta != 0.0:
+            if alpha != 1.0 or beta != 0.0:
                 return general(A, B, out, alpha, beta)
-            return solve(A, B)
-
-        return fast
-
-    def _solved_into(self, solve: Solve) -> Callable[..., Matrices]:
-        """`by_library` where the solution's place is given."""
-        general, address, apart = self.general, self.kind.address, self._check_apart
-        (first_a, last_a), (first_b, last_b), (first_x, last_x) = self._reach
-        alike = _lies_alike(self.given[1].view, self.given[2].view)
-
-        def fast(A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0) -> Matrices:
-            if out is None or alpha != 1.0 or beta != 0.0:
-                return general(A, B, out, alpha, beta)
-            a, b, x = address(A), address(B), address(out)
-            low, high, in_place = x + first_x, x + last_x, alike and x == b
-            if (a + first_a < high and low < a + last_a) or (not in_place and b + first_b < high and low < b + last_b):
+            if out is not None:
                 apart(A, B, out)
-            if not in_place:
-                out[...] = B
-            return solve(A, out)
+            return solve(A, B, out)
 
         return fast
 
@@ -307,36 +288,36 @@ def by_lapack(problem: Problem, each: Callable[..., None] = lapack.solve_each) -
     return solve
 
 
-def straight(kind: Kind, problem: Problem, given: Sequence[Operand], shape: tuple[int, ...]) -> Solve | None:
-    """A library's solution of arrays in the CPU's memory that lie like these, without questions: (A, B) -> X, or, where
-    the result's place is given, (A, X) -> X in the place of X, which is B before. None where they have to be looked at:
-    lists, a matrix for several right-hand sides, results that are not row after row."""
+def straight(
+    kind: Kind, problem: Problem, given: Sequence[Operand], shape: tuple[int, ...], routine: str
+) -> Solve | None:  # fmt: skip
+    """The answer of BLAS's `routine` for arrays in the CPU's memory that lie like these, without questions; None where
+    they have to be looked at: lists, a matrix for several right-hand sides, results that are no adjacent rows."""
     a, b = given[:2]
     if any(one.listed for one in given) or (*a.shape, *b.shape) != 2 * shape:
         return None
-    wanted = stacks.result_of(b, b, shape)
-    if len(given) == 3 and (given[2].strides, given[2].row, given[2].column) != (wanted.strides, b.columns, 1):
+    if len(given) == 3 and not (kind.on_host_alone and _is_fresh(given[2], b, shape)):
         return None
     shape = (*shape, b.rows, b.columns)
-    each, dtype = lapack.bound(problem, a.layout[0] != "col", shape), np.dtype(problem.dtype)
-    download, upload = kind.download, kind.upload
-    if len(given) == 3:
+    each, dtype = lapack.bound(problem, a.layout[0] != "col", shape, routine), np.dtype(problem.dtype)
 
-        def solve_in_place(A: Array, X: Array) -> Array:
-            each(download(A), download(X))
-            return X
-
-        return solve_in_place
-
-    def solve(A: Array, B: Array) -> Array:
-        X = np.empty(shape, dtype)
-        X[...] = B
+    def solve(A: Array, B: Array, out: Array = None) -> Array:
+        X = np.empty(shape, dtype) if out is None else out
+        if X is not B:
+            X[...] = B
         each(A, X)
         return X
 
     if kind.on_host_alone:
         return solve
-    return lambda A, B: upload(solve(download(A), download(B)), B)
+    download, upload = kind.download, kind.upload
+    return lambda A, B, out=None: upload(solve(download(A), download(B)), B)
+
+
+def _is_fresh(x: Operand, b: Operand, shape: tuple[int, ...]) -> bool:
+    """Whether a result lies as a new one would: row after row, matrix after matrix."""
+    wanted = stacks.result_of(b, b, shape)
+    return (x.strides, x.row, x.column) == (wanted.strides, wanted.row, wanted.column)
 
 
 def by_library(problem: Problem) -> Way:

@@ -13,6 +13,7 @@ from .gram import GramCase
 from .matmul_gram import MatmulGramCase
 from .rank_k import RankKCase
 from .spmv import SpmvCase
+from .trmm import TrmmCase
 from .trsm import TrsmCase
 from .tsm2r import Tsm2rCase
 from .tsmm import TsmmCase
@@ -29,6 +30,7 @@ CASES: dict[str, type[Case]] = {
     "gemv": GemvCase,
     "rank_k": RankKCase,
     "trsm": TrsmCase,
+    "trmm": TrmmCase,
     "cholesky": FactorCase,
     "lu": FactorCase,
     "qr": FactorCase,

@@ -31,6 +31,7 @@ from mansard.kernels.batched.trsm import lapack
 from mansard.operations import stacks
 from mansard.operations.batched import triangular_call
 from mansard.operations.batched.triangular_products import masked
+from mansard.plan import handover
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -62,8 +63,9 @@ def test_options_of_kernels(options: Any, backend: str) -> None:
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids="".join)
-def test_library_and_lapack(options: Any) -> None:
+def test_library_and_lapack(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who answers where no kernel does."""
+    monkeypatch.setattr(handover, "_WIDE", 1)
     _, dirty, X, B = exact_case(np.random.default_rng(2), (4,), 6, 3, "complex64", options)
     how: Any = named(*options) | {"backend": "reference"}
     assert (ms.blas.trsm(dirty, B, alpha=-1, **how) == -X).all()
@@ -72,6 +74,12 @@ def test_library_and_lapack(options: Any) -> None:
     place = np.asfortranarray(X)
     assert ms.blas.trmm(dirty, place, out=place, **named(*options)) is place and (place == B).all()
     assert (ms.blas.trmm(list(dirty), list(X), **named(*options))[3] == B[3]).all()
+    place = np.full_like(B, np.nan)
+    assert ms.blas.trmm(dirty, X, out=place, **named(*options)) is place and (place == B).all()
+    place = X.copy()
+    assert ms.blas.trmm(dirty, place, out=place, **named(*options)) is place and (place == B).all()
+    with pytest.raises(ValueError, match="out overlaps a"):
+        ms.blas.trmm(dirty[..., :3, :3], dirty[..., :3, :3], out=dirty[..., 1:4, 1:4], **named(*options))
     problem = triangular_call.plan_trsm(dirty, B, None, "reference", triangular_call.triangle(*options)).problem
     for a, b in ((dirty, B), (np.asfortranarray(dirty.T).T, B), (dirty.swapaxes(1, 2).copy().swapaxes(1, 2), B)):
         for place in (b.copy(), b.swapaxes(1, 2).copy().swapaxes(1, 2), np.repeat(b, 2, 2)[:, :, ::2]):

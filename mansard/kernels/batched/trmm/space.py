@@ -20,6 +20,7 @@ from .work_shapes import block_shape, lanes_shape
 
 NARROW = 48  # rows of `lanes`: beyond it a lane's share of X does not fit into registers
 _REGISTERS = 128  # of X, per lane
+# Lanes along rows and columns of a team: powers of two that divide a warp.
 _TEAMS = [(m, n) for m, n in product((1, 2, 4, 8, 16, 32), repeat=2) if m * n <= 32]
 
 

@@ -42,10 +42,10 @@ def _each(name: str, problem: Problem, A: Any, X: Any, alpha: complex) -> None:
             x[...] = found
 
 
-def bound(problem: Problem, a_turned: bool, shape: tuple[int, ...]) -> Callable[[Any, Any], None]:
-    """`solve_each` without a factor, for stacks of which everything is known: (A, X), where rows of X, of this `shape`,
-    are adjacent and those of A if `a_turned`, else its columns."""
-    function, x_turned = _function("trsm", problem.dtype), 1 not in shape[-2:]
+def bound(problem: Problem, a_turned: bool, shape: tuple[int, ...], name: str = "trsm") -> Callable[[Any, Any], None]:
+    """`solve_each` (or `multiply_each`, by the `name` trmm) without a factor, for stacks of which everything is known:
+    (A, X), where rows of X, of this `shape`, are adjacent and those of A if `a_turned`, else its columns."""
+    function, x_turned = _function(name, problem.dtype), 1 not in shape[-2:]
     told = _told(problem, a_turned, x_turned)
     conjugates, single = problem.trans in "CR" and not told[2], len(shape) == 2
 
