@@ -25,6 +25,7 @@ _TEXTS = {
         *("eigh", "eigvalsh", "svd", "svdvals", "values", "vectors", "rotations"),
     ),
     "method": Names("lu", "cholesky", "qr", "triangle"),
+    "solver": Names("cg", "minres"),
     "side": Names("left", "right", "eigenvectors"),
     "form": Names("tridiagonal", "bidiagonal"),
     "uplo": Names("lower", "upper"),

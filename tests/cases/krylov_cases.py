@@ -41,7 +41,7 @@ ON_CPUS: list[tuple[Problem, Config]] = [
 
 def case_id(case: tuple[Problem, Config]) -> str:
     problem, config = case
-    return f"{config.VARIANT}-{problem.method}-{problem.dtype}-{problem.ROWS}-{(CASES + ON_CPUS).index(case)}"
+    return f"{config.VARIANT}-{problem.solver}-{problem.dtype}-{problem.ROWS}-{(CASES + ON_CPUS).index(case)}"
 
 
 class Passes:
@@ -53,12 +53,12 @@ class Passes:
         assert reason is None, reason
         self.launches = {
             phase: self.where.prepare(emit.kernel(problem, config, self.where.device, (int(phase),)))
-            for phase in (Phase if problem.method == "cg" else Lanczos)
+            for phase in (Phase if problem.solver == "cg" else Lanczos)
         }
         self.xp = testing.array_module(backend)
         self.state = self.xp.full(spec.STATE_BYTES // 8, np.nan)
         self.box = mailbox.take(self.where)
-        self.scalars: tuple[float, ...] = (0.0, 0.0) if problem.method == "cg" else (0.0, 0.0, 0.0, 1.0, 2.0)
+        self.scalars: tuple[float, ...] = (0.0, 0.0) if problem.solver == "cg" else (0.0, 0.0, 0.0, 1.0, 2.0)
 
     def __call__(self, phase: Phase | Lanczos, *vectors: Any) -> None:
         """Launch a pass on its vectors; None stands for no preconditioner."""
@@ -90,7 +90,7 @@ class Passes:
 def exact(problem: Problem, config: Config, backend: str, weighted: bool = False) -> None:
     """Small integers, and factors that are small integers or powers of two: every pass is exact."""
     passes = Passes(problem, config, backend)
-    if problem.method == "minres":
+    if problem.solver == "minres":
         _exact_minres(passes)
         return
     xp, n = passes.xp, problem.ROWS

@@ -35,7 +35,7 @@ def sums(passes: Passes) -> tuple[float, float]:
     """What the passes with sums leave in the state, of random numbers."""
     problem = passes.problem
     random = [testing.random_matrix(np, problem.ROWS, 1, problem.dtype, seed, False).ravel() for seed in range(6)]
-    if problem.method == "minres":
+    if problem.solver == "minres":
         passes(Lanczos.SCALE, *random)
         passes(Lanczos.PROJECT, *random)
         alpha = passes.word(Word.ALPHA)
@@ -57,7 +57,7 @@ def test_sums_in_other_thread_orders(case: tuple[Problem, Any], order: str) -> N
 
 
 @needs_cpu
-@pytest.mark.parametrize("method", spec.METHODS)
+@pytest.mark.parametrize("method", spec.SOLVERS)
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_bits_do_not_depend_on_the_number_of_threads(dtype: str, method: str) -> None:
     problem = spec.problem(dtype, 40_000, method)
@@ -82,7 +82,7 @@ def test_sums_are_formed_in_double_precision() -> None:
     assert abs(passes.word(Word.RHO) - exactly) <= 1e-12 * exactly
 
 
-@pytest.mark.parametrize("method", spec.METHODS)
+@pytest.mark.parametrize("method", spec.SOLVERS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_a_rule_for_every_device(dtype: str, method: str) -> None:
     problem = spec.problem(dtype, 1_000_000, method)

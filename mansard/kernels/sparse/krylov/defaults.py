@@ -26,7 +26,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.kind_for(problem)()
         return
-    kind = Minres if problem.method == "minres" else Cg
+    kind = Minres if problem.solver == "minres" else Cg
     yield kind(256, 4, 2)
     yield kind(128, 1, 1)
 

@@ -31,13 +31,13 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
-    is_cg = problem.method == "cg"
+    is_cg = problem.solver == "cg"
     numbers: dict[str, Any] = {one.name: one.value for one in (*(spec.Phase if is_cg else spec.Lanczos), *spec.Status)}
-    reals = (Field(name, "double", "real") for name in _REALS[problem.method])
+    reals = (Field(name, "double", "real") for name in _REALS[problem.solver])
     pointers = _CG if is_cg else _MINRES
     return sources.source(
         problem, config, target, work=work, folder="sparse/krylov", constants=numbers,
-        title=f"passes of {problem.method}, {problem.dtype}", types={"T": CPP_TYPES[spec.real(problem.dtype).name]},
+        title=f"passes of {problem.solver}, {problem.dtype}", types={"T": CPP_TYPES[spec.real(problem.dtype).name]},
         arguments=(*pointers, *WORKSPACE, *sources.integers(("words", "phase"), config), *reals),
     )  # fmt: skip
 

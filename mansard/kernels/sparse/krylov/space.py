@@ -47,8 +47,8 @@ def illegal(problem: Problem, c: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if isinstance(c, Simd | SimdMinres) or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, c, device)
-    if problem.method != c.VARIANT:
-        return f"{c.VARIANT} has no passes of {problem.method}"
+    if problem.solver != c.VARIANT:
+        return f"{c.VARIANT} has no passes of {problem.solver}"
     if c.BLOCK % 32:
         return f"BLOCK={c.BLOCK} is no multiple of a warp's 32 threads"
     return configs.too_large(work, problem, c, device)
@@ -59,7 +59,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield from space_cpu.candidates(problem, device)
         return
-    kind = Minres if problem.method == "minres" else Cg
+    kind = Minres if problem.solver == "minres" else Cg
     for block, per_sm, depth in product((128, 256, 512, 1024), (1, 2, 4, 8), (1, 2, 4)):
         config = kind(block, per_sm, depth)
         if illegal(problem, config, device) is None:

@@ -33,14 +33,14 @@ class SimdMinres(OnCpu):
 
 
 def kind_for(problem: Problem) -> type[Simd | SimdMinres]:
-    """The variant that has the passes of the problem's method."""
-    return SimdMinres if problem.method == "minres" else Simd
+    """The variant that has the passes of the problem's solver."""
+    return SimdMinres if problem.solver == "minres" else Simd
 
 
 def illegal(problem: Problem, c: Simd | SimdMinres, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
     if not isinstance(c, kind_for(problem)):
-        return f"{c.VARIANT} has no passes of {problem.method}"
+        return f"{c.VARIANT} has no passes of {problem.solver}"
     return f"PART={c.PART} is no multiple of {RUN}" if c.PART % RUN else None
 
 

@@ -15,7 +15,7 @@ LONG = ("ROWS",)  # a record answers for vectors of any length
 SHAPES: dict[str, tuple[str, str]] = {}  # vectors have no gaps
 shape = partial(operands.shape, SHAPES)
 STATE_BYTES = 256  # of the state in the memory of the vectors: 32 doubles
-METHODS = ("cg", "minres")
+SOLVERS = ("cg", "minres")
 
 
 class Phase(IntEnum):
@@ -64,22 +64,22 @@ class Status(IntEnum):
     SINGULAR = 4  # the last column of the tridiagonal matrix adds nothing
 
 
-def problem(dtype: str, ROWS: int, method: str = "cg") -> Problem:
+def problem(dtype: str, ROWS: int, solver: str = "cg") -> Problem:
     """The passes over vectors of ROWS entries; complex ones are vectors of twice as many real numbers."""
-    return Problem("krylov", dtype, (("ROWS", ROWS),), (("method", method),))
+    return Problem("krylov", dtype, (("ROWS", ROWS),), (("solver", solver),))
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
     """The pass, by its number."""
-    return (int(Phase.DIRECTION if problem.method == "cg" else Lanczos.UPDATE),)
+    return (int(Phase.DIRECTION if problem.solver == "cg" else Lanczos.UPDATE),)
 
 
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     if reason := specs.unknown_dtype(problem):
         return reason
-    if problem.method not in METHODS:
-        return f"krylov: method {problem.method!r} is not one of {', '.join(METHODS)}"
+    if problem.solver not in SOLVERS:
+        return f"krylov: solver {problem.solver!r} is not one of {', '.join(SOLVERS)}"
     return "krylov: vectors without entries" if problem.ROWS < 1 else None
 
 

@@ -17,7 +17,7 @@ _READ, _WRITTEN, _FLOPS = {"cg": 7, "minres": 10}, {"cg": 3, "minres": 5}, {"cg"
 def work(problem: Problem) -> Work:
     """The least an iteration moves and computes beside the product with A."""
     words, bytes_each = spec.words(problem), spec.real(problem.dtype).itemsize
-    method = problem.method
+    method = problem.solver
     return Work(
         _READ[method] * words * bytes_each, _WRITTEN[method] * words * bytes_each, _FLOPS[method] * words, problem.dtype
     )
