@@ -11,12 +11,15 @@ from functools import partial
 
 import numpy as np
 
+from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...errors import RankDeficient
 from ...plan.problem import Options
+from ..plans import PLANS
 from . import small_factors as small
 from .device_steps import Progress, advanced
 from .fused import check_out, check_same_rows, checked, multiplied, through_jax
+from .fused_runs import key_of
 from .gram import gram
 from .matmul import matmul
 from .sketch_call import plan_sketch
@@ -72,25 +75,39 @@ def cholesky_qr(
     Traceback (most recent call last):
     mansard.errors.RankDeficient: column 1 of V depends on the columns before it: drop it, or pass on_deficient='flag'
     """
-    given = {"V": V} | ({} if out is None else {"out": out})
-    kind, views = checked(given)
-    if kind.immutable:
-        options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
-        return through_jax(kind, cholesky_qr, given, options)
+    key = key_of("cholesky_qr", V, V, out, V, backend)
+    held: tuple[Kind, View] | None = None if key is None else PLANS.get(key)
+    if held is None:
+        given = {"V": V} | ({} if out is None else {"out": out})
+        kind, views = checked(given)
+        if kind.immutable:
+            options = dict(shift=shift, on_deficient=on_deficient, backend=backend)
+            return through_jax(kind, cholesky_qr, given, options)
+        V, held = _checked_block(kind, V, views)
+        if out is None and key is not None and held[1] is views["V"]:
+            PLANS.keep(key, held)
+    kind, view = held
     check_options(shift, on_deficient)
-    rows, columns = views["V"].shape
-    if rows < columns:
-        raise ValueError(f"V has shape {(rows, columns)}: fewer rows than columns cannot be orthonormal; pass V.T")
-    check_out(views, (rows, columns), may_be="V")
-    if views["V"].conjugated:
-        V = kind.plain(V)  # once, instead of in every pass
+    columns = view.shape[1]
 
-    begun = advanced(kind, V, kind.view(V, "V"), out, backend) if shift == "auto" else None
+    begun = advanced(kind, V, view, out, backend) if shift == "auto" else None
     if begun is not None and begun.G is None:
         Q, R, dependent = begun.block, begun.factor, np.zeros(columns, bool)
     else:
         Q, R, dependent = by_cholesky(Passes(kind, backend), V, out, begun, shift, on_deficient)
     return (Q, R, dependent) if on_deficient == "flag" else (Q, R)
+
+
+def _checked_block(kind: Kind, V: Array, views: dict[str, View]) -> tuple[Array, tuple[Kind, View]]:
+    """The block, copied if it is lazily conjugated, with its library and its view; shapes that cannot be are refused."""
+    rows, columns = views["V"].shape
+    if rows < columns:
+        raise ValueError(f"V has shape {(rows, columns)}: fewer rows than columns cannot be orthonormal; pass V.T")
+    check_out(views, (rows, columns), may_be="V")
+    if not views["V"].conjugated:
+        return V, (kind, views["V"])
+    V = kind.plain(V)  # once, instead of in every pass
+    return V, (kind, kind.view(V, "V"))
 
 
 def orthogonalize(
