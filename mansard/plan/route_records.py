@@ -7,7 +7,8 @@
 
 ROUTE is `library`, `steps` or `kernel`; the first record that matches decides. A tuning record of the very shape
 decides before them, unless FINAL is set. Sizes that records may name beside those of the problem: `widest` (the larger
-one of M and N), `moved` (bytes of both operands of a tall product) and `remainder` (N modulo 4).
+one of M and N), `moved` (bytes of both operands of a tall product), `remainder` (N modulo 4) and `unaligned` (1: rows
+or columns of A begin off 16-byte boundaries, 0: they do not).
 
 A device without records is left to the rules and the model.
 """
@@ -74,7 +75,12 @@ def _more(problem: Problem) -> dict[str, int]:
     sizes = dict(problem.sizes)
     widest = max(sizes.get("M", 0), sizes.get("N", 0))
     moved = sizes.get("K", 0) * (sizes.get("M", 0) + sizes.get("N", 0)) * problem.itemsize
-    return {"widest": widest, "moved": moved, "remainder": sizes.get("N", 0) % 4}
+    return {"widest": widest, "moved": moved, "remainder": sizes.get("N", 0) % 4, "unaligned": _unaligned(problem)}
+
+
+def _unaligned(problem: Problem) -> int:
+    traits = dict(problem.traits)
+    return int(not traits.get("aligned", True) or traits.get("pitch_a", 0) * problem.itemsize % 16 != 0)
 
 
 @lru_cache(maxsize=64)

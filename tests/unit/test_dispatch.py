@@ -116,7 +116,8 @@ def test_a_backend_without_kernels_leaves_all_to_the_library(monkeypatch: pytest
 TALL = [  # family, layout of A, columns, rows, tuned, and who answers
     (tsmm, "row", 16, 10_000, False, "kernel"), (tsmm, "row", 64, 10_000, False, "library"),
     (tsmm, "row", 64, 10_000, True, "kernel"), (tsmm, "row", 128, 100_000, False, "library"),
-    (tsmm, "row", 128, 10_000_000, False, "kernel"), (tsmm, "col", 16, 1_000_000, False, "library"),
+    (tsmm, "row", 128, 10_000_000, False, "kernel"), (tsmm, "col", 16, 1_000_000, False, "kernel"),
+    (tsmm, "col", 16, 100_000, False, "library"),
     (tsmm, "col", 8, 1_000_000, False, "kernel"), (gram, "row", 1, 524_287, False, "library"),
     (gram, "row", 1, 524_287, True, "library"), (gram, "row", 1, 524_288, False, "kernel"),
     (gram, "row", 32, 60_000, False, "kernel"), (gram, "row", 33, 60_000, False, "library"),
@@ -192,7 +193,10 @@ def test_matrices_times_few_columns_on_an_h200(columns: int, large: int) -> None
     for device in (H200, None):  # measured, and assumed where nobody measured
         found = [handover.family_for("float32", size, size, columns, device=device) for size in (large - 1, large)]
         assert found == [None, "tsm2r"]
-        assert handover.family_for("float64", large, large, columns, device=device) is None
+        assert handover.family_for("complex128", large, large, columns, device=device) is None
+    found = [handover.family_for("float64", size, size, columns, device=H200) for size in (4095, 4096)]
+    assert found == [None, "tsm2r" if 2 <= columns <= 24 else None]
+    assert handover.family_for("float64", 4096, 4096, columns) is None
 
 
 FEW = [  # larger than one kernel takes, or with more right-hand sides

@@ -90,7 +90,8 @@ def cholesky_qr(
         raise ValueError(f"V has shape {(rows, columns)}: fewer rows than columns cannot be orthonormal; pass V.T")
     check_out(views, (rows, columns), may_be="V")
     steps = partial(_by_steps, kind, shift, on_deficient, backend)
-    run = short_blocks.for_later(kind, V, out, shift, backend, steps) if views["V"].device[0] == "cpu" else None
+    on_cpu = views["V"].device[0] == "cpu"
+    run = short_blocks.for_later(kind, V, out, shift, backend, steps) if on_cpu else steps if out is None else None
     if run is not None:
         warm.keep(what, (V,), out, run)
         found = run(V, out)

@@ -5,4 +5,4 @@ from . import defaults, emit, space, spec, work
 
 __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
-FAMILY = Family("gram", spec, space, work, emit, defaults, likely=space.likely)
+FAMILY = Family("gram", spec, space, work, emit, defaults, likely=space.likely, swept=defaults.swept)

@@ -10,9 +10,10 @@ from itertools import product
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, measured
-from . import space, space_columns, space_cpu, space_entries, spec, work
+from . import space, space_columns, space_cpu, space_entries, spec, work, work_columns
 from .space import Config, Fragment, Ring, Tiled
 from .space_columns import Columns
+from .space_entries import Entries
 
 _WARPS = 8  # warps of a block: two for each scheduler of a multiprocessor
 _SUMS = 128  # registers of a warp's lanes for their sums, of the 255 that there are
@@ -35,6 +36,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
         return
     yield from _ring(problem, device)
     yield from _columns(problem, device)
+    yield from swept(problem, device)
     yield from space_entries.ranked(problem, space.reduction(problem))
     yield from _fragment(problem)
     yield from _tiled(problem)
@@ -93,6 +95,18 @@ def _columns(problem: Problem, device: Device) -> Iterator[Columns]:
         for stages in space_columns.depths(stage, device.shared_per_block - _BESIDE_COLUMNS)[:1]:
             if stages >= least and (size <= 2048 or stage <= 20 << 10):
                 yield replace(one, STAGES=stages)
+
+
+def swept(problem: Problem, device: Device) -> Iterator[Entries]:
+    """What sweeps found the best for two matrices whose columns start anywhere."""
+    if problem.same or not work_columns.is_column_major(problem) or not space_entries.is_needed(problem):
+        return
+    reduce, width = space.reduction(problem), max(work.real_widths(problem, 1)[1:])
+    for found in measured.configs(space, problem, device, width=width):
+        if isinstance(found, Entries):
+            one = replace(found, REDUCE=reduce)
+            if space.illegal(problem, one, device) is None:
+                yield one
 
 
 def _columns_grids(problem: Problem, device: Device) -> list[tuple[int, int, int, str, str, int, bool]]:

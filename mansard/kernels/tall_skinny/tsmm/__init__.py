@@ -5,4 +5,7 @@ from . import defaults, emit, space, spec, work
 
 __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
-FAMILY = Family("tsmm", spec, space, work, emit, defaults, likely=space.likely, is_short=work.is_short)
+FAMILY = Family(
+    "tsmm", spec, space, work, emit, defaults,
+    likely=space.likely, swept=defaults.swept, is_short=work.is_short,
+)  # fmt: skip

@@ -68,10 +68,18 @@ def _teams(problem: Problem, device: Device) -> list[tuple[int, int, int]]:
     return [(wk, wn, _WARPS // (wk * wn)) for wk, wn in ((2, 1), (1, 2), (1, 4), (2, 4), (1, 8))]
 
 
+def swept(problem: Problem, device: Device) -> Iterator[Columns]:
+    """What sweeps found the best for column-major A of many rows."""
+    if problem.layout_a == "col" and not work.is_short(problem):
+        for one in measured.configs(space, problem, device):
+            if isinstance(one, Columns) and space.illegal(problem, one, device) is None:
+                yield one
+
+
 def _columns(problem: Problem, device: Device) -> Iterator[Columns]:
     """Columns that start anywhere: what sweeps found the best, then rules of thumb."""
     if problem.layout_a == "col":
-        yield from (one for one in measured.configs(space, problem, device) if isinstance(one, Columns))
+        yield from swept(problem, device)
         yield from space_columns.ranked(problem)
 
 

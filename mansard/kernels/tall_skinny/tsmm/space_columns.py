@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Annotated, ClassVar
 
 from ....codegen.geometry import Device
@@ -26,7 +27,8 @@ class Columns(OnGpu):
     OUT: Annotated[int, Range(0, 512)] = 8  # rows of W in shared memory at once; 0: stored by the lanes
     UNIT: Annotated[str, Names("float64", "tf32x3", "fma")] = "float64"  # who multiplies
     ROLLED: bool = False  # sixteen columns of A at a time, for fewer registers
-    ORDER: Annotated[str, Names("tickets", "cyclic")] = "tickets"  # how tiles are assigned
+    # how tiles are assigned: by a counter, which all teams wait for where tiles are small, or in turns
+    ORDER: Annotated[str, Names("tickets", "cyclic")] = "cyclic"
     BLOCKS_PER_SM: int = 1
 
 
@@ -62,27 +64,27 @@ def illegal(problem: Problem, c: Columns, device: Device) -> str | None:
 
 _ROOM = 220 << 10  # bytes of a block's shared memory
 _STAGE = 4 << 10  # bytes of a stage
+_SUMS = 112  # registers of a lane for its sums: with operands and addresses, of the 255 that there are
 _BLOCK_WARPS = 8  # two for each scheduler of a multiprocessor
+_TEAMS = (1, 32), (2, 32), (4, 32), (1, 16), (2, 16), (4, 16)  # warps of a team, and rows of its tiles
 
 
 def ranked(problem: Problem) -> Iterator[Columns]:
     """Rules of thumb, the best guess first: lanes while C is small, tensor cores beyond."""
-    dense = problem.layout_w == "row" and problem.pitch_w == problem.N
+    out = 1 if problem.layout_w == "row" and problem.pitch_w == problem.N else 0
     words = work_columns.words_of(problem)
     if problem.M * problem.N * words * words <= 64 and problem.N * words <= 16:
-        for rows in (128, 64, 32):
-            for depth in (min(problem.M, 8), 4, 2, 1):
-                one = Columns(1, 8, rows, depth, 4, rows if dense and problem.N > 1 else 0, "fma", BLOCKS_PER_SM=2)
-                yield one
-    single = REAL[problem.dtype] == "float32"
-    units = ("tf32x3", "float64") if single and min(problem.M, problem.N) * words > 16 else ("float64",)
-    for unit in units:
-        for warps_n in (1, 2, 4):
-            for rows in (32, 16):
-                per_row = problem.itemsize * rows
-                depth = 8 // words * max(1, min(4, _STAGE // per_row * words // 8, up(problem.M * words, 8)))
-                base = Columns(warps_n, _BLOCK_WARPS // warps_n, rows, depth, 2, 8 if dense else 0, unit)
-                yield from deeper(problem, base)
+        for rows, depth in product((128, 64, 32), (min(problem.M, 8), 4, 2, 1)):
+            whole = rows if out and problem.N > 1 else 0
+            yield Columns(1, _BLOCK_WARPS, rows, depth, 4, whole, "fma", BLOCKS_PER_SM=2)
+    single = REAL[problem.dtype] == "float32" and min(problem.M, problem.N) * words > 16
+    for unit, (warps_n, rows) in product(("tf32x3", "float64") if single else ("float64",), _TEAMS):
+        per_column = (4 if unit == "tf32x3" else 8) * words * rows // 16
+        if per_column * up(up(problem.N, 8), warps_n) <= _SUMS:
+            blocks = max(1, min(4, _STAGE // (8 // words * problem.itemsize * rows), up(problem.M * words, 8)))
+            rolled = problem.N * words > 64
+            base = Columns(warps_n, _BLOCK_WARPS // warps_n, rows, 8 // words * blocks, 2, 8 * out, unit, rolled)
+            yield from deeper(problem, base)
 
 
 def deeper(problem: Problem, base: Columns) -> Iterator[Columns]:
