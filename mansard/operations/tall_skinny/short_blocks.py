@@ -71,6 +71,7 @@ def by_lapack(kind: Kind, V: Array) -> Run:
     factor, build, room = _routines(rows, columns, view.dtype)
     weakest, smallest = small.WEAK * real, small.least_norm(view.dtype)
     diagonal, upper = slice(None, columns * columns, columns + 1), _upper(columns)
+    written = kind.written
     download, upload, independent = kind.download, kind.upload, np.zeros(columns, bool)
 
     def run(V: Array, out: Array) -> Factors | None:
@@ -88,6 +89,8 @@ def by_lapack(kind: Kind, V: Array) -> Run:
         R *= signs[:, None]
         place = np.empty((rows, columns), dtype) if out is None else download(out)
         _transpose(np.multiply(Q, signs, Q), place)
+        if out is not None and written is not None:
+            written((out,))
         return (upload(place, V) if out is None else out), upload(R, V), independent.copy()
 
     return run
