@@ -142,11 +142,10 @@ def tiles_per_thread() -> Number:
         speed[place][row["tcf"]] = row["bytes"] / median(row["seconds"]) / 1e9
     cells = tuple((str(algorithm), dtype, str(n), f"{count:,}", *(f"{each[tcf]:.0f}" for tcf in sorted(each)))
                   for (algorithm, dtype, n, count), each in sorted(speed.items()))  # fmt: skip
-    gain = {place: max(each.values()) / each[1] for place, each in speed.items()}
-    tall, short = ([times for place, times in gain.items() if chosen(place[3])]
-                   for chosen in (lambda count: count >= 1_000_000, lambda count: count <= 10_000))  # fmt: skip
-    worst = [each[max(each)] / each[1] for place, each in speed.items() if place[3] <= 10_000]
-    values = {"tall": median(tall), "tall_most": max(tall), "short": median(short), "many": median(worst)}
+    tall = {place: each[4] / each[1] for place, each in speed.items() if place[3] >= 1_000_000}
+    six, seven = ([times for place, times in tall.items() if place[0] == algorithm] for algorithm in (6, 7))
+    many = [each[max(each)] / each[1] for place, each in speed.items() if place[3] <= 10_000]
+    values = {"six": median(six), "seven": median(seven), "most": max(seven), "many": median(many)}
     tiles = sorted({row["tcf"] for row in found})
     columns = ("algorithm", "dtype", "k = n", "rows", *(f"tcf = {tcf}, GB/s" for tcf in tiles))
-    return Number(bool(cells) and values["many"] < 1, values, columns, cells)
+    return Number(values["seven"] > 1.1 and values["many"] < 0.5, values, columns, cells)
