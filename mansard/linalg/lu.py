@@ -152,9 +152,8 @@ def lu_solve(
         rows, _ = check_matrices(factors, "lu", square=True)
         check_rows(rows, right, ("lu", "b"))
         found = systems.lu_solve(kind, factors, pivots, right, _TRANS[trans], places[0], backend)
-        later = None if _TRANS[trans] else warm_solves.lu_solve(kind, lu, piv, b, out, backend)
-        if later is not None:
-            warm.keep(what, (lu, piv, b), out, later)
+        if _TRANS[trans] == 0 and (factors is lu and pivots is piv and right is b):  # neither converted nor unwrapped
+            warm.keep(what, (lu, piv, b), out, warm_solves.lu_solve(kind, lu, piv, b, out, backend))
         return (found,)
 
     operation = Operation(

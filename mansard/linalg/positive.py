@@ -125,9 +125,8 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, *, out: Any = None, backend
         rows, _ = check_matrices(given[0], "c", square=True)
         check_rows(rows, given[1], ("c", "b"))
         found = systems.cholesky_solve(kind, given[0], bool(lower), given[1], places[0], backend)
-        later = warm_solves.cholesky_solve(kind, c, bool(lower), b, out, backend)
-        if later is not None:
-            warm.keep(what, (c, b), out, later)
+        if given[0] is c and given[1] is b:  # neither converted nor unwrapped
+            warm.keep(what, (c, b), out, warm_solves.cholesky_solve(kind, c, bool(lower), b, out, backend))
         return (found,)
 
     ragged = partial(solve_with, cholesky_factors(bool(lower)), backend)

@@ -24,10 +24,10 @@ def recall(what: Hashable, given: tuple[Array, ...], out: Array) -> Run | None:
     return None if key is None or _pinned() else _get(key)
 
 
-def keep(what: Hashable, given: tuple[Array, ...], out: Array, run: Run) -> None:
-    """Leave `run` for later calls on arrays like these."""
-    key = _key(what, given, out)
-    if key is not None:
+def keep(what: Hashable, given: tuple[Array, ...], out: Array, run: Run | None) -> None:
+    """Leave `run` for later calls on arrays like these; None: nothing."""
+    key = None if run is None else _key(what, given, out)
+    if run is not None and key is not None:
         PLANS.keep(key, run if out is None else _told(_known_kind(given[0]), run))
 
 

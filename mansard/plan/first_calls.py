@@ -21,7 +21,7 @@ _COMPILING = 2.0
 _EACH_PRODUCT, _EACH_FACTOR, _EACH_CALL, _QR_CALL = 0.3e-6, 1e-6, 5e-6, 15e-6
 # Permutations by pivots: NumPy's calls around them; an exchange in all matrices, or all exchanges in one, whichever are
 # fewer; a number of a permutation.
-_ORDER_CALL, _EACH_EXCHANGE, _EACH_PLACE = 15e-6, 3e-6, 15e-9
+_ORDER_CALL, _EACH_EXCHANGE, _EACH_PLACE = 10e-6, 3e-6, 15e-9
 _EACH_LISTED = 0.25e-6  # what a kernel saves of a product of two arrays by a call from Python
 _PRODUCTS = ("gram", "tsmm", "tsm2r", "gemm", "gemv", "rank_k", "trmm")
 _FACTORS = ("trsm", "cholesky", "lu", "qr")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ...arrays import kinds as arrays
 from ...arrays.types import Array, Kind
 from ...plan import pin
+from ...plan.handover import FEWEST_ON_CPUS
 from .. import run as call
 from ..plans import PLANS
 from .gram import gram
@@ -90,12 +91,26 @@ def projection_run(V: Array, W: Array, out: Array, backend: str | None) -> Run:
     fused = plan_matmul_gram(V, C, out, W, backend)
     if fused is not None:
         return lambda V, W, out, alpha, beta: fused(V, gram(V, W, backend=backend), out, W, alpha, beta)
+    if kind.view(W, "W").device[0] == "cpu" and W.shape[0] < FEWEST_ON_CPUS:
+        return _short_projection(kind, W, backend)
     copied = _copier(kind, W) if out is None else _copy_into
     rest = product_run(V, C, copied(W, out), backend)
 
     def run(V: Array, W: Array, out: Array, alpha: complex, beta: complex) -> tuple[Array, Array]:
         C = gram(V, W, backend=backend)
         return rest(V, C, copied(W, out), alpha, beta)
+
+    return run
+
+
+def _short_projection(kind: Kind, W: Array, backend: str | None) -> Run:
+    """`projection_run` of few rows on a CPU: a library multiplies, and adds in passes of its own; one of them is enough."""
+    shape, dtype, empty = tuple(W.shape), kind.view(W, "W").dtype, kind.empty
+
+    def run(V: Array, W: Array, out: Array, alpha: complex, beta: complex) -> tuple[Array, Array]:
+        rest = empty(shape, dtype, W) if out is None else out
+        kind.module.subtract(W, matmul(V, gram(V, W, backend=backend), backend=backend), out=rest)
+        return rest, gram(rest, backend=backend)
 
     return run
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
@@ -43,7 +43,7 @@ def plan(kind: Kind, V: Array, out: Array, shift: str, backend: str | None) -> P
     found = chosen(kind.view(V, "V"), shift, backend)
     if found is None:
         return None
-    run = by_lapack(kind, V)
+    run = by_norm(kind, V) if V.shape[1] == 1 else by_lapack(kind, V)
     verify = call.make_verify(kind, V, None, out, ("V", "B"))
     return Plan(*found, None, lambda V, B=None, out=None, alpha=1.0, beta=0.0: run(V, out), verify)
 
@@ -52,7 +52,8 @@ def for_later(
     kind: Kind, V: Array, out: Array, shift: str, backend: str | None, steps: Callable[[Array, Array], Factors]
 ) -> Run:
     """What later calls on blocks like V do without checks: LAPACK, or the `steps`. None where `out` overlaps V."""
-    by_reflections = by_lapack(kind, V) if chosen(kind.view(V, "V"), shift, backend) else None
+    routine = by_norm if V.shape[1] == 1 else by_lapack
+    by_reflections = routine(kind, V) if chosen(kind.view(V, "V"), shift, backend) else None
     apart, address = _overlap(kind, V, out), kind.address
 
     def run(V: Array, out: Array) -> Factors | None:
@@ -71,6 +72,7 @@ def by_lapack(kind: Kind, V: Array) -> Run:
     factor, build, room = _routines(rows, columns, view.dtype)
     weakest, smallest = small.WEAK * real, small.least_norm(view.dtype)
     diagonal, upper = slice(None, columns * columns, columns + 1), _upper(columns)
+    written = kind.written
     download, upload, independent = kind.download, kind.upload, np.zeros(columns, bool)
 
     def run(V: Array, out: Array) -> Factors | None:
@@ -88,7 +90,32 @@ def by_lapack(kind: Kind, V: Array) -> Run:
         R *= signs[:, None]
         place = np.empty((rows, columns), dtype) if out is None else download(out)
         _transpose(np.multiply(Q, signs, Q), place)
+        if out is not None and written is not None:
+            written((out,))
         return (upload(place, V) if out is None else out), upload(R, V), independent.copy()
+
+    return run
+
+
+def by_norm(kind: Kind, V: Array) -> Run:
+    """`by_lapack` for a single column, whose reflection is its norm."""
+    view = kind.view(V, "V")
+    shape, dtype, smallest = view.shape, np.dtype(view.dtype), small.least_norm(view.dtype)
+    norm, largest = get_blas_funcs(("nrm2",), dtype=dtype)[0], float(np.finfo(view.dtype).max) ** 0.5
+    download, upload, written = kind.download, kind.upload, kind.written
+
+    def run(V: Array, out: Array) -> Factors | None:
+        column = download(V)
+        size = norm(column[:, 0])
+        if not smallest <= size <= largest:  # false for NaN, too
+            return None
+        place = np.empty(shape, dtype) if out is None else download(out)
+        np.divide(column, size, place)
+        if out is not None and written is not None:
+            written((out,))
+        R = np.empty((1, 1), dtype)
+        R[0, 0] = size
+        return (upload(place, V) if out is None else out), upload(R, V), np.zeros(1, bool)
 
     return run
 
