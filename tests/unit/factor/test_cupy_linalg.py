@@ -209,6 +209,7 @@ def test_later_calls_take_the_way_of_the_first() -> None:
     assert [part.shape for part in matrices(A, None, None) or ()] == [(2, 3, 3), (2,)]
     found = vectors(A, b, None)
     assert found is not None and np.array_equal(found[0], 2 * b)
-    found, twice = vectors(A, b, b), 2 * b
+    twice = 2 * b
+    found = vectors(A, b, b)
     assert found is not None and found[0] is b and np.array_equal(b, twice)
     assert seen == [((2, 3, 3), None, {}), *[((2, 3, 3), (2, 3, 1), {})] * 2]
