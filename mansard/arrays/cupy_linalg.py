@@ -80,7 +80,7 @@ class CupyLinalg:
             return self.lu_solve(F, pivots, B), info
         (n, columns), lead = B.shape[-2:], A.shape[:-2]
         turned, pivots, info = self._getrf(A, True)
-        X, unused = self._turned(self.cupy.broadcast_to(B, (*lead, n, columns))), self._info(A)
+        X, unused = self._right(B, lead), self._info(A)
         getrs, handle = getattr(self.cusolver, f"{self._letter(A)}getrs"), self._handle()
         for i in range(prod(lead)):
             getrs(
@@ -98,7 +98,7 @@ class CupyLinalg:
         (n, columns), lead = B.shape[-2:], A.shape[:-2]
         turned, info, unused = self._turned(A), self._info(A), self._info(A)
         self._potrf(turned, True, info)
-        X = self._turned(self.cupy.broadcast_to(B, (*lead, n, columns)))
+        X = self._right(B, lead)
         potrs, handle = getattr(self.cusolver, f"{self._letter(A)}potrs"), self._handle()
         for i in range(prod(lead)):
             potrs(
@@ -158,6 +158,11 @@ class CupyLinalg:
     def _turned(self, A: Any) -> Any:
         """A copy whose matrices lie column after column, as its transposes."""
         return A.swapaxes(-1, -2).astype(A.dtype, order="C", copy=True)
+
+    def _right(self, B: Any, lead: tuple[int, ...]) -> Any:
+        """Right-hand sides for every matrix, column after column, in memory of their own."""
+        shape = (*lead, *B.shape[-2:])
+        return self._turned(B if B.shape == shape else self.cupy.broadcast_to(B, shape))
 
     def _at(self, array: Any, i: int, dimensions: int = 2) -> int:
         """The address of matrix (or row) i of a stack without gaps."""

@@ -57,3 +57,20 @@ def _quick_on_host(answer: Callable[[Array, Array], Found], parts: tuple[str, ..
         return results
 
     return run
+
+
+def quick_on_gpu(way: Callable[[Array, Array, Found], Found], parts: tuple[str, ...], vectors: bool) -> Quick:
+    """The path of later calls with stacks in a GPU's memory, by the way of the first one. The results are new arrays
+    before anything is written to `out`, which may overlap what is read."""
+
+    def run(A: Array, B: Array, out: Array) -> list[Array]:
+        found = way(A, B[..., None] if vectors else B, {})
+        results = [found[part] for part in parts]
+        if vectors:
+            results[0] = results[0][..., 0]
+        if out is not None:
+            out[...] = results[0]
+            results[0] = out
+        return results
+
+    return run

@@ -22,7 +22,7 @@ from ..batched.triangular_call import Triangle, solve
 from ..plans import PLANS
 from ..stacks import Operand
 from .blocked import HOW, Blocked, Steps
-from .by_library import by_library, quick_by_lapack
+from .by_library import by_library, quick_by_lapack, quick_on_gpu
 from .columns import column
 from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
@@ -42,7 +42,7 @@ class FactorPlan(NamedTuple):
     run: Way
     choice: Choice
     kernel: KernelRun | None = None
-    lapack: QuickMaker | None = None  # makes the fast path of LAPACK, for stacks in the CPU's memory
+    lapack: QuickMaker | None = None  # makes the fast path of a library, for stacks
 
     def quick(self, placed: bool, vectors: bool = False) -> Quick | None:
         """The path of every later call, without questions; None where every call has to be looked at closely."""
@@ -136,11 +136,11 @@ def plan_factor(
         run.prepare(choice)
         return FactorPlan(run if direct else partial(indirect, run), choice, run)
     if not isinstance(choice.route, StepsRoute):
-        stacked_here = a.view.device[0] == "cpu" and not (stacks.is_list(A) or stacks.is_list(B))
-        quick = partial(quick_by_lapack, kind, task, a) if stacked_here else None
-        by_factors = task.want in NUMBERS and a.view.device[0] != "cpu"
+        on_cpu, listed = a.view.device[0] == "cpu", stacks.is_list(A) or stacks.is_list(B)
+        by_factors = task.want in NUMBERS and not on_cpu
         way = partial(_determinants, kind, task, backend, a) if by_factors else partial(by_library, kind, task, a)
-        return FactorPlan(way, choice, lapack=quick)
+        quick = partial(quick_by_lapack, kind, task, a) if on_cpu else partial(quick_on_gpu, way, task.parts)
+        return FactorPlan(way, choice, lapack=None if listed else quick)
     if choice.route.name != AFTER_FACTORS:
         return FactorPlan(partial(by_blocks, kind, task, backend), choice)
     at_once = None

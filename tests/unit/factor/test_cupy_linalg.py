@@ -12,6 +12,7 @@ from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from mansard.arrays.cupy_linalg import CupyLinalg
 from mansard.operations.factor import library
+from mansard.operations.factor.by_library import quick_on_gpu
 from mansard.operations.factor.task import Task
 
 LETTERS = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
@@ -193,3 +194,22 @@ def test_singular_and_indefinite_matrices_are_told(by: Any) -> None:
 def test_small_matrices_of_a_batch_stay_together(by: Any) -> None:
     assert by._one_by_one(normal((1, 8, 8), "float64")) and by._one_by_one(normal((9, 65, 8), "float64"))
     assert not by._one_by_one(normal((2, 64, 64), "float64"))
+
+
+def test_later_calls_take_the_way_of_the_first() -> None:
+    """Parts in their order, vectors as columns, and a place that may overlap what is read."""
+    seen = []
+
+    def way(A: Any, B: Any, outs: dict[str, Any]) -> dict[str, Any]:
+        seen.append((A.shape, None if B is None else B.shape, outs))
+        return {"INFO": np.zeros(2, np.int32), "X": 2 * (A if B is None else B)}
+
+    A, b = np.ones((2, 3, 3)), np.arange(6.0).reshape(2, 3)
+    matrices, vectors = (quick_on_gpu(way, ("X", "INFO"), one) for one in (False, True))
+    assert [part.shape for part in matrices(A, None, None) or ()] == [(2, 3, 3), (2,)]
+    found = vectors(A, b, None)
+    assert found is not None and np.array_equal(found[0], 2 * b)
+    twice = 2 * b
+    found = vectors(A, b, b)
+    assert found is not None and found[0] is b and np.array_equal(b, twice)
+    assert seen == [((2, 3, 3), None, {}), *[((2, 3, 3), (2, 3, 1), {})] * 2]
