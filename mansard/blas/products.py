@@ -14,7 +14,7 @@ from ..operations.batched.gemm_call import Form, multiply
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists, rank_k_of_factors
 from ..operations.batched.rank_call import update
-from ..operations.batched.rank_products import Update, each, make_diagonal_real
+from ..operations.batched.rank_products import Update, add_transposes, each, make_diagonal_real
 from ..operations.ragged import Ragged
 from ..operations.ragged_lists import check_once, differ
 from ..operations.tall_skinny.matmul import matmul
@@ -161,8 +161,9 @@ def update_triangle(
     plain = type(alpha) in _NUMBERS and type(beta) in _NUMBERS
     if plain and arrays.known_kind(a) is not None:
         return update(a, b, out, alpha, beta, backend, form)
-    if b is None and not (plain or (is_number(alpha) and is_number(beta))):
-        return _rank_k_of_factors(a, factors, options, out, backend)
+    if not (plain or (is_number(alpha) and is_number(beta))):
+        several = _rank_k_of_factors if b is None else partial(_rank_2k_of_factors, b)
+        return several(a, factors, options, out, backend)
     check_options(*options, beta, out)
     kind = kind_of(a, "a")
     if kind is not None and kind.immutable:
@@ -217,6 +218,24 @@ def _rank_k_of_factors(
     if kind.written is not None:
         kind.written(each(out))
     return out
+
+
+def _rank_2k_of_factors(
+    b: Any, a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
+) -> Any:
+    """The update with one alpha for each matrix, by a product; beta is one number."""
+    alpha, beta = factors
+    uplo, trans, other = options
+    check_options(uplo, trans, other, beta, out)
+    kind = kind_of(a, "a")
+    if out is not None:
+        check_places(kind, a, trans, out)
+    trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
+    product = gemm(a, b, alpha=alpha, trans_a=trans_a, trans_b=trans_b, backend=backend)
+    result = add_transposes(kind, _update_of(*options, True), product, out, beta)
+    if out is not None and kind.written is not None:
+        kind.written(each(out))
+    return result
 
 
 def _turned(kind: Any, matrix: Any, option: str) -> Any:

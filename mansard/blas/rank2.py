@@ -70,6 +70,8 @@ def her2k(
 def _rank_2k(
     a: Any, b: Any, factors: tuple[complex, complex], options: tuple[str, str, str], out: Any, backend: str | None
 ) -> Any:
-    if b is None or any(isinstance(one, Ragged) for one in (a, b, out)):
+    if b is None:
+        raise TypeError("b is a NoneType: an array or a list of arrays is needed")
+    if any(isinstance(one, Ragged) for one in (a, b, out)):
         raise TypeError("a, b and out are not taken as Ragged: use ms.blas.gemm, which gives a b^T")
     return update_triangle(a, b, factors, options, out, backend)

@@ -10,14 +10,14 @@ from ...codegen.geometry import Kernel
 from ...kernels.batched import rank_k
 from ...plan import dispatch
 from ...plan.plan import Plan
-from ...plan.problem import Options, Problem
-from ...plan.route import Choice, Nothing, Request
+from ...plan.problem import DTYPES, Options, Problem
+from ...plan.route import OWN_ROUTINE, Choice, Library, Nothing, Request
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
 from ..operation import Operation
 from ..stacks import Batch, Operand
-from .rank_products import Update
+from .rank_products import Update, by_products
 from .rank_run import UpdateRun
 
 Given = list[tuple[str, Operand]]
@@ -37,6 +37,8 @@ def plan_update(A: Matrices, B: Matrices, out: Matrices, backend: str | None, fo
         raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
     if kind.immutable:
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
+    if not stacks.is_list(A) and len(A.shape) == 2 and kind.view(A, "a").dtype not in DTYPES:
+        return _plan_of_other_dtypes(kind, A, B, out, backend, form)
     a, b, given = _operands(kind, A, B, out, form)
     shape = stacks.broadcast(a, b, ("a", "b"))
     if out is not None:
@@ -57,6 +59,18 @@ def plan_update(A: Matrices, B: Matrices, out: Matrices, backend: str | None, fo
     return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
 
 
+def _plan_of_other_dtypes(
+    kind: Kind, A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Update
+) -> Plan:  # fmt: skip
+    """Single matrices of integers, say: by `matmul`, which leaves them to the array library or refuses them."""
+    view = kind.view(A, "a")
+    problem = rank_k.spec.problem(view.dtype, *(view.shape[::-1] if form.transposed else view.shape), 1, two=form.two)
+    choice = Choice(rank_k.FAMILY, Library(OWN_ROUTINE, f"no kernel multiplies {view.dtype} matrices"), "rule")
+    chosen = select(view.device, backend)
+    run, verify = by_products(kind, form, backend), call.make_verify(kind, A, B, out, ("a", "b"))
+    return Plan(problem, choice, chosen, None, call.counted(kind, out, run), verify)
+
+
 def _operands(
     kind: Kind, A: Matrices, B: Matrices, out: Matrices, form: Update
 ) -> tuple[Operand, Operand, Given]:  # fmt: skip
@@ -73,7 +87,7 @@ def _operands(
 
 def _check_place(kind: Kind, A: Matrices, out: Matrices, place: Operand, wanted: tuple[int, ...]) -> None:
     if stacks.is_list(A) != stacks.is_list(out):
-        found, given = (f"a list of {len(x)}" if stacks.is_list(x) else "an array" for x in (out, A))
+        found, given = (f"a list of {len(x)} arrays" if stacks.is_list(x) else "an array" for x in (out, A))
         raise ValueError(f"out is {found} and a {given}: one for each is needed")
     check_out(kind, out, place, (*place.shape, place.rows, place.columns) == wanted, wanted)
 

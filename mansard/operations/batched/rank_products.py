@@ -89,18 +89,22 @@ class _Pair(_One):
         """The update; `out` is not read where beta is zero."""
         _check_beta(out, beta)
         kind, form = self.kind, self.form
-        product = self.multiply(A, B, None, alpha, 0.0)
-        for i, half in enumerate(each(product)):
-            turned = half.swapaxes(-1, -2)
-            update = half + (kind.conj(turned) if form.hermitian else turned)
-            if out is None:
-                half[...] = update
-                continue
-            place = each(out)[i]
-            kind.put_triangle(place, update if beta == 0.0 else update + place * beta, form.lower)
-            if form.hermitian:
-                make_diagonal_real(kind, place)
-        return product if out is None else out
+        return add_transposes(kind, form, self.multiply(A, B, None, alpha, 0.0), out, beta)
+
+
+def add_transposes(kind: Kind, form: Update, product: Any, out: Matrices, beta: complex) -> Any:
+    """P + P' + beta out for the products P, which are overwritten where there is no `out`."""
+    for i, half in enumerate(each(product)):
+        turned = half.swapaxes(-1, -2)
+        update = half + (kind.conj(turned) if form.hermitian else turned)
+        if out is None:
+            half[...] = update
+            continue
+        place = each(out)[i]
+        kind.put_triangle(place, update if beta == 0.0 else update + place * beta, form.lower)
+        if form.hermitian:
+            make_diagonal_real(kind, place)
+    return product if out is None else out
 
 
 def _check_beta(out: Matrices, beta: complex) -> None:
