@@ -93,16 +93,16 @@ def _blocks(problem: Problem, device: Device) -> Iterator[Block]:
     the rows; shares of at most 64 registers; block rows apart where products are few."""
     words = problem.itemsize // 4
     dims = sorted(space.dims(problem), key=lambda pair: (pair[0] > problem.NRHS, pair[1], -pair[0]))
-    few = _is_few(problem, device, 32)
+    if problem.N > 64 and problem.NRHS > 8 and _is_few(problem, device, 64):
+        across = 16 if problem.NRHS > 16 else 8
+        yield from (Block(32, columns, across, 8, 1, True) for columns in (min(64, problem.NRHS), min(32, problem.NRHS)))
     for order, each, (dim_x, dim_y) in product(space.orders(problem), (4, 2, 1), dims):
         columns = min(problem.NRHS, dim_x * each)
-        if few and columns > 32:
-            continue
         shares = configs.up(order, dim_y) * configs.up(columns, dim_x) * words
         if shares > 64 or (each > 1 and columns <= dim_x):
             continue
         blocks = configs.up(problem.N, order)
-        split = blocks > 1 and few
+        split = blocks > 1 and _is_few(problem, device, columns)
         for stages in (1, 2) if blocks == 1 else (2, 1):
             if stages <= blocks * (blocks + 1) // 2:
                 yield Block(order, columns, dim_x, dim_y, stages, split)
