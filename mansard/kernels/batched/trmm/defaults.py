@@ -66,23 +66,24 @@ _OF_BLOCK = 52 << 10  # bytes of shared memory: less than a quarter of what mult
 
 
 def _is_few(problem: Problem, device: Device, columns: int) -> bool:
-    """Whether the products, by columns, would leave multiprocessors without work."""
-    return bool(problem.BATCH * configs.up(problem.NRHS, columns) < device.multiprocessors)
+    """Whether the products, by so many columns, would leave most multiprocessors without work."""
+    return bool(2 * problem.BATCH * configs.up(problem.NRHS, columns) < device.multiprocessors)
 
 
 def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
-    """Whole triangles up to 64 rows, all rows of 16 columns per warp; beyond, blocks of 64 rows in two rows of warps.
-    Few products in small pieces."""
+    """Whole triangles up to 64 rows, all rows of 16 columns per warp; beyond, blocks of 32 rows in two rows of warps, of
+    which more fit on a multiprocessor. Block rows apart where products are few."""
     if problem.NRHS < _FEWEST:
         return
     if _is_few(problem, device, 16):
         for order, stages in ((32, 3), (32, 2), (16, 3), (16, 2), (16, 1)):
             yield Tensor(order, 16, 2, 1, stages, problem.N > order)
-    whole = ((64, 1), (32, 2), (16, 2))
-    for most, (order, stages) in product((64, 32, 16), whole if problem.N <= 64 else ((64, 2), (64, 1), (32, 3), *whole[1:])):
+    widths = [most for most in (64, 32) if not _is_few(problem, device, most)]
+    for most, (order, stages) in product((*widths, 16), ((64, 1), (32, 2), (16, 2))):
         columns = min(most, configs.up(problem.NRHS, 16) * 16)
         along = 1 if order == 16 or (problem.N <= 64 and not problem.is_complex) else 2
-        yield Tensor(order, columns, along, configs.up(columns, 16), stages, False)
+        if order < 64 or problem.N <= 64:
+            yield Tensor(order, columns, along, configs.up(columns, 16), stages, False)
 
 
 _FEWEST = 6  # columns: with less, most of a tile of 16 is idle
