@@ -6,5 +6,6 @@ from . import defaults, emit, space, spec, work
 __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
 FAMILY = Family(
-    "trmm", spec, space, work, emit, defaults, trusts_rules=True, alike=spec.ALIKE, remarks=work.remarks
+    "trmm", spec, space, work, emit, defaults, trusts_rules=True, alike=spec.ALIKE, swept=defaults.swept,
+    remarks=work.remarks,
 )  # fmt: skip

@@ -51,15 +51,18 @@ struct TriangleRing {
   // Start the copies of the next block into the place that is free.
   MANSARD_DEVICE void request() {
     if (!ahead.done()) {
-      if (ahead.row == ahead.column)
-        fill_half<typename S::A, P::FEED_A, S::ROWS, P::N, S::FALLING, S::THREADS>(
-            at(free), place, index, batch, line(ahead), min(S::ROWS, P::N - line(ahead)), threadIdx.x);
-      else
-        S::A::template fill<S::THREADS>(at(free), place, index, batch, line(ahead), position(ahead), threadIdx.x);
+      if (ahead.row == ahead.column) fill<S::FALLING ? Part::falling : Part::rising>();
+      else fill<Part::whole>();
       ahead.advance();
     }
     cp_async_commit();
     if (++free == P::STAGES) free = 0;
+  }
+  template <Part PART>
+  MANSARD_DEVICE void fill() const {
+    const int l = line(ahead), p = position(ahead);
+    fill_part<typename S::A, P::FEED_A, S::ROWS, S::ROWS, P::N, PART, S::THREADS>(
+        at(free), place, index, batch, l, p, min(S::ROWS, P::N - l), min(S::ROWS, P::N - p), threadIdx.x);
   }
   MANSARD_DEVICE const T* arrive(const typename S::Walk& now) const {
     cp_async_wait<P::STAGES - 1>();
@@ -107,7 +110,10 @@ MANSARD_UNROLL_BY(1)
     const int line_b = S::ROW_MAJOR_B ? 0 : first, position_b = S::ROW_MAJOR_B ? first : 0;
     TriangleRing<P, S, decltype(system.A)> ring{arena, system.A, index, arguments.BATCH, typename S::Walk(top)};
     if (!system.vanishes) {
-      S::B::template fill<S::THREADS>(place_b, system.B, index, arguments.BATCH, line_b, position_b, threadIdx.x);
+      constexpr int LINES = S::ROW_MAJOR_B ? P::N : S::COLUMNS, LENGTH = S::ROW_MAJOR_B ? S::COLUMNS : P::N;
+      fill_part<typename S::B, P::FEED_B, LINES, LENGTH, S::ROW_MAJOR_B ? P::NRHS : P::N, Part::whole, S::THREADS>(
+          place_b, system.B, index, arguments.BATCH, line_b, position_b, S::ROW_MAJOR_B ? P::N : count,
+          S::ROW_MAJOR_B ? count : P::N, threadIdx.x);
       MANSARD_UNROLL
       for (int stage = 0; stage < P::STAGES; ++stage) ring.request();
     }

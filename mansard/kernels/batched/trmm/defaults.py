@@ -66,23 +66,24 @@ _OF_BLOCK = 52 << 10  # bytes of shared memory: less than a quarter of what mult
 
 
 def _is_few(problem: Problem, device: Device, columns: int) -> bool:
-    """Whether the products, by columns, would leave multiprocessors without work."""
-    return bool(problem.BATCH * configs.up(problem.NRHS, columns) < device.multiprocessors)
+    """Whether the products, by so many columns, would leave most multiprocessors without work."""
+    return bool(2 * problem.BATCH * configs.up(problem.NRHS, columns) < device.multiprocessors)
 
 
 def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
-    """Whole triangles up to 64 rows, all rows of 16 columns per warp; beyond, blocks of 64 rows in two rows of warps.
-    Few products in small pieces."""
+    """Whole triangles up to 64 rows, all rows of 16 columns per warp; beyond, blocks of 32 rows in two rows of warps, of
+    which more fit on a multiprocessor. Block rows apart where products are few."""
     if problem.NRHS < _FEWEST:
         return
     if _is_few(problem, device, 16):
         for order, stages in ((32, 3), (32, 2), (16, 3), (16, 2), (16, 1)):
             yield Tensor(order, 16, 2, 1, stages, problem.N > order)
-    whole = ((64, 1), (32, 2), (16, 2))
-    for most, (order, stages) in product((64, 32, 16), whole if problem.N <= 64 else ((64, 2), (64, 1), (32, 3), *whole[1:])):
+    widths = [most for most in (64, 32) if not _is_few(problem, device, most)]
+    for most, (order, stages) in product((*widths, 16), ((64, 1), (32, 2), (16, 2))):
         columns = min(most, configs.up(problem.NRHS, 16) * 16)
         along = 1 if order == 16 or (problem.N <= 64 and not problem.is_complex) else 2
-        yield Tensor(order, columns, along, configs.up(columns, 16), stages, False)
+        if order < 64 or problem.N <= 64:
+            yield Tensor(order, columns, along, configs.up(columns, 16), stages, False)
 
 
 _FEWEST = 6  # columns: with less, most of a tile of 16 is idle
@@ -93,16 +94,16 @@ def _blocks(problem: Problem, device: Device) -> Iterator[Block]:
     the rows; shares of at most 64 registers; block rows apart where products are few."""
     words = problem.itemsize // 4
     dims = sorted(space.dims(problem), key=lambda pair: (pair[0] > problem.NRHS, pair[1], -pair[0]))
-    few = _is_few(problem, device, 32)
+    if problem.N > 64 and problem.NRHS > 8 and _is_few(problem, device, 64):
+        across = 16 if problem.NRHS > 16 else 8
+        yield from (Block(32, columns, across, 8, 1, True) for columns in (min(64, problem.NRHS), min(32, problem.NRHS)))
     for order, each, (dim_x, dim_y) in product(space.orders(problem), (4, 2, 1), dims):
         columns = min(problem.NRHS, dim_x * each)
-        if few and columns > 32:
-            continue
         shares = configs.up(order, dim_y) * configs.up(columns, dim_x) * words
         if shares > 64 or (each > 1 and columns <= dim_x):
             continue
         blocks = configs.up(problem.N, order)
-        split = blocks > 1 and few
+        split = blocks > 1 and _is_few(problem, device, columns)
         for stages in (1, 2) if blocks == 1 else (2, 1):
             if stages <= blocks * (blocks + 1) // 2:
                 yield Block(order, columns, dim_x, dim_y, stages, split)

@@ -80,7 +80,8 @@ MANSARD_UNROLL_BY(1)
   // Sixteen columns of A, or as many as there are below K, times as many rows of B.
   template <bool TRIANGLE, int K>
   MANSARD_DEVICE void sixteen(const T* A, const T* B, int chunk) {
-    MANSARD_UNROLL
+    constexpr int UNROLL = TILES_M * TILES_N * WORDS >= 3 ? 1 : 2;
+MANSARD_UNROLL_BY(UNROLL)
     for (int k = 0; k < 16; k += KSTEP) {
       if (chunk * 16 + k >= K) continue;
       Fragments<T, KSTEP / 4> right[TILES_N][2];

@@ -42,7 +42,7 @@ def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated: sums, entries of A and B of a step, addresses."""
     shape, words = _shape(problem, c), problem.itemsize // 4
     if c.VARIANT == "tensor":  # sums, fragments of A and B
-        return int(8 * words * shape.rows * shape.columns + words * (4 + 4 * shape.columns) + 88)
+        return int(max(126, 8 * words * shape.rows * shape.columns + words * (4 + 4 * shape.columns) + 74))
     feeds = (shape.a.feed, shape.b.feed).count("elements") + (c.VARIANT == "lanes" and shape.x.feed == "elements")
     held = words * (shape.rows * shape.columns + shape.step * (shape.columns + 2))
     held += 12 if problem.dtype == "complex128" else 0
