@@ -59,12 +59,6 @@ class Passes:
         self.is_queued = self.is_captured = backend.name == "cuda"  # elsewhere a launch is done when it returns
 
 
-def block_rows(kind: Kind, like: Array) -> int:
-    """Entries of vectors like this one from which several are orthonormalised together."""
-    where = kind.view(like, "x").device
-    return 0 if where[0] == "cpu" else defaults.block_rows(select(where, None).device)
-
-
 def planned(kind: Kind, like: Array, method: str, backend: str | None) -> Passes | None:
     """The passes over vectors like this one; None where no kernel answers."""
     view = kind.view(like, "b")
