@@ -25,7 +25,7 @@ from .captured import Captured
 from .matrix import Matrix
 
 EAGER = 10  # iterations, for each graph of a solver, that are launched one by one: a capture takes what ten would save
-AHEAD = 2  # iterations beyond the one that is read: one runs, one waits; more would only run in vain at the end
+AHEAD = 1  # iterations beyond the one that is read: it runs while the next is queued; more would only run in vain
 
 
 class Posted(NamedTuple):
