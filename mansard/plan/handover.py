@@ -111,7 +111,7 @@ _SHORT = 1 << 17  # multiply-adds of a product: a block is done with it before t
 
 def _keeps_the_host_busy(problem: Problem, device: Device) -> bool:
     """Whether a few small products take a GPU less time than a library's call takes the host."""
-    return device.multiprocessors >= problem.BATCH and problem.M * problem.N * problem.K <= _SHORT
+    return bool(device.multiprocessors >= problem.BATCH and problem.M * problem.N * problem.K <= _SHORT)
 
 
 def lists_one_by_one(request: Request, count: int) -> Choice | None:
