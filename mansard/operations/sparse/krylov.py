@@ -25,7 +25,7 @@ from .captured import Captured
 from .matrix import Matrix
 
 EAGER = 10  # iterations, for each graph of a solver, that are launched one by one: a capture takes what ten would save
-AHEAD = 2  # iterations beyond the one that is read: one runs, one waits; more would only run in vain at the end
+AHEAD = 1  # iterations beyond the one that is read: it runs while the next is queued; more would only run in vain
 
 
 class Posted(NamedTuple):
@@ -57,12 +57,6 @@ class Passes:
     def __init__(self, backend: Backend, launches: dict[int, Launch]) -> None:
         self.backend, self.launches = backend, launches
         self.is_queued = self.is_captured = backend.name == "cuda"  # elsewhere a launch is done when it returns
-
-
-def block_rows(kind: Kind, like: Array) -> int:
-    """Entries of vectors like this one from which several are orthonormalised together."""
-    where = kind.view(like, "x").device
-    return 0 if where[0] == "cpu" else defaults.block_rows(select(where, None).device)
 
 
 def planned(kind: Kind, like: Array, method: str, backend: str | None) -> Passes | None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import kinds as arrays
-from ...operations.sparse.krylov import block_rows
 from ...operations.sparse.storage import array_module, host
 from ...operations.tall_skinny.orthogonal import orthogonalize
 from .space import WHOLE, Space
@@ -25,8 +23,6 @@ class Basis:
     def __init__(self, first: Any, most: int, space: Space = WHOLE) -> None:
         self.orthonormalised = space.orthonormalised or orthonormalised
         self.module = array_module(first)
-        # short vectors on GPUs: the host would take longer to factor small matrices than a vector takes to be projected
-        self.singly = not space.orthonormalised and len(first) < block_rows(arrays.kind_of(first, "x"), first)
         self.Q = self.module.empty((most + 1, len(first)), first.dtype)
         self.Q[0] = first
         self.H = np.zeros((most + 1, most), first.dtype)
@@ -36,12 +32,10 @@ class Basis:
         """Take in v_1 .. v_s of V, (s + 1, n), whose v_0 is the last vector of Q and A V[:s]^T = V^T B. Returns how
         many columns were added: fewer than s where a vector depends on those before it; none can follow then."""
         k, s = self.columns + 1, len(V) - 1
-        take = self._one_by_one if self.singly else self.orthonormalised
-        new, R, coefficients, dependent = take(V[1:], self.Q[:k])
+        new, R, coefficients, dependent = self.orthonormalised(V[1:], self.Q[:k])
         if dependent.any():
             s = int(np.argmax(dependent)) + 1
-        if not self.singly:
-            self.Q[k : k + s] = new[:s]
+        self.Q[k : k + s] = new[:s]
         C = np.zeros((k + s, s + 1), self.H.dtype)  # V = Q C
         C[k - 1, 0] = 1
         C[:k, 1:], C[k:, 1:] = coefficients[:, :s], R[:s, :s]
@@ -51,18 +45,6 @@ class Basis:
         self.H[: k + s, k - 1 : k + s - 1] = np.linalg.solve(triangle.T, image.T).T
         self.columns += s
         return s
-
-    def _one_by_one(self, V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
-        """V = C^T Q + R^T new for the rows of V, up to one that depends on those before it. `new` is in its place."""
-        k, count = len(Q), len(V)
-        R, C, dependent = np.zeros((count, count), V.dtype), np.zeros((k, count), V.dtype), np.zeros(count, bool)
-        for j in range(count):
-            new, norm, found, marked = _of_one(V[j : j + 1], self.Q[: k + j])
-            self.Q[k + j] = new[0]
-            C[:, j], R[:j, j], R[j, j], dependent[j] = found[:k, 0], found[k:, 0], norm[0, 0], marked[0]
-            if marked[0]:
-                break
-        return self.Q[k : k + count], R, C, dependent
 
 
 def orthonormalised(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:

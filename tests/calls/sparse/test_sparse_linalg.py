@@ -146,21 +146,6 @@ def test_long_blocks_are_orthonormalised_by_kernels(monkeypatch: pytest.MonkeyPa
     assert np.allclose(x, y, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", ["hpcg", "convection", "anderson"])
-@pytest.mark.parametrize("s", [1, 4, 24])
-def test_blocks_vector_by_vector(name: str, s: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What short vectors on GPUs take; s = 24 has dependent ones."""
-    A, b = system(name)
-    x, info, report = gmres(A, b, rtol=1e-9, restart=24, s=s, report=True)
-    monkeypatch.setattr(krylov, "block_rows", lambda kind, like: 1 << 40)
-    y, other, singly = gmres(A, b, rtol=1e-9, restart=24, s=s, report=True)
-    assert info == other == 0 and abs(singly.iterations - report.iterations) <= 2
-    assert np.linalg.norm(b - A @ y) <= 1e-9 * np.linalg.norm(b) and np.allclose(x, y, atol=1e-7 * abs(x).max())
-    assert singly.residuals[:20] == pytest.approx(report.residuals[:20], rel=1e-6)
-    identity = sparse.eye_array(50, format="csr")
-    assert gmres(identity, np.ones(50), s=s, report=True)[2].iterations == 1
-
-
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_orthonormalised_rows(dtype: str) -> None:
     Q = np.linalg.qr(random_vector(60 * 4, dtype).reshape(60, 4))[0].T.copy()

@@ -6,13 +6,9 @@ from collections.abc import Iterator
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
-from ...common import configs, measured
+from ...common import configs
 from . import space, space_cpu
 from .space import Cg, Config, Minres
-
-# entries of vectors from which several are orthonormalised together: that reads a basis less often, and what the host
-# factors for a block takes as long as reading some vectors of this length
-_BLOCK_ROWS = 1 << 22
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
@@ -29,8 +25,3 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     kind = Minres if problem.solver == "minres" else Cg
     yield kind(256, 4, 2)
     yield kind(128, 1, 1)
-
-
-def block_rows(device: Device) -> int:
-    """Entries of vectors from which several are orthonormalised together; on CPUs any number."""
-    return 0 if device.backend == "cpu" else measured.number("krylov", device, "BLOCK_ROWS", _BLOCK_ROWS)
