@@ -114,9 +114,9 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, *, out: Any = None, backend
         found = cho_solve((c, lower), as_columns(b, "b"), out=place, backend=backend)
         return as_vectors(found) if out is None else out
 
-    known = quick(BY_CHOLESKY[bool(lower)], backend, c, b, out)
-    if known is not None:
-        return known[0]
+    found = quick(BY_CHOLESKY[bool(lower)], backend, c, b, out)
+    if found is not None:
+        return found[0]
     what = ("cho_solve", bool(lower), backend)
     if (known := warm.recall(what, (c, b), out)) is not None:
         return known(c, b, out)

@@ -311,7 +311,11 @@ def straight(
     if kind.on_host_alone:
         return solve
     download, upload = kind.download, kind.upload
-    return lambda A, B, out=None: upload(solve(download(A), download(B)), B)
+
+    def moved(A: Array, B: Array, out: Array = None) -> Array:
+        return upload(solve(download(A), download(B)), B)
+
+    return moved
 
 
 def _is_fresh(x: Operand, b: Operand, shape: tuple[int, ...]) -> bool:

@@ -104,7 +104,7 @@ def projection_run(V: Array, W: Array, out: Array, backend: str | None) -> Run:
 
 
 def _short_projection(kind: Kind, W: Array, backend: str | None) -> Run:
-    """`projection_run` of few rows on a CPU, where a library multiplies and adds in passes of its own: one is enough."""
+    """`projection_run` of few rows on a CPU: a library multiplies, and adds in passes of its own; one is enough."""
     shape, dtype, empty = tuple(W.shape), kind.view(W, "W").dtype, kind.empty
 
     def run(V: Array, W: Array, out: Array, alpha: complex, beta: complex) -> tuple[Array, Array]:
