@@ -21,17 +21,22 @@ class Captured:
         """Capture what `launch` launches on a stream of its own."""
         lib, check = self._lib, self._check = backend.driver.lib, backend.driver.check
         self._graph, self._executable, stream = c_void_p(), c_void_p(), c_void_p()
+        before = backend.driver.current_context()  # of the caller, for whom another device may be current
         backend.driver.make_current(backend.device.ordinal)
-        check(lib.cuStreamCreate(byref(stream), 1), "cuStreamCreate")
-        check(lib.cuStreamBeginCapture_v2(stream, _RELAXED), "cuStreamBeginCapture")
         try:
-            launch(stream.value or 0)
+            check(lib.cuStreamCreate(byref(stream), 1), "cuStreamCreate")
+            check(lib.cuStreamBeginCapture_v2(stream, _RELAXED), "cuStreamBeginCapture")
+            try:
+                launch(stream.value or 0)
+            finally:
+                status = lib.cuStreamEndCapture(stream, byref(self._graph))
+                lib.cuStreamDestroy_v2(stream)
+            check(status, "cuStreamEndCapture")
+            flags = ctypes.c_ulonglong(0)
+            check(lib.cuGraphInstantiateWithFlags(byref(self._executable), self._graph, flags), "cuGraphInstantiate")
         finally:
-            status = lib.cuStreamEndCapture(stream, byref(self._graph))
-            lib.cuStreamDestroy_v2(stream)
-        check(status, "cuStreamEndCapture")
-        flags = ctypes.c_ulonglong(0)
-        check(lib.cuGraphInstantiateWithFlags(byref(self._executable), self._graph, flags), "cuGraphInstantiate")
+            if before.value:
+                backend.driver.restore(before)
 
     def __call__(self, stream: int) -> None:
         self._check(self._lib.cuGraphLaunch(self._executable, c_void_p(stream)), "cuGraphLaunch")

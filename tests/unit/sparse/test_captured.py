@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ctypes import c_void_p
 from typing import Any
 
 from played_driver import PlayedDriver, PlayedLibrary
@@ -29,6 +30,18 @@ class Library(PlayedLibrary):
         return 0
 
 
+class Driver(PlayedDriver):
+    """A driver with a context that is current before the capture."""
+
+    restored: Any = None
+
+    def current_context(self) -> c_void_p:
+        return c_void_p(9)
+
+    def restore(self, context: c_void_p) -> None:
+        self.restored = context.value
+
+
 class Backend:
     """As much of a GPU's backend as graphs ask for."""
 
@@ -36,7 +49,7 @@ class Backend:
         ordinal = 0
 
     def __init__(self) -> None:
-        self.driver = PlayedDriver()
+        self.driver = Driver()
         self.driver.lib = Library()
 
 
@@ -56,7 +69,7 @@ def launching(backend: Backend, done: list[int], number: int) -> Any:
 def test_a_capture_launches_nothing_until_it_is_called() -> None:
     backend, done = Backend(), []
     graph = Captured(backend, launching(backend, done, 1))  # type: ignore[arg-type]
-    assert done == [] and backend.driver.lib.made == 1
+    assert done == [] and backend.driver.lib.made == 1 and backend.driver.restored == 9
     graph(0)
     graph(0)
     assert done == [1, 2, 1, 2]
