@@ -27,7 +27,7 @@ from ..operations.factor.plan import factor
 from ..operations.factor.quick import quick
 from ..operations.factor.ragged_solves import lu_factors, solve_with
 from ..operations.factor.task import Task
-from ..operations.factor.tiny import BY_LU, recalled
+from ..operations.factor.tiny import BY_LU
 
 
 class SlogdetResult(NamedTuple):
@@ -140,12 +140,10 @@ def lu_solve(
         found = lu_solve((lu, piv), as_columns(b, "b"), trans, out=place, backend=backend)
         return as_vectors(found) if out is None else out
 
-    known = recalled(BY_LU[_TRANS[trans]], backend, lu, piv, b, out)
-    if known is not None:
-        return known
-    what = ("lu_solve", _TRANS[trans], backend)
-    if (known := warm.recall(what, (lu, piv, b), out)) is not None:
-        return known(lu, piv, b, out)
+    what = (BY_LU[_TRANS[trans]], backend)
+    known = warm.recall(what, (lu, piv, b), out)
+    if known is not None and (solved := known(lu, piv, b, out)) is not None:
+        return solved
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         factors, pivots, right = given

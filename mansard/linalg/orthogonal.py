@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..blas.triangular import as_columns, as_vectors
-from ..operations import stacks
+from ..operations import stacks, warm
 from ..operations.factor import systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector, scalar
 from ..operations.factor.grouped import factor_ragged
@@ -16,7 +16,7 @@ from ..operations.factor.plan import factor
 from ..operations.factor.quick import quick
 from ..operations.factor.ragged_least_squares import least_squares_by_lapack, least_squares_ragged
 from ..operations.factor.task import Sizes, Task
-from ..operations.factor.tiny import LEAST_SQUARES, recalled
+from ..operations.factor.tiny import LEAST_SQUARES
 
 _MODES = ("reduced", "complete", "r", "raw")
 _TASKS = {mode: Task("qr", mode) for mode in _MODES}
@@ -154,9 +154,9 @@ def _is_one(a: Any) -> bool:
 
 
 def _least_squares(a: Any, b: Any, rcond: float | None, driver: str, backend: str | None) -> tuple[Any, ...]:
-    known = recalled(LEAST_SQUARES, backend, a, b) if driver == "qr" else None
+    known = warm.recall((LEAST_SQUARES, backend), (a, b), None) if driver == "qr" else None
     if known is not None:
-        return *known, None
+        return *known(a, b, None), None
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, ...]:
         rows, _ = check_matrices(given[0], "a")

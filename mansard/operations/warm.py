@@ -7,7 +7,6 @@ call costs its launches and one question to the cache of plans.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 from ..arrays import kinds
 from ..arrays.types import Array, Kind
@@ -15,7 +14,7 @@ from ..plan import pin
 from .plans import PLANS
 
 _get, _pinned, _known_kind = PLANS.get, pin.pins, kinds.known_kind
-Run = Callable[..., Any]  # (*arrays, out) -> the results
+Run = Callable[..., Array]  # (*arrays, out, ...) -> the results; None: these operands need a closer look
 
 
 def recall(what: Hashable, given: tuple[Array, ...], out: Array) -> Run | None:
@@ -28,7 +27,7 @@ def keep(what: Hashable, given: tuple[Array, ...], out: Array, run: Run | None) 
     """Leave `run` for later calls on arrays like these; None: nothing."""
     key = None if run is None else _key(what, given, out)
     if run is not None and key is not None:
-        PLANS.keep(key, run if out is None else _told(_known_kind(given[0]), run))
+        PLANS.keep(key, run if out is None else _told(_known_kind(given[0]), run, len(given)))
 
 
 def _key(what: Hashable, given: tuple[Array, ...], out: Array) -> Hashable:
@@ -38,7 +37,7 @@ def _key(what: Hashable, given: tuple[Array, ...], out: Array) -> Hashable:
     if kind is None or not (out is None or type(out) is first):
         return None
     signature = kind.signature
-    key: list[Any] = [what, kind]
+    key: list[Hashable] = [what, kind]
     for one in given:
         if type(one) is not first:
             return None
@@ -48,15 +47,16 @@ def _key(what: Hashable, given: tuple[Array, ...], out: Array) -> Hashable:
     return tuple(key)
 
 
-def _told(kind: Kind | None, run: Run) -> Run:
-    """`run`, followed by telling the array library that `out`, the last argument, was overwritten."""
+def _told(kind: Kind | None, run: Run, place: int) -> Run:
+    """`run`, followed by telling the array library that `out`, its argument number `place`, was overwritten."""
     written = None if kind is None else kind.written
     if written is None:
         return run
 
-    def run_and_tell(*given: Array) -> Any:
+    def run_and_tell(*given: Array) -> Array:
         result = run(*given)
-        written(given[-1:])
+        if result is not None:
+            written((given[place],))
         return result
 
     return run_and_tell

@@ -242,7 +242,7 @@ def small_calls() -> dict[str, tuple[Callable[[], Any], int]]:
     x, out, place = numbers((300,), "float64"), np.empty((2, 3, 3)), np.empty((1, 4, 4))
     return {
         "lu_solve": (lambda: ms.linalg.lu_solve((lu, piv), B), 40),
-        "cho_solve": (lambda: ms.linalg.cho_solve((C, True), B), 25),
+        "cho_solve": (lambda: ms.linalg.cho_solve((C, True), B), 30),
         "cholesky_qr": (lambda: ms.cholesky_qr(V), 40),
         "matmul_gram": (lambda: ms.matmul_gram(V, S), 25),
         "project": (lambda: ms.project(W, V), 60),

@@ -6,13 +6,11 @@ arithmetic of matrices as small as these. Where `systems` has no kernel, the fun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import Any
+from collections.abc import Callable
 
-from ...arrays import kinds as arrays
 from ...arrays.types import Array, Kind
 from ...plan import pin
-from ..plans import PLANS
+from .. import warm
 from .kernel import KernelRun, Quick
 from .places import overlaps
 from .plan import FactorPlan, planned
@@ -61,26 +59,13 @@ def _remember(
             keep_quick(quick_key(task, backend, kind, F, B, out), kind, run, out is not None)
     elif plan.is_direct:
         assert plan.kernel is not None
-        PLANS.keep(_key(task, backend, kind, (F, pivots, B, out)), _with_pivots(plan.kernel, out is not None))
-
-
-def _key(task: Task, backend: str | None, kind: Kind, given: tuple[Array, ...]) -> Hashable:
-    return "tiny", task, backend, kind, *(None if one is None else kind.signature(one) for one in given)
-
-
-def recalled(task: Task, backend: str | None, *given: Array) -> Any:
-    """What the path of a call with operands like these gives; None: there is none, or it needs a closer look."""
-    kind = arrays.known_kind(given[0])
-    if kind is None or pin.pins() or any(one is not None and type(one) is not type(given[0]) for one in given):
-        return None
-    run = PLANS.get(_key(task, backend, kind, given))
-    return None if run is None else run(*given)
+        warm.keep((task, backend), (F, pivots, B), out, _with_pivots(plan.kernel, out is not None))
 
 
 def _with_pivots(kernel: KernelRun, placed: bool) -> Callable[[Array, Array, Array, Array], Array | None]:
     """The launch that solves by factors and pivots, for stacks whose description is known."""
     launch, address, stream = kernel.launch, kernel.kind.address, kernel.stream
-    make, overlap, written = kernel.maker("X"), kernel.overlap("X") if placed else None, kernel.kind.written
+    make, overlap = kernel.maker("X"), kernel.overlap("X") if placed else None
 
     def run(F: Array, pivots: Array, B: Array, out: Array) -> Array | None:
         a, b = address(F), address(B)
@@ -89,8 +74,6 @@ def _with_pivots(kernel: KernelRun, placed: bool) -> Callable[[Array, Array, Arr
         if overlap is not None and overlap(a, b, x):
             return None
         launch((a, address(pivots), b, x, 0, 0), (), stream())
-        if written is not None and out is not None:
-            written((out,))
         return X
 
     return run
@@ -136,19 +119,19 @@ def least_squares(kind: Kind, A: Array, B: Array, backend: str | None) -> tuple[
     measured = planned(_RESIDUALS, kind, A, B, {"X": X}, backend, False)
     first = solved.quick(False)
     if found is not None and first is not None and measured.is_direct and measured.kernel is not None:
-        PLANS.keep(_key(LEAST_SQUARES, backend, kind, (A, B)), _both(first, measured.kernel))
+        warm.keep((LEAST_SQUARES, backend), (A, B), None, _both(first, measured.kernel))
     return None if found is None else (X, *found)
 
 
 LEAST_SQUARES = Task("systems", "least squares")  # names the path of both launches
 
 
-def _both(solve: Quick, kernel: KernelRun) -> Callable[[Array, Array], tuple[Array, ...]]:
+def _both(solve: Quick, kernel: KernelRun) -> Callable[[Array, Array, None], tuple[Array, ...]]:
     """The launches of `least_squares`, for stacks whose description is known."""
     launch, address, stream = kernel.launch, kernel.kind.address, kernel.stream
     squares_of, ranks_of = kernel.maker("SQUARES"), kernel.maker("INFO")
 
-    def run(A: Array, B: Array) -> tuple[Array, ...]:
+    def run(A: Array, B: Array, out: None) -> tuple[Array, ...]:
         found = solve(A, B, None)
         assert found is not None  # without a place there is nothing to overlap
         X, squares, ranks = found[0], squares_of(A), ranks_of(A)

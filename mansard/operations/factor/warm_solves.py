@@ -29,10 +29,12 @@ _CHOLESKY = {
 }
 
 
-def _suits(kind: Kind, factors: Array, B: Array, *more: Array) -> bool:
+def _suits(kind: Kind, backend: str | None, factors: Array, B: Array, *more: Array) -> bool:
     """Whether operands are stacks in the CPU's memory that need neither broadcasting nor conversion."""
     given = (factors, B, *more)
     if any(one is not None and (stacks.is_list(one) or kind.view(one, "a").device[0] != "cpu") for one in given):
+        return False
+    if select(kind.view(factors, "a").device, backend).name == "emulated":
         return False
     return (
         tuple(factors.shape[:-2]) == tuple(B.shape[:-2]) and 0 not in B.shape and 0 not in factors.shape
@@ -42,7 +44,7 @@ def _suits(kind: Kind, factors: Array, B: Array, *more: Array) -> bool:
 
 def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, out: Array, backend: str | None) -> Run | None:
     """`systems.lu_solve` of A X = B for later calls on arrays like these, which were checked; None: for none."""
-    if not _suits(kind, F, B, pivots, out):
+    if not _suits(kind, backend, F, B, pivots, out):
         return None
     permute = _exchange(kind, pivots, B, backend)
 
@@ -57,7 +59,7 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, out: Array, backend:
 
 def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, backend: str | None) -> Run | None:
     """`systems.cholesky_solve` for later calls on arrays like these, which were checked; None: for none."""
-    if not _suits(kind, C, B, out):
+    if not _suits(kind, backend, C, B, out):
         return None
     first, second = _CHOLESKY[lower]
 

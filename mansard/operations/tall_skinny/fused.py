@@ -14,7 +14,8 @@ from ...arrays.types import Array, Call, Kind
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE, Options
 from .. import run as call
-from .fused_runs import key_of, product_run, projection_run, remember, warm
+from .. import warm
+from .fused_runs import keep, named, product_run, projection_run
 from .gram import gram
 from .matmul import matmul
 from .matmul_gram_call import plan_matmul_gram
@@ -44,10 +45,10 @@ def matmul_gram(
     array([[1., 1.],
            [1., 5.]])
     """
-    key = key_of("matmul_gram", V, S, out, V, backend)
-    run = warm(key, V, S, out)
-    if run is not None and (beta == 0.0 or out is not None):
-        return run(V, S, out, alpha, beta)
+    what = named("matmul_gram", backend, out, V)
+    known = warm.recall(what, (V, S), out) if beta == 0.0 or out is not None else None
+    if known is not None and (found := known(V, S, out, alpha, beta)) is not None:
+        return found  # type: ignore[no-any-return]  # what `keep` left
     given = {"V": V, "S": S} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
@@ -59,7 +60,7 @@ def matmul_gram(
         raise ValueError("beta scales the content of out: pass out")
     check_out(views, (v.shape[0], s.shape[1]), may_be="V", apart=("S",))
     run = product_run(V, S, out, backend)
-    remember(key, kind, (V, S), out, run)
+    keep(what, kind, (V, S), out, run)
     return run(V, S, out, alpha, beta)
 
 
@@ -85,10 +86,10 @@ def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None
     array([[0., 1., 1.],
            [0., 1., 1.]])
     """
-    key = key_of("project", V, W, out, W, backend)
-    run = warm(key, V, W, out)
-    if run is not None:
-        return run(V, W, out, -1.0, 1.0)
+    what = named("project", backend, out, W)
+    known = warm.recall(what, (V, W), out)
+    if known is not None and (found := known(V, W, out, -1.0, 1.0)) is not None:
+        return found  # type: ignore[no-any-return]  # what `keep` left
     given = {"V": V, "W": W} | ({} if out is None else {"out": out})
     kind, views = checked(given)
     if kind.immutable:
@@ -96,7 +97,7 @@ def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None
     check_same_rows(views, "V", "W")
     check_out(views, views["W"].shape, may_be="W", apart=("V",))
     run = projection_run(V, W, out, backend)
-    remember(key, kind, (V, W), out, run, replaced=1)
+    keep(what, kind, (V, W), out, run, replaced=1)
     return run(V, W, out, -1.0, 1.0)
 
 

@@ -7,68 +7,43 @@ alignment, gradients). Addresses are compared in every call, where there is an `
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import NamedTuple
 
 from ...arrays import kinds as arrays
 from ...arrays.types import Array, Kind
-from ...plan import pin
 from ...plan.handover import FEWEST_ON_CPUS
 from .. import run as call
-from ..plans import PLANS
+from .. import warm
 from .gram import gram
 from .matmul import matmul
 from .matmul_gram_call import plan_matmul_gram
 
-Run = Callable[[Array, Array, Array, complex, complex], tuple[Array, Array]]
-Overlap = Callable[[Array, Array, Array], bool]  # whether `out` overlaps an operand in a way that is refused
+Results = tuple[Array, Array]  # what was written, and its Gram matrix
+Run = Callable[[Array, Array, Array, complex, complex], Results]
 
 
-class Warm(NamedTuple):
-    """A call whose arguments need no more checks."""
+def named(name: str, backend: str | None, out: Array, like: Array) -> tuple[object, ...]:
+    """The name of a call in the cache of plans. `like`: the operand in whose place `out` may lie."""
+    kind = None if out is None else arrays.known_kind(like)
+    in_place = kind is not None and type(out) is type(like) and kind.address(out) == kind.address(like)
+    return name, backend, in_place
 
-    run: Run
-    overlaps: Overlap | None  # None: there is no `out`
 
-
-def key_of(name: str, first: Array, second: Array, out: Array, like: Array, backend: str | None) -> Hashable:
-    """The key of a call in the cache of plans; None where nothing is remembered. `like`: the operand that `out` may
-    replace."""
-    kind = arrays.known_kind(first)
-    if kind is None or kind.immutable or pin.pins() or type(second) is not type(first):
-        return None
-    signature = kind.signature
+def keep(what: Hashable, kind: Kind, read: tuple[Array, Array], out: Array, run: Run, replaced: int = 0) -> None:
+    """Leave `run` for later calls on arrays like these, which were checked; it answers None where `out` overlaps an
+    operand in a way that is refused. `replaced`: the operand in whose place `out` may lie."""
     if out is None:
-        return (name, kind, signature(first), signature(second), backend)
-    if type(out) is not type(first):
-        return None
-    in_place = kind.address(out) == kind.address(like)
-    return (name, kind, signature(first), signature(second), signature(out), in_place, backend)
-
-
-def warm(key: Hashable, first: Array, second: Array, out: Array) -> Run | None:
-    """The call that was remembered; None if there is none, or `out` overlaps an operand."""
-    held: Warm | None = None if key is None else PLANS.get(key)
-    if held is None or (held.overlaps is not None and held.overlaps(first, second, out)):
-        return None
-    return held.run
-
-
-def remember(key: Hashable, kind: Kind, read: tuple[Array, Array], out: Array, run: Run, replaced: int = 0) -> None:
-    """Remember a call whose operands have been checked. `replaced`: the operand that `out` may replace."""
-    if key is None:
+        warm.keep(what, read, out, run)
         return
-    overlaps: Overlap | None = None
-    if out is not None:
-        like, other = (kind.view(read[i], "A") for i in (replaced, 1 - replaced))
-        view, address = kind.view(out, "out"), kind.address
-        in_place = (view.address, view.shape, view.strides) == (like.address, like.shape, like.strides)
-        shared = call.make_overlap(like, other, view, in_place)
+    like, other = (kind.view(read[i], "A") for i in (replaced, 1 - replaced))
+    view, address = kind.view(out, "out"), kind.address
+    in_place = (view.address, view.shape, view.strides) == (like.address, like.shape, like.strides)
+    shared = call.make_overlap(like, other, view, in_place)
 
-        def overlaps(first: Array, second: Array, out: Array) -> bool:
-            a, b = (address(first), address(second))[:: -1 if replaced else 1]
-            return bool(shared(a, b, address(out)))
+    def apart(first: Array, second: Array, out: Array, alpha: complex, beta: complex) -> Results | None:
+        a, b = (address(first), address(second))[:: -1 if replaced else 1]
+        return None if shared(a, b, address(out)) else run(first, second, out, alpha, beta)
 
-    PLANS.keep(key, Warm(run, overlaps))
+    warm.keep(what, read, out, apart)
 
 
 def product_run(V: Array, S: Array, out: Array, backend: str | None) -> Run:

@@ -14,6 +14,7 @@ from systems_cases import integers
 
 import mansard as ms
 from mansard.backends.emulated import EmulatedLaunch
+from mansard.operations import warm
 from mansard.operations.factor import tiny
 from mansard.operations.factor.kernel import KernelRun
 
@@ -141,7 +142,7 @@ def test_other_operands_take_the_way_of_before(launches: list[str]) -> None:
                           linalg.lu_solve((lu[1], piv[1]), B[2], backend="emulated"))  # fmt: skip
     with ms.pin(VARIANT="vendor"):
         assert np.array_equal(linalg.lu_solve((lu, piv), B, backend="emulated"), X)
-    assert tiny.recalled(tiny.BY_LU[0], "emulated", list(lu), piv, B, None) is None
+    assert warm.recall((tiny.BY_LU[0], "emulated"), (list(lu), piv, B), None) is None
 
 
 @needs_cpu

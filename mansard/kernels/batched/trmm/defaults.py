@@ -77,7 +77,7 @@ def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
         return
     if _is_few(problem, device, 16):
         for order, stages in ((32, 3), (32, 2), (16, 3), (16, 2), (16, 1)):
-            yield Tensor(order, 16, 2, 1, stages, problem.N > order)
+            yield Tensor(order, 16, 2, 1, stages, order < problem.N)
     widths = [most for most in (64, 32) if not _is_few(problem, device, most)]
     for most, (order, stages) in product((*widths, 16), ((64, 1), (32, 2), (16, 2))):
         columns = min(most, configs.up(problem.NRHS, 16) * 16)

@@ -141,7 +141,7 @@ def _tile(problem: Problem, c: Tile) -> str | None:
 def _cyclic(problem: Problem, c: Cyclic) -> str | None:
     if problem.want == "inverse" or problem.M != problem.N:
         return f"{problem.M} x {problem.N}, want={problem.want}: cyclic takes square matrices, and does not invert"
-    if c.LANES not in (8, 16, 32, 64, 128, 256) or c.LANES_N not in (1, 2, 4, 8) or c.LANES_N * 2 > min(c.LANES, 32):
+    if c.LANES not in (8, 16, 32, 64, 128, 256) or c.LANES_N not in (1, 2, 4, 8) or min(c.LANES, 32) < c.LANES_N * 2:
         return f"LANES={c.LANES}, LANES_N={c.LANES_N}: 8 to 256 lanes, 1, 2, 4 or 8 and at most half of a warp's"
     if not 1 <= c.WARPS <= 32 or (c.LANES > 32 and c.WARPS * 32 != c.LANES):
         return f"{c.LANES} lanes, {c.WARPS} warps: at most 32 warps, and as many as a team of several has"
