@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 NEWEST ?= .venv-newest
 export OPENBLAS_THREAD_TIMEOUT ?= 4
 
-.PHONY: bench reports docs check test test-newest lint fuzz sanitize-gpu mutants clean
+.PHONY: bench reports docs check test test-gpu test-newest lint fuzz sanitize-gpu mutants clean
 
 bench: $(VENV)/.bench
 	$(BIN)/mansard bench --out report
@@ -37,6 +37,13 @@ test-newest:
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade torch jax
 	$(NEWEST)/bin/python -c 'import jax, torch; print("PyTorch", torch.__version__, "JAX", jax.__version__)'
 	$(NEWEST)/bin/python -m pytest -q tests/calls/tall_skinny/test_api.py $(wildcard tests/calls/test_boundary_*.py) $(PYTEST_ARGS)
+
+# Every test that runs on a GPU, all cases, with the Python that has CuPy; 9 minutes on an H200 with 16 cores. The tests of
+# CPUs and of the emulator are `make test`.
+test-gpu:
+	$(PYTHON) -m pytest -n auto --dist worksteal -q -rfE -k "not emulated and not cpu and not numpy" \
+	  --ignore tests/kernels/test_architectures.py --ignore tests/kernels/test_compile.py --ignore tests/kernels/emulated \
+	  tests/kernels tests/calls tests/system/test_processes.py $(PYTEST_ARGS)
 
 # Needs an NVIDIA GPU, CuPy and compute-sanitizer, and no virtual environment: 20 minutes, a table in results/.
 sanitize-gpu:

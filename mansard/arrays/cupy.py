@@ -18,6 +18,22 @@ from .types import Maker, StreamSource
 from .view import View
 
 
+class _Lent:
+    """A stream of another library, in the form of CUDA's stream protocol."""
+
+    def __init__(self, address: int) -> None:
+        self._address = address
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self._address  # version of the protocol, cudaStream_t
+
+
+def stream_at(cupy: Any, address: int) -> Any:
+    """CuPy's view of a stream that another library owns. CuPy 14 takes it by protocol, older ones by its address."""
+    made = getattr(cupy.cuda.Stream, "from_external", None)
+    return cupy.cuda.ExternalStream(address) if made is None else made(_Lent(address))
+
+
 class CupyKind(NumpyKind):
     """cupy.ndarray, on the device where it lives and CuPy's current stream."""
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import kinds
+from ..arrays.cupy import stream_at
 from ..arrays.types import Array, Kind
 from .communicator import Communicator, in_rank_order
 
@@ -64,7 +65,7 @@ def _on_device(
     """Gather and add without leaving the device; all ranks have agreed to."""
     cupy, view = kinds.imported("cupy").module, kind.view(stack, "stack")
     total = kind.allocate(view.shape[1:], view.dtype, stack)
-    with cupy.cuda.ExternalStream(kind.stream_of(view.device)()):
+    with stream_at(cupy, kind.stream_of(view.device)()):
         mine = cupy.ascontiguousarray(cupy.asarray(stack))
         gathered = cupy.empty((comm.size, *mine.shape), mine.dtype)
         assert way.gather is not None
@@ -79,7 +80,7 @@ def _staged(kind: Kind, stack: Array) -> np.ndarray[Any, Any]:
     import cupyx
 
     cupy, view = kinds.imported("cupy").module, kind.view(stack, "stack")
-    with cupy.cuda.ExternalStream(kind.stream_of(view.device)()) as stream:
+    with stream_at(cupy, kind.stream_of(view.device)()) as stream:
         mine = cupy.ascontiguousarray(cupy.asarray(stack))
         pinned: np.ndarray[Any, Any] = cupyx.empty_pinned(mine.shape, mine.dtype)
         mine.get(stream, out=pinned)

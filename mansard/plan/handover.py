@@ -94,9 +94,24 @@ def _wide_batch(problem: Problem, request: Request) -> Iterator[Choice]:
     """The library for wide products of a batch, unless a record speaks for a kernel."""
     widest = max(problem.M, problem.N, problem.K)
     most = _ON_CPUS.get(request.library_batches, SMALL) if request.backend == "cpu" else SMALL
-    if request.operation == "gemm" and widest > most and not _is_tuned(problem, request):
+    if request.operation != "gemm" or widest <= most or _is_tuned(problem, request):
+        return
+    if request.backend != "cuda" or not (_needs_copies(problem) or _keeps_the_host_busy(problem, request.device)):
         reason = f"{widest} rows or columns, and no record says that a kernel of ours is faster there"
         yield _library(problem, request, reason)
+
+
+def _needs_copies(problem: Problem) -> bool:
+    """Whether a library would copy an operand first: neither its rows nor its columns are adjacent in memory."""
+    return "any" in (problem.layout_a, problem.layout_b, problem.layout_c)
+
+
+_SHORT = 1 << 17  # multiply-adds of a product: a block is done with it before the host has called a library
+
+
+def _keeps_the_host_busy(problem: Problem, device: Device) -> bool:
+    """Whether a few small products take a GPU less time than a library's call takes the host."""
+    return bool(device.multiprocessors >= problem.BATCH and problem.M * problem.N * problem.K <= _SHORT)
 
 
 def lists_one_by_one(request: Request, count: int) -> Choice | None:

@@ -249,11 +249,19 @@ def verification() -> Number:
 
 
 def powers_drawn() -> Number:
-    """Power and energy of factorizations, ours over the peer's; the application's own are not measured."""
+    """Power of the application's two parts; power and energy of factorizations, ours over the peer's."""
+    parts = lines("results/h200-energy/application.jsonl")
+    watts = {part: median(row["watts"] for row in parts if row["part"] == part and row["engine"] == "mansard")
+             for part in ("corner forces", "conjugate gradients")}  # fmt: skip
     found = [row for row in results("h200-energy/factor")["rows"] if row.get("greenup")]
     power, saved = [1 / row["powerup"] for row in found], column(found, "greenup")
-    return Number(min(saved) > 1, {"least": min(power), "most": max(power), "saved_least": min(saved),
-                                   "saved_most": max(saved)})  # fmt: skip
+    values = {"least": min(power), "most": max(power), "saved_least": min(saved), "saved_most": max(saved),
+              "forces": watts["corner forces"], "gradients": watts["conjugate gradients"],
+              "idle": median(row["idle_watts"] for row in parts)}  # fmt: skip
+    cells = tuple((row["part"], row["engine"], f"{row['watts']:.0f}", f"{row['idle_watts']:.0f}",
+                   f"{1000 * row['joules'] / row['calls']:.0f}", f"{row['seconds']:.1f}") for row in parts)  # fmt: skip
+    columns = ("part of a step, 32^3 zones Q2-Q1", "engine", "W", "W, idle", "mJ a call", "seconds of the window")
+    return Number(min(power) > 1 and min(saved) > 1, values, columns, cells)
 
 
 def gpu_shared() -> Number:

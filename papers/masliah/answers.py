@@ -7,7 +7,7 @@ from typing import Any
 from mansard.bench.batched.summary import batches, is_square
 from mansard.bench.rows import Row
 
-from ..found import Number, best, column, geometric_mean, lines, median, results, rows
+from ..found import Number, best, column, experiment, geometric_mean, lines, median, results, rows
 from . import counters as computed
 from . import tables
 
@@ -116,3 +116,17 @@ def against() -> Number:
                   for n, row in found.items()
                   if n in (2, 4, 8, 12, 16, 20, 24, 28, 32))  # fmt: skip
     return Number(values["least"] > 90, values, ("n", "GFLOP/s", "% of P_max", "x cuBLAS"), cells)
+
+
+def integer_share() -> Number:
+    """Figure 6a: the share of integer instructions among those that threads executed."""
+    found: dict[int, dict[str, float]] = {}
+    for row in experiment("masliah-instructions"):
+        found.setdefault(row["n"], {})[row["contender"]] = 100 * row["integer"] / row["all"]
+    names = ("Mansard", "cuBLAS")
+    cells = tuple((str(n), *(f"{each[name]:.0f}" for name in names)) for n, each in sorted(found.items()))
+    ours, theirs = ([each[name] for each in found.values()] for name in names)
+    lower = sum(each["Mansard"] < each["cuBLAS"] for each in found.values())
+    values = {"ours_least": min(ours), "ours_most": max(ours), "least": min(theirs), "most": max(theirs),
+              "lower": lower, "count": len(found)}  # fmt: skip
+    return Number(lower > len(found) / 2, values, ("n", "Mansard, %", "cuBLAS, %"), cells)

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from mansard.bench.rows import Row
 
-from ..found import Number, column, geometric_mean, lines, median, results, rows
+from ..found import Number, column, experiment, geometric_mean, lines, median, results, rows
 from .choices import choices, step_of
 
 _MATMUL = "h200/matmul"
@@ -112,3 +112,40 @@ def registers() -> Number:
     values = {"least": min(used), "most": max(used), "spills": max(row["spills"] for row in found)}
     columns = ("algorithm", "dtype", "k = n", "registers", "spilled bytes", "shared memory, bytes")
     return Number(values["least"] >= 80 and values["most"] <= 251 and values["spills"] == 0, values, columns, cells)
+
+
+def small_depth() -> Number:
+    """Figure 4: share of the read bandwidth of the kernel with prefetching as k shrinks."""
+    found = sorted(rows(_MATMUL, "smallk"), key=lambda row: row["K"])
+    cells = tuple((f"{row['K']:,}", f"{row[_BAND]:.1f}", f"{row['median'] * 1e6:.1f}") for row in found)
+    shares = {row["K"]: row[_BAND] for row in found}
+    values = {"deep": shares[max(shares)], "shallow": shares[min(shares)], "k": min(shares)}
+    columns = ("k", "% of read bandwidth", "us")
+    return Number(values["shallow"] < 0.5 * values["deep"], values, columns, cells)
+
+
+def rectangles() -> Number:
+    """Figure 12: rectangular A by our own choice, beside cuBLAS."""
+    found = sorted(rows(_MATMUL, "rectangles"), key=lambda row: -row["K"])
+    cells = tuple((f"{row['M']:,} x {row['K']:,}", f"{row[_BAND]:.0f}", f"{row['x_peer']:.2f}") for row in found)
+    values = {"most": max(column(found, _BAND)), "least": min(column(found, _BAND)),
+              "peer": geometric_mean(column(found, "x_peer")), "worst": min(column(found, "x_peer"))}  # fmt: skip
+    return Number(values["most"] > 75, values, ("A", "% of read bandwidth", "x cuBLAS"), cells)
+
+
+def tiles_per_thread() -> Number:
+    """Figure 5: algorithms 6 and 7 by tiles per thread (tcf), beside one tile per thread."""
+    found = [row for row in experiment("tsm2l") if row["right"]]
+    speed: dict[tuple[int, str, int, int], dict[int, float]] = defaultdict(dict)
+    for row in found:
+        place = row["algorithm"], row["dtype"], row["n"], row["rows"]
+        speed[place][row["tcf"]] = row["bytes"] / median(row["seconds"]) / 1e9
+    cells = tuple((str(algorithm), dtype, str(n), f"{count:,}", *(f"{each[tcf]:.0f}" for tcf in sorted(each)))
+                  for (algorithm, dtype, n, count), each in sorted(speed.items()))  # fmt: skip
+    tall = {place: each[4] / each[1] for place, each in speed.items() if place[3] >= 1_000_000}
+    six, seven = ([times for place, times in tall.items() if place[0] == algorithm] for algorithm in (6, 7))
+    many = [each[max(each)] / each[1] for place, each in speed.items() if place[3] <= 10_000]
+    values = {"six": median(six), "seven": median(seven), "most": max(seven), "many": median(many)}
+    tiles = sorted({row["tcf"] for row in found})
+    columns = ("algorithm", "dtype", "k = n", "rows", *(f"tcf = {tcf}, GB/s" for tcf in tiles))
+    return Number(values["seven"] > 1.1 and values["many"] < 0.5, values, columns, cells)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
+from launching import MPIEXEC, ROOT, environment
 
-ROOT = Path(__file__).resolve().parents[2]
 CHECKS = ROOT / "tests" / "cases" / "rank_checks.py"
-MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
 
 pytest.importorskip("mpi4py")
 pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not here: pip install 'mansard[mpi]'")
@@ -21,7 +17,7 @@ pytestmark = pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not here: pi
 
 def launched(ranks: int, *arguments: str) -> tuple[subprocess.CompletedProcess[str], float]:
     """A launch of the checks, and its seconds."""
-    env = os.environ | {"PYTHONPATH": str(ROOT), "MANSARD_THREADS": "1", "MANSARD_BACKEND": "reference"}
+    env = environment(MANSARD_THREADS="1", MANSARD_BACKEND="reference")
     begin = time.perf_counter()
     command = [str(MPIEXEC), "-n", str(ranks), sys.executable, str(CHECKS), *arguments]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.cupy import stream_at
+
 # (results to fill, operands, options)
 Host = Callable[..., None]
 
@@ -21,7 +23,7 @@ def run(host: Host, options: dict[str, Any], context: Any, results: Sequence[Any
     import cupy
 
     views = [cupy.asarray(one) for one in buffers]
-    with views[0].device, cupy.cuda.ExternalStream(context.stream):
+    with views[0].device, stream_at(cupy, context.stream):
         fill(host, options, views[: len(results)], views[len(results) :])
 
 

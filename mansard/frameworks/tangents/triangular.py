@@ -147,13 +147,6 @@ def solve_triangular(
     return found[..., 0] if b.ndim == 1 else found
 
 
-def cholesky_divided(c: Array, b: Array, lower: bool, backend: str | None) -> Array:
-    """x with a x = b by the Cholesky factor of a, as two triangular systems."""
-    if lower:
-        return divided(c, divided(c, b, "L", "N", backend=backend), "L", "C", backend=backend)
-    return divided(c, divided(c, b, "U", "C", backend=backend), "U", "N", backend=backend)
-
-
 def congruent(L: Array, S: Array, backend: str | None) -> Array:
     """L^-1 S L^-H for a lower triangle L."""
     return h(divided(L, h(divided(L, S, backend=backend)), backend=backend))

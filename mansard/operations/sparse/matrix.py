@@ -175,8 +175,8 @@ class Matrix(Operator):
     def __init__(self, sides: _Sides, transposed: bool, conj: bool) -> None:
         self._sides, self._transposed, self._conj = sides, transposed, conj
         rows, cols = sides.shape
-        self.shape = (cols, rows) if transposed else (rows, cols)
-        self.dtype = np.dtype(sides.dtype)
+        # from SciPy 1.18 on operators have attributes that only its constructor sets (ndim, the array namespace)
+        super().__init__(np.dtype(sides.dtype), (cols, rows) if transposed else (rows, cols))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Matrix, (self._sides, self._transposed, self._conj)

@@ -9,7 +9,7 @@ from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...backends.select import select
 from ...kernels.tall_skinny.matmul_gram import emit, spec
-from ...plan import pin
+from ...plan import pin, route_records
 from ...plan.plan import Plan
 from .. import run as call
 from ..plans import PLANS
@@ -62,6 +62,8 @@ def _planned(kind: Kind, a: View, c: View, w: View | None, d: View | None, backe
         aligned=a.address % 16 == 0 and (w is None or w.address % 16 == 0),
         in_place=w is not None and w.address == a.address,
     )  # fmt: skip
+    if backend is None and chosen.name == "cuda" and route_records.find(problem, chosen.device):
+        return None
     strides = (*a.strides, *c.strides, *(w.strides if w else (problem.N, 1)), pitch_d)
     launch, choice, kernel = call.prepare(emit, problem, chosen, strides)
     if launch is None:

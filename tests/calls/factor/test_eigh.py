@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from batched_cases import DTYPES
+from conftest import usable
 from linalg_cases import adjoint, normal
 from two_sided_cases import KINDS, check_eigenvalues, check_eigh, check_orthonormal, check_product, hermitian, wide
 
@@ -16,6 +17,7 @@ from mansard.errors import UnsupportedProblem
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
+BACKENDS = ("cpu", "emulated", "cuda")
 
 
 def moved(array: Any, backend: str) -> Any:
@@ -36,15 +38,15 @@ def cases(backend: str) -> list[tuple[str, int]]:
     return [("float64", 6), ("complex64", 3), ("float32", 9), ("float64", 33)]
 
 
-def test_all_kinds_in_one_batch(backend: str) -> None:
-    rng = np.random.default_rng(0)
-    for dtype, n in cases(backend):
-        A = np.stack([hermitian(rng, kind, n, dtype) for kind in KINDS])
-        w, z = map(host, linalg.eigh(moved(A, backend), backend=backend))
-        values = host(linalg.eigvalsh(moved(A, backend), backend=backend))
-        for i, kind in enumerate(KINDS):
-            check_eigh(A[i], w[i], z[i], (dtype, n, kind))
-            check_eigenvalues(A[i], values[i], (dtype, n, kind))
+@pytest.mark.parametrize("backend, dtype, n", [(name, *case) for name in BACKENDS for case in cases(name)])
+def test_all_kinds_in_one_batch(backend: str, dtype: str, n: int) -> None:
+    usable(backend)
+    A = np.stack([hermitian(np.random.default_rng(n), kind, n, dtype) for kind in KINDS])
+    w, z = map(host, linalg.eigh(moved(A, backend), backend=backend))
+    values = host(linalg.eigvalsh(moved(A, backend), backend=backend))
+    for i, kind in enumerate(KINDS):
+        check_eigh(A[i], w[i], z[i], (dtype, n, kind))
+        check_eigenvalues(A[i], values[i], (dtype, n, kind))
 
 
 @pytest.mark.parametrize("UPLO", ["L", "U", "l", "u"])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from batched_cases import DTYPES
+from conftest import usable
 from linalg_cases import adjoint, normal
 from two_sided_cases import (
     KINDS,
@@ -27,6 +28,7 @@ from mansard.operations.factor.two_sided.task import Sizes, Task
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
+BACKENDS = ("cpu", "emulated", "cuda")
 
 
 def moved(array: Any, backend: str) -> Any:
@@ -47,15 +49,16 @@ def cases(backend: str) -> list[tuple[str, int, int]]:
     return [("float64", 6, 6), ("complex64", 3, 3), ("float64", 9, 6), ("float64", 6, 9), ("float32", 9, 9)]
 
 
-def test_all_kinds_in_one_batch(backend: str) -> None:
-    rng = np.random.default_rng(0)
-    for dtype, rows, columns in cases(backend):
-        A = np.stack([general(rng, kind, rows, columns, dtype) for kind in KINDS])
-        found = [host(one) for one in linalg.svd(moved(A, backend), False, backend=backend)]
-        values = host(linalg.svdvals(moved(A, backend), backend=backend))
-        for i, kind in enumerate(KINDS):
-            check_svd(A[i], *(one[i] for one in found), (dtype, rows, columns, kind))
-            check_singular_values(A[i], values[i], (dtype, rows, columns, kind))
+@pytest.mark.parametrize("backend, dtype, rows, columns", [(name, *case) for name in BACKENDS for case in cases(name)])
+def test_all_kinds_in_one_batch(backend: str, dtype: str, rows: int, columns: int) -> None:
+    usable(backend)
+    rng = np.random.default_rng(rows)
+    A = np.stack([general(rng, kind, rows, columns, dtype) for kind in KINDS])
+    found = [host(one) for one in linalg.svd(moved(A, backend), False, backend=backend)]
+    values = host(linalg.svdvals(moved(A, backend), backend=backend))
+    for i, kind in enumerate(KINDS):
+        check_svd(A[i], *(one[i] for one in found), (dtype, rows, columns, kind))
+        check_singular_values(A[i], values[i], (dtype, rows, columns, kind))
 
 
 @pytest.mark.parametrize("full", [True, False])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from batched_cases import DTYPES
+from conftest import usable
 from linalg_cases import adjoint, normal
 
 import mansard as ms
@@ -14,16 +15,12 @@ from mansard import testing
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
-ON_GPU = [(dtype, n, 5) for dtype, n in zip(DTYPES * 2, (129, 256, 300, 160, 512, 129, 192, 256), strict=True)]
+ON_GPU = list(zip(DTYPES * 2, (129, 256, 300, 160, 512, 129, 192, 256), strict=True))
+CASES = [*(("cuda", dtype, n, 5) for dtype, n in ON_GPU), ("emulated", "complex128", 97, 1)]
 
 
 def host(array: Any) -> Any:
     return array.get() if hasattr(array, "get") else np.asarray(array)
-
-
-def cases(backend: str) -> list[tuple[str, int, int]]:
-    """Dtypes, orders and numbers of matrices."""
-    return ON_GPU if backend == "cuda" else [("complex128", 97, 1)]
 
 
 def stack(dtype: str, n: int, count: int, hermitian: bool) -> Any:
@@ -57,23 +54,25 @@ def check_vectors(A: Any, product: Any, size: Any, *factors: Any) -> None:
         assert (np.linalg.norm(adjoint(Q) @ Q - np.eye(n), axis=(1, 2)) <= 5 * limit).all(), (A.dtype, A.shape)
 
 
-def test_eigenvalues_and_eigenvectors(gpu_backend: str) -> None:
-    for dtype, n, count in cases(gpu_backend):
-        A = stack(dtype, n, count, hermitian=True)
-        (w, z), (values,) = (run(function, A, gpu_backend) for function in (linalg.eigh_ex, linalg.eigvalsh_ex))
-        A = A[np.arange(count) != 1]
-        exact = np.linalg.eigvalsh(A.astype("complex128"))
-        check_values(A, w, exact)
-        check_values(A, values, exact)
-        check_vectors(A, (z * w[:, None]) @ adjoint(z), np.abs(exact).max(1), z)
+@pytest.mark.parametrize("backend, dtype, n, count", CASES)
+def test_eigenvalues_and_eigenvectors(backend: str, dtype: str, n: int, count: int) -> None:
+    usable(backend)
+    A = stack(dtype, n, count, hermitian=True)
+    (w, z), (values,) = (run(function, A, backend) for function in (linalg.eigh_ex, linalg.eigvalsh_ex))
+    A = A[np.arange(count) != 1]
+    exact = np.linalg.eigvalsh(A.astype("complex128"))
+    check_values(A, w, exact)
+    check_values(A, values, exact)
+    check_vectors(A, (z * w[:, None]) @ adjoint(z), np.abs(exact).max(1), z)
 
 
-def test_singular_values_and_vectors(gpu_backend: str) -> None:
-    for dtype, n, count in cases(gpu_backend):
-        A = stack(dtype, n, count, hermitian=False)
-        (u, s, vh), (values,) = (run(function, A, gpu_backend) for function in (linalg.svd_ex, linalg.svdvals_ex))
-        A = A[np.arange(count) != 1]
-        exact = np.linalg.svd(A.astype("complex128"), compute_uv=False)
-        check_values(A, s, exact)
-        check_values(A, values, exact)
-        check_vectors(A, (u * s[:, None]) @ vh, exact[:, 0], u, vh)
+@pytest.mark.parametrize("backend, dtype, n, count", CASES)
+def test_singular_values_and_vectors(backend: str, dtype: str, n: int, count: int) -> None:
+    usable(backend)
+    A = stack(dtype, n, count, hermitian=False)
+    (u, s, vh), (values,) = (run(function, A, backend) for function in (linalg.svd_ex, linalg.svdvals_ex))
+    A = A[np.arange(count) != 1]
+    exact = np.linalg.svd(A.astype("complex128"), compute_uv=False)
+    check_values(A, s, exact)
+    check_values(A, values, exact)
+    check_vectors(A, (u * s[:, None]) @ vh, exact[:, 0], u, vh)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from launching import MPIEXEC, ROOT, environment
 
 pytest.importorskip("mpi4py")
 
@@ -23,7 +22,6 @@ CHECKS = [
     for node in ast.walk(one.value)
     if isinstance(node, ast.Name)
 ]
-MPIEXEC = shutil.which("mpiexec", path=str(Path(sys.executable).parent)) or shutil.which("mpiexec")
 
 
 @pytest.fixture(scope="module", params=[2, 4])
@@ -33,10 +31,8 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         pytest.skip("no mpiexec: pip install mpich")
     folder = tmp_path_factory.mktemp("ranks")
     command = [MPIEXEC, "-n", str(request.param), sys.executable, str(CASES), str(folder)]
-    root = CASES.parents[2]
-    paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "PYTHONPATH": paths, "MANSARD_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=root, env=environment)
+    env = environment(MANSARD_THREADS="1")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=ROOT, env=env)
     files = [folder / f"{rank}.json" for rank in range(request.param)]
     assert all(file.exists() for file in files), done.stdout + done.stderr
     yield [json.loads(file.read_text()) for file in files]
@@ -47,7 +43,7 @@ def test_scaling_is_measured_by_one_command(tmp_path: Path) -> None:
         pytest.skip("no mpiexec: pip install mpich")
     command = [sys.executable, "-m", "mansard", "bench", "scale", "--ranks", "2", "--elements", "4096"]
     command += ["--seconds", "0.1", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=CASES.parents[2])
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=ROOT, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads((tmp_path / "scale" / "ranks-2.json").read_text())
     assert len(document["rows"]) == 10 and {row["scaling"] for row in document["rows"]} == {"weak", "strong"}

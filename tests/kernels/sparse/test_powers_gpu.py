@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -39,7 +40,8 @@ def test_a_thousand_repetitions_are_equal(gather: str) -> None:
 def test_race_checker_is_silent() -> None:
     program = Path(__file__).resolve().parents[2] / "cases" / "racecheck_powers.py"
     command = ["compute-sanitizer", "--tool", "racecheck", "--error-exitcode", "9", sys.executable, str(program)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    paths = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=paths)
     said = done.stdout + done.stderr
     assert "equal to products" in said, said[-2000:]
     assert done.returncode == 0 and "RACECHECK SUMMARY: 0 hazards" in said, said[-2000:]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....plan.problem import REAL, Problem
+from ....plan.problem import Problem
 from ...common import operands, specs
 
 TALLEST, WIDEST = 2048, 128  # rows and columns of a factorization
@@ -148,8 +148,3 @@ def permutation(pivots: Any, rows: int) -> Any:
         for i, other in enumerate(row):
             order[number, [i, other]] = order[number, [other, i]]
     return order
-
-
-def real_of(problem: Problem) -> str:
-    """The dtype of a logarithm."""
-    return REAL[problem.dtype]

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from .....arrays import kinds as arrays
+from .....arrays.cupy import stream_at
 from .....arrays.types import Array, SparseMatrix
 from .....backends.base import Backend
 from .....kernels.sparse import spmv
@@ -67,7 +68,7 @@ class Plain(Runner):
 
     def _by_library(self, step: list[float], source: int, target: int, before: int, stream: int) -> None:
         alpha, beta, gamma = step
-        with nullcontext() if self.xp is np else self.xp.cuda.ExternalStream(stream):
+        with nullcontext() if self.xp is np else stream_at(self.xp, stream):
             x, y = self._vector(source), self._vector(target)
             z = self._vector(before) * gamma if before and gamma != 0 else None  # whose place y may take
             spmv = arrays.kind_of(y, "y").spmv
