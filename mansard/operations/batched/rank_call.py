@@ -65,7 +65,8 @@ def _plan_of_other_dtypes(
 ) -> Plan:  # fmt: skip
     """Single matrices of integers, say: by `matmul`, which leaves them to the array library or refuses them."""
     view = kind.view(A, "a")
-    problem = rank_k.spec.problem(view.dtype, *(view.shape[::-1] if form.transposed else view.shape), 1, two=form.two)
+    rows, columns = view.shape[::-1] if form.transposed else view.shape
+    problem = rank_k.spec.problem(view.dtype, rows, columns, 1, two=form.two)
     choice = Choice(rank_k.FAMILY, Library(OWN_ROUTINE, f"no kernel multiplies {view.dtype} matrices"), "rule")
     chosen = select(view.device, backend)
     run, verify = by_products(kind, form, backend), call.make_verify(kind, A, B, out, ("a", "b"))

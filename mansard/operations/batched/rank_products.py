@@ -39,8 +39,8 @@ def make_diagonal_real(kind: Kind, array: Array) -> None:
 
 
 def by_products(kind: Kind, form: Update, backend: str | None, straight: bool = False) -> Callable[..., Matrices]:
-    """The update by a product, and copies of a triangle. The product is what `multiply` plans, or (`straight`) the array
-    library's."""
+    """The update by a product, and copies of a triangle. The product is what `multiply` plans, or (`straight`) that of
+    the array library."""
     return (_Pair if form.two else _One)(kind, form, backend, straight).run
 
 
