@@ -17,7 +17,7 @@ from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
 from ..operation import Operation
 from ..stacks import Batch, Operand
-from .rank_products import Update, by_products
+from .rank_products import Update, by_products, is_straight
 from .rank_run import UpdateRun
 
 Given = list[tuple[str, Operand]]
@@ -53,7 +53,8 @@ def plan_update(A: Matrices, B: Matrices, out: Matrices, backend: str | None, fo
     launch, choice, kernel = _prepare(problem, batch, chosen, backend is None)
     places = (a, b) if out is None else (a, b, given[-1][1])
     run = UpdateRun(kind, problem, chosen, batch, launch, form, copies, places)
-    run.asked = backend
+    straight = launch is None and isinstance(choice.route, Library) and is_straight(kind, A, B, form, backend)
+    run.product = by_products(kind, form, backend, straight)
     fast = call.counted(kind, out, run.fast)
     verify = call.make_verify(kind, A, B, out, ("a", "b"))
     return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...arrays.types import Array, Kind, Matrices
+from ...plan.route import Library
 from .. import stacks
 from ..tall_skinny.matmul import matmul
-from .gemm_call import Form, multiply
+from .gemm_call import GEMM, Form, multiply
 
 
 class Update(NamedTuple):
@@ -34,20 +35,29 @@ def each(operand: Matrices) -> Matrices:
 def make_diagonal_real(kind: Kind, array: Array) -> None:
     """Drop what rounding left of the imaginary parts on the diagonals of a Hermitian update."""
     if "complex" in str(array.dtype):
-        diagonal = kind.diagonals(array)
-        diagonal[...] = diagonal.real + 0j
+        kind.diagonals(array).imag[...] = 0
 
 
-def by_products(kind: Kind, form: Update, backend: str | None) -> Callable[..., Matrices]:
-    """The update by the product that `multiply` plans, and copies of a triangle."""
-    return _Pair(kind, form, backend).run if form.two else _One(kind, form, backend).run
+def by_products(kind: Kind, form: Update, backend: str | None, straight: bool = False) -> Callable[..., Matrices]:
+    """The update by a product, and copies of a triangle. The product is what `multiply` plans, or (`straight`) that of
+    the array library."""
+    return (_Pair if form.two else _One)(kind, form, backend, straight).run
+
+
+def is_straight(kind: Kind, A: Matrices, B: Matrices, form: Update, backend: str | None) -> bool:
+    """Whether the array library's product answers for arrays in the memory of the CPU, as planned for it alone."""
+    if stacks.is_list(A) or kind.prefers_blas or not kind.on_host_alone:
+        return False
+    if A.ndim == 2:
+        return True
+    return isinstance(GEMM.plan(A, A if B is None else B, None, backend, form.product).choice.route, Library)
 
 
 class _One:
     """With one factor: the product is scaled and added where it is formed."""
 
-    def __init__(self, kind: Kind, form: Update, backend: str | None) -> None:
-        self.kind, self.form, self.backend = kind, form, backend
+    def __init__(self, kind: Kind, form: Update, backend: str | None, straight: bool) -> None:
+        self.kind, self.form, self.backend, self.straight = kind, form, backend, straight
 
     def run(
         self, A: Matrices, B: Matrices, out: Matrices = None, alpha: complex = 1.0, beta: complex = 0.0
@@ -55,6 +65,9 @@ class _One:
         """The update; `out` is not read where beta is zero."""
         _check_beta(out, beta)
         kind, form = self.kind, self.form
+        if self.straight and alpha == 1.0 and beta == 0.0 and out is not None and out.shape[-1] == 1:
+            kind.matmul(*self._factors(A, A), out)  # a triangle of one entry
+            return out if not form.hermitian else self._finished(out)
         place = None if beta == 0.0 else [kind.plain(one) * 1 for one in each(out)]
         scratch = place if place is None or stacks.is_list(out) else place[0]
         product = self.multiply(A, A if B is None else B, scratch, alpha, beta)
@@ -69,11 +82,19 @@ class _One:
 
     def multiply(self, A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex) -> Any:
         """op(A) op(B)' + beta out, of stacks, lists, or two matrices."""
-        how = self.form.product
+        if self.straight and alpha == 1.0 and out is None:
+            return self.kind.matmul(*self._factors(A, B))
         if stacks.is_list(A) or A.ndim > 2 or B.ndim > 2:
-            return multiply(A, B, out, alpha, beta, self.backend, how)
-        left, right = self._turned(A, how.trans_a, how.conj_a), self._turned(B, how.trans_b, how.conj_b)
-        return matmul(left, right, out=out, alpha=alpha, beta=beta, backend=self.backend)
+            return multiply(A, B, out, alpha, beta, self.backend, self.form.product)
+        return matmul(*self._factors(A, B), out=out, alpha=alpha, beta=beta, backend=self.backend)
+
+    def _finished(self, out: Array) -> Array:
+        make_diagonal_real(self.kind, out)
+        return out
+
+    def _factors(self, A: Array, B: Array) -> tuple[Array, Array]:
+        how = self.form.product
+        return self._turned(A, how.trans_a, how.conj_a), self._turned(B, how.trans_b, how.conj_b)
 
     def _turned(self, matrix: Array, trans: bool, conj: bool) -> Array:
         turned = matrix.swapaxes(-1, -2) if trans else matrix

@@ -10,7 +10,7 @@ from ...kernels.batched.rank_k import emit
 from .. import run as call
 from ..direct import Direct, described
 from .gemm_run import BatchRun
-from .rank_products import Update, by_products
+from .rank_products import Update
 
 
 class UpdateRun(BatchRun):
@@ -19,7 +19,7 @@ class UpdateRun(BatchRun):
     emit = emit
     names = ("a", "b")
     form: Update
-    asked: str | None = None  # the backend that was named
+    product: Callable[..., Matrices]  # the update by a product, where no kernel answers
 
     def _result_shape(self) -> tuple[int, ...]:
         rows = self.given[0].rows
@@ -75,8 +75,8 @@ class UpdateRun(BatchRun):
             raise ValueError("beta scales the content of out: pass out")
         if self.launch is None or (self.copies[2] and out is not None):
             call.scalars(self.problem, alpha, beta)
-            return by_products(self.kind, self.form, self.asked)(A, B, out, alpha, beta)
+            return self.product(A, B, out, alpha, beta)
         return super().general(A, A if B is None else B, out, alpha, beta)
 
     def _vendor(self, A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex) -> Matrices:
-        return by_products(self.kind, self.form, self.asked)(A, B, out, alpha, beta)
+        return self.product(A, B, out, alpha, beta)

@@ -64,7 +64,8 @@ def test_what_is_chosen_is_exact(case: tuple[str, int, int, str, str], gpu_backe
     exact(problem, config, gpu_backend, scaled=scaled)
 
 
-KINDS = (4, 5, 15, 20, 33, 39, 48)  # ragged sets, Hermitian, panels, a column-major C, two factors
+# ragged sets, Hermitian, parts, layouts, two factors, tensor cores
+KINDS = (5, 9, 20, 22, 33, 39, 48, 52, 59, 61, 66, 73)
 
 
 @pytest.mark.parametrize("number", KINDS)
