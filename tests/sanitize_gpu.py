@@ -35,8 +35,9 @@ from sanitize_report import Row, Watched, parse, read, write  # noqa: E402
 from mansard import settings  # noqa: E402
 
 FAMILIES = (
-    "gram", "tsmm", "tsm2r", "matmul_gram", "sketch", "small_step", "gemm", "ragged", "gemv", "trsm", "trmm", "cholesky",
-    "lu", "qr", "jacobi", "tridiagonal", "bidiagonal", "sweeps", "divide", "back_transform", "spmv", "powers",
+    "gram", "tsmm", "tsm2r", "matmul_gram", "sketch", "small_step", "gemm", "ragged", "gemv", "trsm", "trmm",
+    "cholesky", "lu", "qr", "jacobi", "tridiagonal", "bidiagonal", "sweeps", "divide", "back_transform", "spmv",
+    "powers",
 )  # fmt: skip
 TOOLS = ("memcheck", "racecheck", "initcheck")
 PER_PROCESS = 4  # cases; starting Python, CuPy and a CUDA context takes longer than most cases

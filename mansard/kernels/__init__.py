@@ -16,8 +16,8 @@ from .tall_skinny import gram, matmul_gram, sketch, small_step, tsm2r, tsmm
 FAMILIES: tuple[Family, ...] = (
     gram.FAMILY, tsmm.FAMILY, tsm2r.FAMILY, matmul_gram.FAMILY, sketch.FAMILY, small_step.FAMILY, gemm.FAMILY,
     gemv.FAMILY, trsm.FAMILY, trmm.FAMILY, ragged_gemm.FAMILY, cholesky.FAMILY, lu.FAMILY, qr.FAMILY,
-    ragged_factor.FAMILY, jacobi.FAMILY, tridiagonal.FAMILY, bidiagonal.FAMILY, sweeps.FAMILY, divide.FAMILY, back_transform.FAMILY,
-    spmv.FAMILY, powers.FAMILY,
+    ragged_factor.FAMILY, jacobi.FAMILY, tridiagonal.FAMILY, bidiagonal.FAMILY, sweeps.FAMILY, divide.FAMILY,
+    back_transform.FAMILY, spmv.FAMILY, powers.FAMILY,
 )  # fmt: skip
 
 

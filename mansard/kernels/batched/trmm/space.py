@@ -124,7 +124,7 @@ def _tensor(problem: Problem, c: Tensor) -> str | None:
 
 def _blocks_of_a(problem: Problem, c: Block | Tensor) -> str | None:
     shape = block_shape(problem, c)
-    if c.STAGES > shape.blocks * (shape.blocks + 1) // 2:
+    if shape.blocks * (shape.blocks + 1) // 2 < c.STAGES:
         return f"STAGES={c.STAGES}: more than there are blocks of A"
     return _cut_pieces(problem, c)
 
@@ -224,8 +224,9 @@ def _block_candidates(problem: Problem) -> Iterator[Block]:
 def _tensor_candidates(problem: Problem) -> Iterator[Tensor]:
     for order, most, along, stages in product((16, 32, 48, 64), (16, 32, 64), (1, 2, 4), (1, 2, 3)):
         columns = min(most, configs.up(problem.NRHS, 16) * 16)
-        for across in sorted({configs.up(columns, 16), configs.up(columns, 32)}):
-            yield from (Tensor(order, columns, along, across, stages, split) for split in (False, True)[: 1 + (problem.N > order)])
+        splits = (False, True) if order < problem.N else (False,)
+        for across, split in product(sorted({configs.up(columns, 16), configs.up(columns, 32)}), splits):
+            yield Tensor(order, columns, along, across, stages, split)
 
 
 def orders(problem: Problem) -> list[int]:
