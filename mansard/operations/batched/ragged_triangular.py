@@ -26,7 +26,7 @@ from ..ragged_kernel import RowsKernel, Runs, Sizes, held_by, pins_reach
 from ..ragged_stacks import Compute, Found, Given, StackedRun, Wanted
 from .gemm_call import Form
 from .ragged_call import Side, check_kinds, check_result, count_of, known, multiply_ragged, overlap, side_of
-from .triangular_run import by_lapack, by_library
+from .triangular_library import by_lapack, by_library
 
 _RUNS: Runs = WeakKeyDictionary()
 _PRODUCTS: Runs = WeakKeyDictionary()

@@ -25,7 +25,8 @@ from ..operation import Operation
 from ..ragged_lists import special
 from ..stacks import Batch, Operand
 from .ragged_triangular import solve_ragged
-from .triangular_run import Blocked, SolveRun, SplitRun, Way, by_lapack, by_library, refuse_singular, straight
+from .triangular_library import by_lapack, by_library, straight
+from .triangular_run import Blocked, SolveRun, SplitRun, Way, refuse_singular
 
 
 class Triangle(NamedTuple):

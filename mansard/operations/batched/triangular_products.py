@@ -22,7 +22,8 @@ from . import gemm_call
 from .list_products import multiply_triangles_each
 from .ragged_triangular import multiply_triangles
 from .triangular_call import Prepared, Triangle, kind_of, plan_by
-from .triangular_run import by_lapack, is_same
+from .triangular_library import by_lapack
+from .triangular_run import is_same
 
 _PLAIN = Triangle()
 

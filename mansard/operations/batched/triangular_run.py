@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind, Matrices
-from ...kernels.batched.trsm import lapack, spec
 from ...plan.problem import Problem
 from .. import run as call
 from .. import stacks
 from ..direct import described
 from ..factor.task import identity
-from ..stacks import Operand
 from .gemm_call import Form, multiply
 from .gemm_run import BatchRun
 
@@ -113,7 +111,7 @@ class SolveRun(BatchRun):
         X = list(X) if self.listed and not stacks.is_list(X) else X
         if X is not B:
             for i, place in enumerate(X) if stacks.is_list(X) else ((None, X),):
-                place[...] = B if i is None else _matrix(B, i)
+                place[...] = B if i is None else matrix_of(B, i)
         self.way(A, X, alpha)
 
     def _check_apart(self, A: Matrices, B: Matrices, out: Matrices) -> None:
@@ -190,7 +188,7 @@ def _lies_alike(one: View, other: View) -> bool:
     return (one.shape, one.strides, one.conjugated) == (other.shape, other.strides, other.conjugated)
 
 
-def _matrix(operand: Matrices, index: int) -> Array:
+def matrix_of(operand: Matrices, index: int) -> Array:
     """The matrix of an operand that goes with the result of this number, in a call with lists."""
     if not stacks.is_list(operand) and len(operand.shape) == 2:
         return operand
@@ -270,75 +268,3 @@ def _cut(operand: Matrices, rows: slice, columns: slice) -> Matrices:
     if stacks.is_list(operand):
         return [one[rows, columns] for one in operand]
     return operand[..., rows, columns]
-
-
-# ---- libraries --------------------------------------------------------------------------------------------
-
-
-def by_lapack(problem: Problem, each: Callable[..., None] = lapack.solve_each) -> Way:
-    """SciPy's BLAS, for arrays of any library that lie in the CPU's memory."""
-
-    def solve(A: Matrices, X: Matrices, alpha: complex) -> None:
-        for a, x in _pairs(A, X):
-            matrices, lead = _numpy(a), x.shape[:-2]
-            if a.shape[:-2] != lead:
-                matrices = np.broadcast_to(matrices, (*lead, *a.shape[-2:]))
-            each(problem, matrices, _numpy(x), alpha)
-
-    return solve
-
-
-def straight(
-    kind: Kind, problem: Problem, given: Sequence[Operand], shape: tuple[int, ...], routine: str
-) -> Solve | None:  # fmt: skip
-    """The answer of BLAS's `routine` for arrays in the CPU's memory that lie like these, without questions; None where
-    they have to be looked at: lists, a matrix for several right-hand sides, results that are no adjacent rows."""
-    a, b = given[:2]
-    if any(one.listed for one in given) or (*a.shape, *b.shape) != 2 * shape:
-        return None
-    if len(given) == 3 and not (kind.on_host_alone and _is_fresh(given[2], b, shape)):
-        return None
-    shape = (*shape, b.rows, b.columns)
-    each, dtype = lapack.bound(problem, a.layout[0] != "col", shape, routine), np.dtype(problem.dtype)
-
-    def solve(A: Array, B: Array, out: Array = None) -> Array:
-        X = np.empty(shape, dtype) if out is None else out
-        if X is not B:
-            X[...] = B
-        each(A, X)
-        return X
-
-    if kind.on_host_alone:
-        return solve
-    download, upload = kind.download, kind.upload
-
-    def moved(A: Array, B: Array, out: Array = None) -> Array:
-        return upload(solve(download(A), download(B)), B)
-
-    return moved
-
-
-def _is_fresh(x: Operand, b: Operand, shape: tuple[int, ...]) -> bool:
-    """Whether a result lies as a new one would: row after row, matrix after matrix."""
-    wanted = stacks.result_of(b, b, shape)
-    return (x.strides, x.row, x.column) == (wanted.strides, wanted.row, wanted.column)
-
-
-def by_library(problem: Problem) -> Way:
-    """Row by row, by products of the array library."""
-    traits = problem.side, problem.uplo, problem.trans, problem.unit
-
-    def solve(A: Matrices, X: Matrices, alpha: complex) -> None:
-        for a, x in _pairs(A, X):
-            x[...] = spec.reference(a, x, alpha, *traits) if alpha else 0
-
-    return solve
-
-
-def _pairs(A: Matrices, X: Matrices) -> Iterable[tuple[Array, Array]]:
-    return ((_matrix(A, i), x) for i, x in enumerate(X)) if stacks.is_list(X) else ((A, X),)
-
-
-def _numpy(array: Array) -> Array:
-    """The same memory as a NumPy array; a copy of what is lazily conjugated."""
-    return array if isinstance(array, np.ndarray) else array.resolve_conj().numpy()

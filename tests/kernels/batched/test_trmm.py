@@ -120,7 +120,7 @@ def test_infinities_stay_in_their_rows(which: int, unit: bool, backend: str) -> 
 def test_matrices_beyond_two_to_the_31_elements(which: int) -> None:
     """Of a stack whose second matrix is that far away; memory that is not touched costs nothing."""
     backend = "cpu" if which == 1 else "emulated"
-    config = [Lanes(4, 2), Simd(2, 3, 2), Block(8, 4, 4, 8, 2), Tensor(16, 16, 1, 1)][which]
+    config: Any = (Lanes(4, 2), Simd(2, 3, 2), Block(8, 4, 4, 8, 2), Tensor(16, 16, 1, 1))[which]
     problem = spec.problem("float64", 10, 4, 2, stack_a="strided", stack_b="strided")
     stride = 2**31 + 2
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
@@ -189,5 +189,5 @@ def test_refusals() -> None:
     ):
         problem = problem.replace(NRHS=12, pitch_b=12, pitch_x=12) if message and "BLK_N" in message else problem
         found = space.illegal(problem, config, H200)
-        assert (found is None) == (message is None) and (message is None or message in found), config
+        assert found is None if message is None else message in str(found), config
     assert trmm.FAMILY.name == "trmm" and list(space.candidates(spec.problem("float64", 20, 6, 9), H200))

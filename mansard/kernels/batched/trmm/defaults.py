@@ -71,8 +71,8 @@ def _is_few(problem: Problem, device: Device, columns: int) -> bool:
 
 
 def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
-    """Whole triangles up to 64 rows, all rows of 16 columns per warp; beyond, blocks of 32 rows in two rows of warps, of
-    which more fit on a multiprocessor. Block rows apart where products are few."""
+    """Whole triangles up to 64 rows, all rows of 16 columns per warp; beyond, blocks of 32 rows in two rows of warps,
+    of which more fit on a multiprocessor. Block rows apart where products are few."""
     if problem.NRHS < _FEWEST:
         return
     if _is_few(problem, device, 16):
@@ -95,8 +95,8 @@ def _blocks(problem: Problem, device: Device) -> Iterator[Block]:
     words = problem.itemsize // 4
     dims = sorted(space.dims(problem), key=lambda pair: (pair[0] > problem.NRHS, pair[1], -pair[0]))
     if problem.N > 64 and problem.NRHS > 8 and _is_few(problem, device, 64):
-        across = 16 if problem.NRHS > 16 else 8
-        yield from (Block(32, columns, across, 8, 1, True) for columns in (min(64, problem.NRHS), min(32, problem.NRHS)))
+        across, widths = 16 if problem.NRHS > 16 else 8, (64, 32)
+        yield from (Block(32, min(most, problem.NRHS), across, 8, 1, True) for most in widths)
     for order, each, (dim_x, dim_y) in product(space.orders(problem), (4, 2, 1), dims):
         columns = min(problem.NRHS, dim_x * each)
         shares = configs.up(order, dim_y) * configs.up(columns, dim_x) * words

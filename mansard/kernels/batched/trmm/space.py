@@ -224,8 +224,9 @@ def _block_candidates(problem: Problem) -> Iterator[Block]:
 def _tensor_candidates(problem: Problem) -> Iterator[Tensor]:
     for order, most, along, stages in product((16, 32, 48, 64), (16, 32, 64), (1, 2, 4), (1, 2, 3)):
         columns = min(most, configs.up(problem.NRHS, 16) * 16)
-        for across in sorted({configs.up(columns, 16), configs.up(columns, 32)}):
-            yield from (Tensor(order, columns, along, across, stages, split) for split in (False, True)[: 1 + (order < problem.N)])
+        splits = (False, True) if order < problem.N else (False,)
+        for across, split in product(sorted({configs.up(columns, 16), configs.up(columns, 32)}), splits):
+            yield Tensor(order, columns, along, across, stages, split)
 
 
 def orders(problem: Problem) -> list[int]:

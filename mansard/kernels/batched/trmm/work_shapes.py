@@ -67,7 +67,8 @@ def _shares(operands: Problem, a: Any, b: Any, sizes: tuple[int, int], lanes: tu
     run_m = a.read if operands.layout_a == "col" else 1
     run_n = 1 if operands.layout_b == "col" else b.read
     step = max(1 if operands.layout_a == "col" else a.read, b.read if operands.layout_b == "col" else 1)
-    rows, columns = (up(size // run, count) * run for size, run, count in zip(sizes, (run_m, run_n), lanes, strict=True))
+    runs = zip(sizes, (run_m, run_n), lanes, strict=True)
+    rows, columns = (up(size // run, count) * run for size, run, count in runs)
     return rows, columns, step
 
 
@@ -106,11 +107,7 @@ def block_shape(problem: Problem, c: Any) -> BlockShape:
         shape = (rows, of_lane, 8, put, 2 * 16 * (rows + of_lane) * problem.itemsize / 128)
     else:
         lanes = _lanes_of_warp(operands, c)
-        steps = _steps(operands)
-        a, b = (
-            min(found[side], key=lambda one: (images.collisions(one, *_lanes_of(operands, *lanes, steps[side])), one.pitch))
-            for side in "ab"
-        )
+        a, b = (_without_collisions(operands, side, found[side], lanes) for side in "ab")
         rows, of_lane, step = _shares(operands, a, b, (order, columns), (c.DIM_Y, c.DIM_X))
         shape = (rows, of_lane, step, put, _wavefronts(operands, a, b, rows, of_lane, lanes))
     shared = up(c.STAGES * a.bytes + b.bytes, 128) * 128
@@ -124,6 +121,12 @@ def _lanes_of_warp(operands: Problem, c: Any) -> tuple[int, int]:
         return rows, max(1, min(c.DIM_X, 32 // rows))
     columns = min(c.DIM_X, 32)
     return max(1, min(c.DIM_Y, 32 // columns)), columns
+
+
+def _without_collisions(operands: Problem, side: str, found: list[Window], lanes: tuple[int, int]) -> Window:
+    """The window whose reads by the lanes of a warp collide least."""
+    told = _lanes_of(operands, *lanes, _steps(operands)[side])
+    return min(found, key=lambda one: (images.collisions(one, *told), one.pitch))
 
 
 def _without_clash(operands: Problem, side: str, found: list[Window]) -> Window:
