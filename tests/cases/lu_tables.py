@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mansard.kernels.factor.lu import spec
-from mansard.kernels.factor.lu.space import Block, Config, Cyclic, Exchanges, Lanes, Swaps, Tile
+from mansard.kernels.factor.lu.space import Block, Config, Exchanges, Lanes, Swaps, Tile
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -204,59 +204,6 @@ TILES: list[tuple[Problem, Config]] = [
     (P("float32", 128, 128, 2, want="inverse"), Tile(4, 4)),
     (P("complex64", 126, 126, 2, want="inverse"), Tile(8, 8)),
 ]  # fmt: skip
-CYCLIC: list[tuple[Problem, Config]] = [
-    # parts of warps, one warp, two to eight; whole rounds of columns and ragged ones, rows that fill their slots or not
-    (P("float64", 1, 1, 9), Cyclic(8, 1)),
-    (P("float64", 9, 9, 9), Cyclic(8, 4)),
-    (P("float64", 17, 17, 5), Cyclic(16, 2)),
-    (P("float64", 24, 24, 7), Cyclic(16, 2, 2)),
-    (P("float64", 32, 32, 3), Cyclic(32, 2, 3)),
-    (P("float64", 33, 33, 3), Cyclic(32, 4)),
-    (P("float64", 35, 35, 3), Cyclic(32, 2)),
-    (P("float64", 40, 40, 2, pivot=False), Cyclic(32, 1)),
-    (P("float64", 47, 47, 2), Cyclic(64, 4, 2)),
-    (P("float64", 48, 48, 2), Cyclic(32, 2)),
-    (P("float64", 63, 63, 2), Cyclic(64, 2, 2)),
-    (P("float64", 64, 64, 2), Cyclic(64, 2, 2)),
-    (P("float64", 65, 65, 2, pivot=False), Cyclic(128, 4, 4)),
-    (P("float64", 96, 96, 1), Cyclic(256, 2, 8)),
-    (P("float64", 127, 127, 1), Cyclic(256, 4, 8)),
-    (P("float32", 128, 128, 1), Cyclic(128, 4, 4)),
-    (P("float32", 45, 45, 2), Cyclic(16, 2)),
-    (P("float32", 50, 50, 2), Cyclic(32, 8)),
-    (P("complex64", 34, 34, 3), Cyclic(16, 4)),
-    (P("complex64", 41, 41, 2), Cyclic(64, 2, 2)),
-    (P("complex128", 21, 21, 3), Cyclic(32, 4)),
-    (P("complex128", 33, 33, 2, pivot=False), Cyclic(64, 4, 2)),
-    # layouts, pitches, stacks, alignment
-    (P("float64", 18, 18, 5, layout_a="col"), Cyclic(16, 2)),
-    (P("float64", 33, 33, 3, layout_a="col", layout_f="row"), Cyclic(64, 1, 2)),
-    (P("float32", 22, 22, 5, layout_f="col"), Cyclic(16, 4)),
-    (P("float64", 20, 20, 5, pitch_a=22, **_STRIDED), Cyclic(16, 2)),
-    (P("complex64", 19, 19, 5, pitch_a=23, **_STRIDED), Cyclic(32, 2)),
-    (P("float64", 34, 34, 3, stack_a="pointers", stack_f="packed"), Cyclic(32, 2)),
-    (P("float64", 26, 26, 3, aligned=False), Cyclic(32, 2)),
-    (P("complex128", 12, 12, 5, layout_a="any", **_STRIDED), Cyclic(8, 2)),
-    # right-hand sides
-    (P("float64", 17, 17, 5, NRHS=1, want="solve"), Cyclic(16, 2)),
-    (P("float64", 32, 32, 5, NRHS=2, want="solve", layout_b="col"), Cyclic(16, 2, 2)),
-    (P("float64", 33, 33, 3, NRHS=1, want="solve"), Cyclic(32, 2)),
-    (P("float64", 40, 40, 2, NRHS=3, want="solve", layout_b="any", **_STRIDED), Cyclic(32, 4)),
-    (P("float64", 48, 48, 2, NRHS=1, want="solve", pivot=False), Cyclic(64, 2, 2)),
-    (P("float64", 64, 64, 2, NRHS=1, want="solve"), Cyclic(128, 2, 4)),
-    (P("float64", 65, 65, 1, NRHS=2, want="solve", layout_a="col"), Cyclic(128, 4, 4)),
-    (P("float64", 96, 96, 1, NRHS=1, want="solve"), Cyclic(256, 4, 8)),
-    (P("float32", 47, 47, 3, NRHS=8, want="solve", layout_x="col"), Cyclic(32, 2)),
-    (P("complex64", 35, 35, 2, NRHS=1, want="solve", **_POINTERS), Cyclic(32, 4)),
-    (P("complex128", 24, 24, 3, NRHS=1, want="solve", aligned=False), Cyclic(64, 2, 2)),
-    (P("float64", 6, 6, 9, NRHS=1, want="solve", pitch_b=5, stack_b="strided"), Cyclic(8, 1)),
-    # determinants
-    (P("float64", 36, 36, 3, want="determinant"), Cyclic(32, 2)),
-    (P("float64", 20, 20, 5, want="determinant", layout_a="col"), Cyclic(16, 2)),
-    (P("float64", 60, 60, 2, want="logdet"), Cyclic(64, 2, 2)),
-    (P("complex64", 33, 33, 2, want="logdet"), Cyclic(32, 4)),
-    (P("complex128", 18, 18, 3, want="determinant", pivot=False), Cyclic(16, 4)),
-]  # fmt: skip
 SWAPS: list[tuple[Problem, Config]] = [
     (P("float64", 9, 40, 5, NRHS=4, want="swap"), Swaps(16, 2)),
     (P("float64", 70, 33, 3, NRHS=32, want="swap", layout_a="col"), Swaps()),
@@ -270,7 +217,7 @@ EXCHANGES: list[tuple[Problem, Config]] = [
     (P("float32", 20, 7, 3, NRHS=20, want="swap", layout_f="col"), Exchanges()),
     (P("complex128", 12, 10, 3, NRHS=8, want="swap", pitch_a=13, **_STRIDED), Exchanges()),
 ]
-CASES = LANES + BLOCK + TILES + CYCLIC  # and exchanges alone, which take pivots instead of making them
+CASES = LANES + BLOCK + TILES  # and exchanges alone, which take pivots instead of making them
 
 
 def case_id(case: tuple[Problem, Config]) -> str:

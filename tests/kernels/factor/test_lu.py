@@ -11,7 +11,7 @@ import pytest
 from devices import A100, H200
 from linalg_cases import KINDS, THRESHOLD, matrix, solve_ratio
 from lu_cases import bounded, exact, exact_matrices, launch, random_stack, swapped
-from lu_tables import BLOCK, CASES, CYCLIC, SWAPS, TILES, case_id
+from lu_tables import BLOCK, CASES, SWAPS, TILES, case_id
 from orders import in_order, thread_orders
 from sparing import crossed, rotated, spared
 
@@ -19,15 +19,14 @@ import mansard as ms
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.factor.lu import defaults, emit, space, spec, work
-from mansard.kernels.factor.lu.space import Block, Config, Cyclic, Lanes, Swaps, Tile
+from mansard.kernels.factor.lu.space import Block, Config, Lanes, Swaps, Tile
 from mansard.plan.problem import DTYPES, Problem
 
 pytestmark = rotated(2)
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
 ONE_OF_EACH: list[Config] = [
-    Lanes(1), Lanes(4, True), Lanes(8), Lanes(4, VIA="shared"), Block(8, 2), Block(4, 2, "block"), Cyclic(8, 4),
-    Cyclic(64, 8, 2),
+    Lanes(1), Lanes(4, True), Lanes(8), Lanes(4, VIA="shared"), Block(8, 2), Block(4, 2, "block"),
 ]  # fmt: skip
 
 @pytest.mark.parametrize("case", SWAPS, ids=case_id)
@@ -35,28 +34,10 @@ def test_rows_are_exchanged(case: tuple[Problem, Config], gpu_backend: str) -> N
     swapped(*case, gpu_backend)
 
 
-@thread_orders([*BLOCK[-2:], TILES[1], CYCLIC[3], CYCLIC[10], CYCLIC[35], SWAPS[0]], case_id)
+@thread_orders([*BLOCK[-2:], TILES[1], SWAPS[0]], case_id)
 def test_tiles_in_other_thread_orders(case: tuple[Problem, Config], order: str) -> None:
     with in_order(order):
         swapped(*case, "emulated") if case[0].want == "swap" else exact(*case, "emulated")
-
-
-@pytest.mark.parametrize("spoil", [False, True])
-@pytest.mark.parametrize("case", [CYCLIC[3], CYCLIC[8], CYCLIC[32]], ids=case_id)
-def test_cyclic_tiles_are_exact(case: tuple[Problem, Config], spoil: bool, gpu_backend: str) -> None:
-    """Several rows per lane and several rounds of columns, the last of them ragged; ties; neighbours that are spoilt."""
-    exact(*case, gpu_backend, seed=3, spoil=spoil)
-
-
-@pytest.mark.parametrize("config", [Cyclic(32, 2), Cyclic(64, 4, 2)], ids=str)
-def test_systems_by_cyclic_tiles_are_accurate(config: Config, gpu_backend: str) -> None:
-    rng, size, kinds = np.random.default_rng(4), 37, [kind for kind in KINDS if kind != "deficient"]
-    A = np.stack([matrix(rng, kind, size, size, "float64") for kind in kinds])
-    problem = spec.problem("float64", size, size, len(kinds), NRHS=1, want="solve")
-    B = random_stack(problem, "b", 3)
-    got = launch(problem, config, gpu_backend, A, B)
-    for i, kind in enumerate(kinds):
-        assert solve_ratio(A[i], got.X[i], B[i]) < THRESHOLD, kind
 
 
 @pytest.mark.parametrize("config", ONE_OF_EACH, ids=str)
@@ -156,7 +137,6 @@ def test_extreme_numbers(extreme: str, config: Config, dtype: str, gpu_backend: 
 
 @pytest.mark.parametrize("want, config", [
     *product(("solve", "inverse"), (Lanes(1), Lanes(4, True), Lanes(8), Lanes(4, VIA="shared"))), ("inverse", Tile(1)),
-    ("solve", Cyclic(8, 2)), ("solve", Cyclic(64, 8, 2)),
 ], ids=str)  # fmt: skip
 def test_a_tiny_pivot_divides_exactly(want: str, config: Config, gpu_backend: str) -> None:
     problem = spec.problem("float64", 4, 4, 3, NRHS=1 if want == "solve" else 0, want=want)
@@ -209,7 +189,7 @@ def test_a_singular_system_says_so(gpu_backend: str) -> None:
     problem = spec.problem("float64", 4, 4, 3, NRHS=1, want="solve")
     A = random_stack(problem, "a", 1)
     A[1, 2] = 0
-    for config in (Lanes(1), Lanes(4), Block(8, 2), Cyclic(8, 2), Cyclic(64, 8, 2)):
+    for config in (Lanes(1), Lanes(4), Block(8, 2)):
         got = launch(problem, config, gpu_backend, A, random_stack(problem, "b", 2))
         assert got.info.tolist() == [0, 4, 0]
         assert np.isfinite(got.X[[0, 2]]).all() and not np.isfinite(got.X[1]).all()
@@ -288,11 +268,6 @@ def test_refusals_have_reasons() -> None:
         (P("float64", 40, 40, 3), Block(UNIT="tf32"), "UNIT"),
         (P("float32", 40, 40, 3), Block(UNIT="mma"), "float64"),
         (P("float64", 40, 40, 3), Swaps(), "exchanges"),
-        (P("float64", 40, 30, 3), Cyclic(), "square"),
-        (P("float64", 40, 40, 3, want="inverse"), Cyclic(), "invert"),
-        (P("float64", 40, 40, 3), Cyclic(8, 8), "lanes"),
-        (P("float64", 40, 40, 3), Cyclic(64, 2, 1), "warps"),
-        (P("float64", 100, 100, 3), Cyclic(32, 2), "registers"),
         (P("float64", 4, 4, 3, want="swap", NRHS=2), Lanes(), "exchanges"),
         (P("float64", 880, 32, 3), Block(4, 8, "block", BLOCKS_PER_SM=2), "shared memory"),
     ):
@@ -300,7 +275,7 @@ def test_refusals_have_reasons() -> None:
 
 
 def test_configurations_are_stored_and_read() -> None:
-    for config in (Lanes(4, True), Block(16, 2, "block", "mma"), Cyclic(64, 4, 2), Swaps(8, 2)):
+    for config in (Lanes(4, True), Block(16, 2, "block", "mma"), Swaps(8, 2)):
         assert space.from_dict(space.to_dict(config)) == config
     with pytest.raises(ms.errors.IllegalConfig):
         space.from_dict({"VARIANT": "lanes", "TILE": 3})

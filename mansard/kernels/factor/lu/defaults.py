@@ -8,7 +8,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, measured
 from . import space, space_cpu, work
-from .space import Block, Config, Cyclic, Lanes, Swaps, Tile
+from .space import Block, Config, Lanes, Swaps, Tile
 
 TRUSTED = True  # rules come before the model: latencies decide, which it does not see
 
@@ -43,7 +43,6 @@ def _rules(problem: Problem, device: Device) -> Iterator[Config]:
     yield from measured.configs(space, problem, device)
     yield from _lanes(problem)
     yield from _tiles(problem)
-    yield from _cyclic(problem)
     yield from _blocks(problem)
 
 
@@ -92,19 +91,6 @@ def _tiles(problem: Problem) -> Iterator[Tile]:
     for warps, lanes in ((1, 4), (2, 4), (4, 4), (4, 8), (8, 8)):
         if work.share(problem, Tile(warps, lanes)) <= _ROOM:
             yield Tile(warps, lanes)
-
-
-_MOST_CYCLIC = 64  # rows in the registers of two warps: more warps would wait for each other in every step
-
-
-def _cyclic(problem: Problem) -> Iterator[Cyclic]:
-    """Square matrices beyond what lanes hold in whole rows, in the registers of one warp or two: no panel that others
-    wait for. Tiles of two lanes along the columns need the fewest instructions for a search and a pivot column."""
-    if problem.want == "inverse" or problem.M != problem.N or not space.NARROW < problem.N <= _MOST_CYCLIC:
-        return
-    for lanes in (32, 64):
-        if work.share(problem, Cyclic(lanes)) <= _ROOM:
-            yield Cyclic(lanes, 2, lanes // 32)
 
 
 _WARP_ROWS = 48  # rows or columns per warp: more warps would wait for the one that factors the panel

@@ -132,48 +132,8 @@ def tile_shape(problem: Problem, c: Any) -> BlockShape:
     return BlockShape(**place, slots=up(problem.N, c.WARPS * 32 // c.LANES_N), shared_bytes=shared)
 
 
-@dataclass(frozen=True)
-class CyclicTile:
-    """Registers and lines of a team with cyclic tiles, in elements."""
-
-    teams: int  # of a warp
-    warps: int  # of a team
-    slots: int  # rows of a lane
-    width: int  # columns of a lane
-    held: int  # columns of a line, with those that nothing is in
-
-
-CHUNK = 4  # neighbouring columns of a lane
-
-
-@lru_cache(maxsize=8192)
-def cyclic_tile(problem: Problem, c: Any) -> CyclicTile:
-    """How a matrix is distributed (cyclic.cuh)."""
-    team, rounds = min(c.LANES, 32), problem.N // (CHUNK * c.LANES_N)
-    rest = up(problem.N - rounds * CHUNK * c.LANES_N, c.LANES_N)
-    width = rounds * CHUNK + rest
-    return CyclicTile(32 // team, up(c.LANES, 32), up(problem.M, c.LANES // c.LANES_N), width, width * c.LANES_N)
-
-
-@lru_cache(maxsize=8192)
-def cyclic_shape(problem: Problem, c: Any) -> BlockShape:
-    """Matrices of a warp, or of the block that is a team, and in their place the lines of final rows."""
-    tile = cyclic_tile(problem, c)
-    place = _places(problem, tile.teams, min(c.LANES, 32) // c.LANES_N)
-    right = problem.NRHS if problem.want == "solve" else 0
-    line = _apart((tile.held + right + 1) * problem.itemsize)
-    heads = 2 * tile.warps * up(2 * problem.itemsize + 8, 16) * 16 if tile.warps > 1 else 0
-    numbers = (tile.warps > 1) * problem.N + (tile.teams * problem.N if problem.want != "solve" else 0)
-    image = max(place["a"].bytes, tile.teams * problem.N * line)
-    of_team = up(image + heads + 4 * numbers, 16) * 16
-    shared = up(of_team * (c.WARPS if tile.warps == 1 else 1), 128) * 128
-    return BlockShape(**place, slots=tile.slots, shared_bytes=shared)
-
-
 def shape(problem: Problem, c: Any) -> LanesShape | BlockShape:
     """That of the configuration's variant."""
     if c.VARIANT == "lanes":
         return lanes_shape(problem, c)
-    if c.VARIANT == "cyclic":
-        return cyclic_shape(problem, c)
     return tile_shape(problem, c) if c.VARIANT == "tile" else block_shape(problem, c)

@@ -56,17 +56,6 @@ class Tile(OnGpu):
 
 
 @dataclass(frozen=True)
-class Cyclic(OnGpu):
-    """No inverses: a team of lanes per square matrix, in whose registers it lies in tiles; any dtype, layout, stride."""
-
-    VARIANT: ClassVar[str] = "cyclic"
-    LANES: int = 32  # of a team; more than 32 are the block
-    LANES_N: int = 2  # along the columns
-    WARPS: int = 1  # per block
-    BLOCKS_PER_SM: int = 1
-
-
-@dataclass(frozen=True)
 class Swaps(OnGpu):
     """Only exchanges of rows: a block of threads per matrix and some of its columns."""
 
@@ -77,10 +66,10 @@ class Swaps(OnGpu):
     BLOCKS_PER_SM: int = 2
 
 
-Gpu: TypeAlias = Lanes | Block | Tile | Cyclic | Swaps
+Gpu: TypeAlias = Lanes | Block | Tile | Swaps
 Config: TypeAlias = Gpu | Simd | Rowwise | Small | Exchanges
 VARIANTS: dict[str, type[Config]] = {
-    config.VARIANT: config for config in (Lanes, Block, Tile, Cyclic, Swaps, Simd, Rowwise, Small, Exchanges)
+    config.VARIANT: config for config in (Lanes, Block, Tile, Swaps, Simd, Rowwise, Small, Exchanges)
 }
 
 to_dict = configs.to_dict
@@ -101,11 +90,9 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     return reason or configs.too_large(work, problem, config, device, together=True)
 
 
-def _of_variant(problem: Problem, c: Lanes | Block | Tile | Cyclic) -> str | None:
+def _of_variant(problem: Problem, c: Lanes | Block | Tile) -> str | None:
     if isinstance(c, Lanes):
         return _lanes(problem, c)
-    if isinstance(c, Cyclic):
-        return _cyclic(problem, c)
     return _block(problem, c) if isinstance(c, Block) else _tile(problem, c)
 
 
@@ -138,17 +125,6 @@ def _tile(problem: Problem, c: Tile) -> str | None:
     return f"a lane's tile fills {held} registers" if held > _MOST_WORDS else None
 
 
-def _cyclic(problem: Problem, c: Cyclic) -> str | None:
-    if problem.want == "inverse" or problem.M != problem.N:
-        return f"{problem.M} x {problem.N}, want={problem.want}: cyclic takes square matrices, and does not invert"
-    if c.LANES not in (8, 16, 32, 64, 128, 256) or c.LANES_N not in (1, 2, 4, 8) or min(c.LANES, 32) < c.LANES_N * 2:
-        return f"LANES={c.LANES}, LANES_N={c.LANES_N}: 8 to 256 lanes, 1, 2, 4 or 8 and at most half of a warp's"
-    if not 1 <= c.WARPS <= 32 or (c.LANES > 32 and c.WARPS * 32 != c.LANES):
-        return f"{c.LANES} lanes, {c.WARPS} warps: at most 32 warps, and as many as a team of several has"
-    held = work.share(problem, c)
-    return f"a lane's tile fills {held} registers" if held > _MOST_WORDS else None
-
-
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
@@ -172,9 +148,6 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
             yield Lanes(lanes, rolled and lanes > 2, warps, VIA=via if lanes > 2 else "lanes")
     if problem.want == "inverse":
         yield from (Tile(warps, split) for warps in (1, 2, 3, 4, 6, 8) for split in (2, 4, 8))
-    elif problem.M == problem.N > NARROW // 2:
-        for lanes, split in product((16, 32, 64, 128), (1, 2, 4)):
-            yield Cyclic(lanes, split, max(1, lanes // 32))
     if problem.N > NARROW // 2:
         units = ("mma", "fma") if problem.dtype == "float64" else ("fma",)
         yield from (Block(*choice) for choice in product((4, 8, 16), (1, 2, 4, 8, 16), ("warp", "block"), units))

@@ -12,7 +12,7 @@ from ....plan.problem import REAL, Problem
 from ...common import costs
 from ...common.configs import up
 from . import spec
-from .shapes import cyclic_tile, dealt, lanes_shape, shape, slots
+from .shapes import dealt, lanes_shape, shape, slots
 
 
 def work(problem: Problem) -> Work:
@@ -61,8 +61,6 @@ def share(problem: Problem, c: Any) -> int:
     if c.VARIANT == "tile":
         return int(shape(problem, c).slots * up(problem.N, c.LANES_N) * problem.itemsize // 4)
     right = problem.NRHS if problem.want == "solve" else 0
-    if c.VARIANT == "cyclic":
-        return int(cyclic_tile(problem, c).slots * (cyclic_tile(problem, c).width + right) * problem.itemsize // 4)
     return int(slots(problem, c) * (problem.N + right) * problem.itemsize // 4)
 
 
@@ -89,8 +87,6 @@ def registers(problem: Problem, c: Any) -> int:
         return max(found, 120 if problem.dtype == "float64" else 96) if problem.want == "inverse" else found
     if c.VARIANT == "tile":
         return min(held + 30, 255)
-    if c.VARIANT == "cyclic":
-        return min(held + 40 + 6 * cyclic_tile(problem, c).slots, 255)
     most, told = _SQUEEZED.get((problem.itemsize, problem.want, c.LANES), (0, 0))
     if held <= most:
         return told
@@ -148,10 +144,8 @@ def _beside_panels(problem: Problem, held: int, width: int) -> int:
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
     """Blocks per launch."""
-    if c.VARIANT in ("block", "tile") or (c.VARIANT == "cyclic" and c.LANES > 32):
+    if c.VARIANT in ("block", "tile"):
         return int(max(1, problem.BATCH))
-    if c.VARIANT == "cyclic":
-        return int(max(1, up(problem.BATCH, cyclic_tile(problem, c).teams * c.WARPS)))
     if c.VARIANT == "swaps":
         return int(max(1, problem.BATCH * up(problem.N, c.BLK_N * c.TURNS)))
     return int(max(1, up(problem.BATCH, lanes_shape(problem, c).group * c.WARPS)))
@@ -162,20 +156,13 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
     clocks = device.multiprocessors * _CLOCK / max(1, problem.BATCH)  # per matrix
     if c.VARIANT == "swaps":
         return {"instructions": 20 * problem.N * problem.NRHS / 32 / 4 / clocks}
-    together, alone = _together(problem, c), c.VARIANT == "lanes" or (c.VARIANT == "cyclic" and c.LANES <= 32)
-    turns = c.BLOCKS_PER_SM * (c.WARPS if alone else 1)  # groups, or matrices, under way
+    together = lanes_shape(problem, c).group if c.VARIANT == "lanes" else 1
+    turns = c.BLOCKS_PER_SM * (c.WARPS if c.VARIANT == "lanes" else 1)  # groups, or matrices, under way
     return {
         "arithmetic": executed_flops(problem, c) / unit_rate(problem, c, machine),
         "instructions": issued(problem, c) / together / 4 / clocks,
         "elimination": waited(problem, c) / together / turns / clocks,
     }
-
-
-def _together(problem: Problem, c: Any) -> int:
-    """Matrices of a warp, or one of a block."""
-    if c.VARIANT == "cyclic":
-        return cyclic_tile(problem, c).teams
-    return lanes_shape(problem, c).group if c.VARIANT == "lanes" else 1
 
 
 def issued(problem: Problem, c: Any) -> float:
@@ -194,10 +181,6 @@ def issued(problem: Problem, c: Any) -> float:
     if c.VARIANT == "tile":
         held, width = shape(problem, c).slots, up(N, c.LANES_N)
         return float(c.WARPS * steps * (120 + held * (10 + 3 * words) + width * (held * parts + words / 2)) + moved)
-    if c.VARIANT == "cyclic":
-        tile = cyclic_tile(problem, c)
-        step = 50 + tile.slots * (8 + 2 * words) + tile.width / 2 * (tile.slots * parts + words / 2)
-        return float(tile.warps * steps * step + moved * tile.teams)
     group = lanes_shape(problem, c).group
     if not dealt(c):
         return float(M * N * steps / 2 * (parts + 2 * words) + 20 * steps + moved * group)
@@ -215,9 +198,6 @@ def waited(problem: Problem, c: Any) -> float:
         return float(_LATENCY + steps * each + up(steps, c.BLK) * (900 + 6 * problem.M * problem.N / 32 / c.WARPS))
     if c.VARIANT == "tile":
         return float(_LATENCY + steps * 2 * _STEP_CLOCKS + 2 * issued(problem, c) / c.WARPS)
-    if c.VARIANT == "cyclic":
-        warps = cyclic_tile(problem, c).warps
-        return float(_LATENCY + steps * (1 + (warps > 1) / 2) * _STEP_CLOCKS + 2 * issued(problem, c) / warps)
     return float(_LATENCY + steps * (_STEP_CLOCKS if dealt(c) else 80) + 2 * issued(problem, c))
 
 
@@ -249,7 +229,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     if c.VARIANT == "swaps":
         return 0
     least = work(problem).flops
-    if c.VARIANT in ("block", "tile", "cyclic"):
+    if c.VARIANT in ("block", "tile"):
         return int(1.5 * least)
     idle = slots(problem, c) * c.LANES / problem.M
     return int(least * idle * (1.5 if dealt(c) else 1))
