@@ -267,7 +267,7 @@ def test_a_team_is_as_large_as_its_work() -> None:
         assert team.size(Work(threads * each + 8, 0, 0, "float64"), many) == threads
     assert team.size(Work(0, 0, 0, "float64"), many) == 1
     assert team.size(Work(1 << 40, 0, 0, "float64"), many) == 16
-    assert "at most 1 of 16: each has at least 25 us of work" in team.remark(Work(8, 8, 2, "float64"), many)
+    assert "at most 1 of 16: each has at least 50 us of work" in team.remark(Work(8, 8, 2, "float64"), many)
     assert "at most 16 of 16: as many as there are" in team.remark(Work(1 << 40, 0, 0, "float64"), many)
 
 

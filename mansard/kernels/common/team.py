@@ -1,8 +1,8 @@
 """How many threads of a CPU a kernel's work is worth.
 
-A team begins and ends together. Waking a thread takes some ten microseconds, and waiting for one whose core is busy
-with something else takes milliseconds, whatever the work. So each thread of a team has work that takes longer than to
-wake it; results do not depend on the number of threads.
+A team begins and ends together. Waking a thread that sleeps takes tens of microseconds, and waiting for one whose core
+is busy with something else takes milliseconds, whatever the work. So each thread of a team has work that takes as long
+as to wake it; results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...codegen.geometry import Device
 from ...machine.roofline import Work
 
-WORTH = 25e-6  # seconds of work for each thread of a team
+WORTH = 50e-6  # seconds of work for each thread of a team: a thread that sleeps takes as long to wake
 # What one core of any CPU does at the least, of operands in a cache that cores share.
 _MEMORY_RATE, _PRODUCT_RATE = 10e9, 10e9  # bytes and operations per second
 
