@@ -37,7 +37,7 @@ def _key(what: Hashable, given: tuple[Array, ...], out: Array) -> Hashable:
     if kind is None or not (out is None or type(out) is first):
         return None
     signature = kind.signature
-    key: list[Hashable] = [what, kind]
+    key: list[object] = [what, kind]
     for one in given:
         if type(one) is not first:
             return None
