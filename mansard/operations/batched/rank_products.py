@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ...arrays.types import Array, Kind, Matrices
 from ...plan.route import Library
@@ -80,7 +80,7 @@ class _One:
                 make_diagonal_real(kind, to)
         return product if out is None else out
 
-    def multiply(self, A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex) -> Any:
+    def multiply(self, A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex) -> Matrices:
         """op(A) op(B)' + beta out, of stacks, lists, or two matrices."""
         if self.straight and alpha == 1.0 and out is None:
             return self.kind.matmul(*self._factors(A, B))
@@ -113,7 +113,7 @@ class _Pair(_One):
         return add_transposes(kind, form, self.multiply(A, B, None, alpha, 0.0), out, beta)
 
 
-def add_transposes(kind: Kind, form: Update, product: Any, out: Matrices, beta: complex) -> Any:
+def add_transposes(kind: Kind, form: Update, product: Matrices, out: Matrices, beta: complex) -> Matrices:
     """P + P' + beta out for the products P, which are overwritten where there is no `out`."""
     for i, half in enumerate(each(product)):
         turned = half.swapaxes(-1, -2)

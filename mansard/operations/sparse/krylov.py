@@ -219,4 +219,4 @@ class MinresQueue(Queue):
 
 def _launcher(A: SparseMatrix, p: Array, q: Array) -> Callable[[int, int, int], None] | None:
     """Launches q = A p, by addresses; None where a product is more than a launch."""
-    return A.launcher(p, q) if isinstance(A, Matrix) else None
+    return A._launcher(p, q) if isinstance(A, Matrix) else None

@@ -257,7 +257,7 @@ class Matrix(Operator):
         made = spmv_call.plan_product(self.held, x, out, None, self._sides.backend, self._form())
         return repeatable(made, self.plan, {"x": x, "out": out})
 
-    def launcher(self, x: Array, out: Array) -> Callable[[int, int, int], None] | None:
+    def _launcher(self, x: Array, out: Array) -> Callable[[int, int, int], None] | None:
         """A function of addresses (x, out) and a stream that launches the product alone, for solvers; None where a
         product is more than that."""
         return spmv_call.launcher(kind_of(x, "x"), self.held, x, out, self.backend, self._form())
