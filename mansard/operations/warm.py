@@ -24,8 +24,8 @@ def recall(what: Hashable, given: tuple[Array, ...], out: Array) -> Run | None:
 
 
 def keep(what: Hashable, given: tuple[Array, ...], out: Array, run: Run | None) -> None:
-    """Leave `run` for later calls on arrays like these; None: nothing."""
-    key = None if run is None else _key(what, given, out)
+    """Leave `run` for later calls on arrays like these; None, and what was made under pins: nothing."""
+    key = None if run is None or _pinned() else _key(what, given, out)
     if run is not None and key is not None:
         PLANS.keep(key, run if out is None else _told(_known_kind(given[0]), run, len(given)))
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import mansard as ms
-from mansard.operations.tall_skinny import fused
+from mansard.operations import warm
+from mansard.operations.tall_skinny import fused, fused_runs
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 CALLS = {"matmul_gram": ms.matmul_gram, "project": ms.project}
@@ -80,3 +81,14 @@ def test_scaled_products_and_missing_results() -> None:
         with pytest.raises(ValueError, match="beta scales"):
             ms.matmul_gram(V, S, beta=1.0)
         assert (ms.matmul_gram(V, S)[0] == expected).all()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_under_a_pin_leaves_nothing(name: str) -> None:
+    """Its run was chosen for the pinned parameters."""
+    A, B, expected = operands(name)
+    with ms.pin(VARIANT="vendor"):
+        assert np.array_equal(CALLS[name](A, B)[0], expected)
+    assert warm.recall(fused_runs.named(name, None, None, A), (A, B), None) is None
+    assert np.array_equal(CALLS[name](A, B)[0], expected)
+    assert warm.recall(fused_runs.named(name, None, None, A), (A, B), None) is not None
