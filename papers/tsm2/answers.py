@@ -114,25 +114,6 @@ def registers() -> Number:
     return Number(values["least"] >= 80 and values["most"] <= 251 and values["spills"] == 0, values, columns, cells)
 
 
-def small_depth() -> Number:
-    """Figure 4: share of the read bandwidth of the kernel with prefetching as k shrinks."""
-    found = sorted(rows(_MATMUL, "smallk"), key=lambda row: row["K"])
-    cells = tuple((f"{row['K']:,}", f"{row[_BAND]:.1f}", f"{row['median'] * 1e6:.1f}") for row in found)
-    shares = {row["K"]: row[_BAND] for row in found}
-    values = {"deep": shares[max(shares)], "shallow": shares[min(shares)], "k": min(shares)}
-    columns = ("k", "% of read bandwidth", "us")
-    return Number(values["shallow"] < 0.5 * values["deep"], values, columns, cells)
-
-
-def rectangles() -> Number:
-    """Figure 12: rectangular A by our own choice, beside cuBLAS."""
-    found = sorted(rows(_MATMUL, "rectangles"), key=lambda row: -row["K"])
-    cells = tuple((f"{row['M']:,} x {row['K']:,}", f"{row[_BAND]:.0f}", f"{row['x_peer']:.2f}") for row in found)
-    values = {"most": max(column(found, _BAND)), "least": min(column(found, _BAND)),
-              "peer": geometric_mean(column(found, "x_peer")), "worst": min(column(found, "x_peer"))}  # fmt: skip
-    return Number(values["most"] > 75, values, ("A", "% of read bandwidth", "x cuBLAS"), cells)
-
-
 def tiles_per_thread() -> Number:
     """Figure 5: algorithms 6 and 7 by tiles per thread (tcf), beside one tile per thread."""
     found = [row for row in experiment("tsm2l") if row["right"]]

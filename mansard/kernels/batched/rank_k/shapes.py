@@ -17,7 +17,7 @@ from . import spec
 
 @dataclass(frozen=True)
 class TilesShape:
-    """What decides legality; the kernel asserts that it agrees."""
+    """Shape of a `tiles` configuration, by which it is legal or not; the kernel asserts the same numbers."""
 
     a: Image | Window
     b: Image | Window
@@ -40,7 +40,7 @@ def is_turned(problem: Problem) -> bool:
 
 @lru_cache(maxsize=4096)
 def oriented(problem: Problem) -> Problem:
-    """The same problem with a row-major C, or an arbitrary one."""
+    """Turn a problem with a column-major C into its transpose, whose C is row-major; return any other unchanged."""
     if not is_turned(problem):
         return problem
     other = {"lower": "upper", "upper": "lower", "full": "full"}[problem.part]
@@ -70,7 +70,7 @@ def tiles_shape(problem: Problem, c: Any) -> TilesShape:
 
 @dataclass(frozen=True)
 class TensorShape:
-    """What decides legality of a `tensor` configuration; the kernel asserts that it agrees."""
+    """Shape of a `tensor` configuration, by which it is legal or not; the kernel asserts the same numbers."""
 
     a: Image | Window
     panels: int

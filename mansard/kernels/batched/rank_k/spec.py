@@ -58,7 +58,7 @@ def problem(
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
-    """Of A, B and C: matrix, rows, columns, in elements; matrices as close as their alignment allows."""
+    """Matrix, row and column strides of A, B and C in elements; matrices as close as their alignment allows."""
     sizes = {side: shape(problem, side) for side in SHAPES}
     return tuple(chain.from_iterable(operands.strides(problem, *item, rows_of_any=True) for item in sizes.items()))
 

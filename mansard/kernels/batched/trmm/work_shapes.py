@@ -17,7 +17,7 @@ from ..trsm.systems import system
 
 @dataclass(frozen=True)
 class LanesShape:
-    """What decides legality of `lanes`; the kernel asserts that it agrees."""
+    """Shape of a `lanes` configuration, by which it is legal or not; the kernel asserts the same numbers."""
 
     a: Image
     b: Image
@@ -33,7 +33,7 @@ class LanesShape:
 
 @dataclass(frozen=True)
 class BlockShape:
-    """What decides legality of `block` and `tensor`; the kernels assert that they agree."""
+    """Shape of a `block` or `tensor` configuration, by which it is legal or not; kernels assert the same numbers."""
 
     a: Window
     b: Window
@@ -49,7 +49,7 @@ class BlockShape:
 
 
 def _steps(operands: Problem) -> dict[str, tuple[str, str]]:
-    """What separates the rows and the columns of a team's lanes in the images of A, B and X."""
+    """Distances between rows and between columns of a team's lanes in the images of A, B and X."""
     return {
         "a": ("run" if operands.layout_a == "col" else "line", ""),
         "b": ("", "line" if operands.layout_b == "col" else "run"),

@@ -58,7 +58,7 @@ def problem(
 
 
 def strides(problem: Problem) -> tuple[int, ...]:
-    """Of A, B and X without gaps: matrix, rows, columns, in elements."""
+    """Matrix, row and column strides of A, B and X without gaps, in elements."""
     found: tuple[int, ...] = ()
     for name in SHAPES:
         rows, columns = shape(problem, name)

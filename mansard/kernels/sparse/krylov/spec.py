@@ -56,7 +56,7 @@ class Word(IntEnum):
 
 
 class Status(IntEnum):
-    """What became of the iterations so far; kernels know these numbers by the same names."""
+    """State of the iterations so far; kernels know these numbers by the same names."""
 
     RUNNING = 1
     DONE = 2  # the goal is reached, or nothing but rounding is left, or numbers are not finite

@@ -98,7 +98,7 @@ def _columns(problem: Problem, device: Device) -> Iterator[Columns]:
 
 
 def swept(problem: Problem, device: Device) -> Iterator[Entries]:
-    """What sweeps found the best for two matrices whose columns start anywhere."""
+    """Configurations that sweeps found the best for two matrices whose columns start anywhere."""
     if problem.same or not work_columns.is_column_major(problem) or not space_entries.is_needed(problem):
         return
     reduce, width = space.reduction(problem), max(work.real_widths(problem, 1)[1:])

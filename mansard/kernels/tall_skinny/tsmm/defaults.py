@@ -69,7 +69,7 @@ def _teams(problem: Problem, device: Device) -> list[tuple[int, int, int]]:
 
 
 def swept(problem: Problem, device: Device) -> Iterator[Columns]:
-    """What sweeps found the best for column-major A of many rows."""
+    """Configurations that sweeps found the best for column-major A of many rows."""
     if problem.layout_a == "col" and not work.is_short(problem):
         for one in measured.configs(space, problem, device):
             if isinstance(one, Columns) and space.illegal(problem, one, device) is None:
