@@ -13,7 +13,7 @@ from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.sparse.powers import emit, fit, space, spec
 from mansard.kernels.sparse.powers.space import Config, Groups, Persistent
 from mansard.kernels.sparse.powers.space_cpu import Simd
-from mansard.operations.sparse import storage
+from mansard.operations.sparse import chunked, storage
 from mansard.operations.sparse.powers.order import reach
 from mansard.plan.problem import REAL, Problem
 
@@ -94,7 +94,7 @@ class Arrays:
         self.case, self.xp, self.where = case, testing.array_module(backend), BACKENDS[backend].backend()
         xp = self.xp
         csr = storage.Csr(A.shape, *(xp.asarray(part) for part in (A.indptr, A.indices, A.data)))
-        self.sell = storage.sell_from_csr(csr, case.C, 1, case.index, xp=xp)
+        self.sell = chunked.sell_from_csr(csr, case.C, 1, case.index, xp=xp)
         self.problem = case.problem(A, self.sell.lengths is not None)
         packed = np.concatenate([case.steps().ravel(), case.weights().ravel()]).astype(case.dtype)
         self.coefficients, self.x, self.rows = xp.asarray(packed), xp.asarray(x), csr

@@ -13,7 +13,7 @@ from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.sparse.spmv import emit, space, spec
 from mansard.kernels.sparse.spmv.space import Block, Config, Csr, Merge, Rows, Sell
 from mansard.kernels.sparse.spmv.space_cpu import Simd
-from mansard.operations.sparse import operand, storage
+from mansard.operations.sparse import chunked, operand, storage
 from mansard.plan.problem import REAL, Problem
 
 BACKENDS: dict[str, Any] = {"cpu": cpu, "emulated": emulated, "cuda": cuda}
@@ -59,7 +59,7 @@ def stored(problem: Problem, A: Any, xp: Any) -> Any:
         return rows
     if problem.format == "ell":
         return storage.ell_from_csr(rows, problem.index, xp=xp)
-    return storage.sell_from_csr(rows, problem.C, 48 if problem.permuted else 1, problem.index, xp=xp)
+    return chunked.sell_from_csr(rows, problem.C, 48 if problem.permuted else 1, problem.index, xp=xp)
 
 
 def launch(

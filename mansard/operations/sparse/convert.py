@@ -16,7 +16,7 @@ from ...arrays.types import Array, SparseMatrix
 from ...codegen.geometry import Device
 from ...errors import UnsupportedProblem
 from ...plan.problem import DTYPES, ITEMSIZE
-from . import storage
+from . import chunked, storage
 from .storage import Csr, Ell, Sell
 
 _PADDING = 1.15  # stored entries per entry, up to which chunks pay
@@ -191,7 +191,7 @@ def store(source: Source, wish: Wish) -> Csr | Ell | Sell:
     format, sigma = chosen_format(rows, wish, source.device, xp)
     if format == "sell":
         index = wish.index or chosen_index(rows, wish.C, sigma, source.device, xp)
-        return storage.sell_from_csr(rows, wish.C, sigma, index, wish.values, xp)
+        return chunked.sell_from_csr(rows, wish.C, sigma, index, wish.values, xp)
     index = wish.index or ("int32" if rows.shape[1] < 1 << 31 else "int64")
     if format == "ell":
         return storage.ell_from_csr(rows, index, wish.values, xp)
@@ -248,7 +248,7 @@ def _vector_bytes() -> int:
 def padding(rows: Csr, C: int, sigma: int, xp: ModuleType) -> float:
     """Stored entries per entry, of chunks of C rows sorted within windows of sigma; what the last chunk lacks in rows
     does not count."""
-    widths = xp.repeat(storage.widths_of(rows, C, sigma, xp), C)[: rows.shape[0]]
+    widths = xp.repeat(chunked.widths_of(rows, C, sigma, xp), C)[: rows.shape[0]]
     return float(widths.sum(dtype=xp.int64)) / max(1, rows.nnz) if rows.nnz else 1.0
 
 
@@ -256,7 +256,7 @@ def chosen_index(rows: Csr, C: int, sigma: int, device: tuple[str, int], xp: Mod
     """16-bit columns where they reach and save bytes, else the shortest that do."""
     if rows.shape[1] >= 1 << 31:
         return "int64"
-    return "delta16" if C >= _WORTH and storage.fits_delta16(rows, C, sigma, xp) else "int32"
+    return "delta16" if C >= _WORTH and chunked.fits_delta16(rows, C, sigma, xp) else "int32"
 
 
 def is_skewed(rows: Csr, xp: ModuleType) -> bool:

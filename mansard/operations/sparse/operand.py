@@ -10,8 +10,9 @@ import numpy as np
 from ...arrays.types import Array, SparseMatrix
 from ...plan.problem import Options
 from ..plans import PLANS
+from .chunked import csr_from_sell, sell_with_values
 from .convert import library, place_of
-from .storage import Csr, Ell, Sell, csr_from_ell, csr_from_sell, ell_from_csr, realigned, sell_with_values
+from .storage import Csr, Ell, Sell, csr_from_ell, ell_from_csr, realigned
 
 Storage = Csr | Ell | Sell
 

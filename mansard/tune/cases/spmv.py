@@ -13,8 +13,9 @@ from ...codegen.geometry import Kernel
 from ...errors import UnsupportedProblem
 from ...kernels.sparse.spmv.space import Merge
 from ...operations.sparse import convert
+from ...operations.sparse.chunked import sell_from_csr
 from ...operations.sparse.operand import Held, layout
-from ...operations.sparse.storage import Csr, ell_from_csr, sell_from_csr
+from ...operations.sparse.storage import Csr, ell_from_csr
 from ...plan.problem import Problem
 from .base import Case, address_of
 

@@ -11,7 +11,7 @@ from conftest import needs_cpu
 from sparse_cases import host, made, same, there, vectors
 
 import mansard as ms
-from mansard.operations.sparse import storage
+from mansard.operations.sparse import chunked, storage
 
 # ---- storage --------------------------------------------------------------------------------------------------------
 
@@ -25,15 +25,15 @@ def test_round_trips_are_exact(shape: tuple[int, int], C: int) -> None:
         A = made(*shape, min(mean, shape[1]), dtype)
         for sigma in (1, 64):
             for index in ("int32", "int64", "delta16"):
-                fits = storage.fits_delta16(A, C, sigma)
+                fits = chunked.fits_delta16(A, C, sigma)
                 if index == "delta16" and not fits:
                     with pytest.raises(ValueError, match="use index='int32'"):
-                        storage.sell_from_csr(A, C, sigma, index)
+                        chunked.sell_from_csr(A, C, sigma, index)
                     continue
-                sell = storage.sell_from_csr(A, C, sigma, index)
-                assert same(storage.csr_from_sell(sell), A)
-                again = storage.sell_with_values(sell, A.indptr, 2 * A.data)
-                assert same(storage.csr_from_sell(again), 2 * A) and same(storage.csr_from_sell(sell), A)
+                sell = chunked.sell_from_csr(A, C, sigma, index)
+                assert same(chunked.csr_from_sell(sell), A)
+                again = chunked.sell_with_values(sell, A.indptr, 2 * A.data)
+                assert same(chunked.csr_from_sell(again), 2 * A) and same(chunked.csr_from_sell(sell), A)
         assert same(storage.csr_from_ell(storage.ell_from_csr(A)), A)
 
 
@@ -41,14 +41,14 @@ def test_round_trips_are_exact(shape: tuple[int, int], C: int) -> None:
 def test_the_layout_of_chunks(index: str) -> None:
     """As the documentation says, byte by byte."""
     A = made(70, 90, 5)
-    sell = storage.sell_from_csr(A, 32, 1, index)
+    sell = chunked.sell_from_csr(A, 32, 1, index)
     lengths = np.diff(A.indptr)
     for chunk in range(3):
         rows = range(32 * chunk, min(32 * chunk + 32, 70))
         width = int(sell.widths[chunk])
         assert width == max(lengths[r] for r in rows) and sell.common[chunk] == min(lengths[r] for r in rows)
         start = int(sell.starts[chunk]) * 128
-        bases, columns, end = storage.parts(width, 32, "float64", index)
+        bases, columns, end = chunked.parts(width, 32, "float64", index)
         assert start + end == int(sell.starts[chunk + 1]) * 128 and bases % 16 == columns % 16 == 0
         values = sell.buffer[start : start + bases].view("float64")
         kind = "int32" if index == "int32" else "uint16"
@@ -66,16 +66,16 @@ def test_the_layout_of_chunks(index: str) -> None:
 
 def test_rows_are_sorted_within_windows() -> None:
     A = made(200, 300, 20)
-    sell = storage.sell_from_csr(A, 8, 64)
+    sell = chunked.sell_from_csr(A, 8, 64)
     assert sorted(sell.permutation) == list(range(200))
     assert all(set(sell.permutation[i : i + 64]) == set(range(i, min(i + 64, 200))) for i in range(0, 200, 64))
     assert all((np.diff(sell.lengths[i : i + 64]) <= 0).all() for i in range(0, 200, 64))
-    assert int(sell.widths.sum()) < int(storage.sell_from_csr(A, 8, 1).widths.sum())
+    assert int(sell.widths.sum()) < int(chunked.sell_from_csr(A, 8, 1).widths.sum())
 
 
 def test_rows_of_one_length_have_no_lengths() -> None:
     A = scipy.sparse.diags_array([np.ones(100)] * 3, offsets=[0, 1, 2], shape=(100, 102)).tocsr()
-    assert storage.sell_from_csr(A).lengths is None and storage.ell_from_csr(A).lengths is None
+    assert chunked.sell_from_csr(A).lengths is None and storage.ell_from_csr(A).lengths is None
 
 
 # ---- products -------------------------------------------------------------------------------------------------------

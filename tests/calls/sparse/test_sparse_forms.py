@@ -192,7 +192,7 @@ def test_overlaps() -> None:
 def test_more_entries_than_32_bits_count() -> None:
     """Places of rows beyond 2^31 are kept as 64-bit numbers; nothing is that large here, the arithmetic is."""
     counts = np.array([1 << 30, 1 << 30, 5])
-    assert storage._pointers(counts, np).dtype == np.int64 and storage._pointers(counts[1:], np).dtype == np.int32
+    assert storage.pointers(counts, np).dtype == np.int64 and storage.pointers(counts[1:], np).dtype == np.int32
     A = made(60, 40, 5)
     wide = storage.Csr(A.shape, A.indptr.astype("int64"), A.indices, A.data)
     assert traits(wide)["wide"]

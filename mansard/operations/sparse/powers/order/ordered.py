@@ -11,7 +11,7 @@ from .....backends.select import select
 from .....codegen.geometry import Device
 from .....kernels.sparse.powers.fit import Pattern
 from .....machine import caches
-from ... import convert, matrix, storage
+from ... import chunked, convert, matrix, storage
 from ...operand import Held
 from ...storage import Csr, Sell, host
 from . import levels as leveling
@@ -47,7 +47,7 @@ class Ordered:
     def sell(self) -> Sell:
         """The matrix as kernels read it."""
         if self.layout.buffer is None:
-            self.layout = storage.filled(self.layout, self.rows, self.xp)
+            self.layout = chunked.filled(self.layout, self.rows, self.xp)
         return self.layout
 
     def reach(self, tile_rows: int) -> Array:
@@ -67,7 +67,7 @@ class Ordered:
     def with_values(self, data: Array) -> Ordered:
         """Powers of a matrix with this pattern and other values: `data` in the order of the caller's CSR matrix."""
         data = data if self._entries is None else data[self._entries]
-        sell = storage.sell_with_values(self.sell, self.rows.indptr, data.astype(self.sell.values_dtype), self.xp)
+        sell = chunked.sell_with_values(self.sell, self.rows.indptr, data.astype(self.sell.values_dtype), self.xp)
         made = Ordered(sell, self.rows, self.levels, self.permutation, self.inverse, self._entries)
         made._reach = self._reach
         return made
@@ -133,7 +133,7 @@ def in_level_order(
         inverse[permutation] = xp.arange(permutation.size, dtype=permutation.dtype)
         rows, entries = _permuted(rows, permutation, inverse, xp)
     index = index or convert.chosen_index(rows, C, 1, source.device, xp)
-    layout = storage.sell_layout(rows, C, 1, index, values, xp)
+    layout = chunked.sell_layout(rows, C, 1, index, values, xp)
     return Ordered(layout, rows, found, permutation, inverse, entries)
 
 
