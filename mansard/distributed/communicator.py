@@ -1,49 +1,27 @@
 """Messages between ranks: sums in rank order, halo exchanges, agreement, and errors that reach every rank.
 
-A thin layer over mpi4py, which is imported with the first communicator. Every collective message has the same shape,
-a header and a payload of the same length on all ranks, so that ranks which disagree, or one that failed, still take
-part in it: after each message every rank knows of every other whether it asked for the same and whether it failed.
-
-    header | status | bytes needed | facts: "gram float64 (32, 32) ..." |    payload, or the text of an error
-
-A payload longer than the agreed room is continued in a second message, and the room grows: later ones are one message.
+A thin layer over mpi4py, which is imported with the first communicator; `messages.py` says what a message holds.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from ..arrays.types import Array
-from ..errors import BackendUnavailable, RankError, RanksDiffer
+from ..errors import RankError, RanksDiffer
+from .messages import FACTS, FAILED, Exchange, Gathering, in_rank_order, mpi, pieces
 
-HEADER = 512  # bytes: status, bytes needed, facts
-FACTS = HEADER - 16  # bytes of facts; longer texts are compared as far as they go
 ROOM = 8192  # bytes of payload in the first message: a Gram matrix of 32 columns in float64
 MOST_ROOM = 1 << 18  # bytes, a Gram matrix of 181 columns in float64; longer payloads are always continued
 QUIET = 8  # messages in a row that fill a quarter of the room at most, after which it shrinks to the longest of them
-PIECE = 1 << 30  # bytes per message; counts of MPI before version 4 end at 2^31
-SPIN = 2e-4  # seconds that a rank polls for a message before it offers its core to others: ranks may be more than cores
-PATIENCE = 0.05  # seconds that a rank waits for messages from other ranks before it looks whether one has failed
-_GOOD, _FAILED = 0, 1
 _TAG, _FAILURE = 3131, 3130
 _EPOCHS = 4096  # tags of messages from rank to rank: another one after every failure
-
-
-def mpi() -> Any:
-    """The module mpi4py.MPI; an error says how to install it."""
-    try:
-        from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:  # the package, or the MPI library that it loads
-        raise BackendUnavailable(f"several processes need mpi4py ({error}): pip install 'mansard[mpi]'") from None
-    return MPI
 
 
 class Communicator:
@@ -58,11 +36,11 @@ class Communicator:
         self.rank, self.size = int(comm.rank), int(comm.size)
         self.messages: Counter[str] = Counter()  # by kind: "gather", "continued", "halo", "bytes" sent
         self.waiting = 0.0  # seconds spent waiting for messages
-        self._room, self._quiet = ROOM, [0] * QUIET  # bytes; bytes that the last messages needed
+        self.room, self._quiet = ROOM, [0] * QUIET  # bytes; bytes that the last messages needed
         self.transport: Any = None  # of device arrays, chosen with the first one
-        self._flight: list[Gathering] = []  # messages under way, oldest first
+        self.flight: list[Gathering] = []  # messages under way, oldest first
         self._owed: list[Gathering] = []  # reports of failures, for which nobody waited
-        self._failures = 0  # that this rank knows of; the same on all ranks once they have raised
+        self.failures = 0  # that this rank knows of; the same on all ranks once they have raised
         self._notes: list[tuple[Any, Any]] = []  # messages that tell of failures, and those that a failure left over
         if self.size > 1:
             _abort_on_uncaught_exceptions()
@@ -175,18 +153,18 @@ class Communicator:
         """Send the text of an error in place of the message that other ranks expect, without waiting for them."""
         if self._comm is None or self.size == 1:
             return
-        for message in list(self._flight):
+        for message in list(self.flight):
             with suppressed():
                 message.wait()
-        note = np.frombuffer(f"{self._failures} {text}".encode()[:FACTS], np.uint8)
+        note = np.frombuffer(f"{self.failures} {text}".encode()[:FACTS], np.uint8)
         others = (rank for rank in range(self.size) if rank != self.rank)
         self._notes += [(note, self.raw.Isend(note, rank, _FAILURE)) for rank in others]
         self._owe(text)
 
     def _owe(self, text: str) -> None:
         """Take part in the message that reports a failure."""
-        self._failures += 1
-        self._owed.append(Gathering(self, "", np.frombuffer(text.encode()[: self._room], np.uint8), None, _FAILED))
+        self.failures += 1
+        self._owed.append(Gathering(self, "", np.frombuffer(text.encode()[: self.room], np.uint8), None, FAILED))
 
     def heed(self, requests: list[Any]) -> None:
         """Raise RankError if another rank has failed while this one waits for messages from rank to rank."""
@@ -194,22 +172,22 @@ class Communicator:
         while self.raw.Iprobe(MPI.ANY_SOURCE, _FAILURE, status):
             self.raw.Recv(note, status.Get_source(), _FAILURE)
             known, _, text = note[: status.Get_count()].tobytes().decode(errors="replace").partition(" ")
-            if int(known) == self._failures:  # lower: raised before, in a collective message
+            if int(known) == self.failures:  # lower: raised before, in a collective message
                 self._notes += [(None, request) for request in requests]
                 self._owe(text)
                 raise RankError(f"rank {status.Get_source()}: {text}", status.Get_source())
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Complete old reports of failures: all ranks have sent the message that they stand for."""
         while self._owed:
             self._owed.pop(0).receive()
 
-    def _resize(self, needed: int) -> None:
+    def resize(self, needed: int) -> None:
         """Adapt the room for payloads to what the longest one of a message took; all ranks see the same lengths."""
         self._quiet = [*self._quiet[1:], needed]
         longest = max(self._quiet)
-        if needed > self._room or 4 * longest <= self._room:
-            self._room = min(MOST_ROOM, max(ROOM, 1 << (longest - 1).bit_length()))
+        if needed > self.room or 4 * longest <= self.room:
+            self.room = min(MOST_ROOM, max(ROOM, 1 << (longest - 1).bit_length()))
 
     # ---- messages from rank to rank ------------------------------------------------------------------------
 
@@ -221,7 +199,7 @@ class Communicator:
         sent before one is not received after it.
         """
         requests: list[Any] = []
-        tag = _TAG + self._failures % _EPOCHS
+        tag = _TAG + self.failures % _EPOCHS
         for rank, array in receives.items():
             requests += [self.raw.Irecv(piece, rank, tag) for piece in pieces(array)]
         for rank, array in sends.items():
@@ -229,130 +207,6 @@ class Communicator:
             requests += [self.raw.Isend(piece, rank, tag) for piece in parts]
             self.messages.update({"halo": len(parts), "bytes": sum(piece.nbytes for piece in parts)})
         return Exchange(self, requests, (sends, receives))
-
-
-class Gathering:
-    """A gather under way. Buffers stay alive until it is complete."""
-
-    def __init__(
-        self, comm: Communicator, facts: str, array: np.ndarray[Any, Any], finish: Callable[..., Any] | None,
-        status: int = _GOOD,
-    ) -> None:  # fmt: skip
-        self.comm, self.facts, self.finish, self._array = comm, facts, finish, array
-        self._room, self._request = comm._room, None
-        if comm.size == 1:
-            comm.raw  # noqa: B018  # raises if it was freed
-            return
-        self._sent = np.zeros(HEADER + self._room, np.uint8)
-        self._received = np.empty((comm.size, HEADER + self._room), np.uint8)
-        flat = array.reshape(-1).view(np.uint8)
-        inside = min(flat.size, self._room)
-        self._sent[:16].view(np.int64)[:] = status, flat.size
-        text = facts.encode()[:FACTS]
-        self._sent[16 : 16 + len(text)] = np.frombuffer(text, np.uint8)
-        self._sent[HEADER : HEADER + inside] = flat[:inside]
-        self._request = comm.raw.Iallgather(self._sent, self._received)
-        comm.messages.update({"gather": 1, "bytes": self._sent.nbytes})
-        if status == _GOOD:
-            comm._flight.append(self)
-
-    def wait(self) -> Any:
-        """The arrays of all ranks, (size, *shape), or what `finish` makes of them. Raises on every rank, or on none."""
-        stack = self._array[None] if self.comm.size == 1 else self._complete()
-        return stack.copy() if self.finish is None else self.finish(stack)
-
-    def receive(self) -> None:
-        """Wait until all ranks have sent theirs."""
-        begin = perf_counter()
-        if self._request is not None:
-            until(self._request.Test)
-            self._request = None
-        self.comm.waiting += perf_counter() - begin
-
-    def _complete(self) -> np.ndarray[Any, Any]:
-        comm = self.comm
-        comm._settle()
-        self.receive()
-        comm._flight.remove(self)
-        head = self._received[:, :16].copy().view(np.int64)
-        self._check(head)
-        needed = int(head[:, 1].max())
-        payload = self._received[:, HEADER : HEADER + needed]
-        if needed > self._room:
-            payload = self._continued(payload, needed)
-        comm._resize(needed)
-        found: np.ndarray[Any, Any] = payload.view(self._array.dtype).reshape(comm.size, *self._array.shape)
-        return found
-
-    def _check(self, head: np.ndarray[Any, Any]) -> None:
-        """Raise if a rank failed, or if ranks disagree."""
-        failed = np.flatnonzero(head[:, 0] != _GOOD)
-        if failed.size:
-            rank = int(failed[0])
-            text = self._received[rank, HEADER : HEADER + int(head[rank, 1])].tobytes().decode(errors="replace")
-            self.comm._failures += 1
-            raise RankError(f"rank {rank}: {text}", rank)
-        facts = self._received[:, 16:HEADER]
-        differs = np.flatnonzero((facts != facts[0]).any(axis=1))
-        if differs.size:
-            rank = int(differs[0])
-            first, other = (facts[one].tobytes().rstrip(b"\0").decode(errors="replace") for one in (0, rank))
-            raise RanksDiffer(f"rank {rank} calls {other!r} and rank 0 {first!r}: all must ask for the same", rank)
-
-    def _continued(self, begun: np.ndarray[Any, Any], needed: int) -> np.ndarray[Any, Any]:
-        """Gather what did not fit; lengths agree by now."""
-        comm, rest = self.comm, needed - self._room
-        whole = np.empty((comm.size, needed), np.uint8)
-        whole[:, : self._room] = begun
-        flat = self._array.reshape(-1).view(np.uint8)
-        for at in range(0, rest, PIECE // comm.size):
-            count = min(PIECE // comm.size, rest - at)
-            more = np.empty((comm.size, count), np.uint8)
-            comm.raw.Allgather(flat[self._room + at : self._room + at + count], more)
-            whole[:, self._room + at : self._room + at + count] = more
-            comm.messages.update({"continued": 1, "bytes": count})
-        return whole
-
-
-class Exchange:
-    """Messages from rank to rank under way. The arrays stay alive until they are complete."""
-
-    def __init__(self, comm: Communicator, requests: list[Any], arrays: Any) -> None:
-        self._comm, self._requests, self._arrays = comm, requests, arrays
-
-    def wait(self) -> None:
-        """Wait until everything has arrived, and until the arrays that were sent may be written to again."""
-        begin, requests = perf_counter(), self._requests
-        until(lambda: mpi().Request.Testall(requests), lambda: self._comm.heed(requests))
-        self._requests, self._arrays = [], None
-        self._comm.waiting += perf_counter() - begin
-
-
-def until(is_done: Callable[[], bool], look: Callable[[], None] | None = None) -> None:
-    """Poll until a message is complete; `look` for failures of other ranks now and then."""
-    begin = perf_counter()
-    while not is_done():
-        spent = perf_counter() - begin
-        if spent > SPIN:
-            os.sched_yield()
-        if look is not None and spent > PATIENCE:
-            look()
-
-
-def in_rank_order(stack: Array) -> Array:
-    """Sum of the arrays in a stack, from the first to the last."""
-    total = stack[0].copy()
-    for one in stack[1:]:
-        total += one
-    return total
-
-
-def pieces(array: Array) -> Iterator[Array]:
-    """A contiguous array as flat views of at most PIECE bytes each."""
-    flat = array.reshape(-1)
-    step = max(1, PIECE // array.dtype.itemsize)
-    for at in range(0, flat.size, step):
-        yield flat[at : at + step]
 
 
 @contextmanager

@@ -17,7 +17,8 @@ import numpy as np
 from ..arrays import kinds
 from ..arrays.cupy import stream_at
 from ..arrays.types import Array, Kind
-from .communicator import Communicator, in_rank_order
+from .communicator import Communicator
+from .messages import in_rank_order
 
 _PLACE = 160  # bytes: host, address of the GPU on its bus, whether NCCL can be loaded
 

@@ -24,7 +24,8 @@ from mpi4py import MPI
 
 import mansard as ms
 from mansard import settings
-from mansard.distributed import Batch, Communicator, Rows, batch, communicator, later_gram, transport
+from mansard.distributed import Batch, Communicator, Rows, batch, later_gram, transport
+from mansard.distributed import messages as sent
 from mansard.errors import RankDeficient, RankError, RanksDiffer
 from mansard.operations.plans import PLANS
 
@@ -191,8 +192,8 @@ def check_failures() -> None:
 def check_moves() -> None:
     """Rows from one rank, to other ranks, and back; messages are split."""
     A = integers(57, 3)
-    for piece in (communicator.PIECE, 64):
-        before, communicator.PIECE = communicator.PIECE, piece
+    for piece in (sent.PIECE, 64):
+        before, sent.PIECE = sent.PIECE, piece
         a = Rows.from_global(A if RANK == SIZE - 1 else None, root=SIZE - 1)
         assert (a.to_global() == A).all() and (ms.gram(a) == A.T @ A).all()
         offsets = sorted(np.random.default_rng(1).integers(0, 58, SIZE - 1).tolist())
@@ -200,7 +201,7 @@ def check_moves() -> None:
         assert moved.offsets == (0, *offsets, 57) and (moved.to_global() == A).all()
         assert (moved.redistribute().local == a.local).all()
         assert COMM.gather(np.arange(2000.0), "a long one").shape == (SIZE, 2000)
-        communicator.PIECE = before
+        sent.PIECE = before
     with pytest.raises(ValueError, match="offsets"):
         a.redistribute([0, 1])
     assert "ranks" in a.explain() and "MPI" in a.explain() and f"rank {RANK}" in repr(a)

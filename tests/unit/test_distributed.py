@@ -12,7 +12,8 @@ import pytest
 
 import mansard as ms
 from mansard.distributed.batch import divided, work_of
-from mansard.distributed.communicator import Communicator, pieces
+from mansard.distributed.communicator import Communicator
+from mansard.distributed.messages import pieces
 from mansard.distributed.rows import even
 from mansard.errors import BackendUnavailable, RankError, RanksDiffer
 
@@ -42,7 +43,7 @@ def test_batches_are_divided_by_work() -> None:
 
 
 def test_pieces_are_views(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mansard.distributed.communicator.PIECE", 24)
+    monkeypatch.setattr("mansard.distributed.messages.PIECE", 24)
     array = np.zeros((4, 2))
     found = list(pieces(array))
     assert [len(one) for one in found] == [3, 3, 2] and all(np.shares_memory(one, array) for one in found)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ... import settings
 from ...backends.select import select
-from ...distributed.communicator import mpi
+from ...distributed.messages import mpi
 from ...errors import BackendUnavailable, UsageError
 from ..environment import describe
 from ..table import Table

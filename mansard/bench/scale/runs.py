@@ -12,7 +12,8 @@ import numpy as np
 
 from ... import cholesky_qr, distributed, gram, matmul, matrix_powers, sparse
 from ...arrays.types import Array
-from ...distributed.communicator import HEADER, ROOM
+from ...distributed.communicator import ROOM
+from ...distributed.messages import HEADER
 
 WIDTH = 32  # columns of tall matrices: Gram matrices of 8 KiB
 POWERS = 4

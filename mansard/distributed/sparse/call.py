@@ -12,7 +12,8 @@ from ...arrays.types import Array
 from ...operations.sparse import convert
 from ...plan.problem import DTYPES
 from ...sparse.io_parts import read_part
-from ..communicator import Communicator, mpi
+from ..communicator import Communicator
+from ..messages import mpi
 from .matrix import DistributedMatrix
 from .order import divided, reordered
 from .parcels import assemble

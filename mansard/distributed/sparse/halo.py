@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...arrays.types import Array
-from ..communicator import Communicator, Exchange, mpi
+from ..communicator import Communicator
+from ..messages import Exchange, mpi
 from .parcels import deliver, split
 
 _HEAD = 8  # bytes before a message's entries: a checksum of dtype and columns, by which ranks that differ are found
