@@ -10,7 +10,7 @@ from ..arrays import kinds
 from ..arrays.types import Array
 from ..operations.tall_skinny import small_factors as small
 from ..operations.tall_skinny.fused import multiplied
-from ..operations.tall_skinny.orthogonal import check_dependent
+from ..operations.tall_skinny.orthogonal_steps import check_dependent
 
 MOST = 3  # steps; enough for full rank
 

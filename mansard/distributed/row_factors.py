@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays.types import Array, Call
-from ..operations.tall_skinny import orthogonal
 from ..operations.tall_skinny.fused import check_out, checked
 from ..operations.tall_skinny.matmul import matmul
+from ..operations.tall_skinny.orthogonal import check_options
+from ..operations.tall_skinny.orthogonal_steps import by_cholesky, by_projection
 from .row_products import RowPasses, check_rows, facts
 from .rows import Rows
 
@@ -20,7 +21,7 @@ def cholesky_qr(call: Call) -> tuple[Any, ...]:
     if V.shape[0] < V.shape[1]:
         raise ValueError(f"V has shape {V.shape}: fewer rows than columns cannot be orthonormal")
     shift, on_deficient = call.options["shift"], call.options["on_deficient"]
-    Q, R, dependent = orthogonal.by_cholesky(passes, V.local, local.get("out"), None, shift, on_deficient)
+    Q, R, dependent = by_cholesky(passes, V.local, local.get("out"), None, shift, on_deficient)
     found = call.given.get("out") or V.like(Q), R
     return (*found, dependent) if on_deficient == "flag" else found
 
@@ -32,9 +33,7 @@ def orthogonalize(call: Call) -> tuple[Any, ...]:
     if rows < columns + others:
         raise ValueError(f"V and against have {columns} + {others} columns of {rows} entries: too many")
     shift, on_deficient = call.options["shift"], call.options["on_deficient"]
-    Q, R, H, dependent = orthogonal.by_projection(
-        passes, V.local, local["against"], local.get("out"), shift, on_deficient
-    )
+    Q, R, H, dependent = by_projection(passes, V.local, local["against"], local.get("out"), shift, on_deficient)
     found = call.given.get("out") or V.like(Q), R, H
     return (*found, dependent) if on_deficient == "flag" else found
 
@@ -42,7 +41,7 @@ def orthogonalize(call: Call) -> tuple[Any, ...]:
 def _begin(call: Call, names: tuple[str, ...]) -> tuple[Rows, RowPasses, dict[str, Array]]:
     """Check the operands and options of a factorization."""
     V = check_rows(call.given, names)
-    orthogonal.check_options(call.options["shift"], call.options["on_deficient"])
+    check_options(call.options["shift"], call.options["on_deficient"])
     local = {name: one.local for name, one in call.given.items()}
     _, views = checked(local)
     check_out(views, views["V"].shape, may_be="V", apart=("against",) if "against" in local else ())

@@ -14,7 +14,7 @@ from ..arrays.types import Array, Call
 from ..operations.tall_skinny.fused import check_out, checked, multiplied
 from ..operations.tall_skinny.gram import gram
 from ..operations.tall_skinny.matmul import matmul
-from ..operations.tall_skinny.orthogonal import Passes
+from ..operations.tall_skinny.orthogonal_steps import Passes
 from ..operations.tall_skinny.sketch_call import is_tall, sketched
 from .rows import Rows
 from .transport import Sum, start_sum

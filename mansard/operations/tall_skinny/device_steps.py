@@ -1,7 +1,7 @@
 """The steps of `cholesky_qr` on a GPU: planned by the kernel small_step, so that it never waits for the host.
 
 The host queues a step and the pass that applies it, and only then looks at what became of the step: the device is busy
-with the pass meanwhile. Steps that need more thought than the kernel has are left to orthogonal.py.
+with the pass meanwhile. Steps that need more thought than the kernel has are left to orthogonal_steps.py.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Cholesky QR plans its steps with some fifty calls of NumPy, whatever the sizes. LAPACK is done with a short block before
 that, and reflections leave Q orthonormal for any condition. Where columns may be dependent, or the squares of their
-norms leave the range of the dtype, the steps of orthogonal.py decide, as they do for long blocks.
+norms leave the range of the dtype, the steps of orthogonal_steps.py decide, as they do for long blocks.
 """
 
 from __future__ import annotations

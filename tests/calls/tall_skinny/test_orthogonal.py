@@ -14,7 +14,7 @@ import mansard as ms
 from mansard import testing
 from mansard.errors import UnsupportedProblem
 from mansard.operations.plans import PLANS
-from mansard.operations.tall_skinny import device_steps, fused, orthogonal, small_factors
+from mansard.operations.tall_skinny import device_steps, fused, orthogonal, orthogonal_steps, small_factors
 from mansard.operations.tall_skinny.small_factors import unit_roundoff
 from mansard.plan.problem import DTYPES
 
@@ -139,7 +139,7 @@ def test_nearly_equal_columns_cost_no_accuracy() -> None:
 def test_passes_over_memory(spectrum: str, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = 0
 
-    def spy(name: str, cost: int, owner: Any = orthogonal) -> None:
+    def spy(name: str, cost: int, owner: Any = orthogonal_steps) -> None:
         function = getattr(owner, name)
 
         def counted(*arguments: Any, **options: Any) -> Any:
@@ -149,7 +149,7 @@ def test_passes_over_memory(spectrum: str, monkeypatch: pytest.MonkeyPatch) -> N
 
         monkeypatch.setattr(owner, name, counted)
 
-    spy("sketch", 1, orthogonal.Passes)
+    spy("sketch", 1, orthogonal_steps.Passes)
     for name, cost in (("gram", 1), ("multiplied", 2), ("matmul", 2)):  # reads, and writes
         spy(name, cost)
     for kappa, most in ((1.0, 3 if spectrum != "pair" else 5), (1e3, 5), (1e7, 5), (1e9, 6), (1e12, 6), (1e14, 6)):
@@ -188,7 +188,7 @@ def test_a_sketch_that_fails_costs_steps_alone(monkeypatch: pytest.MonkeyPatch) 
     """Not accuracy: of a sketch of other rows, or of a few, the Gram matrix of the next block shows what it was."""
     V = conditioned(1100, 16, 1e12)
     for rows in (V[:20], np.random.default_rng(0).standard_normal((40, 16)), V * np.nan, np.zeros((40, 16))):
-        monkeypatch.setattr(orthogonal.Passes, "sketch", lambda passes, block, rows=rows: rows)
+        monkeypatch.setattr(orthogonal_steps.Passes, "sketch", lambda passes, block, rows=rows: rows)
         check(V, *ms.cholesky_qr(V, backend="cpu"))
 
 
@@ -213,7 +213,7 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(device_steps, "plan_matmul_gram", lambda *arrays: (run := plan(*arrays)) and count(2, run))
     monkeypatch.setattr(device_steps, "plan_sketch", lambda *arrays: (run := sketches(*arrays)) and count(1, run))
     for name in ("gram", "matmul", "multiplied", "plan_sketch"):
-        monkeypatch.setattr(orthogonal, name, None)
+        monkeypatch.setattr(orthogonal_steps, name, None)
     monkeypatch.setattr(small_factors, "to_host", None)
     return counted
 
