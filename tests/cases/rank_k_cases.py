@@ -103,7 +103,12 @@ TENSOR: list[tuple[Problem, Config]] = [
     (P("float64", 32, 24, 3, stack_a="shared"), Tensor(2, 1, 16384, 1)),
     (P("complex128", 17, 9, 3, conj_b=True), Tensor(1, 1, 16384, 1, 4)),
     (P("complex128", 33, 18, 2, part="lower", conj_a=True, layout_a="col"), Tensor(1, 2, 8, 2, 4)),
-    (P("complex128", 20, 14, 2, part="upper", conj_b=True, layout_c="col"), Tensor(2, 1, 4, 3, 4)),
+    (P("complex128", 20, 14, 2, part="upper", conj_b=True, layout_c="col"), Tensor(1, 1, 4, 3, 4)),
+    # squares that end at the last row, in a ring; fewer rows than a square has
+    (P("float64", 70, 22, 2, part="upper"), Tensor(2, 1, 8, 3)),
+    (P("complex128", 39, 10, 2, layout_a="col", conj_b=True), Tensor(2, 2, 4, 2, 4)),
+    (P("float64", 49, 19, 2, aligned=False, layout_a="col"), Tensor(3, 1, 8, 2, 4)),
+    (P("float64", 20, 14, 2, part="lower"), Tensor(2, 1, 16384, 1)),
     (P("complex128", 18, 12, 3, part="lower", aligned=False), Tensor(1, 1, 4, 2, 4)),
 ]  # fmt: skip
 CASES = TILES + TENSOR

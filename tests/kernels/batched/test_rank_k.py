@@ -15,7 +15,8 @@ from sparing import every, spared
 import mansard as ms
 from mansard.backends import cpu, emulated
 from mansard.kernels.batched.rank_k import defaults, space, spec
-from mansard.kernels.batched.rank_k.space import Simd, Tiles
+from mansard.kernels.batched.rank_k.shapes import tensor_shape
+from mansard.kernels.batched.rank_k.space import Simd, Tensor, Tiles
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -65,7 +66,7 @@ def test_what_is_chosen_is_exact(case: tuple[str, int, int, str, str], gpu_backe
 
 
 # ragged sets, Hermitian, parts, layouts, two factors, tensor cores
-KINDS = (5, 9, 20, 22, 33, 39, 48, 52, 59, 61, 66, 73)
+KINDS = (5, 9, 20, 22, 33, 39, 48, 52, 59, 61, 66, 73, 75)
 
 
 @pytest.mark.parametrize("number", KINDS)
@@ -97,6 +98,18 @@ def test_configurations_that_cannot_be() -> None:
     assert spec.refusal(P("float64", 513, 3, 10)) and spec.refusal(P("float16", 3, 3, 10))
     found = list(space.candidates(problem, device))
     assert found and all(space.illegal(problem, config, device) is None for config in found)
+
+
+@pytest.mark.parametrize("traits", [{}, {"layout_a": "col"}, {"aligned": False}], ids=str)
+def test_fragments_stay_in_their_place_of_the_ring(traits: dict[str, Any]) -> None:
+    """Fragments of rows beyond the last would be read while the next place is filled."""
+    device = emulated.backend().device
+    for n, tile in product((17, 31, 33, 40, 70), (1, 2, 3)):
+        problem = P("float64", n, 40, 2, **traits)
+        shape = tensor_shape(problem, Tensor(tile, 1, 8, 2))
+        fits = 16 * shape.side <= n
+        assert (space.illegal(problem, Tensor(tile, 1, 8, 2), device) is None) == fits, (n, tile)
+        assert (shape.slack == 0) == fits and space.illegal(problem, Tensor(tile, 1, 16384, 1), device) is None
 
 
 def test_work_counts_a_triangle() -> None:

@@ -70,6 +70,35 @@ def test_blocks_of_every_side_and_triangle(side: str, uplo: str, trans: str, con
     exact(problem, config, gpu_backend, scaled=True)
 
 
+MEETING: list[Any] = [Lanes(8, 2, WARPS=1), Block(8, 4, 4, 8, 2), Tensor(16, 16, 1, 1), Tensor(32, 16, 2, 1)]
+
+
+@pytest.mark.parametrize("config", MEETING, ids=str)
+@pytest.mark.parametrize("uplo", ["lower", "upper"])
+def test_where_an_infinity_of_b_goes(uplo: str, config: Any, gpu_backend: str) -> None:
+    """Rows whose triangle meets it are not finite. Tensor cores multiply it with the zeros of its tile of 16 rows,
+    which makes NaN of them; `lanes` and `block` multiply only entries of the triangle."""
+    xp = testing.array_module(gpu_backend)
+    problem, row = spec.problem("float64", 32, 6, 2, uplo=uplo), 20
+    clean, dirty = triangles(problem, xp, 3, True)
+    B = numbers(problem, "b", xp, 4, True)
+    expected = product_of(problem, clean, B)
+    B[0, row, 2] = np.inf
+    out = place_for_x(problem, xp)
+    launch(problem, config, gpu_backend, [stack_of(problem, "a", xp, dirty), stack_of(problem, "b", xp, B), out])
+    rows = xp.arange(32)
+    met = rows >= row if uplo == "lower" else rows <= row
+    found = out.view[0, :, 2]
+    other = rows // 16 == row // 16 if isinstance(config, Tensor) else met
+    assert not bool(xp.isfinite(found[met]).any())
+    assert bool((found[~met & ~other] == expected[0, ~met & ~other, 2]).all())
+    if isinstance(config, Tensor):
+        beyond = other & (rows < row if uplo == "lower" else rows > row)
+        assert bool(xp.isnan(found[beyond]).all())
+    out.view[0, :, 2] = expected[0, :, 2]
+    assert bool((out.view == expected).all()), "other columns, the other matrix"
+
+
 @pytest.mark.parametrize("which", [0, 1])
 def test_every_size_of_a_batch(which: int, backend: str) -> None:
     """None, one, one less and one more than a warp, a vector, a block and a grid take at a time."""

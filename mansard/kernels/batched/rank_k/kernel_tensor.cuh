@@ -1,12 +1,14 @@
 // C = alpha A op(A) + beta C for a batch on the double-precision tensor cores: one triangle is computed.
 //
 // Team. A block takes one matrix, or a part of it. A warp has one square of the triangle in registers: TILE x TILE tiles
-// of 16 x 16 (gemm's tensor_tile.cuh), rows of square I times rows of square J <= I. Both factors of a product are read
-// from one panel of A. Products are sums over panels of BLK_K columns, of which STAGES - 1 are under way.
+// of 16 x 16 (gemm's tensor_tile.cuh), rows of square I times rows of square J <= I. The last square ends at the last row:
+// it moves back by BACK rows, computes those of the square before again and does not store them, so that no fragment
+// lies beyond its panel. Both factors of a product are read from one panel of A. Products are sums over panels of BLK_K
+// columns, of which STAGES - 1 are under way.
 //
-// Shared memory: a ring of STAGES places, each with a panel of A (A::BYTES); then SLACK bytes that fragments beyond the
-// last row reach. C leaves from registers: eight lanes of a fragment have eight rows of a column, and four have eight
-// columns of a row, so that both an entry and its mirror are written in full sectors.
+// Shared memory: a ring of STAGES places, each with a panel of A (A::BYTES); then, of matrices with fewer rows than a
+// square, SLACK bytes that its fragments reach. C leaves from registers: eight lanes of a fragment have eight rows of a
+// column, and four have eight columns of a row, so that both an entry and its mirror are written in full sectors.
 //
 // Barriers (__syncthreads -> buffer -> writer):
 //   arrive -> the panel of this place -> copies of all threads
@@ -34,8 +36,11 @@ struct TensorShape {
   static constexpr bool HERMITIAN = P::CONJ_A != P::CONJ_B;
   static constexpr int PANELS = ceil_div(P::K, A::DEPTH), LAST = P::K - (PANELS - 1) * A::DEPTH;
   static constexpr int SQUARES = ceil_div(ceil_div(P::N, 16), P::TILE), TILES = SQUARES * (SQUARES + 1) / 2;
+  static constexpr int SIDE = ceil_div(ceil_div(P::N, 16), SQUARES) * 16;  // rows of a square
+  static constexpr int BACK = SIDE <= P::N ? SQUARES * SIDE - P::N : 0;
   static constexpr int WARPS = ceil_div(TILES, P::PARTS), THREADS = WARPS * 32;
   static constexpr int STAGE = A::BYTES;
+  static_assert(SIDE <= P::N || P::STAGES == 1, "fragments would reach into the next place of the ring");
   static_assert(P::STAGES * STAGE + P::SLACK <= P::SHARED_BYTES, "shared memory");
   static_assert(!P::TWO && P::GROUP == 1 && (PANELS == 1 ? P::STAGES == 1 : P::STAGES >= 2), "one factor, a ring");
 };
@@ -50,7 +55,7 @@ struct SquareShape {
   using A = typename TensorShape<P>::A::Memory;
   using B = A;
   static constexpr bool ROW_MAJOR_A = P::LAYOUT_A != Layout::col, ROW_MAJOR_B = !ROW_MAJOR_A;
-  static constexpr int M = P::N, N = P::N;
+  static constexpr int M = TensorShape<P>::SQUARES * TensorShape<P>::SIDE, N = M;
 };
 
 template <class P, class Arguments>
@@ -69,16 +74,20 @@ MANSARD_UNROLL_BY(1)
   while (active && (high + 1) * (high + 2) / 2 <= index) ++high;
   const int low = active ? index - high * (high + 1) / 2 : 0;
   Unit unit((high * S::SQUARES + low) * 32 + rank % 32);
+  const int back = high + 1 == S::SQUARES ? S::BACK : 0, left = low + 1 == S::SQUARES ? S::BACK : 0;
+  constexpr int ROW = S::A::ROW_MAJOR ? S::A::Memory::PITCH : 1;  // from one row to the next
   unit.clear();
   multiply_panels<P, S>(operands, arena, first, 1, batch, rank, [&](auto depth, const T* a, const T*) {
-    if (active) unit.template multiply<decltype(depth)::VALUE>(a, a);
+    if (active) unit.template multiply<decltype(depth)::VALUE>(a - back * ROW, a - left * ROW);
   });
   if (!active) return;
   using Written = Triangle<P, S>;
   T* const to = matrix_at(operands.C.base, operands.C.matrix, first);
   constexpr int PUT = Scalar<T>::COMPLEX ? 1 : P::ADJACENT >= 2 ? 2 : 1;
-  unit.template for_each<PUT>([&](int row, int column, const T* sum) {
-    if (row < column) return;
+  unit.template for_each<PUT>([&](int at_row, int at_column, const T* sum) {
+    const int row = at_row - back, column = at_column - left;
+    const bool again = S::BACK > 0 && (row < high * S::SIDE || column < low * S::SIDE);  // stored by another square
+    if (again || row < column || S::SIDE > P::N && row >= P::N) return;
     T pair[PUT];
     MANSARD_UNROLL
     for (int i = 0; i < PUT; ++i) pair[i] = operands.scales.product(sum[i]);

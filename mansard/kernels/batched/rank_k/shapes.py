@@ -96,12 +96,11 @@ def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     else:
         found = list(windows(alone, "c", (problem.N, depth) if is_row else (depth, problem.N)))
     a = next((one for one in found if one.pitch % clash), found[0])
-    reach = squares * up(up(problem.N, _TILE), squares) * _TILE
-    end = problem.itemsize * (reach * a.pitch + depth if is_row else depth * a.pitch + reach)
-    slack = up(max(0, end - a.bytes), 16) * 16
+    side = up(up(problem.N, _TILE), squares)
+    reach = max(0, side * _TILE - problem.N)  # rows beyond the last: of several squares the last one ends there
+    slack = up(reach * problem.itemsize * (a.pitch if is_row else 1), 16) * 16
     warps = up(tiles, c.PARTS)
     shared = up(c.STAGES * a.bytes + slack, 128) * 128
-    side = up(up(problem.N, _TILE), squares)
     return TensorShape(a, up(problem.K, depth), side, tiles, 32 * warps, a.bytes, slack, shared)
 
 

@@ -13,7 +13,7 @@ from ....rules import Names, Numbers, Range
 from ...common import configs
 from ...common.configs import OnGpu, up
 from . import space_cpu, work
-from .shapes import oriented
+from .shapes import oriented, tensor_shape
 from .space_cpu import Simd
 
 _ONE_TILE = 16  # rows that one tile of the tensor cores has: of fewer, most of it would be padding
@@ -96,6 +96,8 @@ def _tensor(problem: Problem, c: Tensor, device: Device) -> str | None:
         return f"STAGES={c.STAGES}, BLK_K={c.BLK_K}: a ring has two places and more, a whole matrix one"
     if c.BLK_K < problem.K and c.BLK_K % 4:
         return f"BLK_K={c.BLK_K} is not a multiple of the four values of k of an instruction"
+    if c.STAGES > 1 and 16 * tensor_shape(problem, c).side > problem.N:
+        return f"TILE={c.TILE}: fragments of {problem.N} rows would reach into the next place of the ring"
     return None
 
 
