@@ -43,9 +43,15 @@ class Mesh:
         return tuple(len(lines) - 1 for lines in self.lines)
 
 
-def build(name: str, refine: int, order: int) -> Mesh:
-    """A mesh by name, every interval halved `refine` times, with nodes for polynomials of degree `order`."""
-    lines = tuple(_halved(np.array(one), refine) for one in MESHES[name])
+def build(name: str, refine: int, order: int, stacked: int = 1) -> Mesh:
+    """A mesh by name, every interval halved `refine` times, with nodes for polynomials of degree `order`.
+
+    `stacked` copies of the mesh follow each other along the last axis: as many times the zones, none of another size.
+    """
+    *others, last = (np.array(one) for one in MESHES[name])
+    length = last[-1] - last[0]
+    last = np.append(np.concatenate([last[:-1] + length * copy for copy in range(stacked)]), last[0] + length * stacked)
+    lines = tuple(_halved(one, refine) for one in (*others, last))
     along = [_nodes(one, order) for one in lines]
     nodes = np.stack([grid.ravel(order="F") for grid in np.meshgrid(*along, indexing="ij")], axis=1)
     free = np.ones_like(nodes)

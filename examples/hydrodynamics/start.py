@@ -66,11 +66,11 @@ class Flow:
 
 def prepare(
     problem: Problem, dim: int = 2, refine: int = 0, order: int = 2, arrays: Arrays | None = None, mesh: str = "",
-    blast_energy: float = 1.0,
+    blast_energy: float = 1.0, stacked: int = 1,
 ) -> Flow:  # fmt: skip
-    """The flow at time zero."""
+    """The flow at time zero; on `stacked` meshes, one above the other."""
     arrays = arrays or Arrays()
-    grid = meshes.build(mesh or problem.mesh_name(dim), refine, order)
+    grid = meshes.build(mesh or problem.mesh_name(dim), refine, order, stacked)
     tables = spaces.build(grid.dim, order)
     corners = grid.nodes[grid.zones]  # (zones, nodes, dim)
     sampled = np.einsum("pi,zia->zpa", tables.to_points, corners)

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from launching import MPIEXEC, environment
 
 from examples.hydrodynamics import __main__ as program
-from examples.hydrodynamics import bench, tables, verify
+from examples.hydrodynamics import bench, mesh, scaling, tables, verify
 from examples.hydrodynamics.arrays import ENGINES, Arrays
 from examples.hydrodynamics.points import evaluate
 from examples.hydrodynamics.problems import PROBLEMS
@@ -232,3 +233,43 @@ def test_the_benchmark_says_what_a_wheel_lacks(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setitem(applications.APPLICATIONS, "hydro", "examples.absent")
     with pytest.raises(UsageError, match="not of the wheel: run the command from a clone"):
         applications.load("hydro")
+
+
+def test_stacked_meshes_have_zones_of_one_size() -> None:
+    for name in ("square", "column-3d"):
+        one, three = mesh.build(name, 1, 2), mesh.build(name, 1, 2, stacked=3)
+        assert len(three.zones) == 3 * len(one.zones) and np.array_equal(three.zones[: len(one.zones)], one.zones)
+        corners = three.nodes[three.zones].reshape(3, len(one.zones), -1, one.dim)
+        moved = corners - corners[0]
+        length = np.ptp(one.nodes[:, -1])
+        assert np.array_equal(moved[..., :-1], 0 * moved[..., :-1])
+        assert np.allclose(moved[..., -1], length * np.arange(3)[:, None, None], atol=1e-14)
+        assert (three.free[:, -1] == 0).sum() == (one.free[:, -1] == 0).sum()  # walls are at the two ends alone
+
+
+@pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not here: pip install 'mansard[mpi]'")
+def test_weak_and_strong_scaling_are_measured_by_one_command(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py")
+    command = [sys.executable, "-m", "examples.hydrodynamics.scaling", "--ranks", "1,2,4", "--out", str(tmp_path)]
+    command += "--dim 2 --refine 1 --order 1 --steps 2 --samples 1 --engine library".split()
+    done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [json.loads(line) for line in (tmp_path / scaling.ROWS).read_text().splitlines()]
+    found = {(row["scaling"], row["ranks"]): row for row in rows}
+    assert list(found) == [(name, ranks) for ranks in (1, 2, 4) for name in ("weak", "strong")]
+    for (name, ranks), row in found.items():
+        assert row["zones"] == 16 * (ranks if name == "weak" else 1) and (row["messages"] > 0) == (ranks > 1)
+        assert row["seconds"][0] > row["waiting"][0] >= 0 and ("alone" in row) == (name == "weak")
+    assert len({row["cg_iterations"] for row in rows if row["scaling"] == "strong"}) == 1  # the same flow
+    assert "| strong | 4 | 16 |" in done.stdout
+
+
+def test_efficiencies_of_scaling() -> None:
+    """By medians: weak keeps its time, strong divides it; what ranks that run alone lose is not the messages' doing."""
+    row = {"zones": 8, "waiting": [0.1], "cg_iterations": 1, "messages": 1}
+    rows = [{**row, "scaling": "weak", "ranks": 1, "seconds": [1.0, 1.0, 9.0], "alone": [1.0]},
+            {**row, "scaling": "strong", "ranks": 1, "seconds": [1.0]},
+            {**row, "scaling": "weak", "ranks": 4, "seconds": [2.0], "alone": [1.5]},
+            {**row, "scaling": "strong", "ranks": 4, "seconds": [0.5]}]  # fmt: skip
+    cells = scaling.table(rows).cells
+    assert [line[-2:] for line in cells] == [("100%", "100%"), ("100%", ""), ("50%", "75%"), ("50%", "")]

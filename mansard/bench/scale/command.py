@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +12,9 @@ from typing import Any
 from ... import settings
 from ...backends.select import select
 from ...distributed.messages import mpi
-from ...errors import BackendUnavailable, UsageError
 from ..environment import describe
 from ..table import Table
+from .launch import counts_of, launch
 from .report import load, network_text, picture, table
 from .runs import WIDTH, cases, measure, network
 
@@ -43,7 +41,7 @@ def run(args: argparse.Namespace, show: Callable[[Table], None]) -> int:
         if comm.rank:
             return 0
     else:
-        for count in _counts(args.ranks):
+        for count in counts_of(args.ranks):
             print(f"{count} ranks", flush=True)
             _launch(count, args)
     if not args.no_report:
@@ -51,27 +49,11 @@ def run(args: argparse.Namespace, show: Callable[[Table], None]) -> int:
     return 0
 
 
-def _counts(text: str) -> list[int]:
-    try:
-        counts = [int(one) for one in text.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or min(counts) < 1:
-        raise UsageError(f"--ranks {text}: a comma list of numbers of ranks such as 1,2,4")
-    return counts
-
-
 def _launch(count: int, args: argparse.Namespace) -> None:
     """Run this command on so many ranks, each with one thread."""
-    beside = str(Path(sys.executable).parent)
-    mpiexec = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
-    if mpiexec is None:
-        raise BackendUnavailable("bench scale needs mpiexec: pip install 'mansard[mpi]'")
     mine = [sys.executable, "-m", "mansard", "bench", NAME, "--out", str(args.out), "--no-report"]
     mine += ["--seconds", str(_limit(args)), *(["--elements", str(args.elements)] if args.elements else [])]
-    done = subprocess.run([mpiexec, "-n", str(count), *mine], env=settings.rank_environment(), timeout=_SECONDS)
-    if done.returncode:
-        raise BackendUnavailable(f"mpiexec -n {count} ended with status {done.returncode}")
+    launch(count, mine, _SECONDS)
 
 
 def _limit(args: argparse.Namespace) -> float:
