@@ -251,7 +251,7 @@ def test_stacked_meshes_have_zones_of_one_size() -> None:
 def test_weak_and_strong_scaling_are_measured_by_one_command(tmp_path: Path) -> None:
     pytest.importorskip("mpi4py")
     command = [sys.executable, "-m", "examples.hydrodynamics.scaling", "--ranks", "1,2,4", "--out", str(tmp_path)]
-    command += "--dim 2 --refine 1 --order 1 --steps 2 --samples 1 --engine library".split()
+    command += ["--dim", "2", "--refine", "1", "--order", "1", "--steps", "2", "--samples", "1", "--engine", "library"]
     done = subprocess.run(command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [json.loads(line) for line in (tmp_path / scaling.ROWS).read_text().splitlines()]
