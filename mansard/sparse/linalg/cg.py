@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .callers import for_callers
 from .gmres import prepared
 from .operator import applied, stored
 from .queued import Queued, passes_for, weights_of
@@ -15,6 +16,7 @@ from .space import space_of
 from .updates import add_scaled, column_dots
 
 
+@for_callers(("b", "x0"), ("A", "M"), "callback")
 def cg(
     A: Any,
     b: Any,

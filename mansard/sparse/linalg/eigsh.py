@@ -9,6 +9,7 @@ import numpy as np
 
 from ...arrays import kinds as arrays
 from .blocks import PANEL, Blocks
+from .callers import for_callers
 from .checks import check_vector
 from .lobpcg_small import dense_pairs
 from .operator import check_hermitian, check_whole, dtype_of, multiply_into, sample, square, stored
@@ -22,6 +23,7 @@ _ROUGH = 1e-4  # of the norm of A: a residual from which a Ritz value hardly mov
 _FEWEST_VECTORS = 20  # of a basis, as ARPACK's
 
 
+@for_callers(("v0",), ("A",))
 def eigsh(
     A: Any,
     k: int = 6,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from .callers import for_callers
 from .powers import Plan
 from .propagator import TERMS, Propagator, check_square, checked_dtype
 from .space import space_of
 
 
+@for_callers(("b",), ("A",))
 def expm_multiply(
     A: Any,
     b: Any,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...operations.sparse.storage import array_module
+from .callers import for_callers
 from .checks import check_operator, check_vector
 from .krylov import Basis, LeastSquares
 from .operator import applied, dtype_of
@@ -19,6 +20,7 @@ from .space import space_of
 _DRIFT = 10.0  # a true residual so many times the one the recurrence promises halves the step
 
 
+@for_callers(("b", "x0"), ("A", "M"), "callback")
 def gmres(
     A: Any,
     b: Any,

@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays import kinds as arrays
 from ...errors import MansardWarning
 from .blocks import Blocks
+from .callers import for_callers
 from .checks import check_vector
 from .lobpcg_small import dense_pairs
 from .operator import applied, check_hermitian, check_whole, dtype_of, multiply_into, square, stored
@@ -19,6 +20,7 @@ from .report import Report
 _DENSE = 5  # blocks that span a space which is solved by LAPACK at once, as SciPy does
 
 
+@for_callers(("X", "Y"), ("A", "B", "M"))
 def lobpcg(
     A: Any,
     X: Any,

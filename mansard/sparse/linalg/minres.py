@@ -10,6 +10,7 @@ import numpy as np
 
 from ...operations.sparse.krylov import Passes
 from ...operations.sparse.storage import array_module
+from .callers import for_callers
 from .gmres import prepared
 from .operator import applied, stored
 from .queued import SINGULAR, minres_steps, passes_for
@@ -19,6 +20,7 @@ from .spectrum import is_hermitian
 from .updates import add_scaled, scale_and_add
 
 
+@for_callers(("b", "x0"), ("A", "M"), "callback")
 def minres(
     A: Any,
     b: Any,
@@ -119,8 +121,8 @@ class _Iterations:
             raise ValueError(f"v^H M v = {square:.1e}: M is not positive definite")
         beta = sqrt(square)
         if beta:
+            z = v if self.M is None else z * z.dtype.type(1 / beta)  # before v, whose memory M may have returned
             v *= v.dtype.type(1 / beta)
-            z = v if self.M is None else z * z.dtype.type(1 / beta)
         return v, z, beta
 
     def _run(self, x: Any, r: Any, left: float, steps: int, callback: Any) -> bool:

@@ -10,6 +10,7 @@ from ...operations.sparse.matrix import Matrix
 from ...operations.sparse.storage import array_module
 from ...plan.problem import DTYPES
 from . import spectrum
+from .callers import for_callers
 from .checks import check_operator, check_vector
 from .operator import rows_of, sample
 from .powers import Plan, Recurrence, chebyshev
@@ -44,6 +45,7 @@ class Propagator:
     [1.       0.367879 0.135335] [1.       0.135335 0.018316]
     """
 
+    @for_callers((), ("A",))
     def __init__(
         self,
         A: Any,
@@ -67,6 +69,7 @@ class Propagator:
             self.interval = spectrum.interval(A, bounds, hermitian, abs(self.t), xp, self.report)
             self._narrow = isinstance(bounds, str) and bounds == "auto" and not spectrum.is_enclosed(A)
 
+    @for_callers(("b",))
     def __call__(self, b: Any) -> Any:
         """exp(t A) b for b of shape (n,) or (n, columns)."""
         space = space_of(self.A)

@@ -75,6 +75,13 @@ def test_preconditioners_of_any_kind(solve: Any) -> None:
 
 
 @pytest.mark.parametrize("solve", [cg, minres, gmres])
+def test_a_preconditioner_that_returns_its_argument(solve: Any) -> None:
+    A, b = matrices.stencil(7, (5, 5, 5)), random(125)
+    x, info = solve(A, b, rtol=1e-8, M=lambda r: r)
+    assert info == 0 and np.linalg.norm(b - A @ x) <= 1.01e-8 * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("solve", [cg, minres, gmres])
 def test_preconditioners_that_are_none(solve: Any) -> None:
     A, b = matrices.stencil(5, (4, 4)), np.ones(16)
     with pytest.raises(TypeError, match="M is a str"):
