@@ -84,6 +84,7 @@ def test_ranks_and_conditions() -> None:
         found, sound = linalg.cond(B, p), [0, 1, 4, 5]
         assert found.dtype == np.float32 and np.isnan(found[3]) and (found[2] > 1e5 or p in (-2, -1, -np.inf))
         assert np.allclose(found[sound], np.linalg.cond(B[sound], p), rtol=1e-3)
+        assert linalg.cond(B[:0], p).shape == (0,) and linalg.cond(B[:0], p).dtype == np.float32
     with pytest.raises(np.linalg.LinAlgError, match="no condition number"):
         linalg.cond(np.zeros((3, 0, 0)))
 

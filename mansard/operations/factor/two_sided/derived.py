@@ -153,7 +153,7 @@ def condition(kind: Kind, A: Array, p: Any, backend: str | None) -> Array:
             found = factor(FactorTask("lu", "inverse"), kind, A, None, None, sparing(kind, A, backend))
             ratio = matrix_norm(kind, A, p, backend) * matrix_norm(kind, found["F"], p, backend)
             ratio = module.where(found["INFO"] != 0, module.full_like(ratio, np.nan), ratio)
-        has_nan = module.isnan(A).reshape(*A.shape[:-2], -1).any(-1)
+        has_nan = module.isnan(A).any(-1).any(-1)
         infinite = module.isnan(ratio) & ~has_nan
         return module.where(has_nan, module.full_like(ratio, np.nan),
                             module.where(infinite, module.full_like(ratio, np.inf), ratio))  # fmt: skip
