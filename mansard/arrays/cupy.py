@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..backends.cuda_driver import LostLibrary
+from ..plan.problem import DTYPES
 from . import cupy_blas, triangles
 from .cupy_linalg import CupyLinalg
 from .gemm import Gemm, Product
@@ -41,6 +42,7 @@ class CupyKind(NumpyKind):
     promotes = False
     batches_matmul = True
     prefers_blas = True  # its matmul takes 16 us before cuBLAS is called, and no graph holds it
+    cublas_dtypes = DTYPES
     on_host_alone = False
     most_eigenproblems = 1 << 20  # cuSOLVER's syevjBatched
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backends.cublas import cublas
 from ..plan.problem import ITEMSIZE
+from .cublas_products import operation
 from .gemm import LETTER, Gemm, Product, scalars
 from .view import View
 
@@ -61,7 +62,7 @@ def strided_gemm(stream_of: StreamOf, gemm: Gemm) -> Product | None:
     routine = getattr(bound, f"{LETTER[gemm.dtype]}gemmStridedBatched")
     rows = [name == "row" for name, _ in gemm.layouts]
     order = (1, 0, 2) if rows[2] else (0, 1, 2)
-    operations = [_operation(rows[side] != rows[2], gemm.conjugated[side]) for side in order[:2]]
+    operations = [operation(rows[side] != rows[2], gemm.conjugated[side]) for side in order[:2]]
     if None in operations:
         return None
     (M, K), (_, N) = gemm.shapes[:2]
@@ -82,13 +83,6 @@ def strided_gemm(stream_of: StreamOf, gemm: Gemm) -> Product | None:
                 _capture(stream_of, gemm.dtype, "gemmStridedBatched", C, numbers)
 
     return run
-
-
-def _operation(transposed: bool, conjugated: bool) -> int | None:
-    """None: there is no way to conjugate without transposing."""
-    if conjugated:
-        return _ADJOINT if transposed else None
-    return _TRANSPOSE if transposed else _PLAIN
 
 
 def _capture(stream_of: StreamOf, dtype: str, name: str, C: Any, arguments: tuple[Any, ...]) -> None:

@@ -53,6 +53,7 @@ class NumpyKind:
     promotes = True
     batches_matmul = False
     prefers_blas = False
+    cublas_dtypes: tuple[str, ...] = ()
     has_numpy_methods = True
     on_host_alone = True
     most_eigenproblems = 1 << 62

@@ -29,6 +29,7 @@ class TorchKind:
     promotes = False
     batches_matmul = True
     prefers_blas = False
+    cublas_dtypes = ("float64", "complex128")  # of the others autocast and allow_tf32 decide, in every call
     has_numpy_methods = False
     on_host_alone = False
     most_eigenproblems = 65_535  # cuSOLVER's XsyevBatched

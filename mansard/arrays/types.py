@@ -120,6 +120,10 @@ class Kind(Protocol):
         """Whether `gemm` costs less to call than `matmul`."""
 
     @property
+    def cublas_dtypes(self) -> tuple[str, ...]:
+        """Dtypes whose products on a GPU are cuBLAS's own: no setting of the library makes them less exact."""
+
+    @property
     def has_numpy_methods(self) -> bool:
         """Whether arrays have the methods and dtypes of NumPy's."""
 

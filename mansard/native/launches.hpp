@@ -2,7 +2,7 @@
 // Launches of loaded kernels: a copy of the prepared arguments, with the addresses of this call, on the stack of the
 // calling thread. The interpreter's lock is released while a kernel, or the driver, runs.
 
-#include "native/python.hpp"
+#include "native/products.hpp"
 
 namespace mansard {
 
@@ -33,17 +33,20 @@ class Scratch {
 // Whether this process was forked from one that used CUDA: the driver serves such a child no more.
 inline bool lost_cuda = false;
 
-enum class Outcome { done, failed, python };  // python: this launch is one for Python
+using Outcome = Product::Answer;
 
 class Launch {
  public:
-  // ("cpu", function, arguments, operands, bytes of partial sums) or
-  // ("cuda", launch, is_capturing, function, sizes, arguments, operands, cooperative, workspace)
+  // ("cpu", function, arguments, operands, bytes of partial sums),
+  // ("cuda", launch, is_capturing, function, sizes, arguments, operands, cooperative, workspace) or
+  // ("cublas", ...), which `products.hpp` describes
   bool read(PyObject* entry) {
     const char* name = nullptr;
     if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) < 1) return PyErr_SetString(PyExc_TypeError, "entry"), false;
     name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(entry, 0));
     if (!name) return false;
+    is_product_ = !std::strcmp(name, "cublas");
+    if (is_product_) return on_cpu_ = false, operands_ = 3, product_.read(entry);
     const char* bytes = nullptr;
     Py_ssize_t size = 0;
     on_cpu_ = !std::strcmp(name, "cpu");
@@ -69,6 +72,7 @@ class Launch {
   int operands() const { return operands_; }
 
   Outcome run(const std::uint64_t* pointers, std::uint64_t stream) {
+    if (is_product_) return product_.run(pointers, stream);
     alignas(64) char arguments[ARGUMENTS];
     std::memcpy(arguments, arguments_, size_);
     std::memcpy(arguments, pointers, 8 * operands_);
@@ -114,7 +118,7 @@ class Launch {
   bool add_workspace(char* arguments, std::uint64_t stream) {
     const unsigned long thread = PyThread_get_thread_ident();
     for (int i = 0; i < count_; ++i)
-      if (spaces_[i].stream == stream && (spaces_[i].thread == thread || stream != PER_THREAD))
+      if (is_same_stream(spaces_[i].stream, spaces_[i].thread, stream, thread))
         return std::memcpy(arguments + 8 * operands_, spaces_[i].addresses, 16), true;
     std::uint64_t partials = 0, sums = 0;
     Ref number(PyLong_FromUnsignedLongLong(stream));
@@ -132,14 +136,14 @@ class Launch {
                         void**);
   using Cooperative = int (*)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*,
                               void**);
-  static constexpr std::uint64_t PER_THREAD = 2;  // CU_STREAM_PER_THREAD: another stream in every thread
   struct Workspace {
     std::uint64_t stream;
     unsigned long thread;
     std::uint64_t addresses[2];
   };
 
-  bool on_cpu_ = true;
+  bool on_cpu_ = true, is_product_ = false;
+  Product product_;
   unsigned long long function_ = 0, launch_ = 0, capturing_ = 0;
   unsigned sizes_[5] = {};  // of the grid, of a block, of shared memory
   int operands_ = 0, size_ = 0, cooperative_ = 0, count_ = 0;

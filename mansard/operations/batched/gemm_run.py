@@ -20,11 +20,12 @@ from ...errors import LaunchError
 from ...kernels.batched.gemm import emit
 from ...kernels.family import Emit
 from ...plan.problem import ITEMSIZE, Problem
+from ...plan.route import REFERENCE
+from .. import library_launch, stacks
 from .. import run as call
-from .. import stacks
 from ..direct import Direct, described
 from ..stacks import Batch, Operand
-from .library import strided_product
+from .library import product_launch, strided_product
 
 _MOST_WORK = 10_000  # steps in which NumPy may decide whether two views share memory
 
@@ -58,6 +59,8 @@ class BatchRun:
     def _by_library(self) -> Callable[..., Matrices]:
         """The fast path where the array library answers: its own product, bound here."""
         general, multiply = self.general, self._multiplier()
+        if (direct := self._by_cublas()) is not None:
+            return direct
         if self.empty or self.listed or self.kind.prefers_blas or multiply is None:
             return general
         if len(self.given) == 3:
@@ -69,6 +72,17 @@ class BatchRun:
             return multiply(A, B)
 
         return fast
+
+    def _by_cublas(self) -> Callable[..., Matrices] | None:
+        """The fast path where cuBLAS can be called directly; None elsewhere."""
+        if self.empty or any(self.copies) or any(one.listed for one in self.given) or self.backend.name == REFERENCE:
+            return None
+        launch = product_launch(self.kind, self.problem, self.batch)
+        if launch is None:
+            return None
+        device, dtype = self.given[0].view.device, self.problem.dtype
+        place = library_launch.Place(self.kind, device, self.shape, dtype, tuple(self._reach))
+        return library_launch.fast_path(place, launch, self.general)
 
     def _by_library_into(self) -> Callable[..., Matrices]:
         """`_by_library` where the result's place is given, and lies as the library wants it."""

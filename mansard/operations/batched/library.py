@@ -6,7 +6,9 @@ from __future__ import annotations
 from ...arrays.gemm import LETTER, Gemm, Product
 from ...arrays.kinds import View
 from ...arrays.types import Kind
+from ...backends.base import Launch
 from ...plan.problem import Problem
+from .. import library_launch
 from ..run import layout
 from ..stacks import Batch
 
@@ -21,11 +23,20 @@ def strided_product(kind: Kind, problem: Problem, batch: Batch) -> Product | Non
     return kind.strided_gemm(described(problem, batch))
 
 
+def product_launch(kind: Kind, problem: Problem, batch: Batch) -> Launch | None:
+    """cuBLAS on addresses for stacks that lie like these; None where it cannot be called directly."""
+    scattered = any(operand.listed for operand in batch.operands) or any(t is not None for t in batch.walk.tables)
+    if scattered or any(one.layout[0] == "any" for one in batch.operands):
+        return None
+    return library_launch.launch_of(kind, described(problem, batch), batch.operands[0].view.device)
+
+
 def described(problem: Problem, batch: Batch) -> Gemm:
-    """The products of a batch as array libraries are asked for them."""
+    """The products of a batch as array libraries are asked for them. Problems of vectors have no conj_b."""
     shapes = tuple((operand.rows, operand.columns) for operand in batch.operands)
     strides = tuple(batch.strides[3 * side + 1 : 3 * side + 3] for side in range(3))
-    layouts, conjugated = tuple(operand.layout for operand in batch.operands), (problem.conj_a, problem.conj_b)
+    layouts, traits = tuple(operand.layout for operand in batch.operands), dict(problem.traits)
+    conjugated = bool(traits.get("conj_a")), bool(traits.get("conj_b"))
     walk = batch.walk
     return Gemm(problem.dtype, shapes, layouts, strides, walk.steps, walk.starts, walk.batch, conjugated)
 

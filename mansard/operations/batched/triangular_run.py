@@ -29,6 +29,9 @@ class SolveRun(BatchRun):
         b = self.given[1]
         return (*self.batch.shape, b.rows, b.columns)
 
+    def _by_cublas(self) -> None:
+        """None: no product solves a system."""
+
     def _make_fast(self) -> Callable[..., Matrices]:
         return self._fast_into(self.shape, self.general)
 

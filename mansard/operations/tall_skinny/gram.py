@@ -8,12 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ...arrays import kinds
+from ...arrays.gemm import Gemm
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...kernels.tall_skinny.gram import emit, spec
 from ...plan.plan import Plan
 from ...plan.problem import Problem
-from .. import operation
+from .. import library_launch, operation
 from .. import run as call
 from ..operation import Operation
 from .pair import Pair
@@ -103,7 +104,16 @@ def plan_gram(
     conj = conj != (a.conjugated and not copies[0])  # copies are literal
     a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
     problem = _problem(a, b, B is None, conj, deterministic)
-    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, backend, copies, vendor)
+    columns = None if B is None else _columns(a, b, c, conj)
+    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, backend, copies, vendor, columns)
+
+
+def _columns(a: View, b: View, c: View | None, conj: bool) -> Gemm:
+    """A^H B as cuBLAS may be asked for it: it conjugates while it reads, where a library conjugates a copy of A."""
+    (rows, columns), (row, column) = a.shape, a.strides
+    turned = a._replace(shape=(columns, rows), strides=(column, row), conjugated=conj and a.dtype.startswith("complex"))
+    c = c or call.as_copied(a._replace(shape=(columns, b.shape[1])))
+    return library_launch.of_matrices(turned, b, c, [call.layout(view) for view in (turned, b, c)])
 
 
 def _vendor(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:

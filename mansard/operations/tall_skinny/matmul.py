@@ -10,14 +10,15 @@ import numpy as np
 from ...arrays import kinds as arrays
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
+from ...backends.base import Launch
 from ...backends.select import select
 from ...kernels.batched import gemm
 from ...plan import dispatch, pin
 from ...plan.handover import FEWEST_ON_CPUS, family_for
 from ...plan.plan import Plan
-from ...plan.problem import DTYPES
+from ...plan.problem import DTYPES, ITEMSIZE
 from ...plan.route import OWN_ROUTINE, Choice, Library, Request
-from .. import operation, stacks
+from .. import library_launch, operation, stacks
 from .. import run as call
 from ..batched.gemm_call import Form, plan_gemm
 from ..batched.gemv_call import plan_gemv
@@ -225,9 +226,23 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
         plainly = alpha == 1.0 and beta == 0.0 and out is not None
         return matmul(A, B, out) if plainly and not shared(A, B, out) else run(A, B, out, alpha, beta)
 
+    straight = _launch(kind, a, b, place) if matrices and place else None
+    if straight is not None:
+        views = (a, b) if c is None else (a, b, c)
+        reaches = tuple(arrays.reach(view, ITEMSIZE[view.dtype]) for view in views)
+        spot = library_launch.Place(kind, a.device, shape, a.dtype, reaches)
+        return call.counted(kind, out, library_launch.fast_path(spot, straight, run))
     if below or (c is not None and not direct):
         return call.counted(kind, out, run)
     return plain if overlap is None else call.counted(kind, out, into)
+
+
+def _launch(kind: Kind, a: View, b: View, c: View) -> Launch | None:
+    """cuBLAS for matrices that lie like these; None where it cannot be called directly."""
+    if a.dtype not in DTYPES or 0 in (*a.shape, *b.shape) or c.dtype != a.dtype:
+        return None
+    gemm = library_launch.of_matrices(a, b, c, [call.layout(view) for view in (a, b, c)])
+    return library_launch.launch_of(kind, gemm, a.device)
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)

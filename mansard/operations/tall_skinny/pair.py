@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...arrays import kinds as arrays
+from ...arrays.gemm import Gemm
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...backends.base import Backend
 from ...backends.select import select
 from ...kernels.family import Emit
 from ...plan.plan import Plan
-from ...plan.problem import Problem
+from ...plan.problem import ITEMSIZE, Problem
+from ...plan.route import REFERENCE
+from .. import library_launch
 from .. import run as call
 
 
@@ -46,12 +49,21 @@ class Pair(NamedTuple):
     def plan(
         self, emit: Emit, problem: Problem, backend: Backend, read: tuple[View, View], shape: tuple[int, int],
         handover: bool, asked: str | None, copies: tuple[bool, bool] = (False, False), vendor: call.Vendor = product,
+        columns: Gemm | None = None,
     ) -> Plan:  # fmt: skip
         """Plan a kernel that reads the operands as `read` says, after copying those in `copies`. `asked`: the backend
-        that the caller named, or None."""
+        that the caller named, or None. `columns`: the product as cuBLAS may be asked for it where no kernel answers."""
         (a, b), c, kind, out = read, self.views.get("out"), self.kind, self.out
         strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
         launch, choice, kernel = call.prepare(emit, problem, backend, strides, handover, is_free=asked is None)
         run = call.Run(kind, problem, launch, copies, self.views, shape, vendor)
-        fast, verify = call.counted(kind, out, run.fast), call.make_verify(kind, self.A, self.B, out)
+        own = None if launch is not None or any(copies) or 0 in (problem.M, problem.N, problem.K) else columns
+        straight = library_launch.launch_of(kind, own, a.device) if backend.name != REFERENCE else None
+        path = run.fast if straight is None else library_launch.fast_path(self._place(shape), straight, run.general)
+        fast, verify = call.counted(kind, out, path), call.make_verify(kind, self.A, self.B, out)
         return Plan(problem, choice, backend, kernel, fast, verify, launch, run.fast != run.general)
+
+    def _place(self, shape: tuple[int, int]) -> library_launch.Place:
+        views = [self.views[name] for name in ("A", "B", "out") if name in self.views]
+        reaches = tuple(arrays.reach(view, ITEMSIZE[view.dtype]) for view in views)
+        return library_launch.Place(self.kind, views[0].device, shape, views[0].dtype, reaches)
