@@ -16,7 +16,7 @@ EXTENSION = Extension(
         "batched": {"kernels": cases.kernels, "streamed": cases.streamed},
         "factor": {
             "steps": cases.steps, "devices": cases.devices, "power": cases.power, "alignment": reductions.alignment,
-            "settings": reductions.settings, "gebrd": reductions.gebrd,
+            "settings": reductions.settings, "gebrd": reductions.gebrd, "phases": reductions.phases,
         },
     },
     peers=(_peers,),

@@ -23,6 +23,7 @@ _SETTINGS: dict[str, dict[str, Any]] = {
     "a warp per matrix": {**_STREAM, "WARPS_M": 1, "PER_BLOCK": 8, "BLOCKS_PER_SM": 2},
     "a block per matrix": {**_STREAM, "WARPS_M": 4, "PER_BLOCK": 1, "BLOCKS_PER_SM": 4},
 }
+_SPLIT = ((32, 16_384), (64, 8_192), (128, 4_096))  # rows, and matrices of a batch
 _PHASES = (("reduction", "#0072B2"), ("iteration", "#E69F00"), ("vectors", "#009E73"))
 _CHAINS = {"eigh": ("tridiagonalize", "eigvalsh", "eigh"), "svd": ("bidiagonalize", "svdvals", "svd")}
 
@@ -50,6 +51,17 @@ def settings(size: Size) -> list[Case]:
 def gebrd(size: Size) -> list[Case]:
     """Figures 4.7 and 4.8 of Dong: bidiagonalization of 32 to 512 rows, beside cuSOLVER's, one matrix at a time."""
     return squares("gebrd", size, ("bidiagonalize",), _REDUCED, ("float64",))
+
+
+@gpu_only
+def phases(size: Size) -> list[Case]:
+    """Figure 4.9 of Dong: reductions, values, and values with vectors, all of the same batches; no peers."""
+    most, operations = size.elements["float64"], [name for names in _CHAINS.values() for name in names]
+    return [
+        Case("phases", "float64", n, 1, min(matrices, max(1, most // n**2)), temperature="hot", operation=operation,
+             peers=False)
+        for (n, matrices), operation in product(_SPLIT, operations)
+    ]  # fmt: skip
 
 
 def _ours(results: dict[str, Any], name: str) -> list[Row]:
@@ -117,7 +129,7 @@ def draw_gebrd(results: dict[str, Any]) -> Any:
 
 def draw_breakdown(results: dict[str, Any]) -> Any:
     """Figure 4.9, of eigenvectors and singular vectors: diagonals alone, values, and the rest of the whole time."""
-    panels = {name: found for name in _CHAINS if (found := _phases(results, name))}
+    panels = {name: found for name in _CHAINS if (found := shares_of(results, name))}
     if not panels:
         return None
     drawn, axes = figure(results, "Where the time goes, float64 (Dong, figure 4.9)", 1, len(panels), (5.4, 4.4))
@@ -133,13 +145,12 @@ def draw_breakdown(results: dict[str, Any]) -> Any:
     return drawn
 
 
-def _phases(results: dict[str, Any], name: str) -> dict[int, tuple[float, float, float]]:
-    """Shares of the phases by size: each function does what the one before it does, and more."""
+def shares_of(results: dict[str, Any], name: str) -> dict[int, tuple[float, float, float]]:
+    """Shares of the phases by size: each function does what the one before it does, and more. Rows of set `phases`."""
     times: list[dict[int, float]] = []
     for operation in _CHAINS[name]:
-        rows = (row for row in results["rows"] if operation_of(row) == operation and row["contender"] == OURS)
-        right = (row for row in rows if row["status"] == "ok" and row["temperature"] == "cold")
-        times.append({row["M"]: row["median"] / row["K"] for row in right if row["dtype"] == "float64"})
+        rows = [row for row in _ours(results, "phases") if operation_of(row) == operation]
+        times.append({row["M"]: row["median"] / row["K"] for row in rows})
     reduced, values, whole = times
     both = sorted(reduced.keys() & values.keys() & whole.keys())
     return {n: (reduced[n] / whole[n], max(0.0, values[n] - reduced[n]) / whole[n], 1 - values[n] / whole[n])

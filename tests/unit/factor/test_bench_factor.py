@@ -305,7 +305,7 @@ def test_report_of_factorizations(tmp_path: Path) -> None:
 
 
 def test_pictures_of_reductions(tmp_path: Path) -> None:
-    bench_factors.journal(tmp_path, ("alignment", "settings", "gebrd", "two_sided"))
+    bench_factors.journal(tmp_path, ("alignment", "settings", "gebrd", "two_sided", "phases"))
     results = store.collect(tmp_path)
     alignment, settings, gebrd, breakdown = (draw(results) for _, draw in dong_reductions.PICTURES.values())
     assert [len(axis.lines) for axis in alignment.axes] == [3, 3]
@@ -315,6 +315,16 @@ def test_pictures_of_reductions(tmp_path: Path) -> None:
     assert all(draw({"rows": []}) is None for _, draw in dong_reductions.PICTURES.values())
     large = next(row for row in results["rows"] if row["operation"] == "eigh" and row["M"] == 64)
     assert large["limit"] == "back transformation" and large["percent_limit"] > 0
+
+
+def test_shares_of_phases_are_of_the_same_batches() -> None:
+    """Each function does what the one before it does, and more; rows of other sets have other batches."""
+    taken = {"tridiagonalize": 2.0, "eigvalsh": 3.0, "eigh": 4.0}
+    facts = {"contender": rows.OURS, "status": "ok", "dtype": "float64", "M": 32, "K": 10}
+    found = [{**facts, "set": "phases", "operation": name, "median": 10 * each} for name, each in taken.items()]
+    others = [{**each, "set": "two_sided", "median": 99.0} for each in found]
+    assert dong_reductions.shares_of({"rows": [*found, *others]}, "eigh") == {32: (0.5, 0.25, 0.25)}
+    assert dong_reductions.shares_of({"rows": others}, "eigh") == {}
 
 
 def test_pictures_have_a_panel_per_operation_and_a_line_per_contender(tmp_path: Path) -> None:
