@@ -122,7 +122,8 @@ def lstsq(
     Returns
     -------
     LstsqResult(x, residuals, rank, s). residuals are the squared norms of the columns of b - a x; of one matrix, none
-    where NumPy gives none (rank below n, or m <= n). With `qr`, s is None.
+    where NumPy gives none (rank below n, or m <= n). On a GPU nothing waits for the rank: residuals are there unless
+    m <= n. With `qr`, s is None.
 
     Examples
     --------
@@ -142,11 +143,16 @@ def lstsq(
             residuals = [one[..., 0] for one in residuals]
         elif not _is_one(a):
             residuals = residuals[..., 0]
-    if _is_one(a) and _is_one(x if not vector else x[..., None]) and isinstance(rank, np.ndarray):
+    if _is_one(a) and _is_one(x if not vector else x[..., None]):
         rows, columns = a.shape
-        if rows <= columns or int(rank) < columns:
+        if rows <= columns or (_is_on_host(rank) and int(rank) < columns):
             residuals = residuals[:0]
     return LstsqResult(x, residuals, scalar(rank), s)
+
+
+def _is_on_host(array: Any) -> bool:
+    """Whether a value can be read without waiting for a GPU."""
+    return "cpu" in str(getattr(array, "device", "cpu")).lower()
 
 
 def _is_one(a: Any) -> bool:

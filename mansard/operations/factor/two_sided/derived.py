@@ -90,7 +90,7 @@ def rank(kind: Kind, A: Array, tol: Array, rtol: Array, hermitian: bool, backend
         above = _per_matrix(relative) * W[..., :1] < W
     else:
         above = _per_matrix(tol) < W
-    return above.sum(-1)
+    return above.sum(-1)[...]  # of one matrix NumPy gives a number, which no other library would take for an array
 
 
 def polar(kind: Kind, A: Array, side: str, backend: str | None) -> tuple[Array, Array, Array]:
