@@ -4,6 +4,9 @@
 results come back as NumPy arrays, once it is known that they are the library's. What these libraries do not have is
 prepared as their users would: integers become float64, operands of two dtypes get their common one. Subclasses of
 ndarray, foreign byte orders and dtypes that no kernel has stay what they are.
+
+NumPy compares with 6 or 12 decimals, whatever the size of the numbers: its own LAPACK happens to pass. Here decimals
+are those of numbers relative to the largest expected one, if that is above 1.
 """
 
 from __future__ import annotations
@@ -83,6 +86,23 @@ def _numbers(x: Any) -> Any:
     return x if x.dtype.name in DTYPES else None
 
 
+def assert_almost_equal(a: Any, b: Any, single_decimal: int = 6, double_decimal: int = 12, **kw: Any) -> None:
+    """NumPy's, with decimals of numbers relative to the largest of b."""
+    is_single = np.asarray(a).dtype.name in ("float32", "complex64")
+    with np.errstate(invalid="ignore"):
+        largest = np.abs(np.asarray(b)).max(initial=1.0)
+    largest = largest if np.isfinite(largest) else 1.0
+    decimal = single_decimal if is_single else double_decimal
+    np.testing.assert_almost_equal(np.asarray(a) / largest, np.asarray(b) / largest, decimal=decimal, **kw)
+
+
+def test_almost_equal_tells_digits_apart() -> None:
+    assert_almost_equal(np.float32([18.000002, 1]), [18, 1])
+    for wrong in (np.float32([18.0002, 1]), np.array([18 + 1e-9, 1]), np.ones(3)):
+        with pytest.raises(AssertionError):
+            assert_almost_equal(wrong, [18, 1])
+
+
 class NumPy:
     """The module numpy with another linalg."""
 
@@ -103,6 +123,7 @@ def of_the_library(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureReque
     linalg = SimpleNamespace(**(vars(np.linalg) | ours))
     monkeypatch.setattr(upstream, "linalg", linalg)
     monkeypatch.setattr(upstream, "np", NumPy(linalg))
+    monkeypatch.setattr(upstream, "assert_almost_equal", assert_almost_equal)
     cases = upstream.LinalgTestCase.TEST_CASES  # thousands of them, of all strides
     few = [case for i, case in enumerate(cases) if "stride" not in case.name or i % 41 == 0]
     monkeypatch.setattr(upstream.LinalgTestCase, "TEST_CASES", few)
