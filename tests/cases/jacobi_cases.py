@@ -7,8 +7,10 @@ from typing import Any
 
 import gemm_cases
 import numpy as np
+from exact_values import exact_eigenvalues, exact_singular_values
 from gemm_cases import BACKENDS, Stack, address
 from linalg_cases import WIDE, adjoint, normal
+from two_sided_cases import rotations, spectral
 
 from mansard import testing
 from mansard.kernels.batched.gemm import spec as gemm_spec
@@ -73,7 +75,7 @@ CASES: list[tuple[Problem, Config]] = [
 ]  # fmt: skip
 KINDS = (
     "random", "clustered", "graded", "deficient", "identity", "zero", "wilkinson", "ones", "tiny", "huge", "negative",
-    "signs", "permuted", "nan", "inf",
+    "signs", "permuted", "rotations", "nan", "inf",
 )  # fmt: skip
 
 
@@ -101,6 +103,7 @@ def matrix(rng: Any, kind: str, n: int, dtype: str, hermitian: bool) -> Any:
         "identity": np.eye(n), "zero": np.zeros((n, n)), "ones": np.ones((n, n)), "negative": -np.eye(n),
         "wilkinson": np.diag(abs(np.arange(n) - (n - 1) / 2)) + np.eye(n, k=1) + np.eye(n, k=-1),
         "signs": np.diag((-1.0) ** np.arange(n)), "permuted": np.eye(n)[::-1],
+        "rotations": rotations(n, hermitian),
     }  # fmt: skip
     if kind in fixed:
         return fixed[kind].astype(wide)
@@ -178,24 +181,15 @@ def seen(problem: Problem, A: Any) -> Any:
     return whole
 
 
-def reference_values(problem: Problem, A: Any) -> Any:
-    """Sorted values in double precision. Singular values are eigenvalues of [0 A; A^H 0]: LAPACK's gesdd is off by more
-    than 16 eps |A| where they are clustered."""
-    A = A.astype("complex128" if problem.is_complex else "float64")
-    if not spec.is_svd(problem):
-        return spec.reference(A, "eigvalsh")[0]
-    zero = np.zeros_like(A)
-    return np.linalg.eigvalsh(np.block([[zero, A], [adjoint(A), zero]]))[:, : -problem.N - 1 : -1].clip(0)
-
-
 def ratios(problem: Problem, A: Any, got: Result) -> dict[str, float]:
-    """Worst errors in units of the bounds: values 16 eps |A|, residual 3 n eps |A|, orthogonality 5 n eps."""
+    """Worst errors in units of the bounds, in spectral norms: values 16 eps |A|, residual 3 n eps |A|, orthogonality
+    5 n eps."""
     eps, n, wide = float(np.finfo(problem.dtype).eps), problem.N, WIDE[problem.dtype]
     A = seen(problem, A).astype(wide)
     scale = abs(A).max(axis=(1, 2), initial=0)
     scale = np.where(scale == 0, 1, scale)[:, None, None]
     A, W = A / scale, got.W.astype(WIDE[REAL[problem.dtype]]) / scale[:, :, 0]
-    expected = reference_values(problem, A)
+    expected = exact_singular_values(A) if spec.is_svd(problem) else exact_eigenvalues(A)
     size = np.maximum(abs(expected).max(axis=1, initial=0), np.finfo("float64").tiny)
     found = {"values": abs(W - expected).max(axis=1, initial=0) / (16 * eps * size)}
     sign = -1 if spec.is_svd(problem) else 1
@@ -203,9 +197,9 @@ def ratios(problem: Problem, A: Any, got: Result) -> dict[str, float]:
     if got.Z is not None:
         Z = got.Z.astype(wide)
         right = adjoint(Z) if got.VH is None else got.VH.astype(wide)
-        found["residual"] = abs(A - (Z * W[:, None, :]) @ right).max(axis=(1, 2), initial=0) / (3 * n * eps * size)
+        found["residual"] = spectral(A - (Z * W[:, None, :]) @ right) / (3 * n * eps * size)
         for name, Q in (("left", Z), ("right", adjoint(right))):
-            found[name] = abs(adjoint(Q) @ Q - np.eye(n)).max(axis=(1, 2), initial=0) / (5 * n * eps)
+            found[name] = spectral(adjoint(Q) @ Q - np.eye(n)) / (5 * n * eps)
     return {name: float(values.max(initial=0)) for name, values in found.items()}
 
 

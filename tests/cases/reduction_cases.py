@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from two_sided_cases import rotations
 
 from mansard import testing
 from mansard.backends import cuda, emulated
@@ -14,7 +15,7 @@ from mansard.plan.problem import REAL, Problem
 BACKENDS = {"cuda": cuda, "emulated": emulated}
 KINDS = (
     "random", "clustered", "graded", "rank-deficient", "identity", "zero", "negative", "signs", "wilkinson", "ones",
-    "huge", "tiny", "subnormal", "diagonal", "steep",
+    "huge", "tiny", "subnormal", "diagonal", "steep", "rotations",
 )  # fmt: skip
 
 
@@ -61,6 +62,7 @@ def kind(problem: Problem, name: str, A: Any, hermitian: bool) -> Any:
         "tiny": lambda: general / large,
         "subnormal": lambda: np.clip(np.round(np.real(general) * 4), -9, 9) * least,
         "steep": lambda: general * np.outer(steep, steep),
+        "rotations": lambda: rotations(n, hermitian),
         "diagonal": lambda: np.diag(np.real(np.diagonal(general))),
     }
     return made[name]()

@@ -9,7 +9,16 @@ import pytest
 from batched_cases import DTYPES
 from conftest import usable
 from linalg_cases import adjoint, normal
-from two_sided_cases import KINDS, check_eigenvalues, check_eigh, check_orthonormal, check_product, hermitian, wide
+from two_sided_cases import (
+    KINDS,
+    LAPACK,
+    check_eigenvalues,
+    check_eigh,
+    check_orthonormal,
+    check_product,
+    hermitian,
+    wide,
+)
 
 import mansard as ms
 from mansard import testing
@@ -94,8 +103,8 @@ def test_drivers(driver: str) -> None:
     except UnsupportedProblem as error:
         assert driver == "jacobi" and "use driver='auto'" in str(error)
         return
-    check_eigh(A, w, z, driver)
-    check_eigenvalues(A, linalg.eigvalsh(A, driver=driver), driver)
+    check_eigh(A, w, z, driver, LAPACK)
+    check_eigenvalues(A, linalg.eigvalsh(A, driver=driver), driver, LAPACK)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -11,6 +11,7 @@ from conftest import usable
 from linalg_cases import adjoint, normal
 from two_sided_cases import (
     KINDS,
+    LAPACK,
     check_orthonormal,
     check_product,
     check_singular_values,
@@ -69,7 +70,7 @@ def test_shapes(full: bool) -> None:
         U, s, Vh = linalg.svd(A, full)
         K = min(rows, columns)
         assert U.shape == (2, 3, rows, rows if full else K) and Vh.shape == (2, 3, columns if full else K, columns)
-        check_svd(A, U, s, Vh, (rows, columns, full))
+        check_svd(A, U, s, Vh, (rows, columns, full), LAPACK)
 
 
 def test_tall_and_wide_matrices_go_through_qr(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +82,7 @@ def test_tall_and_wide_matrices_go_through_qr(monkeypatch: pytest.MonkeyPatch) -
     for dtype, rows, columns in (("float64", 12, 4), ("float64", 4, 12), ("complex64", 9, 3)):
         A = np.stack([general(np.random.default_rng(2), kind, rows, columns, dtype) for kind in KINDS])
         for full in (True, False):
-            check_svd(A, *linalg.svd(A, full), (rows, columns, full))
+            check_svd(A, *linalg.svd(A, full), (rows, columns, full), LAPACK)
         assert "QR first" in ms.plan("svd", A).explain() and "qr " in ms.plan("svd", A).explain()
     bad = A.copy()
     bad[2, 1, 1] = np.nan
@@ -122,8 +123,8 @@ def test_drivers(driver: str) -> None:
         A = normal(np.random.default_rng(4), (3, *shape), dtype)
         try:
             for full in (True, False):
-                check_svd(A, *linalg.svd(A, full, driver=driver), (driver, dtype, full))
-            check_singular_values(A, linalg.svdvals(A, driver=driver), driver)
+                check_svd(A, *linalg.svd(A, full, driver=driver), (driver, dtype, full), LAPACK)
+            check_singular_values(A, linalg.svdvals(A, driver=driver), driver, LAPACK)
         except UnsupportedProblem as error:
             assert driver == "jacobi" and dtype.startswith("complex") and "use driver='auto'" in str(error)
 
@@ -140,8 +141,8 @@ def test_jacobi_finds_small_values_of_graded_columns() -> None:
 def test_hermitian() -> None:
     A = np.stack([hermitian(np.random.default_rng(i), "random", 4, "complex128") for i in range(5)])
     A[4] = np.diag([0.0, -3, 2, 0])
-    check_svd(A, *linalg.svd(A, hermitian=True), "hermitian")
-    check_singular_values(A, linalg.svd(A, compute_uv=False, hermitian=True), "hermitian")
+    check_svd(A, *linalg.svd(A, hermitian=True), "hermitian", LAPACK)
+    check_singular_values(A, linalg.svd(A, compute_uv=False, hermitian=True), "hermitian", LAPACK)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -175,8 +176,8 @@ def test_sizes_of_zero() -> None:
 
 def test_integers_and_lists() -> None:
     A = np.arange(12).reshape(2, 3, 2)
-    check_svd(A.astype("float64"), *linalg.svd(A), "integers")
+    check_svd(A.astype("float64"), *linalg.svd(A), "integers", LAPACK)
     U, s, Vh = linalg.svd(list(A))
     assert isinstance(U, list) and isinstance(s, list) and len(Vh) == 2
-    check_svd(A.astype("float64"), np.stack(U), np.stack(s), np.stack(Vh), "lists")
+    check_svd(A.astype("float64"), np.stack(U), np.stack(s), np.stack(Vh), "lists", LAPACK)
     assert linalg.svd([]) == ([], [], [])

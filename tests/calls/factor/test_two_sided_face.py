@@ -13,7 +13,7 @@ import scipy.linalg
 from batched_cases import DTYPES
 from conftest import wanted
 from linalg_cases import adjoint, normal
-from two_sided_cases import KINDS, check_eigh, check_svd, general, hermitian
+from two_sided_cases import KINDS, LAPACK, check_eigh, check_svd, general, hermitian
 
 import mansard as ms
 from mansard.operations.factor.two_sided import library, loops, plan, shapes
@@ -116,11 +116,11 @@ def test_ragged_batches() -> None:
     w, z = linalg.eigh(batch)
     assert isinstance(w, Vectors) and isinstance(z, ms.Ragged) and z.shapes == batch.shapes
     for one, values, vectors in zip(squares, w, z, strict=True):
-        check_eigh(one, values, vectors, one.shape)
+        check_eigh(one, values, vectors, one.shape, LAPACK)
     many = [normal(rng, (3 + i % 2, 2), "complex128") for i in range(50)]
     U, s, Vh = linalg.svd(ms.Ragged.from_list(many), False)
     for one, *parts in zip(many, U, s, Vh, strict=True):
-        check_svd(one, *parts, one.shape)
+        check_svd(one, *parts, one.shape, LAPACK)
     assert close(linalg.cond(ms.Ragged.from_list(many)), [np.linalg.cond(one) for one in many])
     assert linalg.matrix_rank(ms.Ragged.from_list(many)).tolist() == [2] * 50
     assert linalg.eigh_ex(batch).info.tolist() == [0] * 6
@@ -132,7 +132,7 @@ def test_interleaved_batches() -> None:
     A = np.stack([hermitian(np.random.default_rng(i), "random", 3, "float64") for i in range(11)])
     w, z = linalg.eigh(ms.interleave(A))
     assert isinstance(z, ms.Interleaved) and z.lanes == ms.interleave(A).lanes
-    check_eigh(A, w, ms.deinterleave(z), "interleaved")
+    check_eigh(A, w, ms.deinterleave(z), "interleaved", LAPACK)
     assert close(linalg.svdvals(ms.interleave(STACK)), np.linalg.svd(STACK, compute_uv=False))
     assert close(linalg.norm(ms.interleave(STACK), "nuc"), np.linalg.norm(STACK, "nuc", (-2, -1)))
 
@@ -154,8 +154,8 @@ def test_other_array_libraries(name: str) -> None:
         assert type(found) is type(one) and close(found, function(np.asarray(one)), "float32")
     w, z = linalg.eigh(symmetric)
     assert type(z) is type(symmetric)
-    check_eigh(S[0], *map(np.asarray, (w, z)), name)
-    check_svd(S[1], *map(np.asarray, linalg.svd(general_)), name)
+    check_eigh(S[0], *map(np.asarray, (w, z)), name, LAPACK)
+    check_svd(S[1], *map(np.asarray, linalg.svd(general_)), name, LAPACK)
     for order in (None, "nuc", 2, 1, np.inf, "fro"):
         assert close(linalg.norm(general_, order, (-2, -1)), np.linalg.norm(S[1], order, (-2, -1)), "float32")
     assert close(linalg.norm(general_, 3, 0), np.linalg.norm(S[1], 3, 0), "float32")
@@ -172,7 +172,7 @@ def test_conjugated_tensors() -> None:
         s = linalg.svdvals(one)
         assert close(s, np.linalg.svd(A, compute_uv=False))
         U, s, Vh = linalg.svd(one)
-        check_svd(one.resolve_conj().numpy(), U.numpy(), s.numpy(), Vh.resolve_conj().numpy(), "conjugated")
+        check_svd(one.resolve_conj().numpy(), U.numpy(), s.numpy(), Vh.resolve_conj().numpy(), "conjugated", LAPACK)
 
 
 # ---- libraries --------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from devices import H200
 from linalg_cases import normal
 from ragged_cases import host
 from sweeps_cases import BACKENDS, address
-from two_sided_cases import KINDS, check_eigh, check_svd, general, hermitian
+from two_sided_cases import KINDS, LAPACK, check_eigh, check_svd, general, hermitian
 
 import mansard as ms
 from mansard import testing
@@ -160,8 +160,8 @@ def test_cpus_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         w, z = linalg.eigh(form(squares))
         values = linalg.eigvalsh(form(squares), "U")
         for i, one in enumerate(squares):
-            check_eigh(one, w[i], z[i], i)
-            check_eigh(one, values[i], z[i], i)
+            check_eigh(one, w[i], z[i], i, LAPACK)
+            check_eigh(one, values[i], z[i], i, LAPACK)
     for dtype in ("float32", "complex128"):
         many = [normal(rng, (1 + i % 3, 1 + i % 4), dtype) for i in range(60)]
         for full in (False, True):
@@ -169,7 +169,7 @@ def test_cpus_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
             for i, one in enumerate(many):
                 rows, columns = one.shape
                 assert U[i].shape == (rows, rows if full else min(rows, columns))
-                check_svd(one, U[i][:, : len(s[i])], s[i], Vh[i][: len(s[i])], (i, one.shape))
+                check_svd(one, U[i][:, : len(s[i])], s[i], Vh[i][: len(s[i])], (i, one.shape), LAPACK)
     tall = [normal(rng, (3 + i % 3, 1 + i % 4), "float64") for i in range(40)]
     right = [normal(rng, (len(one), 2), "float64") for one in tall]
     x, rest, ranks, values = linalg.lstsq(tall, right)

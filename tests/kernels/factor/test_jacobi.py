@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import A100, H200
+from exact_values import exact_singular_values
 from jacobi_cases import KINDS, bounded, exact, launch, matrix, ratios, stack
 from sparing import sliced
 
@@ -66,6 +67,19 @@ def test_too_few_steps_on_condensed_forms_are_reported() -> None:
     found = launch(P("float64", 5, 4, want="eigvalsh", method="any"), Simd(2, SWEEPS=1, METHOD="condensed"), "cpu", A)
     assert found.info.tolist() == [0, 5, 0, 0]
     assert np.allclose(found.W[3], np.linalg.eigvalsh(blocks), atol=1e-14)
+
+
+def test_values_that_take_many_steps_do_not_drift() -> None:
+    """Rounding errors of rotations have either sign: clustered values, and bidiagonal matrices without a shift."""
+    rng = np.random.default_rng(5)
+    nilpotent = 1e-9 * np.eye(32) + np.eye(32, k=1)
+    A = np.stack([nilpotent, *(matrix(rng, "clustered", 32, "float64", False) for _ in range(15))])
+    problem = P("float64", 32, 16, want="svd", method="any")
+    found = launch(problem, defaults.default(problem, CpuBackend().device), "cpu", A)
+    exact_values = exact_singular_values(A)
+    off = (found.W - exact_values) / exact_values[:, :1] / np.finfo("float64").eps
+    assert np.abs(off).max() <= 16 and abs(off[1:].mean()) <= 2, (np.abs(off).max(), off.mean())
+    assert max(ratios(problem, A, found).values()) <= 1
 
 
 @pytest.mark.parametrize("want", ["eigh", "svd"])

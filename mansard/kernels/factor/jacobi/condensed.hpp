@@ -42,12 +42,19 @@ struct CondensedLanes : JacobiGroup<P> {
     V c, s, r;
   };
   // The rotation of (x, z) onto (r, 0) in lanes that are `inside`; the identity, and x, elsewhere or where both vanish.
+  // Length and entries are rounded once: products with a rounded 1 / length are below the exact ones more often than
+  // above, by which values drift that take many steps.
   static MANSARD_INLINE Rotation rotation(V x, V z, Lane inside) {
     const V square = plus_product(x * x, z, z);
     const Lane turns = inside & greater<R, LANES>(square, all(Format<R>::LEAST_SQUARE));
     const V root = inverse_root<R, LANES>(select<R, LANES>(turns, square, all(1)));
-    return {select<R, LANES>(turns, x * root, all(1)), select<R, LANES>(turns, z * root, V{}),
-            select<R, LANES>(turns, square * root, x)};
+    const V near = square * root, length = plus_product(near, minus_product(square, near, near), root * R(0.5));
+    const auto over_length = [&](V entry) __attribute__((always_inline)) {
+      const V quotient = entry * root;
+      return plus_product(quotient, minus_product(entry, quotient, length), root);
+    };
+    return {select<R, LANES>(turns, over_length(x), all(1)), select<R, LANES>(turns, over_length(z), V{}),
+            select<R, LANES>(turns, length, x)};
   }
 
   // The reflection I - tau v v^T of `count` entries, `stride` apart, onto the one at `head`, which becomes that entry.
