@@ -203,7 +203,7 @@ class Run:
 
     def __init__(
         self, kind: Kind, problem: Problem, launch: Any, copies: tuple[bool, bool], views: dict[str, View],
-        shape: tuple[int, int], vendor: Vendor,
+        shape: tuple[int, ...], vendor: Vendor,
     ) -> None:  # fmt: skip
         self.kind, self.problem, self.launch, self.copies = kind, problem, launch, copies
         self.stream, self.shape, self.vendor = kind.stream_of(views["A"].device), shape, vendor(kind, problem)

@@ -12,6 +12,7 @@ from ...arrays.gemm import Gemm
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...kernels.tall_skinny.gram import emit, spec
+from ...plan import pin
 from ...plan.plan import Plan
 from ...plan.problem import Problem
 from .. import library_launch, operation
@@ -105,7 +106,15 @@ def plan_gram(
     a, b = (call.as_copied(view) if copy else view for view, copy in zip((a, b), copies, strict=True))
     problem = _problem(a, b, B is None, conj, deterministic)
     columns = None if B is None else _columns(a, b, c, conj)
-    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), handover, backend, copies, vendor, columns)
+    free = handover or (backend is None and not pin.pins() and _is_left_to_cublas(pair.kind, problem, columns, a))
+    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), free, backend, copies, vendor, columns)
+
+
+def _is_left_to_cublas(kind: Kind, problem: Problem, columns: Gemm | None, a: View) -> bool:
+    """Whether cuBLAS may answer where records say that it is faster: it reads A as it lies, and sums as exactly.
+    Products in single precision are summed in double by kernels alone."""
+    exact = problem.dtype in ("float64", "complex128")
+    return exact and library_launch.launch_of(kind, columns, a.device) is not None
 
 
 def _columns(a: View, b: View, c: View | None, conj: bool) -> Gemm:

@@ -26,6 +26,7 @@ from ..batched.library import matrix_product
 from ..batched.ragged_call import multiply_special
 from ..operation import Operation
 from . import gram
+from .folded import plan_folded
 from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
@@ -93,7 +94,9 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
     if _is_stack(a, b):
         if _are_vectors(a, b, None if out is None else kind.view(out, "out")):
             return _times_vectors(kind, A, B, out, backend)
-        return plan_gemm(A, B, out, backend)
+        free = a.device[0] == "cuda" and backend is None and form == _PLAIN and not pin.pins()
+        folded = plan_folded(kind, A, B, out, a, b) if free else None
+        return folded or plan_gemm(A, B, out, backend)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:
         _check_for_library(kind, a, b)
         route = Library(OWN_ROUTINE, "no kernel multiplies such operands", has_rival=False)

@@ -47,7 +47,7 @@ class Pair(NamedTuple):
         return chosen
 
     def plan(
-        self, emit: Emit, problem: Problem, backend: Backend, read: tuple[View, View], shape: tuple[int, int],
+        self, emit: Emit, problem: Problem, backend: Backend, read: tuple[View, View], shape: tuple[int, ...],
         handover: bool, asked: str | None, copies: tuple[bool, bool] = (False, False), vendor: call.Vendor = product,
         columns: Gemm | None = None,
     ) -> Plan:  # fmt: skip
@@ -63,7 +63,7 @@ class Pair(NamedTuple):
         fast, verify = call.counted(kind, out, path), call.make_verify(kind, self.A, self.B, out)
         return Plan(problem, choice, backend, kernel, fast, verify, launch, run.fast != run.general)
 
-    def _place(self, shape: tuple[int, int]) -> library_launch.Place:
+    def _place(self, shape: tuple[int, ...]) -> library_launch.Place:
         views = [self.views[name] for name in ("A", "B", "out") if name in self.views]
         reaches = tuple(arrays.reach(view, ITEMSIZE[view.dtype]) for view in views)
         return library_launch.Place(self.kind, views[0].device, shape, views[0].dtype, reaches)

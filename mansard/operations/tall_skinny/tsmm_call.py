@@ -17,7 +17,11 @@ def plan_tsmm(
     A: Array, B: Array, out: Array, backend: str | None, form: Hashable = None, handover: bool = False
 ) -> Plan:
     """A plan of A B for tall A and small B. Nothing is written before every argument has been checked."""
-    pair = Pair.of(A, B, out)
+    return plan_pair(Pair.of(A, B, out), backend, handover)
+
+
+def plan_pair(pair: Pair, backend: str | None, handover: bool, shape: tuple[int, ...] = ()) -> Plan:
+    """A plan for described operands. `shape`: of the result, where it is not that of the product (a folded stack)."""
     a, c, w = pair.views["A"], pair.views["B"], pair.views.get("out")
     if a.shape[1] != c.shape[0]:
         raise ValueError(f"A has {a.shape[1]} columns and B {c.shape[0]} rows: both need the same number M")
@@ -28,7 +32,7 @@ def plan_tsmm(
     if copies[0]:
         a = call.as_copied(a)
     problem = _problem(a, c, w)
-    return pair.plan(emit, problem, chosen, (a, c), (problem.K, problem.N), handover, backend, copies)
+    return pair.plan(emit, problem, chosen, (a, c), shape or (problem.K, problem.N), handover, backend, copies)
 
 
 def _problem(a: View, c: View, w: View | None) -> Problem:

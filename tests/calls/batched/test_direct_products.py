@@ -22,6 +22,8 @@ from mansard.operations import library_launch
 from mansard.operations.batched.gemm_call import Form, multiply
 from mansard.operations.launcher import LAUNCHER
 from mansard.operations.plans import PLANS
+from mansard.operations.tall_skinny import gram
+from mansard.operations.tall_skinny.pair import Pair
 from mansard.plan import first_calls
 
 NATIVE = LAUNCHER.wait()
@@ -97,7 +99,26 @@ def test_adjoints_of_tall_matrices_are_never_copied(played: Played, dtype: str, 
         assert np.array_equal(ms.gram(A, B, conj=False), A.T @ B)
         assert np.array_equal(ms.gram(A), A.conj().T @ A)
     one_sided = dtype.startswith("c") and turned[0]  # the result lies row by row
-    assert len(played.launches) == (1 if one_sided else 2)
+    assert len(played.lib.calls) == (3 if one_sided else 6)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "turned", "same", "left"),
+    [
+        ("complex128", False, False, True), ("float64", True, False, True), ("complex128", False, True, False),
+        ("complex64", False, False, False), ("complex128", True, False, False),
+    ],
+)  # fmt: skip
+def test_wide_gram_products_may_be_left_to_cublas(
+    played: Played, monkeypatch: pytest.MonkeyPatch, dtype: str, turned: bool, same: bool, left: bool
+) -> None:
+    """Where it sums as exactly as a kernel, for two matrices, and conjugates no copy of A."""
+    asked: list[bool] = []
+    real = Pair.plan
+    monkeypatch.setattr(Pair, "plan", lambda *given: asked.append(given[6]) or real(*given))
+    A = matrix(np.random.default_rng(7), (), 300, 100, dtype, turned)
+    gram.plan_gram(A, None if same else A.copy(), None, None)
+    assert asked == [left]
 
 
 def test_systems_are_not_taken_for_products(played: Played) -> None:
