@@ -10,8 +10,10 @@ from mansard.operations.factor.blocked import HOW
 from ..found import Number, best, column, geometric_mean, lines, median, results, rows
 from .cases import label
 from .measured import backward_ways, exchanges_in_time, forward_ways, own_classic, panels, panels_in_time
+from .scaling import strong
+from .scaling import weak as weak_scaling
 
-__all__ = ["backward_ways", "exchanges_in_time", "forward_ways", "panels", "panels_in_time"]
+__all__ = ["backward_ways", "exchanges_in_time", "forward_ways", "panels", "panels_in_time", "weak_scaling"]
 _BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
 _BAND = "percent_bandwidth"
 _CPU = "xeon-avx512-2-cores/factor"
@@ -270,3 +272,10 @@ def gpu_shared() -> Number:
     shares = [seconds / found[case, mode, mps, 1] for (case, mode, mps, ranks), seconds in found.items()
               if mps and ranks == 8 and mode != "time steps"]  # fmt: skip
     return Number(max(shares) < 1.3, {"least": min(shares), "most": max(shares)})
+
+
+def strong_scaling() -> Number:
+    """Figure 5.6: one mesh over ranks of a CPU, and products over ranks of a GPU."""
+    found = strong()
+    return Number(found.holds, found.values | gpu_shared().values, found.columns[:-1],
+                  tuple(line[:-1] for line in found.cells))  # fmt: skip
