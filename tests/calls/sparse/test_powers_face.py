@@ -250,7 +250,8 @@ def test_bad_input_is_refused(backend: str) -> None:
 
     refused(ValueError, "square", A[:4], 2)
     refused(ValueError, "negative", A, -1)
-    refused(TypeError, "no integer", A, 1.5)
+    refused(TypeError, "p=1.5 is no integer", A, 1.5)
+    refused(TypeError, r"p is of type ndarray, which is no integer.*matrix_powers\(A, p\)\(x\)", A, np.ones(3))
     refused(ValueError, "basis", A, 2, "legendre")
     refused(ValueError, "basis", A, 2, ("newton",))
     refused(ValueError, "shifts", A, 3, ("newton", [1.0, 2.0]))

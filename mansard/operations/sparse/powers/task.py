@@ -77,7 +77,9 @@ def count(p: Any) -> int:
     try:
         number = operator.index(p)
     except TypeError:
-        raise TypeError(f"p={p!r} is no integer: it counts products with A") from None
+        given = f"p={p!r}" if isinstance(p, float) else f"p is of type {type(p).__name__}, which"
+        remedy = "it counts products with A, and a vector comes after it: matrix_powers(A, p)(x)"
+        raise TypeError(f"{given} is no integer: {remedy}") from None
     if number < 0:
         raise ValueError(f"p={number} is negative: it counts products with A")
     return number
