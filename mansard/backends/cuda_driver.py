@@ -108,6 +108,19 @@ class Driver:
     def restore(self, context: c_void_p) -> None:
         self.check(self.lib.cuCtxSetCurrent(context), "cuCtxSetCurrent")
 
+    def fetching(self, ordinal: int) -> tuple[int, ...]:
+        """What the native launcher fetches numbers from a device by (`native/fetch.hpp`): the device's context, and
+        addresses of functions."""
+        names = (
+            "cuCtxGetCurrent",
+            "cuStreamIsCapturing",
+            "cuMemcpyDtoHAsync_v2",
+            "cuStreamSynchronize",
+            "cuMemHostAlloc",
+        )
+        current, *others = (ctypes.cast(getattr(self.lib, name), c_void_p).value or 0 for name in names)
+        return current, self.primary_context(ordinal).value or 0, *others
+
     def version(self) -> str:
         value = c_int()
         self.lib.cuDriverGetVersion(byref(value))

@@ -36,6 +36,7 @@ class Module(Protocol):
     set_torch: Callable[..., bool]
     describe: Callable[[Any], tuple[Any, ...] | None]
     is_zero: Callable[[Any], bool | None]
+    set_fetch: Callable[..., None]
     forget: Callable[[], None]
     size: Callable[[], int]
     lose_cuda: Callable[[], None]

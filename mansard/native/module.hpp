@@ -2,6 +2,7 @@
 // The functions of the module `launcher`, as Python sees them (`mansard/native/__init__.py`).
 
 #include "native/calls.hpp"
+#include "native/fetch.hpp"
 
 namespace mansard {
 
@@ -73,15 +74,19 @@ inline PyObject* describe(PyObject*, PyObject* array) {
                        found.words[0] >> 20 & 1 ? Py_True : Py_False, found.words[0] >> 21 & 1 ? Py_True : Py_False);
 }
 
-// is_zero(info) -> whether all entries of a contiguous int32 array in the CPU's memory are zero; None: Python looks
+// is_zero(info) -> whether all entries of a contiguous int32 array are zero, after waiting for it; None: Python looks
 inline PyObject* is_zero(PyObject*, PyObject* array) {
   Described found;
-  if (read(array, found) != Reading::fits || found.dtype != INT32 || found.device >= 0) Py_RETURN_NONE;
+  if (read(array, found) != Reading::fits || found.dtype != INT32) Py_RETURN_NONE;
   std::int64_t count = 1;
-  const std::int64_t unit = found.library == NUMPY ? 4 : 1;
+  const std::int64_t unit = found.library == TORCH ? 1 : 4;
   for (int i = found.dimensions() - 1; i >= 0; --i) {
     if (found.size(i) > 1 && found.stride(i) != unit * count) Py_RETURN_NONE;
     count *= found.size(i);
+  }
+  if (found.device >= 0) {
+    const int answer = is_zero_on_gpu(found, count);
+    return answer < 0 ? Py_NewRef(Py_None) : PyBool_FromLong(answer);
   }
   const auto* entries = reinterpret_cast<const std::int32_t*>(found.address);
   std::int32_t any = 0;
@@ -113,6 +118,7 @@ inline PyObject* make_module() {
       {"set_torch", set_torch, METH_VARARGS, nullptr},
       {"describe", describe, METH_O, nullptr},
       {"is_zero", is_zero, METH_O, nullptr},
+      {"set_fetch", set_fetch, METH_VARARGS, nullptr},
       {"forget", forget, METH_NOARGS, nullptr},
       {"size", size, METH_NOARGS, nullptr},
       {"lose_cuda", lose_cuda, METH_NOARGS, nullptr},

@@ -376,3 +376,87 @@ def test_reasons_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_descriptions_that_fit_no_kernel_are_refused(told: tuple[Any, ...]) -> None:
     with pytest.raises((TypeError, ValueError)):
         module().make_run(told)
+
+
+# ---- info of a GPU's, with a driver of the test's own --------------------------------------------------------------
+
+
+class OnGpu:
+    """An int32 array as the launcher reads CuPy's, in host memory."""
+
+    def __init__(self, entries: np.ndarray, device: int) -> None:
+        self.entries = np.asarray(entries, np.int32)
+        self.shape, self.strides, self.dtype = self.entries.shape, self.entries.strides, np.dtype("int32")
+        self.data = type("Memory", (), {"ptr": self.entries.ctypes.data, "device_id": device})
+
+
+class Fetching:
+    """Copies when it is waited for, as a GPU may."""
+
+    def __init__(self) -> None:
+        self.copies: list[tuple[int, int, int, int]] = []
+        self.memory: list[Any] = []
+        self.context, self.capturing, self.status, self.streams = 7, 0, 0, [5]
+        pointer, number = ctypes.c_void_p, ctypes.c_int
+        self._functions = (
+            ctypes.CFUNCTYPE(number, ctypes.POINTER(pointer))(self._current),
+            ASKED(lambda stream, flag: self._put(flag, self.capturing)),
+            ctypes.CFUNCTYPE(number, pointer, pointer, ctypes.c_size_t, pointer)(self._copy),
+            ctypes.CFUNCTYPE(number, pointer)(self._wait),
+            ctypes.CFUNCTYPE(number, ctypes.POINTER(pointer), ctypes.c_size_t, ctypes.c_uint)(self._allocate),
+        )
+
+    def tell(self, device: int) -> None:
+        current, *others = (ctypes.cast(one, ctypes.c_void_p).value for one in self._functions)
+        source = (lambda: self.streams[0], False, 0, False)
+        module().know(OnGpu, 2)
+        module().set_fetch(2, device, source, (current, 7, *others))
+
+    @staticmethod
+    def _put(place: Any, value: int) -> int:
+        place[0] = value
+        return 0
+
+    def _current(self, place: Any) -> int:
+        return self._put(place, self.context)
+
+    def _copy(self, to: int, source: int, size: int, stream: int) -> int:
+        self.copies.append((to, source, size, stream))
+        return 0
+
+    def _wait(self, stream: int) -> int:
+        to, source, size, queued = self.copies[-1]
+        assert stream == queued
+        ctypes.memmove(to, source, size)
+        return self.status
+
+    def _allocate(self, place: Any, size: int, flags: int) -> int:
+        self.memory.append((ctypes.c_char * size)())
+        return self._put(place, ctypes.addressof(self.memory[-1]))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 4), (4096,)])
+def test_info_is_fetched_over_memory_that_is_used_again(shape: tuple[int, ...]) -> None:
+    played = Fetching()
+    played.tell(3)
+    good, bad = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+    bad[(-1,) * len(shape)] = 2
+    for entries, found in ((good, True), (bad, False), (good, True)):
+        assert module().is_zero(OnGpu(entries, 3)) is found
+    assert {(size, stream) for *_, size, stream in played.copies} == {(good.nbytes, 5)} and len(played.memory) == 1
+
+
+def test_info_that_python_fetches() -> None:
+    """On other devices, in other contexts, on captured streams, of other strides, of many, and after a failure."""
+    played, good = Fetching(), np.zeros(8, np.int32)
+    played.tell(4)
+    assert module().is_zero(OnGpu(good, 9)) is None
+    for name, value, before in (("context", 8, 7), ("capturing", 1, 0)):
+        setattr(played, name, value)
+        assert module().is_zero(OnGpu(good, 4)) is None and not played.copies
+        setattr(played, name, before)
+    assert module().is_zero(OnGpu(good[::2], 4)) is None and module().is_zero(OnGpu(np.zeros(4097), 4)) is None
+    played.status = 700
+    assert module().is_zero(OnGpu(good, 4)) is None
+    played.status = 0
+    assert module().is_zero(OnGpu(good, 4)) is True and len(played.memory) == 2, "a copy may still come"

@@ -15,7 +15,7 @@ from .. import stacks
 from ..launcher import LAUNCHER
 from ..ragged import Ragged
 from ..ragged_lists import differ
-from .info import has_nonzero
+from .info import has_nonzero, lets_fetch
 
 # (kind, arguments, places for the results or None each) -> results; of lists, stacks
 Run = Callable[[Kind, list[Matrices], list[Matrices]], Sequence[Matrices]]
@@ -202,12 +202,15 @@ _FEW = 4096  # infos, which take no longer to fetch than one
 def first_bad(info: Array) -> tuple[tuple[int, ...], int] | None:
     """Index and value of the first entry that is not zero; waits for the device."""
     is_zero = LAUNCHER.is_zero
-    if is_zero is not None and is_zero(info):
+    found = None if is_zero is None else is_zero(info)
+    if found is None and is_zero is not None and lets_fetch(info):  # from its device: is asked for the first time
+        found = is_zero(info)
+    if found:
         return None
     few = prod(info.shape) <= _FEW  # are fetched at once; of many only the answer whether one is not zero
     if not few:
-        found = has_nonzero(info)
-        if not (bool(info.any()) if found is None else found):
+        bad = has_nonzero(info)
+        if not (bool(info.any()) if bad is None else bad):
             return None
     host = info.get() if hasattr(info, "get") else np.asarray(info.cpu() if hasattr(info, "cpu") else info)
     if few and not host.any():

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from math import prod
 
 from ...arrays import kinds as arrays
+from ...arrays import readers
 from ...arrays.types import Array, Kind
 from ...backends import mailbox
+from ...backends.cuda_driver import driver
 from ...backends.select import select
 from ...kernels.factor import systems
 from ...plan import dispatch, pin
 from .. import run as call
+from ..launcher import LAUNCHER
 from ..plans import PLANS
 
 _MOST = 1 << 16  # entries that one block of threads reads while an array library's reduction would be launched twice
@@ -25,6 +28,23 @@ def has_nonzero(info: Array) -> bool | None:
     check = PLANS.made(("info", kind, kind.signature(info)), lambda: _planned(kind, info))
     found: bool | None = check(info)
     return found
+
+
+_FETCHED: set[tuple[str, int]] = set()  # libraries and devices that the launcher fetches from
+
+
+def lets_fetch(info: Array) -> bool:
+    """Tell the launcher how `info` of this library is fetched from its GPU; False where nothing is new to it."""
+    kind, module = arrays.known_kind(info), LAUNCHER.module
+    number = None if kind is None else readers.number_of(kind)
+    if kind is None or module is None or number is None:
+        return False
+    name, ordinal = kind.view(info, "info").device
+    if name != "cuda" or (kind.package, ordinal) in _FETCHED:
+        return False
+    _FETCHED.add((kind.package, ordinal))
+    module.set_fetch(number, ordinal, kind.stream_source((name, ordinal)), driver().fetching(ordinal))
+    return True
 
 
 def _planned(kind: Kind, info: Array) -> Callable[[Array], bool | None]:
