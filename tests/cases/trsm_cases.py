@@ -173,23 +173,24 @@ STREAM: list[tuple[Problem, Config]] = [
 ]  # fmt: skip
 TENSOR: list[tuple[Problem, Config]] = [
     # whole blocks and ragged ones on either side, tiles of columns, idle warps; pairs of entries and single ones
-    (P("float64", 40, 33, 3), Tensor(2)),
-    (P("float64", 37, 16, 3, uplo="upper"), Tensor(1)),
+    (P("float64", 40, 33, 3), Tensor(2, 3)),
+    (P("float64", 37, 16, 3, uplo="upper"), Tensor(1, 2)),
     (P("float64", 64, 20, 2, side="right", trans="C"), Tensor(2)),
     (P("float64", 33, 5, 4, side="right", uplo="upper", unit=True), Tensor(2)),
     (P("float64", 128, 64, 1, unit=True), Tensor()),
     (P("float64", 24, 50, 3, layout_a="col", layout_b="col"), Tensor(2)),
     (P("float64", 42, 18, 3, layout_a="col", uplo="upper", layout_b="col", layout_x="row"), Tensor(2)),
-    (P("float64", 34, 9, 3, layout_a="any", layout_b="any"), Tensor(1)),
+    (P("float64", 34, 9, 3, layout_a="any", layout_b="any"), Tensor(1, 9)),
     (P("float64", 34, 17, 3, trans="T", layout_b="col", aligned=False), Tensor(2)),
     (P("float64", 36, 6, 5, pitch_a=38, pitch_b=7, **_STRIDED), Tensor(1)),
     (P("float64", 36, 6, 5, pitch_a=41, pitch_b=38, layout_b="col", **_STRIDED), Tensor(1)),
     (P("float64", 34, 6, 5, **_POINTERS, uplo="upper"), Tensor(1)),
     (P("float64", 40, 6, 5, stack_a="shared"), Tensor(1)),
     (P("float64", 33, 16, 5, stack_b="shared", uplo="upper"), Tensor(1)),
+    (P("float64", 70, 40, 2, layout_a="col"), Tensor(4, 3)),  # a warp without columns
     (P("float64", 9, 1, 5), Tensor(1)),
     (P("float64", 3, 40, 5, uplo="upper"), Tensor(3)),
-    (P("float64", 48, 12, 3), Tensor(1, INVERT=True)),
+    (P("float64", 48, 12, 3), Tensor(1, 5, INVERT=True)),
 ]  # fmt: skip
 CASES = LANES + BLOCKED + STREAM + TENSOR
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from devices import A100, H200
+from orders import in_order
 from sparing import SHARE, sliced
 from trsm_cases import (
     CASES,
@@ -98,6 +99,14 @@ def test_without_alpha_there_is_only_zero(which: int, backend: str) -> None:
     out = place_for_x(problem, xp)
     launch(problem, config, backend, [*stacks, out], 0.0)
     assert bool((out.view == 0).all())
+
+
+@pytest.mark.parametrize("order", ["reverse", "greedy"])
+def test_columns_are_read_before_the_next_ones_take_their_place(order: str) -> None:
+    """A ring of two places for five columns of blocks; two warps, the second without a column of X."""
+    with in_order(order):
+        exact(spec.problem("float64", 40, 16, 2), Tensor(2, 2), "emulated")
+        exact(spec.problem("float64", 37, 20, 2, uplo="upper", layout_a="col"), Tensor(2, 3), "emulated")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
@@ -296,6 +305,7 @@ def test_every_problem_is_a_system_from_the_left() -> None:
         (Stream(), "only one is solved for"),
         (Stream(STAGES=1), "STAGES less than 2"),
         (Tensor(0), "1 to 32"),
+        (Tensor(1, 1), "one column arrives"),
         (Simd(), "for CPUs"),
     ],
 )

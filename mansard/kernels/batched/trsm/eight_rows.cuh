@@ -1,5 +1,8 @@
 // Substitution for eight rows of a triangle by a quad of lanes: lane t has rows 2 t and 2 t + 1 of two columns of X.
 //
+// A quotient is x times a reciprocal of two numbers: x * inverse + x * tail, rounded once, is as accurate as a division,
+// and the rows, which wait for each other, wait for two operations instead of three.
+//
 // Whether a quotient was extreme is checked once for all rows, since a branch per row would delay the shuffles. If one
 // was, the rows are solved again with exact divisions.
 #pragma once
@@ -13,8 +16,8 @@ struct EightRows {
   int turn;  // rank of the lane in its quad: it has rows 2 turn and 2 turn + 1
 
   // Solve. x[2 c + s] is row 2 turn + s of column c: a right-hand side before, a solution afterwards. `block` is the
-  // 8 x 8 triangle in row-major order.
-  MANSARD_DEVICE void solve(double (&x)[4], const double* block, const double* inverses) const {
+  // 8 x 8 triangle in row-major order; what the inverses of its diagonal lack to be exact is `tails` further on.
+  MANSARD_DEVICE void solve(double (&x)[4], const double* block, const double* inverses, int tails) const {
     double entries[2][8];
     MANSARD_UNROLL
     for (int e = 0; e < 16; e += 2) {
@@ -22,7 +25,12 @@ struct EightRows {
       entries[e / 8][e % 8] = pair.e[0], entries[e / 8][e % 8 + 1] = pair.e[1];
     }
     Number by[2];
-    if constexpr (!P::UNIT) prepare(by, block, inverses);
+    double tail[2];
+    if constexpr (!P::UNIT) {
+      prepare(by, block, inverses);
+      MANSARD_UNROLL
+      for (int s = 0; s < 2; ++s) tail[s] = P::INVERT ? 0.0 : inverses[tails + 2 * turn + s];
+    }
     const double before[4] = {x[0], x[1], x[2], x[3]};
     double numerators[4];
     MANSARD_UNROLL
@@ -32,7 +40,7 @@ struct EightRows {
         const bool own = turn == k / 2;
         double &mine = x[c + k % 2], quotient = mine;
         if constexpr (!P::UNIT) {
-          quotient = quick(by[k % 2], mine);
+          quotient = P::INVERT ? mine * by[k % 2].inverse : fma(mine, by[k % 2].inverse, mine * tail[k % 2]);
           numerators[c + k % 2] = own || k < 2 ? mine : numerators[c + k % 2];
         }
         const double known = from_lane<4>(quotient, k / 2);

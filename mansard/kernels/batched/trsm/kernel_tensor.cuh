@@ -7,12 +7,17 @@
 // turn) has rows 2 turn, 2 turn + 1 of each block in columns group and group + 8. Eight solved rows are then an operand
 // of the next products without rearranging.
 //
-// Shared memory, in doubles: the triangle as COUNT blocks of 8 x 8, then ROWS inverses of the diagonal.
-// Barriers (__syncthreads -> buffer -> writer): triangle -> copies of other threads;  inverses -> other threads.
+// Shared memory, in doubles: a ring of STAGES places, each with a column of the triangle's 8 x 8 blocks (BLOCKS * 64);
+// then ROWS inverses of the diagonal, and ROWS numbers that they lack to be exact. Step p reads column p, while the
+// next STAGES - 1 are on their way.
+// Barriers (__syncthreads -> buffer -> writer):
+//   arrive -> column p, and before the first one the inverses -> copies and quotients of other threads
+//          -> the place of column p - 1, read by all warps -> the copies that are started next
 //
-// Limits: 35 to 56 % of the copy bandwidth (H200): a block reads, solves and writes in turn, and two or three fit.
+// Limits: the chain of N rows, about 100 clocks each, of as many blocks as registers and shared memory have room for.
 //
 //   WARPS     warps per block, 16 columns of X each
+//   STAGES    columns of blocks in shared memory
 //   INVERT    multiply by inverted diagonal entries instead of dividing by them
 //   VECTOR_A  entries of a row of A that are moved at once; VECTOR_B, VECTOR_X entries of a column of B and X
 #pragma once
@@ -26,44 +31,64 @@ namespace mansard {
 template <class P>
 struct TensorShape {
   static constexpr int BLOCKS = ceil_div(P::N, 8), ROWS = 8 * BLOCKS;  // padded with rows of the unit matrix
-  static constexpr int COUNT = BLOCKS * (BLOCKS + 1) / 2, THREADS = 32 * P::WARPS;
+  static constexpr int PLACE = BLOCKS * 64, THREADS = 32 * P::WARPS;
   static constexpr int COLUMNS = 16 * P::WARPS, TILES = ceil_div(P::NRHS, COLUMNS);
-  static_assert((COUNT * 64 + ROWS) * 8 <= P::SHARED_BYTES, "shared memory");
+  static_assert((P::STAGES * PLACE + 2 * ROWS) * 8 <= P::SHARED_BYTES && P::STAGES >= 2, "shared memory");
 };
 
-// The triangle in shared memory. Rows and columns are numbered in the order in which unknowns become known.
-template <class P>
-struct TriangleBlocks {
+// The triangle, a column of 8 x 8 blocks at a time. Rows and columns are numbered in the order in which unknowns become
+// known.
+template <class P, class Place>
+struct TriangleColumns {
   using S = TensorShape<P>;
-  double *memory, *inverses;  // blocks; inverses of the diagonal
+  double *memory, *inverses;  // the ring; inverses of the diagonal and what they lack
+  const Place& place;
+  const double* matrix;
 
-  MANSARD_DEVICE double* block(int i, int j) const { return memory + (i * (i + 1) / 2 + j) * 64; }
-  MANSARD_DEVICE double* at(int i, int j) const { return block(i / 8, j / 8) + i % 8 * 8 + j % 8; }
-  static MANSARD_DEVICE int place(int i) { return P::UPPER ? P::N - 1 - i : i; }
+  MANSARD_DEVICE TriangleColumns(double* memory, const Place& place, i64 index)
+      : memory(memory), inverses(memory + P::STAGES * S::PLACE), place(place),
+        matrix(matrix_at(place.base, place.matrix, index)) {}
 
-  // Copy the triangle. A warp copies a line: a row up to the diagonal, or a column from the diagonal on.
-  template <class Place>
-  MANSARD_DEVICE void load(const Place& from, i64 index) const {
+  static MANSARD_DEVICE int order(int i) { return P::UPPER ? P::N - 1 - i : i; }
+  MANSARD_DEVICE const double* entry(int row, int column) const {
     constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
-    constexpr int V = P::VECTOR_A;
-    const double* matrix = matrix_at(from.base, from.matrix, index);
-MANSARD_UNROLL_BY(1)
-    for (int line = threadIdx.x / 32; line < P::N; line += P::WARPS)
+    return matrix + order(ROW_MAJOR ? row : column) * place.line + order(ROW_MAJOR ? column : row) * place.step;
+  }
+  // Block (i, p).
+  MANSARD_DEVICE double* block(int i, int p) const { return memory + p % P::STAGES * S::PLACE + (i - p) * 64; }
+
+  // Start the copies of column p: threads with neighbouring numbers have neighbours in memory.
+  MANSARD_DEVICE void request(int p) const {
+    constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
+    constexpr int V = P::VECTOR_A, PIECES = 8 / V;
+    if (p < S::BLOCKS) {
+      double* const to = block(p, p);
+      const int rows = P::N - 8 * p;
 MANSARD_UNROLL_BY(4)
-      for (int e = (ROW_MAJOR ? 0 : line) + threadIdx.x % 32 * V; e < (ROW_MAJOR ? line + 1 : P::N); e += 32 * V)
-        cp_async_word<8 * V>(ROW_MAJOR ? at(line, e) : at(e, line),
-                             matrix + place(line) * from.line + place(e) * from.step);
-    for (int e = threadIdx.x; e < (S::ROWS - P::N) * S::ROWS; e += S::THREADS) {
-      const int i = P::N + e / S::ROWS, j = e % S::ROWS;
-      if (j <= i) *at(i, j) = i == j ? 1.0 : 0.0;
+      for (int e = threadIdx.x; e < rows * PIECES; e += S::THREADS) {
+        const int row = ROW_MAJOR ? e / PIECES : e % rows, column = (ROW_MAJOR ? e % PIECES : e / rows) * V;
+        if (column <= row) cp_async_word<8 * V>(to + row * 8 + column, entry(8 * p + row, 8 * p + column));
+      }
+      if constexpr (P::N % 8 != 0)  // rows of the unit matrix
+        for (int e = threadIdx.x; e < (S::ROWS - P::N) * 8; e += S::THREADS)
+          to[rows * 8 + e] = rows + e / 8 == e % 8 ? 1.0 : 0.0;
     }
     cp_async_commit();
-    cp_async_wait<0>();
-    __syncthreads();  // triangle: the copies of all threads have arrived
-    if constexpr (!P::UNIT) {
-      for (int i = threadIdx.x; i < S::ROWS; i += S::THREADS) inverses[i] = 1.0 / *at(i, i);
-      __syncthreads();  // inverses are complete, written by all threads
-    }
+  }
+  MANSARD_DEVICE void begin() const {
+    MANSARD_UNROLL
+    for (int p = 0; p + 1 < P::STAGES; ++p) request(p);
+    if constexpr (!P::UNIT)
+      for (int i = threadIdx.x; i < S::ROWS; i += S::THREADS) {
+        const double number = i < P::N ? *entry(i, i) : 1.0, inverse = 1.0 / number;
+        inverses[i] = inverse;
+        if constexpr (!P::INVERT) inverses[S::ROWS + i] = fma(-inverse, number, 1.0) * inverse;
+      }
+  }
+  MANSARD_DEVICE void arrive(int p) const {
+    cp_async_wait<P::STAGES - 2>();
+    __syncthreads();  // column p, and the inverses: of all threads; the place of column p - 1 has been read by all
+    request(p + P::STAGES - 1);
   }
 };
 
@@ -87,7 +112,7 @@ struct WarpColumns {
       for (int i = 0; i < 4; i += V) {
         const int r = 8 * p + 2 * turn + i % 2, c = first + group + i / 2 * 8;
         const bool there = (P::N % 8 == 0 || r < P::N) && c < P::NRHS;
-        use(x[p] + i, there, matrix + TriangleBlocks<P>::place(r) * row + c * column);
+        use(x[p] + i, there, matrix + (P::UPPER ? P::N - 1 - r : r) * row + c * column);
       }
   }
   template <class System>
@@ -123,10 +148,14 @@ struct WarpColumns {
       for (int i = 0; i < 4; ++i) x[p][i] = 0.0;
   }
 
-  MANSARD_DEVICE void solve(const TriangleBlocks<P>& triangle) {
+  // Solve for all rows. All warps of a block take part in the copies and barriers, those without a column as well.
+  template <class Triangle>
+  MANSARD_DEVICE void solve(const Triangle& triangle) {
     MANSARD_UNROLL
     for (int p = 0; p < S::BLOCKS; ++p) {
-      EightRows<P>{turn}.solve(x[p], triangle.block(p, p), triangle.inverses + 8 * p);
+      triangle.arrive(p);
+      if (first >= P::NRHS) continue;
+      EightRows<P>{turn}.solve(x[p], triangle.block(p, p), triangle.inverses + 8 * p, S::ROWS);
       // the order along k is permuted alike in both operands: a lane's entries of k are adjacent pairs
       const double known[4] = {-x[p][0], -x[p][2], -x[p][1], -x[p][3]};
       MANSARD_UNROLL
@@ -143,16 +172,16 @@ MANSARD_DEVICE void trsm_tensor(const Arguments& arguments) {
   using S = TensorShape<P>;
   MANSARD_SHARED_ARENA(double, arena);
   const System<P, Arguments> system(arguments);
-  const TriangleBlocks<P> triangle{arena, arena + S::COUNT * 64};
   const i64 index = blockIdx.x / S::TILES;
   if (index >= arguments.BATCH) return;
   WarpColumns<P> columns(static_cast<int>(blockIdx.x % S::TILES) * S::COLUMNS + threadIdx.x / 32 * 16);
   if (system.vanishes) {
     columns.clear();
   } else {
+    const TriangleColumns<P, decltype(system.A)> triangle(arena, system.A, index);
+    triangle.begin();
     columns.load(system, index);
-    triangle.load(system.A, index);
-    if (columns.first < P::NRHS) columns.solve(triangle);
+    columns.solve(triangle);
   }
   columns.store(system, index);
 }

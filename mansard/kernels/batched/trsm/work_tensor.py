@@ -19,7 +19,7 @@ _ROW_CLOCKS, _PRODUCT_CLOCKS, _LATENCY, _CLOCK = 100, 34, 3000, 1.75e9
 
 @dataclass(frozen=True)
 class TensorShape:
-    """The triangle in blocks of 8 x 8, and the inverses of its diagonal; the kernel asserts that it agrees."""
+    """A ring of columns of 8 x 8 blocks, and the inverses of the diagonal; the kernel asserts that it agrees."""
 
     blocks: int  # along the diagonal
     tiles: int  # of columns, per matrix
@@ -30,7 +30,7 @@ class TensorShape:
 @lru_cache(maxsize=8192)
 def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     blocks = up(problem.N, 8)
-    shared = (blocks * (blocks + 1) // 2 * 64 + 8 * blocks) * 8
+    shared = (c.STAGES * blocks * 64 + 16 * blocks) * 8
     return TensorShape(blocks, up(problem.NRHS, 16 * c.WARPS), _vectors(problem), up(shared, 128) * 128)
 
 
@@ -61,9 +61,9 @@ def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> float:
-    """A block reads everything at once, and is busy with it for as long."""
-    each = problem.N * min(problem.NRHS, 16 * c.WARPS) + problem.N * (problem.N + 1) / 2
-    return float(c.BLOCKS_PER_SM * 0.5 * each * problem.itemsize)
+    """B at once, and the next columns of A, of half the rows on average."""
+    each = problem.N * min(problem.NRHS, 16 * c.WARPS) / 2 + (c.STAGES - 1) * 4 * problem.N
+    return float(c.BLOCKS_PER_SM * each * problem.itemsize)
 
 
 def bandwidth_share(problem: Problem, c: Any) -> float:
