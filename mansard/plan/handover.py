@@ -14,6 +14,7 @@ from .. import settings, units
 from ..backends import cpu
 from ..codegen.geometry import Device
 from ..kernels import family_of
+from ..kernels.batched.trsm import space as trsm_space
 from ..kernels.batched.trsm import spec as trsm_spec
 from ..kernels.common import measured
 from ..machine import machine, roofline
@@ -179,8 +180,11 @@ def block_order(problem: Problem) -> int:
 
 
 def _many_unknowns(problem: Problem, request: Request) -> Iterator[Choice]:
-    """Blocks on GPUs, for more unknowns than a block has and more than a few right-hand sides."""
+    """Blocks on GPUs, for more unknowns than a block has and more than a few right-hand sides. Few systems are solved
+    by one kernel: several launches would take longer than its chain of rows."""
     if request.device.backend == "cpu" or not block_order(problem) < problem.N <= trsm_spec.widest(problem):
+        return
+    if trsm_space.is_few(problem, request.device):
         return
     if problem.NRHS > _FEW_SIDES and not _is_tuned(problem, request):
         many = f"{problem.N} unknowns, {problem.NRHS} right-hand sides"

@@ -76,6 +76,7 @@ def in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handover, "block_order", lambda problem: 4)
     monkeypatch.setattr(handover, "INVERTED", 4)
     monkeypatch.setattr(spec, "WIDEST", 4)
+    monkeypatch.setattr(spec, "WIDEST_OF_FEW", 4)
 
 
 def moved(array: Any, backend: str) -> Any:

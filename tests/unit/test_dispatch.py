@@ -165,6 +165,8 @@ def test_tall_products_on_an_h200(
         (gemm.spec.problem("float64", 36, 36, 36, 132), "kernel", None),
         (gemm.spec.problem("float64", 100, 100, 100, 9000, layout_a="any"), "kernel", None),  # a library copies it
         (gemm.spec.problem("float64", 32, 32, 32, 100), "kernel", None),
+        (trsm.spec.problem("float32", 374, 374, 1), "kernel", None),  # one launch: few systems
+        (trsm.spec.problem("float32", 374, 374, 100), "blocks", "rule"),
         (gemv.spec.problem("float64", 100, 100, 100), "kernel", None),
     ],
     ids=str,

@@ -312,7 +312,8 @@ def test_every_problem_is_a_system_from_the_left() -> None:
 def test_illegal_ones_say_why(config: Config, reason: str) -> None:
     found = space.illegal(spec.problem("float64", 21, 21, 10, aligned=False), config, H200)
     assert found is not None and reason in found
-    assert "beyond 256" in (spec.refusal(spec.problem("float64", 257, 2, 1)) or "")
+    assert "beyond 256" in (spec.refusal(spec.problem("float64", 257, 2, 65)) or "")
+    assert "beyond 512" in (spec.refusal(spec.problem("float64", 513, 2, 1)) or "")
     assert "beyond 2048" in (spec.refusal(spec.problem("float64", 2049, 1, 1)) or "")
     alone = spec.problem("float64", 21, 1, 10)
     assert "no power of two" in (space.illegal(alone, Stream(BLK_K=24), H200) or "")

@@ -23,6 +23,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
+    yield from space.few(problem, device)
     for rough in (*_lanes(problem), *_streams(problem, device), *_tensor(problem), *_blocked(problem)):
         config = space.resident(problem, rough, device)
         if config is not None:

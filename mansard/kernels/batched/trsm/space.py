@@ -175,9 +175,31 @@ def _fuller(problem: Problem, c: Config, device: Device) -> Lanes | None:
     return fuller if illegal(problem, fuller, device) is None else None
 
 
+def is_few(problem: Problem, device: Device) -> bool:
+    """Whether the systems, by 16 columns, would leave most multiprocessors without work."""
+    return bool(problem.NRHS > 1 and 2 * problem.BATCH * configs.up(problem.NRHS, 16) < device.multiprocessors)
+
+
+def few(problem: Problem, device: Device) -> Iterator[Blocked]:
+    """Configurations for few systems of more unknowns than lanes of a warp solve for: a row of a block per lane and a
+    column per warp, so that the chain of rows is short, and as many blocks of threads as there are multiprocessors."""
+    if problem.N <= NARROW or device.backend == "cpu" or not is_few(problem, device):
+        return
+    widths = [
+        columns for columns in (4, 8, 16) if problem.BATCH * configs.up(problem.NRHS, columns) <= device.multiprocessors
+    ]
+    for columns in (*widths, 2):
+        config = resident(problem, Blocked(32, min(columns, problem.NRHS), columns, 32, 4), device)
+        if config is not None and illegal(problem, config, device) is None:
+            yield config
+
+
 def likely(problem: Problem, device: Device) -> Iterator[Config]:
     """Candidates of the model, which does not see what decides between variants: up to 32 unknowns `lanes`,
     since their rows fit into registers; beyond, for one right-hand side, `stream`, and for many `tensor`."""
+    for config in few(problem, device):
+        yield config
+        return
     other: tuple[type, ...] = (Stream, Blocked, Tensor)
     if problem.N > NARROW:
         other = (Tensor,) if 1 < problem.NRHS < _fewest_for_tensor(problem, device) else (Blocked,)

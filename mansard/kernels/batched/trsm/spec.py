@@ -9,6 +9,7 @@ from ....plan.problem import Problem
 from ...common import operands, specs
 
 WIDEST, WIDEST_ALONE = 256, 2048  # unknowns of several right-hand sides, and of one
+WIDEST_OF_FEW, FEW = 512, 64  # unknowns of few systems; how many sixteens of columns they have at the most
 LONG = ("BATCH",)  # sizes in which a tuning record may differ from the problem it answers
 ALIKE = ("uplo", "unit")  # traits that may differ too: a triangle takes as long as the other
 SHAPES = {"a": ("N", "N"), "b": ("N", "NRHS"), "x": ("N", "NRHS")}  # rows and columns, where A is on the left
@@ -73,7 +74,9 @@ def refusal(problem: Problem) -> str | None:
 
 def widest(problem: Problem) -> int:
     """Unknowns that a kernel takes at the most."""
-    return WIDEST_ALONE if problem.NRHS == 1 else WIDEST
+    if problem.NRHS == 1:
+        return WIDEST_ALONE
+    return WIDEST_OF_FEW if -(-problem.NRHS // 16) * problem.BATCH <= FEW else WIDEST
 
 
 def too_wide(unknowns: int, most: int) -> str | None:
