@@ -41,13 +41,17 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def test_scaling_is_measured_by_one_command(tmp_path: Path) -> None:
     if MPIEXEC is None:
         pytest.skip("no mpiexec: pip install mpich")
-    command = [sys.executable, "-m", "mansard", "bench", "scale", "--ranks", "2", "--elements", "4096"]
+    command = [sys.executable, "-m", "mansard", "bench", "scale", "--ranks", "2,4", "--elements", "4096"]
     command += ["--seconds", "0.1", "--out", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=ROOT, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
-    document = json.loads((tmp_path / "scale" / "ranks-2.json").read_text())
-    assert len(document["rows"]) == 10 and {row["scaling"] for row in document["rows"]} == {"weak", "strong"}
-    assert document["network"]["ping_pong"] and "ping-pong" in done.stdout
+    for ranks in (2, 4):
+        document = json.loads((tmp_path / "scale" / f"ranks-{ranks}.json").read_text())
+        assert document["ranks"] == document["network"]["ranks"] == ranks and document["network"]["ping_pong"]
+        assert len(document["rows"]) == 10 and {row["scaling"] for row in document["rows"]} == {"weak", "strong"}
+        assert f"{ranks} ranks: ping-pong" in done.stdout
+    page = (tmp_path / "scale" / "scale.md").read_text()
+    assert page.count("strong") == page.count("weak") == 10  # five operations on two and on four ranks
 
 
 @pytest.mark.parametrize("check", CHECKS)
