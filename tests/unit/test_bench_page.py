@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +70,23 @@ def test_page_of_committed_results_is_small_complete_and_needs_no_network(tmp_pa
     assert [data["words"][n] for n in data["columns"]["case"]] == [point["case"] for point in found]
     assert data["columns"]["us"] == [point["us"] for point in found]
     assert data["roofs"]["read"] > 4e12
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed: nothing runs the page's script")
+def test_script_of_the_page_draws_every_section(tmp_path: Path) -> None:
+    """All of the choices of every section; nothing is undefined, and names show their own marks alone."""
+    documents = {name: store.load(_RESULTS / name) for name in ("gram", "powers")}
+    factor = store.load(_RESULTS.parent / "h200-energy" / "factor")
+    page = write({**documents, "factor": factor}, tmp_path)
+    script = Path(__file__).parents[1] / "cases" / "page_dom.js"
+    done = subprocess.run(["node", str(script), str(page)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert set(found["sections"]) == {"roofline", "by-size", "tuning-landscape", "model-against-measurement", "energy"}
+    for name, seen in found["sections"].items():
+        assert seen["marks"] > 0 and seen["svgs"] >= max(1, seen["choices"]) and seen["broken"] == 0, (name, seen)
+        assert name == "tuning-landscape" or (seen["hidden"] > 0 and seen["shown"]), name  # it has no names to press
+    assert found["sections"]["roofline"]["choices"] > 3  # dtypes, those without a ceiling of their own as well
+    assert found["sections"]["tuning-landscape"]["tables"] > 0
+    assert " us +- " in found["told"] and found["hides"]
+    assert found["seconds"] < 3 and page.stat().st_size < 8_000_000

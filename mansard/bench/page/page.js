@@ -67,13 +67,15 @@ function roofline() {
   });
 }
 
+const real = dtype => ({complex128: "float64", complex64: "float32"})[dtype] || dtype; // whose operations complex numbers take
+
 function ceilings(rows) {
   const roofs = data.roofs, xs = rows.map(p => p.intensity), low = lowest(xs), high = highest(xs), flat = [];
   if (!roofs.read || !rows.length) return [];
   for (const [kind, rates] of [["FMA", roofs.fma], ["tensor cores", roofs.tensor || {}]])
-    for (const dtype of DTYPES.filter(d => rates[d] && rows.some(p => p.dtype === d))) flat.push([rates[dtype], `${kind} ${dtype}`]);
+    for (const dtype of DTYPES.filter(d => rates[d] && rows.some(p => real(p.dtype) === d))) flat.push([rates[dtype], `${kind} ${dtype}`]);
   flat.sort((a, b) => a[0] - b[0]);
-  const peak = highest(flat.map(f => f[0])), knee = Math.min(high, peak / roofs.read);
+  const knee = flat.length ? Math.min(high, highest(flat.map(f => f[0])) / roofs.read) : high;
   const lines = [{points: [[low, low * roofs.read / 1e9], [knee, knee * roofs.read / 1e9]], name: "read bandwidth"}];
   flat.forEach(([rate, name], i) => {  // names of ceilings that lie close together stand in one line
     const next = flat[i + 1], joins = next && next[0] < 1.4 * rate;
