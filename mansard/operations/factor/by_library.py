@@ -8,6 +8,7 @@ from ...arrays.types import Array, Kind
 from ..stacks import Operand
 from . import lapack as factor_lapack
 from . import library as factor_library
+from . import side_by_side
 from .kernel import Quick
 from .places import deliver
 from .task import Found, Task, stacked
@@ -17,7 +18,8 @@ def by_library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Fou
     """The parts of the task's result; lists become stacks."""
     A, B = stacked(kind, A), None if B is None else stacked(kind, B)
     if a.view.device[0] != "cpu":
-        return deliver(factor_library.answer(kind, task, A, B), outs)
+        found = side_by_side.factors(kind, task, A, B)
+        return deliver(factor_library.answer(kind, task, A, B) if found is None else found, outs)
     found = factor_lapack.answer(task, kind.download(A), None if B is None else kind.download(B))
     return deliver({part: kind.upload(one, A) for part, one in found.items()}, outs)
 
