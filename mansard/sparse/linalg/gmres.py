@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ...operations.sparse.storage import array_module
+from ...operations.sparse.storage import array_module, host
 from .callers import for_callers
 from .checks import check_operator, check_vector
 from .krylov import Basis, LeastSquares
 from .operator import applied, dtype_of
-from .powers import Plan, change_of_basis, leja, monomial, newton
+from .powers import Plan, change_of_basis, leja, monomial, newton, planning_is_cheap
 from .powers import powers as repeated
 from .report import Report
 from .space import space_of
@@ -40,8 +40,10 @@ def gmres(
 ) -> tuple[Any, ...]:
     """Solve A x = b, s products at a time.
 
-    The first cycle makes single steps; its Ritz values are the shifts of the Newton basis of the others. Where rounding
-    spoils a basis, which shows in a residual that was promised smaller than it is, s is halved.
+    The shifts of the Newton basis are Ritz values: of one product, which is extra, of the first block, then of the
+    first cycle. Where plans for other shifts take time (distributed matrices, blocked powers, `powers`), the first
+    cycle makes single steps instead. Where rounding spoils a basis, which shows in a residual that was promised smaller
+    than it is, s is halved.
 
     Parameters
     ----------
@@ -72,7 +74,7 @@ def gmres(
         return (b, 0, run) if report else (b, 0)
     goal = max(rtol * norm_b, atol)
     solver = _Solver(A, b, M, goal, restart, s, basis, run)
-    solver.powers = powers or repeated
+    solver.powers, solver.learns = powers or repeated, powers is None and s > 1 and planning_is_cheap(solver.operator)
     solver.told = (lambda residual: callback(residual / norm_b)) if callback and callback_type != "x" else None
     x, left = solver.solve(x, cycles, callback if callback_type == "x" else None)
     info = 0 if left <= goal else max(1, run.iterations)
@@ -84,13 +86,15 @@ class _Solver:
 
     told: Callable[[float], object] | None = None  # about every iteration
     powers: Plan = staticmethod(repeated)
+    learns = False  # shifts within the first cycle
 
     def __init__(self, A: Any, b: Any, M: Any, goal: float, restart: int, s: int, basis: str, run: Report) -> None:
         self.A, self.b, self.M, self.goal, self.restart, self.run = A, b, M, goal, restart, run
         self.space = space_of(A)
         self.operator = A if M is None else _Product(A, M)
         self.most, self.basis = min(s, restart), basis
-        self.step, self.shifts = 1, None  # of the first cycle
+        self.step, self.spread = 1, 0.0  # of the first cycle, unless it learns
+        self.shifts: Any = None
         self._plans: dict[int, tuple[Any, Any]] = {}
 
     def solve(self, x: Any, cycles: int, told: Any) -> tuple[Any, float]:
@@ -107,11 +111,26 @@ class _Solver:
             if told is not None:
                 told(x)
             if cycle == 0:
-                self.shifts, self.step = _ritz_values(krylov), self.most
-            elif not self._settled(cycle, left, promised, before):
+                self._learn(krylov)
+            if (cycle or self.learns) and not self._settled(cycle, left, promised, before):
                 break
         self.run.residuals.append(left)
         return x, left
+
+    def _learn(self, krylov: Basis) -> None:
+        """Take shifts from the basis so far, and from here on as many products at a time as asked for."""
+        self.shifts, self.step, self.spread = _ritz_values(krylov), self.most, 0.0
+        if self.learns:
+            self._plans.clear()
+
+    def _look(self, q: Any) -> None:
+        """Take the one Ritz value of a vector as the shift, and what the product has beside it as a scale."""
+        v = self.operator @ q
+        self.run.products, self.run.passes = self.run.products + 1, self.run.passes + 1
+        value, square = host(array_module(q).stack((q.conj() @ v, v.conj() @ v)))
+        self.spread = float(np.sqrt(max(square.real - abs(value) ** 2, 0.0)))
+        if np.isfinite(square):
+            self.shifts, self.step = np.array([value]), self.most
 
     def _settled(self, cycle: int, left: float, promised: float, before: float) -> bool:
         """Whether to go on, with fewer products at a time where rounding spoilt the basis."""
@@ -130,7 +149,9 @@ class _Solver:
         """(the residual's norm as the least squares have it, the basis, what to add to x or M^-1 x)."""
         krylov = Basis(residual / beta, self.restart, self.space)
         system = LeastSquares(beta, self.restart, krylov.H.dtype)
-        promised = beta
+        promised, is_first = beta, self.shifts is None
+        if is_first and self.learns:
+            self._look(krylov.Q[0])
         while krylov.columns < self.restart and promised > self.goal:
             begin, count = krylov.columns, min(self.step, self.restart - krylov.columns)
             plan, B = self._planned(count, krylov.H.dtype)
@@ -144,13 +165,15 @@ class _Solver:
                     break
             if added < count or not np.isfinite(promised):
                 break
+            if self.learns and is_first and begin == 0:
+                self._learn(krylov)
         y = system.solution()
         return promised, krylov, krylov.module.asarray(y) @ krylov.Q[: len(y)]
 
     def _planned(self, count: int, dtype: Any) -> tuple[Any, Any]:
         """A plan for so many products, and its change of basis. Shifts do not change once they are known."""
         if count not in self._plans:
-            recurrence = _recurrence(self.basis, self.shifts, count, dtype)
+            recurrence = _recurrence(self.basis, self.shifts, count, dtype, self.spread)
             self._plans[count] = self.powers(self.operator, count, *recurrence), change_of_basis(recurrence)
         return self._plans[count]
 
@@ -168,7 +191,7 @@ class _Solver:
         return self.b - self.A @ x
 
 
-def _recurrence(basis: str, shifts: Any, count: int, dtype: Any) -> Any:
+def _recurrence(basis: str, shifts: Any, count: int, dtype: Any, spread: float) -> Any:
     """Scaled by the largest Ritz value, so that vectors neither grow nor vanish."""
     if shifts is None or count == 1:
         return monomial(count)
@@ -178,7 +201,7 @@ def _recurrence(basis: str, shifts: Any, count: int, dtype: Any) -> Any:
     real = dtype.kind != "c"
     chosen = leja(shifts, count, real)
     away = [abs(complex(other) - chosen[0]) for other in np.asarray(shifts)]
-    return newton(chosen, max(max(away) / 2, 1e-3 * scale), real)
+    return newton(chosen, max(max(away) / 2, spread, 1e-3 * scale), real)
 
 
 def _ritz_values(krylov: Basis) -> Any:

@@ -9,11 +9,10 @@ import numpy as np
 
 from ...operations.sparse.storage import array_module, host
 from ...operations.tall_skinny.orthogonal import orthogonalize
+from . import panels
 from .space import WHOLE, Space
 
-_WORTH = (
-    1 << 14
-)  # entries of a vector: below, LAPACK is done before a kernel is compiled; single vectors are left to it
+_WORTH = 1 << 14  # entries of a vector: below, LAPACK is done before a kernel is compiled
 _KEPT = 0.5  # of a vector's norm: a projection that leaves less is repeated, since its error was relative to the whole
 
 
@@ -22,8 +21,9 @@ class Basis:
 
     def __init__(self, first: Any, most: int, space: Space = WHOLE) -> None:
         self.orthonormalised = space.orthonormalised or orthonormalised
+        self.is_whole = space.orthonormalised is None
         self.module = array_module(first)
-        self.Q = self.module.empty((most + 1, len(first)), first.dtype)
+        self.Q = self.module.zeros((panels.padded(most + 1), len(first)), first.dtype)
         self.Q[0] = first
         self.H = np.zeros((most + 1, most), first.dtype)
         self.columns = 0
@@ -32,10 +32,7 @@ class Basis:
         """Take in v_1 .. v_s of V, (s + 1, n), whose v_0 is the last vector of Q and A V[:s]^T = V^T B. Returns how
         many columns were added: fewer than s where a vector depends on those before it; none can follow then."""
         k, s = self.columns + 1, len(V) - 1
-        new, R, coefficients, dependent = self.orthonormalised(V[1:], self.Q[:k])
-        if dependent.any():
-            s = int(np.argmax(dependent)) + 1
-        self.Q[k : k + s] = new[:s]
+        s, R, coefficients = self._taken_in(V[1:], k)
         C = np.zeros((k + s, s + 1), self.H.dtype)  # V = Q C
         C[k - 1, 0] = 1
         C[:k, 1:], C[k:, 1:] = coefficients[:, :s], R[:s, :s]
@@ -45,6 +42,16 @@ class Basis:
         self.H[: k + s, k - 1 : k + s - 1] = np.linalg.solve(triangle.T, image.T).T
         self.columns += s
         return s
+
+    def _taken_in(self, V: Any, k: int) -> tuple[int, Any, Any]:
+        """Write orthonormal vectors behind the first k of Q: (how many, R, C) with V = C^T Q[:k] + R^T new."""
+        if self.is_whole and len(V) > 1 and V.shape[1] >= max(_WORTH, len(self.Q)):
+            new, R, C, dependent = panels.orthonormalised(V, self.Q, k, self.orthonormalised)
+        else:
+            new, R, C, dependent = self.orthonormalised(V, self.Q[:k])
+        s = int(np.argmax(dependent)) + 1 if dependent.any() else len(V)
+        self.Q[k : k + s] = new[:s]
+        return s, R, C
 
 
 def orthonormalised(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
@@ -93,36 +100,38 @@ def _by_qr(V: Any, Q: Any) -> tuple[Any, Any, Any, Any]:
 
 
 class LeastSquares:
-    """min norm(beta e_1 - H y) column by column, by Givens rotations."""
+    """min norm(beta e_1 - H y) column by column, by Givens rotations; those so far are one unitary matrix."""
 
     def __init__(self, beta: float, most: int, dtype: Any) -> None:
         self.R = np.zeros((most + 1, most), dtype)
         self.g = np.zeros(most + 1, dtype)
         self.g[0] = beta
-        self._turns: list[tuple[Any, Any]] = []
+        self.columns = 0
+        self._turned = np.eye(most + 1, dtype=dtype)
 
     def add(self, column: Any) -> float:
         """Take in the next column of H (its entries down to the subdiagonal); the norm of the residual."""
-        column, k = column.copy(), len(self._turns)
-        for i, (c, s) in enumerate(self._turns):
-            column[i], column[i + 1] = c * column[i] + s * column[i + 1], -np.conj(s) * column[i] + c * column[i + 1]
-        length = np.hypot(abs(column[k]), abs(column[k + 1]))
+        k = self.columns
+        column = self._turned[: k + 2, : k + 2] @ column
+        high, low = column[k], column[k + 1]
+        length = float(np.hypot(abs(high), abs(low)))
         if length == 0:
             c, s = 1.0, 0.0
-        elif column[k] == 0:
-            c, s = 0.0, np.conj(column[k + 1]) / abs(column[k + 1])
+        elif high == 0:
+            c, s = 0.0, np.conj(low) / abs(low)
         else:
-            c = abs(column[k]) / length
-            s = column[k] / abs(column[k]) * np.conj(column[k + 1]) / length
-        column[k], column[k + 1] = c * column[k] + s * column[k + 1], 0
-        self.R[: k + 1, k] = column[: k + 1]
+            c, s = abs(high) / length, high / abs(high) * np.conj(low) / length
+        turn = np.array([[c, s], [-np.conj(s), c]], self.R.dtype)
+        rows = self._turned[k : k + 2]
+        rows[:, : k + 2] = turn @ rows[:, : k + 2]
+        self.R[:k, k], self.R[k, k] = column[:k], c * high + s * low
         self.g[k + 1], self.g[k] = -np.conj(s) * self.g[k], c * self.g[k]
-        self._turns.append((c, s))
+        self.columns += 1
         return float(abs(self.g[k + 1]))
 
     def solution(self) -> Any:
         """y of all columns so far. A column that adds nothing (H singular) gets no part."""
-        k = len(self._turns)
+        k = self.columns
         R = self.R[:k, :k]
         smallest = np.finfo(R.dtype).eps * np.abs(R).max(initial=0.0)
         if k and np.abs(np.diag(R)).min() > smallest:

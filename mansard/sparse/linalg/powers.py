@@ -110,11 +110,19 @@ def powers(A: Any, p: int, alphas: Sequence[Any], betas: Sequence[Any], gammas: 
     recurrence = Recurrence(alphas, betas, gammas)
     if isinstance(A, Matrix):
         return _Stepped(A, p, recurrence)
-    large = p > 1 and hasattr(A, "indptr") and A.shape[0] >= _LARGE
-    return _Blocked(A, p, recurrence) if large else _Repeated(A, p, recurrence)
+    return _Blocked(A, p, recurrence) if p > 1 and _is_blocked(A) else _Repeated(A, p, recurrence)
+
+
+def planning_is_cheap(A: Any) -> bool:
+    """Whether `powers` makes a plan for another recurrence in no time: without a schedule, and without messages."""
+    return isinstance(A, Matrix) or not (hasattr(A, "recurrence_plan") or _is_blocked(A))
 
 
 _LARGE = 1 << 17  # rows from which blocking can pay, and compiling for it
+
+
+def _is_blocked(A: Any) -> bool:
+    return hasattr(A, "indptr") and A.shape[0] >= _LARGE
 
 
 def monomial(p: int, scale: float = 1.0) -> Recurrence:

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import linalg as scipy_linalg
 
 from mansard.sparse import matrices
-from mansard.sparse.linalg import expm_multiply, gmres, krylov, series, spectrum
+from mansard.sparse.linalg import expm_multiply, gmres, krylov, panels, series, spectrum
 from mansard.sparse.linalg.powers import Recurrence, change_of_basis, chebyshev, leja, monomial, newton, powers
 from mansard.sparse.linalg.report import Report
 
@@ -155,6 +155,43 @@ def test_orthonormalised_rows(dtype: str) -> None:
     assert dependent.tolist() == [False, False, True]
     assert np.allclose(Q.T @ C + new.T @ R, V.T)
     assert np.allclose(new[:2].conj() @ new[:2].T, np.eye(2)) and np.abs(Q.conj() @ new.T).max() < 1e-14
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("count", [1, 5, 8])
+@pytest.mark.parametrize(
+    "kind", ["fair", "graded", "copy of the basis", "copies", "doubtful", "ill conditioned", "zero"]
+)
+def test_orthonormalised_beside_a_basis(kind: str, count: int, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By one wait where that keeps digits, by slower steps elsewhere: the same promises."""
+    monkeypatch.setattr(krylov, "_WORTH", 1)
+    eps, n, s = float(np.finfo(dtype).eps), 500, 4
+    Q = np.zeros((panels.padded(count + s), n), dtype)
+    Q[:count] = np.linalg.qr(random_vector(n * count, dtype).reshape(n, count))[0].T
+    V = random_vector(s * n, dtype, 1).reshape(s, n).astype(dtype)
+    V += 3 * Q[0]
+    dependent = [False] * s
+    if kind == "graded":
+        V *= np.geomspace(1, 1e-6, s, dtype=dtype)[:, None]
+    elif kind == "copy of the basis":
+        V[1], dependent[1] = 2 * Q[count - 1], True
+    elif kind == "copies":
+        V[2], dependent[2] = V[0] - V[1], True
+    elif kind == "doubtful":
+        V[3] = V[0] + eps**0.3 * V[3]
+    elif kind == "ill conditioned":
+        V[3] = V[0] + 20 * eps**0.5 * V[3]
+    elif kind == "zero":
+        V[0], dependent[0] = 0, True
+    before, sizes = V.copy(), np.linalg.norm(V, axis=1)
+    new, R, C, flags = panels.orthonormalised(V, Q, count, krylov.orthonormalised)
+    assert new.dtype == R.dtype == dtype and np.abs(np.tril(R, -1)).max() == 0
+    whole = dependent.index(True) if any(dependent) else s  # nothing can follow in a Krylov basis
+    assert flags[: whole + 1].tolist() == dependent[: whole + 1]
+    together = np.concatenate((Q[:count], new[:whole]))
+    assert np.abs(together.conj() @ together.T - np.eye(len(together))).max() < 1e4 * eps
+    rest = np.linalg.norm(Q[:count].T @ C + new.T @ R - before.T, axis=0)[: whole + 1]
+    assert (rest <= 100 * eps * sizes[: whole + 1]).all()
 
 
 def test_preconditioned_from_the_right() -> None:
