@@ -40,6 +40,7 @@ CASES: list[tuple[Problem, Thread]] = [
     (_problem("float32", 32, 14, "tridiagonal", "values"), Thread(32)),
     (_problem("float64", 33, 14, "tridiagonal", "rotations"), Thread(32)),
     (_problem("float64", 50, 14, "bidiagonal", "rotations"), Thread(32)),
+    (_problem("float64", 20, 7, "bidiagonal", "rotations"), Thread(32, MATRICES_PER_BLOCK=2)),
     (_problem("float32", 50, 14, "bidiagonal", "values"), Thread(32)),
 ]
 

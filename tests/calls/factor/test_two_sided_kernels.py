@@ -50,6 +50,68 @@ def test_results_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "3 chunks of up to 128 matrices" in ms.plan("eigh", A, backend="emulated").explain()
 
 
+class Recorded:
+    """Followers, and launches by the streams that they are queued on."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def __enter__(self) -> Recorded:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.events.append("join")
+
+    def follow(self, i: int) -> int:
+        self.events.append(("follow", i))
+        return i + 1
+
+    def wait(self, i: int) -> None:
+        self.events.append(("wait", i))
+
+
+@pytest.mark.parametrize("driver", ["auto", "qr"])
+def test_chunks_in_flight(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three chunks, two of them in flight, give the bits of one; what follows the reduction is on another stream, and
+    scratch memory is used again when its chunk is done."""
+    B = np.stack([general(np.random.default_rng(i), KINDS[i % len(KINDS)], N, N, "float64") for i in range(40)])
+    whole = linalg.svd_ex(B, driver=driver, backend="emulated")
+    assert planned(Task("svd"), B).kernels.flights == 1
+    PLANS.forget()
+    monkeypatch.setattr(chunked, "SCRATCH", 1 << 10)
+    monkeypatch.setattr(chunked, "_WHOLE", 16)
+    monkeypatch.setattr(chunked, "flights_of", lambda *_: 2)
+    kernels = planned(Task("svd", driver=driver), B).kernels
+    assert kernels.flights == 2 and kernels.scratch_bytes == 2 * kernels.chains[0].scratch.size
+    assert "2 of them in flight" in kernels.description
+    for one, other in zip(linalg.svd_ex(B, driver=driver, backend="emulated"), whole, strict=True):
+        assert np.array_equal(one, other)
+    recorded, scratch = Recorded(), kernels.chains[0].scratch.offsets
+    monkeypatch.setattr(chunked, "followers", lambda *_: recorded)
+    monkeypatch.setattr(chunked, "_run", lambda steps, at, stream: recorded.events.append(
+        (stream, *(step.problem.operation for step in steps), min(at[name] for name in scratch))))  # fmt: skip
+    kernels(B)
+    filling = ("bidiagonal",) if driver == "qr" else ("bidiagonal", "divide")
+    behind = ("sweeps",) * (2 if driver == "qr" else 1) + ("back_transform",) * 2
+    places = [event[-1] for event in recorded.events if event[0] == 0]
+    assert places[0] == places[2] != places[1]
+    expected: list[Any] = []
+    for i, place in zip((0, 1, 0), places, strict=True):
+        expected += [("wait", i), (0, *filling, place), ("follow", i), (i + 1, *behind, place)]
+    assert recorded.events == [*expected, "join"]
+
+
+def test_large_matrices_have_chunks_in_flight() -> None:
+    """Where each chunk has a matrix for every multiprocessor, and only with vectors by rotations."""
+    flights, svd = chunked.flights_of, Task("svd", driver="bisect")
+    assert [flights(svd, 256, count, 132) for count in (1, 263, 264, 400, 5000)] == [1, 1, 2, 3, 4]
+    assert flights(svd, 128, 5000, 132) == 1 and flights(Task("svdvals", driver="qr"), 256, 5000, 132) == 1
+    assert (
+        flights(Task("eigh", driver="qr"), 512, 300, 132) == 2
+        and flights(Task("eigh", driver="divide"), 512, 300, 132) == 1
+    )
+
+
 @pytest.mark.parametrize("driver", ["qr", "divide", "bisect"])
 @pytest.mark.parametrize("want", ["eigh", "eigvalsh", "svd", "svdvals", "tridiagonalize", "bidiagonalize"])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])

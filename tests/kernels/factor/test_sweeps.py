@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from devices import H200
@@ -9,6 +11,7 @@ from sparing import spared
 from sweeps_cases import Thread, check_rotations, check_values, diagonals, run, stack
 
 from mansard.compile import nvrtc
+from mansard.kernels.factor import bidiagonal, sweeps
 from mansard.kernels.factor.sweeps import defaults, emit, space, spec, work
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
@@ -75,6 +78,18 @@ def test_warps_with_fewer_matrices_than_threads(gpu_backend: str) -> None:
     assert (found.info == 0).all() and np.abs(found.W - spec.reference(D, E)).max() <= 1e-13
 
 
+def test_blocks_of_the_largest_matrices_have_room_beside_a_reduction() -> None:
+    for n in (256, 300, 416, 424, 512):
+        rotations = spec.problem("float64", n, 264, spec.capacity(n), form="bidiagonal", want="rotations")
+        reduction = bidiagonal.spec.problem("float64", n, 264)
+        shared = 0
+        for family, problem in ((sweeps, rotations), (bidiagonal, reduction)):
+            config: Any = family.defaults.default(problem, H200)
+            assert config is not None
+            shared += family.work.shared_bytes(problem, config) + 1024  # of which the driver takes 1 KiB per block
+        assert shared <= 228 << 10, n
+
+
 def test_the_reference() -> None:
     D, E = np.array([[2.0, 2.0]]), np.array([[1.0, np.nan]])
     assert np.allclose(spec.reference(D, E), [[1, 3]])
@@ -93,6 +108,7 @@ def test_what_is_refused() -> None:
     problem = spec.problem("float64", 128, 1)
     assert "warp" in str(space.illegal(problem, Thread(40), H200))
     assert "shared memory" in str(space.illegal(problem, Thread(128), H200))
+    assert "MATRICES_PER_BLOCK=33" in str(space.illegal(problem, Thread(32, MATRICES_PER_BLOCK=33), H200))
     assert work.work(spec.problem("float64", 4, 10)).bytes == 10 * 3 * 4 * 8
 
 

@@ -21,6 +21,7 @@ class Thread(OnGpu):
     VARIANT: ClassVar[str] = "thread"
     THREADS: int = 64  # per block, as many matrices up to 1 KB per diagonal
     BLOCKS_PER_SM: int = 1  # at least
+    MATRICES_PER_BLOCK: int = 0  # per block, of large matrices; 0: as many as a warp's share of shared memory holds
 
 
 Config = Thread
@@ -35,6 +36,8 @@ def illegal(problem: Problem, c: Thread, device: Device) -> str | None:
         return reason
     if c.THREADS % 32:
         return f"THREADS={c.THREADS} is not a multiple of a warp's 32 threads"
+    if not 0 <= c.MATRICES_PER_BLOCK <= c.THREADS:
+        return f"MATRICES_PER_BLOCK={c.MATRICES_PER_BLOCK} is not between 0 and {c.THREADS}, one per thread"
     return configs.too_large(work, problem, c, device, together=True)
 
 

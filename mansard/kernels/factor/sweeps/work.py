@@ -44,6 +44,8 @@ def shared_bytes(problem: Problem, c: Any) -> int:
 
 def matrices(problem: Problem, c: Any) -> int:
     """Matrices per block: one per thread; a half or a quarter where a warp's share of shared memory holds no more."""
+    if c.MATRICES_PER_BLOCK:
+        return int(c.MATRICES_PER_BLOCK)
     diagonal = problem.N * problem.itemsize
     return int(c.THREADS if diagonal <= _DIAGONAL else min(c.THREADS, 32 // up(diagonal, _DIAGONAL)))
 

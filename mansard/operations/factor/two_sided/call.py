@@ -92,4 +92,3 @@ def refuse_unconverged(info: Matrices, what: str) -> None:
             f"{what} did not converge: {named('a', at)} has entries that are not finite, or the iteration stopped "
             f"(info = {count})"
         )
-

@@ -1,4 +1,10 @@
-"""Chains of launches on the matrices of a stack, some of them at a time, so that scratch memory stays bounded."""
+"""Chains of launches on the matrices of a stack, some of them at a time, so that scratch memory stays bounded.
+
+Vectors of large matrices: several chunks are in flight. The reductions, and values by a block per matrix, run one after
+the other on the caller's stream and keep the GPU busy. A thread per matrix leaves most of it idle: each chunk's
+rotations and back transformations run on an urgent stream beside the reductions of the next chunks. All chunks in
+flight share the bound of scratch memory.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +17,10 @@ from typing import Any, NamedTuple
 from .... import units
 from ....arrays.types import Array, Kind
 from ....backends.base import Launch
+from ....backends.beside import followers, several
 from ....codegen.geometry import Kernel
 from ....kernels import family_of
+from ....kernels.factor.two_sided.reductions import MOST_OF_BLOCK
 from ....plan import dispatch
 from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from ....plan.route import Choice
@@ -26,6 +34,7 @@ from .task import Sizes, Task, dtype_of
 SCRATCH = 1 << 30  # bytes of scratch memory, where the device's memory is not known
 _SHARE = 8  # of a GPU's memory that scratch may take: one part in so many
 _WHOLE = 128  # matrices: chunks have a multiple of them
+_FLIGHTS = 4  # chunks of large matrices in flight; a half of a chain or more is behind the reduction
 
 
 class Step(NamedTuple):
@@ -44,6 +53,14 @@ class Chain(NamedTuple):
     matrices: int
     steps: tuple[Step, ...]
     scratch: Scratch
+
+    @property
+    def groups(self) -> tuple[tuple[Step, ...], tuple[Step, ...], tuple[Step, ...]]:
+        """Launches that fill the GPU; those of a thread per matrix; back transformations, which wait for no other."""
+        operations = [step.problem.operation for step in self.steps]
+        first = operations.index("sweeps") if "sweeps" in operations else len(operations)
+        last = len(operations) - operations.count("back_transform")
+        return self.steps[: min(first, last)], self.steps[min(first, last) : last], self.steps[last:]
 
 
 class Layout(NamedTuple):
@@ -78,9 +95,16 @@ def problems_of(task: Task, a: Operand, layout: Layout, count: int) -> tuple[Lin
     return links(task, a.view.dtype, a.columns, count, lies)
 
 
-def chunk_of(task: Task, a: Operand, layout: Layout, limit: int) -> int:
-    """Matrices at a time: as many as scratch memory of `limit` bytes takes."""
-    count = max(1, prod(a.shape))
+def flights_of(task: Task, order: int, count: int, multiprocessors: int) -> int:
+    """Chunks in flight: each fills the GPU with a block per matrix."""
+    rotates = task.driver in ("qr", "bisect") and ("Z" in task.parts or "U" in task.parts)
+    return max(1, min(_FLIGHTS, count // multiprocessors)) if rotates and order > MOST_OF_BLOCK else 1
+
+
+def chunk_of(task: Task, a: Operand, layout: Layout, limit: int, flights: int = 1, unit: int = 1) -> int:
+    """Matrices at a time: as many as `flights` chunks in scratch memory of `limit` bytes take, in whole units."""
+    count, limit = max(1, prod(a.shape)), limit // flights
+    count = min(count, -(-count // (flights * unit)) * unit)
     if scratch(task, problems_of(task, a, layout, count), a.view.dtype, a.columns, count).size <= limit:
         return count
     chain = problems_of(task, a, layout, _WHOLE)
@@ -104,11 +128,14 @@ class ChunkedRun:
         self.kind, self.task, self.method, self.backend, self.layout = kind, task, method, backend, layout
         self.lead, self.dtype, self.sizes = a.shape, a.view.dtype, Sizes(a.rows, a.columns)
         self.stream, count = kind.stream_of(a.view.device), prod(a.shape)
-        self.chunk = chunk_of(method, a, layout, scratch_limit(backend))
+        waves = -(-backend.device.multiprocessors // 4) * 4  # matrices; in multiples of 4 results stay aligned
+        self.flights = flights_of(method, a.columns, count, waves)
+        self.chunk = chunk_of(method, a, layout, scratch_limit(backend), self.flights, waves if self.flights > 1 else 1)
         counts = [self.chunk] * (count // self.chunk) + ([count % self.chunk] if count % self.chunk else [])
         made = {each: self._chain(a, each) for each in dict.fromkeys(counts)}
         self.chains = [made[each] for each in counts]
-        self.scratch_bytes = max(chain.scratch.size for chain in self.chains)
+        self.flights = min(self.flights, len(self.chains))
+        self.scratch_bytes = max(chain.scratch.size for chain in self.chains) * self.flights
         self.shapes = self._shapes()
         self.steps = self._bytes_per_matrix()
         self.run = self if self.layout.copied or self.scratch_bytes or len(self.chains) > 1 else self._single()
@@ -117,7 +144,8 @@ class ChunkedRun:
     def description(self) -> str:
         """Chunks and scratch memory, for people."""
         chunks = units.count(len(self.chains), "chunk")
-        return f"{chunks} of up to {self.chunk} matrices, {units.volume(self.scratch_bytes)} of scratch memory"
+        beside = f", {self.flights} of them in flight" if self.flights > 1 else ""
+        return f"{chunks} of up to {self.chunk} matrices{beside}, {units.volume(self.scratch_bytes)} of scratch memory"
 
     def _chain(self, a: Operand, count: int) -> Chain:
         chain = problems_of(self.method, a, self.layout, count)
@@ -143,15 +171,36 @@ class ChunkedRun:
         stream = self.stream() if stream is None else stream
         if held is not None:
             held.append(memory)
-        base, done = kind.address(memory), 0
-        for chain in self.chains:
-            at = {name: base + offset for name, offset in chain.scratch.offsets.items()}
-            at |= {name: begin + done * self.steps[name] for name, begin in begins.items()}
-            for step in chain.steps:
-                assert step.launch is not None
-                step.launch(tuple([at[name] for name in step.arrays]), (), stream)
+        base, done, places = kind.address(memory), 0, []
+        for i, chain in enumerate(self.chains):
+            own = base + i % self.flights * (self.scratch_bytes // self.flights)
+            at = {name: own + offset for name, offset in chain.scratch.offsets.items()}
+            places.append(at | {name: begin + done * self.steps[name] for name, begin in begins.items()})
             done += chain.matrices
+        self._launch(places, stream, held is not None)
         return found
+
+    def _launch(self, places: list[dict[str, int]], stream: int, is_beside: bool) -> None:
+        """Launch all chains, of which `places` are the arrays; all on `stream` where other calls are beside it."""
+        with followers(self.backend, stream, 1 if is_beside else self.flights) as streams:
+            for i, (chain, at) in enumerate(zip(self.chains, places, strict=True)):
+                filling, waiting, last = chain.groups
+                if self.flights == 1 or is_beside:
+                    _run((*filling, *waiting), at, stream)
+                    self._transform_back(last, at, stream, is_beside)
+                    continue
+                lane = i % self.flights
+                streams.wait(lane)  # its scratch memory is still in use
+                _run(filling, at, stream)
+                _run((*waiting, *last), at, streams.follow(lane))
+
+    def _transform_back(self, steps: tuple[Step, ...], at: dict[str, int], stream: int, is_beside: bool) -> None:
+        """Launch the back transformations; of few matrices, which leave room, those of both sides at once."""
+        if is_beside or self.method.driver != "bisect":
+            return _run(steps, at, stream)
+        with several(self.backend, stream, len(steps), are_chains=True) as streams:
+            for i, step in enumerate(steps):
+                _run((step,), at, streams[i % len(streams)])
 
     def _single(self) -> Callable[[Array], Found]:
         """The warm path of a stack that one launch answers: allocate the results, launch, and ask nothing."""
@@ -189,6 +238,12 @@ class ChunkedRun:
             each = prod(shape[len(self.lead) :])
             found[part] = each * (4 if dtype == "int32" else item if dtype == self.dtype else real)
         return found
+
+
+def _run(steps: tuple[Step, ...], at: dict[str, int], stream: int) -> None:
+    for step in steps:
+        assert step.launch is not None
+        step.launch(tuple([at[name] for name in step.arrays]), (), stream)
 
 
 def reduced(kind: Kind, task: Task, found: Found) -> Found:

@@ -213,4 +213,3 @@ def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
 def _right(kind: Kind, left: Array, b: Array) -> Array:
     """Right-hand sides after the product with U^H."""
     return kind.allocate((*left.shape[:-2], left.shape[-1], b.shape[-1]), kind.view(b, "b").dtype, b)
-

@@ -2,6 +2,8 @@
 
 The chain of a class gathers its matrices into a padded stack, factors the stack, and writes what belongs to the
 matrices to its places in the batch. Every chain has a stream of its own: most of its launches wait for few lanes.
+Chains with a thread per matrix are started first and on urgent streams: they are the longest and take little of the
+GPU, which the blocks of the others then fill.
 """
 
 from __future__ import annotations
@@ -131,10 +133,12 @@ class ClassChains:
         for pieces in self.chunks:
             held: list[Any] = [self._stack(piece, like) for piece in pieces]
             plans = self._plans(pieces, held)
-            with several(self.backend, stream, len(pieces), are_chains=True) as streams:
-                for i, (piece, plan) in enumerate(zip(pieces, plans, strict=True)):
-                    beside = stream if plan.kernels is None else streams[i % len(streams)]
-                    self._run(piece, plan, held[i], held, A._view.address, at, table, beside)
+            first = sorted(range(len(pieces)), key=lambda i: not _is_thread_each(plans[i]))  # stable
+            urgent = sum(map(_is_thread_each, plans))
+            with several(self.backend, stream, len(pieces), are_chains=True, urgent=urgent) as streams:
+                for k, i in enumerate(first):
+                    beside = stream if plans[i].kernels is None else streams[k % len(streams)]
+                    self._run(pieces[i], plans[i], held[i], held, A._view.address, at, table, beside)
             if is_capturing(self.backend, stream):
                 self._captured.append((held, made))
         self._is_prepared = True
@@ -165,6 +169,14 @@ class ClassChains:
             scatter(address(parts[part]), at[part], table, stream)
         whole = (address(parts["W"]), address(parts["Z"]) if "Z" in parts else 0, address(parts["INFO"]))
         piece.unpad(whole, (at["W"], at.get("Z", 0), at["INFO"]), table, stream)
+
+
+def _is_thread_each(plan: TwoSidedPlan) -> bool:
+    """Whether the plan iterates by a thread per matrix from the first launch after the reduction on."""
+    if plan.kernels is None:
+        return False
+    operations = [step.problem.operation for step in plan.kernels.chains[0].steps]
+    return operations[1:2] == ["sweeps"]
 
 
 def _order(one: SizeClass) -> int:
