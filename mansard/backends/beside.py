@@ -58,7 +58,7 @@ class Streams:
         return self.urgent[:count]
 
     def __del__(self) -> None:  # the driver waits for what they hold
-        if sys.is_finalizing() or len(getattr(self, "events", ())) <= _CHAINS:
+        if sys.is_finalizing() or not hasattr(self, "events"):
             return
         if self.driver.process != os.getpid():  # a forked child has no driver
             return
@@ -76,7 +76,7 @@ class Streams:
         self._wait(c_void_p(then), self.events[-1])
 
     def fork(self, stream: int, count: int, urgent: int = 0) -> list[int]:
-        """Return `urgent` streams, the caller's stream, and `count` side streams: they wait for what is queued there."""
+        """Return `urgent` streams, the caller's stream, and `count` side streams, which wait for the caller's."""
         sides = [*self.urgent_streams(urgent), *self.streams[:count]]
         self.driver.record(self.events[-1], stream)
         for other in sides:

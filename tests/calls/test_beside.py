@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import c_void_p
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,85 @@ _on_gpus = pytest.mark.skipif(cuda.unavailable() is not None, reason=f"cuda: {cu
 def test_elsewhere_there_is_one_stream() -> None:
     with beside.several(emulated.EmulatedBackend(), 5, 9) as streams:
         assert streams == [5]
+
+
+class PlayedDriver:
+    """Streams and events by number; `waits` has, for each stream, the streams whose work it waits for."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.recorded: dict[int, int] = {}
+        self.waits: dict[int, set[int]] = {}
+        self.process, self.lib = -1, self
+
+    def __getattr__(self, name: str) -> Any:
+        assert name in ("cuStreamCreate", "cuEventCreate", "cuStreamCreateWithPriority"), name
+
+        def create(handle: Any, *_: Any) -> int:
+            self.made.append(name)
+            handle._obj.value = 100 + len(self.made)
+            return 0
+
+        create.__name__ = name
+        return create
+
+    def cuCtxGetStreamPriorityRange(self, least: Any, greatest: Any) -> int:
+        least._obj.value, greatest._obj.value = 0, -5
+        return 0
+
+    def cuStreamWaitEvent(self, stream: Any, event: Any, flags: Any) -> int:
+        self.waits.setdefault(int(stream.value), set()).add(self.recorded[int(event.value)])
+        return 0
+
+    def record(self, event: Any, stream: int) -> None:
+        self.recorded[int(event.value)] = stream
+
+    def check(self, status: int, what: str) -> None:
+        assert status == 0, what
+
+    def current_context(self) -> c_void_p:
+        return c_void_p()
+
+    def make_current(self, ordinal: int) -> None:
+        assert ordinal == 3
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A backend of the driver above, without streams from other tests."""
+    monkeypatch.setattr(beside, "_HELD", threading.local())
+    return SimpleNamespace(name="cuda", driver=PlayedDriver(), device=SimpleNamespace(ordinal=3))
+
+
+def test_urgent_streams_come_first_and_all_meet(played: Any) -> None:
+    driver = played.driver
+    with beside.several(played, 5, 4, are_chains=True, urgent=2) as streams:
+        urgent, (caller, side) = streams[:2], streams[2:]
+        assert caller == 5 and len(set(streams)) == 4 and 5 not in driver.waits
+        assert all(driver.waits[one] == {5} for one in (*urgent, side))
+    assert driver.waits[5] == {*urgent, side}
+    assert driver.made.count("cuStreamCreateWithPriority") == 2
+    with beside.several(played, 5, 4, are_chains=True) as streams:
+        assert streams[0] == 5 and not set(streams) & set(urgent)
+    with beside.several(played, 5, 3, are_chains=True, urgent=3) as streams:
+        assert len(streams) == 4 and streams[3] == 5 and streams[:2] == urgent
+
+
+def test_followers_wait_for_the_caller_and_are_waited_for(played: Any) -> None:
+    waits = played.driver.waits
+    with beside.followers(played, 5, 3) as streams:
+        streams.wait(0)
+        assert 5 not in waits, "nothing to wait for yet"
+        first, second = streams.follow(0), streams.follow(1)
+        assert first != second and waits == {first: {5}, second: {5}}
+        streams.wait(1)
+        assert waits[5] == {second}
+    assert waits[5] == {first, second}, "the third has not begun"
+    for backend, count in ((played, 1), (emulated.EmulatedBackend(), 3)):
+        with beside.followers(backend, 6, count) as streams:
+            assert streams.follow(0) == 6
+            streams.wait(0)
+    assert 6 not in waits
 
 
 def _batches(count: int) -> list[ms.Ragged]:
