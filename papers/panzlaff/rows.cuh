@@ -4,6 +4,9 @@
 //   LANES  threads of a row. Entries of a chunk of C = 32 / LANES rows are stored so that a warp reads 32 of them in one
 //          piece: entry (row, k) lies LANES * (row in its chunk) + k % LANES places into line k / LANES, and a row's lanes
 //          add up by shuffles (his figure 3.5 a). CRS: a thread per row of rows stored one after the other.
+//   AHEAD  lines of a chunk whose entries a thread loads before it uses the first. In CRS the next entries of a row lie in
+//          the line of memory that the first one brought; in a chunk every line comes from memory, and a column is needed
+//          before x is read: one line at a time is two latencies a line.
 // Team: LANES neighbouring lanes per row. No shared memory, no barriers.
 // Limit: bandwidth, 12 bytes an entry from memory or, if the group is still there, from the cache.
 #pragma once
@@ -25,7 +28,20 @@ MANSARD_UNROLL_BY(1)
     } else {
       constexpr int C = 32 / P::LANES;
       const i64 begin = given.S[row / C] + (row % C) * P::LANES + thread % P::LANES, end = given.S[row / C + 1];
-      for (i64 k = begin; k < end; k += 32) sum += given.A[k] * given.X[given.J[k]];
+      for (i64 k = begin; k < end; k += 32 * P::AHEAD) {
+        T entries[P::AHEAD];
+        int columns[P::AHEAD];
+MANSARD_UNROLL
+        for (int step = 0; step < P::AHEAD; ++step) {
+          const bool is_inside = k + 32 * step < end;
+          entries[step] = is_inside ? given.A[k + 32 * step] : T(0);
+          columns[step] = is_inside ? given.J[k + 32 * step] : -1;
+        }
+MANSARD_UNROLL
+        for (int step = 0; step < P::AHEAD; ++step) {
+          if (columns[step] >= 0) sum += entries[step] * given.X[columns[step]];
+        }
+      }
     }
   }
   MANSARD_UNROLL

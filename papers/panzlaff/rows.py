@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import itertools
 import os
 import sys
 import time
@@ -34,6 +35,7 @@ ROWS = "panzlaff-rows.jsonl"
 POWERS = (1, 2, 3, 4, 5, 6, 8, 10)
 CHUNKS = (32, 16, 8, 4, 2)  # C; 1 is CRS
 BLOCK = 256  # threads
+AHEAD = 4  # lines of a chunk whose entries are loaded before the first is used
 STENCILS, RAMPED = ("7pt", "27pt"), "band-27"
 _ENTRY = 12  # bytes: a number and its column
 
@@ -133,12 +135,12 @@ def _library() -> dict[int, Any]:
 class OnGpu:
     """Launches of `rows.cuh`, one per task, on a backend (cuda or emulated)."""
 
-    def __init__(self, backend: Any, stream: Callable[[], int] = lambda: 0) -> None:
-        self.backend, self.stream = backend, stream
+    def __init__(self, backend: Any, stream: Callable[[], int] = lambda: 0, ahead: int = AHEAD) -> None:
+        self.backend, self.stream, self.ahead = backend, stream, ahead
 
     def calls(self, matrix: Stored, V: Any, tasks: list[Task]) -> Callable[[], None]:
         lanes = 1 if matrix.C == 1 else 32 // matrix.C
-        constants = {"LANES": lanes, "CRS": matrix.C == 1, "BLOCK": BLOCK}
+        constants = {"LANES": lanes, "CRS": matrix.C == 1, "AHEAD": self.ahead, "BLOCK": BLOCK}
         arrays = (*pointers("float64", "A"), Field("J", "const int*", "pointer"),
                   Field("S", "const mansard::i64*", "pointer"), *pointers("float64", "X", "Y"))  # fmt: skip
         text = Text(HERE / "rows.cuh", "multiply_rows", "float64", constants, arrays, ("FIRST", "LAST"), BLOCK)
@@ -200,23 +202,44 @@ def measure_on_cpu(out: Path, rows: int, budget: float, threads: int) -> None:
                 rate(RAMPED, matrix, 5, which)
 
 
-def measure_on_gpu(out: Path, rows: int, budget: float, end: float) -> None:
-    """The same on this machine's GPU, each as a captured graph, until `end` (of `time.monotonic`)."""
+class OnHost(NamedTuple):
+    """A matrix of an experiment on a GPU, still in the host's memory, and how it is multiplied."""
+
+    name: str
+    matrix: Stored
+    p: int
+    ahead: int
+
+
+def stencils(rows: int) -> Iterator[OnHost]:
+    """Both stencils over p in three formats; single products with one line of a chunk at a time as well."""
+    for name in STENCILS:
+        csr = matrices.make(name, rows, "float64", np)
+        for C in (1, 32, 8):
+            matrix = stored(csr, C, True)
+            yield from (OnHost(name, matrix, p, AHEAD) for p in (1, 2, 3, 5, 8))
+            yield OnHost(name, matrix, 1, 1)
+
+
+def ramp() -> Iterator[OnHost]:
+    """A band from 1 to 256 MiB in CRS and with every C."""
+    for bits in range(20, 29):
+        csr = matrices.make(RAMPED, (1 << bits) // (_ENTRY * 27), "float64", np)
+        yield from (OnHost(RAMPED, stored(csr, C, True), 5, AHEAD) for C in (8, 32, 4, 2, 16, 1))
+
+
+def measure_on_gpu(out: Path, experiments: Iterator[OnHost], budget: float, end: float) -> None:
+    """Products and level groups on this machine's GPU, each as a captured graph, until `end` (of `time.monotonic`)."""
     import cupy
 
     from mansard.backends import cuda
 
     backend = cuda.backend()
-    kept, device = Rows(out, backend.device.name), OnGpu(backend, lambda: cupy.cuda.get_current_stream().ptr)
-    stencils = [(name, rows, C, p) for name in STENCILS for C in (1, 32, 8) for p in (1, 2, 3, 5, 8)]
-    ramp = [(RAMPED, (1 << bits) // (_ENTRY * 27), C, 5) for bits in range(20, 29) for C in (8, 32, 4, 2)]
-    made: dict[tuple[str, int], Any] = {}
-    for name, size, C, p in (*stencils, *ramp):
+    kept = Rows(out, backend.device.name)
+    for name, on_host, p, ahead in experiments:
         if time.monotonic() > end:
             return
-        if (name, size) not in made:
-            made = {(name, size): matrices.make(name, size, "float64", np)}
-        on_host = stored(made[name, size], C, True)
+        device = OnGpu(backend, lambda: cupy.cuda.get_current_stream().ptr, ahead)
         matrix = on_host._replace(**{part: cupy.asarray(getattr(on_host, part))
                                      for part in ("values", "columns", "starts")})  # fmt: skip
         V = cupy.zeros((p + 1, matrix.rows))
@@ -224,10 +247,11 @@ def measure_on_gpu(out: Path, rows: int, budget: float, end: float) -> None:
         for which, room in (("plain", np.inf), ("groups", budget)):
             ranges = groups(matrix, room, p)
             took = seconds(_captured(device.calls(matrix, V, list(schedule(ranges, p)))), 5, 1)
-            kept.add(what="powers", matrix=name, C=C, p=p, execution=which, groups=len(ranges), rows=matrix.rows,
-                     nnz=matrix.nnz, seconds=took, gflops=2 * p * matrix.nnz / min(took) / 1e9,
+            kept.add(what="powers", matrix=name, C=matrix.C, p=p, execution=which, groups=len(ranges), ahead=ahead,
+                     rows=matrix.rows, nnz=matrix.nnz, seconds=took, gflops=2 * p * matrix.nnz / min(took) / 1e9,
                      cache=backend.device.l2_bytes)  # fmt: skip
-            print(f"{name} {matrix.rows} C {C} p {p} {which}: {2 * p * matrix.nnz / min(took) / 1e9:.0f}", flush=True)
+            rate = 2 * p * matrix.nnz / min(took) / 1e9
+            print(f"{name} {matrix.rows} C {matrix.C} p {p} ahead {ahead} {which}: {rate:.0f}", flush=True)
 
 
 def _captured(run: Callable[[], None]) -> Callable[[], None]:
@@ -247,7 +271,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.device == "cuda":
         end = time.monotonic() + given.seconds
-        measure_on_gpu(given.out, given.rows, given.budget * 2**20, end)
+        measure_on_gpu(given.out, itertools.chain(ramp(), stencils(given.rows)), given.budget * 2**20, end)
     else:
         threads = int(os.environ.get("OMP_NUM_THREADS", 0)) or len(os.sched_getaffinity(0))
         measure_on_cpu(given.out, given.rows, given.budget * 2**20, threads)

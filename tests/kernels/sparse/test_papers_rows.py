@@ -36,10 +36,10 @@ def test_powers_on_cpus(C, budget):
     assert (count > 2) == (budget == 1.0)
 
 
-@pytest.mark.parametrize("C", [1, 2, 8, 32])
-def test_powers_in_the_emulator(C):
+@pytest.mark.parametrize(("C", "ahead"), [(1, 4), (2, 1), (8, 4), (32, 1), (32, 4)])
+def test_powers_in_the_emulator(C, ahead):
     with in_order("random"):
-        found, expected, count = _powers(rows.OnGpu(emulated.EmulatedBackend()), C, True, 1.0)
+        found, expected, count = _powers(rows.OnGpu(emulated.EmulatedBackend(), ahead=ahead), C, True, 1.0)
     assert (found == expected).all() and count > 2
 
 
@@ -52,3 +52,12 @@ def test_schedule_respects_what_a_power_reads():
         assert needed <= done
         done.add((power, first))
     assert len(done) == 5 * P
+
+
+def test_experiments_on_gpus_have_every_format():
+    """Bands of all sizes with every C; of the stencils single products with one line of a chunk at a time, too."""
+    found = [(each.name, each.matrix.C, each.p, each.ahead) for each in rows.stencils(64)]
+    assert len(found) == len(set(found)) == 36 and {C for _, C, _, _ in found} == {1, 8, 32}
+    assert {p for _, _, p, ahead in found if ahead == 1} == {1}
+    (first, *_) = rows.ramp()
+    assert first.matrix.C == 8 and first.p == 5 and first.matrix.rows == (1 << 20) // (12 * 27)
