@@ -102,8 +102,8 @@ def test_without_alpha_there_is_only_zero(which: int, backend: str) -> None:
 
 
 @pytest.mark.parametrize("order", ["reverse", "greedy"])
-def test_columns_are_read_before_the_next_ones_take_their_place(order: str) -> None:
-    """A ring of two places for five columns of blocks; two warps, the second without a column of X."""
+def test_rows_are_read_before_the_next_ones_take_their_place(order: str) -> None:
+    """A ring of two places for five rows of blocks; two warps, the second without a column of X."""
     with in_order(order):
         exact(spec.problem("float64", 40, 16, 2), Tensor(2, 2), "emulated")
         exact(spec.problem("float64", 37, 20, 2, uplo="upper", layout_a="col"), Tensor(2, 3), "emulated")
@@ -305,7 +305,7 @@ def test_every_problem_is_a_system_from_the_left() -> None:
         (Stream(), "only one is solved for"),
         (Stream(STAGES=1), "STAGES less than 2"),
         (Tensor(0), "1 to 32"),
-        (Tensor(1, 1), "one column arrives"),
+        (Tensor(1, 1), "one row arrives"),
         (Simd(), "for CPUs"),
     ],
 )
@@ -318,5 +318,5 @@ def test_illegal_ones_say_why(config: Config, reason: str) -> None:
     alone = spec.problem("float64", 21, 1, 10)
     assert "no power of two" in (space.illegal(alone, Stream(BLK_K=24), H200) or "")
     assert "can meet" in (space.illegal(alone, Stream(2, 16), H200) or "")
-    for other in (spec.problem("complex128", 21, 21, 10), spec.problem("float64", 129, 21, 10)):
-        assert "only float64, at most 128" in (space.illegal(other, Tensor(), H200) or "")
+    for other in (spec.problem("complex128", 21, 21, 10), spec.problem("float64", 257, 21, 2)):
+        assert "only float64, at most 256" in (space.illegal(other, Tensor(), H200) or "")

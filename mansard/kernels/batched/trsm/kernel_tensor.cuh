@@ -1,23 +1,24 @@
 // A X = alpha B for a batch of triangles and several right-hand sides, in double precision on the tensor cores.
 //
-// Step p, eight rows at a time:  X_p = A_pp^-1 B_p by substitution (eight_rows.cuh), then B_i -= A_ip X_p for the
-// blocks i > p of eight rows, on the tensor cores.
+// Step p, eight rows at a time:  B_p -= A_pj X_j for the blocks j < p of eight rows, on the tensor cores; then
+// X_p = A_pp^-1 B_p by substitution (eight_rows.cuh).
 //
-// Team. A thread block has COLUMNS = 16 * WARPS columns of X, a warp 16 of them in registers, transposed: lane (group,
-// turn) has rows 2 turn, 2 turn + 1 of each block in columns group and group + 8. Eight solved rows are then an operand
-// of the next products without rearranging.
+// Team. A thread block has COLUMNS = 16 * WARPS columns of X, a warp 16 of them, transposed: lane (group, turn) has rows
+// 2 turn, 2 turn + 1 of each block in columns group and group + 8. Solved rows are an operand of later products as they
+// are, so that a lane never reads what another one has written of X.
 //
-// Shared memory, in doubles: a ring of STAGES places, each with a column of the triangle's 8 x 8 blocks (BLOCKS * 64);
-// then ROWS inverses of the diagonal, and ROWS numbers that they lack to be exact. Step p reads column p, while the
-// next STAGES - 1 are on their way.
+// Shared memory, in doubles: a ring of STAGES places, each with a row of the triangle's 8 x 8 blocks (BLOCKS * 64);
+// ROWS inverses of the diagonal, and ROWS numbers that they lack to be exact; then for each warp B, which becomes X, two
+// pairs of numbers per lane and block. Step p reads row p of A and of B, while the next STAGES - 1 are on their way.
 // Barriers (__syncthreads -> buffer -> writer):
-//   arrive -> column p, and before the first one the inverses -> copies and quotients of other threads
-//          -> the place of column p - 1, read by all warps -> the copies that are started next
+//   arrive -> row p of A, and before the first one the inverses -> copies and quotients of other threads
+//          -> the place of row p - 1, read by all warps -> the copies that are started next
 //
-// Limits: the chain of N rows, about 100 clocks each, of as many blocks as registers and shared memory have room for.
+// Limits: the chain of N rows, about 100 clocks each, of as many blocks as shared memory has room for. Loops over the
+// blocks are loops: code without them outgrows the cache of instructions and takes 15 s to compile at 128 rows.
 //
 //   WARPS     warps per block, 16 columns of X each
-//   STAGES    columns of blocks in shared memory
+//   STAGES    rows of blocks in shared memory
 //   INVERT    multiply by inverted diagonal entries instead of dividing by them
 //   VECTOR_A  entries of a row of A that are moved at once; VECTOR_B, VECTOR_X entries of a column of B and X
 #pragma once
@@ -31,139 +32,130 @@ namespace mansard {
 template <class P>
 struct TensorShape {
   static constexpr int BLOCKS = ceil_div(P::N, 8), ROWS = 8 * BLOCKS;  // padded with rows of the unit matrix
-  static constexpr int PLACE = BLOCKS * 64, THREADS = 32 * P::WARPS;
+  static constexpr int PLACE = BLOCKS * 64, OF_WARP = BLOCKS * 128, THREADS = 32 * P::WARPS;
   static constexpr int COLUMNS = 16 * P::WARPS, TILES = ceil_div(P::NRHS, COLUMNS);
-  static_assert((P::STAGES * PLACE + 2 * ROWS) * 8 <= P::SHARED_BYTES && P::STAGES >= 2, "shared memory");
+  static_assert((P::STAGES * PLACE + 2 * ROWS + P::WARPS * OF_WARP) * 8 <= P::SHARED_BYTES, "shared memory");
+  static_assert(P::STAGES >= 2);
 };
 
-// The triangle, a column of 8 x 8 blocks at a time. Rows and columns are numbered in the order in which unknowns become
-// known.
+// Rows and columns are numbered in the order in which unknowns become known.
+template <class P>
+MANSARD_DEVICE int order(int i) {
+  return P::UPPER ? P::N - 1 - i : i;
+}
+
+// The triangle, a row of 8 x 8 blocks at a time.
 template <class P, class Place>
-struct TriangleColumns {
+struct TriangleRows {
   using S = TensorShape<P>;
+  static constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
   double *memory, *inverses;  // the ring; inverses of the diagonal and what they lack
   const Place& place;
   const double* matrix;
 
-  MANSARD_DEVICE TriangleColumns(double* memory, const Place& place, i64 index)
+  MANSARD_DEVICE TriangleRows(double* memory, const Place& place, i64 index)
       : memory(memory), inverses(memory + P::STAGES * S::PLACE), place(place),
         matrix(matrix_at(place.base, place.matrix, index)) {}
 
-  static MANSARD_DEVICE int order(int i) { return P::UPPER ? P::N - 1 - i : i; }
   MANSARD_DEVICE const double* entry(int row, int column) const {
-    constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
-    return matrix + order(ROW_MAJOR ? row : column) * place.line + order(ROW_MAJOR ? column : row) * place.step;
+    return matrix + order<P>(ROW_MAJOR ? row : column) * place.line + order<P>(ROW_MAJOR ? column : row) * place.step;
   }
-  // Block (i, p).
-  MANSARD_DEVICE double* block(int i, int p) const { return memory + p % P::STAGES * S::PLACE + (i - p) * 64; }
+  // Row p of blocks.
+  MANSARD_DEVICE double* blocks(int p) const { return memory + p % P::STAGES * S::PLACE; }
 
-  // Start the copies of column p: threads with neighbouring numbers have neighbours in memory.
+  // Start the copies of row p: neighbouring threads have neighbours in memory.
   MANSARD_DEVICE void request(int p) const {
-    constexpr bool ROW_MAJOR = P::LAYOUT_A != Layout::col;
-    constexpr int V = P::VECTOR_A, PIECES = 8 / V;
-    if (p < S::BLOCKS) {
-      double* const to = block(p, p);
-      const int rows = P::N - 8 * p;
+    constexpr int V = P::VECTOR_A, BESIDE = S::THREADS / 8;
+    const int thread = static_cast<int>(threadIdx.x), row = ROW_MAJOR ? thread / BESIDE : thread % 8;
+    const int first = (ROW_MAJOR ? thread % BESIDE : thread / 8) * V, last = 8 * p + row;
+    double* const to = blocks(p) + row * 8;
+    if (P::N % 8 == 0 || last < P::N) {
 MANSARD_UNROLL_BY(4)
-      for (int e = threadIdx.x; e < rows * PIECES; e += S::THREADS) {
-        const int row = ROW_MAJOR ? e / PIECES : e % rows, column = (ROW_MAJOR ? e % PIECES : e / rows) * V;
-        if (column <= row) cp_async_word<8 * V>(to + row * 8 + column, entry(8 * p + row, 8 * p + column));
-      }
-      if constexpr (P::N % 8 != 0)  // rows of the unit matrix
-        for (int e = threadIdx.x; e < (S::ROWS - P::N) * 8; e += S::THREADS)
-          to[rows * 8 + e] = rows + e / 8 == e % 8 ? 1.0 : 0.0;
+      for (int column = first; column <= last; column += BESIDE * V)
+        cp_async_word<8 * V>(to + column / 8 * 64 + column % 8, entry(last, column));
+    } else {  // rows of the unit matrix
+MANSARD_UNROLL_BY(1)
+      for (int column = first; column < first + V || column <= last; column += BESIDE * V)
+        MANSARD_UNROLL
+        for (int i = 0; i < V; ++i)
+          if (column + i <= last) to[(column + i) / 8 * 64 + (column + i) % 8] = column + i == last ? 1.0 : 0.0;
     }
-    cp_async_commit();
   }
-  MANSARD_DEVICE void begin() const {
-    MANSARD_UNROLL
-    for (int p = 0; p + 1 < P::STAGES; ++p) request(p);
-    if constexpr (!P::UNIT)
-      for (int i = threadIdx.x; i < S::ROWS; i += S::THREADS) {
-        const double number = i < P::N ? *entry(i, i) : 1.0, inverse = 1.0 / number;
-        inverses[i] = inverse;
-        if constexpr (!P::INVERT) inverses[S::ROWS + i] = fma(-inverse, number, 1.0) * inverse;
-      }
-  }
-  MANSARD_DEVICE void arrive(int p) const {
-    cp_async_wait<P::STAGES - 2>();
-    __syncthreads();  // column p, and the inverses: of all threads; the place of column p - 1 has been read by all
-    request(p + P::STAGES - 1);
+  MANSARD_DEVICE void invert_diagonal() const {
+    for (int i = threadIdx.x; i < S::ROWS; i += S::THREADS) {
+      const double number = i < P::N ? *entry(i, i) : 1.0, inverse = 1.0 / number;
+      inverses[i] = inverse;
+      if constexpr (!P::INVERT) inverses[S::ROWS + i] = fma(-inverse, number, 1.0) * inverse;
+    }
   }
 };
 
-// 16 columns of X from `first` on, in the registers of a warp.
+// 16 columns of X from `first` on.
 template <class P>
 struct WarpColumns {
   using S = TensorShape<P>;
   int first, group, turn;
-  double x[S::BLOCKS][4];
+  double* memory;  // of the lane: two numbers of each half of a block
 
-  MANSARD_DEVICE explicit WarpColumns(int first)
-      : first(first), group(threadIdx.x % 32 / 4), turn(threadIdx.x % 4) {}
+  MANSARD_DEVICE WarpColumns(int first, double* of_warp)
+      : first(first), group(threadIdx.x % 32 / 4), turn(threadIdx.x % 4), memory(of_warp + threadIdx.x % 32 * 2) {}
 
-  // Calls use(entry of x, exists, address) for the lane's entries, V rows at a time.
+  MANSARD_DEVICE double* half(int p, int column) const { return memory + p * 128 + column * 64; }
+
+  // Calls use(i, exists, address) for entries i = 0 .. 3 of the lane in block p, V rows at a time.
   template <int V, Layout LAYOUT, class T, class Place, class Use>
-  MANSARD_DEVICE void for_entries(T* matrix, const Place& place, Use use) {
+  MANSARD_DEVICE void for_entries(int p, T* matrix, const Place& place, Use use) const {
     const i64 row = LAYOUT == Layout::col ? place.step : place.line, column = LAYOUT == Layout::col ? place.line : place.step;
     MANSARD_UNROLL
-    for (int p = 0; p < S::BLOCKS; ++p)
-      MANSARD_UNROLL
-      for (int i = 0; i < 4; i += V) {
-        const int r = 8 * p + 2 * turn + i % 2, c = first + group + i / 2 * 8;
-        const bool there = (P::N % 8 == 0 || r < P::N) && c < P::NRHS;
-        use(x[p] + i, there, matrix + (P::UPPER ? P::N - 1 - r : r) * row + c * column);
-      }
+    for (int i = 0; i < 4; i += V) {
+      const int r = 8 * p + 2 * turn + i % 2, c = first + group + i / 2 * 8;
+      use(i, (P::N % 8 == 0 || r < P::N) && c < P::NRHS, matrix + order<P>(r) * row + c * column);
+    }
   }
-  template <class System>
-  MANSARD_DEVICE void load(const System& system, i64 index) {
+  // Start the copies of block p of B; what does not exist is zero.
+  template <class Place>
+  MANSARD_DEVICE void request(int p, const Place& place, i64 index) const {
     constexpr int V = P::VECTOR_B;
-    const double* matrix = matrix_at(system.B.base, system.B.matrix, index);
-    for_entries<V, P::LAYOUT_B>(matrix, system.B, [](double* entry, bool there, const double* from) {
-      Pack<double, V> pack = {};
-      if (there) pack = *reinterpret_cast<const Pack<double, V>*>(from);
-      MANSARD_UNROLL
-      for (int e = 0; e < V; ++e) entry[e] = pack.e[e];
+    for_entries<V, P::LAYOUT_B>(p, matrix_at(place.base, place.matrix, index), place,
+                                [&](int i, bool there, const double* from) {
+      double* const to = half(p, i / 2) + i % 2;
+      if (there) cp_async_word<8 * V>(to, from);
+      else
+        MANSARD_UNROLL
+        for (int e = 0; e < V; ++e) to[e] = 0.0;
     });
-    MANSARD_UNROLL
-    for (int p = 0; p < S::BLOCKS; ++p)
-      MANSARD_UNROLL
-      for (int i = 0; i < 4; ++i) x[p][i] = system.scales.product(x[p][i]);
   }
-  template <class System>
-  MANSARD_DEVICE void store(const System& system, i64 index) {
+  template <class Place>
+  MANSARD_DEVICE void store(int p, const double (&x)[4], const Place& place, i64 index) const {
     constexpr int V = P::VECTOR_X;
-    double* matrix = matrix_at(system.X.base, system.X.matrix, index);
-    for_entries<V, P::LAYOUT_X>(matrix, system.X, [](const double* entry, bool there, double* to) {
+    for_entries<V, P::LAYOUT_X>(p, matrix_at(place.base, place.matrix, index), place,
+                                [&](int i, bool there, double* to) {
       Pack<double, V> pack;
       MANSARD_UNROLL
-      for (int e = 0; e < V; ++e) pack.e[e] = entry[e];
+      for (int e = 0; e < V; ++e) pack.e[e] = x[i + e];
       if (there) *reinterpret_cast<Pack<double, V>*>(to) = pack;
     });
   }
-  MANSARD_DEVICE void clear() {
-    MANSARD_UNROLL
-    for (int p = 0; p < S::BLOCKS; ++p)
-      MANSARD_UNROLL
-      for (int i = 0; i < 4; ++i) x[p][i] = 0.0;
-  }
 
-  // Solve for all rows. All warps of a block take part in the copies and barriers, those without a column as well.
-  template <class Triangle>
-  MANSARD_DEVICE void solve(const Triangle& triangle) {
-    MANSARD_UNROLL
-    for (int p = 0; p < S::BLOCKS; ++p) {
-      triangle.arrive(p);
-      if (first >= P::NRHS) continue;
-      EightRows<P>{turn}.solve(x[p], triangle.block(p, p), triangle.inverses + 8 * p, S::ROWS);
+  // Solve for block p, and keep -X where B was.
+  MANSARD_DEVICE void solve(int p, double (&x)[4], const double* row, const double* inverses, const Scales& scales) const {
+    double sums[2][4] = {};
+    const auto add = [&](double (&sum)[4], int j) {
+      const auto left = *reinterpret_cast<const Pack<double, 2>*>(half(j, 0));
+      const auto right = *reinterpret_cast<const Pack<double, 2>*>(half(j, 1));
       // the order along k is permuted alike in both operands: a lane's entries of k are adjacent pairs
-      const double known[4] = {-x[p][0], -x[p][2], -x[p][1], -x[p][3]};
-      MANSARD_UNROLL
-      for (int i = p + 1; i < S::BLOCKS; ++i) {
-        const auto pair = *reinterpret_cast<const Pack<double, 2>*>(triangle.block(i, p) + group * 8 + 2 * turn);
-        mma_m16n8k8(x[i], known, pair.e);
-      }
-    }
+      const double known[4] = {left.e[0], right.e[0], left.e[1], right.e[1]};
+      const auto pair = *reinterpret_cast<const Pack<double, 2>*>(row + j * 64 + group * 8 + 2 * turn);
+      mma_m16n8k8(sum, known, pair.e);
+    };
+MANSARD_UNROLL_BY(2)
+    for (int j = 1; j < p; j += 2) add(sums[0], j - 1), add(sums[1], j);
+    if (p % 2 == 1) add(sums[0], p - 1);
+    MANSARD_UNROLL
+    for (int i = 0; i < 4; ++i) x[i] = scales.product(half(p, i / 2)[i % 2]) + (sums[0][i] + sums[1][i]);
+    EightRows<P>{turn}.solve(x, row + p * 64, inverses + 8 * p, S::ROWS);
+    MANSARD_UNROLL
+    for (int i = 0; i < 4; ++i) half(p, i / 2)[i % 2] = -x[i];
   }
 };
 
@@ -174,16 +166,31 @@ MANSARD_DEVICE void trsm_tensor(const Arguments& arguments) {
   const System<P, Arguments> system(arguments);
   const i64 index = blockIdx.x / S::TILES;
   if (index >= arguments.BATCH) return;
-  WarpColumns<P> columns(static_cast<int>(blockIdx.x % S::TILES) * S::COLUMNS + threadIdx.x / 32 * 16);
-  if (system.vanishes) {
-    columns.clear();
-  } else {
-    const TriangleColumns<P, decltype(system.A)> triangle(arena, system.A, index);
-    triangle.begin();
-    columns.load(system, index);
-    columns.solve(triangle);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const TriangleRows<P, decltype(system.A)> triangle(arena, system.A, index);
+  const WarpColumns<P> columns(static_cast<int>(blockIdx.x % S::TILES) * S::COLUMNS + warp * 16,
+                               triangle.inverses + 2 * S::ROWS + warp * S::OF_WARP);
+  const bool active = columns.first < P::NRHS;  // all warps take part in the copies and barriers
+  const auto request = [&](int p) {
+    if (p < S::BLOCKS && !system.vanishes) {
+      triangle.request(p);
+      if (active) columns.request(p, system.B, index);
+    }
+    cp_async_commit();
+  };
+MANSARD_UNROLL_BY(1)
+  for (int p = 0; p + 1 < P::STAGES; ++p) request(p);
+  if (!P::UNIT && !system.vanishes) triangle.invert_diagonal();
+MANSARD_UNROLL_BY(1)
+  for (int p = 0; p < S::BLOCKS; ++p) {
+    cp_async_wait<P::STAGES - 2>();
+    __syncthreads();  // row p, and the inverses: of all threads; the place of row p - 1 has been read by all
+    request(p + P::STAGES - 1);
+    if (!active) continue;
+    double x[4] = {};
+    if (!system.vanishes) columns.solve(p, x, triangle.blocks(p), triangle.inverses, system.scales);
+    columns.store(p, x, system.X, index);
   }
-  columns.store(system, index);
 }
 
 }  // namespace mansard

@@ -71,11 +71,11 @@ class Stream(OnGpu):
 
 @dataclass(frozen=True)
 class Tensor(OnGpu):
-    """Sixteen columns of X per warp on the tensor cores, A in a ring of columns. float64, any layout and stride."""
+    """Sixteen columns of X per warp on the tensor cores, A in a ring of rows. float64, any layout and stride."""
 
     VARIANT: ClassVar[str] = "tensor"
     WARPS: int = 4  # per block, which has a matrix or some of its columns
-    STAGES: int = 4  # columns of 8 x 8 blocks in shared memory
+    STAGES: int = 3  # rows of 8 x 8 blocks in shared memory
     INVERT: bool = False  # as above
     BLOCKS_PER_SM: int = 2
 
@@ -147,7 +147,7 @@ def _tensor(problem: Problem, c: Tensor) -> str | None:
         return f"{problem.dtype}, {problem.N} unknowns: only float64, at most {work_tensor.WIDEST}"
     if not 1 <= c.WARPS <= 32:
         return f"{c.WARPS} warps: 1 to 32"
-    return None if c.STAGES >= 2 else f"STAGES={c.STAGES}: one column arrives while another one is read"
+    return None if c.STAGES >= 2 else f"STAGES={c.STAGES}: one row arrives while another one is read"
 
 
 _REASONS: dict[str, Any] = {"lanes": _lanes, "blocked": _blocked, "stream": _stream, "tensor": _tensor}
@@ -228,7 +228,7 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
         yield from streams(problem)
     if problem.NRHS > 1 and problem.N > NARROW // 2:
         widths = sorted({min(most, configs.up(problem.NRHS, 16)) for most in (1, 2, 4, 8)})
-        yield from (Tensor(*shape) for shape in product(widths, (3, 4, 6)))
+        yield from (Tensor(*shape) for shape in product(widths, (2, 3, 4)))
     if problem.N > 8:
         for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
             for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:

@@ -11,7 +11,7 @@ from ....plan.problem import Problem
 from ...common.configs import up
 from .systems import system
 
-WIDEST = 128  # unknowns: sixteen columns of them are in a warp's registers
+WIDEST = 256  # unknowns: of more, few blocks of threads fit into shared memory
 # Clocks until a row is known and its quad knows it, of a product on a quarter of a multiprocessor, and until memory
 # answers; the clock under load.
 _ROW_CLOCKS, _PRODUCT_CLOCKS, _LATENCY, _CLOCK = 100, 34, 3000, 1.75e9
@@ -19,7 +19,7 @@ _ROW_CLOCKS, _PRODUCT_CLOCKS, _LATENCY, _CLOCK = 100, 34, 3000, 1.75e9
 
 @dataclass(frozen=True)
 class TensorShape:
-    """A ring of columns of 8 x 8 blocks, and the inverses of the diagonal; the kernel asserts that it agrees."""
+    """A ring of rows of 8 x 8 blocks, inverses of the diagonal, and B; the kernel asserts that it agrees."""
 
     blocks: int  # along the diagonal
     tiles: int  # of columns, per matrix
@@ -30,7 +30,7 @@ class TensorShape:
 @lru_cache(maxsize=8192)
 def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     blocks = up(problem.N, 8)
-    shared = (c.STAGES * blocks * 64 + 16 * blocks) * 8
+    shared = (c.STAGES * blocks * 64 + 16 * blocks + c.WARPS * blocks * 128) * 8
     return TensorShape(blocks, up(problem.NRHS, 16 * c.WARPS), _vectors(problem), up(shared, 128) * 128)
 
 
@@ -47,8 +47,8 @@ def _pairs(operands: Problem, side: str, layout: str) -> bool:
 
 
 def registers(problem: Problem, c: Any) -> int:
-    """32-bit registers per thread, estimated: four numbers of every eight rows, and a block on the diagonal."""
-    return 8 * tensor_shape(problem, c).blocks + 76
+    """32-bit registers per thread, estimated: a block on the diagonal, sums, addresses."""
+    return 118
 
 
 def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
@@ -61,8 +61,8 @@ def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> float:
-    """B at once, and the next columns of A, of half the rows on average."""
-    each = problem.N * min(problem.NRHS, 16 * c.WARPS) / 2 + (c.STAGES - 1) * 4 * problem.N
+    """The next rows of A, half of them on average, and of B."""
+    each = (c.STAGES - 1) * (4 * problem.N + 8 * min(problem.NRHS, 16 * c.WARPS))
     return float(c.BLOCKS_PER_SM * each * problem.itemsize)
 
 
