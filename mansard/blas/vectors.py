@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemv_call import apply, form_of
 
 
@@ -11,8 +12,8 @@ def gemv(
     a: Any,
     x: Any,
     *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
+    alpha: Any = 1.0,
+    beta: Any = 0.0,
     trans: str = "N",
     out: Any = None,
     backend: str | None = None,
@@ -24,7 +25,8 @@ def gemv(
     a : array (..., m, n), or list of matrices; float32, float64, complex64 or complex128, any strides
     x : array (..., n), with "T" and "C" (..., m), whose leading dimensions broadcast with those of a, or list of
         vectors; a single matrix, or vector, serves all
-    alpha, beta : factors; with beta = 0 the content of `out` is not read
+    alpha, beta : factors, one number each or one per matrix, as for `gemm`; with beta = 0 the content of `out` is not
+        read
     trans : "N": the matrices as they are, "T": transposed, "C": transposed and conjugated; none of them copies anything
     out : array (..., m), with "T" and "C" (..., n), or list, that receives the result; it shares no memory with a or x
     a, x, out : of matrices that differ in size each is a `Ragged`, whose vectors are matrices of one column, or a list.
@@ -46,4 +48,7 @@ def gemv(
     array([[1., 2.],
            [5., 6.]])
     """
+    if not (type(alpha) is float and type(beta) is float) and not (is_number(alpha) and is_number(beta)):
+        product = gemv(a, x, trans=trans, backend=backend)
+        return scaled_each(product, alpha, beta, out, 1)
     return apply(a, x, out, alpha, beta, backend, form_of(trans))

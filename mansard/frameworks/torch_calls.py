@@ -23,8 +23,32 @@ class Unrecorded(Exception):
     """Why a call has no derivative; the text names the remedy."""
 
 
-def _scaled(result: Tensor, alpha: complex) -> Tensor:
-    return result if isinstance(alpha, int | float | complex) and alpha == 1 else alpha * result
+def _scaled(result: Tensor, alpha: Any, dimensions: int | None = None) -> Tensor:
+    """alpha times the result: one number, or with the `dimensions` of one result also one for each of a batch."""
+    if isinstance(alpha, int | float | complex):
+        return result if alpha == 1 else alpha * result
+    return factor_of(result, alpha, dimensions) * result
+
+
+def factor_of(result: Tensor, alpha: Any, dimensions: int | None) -> Tensor:
+    """alpha as a tensor that broadcasts with the result."""
+    alpha = alpha if isinstance(alpha, torch.Tensor) else torch.as_tensor(alpha, device=result.device)
+    if alpha.is_complex() and not result.is_complex():
+        raise TypeError(f"alpha must be real for {str(result.dtype).removeprefix('torch.')} matrices")
+    alpha = alpha.to(result.dtype)
+    if not alpha.dim():
+        return alpha
+    shape, batch = tuple(alpha.shape), tuple(result.shape[: result.dim() - dimensions] if dimensions else ())
+    if not fits(shape, batch):
+        raise ValueError(f"alpha has shape {shape}, which does not broadcast with the batch {batch}")
+    return alpha[(..., *(None,) * (dimensions or 0))]
+
+
+def fits(shape: tuple[int, ...], batch: tuple[int, ...]) -> bool:
+    """Whether factors of a shape broadcast to a batch of results."""
+    return len(shape) <= len(batch) and all(
+        one in (1, size) for one, size in zip(reversed(shape), reversed(batch), strict=False)
+    )
 
 
 def _op(a: Tensor, trans: str) -> Tensor:
@@ -74,7 +98,7 @@ def matmul(A: Tensor, B: Tensor, *, out: None = None, alpha: complex = 1.0, beta
 def gemm(a: Tensor, b: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, trans_a: str = "N", trans_b: str = "N",
          out: None = None, backend: str | None = None) -> Tensor:  # fmt: skip
     _no_beta(beta)
-    return _scaled(apply("blas.gemm", (_op(a, trans_a), _op(b, trans_b)), options_of(backend)), alpha)
+    return _scaled(apply("blas.gemm", (_op(a, trans_a), _op(b, trans_b)), options_of(backend)), alpha, 2)
 
 
 def gemv(a: Tensor, x: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, trans: str = "N", out: None = None,
@@ -107,7 +131,7 @@ def _rank_k(name: str, a: Tensor, alpha: complex, beta: complex, uplo: str, tran
     _no_beta(beta)
     if trans not in ("N", other):
         raise ValueError(f"trans={trans!r} is not one of 'N' and {other!r}")
-    return _scaled(apply(name, (_op(a, trans),), options_of(backend, uplo=uplo)), alpha)
+    return _scaled(apply(name, (_op(a, trans),), options_of(backend, uplo=uplo)), alpha, 2)
 
 
 def matmul_gram(V: Tensor, S: Tensor, *, out: None = None, alpha: complex = 1.0, beta: complex = 0.0,

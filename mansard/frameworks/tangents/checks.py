@@ -76,8 +76,9 @@ def is_complex(array: Array) -> bool:
     return bool(jnp.issubdtype(array.dtype, np.complexfloating))
 
 
-def scaled(result: Array, alpha: Any, beta: Any = 0.0) -> Array:
-    """alpha times the result; alpha may be traced, too."""
+def scaled(result: Array, alpha: Any, beta: Any = 0.0, dimensions: int | None = None) -> Array:
+    """alpha times the result; alpha may be traced, too. With the `dimensions` of one result it may be one number for
+    each of a batch."""
     if not (isinstance(beta, int | float | complex) and beta == 0.0):
         raise ValueError("beta scales the content of out, which traced calls do not have: add beta * out to the result")
     if isinstance(alpha, int | float | complex):
@@ -87,4 +88,13 @@ def scaled(result: Array, alpha: Any, beta: Any = 0.0) -> Array:
             if alpha.imag:
                 raise TypeError(f"alpha and beta must be real for {result.dtype} matrices")
             alpha = alpha.real
+        return (alpha * result).astype(result.dtype)
+    alpha = jnp.asarray(alpha)
+    if is_complex(alpha) and not is_complex(result):
+        raise TypeError(f"alpha and beta must be real for {result.dtype} matrices")
+    if alpha.ndim:
+        batch = result.shape[: result.ndim - dimensions] if dimensions else ()
+        if len(alpha.shape) > len(batch) or jnp.broadcast_shapes(alpha.shape, batch) != batch:
+            raise ValueError(f"alpha has shape {alpha.shape}, which does not broadcast with the batch {batch}")
+        alpha = alpha[(..., *(None,) * (dimensions or 0))]
     return (alpha * result).astype(result.dtype)

@@ -217,7 +217,7 @@ def gemv(
     same_dtype(a=a, x=x)
     if x.ndim < 1 or x.shape[-1] != _sizes(a, trans)[1]:
         raise ValueError(f"a has shape {a.shape} and x {x.shape}: op(a) needs vectors of {_sizes(a, trans)[1]} entries")
-    return scaled(_gemv(a, x, trans=trans, backend=backend)[0], alpha, beta)
+    return scaled(_gemv(a, x, trans=trans, backend=backend)[0], alpha, beta, 1)
 
 
 # ---- public products ----------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def gemm(
 ) -> Array:  # fmt: skip
     form("trans_a", trans_a)
     form("trans_b", trans_b)
-    return scaled(_checked_product(("a", a), ("b", b), trans_a, trans_b, backend), alpha, beta)
+    return scaled(_checked_product(("a", a), ("b", b), trans_a, trans_b, backend), alpha, beta, 2)
 
 
 def _checked_product(
@@ -262,13 +262,13 @@ def matmul(A: Array, B: Array, *, alpha: Any = 1.0, beta: Any = 0.0, backend: st
 def syrk(
     a: Array, *, alpha: Any = 1.0, beta: Any = 0.0, uplo: str = "L", trans: str = "N", backend: str | None = None
 ) -> Array:
-    return scaled(_rank_k(a, uplo, trans, "T", backend), alpha, beta)
+    return scaled(_rank_k(a, uplo, trans, "T", backend), alpha, beta, 2)
 
 
 def herk(
     a: Array, *, alpha: Any = 1.0, beta: Any = 0.0, uplo: str = "L", trans: str = "N", backend: str | None = None
 ) -> Array:
-    return scaled(_rank_k(a, uplo, trans, "C", backend), alpha, beta)
+    return scaled(_rank_k(a, uplo, trans, "C", backend), alpha, beta, 2)
 
 
 def _rank_k(a: Array, uplo: str, trans: str, other: str, backend: str | None) -> Array:

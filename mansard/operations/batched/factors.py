@@ -22,9 +22,10 @@ def is_number(factor: Array) -> bool:
     return not isinstance(factor, list | tuple) and not getattr(factor, "shape", ())
 
 
-def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices) -> Matrices:
+def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices, dimensions: int = 2) -> Matrices:
     """alpha_i P_i + beta_i out_i of a fresh product P, in place of P or in `out`. Where beta_i is zero, the content of
-    out_i does not count. Nothing is written before every argument has been checked."""
+    out_i does not count. Nothing is written before every argument has been checked. Each P_i has `dimensions`: 1 for
+    vectors."""
     if isinstance(product, Ragged):
         return scaled_ragged(product, alpha, beta, out, Indices.of)
     if isinstance(product, Interleaved):
@@ -35,9 +36,10 @@ def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices) -> 
     if kind.immutable:
         raise TypeError(f"alpha and beta are one number each for {kind.name} arrays: multiply the result instead")
     listed = stacks.is_list(product)
-    batch = (len(product),) if listed else tuple(product.shape[:-2])
+    batch = (len(product),) if listed else tuple(product.shape[:-dimensions])
     first = product[0] if listed else product
-    factors = [_factor(kind, one, batch, first, name) for one, name in ((alpha, "alpha"), (beta, "beta"))]
+    beside = (..., *(None,) * dimensions)
+    factors = [_factor(kind, one, batch, first, name)[beside] for one, name in ((alpha, "alpha"), (beta, "beta"))]
     if out is None:
         if not is_number(beta) or beta != 0:
             raise ValueError("beta scales the content of out: pass out")
@@ -58,7 +60,7 @@ def scaled_ragged(
     """`scaled_each` for a ragged batch; `written` names the entries that are read and written, of a triangle say."""
     kind = product._kind
     factors = [
-        _factor(kind, one, (len(product),), product.buffer, name)[:, 0, 0]
+        _factor(kind, one, (len(product),), product.buffer, name)
         for one, name in ((alpha, "alpha"), (beta, "beta"))
     ]
     if out is None and (not is_number(beta) or beta != 0):
@@ -101,7 +103,7 @@ def _kept(kind: Kind, place: Array, beta: Array) -> Array:
 
 
 def _factor(kind: Kind, factor: Array, batch: tuple[int, ...], like: Array, name: str) -> Array:
-    """The factor as an array (*batch, 1, 1) of the product's dtype and device."""
+    """The factor as an array of the batch's shape, of the product's dtype and device."""
     if isinstance(factor, list | tuple) or is_number(factor):
         factor = np.asarray(factor)
     real, dtype = "complex" not in str(like.dtype), str(like.dtype).removeprefix("torch.")
@@ -123,8 +125,7 @@ def _factor(kind: Kind, factor: Array, batch: tuple[int, ...], like: Array, name
     if not fits:
         raise ValueError(f"{name} has shape {tuple(factor.shape)}, which does not broadcast with the batch {batch}")
     kind.view(factor, name)
-    whole = kind.module.broadcast_to(kind.astype(factor, like.dtype), batch)
-    return whole[..., None, None]
+    return kind.module.broadcast_to(kind.astype(factor, like.dtype), batch)
 
 
 def _check_places(kind: Kind, out: Matrices, product: Matrices, listed: bool) -> None:

@@ -75,6 +75,48 @@ def test_factors_of_tensors() -> None:
     assert np.array_equal(out.numpy(), expected)
 
 
+def test_factors_of_differentiated_and_traced_products() -> None:
+    """With as many products as columns a factor too few dimensions wide would scale columns."""
+    a, x, alpha = A[:2], B[:2, 0], np.array([2.0, -1.0])
+    wanted = [column(alpha) * (a @ B[:2]), alpha[:, None] * (a @ x[..., None])[..., 0],
+              column(alpha) * (a @ a.swapaxes(-1, -2))]  # fmt: skip
+
+    def calls(convert: Any, a: Any) -> list[Any]:
+        alphas = convert(alpha)
+        return [ms.blas.gemm(a, convert(B[:2]), alpha=alphas), ms.blas.gemv(a, convert(x), alpha=alphas),
+                ms.blas.syrk(a, alpha=alphas)]  # fmt: skip
+
+    torch = pytest.importorskip("torch")
+    tensor = torch.tensor(a, requires_grad=True)
+    for found, expected in zip(calls(torch.tensor, tensor), wanted, strict=True):
+        assert found.requires_grad and np.array_equal(found.detach().numpy(), expected)
+    with pytest.raises(ValueError, match=r"alpha has shape \(3,\), which does not broadcast with the batch \(2,\)"):
+        ms.blas.gemm(tensor, tensor, alpha=torch.ones(3))
+    with pytest.raises(ValueError, match="alpha has shape"):
+        ms.matmul(tensor, tensor, alpha=torch.ones(2))
+    jax = pytest.importorskip("jax")
+    for found, expected in zip(jax.jit(lambda a: calls(jax.numpy.asarray, a))(a.astype("f4")), wanted, strict=True):
+        assert np.array_equal(np.asarray(found), expected)
+
+
+def test_factors_of_vectors() -> None:
+    x, out = B[:, 0], OUT[:, 0].copy()
+    products = (A @ x[..., None])[..., 0]
+    expected = ALPHA[:, None] * products + BETA[:, None] * out
+    assert np.array_equal(ms.blas.gemv(A, x, alpha=ALPHA), ALPHA[:, None] * products)
+    assert ms.blas.gemv(A, x, alpha=ALPHA, beta=BETA, out=out) is out and np.array_equal(out, expected)
+    turned = (A.swapaxes(-1, -2) @ x[0][:, None])[..., 0]
+    assert np.array_equal(ms.blas.gemv(A, x[0], trans="T", alpha=ALPHA.tolist()), ALPHA[:, None] * turned)
+    listed = ms.blas.gemv(list(A), list(x), alpha=ALPHA)
+    assert isinstance(listed, list) and np.array_equal(np.stack(listed), ALPHA[:, None] * products)
+    one = ms.blas.gemv(A[0], x[0], alpha=np.array(2.0))
+    assert np.array_equal(one, 2 * products[0])
+    ragged = ms.blas.gemv(RAGGED, [np.ones(3), np.ones(3)], alpha=[2.0, -1.0])
+    assert [one.ravel().tolist() for one in ragged] == [[6.0, 6.0], [-3.0]]
+    with pytest.raises(ValueError, match=r"alpha has shape \(3,\)"):
+        ms.blas.gemv(A, x, alpha=np.ones(3))
+
+
 RAGGED = ms.Ragged.from_list([np.ones((2, 3)), np.ones((1, 3))])
 
 
