@@ -12,6 +12,8 @@ from linalg_cases import adjoint, normal
 
 import mansard as ms
 from mansard import testing
+from mansard.operations.factor.two_sided import chunked
+from mansard.operations.plans import PLANS
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
@@ -76,3 +78,33 @@ def test_singular_values_and_vectors(backend: str, dtype: str, n: int, count: in
     check_values(A, s, exact)
     check_values(A, values, exact)
     check_vectors(A, (u * s[:, None]) @ vh, exact[:, 0], u, vh)
+
+
+@pytest.mark.parametrize("name", ["svd_ex", "eigh_ex"])
+def test_chunks_in_flight_on_cuda(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reductions of one chunk beside the rotations of another give the bits of one chunk, in a graph, too."""
+    usable("cuda")
+    import cupy as cp
+
+    function, A = getattr(linalg, name), cp.asarray(stack("float64", 129, 300, hermitian=True))
+    monkeypatch.setattr(chunked, "flights_of", lambda *_: 1)
+    expected = [host(one) for one in function(A)]
+    for flights in (2, 3):
+        PLANS.forget()
+        monkeypatch.setattr(chunked, "flights_of", lambda *_, flights=flights: flights)
+        for _ in range(3):  # the memory of a call is that of the call before
+            found = [host(one) for one in function(A)]
+            assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(found, expected, strict=True))
+    stream = cp.cuda.Stream(non_blocking=True)
+    with stream:
+        function(A)
+        stream.begin_capture()
+        parts = function(A)
+        graph = stream.end_capture()
+        for _ in range(2):
+            for part in parts:
+                part.fill(0)
+            graph.launch(stream)
+        stream.synchronize()
+        for one, other in zip(parts, expected, strict=True):
+            assert np.array_equal(host(one), other, equal_nan=True)
