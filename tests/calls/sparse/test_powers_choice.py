@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from mansard.errors import IllegalConfig
 from mansard.kernels.sparse.powers import defaults, fit, space, spec, work
 from mansard.machine import caches, machine
 from mansard.machine.measure import Timing
-from mansard.operations.sparse import convert, storage
+from mansard.operations.sparse import chunked, convert
 from mansard.operations.sparse.powers import call, plan
 from mansard.operations.sparse.powers.order import ordered
 from mansard.operations.sparse.powers.order.ordered import Orders
@@ -125,7 +126,7 @@ def test_measured_caches_decide_whether_groups_pay(monkeypatch: pytest.MonkeyPat
     A, nominal = grid(32, 800, integers=False), machine.nominal_for(cpu.backend().device)
 
     def on_machine(ratio: float, wait: float, **details: Any) -> Any:
-        curve = ((1 << 12, ratio * 2e10), (1 << 20, ratio * 2e10), (1 << 24, 2e10))
+        curve = ((1 << 12, ratio * 2e10), (1 << 18, ratio * 2e10), (1 << 20, 2e10))
         found = replace(
             nominal, origin="measured", cache_bandwidth=curve, grid_barrier_seconds=wait, details=dict(details)
         )
@@ -138,6 +139,34 @@ def test_measured_caches_decide_whether_groups_pay(monkeypatch: pytest.MonkeyPat
     assert dict(slow.seconds)["plain"] < 1.03 * dict(slow.seconds)["groups"]
     assert on_machine(20.0, 1e-4).execution == "plain"  # threads wait longer than they compute
     assert on_machine(1.02, 1e-9, noise=["busy"]).execution == "groups"  # such ceilings say nothing
+
+
+class Pattern(NamedTuple):
+    """What the model asks of a matrix in level order."""
+
+    layout: Any
+    permutation: Any = None
+
+
+def test_a_third_cache_that_nearly_holds_the_matrix_needs_no_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven points on 160^3, five powers, by the ceilings of 16 cores: memory 124 GB/s, a third cache of 300 MB. Plain
+    products read most of the matrix from there; four times as large a matrix is read from memory."""
+    rates = ((2, 3000), (30, 900), (256, 420), (512, 330), (1024, 124))
+    curve = tuple((size * 1_000_000, rate * 1e9) for size, rate in rates)
+    device = replace(cpu.backend().device, multiprocessors=16)
+    found = replace(
+        machine.nominal_for(device), origin="measured", cache_bandwidth=curve, grid_barrier_seconds=3e-6,
+        read_bandwidth=124e9, details={},
+    )  # fmt: skip
+    monkeypatch.setattr(machine, "known", lambda device: found)
+
+    def gain(rows: int) -> float:
+        ordered = Pattern(SimpleNamespace(nbytes=84 * rows))
+        problem = SimpleNamespace(ROWS=rows, NVECS=1, itemsize=8, P=5)
+        predicted = dict(plan._predictions_on_cpu(problem, ordered, device, (180, 2, 19e6), 16))  # type: ignore[arg-type]
+        return predicted["plain"] / predicted["groups"]
+
+    assert gain(160**3) < plan.GAIN < 1.3 < gain(4 * 160**3)
 
 
 @needs_cpu
@@ -191,7 +220,7 @@ def test_the_choice_is_made_before_anything_is_stored_or_compiled(
         pytest.skip("persistent launches are a GPU's")
     orders, task = Orders(moved, keywords.get("backend")), Task(3)
     task.settle_dtype("float64", None)
-    for home, name in ((storage, "filled"), (type(orders.backend), "prepare"), (Orders, "held")):
+    for home, name in ((chunked, "filled"), (type(orders.backend), "prepare"), (Orders, "held")):
         monkeypatch.setattr(home, name, None)
     for order in ("auto", "given", "search", "none"):
         for choice, found in plan.routes(task, orders, Options(execution), order):
@@ -201,7 +230,7 @@ def test_the_choice_is_made_before_anything_is_stored_or_compiled(
 
 def test_what_products_serve_better_is_not_stored_by_level(monkeypatch: pytest.MonkeyPatch) -> None:
     """One conversion, one kernel: rows by level are a pattern that was looked at."""
-    monkeypatch.setattr(storage, "filled", None)
+    monkeypatch.setattr(chunked, "filled", None)
     monkeypatch.setattr(convert, "wants_ell", lambda *rows: True)
     P = ms.matrix_powers(matrices.randomized(matrices.delaunay(300)), 3, backend="emulated")
     assert P.choice.execution == "plain" and P._ordered is None

@@ -251,8 +251,9 @@ def _predictions_on_cpu(
     """Seconds of plain products and of so many groups with a lag and a window of bytes in a cache; nothing without
     ceilings of this machine, measured while it was quiet.
 
-    Plain products read matrix and vectors from memory p times. Groups read them from memory once, and from the caches
-    at the rate of the window p - 1 times; results go to memory; a thread waits for all others before each task.
+    Plain products read matrix and vectors p times, at the rate of repeated reads of as many bytes: a third cache that
+    nearly holds them serves most. Groups read them from memory once, and from the caches at the rate of the window
+    p - 1 times; results go to memory; a thread waits for all others before each task.
     """
     known = machine.known(device)
     if not known.measured or known.noise or not known.cache_bandwidth:
@@ -261,7 +262,8 @@ def _predictions_on_cpu(
     vector = float(problem.ROWS * problem.NVECS * problem.itemsize)
     once, memory, powers = ordered.layout.nbytes + 2 * vector, known.read_bandwidth, problem.P
     cache = max(memory, cached_bandwidth(known, window * device.multiprocessors / threads))  # a thread's share counts
+    again = max(memory, cached_bandwidth(known, once))  # which fits a cache that all share, if any
     waits = (count + (powers - 1) * lag) * powers * known.grid_barrier_seconds * (threads > 1)
     permuted = 2 * (1 + powers) * vector / memory if ordered.permutation is not None else 0.0
     blocked = once / memory + (powers - 1) * (once / cache + vector / memory) + waits + permuted
-    return ("plain", powers * (once / memory + known.grid_barrier_seconds)), ("groups", blocked)
+    return ("plain", powers * (once / again + known.grid_barrier_seconds)), ("groups", blocked)
