@@ -101,6 +101,18 @@ def test_chunks_in_flight(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert recorded.events == [*expected, "join"]
 
 
+def test_graphs_keep_their_scratch_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is captured leaves its scratch memory to the graph; what it is given beside other calls is theirs."""
+    A = symmetric(5)
+    kernels = planned(Task("eigvalsh"), A).kernels
+    kernels(A)
+    assert not kernels._captured
+    monkeypatch.setattr(chunked, "is_capturing", lambda *_: True)
+    kernels(A)
+    kernels(A, 0, [])
+    assert [one.nbytes for one in kernels._captured] == [kernels.scratch_bytes]
+
+
 def test_large_matrices_have_chunks_in_flight() -> None:
     """Where each chunk has a matrix for every multiprocessor, and only with vectors by rotations."""
     flights, svd = chunked.flights_of, Task("svd", driver="bisect")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +21,7 @@ from mansard import testing
 from mansard.arrays.kinds import KINDS as LIBRARIES
 from mansard.backends.cpu import CpuBackend
 from mansard.operations import ragged_classes
+from mansard.operations.factor.two_sided import ragged_chains
 from mansard.operations.factor.two_sided.ragged_chains import ClassChains
 from mansard.operations.factor.two_sided.task import Task
 from mansard.operations.factor.two_sided.unpadded import Targets, unpad
@@ -148,6 +151,33 @@ def test_classes_together_have_work_for_threads() -> None:
     large = SizeClass((256, 256, 0), np.arange(3), True, "")
     assert alone.driver == "auto"
     assert ClassChains._task_of(few, large, [large]).driver == "qr", "a library mixes null vectors"  # type: ignore[arg-type]
+
+
+def test_chains_with_a_thread_per_matrix_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On urgent streams; larger matrices, of which there are too few for a thread each, come after them."""
+    rng, queued, asked = np.random.default_rng(6), list[tuple[int, int]](), list[Any]()
+    orders = (20, 20, *(16 for _ in range(14)), *(13 for _ in range(14)))
+    a = batch([hermitian(rng, "random", n, "float64") for n in orders], "emulated")
+    known = [linalg.eigvalsh(np.asarray(one), backend="reference") for one in a.to_list()]
+
+    @contextmanager
+    def several(*given: Any, **options: Any) -> Iterator[list[int]]:
+        asked.append((*given[1:], options))
+        yield [7, 8]
+
+    run = ClassChains._run
+
+    def record(self: Any, piece: Any, *given: Any) -> None:
+        queued.append((piece.shape[1], given[-1]))
+        run(self, piece, *given)
+
+    monkeypatch.setattr(ragged_chains.by_block.defaults, "fewest_of_sweeps", lambda *_: 24)
+    monkeypatch.setattr(ragged_chains, "several", several)
+    monkeypatch.setattr(ClassChains, "_run", record)
+    w = linalg.eigvalsh(a, backend="emulated")
+    assert queued == [(16, 7), (20, 8)]
+    assert asked == [(0, 2, {"are_chains": True, "urgent": 1})]
+    assert all(np.allclose(one, other, atol=1e-12) for one, other in zip(w, known, strict=True))
 
 
 @needs_cpu

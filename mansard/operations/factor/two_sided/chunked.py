@@ -25,6 +25,7 @@ from ....plan import dispatch
 from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from ....plan.route import Choice
 from ... import run as call
+from ...ragged_copy import is_capturing
 from ...stacks import Operand, is_list
 from ..kernel import place_of
 from ..task import Found, stacked
@@ -138,6 +139,7 @@ class ChunkedRun:
         self.scratch_bytes = max(chain.scratch.size for chain in self.chains) * self.flights
         self.shapes = self._shapes()
         self.steps = self._bytes_per_matrix()
+        self._captured: list[Array] = []  # scratch memory that graphs read and write
         self.run = self if self.layout.copied or self.scratch_bytes or len(self.chains) > 1 else self._single()
 
     @property
@@ -171,6 +173,8 @@ class ChunkedRun:
         stream = self.stream() if stream is None else stream
         if held is not None:
             held.append(memory)
+        elif is_capturing(self.backend, stream):
+            self._captured.append(memory)
         base, done, places = kind.address(memory), 0, []
         for i, chain in enumerate(self.chains):
             own = base + i % self.flights * (self.scratch_bytes // self.flights)
