@@ -2,44 +2,46 @@
 
 `spec` says which problems a family accepts and defines the reference; `space` its configurations; `work` bytes,
 flops and resources; `emit` source text and launch geometry; `defaults` the rules before anything is measured.
-`family.py` types what each of them offers. Families are pure: they compile and run nothing.
+`family.py` types what each of them offers. Families are pure: they compile and run nothing. They are loaded when they
+are first asked for: there are some two hundred modules.
 """
 
 from __future__ import annotations
 
-from .batched import gemm, gemv, ragged_gemm, rank_k, trmm, trsm
-from .factor import (
-    back_transform,
-    bidiagonal,
-    cholesky,
-    divide,
-    jacobi,
-    lu,
-    qr,
-    ragged_factor,
-    sweeps,
-    systems,
-    tridiagonal,
-)
-from .family import Family
-from .sparse import krylov, powers, spmv
-from .tall_skinny import gram, matmul_gram, sketch, small_step, tsm2r, tsmm
+from importlib import import_module
 
-FAMILIES: tuple[Family, ...] = (
-    gram.FAMILY, tsmm.FAMILY, tsm2r.FAMILY, matmul_gram.FAMILY, sketch.FAMILY, small_step.FAMILY, gemm.FAMILY,
-    gemv.FAMILY, rank_k.FAMILY, trsm.FAMILY, trmm.FAMILY, ragged_gemm.FAMILY, cholesky.FAMILY, lu.FAMILY, qr.FAMILY,
-    ragged_factor.FAMILY, systems.FAMILY, jacobi.FAMILY, tridiagonal.FAMILY, bidiagonal.FAMILY, sweeps.FAMILY,
-    divide.FAMILY, back_transform.FAMILY, spmv.FAMILY, powers.FAMILY, krylov.FAMILY,
-)  # fmt: skip
+from .family import Family
+
+FAMILIES: tuple[Family, ...]  # all of them, in this order
+
+_DOMAINS = {
+    "tall_skinny": ("gram", "tsmm", "tsm2r", "matmul_gram", "sketch", "small_step"),
+    "batched": ("gemm", "gemv", "rank_k", "trsm", "trmm", "ragged_gemm"),
+    "factor": ("cholesky", "lu", "qr", "ragged_factor", "systems", "jacobi", "tridiagonal", "bidiagonal", "sweeps",
+               "divide", "back_transform"),
+    "sparse": ("spmv", "powers", "krylov"),
+}  # fmt: skip
+_HOMES = {name: f".{domain}.{name}" for domain, names in _DOMAINS.items() for name in names}
+_loaded: dict[str, Family] = {}
 
 
 def family_of(operation: str) -> Family:
     """The family that answers `operation`."""
-    for family in FAMILIES:
-        if operation == family.name:
-            return family
-    raise KeyError(f"no family answers {operation!r}; there are: {', '.join(names())}")
+    found = _loaded.get(operation)
+    if found is None:
+        if operation not in _HOMES:
+            raise KeyError(f"no family answers {operation!r}; there are: {', '.join(names())}")
+        found = _loaded.setdefault(operation, import_module(_HOMES[operation], __name__).FAMILY)
+    return found
 
 
 def names() -> tuple[str, ...]:
-    return tuple(family.name for family in FAMILIES)
+    return tuple(_HOMES)
+
+
+def __getattr__(name: str) -> object:
+    if name == "FAMILIES":
+        return tuple(map(family_of, _HOMES))
+    if name in _HOMES:
+        return import_module(_HOMES[name], __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,17 +4,23 @@ Every function of which a matrix can be too bad has a twin in `_ex`, which retur
 raising, and does not wait for a GPU.
 """
 
-from ..operations.transformable import export
-from .eigen import EighResult, TridiagonalResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex, tridiagonalize
-from .lu import SlogdetResult, det, lu_factor, lu_factor_ex, lu_solve, slogdet
-from .nearest import PolarResult, ProcrustesResult, polar, procrustes
-from .norms import cond, matrix_rank, norm
-from .orthogonal import LstsqResult, QRResult, lstsq, qr
-from .positive import cho_solve, cholesky, cholesky_ex
-from .reflectors import laswp, ormqr
-from .singular import BidiagonalResult, SVDResult, bidiagonalize, pinv, svd, svd_ex, svdvals, svdvals_ex
-from .systems import inv, inv_ex, solve, solve_ex
-from .triangular import solve_triangular
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..operations.lazy import exporting
+
+if TYPE_CHECKING:
+    from .eigen import EighResult, TridiagonalResult, eigh, eigh_ex, eigvalsh, eigvalsh_ex, tridiagonalize
+    from .lu import SlogdetResult, det, lu_factor, lu_factor_ex, lu_solve, slogdet
+    from .nearest import PolarResult, ProcrustesResult, polar, procrustes
+    from .norms import cond, matrix_rank, norm
+    from .orthogonal import LstsqResult, QRResult, lstsq, qr
+    from .positive import cho_solve, cholesky, cholesky_ex
+    from .reflectors import laswp, ormqr
+    from .singular import BidiagonalResult, SVDResult, bidiagonalize, pinv, svd, svd_ex, svdvals, svdvals_ex
+    from .systems import inv, inv_ex, solve, solve_ex
+    from .triangular import solve_triangular
 
 __all__ = [
     "BidiagonalResult",
@@ -61,7 +67,21 @@ __all__ = [
     "tridiagonalize",
 ]
 
-export(globals(), __all__)
+# Modules are loaded with the first of their functions that is used.
+_HOMES = {
+    "eigen": ("EighResult", "TridiagonalResult", "eigh", "eigh_ex", "eigvalsh", "eigvalsh_ex", "tridiagonalize"),
+    "lu": ("SlogdetResult", "det", "lu_factor", "lu_factor_ex", "lu_solve", "slogdet"),
+    "nearest": ("PolarResult", "ProcrustesResult", "polar", "procrustes"),
+    "norms": ("cond", "matrix_rank", "norm"),
+    "orthogonal": ("LstsqResult", "QRResult", "lstsq", "qr"),
+    "positive": ("cho_solve", "cholesky", "cholesky_ex"),
+    "reflectors": ("laswp", "ormqr"),
+    "singular": ("BidiagonalResult", "SVDResult", "bidiagonalize", "pinv", "svd", "svd_ex", "svdvals", "svdvals_ex"),
+    "systems": ("inv", "inv_ex", "solve", "solve_ex"),
+    "triangular": ("solve_triangular",),
+}
+
+__getattr__ = exporting(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

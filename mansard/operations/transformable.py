@@ -9,10 +9,9 @@ ndarray, different dtypes. Other calls never get there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, wraps
 from importlib import import_module
-from inspect import isfunction
 
 from numpy import ndarray
 
@@ -58,11 +57,3 @@ def through_framework(
 ) -> Array:
     """A framework's answer to a call of a method that refused an operand."""
     return _framework(refusal.library)(name, function, args, {}, refusal)
-
-
-def export(namespace: dict[str, object], names: Iterable[str]) -> None:
-    """Make the functions among `names` of a face's module transformable."""
-    for name in names:
-        found = namespace[name]
-        if isfunction(found):
-            namespace[name] = transformable(found, str(namespace["__name__"]))

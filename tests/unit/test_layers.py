@@ -278,6 +278,22 @@ def test_importing_the_package_is_cheap_and_leaks_nothing() -> None:
     assert done.stdout.strip() == "[] True True True"
 
 
+def test_functions_load_what_they_need() -> None:
+    """A face is a list of names until one is used, and a function loads its own kernels' family alone."""
+    code = (
+        "import sys, mansard as ms\n"
+        "ms.linalg, ms.blas, dir(ms.linalg)\n"
+        "print(len([one for one in sys.modules if one.startswith('mansard')]) < 12, 'numpy' in sys.modules)\n"
+        "ms.gram\n"
+        "print('mansard.kernels.factor.lu' in sys.modules, 'scipy' in sys.modules)\n"
+        "print(ms.linalg.solve is ms.linalg.solve, ms.linalg.solve.__module__, hasattr(ms.linalg, 'eig'))\n"
+        "print(all(callable(getattr(ms.linalg, one)) for one in ms.linalg.__all__))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent, check=True)
+    expected = ["True False", "False False", "True mansard.linalg False", "True"]
+    assert done.stdout.splitlines() == expected
+
+
 def test_types_are_shipped() -> None:
     assert (PACKAGE / "py.typed").exists()
 
