@@ -17,6 +17,7 @@ from mansard.backends import cpu, emulated
 from mansard.kernels.batched.rank_k import defaults, space, spec
 from mansard.kernels.batched.rank_k.shapes import tensor_shape
 from mansard.kernels.batched.rank_k.space import Simd, Tensor, Tiles
+from mansard.kernels.common import sectors
 from mansard.plan.problem import Problem
 
 P = spec.problem
@@ -112,11 +113,31 @@ def test_fragments_stay_in_their_place_of_the_ring(traits: dict[str, Any]) -> No
         assert (shape.slack == 0) == fits and space.illegal(problem, Tensor(tile, 1, 16384, 1), device) is None
 
 
-def test_work_counts_a_triangle() -> None:
+def test_work_counts_a_triangle_in_sectors() -> None:
+    """Rows of 4 numbers of 8 bytes are sectors: three of them are written in part, and read before."""
     full, lower = (spec.problem("float64", 4, 3, 10, part=part) for part in ("full", "lower"))
     of = [family_work(one) for one in (full, lower, lower.replace(accumulate=True), lower.replace(two=True))]
-    assert [one.read for one in of] == [960, 960, 1760, 1920] and [one.written for one in of] == [1280, 800, 800, 800]
-    assert [one.flops for one in of] == [600, 600, 600, 1200]
+    assert [one.read for one in of] == [960, 960 + 960, 960 + 1280, 1920 + 960]
+    assert [one.written for one in of] == [1280] * 4 and [one.flops for one in of] == [600, 600, 600, 1200]
+
+
+@pytest.mark.parametrize("part", ["lower", "upper"])
+@pytest.mark.parametrize(("dtype", "n", "pitch"), [("float64", 5, 5), ("float32", 3, 3), ("complex64", 9, 11)])
+def test_sectors_of_triangles(dtype: str, n: int, pitch: int, part: str) -> None:
+    """Counted entry by entry, over enough matrices for the first one to come again."""
+    stack = "packed" if pitch == n else "strided"
+    problem = spec.problem(dtype, n, 2, 1, part=part, pitch_c=pitch, stack_c=stack, pitch_a=2)
+    size, count = problem.itemsize, 32 if stack == "packed" else 1
+    met: dict[int, int] = {}
+    for m, i, j in product(range(count), range(n), range(n)):
+        if j <= i if part == "lower" else j >= i:
+            at = (m * n * pitch + i * pitch + j) * size // 32
+            met[at] = met.get(at, 0) + size
+    found = sectors.triangle(problem, "c", part, n)
+    assert found.written == found.read == 32 * len(met) / count
+    assert found.filled == 32 * sum(there < 32 for there in met.values()) / count
+    turned = problem.replace(layout_c="col", part={"lower": "upper", "upper": "lower"}[part])
+    assert sectors.triangle(turned, "c", turned.part, n) == found
 
 
 def family_work(problem: Problem) -> Any:

@@ -202,6 +202,15 @@ def test_rules_find_a_kernel_for_every_problem(device: Any) -> None:
             assert work.limits(problem, config, device, machine.known(device))["arithmetic"] > 0
 
 
+def test_work_counts_sectors_of_the_triangle() -> None:
+    """Rows of 8 numbers of 8 bytes: one sector for each of the first four, two beyond, whichever triangle it is."""
+    for uplo in ("lower", "upper"):
+        found = work.work(spec.problem("float64", 8, 3, 10, uplo=uplo))
+        assert found.read == 10 * (32 * 12 + 8 * 24) and found.written == 10 * 8 * 24
+    shared = work.work(spec.problem("float64", 8, 3, 10, stack_a="shared"))
+    assert shared.read == 32 * 12 + 10 * 8 * 24
+
+
 def test_refusals() -> None:
     assert "beyond 512" in str(spec.refusal(spec.problem("float64", 513, 1, 1)))
     assert "float16" in str(spec.refusal(spec.problem("float64", 5, 1, 1).replace(dtype="float16")))

@@ -8,22 +8,25 @@ from typing import Any
 from ....codegen.geometry import Device
 from ....machine.roofline import Work
 from ....plan.problem import Problem
-from ...common import costs
+from ...common import costs, sectors
 from ...common.configs import up
 from .shapes import oriented, tensor_shape, tiles_shape
 
 
 def work(problem: Problem) -> Work:
-    """The least a batch must move and compute: the factors, one triangle or all of C, the sums of one triangle."""
-    N, K, batch = problem.N, problem.K, problem.BATCH
-    triangle = N * (N + 1) // 2
+    """The least a batch must move and compute: the factors, one triangle in sectors or all of C, the sums of one
+    triangle."""
+    N, K, batch, size = problem.N, problem.K, problem.BATCH, problem.itemsize
     factors = ("a", "b") if problem.two else ("a",)
-    read = sum(1 if getattr(problem, f"stack_{side}") == "shared" else batch for side in factors) * N * K
+    read = sum(1 if getattr(problem, f"stack_{side}") == "shared" else batch for side in factors) * N * K * size
     addresses = 8 * batch * sum(getattr(problem, f"stack_{side}") == "pointers" for side in (*factors, "c"))
+    full = problem.part == "full"
+    moved = sectors.triangle(problem, "c", "lower" if full else problem.part, N)
+    old = moved.read if problem.accumulate else 0.0 if full else moved.filled  # a sector is read once for both
     return Work(
-        read=problem.itemsize * (read + problem.accumulate * batch * triangle) + addresses,
-        written=problem.itemsize * batch * (N * N if problem.part == "full" else triangle),
-        flops=(8 if problem.is_complex else 2) * (2 if problem.two else 1) * triangle * K * batch,
+        read=read + round(batch * old) + addresses,
+        written=batch * N * N * size if full else round(batch * moved.written),
+        flops=(8 if problem.is_complex else 2) * len(factors) * N * (N + 1) // 2 * K * batch,
         dtype=problem.dtype,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ from ....codegen.geometry import Device
 from ....machine.machine import Machine
 from ....machine.roofline import Work
 from ....plan.problem import REAL, Problem
-from ...common import costs
+from ...common import costs, sectors
 from ...common.configs import up
 from ..trsm import work as systems
 from .work_shapes import block_shape, lanes_shape
@@ -18,8 +19,12 @@ reduction_seconds = costs.no_reduction
 
 
 def work(problem: Problem) -> Work:
-    """The least a batch of products must move and compute: one triangle of each A, B once, X once."""
-    return systems.work(problem)
+    """The least a batch of products must move and compute: one triangle of each A in sectors, B once, X once."""
+    least, order, size = systems.work(problem), problem.N, problem.itemsize
+    count = 1 if problem.stack_a == "shared" else problem.BATCH
+    plain = count * size * (order * (order - 1 if problem.unit else order + 1) // 2)
+    moved = sectors.triangle(problem, "a", problem.uplo, order).read
+    return replace(least, read=least.read - plain + round(count * moved))
 
 
 def threads(problem: Problem, c: Any) -> int:
