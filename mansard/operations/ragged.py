@@ -65,16 +65,20 @@ class Ragged:
     def _renew(self, argument: str) -> None:
         """Describe the buffer again, for a call with this batch as an argument: since it was described it may have been
         resized or replaced, or may require a gradient."""
-        state = _state(self._kind, self.buffer)
-        if state is not None and state == self._state:
+        if self.is_as_described():
             return
         before, name = self._view, f"{argument}.buffer"
         kind = arrays.kind_of(self.buffer, name)
         if kind is not self._kind:
             raise TypeError(f"{name} was a {self._kind.name} array and is a {kind.name} array: make another Ragged")
-        self._view, self._state = self._described(name), state
+        self._view, self._state = self._described(name), _state(kind, self.buffer)
         if self.layout.known and self._view.shape != before.shape:
             _check_inside(self.layout, len(self.buffer))
+
+    def is_as_described(self) -> bool:
+        """Whether the buffer is certainly the one that was described; only NumPy's can tell."""
+        state = self._state
+        return state is not None and _state(self._kind, self.buffer) == state
 
     def _described(self, name: str) -> View:
         view: View = self._kind.view(self.buffer, name)

@@ -57,6 +57,10 @@ class RaggedRun:
         else:
             self._on_gpu(given, scaling, accumulate)
 
+    def tables(self, given: tuple[Ragged, ...]) -> tuple[int, ...]:
+        """Addresses of rows, columns and offsets of A, B and C."""
+        return self._addresses(given)[1]
+
     def _addresses(self, given: tuple[Ragged, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Of the buffers, and of the tables."""
         ordinal = given[0]._view.device[1]
