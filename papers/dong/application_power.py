@@ -3,7 +3,8 @@
     python -m papers.dong.application_power --out results/h200-energy/application.jsonl [--seconds 5] [--trials 3]
 
 Sedov's blast in three dimensions with Q2-Q1 elements, by Mansard's operations and by the array library alone. Each part
-is repeated on one state for a window of some seconds, as often as there are trials.
+is repeated on one state for a window of some seconds, as often as there are trials. Windows that the file has already,
+of the same commit and length, are not measured again: an interrupted run continues.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from examples.hydrodynamics.steps import Progress, Stepper
 from mansard.bench.energy import metered
 
 ENGINES = ("mansard", "library")
+PARTS = ("corner forces", "conjugate gradients")
 _REST = 1.0  # seconds before a window: the board cools down a little, clocks recover
 _STEPS = 2  # of the flow before anything is measured: kernels are compiled, velocities are not zero
 
@@ -40,34 +42,43 @@ def parts(flow: Flow) -> dict[str, Callable[[], Any]]:
         forces.load(found)
         forces.heating(flow.state, found)
 
-    return {"corner forces": corner_forces, "conjugate gradients": lambda: forces.acceleration(load)}
+    return dict(zip(PARTS, (corner_forces, lambda: forces.acceleration(load)), strict=True))
 
 
-def measure(device: str, library: str, engine: str, refine: int, seconds: float, trials: int) -> list[dict[str, Any]]:
-    """Rows of both parts, one per window."""
+def windows(rows: list[dict[str, Any]], about: dict[str, Any]) -> set[tuple[str, int]]:
+    """Part and trial of the rows that were measured in the same way: engine, mesh, window and commit agree."""
+    return {(row["part"], row["trial"]) for row in rows if all(row.get(name) == about[name] for name in about)}
+
+
+def measure(given: argparse.Namespace, engine: str, keep: Callable[[dict[str, Any]], None],
+            known: list[dict[str, Any]]) -> None:  # fmt: skip
+    """Rows of both parts, one per window, each kept as soon as it is there; those that are known are left out."""
+    library, refine = "cupy" if given.device == "cuda" else "numpy", given.refine
+    about = {"case": f"sedov Q2-Q1, {2 ** (refine + 1)}^3 zones", "library": library, "engine": engine,
+             "window": given.seconds, "commit": given.commit}  # fmt: skip
+    done = windows(known, about)
+    if len(done) >= len(PARTS) * given.trials:
+        return
     flow = prepare(PROBLEMS["sedov"], 3, refine, 2, Arrays(library, engine))
     taken = Stepper(flow).run(Progress(flow.state), float("inf"))
     for _ in range(_STEPS):
         next(taken)
-    rows = []
     for part, call in parts(flow).items():
         call()
-        for trial in range(trials):
+        for trial in (trial for trial in range(given.trials) if (part, trial) not in done):
             flow.arrays.wait()
             time.sleep(_REST)
-            with metered(device) as used:
+            with metered(given.device) as used:
                 calls, begin = 0, time.perf_counter()
-                while time.perf_counter() - begin < seconds:
+                while time.perf_counter() - begin < given.seconds:
                     call()
                     calls += 1
                     flow.arrays.wait()
-            rows.append({
-                "case": f"sedov Q2-Q1, {2 ** (refine + 1)}^3 zones", "library": library, "engine": engine, "part": part,
-                "trial": trial, "calls": calls, "seconds": used.seconds, "joules": used.joules,
+            keep({
+                **about, "part": part, "trial": trial, "calls": calls, "seconds": used.seconds, "joules": used.joules,
                 "net_joules": used.net_joules, "watts": used.watts, "idle_watts": used.idle_watts, "why": used.why,
                 "state": used.state, "date": str(date.today()),
             })  # fmt: skip
-    return rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -81,13 +92,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--commit", help="the commit that these sources are from")
     parser.add_argument("--out", type=Path, required=True, help="file that rows are appended to")
     given = parser.parse_args(arguments)
-    library = "cupy" if given.device == "cuda" else "numpy"
+    known = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
+
+    def keep(row: dict[str, Any]) -> None:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
+        with given.out.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        each = row["joules"] / row["calls"]
+        print(f"{row['part']}, {row['engine']}: {row['watts']:.0f} W, {each:.3g} J a call {row['why']}", flush=True)
+
     for engine in given.engines.split(","):
-        for row in measure(given.device, library, engine, given.refine, given.seconds, given.trials):
-            with given.out.open("a") as file:
-                file.write(json.dumps(row | {"commit": given.commit}) + "\n")
-            each = row["joules"] / row["calls"]
-            print(f"{row['part']}, {engine}: {row['watts']:.0f} W, {each:.3g} J a call {row['why']}", flush=True)
+        measure(given, engine, keep, known)
     return 0
 
 
