@@ -187,10 +187,10 @@ def settings() -> Number:
     return Number(max(ratio.values()) < 1.05, {"most": max(ratio.values()), "sizes": len(ratio)})
 
 
-def _devices(operation: str) -> Number:
+def _devices(operation: str, fast_set: str = "", cpu: str = _CPU, slow_set: str = "") -> Number:
     """The GPU's speed over a CPU's, both by our own kernels, where both have the size."""
-    fast = best(rows(_FACTOR, operation, operation=operation, dtype="float64"), lambda row: row["M"])
-    slow = best(rows(_CPU, operation, operation=operation, dtype="float64"), lambda row: row["M"])
+    fast = best(rows(_FACTOR, fast_set or operation, operation=operation, dtype="float64"), lambda row: row["M"])
+    slow = best(rows(cpu, slow_set or operation, operation=operation, dtype="float64"), lambda row: row["M"])
     both = [n for n in slow if n in fast]
     cells = tuple((str(n), f"{fast[n]['gflops']:.0f}", f"{slow[n]['gflops']:.1f}", f"{slow[n]['x_peer']:.1f}",
                    f"{fast[n]['gflops'] / slow[n]['gflops']:.0f}") for n in both)  # fmt: skip
@@ -207,6 +207,19 @@ def lu_devices() -> Number:
 
 def cholesky_devices() -> Number:
     return _devices("cholesky")
+
+
+def qr_devices() -> Number:
+    """Figure 4.12, beside a CPU that did other work as well: the verdict stands if that made it ten times as slow."""
+    found = _devices("qr", "readme", "xeon-avx512-2-cores/factor-busy", "devices")
+    return Number(found.values["least"] / 8 / 10 > 2, found.values, found.columns, found.cells)
+
+
+def streamed_line() -> Number:
+    """Figure 3.17, by what is known of its parts: products take their share of the time line, in streams longer."""
+    share = panels_in_time().values["products"]
+    values = streamed().values | {"share": share}
+    return Number(values["least"] > 1, values | {"longer": 1 + share * (values["least"] - 1)})
 
 
 def profile() -> Number:

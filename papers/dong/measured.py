@@ -50,8 +50,8 @@ def _line() -> Number:
     classic, swaps, recursive = (found[how]["shares"] for how in ("classic", "parallel swaps", "recursive"))
     work = found["classic"]["count"] * flops("lu", found["classic"]["n"])
     values = {"classic": classic["exchange"], "swaps": swaps["exchange"], "panel": swaps["panel"],
-              "small_panel": recursive["panel"], "gain": took["classic"] / took["parallel swaps"],
-              "recursive": took["parallel swaps"] / took["recursive"],
+              "small_panel": recursive["panel"], "products": recursive["product"],
+              "gain": took["classic"] / took["parallel swaps"], "recursive": took["parallel swaps"] / took["recursive"],
               "own_classic": work / took["classic"] / 1e6}  # fmt: skip
     return Number(True, values, ("algorithm", "ms", *PARTS), cells)
 
