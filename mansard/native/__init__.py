@@ -29,6 +29,8 @@ class Module(Protocol):
     call: Callable[..., Any]
     quick: Callable[..., Any]
     make_run: Callable[[tuple[Any, ...]], Any]
+    bind: Callable[[tuple[Any, ...], Any], Any]
+    again: Callable[[Any, Any], Any]
     attach: Callable[..., None]
     serve: Callable[..., None]
     know: Callable[[type, int], None]

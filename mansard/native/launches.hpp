@@ -6,7 +6,7 @@
 
 namespace mansard {
 
-constexpr int POINTERS = 8;        // operands of a kernel
+constexpr int POINTERS = 12;       // operands of a kernel
 constexpr int ARGUMENTS = 8 * 64;  // bytes of a kernel's arguments
 constexpr int STREAMS = 16;        // streams whose workspaces a launch knows; on others Python launches
 
@@ -70,6 +70,13 @@ class Launch {
 
   bool on_cpu() const { return on_cpu_; }
   int operands() const { return operands_; }
+
+  // An address among the prepared arguments.
+  std::uint64_t word(int operand) const {
+    std::uint64_t found;
+    std::memcpy(&found, arguments_ + 8 * operand, 8);
+    return found;
+  }
 
   Outcome run(const std::uint64_t* pointers, std::uint64_t stream) {
     if (is_product_) return product_.run(pointers, stream);

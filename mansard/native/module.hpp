@@ -1,7 +1,7 @@
 #pragma once
 // The functions of the module `launcher`, as Python sees them (`mansard/native/__init__.py`).
 
-#include "native/calls.hpp"
+#include "native/bound.hpp"
 #include "native/fetch.hpp"
 
 namespace mansard {
@@ -95,6 +95,7 @@ inline PyObject* is_zero(PyObject*, PyObject* array) {
 }
 
 inline PyObject* forget(PyObject*, PyObject*) {
+  ++generation;
   table.clear();
   Py_RETURN_NONE;
 }
@@ -111,6 +112,8 @@ inline PyObject* make_module() {
       {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL, nullptr},
       {"quick", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(quick)), METH_FASTCALL, nullptr},
       {"make_run", new_run, METH_O, nullptr},
+      {"bind", bind, METH_VARARGS, nullptr},
+      {"again", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(again)), METH_FASTCALL, nullptr},
       {"attach", attach, METH_VARARGS, nullptr},
       {"serve", serve, METH_VARARGS, nullptr},
       {"know", know, METH_VARARGS, nullptr},
@@ -126,7 +129,7 @@ inline PyObject* make_module() {
   static PyModuleDef definition = {PyModuleDef_HEAD_INIT, "mansard_launcher", nullptr, -1, functions,
                                    nullptr, nullptr, nullptr, nullptr};
   names = new (std::nothrow) Names();
-  if (!names || PyErr_Occurred() || !make_run_type()) return nullptr;
+  if (!names || PyErr_Occurred() || !make_run_type() || !make_bound_type()) return nullptr;
   return PyModule_Create(&definition);
 }
 

@@ -8,7 +8,8 @@
 
 namespace mansard {
 
-constexpr int PARTS = 4;  // results of an operation
+constexpr int PARTS = 4;   // results of an operation
+constexpr int FIXED = -2;  // the place of an operand that lies among the prepared arguments
 
 // How a result is allocated: function([like], *given, **named).
 struct Maker {
@@ -84,7 +85,7 @@ struct Run {
     Ref scalars;   // what it takes beside addresses
     Ref written;   // tells the library that `out` was overwritten; or empty
     int library = 0, made = 0, parts = 0, like = 0, placed = 0, in_place = 0;
-    int order[POINTERS];  // of the kernel's operands: 0: A, 1: B, 2...: results, -1: null
+    int order[POINTERS];  // of the kernel's operands: 0: A, 1: B, 2...: results, -1: null, FIXED: an address of the plan
   }* body;
 
   static PyTypeObject* type;
@@ -138,7 +139,9 @@ inline PyObject* straight(Run::Body& run, const Operands& with) {
   }
   std::uint64_t pointers[POINTERS], stream = 0;
   for (int i = 0; i < run.launch.operands(); ++i)
-    pointers[i] = run.order[i] < 0 ? 0 : reinterpret_cast<std::uintptr_t>(places[run.order[i]]);
+    pointers[i] = run.order[i] == FIXED ? run.launch.word(i)
+                  : run.order[i] < 0    ? 0
+                                        : reinterpret_cast<std::uintptr_t>(places[run.order[i]]);
   if (!run.stream.current(stream)) return nullptr;
   if (run.launch.run(pointers, stream) != Outcome::done) {
     Ref done(python_launch(run, pointers, stream));
@@ -170,7 +173,7 @@ inline bool read_run(Run::Body& run, PyObject* told) {
                         &run.like, &run.in_place, &reaches, &entry, &stream, &scalars, &general, &launcher, &written))
     return false;
   if (!run.launch.read(entry) || !run.stream.read(stream)) return false;
-  long long numbers[8];
+  long long numbers[POINTERS];
   Py_ssize_t count = 0;
   run.made = int(PyTuple_GET_SIZE(makers));
   if (!read_numbers(order, numbers, POINTERS, count)) return false;
@@ -178,7 +181,7 @@ inline bool read_run(Run::Body& run, PyObject* told) {
       run.like > 1)
     return PyErr_SetString(PyExc_ValueError, "run: its operands or results do not fit the kernel"), false;
   for (Py_ssize_t i = 0; i < count; ++i) {
-    if (numbers[i] < -1 || numbers[i] >= 2 + run.made) return PyErr_SetString(PyExc_ValueError, "run: order"), false;
+    if (numbers[i] < FIXED || numbers[i] >= 2 + run.made) return PyErr_SetString(PyExc_ValueError, "run: order"), false;
     run.order[i] = int(numbers[i]);
   }
   if (!read_numbers(reaches, numbers, 6, count)) return false;

@@ -16,6 +16,7 @@ from ...kernels.sparse.spmv import spec
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES
 from ...records import findings
+from ..launcher import LAUNCHER
 from ..recipes import repeatable
 from ..transformable import through_framework
 from . import convert, spmv_call
@@ -168,6 +169,9 @@ def _sides(
     return made
 
 
+_BINDING = frozenset(2**i for i in range(1, 20))  # products by Python after which a native path is tried (again)
+
+
 class Matrix(Operator):
     """What `matrix` returns: a scipy.sparse.linalg.LinearOperator; it does not change. `T` and `H` are the transposed
     and its conjugate, which are stored on their own when a product first needs them. It pickles as it is stored, with
@@ -178,6 +182,9 @@ class Matrix(Operator):
         rows, cols = sides.shape
         # from SciPy 1.18 on operators have attributes that only its constructor sets (ndim, the array namespace)
         super().__init__(np.dtype(sides.dtype), (cols, rows) if transposed else (rows, cols))
+
+        self._bound: object = None  # the native path of products with vectors like an earlier one
+        self._calls = 0  # products by Python
 
     def __reduce__(self) -> tuple[object, ...]:
         return Matrix, (self._sides, self._transposed, self._conj)
@@ -217,10 +224,18 @@ class Matrix(Operator):
         return Matrix(self._sides, not self._transposed, not self._conj)
 
     def __matmul__(self, x: Array) -> Array:
+        bound = self._bound
+        if bound is not None:
+            product = LAUNCHER.module.again(bound, x)  # type: ignore[union-attr]
+            if product is not None:
+                return product
         try:
             kind = known_kind(x)
             if kind is None:
                 return self.times(x)
+            self._calls += 1
+            if self._calls in _BINDING:
+                self._bound = spmv_call.bind(kind, self.held, x, self._sides.backend, self._form()) or bound
             return spmv_call.apply(kind, self.held, x, backend=self._sides.backend, form=self._form())
         except Transformed as refusal:
             return through_framework("sparse.Matrix.__matmul__", Matrix.__matmul__, (self, x), refusal)

@@ -20,7 +20,9 @@ from ...plan import dispatch, pin
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE, Options, Problem
 from ...plan.route import OWN_ROUTINE, Choice, Library, Request
+from .. import direct
 from .. import run as call
+from ..launcher import LAUNCHER
 from .operand import Held, layout
 from .spmv_run import ProductRun
 
@@ -73,6 +75,19 @@ def apply(
         run = planned.bound() if isinstance(planned, ProductRun) else planned
         held.plans.keep(key, run)
     return run(x, None, out, alpha, beta, z, gamma)
+
+
+def bind(kind: Kind, held: Held, x: Array, backend: str | None, form: Form) -> object:
+    """A native path of products with arrays like x, which `LAUNCHER.module.again` takes; None where there is none. It
+    does not keep the matrix alive."""
+    run, module = held.plans.get((kind, kind.signature(x), None, None, backend, form, False)), LAUNCHER.module
+    found = None if run is None or module is None or pin.pins() else direct.description(run)
+    told = None if found is None else direct.told(found, _left_to_python)
+    return None if told is None or module is None else module.bind(told, x)
+
+
+def _left_to_python(*given: object) -> None:
+    """Stands for the general path, which `again` leaves to its caller."""
 
 
 def launcher(

@@ -11,6 +11,7 @@ from ...kernels.family import Config
 from ...kernels.sparse.spmv import emit
 from ...kernels.sparse.spmv.space import Merge
 from ...plan.problem import ITEMSIZE, Problem
+from .. import direct
 from .. import run as call
 from .operand import Held
 
@@ -42,7 +43,7 @@ class ProductRun:
         if self.launch is None or any(self.copies) or self.problem.recurrence:
             return self
         address, empty, written, stream = self.kind.address, self.kind.empty, self.kind.written, self.stream
-        launch, pointers, shape, dtype = self.launch, self.pointers, self.shape, self.problem.dtype
+        kind, launch, pointers, shape, dtype = self.kind, self.launch, self.pointers, self.shape, self.problem.dtype
         general = self
 
         def run(
@@ -58,7 +59,11 @@ class ProductRun:
                 written((out,))
             return y
 
-        return run
+        order = (*(direct.FIXED for _ in pointers), 0, 2, 2)
+        makers = (kind.maker(shape, dtype, dtype),)
+        return direct.described(
+            run, direct.Direct(kind, launch, self.held.device, order, makers, scalars=_PLAIN, fixed=pointers)
+        )
 
     def __call__(
         self, x: Array, _: None = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, z: Array = None,
