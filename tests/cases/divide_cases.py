@@ -27,16 +27,16 @@ def merge(problem: Problem) -> Merge:
 
 
 _VECTORS = [
-    _p("float64", 13, 19), _p("float64", 2, 19), _p("float32", 7, 19), _p("float64", 33, 19), _p("float32", 16, 19),
+    _p("float64", 13, 20), _p("float64", 2, 20), _p("float32", 7, 20), _p("float64", 33, 20), _p("float32", 16, 20),
     _p("float64", 64, 5), _p("float64", 9, 1), _p("float32", 70, 3),
 ]  # fmt: skip
 CASES: list[tuple[Problem, Config]] = [
     *((problem, merge(problem)) for problem in _VECTORS),
-    (_p("float64", 13, 19, "values"), Bisect(4)),
-    (_p("float64", 8, 19, "values", "bidiagonal"), Bisect(8)),
-    (_p("float32", 9, 19, "values"), Bisect(2)),
-    (_p("float32", 16, 19, "values", "bidiagonal"), Bisect(32)),
-    (_p("float64", 2, 19, "values"), Bisect(16)),
+    (_p("float64", 13, 20, "values"), Bisect(4)),
+    (_p("float64", 8, 20, "values", "bidiagonal"), Bisect(8)),
+    (_p("float32", 9, 20, "values"), Bisect(2)),
+    (_p("float32", 16, 20, "values", "bidiagonal"), Bisect(32)),
+    (_p("float64", 2, 20, "values"), Bisect(16)),
     (_p("float64", 40, 5, "values"), Bisect(1)),
 ]
 

@@ -58,6 +58,16 @@ def test_all_kinds_in_one_batch(backend: str, dtype: str, n: int) -> None:
         check_eigenvalues(A[i], values[i], (dtype, n, kind))
 
 
+def test_all_kinds_by_rotations(gpu_backend: str) -> None:
+    """A thread per matrix finds values and records rotations, the back transformation applies them."""
+    A = np.stack([hermitian(np.random.default_rng(n), kind, 13, "float64") for n, kind in enumerate(KINDS)])
+    w, z = map(host, linalg.eigh(moved(A, gpu_backend), driver="qr", backend=gpu_backend))
+    values = host(linalg.eigvalsh(moved(A, gpu_backend), driver="qr", backend=gpu_backend))
+    for i, kind in enumerate(KINDS):
+        check_eigh(A[i], w[i], z[i], kind)
+        check_eigenvalues(A[i], values[i], kind)
+
+
 @pytest.mark.parametrize("UPLO", ["L", "U", "l", "u"])
 def test_only_the_triangle_is_read(backend: str, UPLO: str) -> None:
     n, dtype = (6, "float64") if backend == "cpu" else (3, "complex64")

@@ -62,6 +62,16 @@ def test_all_kinds_in_one_batch(backend: str, dtype: str, rows: int, columns: in
         check_singular_values(A[i], values[i], (dtype, rows, columns, kind))
 
 
+def test_all_kinds_by_rotations(gpu_backend: str) -> None:
+    """A thread per matrix finds values and records rotations, both back transformations apply them."""
+    A = np.stack([general(np.random.default_rng(n), kind, 13, 13, "float64") for n, kind in enumerate(KINDS)])
+    found = [host(one) for one in linalg.svd(moved(A, gpu_backend), driver="qr", backend=gpu_backend)]
+    values = host(linalg.svdvals(moved(A, gpu_backend), driver="qr", backend=gpu_backend))
+    for i, kind in enumerate(KINDS):
+        check_svd(A[i], *(one[i] for one in found), kind)
+        check_singular_values(A[i], values[i], kind)
+
+
 @pytest.mark.parametrize("full", [True, False])
 def test_shapes(full: bool) -> None:
     rng = np.random.default_rng(1)
