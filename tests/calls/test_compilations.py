@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import numpy as np
@@ -53,3 +55,58 @@ def test_compilations_are_seen(no_plans: None, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(cxx, "_compile", compiled)
     with pytest.raises(AssertionError, match="a kernel is compiled"):
         ms.gram(np.ones((3000, 3)))
+
+
+# ---- programs: kernels that they compile ----------------------------------------------------------------------------
+
+
+def _kalman_filter() -> None:
+    path = Path(__file__).resolve().parents[2] / "examples" / "kalman_filter.py"
+    filtered = run_path(str(path))["filtered"]
+    for targets in (1000, 1200):  # other numbers of targets are served by the same kernels
+        found, P = filtered(_RANDOM.standard_normal((2, targets, 3)))
+        assert np.isfinite(found).all() and np.allclose(P, P.swapaxes(-1, -2))
+
+
+def _finite_elements() -> None:
+    """Stiffness of trilinear elements by eight points each, and the nodes 4 to 7 condensed out."""
+    gradients = _RANDOM.standard_normal((8, 1, 8, 3))
+    for elements in (500, 700):
+        nodes = np.eye(8, 3) + 0.1 * _RANDOM.standard_normal((elements, 8, 3))
+        jacobians = ms.blas.gemm(gradients, nodes, trans_a="T")
+        weights = np.abs(ms.linalg.det(jacobians))
+        of_space = ms.matmul(gradients, ms.linalg.inv(jacobians))
+        K = ms.blas.gemm(of_space, of_space, alpha=weights, trans_b="T").sum(0) + np.eye(8)
+        condensed = K[:, :4, :4] - ms.matmul(K[:, :4, 4:], ms.linalg.solve(K[:, 4:, 4:], K[:, 4:, :4]))
+        assert np.allclose(np.linalg.inv(condensed), np.linalg.inv(K)[:, :4, :4])
+
+
+def _ragged_systems() -> None:
+    for orders in (range(3, 41), range(5, 33)):
+        systems = [np.eye(n) * n + _RANDOM.standard_normal((n, n)) for n in orders]
+        found = ms.linalg.solve(systems, [np.ones((n, 1)) for n in orders])
+        assert all(np.allclose(a @ x, 1) for a, x in zip(systems, found, strict=True))
+
+
+@needs_cpu
+@pytest.mark.parametrize(
+    ("program", "most"),
+    [(_kalman_filter, 9), (_finite_elements, 7), (_ragged_systems, 1)],
+    ids=lambda one: getattr(one, "__name__", one),
+)
+def test_programs_compile_few_kernels(
+    program: Callable[[], None], most: int, no_plans: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel for each shape of an operation, whatever the number of matrices; one for all systems of a ragged batch.
+    A kernel for each order, as there was, would be 38."""
+    asked: set[str] = set()
+    compiled = cxx._compile
+
+    def counted(text: str, *args: Any, **kwargs: Any) -> Any:
+        if "written by Mansard from kernels/" in text:  # neither the launcher nor headers that are compiled once
+            asked.add(text)
+        return compiled(text, *args, **kwargs)
+
+    monkeypatch.setattr(cxx, "_compile", counted)
+    program()
+    assert 0 < len(asked) <= most, sorted(text.partition("\n")[0] for text in asked)
