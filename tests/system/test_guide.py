@@ -47,8 +47,7 @@ def followed(tmp_path: Path) -> Path:
         for name, text in zip(names, blocks(number), strict=False):
             (folder / name).write_text(text)
     families = folder.parents[1] / "__init__.py"
-    text = families.read_text().replace("from .batched import ", "from .batched import axpby, ")
-    families.write_text(text.replace("gram.FAMILY,", "gram.FAMILY, axpby.FAMILY,", 1))
+    families.write_text(families.read_text().replace('"ragged_gemm")', '"ragged_gemm", "axpby")'))
     return tmp_path
 
 
