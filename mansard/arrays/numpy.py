@@ -43,6 +43,14 @@ def _name(dtype: Any) -> str:
     return str(dtype.name)
 
 
+_ROW = 8  # columns from which NumPy multiplies rows of an outer product by vector instructions
+
+
+def _is_vectorized(a: Any, b: Any) -> bool:
+    """Whether an outer product is faster as a product of entries: `matmul` has a scalar loop for depth one."""
+    return bool(b.shape[-1] >= _ROW or b.shape[-1] == 1 or a.shape[-2] == 1)
+
+
 class NumpyKind:
     """numpy.ndarray."""
 
@@ -94,6 +102,8 @@ class NumpyKind:
         return no_stream
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        if a.shape[-1] == 1 and a.ndim > 1 and b.ndim > 1 and b.shape[-2] == 1 and _is_vectorized(a, b):
+            return np.multiply(a, b, out=out)
         return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
 
     def conj(self, array: Any) -> Any:

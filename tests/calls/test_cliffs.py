@@ -90,3 +90,25 @@ def test_long_lists_are_not_left_to_a_loop() -> None:
     """On CPUs a loop over lists of small matrices waits for the interpreter."""
     request = Request.of(CpuBackend(), "gemm", may_hand_over=True)
     assert handover.lists_one_by_one(request, 1000) is None
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 1)])
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (1, 9), (9, 1), (5, 3), (40, 30), (0, 9), (9, 0)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int64", "bool"])
+def test_outer_products_by_numpy_are_products_of_entries(
+    lead: tuple[int, ...], rows: int, columns: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NumPy's matmul has a scalar loop for depth one: 3 ns per entry."""
+    rng = np.random.default_rng(1)
+    a, b = (rng.integers(-3, 4, (*lead, *shape)).astype(dtype) for shape in ((rows, 1), (1, columns)))
+    wanted, out = np.matmul(a, b), np.zeros((*lead, rows, columns), dtype)
+    monkeypatch.setattr(np, "matmul", None if columns > 8 or 1 in (rows, columns) else np.matmul)
+    found = NUMPY.matmul(a, b)
+    assert found.dtype == wanted.dtype and np.array_equal(found, wanted)
+    assert NUMPY.matmul(a, b, out) is out and np.array_equal(out, wanted)
+
+
+def test_vectors_are_no_outer_products() -> None:
+    a, b = np.ones((4, 1)), np.ones(1)
+    assert NUMPY.matmul(a, b).shape == (4,) and NUMPY.matmul(b, np.ones((1, 9))).shape == (9,)
+    assert NUMPY.matmul(np.ones((2, 4, 1)), np.ones((1, 9))).shape == (2, 4, 9)
