@@ -134,6 +134,9 @@ class CupyKind(NumpyKind):
     def linalg(self) -> CupyLinalg:
         return CupyLinalg(self.module)
 
+    def load_cublas(self) -> None:
+        self.module.cuda.device.get_cublas_handle()
+
     def gemm(self, views: Sequence[View], layouts: Sequence[tuple[str, int]]) -> Product | None:
         run = cupy_blas.gemm(self.stream_of, views, layouts)
         return _on_its_device(run) if run is not None and self._several else run

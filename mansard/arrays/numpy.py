@@ -106,6 +106,9 @@ class NumpyKind:
             return np.multiply(a, b, out=out)
         return np.matmul(a, b) if out is None else np.matmul(a, b, out=out)
 
+    def load_cublas(self) -> None:
+        """Do nothing: products of arrays in the CPU's memory are not cuBLAS's."""
+
     def conj(self, array: Any) -> Any:
         return array.conj()
 

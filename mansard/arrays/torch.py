@@ -228,6 +228,9 @@ class TorchKind:
     def linalg(self) -> TorchLinalg:
         return TorchLinalg(self.module)
 
+    def load_cublas(self) -> None:
+        """Do nothing: PyTorch has it loaded."""
+
     def gemm(self, views: Sequence[View], layouts: Sequence[tuple[str, int]]) -> Product | None:
         return torch_linalg.gemm(self.module, views[0].dtype)
 

@@ -123,6 +123,9 @@ class Kind(Protocol):
     def cublas_dtypes(self) -> tuple[str, ...]:
         """Dtypes whose products on a GPU are cuBLAS's own: no setting of the library makes them less exact."""
 
+    def load_cublas(self) -> None:
+        """Have the library load cuBLAS, which some do with the first product."""
+
     @property
     def has_numpy_methods(self) -> bool:
         """Whether arrays have the methods and dtypes of NumPy's."""

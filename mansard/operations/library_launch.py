@@ -34,6 +34,7 @@ def launch_of(kind: Kind, gemm: Gemm | None, device: tuple[str, int]) -> Launch 
     """The call of cuBLAS for products on a GPU; None where it cannot be called directly."""
     if gemm is None or device[0] != "cuda" or gemm.dtype not in kind.cublas_dtypes:
         return None
+    kind.load_cublas()
     return cublas_products.launch(gemm, device[1])
 
 
