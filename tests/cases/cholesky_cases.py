@@ -6,7 +6,8 @@ from typing import Any
 
 import gemm_cases
 import numpy as np
-from gemm_cases import BACKENDS, Stack
+from gemm_cases import Stack
+from kernel_cases import BACKENDS
 
 from mansard import testing
 from mansard.kernels.batched.gemm import spec as gemm_spec

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from kernel_cases import launch_of, numbered
 from scalars import factors_of
 
 from mansard import testing
-from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.batched.gemm import emit, space, spec
 from mansard.kernels.batched.gemm.space import Block, Config, Lanes, Readonly, Stream, Tensor
 from mansard.plan.problem import REAL, Problem
 
 P = spec.problem
-BACKENDS = {"cpu": cpu, "cuda": cuda, "emulated": emulated}
 
 LANES: list[tuple[Problem, Config]] = [
     # teams of 1 to 32 lanes, ragged shares, groups that do not begin on 16-byte boundaries, tails of the batch
@@ -168,10 +167,7 @@ READONLY: list[tuple[Problem, Config]] = [
 CASES = LANES + PANELS + STREAM + READONLY
 
 
-def case_id(case: tuple[Problem, Config]) -> str:
-    problem, config = case
-    sizes = "x".join(str(size) for _, size in problem.sizes)
-    return f"{config.VARIANT}-{problem.dtype}-{sizes}-{CASES.index(case)}"
+case_id = numbered(CASES)
 
 
 @dataclass
@@ -231,16 +227,7 @@ def numbers(problem: Problem, side: str, xp: Any, seed: int, integers: bool) -> 
     return flat.reshape(batch, rows, columns)
 
 
-def launch(problem: Problem, config: Config, backend: str, stacks: list[Stack], alpha: complex, beta: complex) -> None:
-    """The kernel itself, on stacks laid out as the problem says."""
-    where = BACKENDS[backend].backend()
-    reason = space.illegal(problem, config, where.device)
-    assert reason is None, reason
-    strides = tuple(stride for stack in stacks for stride in stack.strides)
-    scalars = (complex(alpha).real, complex(alpha).imag, complex(beta).real, complex(beta).imag)
-    kernel = emit.kernel(problem, config, where.device, strides)
-    where.prepare(kernel)(tuple(stack.pointer for stack in stacks), scalars, 0)
-    where.synchronize()
+launch = launch_of(space, emit)
 
 
 def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gemm_cases import BACKENDS, Stack, numbers, stack_of
+from gemm_cases import Stack, numbers, stack_of
+from kernel_cases import launch_of, numbered
 from scalars import factors_of
 
 from mansard import testing
@@ -117,22 +118,10 @@ STREAM: list[tuple[Problem, Config]] = [
 CASES = LANES + STREAM
 
 
-def case_id(case: tuple[Problem, Config]) -> str:
-    problem, config = case
-    sizes = "x".join(str(size) for _, size in problem.sizes)
-    return f"{config.VARIANT}-{problem.dtype}-{sizes}-{CASES.index(case)}"
+case_id = numbered(CASES)
 
 
-def launch(problem: Problem, config: Config, backend: str, stacks: list[Stack], alpha: complex, beta: complex) -> None:
-    """The kernel itself, on stacks laid out as the problem says."""
-    where = BACKENDS[backend].backend()
-    reason = space.illegal(problem, config, where.device)
-    assert reason is None, reason
-    strides = tuple(stride for stack in stacks for stride in stack.strides)
-    scalars = (complex(alpha).real, complex(alpha).imag, complex(beta).real, complex(beta).imag)
-    kernel = emit.kernel(problem, config, where.device, strides)
-    where.prepare(kernel)(tuple(stack.pointer for stack in stacks), scalars, 0)
-    where.synchronize()
+launch = launch_of(space, emit)
 
 
 def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import gemm_cases
 import numpy as np
 from exact_values import exact_eigenvalues, exact_singular_values
-from gemm_cases import BACKENDS, Stack, address
+from gemm_cases import Stack, address
+from kernel_cases import BACKENDS
 from linalg_cases import WIDE, adjoint, normal
 from two_sided_cases import rotations, spectral
 

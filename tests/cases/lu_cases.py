@@ -7,7 +7,8 @@ from typing import Any
 
 import gemm_cases
 import numpy as np
-from gemm_cases import BACKENDS, Stack, address
+from gemm_cases import Stack, address
+from kernel_cases import BACKENDS
 from lu_tables import CASES as CASES
 
 from mansard import testing

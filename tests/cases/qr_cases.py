@@ -7,7 +7,8 @@ from typing import Any
 
 import gemm_cases
 import numpy as np
-from gemm_cases import BACKENDS, Stack
+from gemm_cases import Stack
+from kernel_cases import BACKENDS
 from scipy.linalg import lapack
 
 from mansard import testing

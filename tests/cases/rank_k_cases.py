@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from gemm_cases import Stack, stack_of
+from kernel_cases import launch_of, numbered
 from scalars import factors_of
 
 from mansard import testing
-from mansard.backends import cpu, cuda, emulated
 from mansard.kernels.batched.rank_k import emit, space, spec
 from mansard.kernels.batched.rank_k.space import Config, Tensor, Tiles
 from mansard.kernels.common import operands
 from mansard.plan.problem import Problem
 
 P = spec.problem
-BACKENDS = {"cpu": cpu, "cuda": cuda, "emulated": emulated}
 
 TILES: list[tuple[Problem, Config]] = [
     # one tile and many, ragged sets, groups that do not begin on 16-byte boundaries, tails of the batch
@@ -114,10 +113,7 @@ TENSOR: list[tuple[Problem, Config]] = [
 CASES = TILES + TENSOR
 
 
-def case_id(case: tuple[Problem, Config]) -> str:
-    problem, config = case
-    sizes = "x".join(str(size) for _, size in problem.sizes)
-    return f"{config.VARIANT}-{problem.dtype}-{sizes}-{CASES.index(case)}"
+case_id = numbered(CASES)
 
 
 def laid_out(problem: Problem, side: str, xp: Any, values: Any) -> Stack:
@@ -138,16 +134,7 @@ def numbers(problem: Problem, side: str, xp: Any, seed: int, integers: bool) -> 
     return flat.reshape(batch, rows, columns)
 
 
-def launch(problem: Problem, config: Config, backend: str, stacks: list[Stack], alpha: complex, beta: complex) -> None:
-    """The kernel itself, on stacks laid out as the problem says."""
-    where = BACKENDS[backend].backend()
-    reason = space.illegal(problem, config, where.device)
-    assert reason is None, reason
-    strides = tuple(stride for stack in stacks for stride in stack.strides)
-    scalars = (complex(alpha).real, complex(alpha).imag, complex(beta).real, complex(beta).imag)
-    kernel = emit.kernel(problem, config, where.device, strides)
-    where.prepare(kernel)(tuple(stack.pointer for stack in stacks), scalars, 0)
-    where.synchronize()
+launch = launch_of(space, emit)
 
 
 def options(problem: Problem) -> dict[str, Any]:

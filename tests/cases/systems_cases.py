@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from gemm_cases import BACKENDS, address
+from gemm_cases import address
+from kernel_cases import BACKENDS
 from lu_cases import exact_matrices
 
 from mansard import testing

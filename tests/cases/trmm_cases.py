@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from gemm_cases import BACKENDS, Stack
+from kernel_cases import launch_of, numbered
 from scalars import factors_of
 from trsm_cases import numbers, place_for_x, product, stack_of, triangles
 
@@ -126,22 +126,10 @@ TENSOR: list[tuple[Problem, Config]] = [
 CASES = LANES + BLOCK + TENSOR
 
 
-def case_id(case: tuple[Problem, Config]) -> str:
-    problem, config = case
-    sizes = "x".join(str(size) for _, size in problem.sizes)
-    return f"{config.VARIANT}-{problem.dtype}-{sizes}-{CASES.index(case)}"
+case_id = numbered(CASES)
 
 
-def launch(problem: Problem, config: Config, backend: str, stacks: list[Stack], alpha: complex = 1.0) -> None:
-    """The kernel itself, on stacks laid out as the problem says."""
-    where = BACKENDS[backend].backend()
-    reason = space.illegal(problem, config, where.device)
-    assert reason is None, reason
-    strides = tuple(stride for stack in stacks for stride in stack.strides)
-    kernel = emit.kernel(problem, config, where.device, strides)
-    scalars = (complex(alpha).real, complex(alpha).imag, 0.0, 0.0)
-    where.prepare(kernel)(tuple(stack.pointer for stack in stacks), scalars, 0)
-    where.synchronize()
+launch = launch_of(space, emit)
 
 
 def exact(problem: Problem, config: Config, backend: str, scaled: bool = False, seed: int = 0) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import gemm_cases
 import numpy as np
-from gemm_cases import BACKENDS, Stack
+from gemm_cases import Stack
+from kernel_cases import launch_of, numbered
 from scalars import factors_of
 
 from mansard import testing
@@ -195,10 +196,7 @@ TENSOR: list[tuple[Problem, Config]] = [
 CASES = LANES + BLOCKED + STREAM + TENSOR
 
 
-def case_id(case: tuple[Problem, Config]) -> str:
-    problem, config = case
-    sizes = "x".join(str(size) for _, size in problem.sizes)
-    return f"{config.VARIANT}-{problem.dtype}-{sizes}-{CASES.index(case)}"
+case_id = numbered(CASES)
 
 
 def stack_of(problem: Problem, operand: str, xp: Any, values: Any) -> Stack:
@@ -253,16 +251,7 @@ def product(problem: Problem, A: Any, X: Any) -> Any:
     return op @ X if problem.side == "left" else X @ op
 
 
-def launch(problem: Problem, config: Config, backend: str, stacks: list[Stack], alpha: complex = 1.0) -> None:
-    """The kernel itself, on stacks laid out as the problem says."""
-    where = BACKENDS[backend].backend()
-    reason = space.illegal(problem, config, where.device)
-    assert reason is None, reason
-    strides = tuple(stride for stack in stacks for stride in stack.strides)
-    kernel = emit.kernel(problem, config, where.device, strides)
-    scalars = (complex(alpha).real, complex(alpha).imag, 0.0, 0.0)
-    where.prepare(kernel)(tuple(stack.pointer for stack in stacks), scalars, 0)
-    where.synchronize()
+launch = launch_of(space, emit)
 
 
 def place_for_x(problem: Problem, xp: Any) -> Stack:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...codegen.geometry import Device, Geometry
-from ...codegen.instantiate import Field
+from ...codegen.geometry import Device, Geometry, Kernel
+from ...codegen.instantiate import Field, Source
 from ...plan.problem import Problem
+from . import sources
 from .sources import ON_CPU, CpuSpace, Resources
 
 # What kernels of factorizations are given, in this order; null where a problem has no such operand.
@@ -64,3 +65,17 @@ def launch_geometry(
         block=work.threads(problem, config),
         shared_bytes=work.shared_bytes(problem, config),
     )
+
+
+def kernel(
+    work: Any,
+    source: Callable[[Problem, Any, str], Source],
+    geometry: Callable[[Problem, Any, Device], Geometry],
+    problem: Problem,
+    config: Any,
+    device: Device,
+    strides: tuple[int, ...],
+) -> Kernel:
+    """Everything a backend needs; `strides` are those of the operands, matrices, rows, columns, in elements."""
+    fixed = (problem.BATCH, *strides, *sources.threads(config, device, work.work(problem)))
+    return Kernel(source(problem, config, device.backend), geometry(problem, config, device), fixed)

@@ -1,14 +1,30 @@
-"""Shared memory of kernels in which a few lanes of a warp have a matrix: gemm, gemv and trsm."""
+"""Shared memory of kernels in which a few lanes of a warp have a matrix: gemm, gemv, trsm and trmm."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...plan.problem import Problem
 from . import images
 from .configs import up
 from .images import Image
+
+
+def illegal(c: Any, name: str, is_shared: bool, shapes: Callable[[], tuple[Image, Image]]) -> str | None:
+    """Why a team, or the way out of its results, cannot be; `shapes` are those of operand `name`, whose place results
+    take with OUT=back, and of the results."""
+    if min(c.LANES_M, c.LANES_N, c.PER_TEAM, c.STAGES, c.WARPS) < 1 or 32 % (c.LANES_M * c.LANES_N):
+        return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or a count is not positive"
+    if c.OUT not in ("own", "back"):
+        return f"OUT={c.OUT!r} is not one of own, back"
+    if c.OUT == "back" and is_shared:
+        return f"OUT=back: {name} is needed again"
+    if c.OUT == "back" and c.PER_TEAM > 1:
+        before, result = shapes()
+        if before != result or before.shifted:
+            return f"OUT=back: a team's results would not lie exactly where its {name} was"
+    return None
 
 
 def group(c: Any) -> int:

@@ -9,7 +9,8 @@ import pytest
 import scipy.linalg
 from cholesky_cases import P, factor_error, factors, on_host
 from devices import H200
-from gemm_cases import BACKENDS, address
+from gemm_cases import address
+from kernel_cases import BACKENDS
 from sparing import on_backends
 
 import mansard as ms

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg
-from gemm_cases import BACKENDS, address
+from gemm_cases import address
+from kernel_cases import BACKENDS
 from ragged_cases import exact_lu, guarded, host, numbers, outside, same
 
 import mansard as ms

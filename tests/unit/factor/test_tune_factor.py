@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gemm_cases import BACKENDS
+from kernel_cases import BACKENDS
 from sparing import rotated
 
 import mansard as ms

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gemm_cases import BACKENDS
+from kernel_cases import BACKENDS
 
 from mansard.errors import UnsupportedProblem
 from mansard.kernels.factor import back_transform, bidiagonal, jacobi, sweeps, tridiagonal

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from ....plan.problem import Problem
 from ....rules import Names
+from ...common import lanes
 from ...common.configs import OnGpu, up
 from .work_lanes import lanes_shape
 
@@ -35,17 +36,9 @@ class Lanes(OnGpu):
 
 def illegal(problem: Problem, c: Lanes) -> str | None:
     """Why the configuration cannot be used for a problem with a row-major C; resources apart."""
-    if min(c.LANES_M, c.LANES_N, c.PER_TEAM, c.STAGES, c.WARPS) < 1 or 32 % (c.LANES_M * c.LANES_N):
-        return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or a count is not positive"
-    if c.OUT not in ("own", "back"):
-        return f"OUT={c.OUT!r} is not one of own, back"
-    if c.OUT == "back" and problem.stack_a == "shared":
-        return "OUT=back: A is needed again"
-    if c.OUT == "back" and c.PER_TEAM > 1:
-        shape = lanes_shape(problem, c)
-        if shape.a != shape.c or shape.a.shifted:
-            return "OUT=back: a team's results would not lie exactly where its A was"
-    return None
+    return lanes.illegal(
+        c, "A", problem.stack_a == "shared", lambda: (lanes_shape(problem, c).a, lanes_shape(problem, c).c)
+    )
 
 
 def candidates(problem: Problem) -> Iterator[Lanes]:

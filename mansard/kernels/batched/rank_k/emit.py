@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ....codegen.geometry import Device, Kernel
 from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import batches, sources
@@ -14,13 +13,6 @@ from .shapes import adjacent, is_turned, oriented, tensor_shape, tiles_shape
 from .space import Config
 
 _SIDES = "abc"
-launch_geometry = partial(batches.launch_geometry, work, space_cpu)
-
-
-def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
-    """Everything a backend needs; `strides` are those of A, B and C, matrices, rows, columns, in elements."""
-    fixed = (problem.BATCH, *strides, *sources.threads(config, device, work.work(problem)))
-    return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
@@ -54,3 +46,7 @@ def _constants(problem: Problem, config: Any) -> dict[str, Any]:
         images = batches.image("a", shape.a) | batches.image("b", shape.a)
         return constants | images | {"GROUP": 1, "SLACK": shape.slack, "ADJACENT": adjacent(problem)}
     return constants | batches.images(tiles_shape(problem, config), _SIDES)
+
+
+launch_geometry = partial(batches.launch_geometry, work, space_cpu)
+kernel = partial(batches.kernel, work, source, launch_geometry)

@@ -14,6 +14,7 @@ from ....rules import Names
 from ...common import configs
 from ...common.configs import OnGpu
 from ..trsm.systems import system
+from ..trsm.triangles import illegal_lanes
 from . import space_cpu, work
 from .space_cpu import Simd
 from .work_shapes import block_shape, lanes_shape
@@ -87,21 +88,6 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     return reason or configs.too_large(work, problem, config, device, together=True)
 
 
-def _lanes(problem: Problem, c: Lanes) -> str | None:
-    if min(c.LANES_M, c.LANES_N, c.PER_TEAM, c.STAGES, c.WARPS) < 1 or 32 % (c.LANES_M * c.LANES_N):
-        return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or a count is not positive"
-    if problem.N > NARROW or c.WARPS > 32:
-        return f"{problem.N} rows, {c.WARPS} warps: at most {NARROW} and 32"
-    if c.OUT == "back" and problem.stack_b == "shared":
-        return "OUT=back: B is needed again"
-    shape = lanes_shape(problem, c)
-    if c.OUT == "back" and c.PER_TEAM > 1 and (shape.b != shape.x or shape.b.shifted):
-        return "OUT=back: a team's results would not lie exactly where its B was"
-    if c.TRIANGLE and (problem.stack_a == "shared" or shape.a.feed != "flat"):
-        return "TRIANGLE: only of a packed stack"
-    return None
-
-
 def _block(problem: Problem, c: Block) -> str | None:
     threads = c.DIM_X * c.DIM_Y
     if min(c.BLK_M, c.BLK_N, c.STAGES) < 1 or c.DIM_Y & (c.DIM_Y - 1) or c.DIM_X & (c.DIM_X - 1):
@@ -129,7 +115,7 @@ def _blocks_of_a(problem: Problem, c: Block | Tensor) -> str | None:
     return _cut_pieces(problem, c)
 
 
-_REASONS: dict[str, Any] = {"lanes": _lanes, "block": _block, "tensor": _tensor}
+_REASONS: dict[str, Any] = {"lanes": partial(illegal_lanes, NARROW, lanes_shape), "block": _block, "tensor": _tensor}
 
 
 def _cut_pieces(problem: Problem, c: Block | Tensor) -> str | None:

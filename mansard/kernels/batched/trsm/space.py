@@ -15,6 +15,7 @@ from ...common import configs, measured
 from ...common.configs import OnGpu
 from . import space_cpu, work, work_tensor
 from .space_cpu import Simd
+from .triangles import illegal_lanes
 from .work_shapes import lanes_shape, stream_feed
 
 NARROW = 32  # beyond it a lane's share of the rows does not fit into registers
@@ -98,23 +99,6 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     return reason or configs.too_large(work, problem, config, device, together=True)
 
 
-def _lanes(problem: Problem, c: Lanes) -> str | None:
-    if min(c.LANES_M, c.LANES_N, c.PER_TEAM, c.STAGES, c.WARPS) < 1 or 32 % (c.LANES_M * c.LANES_N):
-        return f"a team of {c.LANES_M} x {c.LANES_N} lanes does not divide a warp, or a count is not positive"
-    if problem.N > NARROW or c.WARPS > 32:
-        return f"{problem.N} rows, {c.WARPS} warps: at most {NARROW} and 32"
-    if c.OUT not in ("own", "back"):
-        return f"OUT={c.OUT!r} is not one of own, back"
-    if c.OUT == "back" and problem.stack_b == "shared":
-        return "OUT=back: B is needed again"
-    shape = lanes_shape(problem, c)
-    if c.OUT == "back" and c.PER_TEAM > 1 and (shape.b != shape.x or shape.b.shifted):
-        return "OUT=back: a team's results would not lie exactly where its B was"
-    if c.TRIANGLE and (problem.stack_a == "shared" or shape.a.feed != "flat"):
-        return "TRIANGLE: only of a packed stack"
-    return None
-
-
 def _blocked(problem: Problem, c: Blocked) -> str | None:
     threads = c.DIM_X * c.DIM_Y
     if min(c.BLK_M, c.BLK_N, c.DIM_X, c.DIM_Y) < 1 or c.STAGES < 2:
@@ -150,7 +134,12 @@ def _tensor(problem: Problem, c: Tensor) -> str | None:
     return None if c.STAGES >= 2 else f"STAGES={c.STAGES}: one row arrives while another one is read"
 
 
-_REASONS: dict[str, Any] = {"lanes": _lanes, "blocked": _blocked, "stream": _stream, "tensor": _tensor}
+_REASONS: dict[str, Any] = {
+    "lanes": partial(illegal_lanes, NARROW, lanes_shape),
+    "blocked": _blocked,
+    "stream": _stream,
+    "tensor": _tensor,
+}
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
