@@ -1,7 +1,8 @@
-"""Benchmarks of whole applications: `mansard bench hydro` times the steps of a program that is built on Mansard.
+"""Benchmarks of whole applications: `mansard bench hydro` times the steps of a program that is built on Mansard,
+`mansard bench solvers` the solvers beside SciPy's and CuPy's.
 
-An application is a package of the source tree. Its module `bench` says which cases and contenders there are and
-measures one of them; here are the loop, the journal of rows, the roofline of its products and the table.
+An application is a package, most of them of the source tree. Its module `bench` says which cases and contenders there
+are and measures one of them; here are the loop, the journal of rows, the roofline of its products and the table.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from .progress import Progress
 from .runner import choose_backend
 from .table import Table
 
-APPLICATIONS = {"hydro": "examples.hydrodynamics"}  # name on the command line -> package with a module `bench`
+# name on the command line -> package with a module `bench`
+APPLICATIONS = {"hydro": "examples.hydrodynamics", "solvers": "mansard.bench.solvers"}
 _SECONDS = 20.0  # per contender and case
 
 

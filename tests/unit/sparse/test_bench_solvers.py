@@ -1,0 +1,35 @@
+"""`mansard bench solvers`: every contender solves the same problem, and the table compares them."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import needs_cpu
+
+from mansard.bench import applications
+from mansard.bench.solvers import bench
+
+
+@needs_cpu
+@pytest.mark.parametrize("method", bench.METHODS)
+def test_contenders_solve_the_same(method: str) -> None:
+    case = bench.Case(method, 7)
+    found = [bench.measure(case, one, 1, 0.0) for one in bench.contenders("cpu", True)]
+    assert [row["solver"] for row in found] == ["mansard", "mansard, matrix of the library", "library"]
+    assert all(row["samples"] == 1 and 0 < row["fastest"] <= row["slowest"] for row in found)
+    assert found[0]["iterations"] == found[1]["iterations"] > 1 and found[2]["iterations"] > 1
+    residuals = [row["residual"] for row in found]
+    if method in ("cg", "minres"):  # SciPy's minres measures against the norm of A
+        assert max(residuals[:2]) <= 1.01e-8 and residuals[2] <= 1e-5
+    assert max(residuals) < {"gmres": 1e-2, "lobpcg": 1.0}.get(method, 1.0)
+    (product,) = found[0]["products"]
+    product["bound"] = product["seconds"] / 2
+    table = bench.table(found)
+    assert table.cells[0][0] == f"{method}, 7^3" and table.cells[0][-2:] == ("1.00", "50%")
+    assert float(table.cells[2][-2]) == pytest.approx(found[2]["median"] / found[0]["median"], abs=0.01)
+
+
+def test_sets_and_devices() -> None:
+    assert applications.load("solvers").SETS == bench.SETS
+    assert [case.name for case in bench.cases("full", "cpu")] == [f"{one}, 100^3" for one in bench.METHODS]
+    assert bench.cases("sizes", "cuda")[-1] == bench.Case("cg", 200)
+    assert bench.contenders("cuda", False) == [("cupy", "mansard"), ("cupy", "mansard, matrix of the library")]
