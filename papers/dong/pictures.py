@@ -14,7 +14,7 @@ from mansard.operations.factor.blocked import HOW
 
 from ..batches import is_experiment
 from ..found import RESULTS
-from . import hydro
+from . import hydro, scaling
 from .cases import label
 
 _PINNED = {"linewidth": 0.9, "markerfacecolor": "white"}
@@ -90,4 +90,5 @@ def steps_of_runs() -> Any:
     return hydro.figure_of([row for folder in folders for row in hydro.read(folder, "hydro.jsonl")])
 
 
-PAGE = {"hydro": steps_of_runs}  # pictures of pages alone, which need no results of a benchmark
+# pictures of pages alone, which need no results of a benchmark
+PAGE = {"hydro": steps_of_runs, "scaling": scaling.picture}

@@ -50,3 +50,34 @@ def weak() -> Number:
 
 def strong() -> Number:
     return _number("strong")
+
+
+def picture() -> Any:
+    """Seconds of five steps against ranks, weak beside his times on Titan, strong beside a line of halves."""
+    from matplotlib.figure import Figure
+
+    from mansard.bench.scale.report import TITAN
+
+    drawn = Figure(figsize=(9.6, 3.8), layout="constrained")
+    weak_axis, strong_axis = drawn.subplots(1, 2)
+    for axis, scaling in ((weak_axis, "weak"), (strong_axis, "strong")):
+        found = sorted(_of(scaling).items())
+        ranks = [count for count, _ in found]
+        times = [sorted(5 * second for second in row["seconds"]) for _, row in found]
+        middle = [median(each) for each in times]
+        spread = ([m - t[0] for m, t in zip(middle, times, strict=True)],
+                  [t[-1] - m for m, t in zip(middle, times, strict=True)])  # fmt: skip
+        axis.errorbar(ranks, middle, yerr=spread, marker="o", label="two Xeon cores, busy: median, least, most")
+        if scaling == "strong":
+            axis.plot(ranks, [middle[0] / count for count in ranks], ":", color="#555555", label="halves")
+        else:
+            alone = [5 * median(row["alone"]) for _, row in found]
+            axis.plot(ranks, alone, "s--", color="#E69F00", label="every rank alone, at the same time")
+            axis.plot(list(TITAN), list(TITAN.values()), "-X", color="#000000", label="BLAST on Titan, nodes")
+        axis.set(xscale="log", yscale="log", xlabel="ranks", ylabel="seconds of five steps", title=scaling)
+        axis.set_xticks(ranks if scaling == "strong" else [*ranks, *TITAN],
+                        [str(one) for one in (ranks if scaling == "strong" else [*ranks, *TITAN])])  # fmt: skip
+        axis.minorticks_off()
+        axis.grid(True, alpha=0.3)
+        axis.legend(fontsize=8)
+    return drawn

@@ -130,3 +130,26 @@ def tiles_per_thread() -> Number:
     tiles = sorted({row["tcf"] for row in found})
     columns = ("algorithm", "dtype", "k = n", "rows", *(f"tcf = {tcf}, GB/s" for tcf in tiles))
     return Number(values["seven"] > 1.1 and values["many"] < 0.5, values, columns, cells)
+
+
+def small_inner() -> Number:
+    """Figure 4: TSM2R's step with prefetching as k becomes small."""
+    found = sorted(rows(_MATMUL, "smallk"), key=lambda row: row["K"])
+    share = {row["K"]: row[_BAND] for row in found}
+    cells = tuple((str(row["K"]), f"{1e6 * row['median']:.1f}", f"{row[_BAND]:.0f}") for row in found)
+    least, most = min(share), max(share)
+    values = {"least": least, "small": share[least], "most": most, "large": share[most]}
+    return Number(share[least] < share[most] / 2, values, ("k", "us", "% of the read bandwidth"), cells)
+
+
+def rectangular() -> Number:
+    """Figure 12: k = m to m / 16."""
+    found = sorted(rows(_MATMUL, "rectangles"), key=lambda row: -row["K"])
+    whole = found[0]
+    cells = tuple((str(row["K"]), f"{1e6 * row['median']:.1f}", f"{row[_BAND]:.0f}", f"{row['x_peer']:.2f}",
+                   f"{row['median'] / row['K'] / (whole['median'] / whole['K']):.2f}") for row in found)  # fmt: skip
+    values = {"whole": whole[_BAND], "least": min(column(found, _BAND)), "peer": min(column(found, "x_peer")),
+              "longer": max(row["median"] / row["K"] for row in found) / (whole["median"] / whole["K"]),
+              "k": min(found, key=lambda row: row[_BAND])["K"]}  # fmt: skip
+    columns = ("k", "us", "% of the read bandwidth", "x cuBLAS", "time per column, over k = m")
+    return Number(values["least"] > 0.75 * values["whole"], values, columns, cells)

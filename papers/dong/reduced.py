@@ -1,0 +1,37 @@
+"""Numbers of Dong's figures 4.7 to 4.9, bidiagonalizations, from rows of the sets `gebrd` and `phases`."""
+
+from __future__ import annotations
+
+from ..found import Number, column, results, rows
+from .reductions import shares_of
+
+_TWO = "h200/two_sided"
+
+
+def bidiagonal() -> Number:
+    """Figures 4.7 and 4.8: GFLOP/s by n, the bound that products with vectors set, and cuSOLVER, a matrix at a time."""
+    found = sorted(rows(_TWO, "gebrd", operation="bidiagonalize"), key=lambda row: row["M"])
+    largest, share = found[-1], {row["M"]: row["percent_limit"] for row in found}
+    cells = tuple((str(row["M"]), f"{row['K']:,}", f"{row['gflops']:.0f}",
+                   f"{row['gflops'] * 100 / row['percent_limit']:.0f}", f"{row['percent_limit']:.0f}",
+                   f"{row['x_peer']:.1f}" if row.get("x_peer") else "") for row in found)  # fmt: skip
+    peers = [row for row in found if row.get("x_peer")]
+    values = {"largest": largest["M"], "gflops": largest["gflops"], "share": share[largest["M"]],
+              "least": min(share.values()), "most": max(share.values()), "best": max(share, key=lambda n: share[n]),
+              "small": found[0]["gflops"], "first": found[0]["M"],
+              "peer": min(column(peers, "x_peer")), "peer_most": max(column(peers, "x_peer"))}  # fmt: skip
+    columns = ("n", "matrices", "GFLOP/s", "bound by products with vectors", "% of it", "x cuSOLVER")
+    return Number(values["share"] > 50, values, columns, cells)
+
+
+def phases() -> Number:
+    """Figure 4.9, as far as it can be seen from outside: reductions, iterations and vectors."""
+    cells: list[tuple[str, ...]] = []
+    values: dict[str, float] = {}
+    for name in ("svd", "eigh"):
+        shares = shares_of(results(_TWO), name)
+        small, large = min(shares), max(shares)
+        values |= {f"{name}_small": shares[small][0], f"{name}_large": shares[large][0], "small": small, "large": large}
+        cells += [(name, str(n), *(f"{share:.0%}" for share in each)) for n, each in shares.items()]
+    columns = ("function", "n", "reduction to a bidiagonal or tridiagonal matrix", "iteration", "vectors")
+    return Number(len(cells) >= 4, values, columns, tuple(cells))
