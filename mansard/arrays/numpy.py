@@ -6,11 +6,13 @@ import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .gemm import Gemm, Product
+from .result_memory import POOL, SMALLEST
 from .types import Maker, StreamSource
 from .view import View, no_stream
 
@@ -43,6 +45,7 @@ def _name(dtype: Any) -> str:
     return str(dtype.name)
 
 
+_SMALL = SMALLEST // 16  # entries of which no dtype has as many bytes as the pool gives
 _ROW = 8  # columns from which NumPy multiplies rows of an outer product by vector instructions
 
 
@@ -90,7 +93,7 @@ class NumpyKind:
         return View(data, array.shape, strides, _name(array.dtype), ("cpu", 0), readonly)
 
     def empty(self, shape: tuple[int, ...], dtype: str, like: Any) -> Any:
-        return np.empty(shape, dtype)
+        return np.empty(shape, dtype) if prod(shape) < _SMALL else POOL.array(shape, np.dtype(dtype))
 
     def plain(self, array: Any) -> Any:
         """A contiguous array that holds its values literally."""
@@ -117,10 +120,11 @@ class NumpyKind:
 
     def allocator(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Callable[[Any], Any]:
         of_numpy = np.dtype(dtype)  # which takes longer to find by its name than to allocate
-        return lambda like: np.empty(shape, of_numpy)
+        make = POOL.array if prod(shape) >= _SMALL else np.empty
+        return lambda like: make(shape, of_numpy)
 
     def maker(self, shape: tuple[int, ...], dtype: str, of_operand: str) -> Maker:
-        return Maker(np.empty, (shape, np.dtype(dtype)))
+        return Maker(POOL.array if prod(shape) >= _SMALL else np.empty, (shape, np.dtype(dtype)))
 
     def stream_source(self, device: tuple[str, int]) -> StreamSource | None:
         return None
