@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from ....codegen.geometry import Device
 from ....plan.problem import Problem
+from ....rules import Range
 from ...common import configs
 from ...common.configs import OnGpu
 from . import spec, work
@@ -21,7 +22,7 @@ class Thread(OnGpu):
     VARIANT: ClassVar[str] = "thread"
     THREADS: int = 64  # per block, as many matrices up to 1 KB per diagonal
     BLOCKS_PER_SM: int = 1  # at least
-    MATRICES_PER_BLOCK: int = 0  # per block, of large matrices; 0: as many as a warp's share of shared memory holds
+    MATRICES_PER_BLOCK: Annotated[int, Range(0, 128)] = 0  # 0: as many as threads, or as shared memory holds
 
 
 Config = Thread
@@ -36,8 +37,8 @@ def illegal(problem: Problem, c: Thread, device: Device) -> str | None:
         return reason
     if c.THREADS % 32:
         return f"THREADS={c.THREADS} is not a multiple of a warp's 32 threads"
-    if not 0 <= c.MATRICES_PER_BLOCK <= c.THREADS:
-        return f"MATRICES_PER_BLOCK={c.MATRICES_PER_BLOCK} is not between 0 and {c.THREADS}, one per thread"
+    if c.MATRICES_PER_BLOCK > c.THREADS:
+        return f"MATRICES_PER_BLOCK={c.MATRICES_PER_BLOCK} is more than one per thread, {c.THREADS}"
     return configs.too_large(work, problem, c, device, together=True)
 
 
