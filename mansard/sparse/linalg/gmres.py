@@ -11,7 +11,7 @@ from ...operations.sparse.storage import array_module, host
 from .callers import for_callers
 from .checks import check_operator, check_vector
 from .krylov import Basis, LeastSquares
-from .operator import applied, dtype_of
+from .operator import applied, dtype_of, stored
 from .powers import Plan, change_of_basis, leja, monomial, newton, planning_is_cheap
 from .powers import powers as repeated
 from .report import Report
@@ -73,6 +73,8 @@ def gmres(
     if norm_b == 0:
         return (b, 0, run) if report else (b, 0)
     goal = max(rtol * norm_b, atol)
+    if powers is None and not isinstance(b, np.ndarray):  # on CPUs, large matrices are blocked as they are
+        A = stored(A, small_on_gpus=M is None)
     solver = _Solver(A, b, M, goal, restart, s, basis, run)
     solver.powers, solver.learns = powers or repeated, powers is None and s > 1 and planning_is_cheap(solver.operator)
     solver.told = (lambda residual: callback(residual / norm_b)) if callback and callback_type != "x" else None
