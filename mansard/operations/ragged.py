@@ -65,7 +65,7 @@ class Ragged:
     def _renew(self, argument: str) -> None:
         """Describe the buffer again, for a call with this batch as an argument: since it was described it may have been
         resized or replaced, or may require a gradient."""
-        if self.is_as_described():
+        if is_as_described(self):
             return
         before, name = self._view, f"{argument}.buffer"
         kind = arrays.kind_of(self.buffer, name)
@@ -74,11 +74,6 @@ class Ragged:
         self._view, self._state = self._described(name), _state(kind, self.buffer)
         if self.layout.known and self._view.shape != before.shape:
             _check_inside(self.layout, len(self.buffer))
-
-    def is_as_described(self) -> bool:
-        """Whether the buffer is certainly the one that was described; only NumPy's can tell."""
-        state = self._state
-        return state is not None and _state(self._kind, self.buffer) == state
 
     def _described(self, name: str) -> View:
         view: View = self._kind.view(self.buffer, name)
@@ -223,6 +218,12 @@ def allocate_beside(other: Ragged, layout: Layout, elements: int) -> Ragged:
     kind, (_, _, _, dtype, device, *_) = other._kind, other._view
     buffer = kind.empty((1, elements), dtype, other.buffer).reshape(-1)
     return Ragged._of(kind, buffer, layout, View(kind.address(buffer), (elements,), (1,), dtype, device, False))
+
+
+def is_as_described(batch: Ragged) -> bool:
+    """Whether the buffer is certainly the one that was described; only NumPy's can tell."""
+    state = batch._state
+    return state is not None and _state(batch._kind, batch.buffer) == state
 
 
 def _state(kind: Kind, buffer: Array) -> Hashable:

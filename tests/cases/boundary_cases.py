@@ -429,10 +429,7 @@ CASES = [
         "powers into", ("matrix_powers",), {"x": VECTOR, "out": _out(3, 30)}, lambda a: _POWERS(a.x, a.out), jax=False
     ),
     Case("powers, permuted", ("matrix_powers",), {"x": VECTOR}, lambda a: _POWERS.permuted(a.x)),
-]
-
-# Functions that refuse tensors and JAX arrays altogether: solvers that work in NumPy or CuPy.
-REFUSING = [
+    # ---- solvers ----------------------------------------------------------------------------------------------
     Case(
         "cg", ("sparse.linalg.cg",), {"b": VECTOR, "x0": VECTOR},
         lambda a: ms.sparse.linalg.cg(SPARSE, a.b, a.x0)[0],

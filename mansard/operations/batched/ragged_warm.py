@@ -11,7 +11,7 @@ import numpy as np
 from ...arrays.kinds import View
 from ...arrays.types import Matrices
 from ...plan import pin
-from ..ragged import Ragged
+from ..ragged import Ragged, is_as_described
 from ..ragged_layout import Layout
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class WarmProduct:
         if A._kind is not kind or B._kind is not kind or A._view.dtype != name or B._view.dtype != name:
             return None
         launch, wide = self._run._launches.get(_PLAIN_KEY, (None, None))
-        if launch is None or wide or not (A.is_as_described() and B.is_as_described()):
+        if launch is None or wide or not (is_as_described(A) and is_as_described(B)):
             return None
         buffer = np.empty(self._elements, self._dtype)
         view = View(kind.address(buffer), buffer.shape, (1,), name, _HOST, False)
