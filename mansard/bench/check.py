@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..plan.handover import family_for
+from ..plan.tall_skinny_rules import family_for
 from .batched import check as batched_check
 from .batched.operations import BATCHED
 from .cases import Case

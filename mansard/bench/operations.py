@@ -11,8 +11,8 @@ from typing import Any
 from ..kernels import family_of
 from ..kernels import names as families
 from ..machine.roofline import Work
-from ..plan.handover import family_for
 from ..plan.problem import ITEMSIZE, Problem
+from ..plan.tall_skinny_rules import family_for
 from .batched import operations as batched_operations
 from .batched.operations import BATCHED, Shape
 from .declared import operations as declared_operations

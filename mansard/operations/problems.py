@@ -15,8 +15,8 @@ from ..kernels.batched import gemm, gemv, rank_k, trmm, trsm
 from ..kernels.factor import cholesky, lu, qr
 from ..kernels.sparse import powers, spmv
 from ..kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
-from ..plan.handover import FEWEST_ON_CPUS, family_for
 from ..plan.problem import ITEMSIZE, Options, Problem
+from ..plan.tall_skinny_rules import FEWEST_ON_CPUS, family_for
 from .factor.two_sided.chain import chain_of
 from .factor.two_sided.task import Task
 from .sizes import Asked, Sizes

@@ -16,7 +16,7 @@ from ..kernels import family_of
 from ..kernels.family import Family
 from ..machine import machine
 from ..records import database
-from . import handover, pin, predict
+from . import handover, pin, predict, tall_skinny_rules
 from .problem import Options, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Kernel, Library, Nothing, Request
 
@@ -52,7 +52,7 @@ def candidates(problem: Problem, request: Request) -> Iterator[Choice]:
         yield handover.without_compiler(problem, request)
         return
     if is_free:
-        yield from handover.predicted_slower(problem, choice, request)
+        yield from tall_skinny_rules.predicted_slower(problem, choice, request)
     yield choice
 
 

@@ -13,8 +13,8 @@ from mansard.arrays.kinds import KINDS
 from mansard.backends.cpu import CpuBackend
 from mansard.operations.batched import rank_call
 from mansard.operations.factor.swaps import order_of, permuted
-from mansard.plan import handover
-from mansard.plan.handover import AFTER_FACTORS
+from mansard.plan import batched_rules
+from mansard.plan.libraries import AFTER_FACTORS
 from mansard.plan.route import Library, Request, Steps
 
 NUMPY = KINDS["numpy"]
@@ -89,7 +89,7 @@ def test_places_of_one_triangle_are_checked_once(monkeypatch: pytest.MonkeyPatch
 def test_long_lists_are_not_left_to_a_loop() -> None:
     """On CPUs a loop over lists of small matrices waits for the interpreter."""
     request = Request.of(CpuBackend(), "gemm", may_hand_over=True)
-    assert handover.lists_one_by_one(request, 1000) is None
+    assert batched_rules.lists_one_by_one(request, 1000) is None
 
 
 @pytest.mark.parametrize("lead", [(), (3,), (2, 1)])

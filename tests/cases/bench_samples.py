@@ -18,8 +18,8 @@ from mansard.kernels import family_of
 from mansard.machine.machine import Machine
 from mansard.machine.roofline import time_bound
 from mansard.plan.explain import NOMINAL
-from mansard.plan.handover import family_for
 from mansard.plan.problem import ITEMSIZE
+from mansard.plan.tall_skinny_rules import family_for
 from papers import EXTENSION
 
 H200 = Machine(

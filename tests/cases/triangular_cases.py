@@ -13,7 +13,7 @@ from mansard import testing
 from mansard.kernels.batched import trmm, trsm
 from mansard.kernels.batched.trsm import spec
 from mansard.operations import run as call
-from mansard.plan import handover
+from mansard.plan import batched_rules
 from mansard.plan.route import Choice
 
 OPTIONS = list(product("LR", "LU", "NTC", "NU"))  # side, uplo, trans, diag
@@ -73,8 +73,8 @@ def play_solver(monkeypatch: pytest.MonkeyPatch) -> PlayedSolver:
 @pytest.fixture(name="small_blocks")
 def in_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks begin beyond four unknowns, also where a backend was asked for."""
-    monkeypatch.setattr(handover, "block_order", lambda problem: 4)
-    monkeypatch.setattr(handover, "INVERTED", 4)
+    monkeypatch.setattr(batched_rules, "block_order", lambda problem: 4)
+    monkeypatch.setattr(batched_rules, "INVERTED", 4)
     monkeypatch.setattr(spec, "WIDEST", 4)
     monkeypatch.setattr(spec, "WIDEST_OF_FEW", 4)
 

@@ -31,7 +31,7 @@ from mansard.operations import registry
 from mansard.operations.factor.plan import plan_factor
 from mansard.operations.factor.task import Task
 from mansard.operations.sizes import Asked
-from mansard.plan import explain, handover
+from mansard.plan import explain, libraries
 from mansard.plan.problem import ITEMSIZE
 from mansard.tune import command
 from mansard.tune.cases import CASES
@@ -372,7 +372,7 @@ def test_an_explanation_is_what_happens(family: str, want: str, n: int, count: i
     held = plan_factor(Task(family, want), arrays.known_kind(A), A, B, {}, None)
     name = {"solve": "solve", "factor": "lu_factor" if family == "lu" else "cholesky", "raw": "qr"}[want]
     problem = registry.problem_of(Asked(name, m=n, batch=count, on_cpu=True))
-    assert held.choice.answered_by == "library" and handover.ROUTES["library"] == str(held.choice)
+    assert held.choice.answered_by == "library" and libraries.ROUTES["library"] == str(held.choice)
     assert explain.plan_without_arrays(problem, cpu.backend(), name).choice == held.choice
 
 
@@ -380,9 +380,9 @@ def test_large_factorizations_of_a_gpu_are_explained_as_blocks(capsys: pytest.Ca
     if cuda.unavailable() is None:
         pytest.skip("there is a GPU, whose records decide")
     _, out, _ = call(capsys, "explain", "lu", "--m", "200", "--batch", "5000", "--arch", "sm_90a")
-    assert handover.ROUTES["blocks"] in out
+    assert libraries.ROUTES["blocks"] in out
     _, out, _ = call(capsys, "explain", "solve", "--m", "200", "--batch", "5000", "--arch", "sm_90a")
-    assert handover.ROUTES["factors"] in out
+    assert libraries.ROUTES["factors"] in out
 
 
 # --- Numbers ------------------------------------------------------------------------------------------------

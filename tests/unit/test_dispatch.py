@@ -22,9 +22,10 @@ from mansard.kernels.sparse import spmv
 from mansard.kernels.tall_skinny import gram, matmul_gram, tsm2r, tsmm
 from mansard.operations import registry
 from mansard.operations.sizes import Asked
-from mansard.plan import dispatch, explain, handover, route_records
+from mansard.plan import dispatch, explain, predict, route_records
 from mansard.plan.problem import Problem
 from mansard.plan.route import Choice, Kernel, Library, Nothing, Request, Steps
+from mansard.plan.tall_skinny_rules import family_for
 from mansard.records import database
 
 CPU = Device("cpu", "some CPU", "x86_64", multiprocessors=2, vector_bytes=64, l2_bytes=1 << 20)
@@ -193,12 +194,12 @@ def test_tuning_records_outrank_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("columns", "large"), [(1, 8192), (2, 2048), (16, 2048), (17, 4096), (32, 4096)])
 def test_matrices_times_few_columns_on_an_h200(columns: int, large: int) -> None:
     for device in (H200, None):  # measured, and assumed where nobody measured
-        found = [handover.family_for("float32", size, size, columns, device=device) for size in (large - 1, large)]
+        found = [family_for("float32", size, size, columns, device=device) for size in (large - 1, large)]
         assert found == [None, "tsm2r"]
-        assert handover.family_for("complex128", large, large, columns, device=device) is None
-    found = [handover.family_for("float64", size, size, columns, device=H200) for size in (4095, 4096)]
+        assert family_for("complex128", large, large, columns, device=device) is None
+    found = [family_for("float64", size, size, columns, device=H200) for size in (4095, 4096)]
     assert found == [None, "tsm2r" if 2 <= columns <= 24 else None]
-    assert handover.family_for("float64", 4096, 4096, columns) is None
+    assert family_for("float64", 4096, 4096, columns) is None
 
 
 FEW = [  # larger than one kernel takes, or with more right-hand sides
@@ -291,9 +292,9 @@ def test_what_the_h200_measured_is_no_law_elsewhere(
 def test_a_library_is_taken_where_the_model_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     problem = tsmm.spec.problem("float64", 64, 64, 1_000_000)
     by_rule(monkeypatch)
-    monkeypatch.setattr(handover.predict, "seconds", lambda *_: 1e-9)
+    monkeypatch.setattr(predict, "seconds", lambda *_: 1e-9)
     assert decided("matmul", problem, A100).answered_by == "kernel"
-    monkeypatch.setattr(handover.predict, "seconds", lambda *_: 1.0)
+    monkeypatch.setattr(predict, "seconds", lambda *_: 1.0)
     choice = decided("matmul", problem, A100)
     assert (choice.answered_by, choice.origin) == ("library", "model") and "by the model" in choice.reason
     assert decided("matmul", problem, H200).answered_by == "kernel"  # measured: the model is not asked
@@ -307,8 +308,8 @@ def test_how_large_a_matrix_must_be_is_a_record(tmp_path: Path, monkeypatch: pyt
     path = measured.folder(A100) / "numbers" / "tsm2r.jsonl"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(record))
-    assert handover.family_for("float64", 1000, 1000, 8, device=A100) == "tsm2r"
-    assert handover.family_for("float32", 1000, 1000, 8, device=A100) is None
+    assert family_for("float64", 1000, 1000, 8, device=A100) == "tsm2r"
+    assert family_for("float32", 1000, 1000, 8, device=A100) is None
     asked = Asked("matmul", "float64", 1000, 8, 1000, device=A100)
     assert registry.problem_of(asked).operation == "tsm2r"
 

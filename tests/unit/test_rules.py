@@ -26,7 +26,7 @@ from mansard.plan.problem import DTYPES
 PACKAGE = Path(__file__).resolve().parents[2] / "mansard"
 OF_FAMILIES = [path for name in ("defaults", "space*", "fit") for path in PACKAGE.glob(f"kernels/*/*/{name}.py")]
 OF_PLANS = [
-    PACKAGE / "plan" / "handover.py", PACKAGE / "plan" / "few_matrices.py",
+    *PACKAGE.glob("plan/*_rules.py"), PACKAGE / "plan" / "libraries.py", PACKAGE / "plan" / "few_matrices.py",
     PACKAGE / "operations" / "sparse" / "powers" / "plan.py",
 ]  # fmt: skip
 RULES = [*sorted(OF_FAMILIES), *OF_PLANS]

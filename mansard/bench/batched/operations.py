@@ -17,7 +17,7 @@ import numpy as np
 from ...kernels import family_of
 from ...machine.roofline import Work
 from ...operations.ragged_layout import ALIGNMENT
-from ...plan.handover import SMALL
+from ...plan.batched_rules import SMALL
 from ...plan.problem import ITEMSIZE, Problem
 
 Shape = tuple[int, ...]

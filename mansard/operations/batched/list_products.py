@@ -19,7 +19,7 @@ from ...arrays.types import Array, Matrices
 from ...backends.base import Backend
 from ...backends.select import ReferenceBackend, select
 from ...kernels.batched.ragged_gemm import spec
-from ...plan import handover, pin
+from ...plan import batched_rules, pin
 from ...plan.problem import DTYPES
 from ...plan.route import Choice, Request
 from .. import run as call
@@ -49,7 +49,7 @@ class _Decision(NamedTuple):
 
 def _decide(backend: str | None, count: int) -> _Decision:
     request = Request.of(select(_HOST, backend), "gemm", may_hand_over=backend is None and not pin.pins())
-    return _Decision(handover.lists_one_by_one(request, count))
+    return _Decision(batched_rules.lists_one_by_one(request, count))
 
 
 def _of_kernels(backend: str | None) -> Backend | None:

@@ -9,7 +9,7 @@ from ...arrays.types import Kind, Matrices
 from ...backends.base import Backend
 from ...kernels.batched import trmm
 from ...kernels.batched.trsm import lapack
-from ...plan import dispatch, handover, pin
+from ...plan import dispatch, libraries, pin
 from ...plan.plan import Plan
 from ...plan.problem import Problem
 from ...plan.route import Choice, Library, Nothing, Request, Steps
@@ -39,7 +39,7 @@ def plan_trmm(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form
     """A plan of the product. Nothing is written before every argument has been checked."""
     plan = plan_by(A, B, out, backend, form, _prepare, routine="trmm")
     route = plan.choice.route
-    if not isinstance(route, Library) or route.name == handover.ONE_BY_ONE:
+    if not isinstance(route, Library) or route.name == libraries.ONE_BY_ONE:
         return plan
     return _plan_of_copies(A, B, out, backend, form, plan.choice)
 

@@ -13,7 +13,7 @@ from ...arrays.types import Array, Kind
 from ...backends.select import select
 from ...errors import LaunchError
 from ...plan import dispatch, pin
-from ...plan.handover import AFTER_FACTORS
+from ...plan.libraries import AFTER_FACTORS
 from ...plan.route import Choice, Nothing, Request
 from ...plan.route import Kernel as KernelRoute
 from ...plan.route import Steps as StepsRoute

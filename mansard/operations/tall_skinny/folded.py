@@ -9,9 +9,9 @@ from __future__ import annotations
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
 from ...backends.select import select
-from ...plan.handover import family_for
 from ...plan.plan import Plan
 from ...plan.route import Kernel
+from ...plan.tall_skinny_rules import family_for
 from .pair import Pair
 from .tsmm_call import plan_pair
 

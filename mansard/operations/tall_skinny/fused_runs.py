@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable
 
 from ...arrays import kinds as arrays
 from ...arrays.types import Array, Kind
-from ...plan.handover import FEWEST_ON_CPUS
+from ...plan.tall_skinny_rules import FEWEST_ON_CPUS
 from .. import run as call
 from .. import warm
 from .gram import gram

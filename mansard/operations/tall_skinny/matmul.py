@@ -14,10 +14,10 @@ from ...backends.base import Launch
 from ...backends.select import select
 from ...kernels.batched import gemm
 from ...plan import dispatch, pin
-from ...plan.handover import FEWEST_ON_CPUS, family_for
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE
 from ...plan.route import OWN_ROUTINE, Choice, Library, Request
+from ...plan.tall_skinny_rules import FEWEST_ON_CPUS, family_for
 from .. import library_launch, operation, stacks
 from .. import run as call
 from ..batched.gemm_call import Form, plan_gemm

@@ -17,7 +17,7 @@ from ...arrays.types import Array, Kind
 from ...backends.base import Described
 from ...backends.select import select
 from ...kernels.tall_skinny.gram import spec
-from ...plan import handover, pin
+from ...plan import pin, tall_skinny_rules
 from ...plan.plan import Plan
 from ...plan.problem import Problem
 from ...plan.route import Choice, Request
@@ -34,7 +34,7 @@ def chosen(view: View, shift: str, backend: str | None) -> tuple[Problem, Choice
         return None
     found, (rows, columns) = select(view.device, backend), view.shape
     problem = spec.problem(view.dtype, columns, columns, rows, same=True)
-    choice = handover.short_block(problem, Request.of(found, "cholesky_qr", may_hand_over=backend is None))
+    choice = tall_skinny_rules.short_block(problem, Request.of(found, "cholesky_qr", may_hand_over=backend is None))
     return None if choice is None else (problem, choice, found)
 
 

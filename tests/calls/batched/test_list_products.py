@@ -17,7 +17,7 @@ from mansard.backends.cpu import CpuBackend
 from mansard.backends.select import select
 from mansard.errors import UnsupportedProblem
 from mansard.operations.batched.list_products import choice_of_loop
-from mansard.plan import handover
+from mansard.plan import batched_rules
 from mansard.plan.route import Library, Request
 
 pytestmark = [pytest.mark.usefixtures("no_plans"), needs_cpu]
@@ -52,7 +52,7 @@ def test_the_loop_is_a_decision_with_a_reason() -> None:
     assert choice_of_loop("cpu", 4) is None, "whoever names the backend gets its kernels"
     with ms.pin(VARIANT="vendor"):
         assert choice_of_loop(None, 4) is None
-    assert handover.lists_one_by_one(Request.of(select(("cpu", 0), "reference"), may_hand_over=True), 4) is None
+    assert batched_rules.lists_one_by_one(Request.of(select(("cpu", 0), "reference"), may_hand_over=True), 4) is None
 
 
 def test_products() -> None:

@@ -31,7 +31,7 @@ from mansard.kernels.batched.trsm import lapack
 from mansard.operations import stacks
 from mansard.operations.batched import triangular_call
 from mansard.operations.batched.triangular_products import masked
-from mansard.plan import handover
+from mansard.plan import batched_rules
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -65,7 +65,7 @@ def test_options_of_kernels(options: Any, backend: str) -> None:
 @pytest.mark.parametrize("options", OPTIONS, ids="".join)
 def test_library_and_lapack(options: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who answers where no kernel does."""
-    monkeypatch.setattr(handover, "_WIDE", 1)
+    monkeypatch.setattr(batched_rules, "_WIDE", 1)
     _, dirty, X, B = exact_case(np.random.default_rng(2), (4,), 6, 3, "complex64", options)
     how: Any = named(*options) | {"backend": "reference"}
     assert (ms.blas.trsm(dirty, B, alpha=-1, **how) == -X).all()

@@ -28,7 +28,7 @@ import mansard.linalg.triangular
 from mansard import testing
 from mansard.kernels.batched.trsm import spec
 from mansard.operations.batched import triangular_call
-from mansard.plan import handover
+from mansard.plan import batched_rules
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("no_plans")
 def test_inverted_blocks_are_within_their_own_bound(n: int, dtype: str) -> None:
     """With Y the computed inverse of a diagonal block D and c what it is multiplied with, |D Y - I| <= gamma |D| |Y|,
     and the product adds gamma |Y||c|: the residual of a block row is at most gamma (2 |D| |Y| |c| + |A| |x|)."""
-    order = handover.INVERTED
+    order = batched_rules.INVERTED
     A = testing.random_matrix(np, 4 * n, n, dtype, 1).reshape(4, n, n)
     A[:, range(n), range(n)] += 2
     A, B = np.tril(A).astype(dtype), testing.random_matrix(np, 4 * n, 3, dtype, 2).reshape(4, n, 3)

@@ -21,7 +21,7 @@ from mansard.operations.factor.hold import plan_factorization
 from mansard.operations.factor.quick import quick
 from mansard.operations.factor.task import Task
 from mansard.operations.plans import PLANS
-from mansard.plan import dispatch, handover
+from mansard.plan import dispatch, factor_rules
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -243,7 +243,7 @@ def test_large_matrices_go_through_blocks(played: PlayedFactors, monkeypatch: py
     Q, R = linalg.qr(A, backend="emulated")
     assert max(qr_ratios(A, Q, R)) < THRESHOLD
     assert np.allclose(linalg.lstsq(A, B, driver="qr", backend="emulated").x, np.linalg.solve(A, B))
-    monkeypatch.setitem(handover.LIBRARY_FROM, "cuda", {"cholesky": 32, "lu": 32, "qr": 32})
+    monkeypatch.setitem(factor_rules.LIBRARY_FROM, "cuda", {"cholesky": 32, "lu": 32, "qr": 32})
     PLANS.forget()
     plan = factor_plan.plan_factor(Task("cholesky"), NUMPY, S, None, {}, "emulated")
     assert plan.choice.answered_by == "blocks"  # who asks for a backend gets it

@@ -28,7 +28,7 @@ from mansard.kernels.factor.lu import space_cpu as lu_cpu
 from mansard.kernels.factor.lu import spec as lu_spec
 from mansard.operations.factor import lapack as factor_lapack
 from mansard.operations.factor.task import Task
-from mansard.plan import handover
+from mansard.plan import factor_rules
 from mansard.plan.problem import DTYPES, REAL, Problem
 
 # each compiles a kernel of its own: a sixth of them in a run, every kind and dtype among them
@@ -358,7 +358,7 @@ def test_a_single_number_is_a_matrix_too() -> None:
 def test_few_large_matrices_are_left_to_lapack(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for a compiler there; and none of several cores has nothing to do."""
     monkeypatch.setattr(factor_lapack.settings, "current", lambda: SimpleNamespace(threads=8))
-    few = handover.suits_few
+    few = factor_rules.suits_few
     assert few(200, 200, 8) and few(512, 512, 4) and few(129, 129, 1)
     assert not few(200, 200, 9) and not few(512, 512, 5) and not few(128, 128, 1) and not few(5000, 20, 1)
 

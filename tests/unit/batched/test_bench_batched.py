@@ -20,7 +20,7 @@ from mansard.bench.cases import Case, Size
 from mansard.bench.data import Operands
 from mansard.bench.entries import enter
 from mansard.operations.batched.gemm_call import plan_gemm
-from mansard.plan.handover import SMALL
+from mansard.plan.batched_rules import SMALL
 from mansard.plan.problem import DTYPES, ITEMSIZE
 from papers import EXTENSION
 

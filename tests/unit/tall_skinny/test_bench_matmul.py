@@ -35,9 +35,9 @@ from mansard.bench.data import Operands
 from mansard.bench.tall_skinny import grid_cases, matmul_cases, matmul_summary
 from mansard.errors import IllegalConfig, LaunchError
 from mansard.plan.explain import NOMINAL
-from mansard.plan.handover import family_for
 from mansard.plan.pin import pin
 from mansard.plan.problem import ITEMSIZE
+from mansard.plan.tall_skinny_rules import family_for
 from papers import EXTENSION
 from papers.ernst.pictures import best_by
 from papers.tsm2 import cases as tsm2_cases
