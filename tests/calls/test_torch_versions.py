@@ -101,7 +101,8 @@ CASES = cases()
 def with_out(prefix: str, where: Any) -> list[str]:
     """Names of functions and methods under `where` that are given a place for their result."""
     found = []
-    for name, one in vars(where).items():
+    for name in dir(where):  # faces load their functions when they are asked for
+        one = getattr(where, name)
         if name.startswith("_") or isinstance(one, ModuleType):
             continue
         if inspect.isclass(one):
