@@ -4,6 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 NEWEST ?= .venv-newest
 export OPENBLAS_THREAD_TIMEOUT ?= 4
+# Tests start hundreds of processes; without compiled modules each of them compiles the package first.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: bench reports docs check test test-gpu test-newest lint fuzz sanitize-gpu mutants clean
 

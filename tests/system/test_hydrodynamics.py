@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from launching import MPIEXEC, environment
+from sparing import rotated
 
 from examples.hydrodynamics import __main__ as program
 from examples.hydrodynamics import bench, mesh, scaling, tables, verify
@@ -247,6 +248,7 @@ def test_stacked_meshes_have_zones_of_one_size() -> None:
         assert (three.free[:, -1] == 0).sum() == (one.free[:, -1] == 0).sum()  # walls are at the two ends alone
 
 
+@rotated(3)
 @pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not here: pip install 'mansard[mpi]'")
 def test_weak_and_strong_scaling_are_measured_by_one_command(tmp_path: Path) -> None:
     pytest.importorskip("mpi4py")

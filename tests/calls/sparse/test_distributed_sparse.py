@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from launching import MPIEXEC, ROOT, environment
+from sparing import rotated
 
 pytest.importorskip("mpi4py")
 
@@ -38,6 +39,7 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     yield [json.loads(file.read_text()) for file in files]
 
 
+@rotated(3)
 def test_scaling_is_measured_by_one_command(tmp_path: Path) -> None:
     if MPIEXEC is None:
         pytest.skip("no mpiexec: pip install mpich")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from orders import in_order
+from sparing import rotated
 
 from mansard.backends import emulated
 from mansard.bench.sparse import matrices
@@ -54,6 +55,7 @@ def test_schedule_respects_what_a_power_reads():
     assert len(done) == 5 * P
 
 
+@rotated(3)
 def test_experiments_on_gpus_have_every_format():
     """Bands of all sizes with every C; of the stencils single products with one line of a chunk at a time, too."""
     found = [(each.name, each.matrix.C, each.p, each.ahead) for each in rows.stencils(64)]
