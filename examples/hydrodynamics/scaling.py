@@ -113,7 +113,7 @@ def measure(given: argparse.Namespace, world: Any, own: Any) -> list[dict[str, A
 
 
 def _facts(given: argparse.Namespace) -> dict[str, Any]:
-    """What the rows of a launch have in common."""
+    """The columns that all rows of one launch share: the problem, the machine, the date."""
     return {
         "problem": given.problem, "dim": given.dim, "order": given.order, "refine": given.refine, "steps": given.steps,
         "engine": given.engine,

@@ -43,7 +43,7 @@ def _pitches(gemm: Gemm) -> list[int]:
 
 
 def operation(transposed: bool, conjugated: bool) -> int | None:
-    """What cuBLAS does to an operand; None: there is no way to conjugate without transposing."""
+    """cublasOperation_t of an operand; None: cuBLAS has none that conjugates without transposing."""
     if conjugated:
         return _ADJOINT if transposed else None
     return _TRANSPOSE if transposed else _PLAIN

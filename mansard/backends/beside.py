@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from ctypes import byref, c_int, c_uint, c_void_p
 from typing import Any
 
+from .cuda_driver import within
+
 _COUNT, _MANY = 3, 12  # side streams, and the number of launches from which all of them are used; one below
 _CHAINS = 8  # side streams of chains, whose launches wait for each other: as many queues as a GPU has by default
 _NON_BLOCKING, _NO_TIMING = 1, 2
@@ -29,18 +31,10 @@ class Streams:
     def __init__(self, backend: Any) -> None:
         self.driver, self.ordinal = backend.driver, backend.device.ordinal
         self.urgent: list[c_void_p] = []  # created when they are first asked for
-        with self._current() as lib:
+        lib = self.driver.lib
+        with within(self.driver, self.ordinal):
             self.streams = [self._made(lib.cuStreamCreate, _NON_BLOCKING) for _ in range(_CHAINS)]
             self.events = [self._made(lib.cuEventCreate, _NO_TIMING) for _ in range(2 * _CHAINS + 1)]
-
-    @contextmanager
-    def _current(self) -> Iterator[Any]:
-        """Make the GPU's context the thread's own while handles are created; yields the driver's library."""
-        before = self.driver.current_context()
-        self.driver.make_current(self.ordinal)
-        yield self.driver.lib
-        if before.value:
-            self.driver.restore(before)
 
     def _made(self, create: Any, flags: int, *more: Any) -> c_void_p:
         handle = c_void_p()
@@ -50,7 +44,8 @@ class Streams:
     def urgent_streams(self, count: int) -> list[c_void_p]:
         """Streams of the highest priority."""
         if len(self.urgent) < count:
-            with self._current() as lib:
+            lib = self.driver.lib
+            with within(self.driver, self.ordinal):
                 least, greatest = c_int(), c_int()
                 self.driver.check(lib.cuCtxGetStreamPriorityRange(byref(least), byref(greatest)), "priorities")
                 more = range(count - len(self.urgent))

@@ -8,7 +8,6 @@ is captured: a graph would go on using it while others do.
 from __future__ import annotations
 
 import ctypes
-import os
 import struct
 import threading
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from threading import Lock
 from typing import Any, NamedTuple
 
 from ..errors import BackendUnavailable, LaunchError
-from .cuda_driver import Driver, driver
+from .cuda_driver import Driver, driver, loaded_library, within
 
 _NAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11")
 _OPERAND = (c_void_p, c_int)  # where it is, and its leading dimension
@@ -36,7 +35,7 @@ class Cublas:
     """The products, by their names without the letter for the type."""
 
     def __init__(self, lib: Any = None) -> None:
-        self.lib = _loaded() if lib is None else lib
+        self.lib = loaded_library(_NAMES, ": a graph cannot hold this product") if lib is None else lib
         self.lib.cublasSetStream_v2.argtypes = (c_void_p, c_void_p)
         self.lib.cublasSetWorkspace_v2.argtypes = (c_void_p, c_void_p, c_size_t)
         self._handles: dict[object, c_void_p] = {}
@@ -94,15 +93,6 @@ def cublas() -> Cublas:
     return Cublas()
 
 
-def _loaded() -> ctypes.CDLL:
-    for name in _NAMES:
-        try:
-            return ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-        except OSError:
-            continue
-    raise BackendUnavailable(f"none of {', '.join(_NAMES)} is loaded: a graph cannot hold this product")
-
-
 # ---- products as launches ----------------------------------------------------------------------------------
 
 
@@ -149,20 +139,15 @@ class CublasLaunch:
 
     def __call__(self, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
         """A product with alpha = 1 and beta = 0, whatever the current context; it may be captured in a graph."""
-        before = self._driver.current_context()
-        self._driver.make_current(self._device)
-        try:
+        with within(self._driver, self._device):
             captured = self._driver.capture_id(c_void_p(stream))
             space = (None, 0) if captured else self._library.workspace(self._device, stream, self._driver)
             self._library.call(
                 self._product.letter, self._name, self._device, stream, self._arguments(pointers), space
             )  # fmt: skip
-        finally:
-            if before.value:
-                self._driver.restore(before)
 
     def _arguments(self, pointers: tuple[int, ...]) -> tuple[Any, ...]:
-        """What follows the handle."""
+        """Arguments of cuBLAS's function for operands at these addresses, without the handle, which comes first."""
         product, batched = self._product, self._product.batch > 1
         left, right, result = (
             (pointers[side], pitch, *((step,) * batched))
@@ -176,14 +161,9 @@ class CublasLaunch:
         """The launch as data."""
         product, lib, of_driver = self._product, self._library.lib, self._driver.lib
         routine = self._library.routine(product.letter, self._name)
-        before = self._driver.current_context()
-        self._driver.make_current(self._device)
-        try:
+        with within(self._driver, self._device):
             context = self._driver.current_context().value or 0
             handle = self._library.native_handle(self._device)
-        finally:
-            if before.value:
-                self._driver.restore(before)
         return CublasEntry(
             "cublas", _address(of_driver.cuStreamIsCapturing), _address(of_driver.cuCtxGetCurrent), context,
             _address(lib.cublasSetStream_v2), _address(lib.cublasSetWorkspace_v2), _address(routine), handle,

@@ -19,7 +19,7 @@ from ..codegen.instantiate import Source
 from ..compile import nvrtc
 from ..errors import BackendUnavailable, CudaAfterFork
 from .base import CudaEntry, Launch, operands_of, unscaled_arguments
-from .cuda_driver import Driver, driver
+from .cuda_driver import Driver, driver, within
 
 _COUNTER_BYTES = 1024  # COUNTERS words of mansard/gpu/reduce.cuh
 _PER_THREAD_STREAM = 2
@@ -149,11 +149,8 @@ class CudaLaunch:
         in the right one, and leave the caller's as it was."""
         driver = self.backend.driver
         if status in (_INVALID_CONTEXT, _INVALID_HANDLE):
-            before = driver.current_context()
-            driver.make_current(self.backend.device.ordinal)
-            status = self._launch(*arguments)
-            if before.value:
-                driver.restore(before)
+            with within(driver, self.backend.device.ordinal):
+                status = self._launch(*arguments)
         geometry = self.kernel.geometry
         driver.check(status, f"launch of {geometry.grid} blocks of {geometry.block} threads")
 

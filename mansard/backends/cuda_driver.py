@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ctypes import byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import lru_cache
 from typing import Any
@@ -30,6 +32,28 @@ _NOT_INITIALIZED = 3  # CUDA_ERROR_NOT_INITIALIZED
 
 _LIBC = ctypes.CDLL(None)
 _LIBC.calloc.restype = c_void_p
+
+
+@contextmanager
+def within(owner: Any, ordinal: int) -> Iterator[None]:
+    """A GPU's primary context is this thread's in the block; the context that the caller had is current afterwards."""
+    before = owner.current_context()
+    owner.make_current(ordinal)
+    try:
+        yield
+    finally:
+        if before.value:
+            owner.restore(before)
+
+
+def loaded_library(names: tuple[str, ...], consequence: str = "") -> Any:
+    """The first of these shared libraries that the process has loaded already."""
+    for name in names:
+        try:
+            return ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+        except OSError:
+            continue
+    raise BackendUnavailable(f"none of {', '.join(names)} is loaded{consequence}")
 
 
 class LostLibrary:
@@ -109,8 +133,8 @@ class Driver:
         self.check(self.lib.cuCtxSetCurrent(context), "cuCtxSetCurrent")
 
     def fetching(self, ordinal: int) -> tuple[int, ...]:
-        """What the native launcher fetches numbers from a device by (`native/fetch.hpp`): the device's context, and
-        addresses of functions."""
+        """Addresses that the native launcher copies numbers from a GPU to the host with (`native/fetch.hpp`): of
+        cuCtxGetCurrent, of the device's context, and of the other functions."""
         names = (
             "cuCtxGetCurrent",
             "cuStreamIsCapturing",

@@ -7,13 +7,13 @@ The library is the one that the process has loaded already.
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from ctypes import byref, c_int, c_void_p
 from functools import lru_cache
 from typing import Any
 
 from ..errors import BackendUnavailable, LaunchError
+from .cuda_driver import loaded_library
 
 _NAMES = ("libcusolver.so.12", "libcusolver.so.11")
 _MATRIX = (c_void_p, c_int)  # where it is, and its leading dimension
@@ -28,7 +28,7 @@ class Cusolver:
     """LU of square matrices that lie column after column, int32 pivots from one. Handles belong to a thread."""
 
     def __init__(self, lib: Any = None) -> None:
-        self.lib = _loaded() if lib is None else lib
+        self.lib = loaded_library(_NAMES) if lib is None else lib
         self._local = threading.local()
 
     def handle(self, device: int, index: int, stream: int) -> c_void_p:
@@ -78,12 +78,3 @@ def cusolver() -> Cusolver | None:
         return _cusolver()
     except BackendUnavailable:
         return None
-
-
-def _loaded() -> ctypes.CDLL:
-    for name in _NAMES:
-        try:
-            return ctypes.CDLL(name, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
-        except OSError:
-            continue
-    raise BackendUnavailable(f"none of {', '.join(_NAMES)} is loaded")

@@ -9,6 +9,8 @@ import ctypes
 from ctypes import byref, c_size_t, c_uint, c_void_p
 from typing import Any, Protocol
 
+from .cuda_driver import within
+
 _BYTES = 64
 _PORTABLE_MAPPED = 3  # seen from every context, at the same address as here
 
@@ -76,13 +78,8 @@ class CudaMailbox:
         return tuple(self._memory[1 : 1 + count])
 
     def _in_context(self, action: Any) -> int:
-        before = self._driver.current_context()
-        self._driver.make_current(self._ordinal)
-        try:
+        with within(self._driver, self._ordinal):
             return action()  # type: ignore[no-any-return]
-        finally:
-            if before.value:
-                self._driver.restore(before)
 
 
 _IDLE: dict[tuple[str, int], list[Any]] = {}

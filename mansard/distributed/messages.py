@@ -1,4 +1,4 @@
-"""What a message between ranks holds, and how a rank waits for it.
+"""The form of messages between ranks, and how a rank waits for one.
 
 Every collective message has the same shape, a header and a payload of the same length on all ranks, so that ranks which
 disagree, or one that failed, still take part in it: after each message every rank knows of every other whether it asked

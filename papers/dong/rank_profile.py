@@ -97,7 +97,7 @@ def _branches(cupy: Any, calls: list[Call]) -> Call:
 
 
 def work(rank: int, most: int, element: str, barrier: Any, found: Any) -> None:
-    """What a process does: every experiment that it takes part in, at the barrier in the others."""
+    """The work of one process: it runs the experiments it takes part in, and waits at the barrier in the others."""
     import cupy
 
     wait = cupy.cuda.Device().synchronize

@@ -107,7 +107,7 @@ def _multiply(
 
 
 class PlayedDriver:
-    """What `CublasLaunch` asks of the driver."""
+    """The CUDA driver as far as `CublasLaunch` uses it: contexts, captures, memory; no GPU is touched."""
 
     def __init__(self, lib: PlayedLibrary) -> None:
         self.lib, self.captured, self._memory = lib, 0, 5000

@@ -22,7 +22,7 @@ class Moved(NamedTuple):
 
 
 def triangle(problem: Problem, side: str, part: str, order: int) -> Moved:
-    """What moves for one triangle of the matrices of operand `side`: `part` is lower or upper, as the caller sees it.
+    """Bytes moved per matrix for one triangle of operand `side`: `part` is lower or upper, as the caller sees it.
 
     Entries that are adjacent in no direction count as they are. Strided and separate matrices are taken to begin on
     sectors, and shared sectors of packed ones to be moved once.
@@ -38,7 +38,8 @@ def triangle(problem: Problem, side: str, part: str, order: int) -> Moved:
 
 @lru_cache(maxsize=1024)
 def _triangle(order: int, pitch: int, itemsize: int, falls: bool, packed: bool) -> Moved:
-    """Of lines `pitch` elements apart; `falls`: line i has its first i + 1 entries, otherwise all but its first i."""
+    """Bytes moved for a triangle whose lines are `pitch` elements apart; `falls`: line i has its first i + 1 entries,
+    otherwise all but its first i."""
     each = SECTOR // itemsize  # elements of a sector
     count = each // gcd(order * pitch, each) if packed else 1  # matrices until one begins on a sector again
     inside = np.zeros((order, pitch), dtype=bool)

@@ -12,6 +12,7 @@ from typing import Any
 from ...arrays.gemm import LETTER
 from ...arrays.types import Array, Kind
 from ...backends import beside
+from ...backends.cuda_driver import within
 from ...backends.cusolver import Cusolver, cusolver
 from ...backends.select import select
 from ...plan.problem import ITEMSIZE
@@ -33,13 +34,8 @@ def factors(kind: Kind, task: Task, A: Array, B: Array = None) -> Found | None:
     library = cusolver()
     if library is None:
         return None
-    before = backend.driver.current_context()
-    backend.driver.make_current(view.device[1])
-    try:
+    with within(backend.driver, view.device[1]):
         return _factors(kind, task, A, B, backend, stream, library)
-    finally:
-        if before.value:
-            backend.driver.restore(before)
 
 
 def _factors(kind: Kind, task: Task, A: Array, B: Array, backend: Any, stream: int, library: Cusolver) -> Found:

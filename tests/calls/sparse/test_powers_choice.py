@@ -142,7 +142,7 @@ def test_measured_caches_decide_whether_groups_pay(monkeypatch: pytest.MonkeyPat
 
 
 class Pattern(NamedTuple):
-    """What the model asks of a matrix in level order."""
+    """A matrix in level order, as the model of powers sees it: its layout and its permutation."""
 
     layout: Any
     permutation: Any = None

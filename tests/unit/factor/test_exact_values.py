@@ -16,7 +16,7 @@ extended = pytest.mark.skipif(np.finfo("longdouble").eps > 1e-18, reason="no ext
 @extended
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_known_eigenvalues(dtype: str) -> None:
-    """Of second differences, also with a phase beside the diagonal, which no eigenvalue sees."""
+    """Eigenvalues of second differences are known; a phase beside the diagonal changes none of them."""
     for n in (1, 2, 7, 40):
         phase = 1j if dtype == "complex128" else 1
         beside = np.eye(n, k=1) * phase

@@ -1,4 +1,4 @@
-"""What the kernels of systems and of products of triangles share, `trsm` and `trmm`: their text, teams of lanes."""
+"""Kernels of triangular systems (`trsm`) and triangular products (`trmm`): the text and the teams of lanes of both."""
 
 from __future__ import annotations
 
