@@ -86,7 +86,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _rests(item: pytest.Item) -> bool:
     params = getattr(getattr(item, "callspec", None), "params", {})
-    backends = [params[name] for name in ("backend", "gpu_backend", "name") if name in params]
+    backends = [params[name] for name in ("backend", "gpu_backend", "name", "where") if name in params]
     lists = [mark.args[1] for mark in item.iter_markers("parametrize") if len(mark.args) > 1]
     return bool(backends) and sparing.rests(item.nodeid, backends[0], lists)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import usable
+from sparing import rotated
 
 from mansard import settings
 from mansard.compile import cxx
@@ -35,6 +36,7 @@ assert (plain[1] == stored @ x).all() and (plain[2] == stored @ (stored @ x)).al
 """
 
 
+@rotated(3)
 def test_text_decides_what_is_fused(tmp_path: Path) -> None:
     usable("cpu")
     compiler, version = cxx.find_compiler()

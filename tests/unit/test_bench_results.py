@@ -23,7 +23,7 @@ from mansard.errors import MansardWarning
 from mansard.kernels.tall_skinny import tsmm
 from papers import EXTENSION
 
-pytestmark = rotated(2)
+pytestmark = rotated(3)
 
 TINY = 1 << 9
 

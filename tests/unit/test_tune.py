@@ -33,7 +33,7 @@ from mansard.tune.runner import DeviceLost, DeviceRunner
 from mansard.tune.session import tune_problem
 from mansard.tune.verify import Verifier, Wrong
 
-pytestmark = rotated(2)
+pytestmark = rotated(3)
 
 # --- Verification and failure classes -----------------------------------------------------------------------------
 
