@@ -2,6 +2,7 @@
 
 All solve with the 7-point Laplacian on a cube, in float64. `cg` and `minres` run to a residual of 1e-8; `gmres` makes
 two cycles of 20, and `lobpcg` a fixed number of iterations from the same vectors, so that the same work is compared.
+`eigsh` finds the largest eigenvalues to a residual of 1e-5 of them; its iterations are products with A.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ from ...sparse import linalg as ours
 from ...sparse import matrices
 from ..table import Table
 
-METHODS = ("cg", "minres", "gmres", "lobpcg")
+METHODS = ("cg", "minres", "gmres", "lobpcg", "eigsh")
 SETS = {
     "quick": "32^3 points",
     "full": "100^3 points",
     "sizes": "conjugate gradients of 20^3, 50^3, 100^3 and, on a GPU, 200^3 points",
 }
 _ITERATIONS = 30  # of lobpcg
-_VECTORS = 4  # of lobpcg
+_VECTORS = 4  # of lobpcg and eigsh
+_NORM = 12.0  # of the matrix: CuPy's eigsh takes residuals as they are, the others relative to eigenvalues
 _CYCLES, _RESTART = 2, 20  # of gmres
 _CALLS = 20  # of a product, between two looks at the clock
 
@@ -60,7 +62,7 @@ def contenders(device: str, peers: bool) -> list[tuple[str, str]]:
 
 def measure(case: Case, contender: tuple[str, str], steps: int = 5, seconds: float = 20.0) -> dict[str, Any]:
     """A row: the median time of a solve, its iterations, and the norm of its residual relative to the right-hand side's
-    (`lobpcg`: of the largest residual of a vector)."""
+    (`lobpcg`, `eigsh`: of the largest residual of a vector)."""
     library, solver = contender
     problem = _Problem(case, library)
     stored = matrix(problem.A) if solver == "mansard" else problem.A
@@ -111,6 +113,8 @@ class _Problem:
             return lambda: (
                 function(A, self.X.copy(), largest=False, tol=1e-12, maxiter=_ITERATIONS)[:2], _ITERATIONS
             )  # fmt: skip
+        if method == "eigsh":
+            return self._eigsh(function, is_peer, A)
         options: dict[str, Any] = {"rtol": 1e-12, "restart": _RESTART} if method == "gmres" else {"rtol": 1e-8}
         if method == "gmres":
             counts = "cupyx" in self.peer.__name__ and is_peer  # its maxiter counts iterations, not cycles
@@ -122,6 +126,20 @@ class _Problem:
         counted = _CYCLES * _RESTART if method == "gmres" else self._iterations(function, options)
         return lambda: (function(A, self.b, **options)[0], counted)
 
+    def _eigsh(self, function: Callable[..., Any], is_peer: bool, A: Any) -> Callable[[], tuple[Any, int]]:
+        scale = _NORM if is_peer and "cupyx" in self.peer.__name__ else 1.0
+        options: dict[str, Any] = {"k": _VECTORS, "which": "LA", "tol": scale * 1e-5}
+        if not is_peer:
+            return lambda: (lambda w, v, run: ((w, v), run.products))(*function(A, report=True, **options))
+        seen: list[None] = []
+
+        def product(x: Any) -> Any:
+            seen.append(None)
+            return A @ x
+
+        function(self.peer.LinearOperator(A.shape, matvec=product, dtype=A.dtype), **options)
+        return lambda: (function(A, **options), len(seen))
+
     def _iterations(self, function: Callable[..., Any], options: dict[str, Any]) -> int:
         """Calls of the callback, in a solve of its own."""
         seen: list[None] = []
@@ -130,7 +148,7 @@ class _Problem:
 
     def residual(self, found: Any) -> float:
         """The size of what a solution leaves."""
-        if self.case.method != "lobpcg":
+        if self.case.method not in ("lobpcg", "eigsh"):
             return float(self.xp.linalg.norm(self.b - self.A @ found) / self.xp.linalg.norm(self.b))
         values, vectors = found
         return float(self.xp.linalg.norm(self.A @ vectors - vectors * values, axis=0).max())

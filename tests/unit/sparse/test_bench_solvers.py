@@ -20,7 +20,7 @@ def test_contenders_solve_the_same(method: str) -> None:
     residuals = [row["residual"] for row in found]
     if method in ("cg", "minres"):  # SciPy's minres measures against the norm of A
         assert max(residuals[:2]) <= 1.01e-8 and residuals[2] <= 1e-5
-    assert max(residuals) < {"gmres": 1e-2, "lobpcg": 1.0}.get(method, 1.0)
+    assert max(residuals) < {"gmres": 1e-2, "lobpcg": 1.0, "eigsh": 1.3e-4}.get(method, 1.0)
     (product,) = found[0]["products"]
     product["bound"] = product["seconds"] / 2
     table = bench.table(found)
