@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import itertools
+import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -202,56 +203,72 @@ def measure_on_cpu(out: Path, rows: int, budget: float, threads: int) -> None:
                 rate(RAMPED, matrix, 5, which)
 
 
-class OnHost(NamedTuple):
-    """A matrix of an experiment on a GPU, still in the host's memory, and how it is multiplied."""
+class Wanted(NamedTuple):
+    """A matrix of an experiment on a GPU: its name, rows and C, and the pairs of p and AHEAD that are measured."""
 
     name: str
-    matrix: Stored
-    p: int
-    ahead: int
+    rows: int
+    C: int
+    runs: tuple[tuple[int, int], ...]
 
 
-def stencils(rows: int) -> Iterator[OnHost]:
+def stencils(rows: int) -> Iterator[Wanted]:
     """Both stencils over p in three formats; single products with one line of a chunk at a time as well."""
-    for name in STENCILS:
-        csr = matrices.make(name, rows, "float64", np)
-        for C in (1, 32, 8):
-            matrix = stored(csr, C, True)
-            yield from (OnHost(name, matrix, p, AHEAD) for p in (1, 2, 3, 5, 8))
-            yield OnHost(name, matrix, 1, 1)
+    over_p = (*((p, AHEAD) for p in (1, 2, 3, 5, 8)), (1, 1))
+    yield from (Wanted(name, rows, C, over_p) for name in STENCILS for C in (1, 32, 8))
 
 
-def ramp() -> Iterator[OnHost]:
-    """A band from 1 to 256 MiB in CRS and with every C."""
-    for bits in range(20, 29):
-        csr = matrices.make(RAMPED, (1 << bits) // (_ENTRY * 27), "float64", np)
-        yield from (OnHost(RAMPED, stored(csr, C, True), 5, AHEAD) for C in (8, 32, 4, 2, 16, 1))
+def ramp(sizes: Iterable[int]) -> Iterator[Wanted]:
+    """Bands of 2^size bytes in CRS and with every C."""
+    for bits in sizes:
+        yield from (Wanted(RAMPED, (1 << bits) // (_ENTRY * 27), C, ((5, AHEAD),)) for C in (8, 32, 4, 2, 16, 1))
 
 
-def measure_on_gpu(out: Path, experiments: Iterator[OnHost], budget: float, end: float) -> None:
-    """Products and level groups on this machine's GPU, each as a captured graph, until `end` (of `time.monotonic`)."""
+def prepared(wanted: Wanted) -> Stored:
+    """The matrix in the host's memory."""
+    return stored(matrices.make(wanted.name, wanted.rows, "float64", np), wanted.C, True)
+
+
+def measure_on_gpu(out: Path, experiments: list[Wanted], budget: float, end: float) -> None:
+    """Products and level groups on this machine's GPU, each as a captured graph, until `end` (of `time.monotonic`).
+
+    Matrices take seconds each to convert, so other processes do it meanwhile.
+    """
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        waiting = [pool.submit(prepared, each) for each in experiments]
+        import cupy
+
+        from mansard.backends import cuda
+
+        backend = cuda.backend()
+        kept = Rows(out, backend.device.name)
+        for each, matrix in zip(experiments, waiting, strict=True):
+            if time.monotonic() > end:
+                return pool.shutdown(wait=False, cancel_futures=True)
+            on_host = matrix.result()
+            on_gpu = on_host._replace(**{part: cupy.asarray(getattr(on_host, part))
+                                         for part in ("values", "columns", "starts")})  # fmt: skip
+            for p, ahead in each.runs:
+                device = OnGpu(backend, lambda: cupy.cuda.get_current_stream().ptr, ahead)
+                _measure_powers(kept, device, each, on_gpu, p, budget)
+            cupy.get_default_memory_pool().free_all_blocks()
+    return None
+
+
+def _measure_powers(kept: Rows, device: OnGpu, each: Wanted, matrix: Stored, p: int, budget: float) -> None:
+    """p products and p powers by level groups."""
     import cupy
 
-    from mansard.backends import cuda
-
-    backend = cuda.backend()
-    kept = Rows(out, backend.device.name)
-    for name, on_host, p, ahead in experiments:
-        if time.monotonic() > end:
-            return
-        device = OnGpu(backend, lambda: cupy.cuda.get_current_stream().ptr, ahead)
-        matrix = on_host._replace(**{part: cupy.asarray(getattr(on_host, part))
-                                     for part in ("values", "columns", "starts")})  # fmt: skip
-        V = cupy.zeros((p + 1, matrix.rows))
-        V[0] = 1
-        for which, room in (("plain", np.inf), ("groups", budget)):
-            ranges = groups(matrix, room, p)
-            took = seconds(_captured(device.calls(matrix, V, list(schedule(ranges, p)))), 5, 1)
-            kept.add(what="powers", matrix=name, C=matrix.C, p=p, execution=which, groups=len(ranges), ahead=ahead,
-                     rows=matrix.rows, nnz=matrix.nnz, seconds=took, gflops=2 * p * matrix.nnz / min(took) / 1e9,
-                     cache=backend.device.l2_bytes)  # fmt: skip
-            rate = 2 * p * matrix.nnz / min(took) / 1e9
-            print(f"{name} {matrix.rows} C {matrix.C} p {p} ahead {ahead} {which}: {rate:.0f}", flush=True)
+    V = cupy.zeros((p + 1, matrix.rows))
+    V[0] = 1
+    for which, room in (("plain", np.inf), ("groups", budget)):
+        ranges = groups(matrix, room, p)
+        took = seconds(_captured(device.calls(matrix, V, list(schedule(ranges, p)))), 5, 1)
+        rate = 2 * p * matrix.nnz / min(took) / 1e9
+        kept.add(what="powers", matrix=each.name, C=matrix.C, p=p, execution=which, groups=len(ranges),
+                 ahead=device.ahead, rows=matrix.rows, nnz=matrix.nnz, seconds=took, gflops=rate,
+                 cache=device.backend.device.l2_bytes)  # fmt: skip
+        print(f"{each.name} {matrix.rows} C {matrix.C} p {p} ahead {device.ahead} {which}: {rate:.0f}", flush=True)
 
 
 def _captured(run: Callable[[], None]) -> Callable[[], None]:
@@ -271,7 +288,8 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.device == "cuda":
         end = time.monotonic() + given.seconds
-        measure_on_gpu(given.out, itertools.chain(ramp(), stencils(given.rows)), given.budget * 2**20, end)
+        every = [*ramp(range(20, 27)), *stencils(given.rows), *ramp((27, 28))]  # the largest last
+        measure_on_gpu(given.out, every, given.budget * 2**20, end)
     else:
         threads = int(os.environ.get("OMP_NUM_THREADS", 0)) or len(os.sched_getaffinity(0))
         measure_on_cpu(given.out, given.rows, given.budget * 2**20, threads)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from orders import in_order
-from sparing import rotated
 
 from mansard.backends import emulated
 from mansard.bench.sparse import matrices
@@ -55,11 +54,12 @@ def test_schedule_respects_what_a_power_reads():
     assert len(done) == 5 * P
 
 
-@rotated(3)
 def test_experiments_on_gpus_have_every_format():
-    """Bands of all sizes with every C; of the stencils single products with one line of a chunk at a time, too."""
-    found = [(each.name, each.matrix.C, each.p, each.ahead) for each in rows.stencils(64)]
-    assert len(found) == len(set(found)) == 36 and {C for _, C, _, _ in found} == {1, 8, 32}
-    assert {p for _, _, p, ahead in found if ahead == 1} == {1}
-    (first, *_) = rows.ramp()
-    assert first.matrix.C == 8 and first.p == 5 and first.matrix.rows == (1 << 20) // (12 * 27)
+    """Bands with every C; of the stencils single products with one line of a chunk at a time, too."""
+    found = list(rows.stencils(64))
+    assert [each.C for each in found] == 2 * [1, 32, 8] and {each.runs for each in found} == {found[0].runs}
+    assert len(set(found[0].runs)) == 6 and [p for p, ahead in found[0].runs if ahead == 1] == [1]
+    first, *others = rows.ramp((12, 20))
+    assert first == ("band-27", (1 << 12) // (12 * 27), 8, ((5, rows.AHEAD),))
+    assert {each.C for each in others} == {1, *rows.CHUNKS}
+    assert (rows.prepared(first).C, rows.prepared(first).rows) == (8, first.rows)
