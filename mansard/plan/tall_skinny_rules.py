@@ -70,6 +70,16 @@ def predicted_slower(problem: Problem, choice: Choice, request: Request) -> Iter
         yield library(problem, request, reason, "model")
 
 
+def pays_sketch(dtype: str, rows: int, columns: int, device: Device) -> bool:
+    """Whether Cholesky QR on a GPU forms a sketch with the first Gram matrix.
+
+    It costs every block one launch, and saves ill-conditioned ones two passes, which are worth it where a pass takes
+    longer than a launch. The condition of one column is one."""
+    ceilings = machine.known(device)
+    passing = ITEMSIZE[dtype] * rows * columns / ceilings.copy_bandwidth
+    return columns > 1 and passing > ceilings.launch_seconds
+
+
 # Cholesky QR on CPUs: what the host plans two steps with, some fifty calls of NumPy and the small matrices; and passes.
 _PLANNING, _SMALL_MATRICES, _PASSING = 100e-6, 0.7e9, 20e9  # seconds; entries cubed, operations per second
 # Householder QR by LAPACK: columns up to which it is bound by reading them, again for each; rates there and beyond

@@ -18,6 +18,7 @@ from ...kernels.tall_skinny.small_step.spec import Status
 from ...plan import pin
 from ...plan.dispatch import choose
 from ...plan.problem import Problem
+from ...plan.tall_skinny_rules import pays_sketch
 from .. import recording
 from ..plans import PLANS
 from . import small_factors as small
@@ -61,7 +62,8 @@ def advanced(kind: Kind, V: Array, view: View, out: Array, backend: str | None) 
     planned = held[0]
     if planned is None:
         return None
-    run = plan_sketch(V, backend) if planned.by_sketch is not None else None
+    is_worthwhile = planned.by_sketch is not None and pays_sketch(view.dtype, *view.shape, planned.backend.device)
+    run = plan_sketch(V, backend) if is_worthwhile else None
     # the device begins; everything else can be made ready meanwhile
     Y, G = (None, gram(V, backend=backend)) if run is None else run(V)
     box = mailbox.take(planned.backend)

@@ -77,11 +77,9 @@ def cholesky_qr(
         raise ValueError(f"V has shape {(rows, columns)}: fewer rows than columns cannot be orthonormal; pass V.T")
     check_out(views, (rows, columns), may_be="V")
     steps = partial(_by_steps, kind, shift, on_deficient, backend)
-    on_cpu = views["V"].device[0] == "cpu"
-    run = short_blocks.for_later(kind, V, out, shift, backend, steps) if on_cpu else steps if out is None else None
-    if run is not None:
-        warm.keep(what, (V,), out, run)
-        found = run(V, out)
+    run = short_blocks.for_later(kind, V, out, shift, backend, steps)
+    warm.keep(what, (V,), out, run)
+    found = run(V, out)
     return _flagged(steps(V, out) if found is None else found, on_deficient)
 
 

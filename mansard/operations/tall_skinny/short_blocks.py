@@ -51,7 +51,8 @@ def plan(kind: Kind, V: Array, out: Array, shift: str, backend: str | None) -> P
 def for_later(
     kind: Kind, V: Array, out: Array, shift: str, backend: str | None, steps: Callable[[Array, Array], Factors]
 ) -> Run:
-    """What later calls on blocks like V do without checks: LAPACK, or the `steps`. None where `out` overlaps V."""
+    """What later calls on blocks like V do without checks: LAPACK, or the `steps`, as on GPUs. It gives None where
+    `out` overlaps V."""
     routine = by_norm if V.shape[1] == 1 else by_lapack
     by_reflections = routine(kind, V) if chosen(kind.view(V, "V"), shift, backend) else None
     apart, address = _overlap(kind, V, out), kind.address

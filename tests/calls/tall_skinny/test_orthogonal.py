@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 from typing import Any
 
+import devices
 import numpy as np
 import pytest
 from orthogonal_cases import SMALL, check, conditioned, where
@@ -16,6 +17,7 @@ from mansard.errors import UnsupportedProblem
 from mansard.operations.plans import PLANS
 from mansard.operations.tall_skinny import device_steps, fused, orthogonal, orthogonal_steps, small_factors
 from mansard.operations.tall_skinny.small_factors import unit_roundoff
+from mansard.plan import tall_skinny_rules
 from mansard.plan.problem import DTYPES
 
 
@@ -215,7 +217,31 @@ def passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     for name in ("gram", "matmul", "multiplied", "plan_sketch"):
         monkeypatch.setattr(orthogonal_steps, name, None)
     monkeypatch.setattr(small_factors, "to_host", None)
+    monkeypatch.setattr(device_steps, "pays_sketch", lambda *block: True)
     return counted
+
+
+def test_short_blocks_are_not_sketched_on_the_device(
+    gpu_backend: str, passes: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A launch less for all of them, and one step more for those of a high condition. One column never needs it."""
+    xp = testing.array_module(gpu_backend)
+    monkeypatch.setattr(device_steps, "pays_sketch", tall_skinny_rules.pays_sketch)
+    monkeypatch.setattr(device_steps, "plan_sketch", None)
+    for n, kappa, most in ((1, 1.0, 3), (32, 1.0, 3), (32, 1e3, 5), (32, 1e12, 7)):
+        V = xp.asarray(conditioned(600, n, kappa))
+        passes.clear()
+        Q, R = ms.cholesky_qr(V, **where(gpu_backend))
+        assert sum(passes) <= most
+        check(V, Q, R, residual=40)
+
+
+def test_long_blocks_are_sketched_on_gpus() -> None:
+    """Where a pass takes longer than a launch."""
+    gpu = devices.H200
+    assert tall_skinny_rules.pays_sketch("float64", 10_000_000, 32, gpu)
+    assert not tall_skinny_rules.pays_sketch("float64", 10_000, 32, gpu)
+    assert not tall_skinny_rules.pays_sketch("float64", 100_000_000, 1, gpu)
 
 
 @pytest.mark.parametrize("spectrum", ["even", "one", "half", "pair"])
@@ -292,6 +318,7 @@ def test_the_host_goes_on_where_the_device_stops(gpu_backend: str, monkeypatch: 
         for count in range(4):
             PLANS.forget()
             monkeypatch.setattr(device_steps, "STEPS", count)
+            monkeypatch.setattr(device_steps, "pays_sketch", lambda *block, paid=count % 2 > 0: paid)
             check(V, *ms.cholesky_qr(V, **where(gpu_backend)))
             block = V.copy()
             check(V, *ms.cholesky_qr(block, out=block, **where(gpu_backend)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from orthogonal_cases import ORTHONORMAL, RESIDUAL, SMALL, check, conditioned, host, where
@@ -9,6 +11,7 @@ from orthogonal_cases import ORTHONORMAL, RESIDUAL, SMALL, check, conditioned, h
 import mansard as ms
 from mansard import testing
 from mansard.errors import RankDeficient, UnsupportedProblem
+from mansard.operations.tall_skinny import orthogonal
 from mansard.operations.tall_skinny.small_factors import WEAK, unit_roundoff
 from mansard.plan.problem import DTYPES
 
@@ -29,6 +32,29 @@ def test_out_and_layouts(backend: str) -> None:
         assert got is other
         check(V, got, factor)
     check(V, Q, R)
+
+
+def test_places_are_checked_once(backend: str, monkeypatch: pytest.MonkeyPatch, no_plans: None) -> None:
+    """A second call with the same V and `out` asks for addresses alone; one whose `out` overlaps V is refused still."""
+    xp = testing.array_module(backend)
+    room = xp.zeros(SMALL[0] * SMALL[1] + 8)
+    V, out, beyond = xp.asarray(conditioned(*SMALL, 10.0)), xp.empty(SMALL), room[8:].reshape(SMALL)
+    room[:-8] = V.ravel()
+    again = room[:-8].reshape(SMALL)
+    asked = 0
+    checked = orthogonal.checked
+
+    def counted(given: dict[str, Any]) -> Any:
+        nonlocal asked
+        asked += 1
+        return checked(given)
+
+    monkeypatch.setattr(orthogonal, "checked", counted)
+    for _ in range(3):
+        check(V, *ms.cholesky_qr(V, out=out, **where(backend)))
+    assert asked == 1
+    with pytest.raises(ValueError, match="overlaps"):
+        ms.cholesky_qr(again, out=beyond, **where(backend))
 
 
 def test_shapes_at_the_edges() -> None:
