@@ -14,8 +14,9 @@ from .torch_calls import CALLS, USUAL, Unrecorded
 from .torch_factors import CALLS as FACTORS
 from .torch_function import is_ordinary, recorded
 from .torch_sparse import CALLS as SPARSE
+from .torch_statuses import CALLS as STATUSES
 
-_CALLS = CALLS | FACTORS | SPARSE
+_CALLS = CALLS | FACTORS | SPARSE | STATUSES
 _USUAL = {torch.Tensor, torch.nn.Parameter, str, int, float, bool, type(None)}
 _BATCHES = (Ragged, Interleaved)
 

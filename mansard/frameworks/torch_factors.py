@@ -84,7 +84,7 @@ def eigvalsh(a: Tensor, UPLO: str = "L", *, driver: str = "auto", backend: str |
     return eigh(a, UPLO, driver=driver, backend=backend).eigenvalues
 
 
-def _whole(a: Tensor) -> Tensor:
+def whole(a: Tensor) -> Tensor:
     """The Hermitian matrix with this lower triangle."""
     strict, middle = a.tril(-1), a.diagonal(0, -2, -1)
     return strict + strict.mH + (middle.real.to(a.dtype) if a.is_complex() else middle).diag_embed()
@@ -96,7 +96,7 @@ def svd(a: Tensor, full_matrices: bool = True, compute_uv: bool = True, hermitia
         raise Unrecorded(
             f"a has shape {tuple(a.shape)}: svd with full_matrices=True has no derivative; pass full_matrices=False"
         )
-    a = _whole(a) if hermitian else a
+    a = whole(a) if hermitian else a
     found = SVDResult(*apply("linalg.svd", (a,), options_of(backend, driver=driver)))
     return found if compute_uv else found.S
 
@@ -107,7 +107,7 @@ def svdvals(x: Tensor, /, *, driver: str = "auto", backend: str | None = None) -
 
 def pinv(a: Tensor, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None,
          backend: str | None = None) -> Tensor:  # fmt: skip
-    return apply("linalg.pinv", (_whole(a) if hermitian else a,), options_of(backend, rcond=rcond, rtol=rtol))
+    return apply("linalg.pinv", (whole(a) if hermitian else a,), options_of(backend, rcond=rcond, rtol=rtol))
 
 
 def polar(a: Tensor, side: str = "right", *, backend: str | None = None) -> PolarResult:

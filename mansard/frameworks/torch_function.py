@@ -47,6 +47,7 @@ class Told(NamedTuple):
     results: int  # how many there are
     shapes: list[Any]  # of the operands
     kept: tuple[int, ...]  # operands among the saved tensors, which come first
+    forms: Sequence[tuple[Any, ...]] = ()  # shape, dtype and device of every result, for `by_transposition`
 
     def given(self, ctx: Any) -> Given:
         """What the rule kept of a call."""
@@ -112,11 +113,13 @@ class Eager(torch.autograd.Function):
         if rule.results:
             saved += [results[i] for i in rule.results]
         ctx.save_for_backward(*saved, *more)
-        if rule.tangent is not None and in_forward_mode:
+        if in_forward_mode:
             ctx.save_for_forward(*saved)
         if rule.constant:
             ctx.mark_non_differentiable(*(results[i] for i in rule.constant))
-        ctx.told = Told(call, len(results), [one.shape for one in operands], indices)
+        transposes = in_forward_mode and rule.tangent is None
+        forms = [(one.shape, one.dtype, one.device) for one in results] if transposes else ()
+        ctx.told = Told(call, len(results), [one.shape for one in operands], indices, forms)
         ctx.set_materialize_grads(False)
 
     @staticmethod
@@ -129,15 +132,44 @@ class Eager(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Any) -> Any:
-        call, count = ctx.told[:2]
-        if call.rule.tangent is None:
-            raise NotImplementedError(
-                f"{call.rule.name} has no forward-mode derivative: use reverse mode (torch.func.vjp, jacrev, backward)"
-            )
+        told = ctx.told
+        call, count = told.call, told.results
         if all(one is None for one in tangents):
             return None if count == 1 else (None,) * count
-        found = tuple(call.rule.tangent(ctx.told.given(ctx), tangents))
+        if call.rule.tangent is None:
+            found = tuple(by_transposition(told, told.given(ctx), tangents))
+        else:
+            found = tuple(call.rule.tangent(told.given(ctx), tangents))
         return found[0] if count == 1 else found
+
+
+def by_transposition(told: Told, given: Given, tangents: Sequence[Any]) -> Sequence[Any]:
+    """Tangents of the results by the pullback: J^H is linear in the cotangents, and its own pullback is J."""
+    rule, needed = told.call.rule, [one is not None for one in tangents]
+    places = [i for i in range(told.results) if i not in rule.constant]
+
+    def pulled(*cotangents: Any) -> Any:
+        every: list[Any] = [None] * told.results
+        for i, one in zip(places, cotangents, strict=True):
+            every[i] = one
+        found = map(_summed, rule.pullback(given, every, needed), needed, given.shapes)
+        return tuple(one for one in found if one is not None)
+
+    zeros = [torch.zeros(shape, dtype=dtype, device=device) for shape, dtype, device in (told.forms[i] for i in places)]
+    given_tangents = tuple(one for one in tangents if one is not None)
+    if torch._C._are_functorch_transforms_active():
+        transposed = torch.func.vjp(pulled, *zeros)[1](given_tangents)
+    else:
+        again = torch.is_grad_enabled()  # whether this tangent may be differentiated
+        with torch.enable_grad():
+            gradients = pulled(*(one.requires_grad_() for one in zeros))
+        transposed = torch.autograd.grad(
+            gradients, zeros, given_tangents, create_graph=again, allow_unused=True, materialize_grads=True
+        )
+    found: list[Any] = [None] * told.results
+    for i, one in zip(places, transposed, strict=True):
+        found[i] = one
+    return found
 
 
 # `Function.apply` begins with 3 us of questions that concern functions with `setup_context` alone
@@ -156,6 +188,8 @@ class Recorded(Eager):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: Call, *operands: Any) -> Any:
         places, stacked = in_dims[1:], None if call.rule.stacks else call.rule.stacked
+        if any(i < len(places) and places[i] is not None for i in call.rule.alone):
+            stacked = None
         if not call.rule.stacks and stacked is None:
             found = _one_by_one(call, operands, places, info.batch_size)
         else:

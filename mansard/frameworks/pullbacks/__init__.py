@@ -12,9 +12,9 @@ __all__ = ["RULES", "Rule"]
 
 
 def _rules() -> dict[str, Rule]:
-    from . import factor, products, sparse, spectral, systems
+    from . import factor, products, sparse, spectral, statuses, systems
 
-    modules = (products, systems, factor, spectral, sparse)
+    modules = (products, systems, factor, spectral, statuses, sparse)
     return {rule.name: rule for module in modules for rule in module.RULES}
 
 

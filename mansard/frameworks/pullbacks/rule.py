@@ -46,6 +46,7 @@ class Rule:
     constant: tuple[int, ...] = ()  # results without a derivative: pivots
     stacks: bool = True  # takes leading dimensions
     stacked: Callable[..., Any] | None = None  # the function of stacks, if `run` takes single matrices
+    alone: tuple[int, ...] = ()  # operands of which `stacked` takes one for all
     # kept operands that the gradient of each operand needs; empty: it may need all of them
     uses: tuple[tuple[int, ...], ...] = ()
     # (operands, options) -> what `run` gives, and what spares backward work; None: nothing does

@@ -187,7 +187,7 @@ def _powers(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Grad
 RULES = (
     Rule(
         "sparse.product", _run_product, _product, None, (0, 1), tangent=_product_tangent, stacks=False,
-        stacked=_mapped_product,
+        stacked=_mapped_product, alone=(1,),
     ),
     Rule("sparse.powers", _run_powers, _powers, None, (0, 1), stacks=False),
 )  # fmt: skip

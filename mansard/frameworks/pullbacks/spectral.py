@@ -157,6 +157,11 @@ def _lyapunov(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gr
     return -(gemm(Y, X.mH) + gemm(X.mH, Y)) if needed[0] else None, Y
 
 
+def _lyapunov_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
+    (p,), (X,), (dp, dc) = given.operands[:1], given.results, tangents
+    return (lyapunov(p, total(dc, None if dp is None else -(gemm(dp, X) + gemm(X, dp)))),)
+
+
 def _polar(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
     """u of a = u p with at least as many rows as columns: da = u (Y - Y^H) + (1 - u u^H) G p^-1, where
     p Y + Y p = u^H G."""
@@ -201,6 +206,6 @@ RULES = (
     Rule("linalg.pinv", "linalg.pinv", _pinv, lambda a, **_: a.mH, (0,), (0,)),
     Rule("linalg.lstsq", _run_lstsq, _lstsq, lambda a, b, **_: a.mH @ b, (0, 1), (0,)),
     Rule("linalg.polar", _run_polar, _polar, lambda a, **_: a, (0,), (0,)),
-    Rule("lyapunov", _run_lyapunov, _lyapunov, lambda p, c, **_: p @ c, (0,), (0,)),
+    Rule("lyapunov", _run_lyapunov, _lyapunov, lambda p, c, **_: p @ c, (0,), (0,), _lyapunov_tangent),
     Rule("nuclear", _run_nuclear, _nuclear, _like_nuclear, (0,)),
 )

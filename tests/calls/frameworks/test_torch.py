@@ -146,6 +146,14 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None, tuple[tupl
     ),
     "norm": (L.norm, torch.linalg.norm, ((3, 2),)),
     "cond": (L.cond, torch.linalg.cond, ((3, 2),)),
+    "solve_ex": (lambda a, b: L.solve_ex(shifted(a), b)[0], None, ((2, 2, 2), (2,))),
+    "inv_ex": (lambda a: L.inv_ex(shifted(a))[0], lambda a: torch.linalg.inv(shifted(a)), ((2, 2),)),
+    "cholesky_ex": (lambda a: L.cholesky_ex(positive(a), upper=True)[0], None, ((2, 2),)),
+    "lu_factor_ex": (lambda a: L.lu_factor_ex(a)[0], None, ((2, 2),)),
+    "eigh_ex": (lambda a: without_phases(L.eigh_ex(hermitian(a))[:2]), None, ((2, 2, 2),)),
+    "eigvalsh_ex": (lambda a: L.eigvalsh_ex(hermitian(a))[0], None, ((2, 2),)),
+    "svd_ex": (lambda a: L.svd_ex(a, False)[1], None, ((3, 2),)),
+    "svdvals_ex": (lambda a: L.svdvals_ex(a)[0], None, ((3, 2),)),
     "lists": (
         lambda a, b: tuple(ms.matmul(list(a), list(b))), lambda a, b: tuple((a @ b).unbind()), ((2, 2, 2), (2, 2, 2)),
     ),
@@ -161,7 +169,8 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None, tuple[tupl
     ),
 }  # fmt: skip
 COMPLEX_TWICE = {"gram of two", "solve", "inv", "slogdet", "cholesky", "eigh", "svd", "polar", "sparse"}
-REAL_ONCE = {"orthogonalize", "lstsq by qr"}  # made of rules that are tested twice
+# made of rules that are tested twice
+REAL_ONCE = {"orthogonalize", "lstsq by qr", *(name for name in CASES if name.endswith("_ex"))}
 
 
 @pytest.mark.usefixtures("by_library")
@@ -173,7 +182,7 @@ def test_derivatives(name: str, dtype: Any) -> None:
         tensor(dtype, *shape, layout=layout if len(shape) > 1 else "plain")
         for shape, layout in zip(shapes, layouts, strict=False)
     ]
-    assert gradcheck(ours, operands, fast_mode=True)
+    assert gradcheck(ours, operands, fast_mode=True, check_forward_ad=True)
     if name in COMPLEX_TWICE or (dtype is torch.float64 and name not in REAL_ONCE):
         assert gradgradcheck(ours, operands, fast_mode=True, gen_non_contig_grad_outputs=True)
     if theirs is not None:
@@ -231,6 +240,15 @@ def test_factors_of_large_matrices_are_kept_for_backward(name: str, monkeypatch:
 
 
 @pytest.mark.usefixtures("by_library")
+def test_singular_matrices_are_told_beside_gradients_of_their_neighbours() -> None:
+    a = torch.tensor([[[2.0, 0], [0, 4]], [[1, 1], [1, 1]]], dtype=torch.float64, requires_grad=True)
+    x, info = L.solve_ex(a, torch.ones(2, 2, 1, dtype=torch.float64))
+    assert info.tolist() == [0, 2] and not info.requires_grad
+    (found,) = torch.autograd.grad(x[0].sum(), a)
+    torch.testing.assert_close(found[0], torch.tensor([[-0.25, -0.125], [-0.125, -0.0625]], dtype=torch.float64))
+
+
+@pytest.mark.usefixtures("by_library")
 def test_what_no_gradient_needs_is_not_saved() -> None:
     a, b = tensor(torch.float64, 5, 2), tensor(torch.float64, 2, 3).detach()
     saved: list[Any] = []
@@ -270,6 +288,8 @@ def test_refusals_name_the_remedy() -> None:
     for call, text in (
         (lambda: ms.gram(a, out=torch.empty(2, 2, dtype=torch.float64)), "out cannot record.*no_grad"),
         (lambda: L.svd(a), "full_matrices=False"),
+        (lambda: L.svd_ex(a), "full_matrices=False"),
+        (lambda: L.lu_factor_ex(a), "square"),
         (lambda: L.qr(a, "complete"), "mode='reduced'"),
         (lambda: L.lu_factor(a), "square"),
         (lambda: ms.cholesky_qr(a, on_deficient="flag"), "full rank"),
@@ -312,15 +332,20 @@ def test_transformations_of_torch_func() -> None:
         (lambda x, y: ms.blas.trsm(x, y), lambda x, y: T.solve_triangular(x.tril(), y, upper=False)),
     ):
         same(jvp(ours, (a, b), (b, a)), jvp(theirs, (a, b), (b, a)))
-    with pytest.raises(NotImplementedError, match="reverse mode"):
-        jvp(L.pinv, (a,), (b,))
+    same(jvp(L.pinv, (a,), (b,)), jvp(T.pinv, (a,), (b,)))
+    values, x = torch.tensor(MATRIX.data), tensor(torch.float64, 4).detach()
+    for of, at in (
+        (lambda x: L.polar(x)[1], tall[0, :3]),
+        (lambda v: ms.sparse.matrix(MATRIX).with_values(v) @ x, values),
+    ):
+        same(jacfwd(jacrev(of))(at), jacrev(jacrev(of))(at))
 
 
 # ---- graphs -----------------------------------------------------------------------------------------------
 
 COMPILED: dict[str, Callable[..., Any]] = {
     "products": lambda a, b, t: (ms.gram(t) @ ms.matmul(a, b), ms.blas.gemm(a, b, trans_a="T")),
-    "systems": lambda a, b, t: (L.solve(a, b), L.inv(a), L.det(a), ms.blas.trsm(a, b)),
+    "systems": lambda a, b, t: (L.solve(a, b), L.solve_ex(a, b)[0], L.inv(a), L.det(a), ms.blas.trsm(a, b)),
     "factors": lambda a, b, t: (L.cholesky(positive(a)), L.qr(t).R.abs(), L.eigh(positive(a))[0], L.svd(a)[1]),
 }
 
@@ -371,6 +396,8 @@ def test_operators_keep_their_promises() -> None:
         (operators.matmul, [a.mT, a], {}),
         (operators.linalg_solve, [a, a[..., ::1]], {"assume_a": "gen"}),
         (operators.linalg_qr, [tall], {}),
+        (operators.linalg_solve_ex, [a[0], a], {}),
+        (operators.linalg_cholesky_ex, [positive(a)], {}),
         (operators.linalg_eigh, [hermitian(a)], {}),
     ):
         torch.library.opcheck(operator, (operands, repr(options)))
