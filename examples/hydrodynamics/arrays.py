@@ -26,6 +26,7 @@ class Arrays:
         self.library, self.engine = library, engine
         self.xp: Any = _module(library)
         self.on_gpu = library == "cupy" or (library == "torch" and self.xp.cuda.is_available())
+        self.records_graphs = self.on_gpu  # iterations that need nothing from the host become CUDA graphs
         own = engine == "mansard"
         linalg = self.xp.linalg
         self.matmul: Callable[[Array, Array], Array] = ms.matmul if own else self.xp.matmul
@@ -33,6 +34,13 @@ class Arrays:
         self.det: Callable[[Array], Array] = ms.linalg.det if own else linalg.det
 
     # ---- arrays -------------------------------------------------------------------------------------------
+
+    def use_device(self, number: int) -> None:
+        """Put the arrays of this thread on GPU `number`, modulo the number of GPUs."""
+        if self.library == "cupy":
+            self.xp.cuda.Device(number % self.xp.cuda.runtime.getDeviceCount()).use()
+        elif self.on_gpu:
+            self.xp.cuda.set_device(number % self.xp.cuda.device_count())
 
     def array(self, values: np.ndarray) -> Array:
         """Values from the host, where the library keeps its arrays."""

@@ -27,7 +27,7 @@ class ConjugateGradients:
         self._mass, self._scale = arrays.sparse(mass), preconditioner
         self.x, self._r, self._d, self._q, self._z = (arrays.zeros_like(preconditioner) for _ in range(5))
         self._size, self._stop, self._done = (arrays.zeros_like(preconditioner[0]) for _ in range(3))
-        self._look = _LOOK if arrays.on_gpu else 1
+        self._look = _LOOK if arrays.records_graphs else 1
         self._burst = replayed(self._iterations, arrays)
         self._advance, self._turn = _updates(arrays)
 

@@ -6,7 +6,8 @@ counts a node where its lowest rank has it, and sums travel in rank order. So ru
 energies are the same to rounding on any number of ranks. Every rank prepares the whole mesh before it takes its part.
 
 Messages: an exchange of shared nodes for every load and every iteration of conjugate gradients, two sums for each such
-iteration, and one message for the time step. Arrays are NumPy's.
+iteration, and one message for the time step. On GPUs values of shared nodes and sums travel through host memory, so
+iterations of several ranks are no CUDA graphs. Rank r takes GPU r modulo their number: several ranks may share one.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ from .forces import Forces
 from .mesh import Mesh
 from .points import Points, TangledError, evaluate, longest_step
 from .problems import PROBLEMS
-from .start import Flow, State, energies, prepare
-from .start import _assembly as assembly
-from .start import _kinematic_mass as kinematic_mass
+from .start import Flow, State, assembly, components, energies, kinematic_mass, norm, prepare
 from .steps import Progress, Stepper
+
+_IGNORED = ("checkpoint", "plot")  # options of the program that a run over ranks has not
 
 
 class Shared:
@@ -44,45 +45,54 @@ class Shared:
         by_rank = [np.unique(zones[first:last]) for first, last in pairwise(ends)]
         self.nodes = by_rank[comm.rank]
         met = {q: np.intersect1d(self.nodes, one) for q, one in enumerate(by_rank) if q != comm.rank}
-        self.places = {q: np.searchsorted(self.nodes, one) for q, one in met.items() if len(one)}
-        self._every = np.unique(np.concatenate([np.zeros(0, np.int64), *self.places.values()]))
-        lower = [places for q, places in self.places.items() if q < comm.rank]
+        places = {q: np.searchsorted(self.nodes, one) for q, one in met.items() if len(one)}
+        self.every = np.unique(np.concatenate([np.zeros(0, np.int64), *places.values()]))  # that are shared
+        self._places = {q: np.searchsorted(self.every, one) for q, one in places.items()}  # among these
+        lower = [one for q, one in places.items() if q < comm.rank]
         self.is_own = np.ones(len(self.nodes), bool)  # where no lower rank has the node
         self.is_own[np.concatenate([np.zeros(0, np.int64), *lower])] = False
 
-    def add(self, field: Array) -> None:
-        """Make partial sums at shared nodes (nodes, k) whole, in place: in the order of ranks, the same on each."""
-        if not self.places:
-            return
-        sends = {q: np.ascontiguousarray(field[places]) for q, places in self.places.items()}
+    def summed(self, mine: np.ndarray) -> np.ndarray:
+        """Sums of all ranks at the shared nodes, in rank order, the same bits on each; `mine` are this rank's."""
+        sends = {q: np.ascontiguousarray(mine[places]) for q, places in self._places.items()}
         receives = {q: np.empty_like(one) for q, one in sends.items()}
         self.comm.exchange(sends, receives).wait()
-        mine = field[self._every].copy()
-        field[self._every] = 0
+        total = np.zeros_like(mine)
         for q in sorted([*receives, self.comm.rank]):
             if q == self.comm.rank:
-                field[self._every] += mine
+                total += mine
             else:
-                field[self.places[q]] += receives[q]
+                total[self._places[q]] += receives[q]
+        return total
+
+    def add(self, field: np.ndarray) -> None:
+        """Make partial sums at shared nodes (nodes, k) whole, in place."""
+        if len(self.every):
+            field[self.every] = self.summed(field[self.every])
 
 
 class RankArrays(Arrays):
     """Arrays of one rank: products with matrices that sum at nodes, and inner products, are those of all ranks."""
 
-    def __init__(self, shared: Shared, engine: str = "mansard") -> None:
-        super().__init__("numpy", engine)
-        self.shared = shared
+    def __init__(self, shared: Shared, library: str = "numpy", engine: str = "mansard") -> None:
+        super().__init__(library, engine)
+        self.shared, self.records_graphs = shared, self.on_gpu and shared.comm.size == 1
+        self._own, self._every = self.array(shared.is_own[:, None]), self.array(shared.every)
 
     def column_dots(self, a: Array, b: Array) -> Array:
-        own = self.shared.is_own[:, None]
-        return self.shared.comm.sum(super().column_dots(np.where(own, a, 0.0), b), "inner products")
+        if self.shared.comm.size == 1:
+            return super().column_dots(a, b)
+        mine = super().column_dots(self.xp.where(self._own, a, 0.0), b)
+        return self.array(self.shared.comm.sum(self.numpy(mine), "inner products"))
 
     def sparse(self, matrix: Any) -> Any:
         product, nodes = super().sparse(matrix), len(self.shared.nodes)
 
         def whole(x: Array, y: Array) -> None:
             product(x, y)
-            self.shared.add(y.reshape(nodes, -1))
+            if len(self._every):
+                field = y.reshape(nodes, -1)
+                field[self._every] = self.array(self.shared.summed(self.numpy(field[self._every])))
 
         return whole
 
@@ -94,13 +104,14 @@ class RankForces(Forces):
         super().__init__(flow, tolerance, most)
         diagonal = flow.kinematic_mass.diagonal()[:, None]
         flow.arrays.shared.add(diagonal)
-        self.solver = ConjugateGradients(flow.arrays, flow.kinematic_mass, flow.free / diagonal, tolerance, most)
+        scale = flow.arrays.array(flow.mesh.free / diagonal)
+        self.solver = ConjugateGradients(flow.arrays, flow.kinematic_mass, scale, tolerance, most)
 
     @cached_property
     def _weight(self) -> Array:
         weight = (flow_mass := self.flow.kinematic_mass) @ np.ones((flow_mass.shape[1], 1))
         self.flow.arrays.shared.add(weight)
-        return weight[:, 0]
+        return self.flow.arrays.array(weight[:, 0])
 
 
 class RankStepper(Stepper):
@@ -141,14 +152,15 @@ def divided(flow: Flow, comm: Communicator) -> tuple[Flow, int]:
     nodes, part = shared.nodes, slice(first, last)
     zones = np.searchsorted(nodes, mesh.zones[part])
     dim, width = mesh.dim, flow.gathers.shape[1]
-    gathers = (zones * dim + np.arange(dim)[:, None, None]).reshape(-1, width)
+    places = components(zones, dim, width)
     own = Mesh(mesh.lines, mesh.nodes[nodes], zones, mesh.free[nodes])
+    arrays = RankArrays(shared, flow.arrays.library, flow.arrays.engine)
+    here = arrays.array(nodes)
     local = replace(
-        flow, arrays=RankArrays(shared, flow.arrays.engine), mesh=own,
-        state=State(flow.state.x[nodes], flow.state.v[nodes], flow.state.e[part]), gathers=gathers,
-        free=flow.free[nodes], gamma=flow.gamma[part], mass=flow.mass[part], inverse_start=flow.inverse_start[part],
-        thermal_mass=flow.thermal_mass[part], kinematic_mass=_mass_of_zones(flow, own),
-        to_nodes=assembly(gathers, nodes.size * dim, width),
+        flow, arrays=arrays, mesh=own, state=State(flow.state.x[here], flow.state.v[here], flow.state.e[part]),
+        gathers=arrays.array(places), free=flow.free[here], gamma=flow.gamma[part], mass=flow.mass[part],
+        inverse_start=flow.inverse_start[part], thermal_mass=flow.thermal_mass[part],
+        kinematic_mass=_mass_of_zones(flow, own), to_nodes=assembly(places, nodes.size * dim, zones.shape[1]),
     )  # fmt: skip
     return local, first
 
@@ -163,15 +175,16 @@ def _mass_of_zones(flow: Flow, own: Mesh) -> Any:
 
 def total_energies(flow: Flow, comm: Communicator, state: State) -> tuple[float, float, float]:
     """Internal and kinetic energy of all zones, and the norm of the energy's coefficients."""
-    e = np.vdot(state.e, state.e)
-    internal, kinetic, squares = comm.sum(np.array([*energies(flow, state), e]), "energies")
+    parts = np.array([*energies(flow, state), norm(flow, state) ** 2])
+    internal, kinetic, squares = comm.sum(parts, "energies")
     return float(internal), float(kinetic), float(np.sqrt(squares))
 
 
 def run(options: Any, comm: Communicator) -> dict[str, Any]:
     """A run of all ranks together: what came out, and the seconds of the slowest rank by phase."""
     with comm.call("hydrodynamics"):
-        arrays = Arrays("numpy", options.engine)
+        arrays = Arrays(options.backend, options.engine)
+        arrays.use_device(comm.rank)
         whole = prepare(PROBLEMS[options.problem], options.dim, options.refine, options.order, arrays,
                         blast_energy=options.blast_energy)  # fmt: skip
         flow, first = divided(whole, comm)
@@ -196,11 +209,15 @@ def run(options: Any, comm: Communicator) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run on all ranks of the launch; rank 0 prints a line of JSON."""
-    options = parser().parse_args(arguments)
+    made = parser()
+    made.prog = "python -m examples.hydrodynamics.ranks"
+    options = made.parse_args(arguments)
+    if given := [name for name in _IGNORED if getattr(options, name) is not None]:
+        made.error(f"--{given[0]}: runs over ranks write none; leave it out, or run examples.hydrodynamics")
     comm = Communicator.of()
     try:
         found = run(options, comm)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, ImportError, MemoryError) as error:
         print(f"hydrodynamics: rank {comm.rank}: {error}", file=sys.stderr)
         return 1
     if comm.rank == 0:

@@ -22,7 +22,7 @@ def replayed(function: Action, arrays: Arrays) -> Action:
     and fills the pool of memory. Temporary arrays come from a pool of their own: nobody else gets that memory. What
     cannot be recorded is called as it is, with a warning that says why.
     """
-    if not arrays.on_gpu:
+    if not arrays.records_graphs:
         return function
     return _Torch(function, arrays.xp) if arrays.library == "torch" else _Cupy(function, arrays.xp)
 

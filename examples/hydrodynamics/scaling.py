@@ -27,7 +27,7 @@ from mansard.bench.table import Table
 from mansard.distributed import Communicator
 from mansard.errors import MansardError
 
-from .arrays import ENGINES, Arrays
+from .arrays import ENGINES, LIBRARIES, Arrays
 from .problems import PROBLEMS
 from .ranks import RankStepper, divided
 from .start import prepare
@@ -55,7 +55,8 @@ def parser() -> argparse.ArgumentParser:
     add("--cfl", type=float, default=0.5)
     add("--cg-tolerance", type=float, default=1e-8)
     add("--cg-iterations", type=int, default=300)
-    add("--engine", choices=ENGINES, default="mansard", help="library: NumPy alone")
+    add("--backend", choices=LIBRARIES, default="numpy", help="several ranks may share a GPU")
+    add("--engine", choices=ENGINES, default="mansard", help="library: the array library alone")
     add("--note", default="", help="what else the rows should say, such as that the machine was busy")
     add("--commit", default="", help="the commit that these sources are from")
     add("--out", type=Path, default=Path("report") / "hydro", help=f"folder of {ROWS}, which is appended to")
@@ -68,7 +69,7 @@ class Run:
 
     def __init__(self, given: argparse.Namespace, comm: Communicator, stacked: int) -> None:
         with comm.call("hydrodynamics"):
-            arrays = Arrays("numpy", given.engine)
+            arrays = Arrays(given.backend, given.engine)
             whole = prepare(PROBLEMS[given.problem], given.dim, given.refine, given.order, arrays, stacked=stacked)
             self.flow, self.first = divided(whole, comm)
         self.comm, self.zones = comm, len(whole.mesh.zones)
@@ -83,6 +84,7 @@ class Run:
         waited, begin = self.comm.waiting, time.perf_counter()
         for _ in stepper.run(progress, float("inf"), steps):
             pass
+        self.flow.arrays.wait()
         took = time.perf_counter() - begin
         self.iterations = stepper.forces.solver.iterations
         self.messages = sum(self.comm.messages[kind] for kind in ("gather", "halo")) - before
@@ -92,6 +94,8 @@ class Run:
 def measure(given: argparse.Namespace, world: Any, own: Any) -> list[dict[str, Any]]:
     """Rows of weak and of strong scaling on the ranks of `world`; `own` is a communicator of this rank alone."""
     comm, single = Communicator.of(world), Communicator.of(own)
+    with comm.call("hydrodynamics"):
+        Arrays(given.backend, given.engine).use_device(comm.rank)
     weak, alone = Run(given, comm, comm.size), Run(given, single, 1)
     strong = Run(given, comm, 1)
     for run in (weak, alone, strong):
@@ -114,28 +118,38 @@ def measure(given: argparse.Namespace, world: Any, own: Any) -> list[dict[str, A
 
 def _facts(given: argparse.Namespace) -> dict[str, Any]:
     """The columns that all rows of one launch share: the problem, the machine, the date."""
+    where = "cuda" if given.backend == "cupy" else "cpu"
     return {
         "problem": given.problem, "dim": given.dim, "order": given.order, "refine": given.refine, "steps": given.steps,
-        "engine": given.engine,
-        "device": select(("cpu", 0), None).device.name, "cores": os.cpu_count(), "system": platform.machine(),
+        "backend": given.backend, "engine": given.engine,
+        "device": select((where, 0), None).device.name, "cores": os.cpu_count(), "system": platform.machine(),
         "threads": settings.current().threads, "load": round(os.getloadavg()[0], 2), "note": given.note,
         "date": time.strftime("%Y-%m-%d"), "version": __version__, "commit": given.commit,
     }  # fmt: skip
 
 
+def _arrays(row: dict[str, Any]) -> str:
+    return f"{row.get('backend', 'numpy')}, {row.get('engine', 'mansard')}"
+
+
+def _kind(row: dict[str, Any]) -> tuple[Any, ...]:
+    """What rows share that are measured against the same single rank."""
+    return row["scaling"], _arrays(row), *(row.get(name) for name in ("problem", "dim", "order", "refine", "device"))
+
+
 def table(rows: list[dict[str, Any]]) -> Table:
     """A line per kind of scaling and number of ranks: the best sample, and efficiencies by medians."""
-    base = {row["scaling"]: median(row["seconds"]) for row in reversed(rows) if row["ranks"] == 1}
+    base = {_kind(row): median(row["seconds"]) for row in reversed(rows) if row["ranks"] == 1}
     cells = []
     for row in rows:
         took, ranks = median(row["seconds"]), row["ranks"]
-        ideal = base.get(row["scaling"], float("nan")) / (1 if row["scaling"] == "weak" else ranks)
+        ideal = base.get(_kind(row), float("nan")) / (1 if row["scaling"] == "weak" else ranks)
         alone = f"{median(row['alone']) / took:.0%}" if "alone" in row else ""
-        cells.append((row["scaling"], str(ranks), f"{row['zones']:,}", f"{1e3 * took:.0f}",
+        cells.append((row["scaling"], _arrays(row), str(ranks), f"{row['zones']:,}", f"{1e3 * took:.0f}",
                       f"{1e3 * min(row['seconds']):.0f} to {1e3 * max(row['seconds']):.0f}",
                       f"{1e3 * median(row['waiting']):.0f}", f"{row['cg_iterations']:.0f}", f"{row['messages']:.0f}",
                       f"{ideal / took:.0%}", alone))  # fmt: skip
-    columns = ("scaling", "ranks", "zones", "ms a step, median", "least to most", "of which waiting",
+    columns = ("scaling", "arrays", "ranks", "zones", "ms a step, median", "least to most", "of which waiting",
                "iterations of CG a step", "messages of a rank a step", "efficiency over 1 rank",
                "over ranks that run alone at the same time")  # fmt: skip
     return Table("Hydrodynamics over ranks (ms of the slowest rank)", columns, cells)

@@ -84,7 +84,7 @@ def prepare(
     exact = volume * problem.density(tables.kinematic @ corners)
     put, nodes = arrays.array, grid.zones.shape[1]
     width = -(-nodes // _ALIGNED) * _ALIGNED if arrays.on_gpu else nodes
-    places = _components(np.pad(grid.zones, ((0, 0), (0, width - nodes))), grid.dim)
+    places = components(grid.zones, grid.dim, width)
     gradients = _padded(tables.gradients.T, width)
     return Flow(
         arrays, problem, order, grid, tables,
@@ -95,7 +95,7 @@ def prepare(
         gamma=put(problem.gamma(np.einsum("i,zia->za", tables.centre, corners))[:, None]),
         mass=put(volume * density), inverse_start=put(np.linalg.inv(transposed[:, 0])),
         length=float((volume.sum() / len(corners)) ** (1 / grid.dim) / order),
-        kinematic_mass=_kinematic_mass(grid, exact, tables), to_nodes=_assembly(places, grid.nodes.size, nodes),
+        kinematic_mass=kinematic_mass(grid, exact, tables), to_nodes=assembly(places, grid.nodes.size, nodes),
         thermal_mass=np.einsum("zq,qi,qj->zij", exact, tables.thermal, tables.thermal, optimize=True),
     )  # fmt: skip
 
@@ -113,9 +113,10 @@ def _blast(grid: meshes.Mesh, degree: int, energy: float) -> np.ndarray:
     return found * (energy / volume)
 
 
-def _components(zones: np.ndarray, dim: int) -> np.ndarray:
-    """Places of the zones' nodes in a flat field (nodes dim): (dim zones, nodes of a zone), component by component."""
-    return (zones * dim + np.arange(dim)[:, None, None]).reshape(-1, zones.shape[1])
+def components(zones: np.ndarray, dim: int, width: int) -> np.ndarray:
+    """Places of the zones' nodes in a flat field (nodes dim): (dim zones, width), component by component."""
+    padded = np.pad(zones, ((0, 0), (0, width - zones.shape[1])))
+    return (padded * dim + np.arange(dim)[:, None, None]).reshape(-1, width)
 
 
 def _padded(table: np.ndarray, rows: int) -> np.ndarray:
@@ -123,14 +124,14 @@ def _padded(table: np.ndarray, rows: int) -> np.ndarray:
     return np.pad(table, ((0, rows - len(table)), (0, 0)))
 
 
-def _assembly(places: np.ndarray, unknowns: int, nodes: int) -> scipy.sparse.csr_matrix:
+def assembly(places: np.ndarray, unknowns: int, nodes: int) -> scipy.sparse.csr_matrix:
     """The transpose of the gather: fields of zones, summed at the nodes."""
     rows = places[:, :nodes].ravel()
     columns = np.arange(places.size).reshape(places.shape)[:, :nodes].ravel()
     return scipy.sparse.csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(unknowns, places.size))
 
 
-def _kinematic_mass(grid: meshes.Mesh, density: np.ndarray, tables: spaces.Tables) -> scipy.sparse.csr_matrix:
+def kinematic_mass(grid: meshes.Mesh, density: np.ndarray, tables: spaces.Tables) -> scipy.sparse.csr_matrix:
     blocks = np.matmul(tables.kinematic.T * density[:, None, :], tables.kinematic)  # (zones, nodes, nodes)
     zones = grid.zones.astype(np.int32)  # SciPy sorts short integers in half the time
     rows, columns = (np.broadcast_to(zones[index], blocks.shape) for index in (np.s_[:, :, None], np.s_[:, None, :]))

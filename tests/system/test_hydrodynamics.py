@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from launching import MPIEXEC, environment
 from sparing import rotated
 
 from examples.hydrodynamics import __main__ as program
-from examples.hydrodynamics import bench, mesh, scaling, tables, verify
+from examples.hydrodynamics import bench, mesh, ranks, scaling, tables, verify
 from examples.hydrodynamics.arrays import ENGINES, Arrays
 from examples.hydrodynamics.points import evaluate
 from examples.hydrodynamics.problems import PROBLEMS
@@ -248,6 +249,48 @@ def test_stacked_meshes_have_zones_of_one_size() -> None:
         assert (three.free[:, -1] == 0).sum() == (one.free[:, -1] == 0).sum()  # walls are at the two ends alone
 
 
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_parts_of_ranks_are_those_of_the_whole(on_gpu: bool) -> None:
+    """Points and sums at nodes, exactly; on GPUs rows of a zone's nodes are longer than the nodes."""
+    arrays = Arrays("numpy", "library")
+    arrays.on_gpu = on_gpu
+    whole = prepare(PROBLEMS["triple-point"], 2, 1, 2, arrays)
+    assert whole.gathers.shape[1] == (12 if on_gpu else 9)
+    fields = np.random.default_rng(2).integers(-4, 5, whole.gathers.shape).astype(float)
+    of_zones, total = fields.reshape(2, -1, fields.shape[1]), np.zeros(whole.mesh.nodes.shape)
+    points = evaluate(whole, whole.state)
+    for rank in range(3):
+        part, first = ranks.divided(whole, SimpleNamespace(rank=rank, size=3))
+        zones = slice(first, first + len(part.mesh.zones))
+        assert np.array_equal(evaluate(part, part.state).volume, points.volume[zones])
+        added = part.to_nodes @ of_zones[:, zones].reshape(-1)
+        total[part.arrays.shared.nodes] += added.reshape(-1, 2)
+    assert np.array_equal(total.reshape(-1), whole.to_nodes @ fields.reshape(-1))
+
+
+@rotated(3)
+@pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not here: pip install 'mansard[mpi]'")
+def test_ranks_take_arrays_of_other_libraries(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    pytest.importorskip("mpi4py")
+    common = ["--refine", "1", "--steps", "3", "--engine", "library", "--json"]
+    command = [str(MPIEXEC), "-n", "2", sys.executable, "-m", "examples.hydrodynamics.ranks", "--backend", "torch"]
+    done = subprocess.run([*command, *common], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert program.main(common) == 0
+    found, wanted = json.loads(done.stdout), json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert found["ranks"] == 2 and found["cg_iterations"] == wanted["cg_iterations"]
+    for name in ("time", "dt", "energy_norm", "internal_energy", "kinetic_energy"):
+        assert abs(found[name] / wanted[name] - 1) < 1e-13, name
+
+
+def test_ranks_refuse_what_they_would_ignore(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--checkpoint", "--plot"):
+        with pytest.raises(SystemExit):
+            ranks.main([option, "file"])
+        assert f"{option}: runs over ranks write none" in capsys.readouterr().err
+
+
 @rotated(3)
 @pytest.mark.skipif(MPIEXEC is None, reason="mpiexec is not here: pip install 'mansard[mpi]'")
 def test_weak_and_strong_scaling_are_measured_by_one_command(tmp_path: Path) -> None:
@@ -258,12 +301,12 @@ def test_weak_and_strong_scaling_are_measured_by_one_command(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [json.loads(line) for line in (tmp_path / scaling.ROWS).read_text().splitlines()]
     found = {(row["scaling"], row["ranks"]): row for row in rows}
-    assert list(found) == [(name, ranks) for ranks in (1, 2, 4) for name in ("weak", "strong")]
-    for (name, ranks), row in found.items():
-        assert row["zones"] == 16 * (ranks if name == "weak" else 1) and (row["messages"] > 0) == (ranks > 1)
+    assert list(found) == [(name, count) for count in (1, 2, 4) for name in ("weak", "strong")]
+    for (name, count), row in found.items():
+        assert row["zones"] == 16 * (count if name == "weak" else 1) and (row["messages"] > 0) == (count > 1)
         assert row["seconds"][0] > row["waiting"][0] >= 0 and ("alone" in row) == (name == "weak")
     assert len({row["cg_iterations"] for row in rows if row["scaling"] == "strong"}) == 1  # the same flow
-    assert "| strong | 4 | 16 |" in done.stdout
+    assert "| strong | numpy, library | 4 | 16 |" in done.stdout
 
 
 def test_efficiencies_of_scaling() -> None:
