@@ -16,7 +16,7 @@ from two_sided_cases import rotations, spectral
 from mansard import testing
 from mansard.kernels.batched.gemm import spec as gemm_spec
 from mansard.kernels.factor.jacobi import defaults, emit, space, spec
-from mansard.kernels.factor.jacobi.space import Config, Threads
+from mansard.kernels.factor.jacobi.space import Block, Config, Threads
 from mansard.plan.problem import REAL, Problem
 
 P = spec.problem
@@ -73,6 +73,29 @@ CASES: list[tuple[Problem, Config]] = [
     (P("complex128", 3, 40, layout_a="any", uplo="upper", **_STRIDED), Threads(32)),
     (P("float32", 6, 40, stack_a="pointers"), Threads(32)),
     (P("float64", 2, 40, stack_a="pointers", layout_a="col", want="svdvals"), Threads(32)),
+    # a block per matrix: one warp and several, odd numbers of columns, idle teams, whole and partial pieces
+    (P("float64", 2, 17, want="svd"), Block(4)),
+    (P("float64", 3, 17, want="svd"), Block(32)),
+    (P("float64", 9, 17, want="svd"), Block(4)),
+    (P("float64", 9, 17, want="svd", pitch_a=11, **_STRIDED), Block(8, "shared")),
+    (P("float64", 16, 17, want="svd"), Block(4)),
+    (P("float64", 16, 17, want="svd", layout_a="col"), Block(8, "shared")),
+    (P("float64", 17, 17, want="svd"), Block(8)),
+    (P("float64", 32, 17, want="svd"), Block(8)),
+    (P("float64", 33, 17, want="svd"), Block(16)),
+    (P("float64", 50, 17, want="svd"), Block(8)),
+    (P("float64", 16, 17, want="svdvals", stack_a="pointers"), Block(8)),
+    (P("float64", 33, 17, want="svdvals"), Block(8)),
+    (P("float32", 9, 17, want="svd"), Block(8)),
+    (P("float32", 16, 17, want="svd"), Block(4, "shared")),
+    (P("float32", 17, 17, want="svdvals"), Block(8)),
+    (P("float32", 33, 17, want="svd"), Block(8)),
+    (P("complex64", 9, 17, want="svd", stack_a="pointers"), Block(8)),
+    (P("complex64", 17, 17, want="svd"), Block(8, "shared")),
+    (P("complex64", 32, 17, want="svd", layout_a="any", **_STRIDED), Block(8)),
+    (P("complex128", 9, 17, want="svd"), Block(4)),
+    (P("complex128", 16, 17, want="svdvals"), Block(8)),
+    (P("complex128", 33, 17, want="svd"), Block(8)),
 ]  # fmt: skip
 KINDS = (
     "random", "clustered", "graded", "deficient", "identity", "zero", "wilkinson", "ones", "tiny", "huge", "negative",
@@ -83,7 +106,8 @@ KINDS = (
 def case_id(case: tuple[Problem, Any]) -> str:
     problem, config = case
     place = f"{problem.layout_a}-{problem.stack_a}-{problem.uplo}"
-    return f"{problem.dtype}-{problem.want}-{problem.N}-{place}-{getattr(config, 'VECTORS', 'rule')}"
+    shape = f"{getattr(config, 'VARIANT', 'rule')}-{getattr(config, 'VECTORS', '')}"
+    return f"{problem.dtype}-{problem.want}-{problem.N}-{place}-{shape}"
 
 
 # --- matrices ----------------------------------------------------------------------------------------------------

@@ -7,16 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import needs_cpu, wanted
+from exact_values import exact_singular_values
 from linalg_cases import normal
 from two_sided_cases import KINDS, LAPACK, check_eigh, check_svd, general, hermitian
 
 import mansard as ms
+from mansard.backends.select import select
 from mansard.kernels import family_of
+from mansard.kernels.factor import jacobi
 from mansard.operations import stacks
 from mansard.operations.factor.two_sided import chunked, plan
 from mansard.operations.factor.two_sided.chain import DIVIDED, links, methods, scratch
 from mansard.operations.factor.two_sided.routes import too_few
-from mansard.operations.factor.two_sided.task import Task
+from mansard.operations.factor.two_sided.task import PADDED, Task
 from mansard.operations.plans import PLANS
 
 pytestmark = pytest.mark.usefixtures("no_plans")
@@ -29,10 +32,17 @@ def symmetric(count: int, dtype: str = "float64", n: int = N) -> Any:
     return np.stack([hermitian(rng, KINDS[i % len(KINDS)], n, dtype) for i in range(count)])
 
 
+@pytest.fixture
+def no_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch is small enough for a block of Jacobi's method per matrix."""
+    monkeypatch.setattr(jacobi.defaults, "fewest_of_chains", lambda *_: 0)
+
+
 def planned(task: Task, A: Any, backend: str | None = "emulated") -> Any:
     return plan.plan_two_sided(task, stacks.kind_of(A, "a"), A, backend)
 
 
+@pytest.mark.usefixtures("no_blocks")
 def test_results_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three chunks, the last one shorter, give the bits of one."""
     A = symmetric(300)
@@ -70,6 +80,7 @@ class Recorded:
         self.events.append(("wait", i))
 
 
+@pytest.mark.usefixtures("no_blocks")
 @pytest.mark.parametrize("driver", ["auto", "qr"])
 def test_chunks_in_flight(driver: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three chunks, two of them in flight, give the bits of one; what follows the reduction is on another stream, and
@@ -179,9 +190,40 @@ def test_drivers_choose_the_method() -> None:
     assert [task.driver for task in methods(Task("svd", driver="jacobi"), "float64", 16, True)] == ["jacobi"]
     assert [task.driver for task in methods(Task("eigh"), "float64", 16, False, few=True)] == ["divide", "qr"]
     assert [task.driver for task in methods(Task("svd"), "float64", 16, False, few=True)] == ["bisect", "qr"]
+    both = {name: methods(Task("svd", driver=name), "float64", 16, False, True, True) for name in ("auto", PADDED)}
+    assert [task.driver for task in both["auto"]] == ["jacobi", "bisect", "qr"]
+    assert [task.driver for task in both[PADDED]] == ["bisect", "qr"]
     assert [task.driver for task in methods(Task("eigh"), "float64", 129, False, few=True)] == ["bisect", "qr"]
     assert [task.driver for task in methods(Task("eigh", driver="qr"), "float64", 16, False, few=True)] == ["qr"]
     assert [task.driver for task in methods(Task("svd", driver="qr"), "float64", 1, False)] == ["jacobi"]
+
+
+def test_small_batches_of_singular_vectors_take_a_block_each() -> None:
+    """Up to so many matrices that a chain is as fast, and as many rows as shared memory holds."""
+    chain = ["bidiagonal", "divide", "sweeps", *2 * ["back_transform"]]
+    for n, batch, operations in ((9, 40, ["jacobi"]), (119, 2, chain)):
+        kernels = planned(Task("svd"), np.zeros((batch, n, n))).kernels
+        assert [step.problem.operation for step in kernels.chains[0].steps] == operations
+    fewest, device = jacobi.defaults.fewest_of_chains, select(("cpu", 0), "emulated").device
+    most = fewest("svd", "float64", 9, device)
+    assert planned(Task("svd"), np.zeros((most - 1, 9, 9))).kernels.chains[0].steps[0].problem.operation == "jacobi"
+    assert planned(Task("svd"), np.zeros((most, 9, 9))).kernels.chains[0].steps[0].problem.operation == "bidiagonal"
+    others = (("svd", 8), ("svd", 119), ("svdvals", 9), ("eigh", 9))
+    assert not any(fewest(want, "float64", n, device) for want, n in others)
+    B = np.stack([general(np.random.default_rng(5), kind, N, N, "float64") for kind in KINDS])
+    check_svd(B, *linalg.svd(B, backend="emulated"), N)
+
+
+def test_jacobi_finds_small_values_of_graded_columns() -> None:
+    """A = B D: values have small relative errors, of whatever size they are."""
+    rng = np.random.default_rng(7)
+    for n in (12, 33):
+        A = rng.standard_normal((3, n, n)) * np.logspace(0, -12, n)
+        exact = exact_singular_values(A)
+        for vectors in (True, False):
+            s = linalg.svd(A, compute_uv=vectors, driver="jacobi", backend="emulated")
+            found = s[1] if vectors else s
+            assert (np.abs(found / exact - 1) < 1e-13 * n).all(), np.abs(found / exact - 1).max()
 
 
 def test_tall_matrices_become_square() -> None:
@@ -208,6 +250,8 @@ def test_who_answers_is_said() -> None:
     assert "step 3 of 3: back_transform" in text
     assert "multisection by a block each" in ms.plan("svdvals", A, backend="emulated").explain()
     text = ms.plan("svd", A, backend="emulated").explain()
+    assert "40 matrices of 9 rows: a block each rotates pairs of columns" in text and "VARIANT=block" in text
+    text = ms.plan("svd", np.zeros((2, 120, 120)), backend="emulated").explain()
     assert "values are shifts of a thread per matrix" in text and "step 2 of 5: divide" in text
     assert "step 1 of 1: jacobi" in ms.plan("eigvalsh", symmetric(40, n=3), backend="emulated").explain()
     large = ms.plan("eigh", np.zeros((2, 513, 513)), backend="emulated").explain()

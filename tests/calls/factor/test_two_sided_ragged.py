@@ -62,12 +62,13 @@ def test_eigenvectors_of_padded_classes(gpu_backend: str) -> None:
 
 
 @pytest.mark.usefixtures("one_class")
-def test_singular_vectors_of_padded_classes(gpu_backend: str) -> None:
+@pytest.mark.parametrize("driver", ["auto", "qr"])
+def test_singular_vectors_of_padded_classes(driver: str, gpu_backend: str) -> None:
     rng = np.random.default_rng(1)
     given = [general(rng, kind, n, n, "float64") for n in ORDERS for kind in KINDS]
     a = batch(given, gpu_backend)
-    U, s, Vh, info = linalg.svd_ex(a, driver="qr", backend=gpu_backend)
-    values = linalg.svdvals(a, driver="qr", backend=gpu_backend)
+    U, s, Vh, info = linalg.svd_ex(a, driver=driver, backend=gpu_backend)
+    values = linalg.svdvals(a, driver=driver, backend=gpu_backend)
     assert not host(info).any()
     for i, one in enumerate(given):
         check_svd(one, host(U[i]), host(s[i]), host(Vh[i]), (i, one.shape))

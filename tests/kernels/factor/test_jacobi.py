@@ -17,7 +17,7 @@ from mansard.backends.cpu import CpuBackend
 from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.factor.jacobi import defaults, emit, space, spec, work
-from mansard.kernels.factor.jacobi.space import Threads
+from mansard.kernels.factor.jacobi.space import Block, Threads
 from mansard.kernels.factor.jacobi.space_cpu import Simd
 from mansard.plan.problem import DTYPES, Problem
 
@@ -129,8 +129,36 @@ def test_too_few_sweeps_are_reported(want: str, gpu_backend: str) -> None:
     rng = np.random.default_rng(3)
     A = np.array([matrix(rng, kind, 4, "float64", want == "eigh") for kind in ("random", "identity", "zero", "random")])
     problem = P("float64", 4, 4, want=want)
-    for backend, config in ((gpu_backend, Threads(32, SWEEPS=1)), ("cpu", Simd(2, SWEEPS=1))):
+    configs = [(gpu_backend, Threads(32, SWEEPS=1)), ("cpu", Simd(2, SWEEPS=1))]
+    configs += [(gpu_backend, Block(SWEEPS=1))] if want == "svd" else []
+    for backend, config in configs:
         assert launch(problem, config, backend, A).info.tolist() == [4, 0, 0, 4]
+
+
+@pytest.mark.parametrize("n", [9, 12])
+def test_every_kind_alone_by_a_block(n: int, gpu_backend: str) -> None:
+    for dtype, config in (("float64", Block(4)), ("complex64", Block(8))):
+        rng = np.random.default_rng(n)
+        A = np.array([matrix(rng, kind, n, dtype, False) for kind in KINDS[:-2]]).astype(dtype)
+        for kind, one in zip(KINDS, A, strict=False):
+            problem = P(dtype, n, 1, want="svd")
+            got = launch(problem, config, gpu_backend, one[None])
+            worst = ratios(problem, one[None], got)
+            assert not got.info[0] and max(worst.values()) <= 1, (kind, worst)
+
+
+def test_columns_of_very_different_size_by_a_block(gpu_backend: str) -> None:
+    """A = Q D: small values have small relative errors, and null columns leave the others alone."""
+    rng, n = np.random.default_rng(11), 13
+    D = np.ldexp(np.ones((3, n)), -9 * np.arange(n))
+    D[1, 4] = D[2, 7:] = 0
+    A = np.linalg.qr(rng.standard_normal((3, n, n)))[0] * D[:, None, :]
+    values = -np.sort(-D)
+    for want in ("svd", "svdvals"):
+        problem = P("float64", n, 3, want=want)
+        got = launch(problem, Block(4), gpu_backend, A)
+        assert (np.abs(got.W - values) <= 1e-15 * n * values).all()
+        assert max(ratios(problem, A, got).values()) <= 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -139,9 +167,10 @@ def test_subnormal_numbers_are_scaled(dtype: str, gpu_backend: str) -> None:
     least = float(np.finfo(dtype).smallest_subnormal)
     for want in ("eigh", "svd"):
         A = np.array([[[3.0, 0], [0, 4]], [[2, 2], [2, 2]]]).astype(dtype) * np.asarray(least * 256, dtype)
-        W = launch(P(dtype, 2, 2, want=want), Threads(32), gpu_backend, A).W.astype(float) / least / 256
         expected = np.array([[3, 4], [0, 4]])[:, :: 1 if want == "eigh" else -1]
-        assert abs(W - expected).max() <= 1 / 256
+        for config in (Threads(32), Block(4))[: 1 if want == "eigh" else 2]:
+            W = launch(P(dtype, 2, 2, want=want), config, gpu_backend, A).W.astype(float) / least / 256
+            assert abs(W - expected).max() <= 1 / 256
 
 
 # --- choices -----------------------------------------------------------------------------------------------------
@@ -150,14 +179,29 @@ def test_subnormal_numbers_are_scaled(dtype: str, gpu_backend: str) -> None:
 @pytest.mark.parametrize("device", [H200, A100, CPU], ids=lambda device: device.name)
 @pytest.mark.parametrize("want", spec.WANTS)
 def test_every_size_has_a_legal_choice(want: str, device: Device) -> None:
-    largest = spec.LARGEST_ON_CPU if device is CPU else spec.LARGEST_ON_GPU
+    largest = spec.LARGEST_ON_CPU if device is CPU else spec.LARGEST_OF_THREAD
     for dtype in DTYPES:
         for n in range(1, largest + 1):
             problem = P(dtype, n, 1000, want=want)
             config = defaults.default(problem, device)
             assert config is not None and space.illegal(problem, config, device) is None, (problem, config)
             assert device is A100 or config in list(space.candidates(problem, device)), (problem, config)
-        assert defaults.default(P(dtype, largest + 1, 1000, want=want), device) is None
+        by_block = device is not CPU and want.startswith("svd")
+        assert (defaults.default(P(dtype, largest + 1, 1000, want=want), device) is not None) == by_block
+
+
+@pytest.mark.parametrize("want", ["svd", "svdvals"])
+def test_blocks_take_as_many_rows_as_fit(want: str) -> None:
+    for device in (H200, A100):
+        for dtype in DTYPES:
+            rows = [n for n in range(2, 260) if defaults.default(P(dtype, n, 100, want=want), device, "block")]
+            assert rows[0] == spec.LARGEST_OF_THREAD + 1 and rows == list(range(rows[0], rows[-1] + 1))
+            for n in (rows[0], 32, rows[-1]):
+                problem = P(dtype, n, 100, want=want)
+                config = defaults.default(problem, device)
+                assert isinstance(config, Block) and config in list(space.candidates(problem, device))
+    assert rows[-1] >= 64
+    assert max(n for n in range(9, 200) if defaults.default(P("float64", n, 100, want="svd"), H200)) == 118
 
 
 def test_what_is_not_possible_is_said() -> None:
@@ -167,6 +211,10 @@ def test_what_is_not_possible_is_said() -> None:
         "want='schur'": (P("float64", 3, 9, want="schur"), Threads()), "float16": (P("float16", 3, 9), Threads()),
         "stack_a='shared'": (P("float64", 3, 9, stack_a="shared"), Threads()),
         "uplo='both'": (P("float64", 3, 9, uplo="both"), Threads()),
+        "not eigh": (P("float64", 9, 9), Block()), "LANES=6": (P("float64", 9, 9, want="svd"), Block(6)),
+        "a pair of columns": (P("float64", 1, 9, want="svd"), Block()),
+        "bytes of": (P("float64", 119, 9, want="svd"), Block(8, "shared")),
+        "svdvals accumulates": (P("float64", 9, 9, want="svdvals"), Block(8, "shared")),
     }  # fmt: skip
     for words, (problem, config) in said.items():
         assert words in str(space.illegal(problem, config, H200))
@@ -179,6 +227,21 @@ def test_what_is_not_possible_is_said() -> None:
 
 def test_svd_reads_both_triangles_with_one_kernel() -> None:
     assert P("float64", 3, 9, want="svd", uplo="upper") == P("float64", 3, 9, want="svd")
+
+
+@pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+@pytest.mark.parametrize(
+    "problem",
+    sliced([P(*size, 9, want="svd") for size in (
+        ("float64", 16), ("float64", 33), ("float64", 64), ("float64", 118), ("float32", 128), ("complex128", 64),
+        ("complex64", 80),
+    )], 2), ids=str,
+)  # fmt: skip
+def test_blocks_compile_without_spills(problem: Problem) -> None:
+    config: Any = defaults.default(problem, H200)
+    resources = nvrtc.resources(nvrtc.compile_cuda(emit.source(problem, config, "cuda"), H200.arch).log)
+    assert resources.spill_bytes == 0 and resources.stack_bytes == 0
+    assert 0.8 * resources.registers <= work.registers(problem, config) <= 1.3 * resources.registers
 
 
 @pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))

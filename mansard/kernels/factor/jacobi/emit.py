@@ -24,7 +24,9 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
     on_cpu = config.TARGET == "cpu"
-    constants = {"N": problem.N, "WANT": problem.want, "UPLO": problem.uplo}
+    constants = {"N": problem.N, "WANT": problem.want}
+    if config.VARIANT != "block":
+        constants["UPLO"] = problem.uplo
     return sources.source(
         problem, config, target, work=work, folder="factor/jacobi",
         constants=constants | (_on_cpu(problem) if on_cpu else _on_gpu(problem, config)),
@@ -46,8 +48,8 @@ def _on_cpu(problem: Problem) -> dict[str, Any]:
 
 
 def _on_gpu(problem: Problem, config: Any) -> dict[str, Any]:
-    return {
-        "STAGED": spec.is_staged(problem),
+    staged = {} if config.VARIANT == "block" else {"STAGED": spec.is_staged(problem)}
+    return staged | {
         "TRANSPOSED": problem.layout_a == "col",
         "POINTERS": problem.stack_a == "pointers",
         "SHARED_BYTES": work.shared_bytes(problem, config),

@@ -60,15 +60,30 @@ def rotation_flops(problem: Problem) -> int:
 
 
 def threads(problem: Problem, c: Any) -> int:
-    """Threads per block."""
-    return int(c.BLOCK)
+    """Threads per block: one per matrix of a tile, or LANES per pair of columns."""
+    return int(up(up(problem.N, 2) * c.LANES, 32) * 32 if c.VARIANT == "block" else c.BLOCK)
 
 
 def shared_bytes(problem: Problem, c: Any) -> int:
-    """Dynamic shared memory per block: a slot of odd length for every matrix, and one for its values."""
+    """Dynamic shared memory per block: two slots of odd length for every matrix, one for its values; or BlockMemory."""
+    if c.VARIANT == "block":
+        return _bytes_of_block(problem)
     words = 2 if problem.is_complex else 1
     slots = (problem.N**2 * words | 1) + (problem.N | 1)
     return int(up(c.BLOCK * slots * problem.itemsize // words, 128) * 128)
+
+
+def _pieces(problem: Problem) -> int:
+    """Pieces of 16 bytes of a column."""
+    return up(problem.N * problem.itemsize, 16)
+
+
+def _bytes_of_block(problem: Problem) -> int:
+    """BlockMemory: columns of A J and of J, an odd number of pieces apart; per column an entry, two reals, two ints."""
+    seats, real = up(problem.N, 2) * 2, problem.itemsize // (2 if problem.is_complex else 1)
+    matrices = 2 if spec.has_vectors(problem) else 1
+    columns = matrices * problem.N * (_pieces(problem) | 1) * 16
+    return int(columns + seats * (problem.itemsize + 2 * real + 8) + 128)
 
 
 def held(problem: Problem, c: Any) -> int:
@@ -97,8 +112,17 @@ _FITTED = {
 }
 
 
+def _registers_of_block(problem: Problem, c: Any) -> int:
+    """Two columns of A J and, in registers, two of J; what complex products take beside grows with them (sm_90a)."""
+    shares = 4 if spec.has_vectors(problem) and c.VECTORS == "registers" else 2
+    own = shares * 4 * up(_pieces(problem), c.LANES)
+    return int(40 + 6 * own // 5 if problem.is_complex else 48 + own)
+
+
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated."""
+    if c.VARIANT == "block":
+        return _registers_of_block(problem, c)
     fitted = _FITTED.get((problem.dtype, problem.want))
     if fitted is not None and c.VECTORS == "registers":
         return fitted[problem.N - 1]
@@ -106,8 +130,8 @@ def registers(problem: Problem, c: Any) -> int:
 
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
-    """Blocks per launch: one per tile."""
-    return int(max(1, up(problem.BATCH, c.BLOCK)))
+    """Blocks per launch: one per tile, or per matrix."""
+    return int(max(1, problem.BATCH if c.VARIANT == "block" else up(problem.BATCH, c.BLOCK)))
 
 
 def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[str, float]:
@@ -117,7 +141,8 @@ def limits(problem: Problem, c: Any, device: Device, machine: Machine) -> dict[s
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
     """Bytes that a multiprocessor has under way at once: tiles, some of which are computed on."""
-    return int(0.5 * c.BLOCKS_PER_SM * c.BLOCK * problem.N**2 * problem.itemsize)
+    matrices = 1 if c.VARIANT == "block" else c.BLOCK
+    return int(0.5 * c.BLOCKS_PER_SM * matrices * problem.N**2 * problem.itemsize)
 
 
 def executed_flops(problem: Problem, c: Any) -> int:

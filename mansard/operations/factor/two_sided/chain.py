@@ -1,6 +1,6 @@
 """Two-sided factorizations by our kernels: which launches a task takes, in which order, and what passes between them.
 
-    small matrices   jacobi, on CPUs by any method of its kernels ("lanes")
+    small matrices   jacobi, on CPUs by any method of its kernels ("lanes"); so do small batches of `svd`
     values           reduction -> sweeps
     vectors          reduction -> sweeps (values) -> sweeps (rotations, these values as shifts) -> back transformation,
                      of singular vectors one for each side
@@ -70,9 +70,11 @@ def links(task: Task, dtype: str, N: int, BATCH: int, lies: Options) -> tuple[Li
     return found if problem.is_complex else tuple(_without_phases(link) for link in found)
 
 
-def methods(task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False) -> list[Task]:
+def methods(
+    task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False, rotates: bool = False
+) -> list[Task]:  # fmt: skip
     """Methods that come into question for matrices of N rows, as drivers, the preferred one first; `few`: the batch is
-    too small for a thread per matrix."""
+    too small for a thread per matrix; `rotates`: so small that a block of `jacobi` per matrix is faster than a chain."""
     if "D" in task.parts:
         return [task._replace(driver="qr")]
     on_gpus = _TINY - (dtype.startswith("complex") and not task.is_hermitian)
@@ -83,8 +85,10 @@ def methods(task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False) -> 
         return [task._replace(driver="lanes"), task._replace(driver="qr")]
     tiny = 0 if on_cpu else on_gpus
     if task.driver == "qr" or tiny < N:
-        divides = few and task.driver == "auto" and task.want in DIVIDED
-        return [task._replace(driver=driver) for driver in ((of_few(task, N), "qr") if divides else ("qr",))]
+        divides = few and task.driver != "qr" and task.want in DIVIDED
+        first = ["jacobi"] if rotates and task.driver == "auto" else []
+        second = [of_few(task, N)] if divides else []
+        return [task._replace(driver=driver) for driver in (*first, *second, "qr")]
     return [task._replace(driver="jacobi"), task._replace(driver="qr")]
 
 

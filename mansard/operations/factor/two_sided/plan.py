@@ -79,7 +79,7 @@ def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> Two
     if shape.name == "triangle":
         return TwoSidedPlan(partial(_by_triangle, kind, task, backend), shape, choice)
     if method is None or layout is None:
-        return TwoSidedPlan(_by_library(kind, task, a), shape, choice)
+        return TwoSidedPlan(_by_library(kind, task.for_library, a), shape, choice)
     kernels = ChunkedRun(kind, task, method, a, chosen, layout)
     if "D" in task.parts:
         return TwoSidedPlan(lambda A: reduced(kind, task, kernels.run(A)), shape, choice, kernels)

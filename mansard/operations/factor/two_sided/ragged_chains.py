@@ -31,7 +31,7 @@ from ..task import zeros
 from .chain import methods
 from .plan import TwoSidedPlan, planned
 from .routes import too_few
-from .task import Sizes, Task
+from .task import PADDED, Sizes, Task
 from .unpadded import Targets, Unpad, unpad
 
 MATRICES = ("Z", "U", "VH")
@@ -95,7 +95,9 @@ class ClassChains:
         alike = sum(len(other.members) * (_order(other) / order) ** 2 for other in classes)
         fewest = by_block.defaults.fewest_of_sweeps(task.want, self.dtype, order, self.backend.device)
         is_librarys = order <= sweeps.spec.WIDEST and too_few(task, order, len(one.members)) is not None
-        return task._replace(driver="qr") if alike >= fewest or is_librarys else task
+        if alike >= fewest or is_librarys:
+            return task._replace(driver="qr")
+        return task._replace(driver=PADDED) if "U" in task.parts else task
 
     def _piece(self, task: Task, one: SizeClass, table: tuple[Array, Array, Array]) -> _Piece:
         members, (height, width, _) = one.members, one.bounds

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -9,7 +10,7 @@ from ....arrays.types import Kind
 from ....backends.select import ReferenceBackend
 from ....errors import UnsupportedProblem
 from ....kernels import family_of
-from ....kernels.factor import divide
+from ....kernels.factor import divide, jacobi
 from ....kernels.factor.two_sided.reductions import MOST_OF_BLOCK, fits_registers
 from ....kernels.family import Family
 from ....plan import dispatch, pin
@@ -53,7 +54,8 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
         request = Request.of(chosen, task.want, may_hand_over=may_hand_over)
         layout = layout_of(square, chosen.name == "cpu")
         few = count < divide.defaults.fewest_of_sweeps(task.want, a.view.dtype, order, chosen.device)
-        for method in methods(task, a.view.dtype, order, chosen.name == "cpu", few):
+        rotates = count < jacobi.defaults.fewest_of_chains(task.want, a.view.dtype, order, chosen.device)
+        for method in methods(task, a.view.dtype, order, chosen.name == "cpu", few, rotates):
             decision, refused = _by_kernels(method, square, layout, count, request)
             if decision is not None:
                 return decision
@@ -89,7 +91,7 @@ def _by_kernels(
         if not isinstance(choice.route, KernelRoute):
             return None, choice.reason
     if len(choices) == 1:
-        return Decision(choices[0], method, layout), None
+        return Decision(_said(choices[0], count, a.columns), method, layout), None
     how = "" if fits_registers(a.view.dtype, a.columns) else ", more than registers hold: by panels, in global memory"
     reason = f"{a.columns} rows{how}: reflections to condensed form, then a thread per matrix iterates on it"
     if method.driver in ("divide", "bisect"):
@@ -99,6 +101,14 @@ def _by_kernels(
     if "D" in method.parts:
         reason = f"{a.columns} rows{how}: the reduction, then its reflections as matrices"
     return Decision(Choice(choices[0].family, Steps(PHASES, _CHAIN, reason), "rule"), method, layout), None
+
+
+def _said(choice: Choice, count: int, order: int) -> Choice:
+    """The choice of a single launch, with the reason where a block has a matrix."""
+    if not isinstance(choice.route, KernelRoute) or not isinstance(choice.config, jacobi.space.Block):
+        return choice
+    reason = f"{count} matrices of {order} rows: a block each rotates pairs of columns, in shared memory; "
+    return replace(choice, route=replace(choice.route, reason=reason + choice.reason))
 
 
 def _library(task: Task, family: Family, reason: str, kind: Kind, a: Operand) -> Choice:

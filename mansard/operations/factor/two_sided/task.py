@@ -15,6 +15,7 @@ from ..task import Found, identity, zeros
 
 VALUES = ("W", "D", "E")  # parts that are real, whatever the matrices are
 DRIVERS = ("auto", "jacobi", "qr")
+PADDED = "padded"  # auto, for stacks that are padded with zeros: no method that completes null columns of all rows
 _PARTS = {
     "eigh": ("W", "Z", "INFO"),
     "eigvalsh": ("W", "INFO"),
@@ -40,6 +41,11 @@ class Task(NamedTuple):
     def parts(self) -> tuple[str, ...]:
         """The results, in the order in which callers get them."""
         return _PARTS[self.want]
+
+    @property
+    def for_library(self) -> Task:
+        """The task with a driver that libraries have."""
+        return self._replace(driver="auto") if self.driver == PADDED else self
 
     @property
     def is_hermitian(self) -> bool:
