@@ -74,7 +74,7 @@ def methods(
     task: Task, dtype: str, N: int, on_cpu: bool, few: bool = False, rotates: bool = False
 ) -> list[Task]:  # fmt: skip
     """Methods that come into question for matrices of N rows, as drivers, the preferred one first; `few`: the batch is
-    too small for a thread per matrix; `rotates`: so small that a block of `jacobi` per matrix is faster than a chain."""
+    too small for a thread per matrix; `rotates`: so small that a block of `jacobi` each is faster than a chain."""
     if "D" in task.parts:
         return [task._replace(driver="qr")]
     on_gpus = _TINY - (dtype.startswith("complex") and not task.is_hermitian)
