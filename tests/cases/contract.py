@@ -48,6 +48,7 @@ CONTRACTS = (
     Contract("lu", 57, forms=(PLAIN, {"seed": 3, "spoil": True}), orders=2),
     Contract("qr", 38, bounds=0, orders=2),
     Contract("systems", 10, step=4, orders=2, compiled=8),
+    Contract("gradients", 12, step=3, orders=2, compiled=8),
     Contract("jacobi", 24, step=6, orders=4),
     Contract("tridiagonal", 7, step=5, bounds=0, orders=2),
     Contract("bidiagonal", 7, step=5, bounds=0, orders=2),

@@ -9,8 +9,9 @@ import torch
 
 import mansard as ms
 
+from ...operations.factor import gradients
 from .products import gemm, total
-from .rule import Given, Gradients, Rule, Tensor, plain
+from .rule import Given, Gradients, Rule, Tensor, is_final, plain
 from .systems import diagonal, hermitian_part, trsm, trsm_adjoint, trsm_right_adjoint
 
 
@@ -27,6 +28,10 @@ def _cholesky(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gr
     """a = L L^H: da is the Hermitian part of L^-H P L^-1, where P is the lower triangle of L^H G with half its
     diagonal."""
     (L,), (G,) = given.results, cotangents
+    if is_final(L, G):
+        found = gradients.of_cholesky(L, G, given.options.get("backend"))
+        if found is not None:
+            return (found,)
     inner = trsm_adjoint(L, _half_lower(gemm(L.mH, G, 0.5)), "L")
     half = trsm_adjoint(L, inner.mH, "L")
     return (half + half.mH,)

@@ -9,6 +9,8 @@ from importlib import import_module
 from inspect import unwrap
 from typing import Any
 
+import torch
+
 Tensor = Any
 Gradients = Sequence[Tensor]  # None where a gradient is zero, or not needed
 
@@ -63,6 +65,19 @@ class Rule:
     def plain(self) -> Callable[..., Any]:
         """The function on tensors that have values and record nothing."""
         return plain(self.run) if isinstance(self.run, str) else self.run
+
+
+def is_final(*tensors: Tensor) -> bool:
+    """Whether nobody differentiates what is computed of these tensors, and all of them have values: then one kernel may
+    give a derivative, instead of functions that have derivatives themselves."""
+    if torch.is_grad_enabled() or any(type(one) not in _WITH_VALUES for one in tensors):
+        return False
+    transformed = torch._C._are_functorch_transforms_active() or torch._C._len_torch_dispatch_stack()
+    forward: Any = torch.autograd.forward_ad
+    return not transformed and bool(forward._current_level < 0)
+
+
+_WITH_VALUES = frozenset((torch.Tensor, torch.nn.Parameter))
 
 
 def public(name: str) -> Callable[..., Any]:

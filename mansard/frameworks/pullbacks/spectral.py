@@ -9,8 +9,9 @@ import torch
 
 import mansard as ms
 
+from ...operations.factor import gradients
 from .products import gemm, total
-from .rule import Given, Gradients, Rule, Tensor, plain
+from .rule import Given, Gradients, Rule, Tensor, is_final, plain
 from .systems import diagonal, hermitian_part, trsm, trsm_adjoint
 
 
@@ -29,7 +30,8 @@ def _eigh(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradie
     inner = inner - diagonal(inner).diag_embed()
     if Gw is not None:
         inner = inner + Gw.to(inner.dtype).diag_embed()
-    return (gemm(V, gemm(inner, V.mH)),)
+    found = gradients.congruence(V, inner, given.options.get("backend")) if is_final(V, inner) else None
+    return (gemm(V, gemm(inner, V.mH)) if found is None else found,)
 
 
 def _eigh_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:

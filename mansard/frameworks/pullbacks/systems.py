@@ -11,8 +11,9 @@ import mansard as ms
 
 from ...linalg.positive import refuse_indefinite
 from ...linalg.systems import refuse_singular
+from ...operations.factor import gradients
 from .products import gemm, total
-from .rule import Given, Gradients, Rule, Tensor, plain
+from .rule import Given, Gradients, Rule, Tensor, is_final, plain
 
 _OTHER = {"L": "U", "U": "L"}
 SMALL = 64  # rows; up to here one kernel factors and solves while it reads, faster than triangles solve by factors
@@ -117,6 +118,11 @@ def _solve(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradi
     """a X = b: db = a^-H G, da = -db X^H; Hermitian of a Hermitian a, of which half is read."""
     a, X, (G,) = given.operands[0], given.results[0], cotangents
     hermitian = given.options["assume_a"] == "pos"
+    if needed[0] and not hermitian and not given.saved and is_final(a, X, G):
+        pivot, backend = given.options.get("pivot", True), given.options.get("backend")
+        found = gradients.of_solution(a, X, G, pivot, backend)
+        if found is not None:
+            return found
     if given.saved and not torch.is_grad_enabled():
         db = solved_with(given.saved, G, given.options)
     else:
@@ -137,7 +143,8 @@ def _solve_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]
 def _inv(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
     """X = a^-1: da = -X^H G X^H."""
     (X,), (G,) = given.results, cotangents
-    return (gemm(X.mH, gemm(G, X.mH), -1.0),)
+    found = gradients.of_inverse(X, G, given.options.get("backend")) if is_final(X, G) else None
+    return (gemm(X.mH, gemm(G, X.mH), -1.0) if found is None else found,)
 
 
 def _inv_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:

@@ -211,6 +211,75 @@ def test_gradients_by_kernels_after_calls_that_record_none() -> None:
     torch.testing.assert_close(found, expected)
 
 
+BY_ONE_LAUNCH: dict[str, tuple[Callable[..., Any], Callable[..., Any], str]] = {
+    "inv": (
+        lambda a: L.inv(shifted(a), backend="emulated"), lambda a: torch.linalg.inv(shifted(a)), "inverse"
+    ),
+    "solve": (
+        lambda a, b: L.solve(shifted(a), b, backend="emulated"), lambda a, b: torch.linalg.solve(shifted(a), b),
+        "solution",
+    ),
+    "cholesky": (
+        lambda a: L.cholesky(positive(a), backend="emulated"), lambda a: torch.linalg.cholesky(positive(a)), "cholesky"
+    ),
+    "eigh": (
+        lambda a: without_phases(L.eigh(hermitian(a), backend="emulated")),
+        lambda a: without_phases(torch.linalg.eigh(hermitian(a))), "congruence",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", ["plain", "transposed", "sliced"])
+@pytest.mark.parametrize(("name", "dtype"), crossed(list(BY_ONE_LAUNCH), DTYPES), ids=str)
+def test_gradients_of_tiny_matrices_by_one_launch(
+    name: str, dtype: Any, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the emulator: first order by a kernel, also of cotangents without memory of their own, second by formulas."""
+    from mansard.operations.factor import gradients
+
+    ours, theirs, want = BY_ONE_LAUNCH[name]
+    operands = [tensor(dtype, 2, 3, 3, layout=layout)] + [tensor(dtype, 2, 3, 2, layout=layout)] * (name == "solve")
+    launched, by_kernel = [], gradients._by_kernel
+
+    def watched(asked: Any, given: Any) -> Any:
+        found = by_kernel(asked, given)
+        launched.append((asked.want, found is not None))
+        return found
+
+    monkeypatch.setattr(gradients, "_by_kernel", watched)
+    for one, other in zip(first_gradients(ours, operands), first_gradients(theirs, operands), strict=True):
+        torch.testing.assert_close(one, other)
+    assert launched == [(want, True)]
+    if name != "eigh":  # a cotangent of ones that are one number, and of a lazily conjugated tensor
+        for loss in (lambda x: x.sum().real, lambda x: x.mH.sum().real):
+            pairs = (torch.autograd.grad(loss(one(*operands)), operands) for one in (ours, theirs))
+            for one, other in zip(*pairs, strict=True):
+                torch.testing.assert_close(one, other)
+        assert launched == [(want, True)] * 3
+    launched.clear()
+    if layout == "plain":
+        small = [one[:1].detach().requires_grad_() for one in operands]
+        assert gradgradcheck(ours, small)
+        first = torch.autograd.grad(ours(*small)[0].abs().sum(), small, create_graph=True)
+        assert all(one.requires_grad for one in first)
+
+
+def test_gradients_without_a_kernel_are_formulas() -> None:
+    """More rows than kernels take, broadcast operands, a Hermitian system, no matrices at all."""
+    from mansard.operations.factor import gradients
+
+    a, b = tensor(torch.float64, 2, 3, 3).detach(), tensor(torch.float64, 2, 3, 2).detach()
+    assert gradients.of_solution(a, b, b, backend="emulated") is not None
+    assert gradients.of_solution(a[0], b, b, backend="emulated") is None
+    assert gradients.of_solution(a, b, b, backend="reference") is None
+    assert gradients.of_inverse(a[:0], a[:0], backend="emulated") is None
+    assert gradients.of_inverse(a, a.float(), backend="emulated") is None
+    large = torch.eye(33, dtype=torch.float64)[None]
+    assert gradients.of_cholesky(large, large, backend="emulated") is None
+    with ms.pin(WARPS=1):
+        assert gradients.of_inverse(a, a, backend="emulated") is None
+
+
 LARGE: dict[str, tuple[Callable[..., Any], Callable[..., Any], int]] = {
     "solve": (L.solve, torch.linalg.solve, 2),
     "solve, positive": (lambda a, b: L.solve(a, b, assume_a="pos"), torch.linalg.solve, 2),
