@@ -11,6 +11,7 @@ from ..arrays import kinds as arrays
 from ..operations import stacks
 from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemm_call import Form, multiply
+from ..operations.batched.interleaved import Interleaved
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists, rank_k_of_factors
 from ..operations.batched.rank_call import update
@@ -100,7 +101,7 @@ def syrk(
 
     Parameters
     ----------
-    a : array (..., n, k), list of matrices, or `Ragged`; with "T", (..., k, n)
+    a : array (..., n, k), list of matrices, `Ragged` or `Interleaved`; with "T", (..., k, n)
     alpha, beta : factors, one number each or one per matrix, as for `gemm`
     uplo : the triangle of `out` that is written: "L" or "U"; the other one is neither read nor written
     out : array (..., n, n) or list. Without it the whole matrix is returned, exactly symmetric
@@ -159,8 +160,10 @@ def update_triangle(
     alpha, beta = factors
     form = _update_of(*options, b is not None)
     plain = type(alpha) in _NUMBERS and type(beta) in _NUMBERS
-    if plain and arrays.known_kind(a) is not None:
+    if plain and (arrays.known_kind(a) is not None or isinstance(a, Interleaved)):
         return update(a, b, out, alpha, beta, backend, form)
+    if isinstance(a, Interleaved):
+        raise TypeError("alpha and beta are one number each for an Interleaved: pass stacks or lists")
     if not (plain or (is_number(alpha) and is_number(beta))):
         several = _rank_k_of_factors if b is None else partial(_rank_2k_of_factors, b)
         return several(a, factors, options, out, backend)
@@ -168,9 +171,8 @@ def update_triangle(
     kind = kind_of(a, "a")
     if kind is not None and kind.immutable:
         raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
-    ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
-    if b is None and (ragged or differ(a)):
-        return _rank_k_of_ragged(kind, a, factors, options, out, backend)
+    if any(isinstance(one, Ragged) for one in (a, b, out)) or differ(a) or differ(b):
+        return _rank_k_of_ragged(kind, a, b, factors, options, out, backend)
     return update(a, b, out, alpha, beta, backend, form)
 
 
@@ -181,10 +183,12 @@ def _update_of(uplo: str, trans: str, other: str, two: bool) -> Update:
 
 
 def _rank_k_of_ragged(
-    kind: Any, a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
+    kind: Any, a: Any, b: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
 ) -> Any:
-    """The update of a Ragged, or of a list whose matrices differ in shape."""
+    """The update of a Ragged, or of a list whose matrices differ in shape; `b` is None with one factor."""
     uplo, trans, other = options
+    if b is not None and (isinstance(a, Ragged), stacks.is_list(a)) != (isinstance(b, Ragged), stacks.is_list(b)):
+        raise TypeError(f"a is a {type(a).__name__} and b a {type(b).__name__}: both need the same form of batch")
     if out is not None:
         verify = partial(check_places, kind, a, trans, out)
         if stacks.is_list(a) and stacks.is_list(out):
@@ -193,7 +197,7 @@ def _rank_k_of_ragged(
             verify()
     is_ragged = isinstance(a, Ragged) or isinstance(out, Ragged)
     answer: Any = rank_k if is_ragged else rank_k_lists
-    return answer(a, out, *factors, (uplo, trans != "N", other == "C"), backend)
+    return answer(a, b, out, *factors, (uplo, trans != "N", other == "C"), backend)
 
 
 def _rank_k_of_factors(
@@ -225,6 +229,8 @@ def _rank_2k_of_factors(
 ) -> Any:
     """The update with one alpha for each matrix, by a product; beta is one number."""
     alpha, beta = factors
+    if any(isinstance(one, Ragged) for one in (a, b, out)):
+        raise TypeError("alpha is one number for the rank-2k update of a Ragged: scale its matrices first")
     uplo, trans, other = options
     check_options(uplo, trans, other, beta, out)
     kind = kind_of(a, "a")

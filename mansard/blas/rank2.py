@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..operations.ragged import Ragged
 from .products import update_triangle
 
 
@@ -25,7 +24,7 @@ def syr2k(
 
     Parameters
     ----------
-    a, b : arrays (..., n, k) or lists of matrices of one shape; with "T", (..., k, n)
+    a, b : arrays (..., n, k), lists of matrices, `Ragged` or `Interleaved` batches; with "T", (..., k, n)
     uplo : the triangle of `out` that is written: "L" or "U"; the other one is neither read nor written
     out : array (..., n, n) or list. Without it the whole matrix is returned, exactly symmetric
 
@@ -72,6 +71,4 @@ def _rank_2k(
 ) -> Any:
     if b is None:
         raise TypeError("b is a NoneType: an array or a list of arrays is needed")
-    if any(isinstance(one, Ragged) for one in (a, b, out)):
-        raise TypeError("a, b and out are not taken as Ragged: use ms.blas.gemm, which gives a b^T")
     return update_triangle(a, b, factors, options, out, backend)

@@ -30,9 +30,10 @@ def trsm(
 
     Parameters
     ----------
-    a : array (..., n, n), list of matrices, or `Ragged`; float32, float64, complex64 or complex128, any strides
-    b : array (..., n, k) ("R": (..., k, n)) whose leading dimensions broadcast with those of a, list, or `Ragged`; one
-        matrix may serve a whole list or `Ragged`
+    a : array (..., n, n), list of matrices, `Ragged` or `Interleaved`; float32, float64, complex64 or complex128, any
+        strides
+    b : array (..., n, k) ("R": (..., k, n)) whose leading dimensions broadcast with those of a, list, `Ragged` or
+        `Interleaved`; one matrix may serve a whole batch of these
     uplo : the triangle that is referenced: "L" or "U". The other one is never read
     trans : "N": a as it is, "T": transposed, "C": transposed and conjugated; none of them copies anything
     diag : "U": the diagonal counts as ones, and is not read either

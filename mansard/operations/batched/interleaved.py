@@ -24,8 +24,9 @@ _WARP, _VECTOR_BYTES = 32, 64
 class Interleaved:
     """A stack of equal matrices, entry (i, j) of `lanes` of them side by side: buffer[group, i, j, lane].
 
-    Made by `interleave`; `deinterleave` is the way back. `ms.matmul` and `ms.blas.gemm` take it, alone or with one
-    ordinary matrix, and give it back. The last group has places for matrices that do not exist.
+    Made by `interleave`; `deinterleave` is the way back. `ms.matmul`, and `gemm`, `syrk`, `herk`, `syr2k`, `her2k`,
+    `trmm` and `trsm` of `ms.blas` take it, products and triangles also with one ordinary matrix, and give it back. The
+    last group has places for matrices that do not exist.
     """
 
     def __init__(self, buffer: Array, leading: tuple[int, ...]) -> None:
@@ -154,6 +155,16 @@ def _buffer(kind: Kind, groups: int, sizes: tuple[int, int], width: int, dtype: 
     return kind.empty((prod(shape[:3]), width), dtype, like).reshape(shape)
 
 
+def beside(like: Interleaved, sizes: tuple[int, int]) -> Interleaved:
+    """A batch of as many matrices of other sizes, for a result; what exists of it is not set."""
+    view = like._view
+    made = _buffer(like._kind, int(view.shape[0]), sizes, like.lanes, view.dtype, like.buffer)
+    rest = prod(like.leading) % like.lanes
+    if rest:
+        made[-1, :, :, rest:] = 0
+    return Interleaved(made, like.leading)
+
+
 def deinterleave(x: Interleaved) -> Array:
     """The stack (..., rows, columns) as an ordinary array."""
     if not isinstance(x, Interleaved):
@@ -173,11 +184,11 @@ def multiply_interleaved(
     A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Any
 ) -> Interleaved:  # fmt: skip
     """alpha op(A) op(B) + beta out; one of A and B may be an ordinary matrix that serves all."""
-    given = {name: _checked(one, name) for name, one in (("A", A), ("B", B), ("out", out)) if one is not None}
+    given = {name: checked(one, name) for name, one in (("A", A), ("B", B), ("out", out)) if one is not None}
     stack = A if isinstance(A, Interleaved) else B
     kind = stack._kind
     for name, (view, of) in given.items():
-        _check_alike(name, view, of, stack)
+        check_alike(name, view, of, stack)
     if out is None and beta != 0.0:
         raise ValueError("beta scales the content of out: pass out")
     (m, k), (deep, n) = _sizes(given["A"][0], form.trans_a), _sizes(given["B"][0], form.trans_b)
@@ -185,8 +196,7 @@ def multiply_interleaved(
         raise ValueError(f"A has {k} columns and B {deep} rows: both need the same number")
     chosen = select(stack._view.device, backend)
     if out is None:
-        groups = int(stack._view.shape[0])
-        out = Interleaved(_buffer(kind, groups, (m, n), stack.lanes, stack._view.dtype, stack.buffer), stack.leading)
+        out = beside(stack, (m, n))
     else:
         _check_out(out, (*stack.leading, m, n), given)
     operands = [_operand(one) for one in (A, B)]
@@ -241,13 +251,13 @@ def _strides(kind: Kind, array: Array, trans: bool) -> tuple[int, int, int]:
     return rows * columns * width if len(shape) == 4 else 0, row, column
 
 
-def _checked(one: Matrices, name: str) -> tuple[View, Interleaved | None]:
+def checked(one: Matrices, name: str) -> tuple[View, Interleaved | None]:
     """The view of an operand, and the stack it is."""
     if isinstance(one, Interleaved):
         one._renew(name)
         return one._view, one
     if name == "out":
-        raise TypeError(f"out is a {type(one).__name__}: products of interleaved stacks need an Interleaved")
+        raise TypeError(f"out is a {type(one).__name__}: results of interleaved stacks need an Interleaved")
     kind = arrays.kind_of(one, name)
     shape = tuple(getattr(one, "shape", ()))
     if kind.immutable or len(shape) != 2:
@@ -255,7 +265,7 @@ def _checked(one: Matrices, name: str) -> tuple[View, Interleaved | None]:
     return kind.view(one, name), None
 
 
-def _check_alike(name: str, view: View, of: Interleaved | None, stack: Interleaved) -> None:
+def check_alike(name: str, view: View, of: Interleaved | None, stack: Interleaved) -> None:
     if view.dtype != stack._view.dtype:
         raise TypeError(f"the interleaved stack has dtype {stack._view.dtype} and {name} {view.dtype}: convert one")
     arrays.same_device([("the interleaved stack", stack._view), (name, view)])

@@ -17,6 +17,7 @@ from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
 from ..operation import Operation
 from ..stacks import Batch, Operand
+from .interleaved_calls import also_interleaved
 from .rank_products import Update, by_products, is_straight
 from .rank_run import UpdateRun
 
@@ -126,5 +127,14 @@ def _prepare(
     return call.prepare(rank_k.emit, problem, backend, batch.strides, choice=choice)
 
 
-RANK_K = Operation("rank_k", plan_update, ("a", ""))
-RANK_2K = Operation("rank_2k", plan_update, ("a", "b"))
+def _shape_of(form: Update, a: tuple[int, int], b: tuple[int, int] | None) -> tuple[int, int]:
+    """Of an update of interleaved factors."""
+    if b not in (None, a):
+        raise ValueError(f"a has matrices of shape {a} and b of {b}: both need the same")
+    rows = a[1] if form.transposed else a[0]
+    return rows, rows
+
+
+_INTERLEAVED = also_interleaved(update, _shape_of, fills=False)
+RANK_K = Operation("rank_k", plan_update, ("a", ""), special=_INTERLEAVED)
+RANK_2K = Operation("rank_2k", plan_update, ("a", "b"), special=_INTERLEAVED)

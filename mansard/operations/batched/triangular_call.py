@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from ...arrays import kinds as arrays
-from ...arrays.types import Kind, Matrices
+from ...arrays.types import Array, Kind, Matrices
 from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...codegen.geometry import Kernel
@@ -21,9 +21,10 @@ from ...plan.route import Choice, Nothing, Request, Steps
 from .. import operation, stacks
 from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
-from ..operation import Operation
+from ..operation import Operation, Special
 from ..ragged_lists import special
 from ..stacks import Batch, Operand
+from .interleaved_calls import also_interleaved, shape_of_right
 from .ragged_triangular import solve_ragged
 from .triangular_library import by_lapack, by_library, straight
 from .triangular_run import Blocked, SolveRun, SplitRun, Way, refuse_singular
@@ -204,6 +205,17 @@ def _check_operands(given: Sequence[tuple[str, Operand]], side: str) -> None:
         raise ValueError(f"a has order {a.rows} and b {size} {what}: both need the same number")
 
 
-TRSM = Operation("trsm", plan_trsm, ("a", "b"), special=special(partial(solve_ragged, solve, False)))
-TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"), special=special(partial(solve_ragged, solve, True)))
+def _special(check: bool) -> Special:
+    """Who solves ragged and interleaved batches."""
+
+    def views(
+        A: Array, B: Array, out: Array, alpha: complex, beta: complex, backend: str | None, form: Triangle
+    ) -> Array:
+        return solve(A, B, out, alpha, backend, form, check)
+
+    return also_interleaved(views, shape_of_right, special(partial(solve_ragged, solve, check)))
+
+
+TRSM = Operation("trsm", plan_trsm, ("a", "b"), special=_special(False))
+TRSM_CHECKED = Operation("trsm", _plan_checked, ("a", "b"), special=_special(True))
 TRSV = Operation("trsv", _plan_vectors, ("a", "x"), lists=False)

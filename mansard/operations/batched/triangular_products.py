@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...arrays.types import Kind, Matrices
+from ...arrays.types import Array, Kind, Matrices
 from ...backends.base import Backend
 from ...kernels.batched import trmm
 from ...kernels.batched.trsm import lapack
@@ -19,6 +19,7 @@ from ..operation import Operation
 from ..ragged_lists import special
 from ..stacks import Batch
 from . import gemm_call
+from .interleaved_calls import also_interleaved, shape_of_right
 from .list_products import multiply_triangles_each
 from .ragged_triangular import multiply_triangles
 from .triangular_call import Prepared, Triangle, kind_of, plan_by
@@ -107,4 +108,12 @@ def masked(kind: Kind, A: Matrices, uplo: str, unit: bool) -> Matrices:
     return kind.module.broadcast_to(copy, A.shape)
 
 
-TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=special(multiply_triangles, each=multiply_triangles_each))
+def _multiply_views(
+    A: Array, B: Array, out: Array, alpha: complex, beta: complex, backend: str | None, form: Triangle
+) -> Array:
+    """`multiply` for the views of an interleaved batch."""
+    return multiply(A, B, out, alpha, backend, form)
+
+
+_SPECIAL = special(multiply_triangles, each=multiply_triangles_each)
+TRMM = Operation("trmm", plan_trmm, ("a", "b"), special=also_interleaved(_multiply_views, shape_of_right, _SPECIAL))

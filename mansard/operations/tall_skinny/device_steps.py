@@ -62,7 +62,8 @@ def advanced(kind: Kind, V: Array, view: View, out: Array, backend: str | None) 
     planned = held[0]
     if planned is None:
         return None
-    is_worthwhile = planned.by_sketch is not None and pays_sketch(view.dtype, *view.shape, planned.backend.device)
+    rows, columns = view.shape
+    is_worthwhile = planned.by_sketch is not None and pays_sketch(view.dtype, rows, columns, planned.backend.device)
     run = plan_sketch(V, backend) if is_worthwhile else None
     # the device begins; everything else can be made ready meanwhile
     Y, G = (None, gram(V, backend=backend)) if run is None else run(V)
