@@ -1,28 +1,30 @@
-// Singular values and vectors of square matrices for a small batch, by one-sided Jacobi rotations: one block per matrix.
+// Singular values and vectors of square matrices, small batches, by one-sided Jacobi rotations: one block per matrix.
 //
 //   A J = columns that are orthogonal, J a product of rotations:   svd: A = Z diag(W) VH, W descending
 //   W are the lengths of these columns, Z the columns divided by them, VH = J^H
 //
-// Team. LANES lanes have a pair of columns, all pairs of a round at once: PAIRS teams. Rounds are those of a tournament:
-// in round r columns r + i and r - i (modulo ROUNDS) meet, and r meets the last one; with an odd number it rests. Column
-// r + i, i = 0 ... PAIRS - 1, is the team's own: it stays in registers for PAIRS rounds, and only the other column of a
-// pair is read from shared memory and written back. Then a team takes the column whose turn it is.
+// Team. LANES lanes have a pair of columns, all pairs of a round at once: PAIRS teams. Rounds are those of a
+// tournament: in round r columns r + i and r - i (modulo ROUNDS) meet, and r meets the last one; with an odd number it
+// rests. Column r + i, i = 0 ... PAIRS - 1, is the team's own: it stays in registers for PAIRS rounds, and only the
+// other column of a pair is read from shared memory and written back. Then a team takes the column whose turn it is.
 //
 // Squares of norms are summed once per sweep and updated by rotations in between: a pair takes one sum over its team.
-// Columns of J follow one round behind: their rotation has no part in the chain product -> angle -> rotation -> barrier.
+// Columns of J follow one round behind: their rotation has no part in the chain product, angle, rotation, barrier.
 //
 // Shared memory (BlockMemory): columns of A J and of J, squares, values and their order.
 //
-// Phases: load and scale by a power of two, barrier; sweeps until one finds all |a_p^H a_q| <= 2 sqrt(N) u |a_p| |a_q|;
-// then columns are normalised, barrier, values ranked, barrier, results written. A rotation with rounded cosine and sine
-// is a scaled rotation: it makes columns of A J and of J longer or shorter by the same factor, so W are the quotients of
-// their lengths. A column of J would otherwise drift with the number of rotations.
+// Phases: load and scale by a power of two, barrier; sweeps until all |a_p^H a_q| <= 2 sqrt(N) u |a_p| |a_q|: after a
+// sweep that rotated by little, all products are formed without rotations; then columns are normalised, barrier, values
+// ranked, barrier, results written.
 // Barriers: one per round, `columns`, `vectors` and `squares` of partners -> their next teams.
+//
+// A rotation with rounded cosine and sine is a scaled rotation: it makes columns of A J and of J longer or shorter by
+// the same factor, so that W are the quotients of their lengths. Values do not drift with the number of rotations.
 //
 // INFO: 0, N where SWEEPS sweeps did not suffice, N + 1 where A holds an infinity or a NaN; W, Z and VH are NaN there.
 //
-// Limits: latency of a round (sum over the team, two reciprocal square roots, barrier) for few rows; bandwidth of shared
-// memory from about 48 rows on.
+// Limits: latency of a round (sum over the team, two reciprocal square roots, barrier) for few rows; arithmetic and
+// bandwidth of shared memory for many.
 //
 // Params beside T, N, WANT, TRANSPOSED (columns of A are adjacent in memory), POINTERS (A is an array of addresses):
 //   LANES          lanes per pair of columns
@@ -38,8 +40,8 @@ enum class Vectors { registers, shared };
 
 }  // namespace mansard
 
-#include "kernels/factor/jacobi/block_basis.cuh"
-#include "kernels/factor/jacobi/block_columns.cuh"
+#include "kernels/factor/jacobi/block_results.cuh"
+#include "kernels/factor/jacobi/block_rotation.cuh"
 
 namespace mansard {
 
@@ -117,8 +119,7 @@ struct BlockJacobi {
     return finite;
   }
 
-  // Whether this team has column j, one of its two outside of rounds.
-  MANSARD_DEVICE bool is_column(int j) const { return team < PAIRS && j < N; }
+  MANSARD_DEVICE bool is_column(int j) const { return team < PAIRS && j < N; }  // of this team, outside of rounds
 
   // Squares of all columns; the first time columns are scaled.
   MANSARD_DEVICE void sum_squares(bool scales) const {
@@ -140,23 +141,6 @@ struct BlockJacobi {
     synchronize();  // squares and scaled columns are complete, written by the teams of their columns
   }
 
-  // The rotation that makes a pair orthogonal, and what it changes: squares of norms.
-  static MANSARD_DEVICE Rotation<T> rotation_of(T b, R b_square, bool wanted, R& square, R& other) {
-    const R apart = other - square, h = spread_square(apart, b_square);
-    R shift;
-    Rotation<T> rotation = annihilating<false>(apart, b, b_square, h, wanted, shift);
-    square -= shift;
-    other += shift;
-    if constexpr (!S::HAS_VECTORS) {  // no J to compare lengths with: c^2 + |s|^2 is to be one
-      const R c = rotation.cosine, p = c * c, rest = (R(1) - p) - fma(c, c, -p);
-      const R re = real_part(rotation.sine), im = imaginary_part(rotation.sine);
-      const R error = fma(-im, im, fma(-re, re, rest));
-      rotation.cosine = fma(R(0.5) * error, R(2) - c, c);  // 1 / c is about 2 - c
-    }
-    return rotation;
-  }
-  static MANSARD_DEVICE Rotation<T> identity() { return {R(1), zero<T>(), R(0)}; }
-
   // Rotate columns of J; `own` is the team's in registers.
   MANSARD_DEVICE void turn_vectors(Share<P>& own, const Pending& by) const {
     if constexpr (S::HAS_VECTORS) {
@@ -175,16 +159,50 @@ struct BlockJacobi {
     }
   }
 
-  // All pairs once. Returns whether a column of this team was rotated.
-  MANSARD_DEVICE bool sweep() const {
+  MANSARD_DEVICE static bool is_wanted(R b_square, R square, R other) {
+    return b_square > TOLERANCE * square * other && square > NULL_SQUARE && other > NULL_SQUARE;
+  }
+
+  // Whether all columns are orthogonal: products alone, without barriers. Column j meets j + 1 ... j + N / 2, modulo N.
+  MANSARD_DEVICE bool is_finished() const {
+    bool any = false;
+    MANSARD_UNROLL_BY(1)
+    for (int half = 0; half < 2; ++half) {
+      const int j = team + half * PAIRS;
+      Share<P> x;
+      x.clear();
+      if (is_column(j)) x.load(m.columns + j * PITCH, lane);
+      const R square = is_column(j) ? m.squares[j] : R(0);
+      MANSARD_UNROLL_BY(S::OWN * Scalar<T>::WORDS <= 8 ? 4 : 2)
+      for (int step = 1; step <= N / 2; ++step) {
+        const int k = j + step < N ? j + step : j + step - N;
+        Share<P> y;
+        y.clear();
+        if (is_column(j)) y.load(m.columns + k * PITCH, lane);
+        any |= is_wanted(modulus_square(product(x, y)), square, is_column(j) ? m.squares[k] : R(0));
+      }
+    }
+    return !__syncthreads_or(any);
+  }
+
+  // What a sweep found: pairs that it rotated, and those of them that were far from orthogonal.
+  struct Found {
+    bool any, far;
+  };
+
+  // All pairs once. The body of the loop has no branches that teams would not all take, but for columns that change
+  // places: what waits and what does not can be interleaved.
+  MANSARD_DEVICE Found sweep() const {
+    constexpr R FAR = sizeof(R) == 8 ? R(0x1p-33) : R(0x1p-20);  // squared cosine; below, one sweep is enough as a rule
     const bool seated = team < PAIRS;
-    bool any = false, takes = seated;
+    Found found{false, false};
+    bool takes = seated;
     int place = seated ? team : 1;  // own column: round + place
     Share<P> x, own_vector;
     x.clear();
     own_vector.clear();
     R square = R(0);
-    Pending pending{identity(), 0, 0, false, false, false};
+    Pending pending{BlockRotation<P>::identity(), 0, 0, false, false, false};
     MANSARD_UNROLL_BY(1)
     for (int round = 0; round < ROUNDS; ++round) {
       const int own = round + place < ROUNDS ? round + place : round + place - ROUNDS;
@@ -205,18 +223,15 @@ struct BlockJacobi {
       const T b = product(x, y);
       turn_vectors(own_vector, pending);
       const R b_square = modulus_square(b);
-      const bool wanted =
-          meets && b_square > TOLERANCE * square * other && square > NULL_SQUARE && other > NULL_SQUARE;
-      pending = {identity(), own, partner, takes, meets, leaves};
-      if (__any_sync(~0u, wanted)) {
-        pending.rotation = rotation_of(b, b_square, wanted, square, other);
-        rotate(pending.rotation, x, y);
-        if (wanted) {
-          y.store(m.columns + partner * PITCH, lane);
-          if (lane == 0) m.squares[partner] = other;
-        }
+      const bool wanted = is_wanted(b_square, square, other);
+      found.any |= wanted;
+      found.far |= wanted && b_square > FAR * square * other;
+      pending = {BlockRotation<P>::of(b, b_square, wanted, square, other), own, partner, takes, meets, leaves};
+      rotate(pending.rotation, x, y);
+      if (meets) {
+        y.store(m.columns + partner * PITCH, lane);
+        if (lane == 0) m.squares[partner] = other;
       }
-      any |= wanted;
       if (leaves) {
         x.store(m.columns + own * PITCH, lane);
         if (lane == 0) m.squares[own] = square;
@@ -226,101 +241,34 @@ struct BlockJacobi {
       synchronize();  // columns and squares of partners, and columns that were left, go to other teams; vectors as well
     }
     turn_vectors(own_vector, pending);
-    return any;
+    return found;
   }
 
-  // Whether the matrix converged: a sweep among the first P::SWEEPS found nothing to rotate.
+  // Whether the matrix converged: at most P::SWEEPS sweeps were enough.
   MANSARD_DEVICE bool iterate() const {
-    bool converged = false;
+    bool close = false;
     MANSARD_UNROLL_BY(1)
-    for (int k = 0; k < P::SWEEPS && !converged; ++k) {
+    for (int k = 0; k <= P::SWEEPS; ++k) {
       sum_squares(k == 0);
-      converged = !__syncthreads_or(sweep());  // columns and vectors are complete; squares have been read by all teams
+      if ((close || k == P::SWEEPS) && is_finished()) return true;
+      if (k == P::SWEEPS) return false;
+      const Found found = sweep();
+      close = !__syncthreads_or(found.far);  // columns and vectors are complete; squares have been read by all teams
+      if (close && !__syncthreads_or(found.any)) return true;
     }
-    return converged;
-  }
-
-  // Normalise columns, and compute values.
-  MANSARD_DEVICE void normalize() const {
-    constexpr R LEAST = R(1.001) * (sizeof(R) == 8 ? R(0x1p-128) : R(0x1p-10));  // length of a column that is not null
-    static_assert(LEAST * LEAST > NULL_SQUARE && LEAST * LEAST < R(1.1) * NULL_SQUARE);
-    MANSARD_UNROLL_BY(1)
-    for (int half = 0; half < 2; ++half) {
-      const int j = team + half * PAIRS;
-      Share<P> x, v;
-      x.clear();
-      if (is_column(j)) x.load(m.columns + j * PITCH, lane);
-      const R square = x.square();
-      const bool ordinary = rootable(square);
-      const R inverse = quick_inverse_root(ordinary ? square : R(1));
-      R length = ordinary ? quick_root(square, inverse) : R(0);
-      if constexpr (S::HAS_VECTORS) {
-        v.clear();
-        if (is_column(j)) v.load(m.vectors + j * PITCH, lane);
-        const R v_square = v.square(), stretch = quick_inverse_root(is_column(j) ? v_square : R(1));
-        length *= stretch;
-        v.multiply(stretch);
-        if (is_column(j)) v.store(m.vectors + j * PITCH, lane);
-        x.multiply(inverse);
-        if (!(length > LEAST)) x.clear();
-        if (is_column(j)) x.store(m.columns + j * PITCH, lane);
-      }
-      if (is_column(j) && lane == 0) {
-        m.lengths[j] = length;
-        m.squares[j] = length > LEAST ? R(1) : R(0);
-      }
-    }
-    __syncthreads();  // columns, vectors, lengths and squares (1: not null) are complete, written by their teams
-  }
-
-  // Order of the values; returns the number of columns that are not null.
-  MANSARD_DEVICE int rank_columns() const {
-    int known = 0;
-    MANSARD_UNROLL_BY(1)
-    for (int begin = 0; begin < N; begin += THREADS) {
-      const int j = begin + thread;
-      const R length = j < N ? m.lengths[j] : R(0);
-      int rank = 0;
-      MANSARD_UNROLL_BY(4)
-      for (int i = 0; i < N; ++i) rank += m.lengths[i] > length || (m.lengths[i] == length && i < j);
-      if (j < N) {
-        m.rank[j] = rank;
-        m.source[rank] = j;
-        a.W[matrix * N + rank] = length * power_of_two<R>(-exponent) * (R(1) / raise);
-      }
-      known += __syncthreads_count(j < N && m.squares[j < N ? j : 0] > R(0));  // rank and source are complete
-    }
-    return known;
-  }
-
-  MANSARD_DEVICE void write_vectors() const {
-    T *const Z = a.Z + matrix * (N * N), *const VH = a.VH + matrix * (N * N);
-    MANSARD_UNROLL_BY(4)
-    for (int k = thread; k < N * N; k += THREADS)
-      VH[m.rank[k / N] * N + k % N] = conjugate(m.vectors[k / N * PITCH + k % N]);
-    MANSARD_UNROLL_BY(4)
-    for (int k = thread; k < N * N; k += THREADS) Z[k] = m.columns[m.source[k % N] * PITCH + k / N];
-  }
-  MANSARD_DEVICE void write_nan() const {
-    const R nan = R(0) / R(0);
-    for (int k = thread; k < N; k += THREADS) a.W[matrix * N + k] = nan;
-    if constexpr (S::HAS_VECTORS) {
-      constexpr int REALS = N * N * Scalar<T>::WORDS;
-      R* const Z = reinterpret_cast<R*>(a.Z + matrix * (N * N));
-      R* const VH = reinterpret_cast<R*>(a.VH + matrix * (N * N));
-      for (int k = thread; k < REALS; k += THREADS) Z[k] = VH[k] = nan;
-    }
+    return false;
   }
 
   MANSARD_DEVICE void run() {
     const bool finite = load(), converged = finite && iterate();
     if (thread == 0) a.INFO[matrix] = !finite ? N + 1 : converged ? 0 : N;
-    if (!finite) return write_nan();
-    normalize();
-    const int known = rank_columns();
+    const BlockResults<P, Arguments> results{a, m, matrix};
+    if (!finite) return results.write_nan();
+    results.normalize();
+    const int known = results.rank_columns(power_of_two<R>(-exponent), R(1) / raise);
     if constexpr (S::HAS_VECTORS) {
       if (known < N) complete_columns<P>(m, known);
-      write_vectors();
+      results.write_vectors();
     }
   }
 };
