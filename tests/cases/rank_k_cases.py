@@ -110,7 +110,19 @@ TENSOR: list[tuple[Problem, Config]] = [
     (P("float64", 20, 14, 2, part="lower"), Tensor(2, 1, 16384, 1)),
     (P("complex128", 18, 12, 3, part="lower", aligned=False), Tensor(1, 1, 4, 2, 4)),
 ]  # fmt: skip
-CASES = TILES + TENSOR
+PIECES: list[tuple[Problem, Config]] = [
+    # triangles that leave by pieces of 16 bytes: packed, unaligned, odd rows, lines with gaps, matrices with addresses
+    (P("float64", 16, 6, 25, part="lower"), Tiles(4, 12)),
+    (P("float32", 16, 6, 25, part="upper"), Tiles(4, 12)),
+    (P("float32", 17, 5, 13, part="lower"), Tiles(3, 6)),
+    (P("float32", 18, 3, 9, part="upper", aligned=False), Tiles(4, 4)),
+    (P("complex64", 17, 4, 7, part="lower", conj_b=True), Tiles(3, 3)),
+    (P("float64", 18, 4, 7, part="upper", pitch_c=20, stack_c="strided"), Tiles(4, 3)),
+    (P("float32", 18, 4, 7, part="lower", pitch_c=20, stack_c="pointers"), Tiles(4, 3)),
+    (P("float64", 19, 4, 7, part="lower", stack_a="pointers", stack_c="pointers"), Tiles(4, 3)),
+    (P("float32", 22, 4, 5, part="upper", stack_c="strided", layout_c="col"), Tiles(4, 3)),
+]
+CASES = TILES + TENSOR + PIECES
 
 
 case_id = numbered(CASES)

@@ -66,8 +66,8 @@ def test_what_is_chosen_is_exact(case: tuple[str, int, int, str, str], gpu_backe
     exact(problem, config, gpu_backend, scaled=scaled)
 
 
-# ragged sets, Hermitian, parts, layouts, two factors, tensor cores
-KINDS = (5, 9, 20, 22, 33, 39, 48, 52, 59, 61, 66, 73, 75)
+# ragged sets, Hermitian, parts, layouts, two factors, tensor cores, triangles that leave by pieces
+KINDS = (5, 9, 20, 22, 33, 39, 48, 52, 59, 61, 66, 73, 75, 80, 82, 84, 87)
 
 
 @pytest.mark.parametrize("number", KINDS)

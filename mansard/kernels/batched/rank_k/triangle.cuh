@@ -107,6 +107,8 @@ struct Triangle {
       store_across<THREADS>(image, x, first, count, rank);
     } else if constexpr (ENTRIES <= THREADS) {
       store_entries<THREADS>(image, x, first, count, rank);
+    } else if constexpr (C::FEED != Feed::elements) {
+      store_pieces<THREADS>(memory, x, first, count, rank);
     } else {
 MANSARD_UNROLL_BY(1)
       for (int m = 0; m < count; ++m) store_rows<THREADS / 32>(image + m * C::MATRIX, x, first + m, rank);
@@ -169,6 +171,54 @@ MANSARD_UNROLL_BY(1)
         use(matrix_at(x.C.base, x.C.matrix, first + m) + entry.row * x.C.line + entry.column * x.C.step,
             image + m * C::MATRIX + entry.row * C::PITCH + entry.column, entry.row == entry.column);
       });
+  }
+  // A thread has every THREADS-th run of 16 bytes of the group, of both triangles. What lies in the triangle leaves with
+  // one instruction; of pieces that straddle the diagonal, or the end of a line, entries leave one by one.
+  template <int THREADS, class Operands>
+  static MANSARD_DEVICE void store_pieces(const T* memory, const Operands& x, i64 first, int count, int rank) {
+    if constexpr (C::FEED == Feed::flat) {
+      T* const to = x.C.base + first * C::SIZE;
+      const int skip = C::shift(to);
+MANSARD_UNROLL_BY(4)
+      for (int i = rank; i < C::PIECES; i += THREADS) {
+        const int e = i * C::VECTOR - skip;  // of the group, the first of the piece
+        const int begin = max(0, -e), end = min(C::VECTOR, count * C::SIZE - e);
+        store_piece(to + e, memory + C::position(i * C::VECTOR), (e + C::SIZE) % C::SIZE, begin, end, x.scales);
+      }
+    } else {
+      constexpr int RUN = C::FEED == Feed::lines ? N : C::SIZE, RUNS = C::SIZE / RUN, EACH = ceil_div(RUN, C::VECTOR);
+MANSARD_UNROLL_BY(4)
+      for (int i = rank; i < count * RUNS * EACH; i += THREADS) {
+        const int run = i / EACH, e = i % EACH * C::VECTOR, line = run % RUNS;
+        T* const to = matrix_at(x.C.base, x.C.matrix, first + run / RUNS) + line * x.C.line + e;
+        store_piece(to, memory + C::position(run * RUN + e), line * RUN + e, 0, min(C::VECTOR, RUN - e), x.scales);
+      }
+    }
+  }
+  // Store entries begin .. end - 1 of a piece that begins with entry `at` of a matrix, in the order of memory.
+  static MANSARD_DEVICE void store_piece(T* to, const T* from, int at, int begin, int end, const Scales& scales) {
+    const auto inside = [&](int j) {
+      const int row = (at + j) / N % N, column = (at + j) % N;
+      return UPPER ? column >= row : column <= row;
+    };
+    const auto on_diagonal = [&](int j) { return (at + j) % C::SIZE % (N + 1) == 0; };
+    bool whole = begin == 0 && end == C::VECTOR;
+    MANSARD_UNROLL
+    for (int j = 0; j < C::VECTOR; ++j) whole = whole && inside(j);
+    if (whole) {
+      auto pack = *reinterpret_cast<const Pack<T, C::VECTOR>*>(from);
+      if constexpr (P::ACCUMULATE) {
+        const auto old = *reinterpret_cast<const Pack<T, C::VECTOR>*>(to);
+        MANSARD_UNROLL
+        for (int j = 0; j < C::VECTOR; ++j) pack.e[j] = with_old(scales, pack.e[j], old.e[j], on_diagonal(j));
+      }
+      store_pack(to, pack);
+      return;
+    }
+    MANSARD_UNROLL
+    for (int j = 0; j < C::VECTOR; ++j)
+      if (j >= begin && j < end && inside(j))
+        to[j] = P::ACCUMULATE ? with_old(scales, from[j], to[j], on_diagonal(j)) : from[j];
   }
   // A warp has every WARPS-th row.
   template <int WARPS, class Operands>
