@@ -13,6 +13,7 @@ from typing import Any
 from mansard.bench import store
 from mansard.bench.rows import OURS, Row, operation_of
 
+Line = dict[str, Any]  # a row of an experiment
 RESULTS = Path(__file__).parent.parent / "results"
 
 
@@ -33,12 +34,12 @@ def results(folder: str) -> dict[str, Any]:
 
 
 @functools.cache
-def lines(path: str) -> list[dict[str, Any]]:
+def lines(path: str) -> list[Line]:
     """The lines of a JSON file of rows, by its path from the root of the tree."""
     return [json.loads(line) for line in (RESULTS.parent / path).read_text().splitlines() if line.strip()]
 
 
-def experiment(name: str, device: str = "h200", **equal: Any) -> list[dict[str, Any]]:
+def experiment(name: str, device: str = "h200", **equal: Any) -> list[Line]:
     """Rows with these values of an experiment outside `mansard bench`, results/DEVICE/papers/NAME; none before it is
     measured."""
     path = f"results/{device}/papers/{name}.jsonl"

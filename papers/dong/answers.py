@@ -13,7 +13,7 @@ from .measured import backward_ways, exchanges_in_time, forward_ways, own_classi
 from .scaling import strong
 from .scaling import weak as weak_scaling
 
-__all__ = ["backward_ways", "exchanges_in_time", "forward_ways", "panels", "panels_in_time", "weak_scaling"]
+__all__ = ["exchanges_in_time", "panels", "panels_in_time", "weak_scaling"]
 _BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
 _BAND = "percent_bandwidth"
 _CPU = "xeon-avx512-2-cores/factor"
@@ -171,12 +171,17 @@ def _substitution(form: str) -> Number:
     return Number(values["peer"] > 2, values, ("n", "GFLOP/s", "% of bandwidth", "x cuBLAS"), cells)
 
 
+def _ways(found: Number, ways: Number) -> Number:
+    """Speed beside cuBLAS, and the ways to solve among each other, whose table is shown."""
+    return Number(found.holds and ways.holds, found.values | ways.values, ways.columns, ways.cells)
+
+
 def forward() -> Number:
-    return _substitution("")
+    return _ways(_substitution(""), forward_ways())
 
 
 def backward() -> Number:
-    return _substitution("U")
+    return _ways(_substitution("U"), backward_ways())
 
 
 def settings() -> Number:

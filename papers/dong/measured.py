@@ -17,7 +17,7 @@ def _triangles(uplo: str) -> Number:
     cells = tuple((str(n), *(f"{found[n, way]:.0f}" if (n, way) in found else "" for way in WAYS)) for n in sizes)
     least = min(found[n, "whole"] / max(found[n, way] for way in ("blocked", "recursive")) for n in sizes)
     inverted = max(found[n, "inverted"] / found[n, "whole"] for n in sizes)
-    values = {"least": least, "inverted": inverted, "recursive": found[sizes[-1], "recursive"],
+    values = {"least": least, "inverted": inverted, "n": sizes[-1], "recursive": found[sizes[-1], "recursive"],
               "blocked": found[sizes[-1], "blocked"], "whole": found[sizes[-1], "whole"]}  # fmt: skip
     return Number(values["inverted"] < 1, values, ("n", *(f"{way}, GFLOP/s" for way in WAYS)), cells)
 

@@ -67,6 +67,23 @@ def processors() -> Number:
     return Number(values["xeon"] > 90, values, columns, cells)
 
 
+def cores() -> Number:
+    """Figure 4b: speed of `ms.matmul` over threads of the H200's host, as a share of that of all."""
+    found = {(row["n"], row["threads"]): row for row in experiment("masliah-cpu", kernel="Mansard")}
+    sizes, threads = (sorted({key[at] for key in found}) for at in (0, 1))
+    share = {(n, count): row["gflops"] / found[n, threads[-1]]["gflops"] for (n, count), row in found.items()}
+    loops = {(row["n"], row["threads"]): row["gflops"] for row in experiment("masliah-cpu", kernel="ijk")}
+    half = threads[-2]
+    values = {"threads": threads[-1], "half": half,
+              "quarter": median(share[n, threads[-3]] for n in sizes),
+              "small": min(share[n, half] for n in sizes if n < 32), "large": share[32, half],
+              "ijk": median(loops[n, threads[-1]] / loops[n, half] for n in sizes)}  # fmt: skip
+    cells = tuple((str(count), *(f"{found[n, count]['gflops']:.0f} ({share[n, count]:.0%})" for n in sizes))
+                  for count in threads)  # fmt: skip
+    columns = ("threads", *(f"n = {n}, GFLOP/s" for n in sizes))
+    return Number(values["small"] > 0.88 and values["ijk"] > 1.3, values, columns, cells)
+
+
 def per_block() -> Number:
     found: dict[int, dict[int, Row]] = {}
     for row in rows(_GPU, "tba"):

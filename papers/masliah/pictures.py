@@ -8,7 +8,7 @@ from mansard.bench.batched.summary import batches, is_square
 from mansard.bench.plots import BOUND, figure, grid, percent_axis, sizes_below, style
 
 from ..batches import is_experiment
-from ..found import lines
+from ..found import experiment, lines
 from . import counters as computed
 from .tables import matrices_of
 
@@ -115,4 +115,23 @@ def counts() -> Any:
     return drawn
 
 
-PAGE = {"loops": loops, "counts": counts}  # pictures of the page alone, which need no results of a benchmark
+def cores() -> Any:
+    """Figure 4b of Masliah et al.: speed over threads, a panel per size."""
+    rows = experiment("masliah-cpu")
+    sizes = sorted({row["n"] for row in rows})
+    drawn, axes = _of_processor("Speed over threads, float64, C += A B", rows, len(sizes))
+    for axis, n in zip(axes, sizes, strict=True):
+        inside = [row for row in rows if row["n"] == n]
+        for number, name in enumerate(("Mansard", "registers", "ikj", "ijk")):
+            points = sorted((row["threads"], row["gflops"]) for row in inside if row["kernel"] == name)
+            axis.plot(*zip(*points, strict=True), label=name, **style(number))
+        bound = sorted({(row["threads"], row["bound_gflops"]) for row in inside})
+        axis.plot(*zip(*bound, strict=True), **BOUND)
+        axis.set(title=f"n = {n}", xlabel="threads", ylabel="GFLOP/s", ylim=(0, None))
+        axis.set_xticks(sorted({row["threads"] for row in inside}))
+    axes[0].legend(fontsize=8)
+    return drawn
+
+
+# pictures of the page alone, which need no results of a benchmark
+PAGE = {"loops": loops, "counts": counts, "cores": cores}

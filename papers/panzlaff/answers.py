@@ -6,7 +6,8 @@ from typing import Any
 
 from mansard.bench.rows import Row
 
-from ..found import Number, column, experiment, geometric_mean, median, results, rows
+from ..found import Line, Number, column, experiment, geometric_mean, median, results, rows
+from .rows import AHEAD
 
 _POWERS = "h200/powers"
 _LIMIT = "percent_limit"
@@ -196,57 +197,92 @@ def small_kernels() -> Number:
 
 
 _ROWS, _CPU, _GPU = "panzlaff-rows", "xeon-avx512-2-cores", "h200"
+_IN_CACHE = 60  # MiB of an H200's second-level cache
 
 
-def _level_groups(device: str, matrix: str, C: int) -> dict[tuple[int, int, str], float]:
-    """GFLOP/s by rows, p and execution."""
+def _level_groups(device: str, matrix: str, C: int) -> dict[tuple[int, int, str], Line]:
+    """Rows of an experiment by size, p and execution."""
     found = experiment(_ROWS, device, matrix=matrix, C=C)
-    return {(row["rows"], row["p"], row["execution"]): row["gflops"] for row in found}
+    return {(row["rows"], row["p"], row["execution"]): row for row in found if row.get("ahead", AHEAD) == AHEAD}
+
+
+def _rates(device: str, matrix: str, C: int) -> dict[tuple[int, int, str], float]:
+    return {key: row["gflops"] for key, row in _level_groups(device, matrix, C).items()}
 
 
 def _over_p(C: int) -> Number:
-    """Level groups over p, over as many products, in CRS (C = 1) or with C = 8: on one thread of a CPU, and 7pt on a
-    GPU, where 27pt has no rows."""
+    """Level groups over p, over as many products, in CRS (C = 1) or with C = 8: on one thread of a CPU and on a GPU."""
     cells: list[tuple[str, ...]] = []
     values: dict[str, Any] = {}
-    for name, device, matrix in (("seven", _CPU, "7pt"), ("many", _CPU, "27pt"), ("gpu", _GPU, "7pt")):
-        found = _level_groups(device, matrix, C)
+    for name, device, matrix in (("seven", _CPU, "7pt"), ("many", _CPU, "27pt"), ("gpu", _GPU, "7pt"),
+                                 ("gpu_many", _GPU, "27pt")):  # fmt: skip
+        found = _rates(device, matrix, C)
         pairs = {p: (found[rows, p, "plain"], rate) for (rows, p, which), rate in sorted(found.items())
                  if which == "groups"}  # fmt: skip
         gains = {p: rate / plain for p, (plain, rate) in pairs.items()}
         values |= {f"{name}_most": max(gains.values()), f"{name}_at": max(gains, key=lambda p: gains[p]),
-                   f"{name}_two": gains[2], f"{name}_last": gains[max(gains)], f"{name}_p": max(gains)}  # fmt: skip
+                   f"{name}_one": gains[1], f"{name}_two": gains[2], f"{name}_last": gains[max(gains)],
+                   f"{name}_p": max(gains)}  # fmt: skip
         where = "H200" if device == _GPU else "one Xeon thread"
         cells += [(where, matrix, str(p), f"{plain:.2f}", f"{rate:.2f}", f"{rate / plain:.2f}")
                   for p, (plain, rate) in pairs.items()]  # fmt: skip
     columns = ("device", "matrix", "p", "products, GFLOP/s", "level groups", "gain")
-    no_other = not experiment(_ROWS, _GPU, matrix="27pt", C=C)
-    return Number(values["gpu_most"] < 1 and no_other, values, columns, tuple(cells))
+    return Number(True, values, columns, tuple(cells))
 
 
 def crs_over_p() -> Number:
+    """Level groups lose on 7pt; on 27pt what they gain is there with one product already."""
     found, one = naive_csr(), _over_p(1)
-    return Number(found.holds and one.holds, found.values | one.values, found.columns, found.cells)
+    holds = found.holds and one.values["gpu_most"] < 1 and one.values["gpu_many_at"] == 1
+    return Number(holds, found.values | one.values, found.columns, found.cells)
 
 
 def lanes_over_p() -> Number:
+    """Four lanes per row beside one: products, and level groups over p."""
     found, one = four_lanes(), _over_p(8)
-    return Number(found.holds and one.holds, found.values | one.values, one.columns, one.cells)
+    values = found.values | one.values
+    for name, matrix in (("groups", "7pt"), ("long", "27pt")):
+        four, alone = (_rates(_GPU, matrix, C) for C in (8, 32))
+        ratios = [rate / alone[key] for key, rate in four.items() if key[1] > 1 and key[2] == "groups"]
+        values |= {f"{name}_least": min(ratios), f"{name}_most": max(ratios)}
+    return Number(values["long_least"] > 1.2 and values["groups_most"] < 1, values, one.columns, one.cells)
 
 
-def ramp_of_groups() -> Number:
-    """Figures 4.6 and 4.7 on one thread of a CPU: five powers of a band by size and C, level groups over products."""
-    found = {C: _level_groups(_CPU, "band-27", C) for C in (1, 32, 16, 8, 4, 2)}
-    sizes = sorted({rows for rows, _, _ in found[8]})
-    gain = {(C, rows): each[rows, 5, "groups"] / each[rows, 5, "plain"] for C, each in found.items() for rows in sizes}
-    inside, beyond = [rows for rows in sizes if rows * 27 * 12 < 5 << 20], sizes[-3:]
-    values = {"inside": median(gain[8, rows] for rows in inside), "beyond": median(gain[8, rows] for rows in beyond),
-              "chunks": median(found[4][rows, 5, "plain"] / found[8][rows, 5, "plain"] for rows in inside),
-              "crs": median(found[1][rows, 5, "plain"] / found[8][rows, 5, "plain"] for rows in inside)}  # fmt: skip
-    crs, sell = (experiment(_ROWS, _GPU, matrix="7pt", C=C, p=1, execution="plain")[0]["gflops"] for C in (1, 32))
-    values["sell"] = sell / crs
-    pair = "{0[plain]:.2f} / {0[groups]:.2f}"
-    rates = {(C, rows): {which: found[C][rows, 5, which] for which in ("plain", "groups")} for C, rows in gain}
-    cells = tuple((f"{rows * 27 * 12 / 2**20:.2f}", *(pair.format(rates[C, rows]) for C in found)) for rows in sizes)
-    columns = ("MiB", "CRS, products / level groups", *(f"C = {C}" for C in list(found)[1:]))
-    return Number(not experiment(_ROWS, _GPU, matrix="band-27"), values, columns, cells)
+def _mib(rows: int) -> float:
+    return rows * 27 * 12 / 2**20
+
+
+def sawtooth() -> Number:
+    """Figure 4.6: five powers of a band by size, C = 8, level groups over products."""
+    found, cpu = _level_groups(_GPU, "band-27", 8), _rates(_CPU, "band-27", 8)
+    cells, whole, several = [], [], []
+    for size in sorted({key[0] for key in found}):
+        plain, groups = (found[size, 5, which] for which in ("plain", "groups"))
+        gain = groups["gflops"] / plain["gflops"]
+        (whole if groups["groups"] == 1 else several).append(gain)
+        cells.append((f"{_mib(size):.0f}", f"{plain['gflops']:.0f}", f"{groups['gflops']:.0f}", str(groups["groups"]),
+                      f"{gain:.2f}"))  # fmt: skip
+    sizes = sorted({key[0] for key in cpu})
+    gains = {size: cpu[size, 5, "groups"] / cpu[size, 5, "plain"] for size in sizes}
+    values = {"least": min(whole), "most": max(whole), "lost_least": min(several), "lost": median(several),
+              "lost_most": max(several), "inside": median(gains[size] for size in sizes if _mib(size) < 5),
+              "beyond": median(gains[size] for size in sizes[-3:])}  # fmt: skip
+    columns = ("MiB", "five products, GFLOP/s", "level groups", "number of groups", "gain")
+    return Number(min(whole) > 0.9 and max(several) < 0.9, values, columns, tuple(cells))
+
+
+def chunks() -> Number:
+    """Figure 4.7: the same with every C."""
+    every = (1, 32, 16, 8, 4, 2)
+    found = {C: _rates(_GPU, "band-27", C) for C in every}
+    sizes = sorted({key[0] for key in found[8]})
+    values = {}
+    for which in ("plain", "groups"):
+        for name, C in (("four", 4), ("two", 2), ("one", 32)):
+            ratios = [found[C][size, 5, which] / found[8][size, 5, which] for size in sizes if _mib(size) < _IN_CACHE]
+            values[f"{which}_{name}"] = median(ratios)
+    cells = tuple((f"{_mib(size):.0f}", *(f"{found[C][size, 5, 'plain']:.0f} / {found[C][size, 5, 'groups']:.0f}"
+                                          for C in every)) for size in sizes)  # fmt: skip
+    columns = ("MiB", "CRS, products / level groups, GFLOP/s", *(f"C = {C}" for C in every[1:]))
+    holds = max(values[f"{which}_{name}"] for which in ("plain", "groups") for name in ("four", "two")) < 1.1
+    return Number(holds, values, columns, cells)

@@ -11,6 +11,7 @@ from mansard.bench.sparse.operations import matrix_bytes
 from mansard.bench.sparse.pictures import MODEL
 from mansard.machine.spmv import effective_bandwidth
 
+from ..found import experiment
 from .cases import STENCILS
 
 
@@ -98,3 +99,25 @@ def _kernels(axis: Any, ceilings: dict[str, Any]) -> None:
     axis.set(title="this device", xlabel="footprint, MiB", ylabel="GB/s", xscale="log", ylim=(0, None))
     if axis.lines:
         axis.legend(fontsize=8)
+
+
+def level_groups() -> Any:
+    """Figures 4.6 and 4.7 of Panzlaff: five powers of a band by size and C, level groups beside products (dotted)."""
+    found = [row for row in experiment("panzlaff-rows", matrix="band-27") if row["p"] == 5]
+    about = {"environment": {"device": found[0]["device"], "date": max(row["date"] for row in found)}}
+    drawn, axes = figure(about, "Five powers of band-27: level groups, and products (dotted)", 1, 2, (6.0, 4.2))
+    for axis, chunks in zip(axes, ((8, 32), (8, 4, 2, 1)), strict=True):
+        for number, C in enumerate(chunks):
+            for which in ("groups", "plain"):
+                points = sorted((row["rows"] * 27 * 12 / 2**20, row["gflops"]) for row in found
+                                if (row["C"], row["execution"]) == (C, which))  # fmt: skip
+                label = {"label": f"C = {C}" if C > 1 else "CRS"} if which == "groups" else {}
+                dotted = {"linestyle": ":", "marker": ""} if which == "plain" else {}
+                axis.plot(*zip(*points, strict=True), **(style(number) | label | dotted))
+        axis.axvline(found[0]["cache"] / 2**20, color="#888888", linewidth=0.8)
+        axis.set(xlabel="matrix, MiB; the line is the cache", ylabel="GFLOP/s", xscale="log", ylim=(0, None))
+        axis.legend(fontsize=8)
+    return drawn
+
+
+PAGE = {"level_groups": level_groups}  # pictures of the page alone, which need no results of a benchmark
