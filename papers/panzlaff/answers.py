@@ -255,7 +255,9 @@ def _mib(rows: int) -> float:
 def sawtooth() -> Number:
     """Figure 4.6: five powers of a band by size, C = 8, level groups over products."""
     found, cpu = _level_groups(_GPU, "band-27", 8), _rates(_CPU, "band-27", 8)
-    cells, whole, several = [], [], []
+    cells: list[tuple[str, ...]] = []
+    whole: list[float] = []
+    several: list[float] = []
     for size in sorted({key[0] for key in found}):
         plain, groups = (found[size, 5, which] for which in ("plain", "groups"))
         gain = groups["gflops"] / plain["gflops"]

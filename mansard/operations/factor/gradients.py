@@ -55,7 +55,8 @@ def of_solution(
     a: Array, X: Array, G: Array, pivot: bool = True, backend: str | None = None
 ) -> tuple[Array, Array] | None:  # fmt: skip
     """The gradients -W X^H of a and W = a^-H G of b, from that of X with a X = b."""
-    return _by_kernel(_Asked("solution", pivot, backend), (a, G, X))
+    found: tuple[Array, Array] | None = _by_kernel(_Asked("solution", pivot, backend), (a, G, X))
+    return found
 
 
 def _by_kernel(asked: _Asked, given: tuple[Array, ...]) -> Array:

@@ -54,9 +54,9 @@ def registers(problem: Problem, c: Any) -> int:
         return min(255, of_lu + _EPILOGUE.get(problem.itemsize, 0))
     if c.VARIANT == "columns":
         ahead = words * N if problem.dtype == "float64" else 0  # numbers of L that are read before they are used
-        return min(255, words * N + ahead + 54 + 2 * words)
+        return int(min(255, words * N + ahead + 54 + 2 * words))
     if c.VARIANT == "tensor":
-        return max(_TENSOR_LEAST, 40 + 8 * up(N, 8) * (up(N, 16) + 1))
+        return int(max(_TENSOR_LEAST, 40 + 8 * up(N, 8) * (up(N, 16) + 1)))
     rows, columns = up(N, c.LANES_M), up(N, c.LANES_N)
     return int(min(255, words * (rows * columns + 2 * (rows + columns)) + 48))
 
