@@ -122,7 +122,18 @@ PIECES: list[tuple[Problem, Config]] = [
     (P("float64", 19, 4, 7, part="lower", stack_a="pointers", stack_c="pointers"), Tiles(4, 3)),
     (P("float32", 22, 4, 5, part="upper", stack_c="strided", layout_c="col"), Tiles(4, 3)),
 ]
-CASES = TILES + TENSOR + PIECES
+GATHERED: list[tuple[Problem, Config]] = [
+    # tensor cores: C by way of an image, groups, a ring of groups with more of them than blocks, three TF32 products
+    (P("float64", 33, 17, 3, part="lower"), Tensor(1, 1, 16384, 1, OUT="back")),
+    (P("float64", 40, 37, 2), Tensor(2, 1, 16, 2, OUT="back")),
+    (P("float64", 17, 9, 140, part="lower"), Tensor(2, 1, 16384, 2, 4, OUT="back")),
+    (P("float64", 20, 16, 9, part="upper"), Tensor(2, 1, 16384, 1, GROUP=4)),
+    (P("float32", 31, 18, 5, part="upper"), Tensor(2, 1, 16384, 1, GROUP=2, OUT="back")),
+    (P("float32", 33, 19, 3, layout_a="col"), Tensor(1, 1, 16384, 2, OUT="back")),
+    (P("float32", 19, 40, 3, part="lower", aligned=False), Tensor(1, 1, 16, 2, OUT="back")),
+    (P("complex64", 18, 17, 3, part="lower", conj_b=True), Tensor(1, 1, 16384, 1, GROUP=2, OUT="back")),
+]
+CASES = TILES + TENSOR + PIECES + GATHERED
 
 
 case_id = numbered(CASES)

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from conftest import needs_cpu
 from orders import in_order
-from rank_k_cases import CASES, bounded, exact
+from rank_k_cases import CASES, bounded, exact, laid_out, launch, numbers
 from sparing import every, spared
 
 import mansard as ms
+from mansard import testing
 from mansard.backends import cpu, emulated
 from mansard.kernels.batched.rank_k import defaults, space, spec
 from mansard.kernels.batched.rank_k.shapes import tensor_shape
@@ -66,8 +67,9 @@ def test_what_is_chosen_is_exact(case: tuple[str, int, int, str, str], gpu_backe
     exact(problem, config, gpu_backend, scaled=scaled)
 
 
-# ragged sets, Hermitian, parts, layouts, two factors, tensor cores, triangles that leave by pieces
-KINDS = (5, 9, 20, 22, 33, 39, 48, 52, 59, 61, 66, 73, 75, 80, 82, 84, 87)
+# ragged sets, Hermitian, parts, layouts, two factors, tensor cores, triangles that leave by pieces, images and rings of
+# tensor cores
+KINDS = (5, 9, 20, 22, 33, 39, 48, 52, 59, 61, 66, 73, 75, 80, 82, 84, 87, 89, 91, 94)
 
 
 @pytest.mark.parametrize("number", KINDS)
@@ -82,6 +84,26 @@ def test_panels_are_read_before_results_take_their_place(order: str) -> None:
     with in_order(order):
         exact(P("float64", 16, 9, 5), Tiles(2, 2), "emulated")
         exact(P("float32", 24, 20, 2, part="lower"), Tiles(2, 1, 1, 8, 2), "emulated")
+        exact(*CASES[RING], "emulated")
+
+
+RING = 91  # groups one after the other, by way of images in their places
+
+
+def test_infinities_come_out_as_from_multiply_adds(gpu_backend: str) -> None:
+    """A TF32 half of an infinity is a NaN: entries that are not numbers are formed again, others are what they were."""
+    xp = testing.array_module(gpu_backend)
+    problem = P("float32", 20, 17, 3, part="lower")
+    A, C = (numbers(problem, side, xp, 5, True) for side in "ac")
+    A[0, 4, 2], A[1, 19, 16], A[2, 7, 0] = np.inf, -np.inf, np.nan
+    C[...] = 5
+    with np.errstate(invalid="ignore"):
+        expected = spec.reference(A, None, C, part="lower")
+    stacks = [laid_out(problem, side, xp, values) for side, values in (("a", A), ("a", A), ("c", C))]
+    launch(problem, Tensor(2, 1, 16384, 1, GROUP=2, OUT="back"), gpu_backend, stacks)
+    found, inside = stacks[2].view, xp.tri(20, dtype=bool)
+    assert bool(((found == expected) | (xp.isnan(found) & xp.isnan(expected)))[:, inside].all())
+    assert bool((found[:, ~inside] == 5).all()) and bool(xp.isinf(found[:, inside]).any())
 
 
 def test_configurations_that_cannot_be() -> None:
@@ -111,6 +133,26 @@ def test_fragments_stay_in_their_place_of_the_ring(traits: dict[str, Any]) -> No
         fits = 16 * shape.side <= n
         assert (space.illegal(problem, Tensor(tile, 1, 8, 2), device) is None) == fits, (n, tile)
         assert (shape.slack == 0) == fits and space.illegal(problem, Tensor(tile, 1, 16384, 1), device) is None
+
+
+def test_tensor_configurations_that_cannot_be() -> None:
+    """Parts and panels of groups, rings of three groups, and TF32 products that cannot be repaired or are too short."""
+    device = emulated.backend().device
+    double, single = P("float64", 40, 40, 10), P("float32", 48, 40, 10)
+    refused: list[tuple[Problem, Tensor]] = [
+        (double, Tensor(1, 1, 16384, 3)),
+        (double, Tensor(1, 2, 16384, 2)),
+        (double, Tensor(1, 2, 16384, 1, OUT="back")),
+        (double, Tensor(1, 1, 16, 2, GROUP=2)),
+        (single, Tensor(1, 1, 16384, 1)),
+        (single, Tensor(1, 1, 16384, 1, 4, OUT="back")),
+        (single, Tensor(1, 1, 4, 2, OUT="back")),
+        (single, Tensor(3, 1, 16384, 1, OUT="back")),
+        (single.replace(two=True), Tensor(1, 1, 16384, 1, OUT="back")),
+        (P("float32", 40, 15, 10), Tensor(1, 1, 16384, 1, OUT="back")),
+    ]
+    assert all(space.illegal(problem, config, device) for problem, config in refused)
+    assert space.illegal(single, Tensor(1, 1, 16384, 2, OUT="back"), device) is None
 
 
 def test_work_counts_a_triangle_in_sectors() -> None:

@@ -112,6 +112,12 @@ def test_batches_of_blocks(which: int, gpu_backend: str) -> None:
         exact(spec.problem("float64", 20, 9, batch), kernels(gpu_backend)[which], gpu_backend)
 
 
+@pytest.mark.parametrize("problem", [spec.problem("float64", 33, 21, 3), spec.problem("float64", 35, 7, 2, uplo="upper")])
+def test_odd_rows_leave_by_strips(problem: Problem, gpu_backend: str) -> None:
+    """Entries of lanes that may be stored one by one only: eight rows at a time pass the warp's strip."""
+    exact(problem, Tensor(48, 32, 1, 1), gpu_backend, scaled=True)
+
+
 @pytest.mark.parametrize("which", [0, 1, 2, 3])
 def test_without_alpha_there_is_only_zero(which: int, backend: str) -> None:
     """Neither A nor B is looked at, so that NaN there does not matter."""

@@ -22,7 +22,8 @@ _MOST_THREADS = 512  # threads of a block: so many of 128 registers fill the reg
 _MOST_SUMS = 128  # 32-bit registers of sums per thread, half of what there is
 _FEW_ROWS = 40  # rows up to which tiles of four rows give several warps work, so that some wait while others compute
 _SETS = 13  # sets of rows of larger matrices: a triangle of them are three warps
-_ONE_EACH = 64  # rows up to which a warp has one tile of the tensor cores: ten warps are the triangle
+_ONE_EACH = 48  # rows up to which a warp has one tile of the tensor cores: six warps are the triangle
+_IMAGE_BYTES = 72 << 10  # bytes of an image of C by way of which it leaves: three blocks of so many fit
 _TENSOR_ROWS = 32  # rows beyond which tensor cores, which compute whole squares of 16, have less to do than threads
 
 
@@ -56,19 +57,25 @@ def swept(problem: Problem, device: Device) -> Iterator[Config]:
 
 
 def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
-    """Squares of one tile per warp where a few are the whole triangle, larger ones beyond; whole matrices or panels."""
-    if problem.N <= _TENSOR_ROWS:
+    """Squares of one tile per warp where a few are the whole triangle, larger ones beyond; whole matrices or panels.
+    Rows that begin anywhere leave by way of an image, and so do TF32 products."""
+    if problem.N <= _TENSOR_ROWS or problem.dtype == "complex64":
         return
-    step = 4 if problem.is_complex or problem.K < 8 else 8
+    is_split = problem.dtype == "float32"
+    step = 8 if is_split or not (problem.is_complex or problem.K < 8) else 4
+    size = problem.itemsize
+    begins_anywhere = problem.N * size % 16 != 0 or not problem.aligned or problem.layout_c == "any"
+    gathers = is_split or (begins_anywhere and problem.N**2 * size <= _IMAGE_BYTES)
     for square in (1, 2) if problem.is_complex or problem.N <= _ONE_EACH else (2, 1):
         squares = up(up(problem.N, 16), square)
         tiles = squares * (squares + 1) // 2
         parts = max(1, min(up(tiles, _WARPS), up(device.multiprocessors, problem.BATCH)))
         parts = max(parts, up(tiles, _MOST_WARPS))
-        if problem.N * problem.K * problem.itemsize <= _WHOLE_BYTES:
-            yield Tensor(square, parts, 16384, 1, step)
-        yield from (Tensor(square, parts, depth, 2, step) for depth in (32, 16, 8) if depth < problem.K)
-        yield Tensor(square, parts, 16384, 1, step)
+        out = "back" if gathers and parts == 1 else "direct"
+        if problem.N * problem.K * size <= _WHOLE_BYTES:
+            yield Tensor(square, parts, 16384, 1, step, OUT=out)
+        yield from (Tensor(square, parts, depth, 2, step, OUT=out) for depth in (32, 16, 8) if depth < problem.K)
+        yield Tensor(square, parts, 16384, 1, step, OUT=out)
 
 
 def _tiles(problem: Problem, device: Device) -> Iterator[Tiles]:

@@ -43,8 +43,8 @@ def _constants(problem: Problem, config: Any) -> dict[str, Any]:
     constants |= {"ALIGNED": problem.aligned, "SHARED_BYTES": work.shared_bytes(problem, config)}
     if config.VARIANT == "tensor":
         shape = tensor_shape(problem, config)
-        images = batches.image("a", shape.a) | batches.image("b", shape.a)
-        return constants | images | {"GROUP": 1, "SLACK": shape.slack, "ADJACENT": adjacent(problem)}
+        images = batches.images(shape, "ac") | batches.image("b", shape.a)
+        return constants | images | {"SLACK": shape.slack, "PLACE": shape.place, "ADJACENT": adjacent(problem)}
     return constants | batches.images(tiles_shape(problem, config), _SIDES)
 
 

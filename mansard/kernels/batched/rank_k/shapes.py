@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import gcd
 from typing import Any
@@ -12,6 +13,7 @@ from ...common import images, operands
 from ...common.configs import up
 from ...common.images import Image
 from ..gemm.work_panels import Window, windows
+from ..gemm.work_stream import clash as stream_clash
 from . import spec
 
 
@@ -73,12 +75,14 @@ class TensorShape:
     """Shape of a `tensor` configuration, by which it is legal or not; the kernel asserts the same numbers."""
 
     a: Image | Window
+    c: Image
     panels: int
     side: int  # tiles of a square along a side
     tiles: int  # squares of the triangle
     threads: int
     stage_bytes: int
     slack: int  # bytes past the end that fragments reach
+    place: int  # bytes of a group and its image, of which a ring has two
     shared_bytes: int
 
 
@@ -88,20 +92,55 @@ def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     squares = up(up(problem.N, _TILE), c.TILE)
     tiles = squares * (squares + 1) // 2
     depth = min(c.BLK_K, problem.K)
-    alone = operands.alone(problem, operands.of(problem, "a"), (problem.N, problem.K))
-    is_row = problem.layout_a != "col"
-    clash = 8 if is_row or not problem.is_complex else 4  # pitches whose multiples collide (gemm's tensor_tile.cuh)
-    if depth == problem.K:
-        found: list[Image | Window] = list(images.padded(images.of_operand(alone, "c", 1)))
-    else:
-        found = list(windows(alone, "c", (problem.N, depth) if is_row else (depth, problem.N)))
-    a = next((one for one in found if one.pitch % clash), found[0])
+    a, result = _panel(problem, c, depth), _fragments(problem, c)
     side = up(up(problem.N, _TILE), squares)
     reach = max(0, side * _TILE - problem.N)  # rows beyond the last: of several squares the last one ends there
-    slack = up(reach * problem.itemsize * (a.pitch if is_row else 1), 16) * 16
-    warps = up(tiles, c.PARTS)
-    shared = up(c.STAGES * a.bytes + slack, 128) * 128
-    return TensorShape(a, up(problem.K, depth), side, tiles, 32 * warps, a.bytes, slack, shared)
+    slack = up(reach * problem.itemsize * (1 if problem.layout_a == "col" else a.pitch), 16) * 16
+    warps = c.GROUP * up(tiles, c.PARTS)
+    image = result.bytes if c.OUT == "back" else 0
+    place = up(max(a.bytes + slack, image), 128) * 128
+    is_ring = depth == problem.K and c.STAGES == 2
+    shared = 2 * place if is_ring else up(max(c.STAGES * a.bytes + slack, image), 128) * 128
+    return TensorShape(a, result, up(problem.K, depth), side, tiles, 32 * warps, a.bytes, slack, place, shared)
+
+
+def _panel(problem: Problem, c: Any, depth: int) -> Image | Window:
+    """A panel for tensor cores: rows of a fragment are adjacent, or reads at least keep apart."""
+    alone = operands.alone(problem, operands.of(problem, "a"), (problem.N, problem.K))
+    is_row = problem.layout_a != "col"
+    found: list[Image | Window]
+    if depth == problem.K:
+        found = list(_wider(images.of_operand(alone, "c", c.GROUP), 4))
+    else:
+        found = list(windows(alone, "c", (problem.N, depth) if is_row else (depth, problem.N)))
+    clash = stream_clash(problem, is_row)
+    natural = [one for one in found if problem.dtype == "float64" and is_row and one.pitch % 8 == 4]
+    return (natural + [one for one in found if one.pitch % clash] + found)[0]
+
+
+def _wider(image: Image, most: int) -> Iterator[Image]:
+    """Images that hold the same, with lines of up to `most` times 16 bytes more where the feed has padding."""
+    yield from images.padded(image)
+    if image.feed != "elements" and (image.feed != "flat" or (not image.shifted and image.length % image.vector == 0)):
+        even = up(image.length, image.vector)
+        if image.feed == "matrices" and image.length % image.vector:
+            return
+        for pad in range(2, most):
+            pitch = (even + pad) * image.vector
+            yield replace(image, pitch=pitch, matrix=up(image.lines * pitch, image.vector) * image.vector)
+
+
+def _fragments(problem: Problem, c: Any) -> Image:
+    """C as fragments of the tensor cores are gathered: eight rows, four pairs of columns, and their mirrors."""
+    alone, size = operands.alone(problem, operands.of(problem, "c"), spec.shape(problem, "c")), problem.itemsize
+
+    def collisions(one: Image) -> int:
+        below = [lane // 4 * one.pitch + lane % 4 * 2 for lane in range(32)]
+        above = [lane % 4 * 2 * one.pitch + lane // 4 for lane in range(32)]
+        written = [offsets for other, offsets in (("upper", below), ("lower", above)) if problem.part != other]
+        return sum(images.wavefronts(offsets, size) for offsets in written)
+
+    return min(_wider(images.of_operand(alone, "c", c.GROUP), 4), key=lambda one: (collisions(one), one.bytes))
 
 
 def adjacent(problem: Problem) -> int:

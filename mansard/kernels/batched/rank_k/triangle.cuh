@@ -74,9 +74,7 @@ struct Triangle {
   using C = typename S::C;
   static constexpr int N = P::N;
   static constexpr bool FULL = P::UPLO == Uplo::full, UPPER = P::UPLO == Uplo::upper;
-  // Entries of a triangle by pairs of rows p and N - 1 - p, which have N + 1 entries together.
-  static constexpr int WIDTH = N + 1, ENTRIES = (N + 1) / 2 * WIDTH;
-  static constexpr int AT_ONCE = 4;  // entries of a thread that are under way together
+  static constexpr int AT_ONCE = 4;  // pieces of a thread that are under way together
 
   // Entry (row, column) of the lower triangle goes to place(row, column), or (column, row), or both.
   template <class At>
@@ -101,141 +99,102 @@ struct Triangle {
   // Store the images of `count` matrices; `memory` is where they begin, up to their shift.
   template <int THREADS, class Operands>
   static MANSARD_DEVICE void store(const T* memory, const T* image, const Operands& x, i64 first, int count, int rank) {
-    if constexpr (FULL) {
-      C::template store<THREADS, false>(memory, x.C, first, count, x.scales, rank);
-    } else if (P::GROUP > 1 && is_batch_last(x.C)) {
-      store_across<THREADS>(image, x, first, count, rank);
-    } else if constexpr (ENTRIES <= THREADS) {
-      store_entries<THREADS>(image, x, first, count, rank);
-    } else if constexpr (C::FEED != Feed::elements) {
-      store_pieces<THREADS>(memory, x, first, count, rank);
-    } else {
-MANSARD_UNROLL_BY(1)
-      for (int m = 0; m < count; ++m) store_rows<THREADS / 32>(image + m * C::MATRIX, x, first + m, rank);
-    }
+    if constexpr (FULL) C::template store<THREADS, false>(memory, x.C, first, count, x.scales, rank);
+    else if (P::GROUP > 1 && is_batch_last(x.C)) store_across<THREADS>(image, x, first, count, rank);
+    else
+      store_pieces<THREADS>(image, x, first, count, rank);
   }
 
  private:
-  struct Entry {
-    int row, column;
+  // PIECE adjacent entries of a row leave together, where they lie on boundaries of their common size. A triangle has
+  // COUNT pieces: rows come in blocks of PIECE, of which row r of block b has b + 1, the last one with r + 1 entries. Row
+  // r of block b and row r of block BLOCKS - 1 - b have WIDTH pieces together; of an odd number of blocks the middle one
+  // is alone. Those of an upper triangle are mirrored in both directions.
+  static constexpr int PIECE = C::FEED == Feed::elements ? 1 : C::READ;
+  static constexpr int BLOCKS = N / PIECE, WIDTH = BLOCKS + 1, COUNT = (BLOCKS + 1) / 2 * PIECE * WIDTH;
+  struct Piece {
+    int row, column, entries;  // of an upper triangle, the last ones of the piece
     bool exists;
   };
-  // Entry q of the triangle, whose rows come in pairs; of an odd number of rows the middle one is alone.
-  static MANSARD_DEVICE Entry entry_of(int q) {
-    const int pair = q / WIDTH, i = q % WIDTH;
-    const int row = i <= pair ? pair : N - 1 - pair, column = i <= pair ? i : i - pair - 1;
-    const bool exists = N % 2 == 0 || pair < N / 2 || i <= pair;
-    return {UPPER ? N - 1 - row : row, UPPER ? N - 1 - column : column, exists};
+  static MANSARD_DEVICE Piece piece_of(int q) {
+    const int pair = q / WIDTH, i = q % WIDTH, block = pair / PIECE, r = pair % PIECE;
+    const bool first = i <= block;
+    const int row = (first ? block : BLOCKS - 1 - block) * PIECE + r, at = first ? i : i - block - 1;
+    const int entries = (at + 1) * PIECE > row ? r + 1 : PIECE;
+    const bool exists = BLOCKS % 2 == 0 || block < BLOCKS / 2 || first;
+    return {UPPER ? N - 1 - row : row, UPPER ? N - PIECE - at * PIECE : at * PIECE, entries, exists};
   }
-  // Write entries AT_ONCE at a time: visit(j, use) calls use(address, image, on the diagonal) for entry j, if it exists.
+  // Call use(address, image, index) for the entries of a piece that are in the triangle, one by one.
+  template <class Use>
+  static MANSARD_DEVICE void each_entry(int entries, Use use) {
+    MANSARD_UNROLL
+    for (int i = 0; i < PIECE; ++i)
+      if (i == 0 || i < entries) use(UPPER ? PIECE - 1 - i : i);
+  }
+  // Write pieces AT_ONCE at a time: visit(j, use) calls use(address, image, entries, entry on the diagonal or -1) for
+  // piece j, if it exists.
   template <class Visit>
   static MANSARD_DEVICE void write(const Scales& scales, Visit visit) {
-    if constexpr (P::ACCUMULATE) {
-      T old[AT_ONCE] = {};
-      MANSARD_UNROLL
-      for (int j = 0; j < AT_ONCE; ++j) visit(j, [&](const T* at, const T*, bool) { old[j] = *at; });
+    T old[AT_ONCE][PIECE] = {};
+    if constexpr (P::ACCUMULATE)
       MANSARD_UNROLL
       for (int j = 0; j < AT_ONCE; ++j)
-        visit(j, [&](T* at, const T* from, bool diagonal) { *at = with_old(scales, *from, old[j], diagonal); });
-    } else {
-      MANSARD_UNROLL
-      for (int j = 0; j < AT_ONCE; ++j) visit(j, [&](T* at, const T* from, bool) { *at = *from; });
-    }
-  }
-
-  // A thread has one entry of every matrix of a part of the group.
-  template <int THREADS, class Operands>
-  static MANSARD_DEVICE void store_entries(const T* image, const Operands& x, i64 first, int count, int rank) {
-    constexpr int TEAMS = THREADS / ENTRIES;
-    const int team = rank / ENTRIES;
-    const Entry entry = entry_of(rank % ENTRIES);
-    if (team >= TEAMS || !entry.exists) return;
-    const i64 inside = entry.row * x.C.line + entry.column * x.C.step;
-    const T* from = image + entry.row * C::PITCH + entry.column;
-MANSARD_UNROLL_BY(1)
-    for (int begin = team; begin < count; begin += AT_ONCE * TEAMS)
-      write(x.scales, [&](int j, auto use) {
-        if (const int m = begin + j * TEAMS; m < count)
-          use(matrix_at(x.C.base, x.C.matrix, first + m) + inside, from + m * C::MATRIX, entry.row == entry.column);
+        visit(j, [&](const T* at, const T*, int entries, int) {
+          each_entry(entries, [&](int i) { old[j][i] = at[i]; });
+        });
+    MANSARD_UNROLL
+    for (int j = 0; j < AT_ONCE; ++j)
+      visit(j, [&](T* at, const T* from, int entries, int diagonal) {
+        Pack<T, PIECE> pack = *reinterpret_cast<const Pack<T, PIECE>*>(from);
+        if constexpr (P::ACCUMULATE)
+          MANSARD_UNROLL
+          for (int i = 0; i < PIECE; ++i) pack.e[i] = with_old(scales, pack.e[i], old[j][i], i == diagonal);
+        if (PIECE == 1 || entries == PIECE) *reinterpret_cast<Pack<T, PIECE>*>(at) = pack;
+        else
+          each_entry(entries, [&](int i) { at[i] = pack.e[i]; });
       });
   }
-  // Neighbouring threads have the same entry of neighbouring matrices.
+
+  // A thread has the same pieces of every matrix of its team's share of the group.
+  template <int THREADS, class Operands>
+  static MANSARD_DEVICE void store_pieces(const T* image, const Operands& x, i64 first, int count, int rank) {
+    constexpr int TEAMS = COUNT < THREADS ? THREADS / COUNT : 1;
+    constexpr int DEEP = TEAMS > 1 || P::GROUP >= AT_ONCE ? AT_ONCE : 1, WIDE = AT_ONCE / DEEP;  // matrices, pieces
+    const int team = TEAMS > 1 ? rank / COUNT : 0, start = TEAMS > 1 ? rank % COUNT : rank;
+    if (TEAMS > 1 && team >= TEAMS) return;
+MANSARD_UNROLL_BY(1)
+    for (int q = start; q < COUNT; q += WIDE * THREADS) {
+      Piece pieces[WIDE];
+      MANSARD_UNROLL
+      for (int j = 0; j < WIDE; ++j) pieces[j] = piece_of(q + j * THREADS);
+MANSARD_UNROLL_BY(1)
+      for (int begin = team; begin < count; begin += DEEP * TEAMS)
+        write(x.scales, [&](int j, auto use) {
+          const Piece& piece = pieces[j % WIDE];
+          const int m = begin + j / WIDE * TEAMS;
+          if (!piece.exists || j % WIDE > 0 && q + j % WIDE * THREADS >= COUNT || j / WIDE > 0 && m >= count) return;
+          store_piece(x, image, first, m, piece, use);
+        });
+    }
+  }
+  // Neighbouring threads have the same piece of neighbouring matrices.
   template <int THREADS, class Operands>
   static MANSARD_DEVICE void store_across(const T* image, const Operands& x, i64 first, int count, int rank) {
 MANSARD_UNROLL_BY(1)
-    for (int begin = rank; begin < P::GROUP * ENTRIES; begin += AT_ONCE * THREADS)
+    for (int begin = rank; begin < P::GROUP * COUNT; begin += AT_ONCE * THREADS)
       write(x.scales, [&](int j, auto use) {
         const int e = begin + j * THREADS, m = e % P::GROUP;
-        const Entry entry = entry_of(e / P::GROUP);
-        if (e >= P::GROUP * ENTRIES || m >= count || !entry.exists) return;
-        use(matrix_at(x.C.base, x.C.matrix, first + m) + entry.row * x.C.line + entry.column * x.C.step,
-            image + m * C::MATRIX + entry.row * C::PITCH + entry.column, entry.row == entry.column);
+        const Piece piece = piece_of(e / P::GROUP);
+        if (e < P::GROUP * COUNT && m < count && piece.exists) store_piece(x, image, first, m, piece, use);
       });
   }
-  // A thread has every THREADS-th run of 16 bytes of the group, of both triangles. What lies in the triangle leaves with
-  // one instruction; of pieces that straddle the diagonal, or the end of a line, entries leave one by one.
-  template <int THREADS, class Operands>
-  static MANSARD_DEVICE void store_pieces(const T* memory, const Operands& x, i64 first, int count, int rank) {
-    if constexpr (C::FEED == Feed::flat) {
-      T* const to = x.C.base + first * C::SIZE;
-      const int skip = C::shift(to);
-MANSARD_UNROLL_BY(4)
-      for (int i = rank; i < C::PIECES; i += THREADS) {
-        const int e = i * C::VECTOR - skip;  // of the group, the first of the piece
-        const int begin = max(0, -e), end = min(C::VECTOR, count * C::SIZE - e);
-        store_piece(to + e, memory + C::position(i * C::VECTOR), (e + C::SIZE) % C::SIZE, begin, end, x.scales);
-      }
-    } else {
-      constexpr int RUN = C::FEED == Feed::lines ? N : C::SIZE, RUNS = C::SIZE / RUN, EACH = ceil_div(RUN, C::VECTOR);
-MANSARD_UNROLL_BY(4)
-      for (int i = rank; i < count * RUNS * EACH; i += THREADS) {
-        const int run = i / EACH, e = i % EACH * C::VECTOR, line = run % RUNS;
-        T* const to = matrix_at(x.C.base, x.C.matrix, first + run / RUNS) + line * x.C.line + e;
-        store_piece(to, memory + C::position(run * RUN + e), line * RUN + e, 0, min(C::VECTOR, RUN - e), x.scales);
-      }
-    }
-  }
-  // Store entries begin .. end - 1 of a piece that begins with entry `at` of a matrix, in the order of memory.
-  static MANSARD_DEVICE void store_piece(T* to, const T* from, int at, int begin, int end, const Scales& scales) {
-    const auto inside = [&](int j) {
-      const int row = (at + j) / N % N, column = (at + j) % N;
-      return UPPER ? column >= row : column <= row;
-    };
-    const auto on_diagonal = [&](int j) { return (at + j) % C::SIZE % (N + 1) == 0; };
-    bool whole = begin == 0 && end == C::VECTOR;
-    MANSARD_UNROLL
-    for (int j = 0; j < C::VECTOR; ++j) whole = whole && inside(j);
-    if (whole) {
-      auto pack = *reinterpret_cast<const Pack<T, C::VECTOR>*>(from);
-      if constexpr (P::ACCUMULATE) {
-        const auto old = *reinterpret_cast<const Pack<T, C::VECTOR>*>(to);
-        MANSARD_UNROLL
-        for (int j = 0; j < C::VECTOR; ++j) pack.e[j] = with_old(scales, pack.e[j], old.e[j], on_diagonal(j));
-      }
-      store_pack(to, pack);
-      return;
-    }
-    MANSARD_UNROLL
-    for (int j = 0; j < C::VECTOR; ++j)
-      if (j >= begin && j < end && inside(j))
-        to[j] = P::ACCUMULATE ? with_old(scales, from[j], to[j], on_diagonal(j)) : from[j];
-  }
-  // A warp has every WARPS-th row.
-  template <int WARPS, class Operands>
-  static MANSARD_DEVICE void store_rows(const T* image, const Operands& x, i64 index, int rank) {
-    T* const to = matrix_at(x.C.base, x.C.matrix, index);
-    const int lane = rank % 32;
-MANSARD_UNROLL_BY(1)
-    for (int row = rank / 32; row < N; row += WARPS) {
-      const int begin = UPPER ? row : 0, end = UPPER ? N : row + 1;
-      T* const line = to + row * x.C.line;
-      const T* const from = image + row * C::PITCH;
-MANSARD_UNROLL_BY(1)
-      for (int column = begin + lane; column < end; column += AT_ONCE * 32)
-        write(x.scales, [&](int j, auto use) {
-          if (const int c = column + j * 32; c < end) use(line + c * x.C.step, from + c, c == row);
-        });
-    }
+  template <class Operands, class Use>
+  static MANSARD_DEVICE void store_piece(const Operands& x, const T* image, i64 first, int m, const Piece& piece,
+                                         Use use) {
+    T* const to = matrix_at(x.C.base, x.C.matrix, first + m);
+    const int diagonal = piece.row - piece.column;
+    use(to + piece.row * x.C.line + piece.column * x.C.step,
+        image + m * C::MATRIX + piece.row * C::PITCH + piece.column, piece.entries, diagonal);
   }
 
  public:

@@ -10,6 +10,7 @@ from ....machine.roofline import Work
 from ....plan.problem import Problem
 from ...common import costs, sectors
 from ...common.configs import up
+from ..gemm.work_stream import SPLIT
 from .shapes import oriented, tensor_shape, tiles_shape
 
 
@@ -50,9 +51,7 @@ def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated: sums, rows of two sets, addresses."""
     words = problem.itemsize // 4
     if c.VARIANT == "tensor":
-        square = tensor_shape(oriented(problem), c).side
-        spare = (72 if problem.is_complex else 40) + (10 if c.STAGES > 1 else 0) + (8 if problem.accumulate else 0)
-        return int(words * (8 * square * square + c.KSTEP * square)) + spare
+        return _tensor_registers(problem, c)
     shape = tiles_shape(oriented(problem), c)
     loaded = shape.step * (1 if shape.sets == 1 else 2) * c.TILE
     clamped = c.TILE if problem.N % c.TILE else 0
@@ -60,9 +59,21 @@ def registers(problem: Problem, c: Any) -> int:
     return int(words * (c.TILE * c.TILE + loaded)) + 36 + clamped + spare
 
 
+def _tensor_registers(problem: Problem, c: Any) -> int:
+    """Sums, fragments and addresses; in single precision sums of large and of small products, halves of fragments."""
+    square, parts = tensor_shape(oriented(problem), c).side, 2 if problem.is_complex else 1
+    ring = 0 if c.STAGES == 1 else 10 if c.BLK_K >= problem.K else 18
+    more = (40 if problem.is_complex else 0) + ring + (8 if problem.accumulate else 0)
+    if problem.dtype in SPLIT:
+        return int(parts * (16 * square * square + 16 * square + 8)) + 20 + more
+    return int(2 * parts * (8 * square * square + c.KSTEP * square)) + 32 + more
+
+
 def blocks(problem: Problem, c: Any, device: Device) -> int:
-    """Blocks per launch: one for each group of matrices, or part of a matrix."""
-    return int(max(1, up(problem.BATCH, c.GROUP if c.VARIANT == "tiles" else 1) * c.PARTS))
+    """Blocks per launch: one for each group of matrices, or part of a matrix; as many as are resident where they stay."""
+    stays = c.VARIANT == "tensor" and c.STAGES == 2 and c.BLK_K >= problem.K
+    most = device.multiprocessors * c.BLOCKS_PER_SM if stays else problem.BATCH * c.PARTS
+    return int(max(1, min(up(problem.BATCH, c.GROUP) * c.PARTS, most)))
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> int:
@@ -76,7 +87,7 @@ def executed_flops(problem: Problem, c: Any) -> int:
     shape = shape_of(oriented(problem), c)
     each = (8 if problem.is_complex else 2) * (2 if problem.two else 1) * problem.K
     if c.VARIANT == "tensor":
-        return int(each * shape.tiles * (16 * c.TILE) ** 2 * problem.BATCH)
+        return int(each * shape.tiles * (16 * shape.side) ** 2 * problem.BATCH)
     return int(each * shape.tiles * c.PARTS * c.TILE * c.TILE * problem.BATCH)
 
 

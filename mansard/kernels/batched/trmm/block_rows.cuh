@@ -1,10 +1,14 @@
 // X = alpha A B, block row by block row: what the kernels with a tile of X per thread block share.
 //
-// Shared memory: a ring of STAGES places for blocks of A (A::BYTES each), then the columns of B (B::BYTES).
+// Shared memory: a ring of STAGES places for blocks of A (A::BYTES each), then the columns of B (B::BYTES), then a strip
+// per warp (Tile::STRIP_BYTES), by way of which X leaves where lanes have no adjacent entries that may be stored at once.
 //
 // Barriers (__syncthreads -> buffer -> writer):
 //   arrive  -> the block of A, and before the first one B -> copies of other threads
 //   leave   -> the block of A, read by all -> the next copies into this place;  after the last one B -> the next B
+// Barriers of a warp (__syncwarp -> buffer -> writer):
+//   before  -> its strip, stored by all lanes -> the next eight rows of X
+//   after   -> its strip -> other lanes, before it is stored
 //
 // X may lie where B does, unless SPLIT: the columns of B have been copied before X is stored, and no other block of
 // threads needs them.
@@ -27,7 +31,8 @@ struct BlockRowsShape {
                    ROW_MAJOR_B ? COLUMNS : P::N, P::FEED_B, P::ALIGNED, P::PITCH_B>;
   using Walk = TriangleWalk<BLOCKS, P::UPPER, P::SPLIT>;
   static constexpr bool FALLING = (P::LAYOUT_A == Layout::col) == P::UPPER;
-  static_assert(P::STAGES * A::BYTES + B::BYTES <= P::SHARED_BYTES, "shared memory");
+  static constexpr int STRIPS = P::STAGES * A::BYTES + B::BYTES;  // where they begin
+  static_assert(STRIPS <= P::SHARED_BYTES, "shared memory");
   static_assert(THREADS % 32 == 0 && P::STAGES >= 1);
 };
 
@@ -92,6 +97,24 @@ MANSARD_DEVICE void store_rows(const Tile& tile, T* to, i64 line, i64 step, int 
   });
 }
 
+// Store a block row of X by way of the warp's strip, eight rows at a time: global memory sees runs of adjacent entries.
+template <class Tile, class T>
+MANSARD_DEVICE void store_by_strip(const Tile& tile, T* strip, T* to, i64 line, i64 step, int rows, int columns,
+                                   const Scales& scales) {
+  constexpr int WIDTH = Tile::WIDTH, PITCH = Tile::STRIP_PITCH;
+  MANSARD_UNROLL
+  for (int slot = 0; slot < Tile::ROW_SLOTS; ++slot) {
+    __syncwarp();  // the strip is about to be overwritten; all lanes have stored what it held
+    tile.for_each_in(slot, [&](int column, T sum) { strip[tile.g * PITCH + column] = scales.product(sum); });
+    __syncwarp();  // the strip is complete, written by all lanes
+MANSARD_UNROLL_BY(4)
+    for (int e = static_cast<int>(threadIdx.x) % 32; e < 8 * WIDTH; e += 32) {
+      const int row = tile.row_of(slot / 2, slot % 2, e / WIDTH), column = tile.column + e % WIDTH;
+      if (row < rows && column < columns) to[row * line + column * step] = strip[e / WIDTH * PITCH + e % WIDTH];
+    }
+  }
+}
+
 // All items of a thread block, with a tile of X that is made from the number of a thread.
 template <class P, class S, class Tile, class Arguments>
 MANSARD_DEVICE void multiply_block_rows(const Arguments& arguments) {
@@ -139,7 +162,13 @@ MANSARD_UNROLL_BY(1)
         const int row = now.row * S::ROWS;
         const bool by_rows = Tile::ROW_MAJOR_X;
         T* to = X + (by_rows ? row : first) * system.X.line + (by_rows ? first : row) * system.X.step;
-        store_rows<P>(tile, to, system.X.line, system.X.step, min(S::ROWS, P::N - row), count, system.scales);
+        const int rows = min(S::ROWS, P::N - row);
+        if constexpr (Tile::BY_STRIPS) {
+          T* strip = reinterpret_cast<T*>(arena + S::STRIPS + threadIdx.x / 32 * Tile::STRIP_BYTES);
+          store_by_strip(tile, strip, to, system.X.line, system.X.step, rows, count, system.scales);
+        } else {
+          store_rows<P>(tile, to, system.X.line, system.X.step, rows, count, system.scales);
+        }
         tile.clear();
       }
     }

@@ -23,6 +23,7 @@ template <class P, class Arguments>
 MANSARD_DEVICE void trmm_tensor(const Arguments& arguments) {
   using S = BlockRowsShape<P, P::WARPS_M * P::WARPS_N * 32>;
   using Tile = TriangleTensorTile<P, S::ROWS, S::COLUMNS, typename S::A, typename S::B>;
+  static_assert(S::STRIPS + P::WARPS_M * P::WARPS_N * Tile::STRIP_BYTES <= P::SHARED_BYTES, "shared memory");
   multiply_block_rows<P, S, Tile>(arguments);
 }
 

@@ -26,6 +26,11 @@ struct TriangleTensorTile {
   static constexpr int B_K = ROW_MAJOR_B ? ImageB::PITCH : 1, B_COLUMN = ROW_MAJOR_B ? 1 : ImageB::PITCH;
   static constexpr int TOGETHER = COMPLEX || !ROW_MAJOR_X ? 1 : 2;  // adjacent entries of a row that a lane has
   static constexpr bool SECOND_IS_NEXT = Columns::SECOND == 1;  // adjacent columns are in the two 8-column fragments
+  // Entries that may be stored one by one only, and that the lanes of a fragment have far apart, leave by strips.
+  static constexpr bool BY_STRIPS = TOGETHER == 2 && P::ADJACENT == 1;
+  static constexpr int ROW_SLOTS = 2 * TILES_M;  // of eight rows
+  static constexpr int WIDTH = TILES_N * 16, STRIP_PITCH = WIDTH + 8;  // 64 bytes more: other banks
+  static constexpr int STRIP_BYTES = BY_STRIPS ? 8 * STRIP_PITCH * int(sizeof(T)) : 0;
   const int g, t, warp_m, column;
   double sums[TILES_M][TILES_N][2][WORDS][4];
 
@@ -37,8 +42,9 @@ struct TriangleTensorTile {
     MANSARD_UNROLL
     for (int i = 0; i < TILES_M * TILES_N * 2 * WORDS * 4; ++i) (&sums[0][0][0][0][0])[i] = 0;
   }
-  // Row of the lane in a tile, `second` of two.
-  MANSARD_DEVICE int row_of(int m, int second) const {
+  // Row of the lane in a tile, `second` of two; or of another lane.
+  MANSARD_DEVICE int row_of(int m, int second) const { return row_of(m, second, g); }
+  MANSARD_DEVICE int row_of(int m, int second, int g) const {
     return (m * P::WARPS_M + warp_m) * 16 + Rows::of(g) + second * Rows::SECOND;
   }
 
@@ -56,6 +62,15 @@ MANSARD_UNROLL_BY(1)
     if constexpr (K % 16 != 0) sixteen<false, K>(A, B, K / 16);
   }
 
+  // Calls put(column of the warp's tile, sum) for all entries of the lane in a slot of rows.
+  template <class Put>
+  MANSARD_DEVICE void for_each_in(int slot, Put put) const {
+    MANSARD_UNROLL
+    for (int i = 0; i < TILES_N * 4; ++i) {
+      const int n = i / 4, tile = i / 2 % 2, side = i % 2;
+      put(n * 16 + Columns::of(2 * t + side) + tile * Columns::SECOND, entry(slot / 2, n, tile, slot % 2 * 2 + side));
+    }
+  }
   // Calls put(row, column, PUT adjacent sums of a row) for all entries of the lane that lie in the tile.
   template <int PUT, class Put>
   MANSARD_DEVICE void for_each(Put put) const {

@@ -27,6 +27,7 @@ struct TriangleTile {
   static constexpr int WORK = STEP * Rows::COUNT * Columns::COUNT * Scalar<T>::WORDS * Scalar<T>::WORDS;  // per step
   static_assert(CHUNK % REACH == 0 && CHUNK % STEP == 0, "whole slots and whole steps");
   static constexpr int TOGETHER = ROW_MAJOR_X ? Columns::READ : 1;  // adjacent entries of a row that a lane has
+  static constexpr bool BY_STRIPS = false;
   Rows rows;
   Columns columns;
   T sums[Rows::COUNT][Columns::COUNT];

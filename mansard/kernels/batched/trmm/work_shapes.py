@@ -110,8 +110,16 @@ def block_shape(problem: Problem, c: Any) -> BlockShape:
         a, b = (_without_collisions(operands, side, found[side], lanes) for side in "ab")
         rows, of_lane, step = _shares(operands, a, b, (order, columns), (c.DIM_Y, c.DIM_X))
         shape = (rows, of_lane, step, put, _wavefronts(operands, a, b, rows, of_lane, lanes))
-    shared = up(c.STAGES * a.bytes + b.bytes, 128) * 128
+    strips = _strips_bytes(problem, c, of_lane, put, operands.layout_c) if c.VARIANT == "tensor" else 0
+    shared = up(c.STAGES * a.bytes + b.bytes + strips, 128) * 128
     return BlockShape(a, b, *sizes, *shape[:4], shared, shape[4])
+
+
+def _strips_bytes(problem: Problem, c: Any, tiles: int, put: int, layout: str) -> int:
+    """Bytes by way of which X leaves the warps, where entries may be stored one by one only (tensor_tile.cuh)."""
+    if problem.is_complex or put > 1 or layout == "col":
+        return 0
+    return int(c.WARPS_M * c.WARPS_N * 8 * (16 * tiles + 8) * problem.itemsize)
 
 
 def _lanes_of_warp(operands: Problem, c: Any) -> tuple[int, int]:
