@@ -8,7 +8,7 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, measured
 from ...common.configs import up
-from . import space, space_cpu
+from . import space, space_cpu, spec
 from .space import Config, Tensor, Tiles
 
 _THREADS, _OF_NUMBERS = 128, 256  # threads of a block of several matrices; of matrices of a few numbers, which wait
@@ -23,6 +23,8 @@ _MOST_SUMS = 128  # 32-bit registers of sums per thread, half of what there is
 _FEW_ROWS = 40  # rows up to which tiles of four rows give several warps work, so that some wait while others compute
 _SETS = 13  # sets of rows of larger matrices: a triangle of them are three warps
 _ONE_EACH = 48  # rows up to which a warp has one tile of the tensor cores: six warps are the triangle
+_SPLIT_ROWS = 96  # rows up to which two blocks of TF32 products fit on a multiprocessor, and one copies meanwhile
+_SHORT_BYTES = 8 << 10  # bytes of a matrix that blocks copy ahead: their copies alone would not keep memory busy
 _IMAGE_BYTES = 72 << 10  # bytes of an image of C by way of which it leaves: three blocks of so many fit
 _TENSOR_ROWS = 32  # rows beyond which tensor cores, which compute whole squares of 16, have less to do than threads
 
@@ -59,9 +61,10 @@ def swept(problem: Problem, device: Device) -> Iterator[Config]:
 def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
     """Squares of one tile per warp where a few are the whole triangle, larger ones beyond; whole matrices or panels.
     Rows that begin anywhere leave by way of an image, and so do TF32 products."""
-    if problem.N <= _TENSOR_ROWS or problem.dtype == "complex64":
-        return
     is_split = problem.dtype == "float32"
+    if not _TENSOR_ROWS < problem.N <= (_SPLIT_ROWS if is_split else spec.WIDEST) or problem.dtype == "complex64":
+        return
+    stages = 2 if is_split and problem.N * problem.K * problem.itemsize <= _SHORT_BYTES else 1
     step = 8 if is_split or not (problem.is_complex or problem.K < 8) else 4
     size = problem.itemsize
     begins_anywhere = problem.N * size % 16 != 0 or not problem.aligned or problem.layout_c == "any"
@@ -73,7 +76,7 @@ def _tensor(problem: Problem, device: Device) -> Iterator[Tensor]:
         parts = max(parts, up(tiles, _MOST_WARPS))
         out = "back" if gathers and parts == 1 else "direct"
         if problem.N * problem.K * size <= _WHOLE_BYTES:
-            yield Tensor(square, parts, 16384, 1, step, OUT=out)
+            yield Tensor(square, parts, 16384, stages if parts == 1 else 1, step, OUT=out)
         yield from (Tensor(square, parts, depth, 2, step, OUT=out) for depth in (32, 16, 8) if depth < problem.K)
         yield Tensor(square, parts, 16384, 1, step, OUT=out)
 

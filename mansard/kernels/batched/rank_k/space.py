@@ -12,8 +12,8 @@ from ....plan.problem import Problem
 from ....rules import Names, Numbers, Range
 from ...common import configs
 from ...common.configs import OnGpu, up
-from . import space_cpu, work
 from ..gemm.work_stream import SPLIT
+from . import space_cpu, work
 from .shapes import oriented, tensor_shape
 from .space_cpu import Simd
 

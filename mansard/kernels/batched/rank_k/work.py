@@ -70,7 +70,7 @@ def _tensor_registers(problem: Problem, c: Any) -> int:
 
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:
-    """Blocks per launch: one for each group of matrices, or part of a matrix; as many as are resident where they stay."""
+    """Blocks per launch: one per group of matrices or part of a matrix; where they stay, as many as fit at once."""
     stays = c.VARIANT == "tensor" and c.STAGES == 2 and c.BLK_K >= problem.K
     most = device.multiprocessors * c.BLOCKS_PER_SM if stays else problem.BATCH * c.PARTS
     return int(max(1, min(up(problem.BATCH, c.GROUP) * c.PARTS, most)))
