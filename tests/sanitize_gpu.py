@@ -2,6 +2,7 @@
 
 python3 -m tests.sanitize_gpu --tools memcheck,racecheck,initcheck --seconds 1200 --seed 1
 python3 -m tests.sanitize_gpu --list         what would run, without a GPU
+python3 -m tests.sanitize_gpu --families jacobi --variants block         cases of one kind of kernel
 
 Processes take a few cases of one family each. Kernels are compiled before the tool starts. The table is written after
 every process, and a run adds to the table of the runs before, so that a run may be killed, or made of several pieces.
@@ -66,9 +67,9 @@ def described(family: str, number: int) -> tuple[str, str, str]:
     return getattr(config, "VARIANT", "default"), problem.dtype, "x".join(numbers)
 
 
-def drawn(family: str, seed: int) -> list[int]:
-    """All cases of a family in random order, but first one of each variant and dtype."""
-    numbers = list(range(len(cases_of(family))))
+def drawn(family: str, seed: int, variants: list[str]) -> list[int]:
+    """Cases of a family (of these variants, or of all) in random order, but first one of each variant and dtype."""
+    numbers = [n for n in range(len(cases_of(family))) if not variants or described(family, n)[0] in variants]
     random.Random(f"{family} {seed}").shuffle(numbers)
     met: dict[tuple[str, str], int] = {}
     for number in numbers:
@@ -77,9 +78,9 @@ def drawn(family: str, seed: int) -> list[int]:
     return first + [number for number in numbers if number not in set(first)]
 
 
-def batches(families: list[str], seed: int) -> Iterator[Batch]:
+def batches(families: list[str], seed: int, variants: list[str] | None = None) -> Iterator[Batch]:
     """Batches of all families in turn, so that whenever time is up all have had theirs."""
-    orders = {family: drawn(family, seed) for family in families}
+    orders = {family: drawn(family, seed, variants or []) for family in families}
     for begin in range(0, max(map(len, orders.values())), PER_PROCESS):
         for family, order in orders.items():
             if order[begin : begin + PER_PROCESS]:
@@ -171,6 +172,7 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="sanitize_gpu", description=__doc__.splitlines()[0])
     parser.add_argument("--tools", default=",".join(TOOLS), help="comma-separated (default: %(default)s)")
     parser.add_argument("--families", default=",".join(FAMILIES), help="comma-separated (default: all)")
+    parser.add_argument("--variants", help="comma-separated kinds of kernels (default: all)")
     parser.add_argument("--seconds", type=float, default=1200, help="no process outlives this (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="draws the cases (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) * 3 // 4), help="processes at a time")
@@ -183,6 +185,9 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
         if unknown := set(words) - set(known):
             parser.error(f"--{name}: {', '.join(sorted(unknown))} not among {', '.join(known)}")
         setattr(asked, name, words)
+    asked.variants = asked.variants.split(",") if asked.variants else []
+    if not any(batches(asked.families, asked.seed, asked.variants)):
+        parser.error(f"--variants: no case of {', '.join(asked.families)} is {' or '.join(asked.variants)}")
     return asked
 
 
@@ -201,7 +206,7 @@ def main(given: list[str] | None = None) -> int:
     begin = time.monotonic()
     asked = arguments(given)
     if asked.list:
-        for batch in batches(asked.families, asked.seed):
+        for batch in batches(asked.families, asked.seed, asked.variants):
             for number in batch.numbers:
                 print(batch.family, number, *described(batch.family, number), ",".join(asked.tools))
         return 0
@@ -214,7 +219,8 @@ def main(given: list[str] | None = None) -> int:
     rows = {row.key: row for row in read(out)}
     run = Run(out, device, begin + asked.seconds, sanitizer, padding_of(sanitizer), rows)
     with ThreadPoolExecutor(asked.jobs) as pool:
-        under_way = [pool.submit(run.check, batch, asked.tools) for batch in batches(asked.families, asked.seed)]
+        chosen = batches(asked.families, asked.seed, asked.variants)
+        under_way = [pool.submit(run.check, batch, asked.tools) for batch in chosen]
     for one in under_way:
         one.result()  # raises what it raised
     bad = [row for row in run.rows.values() if not row.clean]

@@ -107,3 +107,13 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         sanitize_gpu.main(["--tools", "magic"])
     assert "magic not among memcheck" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        sanitize_gpu.main(["--families", "lu,jacobi", "--variants", "magic"])
+    assert "no case of lu, jacobi is magic" in capsys.readouterr().err
+
+
+def test_variants_choose_cases(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sanitize_gpu.main(["--families", "jacobi,gradients", "--variants", "block,columns", "--list"]) == 0
+    listed = [line.split()[:3:2] for line in capsys.readouterr().out.splitlines()]
+    assert {tuple(one) for one in listed} == {("jacobi", "block"), ("gradients", "columns")}
+    assert listed.count(["jacobi", "block"]) > 9
