@@ -140,6 +140,30 @@ def matrix(rng: Any, kind: str, n: int, dtype: str, hermitian: bool) -> Any:
     return A
 
 
+def hostile(rng: Any, n: int, dtype: str) -> dict[str, Any]:
+    """General matrices that need more than the norm's scale: null and parallel columns, columns and rows of all
+    magnitudes that the dtype has, entries near its limits."""
+    wide, limits = ("complex128" if dtype.startswith("complex") else "float64"), np.finfo(dtype)
+    eps, least, i = float(limits.eps), float(limits.tiny), np.arange(n)
+    some = lambda: normal(rng, (n, n), wide)  # noqa: E731  a fresh one each time
+    grades, null, equal, alternating = np.logspace(0, np.log10(least), n), some(), some(), some()
+    null[:, [1, n // 2, n - 1]], equal[:, ::2] = 0, equal[:, :1]
+    alternating[:, ::2] *= 100 * least
+    alternating[:, 1::2] *= float(limits.max) ** 0.5
+    return {
+        "null columns": null, "null rows": null.T, "equal columns": equal, "both ends": alternating,
+        "one column": some() * (i == 0), "one entry": 3.0 * np.outer(i == n // 2, i == n - 1),
+        "rank one": np.outer(some()[0], some()[0]), "almost": np.outer(some()[0], some()[0]) + eps * some(),
+        "parallel": np.ones((n, n)) + np.sqrt(eps) * some(), "more parallel": np.ones((n, n)) + eps * some(),
+        "column grades": some() * grades, "columns upwards": some() * grades[::-1],
+        "row grades": some() * grades[:, None],
+        "kahan": 0.5 ** i[:, None] * (np.eye(n) - 0.75**0.5 * np.triu(np.ones((n, n)), 1)),
+        "hilbert": 1 / (i[:, None] + i + 1), "jordan": np.eye(n, k=1) + 1e-9 * np.eye(n), "-0": -0.0 * np.ones((n, n)),
+        "integers": rng.integers(-1, 2, (n, n)), "sparse": some() * (rng.random((n, n)) < 0.2),
+        "largest": np.sign(some().real) * float(limits.max) / (2 * n), "smallest": some() * 4 * least,
+    }  # fmt: skip
+
+
 def stack(problem: Problem, seed: int = 0, kinds: tuple[str, ...] = KINDS) -> Any:
     """A batch that mixes all kinds; half of it is random."""
     rng, hermitian = np.random.default_rng(seed), not spec.is_svd(problem)

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from devices import A100, H200
 from exact_values import exact_singular_values
-from jacobi_cases import KINDS, bounded, exact, launch, matrix, ratios, stack
+from jacobi_cases import KINDS, Result, bounded, exact, hostile, launch, matrix, ratios, stack
+from linalg_cases import normal
 from sparing import sliced
 
 from mansard.backends.cpu import CpuBackend
@@ -145,6 +146,32 @@ def test_every_kind_alone_by_a_block(n: int, gpu_backend: str) -> None:
             got = launch(problem, config, gpu_backend, one[None])
             worst = ratios(problem, one[None], got)
             assert not got.info[0] and max(worst.values()) <= 1, (kind, worst)
+
+
+@pytest.mark.parametrize("dtype, lanes", [("float64", 4), ("complex64", 8)])
+def test_hostile_matrices_by_a_block(dtype: str, lanes: int, gpu_backend: str) -> None:
+    made = hostile(np.random.default_rng(2), 9, dtype)
+    A = np.array(list(made.values())).astype(dtype)
+    problem = P(dtype, 9, len(A), want="svd")
+    got = launch(problem, Block(lanes), gpu_backend, A)
+    assert not got.info.any()
+    for i, kind in enumerate(made):
+        one = Result(*(part[i : i + 1] for part in (got.W, got.Z, got.VH, got.info)))
+        worst = ratios(problem.replace(BATCH=1), A[i : i + 1], one)
+        assert max(worst.values()) <= 1, (kind, worst)
+
+
+def test_bad_entries_are_found_wherever_they_are_by_a_block(gpu_backend: str) -> None:
+    """One entry that is not finite in every matrix but the first; the first has the bits that it has alone."""
+    n, rng = 9, np.random.default_rng(4)
+    A = np.repeat(normal(rng, (1, n, n), "float64"), n * n + 1, axis=0)
+    for k, bad in zip(range(n * n), 27 * (np.nan, np.inf, -np.inf), strict=True):
+        A[k + 1].flat[k] = bad
+    got = launch(P("float64", n, len(A), want="svd"), Block(4), gpu_backend, A)
+    alone = launch(P("float64", n, 1, want="svd"), Block(4), gpu_backend, A[:1])
+    assert (got.info == [0, *(n * n) * [n + 1]]).all()
+    for part, one in ((got.W, alone.W), (got.Z, alone.Z), (got.VH, alone.VH)):
+        assert np.array_equal(part[:1], one) and np.isnan(part[1:]).all()
 
 
 def test_columns_of_very_different_size_by_a_block(gpu_backend: str) -> None:
