@@ -72,6 +72,29 @@ def test_all_kinds_by_rotations(gpu_backend: str) -> None:
         check_singular_values(A[i], values[i], kind)
 
 
+def known_spectra(n: int) -> tuple[Any, Any]:
+    """Singular values from 1 to 1 / kappa, kappa = 1, 1e2, ..., 1e16, and matrices of these, made from reflectors in
+    extended precision."""
+    rng, unit = np.random.default_rng(8), np.eye(n, dtype="longdouble")
+    values = np.array([np.logspace(0, -k, n) for k in range(0, 18, 2)]).astype("longdouble")
+    A = values[:, :, None] * unit
+    for _ in range(3):
+        left, right = (unit - 2 * u[:, :, None] * u[:, None, :] / (u * u).sum(1)[:, None, None]
+                       for u in rng.standard_normal((2, len(values), n)).astype("longdouble"))  # fmt: skip
+        A = left @ A @ right
+    return A.astype("float64"), values
+
+
+@pytest.mark.parametrize("driver", ["auto", "qr"])
+def test_known_spectra_over_condition_numbers(backend: str, driver: str) -> None:
+    """Values within 16 eps of the largest, whatever the smallest; with vectors and without."""
+    A, values = known_spectra(6 if backend == "cpu" else 13)
+    for vectors in (True, False):
+        found = linalg.svd(moved(A, backend), compute_uv=vectors, driver=driver, backend=backend)
+        off = np.abs(host(found[1] if vectors else found) - values)
+        assert (off <= 16 * np.finfo("float64").eps).all(), (vectors, off.max())
+
+
 @pytest.mark.parametrize("full", [True, False])
 def test_shapes(full: bool) -> None:
     rng = np.random.default_rng(1)
