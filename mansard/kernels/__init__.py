@@ -18,7 +18,7 @@ _DOMAINS = {
     "tall_skinny": ("gram", "tsmm", "tsm2r", "matmul_gram", "sketch", "small_step"),
     "batched": ("gemm", "gemv", "rank_k", "trsm", "trmm", "ragged_gemm"),
     "factor": ("cholesky", "lu", "qr", "ragged_factor", "systems", "jacobi", "tridiagonal", "bidiagonal", "sweeps",
-               "divide", "back_transform", "gradients"),
+               "divide", "back_transform", "gradients", "refinement"),
     "sparse": ("spmv", "powers", "krylov"),
 }  # fmt: skip
 _HOMES = {name: f".{domain}.{name}" for domain, names in _DOMAINS.items() for name in names}

@@ -23,6 +23,7 @@ _TEXTS = {
     "want": Names(
         *("factor", "solve", "inverse", "determinant", "logdet", "swap", "raw", "r", "reduced", "complete", "panel"),
         *("eigh", "eigvalsh", "svd", "svdvals", "values", "vectors", "rotations"),
+        *("whole", "norms", "narrow", "start", "judge", "update"),
     ),
     "method": Names("lu", "cholesky", "qr", "triangle"),
     "solver": Names("cg", "minres"),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..blas.triangular import as_columns, as_vectors
-from ..operations.factor import systems
+from ..operations.factor import refined, systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
 from ..operations.factor.grouped import factor_ragged
 from ..operations.factor.plan import factor, remember_vectors
@@ -24,8 +24,9 @@ _INVERSES = {pivot: Task("lu", "inverse", pivot=pivot) for pivot in (True, False
 
 
 def solve(
-    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, out: Any = None, backend: str | None = None
-) -> Any:
+    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None, out: Any = None,
+    backend: str | None = None,
+) -> Any:  # fmt: skip
     """x with a x = b, as `numpy.linalg.solve`, for every matrix of a batch.
 
     Parameters
@@ -36,6 +37,9 @@ def solve(
         matrices or of vectors, Ragged
     assume_a : `gen`, or `pos`: a is Hermitian and positive definite, and only its lower triangle is read
     pivot : False: rows are not exchanged, for matrices that are known to allow it
+    refine : True: factors in single precision, corrected by residuals in double precision, for float64 and complex128;
+        matrices that do not converge are solved again in double precision. As accurate as without; faster where
+        `plan("solve", a, b, refine=True).explain()` says so. Waits for a GPU
     out : receives the solutions; it may be b itself
     backend : as for `matmul`
 
@@ -52,7 +56,7 @@ def solve(
     array([[2., 2.],
            [8., 4.]])
     """
-    x, info = solve_ex(a, b, assume_a=assume_a, pivot=pivot, out=out, backend=backend)
+    x, info = solve_ex(a, b, assume_a=assume_a, pivot=pivot, refine=refine, out=out, backend=backend)
     if assume_a == "pos":
         refuse_indefinite(info)
     else:
@@ -61,13 +65,14 @@ def solve(
 
 
 def solve_ex(
-    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, out: Any = None, backend: str | None = None
-) -> tuple[Any, Any]:
+    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None, out: Any = None,
+    backend: str | None = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """Solutions, and LAPACK's `info` of every matrix instead of an exception.
 
     `info` (int32, of the leading dimensions) is 0, or the number, counted from one, of the first pivot that is exactly
     zero (`pos`: the order of the first minor that is not positive definite); the solutions of such a matrix are not
-    defined, those of its neighbours are what they should be. Nothing waits for a GPU.
+    defined, those of its neighbours are what they should be. Nothing waits for a GPU, except with `refine`.
 
     Examples
     --------
@@ -78,22 +83,26 @@ def solve_ex(
     task = _TASKS.get((assume_a, bool(pivot)))
     if task is None:
         raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _FAMILIES))}")
-    known = quick(task, backend, a, b, out)
+    if refine not in (None, False, True):
+        raise ValueError(f"refine={refine!r} is not one of None, False and True")
+    known = None if refine else quick(task, backend, a, b, out)
     if known is not None:
         return known[0], known[1]
     if is_vector(b):
-        place = None if out is None else as_columns(out, "out")
-        x, info = solve_ex(a, as_columns(b, "b"), assume_a=assume_a, pivot=pivot, out=place, backend=backend)
-        remember_vectors(task, backend, a, b, out)
+        place, columns = None if out is None else as_columns(out, "out"), as_columns(b, "b")
+        x, info = solve_ex(a, columns, assume_a=assume_a, pivot=pivot, refine=refine, out=place, backend=backend)
+        if not refine:
+            remember_vectors(task, backend, a, b, out)
         return (as_vectors(x) if out is None else out), info
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, Any]:
         rows, _ = check_matrices(given[0], "a", square=True)
         check_rows(rows, given[1], ("a", "b"))
-        return systems.solve(kind, task, given[0], given[1], places[0], backend)
+        by = refined.solve if refine else systems.solve
+        return by(kind, task, given[0], given[1], places[0], backend)
 
     parts = (Part("matrix", lambda a, b: b), Part("info"))
-    operation = Operation(run, parts, ("a", "b"), ragged=partial(factor_ragged, task, backend))
+    operation = Operation(run, parts, ("a", "b"), ragged=None if refine else partial(factor_ragged, task, backend))
     return answer(operation, [a, b], out)
 
 

@@ -31,4 +31,14 @@ def pin(**parameters: Any) -> Iterator[None]:
         CURRENT.reset(token)
 
 
+@contextmanager
+def released() -> Iterator[None]:
+    """Let nothing be pinned inside: for kernels that only prepare what the pinned ones read."""
+    token = CURRENT.set({})
+    try:
+        yield
+    finally:
+        CURRENT.reset(token)
+
+
 pins: Callable[[], Options] = CURRENT.get  # what is pinned here and now; every call asks, so it is no function

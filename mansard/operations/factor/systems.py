@@ -78,7 +78,7 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
     _check_pivots(F, pivots)
     lead = common_lead(("lu", "b"), F, B)
     if out is not None:
-        _check_place(kind, out, (*lead, *B.shape[-2:]), kind.view(B, "b").dtype)
+        check_place(kind, out, (*lead, *B.shape[-2:]), kind.view(B, "b").dtype)
     if not stacks.is_list(out):
         found = _at_once(kind, F, pivots, B, trans, lead, out, backend)
         if found is not None:
@@ -128,7 +128,7 @@ def _at_once(
     return tiny.with_factors(kind, tiny.BY_LU[trans], F, tiny.as_int32(kind, pivots), B, out, backend)
 
 
-def _check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> None:
+def check_place(kind: Kind, out: Array, shape: tuple[int, ...], dtype: str) -> None:
     """The solutions' shape and dtype; writable, every entry in a place of its own."""
     views = stacks.described(kind, out, "out")
     each = shape[1:] if stacks.is_list(out) else shape

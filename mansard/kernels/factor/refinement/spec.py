@@ -1,0 +1,71 @@
+"""Which problems `refinement` accepts, and what the right answer is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....plan.problem import Problem
+from ...common import specs
+
+LONG = ("N", "NRHS", "BATCH")  # arguments of the kernels: a record answers for any of them
+NARROW = {"float64": "float32", "complex128": "complex64"}  # what factors and corrections are rounded to
+OF_MATRICES, OF_COLUMNS = ("whole", "norms", "narrow"), ("start", "judge")
+WANTS = (*OF_MATRICES, *OF_COLUMNS, "update")
+RUNNING, CONVERGED, FAILED = 0, 1, 2  # STATE of a matrix, and of its columns
+LEAST, MOST = 2.0**-960, 2.0**960  # norms of matrices and right-hand sides that powers of two bring close to one
+
+
+def problem(dtype: str, N: int, BATCH: int, *, NRHS: int = 1, want: str = "whole", layout: str = "row") -> Problem:
+    """A step of refinement for each of BATCH matrices A with NRHS right-hand sides B:
+
+    whole   SIZES[0] = |A| = max_i sum_j |a_ij|, LOW = fl(A / 2^e) with e the exponent of |A|, STATE = 0, or 2 where
+            |A| is zero, not finite or beyond what powers of two bring close to one
+    norms   PARTS = max_i sum_j |a_ij| of each of CHUNKS parts of the rows
+    narrow  `whole` from these parts
+    start   X = 0, SIZES = |b| of each column, LOW = fl(b / 2^e) with e the exponent of |b|
+    update  X += D 2^(e - e_A), R = B, where D = LOW is the correction; X of matrices with STATE = 0 alone
+    judge   from R = B - A X: SIZES = |r|, LOW = fl(r / 2^e) for matrices with STATE = 0, and their new STATE by
+            `states`
+
+    fl rounds to single precision; |x| is the largest modulus, of complex numbers |re| + |im|. `layout` says which of
+    rows (row) and columns (col) of A threads read side by side. SIZES has 1 + 2 NRHS numbers per matrix: |A|, |b| and
+    |r| of every column. B, X, R and the right-hand sides in LOW have no gaps, row after row.
+    """
+    return Problem(
+        "refinement",
+        dtype,
+        (("N", N), ("NRHS", NRHS), ("BATCH", BATCH)),
+        (("want", want), ("layout_a", layout)),
+    )
+
+
+def refusal(problem: Problem) -> str | None:
+    """Why this family has no kernel for the problem, or None if it has."""
+    if reason := specs.unknown_dtype(problem):
+        return reason
+    if problem.dtype not in NARROW:
+        return f"refinement: dtype {problem.dtype} is not one of {', '.join(NARROW)}"
+    if problem.want not in WANTS:
+        return f"refinement: want={problem.want!r} is not one of {', '.join(WANTS)}"
+    return None
+
+
+def size(array: Any, axis: Any) -> Any:
+    """The largest |re| + |im| along an axis."""
+    return one_norm(array).max(axis)
+
+
+def one_norm(array: Any) -> Any:
+    """|re| + |im| of every entry."""
+    return abs(array.real) + abs(array.imag) if np.iscomplexobj(array) else abs(array)
+
+
+def states(R: Any, before: Any, limit: Any, N: int) -> Any:
+    """Which columns have converged, and which have not but still do, from |r| before and after a correction and
+    limit = |A| |x| + |b|: at a backward error of eps, or of sqrt(N) eps (LAPACK's dsgesv) where |r| no longer halves.
+    """
+    eps, halves = float(np.finfo(np.float64).eps), before / 2 >= R
+    converged = (np.where(halves, 1.0, np.sqrt(N)) * eps * limit >= R) & (limit <= MOST)
+    return converged, halves & ~converged
