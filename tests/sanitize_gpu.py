@@ -38,7 +38,7 @@ from mansard import settings  # noqa: E402
 FAMILIES = (
     "gram", "tsmm", "tsm2r", "matmul_gram", "sketch", "small_step", "gemm", "ragged", "gemv", "rank_k", "trsm", "trmm",
     "cholesky", "lu", "qr", "jacobi", "tridiagonal", "bidiagonal", "sweeps", "divide", "back_transform", "spmv",
-    "powers", "krylov", "systems", "gradients",
+    "powers", "krylov", "systems", "gradients", "refinement",
 )  # fmt: skip
 TOOLS = ("memcheck", "racecheck", "initcheck")
 PER_PROCESS = 4  # cases; starting Python, CuPy and a CUDA context takes longer than most cases

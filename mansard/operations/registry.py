@@ -17,7 +17,7 @@ from ..arrays.types import Array, Matrices, SparseMatrix
 from ..errors import UsageError
 from ..plan.plan import Plan
 from ..plan.problem import Options, Problem
-from . import problems, references, sizes, steps
+from . import problems, references, refined_steps, sizes, steps
 from .batched.gemm_call import Form
 from .batched.gemv_call import GEMV, form_of
 from .batched.triangular_call import TRSV, triangle
@@ -195,9 +195,9 @@ _FACTOR = (
     _linalg("qr", plan=_factorization("qr"), text="a batch of A = Q R, A is M x N", of=sizes.RECTANGLE,
             make=problems.of_qr, families=("qr",), reference=references.qr, options=("mode",), form=_qr_form,
             want="reduced", **_ALONE),
-    _linalg("solve", plan=steps.plan_solve, text="a batch of A X = B, A is M x M, N right-hand sides",
+    _linalg("solve", plan=refined_steps.plan_solve, text="a batch of A X = B, A is M x M, N right-hand sides",
             of=sizes.SYSTEM, make=problems.of_lu("solve"), families=("lu", "cholesky"), reference=references.solve,
-            options=("assume_a", "pivot"), want="solve"),
+            options=("assume_a", "pivot", "refine"), want="solve"),
     _linalg("inv", plan=_factorization("lu", "inverse"), text="a batch of inverses, A is M x M", of=sizes.SQUARE,
             make=problems.of_lu("inverse"), families=("lu",), reference=references.inv, options=("pivot",),
             want="inverse", **_ALONE),

@@ -44,12 +44,13 @@ class StepsPlan(Plan):
 
     steps: tuple[tuple[str, Plan], ...] = ()
     operation: str = ""
+    preface: str = ""  # what the steps are for
 
     def explain(self) -> str:
         """What each step runs and why, one after the other."""
         count = len(self.steps)
         texts = [f"step {i} of {count}: {name}\n{step.explain()}" for i, (name, step) in enumerate(self.steps, 1)]
-        return "\n".join([f"{self.operation} is made of other operations", *texts])
+        return "\n".join([self.preface or f"{self.operation} is made of other operations", *texts])
 
 
 def held(
@@ -59,6 +60,7 @@ def held(
     verify: Callable[[Matrices, Matrices, Matrices], None],
     backend: str | None,
     options: Options,
+    preface: str = "",
 ) -> Plan:
     """The function `operation` of the module `home`, held: called with arrays like those its steps were planned for."""
     function: Callable[..., Array] = getattr(import_module(home), operation)
@@ -75,7 +77,7 @@ def held(
     first = steps[0][1]
     return StepsPlan(
         problem=first.problem, choice=first.choice, backend=first.backend, kernel=first.kernel, run=run, verify=verify,
-        steps=tuple(steps), operation=operation,
+        steps=tuple(steps), operation=operation, preface=preface,
     )  # fmt: skip
 
 
@@ -207,7 +209,7 @@ def plan_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
     if assume_a not in _FAMILIES:
         raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _FAMILIES))}")
     family = _FAMILIES[assume_a]
-    columns = _columns(B)
+    columns = columns_of(B)
     if columns is B and (isinstance(A, Ragged) or lead_of(A) == lead_of(B)):
         return plan_factorization(family, A, B, out, backend, want="solve", pivot=pivot)
     kind = stacks.common_kind((("a", A), ("b", B), ("out", out)))
@@ -218,7 +220,7 @@ def plan_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
         steps: Steps = [("solve", plan_factorization(family, A, right, None, backend, want="solve", pivot=pivot))]
     else:
         steps = [(_FACTORS[family], plan_factorization(family, A, None, None, backend, pivot=pivot))]
-        steps += _substitutions(A, columns, backend, "lower", "lower" if family == "cholesky" else "upper", "N")
+        steps += substitutions(A, columns, backend, "lower", "lower" if family == "cholesky" else "upper", "N")
     return held("mansard.linalg", "solve_ex", steps, call.make_verify(kind, A, B, out, ("a", "b")), backend, form)
 
 
@@ -238,7 +240,7 @@ def plan_solve_triangular(A: Matrices, B: Matrices, out: Matrices, backend: str 
     if not is_vector(B):
         return triangular(form.get("check", False), how).plan(A, B, out, backend, how)
     kind = stacks.common_kind((("a", A), ("b", B), ("out", out)))
-    steps: Steps = [("trsm", TRSM.plan(A, _columns(B), None if out is None else out[..., None], backend, how))]
+    steps: Steps = [("trsm", TRSM.plan(A, columns_of(B), None if out is None else out[..., None], backend, how))]
     verify = call.make_verify(kind, A, B, out, ("a", "b"))
     return held("mansard.linalg", "solve_triangular", steps, verify, backend, form)
 
@@ -256,8 +258,8 @@ def plan_lu_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, 
     op = _op(form)
     order = ("lower", "upper") if op == "N" else ("upper", "lower")
     factors, pivots = A
-    at_once = plan_tiny(kind, BY_LU["NTC".index(op)], factors, pivots, _columns(B), backend)
-    steps = [("lu_solve", at_once)] if at_once else _substitutions(factors, _columns(B), backend, *order, op, True)
+    at_once = plan_tiny(kind, BY_LU["NTC".index(op)], factors, pivots, columns_of(B), backend)
+    steps = [("lu_solve", at_once)] if at_once else substitutions(factors, columns_of(B), backend, *order, op, True)
     verify = call.make_verify(kind, A, B, out, ("lu_and_piv", "b"))
     return held("mansard.linalg", "lu_solve", steps, verify, backend, form)
 
@@ -267,9 +269,9 @@ def plan_cho_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None,
     c, lower = A
     kind = stacks.common_kind((("c", c), ("b", B), ("out", out)))
     uplo, ops = ("lower", "NC") if lower else ("upper", "CN")
-    at_once = plan_tiny(kind, BY_CHOLESKY[bool(lower)], c, None, _columns(B), backend)
+    at_once = plan_tiny(kind, BY_CHOLESKY[bool(lower)], c, None, columns_of(B), backend)
     steps: Steps = [("cho_solve", at_once)] if at_once else [
-        ("trsm", plan_trsm(c, _columns(B), None, backend, Triangle("left", uplo, op))) for op in ops
+        ("trsm", plan_trsm(c, columns_of(B), None, backend, Triangle("left", uplo, op))) for op in ops
     ]  # fmt: skip
     verify = call.make_verify(kind, c, B, out, ("c", "b"))
 
@@ -281,7 +283,7 @@ def plan_cho_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None,
     return held("mansard.linalg", "cho_solve", steps, verify_pair, backend, form)
 
 
-def _substitutions(
+def substitutions(
     A: Matrices, B: Matrices, backend: str | None, first: str, second: str, trans: str, unit: bool = False
 ) -> Steps:  # fmt: skip
     """Two triangular systems; the lower triangle of LU factors has a unit diagonal."""
@@ -294,8 +296,8 @@ def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
     if out is not None:
         raise TypeError("lstsq has no out: leave it out and use the result")
     kind = stacks.common_kind((("a", A), ("b", B)))
-    lead = common_lead(("a", "b"), A, _columns(B))
-    a, b = (broadcast(kind, stacked(kind, one), (*lead, *_core(one))) for one in (A, _columns(B)))
+    lead = common_lead(("a", "b"), A, columns_of(B))
+    a, b = (broadcast(kind, stacked(kind, one), (*lead, *_core(one))) for one in (A, columns_of(B)))
     verify = call.make_verify(kind, A, B, None, ("a", "b"))
     M, N = _core(a)
     if M >= N:
@@ -305,7 +307,7 @@ def plan_lstsq(A: Matrices, B: Matrices, out: Matrices, backend: str | None, for
     return held("mansard.linalg", "lstsq", [("qr", step)], verify, backend, form)
 
 
-def _columns(b: Matrices) -> Matrices:
+def columns_of(b: Matrices) -> Matrices:
     """One vector as a matrix of one column."""
     return b[:, None] if is_vector(b) else b
 

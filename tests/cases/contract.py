@@ -49,6 +49,7 @@ CONTRACTS = (
     Contract("qr", 38, bounds=0, orders=2),
     Contract("systems", 10, step=4, orders=2, compiled=8),
     Contract("gradients", 12, step=3, orders=2, compiled=8),
+    Contract("refinement", 6, step=2, bounds=0, orders=2, compiled=6),
     Contract("jacobi", 24, step=6, orders=4),
     Contract("tridiagonal", 7, step=5, bounds=0, orders=2),
     Contract("bidiagonal", 7, step=5, bounds=0, orders=2),

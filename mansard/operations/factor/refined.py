@@ -21,6 +21,7 @@ from math import prod
 import numpy as np
 
 from ...arrays.types import Array, Kind
+from ...backends.base import Backend
 from ...backends.select import select
 from ...errors import LaunchError
 from ...kernels.factor.refinement.spec import CONVERGED, NARROW, RUNNING
@@ -41,8 +42,7 @@ def solve(kind: Kind, task: Task, A: Array, B: Array, out: Array, backend: str |
     """Solutions and `info` for stacks or lists whose leading dimensions broadcast."""
     A, B = stacked(kind, A), stacked(kind, B)
     dtype = kind.view(A, "a").dtype
-    if dtype not in NARROW:
-        raise TypeError(f"a has dtype {dtype}: refine=True is for {' and '.join(NARROW)}; convert a and b, or leave refine out")
+    check_dtype(dtype)
     lead, core = systems.common_lead(("a", "b"), A, B), tuple(B.shape[-2:])
     if out is not None:
         systems.check_place(kind, out, (*lead, *core), dtype)
@@ -62,6 +62,14 @@ def solve(kind: Kind, task: Task, A: Array, B: Array, out: Array, backend: str |
     for place, value in zip(out, X, strict=True) if isinstance(out, list | tuple) else ((out, X),):
         place[...] = value
     return out, info
+
+
+def check_dtype(dtype: str) -> None:
+    """TypeError for matrices that are no double-precision ones."""
+    if dtype not in NARROW:
+        raise TypeError(
+            f"a has dtype {dtype}: refine=True is for {' and '.join(NARROW)}; leave refine out, or convert a and b"
+        )
 
 
 def _solve_stack(kind: Kind, task: Task, A: Array, B: Array, backend: str | None) -> tuple[Array, Array]:
@@ -86,7 +94,7 @@ def _solve_stack(kind: Kind, task: Task, A: Array, B: Array, backend: str | None
 
 
 def _on_gpu(
-    kind: Kind, task: Task, chosen: object, A: Array, B: Array, backend: str | None
+    kind: Kind, task: Task, chosen: Backend, A: Array, B: Array, backend: str | None
 ) -> tuple[Array, Array]:  # fmt: skip
     """Solutions, and the state of every matrix as a NumPy array."""
     if kind.view(A, "a").conjugated:

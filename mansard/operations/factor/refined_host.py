@@ -6,7 +6,7 @@ A matrix in C order is its transpose in LAPACK's order, whose factors serve as w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
@@ -19,16 +19,17 @@ from .task import Task
 MOST_CORRECTIONS = 8  # each at least halves the residual; of matrices worth refining it shrinks a hundredfold
 _LIKE_LU = 1 << 30  # rows up to which SciPy's getrf and getrs may be called by several threads at once
 _LIKE_CHOLESKY = 96
-_NEAR_ONE = 40  # binary digits by which norms may differ from one without being scaled
+_LEAST_UNSCALED = 2.0**-40  # norms between this and its inverse are near enough to one for single precision
 
 
 class _Factored(NamedTuple):
-    """A matrix M = A, or A^T, that LAPACK reads, and what its factors in single precision are for."""
+    """A matrix M = A, or A^T, that LAPACK reads, and what its factors in single precision are for. Right-hand sides and
+    solutions are rows."""
 
-    norm: float
+    norm: float  # |A|; of positive definite matrices the largest entry, a lower bound
     power: int  # the factors are those of M / 2^power
     correct: Callable[[Array], Array]  # right-hand sides in single precision -> corrections
-    multiply: Callable[[Array], Array]  # X -> A X
+    multiply: Callable[[Array], Array]  # solutions -> their products with A
     conjugated: bool = False  # the factors are those of conj(A)
 
 
@@ -56,26 +57,28 @@ def _one(task: Task, A: Array, B: Array) -> Array | None:
     if factored is None:
         return None
     if factored.conjugated:
-        X = _corrected(factored, B.conj())
-        return None if X is None else X.conj()
-    return _corrected(factored, B)
+        X = _corrected(factored, np.ascontiguousarray(B.T.conj()))
+        return None if X is None else X.T.conj()
+    X = _corrected(factored, np.ascontiguousarray(B.T))
+    return None if X is None else X.T
 
 
 def _corrected(factored: _Factored, B: Array) -> Array | None:
-    """Corrections until the backward error of every column is small, as long as each halves the residual."""
-    low = NARROW[B.dtype.name]
-    of_b = before = size(B, 0)
+    """Corrections of every right-hand side (a row of B) until its backward error is small, as long as each halves the
+    residual."""
+    low, N = NARROW[B.dtype.name], B.shape[1]
+    of_b = before = size(B, 1)
     if not (of_b <= MOST).all():
         return None
     X, R = np.zeros(B.shape, B.dtype), B
     for _ in range(1 + MOST_CORRECTIONS):
-        power = np.clip(np.frexp(before)[1], -1000, 1000)
-        D = factored.correct((R * np.ldexp(1.0, -power)).astype(low, order="F"))
+        power = np.clip(np.frexp(before)[1], -1000, 1000)[:, None]
+        D = factored.correct((R * np.ldexp(1.0, -power)).astype(low))
         half = (power - factored.power) // 2
         X += D * np.ldexp(1.0, half) * np.ldexp(1.0, power - factored.power - half)
         R = B - factored.multiply(X)
-        left, limit = size(R, 0), factored.norm * size(X, 0) + of_b
-        converged, runs = states(left, before, limit, len(B))
+        left, limit = size(R, 1), factored.norm * size(X, 1) + of_b
+        converged, runs = states(left, before, limit, N)
         if converged.all():
             return X
         if not (converged | runs).all():
@@ -88,64 +91,56 @@ def _general(A: Array) -> _Factored | None:
     """LU factors, with exchanges of rows (of columns of A in C order)."""
     by_rows = A.flags.c_contiguous
     M, low = A.T if by_rows else A, np.dtype(NARROW[A.dtype.name])
-    (lange,), (getrf, getrs) = get_lapack_funcs(("lange",), dtype=A.dtype), _single(("getrf", "getrs"), low)
-    norm = float(lange("1" if by_rows else "I", M))
-    rounded, power = _rounded(M, norm, low)
-    if rounded is None:
-        return None
+    getrf, getrs = get_lapack_funcs(("getrf", "getrs"), dtype=low)
+    rounded, power, norm = M.astype(low, order="F"), 0, 0.0
+    for _ in range(2):  # the second time scaled, where single precision overflows or loses digits to its least numbers
+        norm = float(one_norm(rounded).sum(0 if by_rows else 1).max())
+        if _LEAST_UNSCALED <= norm <= 1 / _LEAST_UNSCALED:
+            break
+        largest = float(size(A, None))
+        if power or not LEAST <= largest <= MOST:
+            return None
+        power = int(np.frexp(largest)[1])
+        rounded = (M * 2.0**-power).astype(low, order="F")
     factors, pivots, info = getrf(rounded, overwrite_a=1)
     if info:
         return None
 
     def correct(R: Array) -> Array:
-        return getrs(factors, pivots, R, trans=int(by_rows), overwrite_b=1)[0]
+        return getrs(factors, pivots, R.T, trans=int(by_rows), overwrite_b=1)[0].T
 
-    return _Factored(norm, power, correct, lambda X: A @ X)
+    return _Factored(norm * 2.0**power, power, correct, lambda X: X @ A.T)
 
 
 def _positive(A: Array) -> _Factored | None:
     """Cholesky factors. Of A in C order, the lower triangle is the upper one of conj(A), which LAPACK reads."""
     lower = not A.flags.c_contiguous
     M, low = A if lower else A.T, np.dtype(NARROW[A.dtype.name])
-    potrf, potrs = _single(("potrf", "potrs"), low)
-    rounded, power = _rounded(M, float(M.diagonal().real.max()), low)  # no entry is larger, if M is positive definite
-    if rounded is None:
+    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), dtype=low)
+    norm, power = float(M.diagonal().real.max()), 0  # no entry is larger, if M is positive definite
+    if not LEAST <= norm <= MOST:
         return None
-    triangle = one_norm(np.tril(rounded) if lower else np.triu(rounded)).astype(np.float64)
-    rows = triangle.sum(0) + triangle.sum(1) - triangle.diagonal()
+    if not _LEAST_UNSCALED <= norm <= 1 / _LEAST_UNSCALED:
+        power = int(np.frexp(norm)[1])
+    rounded = (M * 2.0**-power if power else M).astype(low, order="F")
     factor, info = potrf(rounded, lower=lower, clean=0, overwrite_a=1)
     if info:
         return None
 
     def correct(R: Array) -> Array:
-        return potrs(factor, R, lower=lower, overwrite_b=1)[0]
+        return potrs(factor, R.T, lower=lower, overwrite_b=1)[0].T
 
-    multiply = _hermitian_product(M, lower)
-    return _Factored(float(np.ldexp(rows.max(), power)), power, correct, multiply, not lower and low.kind == "c")
+    return _Factored(norm, power, correct, _hermitian_product(M, lower), not lower and low.kind == "c")
 
 
 def _hermitian_product(M: Array, lower: bool) -> Callable[[Array], Array]:
-    """X -> M X by one triangle of M."""
+    """Right-hand sides x, as rows -> M x, by one triangle of M."""
     name = "he" if M.dtype.kind == "c" else "sy"
     by_matrix, by_vector = get_blas_funcs((f"{name}mm", f"{name}mv"), dtype=M.dtype)
 
     def multiply(X: Array) -> Array:
-        if X.shape[1] == 1:
-            return by_vector(1.0, M, X[:, 0], lower=lower)[:, None]
-        return by_matrix(1.0, M, X, lower=lower)
+        if len(X) == 1:
+            return by_vector(1.0, M, X[0], lower=lower)[None, :]
+        return by_matrix(1.0, M, X.T, lower=lower).T
 
     return multiply
-
-
-def _rounded(M: Array, norm: float, low: Any) -> tuple[Array | None, int]:
-    """M / 2^power in single precision, and the power: zero for norms near one. None where `norm` is no normal size."""
-    if not LEAST <= norm <= MOST:
-        return None, 0
-    power = int(np.frexp(norm)[1])
-    if abs(power) <= _NEAR_ONE:
-        return M.astype(low, order="F"), 0
-    return (M * 2.0**-power).astype(low, order="F"), power
-
-
-def _single(names: tuple[str, ...], low: Any) -> Any:
-    return get_lapack_funcs(names, dtype=low)

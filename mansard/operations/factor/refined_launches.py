@@ -6,6 +6,7 @@ Operands are stacks (count, n, n) and, without gaps, (count, n, k) of float64 or
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from ...arrays.types import Array, Kind
@@ -85,5 +86,5 @@ def _prepared(problem: Problem, backend: Backend, strides: tuple[int, ...], in_p
         return launch
 
     of_matrices = ("norms", "narrow") if in_parts else ("whole",)
-    found = call.together([lambda want=want: prepared(want) for want in (*of_matrices, "start", "update", "judge")])
+    found = call.together([partial(prepared, want) for want in (*of_matrices, "start", "update", "judge")])
     return _Launches(tuple(found[: len(of_matrices)]), *found[len(of_matrices) :])

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ....plan.problem import Problem
-from ...common import specs
+from ...common import operands, specs
 
 LONG = ("N", "NRHS", "BATCH")  # arguments of the kernels: a record answers for any of them
+SHAPES: dict[str, tuple[str, str]] = {}  # strides are arguments of the kernels: no operand has a pitch
 NARROW = {"float64": "float32", "complex128": "complex64"}  # what factors and corrections are rounded to
 OF_MATRICES, OF_COLUMNS = ("whole", "norms", "narrow"), ("start", "judge")
+shape = partial(operands.shape, SHAPES)
 WANTS = (*OF_MATRICES, *OF_COLUMNS, "update")
 RUNNING, CONVERGED, FAILED = 0, 1, 2  # STATE of a matrix, and of its columns
+EPS = 2.0**-52
 LEAST, MOST = 2.0**-960, 2.0**960  # norms of matrices and right-hand sides that powers of two bring close to one
 
 
@@ -41,6 +45,13 @@ def problem(dtype: str, N: int, BATCH: int, *, NRHS: int = 1, want: str = "whole
     )
 
 
+def strides(problem: Problem) -> tuple[int, ...]:
+    """Of A: matrices, rows and columns; and rows and columns of A in single precision; without gaps, in elements."""
+    N = problem.N
+    steps = (1, N) if problem.layout_a == "col" else (N, 1)
+    return (N * N, *steps, *steps)
+
+
 def refusal(problem: Problem) -> str | None:
     """Why this family has no kernel for the problem, or None if it has."""
     if reason := specs.unknown_dtype(problem):
@@ -66,6 +77,11 @@ def states(R: Any, before: Any, limit: Any, N: int) -> Any:
     """Which columns have converged, and which have not but still do, from |r| before and after a correction and
     limit = |A| |x| + |b|: at a backward error of eps, or of sqrt(N) eps (LAPACK's dsgesv) where |r| no longer halves.
     """
-    eps, halves = float(np.finfo(np.float64).eps), before / 2 >= R
-    converged = (np.where(halves, 1.0, np.sqrt(N)) * eps * limit >= R) & (limit <= MOST)
+    halves = before / 2 >= R
+    converged = (np.where(halves, 1.0, np.sqrt(N)) * EPS * limit >= R) & (limit <= MOST)
     return converged, halves & ~converged
+
+
+def reference(A: Any, B: Any) -> Any:
+    """The solutions that refinement ends with."""
+    return np.linalg.solve(A, B)
