@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..linalg.lu import SlogdetResult
+from ..operations.factor.refined import is_asked
 from ..plan.problem import Options
 from .pullbacks.factor import in_order, row_order
 from .torch_function import Call, apply, call_of
@@ -194,10 +195,15 @@ def solve_triangular(a: Tensor, b: Tensor, *, lower: bool = False, trans: int | 
 # ---- systems ------------------------------------------------------------------------------------------------
 
 
-def solve(a: Tensor, b: Tensor, *, assume_a: str = "gen", pivot: bool = True, out: None = None,
-          backend: str | None = None) -> Tensor:  # fmt: skip
-    options = options_of(backend, assume_a=assume_a, pivot=pivot)
+def solve(a: Tensor, b: Tensor, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None,
+          out: None = None, backend: str | None = None) -> Tensor:  # fmt: skip
+    options = options_of(backend, assume_a=assume_a, pivot=pivot, **refining(refine))
     return _with_columns(lambda b: apply("linalg.solve", (a, b), options), b, b.dim() == 1)
+
+
+def refining(refine: bool | None) -> dict[str, bool]:
+    """The option, where it differs from its default."""
+    return {"refine": True} if is_asked(refine) else {}
 
 
 def inv(a: Tensor, *, pivot: bool = True, out: None = None, backend: str | None = None) -> Tensor:

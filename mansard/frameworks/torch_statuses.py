@@ -10,16 +10,16 @@ from typing import Any
 
 from ..linalg.eigen import EighExResult, EigvalshExResult
 from ..linalg.singular import SVDExResult, SvdvalsExResult
-from .torch_calls import Unrecorded, options_of
+from .torch_calls import Unrecorded, options_of, refining
 from .torch_factors import whole
 from .torch_function import apply
 
 Tensor = Any
 
 
-def solve_ex(a: Tensor, b: Tensor, *, assume_a: str = "gen", pivot: bool = True, out: None = None,
-             backend: str | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
-    options = options_of(backend, assume_a=assume_a, pivot=pivot)
+def solve_ex(a: Tensor, b: Tensor, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None,
+             out: None = None, backend: str | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    options = options_of(backend, assume_a=assume_a, pivot=pivot, **refining(refine))
     if b.dim() > 1:
         return apply("linalg.solve_ex", (a, b), options)  # type: ignore[no-any-return]
     x, info = apply("linalg.solve_ex", (a, b[..., None]), options)

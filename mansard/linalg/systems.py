@@ -83,26 +83,25 @@ def solve_ex(
     task = _TASKS.get((assume_a, bool(pivot)))
     if task is None:
         raise ValueError(f"assume_a={assume_a!r} is not one of {', '.join(map(repr, _FAMILIES))}")
-    if refine not in (None, False, True):
-        raise ValueError(f"refine={refine!r} is not one of None, False and True")
-    known = None if refine else quick(task, backend, a, b, out)
+    refines = refine is not None and refined.is_asked(refine)
+    known = None if refines else quick(task, backend, a, b, out)
     if known is not None:
         return known[0], known[1]
     if is_vector(b):
         place, columns = None if out is None else as_columns(out, "out"), as_columns(b, "b")
         x, info = solve_ex(a, columns, assume_a=assume_a, pivot=pivot, refine=refine, out=place, backend=backend)
-        if not refine:
+        if not refines:
             remember_vectors(task, backend, a, b, out)
         return (as_vectors(x) if out is None else out), info
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any, Any]:
         rows, _ = check_matrices(given[0], "a", square=True)
         check_rows(rows, given[1], ("a", "b"))
-        by = refined.solve if refine else systems.solve
+        by = refined.solve if refines else systems.solve
         return by(kind, task, given[0], given[1], places[0], backend)
 
     parts = (Part("matrix", lambda a, b: b), Part("info"))
-    operation = Operation(run, parts, ("a", "b"), ragged=None if refine else partial(factor_ragged, task, backend))
+    operation = Operation(run, parts, ("a", "b"), ragged=None if refines else partial(factor_ragged, task, backend))
     return answer(operation, [a, b], out)
 
 

@@ -31,11 +31,9 @@ _SOLVES = 4  # by factors in single precision, for condition numbers to about 1e
 def plan_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
     """Systems of linear equations, with or without `refine`."""
     options = dict(form)
-    refine = options.pop("refine", None)
+    refines = refined.is_asked(options.pop("refine", None))
     plain = steps.plan_solve(A, B, out, backend, options)
-    if refine not in (None, False, True):
-        raise ValueError(f"refine={refine!r} is not one of None, False and True")
-    if not refine:
+    if not refines:
         return plain
     if any(isinstance(one, Ragged) for one in (A, B)):
         raise TypeError("refine=True: a ragged batch is solved size by size and has no plan; plan one of its sizes")

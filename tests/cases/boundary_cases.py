@@ -347,6 +347,7 @@ CASES = [
         "solve into", ("linalg.solve",), _PAIR | {"out": _out(COUNT, 2, 2)},
         lambda a: ms.linalg.solve(a.a, a.b, out=a.out), jax=False,
     ),
+    Case("solve refined", ("linalg.solve",), _PAIR, lambda a: ms.linalg.solve(a.a, a.b, refine=True)),
     Case("solve of lists", ("linalg.solve",), _PAIR, lambda a: ms.linalg.solve(list(a.a), list(a.b))),
     Case(
         "solve of ragged batches", ("linalg.solve",), _PAIR,

@@ -79,9 +79,11 @@ def _run_solve(a: Tensor, b: Tensor, checked: bool = True, **options: Any) -> Te
 
 
 def _keep_factors(a: Tensor, b: Tensor, assume_a: str = "gen", pivot: bool = True, checked: bool = True,
-                  backend: str | None = None) -> tuple[Tensor, Sequence[Tensor]] | None:  # fmt: skip
-    """Solutions by factors, and the factors; None for matrices that one kernel factors and solves."""
-    if not _has_large(a) or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
+                  refine: bool = False, backend: str | None = None
+                  ) -> tuple[Tensor, Sequence[Tensor]] | None:  # fmt: skip
+    """Solutions by factors, and the factors; None for matrices that one kernel factors and solves, and where factors
+    in single precision are refined."""
+    if refine or not _has_large(a) or b.ndim < 2 or a.shape[-1] != b.shape[-2]:
         return None
     if assume_a == "pos":
         L, info = plain("linalg.cholesky_ex")(a, backend=backend)

@@ -51,8 +51,8 @@ def trsm(
     return of_product(plan, 2, (*_lead(a, 2, b, 2), *b.shape[-2:]))
 
 
-def solve(a: Any, b: Any, *, assume_a: str, pivot: bool, backend: str | None) -> Answer:
-    if a.shape[:-2] != b.shape[:-2]:  # factors of fewer matrices serve several right-hand sides
+def solve(a: Any, b: Any, *, assume_a: str, pivot: bool, refine: bool, backend: str | None) -> Answer:
+    if refine or a.shape[:-2] != b.shape[:-2]:  # factors of fewer matrices serve several right-hand sides
         return None
     task = Task("lu", "solve", pivot=pivot) if assume_a == "gen" else Task("cholesky", "solve")
     return of_factorization(task, kind_of(a, "a"), a, b, backend)

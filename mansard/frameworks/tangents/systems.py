@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 import mansard as ms
 from mansard.linalg.lu import SlogdetResult
+from mansard.operations.factor import refined
 
 from . import host, launches
 from .checks import is_complex, matrices, promoted, same_rows
@@ -81,26 +82,30 @@ _solve_ex = define(
 
 
 def solve_ex(
-    a: Array, b: Array, *, assume_a: str = "gen", pivot: bool = True, backend: str | None = None
-) -> tuple[Array, Array]:
-    a, columns = _system(a, b, assume_a)
-    x, info = _solve_ex(a, columns, assume_a=assume_a, pivot=bool(pivot), backend=backend)
+    a: Array, b: Array, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None,
+    backend: str | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    a, columns = _system(a, b, assume_a, refined.is_asked(refine))
+    x, info = _solve_ex(a, columns, assume_a=assume_a, pivot=bool(pivot), refine=bool(refine), backend=backend)
     return (x[..., 0] if b.ndim == 1 else x), info
 
 
 def solve(
-    a: Array, b: Array, *, assume_a: str = "gen", pivot: bool = True, backend: str | None = None
+    a: Array, b: Array, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None,
+    backend: str | None = None,
 ) -> Array:  # fmt: skip
-    a, columns = _system(a, b, assume_a)
-    x = _solved(a, columns, assume_a=assume_a, pivot=bool(pivot), backend=backend)
+    a, columns = _system(a, b, assume_a, refined.is_asked(refine))
+    x = _solved(a, columns, assume_a=assume_a, pivot=bool(pivot), refine=bool(refine), backend=backend)
     return x[..., 0] if b.ndim == 1 else x
 
 
-def _system(a: Array, b: Array, assume_a: str) -> tuple[Array, Array]:
+def _system(a: Array, b: Array, assume_a: str, refines: bool) -> tuple[Array, Array]:
     """Matrices and right-hand sides in columns, checked."""
     if assume_a not in ("gen", "pos"):
         raise ValueError(f"assume_a={assume_a!r} is not one of 'gen', 'pos'")
     a, b = promoted(a=a, b=b)
+    if refines:
+        refined.check_dtype(str(a.dtype))
     columns = b[:, None] if b.ndim == 1 else b
     matrices(a, "a", square=True)
     matrices(columns, "b")

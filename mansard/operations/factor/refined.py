@@ -64,6 +64,13 @@ def solve(kind: Kind, task: Task, A: Array, B: Array, out: Array, backend: str |
     return out, info
 
 
+def is_asked(refine: bool | None) -> bool:
+    """The option `refine`, checked."""
+    if not (refine is None or isinstance(refine, bool | np.bool_)):
+        raise ValueError(f"refine={refine!r} is not one of None, False and True")
+    return bool(refine)
+
+
 def check_dtype(dtype: str) -> None:
     """TypeError for matrices that are no double-precision ones."""
     if dtype not in NARROW:

@@ -96,6 +96,7 @@ CASES: dict[str, Case] = {
     "slogdet": Case(lambda a: tuple(_L.slogdet(a, **BY)), (STACK,)),
     "cholesky": Case(lambda a: _L.cholesky(_positive(a), **BY), (STACK,)),
     "cholesky upper": Case(lambda a: _L.cholesky(_positive(a), upper=True, **BY), (STACK,)),
+    "solve refined": Case(lambda a, b: _L.solve(a, b, refine=True, **BY), (STACK, RIGHT)),
     "cho_solve": Case(lambda c, b: _L.cho_solve((c, True), b, **BY), (STACK, RIGHT)),
     "lu_factor": Case(lambda a: _L.lu_factor(a, **BY)[0], (PAIR,)),
     "lu_solve": Case(lambda a, b: _L.lu_solve(_L.lu_factor(a, **BY), b, 2, **BY), (PAIR, RIGHT)),

@@ -99,6 +99,13 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None, tuple[tupl
     ),
     "solve for a vector": (lambda a, b: L.solve(shifted(a), b), None, ((2, 2, 2), (2,))),
     "solve, positive": (lambda a, b: L.solve(positive(a), b, assume_a="pos"), None, ((2, 2, 2), (2, 2, 2))),
+    "solve, refined": (
+        lambda a, b: L.solve(shifted(a), b, refine=True), lambda a, b: torch.linalg.solve(shifted(a), b),
+        ((2, 2), (2, 2, 3)),
+    ),
+    "solve_ex, positive, refined": (
+        lambda a, b: L.solve_ex(positive(a), b, assume_a="pos", refine=True)[0], None, ((2, 2, 2), (2,)),
+    ),
     "inv": (lambda a: L.inv(shifted(a)), lambda a: torch.linalg.inv(shifted(a)), ((2, 2, 2),)),
     "det": (L.det, torch.linalg.det, ((2, 2, 2),)),
     "slogdet": (lambda a: tuple(L.slogdet(a)), lambda a: tuple(torch.linalg.slogdet(a)), ((2, 2, 2),)),
@@ -306,6 +313,19 @@ def test_factors_of_large_matrices_are_kept_for_backward(name: str, monkeypatch:
         torch.testing.assert_close(one, other)
     with pytest.raises(np.linalg.LinAlgError, match=r"a\[1\]") if count == 2 else nullcontext():
         ours(*[torch.stack((one[0], 0 * one[0])) if i == 0 else one for i, one in enumerate(operands)])
+
+
+@pytest.mark.usefixtures("by_library")
+def test_refined_solutions_keep_no_factors_for_backward() -> None:
+    a, b = shifted(tensor(torch.float64, 70, 70)), tensor(torch.float64, 70, 1)
+    a = (a + 30 * torch.eye(70)).detach().requires_grad_()
+    (found,), (plain,) = (torch.autograd.grad(solve(a, b).sum(), a) for solve in (
+        lambda a, b: L.solve(a, b, refine=True), torch.linalg.solve))  # fmt: skip
+    assert torch.allclose(found, plain, 1e-12, 1e-14)
+    with pytest.raises(TypeError, match="a has dtype float32: refine=True is for"):
+        L.solve(a.float(), b.float(), refine=True)
+    with pytest.raises(ValueError, match="refine='auto' is not one of"):
+        L.solve(a, b, refine="auto")
 
 
 @pytest.mark.usefixtures("by_library")
